@@ -1,0 +1,14 @@
+#include "sim/base/check.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace sim {
+
+void check_failed(const char* condition, const char* file, int line) {
+  std::fprintf(stderr, "shardproof: bug in shardproof: CHECK(%s) failed at %s:%d\n", condition, file, line);
+  std::fflush(stderr);
+  std::abort();
+}
+
+}  // namespace sim

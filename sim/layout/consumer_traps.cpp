@@ -1,0 +1,83 @@
+#include "sim/layout/consumer_traps.h"
+
+#include <cstddef>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <optional>
+#include <span>
+
+namespace sim {
+
+namespace {
+
+/// The first inter-edp group whose members differ in their dense shard: in the dp-cp group they belong to, or
+/// in the slice of the gradient buffer they own there (their position in intra-dp-cp).
+std::optional<Warning> inter_instance_group(const Layout& layout) {
+  const GroupKind& replicas = *layout.find("dp-cp");
+  const GroupKind& instance = *layout.find("intra-dp-cp");
+  std::optional<Warning> warning;
+  layout.find("inter-edp")->for_each_group([&](int, std::span<const int> members) {
+    if (warning) return;
+    for (const int rank : members) {
+      const bool same_model = replicas.place_of(rank)->group == replicas.place_of(members[0])->group;
+      const bool same_slice = instance.place_of(rank)->position == instance.place_of(members[0])->position;
+      if (same_model && same_slice) continue;
+      warning = Warning{
+          "inter_instance_group",
+          fmt::format(
+              "order {}: Megatron all-reduces dense gradients across optimizer instances over inter-edp, "
+              "but ranks {} and {} of inter-edp [{}] {}: silently wrong sums",
+              layout.order, members[0], rank, fmt::join(members, ", "),
+              same_model ? "own different slices of the gradient buffer"
+                         : "hold different dense parameters")};
+      return;
+    }
+  });
+  return warning;
+}
+
+std::optional<Warning> instance_coverage(const Layout& layout) {
+  const GroupKind& norm_group = *layout.find("intra-dist-opt");
+  std::optional<Warning> warning;
+  layout.find("intra-dp-cp")->for_each_group([&](int, std::span<const int> members) {
+    if (warning) return;
+    for (const int rank : members) {
+      if (norm_group.place_of(rank)->group == norm_group.place_of(members[0])->group) continue;
+      warning = Warning{
+          "instance_coverage",
+          fmt::format(
+              "order {}: ranks {} and {} share an intra-dp-cp group but lie in different intra-dist-opt "
+              "groups: the gradient norm of an optimizer instance misses shards",
+              layout.order, members[0], rank)};
+      return;
+    }
+  });
+  return warning;
+}
+
+std::optional<Warning> dispatcher_order(const Layout& layout) {
+  if (layout.etp == 1 || layout.ep == 1) return std::nullopt;
+  if (layout.expert.stride(Axis::tp) < layout.expert.stride(Axis::ep)) return std::nullopt;
+  return Warning{
+      "dispatcher_order",
+      fmt::format("order {}: ep (size {}) varies faster than etp (size {}), but the all-to-all token "
+                  "dispatcher reads tp-ep groups with etp fastest: tokens reach the wrong experts",
+                  layout.order, layout.ep, layout.etp)};
+}
+
+}  // namespace
+
+std::vector<Warning> consumer_traps(const Layout& layout) {
+  std::vector<Warning> warnings;
+  const auto add = [&](std::optional<Warning> warning) {
+    if (warning) warnings.push_back(*std::move(warning));
+  };
+  if (layout.instances > 1) {
+    add(inter_instance_group(layout));
+    add(instance_coverage(layout));
+  }
+  add(dispatcher_order(layout));
+  return warnings;
+}
+
+}  // namespace sim

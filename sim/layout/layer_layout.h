@@ -1,0 +1,30 @@
+#pragma once
+
+/// Reads a layer layout string: stages separated by '|', each a run of letters.
+///
+///   E embedding   t transformer layer   m multi-token-prediction layer   L loss
+///
+/// Commas are cosmetic and removed first, so "t*1,2" is "t*12". Then "(...)*n" is written out n times, then
+/// "x*n" for any single character x, '|' too. Parentheses do not nest. Stages may be empty.
+///
+/// Shapes  stage s belongs to pipeline rank s % pp, chunk s / pp.
+/// Errors  layout_syntax, layout_too_long, layout_stages, layout_vpp, layout_ends, layout_layers, layout_mtp.
+/// Source  Megatron-LM pipeline_parallel_layer_layout.py.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sim {
+
+struct LayerStage {
+  int decoder_layers = 0;
+  int mtp_layers = 0;
+};
+
+/// The stages in model order, checked against the sizes of the model.
+std::vector<LayerStage> read_layer_layout(const std::string& layout, int pipeline_model_parallel_size,
+                                          std::optional<int> virtual_pipeline_model_parallel_size,
+                                          int num_layers, int mtp_num_layers);
+
+}  // namespace sim

@@ -1,0 +1,227 @@
+#include "sim/layout/layer_placement.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+
+#include "sim/base/check.h"
+#include "sim/base/error.h"
+#include "sim/layout/layer_layout.h"
+#include "sim/layout/size_rules.h"
+
+namespace sim {
+
+namespace {
+
+constexpr const char* kFirstOption = "--decoder-first-pipeline-num-layers";
+constexpr const char* kLastOption = "--decoder-last-pipeline-num-layers";
+
+int narrow(std::int64_t value) { return static_cast<int>(value); }
+
+void check_numbers(const LayerRequest& request) {
+  check_size("--num-layers", request.num_layers);
+  check_size("--pipeline-model-parallel-size", request.pipeline_model_parallel_size);
+  if (request.virtual_pipeline_model_parallel_size) {
+    check_size("--virtual-pipeline-model-parallel-size", *request.virtual_pipeline_model_parallel_size);
+  }
+  if (request.num_layers_in_first_pipeline_stage) {
+    check_size(kFirstOption, *request.num_layers_in_first_pipeline_stage);
+  }
+  if (request.num_layers_in_last_pipeline_stage) {
+    check_size(kLastOption, *request.num_layers_in_last_pipeline_stage);
+  }
+  if (request.mtp_num_layers != 0) check_size("--mtp-num-layers", request.mtp_num_layers);
+}
+
+bool accounts(const LayerRequest& request) {
+  return request.account_for_embedding_in_pipeline_split || request.account_for_loss_in_pipeline_split;
+}
+
+bool uneven(const LayerRequest& request) {
+  return request.num_layers_in_first_pipeline_stage || request.num_layers_in_last_pipeline_stage;
+}
+
+void check_modes(const LayerRequest& request) {
+  const bool layout = !request.pipeline_model_parallel_layout.empty();
+  if (int{accounts(request)} + int{uneven(request)} + int{layout} > 1) {
+    refuse(
+        {.code = "placement_modes",
+         .option = layout ? "--pipeline-model-parallel-layout" : kFirstOption,
+         .numbers = fmt::format("given together:{}{}{}",
+                                accounts(request) ? " --account-for-{embedding,loss}-in-pipeline-split" : "",
+                                uneven(request) ? " --decoder-{first,last}-pipeline-num-layers" : "",
+                                layout ? " --pipeline-model-parallel-layout" : ""),
+         .rule = "these ways of placing layers exclude each other",
+         .hint = "keep one of them"});
+  }
+  if (request.virtual_pipeline_model_parallel_size && request.pipeline_model_parallel_size == 1) {
+    refuse({.code = "vpp_needs_pp",
+            .option = "--virtual-pipeline-model-parallel-size",
+            .numbers = fmt::format("{} chunks, but pp is 1", *request.virtual_pipeline_model_parallel_size),
+            .rule = "a virtual pipeline needs more than one pipeline stage (even for 1 chunk)",
+            .hint = "leave the option out, or --pipeline-model-parallel-size 2 or more"});
+  }
+}
+
+std::int64_t divide(std::int64_t layers, std::int64_t parts, const char* code, const std::string& what,
+                    const char* option) {
+  if (layers % parts == 0) return layers / parts;
+  refuse({.code = code,
+          .option = option,
+          .numbers = fmt::format("{}: {} over {} leaves {}", what, layers, parts, layers % parts),
+          .rule = "the layers of a stage must divide evenly; otherwise layers would be dropped",
+          .hint = fmt::format("{} or {} layers there, or another number of stages", layers - layers % parts,
+                              layers - layers % parts + parts)});
+}
+
+/// Layers per rank given for the first, the middle and the last ranks, each cut into vpp chunks. Chunk v of
+/// all ranks comes before chunk v + 1 of any.
+LayerPlacement place_by_rank(std::int64_t pp, std::int64_t vpp, std::int64_t first, std::int64_t middle,
+                             std::int64_t last) {
+  const auto of_rank = [&](std::int64_t rank) {
+    if (rank == 0) return first;
+    return rank == pp - 1 ? last : middle;
+  };
+  for (const std::int64_t rank : {std::int64_t{0}, std::min<std::int64_t>(1, pp - 1), pp - 1}) {
+    divide(of_rank(rank), vpp, "layers_vpp_div",
+           fmt::format("layers of pipeline rank {} over its chunks", rank),
+           "--virtual-pipeline-model-parallel-size");
+  }
+  LayerPlacement placement;
+  placement.stages.assign(static_cast<std::size_t>(pp),
+                          std::vector<StageLayers>(static_cast<std::size_t>(vpp)));
+  int offset = 0;
+  for (std::size_t chunk = 0; chunk < static_cast<std::size_t>(vpp); ++chunk) {
+    for (std::size_t rank = 0; rank < static_cast<std::size_t>(pp); ++rank) {
+      StageLayers& stage = placement.stages[rank][chunk];
+      stage.count = narrow(of_rank(static_cast<std::int64_t>(rank)) / vpp);
+      stage.offset = offset;
+      offset += stage.count;
+    }
+  }
+  return placement;
+}
+
+LayerPlacement place_even(const LayerRequest& request, std::int64_t vpp) {
+  const std::int64_t pp = request.pipeline_model_parallel_size;
+  const std::int64_t embedding = request.account_for_embedding_in_pipeline_split ? 1 : 0;
+  const std::int64_t loss = request.account_for_loss_in_pipeline_split ? 1 : 0;
+  const std::string what = accounts(request) ? fmt::format("{} layers + {} embedding + {} loss",
+                                                           request.num_layers, embedding, loss)
+                                             : fmt::format("{} layers", request.num_layers);
+  const std::int64_t per_rank = divide(request.num_layers + embedding + loss, pp, "layers_pp_div",
+                                       what + " over the pipeline ranks", "--num-layers");
+  LayerPlacement placement = place_by_rank(pp, vpp, per_rank, per_rank, per_rank);
+  // The embedding takes the place of the first layer, the loss that of the last.
+  for (auto& rank : placement.stages) {
+    for (StageLayers& stage : rank) stage.offset -= stage.offset == 0 ? 0 : narrow(embedding);
+  }
+  placement.stages.front().front().count -= narrow(embedding);
+  placement.stages.back().back().count -= narrow(loss);
+  placement.mode = accounts(request) ? "account" : "even";
+  return placement;
+}
+
+LayerPlacement place_uneven(const LayerRequest& request, std::int64_t vpp) {
+  const std::int64_t pp = request.pipeline_model_parallel_size;
+  const auto& first = request.num_layers_in_first_pipeline_stage;
+  const auto& last = request.num_layers_in_last_pipeline_stage;
+  const std::int64_t middle_ranks = pp - (first ? 1 : 0) - (last ? 1 : 0);
+  const std::int64_t middle_layers = request.num_layers - first.value_or(0) - last.value_or(0);
+  const std::string numbers =
+      fmt::format("{} layers on {} ranks, {} on the first, {} on the last: {} layers for {} ranks between",
+                  request.num_layers, pp, first ? fmt::format("{}", *first) : "as many as between",
+                  last ? fmt::format("{}", *last) : "as many as between", middle_layers, middle_ranks);
+  if (middle_ranks < 0) {
+    refuse(
+        {.code = "uneven_no_middle",
+         .option = kLastOption,
+         .numbers = numbers,
+         .rule =
+             "with one pipeline rank, first and last are the same rank; Megatron then builds only the rest",
+         .hint = "leave both options out, or --pipeline-model-parallel-size 2 or more"});
+  }
+  if (middle_ranks == 0 && middle_layers == 0 && pp == 2 && vpp > 1) {
+    refuse(
+        {.code = "uneven_no_middle",
+         .option = "--virtual-pipeline-model-parallel-size",
+         .numbers = fmt::format("{}, {} chunks each", numbers, vpp),
+         .rule = "with two pipeline ranks, both given, and virtual chunks Megatron divides by the 0 ranks "
+                 "between",
+         .hint = "leave out one of first and last, or spell it out with --pipeline-model-parallel-layout"});
+  }
+  if (middle_layers < 0 || (middle_layers == 0) != (middle_ranks == 0)) {
+    refuse(
+        {.code = "uneven_middle",
+         .option = first ? kFirstOption : kLastOption,
+         .numbers = numbers,
+         .rule = "the ranks between need at least one layer each, and no ranks between means no layers left",
+         .hint = "other numbers for the first and last rank, that add up with the rest to --num-layers"});
+  }
+  const std::int64_t middle = middle_ranks == 0
+                                  ? 0
+                                  : divide(middle_layers, middle_ranks, "layers_pp_div",
+                                           "layers left over the ranks between", "--num-layers");
+  LayerPlacement placement = place_by_rank(pp, vpp, pp == 1 ? request.num_layers : first.value_or(middle),
+                                           middle, pp == 1 ? request.num_layers : last.value_or(middle));
+  placement.mode = "uneven";
+  return placement;
+}
+
+LayerPlacement place_spelled_out(const LayerRequest& request) {
+  const auto& vpp = request.virtual_pipeline_model_parallel_size;
+  const std::vector<LayerStage> stages =
+      read_layer_layout(request.pipeline_model_parallel_layout, narrow(request.pipeline_model_parallel_size),
+                        vpp ? std::optional<int>(narrow(*vpp)) : std::nullopt, narrow(request.num_layers),
+                        narrow(request.mtp_num_layers));
+  LayerPlacement placement;
+  const auto pp = static_cast<std::size_t>(request.pipeline_model_parallel_size);
+  placement.stages.assign(pp, {});
+  int offset = 0;
+  for (std::size_t s = 0; s < stages.size(); ++s) {
+    placement.stages[s % pp].push_back({stages[s].decoder_layers, offset});
+    offset += stages[s].decoder_layers;
+  }
+  placement.mode = "layout";
+  return placement;
+}
+
+LayerPlacement place(const LayerRequest& request) {
+  if (!request.pipeline_model_parallel_layout.empty()) return place_spelled_out(request);
+  const std::int64_t vpp = request.virtual_pipeline_model_parallel_size.value_or(1);
+  return uneven(request) ? place_uneven(request, vpp) : place_even(request, vpp);
+}
+
+/// True when the stages [begin, end) of pipeline ranks hold each of `num_layers` layers once.
+bool covered(const LayerPlacement& placement, std::size_t begin, std::size_t end) {
+  std::vector<int> holders(static_cast<std::size_t>(placement.num_layers), 0);
+  for (std::size_t rank = begin; rank < end; ++rank) {
+    for (const StageLayers& stage : placement.stages[rank]) {
+      if (stage.count < 0) return false;
+      for (int layer = stage.offset; layer < stage.offset + stage.count; ++layer) {
+        if (layer < 0 || layer >= placement.num_layers) return false;
+        ++holders[static_cast<std::size_t>(layer)];
+      }
+    }
+  }
+  return std::all_of(holders.begin(), holders.end(), [](int count) { return count == 1; });
+}
+
+}  // namespace
+
+LayerPlacement place_layers(const LayerRequest& request) {
+  check_numbers(request);
+  check_modes(request);
+  LayerPlacement placement = place(request);
+  placement.num_layers = narrow(request.num_layers);
+  CHECK(covers_each_layer_once(placement));
+  return placement;
+}
+
+bool covers_each_layer_once(const LayerPlacement& placement) {
+  const auto split = static_cast<std::size_t>(placement.encoder_ranks);
+  if (split > 0 && !covered(placement, 0, split)) return false;
+  return covered(placement, split, placement.stages.size());
+}
+
+}  // namespace sim

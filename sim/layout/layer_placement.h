@@ -1,0 +1,57 @@
+#pragma once
+
+/// Where the transformer layers live: for each pipeline rank and virtual chunk, how many and which. Current
+/// Megatron has four modes that exclude each other:
+///
+///   even     num_layers spread over all ranks and chunks
+///   account  the embedding and/or the loss counted as one layer each, then even; the first chunk of the
+///   first
+///            rank, the last chunk of the last rank, hold one layer less for it
+///   uneven   layers of the first and/or last rank given, the rest even over the ranks between
+///   layout   spelled out: "Et*3|(tt|)*29,m|L" (layer_layout.h)
+///
+/// Shapes  stages[pipeline rank][chunk]; stage s of the model is rank s % pp, chunk s / pp.
+/// Errors  size_range, vpp_needs_pp, placement_modes, layers_pp_div, layers_vpp_div, uneven_no_middle,
+///         uneven_middle, layout_*. A placement that would not cover every layer exactly once is refused,
+///         whatever Megatron does.
+/// Source  Megatron-LM transformer_block.py, transformer_layer.py, transformer_config.py.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sim {
+
+struct LayerRequest {
+  std::int64_t num_layers = 0;
+  std::int64_t pipeline_model_parallel_size = 1;
+  std::optional<std::int64_t> virtual_pipeline_model_parallel_size;
+  std::optional<std::int64_t> num_layers_in_first_pipeline_stage;
+  std::optional<std::int64_t> num_layers_in_last_pipeline_stage;
+  bool account_for_embedding_in_pipeline_split = false;
+  bool account_for_loss_in_pipeline_split = false;
+  std::string pipeline_model_parallel_layout;  // empty: none
+  std::int64_t mtp_num_layers = 0;
+};
+
+struct StageLayers {
+  int count = 0;
+  int offset = 0;  // the first layer's number, counted over the whole model
+  bool operator==(const StageLayers&) const = default;
+};
+
+struct LayerPlacement {
+  std::string mode;  // even, account, uneven, layout, or legacy
+  int num_layers = 0;
+  int encoder_ranks =
+      0;  // pipeline ranks below this hold encoder layers (legacy encoder-decoder models; else 0)
+  std::vector<std::vector<StageLayers>> stages;
+};
+
+LayerPlacement place_layers(const LayerRequest& request);
+
+/// Every layer in exactly one stage; in an encoder-decoder model, every layer of each side.
+bool covers_each_layer_once(const LayerPlacement& placement);
+
+}  // namespace sim

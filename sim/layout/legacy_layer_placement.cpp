@@ -1,0 +1,122 @@
+#include "sim/layout/legacy_layer_placement.h"
+
+#include <cstddef>
+#include <fmt/format.h>
+
+#include "sim/base/check.h"
+#include "sim/base/error.h"
+#include "sim/layout/size_rules.h"
+
+namespace sim {
+
+namespace {
+
+constexpr const char* kSplitOption = "--pipeline-model-parallel-split-rank";
+constexpr const char* kVirtualOption = "--virtual-pipeline-model-parallel-size";
+
+void check_numbers(const LegacyLayerRequest& request) {
+  if (request.num_layers != 0) check_size("--num-layers", request.num_layers);
+  check_size("--pipeline-model-parallel-size", request.pipeline_model_parallel_size);
+  if (!request.virtual_pipeline_model_parallel_size) return;
+  check_size(kVirtualOption, *request.virtual_pipeline_model_parallel_size);
+  if (request.pipeline_model_parallel_size <= 2) {
+    refuse({.code = "vpp_needs_pp",
+            .option = kVirtualOption,
+            .numbers = fmt::format("pp is {}", request.pipeline_model_parallel_size),
+            .rule =
+                "the legacy interleaved schedule needs pp > 2 (with 2 ranks, next and previous are the same)",
+            .hint = "leave the option out, or --pipeline-model-parallel-size 3 or more"});
+  }
+  if (request.encoder_and_decoder) {
+    refuse({.code = "vpp_encoder_decoder",
+            .option = kVirtualOption,
+            .numbers = "given together with --encoder-and-decoder",
+            .rule = "the legacy code has no virtual stages for encoder-decoder models",
+            .hint = "leave one of the two out"});
+  }
+}
+
+std::int64_t layers_per_rank(std::int64_t layers, std::int64_t ranks, const char* code, const char* whose) {
+  if (layers % ranks == 0) return layers / ranks;
+  refuse({.code = code,
+          .option = "--num-layers",
+          .numbers = fmt::format("{} layers over the {} ranks of the {} leaves {}", layers, ranks, whose,
+                                 layers % ranks),
+          .rule = fmt::format("the layers must divide evenly over the ranks of the {}", whose),
+          .hint = fmt::format("--num-layers {}", layers - layers % ranks + ranks)});
+}
+
+/// Pipeline ranks [begin, end) each get `count` more layers, numbered from 0, in `chunks` chunks.
+void fill(LayerPlacement& placement, std::int64_t begin, std::int64_t end, std::int64_t count,
+          std::int64_t chunks) {
+  int offset = 0;
+  for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+    for (std::int64_t rank = begin; rank < end; ++rank) {
+      const int layers = static_cast<int>(count / chunks);
+      placement.stages[static_cast<std::size_t>(rank)].push_back({layers, offset});
+      offset += layers;
+    }
+  }
+}
+
+void place_decoder_only(const LegacyLayerRequest& request, LayerPlacement& placement) {
+  const std::int64_t pp = request.pipeline_model_parallel_size;
+  const std::int64_t chunks = request.virtual_pipeline_model_parallel_size.value_or(1);
+  const std::int64_t standalone = request.standalone_embedding_stage && pp > 1 ? 1 : 0;
+  const std::int64_t count =
+      layers_per_rank(request.num_layers, pp - standalone, "layers_pp_div", "pipeline");
+  layers_per_rank(count, chunks, "layers_vpp_div", "pipeline rank's chunks");
+  fill(placement, 0, standalone, 0, chunks);
+  fill(placement, standalone, pp, count, chunks);
+}
+
+void place_encoder_decoder(const LegacyLayerRequest& request, LayerPlacement& placement) {
+  const std::int64_t pp = request.pipeline_model_parallel_size;
+  if (!request.pipeline_model_parallel_split_rank) {
+    refuse({.code = "split_rank_missing",
+            .option = kSplitOption,
+            .numbers = fmt::format("absent, with --encoder-and-decoder on {} pipeline ranks", pp),
+            .rule = "an encoder-decoder pipeline needs the rank at which the decoder begins",
+            .hint = fmt::format("{} {}", kSplitOption, pp / 2)});
+  }
+  const std::int64_t split = *request.pipeline_model_parallel_split_rank;
+  const std::int64_t standalone = request.standalone_embedding_stage ? 1 : 0;
+  const std::int64_t encoder_ranks = split - standalone;
+  const std::int64_t decoder_ranks = pp - split;
+  if (encoder_ranks < 1 || decoder_ranks < 1) {
+    refuse({.code = "split_rank_range",
+            .option = kSplitOption,
+            .numbers = fmt::format("split {} of {} ranks{}: {} ranks for the encoder, {} for the decoder",
+                                   split, pp, standalone != 0 ? ", one of them for the embedding" : "",
+                                   encoder_ranks, decoder_ranks),
+            .rule = "each side needs at least one rank, or its layers are on no rank at all",
+            .hint = fmt::format("a split rank from {} to {}", standalone + 1, pp - 1)});
+  }
+  const std::int64_t encoder =
+      layers_per_rank(request.num_layers, encoder_ranks, "layers_encoder_div", "encoder");
+  const std::int64_t decoder =
+      layers_per_rank(request.num_layers, decoder_ranks, "layers_decoder_div", "decoder");
+  fill(placement, 0, standalone, 0, 1);
+  fill(placement, standalone, split, encoder, 1);
+  fill(placement, split, pp, decoder, 1);
+  placement.encoder_ranks = static_cast<int>(split);
+}
+
+}  // namespace
+
+LayerPlacement place_legacy_layers(const LegacyLayerRequest& request) {
+  check_numbers(request);
+  LayerPlacement placement;
+  placement.mode = "legacy";
+  placement.num_layers = static_cast<int>(request.num_layers);
+  placement.stages.resize(static_cast<std::size_t>(request.pipeline_model_parallel_size));
+  if (request.encoder_and_decoder && request.pipeline_model_parallel_size > 1) {
+    place_encoder_decoder(request, placement);
+  } else {
+    place_decoder_only(request, placement);
+  }
+  CHECK(covers_each_layer_once(placement));
+  return placement;
+}
+
+}  // namespace sim

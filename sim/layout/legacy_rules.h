@@ -1,0 +1,23 @@
+#pragma once
+
+/// The rule book `legacy`: initialize_model_parallel of the old `mpu`, as the seed documents quote it.
+///
+///   tp := min(tp, world), pp := min(pp, world), each on its own; then world % (tp * pp) must be 0
+///   ranks: tp fastest, then dp, then pp; creation order dp, mp, tp, then per pipeline {pp, embd, pos_embd}
+///   split rank s (encoder below, decoder from it on), read only when pp > 1:
+///     embd = [first, s-th, last], pos_embd = [first, s-th], each rank once
+///
+/// A clamped size and a negative split rank (which counts from the end, and leaves no rank before the split)
+/// are accepted as the seeds accept them, with a warning: size_clamped, split_rank_negative,
+/// split_rank_ignored.
+///
+/// Errors  size_range, dense_div, split_rank_range, legacy_has_no_axis.
+/// Source  Megatron-LM megatron/mpu/initialize.py at 2fadaa50a5; seeds 000, 001.
+
+#include "sim/layout/layout.h"
+
+namespace sim {
+
+Layout make_legacy_layout(const ParallelSizes& sizes);
+
+}  // namespace sim

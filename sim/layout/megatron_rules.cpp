@@ -1,0 +1,229 @@
+#include "sim/layout/megatron_rules.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/layout/consumer_traps.h"
+#include "sim/layout/rank_order.h"
+#include "sim/layout/size_rules.h"
+
+namespace sim {
+
+namespace {
+
+/// The sizes both grids are made of, once the divisions are known to come out even.
+struct Derived {
+  int world, tp, cp, dp, pp, ep, etp, edp, instances;
+};
+
+int narrow(std::int64_t size) { return static_cast<int>(size); }
+
+void check_dense_division(const ParallelSizes& sizes) {
+  const std::int64_t world = grid_size(sizes);
+  const std::int64_t model = capped_product(
+      {sizes.tensor_model_parallel_size, sizes.pipeline_model_parallel_size, sizes.context_parallel_size});
+  if (world % model == 0) return;
+  refuse({.code = "dense_div",
+          .option = "--world-size",
+          .numbers =
+              fmt::format("{} ranks, tp * pp * cp = {} * {} * {}", world, sizes.tensor_model_parallel_size,
+                          sizes.pipeline_model_parallel_size, sizes.context_parallel_size),
+          .rule = "the world size must be a multiple of tp * pp * cp",
+          .hint = model > kMaxSize ? "smaller parallel sizes"
+                                   : fmt::format("--world-size {}", (world / model + 1) * model)});
+}
+
+void check_expert_division(const ParallelSizes& sizes) {
+  const std::int64_t world = grid_size(sizes);
+  const std::int64_t etp = sizes.expert_tensor_parallel_size.value_or(sizes.tensor_model_parallel_size);
+  const std::int64_t model =
+      capped_product({etp, sizes.expert_model_parallel_size, sizes.pipeline_model_parallel_size});
+  if (world % model == 0) return;
+  refuse({.code = "expert_div",
+          .option = "--expert-model-parallel-size",
+          .numbers = fmt::format("{} ranks, etp * ep * pp = {} * {} * {}{}", world, etp,
+                                 sizes.expert_model_parallel_size, sizes.pipeline_model_parallel_size,
+                                 sizes.expert_tensor_parallel_size ? "" : " (etp is tp unless given)"),
+          .rule = "the world size must be a multiple of etp * ep * pp",
+          .hint = "--expert-tensor-parallel-size 1, or a smaller --expert-model-parallel-size"});
+}
+
+void check_options(const ParallelSizes& sizes) {
+  if (sizes.pipeline_model_parallel_split_rank) {
+    refuse({.code = "split_rank_is_legacy",
+            .option = "--pipeline-model-parallel-split-rank",
+            .numbers =
+                fmt::format("given as {} with --rules megatron", *sizes.pipeline_model_parallel_split_rank),
+            .rule = "current Megatron has no split rank (removed in 0.14); the legacy rule book has one",
+            .hint = "--rules legacy, or leave the option out"});
+  }
+  if (sizes.virtual_pipeline_model_parallel_size && sizes.pipeline_model_parallel_size == 1) {
+    refuse({.code = "vpp_needs_pp",
+            .option = "--virtual-pipeline-model-parallel-size",
+            .numbers = fmt::format("{} chunks, but pp is 1", *sizes.virtual_pipeline_model_parallel_size),
+            .rule = "a virtual pipeline needs more than one pipeline stage (even for 1 chunk)",
+            .hint = "leave the option out, or --pipeline-model-parallel-size 2 or more"});
+  }
+}
+
+Derived derive(const ParallelSizes& sizes) {
+  Derived d{};
+  d.world = narrow(grid_size(sizes));
+  d.tp = narrow(sizes.tensor_model_parallel_size);
+  d.cp = narrow(sizes.context_parallel_size);
+  d.pp = narrow(sizes.pipeline_model_parallel_size);
+  d.ep = narrow(sizes.expert_model_parallel_size);
+  d.etp = narrow(sizes.expert_tensor_parallel_size.value_or(sizes.tensor_model_parallel_size));
+  d.dp = d.world / (d.tp * d.cp * d.pp);
+  d.edp = d.world / (d.etp * d.ep * d.pp);
+  d.instances = narrow(sizes.num_distributed_optimizer_instances);
+  return d;
+}
+
+void check_pipeline_order(const ParallelSizes& sizes, const Derived& d) {
+  // Megatron looks at the raw string here, so TP-CP-EP-DP-PP does not count as ending with pp.
+  if (sizes.order.ends_with("pp") || d.pp == 1 || d.edp == d.dp) return;
+  refuse({.code = "not_pp_last",
+          .option = "--order",
+          .numbers = fmt::format("'{}' does not end with pp, pp is {}, dp is {}, edp is {}", sizes.order,
+                                 d.pp, d.dp, d.edp),
+          .rule = "with pp > 1 the order must end with pp (in lower case) unless dp = edp, that is etp * ep "
+                  "= tp * cp",
+          .hint = fmt::format("--order {}", kDefaultOrder)});
+}
+
+void check_same_pipelines(const ParallelSizes& sizes, const RankGrid& dense, const RankGrid& expert) {
+  if (dense.listing({Axis::pp}) == expert.listing({Axis::pp})) return;
+  refuse({.code = "pp_mismatch",
+          .option = "--order",
+          .numbers =
+              fmt::format("order '{}': the stride of pp is {} in the dense grid and {} in the expert grid",
+                          sizes.order, dense.stride(Axis::pp), expert.stride(Axis::pp)),
+          .rule = "dense and expert layers must lie in the same pipelines",
+          .hint = fmt::format("--order {}", kDefaultOrder)});
+}
+
+void check_instances(const Derived& d) {
+  const auto refuse_instances = [&](const char* code, const char* what, int size) {
+    refuse({.code = code,
+            .option = "--num-distributed-optimizer-instances",
+            .numbers = fmt::format("{} instances, {} is {}", d.instances, what, size),
+            .rule = "the number of instances must divide dp * cp and edp",
+            .hint = "--num-distributed-optimizer-instances 1"});
+  };
+  if (d.dp * d.cp % d.instances != 0) refuse_instances("ndoi_dense", "dp * cp", d.dp * d.cp);
+  if (d.edp % d.instances != 0) refuse_instances("ndoi_expert", "edp", d.edp);
+}
+
+void check_hierarchical_cp(const ParallelSizes& sizes) {
+  const auto& levels = sizes.hierarchical_context_parallel_sizes;
+  if (levels.empty()) return;
+  std::int64_t product = 1;
+  for (const std::int64_t size : levels) product = capped_product({product, size});
+  if (product == sizes.context_parallel_size) return;
+  refuse({.code = "hcp_prod",
+          .option = "--hierarchical-context-parallel-sizes",
+          .numbers = fmt::format("{}, cp is {}", fmt::join(levels, " * "), sizes.context_parallel_size),
+          .rule = "the product of the hierarchical sizes must be cp",
+          .hint = fmt::format("--hierarchical-context-parallel-sizes {}", sizes.context_parallel_size)});
+}
+
+GroupKind token(const RankGrid& grid, const char* name, const std::vector<Axis>& axes) {
+  return GroupKind(name, grid.listing(axes), grid.group_size(axes));
+}
+
+void add_context_parallel(const ParallelSizes& sizes, const Layout& layout, KindList& kinds) {
+  using enum Axis;
+  kinds.lead(token(layout.dense, "cp", {cp}));
+  int below = 1;  // ranks of the levels under this one: the distance of neighbours in a group of level k
+  const auto& levels = sizes.hierarchical_context_parallel_sizes;
+  for (std::size_t k = 0; k < levels.size(); ++k) {
+    kinds.follow(GroupKind(fmt::format("hcp-L{}", k), layout.dense.listing({cp}), narrow(levels[k]), below));
+    below *= narrow(levels[k]);
+  }
+}
+
+void add_kinds(const ParallelSizes& sizes, Layout& layout) {
+  using enum Axis;
+  const RankGrid& dense = layout.dense;
+  const RankGrid& expert = layout.expert;
+  const int instances = layout.instances;
+  KindList kinds(layout);
+
+  kinds.lead(token(dense, "dp-cp", {dp, cp}));
+  if (instances > 1) {
+    kinds.follow(GroupKind("intra-dp-cp", dense.listing({dp, cp}), layout.dp * layout.cp / instances));
+  }
+  kinds.lead(token(dense, "dp", {dp}));
+  add_context_parallel(sizes, layout, kinds);
+  kinds.lead(token(dense, "mp", {tp, pp}));
+  kinds.lead(token(dense, "tp", {tp}));
+  const GroupKind pipelines = kinds.lead(token(dense, "pp", {pp}));
+  kinds.follow(GroupKind::picked("embd", pipelines,
+                                 layout.pp == 1 ? std::vector<int>{0} : std::vector<int>{0, layout.pp - 1}));
+  kinds.follow(GroupKind::picked("pos_embd", pipelines, {0}));
+  kinds.lead(token(dense, "tp-dp-cp", {tp, dp, cp}));
+  kinds.lead(token(dense, "tp-dp", {tp, dp}));
+  kinds.lead(token(dense, "tp-cp", {tp, cp}));
+
+  kinds.lead(token(expert, "ep", {ep}));
+  kinds.lead(token(expert, "etp", {tp}));
+  kinds.lead(token(expert, "tp-ep", {tp, ep}));
+  kinds.lead(token(expert, "tp-ep-pp", {tp, ep, pp}));
+  kinds.lead(token(expert, "edp", {dp}));
+  if (instances > 1) {
+    const int per_instance = layout.edp / instances;
+    kinds.follow(GroupKind("intra-edp", expert.listing({dp}), per_instance));
+    kinds.follow(GroupKind("inter-edp", expert.listing({dp}), instances, per_instance));
+  }
+  kinds.lead(GroupKind("intra-dist-opt", expert.listing({tp, ep, pp}), layout.grid_size / instances));
+}
+
+}  // namespace
+
+Layout make_megatron_layout(const ParallelSizes& sizes) {
+  check_sizes(sizes);
+  check_dense_division(sizes);
+  check_options(sizes);
+  std::vector<Axis> order = parse_order(sizes.order);
+  check_expert_division(sizes);
+  const Derived d = derive(sizes);
+  const PerAxis<int> dense_sizes{{d.tp, d.cp, 1, d.dp, d.pp}};
+  const PerAxis<int> expert_sizes{{d.etp, 1, d.ep, d.edp, d.pp}};
+  complete_order(sizes.order, dense_sizes, expert_sizes, order);
+  const int first_rank = narrow(sizes.rank_offset);
+  RankGrid dense(order, dense_sizes, first_rank);
+  RankGrid expert(order, expert_sizes, first_rank);
+  check_pipeline_order(sizes, d);
+  check_same_pipelines(sizes, dense, expert);
+  check_instances(d);
+  check_hierarchical_cp(sizes);
+
+  Layout layout{.rules = RuleBook::megatron,
+                .order = sizes.order,
+                .world_size = narrow(sizes.world_size),
+                .grid_size = d.world,
+                .first_rank = first_rank,
+                .tp = d.tp,
+                .cp = d.cp,
+                .dp = d.dp,
+                .pp = d.pp,
+                .ep = d.ep,
+                .etp = d.etp,
+                .edp = d.edp,
+                .instances = d.instances,
+                .dense = std::move(dense),
+                .expert = std::move(expert),
+                .kinds = {},
+                .creation = {},
+                .warnings = {}};
+  add_kinds(sizes, layout);
+  layout.warnings = consumer_traps(layout);
+  return layout;
+}
+
+}  // namespace sim

@@ -1,0 +1,19 @@
+#include "sim/layout/node_placement.h"
+
+#include <algorithm>
+
+namespace sim {
+
+bool NodePlacement::crosses_node(std::span<const int> members) const {
+  // Members of one node are within one span of rank numbers, so the smallest and the largest rank decide.
+  const auto [smallest, largest] = std::minmax_element(members.begin(), members.end());
+  return node_of(*smallest) != node_of(*largest);
+}
+
+int NodePlacement::groups_crossing_node(const GroupKind& kind) const {
+  int crossing = 0;
+  kind.for_each_group([&](int, std::span<const int> members) { crossing += crosses_node(members) ? 1 : 0; });
+  return crossing;
+}
+
+}  // namespace sim

@@ -1,0 +1,39 @@
+#pragma once
+
+/// The sizes a user asks for, named as Megatron names them. Nothing here is checked yet: make_layout
+/// (layout.h) checks everything before it builds anything. The fields are 64 bits wide so that no input can
+/// wrap around.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace sim {
+
+/// No layout has more ranks than this, and no single size is larger: 16,777,216.
+inline constexpr std::int64_t kMaxSize = std::int64_t{1} << 24;
+
+inline constexpr const char* kDefaultOrder = "tp-cp-ep-dp-pp";
+/// What --use-tp-pp-dp-mapping stands for.
+inline constexpr const char* kTpPpDpOrder = "tp-cp-ep-pp-dp";
+
+enum class RuleBook { megatron, legacy };
+
+struct ParallelSizes {
+  std::int64_t world_size = 0;                    // ranks of the world
+  std::optional<std::int64_t> local_world_size;   // ranks of the grid inside the world; absent: world_size
+  std::int64_t rank_offset = 0;                   // the grid's first rank
+  std::int64_t tensor_model_parallel_size = 1;    // tp
+  std::int64_t pipeline_model_parallel_size = 1;  // pp
+  std::optional<std::int64_t> virtual_pipeline_model_parallel_size;  // chunks of a pipeline rank
+  std::int64_t context_parallel_size = 1;                            // cp
+  std::int64_t expert_model_parallel_size = 1;                       // ep
+  std::optional<std::int64_t> expert_tensor_parallel_size;           // etp; absent: tp
+  std::int64_t num_distributed_optimizer_instances = 1;
+  std::vector<std::int64_t> hierarchical_context_parallel_sizes;   // empty: none
+  std::optional<std::int64_t> pipeline_model_parallel_split_rank;  // rule book legacy only
+  std::string order = kDefaultOrder;                               // rule book megatron only
+};
+
+}  // namespace sim

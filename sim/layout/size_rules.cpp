@@ -1,0 +1,69 @@
+#include "sim/layout/size_rules.h"
+
+#include <fmt/format.h>
+#include <limits>
+
+#include "sim/base/error.h"
+
+namespace sim {
+
+void check_size(const std::string& option, std::int64_t size) {
+  if (size >= 1 && size <= kMaxSize) return;
+  refuse({.code = "size_range",
+          .option = option,
+          .numbers = fmt::format("{} is {}", option, size),
+          .rule = fmt::format("a size is a whole number from 1 to {}", kMaxSize),
+          .hint = size < 1 ? "1 or more" : "a smaller number"});
+}
+
+void check_sizes(const ParallelSizes& sizes) {
+  check_size("--world-size", sizes.world_size);
+  check_size("--tensor-model-parallel-size", sizes.tensor_model_parallel_size);
+  check_size("--pipeline-model-parallel-size", sizes.pipeline_model_parallel_size);
+  check_size("--context-parallel-size", sizes.context_parallel_size);
+  check_size("--expert-model-parallel-size", sizes.expert_model_parallel_size);
+  check_size("--num-distributed-optimizer-instances", sizes.num_distributed_optimizer_instances);
+  if (sizes.virtual_pipeline_model_parallel_size) {
+    check_size("--virtual-pipeline-model-parallel-size", *sizes.virtual_pipeline_model_parallel_size);
+  }
+  if (sizes.expert_tensor_parallel_size) {
+    check_size("--expert-tensor-parallel-size", *sizes.expert_tensor_parallel_size);
+  }
+  for (const std::int64_t size : sizes.hierarchical_context_parallel_sizes) {
+    check_size("--hierarchical-context-parallel-sizes", size);
+  }
+  constexpr std::int64_t kLastRank = std::numeric_limits<std::int32_t>::max();
+  if (sizes.rank_offset < 0 || sizes.rank_offset > kLastRank - kMaxSize) {
+    refuse({.code = "rank_offset_range",
+            .option = "--rank-offset",
+            .numbers = fmt::format("--rank-offset is {}", sizes.rank_offset),
+            .rule = fmt::format("the first rank is a whole number from 0 to {}", kLastRank - kMaxSize),
+            .hint = "0, the default"});
+  }
+  if (!sizes.local_world_size) return;
+  check_size("--local-world-size", *sizes.local_world_size);
+  if (sizes.rank_offset + *sizes.local_world_size > sizes.world_size) {
+    refuse({.code = "grid_outside_world",
+            .option = "--local-world-size",
+            .numbers = fmt::format("{} ranks from rank {} on end at rank {}, the world has ranks 0 to {}",
+                                   *sizes.local_world_size, sizes.rank_offset,
+                                   sizes.rank_offset + *sizes.local_world_size - 1, sizes.world_size - 1),
+            .rule = "rank offset + local world size may not exceed the world size",
+            .hint = fmt::format("--world-size {}", sizes.rank_offset + *sizes.local_world_size)});
+  }
+}
+
+std::int64_t grid_size(const ParallelSizes& sizes) {
+  return sizes.local_world_size.value_or(sizes.world_size);
+}
+
+std::int64_t capped_product(std::initializer_list<std::int64_t> factors) {
+  std::int64_t product = 1;
+  for (const std::int64_t factor : factors) {
+    product *= factor;  // both at most kMaxSize + 1 = 2^24 + 1: no overflow
+    if (product > kMaxSize) product = kMaxSize + 1;
+  }
+  return product;
+}
+
+}  // namespace sim

@@ -1,0 +1,72 @@
+#include "verify/settings.h"
+
+namespace verify {
+
+const std::vector<OptionInfo>& option_vocabulary() {
+  using enum OptionKind;
+  constexpr const char* kLayout = "Layout";
+  constexpr const char* kLayers = "Layers";
+  constexpr const char* kModel = "Model";
+  constexpr const char* kExpect = "Expectations of a scenario";
+  constexpr const char* kOutput = "Output";
+  static const std::vector<OptionInfo> options = {
+      {"world-size", number, kLayout, "ranks of the world"},
+      {"tensor-model-parallel-size", number, kLayout, "tp (1)"},
+      {"pipeline-model-parallel-size", number, kLayout, "pp (1)"},
+      {"virtual-pipeline-model-parallel-size", number, kLayout, "chunks a pipeline rank holds (none)"},
+      {"context-parallel-size", number, kLayout, "cp (1)"},
+      {"expert-model-parallel-size", number, kLayout, "ep (1)"},
+      {"expert-tensor-parallel-size", number, kLayout, "etp (tp)"},
+      {"num-distributed-optimizer-instances", number, kLayout, "optimizer instances (1)"},
+      {"hierarchical-context-parallel-sizes", numbers, kLayout,
+       "levels of cp, innermost first: 2 4 or 2,4 (none)"},
+      {"use-tp-pp-dp-mapping", flag, kLayout, "order tp-cp-ep-pp-dp"},
+      {"order", text, kLayout, "axes, fastest varying first (tp-cp-ep-dp-pp)"},
+      {"rules", text, kLayout, "rule book: megatron or legacy (megatron)"},
+      {"pipeline-model-parallel-split-rank", number, kLayout, "first decoder rank of a pipeline (legacy)"},
+      {"rank-offset", number, kLayout, "number of the grid's first rank (0)"},
+      {"local-world-size", number, kLayout,
+       "ranks of the grid, when it is only a part of the world (world-size)"},
+      {"gpus-per-node", number, kLayout, "GPUs of a node (8)"},
+
+      {"num-layers", number, kLayers,
+       "transformer layers of the model (of each side, for an encoder-decoder)"},
+      {"decoder-first-pipeline-num-layers", number, kLayers, "layers of the first pipeline rank"},
+      {"decoder-last-pipeline-num-layers", number, kLayers, "layers of the last pipeline rank"},
+      {"account-for-embedding-in-pipeline-split", flag, kLayers, "count the embedding as a layer"},
+      {"account-for-loss-in-pipeline-split", flag, kLayers, "count the loss as a layer"},
+      {"pipeline-model-parallel-layout", text, kLayers, "stages spelled out: 'Et*3|(tt|)*29,m|L'"},
+      {"mtp-num-layers", number, kLayers, "multi-token-prediction layers (0)"},
+      {"standalone-embedding-stage", flag, kLayers,
+       "the first pipeline rank holds the embedding only (legacy)"},
+      {"encoder-and-decoder", flag, kLayers, "an encoder-decoder model (legacy)"},
+
+      {"hidden-size", number, kModel, "H"},
+      {"ffn-hidden-size", number, kModel, "F (4 H)"},
+      {"num-attention-heads", number, kModel, "attention heads"},
+      {"num-query-groups", number, kModel, "key and value heads (as many as attention heads)"},
+      {"vocab-size", number, kModel, "V"},
+      {"seq-length", number, kModel, "S"},
+      {"micro-batch-size", number, kModel, "sequences of a microbatch (1)"},
+      {"global-batch-size", number, kModel, "sequences of a step"},
+      {"swiglu", flag, kModel, "gated MLP: three matrices"},
+      {"disable-bias-linear", flag, kModel, "linear layers without bias"},
+      {"untie-embeddings-and-output-weights", flag, kModel, "an output matrix of its own"},
+      {"normalization", text, kModel, "LayerNorm or RMSNorm (LayerNorm)"},
+      {"position-embedding-type", text, kModel, "learned_absolute or rope (learned_absolute)"},
+
+      {"expect", text, kExpect, "verified or refused (verified)"},
+      {"expect-refusal", text, kExpect, "the code the refusal must have"},
+      {"expect-groups", texts, kExpect, "a kind and its groups: 'dp [0,2],[1,3]'; may be repeated"},
+      {"expect-parameters", text, kExpect, "the published number of parameters: 1.7B"},
+
+      {"kind", texts, kOutput, "group kinds to show: tp or tp,dp; may be repeated (all)"},
+      {"rank", number, kOutput, "show the groups of this rank"},
+      {"format", text, kOutput, "text or json (text)"},
+      {"help", flag, kOutput, "this page"},
+      {"version", flag, kOutput, "the version"},
+  };
+  return options;
+}
+
+}  // namespace verify

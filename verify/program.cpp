@@ -1,0 +1,121 @@
+#include "verify/program.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/error.h"
+#include "verify/commands.h"
+#include "verify/nearest_name.h"
+#include "verify/requests.h"
+#include "verify/settings.h"
+
+namespace verify {
+
+namespace {
+
+struct Command {
+  const char* name;
+  const char* help;
+  int (*run)(const CommandLine&, const Output&);
+};
+
+constexpr std::array<Command, 4> kCommands = {{
+    {"replay", "prove scenarios end to end, one row a check; without a scenario, all of scenarios/",
+     run_replay},
+    {"groups", "show every process group of a layout", run_groups},
+    {"layers", "show which layers live on which pipeline rank", run_layers},
+    {"list", "list scenarios, checks, group kinds and commands", run_list},
+}};
+
+std::string usage() {
+  std::string text = "usage: shardproof COMMAND [SCENARIO...] [--options]\n\n";
+  for (const Command& command : kCommands) text += fmt::format("  {:<8}{}\n", command.name, command.help);
+  text += "  test    build and run all tests (only through the script ./shardproof)\n";
+  return text;
+}
+
+/// Looked for in the words themselves: a refusal of the command line has to be written in the format it asks
+/// for.
+bool asks_for_json(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--format=json") return true;
+    if (arguments[i] == "--format" && i + 1 < arguments.size() && arguments[i + 1] == "json") return true;
+  }
+  return false;
+}
+
+void report(const sim::Refusal& refusal, bool json, const Output& output) {
+  output.err << fmt::format("shardproof: refused [{}]\n  where  {}\n  given  {}\n  rule   {}\n  try    {}\n",
+                            refusal.code, refusal.option, refusal.numbers, refusal.rule, refusal.hint);
+  if (!json) return;
+  const nlohmann::ordered_json document = {{"error",
+                                            {{"code", refusal.code},
+                                             {"option", refusal.option},
+                                             {"numbers", refusal.numbers},
+                                             {"rule", refusal.rule},
+                                             {"hint", refusal.hint}}}};
+  output.out << document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+}
+
+const Command& command_named(const std::string& name) {
+  const auto found =
+      std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return name == c.name; });
+  if (found != kCommands.end()) return *found;
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) names.emplace_back(command.name);
+  const std::string nearest = nearest_name(name, names);
+  sim::refuse({.code = "unknown_command",
+               .option = name,
+               .numbers = "no such command",
+               .rule = fmt::format("the commands are {}", "replay, groups, layers, list"),
+               .hint = nearest.empty() ? "shardproof --help" : "shardproof " + nearest});
+}
+
+int run(const std::vector<std::string>& arguments, const Output& output) {
+  const CommandLine line = parse_command_line(arguments);
+  if (line.version) {
+    output.out << "shardproof " SHARDPROOF_VERSION "\n";
+    return kVerified;
+  }
+  if (line.help) {
+    output.out << usage() << "\n" << option_help();
+    return kVerified;
+  }
+  if (line.command.empty()) {
+    output.err << usage() << "\nshardproof --help lists the options\n";
+    return kRefused;
+  }
+  const Command& command = command_named(line.command);
+  choice(line.settings, "format", {"text", "json"});
+  const int code = command.run(line, output);
+  if (output.out.flush()) return code;
+  output.err << "shardproof: the result could not be written to standard output\n";
+  return kRefused;
+}
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& arguments, const Output& output) {
+  try {
+    return run(arguments, output);
+  } catch (const sim::Error& error) {
+    report(error.refusal(), asks_for_json(arguments), output);
+    return kRefused;
+  }
+}
+
+Settings single_scenario(const CommandLine& line) {
+  if (line.scenarios.empty()) return line.settings;
+  if (line.scenarios.size() == 1)
+    return read_scenario(line.scenarios[0]).settings.overridden_by(line.settings);
+  sim::refuse({.code = "one_scenario",
+               .option = line.scenarios[1],
+               .numbers = fmt::format("{} scenarios given", line.scenarios.size()),
+               .rule = fmt::format("'{}' shows one layout", line.command),
+               .hint = "replay takes any number of scenarios"});
+}
+
+}  // namespace verify

@@ -1,0 +1,48 @@
+#pragma once
+
+/// Replays one scenario: builds its layout and proves it, one check after another (layout_checks.h), and then
+/// what the scenario says of itself:
+///
+///   layers       every layer on exactly one stage                         (when it gives num-layers)
+///   batch        the global batch divides over replicas and microbatches  (when it gives global-batch-size)
+///   expected K   kind K's groups as the source prints them                (one per expect-groups)
+///   parameters   the model's parameters, to the printed digits            (when it gives expect-parameters)
+///   refusal      the layout is refused, for the stated reason             (when it says expect = refused)
+///
+/// A published figure agrees when the exact count, rounded or cut to the figure's digits, is the figure.
+///
+/// Errors  a refusal that the scenario does not expect is kept in the report; a failed check never throws.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/base/error.h"
+#include "sim/layout/layout.h"
+#include "verify/layout_checks.h"
+#include "verify/settings.h"
+
+namespace verify {
+
+enum class Verdict { verified, falsified, refused };
+
+struct ScenarioReport {
+  std::string path;
+  std::string name;
+  std::string source;
+  std::vector<CheckResult> checks;
+  std::vector<sim::Warning> warnings;
+  std::optional<sim::Refusal> refusal;  // set when the verdict is refused
+  Verdict verdict() const;
+};
+
+ScenarioReport replay(const Scenario& scenario);
+
+/// The names and meanings of every check replay can make.
+struct CheckInfo {
+  const char* name;
+  const char* proves;
+};
+const std::vector<CheckInfo>& replay_checks();
+
+}  // namespace verify

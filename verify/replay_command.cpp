@@ -1,0 +1,174 @@
+#include <algorithm>
+#include <cstddef>
+#include <fmt/color.h>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "verify/commands.h"
+#include "verify/progress.h"
+#include "verify/replay.h"
+#include "verify/text_table.h"
+
+namespace verify {
+
+namespace {
+
+const char* verdict_name(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::verified:
+      return "verified";
+    case Verdict::falsified:
+      return "falsified";
+    case Verdict::refused:
+      return "refused";
+  }
+  return "";
+}
+
+std::string reproduce_line(const ScenarioReport& report, const Settings& overrides) {
+  return fmt::format("./shardproof replay{}{}", report.path.empty() ? "" : " " + report.path,
+                     overrides.as_command_line());
+}
+
+std::size_t count_of(const std::vector<ScenarioReport>& reports, Verdict verdict) {
+  return static_cast<std::size_t>(
+      std::count_if(reports.begin(), reports.end(),
+                    [&](const ScenarioReport& report) { return report.verdict() == verdict; }));
+}
+
+Verdict overall(const std::vector<ScenarioReport>& reports) {
+  if (count_of(reports, Verdict::falsified) > 0) return Verdict::falsified;
+  return count_of(reports, Verdict::refused) > 0 ? Verdict::refused : Verdict::verified;
+}
+
+std::string painted(const std::string& text, bool good, bool colour) {
+  if (!colour) return text;
+  return fmt::format(fmt::fg(good ? fmt::terminal_color::green : fmt::terminal_color::red), "{}", text);
+}
+
+std::string as_text(const ScenarioReport& report, const Settings& overrides, bool colour) {
+  std::string text =
+      fmt::format("{}  ({})\n", report.name, report.source.empty() ? "no source given" : report.source);
+  TextTable table({{""}, {""}, {""}});
+  for (const CheckResult& check : report.checks) {
+    table.add({check.holds ? "ok" : "FAILED", check.check, check.detail});
+  }
+  for (const sim::Warning& warning : report.warnings) table.add({"warning", warning.name, warning.message});
+  if (report.refusal) {
+    table.add({"REFUSED", report.refusal->code, report.refusal->option + ": " + report.refusal->numbers});
+    table.add({"", "rule", report.refusal->rule});
+    table.add({"", "try", report.refusal->hint});
+  }
+  const std::string rows = table.text("  ");
+  for (std::size_t start = 0; start < rows.size();) {
+    const std::size_t end = rows.find('\n', start) + 1;
+    std::string line = rows.substr(start, end - start);
+    for (const char* word : {"ok", "FAILED", "REFUSED"}) {
+      if (line.compare(2, std::string_view(word).size(), word) != 0) continue;
+      line.replace(2, std::string_view(word).size(), painted(word, word[0] == 'o', colour));
+      break;
+    }
+    text += line;
+    start = end;
+  }
+  if (report.verdict() != Verdict::verified)
+    text += "  reproduce: " + reproduce_line(report, overrides) + "\n";
+  return text + "\n";
+}
+
+std::string summary(const std::vector<ScenarioReport>& reports, bool colour) {
+  std::size_t checks = 0;
+  std::size_t warnings = 0;
+  for (const ScenarioReport& report : reports) {
+    checks += report.checks.size();
+    warnings += report.warnings.size();
+  }
+  const bool good = overall(reports) == Verdict::verified;
+  return painted(
+      fmt::format("{}: {} scenarios, {} checks; {} verified, {} falsified, {} refused, {} warnings\n",
+                  verdict_name(overall(reports)), reports.size(), checks,
+                  count_of(reports, Verdict::verified), count_of(reports, Verdict::falsified),
+                  count_of(reports, Verdict::refused), warnings),
+      good, colour);
+}
+
+nlohmann::ordered_json as_json(const ScenarioReport& report, const Settings& overrides) {
+  nlohmann::ordered_json checks = nlohmann::ordered_json::array();
+  for (const CheckResult& check : report.checks) {
+    checks.push_back({{"check", check.check}, {"holds", check.holds}, {"detail", check.detail}});
+  }
+  nlohmann::ordered_json warnings = nlohmann::ordered_json::array();
+  for (const sim::Warning& warning : report.warnings) {
+    warnings.push_back({{"name", warning.name}, {"message", warning.message}});
+  }
+  nlohmann::ordered_json document = {
+      {"scenario", report.name},     {"path", report.path},
+      {"source", report.source},     {"verdict", verdict_name(report.verdict())},
+      {"checks", std::move(checks)}, {"warnings", std::move(warnings)}};
+  if (report.refusal) {
+    document["error"] = {{"code", report.refusal->code},
+                         {"option", report.refusal->option},
+                         {"numbers", report.refusal->numbers},
+                         {"rule", report.refusal->rule},
+                         {"hint", report.refusal->hint}};
+  }
+  if (report.verdict() != Verdict::verified) document["reproduce"] = reproduce_line(report, overrides);
+  return document;
+}
+
+/// A scenario file that cannot be read is reported as refused, and the others are still replayed.
+ScenarioReport replay_file(const std::string& path, const Settings& overrides) {
+  try {
+    Scenario scenario = read_scenario(path);
+    scenario.settings = scenario.settings.overridden_by(overrides);
+    return replay(scenario);
+  } catch (const sim::Error& error) {
+    return {path, path, "", {}, {}, error.refusal()};
+  }
+}
+
+}  // namespace
+
+int run_replay(const CommandLine& line, const Output& output) {
+  const Settings& overrides = line.settings;
+  std::vector<ScenarioReport> reports;
+  if (line.scenarios.empty() && overrides.has("world-size")) {
+    reports.push_back(replay({"", "command line", "options given", overrides}));
+  } else {
+    const std::vector<std::string> paths = line.scenarios.empty() ? scenario_files() : line.scenarios;
+    Progress progress(output.err, output.err_is_terminal, paths.size(), "scenarios");
+    for (const std::string& path : paths) {
+      progress.step(reports.size(), path);
+      reports.push_back(replay_file(path, overrides));
+    }
+  }
+  if (reports.empty()) {
+    sim::refuse({.code = "scenario_missing",
+                 .option = SHARDPROOF_SCENARIO_DIR,
+                 .numbers = "no .ini file in it",
+                 .rule = "replay without a scenario replays all of scenarios/",
+                 .hint = "name a scenario file"});
+  }
+  if (overrides.text("format", "text") == "json") {
+    nlohmann::ordered_json scenarios = nlohmann::ordered_json::array();
+    for (const ScenarioReport& report : reports) scenarios.push_back(as_json(report, overrides));
+    const nlohmann::ordered_json document = {{"verdict", verdict_name(overall(reports))},
+                                             {"scenarios", std::move(scenarios)}};
+    output.out << document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  } else {
+    for (const ScenarioReport& report : reports)
+      output.out << as_text(report, overrides, output.out_is_terminal);
+    output.out << summary(reports, output.out_is_terminal);
+  }
+  switch (overall(reports)) {
+    case Verdict::verified:
+      return kVerified;
+    case Verdict::falsified:
+      return kFalsified;
+    case Verdict::refused:
+      return kRefused;
+  }
+  return kRefused;
+}
+
+}  // namespace verify

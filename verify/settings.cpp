@@ -1,0 +1,331 @@
+#include "verify/settings.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <charconv>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <fstream>
+#include <limits>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "verify/nearest_name.h"
+
+namespace po = boost::program_options;
+
+namespace verify {
+
+namespace {
+
+constexpr std::uintmax_t kMaxScenarioBytes = 1 << 20;
+
+std::vector<std::string> option_names() {
+  std::vector<std::string> names;
+  for (const OptionInfo& option : option_vocabulary()) names.emplace_back(option.name);
+  return names;
+}
+
+const OptionInfo& option_named(const std::string& name) {
+  const auto& all = option_vocabulary();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const OptionInfo& o) { return name == o.name; });
+  if (found == all.end()) sim::refuse({"unknown_option", name, "unknown", "", ""});
+  return *found;
+}
+
+void describe(const OptionInfo& option, po::options_description& part) {
+  auto add = part.add_options();
+  switch (option.kind) {
+    case OptionKind::flag:
+      add(option.name, po::bool_switch(), option.help);
+      break;
+    case OptionKind::number:
+      add(option.name, po::value<std::string>()->value_name("N"), option.help);
+      break;
+    case OptionKind::numbers:
+      add(option.name, po::value<std::vector<std::string>>()->multitoken()->value_name("N..."), option.help);
+      break;
+    case OptionKind::text:
+    case OptionKind::texts:
+      add(option.name, po::value<std::string>()->value_name("TEXT"), option.help);
+      break;
+  }
+}
+
+po::options_description describe_all() {
+  po::options_description all(110);
+  std::vector<std::string> sections;
+  for (const OptionInfo& option : option_vocabulary()) {
+    if (std::find(sections.begin(), sections.end(), option.section) == sections.end()) {
+      sections.emplace_back(option.section);
+    }
+  }
+  for (const std::string& section : sections) {
+    po::options_description part(section, 110);
+    for (const OptionInfo& option : option_vocabulary()) {
+      if (section == option.section) describe(option, part);
+    }
+    all.add(part);
+  }
+  return all;
+}
+
+[[noreturn]] void refuse_unknown(const std::string& option, const std::string& where) {
+  const std::size_t name_start = option.find_first_not_of('-');
+  const std::string name = name_start == std::string::npos ? "" : option.substr(name_start);
+  const std::string nearest = nearest_name(name, option_names());
+  sim::refuse({.code = "unknown_option",
+               .option = option,
+               .numbers = fmt::format("not known{}", where),
+               .rule = "options are written out in full; scenario files use the same names without '--'",
+               .hint = nearest.empty() ? "shardproof --help" : fmt::format("--{}", nearest)});
+}
+
+/// Adds the values of one occurrence of an option; the same option twice is refused unless it is a list.
+void add_values(Settings& settings, std::map<std::string, std::vector<std::string>>& seen,
+                const std::string& name, const std::vector<std::string>& values, const std::string& where) {
+  const OptionInfo& option = option_named(name);
+  std::vector<std::string>& all = seen[name];
+  if (!all.empty() && option.kind != OptionKind::texts) {
+    sim::refuse({.code = "given_twice",
+                 .option = "--" + name,
+                 .numbers = fmt::format("given as '{}' and again as '{}'{}", fmt::join(all, " "),
+                                        fmt::join(values, " "), where),
+                 .rule = "an option stands once",
+                 .hint = "keep one of them"});
+  }
+  if (option.kind == OptionKind::flag && values.empty()) {
+    all.emplace_back("true");
+  } else {
+    all.insert(all.end(), values.begin(), values.end());
+  }
+  settings.set(name, all);
+}
+
+std::int64_t parse_number(const std::string& name, const std::string& text) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
+  const bool is_number = stop == end && !text.empty() && error != std::errc::invalid_argument;
+  if (!is_number) {
+    sim::refuse({.code = "not_a_number",
+                 .option = "--" + name,
+                 .numbers = fmt::format("'{}'", text),
+                 .rule = "a whole number in decimal digits",
+                 .hint = fmt::format("--{} 1", name)});
+  }
+  if (error == std::errc::result_out_of_range || value > kLargest || value < -kLargest) {
+    sim::refuse({.code = "number_range",
+                 .option = "--" + name,
+                 .numbers = fmt::format("{} does not fit", text),
+                 .rule = fmt::format("at most {}", kLargest),
+                 .hint = "a smaller number"});
+  }
+  return value;
+}
+
+std::string quoted_for_shell(const std::string& text) {
+  const bool plain = !text.empty() && text.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789-_./,=:") == std::string::npos;
+  if (plain) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+std::string read_file(const std::string& path) {
+  std::error_code error;
+  const bool regular = std::filesystem::is_regular_file(path, error);
+  if (!regular || error) {
+    std::vector<std::string> known = scenario_files();
+    const std::string nearest = nearest_name(path, known);
+    sim::refuse({.code = "scenario_missing",
+                 .option = path,
+                 .numbers = "no such scenario file",
+                 .rule = "scenarios are .ini files, named by their path",
+                 .hint = nearest.empty() ? "shardproof list" : nearest});
+  }
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  if (!file || text.str().size() > kMaxScenarioBytes) {
+    sim::refuse(
+        {.code = "scenario_syntax",
+         .option = path,
+         .numbers = file ? fmt::format("{} bytes", text.str().size()) : "cannot be read",
+         .rule = fmt::format("a scenario is a readable text file of at most {} bytes", kMaxScenarioBytes),
+         .hint = "shardproof list"});
+  }
+  return text.str();
+}
+
+std::string first_comment(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  const std::size_t start = line.find_first_not_of("# ");
+  if (!line.starts_with('#') || start == std::string::npos) return "";
+  const std::string comment = line.substr(start);
+  return comment.starts_with("Source: ") ? comment.substr(8) : comment;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> Settings::number(const std::string& name) const {
+  const auto found = values_.find(name);
+  if (found == values_.end()) return std::nullopt;
+  return parse_number(name, found->second.at(0));
+}
+
+std::vector<std::int64_t> Settings::numbers(const std::string& name) const {
+  std::vector<std::int64_t> result;
+  for (const std::string& value : texts(name)) result.push_back(parse_number(name, value));
+  return result;
+}
+
+bool Settings::flag(const std::string& name) const {
+  const std::string value = text(name, "false");
+  if (value == "true" || value == "false") return value == "true";
+  sim::refuse({.code = "not_a_flag",
+               .option = "--" + name,
+               .numbers = fmt::format("'{}'", value),
+               .rule = "a flag is true or false",
+               .hint = fmt::format("{} = true", name)});
+}
+
+std::string Settings::text(const std::string& name, const std::string& fallback) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? fallback : found->second.at(0);
+}
+
+std::vector<std::string> Settings::texts(const std::string& name) const {
+  std::vector<std::string> result;
+  const auto found = values_.find(name);
+  if (found == values_.end()) return result;
+  for (const std::string& value : found->second) {
+    if (option_named(name).kind == OptionKind::texts && name != "kind") {
+      result.push_back(value);
+      continue;
+    }
+    std::istringstream pieces(value);
+    for (std::string piece; std::getline(pieces, piece, ',');) {
+      std::istringstream words(piece);
+      std::string word;
+      bool any = false;
+      while (words >> word) {
+        result.push_back(word);
+        any = true;
+      }
+      if (!any) result.emplace_back();
+    }
+    if (value.ends_with(',')) result.emplace_back();
+  }
+  return result;
+}
+
+Settings Settings::overridden_by(const Settings& stronger) const {
+  Settings result = *this;
+  for (const auto& [name, values] : stronger.values_) result.values_[name] = values;
+  return result;
+}
+
+std::string Settings::as_command_line() const {
+  std::string line;
+  for (const auto& [name, values] : values_) {
+    const OptionInfo& option = option_named(name);
+    if (std::string(option.section) == "Output") continue;
+    if (option.kind == OptionKind::flag) {
+      if (values.at(0) == "true") line += " --" + name;
+      continue;
+    }
+    for (const std::string& value : values) line += fmt::format(" --{} {}", name, quoted_for_shell(value));
+  }
+  return line;
+}
+
+CommandLine parse_command_line(const std::vector<std::string>& arguments) {
+  po::options_description known = describe_all();
+  known.add_options()("positional", po::value<std::vector<std::string>>());
+  po::positional_options_description positional;
+  positional.add("positional", -1);
+  CommandLine line;
+  po::parsed_options parsed(nullptr);
+  try {
+    namespace style = po::command_line_style;
+    parsed = po::command_line_parser(arguments)
+                 .options(known)
+                 .positional(positional)
+                 .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next)
+                 .run();
+  } catch (const po::unknown_option& error) {
+    refuse_unknown(error.get_option_name(), "");
+  } catch (const po::error& error) {
+    sim::refuse({.code = "missing_value",
+                 .option = "command line",
+                 .numbers = error.what(),
+                 .rule = "--option value or --option=value; flags take no value",
+                 .hint = "shardproof --help"});
+  }
+  std::map<std::string, std::vector<std::string>> seen;
+  for (const po::option& option : parsed.options) {
+    if (option.string_key == "help") {
+      line.help = true;
+    } else if (option.string_key == "version") {
+      line.version = true;
+    } else if (option.string_key != "positional") {
+      add_values(line.settings, seen, option.string_key, option.value, " on the command line");
+    } else if (option.value.at(0).starts_with('-')) {
+      refuse_unknown(option.value.at(0), "");  // single-dash words are no scenario names
+    } else if (line.command.empty()) {
+      line.command = option.value.at(0);
+    } else {
+      line.scenarios.push_back(option.value.at(0));
+    }
+  }
+  return line;
+}
+
+Scenario read_scenario(const std::string& path) {
+  const std::string text = read_file(path);
+  Scenario scenario{path, std::filesystem::path(path).stem().string(), first_comment(text), {}};
+  std::istringstream stream(text);
+  std::map<std::string, std::vector<std::string>> seen;
+  try {
+    for (const po::option& option : po::parse_config_file(stream, describe_all(), true).options) {
+      const bool on_command_line_only = option.string_key == "help" || option.string_key == "version";
+      if (option.unregistered || on_command_line_only) refuse_unknown(option.string_key, " in " + path);
+      add_values(scenario.settings, seen, option.string_key, option.value, " in " + path);
+    }
+  } catch (const po::error& error) {
+    sim::refuse({.code = "scenario_syntax",
+                 .option = path,
+                 .numbers = error.what(),
+                 .rule = "lines of the form 'name = value'; '#' begins a comment; no sections",
+                 .hint = "any file in scenarios/ as a pattern"});
+  }
+  return scenario;
+}
+
+std::vector<std::string> scenario_files() {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(SHARDPROOF_SCENARIO_DIR, error)) {
+    if (entry.path().extension() != ".ini") continue;
+    const std::filesystem::path here = std::filesystem::proximate(entry.path(), error);
+    files.push_back(error || here.string().starts_with("..") ? entry.path().string() : here.string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string option_help() {
+  std::ostringstream help;
+  help << describe_all();
+  return help.str();
+}
+
+}  // namespace verify
