@@ -194,10 +194,14 @@ CheckResult check_creation(const Layout& layout) {
     const GroupKind& kind = layout.kinds[k];
     for (int group = 0; group < kind.count(); ++group) {
       const int call = layout.call_index(static_cast<int>(k), group);
-      if (std::exchange(listed[static_cast<std::size_t>(call)], kind.size()) != 0) {
-        return failed("creation", fmt::format("two groups are created by call {}, one is {} group {}", call,
-                                              kind.name(), group));
+      const bool taken =
+          call < 0 || call >= layout.call_count() || listed[static_cast<std::size_t>(call)] != 0;
+      if (taken) {
+        return failed("creation",
+                      fmt::format("{} group {} is created by call {}, which is another group's or none",
+                                  kind.name(), group, call));
       }
+      listed[static_cast<std::size_t>(call)] = kind.size();
     }
     for (int i = 0; i < layout.grid_size; ++i) {
       const int rank = layout.first_rank + i;

@@ -89,6 +89,14 @@ po::options_description describe_all() {
 void add_values(Settings& settings, std::map<std::string, std::vector<std::string>>& seen,
                 const std::string& name, const std::vector<std::string>& values, const std::string& where) {
   const OptionInfo& option = option_named(name);
+  for (const std::string& value : values) {
+    if (!value.starts_with("--")) continue;  // Boost takes the next option for the value of one that lacks it
+    sim::refuse({.code = "missing_value",
+                 .option = "--" + name,
+                 .numbers = fmt::format("followed by '{}'{}", value, where),
+                 .rule = "--option value or --option=value; flags take no value",
+                 .hint = fmt::format("a value behind --{}", name)});
+  }
   std::vector<std::string>& all = seen[name];
   if (!all.empty() && option.kind != OptionKind::texts) {
     sim::refuse({.code = "given_twice",
@@ -211,18 +219,14 @@ std::vector<std::string> Settings::texts(const std::string& name) const {
       result.push_back(value);
       continue;
     }
-    std::istringstream pieces(value);
+    // "2,4", "2 4" and "2, 4" are the same list; an empty piece stays, to be refused by whoever reads it.
+    std::istringstream pieces(value + ",");
     for (std::string piece; std::getline(pieces, piece, ',');) {
       std::istringstream words(piece);
-      std::string word;
-      bool any = false;
-      while (words >> word) {
-        result.push_back(word);
-        any = true;
-      }
-      if (!any) result.emplace_back();
+      const std::size_t before = result.size();
+      for (std::string word; words >> word;) result.push_back(word);
+      if (result.size() == before) result.emplace_back();
     }
-    if (value.ends_with(',')) result.emplace_back();
   }
   return result;
 }

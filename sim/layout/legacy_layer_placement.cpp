@@ -5,6 +5,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/layout/parallel_sizes.h"
 #include "sim/layout/size_rules.h"
 
 namespace sim {
@@ -19,6 +20,17 @@ void check_numbers(const LegacyLayerRequest& request) {
   check_size("--pipeline-model-parallel-size", request.pipeline_model_parallel_size);
   if (!request.virtual_pipeline_model_parallel_size) return;
   check_size(kVirtualOption, *request.virtual_pipeline_model_parallel_size);
+  const std::int64_t stages =
+      capped_product({request.pipeline_model_parallel_size, *request.virtual_pipeline_model_parallel_size});
+  if (stages > kMaxSize) {  // only a model without layers divides over that many stages
+    refuse({.code = "stages_range",
+            .option = kVirtualOption,
+            .numbers =
+                fmt::format("{} chunks on {} pipeline ranks", *request.virtual_pipeline_model_parallel_size,
+                            request.pipeline_model_parallel_size),
+            .rule = fmt::format("at most {} stages", kMaxSize),
+            .hint = "fewer chunks"});
+  }
   if (request.pipeline_model_parallel_size <= 2) {
     refuse({.code = "vpp_needs_pp",
             .option = kVirtualOption,

@@ -12,8 +12,8 @@
 /// (Megatron's offsets skip a rank's worth of numbers behind a standalone embedding stage.)
 ///
 /// Shapes  stages[pipeline rank][chunk].
-/// Errors  size_range, split_rank_missing, split_rank_range, layers_encoder_div, layers_decoder_div,
-/// layers_pp_div,
+/// Errors  size_range, stages_range, split_rank_missing, split_rank_range, layers_encoder_div,
+/// layers_decoder_div, layers_pp_div,
 ///         layers_vpp_div, vpp_needs_pp, vpp_encoder_decoder. Refused although the seeds' arithmetic goes
 ///         through: a split that leaves a side without ranks (Python's modulo by a negative number succeeds).
 /// Source  seeds 000; Megatron-LM megatron/model/transformer.py at 2fadaa50a5.

@@ -1,0 +1,104 @@
+// The house rules hold for the tree as it stands, and each rule sees a violation planted for it.
+
+#include "tests/house/house_rules.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <sstream>
+
+namespace {
+
+using test::SourceFile;
+using Lines = std::vector<std::string>;
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  EXPECT_TRUE(file) << path;
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+std::vector<SourceFile> files_under(const std::vector<std::string>& folders, const Lines& endings) {
+  const std::filesystem::path root = SHARDPROOF_SOURCE_DIR;
+  std::vector<SourceFile> files;
+  for (const std::string& folder : folders) {
+    if (!std::filesystem::exists(root / folder)) continue;
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      const std::string ending = entry.path().extension().string();
+      const bool wanted =
+          endings.empty() || std::find(endings.begin(), endings.end(), ending) != endings.end();
+      if (!entry.is_regular_file() || !wanted) continue;
+      files.push_back(
+          {std::filesystem::relative(entry.path(), root).string(), contents(entry.path().string())});
+    }
+  }
+  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  EXPECT_FALSE(files.empty());
+  return files;
+}
+
+std::vector<SourceFile> sources() {
+  return files_under({"sim", "gpu", "verify", "tests"}, {".h", ".cpp", ".cu"});
+}
+
+std::string root_file(const std::string& name) {
+  return contents(std::string(SHARDPROOF_SOURCE_DIR) + "/" + name);
+}
+
+TEST(HouseRules, IncludesFollowTheArrows) {
+  EXPECT_EQ(test::include_direction(sources()), Lines{});
+  EXPECT_EQ(test::include_direction({{"sim/base/a.h", "#include \"sim/layout/layout.h\"\n"}}).size(), 1U);
+  EXPECT_EQ(test::include_direction({{"sim/layout/a.cpp", "#include \"verify/settings.h\"\n"}}).size(), 1U);
+  EXPECT_EQ(test::include_direction({{"sim/layout/a.cpp", "#include <Eigen/Dense>\n"}}).size(), 1U);
+  EXPECT_EQ(
+      test::include_direction({{"verify/reference/a.cpp", "#include \"sim/layout/layout.h\"\n"}}).size(), 1U);
+  EXPECT_EQ(test::include_direction({{"sim/unknown/a.h", ""}}).size(), 1U);
+}
+
+TEST(HouseRules, NoBannedNames) {
+  EXPECT_EQ(test::banned_names(sources()), Lines{});
+  EXPECT_EQ(test::banned_names({{"tests/a.cpp", "std::random_device seed;"}}).size(), 1U);
+  EXPECT_EQ(test::banned_names({{"verify/a.cpp", "EXPECT_NEAR(a, b, c);"}}).size(), 1U);
+  EXPECT_EQ(test::banned_names({{"verify/a.cpp", "if (error < 1e-6) return;"}}).size(), 1U);
+  EXPECT_EQ(test::banned_names({{"sim/a.cpp", "std::chrono::steady_clock::now()"}}).size(), 1U);
+  EXPECT_EQ(test::banned_names({{"verify/a.cpp", "std::chrono::steady_clock::now()"}}), Lines{});
+  EXPECT_EQ(test::banned_names({{"sim/a.cpp", "std::unordered_map<int, int> m;"}}).size(), 1U);
+}
+
+TEST(HouseRules, HeadersAreManuals) {
+  EXPECT_EQ(test::headers_without_manual(sources()), Lines{});
+  EXPECT_EQ(test::headers_without_manual({{"sim/a.h", "#pragma once\n\nstruct A {};\n"}}).size(), 1U);
+}
+
+TEST(HouseRules, EveryFileIsBuilt) {
+  const std::string commands = contents(std::string(SHARDPROOF_BINARY_DIR) + "/compile_commands.json");
+  EXPECT_EQ(test::unbuilt_files(sources(), commands), Lines{});
+  EXPECT_EQ(test::unbuilt_files({{"sim/forgotten.cpp", ""}, {"sim/forgotten.h", ""}}, commands).size(), 2U);
+}
+
+TEST(HouseRules, EveryScenarioHasASourceAndATest) {
+  const std::string cmake_lists = root_file("CMakeLists.txt");
+  EXPECT_EQ(test::scenario_rules(files_under({"scenarios"}, {}), cmake_lists), Lines{});
+  EXPECT_EQ(test::scenario_rules({{"scenarios/forgotten.ini", "# Source: nowhere\n"}}, cmake_lists).size(),
+            1U);
+  EXPECT_EQ(test::scenario_rules({{"scenarios/seed-002-dense.ini", "world-size = 16\n"}}, cmake_lists).size(),
+            1U);
+}
+
+TEST(HouseRules, EveryRefusalIsProvoked) {
+  const std::string refusal_tests = root_file("tests/verify/refusals_test.cpp");
+  EXPECT_EQ(test::unprovoked_refusals(sources(), refusal_tests), Lines{});
+  EXPECT_EQ(
+      test::unprovoked_refusals({{"sim/a.cpp", "refuse({.code = \"never_seen\","}}, refusal_tests).size(),
+      1U);
+  EXPECT_EQ(
+      test::unprovoked_refusals(
+          {{"sim/a.h", "#pragma once\n\n/// A.\n///\n/// Errors  not_this, size_range\n"}}, refusal_tests)
+          .size(),
+      1U);
+}
+
+}  // namespace

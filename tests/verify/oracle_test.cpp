@@ -1,0 +1,208 @@
+// What Megatron itself computes, line by line, through the command line that users have. The data are copies
+// of lines produced by running Megatron's own index arithmetic; tests/oracle/README.md says how they read.
+
+#include <cstddef>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/run.h"
+
+namespace {
+
+using nlohmann::json;
+using nlohmann::ordered_json;
+
+std::vector<ordered_json> lines_of(const std::string& file) {
+  std::ifstream stream(std::string(SHARDPROOF_TEST_DATA) + "/" + file);
+  std::vector<ordered_json> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(ordered_json::parse(line));
+  EXPECT_FALSE(lines.empty()) << file;
+  return lines;
+}
+
+class Words {
+ public:
+  Words(std::vector<std::string> start, const ordered_json& config)
+      : words_(std::move(start)), config_(config) {}
+  /// "--option value" when the line has a value under `key`; a bare "--option" when that value is true.
+  Words& option(const std::string& option, const std::string& key) {
+    if (!config_.contains(key) || config_[key].is_null()) return *this;
+    const ordered_json& value = config_[key];
+    if (value.is_boolean()) {
+      if (value.get<bool>()) words_.push_back(option);
+      return *this;
+    }
+    words_.push_back(option);
+    words_.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+    return *this;
+  }
+  std::vector<std::string> words_;
+
+ private:
+  const ordered_json& config_;
+};
+
+struct Answer {
+  int exit_code;
+  ordered_json document;
+};
+
+Answer ask(std::vector<std::string> words) {
+  words.insert(words.end(), {"--format", "json"});
+  const test::RunResult result = test::run(words);
+  return {result.exit_code, ordered_json::parse(result.out)};
+}
+
+TEST(Oracle, Groups) {
+  int checked = 0;
+  for (const ordered_json& line : lines_of("groups.jsonl")) {
+    const ordered_json& config = line["config"];
+    Words words({"groups"}, config);
+    words.option("--world-size", "world")
+        .option("--tensor-model-parallel-size", "tp")
+        .option("--context-parallel-size", "cp")
+        .option("--expert-model-parallel-size", "ep")
+        .option("--expert-tensor-parallel-size", "etp")
+        .option("--pipeline-model-parallel-size", "pp")
+        .option("--virtual-pipeline-model-parallel-size", "vpp")
+        .option("--num-distributed-optimizer-instances", "ndoi")
+        .option("--rank-offset", "rank_offset")
+        .option("--local-world-size", "local_world")
+        .option("--order", "order");
+    if (config.contains("hcp")) {
+      words.words_.emplace_back("--hierarchical-context-parallel-sizes");
+      for (const auto& size : config["hcp"]) words.words_.push_back(size.dump());
+    }
+    const Answer answer = ask(words.words_);
+    if (line.contains("error")) {
+      EXPECT_EQ(answer.exit_code, 2) << config;
+      EXPECT_EQ(answer.document["error"]["code"], line["error"]["code"]) << config;
+    } else {
+      ASSERT_EQ(answer.exit_code, 0) << config << answer.document;
+      EXPECT_EQ(answer.document["groups"], line["groups"])
+          << config;  // lists, kinds and their creation order
+      EXPECT_EQ(json(answer.document["derived"]), json(line["derived"])) << config;
+      EXPECT_EQ(answer.document["world_size"], config["world"]) << config;
+    }
+    ++checked;
+  }
+  EXPECT_EQ(checked, 124);
+}
+
+TEST(Oracle, LegacyGroups) {
+  int checked = 0;
+  for (const ordered_json& line : lines_of("legacy_groups.jsonl")) {
+    const ordered_json& config = line["config"];
+    const Answer answer = ask(Words({"groups", "--rules", "legacy"}, config)
+                                  .option("--world-size", "world")
+                                  .option("--tensor-model-parallel-size", "tp")
+                                  .option("--pipeline-model-parallel-size", "pp")
+                                  .option("--virtual-pipeline-model-parallel-size", "vpp")
+                                  .option("--pipeline-model-parallel-split-rank", "split_rank")
+                                  .words_);
+    ++checked;
+    if (line.contains("error")) {
+      EXPECT_EQ(answer.exit_code, 2) << config;
+      continue;
+    }
+    ASSERT_EQ(answer.exit_code, 0) << config << answer.document;
+    EXPECT_EQ(answer.document["groups"], line["groups"]) << config;
+    EXPECT_EQ(answer.document["effective"], line["effective"]) << config;
+    std::size_t calls = 0;
+    for (const auto& lists : answer.document["groups"]) calls += lists.size();
+    EXPECT_EQ(calls, line["n_new_group_calls"].get<std::size_t>()) << config;
+    for (const auto& [rank, view] : line["rank_view"].items()) {
+      const ordered_json groups = ask(Words({"groups", "--rules", "legacy", "--rank", rank}, config)
+                                          .option("--world-size", "world")
+                                          .option("--tensor-model-parallel-size", "tp")
+                                          .option("--pipeline-model-parallel-size", "pp")
+                                          .option("--pipeline-model-parallel-split-rank", "split_rank")
+                                          .words_)
+                                      .document["groups"];
+      EXPECT_EQ(groups["dp"][0], view["dp"]) << config << rank;
+      EXPECT_EQ(groups["mp"][0], view["mp"]) << config << rank;
+      EXPECT_EQ(groups["tp"][0], view["tp"]) << config << rank;
+      EXPECT_EQ(groups["pp"][0], view["pipeline_global_ranks"]) << config << rank;
+      EXPECT_EQ(!groups["embd"].empty(), view["in_embedding_group"].get<bool>()) << config << rank;
+      EXPECT_EQ(!groups["pos_embd"].empty(), view["in_position_embedding_group"].get<bool>())
+          << config << rank;
+    }
+  }
+  EXPECT_EQ(checked, 40);
+}
+
+/// Lines that Megatron's arithmetic goes through, and that we refuse on purpose.
+const std::map<int, std::string> kLayersRefusedOnPurpose = {
+    {52, "one pipeline rank with both ends given: of 3 layers only 1 would be built"},
+};
+
+TEST(Oracle, Layers) {
+  int checked = 0;
+  for (const ordered_json& line : lines_of("layers.jsonl")) {
+    const ordered_json& config = line["config"];
+    const Answer answer = ask(Words({"layers"}, config)
+                                  .option("--num-layers", "num_layers")
+                                  .option("--pipeline-model-parallel-size", "pp")
+                                  .option("--virtual-pipeline-model-parallel-size", "vpp")
+                                  .option("--decoder-first-pipeline-num-layers", "first")
+                                  .option("--decoder-last-pipeline-num-layers", "last")
+                                  .option("--account-for-embedding-in-pipeline-split", "account_embedding")
+                                  .option("--account-for-loss-in-pipeline-split", "account_loss")
+                                  .option("--pipeline-model-parallel-layout", "layout")
+                                  .option("--mtp-num-layers", "mtp_num_layers")
+                                  .words_);
+    ++checked;
+    const auto& expected =
+        line.contains("error") ? line["error"] : line["per_pp_rank_per_chunk_[count,offset]"];
+    const bool megatron_raises = line.contains("error") || expected.dump().find("error") != std::string::npos;
+    if (megatron_raises || kLayersRefusedOnPurpose.contains(line["id"].get<int>())) {
+      EXPECT_EQ(answer.exit_code, 2) << config;
+      continue;
+    }
+    ASSERT_EQ(answer.exit_code, 0) << config << answer.document;
+    ordered_json stages = ordered_json::array();
+    for (const auto& rank : answer.document["stages"]) {
+      stages.push_back(ordered_json::array());
+      for (const auto& stage : rank) stages.back().push_back({stage["count"], stage["offset"]});
+    }
+    EXPECT_EQ(stages, expected) << config;
+  }
+  EXPECT_EQ(checked, 60);
+}
+
+const std::map<int, std::string> kLegacyLayersRefusedOnPurpose = {
+    {64,
+     "split 0 with a standalone embedding stage gives the encoder -1 ranks; Python's 96 % -1 is 0, so the "
+     "seeds go "
+     "on and build no encoder layer at all"},
+};
+
+TEST(Oracle, LegacyLayers) {
+  int checked = 0;
+  for (const ordered_json& line : lines_of("legacy_layers.jsonl")) {
+    const ordered_json& config = line["config"];
+    const Answer answer = ask(Words({"layers", "--rules", "legacy"}, config)
+                                  .option("--num-layers", "num_layers")
+                                  .option("--pipeline-model-parallel-size", "pp")
+                                  .option("--pipeline-model-parallel-split-rank", "split_rank")
+                                  .option("--standalone-embedding-stage", "standalone_embedding_stage")
+                                  .option("--encoder-and-decoder", "encoder_and_decoder")
+                                  .words_);
+    ++checked;
+    if (line["sum"].is_null() || kLegacyLayersRefusedOnPurpose.contains(line["id"].get<int>())) {
+      EXPECT_EQ(answer.exit_code, 2) << config;
+      continue;
+    }
+    ASSERT_EQ(answer.exit_code, 0) << config << answer.document;
+    ordered_json counts = ordered_json::array();
+    for (const auto& rank : answer.document["stages"]) counts.push_back(rank[0]["count"]);
+    EXPECT_EQ(counts, line["per_rank"]) << config;
+  }
+  EXPECT_EQ(checked, 40);
+}
+
+}  // namespace

@@ -1,0 +1,310 @@
+// Every refusal of the program, provoked from the command line. A refusal exits with 2, says where, what was
+// given, the rule and what to try, on standard error; in JSON format also as one document on standard output.
+// The house test (tests/house) fails when the sources can refuse with a code that does not stand here.
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "tests/support/run.h"
+
+namespace {
+
+struct Case {
+  const char* code;
+  const char* command_line;
+};
+
+const std::vector<Case>& cases() {
+  static const std::vector<Case> all = {
+      // sizes
+      {"size_range", "groups --world-size 0"},
+      {"size_range", "groups --world-size -8"},
+      {"size_range", "groups --world-size 8 --tensor-model-parallel-size 0"},
+      {"size_range", "groups --world-size 8 --pipeline-model-parallel-size -1"},
+      {"size_range", "groups --world-size 8 --context-parallel-size 0"},
+      {"size_range", "groups --world-size 8 --expert-model-parallel-size 0"},
+      {"size_range", "groups --world-size 8 --expert-tensor-parallel-size 0"},
+      {"size_range", "groups --world-size 8 --num-distributed-optimizer-instances 0"},
+      {"size_range",
+       "groups --world-size 8 --pipeline-model-parallel-size 2 --virtual-pipeline-model-parallel-size 0"},
+      {"size_range",
+       "groups --world-size 8 --context-parallel-size 2 --hierarchical-context-parallel-sizes 0 2"},
+      {"size_range", "groups --world-size 8 --gpus-per-node 0"},
+      {"size_range", "groups --world-size 16777217"},
+      {"size_range", "groups --world-size 2147483647"},
+      {"size_range", "groups --rules legacy --world-size 8 --tensor-model-parallel-size 0"},
+      {"size_range", "layers --num-layers 0"},
+      {"size_range", "layers --num-layers -4 --pipeline-model-parallel-size 2"},
+      {"size_range", "layers --rules legacy --num-layers -4 --pipeline-model-parallel-size 2"},
+      {"number_range", "groups --world-size 2147483648"},
+      {"number_range", "groups --world-size 4294967297"},
+      {"number_range", "groups --world-size 99999999999999999999999999"},
+      {"number_range", "groups --world-size -99999999999999999999999999"},
+      {"not_a_number", "groups --world-size eight"},
+      {"not_a_number", "groups --world-size 8.0"},
+      {"not_a_number", "groups --world-size ''"},
+      {"not_a_number", "groups --world-size 0x10"},
+      {"not_a_number", "groups --world-size '8 '"},
+      {"not_a_number",
+       "groups --world-size 8 --context-parallel-size 8 --hierarchical-context-parallel-sizes 2,,4"},
+      {"rank_offset_range", "groups --world-size 8 --rank-offset -1"},
+      {"rank_offset_range", "groups --world-size 8 --rank-offset 2147483647"},
+      {"grid_outside_world", "groups --world-size 8 --local-world-size 8 --rank-offset 1"},
+      {"stages_range",
+       "layers --rules legacy --num-layers 0 --pipeline-model-parallel-size 16777216 "
+       "--virtual-pipeline-model-parallel-size 16777216"},
+      // divisions
+      {"dense_div", "groups --world-size 6 --tensor-model-parallel-size 4"},
+      {"dense_div",
+       "groups --world-size 16 --tensor-model-parallel-size 65536 --pipeline-model-parallel-size 65536 "
+       "--context-parallel-size 65536"},
+      {"dense_div",
+       "groups --rules legacy --world-size 4 --tensor-model-parallel-size 8 --pipeline-model-parallel-size "
+       "8"},
+      {"expert_div", "groups --world-size 8 --tensor-model-parallel-size 2 --expert-model-parallel-size 8"},
+      {"ndoi_dense",
+       "groups --world-size 8 --tensor-model-parallel-size 8 --num-distributed-optimizer-instances 2"},
+      {"ndoi_expert",
+       "groups --world-size 8 --expert-model-parallel-size 8 --expert-tensor-parallel-size 1 "
+       "--num-distributed-optimizer-instances 2"},
+      {"hcp_prod",
+       "groups --world-size 8 --context-parallel-size 8 --hierarchical-context-parallel-sizes 2 2"},
+      {"vpp_needs_pp", "groups --world-size 8 --virtual-pipeline-model-parallel-size 1"},
+      {"vpp_needs_pp", "layers --num-layers 8 --virtual-pipeline-model-parallel-size 2"},
+      {"vpp_needs_pp", "layers --num-layers 2 --pipeline-model-parallel-layout 'Et|tL'"},
+      {"vpp_needs_pp",
+       "layers --rules legacy --num-layers 8 --pipeline-model-parallel-size 2 "
+       "--virtual-pipeline-model-parallel-size 2"},
+      // orders
+      {"order_empty_token", "groups --world-size 8 --order ''"},
+      {"order_empty_token", "groups --world-size 8 --order tp--dp"},
+      {"order_empty_token", "groups --world-size 8 --order tp-dp-"},
+      {"order_unknown_token", "groups --world-size 8 --order tp-cp-xp-dp-pp"},
+      {"order_unknown_token", "groups --world-size 8 --order tp-gtp_remat-cp-ep-dp-pp"},
+      {"order_duplicate_token", "groups --world-size 8 --tensor-model-parallel-size 2 --order tp-tp-dp-pp"},
+      {"order_duplicate_token", "groups --world-size 8 --order tp-dp-pp-dp"},
+      {"order_duplicate_token", "groups --world-size 8 --order tp-TP-dp-pp"},
+      {"order_no_tp", "groups --world-size 8 --order cp-ep-dp-pp"},
+      {"order_missing_axis", "groups --world-size 8 --context-parallel-size 2 --order tp-dp-pp"},
+      {"order_missing_axis", "groups --world-size 8 --order tp-pp"},
+      {"order_missing_axis",
+       "groups --world-size 8 --tensor-model-parallel-size 8 --expert-tensor-parallel-size 1 --order tp"},
+      {"not_pp_last",
+       "groups --world-size 16 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 "
+       "--expert-model-parallel-size 2 --order tp-cp-pp-ep-dp"},
+      {"not_pp_last",
+       "groups --world-size 16 --pipeline-model-parallel-size 2 --context-parallel-size 2 --order "
+       "TP-CP-EP-DP-PP"},
+      {"pp_mismatch",
+       "groups --world-size 16 --tensor-model-parallel-size 2 --context-parallel-size 2 "
+       "--pipeline-model-parallel-size 2 "
+       "--expert-model-parallel-size 2 --order tp-cp-pp-ep-dp"},
+      {"order_conflict", "groups --world-size 8 --use-tp-pp-dp-mapping --order tp-cp-ep-dp-pp"},
+      // rule books
+      {"split_rank_is_legacy", "groups --world-size 8 --pipeline-model-parallel-split-rank 1"},
+      {"split_rank_range",
+       "groups --rules legacy --world-size 8 --pipeline-model-parallel-size 4 "
+       "--pipeline-model-parallel-split-rank 4"},
+      {"split_rank_range",
+       "groups --rules legacy --world-size 8 --pipeline-model-parallel-size 4 "
+       "--pipeline-model-parallel-split-rank -5"},
+      {"legacy_has_no_axis", "groups --rules legacy --world-size 8 --context-parallel-size 2"},
+      {"legacy_has_no_axis", "groups --rules legacy --world-size 8 --expert-tensor-parallel-size 2"},
+      {"legacy_has_no_axis", "groups --rules legacy --world-size 8 --hierarchical-context-parallel-sizes 1"},
+      {"legacy_has_no_axis", "groups --rules legacy --world-size 8 --order dp-tp-pp"},
+      {"legacy_has_no_axis", "groups --rules legacy --world-size 8 --rank-offset 8"},
+      {"rules_conflict", "layers --num-layers 8 --standalone-embedding-stage"},
+      {"rules_conflict", "layers --rules legacy --num-layers 8 --decoder-first-pipeline-num-layers 2"},
+      // layers
+      {"placement_modes",
+       "layers --num-layers 8 --pipeline-model-parallel-size 2 --account-for-loss-in-pipeline-split "
+       "--decoder-first-pipeline-num-layers 3"},
+      {"layers_pp_div", "layers --num-layers 7 --pipeline-model-parallel-size 2"},
+      {"layers_pp_div", "layers --rules legacy --num-layers 7 --pipeline-model-parallel-size 2"},
+      {"layers_vpp_div",
+       "layers --num-layers 6 --pipeline-model-parallel-size 2 --virtual-pipeline-model-parallel-size 2"},
+      {"layers_vpp_div",
+       "layers --rules legacy --num-layers 9 --pipeline-model-parallel-size 3 "
+       "--virtual-pipeline-model-parallel-size 2"},
+      {"uneven_no_middle",
+       "layers --num-layers 8 --decoder-first-pipeline-num-layers 3 --decoder-last-pipeline-num-layers 4"},
+      {"uneven_no_middle",
+       "layers --num-layers 12 --pipeline-model-parallel-size 2 --virtual-pipeline-model-parallel-size 2 "
+       "--decoder-first-pipeline-num-layers 4 --decoder-last-pipeline-num-layers 8"},
+      {"uneven_middle",
+       "layers --num-layers 4 --pipeline-model-parallel-size 3 --decoder-first-pipeline-num-layers 6"},
+      {"uneven_middle",
+       "layers --num-layers 6 --pipeline-model-parallel-size 3 --decoder-first-pipeline-num-layers 6"},
+      {"uneven_middle", "layers --num-layers 8 --decoder-first-pipeline-num-layers 3"},
+      {"layout_syntax",
+       "layers --num-layers 2 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et |tL'"},
+      {"layout_syntax",
+       "layers --num-layers 4 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout "
+       "'E((t)*2)*2|L'"},
+      {"layout_syntax",
+       "layers --num-layers 2 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout '[[1],'"},
+      {"layout_syntax",
+       "layers --num-layers 2 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout "
+       "'[[\"embedding\",\"encoder\"],[\"loss\"]]'"},
+      {"layout_too_long",
+       "layers --num-layers 2 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout "
+       "'Et*99999999999999999999|L'"},
+      {"layout_too_long",
+       "layers --num-layers 2 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout "
+       "'(t*9999)*9999|L'"},
+      {"layout_stages",
+       "layers --num-layers 3 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et|t|tL'"},
+      {"layout_vpp",
+       "layers --num-layers 2 --pipeline-model-parallel-size 2 --virtual-pipeline-model-parallel-size 2 "
+       "--pipeline-model-parallel-layout 'Et|tL'"},
+      {"layout_ends",
+       "layers --num-layers 2 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et|t'"},
+      {"layout_ends",
+       "layers --num-layers 2 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'tE|tL'"},
+      {"layout_ends",
+       "layers --num-layers 2 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout '|'"},
+      {"layout_layers",
+       "layers --num-layers 3 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et|tL'"},
+      {"layout_mtp",
+       "layers --num-layers 2 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout 'Et|tmL'"},
+      {"layout_mtp",
+       "layers --num-layers 2 --mtp-num-layers 1 --pipeline-model-parallel-size 2 "
+       "--pipeline-model-parallel-layout 'Etm|tL'"},
+      {"split_rank_missing",
+       "layers --rules legacy --num-layers 8 --pipeline-model-parallel-size 2 --encoder-and-decoder"},
+      {"split_rank_range",
+       "layers --rules legacy --num-layers 96 --pipeline-model-parallel-size 6 --encoder-and-decoder "
+       "--standalone-embedding-stage --pipeline-model-parallel-split-rank 0"},
+      {"split_rank_range",
+       "layers --rules legacy --num-layers 60 --pipeline-model-parallel-size 4 --encoder-and-decoder "
+       "--pipeline-model-parallel-split-rank -2147483647"},
+      {"layers_encoder_div",
+       "layers --rules legacy --num-layers 7 --pipeline-model-parallel-size 4 --encoder-and-decoder "
+       "--pipeline-model-parallel-split-rank 2"},
+      {"layers_decoder_div",
+       "layers --rules legacy --num-layers 7 --pipeline-model-parallel-size 4 --encoder-and-decoder "
+       "--pipeline-model-parallel-split-rank 1"},
+      {"vpp_encoder_decoder",
+       "layers --rules legacy --num-layers 8 --pipeline-model-parallel-size 4 --encoder-and-decoder "
+       "--pipeline-model-parallel-split-rank 2 --virtual-pipeline-model-parallel-size 2"},
+      // the command line
+      {"unknown_command", "grops --world-size 8"},
+      {"unknown_option", "groups --world-sze 8"},
+      {"unknown_option", "groups --world 8"},
+      {"unknown_option", "groups -w 8"},
+      {"missing_value", "groups --world-size"},
+      {"missing_value", "groups --world-size 8 --use-tp-pp-dp-mapping=yes"},
+      {"given_twice", "groups --world-size 8 --world-size 16"},
+      {"missing_option", "groups"},
+      {"missing_option", "layers"},
+      {"bad_choice", "groups --world-size 8 --rules megatrn"},
+      {"bad_choice", "groups --world-size 8 --format xml"},
+      {"scenario_missing", "groups scenarios/none.ini"},
+      {"scenario_missing", "groups /"},
+      {"one_scenario", "groups a.ini b.ini"},
+      {"one_scenario", "list a.ini"},
+      {"unknown_kind", "groups --world-size 8 --kind tq"},
+      {"unknown_kind", "groups --world-size 8 --kind ''"},
+      {"absent_kind", "groups --world-size 8 --kind intra-dp-cp"},
+      {"absent_kind", "groups --world-size 8 --kind tp,hcp-L0"},
+      {"rank_outside_grid", "groups --world-size 8 --rank 8"},
+      {"rank_outside_grid", "groups --world-size 8 --rank -1"},
+      {"rank_outside_grid", "groups --world-size 8 --rank-offset 8 --rank 7"},
+      // expectations and shapes
+      {"bad_expectation", "replay --world-size 8 --expect-groups 'tp 0,1'"},
+      {"bad_expectation", "replay --world-size 8 --expect-groups '[0]'"},
+      {"bad_expectation", "replay --world-size 8 --expect-groups 'tp [0'"},
+      {"bad_expectation", "replay --world-size 8 --expect-groups 'tp [\"a\"]'"},
+      {"bad_expectation", "replay --world-size 8 --expect-parameters 1.7"},
+      {"bad_expectation", "replay --world-size 8 --expect-parameters 1..7B"},
+      {"bad_expectation", "replay --world-size 8 --expect-parameters 1.00000000000B"},
+      {"missing_option", "replay --world-size 8 --expect-parameters 1.7B"},
+      {"heads_div",
+       "replay --world-size 8 --expect-parameters 1.7B --num-layers 2 --hidden-size 10 --num-attention-heads "
+       "3 "
+       "--vocab-size 8 --seq-length 8"},
+      {"groups_div",
+       "replay --world-size 8 --expect-parameters 1.7B --num-layers 2 --hidden-size 12 --num-attention-heads "
+       "3 "
+       "--num-query-groups 2 --vocab-size 8 --seq-length 8"},
+      {"too_many_parameters",
+       "replay --world-size 8 --expect-parameters 1.7B --num-layers 16777216 --hidden-size 4194304 "
+       "--num-attention-heads 1 --vocab-size 8 --seq-length 8"},
+      {"world_too_large_to_replay", "replay --world-size 8388608"},
+      {"bad_choice", "replay --world-size 8 --expect perhaps"},
+  };
+  return all;
+}
+
+nlohmann::json error_of(const nlohmann::json& document) {
+  return document.contains("error") ? document.at("error") : document.at("scenarios").at(0).at("error");
+}
+
+TEST(Refusals, EachByItsCodeAndInFull) {
+  for (const Case& refused : cases()) {
+    const test::RunResult result = test::run(std::string(refused.command_line) + " --format json");
+    EXPECT_EQ(result.exit_code, 2) << refused.command_line;
+    const bool bad_format = std::string(refused.command_line).find("--format xml") != std::string::npos;
+    if (bad_format) continue;  // given twice then; the next test has it
+    const nlohmann::json error = error_of(nlohmann::json::parse(result.out));
+    EXPECT_EQ(error["code"], refused.code) << refused.command_line << "\n" << error.dump();
+    for (const char* field : {"option", "numbers", "rule", "hint"}) {
+      EXPECT_FALSE(error[field].get<std::string>().empty()) << refused.command_line << " " << field;
+    }
+  }
+}
+
+TEST(Refusals, TextGoesToStandardErrorAlone) {
+  for (const Case& refused : cases()) {
+    const test::RunResult result = test::run(refused.command_line);
+    EXPECT_EQ(result.exit_code, 2) << refused.command_line;
+    const bool replayed =
+        std::string(refused.command_line).starts_with("replay");  // a report then, and that is a result
+    EXPECT_EQ(result.out.empty(), !replayed) << refused.command_line;
+    EXPECT_NE((replayed ? result.out : result.err).find(refused.code), std::string::npos)
+        << refused.command_line << "\n"
+        << result.out << result.err;
+  }
+}
+
+TEST(Refusals, ASuggestionIsTheNearestName) {
+  EXPECT_NE(test::run("groups --wrld-size 8").err.find("--world-size"), std::string::npos);
+  EXPECT_NE(test::run("layer").err.find("shardproof layers"), std::string::npos);
+  EXPECT_NE(test::run("groups --world-size 8 --kind tp-dpcp").err.find("--kind tp-dp-cp"), std::string::npos);
+}
+
+struct ScenarioCase {
+  const char* code;
+  const char* text;
+};
+
+TEST(Refusals, ScenarioFiles) {
+  const std::vector<ScenarioCase> bad = {
+      {"unknown_option", "# Source: a test\nword-size = 8\n"},
+      {"unknown_option", "# Source: a test\n[section]\nworld-size = 8\n"},
+      {"unknown_option", "# Source: a test\nhelp = true\n"},
+      {"scenario_syntax", "# Source: a test\nworld-size 8\n"},
+      {"scenario_syntax", "# Source: a test\n[unclosed\n"},
+      {"given_twice", "world-size = 8\nworld-size = 9\n"},
+      {"not_a_number", "world-size =\n"},
+      {"not_a_flag", "world-size = 8\nuse-tp-pp-dp-mapping = maybe\n"},
+      {"missing_option", ""},
+  };
+  for (const ScenarioCase& scenario : bad) {
+    const test::TemporaryFile file("refused.ini", scenario.text);
+    for (const char* command : {"groups", "replay"}) {
+      const test::RunResult result = test::run({command, file.path(), "--format", "json"});
+      EXPECT_EQ(result.exit_code, 2) << scenario.text;
+      EXPECT_EQ(error_of(nlohmann::json::parse(result.out))["code"], scenario.code)
+          << scenario.text << result.out;
+    }
+  }
+  const test::TemporaryFile huge("huge.ini", std::string((1 << 20) + 1, '#'));
+  EXPECT_NE(test::run({"groups", huge.path()}).err.find("scenario_syntax"), std::string::npos);
+  const test::TemporaryFile binary("binary.ini", std::string("\x00\xff\x01\n\x7f=", 6));
+  EXPECT_EQ(test::run({"groups", binary.path(), "--format", "json"}).exit_code, 2);
+}
+
+}  // namespace
