@@ -13,6 +13,7 @@
 #include "sim/layout/node_placement.h"
 #include "verify/commands.h"
 #include "verify/nearest_name.h"
+#include "verify/report_json.h"
 #include "verify/requests.h"
 #include "verify/text_table.h"
 
@@ -115,11 +116,7 @@ void write_json(std::ostream& out, const sim::Layout& layout, const std::vector<
     out << (i == 0 ? "" : ",") << nlohmann::json(kinds[i]->name()).dump() << ":";
     write_groups(out, *kinds[i], rank);
   }
-  nlohmann::ordered_json warnings = nlohmann::ordered_json::array();
-  for (const sim::Warning& warning : layout.warnings) {
-    warnings.push_back({{"name", warning.name}, {"message", warning.message}});
-  }
-  out << "},\"warnings\":" << warnings.dump() << "}\n";
+  out << "},\"warnings\":" << warnings_json(layout.warnings).dump() << "}\n";
 }
 
 // ---- text

@@ -4,6 +4,7 @@
 
 #include "sim/layout/layer_placement.h"
 #include "verify/commands.h"
+#include "verify/report_json.h"
 #include "verify/requests.h"
 #include "verify/text_table.h"
 
@@ -68,7 +69,7 @@ int run_layers(const CommandLine& line, const Output& output) {
   const sim::LayerPlacement placement = requested_placement(settings);
   const std::string rules = settings.text("rules", "megatron");
   if (settings.text("format", "text") == "json") {
-    output.out << as_json(placement, rules).dump() << "\n";
+    output.out << one_line(as_json(placement, rules));
   } else {
     output.out << as_text(placement, rules);
   }

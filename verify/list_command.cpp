@@ -6,6 +6,7 @@
 #include "sim/layout/layout.h"
 #include "verify/commands.h"
 #include "verify/replay.h"
+#include "verify/report_json.h"
 #include "verify/text_table.h"
 
 namespace verify {
@@ -31,7 +32,7 @@ int run_list(const CommandLine& line, const Output& output) {
     for (const CheckInfo& check : replay_checks()) {
       document["checks"].push_back({{"name", check.name}, {"proves", check.proves}});
     }
-    output.out << document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    output.out << one_line(document);
     return kVerified;
   }
 

@@ -9,6 +9,7 @@
 #include "sim/base/error.h"
 #include "verify/commands.h"
 #include "verify/nearest_name.h"
+#include "verify/report_json.h"
 #include "verify/requests.h"
 #include "verify/settings.h"
 
@@ -51,13 +52,7 @@ void report(const sim::Refusal& refusal, bool json, const Output& output) {
   output.err << fmt::format("shardproof: refused [{}]\n  where  {}\n  given  {}\n  rule   {}\n  try    {}\n",
                             refusal.code, refusal.option, refusal.numbers, refusal.rule, refusal.hint);
   if (!json) return;
-  const nlohmann::ordered_json document = {{"error",
-                                            {{"code", refusal.code},
-                                             {"option", refusal.option},
-                                             {"numbers", refusal.numbers},
-                                             {"rule", refusal.rule},
-                                             {"hint", refusal.hint}}}};
-  output.out << document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+  output.out << one_line({{"error", refusal_json(refusal)}});
 }
 
 const Command& command_named(const std::string& name) {

@@ -7,6 +7,7 @@
 #include "verify/commands.h"
 #include "verify/progress.h"
 #include "verify/replay.h"
+#include "verify/report_json.h"
 #include "verify/text_table.h"
 
 namespace verify {
@@ -97,20 +98,12 @@ nlohmann::ordered_json as_json(const ScenarioReport& report, const Settings& ove
   for (const CheckResult& check : report.checks) {
     checks.push_back({{"check", check.check}, {"holds", check.holds}, {"detail", check.detail}});
   }
-  nlohmann::ordered_json warnings = nlohmann::ordered_json::array();
-  for (const sim::Warning& warning : report.warnings) {
-    warnings.push_back({{"name", warning.name}, {"message", warning.message}});
-  }
   nlohmann::ordered_json document = {
       {"scenario", report.name},     {"path", report.path},
       {"source", report.source},     {"verdict", verdict_name(report.verdict())},
-      {"checks", std::move(checks)}, {"warnings", std::move(warnings)}};
+      {"checks", std::move(checks)}, {"warnings", warnings_json(report.warnings)}};
   if (report.refusal) {
-    document["error"] = {{"code", report.refusal->code},
-                         {"option", report.refusal->option},
-                         {"numbers", report.refusal->numbers},
-                         {"rule", report.refusal->rule},
-                         {"hint", report.refusal->hint}};
+    document["error"] = refusal_json(*report.refusal);
   }
   if (report.verdict() != Verdict::verified) document["reproduce"] = reproduce_line(report, overrides);
   return document;
@@ -154,7 +147,7 @@ int run_replay(const CommandLine& line, const Output& output) {
     for (const ScenarioReport& report : reports) scenarios.push_back(as_json(report, overrides));
     const nlohmann::ordered_json document = {{"verdict", verdict_name(overall(reports))},
                                              {"scenarios", std::move(scenarios)}};
-    output.out << document.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << "\n";
+    output.out << one_line(document);
   } else {
     for (const ScenarioReport& report : reports)
       output.out << as_text(report, overrides, output.out_is_terminal);

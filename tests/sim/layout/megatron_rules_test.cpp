@@ -136,15 +136,14 @@ RC_GTEST_PROP(MegatronRules, InstanceCoversItsReplicasOrWarns, ()) {
   const ParallelSizes sizes = *test::accepted_megatron_sizes();
   RC_PRE(sizes.num_distributed_optimizer_instances > 1);
   const auto lists = test::enumerate_megatron(sizes);
+  std::map<int, std::size_t> instance_of;
+  const test::Lists& instances = (*lists)["intra-dist-opt"];
+  for (std::size_t i = 0; i < instances.size(); ++i) {
+    for (const int rank : instances[i]) instance_of[rank] = i;
+  }
   bool covered = true;
   for (const auto& replicas : (*lists)["intra-dp-cp"]) {
-    std::size_t touched = 0;
-    for (const auto& instance : (*lists)["intra-dist-opt"]) {
-      const std::set<int> members(instance.begin(), instance.end());
-      if (std::any_of(replicas.begin(), replicas.end(), [&](int rank) { return members.contains(rank); }))
-        ++touched;
-    }
-    covered = covered && touched == 1;
+    for (const int rank : replicas) covered = covered && instance_of[rank] == instance_of[replicas[0]];
   }
   RC_ASSERT(warning_names(sim::make_layout(sizes, RuleBook::megatron)).contains("instance_coverage") ==
             !covered);

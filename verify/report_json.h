@@ -1,0 +1,20 @@
+#pragma once
+
+/// The JSON form of what more than one command reports: refusals and warnings.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "sim/base/error.h"
+#include "sim/layout/layout.h"
+
+namespace verify {
+
+nlohmann::ordered_json refusal_json(const sim::Refusal& refusal);
+nlohmann::ordered_json warnings_json(const std::vector<sim::Warning>& warnings);
+
+/// One line; bytes that are no UTF-8 (a file's name, an option's text) become replacement characters.
+std::string one_line(const nlohmann::ordered_json& document);
+
+}  // namespace verify
