@@ -54,13 +54,7 @@ void check_modes(const LayerRequest& request) {
          .rule = "these ways of placing layers exclude each other",
          .hint = "keep one of them"});
   }
-  if (request.virtual_pipeline_model_parallel_size && request.pipeline_model_parallel_size == 1) {
-    refuse({.code = "vpp_needs_pp",
-            .option = "--virtual-pipeline-model-parallel-size",
-            .numbers = fmt::format("{} chunks, but pp is 1", *request.virtual_pipeline_model_parallel_size),
-            .rule = "a virtual pipeline needs more than one pipeline stage (even for 1 chunk)",
-            .hint = "leave the option out, or --pipeline-model-parallel-size 2 or more"});
-  }
+  check_virtual_pipeline(request.virtual_pipeline_model_parallel_size, request.pipeline_model_parallel_size);
 }
 
 std::int64_t divide(std::int64_t layers, std::int64_t parts, const char* code, const std::string& what,

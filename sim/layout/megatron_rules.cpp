@@ -61,13 +61,7 @@ void check_options(const ParallelSizes& sizes) {
             .rule = "current Megatron has no split rank (removed in 0.14); the legacy rule book has one",
             .hint = "--rules legacy, or leave the option out"});
   }
-  if (sizes.virtual_pipeline_model_parallel_size && sizes.pipeline_model_parallel_size == 1) {
-    refuse({.code = "vpp_needs_pp",
-            .option = "--virtual-pipeline-model-parallel-size",
-            .numbers = fmt::format("{} chunks, but pp is 1", *sizes.virtual_pipeline_model_parallel_size),
-            .rule = "a virtual pipeline needs more than one pipeline stage (even for 1 chunk)",
-            .hint = "leave the option out, or --pipeline-model-parallel-size 2 or more"});
-  }
+  check_virtual_pipeline(sizes.virtual_pipeline_model_parallel_size, sizes.pipeline_model_parallel_size);
 }
 
 Derived derive(const ParallelSizes& sizes) {

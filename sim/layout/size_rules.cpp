@@ -53,6 +53,16 @@ void check_sizes(const ParallelSizes& sizes) {
   }
 }
 
+void check_virtual_pipeline(std::optional<std::int64_t> virtual_pipeline_model_parallel_size,
+                            std::int64_t pipeline_model_parallel_size) {
+  if (!virtual_pipeline_model_parallel_size || pipeline_model_parallel_size != 1) return;
+  refuse({.code = "vpp_needs_pp",
+          .option = "--virtual-pipeline-model-parallel-size",
+          .numbers = fmt::format("{} chunks, but pp is 1", *virtual_pipeline_model_parallel_size),
+          .rule = "a virtual pipeline needs more than one pipeline stage (even for 1 chunk)",
+          .hint = "leave the option out, or --pipeline-model-parallel-size 2 or more"});
+}
+
 std::int64_t grid_size(const ParallelSizes& sizes) {
   return sizes.local_world_size.value_or(sizes.world_size);
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <optional>
 #include <string>
 
 #include "sim/layout/parallel_sizes.h"
@@ -16,6 +17,10 @@ void check_size(const std::string& option, std::int64_t size);
 
 /// All sizes of a layout, and the place of its grid in the world.
 void check_sizes(const ParallelSizes& sizes);
+
+/// Refuses virtual chunks, even one, on a single pipeline rank.
+void check_virtual_pipeline(std::optional<std::int64_t> virtual_pipeline_model_parallel_size,
+                            std::int64_t pipeline_model_parallel_size);
 
 /// The ranks of the grid: local_world_size, or the whole world.
 std::int64_t grid_size(const ParallelSizes& sizes);
