@@ -6,9 +6,12 @@
 ///   groups  every process group of a layout
 ///   layers  which layers live on which pipeline rank and chunk
 ///   replay  the main job: proves scenarios, one row a check
-///   list    what there is: scenarios, checks, kinds, commands
+///   list    what there is: scenarios, checks, group kinds
 ///
 /// The JSON that others parse is described in README.md.
+///
+/// Errors  one_scenario, unknown_kind, absent_kind, rank_outside_grid, scenario_missing; and what the layouts
+///         and settings refuse. replay keeps the refusals of its scenarios as results.
 
 #include "verify/output.h"
 #include "verify/settings.h"

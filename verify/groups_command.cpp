@@ -12,6 +12,7 @@
 #include "sim/layout/layout.h"
 #include "sim/layout/node_placement.h"
 #include "verify/commands.h"
+#include "verify/counted.h"
 #include "verify/nearest_name.h"
 #include "verify/report_json.h"
 #include "verify/requests.h"
@@ -35,9 +36,7 @@ std::vector<const sim::GroupKind*> selected_kinds(const Settings& settings, cons
     if (layout.find(name) != nullptr) continue;
     std::vector<std::string> present;
     for (const sim::GroupKind& kind : layout.kinds) present.push_back(kind.name());
-    const std::vector<std::string> known = sim::all_kind_names();
-    const bool exists =
-        std::find(known.begin(), known.end(), name) != known.end() || name.starts_with("hcp-L");
+    const bool exists = sim::is_kind_name(name);
     const std::string nearest = nearest_name(name, present);
     sim::refuse(
         {.code = exists ? "absent_kind" : "unknown_kind",
@@ -62,8 +61,7 @@ std::optional<int> selected_rank(const Settings& settings, const sim::Layout& la
                .hint = fmt::format("--rank {}", layout.first_rank)});
 }
 
-// ---- JSON
-// -----------------------------------------------------------------------------------------------------
+// ---- JSON -------------------------------------------------------------------------------------------------
 
 /// The opening of the document: everything before "groups".
 nlohmann::ordered_json json_head(const sim::Layout& layout, std::optional<int> rank) {
@@ -119,8 +117,7 @@ void write_json(std::ostream& out, const sim::Layout& layout, const std::vector<
   out << "},\"warnings\":" << warnings_json(layout.warnings).dump() << "}\n";
 }
 
-// ---- text
-// -----------------------------------------------------------------------------------------------------
+// ---- text -------------------------------------------------------------------------------------------------
 
 std::string abbreviated(const sim::GroupKind& kind, int group) {
   constexpr int kShown = 6;
@@ -134,7 +131,7 @@ std::string abbreviated(const sim::GroupKind& kind, int group) {
 
 std::string headline(const sim::Layout& layout, const sim::NodePlacement& nodes) {
   const int last = layout.first_rank + layout.grid_size - 1;
-  std::string text = fmt::format("{} ranks", layout.grid_size);
+  std::string text = counted(layout.grid_size, "rank");
   if (layout.first_rank != 0) text += fmt::format(" ({} to {})", layout.first_rank, last);
   if (layout.rules == sim::RuleBook::legacy) {
     text += fmt::format(": tp {}, dp {}, pp {}; rules legacy", layout.tp, layout.dp, layout.pp);
@@ -143,8 +140,7 @@ std::string headline(const sim::Layout& layout, const sim::NodePlacement& nodes)
                         layout.cp, layout.dp, layout.pp, layout.etp, layout.ep, layout.edp, layout.order);
   }
   const int node_count = nodes.node_of(last) - nodes.node_of(layout.first_rank) + 1;
-  return text +
-         fmt::format("; {} node{} of {} GPUs\n", node_count, node_count == 1 ? "" : "s", nodes.gpus_per_node);
+  return text + fmt::format("; {} of {}\n", counted(node_count, "node"), counted(nodes.gpus_per_node, "GPU"));
 }
 
 std::string kind_table(const std::vector<const sim::GroupKind*>& kinds, const sim::NodePlacement& nodes) {
@@ -168,18 +164,17 @@ std::string coordinates_text(const sim::RankGrid& grid, int rank) {
     const auto axis = static_cast<sim::Axis>(i);
     if (grid.size(axis) > 1) parts.push_back(fmt::format("{}{}", sim::kAxisNames[i], coordinates[axis]));
   }
-  return fmt::format("{}", fmt::join(parts, " "));
+  return parts.empty() ? "of one rank" : fmt::format("{}", fmt::join(parts, " "));
 }
 
 /// "t0d1p0": the same in a cell's width.
 std::string cell_text(const sim::RankGrid& grid, int rank) {
-  std::string text = coordinates_text(grid, rank);
-  std::erase_if(text, [second = false](char c) mutable {
-    const bool letter = c >= 'a' && c <= 'z';
-    const bool drop = c == ' ' || (letter && second);
-    second = letter && !second;
-    return drop;
-  });
+  const sim::PerAxis<int> coordinates = grid.coordinates_of(rank);
+  std::string text;
+  for (const sim::Axis axis : {sim::Axis::tp, sim::Axis::cp, sim::Axis::dp, sim::Axis::pp}) {
+    const char initial = sim::kAxisNames[static_cast<std::size_t>(axis)][0];
+    if (grid.size(axis) > 1) text += fmt::format("{}{}", initial, coordinates[axis]);
+  }
   return text;
 }
 
@@ -244,7 +239,7 @@ int run_groups(const CommandLine& line, const Output& output) {
   const sim::NodePlacement nodes = node_placement(settings);
   const auto kinds = selected_kinds(settings, layout);
   const std::optional<int> rank = selected_rank(settings, layout);
-  if (settings.text("format", "text") == "json") {
+  if (settings.choice("format") == "json") {
     write_json(output.out, layout, kinds, rank);
     return kVerified;
   }
@@ -253,8 +248,7 @@ int run_groups(const CommandLine& line, const Output& output) {
     output.out << rank_table(layout, kinds, nodes, *rank);
   } else {
     output.out << kind_table(kinds, nodes);
-    if (layout.grid_size <= kLargestDrawnWorld)
-      output.out << rank_grid(layout, nodes, output.out_is_terminal);
+    if (layout.grid_size <= kLargestDrawnWorld) output.out << rank_grid(layout, nodes, output.colour);
   }
   for (const sim::Warning& warning : layout.warnings) {
     output.out << fmt::format("\nwarning [{}] {}\n", warning.name, warning.message);

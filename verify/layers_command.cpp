@@ -1,9 +1,11 @@
 #include <cstddef>
+#include <cstdint>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "sim/layout/layer_placement.h"
 #include "verify/commands.h"
+#include "verify/counted.h"
 #include "verify/report_json.h"
 #include "verify/requests.h"
 #include "verify/text_table.h"
@@ -12,7 +14,8 @@ namespace verify {
 
 namespace {
 
-nlohmann::ordered_json as_json(const sim::LayerPlacement& placement, const std::string& rules) {
+nlohmann::ordered_json as_json(const sim::LayerPlacement& placement, const std::string& rules,
+                               const std::vector<sim::Warning>& warnings) {
   nlohmann::ordered_json stages = nlohmann::ordered_json::array();
   for (const auto& rank : placement.stages) {
     nlohmann::ordered_json chunks = nlohmann::ordered_json::array();
@@ -24,7 +27,8 @@ nlohmann::ordered_json as_json(const sim::LayerPlacement& placement, const std::
           {"mode", placement.mode},
           {"num_layers", placement.num_layers},
           {"encoder_ranks", placement.encoder_ranks},
-          {"stages", std::move(stages)}};
+          {"stages", std::move(stages)},
+          {"warnings", warnings_json(warnings)}};
 }
 
 std::string layers_text(const sim::StageLayers& stage) {
@@ -66,12 +70,23 @@ std::string as_text(const sim::LayerPlacement& placement, const std::string& rul
 
 int run_layers(const CommandLine& line, const Output& output) {
   const Settings settings = single_scenario(line);
-  const sim::LayerPlacement placement = requested_placement(settings);
-  const std::string rules = settings.text("rules", "megatron");
-  if (settings.text("format", "text") == "json") {
-    output.out << one_line(as_json(placement, rules));
-  } else {
-    output.out << as_text(placement, rules);
+  // With a world size the whole layout is checked, and its pipeline (which the legacy rules clamp) is used.
+  std::int64_t pipeline_ranks = settings.number("pipeline-model-parallel-size").value_or(1);
+  std::vector<sim::Warning> warnings;
+  if (settings.has("world-size")) {
+    const sim::Layout layout = requested_layout(settings);
+    pipeline_ranks = layout.pp;
+    warnings = layout.warnings;
+  }
+  const sim::LayerPlacement placement = requested_placement(settings, pipeline_ranks);
+  const std::string rules = settings.choice("rules");
+  if (settings.choice("format") == "json") {
+    output.out << one_line(as_json(placement, rules, warnings));
+    return kVerified;
+  }
+  output.out << as_text(placement, rules);
+  for (const sim::Warning& warning : warnings) {
+    output.out << fmt::format("\nwarning [{}] {}\n", warning.name, warning.message);
   }
   return kVerified;
 }

@@ -9,7 +9,11 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
+
+#include "sim/base/check.h"
+#include "verify/counted.h"
 
 namespace verify {
 
@@ -24,22 +28,16 @@ struct KindPair {
 };
 
 /// Kinds along different axes: their groups share exactly one rank.
-constexpr std::array<KindPair, 16> kOrthogonal = {{{"tp", "dp-cp"},
-                                                   {"tp", "dp"},
-                                                   {"tp", "cp"},
-                                                   {"tp", "pp"},
-                                                   {"cp", "dp"},
-                                                   {"cp", "pp"},
-                                                   {"dp", "pp"},
-                                                   {"dp-cp", "pp"},
-                                                   {"tp-cp", "dp"},
-                                                   {"tp-dp", "cp"},
-                                                   {"etp", "ep"},
-                                                   {"etp", "edp"},
-                                                   {"ep", "edp"},
-                                                   {"ep", "pp"},
-                                                   {"tp-ep", "edp"},
-                                                   {"intra-edp", "inter-edp"}}};
+constexpr std::array<KindPair, 20> kOrthogonal = {{{"tp", "dp-cp"},       {"tp", "dp"},
+                                                   {"tp", "cp"},          {"tp", "pp"},
+                                                   {"cp", "dp"},          {"cp", "pp"},
+                                                   {"dp", "pp"},          {"dp-cp", "pp"},
+                                                   {"tp-cp", "dp"},       {"tp-dp", "cp"},
+                                                   {"etp", "ep"},         {"etp", "edp"},
+                                                   {"ep", "edp"},         {"ep", "pp"},
+                                                   {"tp-ep", "edp"},      {"intra-edp", "inter-edp"},
+                                                   {"intra-dp-cp", "mp"}, {"intra-edp", "tp-ep-pp"},
+                                                   {"hcp-L0", "hcp-L1"},  {"hcp-L0", "tp-dp"}}};
 
 /// Orthogonal kinds whose axes together are all axes of the grid.
 constexpr std::array<KindPair, 4> kComplementary = {
@@ -54,17 +52,20 @@ bool applies(const Layout& layout, const KindPair& pair) {
 
 bool covers_all_ranks(const GroupKind& kind) { return kind.name() != "embd" && kind.name() != "pos_embd"; }
 
+bool in_grid(const Layout& layout, int rank) {
+  return rank >= layout.first_rank && rank - layout.first_rank < layout.grid_size;
+}
+
 /// group[rank - first_rank], -1 where the rank is in none. Built by walking the lists.
 std::vector<int> groups_by_rank(const Layout& layout, const GroupKind& kind) {
   std::vector<int> group_of(static_cast<std::size_t>(layout.grid_size), -1);
   kind.for_each_group([&](int group, std::span<const int> members) {
-    for (const int rank : members) group_of[static_cast<std::size_t>(rank - layout.first_rank)] = group;
+    for (const int rank : members) {
+      CHECK(in_grid(layout, rank));
+      group_of[static_cast<std::size_t>(rank - layout.first_rank)] = group;
+    }
   });
   return group_of;
-}
-
-bool in_grid(const Layout& layout, int rank) {
-  return rank >= layout.first_rank && rank - layout.first_rank < layout.grid_size;
 }
 
 /// A kind with a rank outside the grid, twice in it, or (where all must be in) missing.
@@ -112,27 +113,20 @@ CheckResult failed(const char* check, std::string counterexample) {
   return {check, false, std::move(counterexample)};
 }
 
-/// All lists must lie inside the grid before they may be used as indices.
-std::optional<std::string> first_partition_error(const Layout& layout) {
-  for (const GroupKind& kind : layout.kinds) {
-    if (auto error = partition_error(layout, kind)) return error;
-  }
-  return std::nullopt;
-}
-
 }  // namespace
 
 CheckResult check_partition(const Layout& layout) {
-  if (auto error = first_partition_error(layout)) return failed("partition", *error);
   std::int64_t memberships = 0;
-  for (const GroupKind& kind : layout.kinds) memberships += std::int64_t{kind.count()} * kind.size();
+  for (const GroupKind& kind : layout.kinds) {
+    if (auto error = partition_error(layout, kind)) return failed("partition", *error);
+    memberships += std::int64_t{kind.count()} * kind.size();
+  }
   return {"partition", true,
-          fmt::format("{} kinds over {} ranks, {} memberships", layout.kinds.size(), layout.grid_size,
-                      memberships)};
+          fmt::format("{} kinds over {}, {} memberships", layout.kinds.size(),
+                      counted(layout.grid_size, "rank"), memberships)};
 }
 
 CheckResult check_orthogonal(const Layout& layout) {
-  if (auto error = first_partition_error(layout)) return failed("orthogonal", *error);
   int pairs = 0;
   for (const KindPair& pair : kOrthogonal) {
     if (!applies(layout, pair)) continue;
@@ -146,7 +140,6 @@ CheckResult check_orthogonal(const Layout& layout) {
 }
 
 CheckResult check_products(const Layout& layout) {
-  if (auto error = first_partition_error(layout)) return failed("products", *error);
   std::vector<std::string> products;
   for (const KindPair& pair : kComplementary) {
     if (!applies(layout, pair)) continue;
@@ -159,7 +152,8 @@ CheckResult check_products(const Layout& layout) {
     if (auto error = orthogonality_error(layout, one, other)) return failed("products", *error);
     products.push_back(fmt::format("{} {} * {} {}", one.name(), one.size(), other.name(), other.size()));
   }
-  return {"products", true, fmt::format("{} = {} ranks", fmt::join(products, ", "), layout.grid_size)};
+  return {"products", true,
+          fmt::format("{} = {}", fmt::join(products, ", "), counted(layout.grid_size, "rank"))};
 }
 
 CheckResult check_pipelines(const Layout& layout) {
@@ -169,10 +163,6 @@ CheckResult check_pipelines(const Layout& layout) {
     const char* name = grid == &layout.dense ? "dense" : "expert";
     pipelines.for_each_group([&](int group, std::span<const int> members) {
       for (std::size_t stage = 0; stage < members.size() && !error; ++stage) {
-        if (!in_grid(layout, members[stage])) {
-          error = fmt::format("pipeline {} holds rank {}, which does not exist", group, members[stage]);
-          return;
-        }
         sim::PerAxis<int> expected = grid->coordinates_of(members[0]);
         expected[sim::Axis::pp] = static_cast<int>(stage);
         if (grid->coordinates_of(members[stage]) == expected) continue;
@@ -183,8 +173,8 @@ CheckResult check_pipelines(const Layout& layout) {
   }
   if (error) return failed("pipelines", *error);
   return {"pipelines", true,
-          fmt::format("{} pipelines of {} ranks, the same in the dense and the expert grid",
-                      pipelines.count(), pipelines.size())};
+          fmt::format("{} of {}, the same in the dense and the expert grid",
+                      counted(pipelines.count(), "pipeline"), counted(pipelines.size(), "rank"))};
 }
 
 CheckResult check_creation(const Layout& layout) {
@@ -192,8 +182,9 @@ CheckResult check_creation(const Layout& layout) {
   std::vector<int> entered(listed.size(), 0);
   for (std::size_t k = 0; k < layout.kinds.size(); ++k) {
     const GroupKind& kind = layout.kinds[k];
+    const sim::CallSequence calls = layout.calls_of(static_cast<int>(k));
     for (int group = 0; group < kind.count(); ++group) {
-      const int call = layout.call_index(static_cast<int>(k), group);
+      const int call = calls.call_of(group);
       const bool taken =
           call < 0 || call >= layout.call_count() || listed[static_cast<std::size_t>(call)] != 0;
       if (taken) {
@@ -213,7 +204,7 @@ CheckResult check_creation(const Layout& layout) {
                                   kind.name(), place->group, place->position,
                                   kind.member(place->group, place->position)));
       }
-      ++entered[static_cast<std::size_t>(layout.call_index(static_cast<int>(k), place->group))];
+      ++entered[static_cast<std::size_t>(calls.call_of(place->group))];
     }
   }
   for (std::size_t call = 0; call < listed.size(); ++call) {
@@ -222,12 +213,14 @@ CheckResult check_creation(const Layout& layout) {
                   fmt::format("call {} lists {} ranks, {} enter it", call, listed[call], entered[call]));
   }
   return {"creation", true,
-          fmt::format("{} new_group calls, the same sequence from every rank", listed.size())};
+          fmt::format("{} new_group calls, each entered by exactly the ranks it lists", listed.size())};
 }
 
 CheckResult check_nodes(const Layout& layout, const sim::NodePlacement& nodes) {
   std::vector<std::string> counts;
-  for (const char* name : {"tp", "dp"}) {
+  std::vector<const char*> names = {"tp", "dp"};
+  if (layout.ep > 1) names.push_back("ep");
+  for (const char* name : names) {
     const GroupKind& kind = *layout.find(name);
     const int from_groups = nodes.groups_crossing_node(kind);
     std::vector<int> lowest(static_cast<std::size_t>(kind.count()), std::numeric_limits<int>::max());
@@ -273,7 +266,9 @@ CheckResult check_expected_groups(const Layout& layout, const std::string& kind,
   if (expected.size() != static_cast<std::size_t>(found->count())) {
     return {check, false, fmt::format("{} groups; the source prints {}", found->count(), expected.size())};
   }
-  return {check, true, fmt::format("{} groups, member by member as the source prints them", expected.size())};
+  return {check, true,
+          fmt::format("{}, member by member as the source prints them",
+                      counted(static_cast<std::int64_t>(expected.size()), "group"))};
 }
 
 }  // namespace verify

@@ -1,18 +1,20 @@
 #pragma once
 
-/// What replay proves of a layout's process groups. Each check enumerates the groups member by member and
-/// counts; none trusts the arithmetic that made them.
+/// What replay proves of a layout's process groups. partition, orthogonal and products walk the lists of
+/// members and count; the others hold the lists against the view a rank has of itself (its coordinates, its
+/// place, the calls it enters), which is other arithmetic than that of the lists.
 ///
 ///   partition    every rank is in exactly one group of each kind (embd, pos_embd: in at most one)
 ///   orthogonal   two groups of kinds that split the world along different axes share exactly one rank
-///   products     complementary kinds: each group of one meets each group of the other it should, sizes
-///   multiply
-///                to the world
-///   pipelines    the dense and the expert grid put every rank at the same place of the same pipeline
-///   creation     each new_group call is entered by exactly the ranks it lists, and every rank meets its
-///   groups at
-///                the same place of one sequence
-///   nodes        how many tp and dp groups cross a node, counted from the groups and again from the ranks
+///   products     complementary kinds: each group of one meets each group of the other in one rank, and their
+///                sizes multiply to the world
+///   pipelines    a pipeline's ranks differ in their pp coordinate only, in the dense and in the expert grid
+///   creation     every new_group call creates one group, and exactly the ranks it lists find themselves in
+///                it, each at the position where it is listed
+///   nodes        how many tp, dp (and with experts ep) groups cross a node, counted from the lists and again
+///                from the ranks
+///
+/// All but check_partition need a layout that passes it.
 ///
 /// Errors  a broken law is a failed check that names the first counterexample, never an exception.
 /// Source  the invariants 1 to 5 that any Megatron layout must keep.

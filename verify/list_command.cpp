@@ -22,7 +22,7 @@ int run_list(const CommandLine& line, const Output& output) {
   std::vector<Scenario> scenarios;
   for (const std::string& path : scenario_files()) scenarios.push_back(read_scenario(path));
 
-  if (line.settings.text("format", "text") == "json") {
+  if (line.settings.choice("format") == "json") {
     nlohmann::ordered_json document = {{"scenarios", nlohmann::ordered_json::array()},
                                        {"checks", nlohmann::ordered_json::array()},
                                        {"kinds", sim::all_kind_names()}};

@@ -11,8 +11,7 @@ namespace {
 
 bool is_terminal(int file) {
   const char* terminal = std::getenv("TERM");
-  const bool dumb = terminal == nullptr || std::string_view(terminal) == "dumb";
-  return isatty(file) == 1 && !dumb && std::getenv("NO_COLOR") == nullptr;
+  return isatty(file) == 1 && terminal != nullptr && std::string_view(terminal) != "dumb";
 }
 
 }  // namespace
@@ -20,6 +19,6 @@ bool is_terminal(int file) {
 int main(int argc, char** argv) {
   std::ios::sync_with_stdio(false);
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  return verify::run_program(arguments,
-                             {std::cout, std::cerr, is_terminal(STDOUT_FILENO), is_terminal(STDERR_FILENO)});
+  const bool colour = is_terminal(STDOUT_FILENO) && std::getenv("NO_COLOR") == nullptr;
+  return verify::run_program(arguments, {std::cout, std::cerr, colour, is_terminal(STDERR_FILENO)});
 }

@@ -10,8 +10,8 @@ namespace verify {
 struct Output {
   std::ostream& out;
   std::ostream& err;
-  bool out_is_terminal = false;  // colour only then
-  bool err_is_terminal = false;  // progress only then
+  bool colour = false;    // `out` is a terminal that wants colours
+  bool progress = false;  // `err` is a terminal: a line that says how far long work is
 };
 
 /// The exit codes of the program.

@@ -12,7 +12,7 @@ namespace {
 void check(const ModelShape& shape) {
   sim::check_size("--num-layers", shape.num_layers);
   sim::check_size("--hidden-size", shape.hidden_size);
-  sim::check_size("--ffn-hidden-size", shape.ffn_hidden_size);
+  sim::check_size("--ffn-hidden-size (from --hidden-size unless given)", shape.ffn_hidden_size);
   sim::check_size("--num-attention-heads", shape.num_attention_heads);
   sim::check_size("--num-query-groups", shape.num_query_groups);
   sim::check_size("--vocab-size", shape.vocab_size);
@@ -35,14 +35,15 @@ void check(const ModelShape& shape) {
   }
 }
 
-/// Factors are sizes of at most 2^24, so a product of two fits easily; of three it may not.
-std::int64_t times(std::int64_t a, std::int64_t b) {
+/// A layer has at most a few times 2^48 parameters and so have the embeddings; only the product can be too large.
+std::int64_t all_layers(std::int64_t num_layers, std::int64_t layer) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
   std::int64_t product = 0;
-  if (!__builtin_mul_overflow(a, b, &product)) return product;
+  if (!__builtin_mul_overflow(num_layers, layer, &product) && product <= kMost) return product;
   sim::refuse({.code = "too_many_parameters",
                .option = "--num-layers",
-               .numbers = fmt::format("{} layers of {} parameters", a, b),
-               .rule = "fewer than 2^63 parameters",
+               .numbers = fmt::format("{} layers of {} parameters", num_layers, layer),
+               .rule = fmt::format("at most {} parameters", kMost),
                .hint = "a smaller shape"});
 }
 
@@ -68,7 +69,7 @@ std::int64_t parameter_count(const ModelShape& shape) {
   const std::int64_t embeddings = shape.vocab_size * h * (shape.untied_output ? 2 : 1) +
                                   (shape.learned_positions ? shape.seq_length * h : 0);
   const std::int64_t final_norm = h * (shape.rms_norm ? 1 : 2);
-  return times(shape.num_layers, layer_parameters(shape)) + embeddings + final_norm;
+  return all_layers(shape.num_layers, layer_parameters(shape)) + embeddings + final_norm;
 }
 
 }  // namespace verify

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
@@ -28,13 +29,15 @@ constexpr std::array<Command, 4> kCommands = {{
      run_replay},
     {"groups", "show every process group of a layout", run_groups},
     {"layers", "show which layers live on which pipeline rank", run_layers},
-    {"list", "list scenarios, checks, group kinds and commands", run_list},
+    {"list", "list scenarios, checks and group kinds", run_list},
 }};
 
 std::string usage() {
   std::string text = "usage: shardproof COMMAND [SCENARIO...] [--options]\n\n";
   for (const Command& command : kCommands) text += fmt::format("  {:<8}{}\n", command.name, command.help);
-  text += "  test    build and run all tests (only through the script ./shardproof)\n";
+  text +=
+      "  test, benchmarks, format    of the script ./shardproof alone: it says what they do in its first "
+      "lines\n";
   return text;
 }
 
@@ -65,8 +68,21 @@ const Command& command_named(const std::string& name) {
   sim::refuse({.code = "unknown_command",
                .option = name,
                .numbers = "no such command",
-               .rule = fmt::format("the commands are {}", "replay, groups, layers, list"),
+               .rule = fmt::format("the commands are {}", fmt::join(names, ", ")),
                .hint = nearest.empty() ? "shardproof --help" : "shardproof " + nearest});
+}
+
+/// --kind and --rank choose among groups; given to another command they would be silently without effect.
+void check_output_options(const CommandLine& line) {
+  line.settings.choice("format");
+  for (const char* option : {"kind", "rank"}) {
+    if (line.command == "groups" || !line.settings.has(option)) continue;
+    sim::refuse({.code = "option_of_groups",
+                 .option = fmt::format("--{}", option),
+                 .numbers = fmt::format("given to '{}'", line.command),
+                 .rule = "only 'groups' reads it",
+                 .hint = "shardproof groups"});
+  }
 }
 
 int run(const std::vector<std::string>& arguments, const Output& output) {
@@ -80,11 +96,15 @@ int run(const std::vector<std::string>& arguments, const Output& output) {
     return kVerified;
   }
   if (line.command.empty()) {
-    output.err << usage() << "\nshardproof --help lists the options\n";
-    return kRefused;
+    output.err << usage() << "\n";
+    sim::refuse({.code = "missing_command",
+                 .option = "command line",
+                 .numbers = "no command",
+                 .rule = "shardproof COMMAND [SCENARIO...] [--options]",
+                 .hint = "shardproof replay, or shardproof --help"});
   }
   const Command& command = command_named(line.command);
-  choice(line.settings, "format", {"text", "json"});
+  check_output_options(line);
   const int code = command.run(line, output);
   if (output.out.flush()) return code;
   output.err << "shardproof: the result could not be written to standard output\n";
@@ -99,13 +119,19 @@ int run_program(const std::vector<std::string>& arguments, const Output& output)
   } catch (const sim::Error& error) {
     report(error.refusal(), asks_for_json(arguments), output);
     return kRefused;
+  } catch (const std::bad_alloc&) {
+    output.err << "shardproof: out of memory\n";
+    return kRefused;
   }
 }
 
 Settings single_scenario(const CommandLine& line) {
-  if (line.scenarios.empty()) return line.settings;
-  if (line.scenarios.size() == 1)
-    return read_scenario(line.scenarios[0]).settings.overridden_by(line.settings);
+  if (line.scenarios.size() <= 1) {
+    const Settings scenario = line.scenarios.empty() ? Settings() : read_scenario(line.scenarios[0]).settings;
+    const Settings settings = scenario.overridden_by(line.settings);
+    settings.check();
+    return settings;
+  }
   sim::refuse({.code = "one_scenario",
                .option = line.scenarios[1],
                .numbers = fmt::format("{} scenarios given", line.scenarios.size()),

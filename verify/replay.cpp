@@ -1,15 +1,19 @@
 #include "verify/replay.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
 #include <utility>
 
 #include "sim/layout/layer_placement.h"
 #include "sim/layout/size_rules.h"
+#include "verify/counted.h"
+#include "verify/nearest_name.h"
 #include "verify/parameter_count.h"
 #include "verify/requests.h"
 
@@ -17,8 +21,8 @@ namespace verify {
 
 namespace {
 
-/// Member checks need about 40 bytes a rank; larger worlds are shown by `groups`, not proven.
-constexpr std::int64_t kLargestReplayedWorld = 1 << 22;
+/// A larger grid is shown by `groups`, not proven: the proof takes seconds and about 90 bytes a rank.
+constexpr std::int64_t kLargestReplayedGrid = 1 << 20;
 
 [[noreturn]] void refuse_expectation(const std::string& option, std::string given, std::string rule,
                                      std::string hint) {
@@ -29,31 +33,46 @@ constexpr std::int64_t kLargestReplayedWorld = 1 << 22;
                .hint = std::move(hint)});
 }
 
-// ---- expected groups
-// ------------------------------------------------------------------------------------------
+// ---- expected groups --------------------------------------------------------------------------------------
 
 struct ExpectedGroups {
   std::string kind;
   std::vector<std::vector<int>> groups;
 };
 
+int rank_number(const nlohmann::json& value) {
+  const bool whole = value.is_number_integer() && !value.is_boolean();
+  if (whole && value >= 0 && value <= std::numeric_limits<int>::max()) return value.get<int>();
+  throw std::invalid_argument(value.dump() + " is no rank");
+}
+
 /// Reads "dp [0,2],[1,3]".
 ExpectedGroups parse_expected_groups(const std::string& text) {
   const std::size_t bracket = text.find('[');
-  std::string kind = text.substr(0, bracket);
-  kind.erase(kind.find_last_not_of(' ') + 1);
+  ExpectedGroups expected{text.substr(0, bracket), {}};
+  expected.kind.erase(expected.kind.find_last_not_of(' ') + 1);
   try {
-    if (bracket == std::string::npos || kind.empty()) throw std::invalid_argument("no kind or no list");
-    const auto lists = nlohmann::json::parse("[" + text.substr(bracket) + "]");
-    return {kind, lists.get<std::vector<std::vector<int>>>()};
+    if (bracket == std::string::npos || expected.kind.empty())
+      throw std::invalid_argument("no kind or no list");
+    for (const auto& list : nlohmann::json::parse("[" + text.substr(bracket) + "]")) {
+      if (!list.is_array()) throw std::invalid_argument(list.dump() + " is no list");
+      expected.groups.emplace_back();
+      for (const auto& value : list) expected.groups.back().push_back(rank_number(value));
+    }
   } catch (const std::exception& error) {
-    refuse_expectation("--expect-groups", fmt::format("'{}': {}", text, error.what()),
+    refuse_expectation("--expect-groups", fmt::format("'{}': {}", text.substr(0, 100), error.what()),
                        "a group kind, then its groups as lists of ranks", "expect-groups = dp [0,2],[1,3]");
   }
+  if (!sim::is_kind_name(expected.kind)) {
+    const std::string nearest = nearest_name(expected.kind, sim::all_kind_names());
+    refuse_expectation("--expect-groups", fmt::format("'{}' is no group kind", expected.kind),
+                       "a group kind, then its groups as lists of ranks",
+                       nearest.empty() ? "shardproof list" : "expect-groups = " + nearest + " ...");
+  }
+  return expected;
 }
 
-// ---- expected parameters
-// --------------------------------------------------------------------------------------
+// ---- expected parameters ----------------------------------------------------------------------------------
 
 /// A printed figure such as "1.7B" as a whole number of its last digit: 17 units of 10^8.
 struct Figure {
@@ -92,19 +111,21 @@ Figure parse_figure(const std::string& text) {
 ModelShape model_shape(const Settings& settings) {
   const std::int64_t hidden = required_number(settings, "hidden-size");
   const std::int64_t heads = required_number(settings, "num-attention-heads");
+  // Megatron's default: a gated MLP has three matrices, so its width is cut to two thirds, in multiples of 64.
+  const bool gated = settings.flag("swiglu");
+  const std::int64_t default_ffn = gated ? 8 * hidden / 3 / 64 * 64 : 4 * hidden;
   return {.num_layers = required_number(settings, "num-layers"),
           .hidden_size = hidden,
-          .ffn_hidden_size = settings.number("ffn-hidden-size").value_or(4 * hidden),
+          .ffn_hidden_size = settings.number("ffn-hidden-size").value_or(default_ffn),
           .num_attention_heads = heads,
           .num_query_groups = settings.number("num-query-groups").value_or(heads),
           .vocab_size = required_number(settings, "vocab-size"),
           .seq_length = required_number(settings, "seq-length"),
-          .gated_mlp = settings.flag("swiglu"),
+          .gated_mlp = gated,
           .linear_bias = !settings.flag("disable-bias-linear"),
           .untied_output = settings.flag("untie-embeddings-and-output-weights"),
-          .rms_norm = choice(settings, "normalization", {"LayerNorm", "RMSNorm"}) == "RMSNorm",
-          .learned_positions = choice(settings, "position-embedding-type", {"learned_absolute", "rope"}) ==
-                               "learned_absolute"};
+          .rms_norm = settings.choice("normalization") == "RMSNorm",
+          .learned_positions = settings.choice("position-embedding-type") == "learned_absolute"};
 }
 
 CheckResult check_parameters(const Settings& settings, const std::string& published) {
@@ -118,23 +139,35 @@ CheckResult check_parameters(const Settings& settings, const std::string& publis
       fmt::format("{} from the shape, {} {}", parameters, published, agrees ? "as published" : "published")};
 }
 
-// ---- layers and batch
-// -----------------------------------------------------------------------------------------
+// ---- layers and batch -------------------------------------------------------------------------------------
 
-CheckResult check_layers(const Settings& settings) {
-  const sim::LayerPlacement placement = requested_placement(settings);
-  const std::size_t ranks = placement.stages.size();
+constexpr std::array kLayerOptions = {"decoder-first-pipeline-num-layers",
+                                      "decoder-last-pipeline-num-layers",
+                                      "account-for-embedding-in-pipeline-split",
+                                      "account-for-loss-in-pipeline-split",
+                                      "pipeline-model-parallel-layout",
+                                      "mtp-num-layers",
+                                      "standalone-embedding-stage",
+                                      "encoder-and-decoder"};
+
+/// Whether layers are to be placed: their number is given, or (and then it is missed) something about their places.
+bool places_layers(const Settings& settings) {
+  return settings.has("num-layers") || std::any_of(kLayerOptions.begin(), kLayerOptions.end(),
+                                                   [&](const char* name) { return settings.has(name); });
+}
+
+CheckResult check_layers(const Settings& settings, int pipeline_ranks) {
+  const sim::LayerPlacement placement = requested_placement(settings, pipeline_ranks);
   const std::size_t chunks = placement.stages.front().size();
   return {"layers", covers_each_layer_once(placement),
-          fmt::format("{} layers{} on {} x {} stages, each exactly once ({})", placement.num_layers,
-                      placement.encoder_ranks > 0 ? " a side" : "", ranks, chunks, placement.mode)};
+          fmt::format("{} layers{} on {} x {}, each exactly once ({})", placement.num_layers,
+                      placement.encoder_ranks > 0 ? " a side" : "", counted(pipeline_ranks, "rank"),
+                      counted(static_cast<std::int64_t>(chunks), "chunk"), placement.mode)};
 }
 
 CheckResult check_batch(const Settings& settings, const sim::Layout& layout) {
   const std::int64_t global = required_number(settings, "global-batch-size");
   const std::int64_t micro = settings.number("micro-batch-size").value_or(1);
-  sim::check_size("--global-batch-size", global);
-  sim::check_size("--micro-batch-size", micro);
   const std::int64_t step = sim::capped_product({micro, layout.dp});
   if (global % step != 0) {
     return {
@@ -146,37 +179,49 @@ CheckResult check_batch(const Settings& settings, const sim::Layout& layout) {
                       layout.dp)};
 }
 
-// ---- the whole
-// ------------------------------------------------------------------------------------------------
+// ---- the whole --------------------------------------------------------------------------------------------
+
+void check_grid_can_be_replayed(const Settings& settings) {
+  const std::int64_t ranks = sim::grid_size(parallel_sizes(settings));
+  if (ranks <= kLargestReplayedGrid) return;
+  sim::refuse({.code = "world_too_large_to_replay",
+               .option = settings.has("local-world-size") ? "--local-world-size" : "--world-size",
+               .numbers = fmt::format("{} ranks", ranks),
+               .rule = fmt::format("replay proves up to {} ranks, member by member", kLargestReplayedGrid),
+               .hint = "a smaller world, or shardproof groups"});
+}
+
+void check_expectations(const Settings& settings) {
+  if (!settings.has("expect-refusal") || settings.choice("expect") == "refused") return;
+  refuse_expectation("--expect-refusal", fmt::format("'{}'", settings.text("expect-refusal", "")),
+                     "a refusal's code is expected only together with expect = refused", "expect = refused");
+}
 
 void prove(const Settings& settings, ScenarioReport& report) {
-  const std::int64_t world = required_number(settings, "world-size");
-  if (world > kLargestReplayedWorld) {
-    sim::refuse({.code = "world_too_large_to_replay",
-                 .option = "--world-size",
-                 .numbers = fmt::format("{}", world),
-                 .rule = fmt::format("replay proves worlds of up to {} ranks, member by member",
-                                     kLargestReplayedWorld),
-                 .hint = "a smaller world, or shardproof groups"});
-  }
+  settings.check();
+  check_expectations(settings);
+  check_grid_can_be_replayed(settings);
   const sim::Layout layout = requested_layout(settings);
   const sim::NodePlacement nodes = node_placement(settings);
   report.warnings = layout.warnings;
   auto& checks = report.checks;
   checks.push_back(check_partition(layout));
-  checks.push_back(check_orthogonal(layout));
-  checks.push_back(check_products(layout));
-  checks.push_back(check_pipelines(layout));
-  checks.push_back(check_creation(layout));
-  checks.push_back(check_nodes(layout, nodes));
-  if (settings.has("num-layers")) checks.push_back(check_layers(settings));
+  if (checks.back().holds) {  // the others count on it
+    checks.push_back(check_orthogonal(layout));
+    checks.push_back(check_products(layout));
+    checks.push_back(check_pipelines(layout));
+    checks.push_back(check_creation(layout));
+    checks.push_back(check_nodes(layout, nodes));
+  }
+  if (places_layers(settings)) checks.push_back(check_layers(settings, layout.pp));
   if (settings.has("global-batch-size")) checks.push_back(check_batch(settings, layout));
   for (const std::string& text : settings.texts("expect-groups")) {
     const ExpectedGroups expected = parse_expected_groups(text);
     checks.push_back(check_expected_groups(layout, expected.kind, expected.groups));
   }
-  const std::string published = settings.text("expect-parameters", "");
-  if (!published.empty()) checks.push_back(check_parameters(settings, published));
+  if (settings.has("expect-parameters")) {
+    checks.push_back(check_parameters(settings, settings.text("expect-parameters", "")));
+  }
 }
 
 /// What is left of a report when the scenario expects to be refused.
@@ -205,7 +250,7 @@ ScenarioReport replay(const Scenario& scenario) {
   ScenarioReport report{scenario.path, scenario.name, scenario.source, {}, {}, {}};
   bool expect_refused = false;
   try {
-    expect_refused = choice(scenario.settings, "expect", {"verified", "refused"}) == "refused";
+    expect_refused = scenario.settings.choice("expect") == "refused";
     prove(scenario.settings, report);
   } catch (const sim::Error& error) {
     report.refusal = error.refusal();
@@ -223,8 +268,8 @@ const std::vector<CheckInfo>& replay_checks() {
       {"orthogonal", "groups of kinds along different axes share exactly one rank"},
       {"products", "the sizes of complementary kinds multiply to the world"},
       {"pipelines", "dense and expert grid have the same pipelines"},
-      {"creation", "every rank sees the same sequence of new_group calls, entered by exactly their members"},
-      {"nodes", "how many tp and dp groups cross a node"},
+      {"creation", "each new_group call creates one group, entered by exactly the ranks it lists"},
+      {"nodes", "lists and ranks agree on how many tp, dp (and ep) groups cross a node"},
       {"layers", "every layer is on exactly one stage"},
       {"batch", "the global batch divides over replicas and microbatches"},
       {"expected K", "kind K has the groups that the source prints"},

@@ -1,10 +1,12 @@
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <fmt/color.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "verify/commands.h"
+#include "verify/counted.h"
 #include "verify/progress.h"
 #include "verify/replay.h"
 #include "verify/report_json.h"
@@ -27,7 +29,8 @@ const char* verdict_name(Verdict verdict) {
 }
 
 std::string reproduce_line(const ScenarioReport& report, const Settings& overrides) {
-  return fmt::format("./shardproof replay{}{}", report.path.empty() ? "" : " " + report.path,
+  return fmt::format("./shardproof replay{}{}",
+                     report.path.empty() ? "" : " " + quoted_for_shell(report.path),
                      overrides.as_command_line());
 }
 
@@ -79,18 +82,18 @@ std::string as_text(const ScenarioReport& report, const Settings& overrides, boo
 
 std::string summary(const std::vector<ScenarioReport>& reports, bool colour) {
   std::size_t checks = 0;
-  std::size_t warnings = 0;
+  std::int64_t warnings = 0;
   for (const ScenarioReport& report : reports) {
     checks += report.checks.size();
-    warnings += report.warnings.size();
+    warnings += static_cast<std::int64_t>(report.warnings.size());
   }
   const bool good = overall(reports) == Verdict::verified;
-  return painted(
-      fmt::format("{}: {} scenarios, {} checks; {} verified, {} falsified, {} refused, {} warnings\n",
-                  verdict_name(overall(reports)), reports.size(), checks,
-                  count_of(reports, Verdict::verified), count_of(reports, Verdict::falsified),
-                  count_of(reports, Verdict::refused), warnings),
-      good, colour);
+  const auto total = static_cast<std::int64_t>(reports.size());
+  return painted(fmt::format("{}: {}, {} checks; {} verified, {} falsified, {} refused, {}\n",
+                             verdict_name(overall(reports)), counted(total, "scenario"), checks,
+                             count_of(reports, Verdict::verified), count_of(reports, Verdict::falsified),
+                             count_of(reports, Verdict::refused), counted(warnings, "warning")),
+                 good, colour);
 }
 
 nlohmann::ordered_json as_json(const ScenarioReport& report, const Settings& overrides) {
@@ -129,7 +132,7 @@ int run_replay(const CommandLine& line, const Output& output) {
     reports.push_back(replay({"", "command line", "options given", overrides}));
   } else {
     const std::vector<std::string> paths = line.scenarios.empty() ? scenario_files() : line.scenarios;
-    Progress progress(output.err, output.err_is_terminal, paths.size(), "scenarios");
+    Progress progress(output.err, output.progress, paths.size(), "scenarios");
     for (const std::string& path : paths) {
       progress.step(reports.size(), path);
       reports.push_back(replay_file(path, overrides));
@@ -142,16 +145,15 @@ int run_replay(const CommandLine& line, const Output& output) {
                  .rule = "replay without a scenario replays all of scenarios/",
                  .hint = "name a scenario file"});
   }
-  if (overrides.text("format", "text") == "json") {
+  if (overrides.choice("format") == "json") {
     nlohmann::ordered_json scenarios = nlohmann::ordered_json::array();
     for (const ScenarioReport& report : reports) scenarios.push_back(as_json(report, overrides));
     const nlohmann::ordered_json document = {{"verdict", verdict_name(overall(reports))},
                                              {"scenarios", std::move(scenarios)}};
     output.out << one_line(document);
   } else {
-    for (const ScenarioReport& report : reports)
-      output.out << as_text(report, overrides, output.out_is_terminal);
-    output.out << summary(reports, output.out_is_terminal);
+    for (const ScenarioReport& report : reports) output.out << as_text(report, overrides, output.colour);
+    output.out << summary(reports, output.colour);
   }
   switch (overall(reports)) {
     case Verdict::verified:

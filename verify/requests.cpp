@@ -3,13 +3,15 @@
 #include <algorithm>
 #include <cctype>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "sim/base/error.h"
 #include "sim/layout/legacy_layer_placement.h"
-#include "sim/layout/size_rules.h"
-#include "verify/nearest_name.h"
 
 namespace verify {
 
@@ -27,58 +29,81 @@ std::string requested_order(const Settings& settings) {
 }
 
 /// Options that only the other rule book reads would be silently without effect: refused.
-void refuse_options_of_other_rules(const Settings& settings, const char* rules,
-                                   std::initializer_list<const char*> options) {
-  for (const char* option : options) {
-    if (!settings.has(option) || settings.text(option, "") == "false") continue;
+void refuse_options_of_other_rules(const Settings& settings, sim::RuleBook rules) {
+  static const std::vector<const char*> kMegatronOnly = {"use-tp-pp-dp-mapping",
+                                                         "decoder-first-pipeline-num-layers",
+                                                         "decoder-last-pipeline-num-layers",
+                                                         "account-for-embedding-in-pipeline-split",
+                                                         "account-for-loss-in-pipeline-split",
+                                                         "pipeline-model-parallel-layout",
+                                                         "mtp-num-layers"};
+  static const std::vector<const char*> kLegacyOnly = {"standalone-embedding-stage", "encoder-and-decoder",
+                                                       "pipeline-model-parallel-split-rank"};
+  const bool legacy = rules == sim::RuleBook::legacy;
+  for (const char* option : legacy ? kMegatronOnly : kLegacyOnly) {
+    const std::string value = settings.text(option, "false");
+    const bool is_default =
+        value == "false" || (std::string_view(option) == "mtp-num-layers" && value == "0");
+    if (is_default) continue;
     sim::refuse({.code = "rules_conflict",
                  .option = fmt::format("--{}", option),
-                 .numbers = fmt::format("given with --rules {}", rules),
-                 .rule = fmt::format("the rule book {} has no such option", rules),
-                 .hint = fmt::format("--rules {}, or leave it out",
-                                     std::string_view(rules) == "legacy" ? "megatron" : "legacy")});
+                 .numbers = fmt::format("given with --rules {}", legacy ? "legacy" : "megatron"),
+                 .rule = fmt::format("the rule book {} has no such option", legacy ? "legacy" : "megatron"),
+                 .hint = fmt::format("--rules {}, or leave it out", legacy ? "megatron" : "legacy")});
   }
 }
 
-/// Megatron also takes the layout as a list of lists of layer names; written as JSON it becomes the string
-/// form.
+[[noreturn]] void refuse_layout_list(std::string given) {
+  sim::refuse(
+      {.code = "layout_syntax",
+       .option = "--pipeline-model-parallel-layout",
+       .numbers = std::move(given),
+       .rule =
+           "a layout in list form is JSON: a list of stages, each a list of embedding, decoder, mtp, loss",
+       .hint = R"('[["embedding","decoder"],["decoder","loss"]]')"});
+}
+
+char layer_letter(const nlohmann::json& name) {
+  static const std::map<std::string, char> kLetters = {
+      {"embedding", 'E'}, {"decoder", 't'}, {"mtp", 'm'}, {"loss", 'L'}};
+  if (!name.is_string()) refuse_layout_list(fmt::format("{} is no layer name", name.dump()));
+  std::string word = name.get<std::string>();
+  word.erase(0, word.find_first_not_of(" \t"));
+  word.erase(word.find_last_not_of(" \t") + 1);
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto letter = kLetters.find(word);
+  if (letter == kLetters.end()) refuse_layout_list(fmt::format("no layer is called '{}'", word));
+  return letter->second;
+}
+
+/// Megatron also takes the layout as a list of lists of layer names; written as JSON it becomes the string form.
 std::string layout_string(const std::string& text) {
-  if (!text.starts_with('[')) return text;
-  const auto letter = [&](std::string name) -> char {
-    name.erase(std::remove_if(name.begin(), name.end(), [](unsigned char c) { return std::isspace(c); }),
-               name.end());
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    if (name == "embedding") return 'E';
-    if (name == "decoder") return 't';
-    if (name == "mtp") return 'm';
-    if (name == "loss") return 'L';
-    return '?';  // refused by the layout reader, which names it
-  };
+  const std::size_t start = text.find_first_not_of(' ');
+  if (start == std::string::npos || text[start] != '[') return text;
+  nlohmann::json stages;
   try {
-    std::string layout;
-    bool first = true;
-    for (const auto& stage : nlohmann::json::parse(text)) {
-      if (!first) layout += '|';
-      first = false;
-      for (const auto& name : stage) layout += letter(name.get<std::string>());
-    }
-    return layout;
+    stages = nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception& error) {
-    sim::refuse({.code = "layout_syntax",
-                 .option = "--pipeline-model-parallel-layout",
-                 .numbers = error.what(),
-                 .rule = "a layout in list form is JSON: a list of stages, each a list of layer names",
-                 .hint = R"('[["embedding","decoder"],["decoder","loss"]]')"});
+    refuse_layout_list(error.what());
   }
+  std::string layout;
+  for (const auto& stage : stages) {
+    if (!stage.is_array()) refuse_layout_list(fmt::format("the stage {} is no list", stage.dump()));
+    for (const auto& name : stage) layout += layer_letter(name);
+    layout += '|';
+  }
+  if (layout.empty()) refuse_layout_list("an empty list");
+  layout.pop_back();
+  return layout;
+}
+
+std::optional<std::string> requested_layout_string(const Settings& settings) {
+  if (!settings.has("pipeline-model-parallel-layout")) return std::nullopt;
+  return layout_string(settings.text("pipeline-model-parallel-layout", ""));
 }
 
 sim::LegacyLayerRequest legacy_layer_request(const Settings& settings, std::int64_t pp) {
-  refuse_options_of_other_rules(
-      settings, "legacy",
-      {"decoder-first-pipeline-num-layers", "decoder-last-pipeline-num-layers",
-       "account-for-embedding-in-pipeline-split", "account-for-loss-in-pipeline-split",
-       "pipeline-model-parallel-layout", "mtp-num-layers"});
   return {.num_layers = required_number(settings, "num-layers"),
           .pipeline_model_parallel_size = pp,
           .virtual_pipeline_model_parallel_size = settings.number("virtual-pipeline-model-parallel-size"),
@@ -88,34 +113,18 @@ sim::LegacyLayerRequest legacy_layer_request(const Settings& settings, std::int6
 }
 
 sim::LayerRequest layer_request(const Settings& settings, std::int64_t pp) {
-  refuse_options_of_other_rules(
-      settings, "megatron",
-      {"standalone-embedding-stage", "encoder-and-decoder", "pipeline-model-parallel-split-rank"});
-  return {
-      .num_layers = required_number(settings, "num-layers"),
-      .pipeline_model_parallel_size = pp,
-      .virtual_pipeline_model_parallel_size = settings.number("virtual-pipeline-model-parallel-size"),
-      .num_layers_in_first_pipeline_stage = settings.number("decoder-first-pipeline-num-layers"),
-      .num_layers_in_last_pipeline_stage = settings.number("decoder-last-pipeline-num-layers"),
-      .account_for_embedding_in_pipeline_split = settings.flag("account-for-embedding-in-pipeline-split"),
-      .account_for_loss_in_pipeline_split = settings.flag("account-for-loss-in-pipeline-split"),
-      .pipeline_model_parallel_layout = layout_string(settings.text("pipeline-model-parallel-layout", "")),
-      .mtp_num_layers = settings.number("mtp-num-layers").value_or(0)};
+  return {.num_layers = required_number(settings, "num-layers"),
+          .pipeline_model_parallel_size = pp,
+          .virtual_pipeline_model_parallel_size = settings.number("virtual-pipeline-model-parallel-size"),
+          .num_layers_in_first_pipeline_stage = settings.number("decoder-first-pipeline-num-layers"),
+          .num_layers_in_last_pipeline_stage = settings.number("decoder-last-pipeline-num-layers"),
+          .account_for_embedding_in_pipeline_split = settings.flag("account-for-embedding-in-pipeline-split"),
+          .account_for_loss_in_pipeline_split = settings.flag("account-for-loss-in-pipeline-split"),
+          .pipeline_model_parallel_layout = requested_layout_string(settings),
+          .mtp_num_layers = settings.number("mtp-num-layers").value_or(0)};
 }
 
 }  // namespace
-
-std::string choice(const Settings& settings, const std::string& name,
-                   const std::vector<std::string>& choices) {
-  const std::string value = settings.text(name, choices.front());
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
-  const std::string nearest = nearest_name(value, choices);
-  sim::refuse({.code = "bad_choice",
-               .option = "--" + name,
-               .numbers = fmt::format("'{}'", value),
-               .rule = fmt::format("one of {}", fmt::join(choices, ", ")),
-               .hint = fmt::format("--{} {}", name, nearest.empty() ? choices.front() : nearest)});
-}
 
 std::int64_t required_number(const Settings& settings, const std::string& name) {
   if (const auto value = settings.number(name)) return *value;
@@ -127,8 +136,10 @@ std::int64_t required_number(const Settings& settings, const std::string& name) 
 }
 
 sim::RuleBook rule_book(const Settings& settings) {
-  return choice(settings, "rules", {"megatron", "legacy"}) == "legacy" ? sim::RuleBook::legacy
-                                                                       : sim::RuleBook::megatron;
+  const sim::RuleBook rules =
+      settings.choice("rules") == "legacy" ? sim::RuleBook::legacy : sim::RuleBook::megatron;
+  refuse_options_of_other_rules(settings, rules);
+  return rules;
 }
 
 sim::ParallelSizes parallel_sizes(const Settings& settings) {
@@ -152,20 +163,15 @@ sim::Layout requested_layout(const Settings& settings) {
   return sim::make_layout(parallel_sizes(settings), rule_book(settings));
 }
 
-sim::LayerPlacement requested_placement(const Settings& settings) {
-  const std::int64_t pp = settings.has("world-size")
-                              ? requested_layout(settings).pp
-                              : settings.number("pipeline-model-parallel-size").value_or(1);
+sim::LayerPlacement requested_placement(const Settings& settings, std::int64_t pipeline_ranks) {
   if (rule_book(settings) == sim::RuleBook::legacy) {
-    return sim::place_legacy_layers(legacy_layer_request(settings, pp));
+    return sim::place_legacy_layers(legacy_layer_request(settings, pipeline_ranks));
   }
-  return sim::place_layers(layer_request(settings, pp));
+  return sim::place_layers(layer_request(settings, pipeline_ranks));
 }
 
 sim::NodePlacement node_placement(const Settings& settings) {
-  const std::int64_t gpus = settings.number("gpus-per-node").value_or(8);
-  sim::check_size("--gpus-per-node", gpus);
-  return {static_cast<int>(gpus)};
+  return {static_cast<int>(settings.number("gpus-per-node").value_or(8))};
 }
 
 }  // namespace verify

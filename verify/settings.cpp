@@ -12,7 +12,9 @@
 #include <system_error>
 #include <utility>
 
+#include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/layout/size_rules.h"
 #include "verify/nearest_name.h"
 
 namespace po = boost::program_options;
@@ -21,7 +23,7 @@ namespace verify {
 
 namespace {
 
-constexpr std::uintmax_t kMaxScenarioBytes = 1 << 20;
+constexpr std::size_t kMaxScenarioBytes = 1 << 20;
 
 std::vector<std::string> option_names() {
   std::vector<std::string> names;
@@ -33,7 +35,7 @@ const OptionInfo& option_named(const std::string& name) {
   const auto& all = option_vocabulary();
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const OptionInfo& o) { return name == o.name; });
-  if (found == all.end()) sim::refuse({"unknown_option", name, "unknown", "", ""});
+  CHECK(found != all.end());
   return *found;
 }
 
@@ -41,14 +43,16 @@ void describe(const OptionInfo& option, po::options_description& part) {
   auto add = part.add_options();
   switch (option.kind) {
     case OptionKind::flag:
-      add(option.name, po::bool_switch(), option.help);
+      add(option.name, po::value<std::string>()->implicit_value("true"), option.help);
       break;
+    case OptionKind::size:
     case OptionKind::number:
       add(option.name, po::value<std::string>()->value_name("N"), option.help);
       break;
     case OptionKind::numbers:
       add(option.name, po::value<std::vector<std::string>>()->multitoken()->value_name("N..."), option.help);
       break;
+    case OptionKind::choice:
     case OptionKind::text:
     case OptionKind::texts:
       add(option.name, po::value<std::string>()->value_name("TEXT"), option.help);
@@ -106,11 +110,8 @@ void add_values(Settings& settings, std::map<std::string, std::vector<std::strin
                  .rule = "an option stands once",
                  .hint = "keep one of them"});
   }
-  if (option.kind == OptionKind::flag && values.empty()) {
-    all.emplace_back("true");
-  } else {
-    all.insert(all.end(), values.begin(), values.end());
-  }
+  all.insert(all.end(), values.begin(), values.end());
+  if (all.empty()) all.emplace_back(option.kind == OptionKind::flag ? "true" : "");
   settings.set(name, all);
 }
 
@@ -131,20 +132,19 @@ std::int64_t parse_number(const std::string& name, const std::string& text) {
     sim::refuse({.code = "number_range",
                  .option = "--" + name,
                  .numbers = fmt::format("{} does not fit", text),
-                 .rule = fmt::format("at most {}", kLargest),
-                 .hint = "a smaller number"});
+                 .rule = fmt::format("a number from {} to {}", -kLargest, kLargest),
+                 .hint = "a number in that range"});
   }
   return value;
 }
 
-std::string quoted_for_shell(const std::string& text) {
-  const bool plain = !text.empty() && text.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                          "0123456789-_./,=:") == std::string::npos;
-  if (plain) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
+/// A list of numbers takes every word up to the next option; a scenario's path among them is one all the same.
+std::vector<std::string> without_scenarios(const std::vector<std::string>& values,
+                                           std::vector<std::string>& scenarios) {
+  if (values.size() < 2) return values;
+  std::vector<std::string> rest;
+  for (const std::string& value : values) (value.ends_with(".ini") ? scenarios : rest).push_back(value);
+  return rest;
 }
 
 std::string read_file(const std::string& path) {
@@ -159,18 +159,22 @@ std::string read_file(const std::string& path) {
                  .rule = "scenarios are .ini files, named by their path",
                  .hint = nearest.empty() ? "shardproof list" : nearest});
   }
+  std::string text(kMaxScenarioBytes + 1, '\0');
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  text << file.rdbuf();
-  if (!file || text.str().size() > kMaxScenarioBytes) {
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad() || !file.is_open() || text.size() > kMaxScenarioBytes) {
     sim::refuse(
         {.code = "scenario_syntax",
          .option = path,
-         .numbers = file ? fmt::format("{} bytes", text.str().size()) : "cannot be read",
+         .numbers = text.empty() ? "cannot be read" : fmt::format("more than {} bytes", kMaxScenarioBytes),
          .rule = fmt::format("a scenario is a readable text file of at most {} bytes", kMaxScenarioBytes),
          .hint = "shardproof list"});
   }
-  return text.str();
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  std::erase(text, '\r');
+  return text;
 }
 
 std::string first_comment(const std::string& text) {
@@ -186,7 +190,9 @@ std::string first_comment(const std::string& text) {
 std::optional<std::int64_t> Settings::number(const std::string& name) const {
   const auto found = values_.find(name);
   if (found == values_.end()) return std::nullopt;
-  return parse_number(name, found->second.at(0));
+  const std::int64_t value = parse_number(name, found->second.at(0));
+  if (option_named(name).kind == OptionKind::size) sim::check_size("--" + name, value);
+  return value;
 }
 
 std::vector<std::int64_t> Settings::numbers(const std::string& name) const {
@@ -203,6 +209,41 @@ bool Settings::flag(const std::string& name) const {
                .numbers = fmt::format("'{}'", value),
                .rule = "a flag is true or false",
                .hint = fmt::format("{} = true", name)});
+}
+
+std::string Settings::choice(const std::string& name) const {
+  const std::vector<std::string>& choices = option_named(name).choices;
+  const std::string value = text(name, choices.front());
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
+  const std::string nearest = nearest_name(value, choices);
+  sim::refuse({.code = "bad_choice",
+               .option = "--" + name,
+               .numbers = fmt::format("'{}'", value),
+               .rule = fmt::format("one of {}", fmt::join(choices, ", ")),
+               .hint = fmt::format("--{} {}", name, nearest.empty() ? choices.front() : nearest)});
+}
+
+void Settings::check() const {
+  for (const auto& [name, values] : values_) {
+    switch (option_named(name).kind) {
+      case OptionKind::size:
+      case OptionKind::number:
+        number(name);
+        break;
+      case OptionKind::numbers:
+        numbers(name);
+        break;
+      case OptionKind::flag:
+        flag(name);
+        break;
+      case OptionKind::choice:
+        choice(name);
+        break;
+      case OptionKind::text:
+      case OptionKind::texts:
+        break;
+    }
+  }
 }
 
 std::string Settings::text(const std::string& name, const std::string& fallback) const {
@@ -243,12 +284,26 @@ std::string Settings::as_command_line() const {
     const OptionInfo& option = option_named(name);
     if (std::string(option.section) == "Output") continue;
     if (option.kind == OptionKind::flag) {
-      if (values.at(0) == "true") line += " --" + name;
+      line += fmt::format(" --{}{}", name, values.at(0) == "true" ? "" : "=" + values.at(0));
+      continue;
+    }
+    if (option.kind == OptionKind::numbers) {
+      line += fmt::format(" --{} {}", name, fmt::join(texts(name), ","));
       continue;
     }
     for (const std::string& value : values) line += fmt::format(" --{} {}", name, quoted_for_shell(value));
   }
   return line;
+}
+
+std::string quoted_for_shell(const std::string& text) {
+  const bool plain = !text.empty() && text.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789-_./,=:") == std::string::npos;
+  if (plain) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
 }
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments) {
@@ -280,8 +335,11 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
       line.help = true;
     } else if (option.string_key == "version") {
       line.version = true;
+    } else if (option.string_key == "positional" && option.position_key < 0) {
+      refuse_unknown("--positional", "");
     } else if (option.string_key != "positional") {
-      add_values(line.settings, seen, option.string_key, option.value, " on the command line");
+      add_values(line.settings, seen, option.string_key, without_scenarios(option.value, line.scenarios),
+                 " on the command line");
     } else if (option.value.at(0).starts_with('-')) {
       refuse_unknown(option.value.at(0), "");  // single-dash words are no scenario names
     } else if (line.command.empty()) {
@@ -300,8 +358,17 @@ Scenario read_scenario(const std::string& path) {
   std::map<std::string, std::vector<std::string>> seen;
   try {
     for (const po::option& option : po::parse_config_file(stream, describe_all(), true).options) {
-      const bool on_command_line_only = option.string_key == "help" || option.string_key == "version";
-      if (option.unregistered || on_command_line_only) refuse_unknown(option.string_key, " in " + path);
+      if (option.unregistered && option.string_key.find('.') != std::string::npos) {
+        throw po::error(fmt::format("'{}' stands in a section", option.string_key));
+      }
+      if (option.unregistered) refuse_unknown(option.string_key, " in " + path);
+      if (std::string_view(option_named(option.string_key).section) == "Output") {
+        sim::refuse({.code = "not_in_scenario",
+                     .option = option.string_key,
+                     .numbers = "stands in " + path,
+                     .rule = "how a result is shown is said on the command line",
+                     .hint = fmt::format("--{} on the command line", option.string_key)});
+      }
       add_values(scenario.settings, seen, option.string_key, option.value, " in " + path);
     }
   } catch (const po::error& error) {
@@ -317,10 +384,11 @@ Scenario read_scenario(const std::string& path) {
 std::vector<std::string> scenario_files() {
   std::vector<std::string> files;
   std::error_code error;
+  const std::filesystem::path here = std::filesystem::current_path(error);
   for (const auto& entry : std::filesystem::directory_iterator(SHARDPROOF_SCENARIO_DIR, error)) {
     if (entry.path().extension() != ".ini") continue;
-    const std::filesystem::path here = std::filesystem::proximate(entry.path(), error);
-    files.push_back(error || here.string().starts_with("..") ? entry.path().string() : here.string());
+    const std::filesystem::path near = here.empty() ? "" : entry.path().lexically_relative(here);
+    files.push_back(near.empty() || near.string().starts_with("..") ? entry.path().string() : near.string());
   }
   std::sort(files.begin(), files.end());
   return files;

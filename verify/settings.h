@@ -4,12 +4,11 @@
 ///
 /// One vocabulary serves both: Megatron's flag names. A scenario is an INI file of the same names without the
 /// leading "--" ("world-size = 16", flags as "swiglu = true"); its first line is a comment that names its
-/// source. The command line overrides the scenario, option by option. An unknown name is refused with the
-/// nearest known one.
+/// source. Output options belong on the command line. The command line overrides the scenario, option by
+/// option ("--swiglu=false" too). An unknown name is refused with the nearest known one.
 ///
-/// Errors  unknown_option, missing_value, given_twice, not_a_number, number_range, not_a_flag,
-/// scenario_missing,
-///         scenario_syntax, unknown_command.
+/// Errors  unknown_option, not_in_scenario, missing_value, given_twice, not_a_number, number_range,
+///         not_a_flag, size_range, bad_choice, scenario_missing, scenario_syntax.
 
 #include <cstdint>
 #include <map>
@@ -19,13 +18,22 @@
 
 namespace verify {
 
-enum class OptionKind { number, numbers, flag, text, texts };
+enum class OptionKind {
+  size,     // a whole number from 1 on
+  number,   // any whole number of 32 bits
+  numbers,  // a list of them
+  flag,     // true or false
+  choice,   // one of a few words
+  text,
+  texts,  // may be repeated
+};
 
 struct OptionInfo {
   const char* name;
   OptionKind kind;
   const char* section;
   const char* help;
+  std::vector<std::string> choices = {};  // the first is the default
 };
 
 /// Every option the program knows, by section.
@@ -39,8 +47,12 @@ class Settings {
   std::optional<std::int64_t> number(const std::string& name) const;
   std::vector<std::int64_t> numbers(const std::string& name) const;
   bool flag(const std::string& name) const;
+  std::string choice(const std::string& name) const;
   std::string text(const std::string& name, const std::string& fallback) const;
   std::vector<std::string> texts(const std::string& name) const;
+
+  /// Reads every value once, so that one that nobody looks at is refused too when it is no number, size or word.
+  void check() const;
 
   /// These settings, with every option of `stronger` replacing the one of the same name.
   Settings overridden_by(const Settings& stronger) const;
@@ -51,6 +63,9 @@ class Settings {
  private:
   std::map<std::string, std::vector<std::string>> values_;
 };
+
+/// A word as a shell takes it back: quoted where it has to be.
+std::string quoted_for_shell(const std::string& text);
 
 struct CommandLine {
   std::string command;  // empty: none given

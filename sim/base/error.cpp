@@ -1,5 +1,6 @@
 #include "sim/base/error.h"
 
+#include <cstddef>
 #include <fmt/format.h>
 #include <utility>
 
@@ -10,6 +11,13 @@ Error::Error(Refusal refusal)
       what_(fmt::format("{} [{}]: {}; rule: {}; try: {}", refusal_.option, refusal_.code, refusal_.numbers,
                         refusal_.rule, refusal_.hint)) {}
 
-void refuse(Refusal refusal) { throw Error(std::move(refusal)); }
+void refuse(Refusal refusal) {
+  constexpr std::size_t kLongest = 400;
+  for (std::string* field : {&refusal.option, &refusal.numbers, &refusal.rule, &refusal.hint}) {
+    if (field->size() <= kLongest) continue;
+    *field = fmt::format("{} ... ({} characters)", field->substr(0, kLongest), field->size());
+  }
+  throw Error(std::move(refusal));
+}
 
 }  // namespace sim

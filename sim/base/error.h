@@ -32,6 +32,7 @@ class Error : public std::exception {
   std::string what_;
 };
 
+/// Throws the refusal; input quoted in it is cut to a few hundred characters.
 [[noreturn]] void refuse(Refusal refusal);
 
 }  // namespace sim

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <optional>
 #include <span>
 
@@ -16,7 +15,7 @@ std::optional<Warning> inter_instance_group(const Layout& layout) {
   const GroupKind& replicas = *layout.find("dp-cp");
   const GroupKind& instance = *layout.find("intra-dp-cp");
   std::optional<Warning> warning;
-  layout.find("inter-edp")->for_each_group([&](int, std::span<const int> members) {
+  layout.find("inter-edp")->for_each_group([&](int group, std::span<const int> members) {
     if (warning) return;
     for (const int rank : members) {
       const bool same_model = replicas.place_of(rank)->group == replicas.place_of(members[0])->group;
@@ -26,8 +25,8 @@ std::optional<Warning> inter_instance_group(const Layout& layout) {
           "inter_instance_group",
           fmt::format(
               "order {}: Megatron all-reduces dense gradients across optimizer instances over inter-edp, "
-              "but ranks {} and {} of inter-edp [{}] {}: silently wrong sums",
-              layout.order, members[0], rank, fmt::join(members, ", "),
+              "but ranks {} and {} of inter-edp group {} {}: silently wrong sums",
+              layout.order, members[0], rank, group,
               same_model ? "own different slices of the gradient buffer"
                          : "hold different dense parameters")};
       return;

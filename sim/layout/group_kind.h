@@ -5,11 +5,11 @@
 ///
 /// A listing (listing.h) has the kind's own axes fastest. A group takes `size` entries of it, `stride` apart:
 ///
-///   stride 1   consecutive entries: the plain kinds, and every "contiguous slices" kind (intra-dp-cp,
-///   intra-edp,
-///              hcp-L0) and every concatenation (intra-dist-opt), whose size alone differs from its parent's;
+///   stride 1   consecutive entries: the plain kinds, every kind of contiguous slices (intra-dp-cp,
+///              intra-edp, hcp-L0), every concatenation (intra-dist-opt); only the size differs from the
+///              parent's
 ///   stride U   every U-th entry of a window of size * U: inter-edp, hcp-L1, ...
-///   picks      only the named positions of each parent group: embd [first, last], pos_embd [first].
+///   picks      only the named positions of each parent group: embd [first, last], pos_embd [first]
 ///
 /// Shapes  count() groups of size() ranks each.
 /// Exact   groups come in Megatron's creation order, members in Megatron's list order.

@@ -15,6 +15,7 @@ namespace {
 
 constexpr const char* kOption = "--pipeline-model-parallel-layout";
 constexpr auto kMaxLength = static_cast<std::size_t>(kMaxSize);
+constexpr std::size_t kMaxGivenLength = 1 << 16;  // before anything is written out
 
 [[noreturn]] void refuse_layout(const char* code, std::string numbers, std::string rule, std::string hint) {
   refuse({.code = code,
@@ -74,6 +75,11 @@ std::string write_out_letters(std::string_view text) {
 }
 
 std::string write_out(const std::string& layout) {
+  if (layout.size() > kMaxGivenLength) {
+    refuse_layout("layout_too_long", fmt::format("{} characters", layout.size()),
+                  fmt::format("a layout is given in at most {} characters", kMaxGivenLength),
+                  "x*n and (...)*n");
+  }
   std::string text = layout;
   text.erase(std::remove(text.begin(), text.end(), ','), text.end());
   return write_out_letters(write_out_parentheses(text));
@@ -95,7 +101,7 @@ void check_ends(const std::string& layout, const std::string& written_out) {
       count('L') == 1)
     return;
   refuse_layout("layout_ends", fmt::format("'{}' has {} E and {} L", layout, count('E'), count('L')),
-                "a layout starts with its only E and ends with its only L", fmt::format("'E{}L'", "..."));
+                "a layout starts with its only E and ends with its only L", "'E...|...L'");
 }
 
 std::vector<std::string_view> split_stages(std::string_view written_out) {
@@ -112,7 +118,9 @@ void check_stage_count(std::size_t stages, int pp, std::optional<int> vpp) {
   const auto ranks = static_cast<std::size_t>(pp);
   if (stages % ranks != 0) {
     refuse_layout("layout_stages", fmt::format("{} stages on {} pipeline ranks", stages, pp),
-                  "the number of stages must be a multiple of pp", "add empty stages: '||'");
+                  "the number of stages must be a multiple of pp",
+                  fmt::format("{} stages; two bars with nothing between are an empty stage",
+                              (stages / ranks + 1) * ranks));
   }
   if (stages / ranks > 1 && pp == 1) {
     refuse_layout("vpp_needs_pp", fmt::format("{} stages, but pp is 1", stages),
@@ -172,7 +180,8 @@ std::vector<LayerStage> read_layer_layout(const std::string& layout, int pp, std
   if (decoder_layers != num_layers) {
     refuse_layout("layout_layers",
                   fmt::format("'{}' holds {} t, --num-layers is {}", layout, decoder_layers, num_layers),
-                  "as many t as layers", fmt::format("--num-layers {}", decoder_layers));
+                  "as many t as layers",
+                  decoder_layers > 0 ? fmt::format("--num-layers {}", decoder_layers) : "t for every layer");
   }
   check_mtp(stages, written_out, pp, mtp_num_layers);
   return stages;

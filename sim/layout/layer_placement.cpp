@@ -42,7 +42,7 @@ bool uneven(const LayerRequest& request) {
 }
 
 void check_modes(const LayerRequest& request) {
-  const bool layout = !request.pipeline_model_parallel_layout.empty();
+  const bool layout = request.pipeline_model_parallel_layout.has_value();
   if (int{accounts(request)} + int{uneven(request)} + int{layout} > 1) {
     refuse(
         {.code = "placement_modes",
@@ -54,18 +54,32 @@ void check_modes(const LayerRequest& request) {
          .rule = "these ways of placing layers exclude each other",
          .hint = "keep one of them"});
   }
-  check_virtual_pipeline(request.virtual_pipeline_model_parallel_size, request.pipeline_model_parallel_size);
+  check_pipeline(request.virtual_pipeline_model_parallel_size, request.pipeline_model_parallel_size);
 }
 
-std::int64_t divide(std::int64_t layers, std::int64_t parts, const char* code, const std::string& what,
-                    const char* option) {
-  if (layers % parts == 0) return layers / parts;
-  refuse({.code = code,
-          .option = option,
-          .numbers = fmt::format("{}: {} over {} leaves {}", what, layers, parts, layers % parts),
-          .rule = "the layers of a stage must divide evenly; otherwise layers would be dropped",
-          .hint = fmt::format("{} or {} layers there, or another number of stages", layers - layers % parts,
-                              layers - layers % parts + parts)});
+/// layers / ranks, where nothing may be left over; the hint says which numbers of layers would do.
+std::int64_t per_rank(const LayerRequest& request, std::int64_t layers, std::int64_t ranks,
+                      const std::string& what) {
+  const std::int64_t left = layers % ranks;
+  if (left == 0) return layers / ranks;
+  const std::int64_t fewer = request.num_layers - left;
+  refuse(
+      {.code = "layers_pp_div",
+       .option = "--num-layers",
+       .numbers = fmt::format("{} over {} pipeline ranks leaves {}", what, ranks, left),
+       .rule = "every rank gets the same number; otherwise layers would be dropped",
+       .hint = fmt::format("--num-layers {}{}",
+                           layers > left && fewer > 0 ? fmt::format("{} or ", fewer) : "", fewer + ranks)});
+}
+
+void check_chunks(std::int64_t rank, std::int64_t layers, std::int64_t vpp) {
+  if (layers % vpp == 0) return;
+  refuse(
+      {.code = "layers_vpp_div",
+       .option = "--virtual-pipeline-model-parallel-size",
+       .numbers = fmt::format("pipeline rank {} has {} layers (or places) for {} chunks", rank, layers, vpp),
+       .rule = "the chunks of a rank are equally large",
+       .hint = fmt::format("a multiple of {} layers on every rank, or fewer chunks", vpp)});
 }
 
 /// Layers per rank given for the first, the middle and the last ranks, each cut into vpp chunks. Chunk v of
@@ -77,9 +91,7 @@ LayerPlacement place_by_rank(std::int64_t pp, std::int64_t vpp, std::int64_t fir
     return rank == pp - 1 ? last : middle;
   };
   for (const std::int64_t rank : {std::int64_t{0}, std::min<std::int64_t>(1, pp - 1), pp - 1}) {
-    divide(of_rank(rank), vpp, "layers_vpp_div",
-           fmt::format("layers of pipeline rank {} over its chunks", rank),
-           "--virtual-pipeline-model-parallel-size");
+    check_chunks(rank, of_rank(rank), vpp);
   }
   LayerPlacement placement;
   placement.stages.assign(static_cast<std::size_t>(pp),
@@ -103,9 +115,8 @@ LayerPlacement place_even(const LayerRequest& request, std::int64_t vpp) {
   const std::string what = accounts(request) ? fmt::format("{} layers + {} embedding + {} loss",
                                                            request.num_layers, embedding, loss)
                                              : fmt::format("{} layers", request.num_layers);
-  const std::int64_t per_rank = divide(request.num_layers + embedding + loss, pp, "layers_pp_div",
-                                       what + " over the pipeline ranks", "--num-layers");
-  LayerPlacement placement = place_by_rank(pp, vpp, per_rank, per_rank, per_rank);
+  const std::int64_t places = per_rank(request, request.num_layers + embedding + loss, pp, what);
+  LayerPlacement placement = place_by_rank(pp, vpp, places, places, places);
   // The embedding takes the place of the first layer, the loss that of the last.
   for (auto& rank : placement.stages) {
     for (StageLayers& stage : rank) stage.offset -= stage.offset == 0 ? 0 : narrow(embedding);
@@ -127,13 +138,13 @@ LayerPlacement place_uneven(const LayerRequest& request, std::int64_t vpp) {
                   request.num_layers, pp, first ? fmt::format("{}", *first) : "as many as between",
                   last ? fmt::format("{}", *last) : "as many as between", middle_layers, middle_ranks);
   if (middle_ranks < 0) {
-    refuse(
-        {.code = "uneven_no_middle",
-         .option = kLastOption,
-         .numbers = numbers,
-         .rule =
-             "with one pipeline rank, first and last are the same rank; Megatron then builds only the rest",
-         .hint = "leave both options out, or --pipeline-model-parallel-size 2 or more"});
+    refuse({.code = "uneven_no_middle",
+            .option = kLastOption,
+            .numbers = numbers,
+            .rule = "with one pipeline rank, first and last are the same rank; Megatron then builds the "
+                    "last's layers only",
+            .hint = fmt::format("leave both options out, or --pipeline-model-parallel-size {}",
+                                middle_layers == 0 ? 2 : 3)});
   }
   if (middle_ranks == 0 && middle_layers == 0 && pp == 2 && vpp > 1) {
     refuse(
@@ -152,10 +163,9 @@ LayerPlacement place_uneven(const LayerRequest& request, std::int64_t vpp) {
          .rule = "the ranks between need at least one layer each, and no ranks between means no layers left",
          .hint = "other numbers for the first and last rank, that add up with the rest to --num-layers"});
   }
-  const std::int64_t middle = middle_ranks == 0
-                                  ? 0
-                                  : divide(middle_layers, middle_ranks, "layers_pp_div",
-                                           "layers left over the ranks between", "--num-layers");
+  const std::int64_t middle = middle_ranks == 0 ? 0
+                                                : per_rank(request, middle_layers, middle_ranks,
+                                                           fmt::format("{} layers left", middle_layers));
   LayerPlacement placement = place_by_rank(pp, vpp, pp == 1 ? request.num_layers : first.value_or(middle),
                                            middle, pp == 1 ? request.num_layers : last.value_or(middle));
   placement.mode = "uneven";
@@ -165,7 +175,7 @@ LayerPlacement place_uneven(const LayerRequest& request, std::int64_t vpp) {
 LayerPlacement place_spelled_out(const LayerRequest& request) {
   const auto& vpp = request.virtual_pipeline_model_parallel_size;
   const std::vector<LayerStage> stages =
-      read_layer_layout(request.pipeline_model_parallel_layout, narrow(request.pipeline_model_parallel_size),
+      read_layer_layout(*request.pipeline_model_parallel_layout, narrow(request.pipeline_model_parallel_size),
                         vpp ? std::optional<int>(narrow(*vpp)) : std::nullopt, narrow(request.num_layers),
                         narrow(request.mtp_num_layers));
   LayerPlacement placement;
@@ -181,7 +191,7 @@ LayerPlacement place_spelled_out(const LayerRequest& request) {
 }
 
 LayerPlacement place(const LayerRequest& request) {
-  if (!request.pipeline_model_parallel_layout.empty()) return place_spelled_out(request);
+  if (request.pipeline_model_parallel_layout.has_value()) return place_spelled_out(request);
   const std::int64_t vpp = request.virtual_pipeline_model_parallel_size.value_or(1);
   return uneven(request) ? place_uneven(request, vpp) : place_even(request, vpp);
 }

@@ -5,15 +5,14 @@
 ///
 ///   even     num_layers spread over all ranks and chunks
 ///   account  the embedding and/or the loss counted as one layer each, then even; the first chunk of the
-///   first
-///            rank, the last chunk of the last rank, hold one layer less for it
+///            first rank, the last chunk of the last rank, hold one layer less for it
 ///   uneven   layers of the first and/or last rank given, the rest even over the ranks between
 ///   layout   spelled out: "Et*3|(tt|)*29,m|L" (layer_layout.h)
 ///
 /// Shapes  stages[pipeline rank][chunk]; stage s of the model is rank s % pp, chunk s / pp.
-/// Errors  size_range, vpp_needs_pp, placement_modes, layers_pp_div, layers_vpp_div, uneven_no_middle,
-///         uneven_middle, layout_*. A placement that would not cover every layer exactly once is refused,
-///         whatever Megatron does.
+/// Errors  size_range, stages_range, vpp_needs_pp, placement_modes, layers_pp_div, layers_vpp_div,
+///         uneven_no_middle, uneven_middle, and those of layer_layout.h. A placement that would not cover
+///         every layer exactly once is refused, whatever Megatron does.
 /// Source  Megatron-LM transformer_block.py, transformer_layer.py, transformer_config.py.
 
 #include <cstdint>
@@ -31,7 +30,7 @@ struct LayerRequest {
   std::optional<std::int64_t> num_layers_in_last_pipeline_stage;
   bool account_for_embedding_in_pipeline_split = false;
   bool account_for_loss_in_pipeline_split = false;
-  std::string pipeline_model_parallel_layout;  // empty: none
+  std::optional<std::string> pipeline_model_parallel_layout;
   std::int64_t mtp_num_layers = 0;
 };
 

@@ -1,7 +1,7 @@
 #include "sim/layout/layout.h"
 
+#include <algorithm>
 #include <cstddef>
-#include <utility>
 
 #include "sim/base/check.h"
 #include "sim/layout/legacy_rules.h"
@@ -11,15 +11,9 @@ namespace sim {
 
 namespace {
 
-/// Calls that one group of the block's first kind brings with it, up to (not including) kind `stop`.
-int calls_per_leader(const Layout& layout, const CreationBlock& block, int stop) {
+int groups_per_leader(const Layout& layout, const CreationBlock& block, int kind) {
   const int leaders = layout.kinds[static_cast<std::size_t>(block.kinds[0])].count();
-  int calls = 0;
-  for (const int kind : block.kinds) {
-    if (kind == stop) break;
-    calls += layout.kinds[static_cast<std::size_t>(kind)].count() / leaders;
-  }
-  return calls;
+  return layout.kinds[static_cast<std::size_t>(kind)].count() / leaders;
 }
 
 }  // namespace
@@ -31,20 +25,19 @@ const GroupKind* Layout::find(std::string_view name) const {
   return nullptr;
 }
 
-int Layout::call_index(int kind, int group) const {
+CallSequence Layout::calls_of(int kind) const {
   int calls_before = 0;
   for (const CreationBlock& block : creation) {
-    const int leaders = kinds[static_cast<std::size_t>(block.kinds[0])].count();
-    const int calls_each = calls_per_leader(*this, block, -1);
+    CallSequence calls{.first = -1, .each = groups_per_leader(*this, block, kind), .period = 0};
     for (const int member : block.kinds) {
-      if (member != kind) continue;
-      const int each = kinds[static_cast<std::size_t>(kind)].count() / leaders;
-      return calls_before + group / each * calls_each + calls_per_leader(*this, block, kind) + group % each;
+      if (member == kind) calls.first = calls_before + calls.period;
+      calls.period += groups_per_leader(*this, block, member);
     }
-    calls_before += leaders * calls_each;
+    if (calls.first >= 0) return calls;
+    calls_before += kinds[static_cast<std::size_t>(block.kinds[0])].count() * calls.period;
   }
   CHECK(false && "kind is in no creation block");
-  return -1;
+  return {};
 }
 
 int Layout::call_count() const {
@@ -63,15 +56,28 @@ std::vector<std::string> all_kind_names() {
           "etp",   "tp-ep",       "tp-ep-pp", "edp",      "intra-edp", "inter-edp", "intra-dist-opt"};
 }
 
-const GroupKind& KindList::lead(GroupKind kind) {
-  layout_.creation.push_back({});
-  follow(std::move(kind));
-  return layout_.kinds.back();
+bool is_kind_name(const std::string& name) {
+  constexpr std::string_view kLevel = "hcp-L";
+  if (name.starts_with(kLevel)) {
+    return name.size() > kLevel.size() &&
+           name.find_first_not_of("0123456789", kLevel.size()) == std::string::npos;
+  }
+  const std::vector<std::string> names = all_kind_names();
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-void KindList::follow(GroupKind kind) {
+GroupKind token_kind(const RankGrid& grid, const char* name, const std::vector<Axis>& axes) {
+  return GroupKind(name, grid.listing(axes), grid.group_size(axes));
+}
+
+void KindList::lead(const GroupKind& kind) {
+  layout_.creation.push_back({});
+  follow(kind);
+}
+
+void KindList::follow(const GroupKind& kind) {
   layout_.creation.back().kinds.push_back(static_cast<int>(layout_.kinds.size()));
-  layout_.kinds.push_back(std::move(kind));
+  layout_.kinds.push_back(kind);
 }
 
 }  // namespace sim

@@ -8,7 +8,7 @@
 /// Everything is checked before anything is built. Kinds stand in Megatron's creation order; a kind that is
 /// only another name for one that exists (intra-dp-cp with one optimizer instance) is absent.
 ///
-/// Calls   call_index numbers the new_group calls of the modelled kinds in the one order in which every rank,
+/// Calls   calls_of numbers the new_group calls of the modelled kinds in the one order in which every rank,
 ///         member or not, makes them. (Megatron makes further calls for Gloo twins and for the gtp kinds.)
 /// Errors  sim::Error; its code is the first rule that broke.
 
@@ -36,6 +36,14 @@ struct CreationBlock {
   std::vector<int> kinds;  // indices into Layout::kinds
 };
 
+/// The new_group calls of one kind among those of its block: `each` calls for every group that leads the block.
+struct CallSequence {
+  int first = 0;   // the call of group 0
+  int each = 1;    // groups of this kind for one group of the block's first kind
+  int period = 1;  // calls of the whole block for one group of its first kind
+  int call_of(int group) const { return first + group / each * period + group % each; }
+};
+
 struct Layout {
   RuleBook rules = RuleBook::megatron;
   std::string order;
@@ -53,8 +61,8 @@ struct Layout {
 
   /// Null when the layout has no such kind.
   const GroupKind* find(std::string_view name) const;
-  /// The position of a group's new_group call among all calls.
-  int call_index(int kind, int group) const;
+  /// The calls of a kind: which of all new_group calls creates a group. Every rank makes all calls, in this order.
+  CallSequence calls_of(int kind) const;
   int call_count() const;
 };
 
@@ -64,14 +72,20 @@ Layout make_layout(const ParallelSizes& sizes, RuleBook rules);
 /// Every kind name either rule book can make, in creation order. hcp-L0, hcp-L1, ... stand as "hcp-L*".
 std::vector<std::string> all_kind_names();
 
+/// One of these names, hcp-L0, hcp-L1, ... included.
+bool is_kind_name(const std::string& name);
+
+/// The kind whose groups join these axes of a grid.
+GroupKind token_kind(const RankGrid& grid, const char* name, const std::vector<Axis>& axes);
+
 /// Appends kinds to a layout, one creation block at a time.
 class KindList {
  public:
   explicit KindList(Layout& layout) : layout_(layout) {}
   /// A new block whose first kind is this one.
-  const GroupKind& lead(GroupKind kind);
+  void lead(const GroupKind& kind);
   /// One more kind in the block of the latest lead.
-  void follow(GroupKind kind);
+  void follow(const GroupKind& kind);
 
  private:
   Layout& layout_;

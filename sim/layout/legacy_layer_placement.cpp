@@ -5,7 +5,6 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
-#include "sim/layout/parallel_sizes.h"
 #include "sim/layout/size_rules.h"
 
 namespace sim {
@@ -18,19 +17,9 @@ constexpr const char* kVirtualOption = "--virtual-pipeline-model-parallel-size";
 void check_numbers(const LegacyLayerRequest& request) {
   if (request.num_layers != 0) check_size("--num-layers", request.num_layers);
   check_size("--pipeline-model-parallel-size", request.pipeline_model_parallel_size);
+  check_pipeline({}, request.pipeline_model_parallel_size);
   if (!request.virtual_pipeline_model_parallel_size) return;
   check_size(kVirtualOption, *request.virtual_pipeline_model_parallel_size);
-  const std::int64_t stages =
-      capped_product({request.pipeline_model_parallel_size, *request.virtual_pipeline_model_parallel_size});
-  if (stages > kMaxSize) {  // only a model without layers divides over that many stages
-    refuse({.code = "stages_range",
-            .option = kVirtualOption,
-            .numbers =
-                fmt::format("{} chunks on {} pipeline ranks", *request.virtual_pipeline_model_parallel_size,
-                            request.pipeline_model_parallel_size),
-            .rule = fmt::format("at most {} stages", kMaxSize),
-            .hint = "fewer chunks"});
-  }
   if (request.pipeline_model_parallel_size <= 2) {
     refuse({.code = "vpp_needs_pp",
             .option = kVirtualOption,
@@ -39,6 +28,7 @@ void check_numbers(const LegacyLayerRequest& request) {
                 "the legacy interleaved schedule needs pp > 2 (with 2 ranks, next and previous are the same)",
             .hint = "leave the option out, or --pipeline-model-parallel-size 3 or more"});
   }
+  check_pipeline(request.virtual_pipeline_model_parallel_size, request.pipeline_model_parallel_size);
   if (request.encoder_and_decoder) {
     refuse({.code = "vpp_encoder_decoder",
             .option = kVirtualOption,
@@ -56,6 +46,16 @@ std::int64_t layers_per_rank(std::int64_t layers, std::int64_t ranks, const char
                                  layers % ranks),
           .rule = fmt::format("the layers must divide evenly over the ranks of the {}", whose),
           .hint = fmt::format("--num-layers {}", layers - layers % ranks + ranks)});
+}
+
+void check_chunks(std::int64_t layers, std::int64_t chunks, std::int64_t ranks) {
+  if (layers % chunks == 0) return;
+  const std::int64_t more = (layers / chunks + 1) * chunks;
+  refuse({.code = "layers_vpp_div",
+          .option = kVirtualOption,
+          .numbers = fmt::format("{} layers a rank for {} chunks", layers, chunks),
+          .rule = "the chunks of a rank are equally large",
+          .hint = fmt::format("--num-layers {}, or fewer chunks", more * ranks)});
 }
 
 /// Pipeline ranks [begin, end) each get `count` more layers, numbered from 0, in `chunks` chunks.
@@ -77,22 +77,25 @@ void place_decoder_only(const LegacyLayerRequest& request, LayerPlacement& place
   const std::int64_t standalone = request.standalone_embedding_stage && pp > 1 ? 1 : 0;
   const std::int64_t count =
       layers_per_rank(request.num_layers, pp - standalone, "layers_pp_div", "pipeline");
-  layers_per_rank(count, chunks, "layers_vpp_div", "pipeline rank's chunks");
+  check_chunks(count, chunks, pp - standalone);
   fill(placement, 0, standalone, 0, chunks);
   fill(placement, standalone, pp, count, chunks);
 }
 
 void place_encoder_decoder(const LegacyLayerRequest& request, LayerPlacement& placement) {
   const std::int64_t pp = request.pipeline_model_parallel_size;
+  const std::int64_t standalone = request.standalone_embedding_stage ? 1 : 0;
+  const std::string good_splits = standalone + 1 < pp
+                                      ? fmt::format("{} {} to {}", kSplitOption, standalone + 1, pp - 1)
+                                      : "--pipeline-model-parallel-size 3 or more";
   if (!request.pipeline_model_parallel_split_rank) {
     refuse({.code = "split_rank_missing",
             .option = kSplitOption,
             .numbers = fmt::format("absent, with --encoder-and-decoder on {} pipeline ranks", pp),
             .rule = "an encoder-decoder pipeline needs the rank at which the decoder begins",
-            .hint = fmt::format("{} {}", kSplitOption, pp / 2)});
+            .hint = good_splits});
   }
   const std::int64_t split = *request.pipeline_model_parallel_split_rank;
-  const std::int64_t standalone = request.standalone_embedding_stage ? 1 : 0;
   const std::int64_t encoder_ranks = split - standalone;
   const std::int64_t decoder_ranks = pp - split;
   if (encoder_ranks < 1 || decoder_ranks < 1) {
@@ -102,7 +105,7 @@ void place_encoder_decoder(const LegacyLayerRequest& request, LayerPlacement& pl
                                    split, pp, standalone != 0 ? ", one of them for the embedding" : "",
                                    encoder_ranks, decoder_ranks),
             .rule = "each side needs at least one rank, or its layers are on no rank at all",
-            .hint = fmt::format("a split rank from {} to {}", standalone + 1, pp - 1)});
+            .hint = good_splits});
   }
   const std::int64_t encoder =
       layers_per_rank(request.num_layers, encoder_ranks, "layers_encoder_div", "encoder");

@@ -2,21 +2,21 @@
 
 /// Layer placement of the rule book `legacy`: get_num_layers as the seed documents quote it.
 ///
-///   one pipeline rank        all layers; split rank and standalone embedding stage are not read
-///   decoder only             num_layers / (pp - standalone) a rank; a standalone embedding stage, rank 0,
-///   holds none encoder and decoder      ranks below the split hold the encoder, the others the decoder, and
-///   each side holds
-///                            num_layers; a standalone embedding stage is taken from the encoder's ranks
+///   one pipeline rank    all layers; split rank and standalone embedding stage are not read
+///   decoder only         num_layers / (pp - standalone) a rank; a standalone embedding stage, rank 0, has
+///                        none
+///   encoder and decoder  ranks below the split hold the encoder, the others the decoder, num_layers each; a
+///                        standalone embedding stage is taken from the encoder's ranks
 ///
 /// Offsets number the layers each rank really holds, so that every layer of a side is covered once.
 /// (Megatron's offsets skip a rank's worth of numbers behind a standalone embedding stage.)
 ///
 /// Shapes  stages[pipeline rank][chunk].
 /// Errors  size_range, stages_range, split_rank_missing, split_rank_range, layers_encoder_div,
-/// layers_decoder_div, layers_pp_div,
-///         layers_vpp_div, vpp_needs_pp, vpp_encoder_decoder. Refused although the seeds' arithmetic goes
-///         through: a split that leaves a side without ranks (Python's modulo by a negative number succeeds).
-/// Source  seeds 000; Megatron-LM megatron/model/transformer.py at 2fadaa50a5.
+///         layers_decoder_div, layers_pp_div, layers_vpp_div, vpp_needs_pp, vpp_encoder_decoder. Refused
+///         although the seeds' arithmetic goes through: a split that leaves a side without ranks (Python's
+///         modulo by a negative number succeeds).
+/// Source  seed 000; Megatron-LM megatron/model/transformer.py at 2fadaa50a5.
 
 #include <cstdint>
 #include <optional>

@@ -58,9 +58,6 @@ std::vector<int> sorted_unique(std::vector<int> positions) {
 
 void add_kinds(const ParallelSizes& sizes, Layout& layout) {
   const RankGrid& grid = layout.dense;
-  const auto token = [&](const char* name, const std::vector<Axis>& axes) {
-    return GroupKind(name, grid.listing(axes), grid.group_size(axes));
-  };
   std::vector<int> embedding = {0, layout.pp - 1};
   std::vector<int> position_embedding = {0};
   if (sizes.pipeline_model_parallel_split_rank && layout.pp > 1) {
@@ -69,10 +66,11 @@ void add_kinds(const ParallelSizes& sizes, Layout& layout) {
     position_embedding.push_back(split);
   }
   KindList kinds(layout);
-  kinds.lead(token("dp", {Axis::dp}));
-  kinds.lead(token("mp", {Axis::tp, Axis::pp}));
-  kinds.lead(token("tp", {Axis::tp}));
-  const GroupKind pipelines = kinds.lead(token("pp", {Axis::pp}));
+  kinds.lead(token_kind(grid, "dp", {Axis::dp}));
+  kinds.lead(token_kind(grid, "mp", {Axis::tp, Axis::pp}));
+  kinds.lead(token_kind(grid, "tp", {Axis::tp}));
+  const GroupKind pipelines = token_kind(grid, "pp", {Axis::pp});
+  kinds.lead(pipelines);
   kinds.follow(GroupKind::picked("embd", pipelines, sorted_unique(embedding)));
   kinds.follow(GroupKind::picked("pos_embd", pipelines, sorted_unique(position_embedding)));
 }

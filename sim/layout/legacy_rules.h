@@ -11,7 +11,8 @@
 /// are accepted as the seeds accept them, with a warning: size_clamped, split_rank_negative,
 /// split_rank_ignored.
 ///
-/// Errors  size_range, dense_div, split_rank_range, legacy_has_no_axis.
+/// Errors  size_range, rank_offset_range, grid_outside_world, hcp_levels, legacy_has_no_axis, dense_div,
+///         split_rank_range.
 /// Source  Megatron-LM megatron/mpu/initialize.py at 2fadaa50a5; seeds 000, 001.
 
 #include "sim/layout/layout.h"

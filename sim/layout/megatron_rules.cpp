@@ -15,12 +15,16 @@ namespace sim {
 
 namespace {
 
-/// The sizes both grids are made of, once the divisions are known to come out even.
+/// The sizes both grids are made of. Rounded down: dp and edp mean something once the divisions are checked.
 struct Derived {
   int world, tp, cp, dp, pp, ep, etp, edp, instances;
 };
 
 int narrow(std::int64_t size) { return static_cast<int>(size); }
+
+const char* world_option(const ParallelSizes& sizes) {
+  return sizes.local_world_size ? "--local-world-size" : "--world-size";
+}
 
 void check_dense_division(const ParallelSizes& sizes) {
   const std::int64_t world = grid_size(sizes);
@@ -28,13 +32,12 @@ void check_dense_division(const ParallelSizes& sizes) {
       {sizes.tensor_model_parallel_size, sizes.pipeline_model_parallel_size, sizes.context_parallel_size});
   if (world % model == 0) return;
   refuse({.code = "dense_div",
-          .option = "--world-size",
+          .option = world_option(sizes),
           .numbers =
               fmt::format("{} ranks, tp * pp * cp = {} * {} * {}", world, sizes.tensor_model_parallel_size,
                           sizes.pipeline_model_parallel_size, sizes.context_parallel_size),
-          .rule = "the world size must be a multiple of tp * pp * cp",
-          .hint = model > kMaxSize ? "smaller parallel sizes"
-                                   : fmt::format("--world-size {}", (world / model + 1) * model)});
+          .rule = "the number of ranks must be a multiple of tp * pp * cp",
+          .hint = size_hint(world_option(sizes), (world / model + 1) * model, "smaller parallel sizes")});
 }
 
 void check_expert_division(const ParallelSizes& sizes) {
@@ -48,20 +51,19 @@ void check_expert_division(const ParallelSizes& sizes) {
           .numbers = fmt::format("{} ranks, etp * ep * pp = {} * {} * {}{}", world, etp,
                                  sizes.expert_model_parallel_size, sizes.pipeline_model_parallel_size,
                                  sizes.expert_tensor_parallel_size ? "" : " (etp is tp unless given)"),
-          .rule = "the world size must be a multiple of etp * ep * pp",
-          .hint = "--expert-tensor-parallel-size 1, or a smaller --expert-model-parallel-size"});
+          .rule = "the number of ranks must be a multiple of etp * ep * pp",
+          .hint = fmt::format("sizes with etp * ep dividing {}, the ranks of a pipeline stage",
+                              world / sizes.pipeline_model_parallel_size)});
 }
 
-void check_options(const ParallelSizes& sizes) {
-  if (sizes.pipeline_model_parallel_split_rank) {
-    refuse({.code = "split_rank_is_legacy",
-            .option = "--pipeline-model-parallel-split-rank",
-            .numbers =
-                fmt::format("given as {} with --rules megatron", *sizes.pipeline_model_parallel_split_rank),
-            .rule = "current Megatron has no split rank (removed in 0.14); the legacy rule book has one",
-            .hint = "--rules legacy, or leave the option out"});
-  }
-  check_virtual_pipeline(sizes.virtual_pipeline_model_parallel_size, sizes.pipeline_model_parallel_size);
+void check_split_rank_absent(const ParallelSizes& sizes) {
+  if (!sizes.pipeline_model_parallel_split_rank) return;
+  refuse(
+      {.code = "rules_conflict",
+       .option = "--pipeline-model-parallel-split-rank",
+       .numbers = fmt::format("given as {} with --rules megatron", *sizes.pipeline_model_parallel_split_rank),
+       .rule = "current Megatron has no split rank (removed in 0.14); the legacy rule book has one",
+       .hint = "--rules legacy, or leave the option out"});
 }
 
 Derived derive(const ParallelSizes& sizes) {
@@ -73,7 +75,7 @@ Derived derive(const ParallelSizes& sizes) {
   d.ep = narrow(sizes.expert_model_parallel_size);
   d.etp = narrow(sizes.expert_tensor_parallel_size.value_or(sizes.tensor_model_parallel_size));
   d.dp = d.world / (d.tp * d.cp * d.pp);
-  d.edp = d.world / (d.etp * d.ep * d.pp);
+  d.edp = narrow(grid_size(sizes) / capped_product({d.etp, d.ep, d.pp}));
   d.instances = narrow(sizes.num_distributed_optimizer_instances);
   return d;
 }
@@ -101,16 +103,13 @@ void check_same_pipelines(const ParallelSizes& sizes, const RankGrid& dense, con
           .hint = fmt::format("--order {}", kDefaultOrder)});
 }
 
-void check_instances(const Derived& d) {
-  const auto refuse_instances = [&](const char* code, const char* what, int size) {
-    refuse({.code = code,
-            .option = "--num-distributed-optimizer-instances",
-            .numbers = fmt::format("{} instances, {} is {}", d.instances, what, size),
-            .rule = "the number of instances must divide dp * cp and edp",
-            .hint = "--num-distributed-optimizer-instances 1"});
-  };
-  if (d.dp * d.cp % d.instances != 0) refuse_instances("ndoi_dense", "dp * cp", d.dp * d.cp);
-  if (d.edp % d.instances != 0) refuse_instances("ndoi_expert", "edp", d.edp);
+void check_instances(const Derived& d, const char* code, const char* what, int size) {
+  if (size % d.instances == 0) return;
+  refuse({.code = code,
+          .option = "--num-distributed-optimizer-instances",
+          .numbers = fmt::format("{} instances, {} is {}", d.instances, what, size),
+          .rule = "the number of instances must divide dp * cp and edp",
+          .hint = "--num-distributed-optimizer-instances 1"});
 }
 
 void check_hierarchical_cp(const ParallelSizes& sizes) {
@@ -126,13 +125,9 @@ void check_hierarchical_cp(const ParallelSizes& sizes) {
           .hint = fmt::format("--hierarchical-context-parallel-sizes {}", sizes.context_parallel_size)});
 }
 
-GroupKind token(const RankGrid& grid, const char* name, const std::vector<Axis>& axes) {
-  return GroupKind(name, grid.listing(axes), grid.group_size(axes));
-}
-
 void add_context_parallel(const ParallelSizes& sizes, const Layout& layout, KindList& kinds) {
   using enum Axis;
-  kinds.lead(token(layout.dense, "cp", {cp}));
+  kinds.lead(token_kind(layout.dense, "cp", {cp}));
   int below = 1;  // ranks of the levels under this one: the distance of neighbours in a group of level k
   const auto& levels = sizes.hierarchical_context_parallel_sizes;
   for (std::size_t k = 0; k < levels.size(); ++k) {
@@ -148,27 +143,28 @@ void add_kinds(const ParallelSizes& sizes, Layout& layout) {
   const int instances = layout.instances;
   KindList kinds(layout);
 
-  kinds.lead(token(dense, "dp-cp", {dp, cp}));
+  kinds.lead(token_kind(dense, "dp-cp", {dp, cp}));
   if (instances > 1) {
     kinds.follow(GroupKind("intra-dp-cp", dense.listing({dp, cp}), layout.dp * layout.cp / instances));
   }
-  kinds.lead(token(dense, "dp", {dp}));
+  kinds.lead(token_kind(dense, "dp", {dp}));
   add_context_parallel(sizes, layout, kinds);
-  kinds.lead(token(dense, "mp", {tp, pp}));
-  kinds.lead(token(dense, "tp", {tp}));
-  const GroupKind pipelines = kinds.lead(token(dense, "pp", {pp}));
+  kinds.lead(token_kind(dense, "mp", {tp, pp}));
+  kinds.lead(token_kind(dense, "tp", {tp}));
+  const GroupKind pipelines = token_kind(dense, "pp", {pp});
+  kinds.lead(pipelines);
   kinds.follow(GroupKind::picked("embd", pipelines,
                                  layout.pp == 1 ? std::vector<int>{0} : std::vector<int>{0, layout.pp - 1}));
   kinds.follow(GroupKind::picked("pos_embd", pipelines, {0}));
-  kinds.lead(token(dense, "tp-dp-cp", {tp, dp, cp}));
-  kinds.lead(token(dense, "tp-dp", {tp, dp}));
-  kinds.lead(token(dense, "tp-cp", {tp, cp}));
+  kinds.lead(token_kind(dense, "tp-dp-cp", {tp, dp, cp}));
+  kinds.lead(token_kind(dense, "tp-dp", {tp, dp}));
+  kinds.lead(token_kind(dense, "tp-cp", {tp, cp}));
 
-  kinds.lead(token(expert, "ep", {ep}));
-  kinds.lead(token(expert, "etp", {tp}));
-  kinds.lead(token(expert, "tp-ep", {tp, ep}));
-  kinds.lead(token(expert, "tp-ep-pp", {tp, ep, pp}));
-  kinds.lead(token(expert, "edp", {dp}));
+  kinds.lead(token_kind(expert, "ep", {ep}));
+  kinds.lead(token_kind(expert, "etp", {tp}));
+  kinds.lead(token_kind(expert, "tp-ep", {tp, ep}));
+  kinds.lead(token_kind(expert, "tp-ep-pp", {tp, ep, pp}));
+  kinds.lead(token_kind(expert, "edp", {dp}));
   if (instances > 1) {
     const int per_instance = layout.edp / instances;
     kinds.follow(GroupKind("intra-edp", expert.listing({dp}), per_instance));
@@ -181,21 +177,26 @@ void add_kinds(const ParallelSizes& sizes, Layout& layout) {
 
 Layout make_megatron_layout(const ParallelSizes& sizes) {
   check_sizes(sizes);
+  check_split_rank_absent(sizes);
+  // From here on the checks fire in the order in which Megatron's own would.
   check_dense_division(sizes);
-  check_options(sizes);
-  std::vector<Axis> order = parse_order(sizes.order);
-  check_expert_division(sizes);
+  check_pipeline(sizes.virtual_pipeline_model_parallel_size, sizes.pipeline_model_parallel_size);
+  const std::vector<Axis> order = parse_order(sizes.order);
   const Derived d = derive(sizes);
   const PerAxis<int> dense_sizes{{d.tp, d.cp, 1, d.dp, d.pp}};
+  check_axes_present(sizes.order, order, dense_sizes);
+  check_expert_division(sizes);
   const PerAxis<int> expert_sizes{{d.etp, 1, d.ep, d.edp, d.pp}};
-  complete_order(sizes.order, dense_sizes, expert_sizes, order);
-  const int first_rank = narrow(sizes.rank_offset);
-  RankGrid dense(order, dense_sizes, first_rank);
-  RankGrid expert(order, expert_sizes, first_rank);
+  check_axes_present(sizes.order, order, expert_sizes);
   check_pipeline_order(sizes, d);
+  const int first_rank = narrow(sizes.rank_offset);
+  RankGrid dense(completed(order), dense_sizes, first_rank);
+  RankGrid expert(completed(order), expert_sizes, first_rank);
   check_same_pipelines(sizes, dense, expert);
-  check_instances(d);
+  check_instances(d, "ndoi_dense", "dp * cp", d.dp * d.cp);
   check_hierarchical_cp(sizes);
+  check_tp_present(sizes.order, order);
+  check_instances(d, "ndoi_expert", "edp", d.edp);
 
   Layout layout{.rules = RuleBook::megatron,
                 .order = sizes.order,

@@ -4,6 +4,7 @@
 /// (layout.h) checks everything before it builds anything. The fields are 64 bits wide so that no input can
 /// wrap around.
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -13,6 +14,10 @@ namespace sim {
 
 /// No layout has more ranks than this, and no single size is larger: 16,777,216.
 inline constexpr std::int64_t kMaxSize = std::int64_t{1} << 24;
+/// No pipeline has more stages (ranks * chunks) than this: 1,048,576.
+inline constexpr std::int64_t kMaxStages = std::int64_t{1} << 20;
+/// No context-parallel group has more hierarchical levels than this.
+inline constexpr std::size_t kMaxHierarchicalLevels = 32;
 
 inline constexpr const char* kDefaultOrder = "tp-cp-ep-dp-pp";
 /// What --use-tp-pp-dp-mapping stands for.

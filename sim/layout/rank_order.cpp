@@ -69,33 +69,35 @@ std::vector<Axis> parse_order(const std::string& order) {
     }
     axes.push_back(*axis);
   }
-  if (!contains(axes, Axis::tp)) {
-    refuse({.code = "order_no_tp",
-            .option = "--order",
-            .numbers = fmt::format("'{}' has no tp", order),
-            .rule = "Megatron (0.19 and later) fails on an order without tp, even when its size is 1",
-            .hint = fmt::format("--order tp-{}", order)});
-  }
   return axes;
 }
 
-void complete_order(const std::string& order, const PerAxis<int>& dense, const PerAxis<int>& expert,
-                    std::vector<Axis>& axes) {
-  for (std::size_t i = 0; i < kAxisNames.size(); ++i) {
-    const auto axis = static_cast<Axis>(i);
-    if (contains(axes, axis)) continue;
-    const int size = std::max(dense[axis], expert[axis]);
-    if (size != 1) {
-      const bool only_expert = dense[axis] == 1 && axis == Axis::dp;
-      refuse({.code = "order_missing_axis",
-              .option = "--order",
-              .numbers = fmt::format("'{}' has no {}, and {} is {}", order, kAxisNames[i],
-                                     only_expert ? "edp" : kAxisNames[i], size),
-              .rule = "an axis may be left out of the order only when its size is 1",
-              .hint = fmt::format("--order {}", kDefaultOrder)});
-    }
-    axes.push_back(axis);
+void check_axes_present(const std::string& order, const std::vector<Axis>& axes, const PerAxis<int>& sizes) {
+  for (const Axis axis : {Axis::cp, Axis::ep, Axis::dp, Axis::pp}) {
+    if (contains(axes, axis) || sizes[axis] == 1) continue;
+    const char* name = kAxisNames[static_cast<std::size_t>(axis)];
+    refuse({.code = "order_missing_axis",
+            .option = "--order",
+            .numbers = fmt::format("'{}' has no {}, whose size is {}", order, name, sizes[axis]),
+            .rule = "an axis may be left out of the order only when its size is 1 (dp stands for edp too)",
+            .hint = fmt::format("--order {}", kDefaultOrder)});
   }
+}
+
+void check_tp_present(const std::string& order, const std::vector<Axis>& axes) {
+  if (contains(axes, Axis::tp)) return;
+  refuse({.code = "order_no_tp",
+          .option = "--order",
+          .numbers = fmt::format("'{}' has no tp", order),
+          .rule = "Megatron (0.19 and later) fails on an order without tp, even when its size is 1",
+          .hint = fmt::format("--order tp-{}", order)});
+}
+
+std::vector<Axis> completed(std::vector<Axis> axes) {
+  for (std::size_t i = 0; i < kAxisNames.size(); ++i) {
+    if (!contains(axes, static_cast<Axis>(i))) axes.push_back(static_cast<Axis>(i));
+  }
+  return axes;
 }
 
 }  // namespace sim

@@ -32,6 +32,13 @@ void check_sizes(const ParallelSizes& sizes) {
   for (const std::int64_t size : sizes.hierarchical_context_parallel_sizes) {
     check_size("--hierarchical-context-parallel-sizes", size);
   }
+  if (sizes.hierarchical_context_parallel_sizes.size() > kMaxHierarchicalLevels) {
+    refuse({.code = "hcp_levels",
+            .option = "--hierarchical-context-parallel-sizes",
+            .numbers = fmt::format("{} levels", sizes.hierarchical_context_parallel_sizes.size()),
+            .rule = fmt::format("at most {} levels", kMaxHierarchicalLevels),
+            .hint = "leave out levels of size 1"});
+  }
   constexpr std::int64_t kLastRank = std::numeric_limits<std::int32_t>::max();
   if (sizes.rank_offset < 0 || sizes.rank_offset > kLastRank - kMaxSize) {
     refuse({.code = "rank_offset_range",
@@ -49,18 +56,31 @@ void check_sizes(const ParallelSizes& sizes) {
                                    *sizes.local_world_size, sizes.rank_offset,
                                    sizes.rank_offset + *sizes.local_world_size - 1, sizes.world_size - 1),
             .rule = "rank offset + local world size may not exceed the world size",
-            .hint = fmt::format("--world-size {}", sizes.rank_offset + *sizes.local_world_size)});
+            .hint = size_hint("--world-size", sizes.rank_offset + *sizes.local_world_size,
+                              "a smaller --rank-offset")});
   }
 }
 
-void check_virtual_pipeline(std::optional<std::int64_t> virtual_pipeline_model_parallel_size,
-                            std::int64_t pipeline_model_parallel_size) {
-  if (!virtual_pipeline_model_parallel_size || pipeline_model_parallel_size != 1) return;
-  refuse({.code = "vpp_needs_pp",
-          .option = "--virtual-pipeline-model-parallel-size",
-          .numbers = fmt::format("{} chunks, but pp is 1", *virtual_pipeline_model_parallel_size),
-          .rule = "a virtual pipeline needs more than one pipeline stage (even for 1 chunk)",
-          .hint = "leave the option out, or --pipeline-model-parallel-size 2 or more"});
+void check_pipeline(std::optional<std::int64_t> virtual_pipeline_model_parallel_size,
+                    std::int64_t pipeline_model_parallel_size) {
+  if (virtual_pipeline_model_parallel_size && pipeline_model_parallel_size == 1) {
+    refuse({.code = "vpp_needs_pp",
+            .option = "--virtual-pipeline-model-parallel-size",
+            .numbers = fmt::format("{} chunks, but pp is 1", *virtual_pipeline_model_parallel_size),
+            .rule = "a virtual pipeline needs more than one pipeline stage (even for 1 chunk)",
+            .hint = "leave the option out, or --pipeline-model-parallel-size 2 or more"});
+  }
+  const std::int64_t chunks = virtual_pipeline_model_parallel_size.value_or(1);
+  if (capped_product({pipeline_model_parallel_size, chunks}) <= kMaxStages) return;
+  refuse({.code = "stages_range",
+          .option = "--pipeline-model-parallel-size",
+          .numbers = fmt::format("{} pipeline ranks of {} chunks", pipeline_model_parallel_size, chunks),
+          .rule = fmt::format("a pipeline has at most {} stages", kMaxStages),
+          .hint = "fewer ranks or chunks"});
+}
+
+std::string size_hint(const std::string& option, std::int64_t size, const std::string& otherwise) {
+  return size >= 1 && size <= kMaxSize ? fmt::format("{} {}", option, size) : otherwise;
 }
 
 std::int64_t grid_size(const ParallelSizes& sizes) {

@@ -55,6 +55,7 @@ TEST(HouseRules, IncludesFollowTheArrows) {
   EXPECT_EQ(test::include_direction({{"sim/layout/a.cpp", "#include <Eigen/Dense>\n"}}).size(), 1U);
   EXPECT_EQ(
       test::include_direction({{"verify/reference/a.cpp", "#include \"sim/layout/layout.h\"\n"}}).size(), 1U);
+  EXPECT_EQ(test::include_direction({{"sim/layout/a.cpp", "  #include <verify/settings.h>\n"}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/unknown/a.h", ""}}).size(), 1U);
 }
 
@@ -63,7 +64,9 @@ TEST(HouseRules, NoBannedNames) {
   EXPECT_EQ(test::banned_names({{"tests/a.cpp", "std::random_device seed;"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "EXPECT_NEAR(a, b, c);"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "if (error < 1e-6) return;"}}).size(), 1U);
+  EXPECT_EQ(test::banned_names({{"verify/a.cpp", "if (error < 0.001) return;"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "std::chrono::steady_clock::now()"}}).size(), 1U);
+  EXPECT_EQ(test::banned_names({{"sim/a.cpp", "const auto now = std::time(nullptr);"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "std::chrono::steady_clock::now()"}}), Lines{});
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "std::unordered_map<int, int> m;"}}).size(), 1U);
 }

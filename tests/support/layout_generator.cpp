@@ -25,6 +25,9 @@ void showValue(const ParallelSizes& sizes, std::ostream& out) {
   if (sizes.expert_tensor_parallel_size) {
     out << " --expert-tensor-parallel-size " << *sizes.expert_tensor_parallel_size;
   }
+  if (sizes.virtual_pipeline_model_parallel_size) {
+    out << " --virtual-pipeline-model-parallel-size " << *sizes.virtual_pipeline_model_parallel_size;
+  }
   if (!sizes.hierarchical_context_parallel_sizes.empty()) {
     out << fmt::format(" --hierarchical-context-parallel-sizes {}",
                        fmt::join(sizes.hierarchical_context_parallel_sizes, " "));

@@ -76,6 +76,23 @@ TEST(GroupsCommand, ScenarioIsOverriddenByTheCommandLine) {
   EXPECT_TRUE(json_of("groups " + file.path())["groups"].contains("hcp-L1"));
 }
 
+TEST(GroupsCommand, ScenariosAreForgivingAboutBytesAndPlaces) {
+  const test::TemporaryFile windows("windows.ini", "\xef\xbb\xbf# Source: a test\r\nworld-size = 16\r\n");
+  EXPECT_EQ(json_of("groups --hierarchical-context-parallel-sizes 2 1 " + windows.path() +
+                    " --context-parallel-size 2")["groups"]["hcp-L0"]
+                .size(),
+            8U);
+  EXPECT_EQ(ordered_json::parse(
+                test::run("replay " + windows.path() + " --format json").out)["scenarios"][0]["source"],
+            "a test");
+}
+
+TEST(GroupsCommand, FlagsCanBeTakenBack) {
+  const test::TemporaryFile file("flag.ini", "world-size = 16\nuse-tp-pp-dp-mapping = true\n");
+  EXPECT_EQ(json_of("groups " + file.path())["order"], "tp-cp-ep-pp-dp");
+  EXPECT_EQ(json_of("groups " + file.path() + " --use-tp-pp-dp-mapping=false")["order"], "tp-cp-ep-dp-pp");
+}
+
 TEST(GroupsCommand, TextIsPlainUnlessOnATerminal) {
   const std::string command =
       "groups --world-size 16 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2";
@@ -97,6 +114,28 @@ TEST(GroupsCommand, WarningsAreSeenInTextToo) {
       "ep-tp-cp-dp-pp");
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_NE(result.out.find("warning [dispatcher_order]"), std::string::npos);
+}
+
+TEST(GroupsCommand, AGridInsideItsWorldCountsItsOwnNodes) {
+  // Ranks 6 to 13 lie on nodes 0 and 1 of 8 GPUs.
+  const std::string text = test::run("groups --world-size 8 --rank-offset 6").out;
+  EXPECT_EQ(text.substr(0, text.find('\n')),
+            "8 ranks (6 to 13): tp 1, cp 1, dp 8, pp 1; experts: etp 1, ep 1, edp 8; order tp-cp-ep-dp-pp; 2 "
+            "nodes of "
+            "8 GPUs");
+  EXPECT_EQ(
+      test::run("groups --world-size 16 --rank-offset 8 --local-world-size 8 --kind dp").out.substr(0, 17),
+      "8 ranks (8 to 15)");
+}
+
+TEST(LayersCommand, TheLegacyPipelineIsClampedByItsWorld) {
+  const std::string sizes = "layers --rules legacy --num-layers 8 --pipeline-model-parallel-size 8";
+  EXPECT_EQ(json_of(sizes)["stages"].size(), 8U);
+  const ordered_json clamped = json_of(sizes + " --world-size 4");
+  EXPECT_EQ(
+      clamped["stages"].dump(),
+      R"([[{"count":2,"offset":0}],[{"count":2,"offset":2}],[{"count":2,"offset":4}],[{"count":2,"offset":6}]])");
+  EXPECT_EQ(clamped["warnings"][0]["name"], "size_clamped");
 }
 
 TEST(LayersCommand, JsonHasTheAgreedShape) {

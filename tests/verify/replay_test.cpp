@@ -43,6 +43,35 @@ TEST(Replay, AWrongListIsFalsifiedWithALineThatReproducesIt) {
   EXPECT_EQ(test::run(line.substr(line.find("replay"))).exit_code, 1);
 }
 
+// The line that a failure prints gives the same verdict when it is run, lists, flags and quoted words included.
+TEST(Replay, EveryReproduceLineReproduces) {
+  const test::TemporaryFile spaced("with a blank.ini", "# Source: a test\nworld-size = 8\nswiglu = true\n");
+  const std::vector<std::string> failing = {
+      "--world-size 8 --context-parallel-size 8 --hierarchical-context-parallel-sizes 2 4 "
+      "--global-batch-size 3 "
+      "--micro-batch-size 2",
+      "--world-size 6 --pipeline-model-parallel-size 2 --use-tp-pp-dp-mapping --swiglu=false "
+      "--global-batch-size 2",
+      "--world-size 6 --tensor-model-parallel-size 4",
+      "'" + spaced.path() + "' --global-batch-size 3 --expect-groups 'tp [0]' --expect-groups 'dp [0,1]'",
+  };
+  for (const std::string& options : failing) {
+    const test::RunResult result = test::run("replay " + options + " --format json");
+    ASSERT_NE(result.exit_code, 0) << options;
+    const ordered_json first = ordered_json::parse(result.out)["scenarios"][0];
+    const std::string line = first["reproduce"];
+    const test::RunResult again = test::run(line.substr(line.find("replay")) + " --format json");
+    EXPECT_EQ(again.exit_code, result.exit_code) << line;
+    const ordered_json second = ordered_json::parse(again.out)["scenarios"][0];
+    EXPECT_EQ(second["checks"], first["checks"]) << line;
+    EXPECT_EQ(second.value("error", ordered_json()), first.value("error", ordered_json())) << line;
+  }
+  EXPECT_NE(replayed("--world-size 6 --swiglu --global-batch-size 5", 1)["scenarios"][0]["reproduce"]
+                .get<std::string>()
+                .find(" --swiglu --"),
+            std::string::npos);
+}
+
 TEST(Replay, PublishedParametersAgreeToThePrintedDigitsOnly) {
   const std::string start = std::string("--world-size 32 ") + kShape + " --expect-parameters ";
   for (const char* figure : {"1.7B", "1.6B", "1.65B", "2B", "1B", "1652M"}) {
@@ -53,8 +82,22 @@ TEST(Replay, PublishedParametersAgreeToThePrintedDigitsOnly) {
   }
 }
 
+TEST(Replay, AGatedMlpIsTwoThirdsAsWideByDefault) {
+  const std::string shape =
+      "--world-size 8 --num-layers 1 --hidden-size 768 --num-attention-heads 12 --seq-length 1 --vocab-size "
+      "1 "
+      "--swiglu --disable-bias-linear --normalization RMSNorm --expect-parameters ";
+  // 4 * 768^2 + 3 * 768 * 2048 + norms 3 * 768 + 2 * 768
+  EXPECT_EQ(check_named(replayed(shape + "7.08M", 0), "parameters")["detail"],
+            "7081728 from the shape, 7.08M as published");
+}
+
 TEST(Replay, ABatchThatDoesNotDivideIsFalsified) {
   EXPECT_EQ(check_named(replayed("--world-size 8 --global-batch-size 12", 1), "batch")["holds"], false);
+  // Context-parallel ranks share their samples: 8 ranks with cp 2 are 4 replicas.
+  EXPECT_EQ(check_named(replayed("--world-size 8 --context-parallel-size 2 --global-batch-size 4", 0),
+                        "batch")["detail"],
+            "global batch 4 = 1 microbatches of 1 on 4 replicas");
   EXPECT_EQ(check_named(replayed("--world-size 8 --global-batch-size 16 --micro-batch-size 2", 0),
                         "batch")["holds"],
             true);

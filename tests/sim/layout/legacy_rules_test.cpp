@@ -22,7 +22,7 @@ RC_GTEST_PROP(LegacyRules, EqualsTheSeedsLoops, ()) {
     RC_ASSERT(layout.kinds[k].name() == expected->kinds[k].first);
     RC_ASSERT(test::lists_of(layout.kinds[k]) == expected->kinds[k].second);
     for (int group = 0; group < layout.kinds[k].count(); ++group) {
-      const auto call = static_cast<std::size_t>(layout.call_index(static_cast<int>(k), group));
+      const auto call = static_cast<std::size_t>(layout.calls_of(static_cast<int>(k)).call_of(group));
       RC_ASSERT(expected->calls[call] == std::make_pair(layout.kinds[k].name(), group));
     }
   }

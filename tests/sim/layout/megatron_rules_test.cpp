@@ -50,7 +50,7 @@ RC_GTEST_PROP(MegatronRules, CallsComeInCreationOrder, ()) {
   std::vector<std::pair<std::string, int>> calls(expected->calls.size());
   for (std::size_t k = 0; k < layout.kinds.size(); ++k) {
     for (int group = 0; group < layout.kinds[k].count(); ++group) {
-      calls[static_cast<std::size_t>(layout.call_index(static_cast<int>(k), group))] = {
+      calls[static_cast<std::size_t>(layout.calls_of(static_cast<int>(k)).call_of(group))] = {
           layout.kinds[k].name(), group};
     }
   }
@@ -144,6 +144,9 @@ RC_GTEST_PROP(MegatronRules, InstanceCoversItsReplicasOrWarns, ()) {
   bool covered = true;
   for (const auto& replicas : (*lists)["intra-dp-cp"]) {
     for (const int rank : replicas) covered = covered && instance_of[rank] == instance_of[replicas[0]];
+  }
+  for (const auto& replicas : (*lists)["intra-edp"]) {  // of experts it is one for every order
+    for (const int rank : replicas) RC_ASSERT(instance_of[rank] == instance_of[replicas[0]]);
   }
   RC_ASSERT(warning_names(sim::make_layout(sizes, RuleBook::megatron)).contains("instance_coverage") ==
             !covered);
