@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <map>
 #include <sstream>
 #include <stdexcept>
@@ -220,7 +221,9 @@ std::optional<EnumeratedLayout> enumerate_legacy(const sim::ParallelSizes& sizes
       embedding = {list.front(), list.back()};
       position = {list.front()};
       if (sizes.pipeline_model_parallel_split_rank) {
-        const int split = list.at(static_cast<std::size_t>(*sizes.pipeline_model_parallel_split_rank));
+        const std::int64_t asked = *sizes.pipeline_model_parallel_split_rank;
+        const std::int64_t index = asked < 0 ? asked + pp : asked;  // as Python indexes
+        const int split = list.at(static_cast<std::size_t>(index));
         if (split != list.front() && split != list.back()) embedding = {list.front(), split, list.back()};
         if (split != list.front()) position = {list.front(), split};
       }

@@ -94,7 +94,8 @@ sim::ParallelSizes work_out(const std::array<int, 12>& n) {
   sizes.num_distributed_optimizer_instances = divisor(std::gcd(dp * cp, stage / (etp * ep)), n[6]);
   if (n[7] != 0) {
     const int inner = divisor(cp, n[7] - 1);
-    sizes.hierarchical_context_parallel_sizes = {inner, cp / inner};
+    const int middle = divisor(cp / inner, n[11]);
+    sizes.hierarchical_context_parallel_sizes = {inner, middle, cp / inner / middle};
   }
   sizes.order = order_number(n[8]);
   sizes.rank_offset = n[9];
@@ -109,12 +110,12 @@ rc::Gen<sim::ParallelSizes> megatron_sizes() {
   // Mostly small sizes, now and then a large one.
   const auto size =
       rc::gen::weightedOneOf<int>({{6, inRange(0, 4)}, {3, inRange(0, 12)}, {1, inRange(0, 200)}});
-  return rc::gen::map(rc::gen::tuple(size, size, size, size, inRange(0, 8), inRange(0, 12), inRange(0, 6),
-                                     inRange(0, 5), inRange(0, 120), inRange(0, 3), inRange(0, 4)),
-                      [](const auto& t) {
-                        return std::apply(
-                            [](auto... numbers) { return work_out(std::array<int, 12>{numbers...}); }, t);
-                      });
+  return rc::gen::map(
+      rc::gen::tuple(size, size, size, size, inRange(0, 8), inRange(0, 12), inRange(0, 6), inRange(0, 5),
+                     inRange(0, 120), inRange(0, 3), inRange(0, 4), inRange(0, 4)),
+      [](const auto& t) {
+        return std::apply([](auto... numbers) { return work_out(std::array<int, 12>{numbers...}); }, t);
+      });
 }
 
 rc::Gen<sim::ParallelSizes> accepted_megatron_sizes() {
@@ -130,14 +131,16 @@ rc::Gen<sim::ParallelSizes> accepted_megatron_sizes() {
 
 rc::Gen<sim::ParallelSizes> legacy_sizes() {
   using rc::gen::inRange;
-  return rc::gen::map(rc::gen::tuple(inRange(1, 20), inRange(1, 20), inRange(1, 12), inRange(0, 21)),
+  return rc::gen::map(rc::gen::tuple(inRange(1, 20), inRange(1, 20), inRange(1, 12), inRange(-20, 21)),
                       [](const std::tuple<int, int, int, int>& t) {
                         const auto [tp, pp, dp, split] = t;
                         sim::ParallelSizes sizes;
                         sizes.tensor_model_parallel_size = tp;
                         sizes.pipeline_model_parallel_size = pp;
                         sizes.world_size = tp * pp * dp;
-                        if (split != 0 && split <= pp) sizes.pipeline_model_parallel_split_rank = split - 1;
+                        if (split > 0 && split <= pp) sizes.pipeline_model_parallel_split_rank = split - 1;
+                        if (split < 0 && -split <= pp)
+                          sizes.pipeline_model_parallel_split_rank = split;  // from the end
                         return sizes;
                       });
 }

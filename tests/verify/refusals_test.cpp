@@ -205,6 +205,14 @@ const std::vector<Case>& cases() {
       {"layout_mtp",
        "layers --num-layers 2 --mtp-num-layers 1 --pipeline-model-parallel-size 2 "
        "--pipeline-model-parallel-layout 'Etm|tL'"},
+      {"layout_mtp",
+       "layers --num-layers 2 --mtp-num-layers 2 --pipeline-model-parallel-size 3 "
+       "--pipeline-model-parallel-layout "
+       "'Ett|m|mL'"},
+      {"layout_mtp",
+       "layers --num-layers 2 --mtp-num-layers 1 --pipeline-model-parallel-size 2 "
+       "--pipeline-model-parallel-layout "
+       "'Ett|m||L'"},
       {"split_rank_missing",
        "layers --rules legacy --num-layers 8 --pipeline-model-parallel-size 2 --encoder-and-decoder"},
       {"split_rank_range",

@@ -82,6 +82,16 @@ TEST(Replay, PublishedParametersAgreeToThePrintedDigitsOnly) {
   }
 }
 
+TEST(Replay, AHalfUnitAgreesWithTheFigureAboveAndTheFigureBelow) {
+  const std::string shape =  // 12 * 5^2 + 13 * 5 + 15 * 5 + 2 * 5 = 450
+      "--world-size 1 --num-layers 1 --hidden-size 5 --num-attention-heads 1 --seq-length 10 --vocab-size 5 "
+      "--expect-parameters ";
+  replayed(shape + "0.0004M", 0);
+  replayed(shape + "0.0005M", 0);
+  replayed(shape + "0.0003M", 1);
+  replayed(shape + "0.0006M", 1);
+}
+
 TEST(Replay, AGatedMlpIsTwoThirdsAsWideByDefault) {
   const std::string shape =
       "--world-size 8 --num-layers 1 --hidden-size 768 --num-attention-heads 12 --seq-length 1 --vocab-size "

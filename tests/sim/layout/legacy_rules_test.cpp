@@ -58,10 +58,10 @@ TEST(LegacyRules, NegativeSplitRankCountsFromTheEnd) {
   ParallelSizes sizes;
   sizes.world_size = 4;
   sizes.pipeline_model_parallel_size = 4;
-  sizes.pipeline_model_parallel_split_rank = -2;
+  sizes.pipeline_model_parallel_split_rank = -3;
   const Layout layout = sim::make_legacy_layout(sizes);
-  EXPECT_EQ(layout.find("embd")->members(0), (std::vector<int>{0, 2, 3}));
-  EXPECT_EQ(layout.find("pos_embd")->members(0), (std::vector<int>{0, 2}));
+  EXPECT_EQ(layout.find("embd")->members(0), (std::vector<int>{0, 1, 3}));
+  EXPECT_EQ(layout.find("pos_embd")->members(0), (std::vector<int>{0, 1}));
   ASSERT_EQ(layout.warnings.size(), 1U);
   EXPECT_EQ(layout.warnings[0].name, "split_rank_negative");
 }
