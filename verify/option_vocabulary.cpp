@@ -64,7 +64,7 @@ const std::vector<OptionInfo>& option_vocabulary() {
       {"expect-groups", texts, kExpect, "a kind and its groups: 'dp [0,2],[1,3]'; may be repeated"},
       {"expect-parameters", text, kExpect, "the published number of parameters: 1.7B"},
 
-      {"kind", texts, kOutput, "group kinds to show: tp or tp,dp; may be repeated (all)"},
+      {"kind", words, kOutput, "group kinds to show: tp or tp,dp; may be repeated (all)"},
       {"rank", number, kOutput, "show the groups of this rank"},
       {"format", choice, kOutput, "text or json (text)", {"text", "json"}},
       {"help", flag, kOutput, "this page"},

@@ -89,11 +89,12 @@ std::string summary(const std::vector<ScenarioReport>& reports, bool colour) {
   }
   const bool good = overall(reports) == Verdict::verified;
   const auto total = static_cast<std::int64_t>(reports.size());
-  return painted(fmt::format("{}: {}, {} checks; {} verified, {} falsified, {} refused, {}\n",
+  return painted(fmt::format("{}: {}, {} checks; {} verified, {} falsified, {} refused, {}",
                              verdict_name(overall(reports)), counted(total, "scenario"), checks,
                              count_of(reports, Verdict::verified), count_of(reports, Verdict::falsified),
                              count_of(reports, Verdict::refused), counted(warnings, "warning")),
-                 good, colour);
+                 good, colour) +
+         "\n";
 }
 
 nlohmann::ordered_json as_json(const ScenarioReport& report, const Settings& overrides) {

@@ -55,6 +55,7 @@ void describe(const OptionInfo& option, po::options_description& part) {
     case OptionKind::choice:
     case OptionKind::text:
     case OptionKind::texts:
+    case OptionKind::words:
       add(option.name, po::value<std::string>()->value_name("TEXT"), option.help);
       break;
   }
@@ -102,7 +103,8 @@ void add_values(Settings& settings, std::map<std::string, std::vector<std::strin
                  .hint = fmt::format("a value behind --{}", name)});
   }
   std::vector<std::string>& all = seen[name];
-  if (!all.empty() && option.kind != OptionKind::texts) {
+  const bool repeatable = option.kind == OptionKind::texts || option.kind == OptionKind::words;
+  if (!all.empty() && !repeatable) {
     sim::refuse({.code = "given_twice",
                  .option = "--" + name,
                  .numbers = fmt::format("given as '{}' and again as '{}'{}", fmt::join(all, " "),
@@ -241,6 +243,7 @@ void Settings::check() const {
         break;
       case OptionKind::text:
       case OptionKind::texts:
+      case OptionKind::words:
         break;
     }
   }
@@ -256,7 +259,7 @@ std::vector<std::string> Settings::texts(const std::string& name) const {
   const auto found = values_.find(name);
   if (found == values_.end()) return result;
   for (const std::string& value : found->second) {
-    if (option_named(name).kind == OptionKind::texts && name != "kind") {
+    if (option_named(name).kind == OptionKind::texts) {
       result.push_back(value);
       continue;
     }

@@ -26,6 +26,7 @@ enum class OptionKind {
   choice,   // one of a few words
   text,
   texts,  // may be repeated
+  words,  // may be repeated, and each time a list
 };
 
 struct OptionInfo {

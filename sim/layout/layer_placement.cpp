@@ -46,7 +46,9 @@ void check_modes(const LayerRequest& request) {
   if (int{accounts(request)} + int{uneven(request)} + int{layout} > 1) {
     refuse(
         {.code = "placement_modes",
-         .option = layout ? "--pipeline-model-parallel-layout" : kFirstOption,
+         .option = layout                                       ? "--pipeline-model-parallel-layout"
+                   : request.num_layers_in_first_pipeline_stage ? kFirstOption
+                                                                : kLastOption,
          .numbers = fmt::format("given together:{}{}{}",
                                 accounts(request) ? " --account-for-{embedding,loss}-in-pipeline-split" : "",
                                 uneven(request) ? " --decoder-{first,last}-pipeline-num-layers" : "",
