@@ -9,8 +9,6 @@
 ///   parameters   the model's parameters, to the printed digits            (when it gives expect-parameters)
 ///   refusal      the layout is refused, for the stated reason             (when it says expect = refused)
 ///
-/// A published figure agrees when the exact count, rounded or cut to the figure's digits, is the figure.
-///
 /// Errors  a refusal that the scenario does not expect is kept in the report; a failed check never throws.
 
 #include <optional>
