@@ -13,8 +13,8 @@
 /// Errors  one_scenario, unknown_kind, absent_kind, rank_outside_grid, scenario_missing; and what the layouts
 ///         and settings refuse. replay keeps the refusals of its scenarios as results.
 
+#include "verify/command_line.h"
 #include "verify/output.h"
-#include "verify/settings.h"
 
 namespace verify {
 

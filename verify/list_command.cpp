@@ -7,6 +7,7 @@
 #include "verify/commands.h"
 #include "verify/replay.h"
 #include "verify/report_json.h"
+#include "verify/scenario.h"
 #include "verify/text_table.h"
 
 namespace verify {

@@ -1,4 +1,8 @@
-#include "verify/settings.h"
+#include "verify/option_vocabulary.h"
+
+#include <algorithm>
+
+#include "sim/base/check.h"
 
 namespace verify {
 
@@ -71,6 +75,14 @@ const std::vector<OptionInfo>& option_vocabulary() {
       {"version", flag, kOutput, "the version"},
   };
   return options;
+}
+
+const OptionInfo& option_named(const std::string& name) {
+  const auto& all = option_vocabulary();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const OptionInfo& o) { return name == o.name; });
+  CHECK(found != all.end());
+  return *found;
 }
 
 }  // namespace verify

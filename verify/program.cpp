@@ -8,11 +8,12 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
+#include "verify/command_line.h"
 #include "verify/commands.h"
 #include "verify/nearest_name.h"
 #include "verify/report_json.h"
 #include "verify/requests.h"
-#include "verify/settings.h"
+#include "verify/scenario.h"
 
 namespace verify {
 

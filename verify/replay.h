@@ -18,7 +18,7 @@
 #include "sim/base/error.h"
 #include "sim/layout/layout.h"
 #include "verify/layout_checks.h"
-#include "verify/settings.h"
+#include "verify/scenario.h"
 
 namespace verify {
 

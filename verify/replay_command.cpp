@@ -10,6 +10,7 @@
 #include "verify/progress.h"
 #include "verify/replay.h"
 #include "verify/report_json.h"
+#include "verify/scenario.h"
 #include "verify/text_table.h"
 
 namespace verify {

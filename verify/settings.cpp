@@ -1,121 +1,22 @@
 #include "verify/settings.h"
 
 #include <algorithm>
-#include <boost/program_options.hpp>
 #include <charconv>
-#include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fstream>
 #include <limits>
 #include <sstream>
 #include <system_error>
 #include <utility>
 
-#include "sim/base/check.h"
 #include "sim/base/error.h"
 #include "sim/layout/size_rules.h"
 #include "verify/nearest_name.h"
-
-namespace po = boost::program_options;
+#include "verify/option_vocabulary.h"
 
 namespace verify {
 
 namespace {
-
-constexpr std::size_t kMaxScenarioBytes = 1 << 20;
-
-std::vector<std::string> option_names() {
-  std::vector<std::string> names;
-  for (const OptionInfo& option : option_vocabulary()) names.emplace_back(option.name);
-  return names;
-}
-
-const OptionInfo& option_named(const std::string& name) {
-  const auto& all = option_vocabulary();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const OptionInfo& o) { return name == o.name; });
-  CHECK(found != all.end());
-  return *found;
-}
-
-void describe(const OptionInfo& option, po::options_description& part) {
-  auto add = part.add_options();
-  switch (option.kind) {
-    case OptionKind::flag:
-      add(option.name, po::value<std::string>()->implicit_value("true"), option.help);
-      break;
-    case OptionKind::size:
-    case OptionKind::number:
-      add(option.name, po::value<std::string>()->value_name("N"), option.help);
-      break;
-    case OptionKind::numbers:
-      add(option.name, po::value<std::vector<std::string>>()->multitoken()->value_name("N..."), option.help);
-      break;
-    case OptionKind::choice:
-    case OptionKind::text:
-    case OptionKind::texts:
-    case OptionKind::words:
-      add(option.name, po::value<std::string>()->value_name("TEXT"), option.help);
-      break;
-  }
-}
-
-po::options_description describe_all() {
-  po::options_description all(110);
-  std::vector<std::string> sections;
-  for (const OptionInfo& option : option_vocabulary()) {
-    if (std::find(sections.begin(), sections.end(), option.section) == sections.end()) {
-      sections.emplace_back(option.section);
-    }
-  }
-  for (const std::string& section : sections) {
-    po::options_description part(section, 110);
-    for (const OptionInfo& option : option_vocabulary()) {
-      if (section == option.section) describe(option, part);
-    }
-    all.add(part);
-  }
-  return all;
-}
-
-[[noreturn]] void refuse_unknown(const std::string& option, const std::string& where) {
-  const std::size_t name_start = option.find_first_not_of('-');
-  const std::string name = name_start == std::string::npos ? "" : option.substr(name_start);
-  const std::string nearest = nearest_name(name, option_names());
-  sim::refuse({.code = "unknown_option",
-               .option = option,
-               .numbers = fmt::format("not known{}", where),
-               .rule = "options are written out in full; scenario files use the same names without '--'",
-               .hint = nearest.empty() ? "shardproof --help" : fmt::format("--{}", nearest)});
-}
-
-/// Adds the values of one occurrence of an option; the same option twice is refused unless it is a list.
-void add_values(Settings& settings, std::map<std::string, std::vector<std::string>>& seen,
-                const std::string& name, const std::vector<std::string>& values, const std::string& where) {
-  const OptionInfo& option = option_named(name);
-  for (const std::string& value : values) {
-    if (!value.starts_with("--")) continue;  // Boost takes the next option for the value of one that lacks it
-    sim::refuse({.code = "missing_value",
-                 .option = "--" + name,
-                 .numbers = fmt::format("followed by '{}'{}", value, where),
-                 .rule = "--option value or --option=value; flags take no value",
-                 .hint = fmt::format("a value behind --{}", name)});
-  }
-  std::vector<std::string>& all = seen[name];
-  const bool repeatable = option.kind == OptionKind::texts || option.kind == OptionKind::words;
-  if (!all.empty() && !repeatable) {
-    sim::refuse({.code = "given_twice",
-                 .option = "--" + name,
-                 .numbers = fmt::format("given as '{}' and again as '{}'{}", fmt::join(all, " "),
-                                        fmt::join(values, " "), where),
-                 .rule = "an option stands once",
-                 .hint = "keep one of them"});
-  }
-  all.insert(all.end(), values.begin(), values.end());
-  if (all.empty()) all.emplace_back(option.kind == OptionKind::flag ? "true" : "");
-  settings.set(name, all);
-}
 
 std::int64_t parse_number(const std::string& name, const std::string& text) {
   std::int64_t value = 0;
@@ -138,53 +39,6 @@ std::int64_t parse_number(const std::string& name, const std::string& text) {
                  .hint = "a number in that range"});
   }
   return value;
-}
-
-/// A list of numbers takes every word up to the next option; a scenario's path among them is one all the same.
-std::vector<std::string> without_scenarios(const std::vector<std::string>& values,
-                                           std::vector<std::string>& scenarios) {
-  if (values.size() < 2) return values;
-  std::vector<std::string> rest;
-  for (const std::string& value : values) (value.ends_with(".ini") ? scenarios : rest).push_back(value);
-  return rest;
-}
-
-std::string read_file(const std::string& path) {
-  std::error_code error;
-  const bool regular = std::filesystem::is_regular_file(path, error);
-  if (!regular || error) {
-    std::vector<std::string> known = scenario_files();
-    const std::string nearest = nearest_name(path, known);
-    sim::refuse({.code = "scenario_missing",
-                 .option = path,
-                 .numbers = "no such scenario file",
-                 .rule = "scenarios are .ini files, named by their path",
-                 .hint = nearest.empty() ? "shardproof list" : nearest});
-  }
-  std::string text(kMaxScenarioBytes + 1, '\0');
-  std::ifstream file(path, std::ios::binary);
-  file.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(file.gcount()));
-  if (file.bad() || !file.is_open() || text.size() > kMaxScenarioBytes) {
-    sim::refuse(
-        {.code = "scenario_syntax",
-         .option = path,
-         .numbers = text.empty() ? "cannot be read" : fmt::format("more than {} bytes", kMaxScenarioBytes),
-         .rule = fmt::format("a scenario is a readable text file of at most {} bytes", kMaxScenarioBytes),
-         .hint = "shardproof list"});
-  }
-  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
-  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
-  std::erase(text, '\r');
-  return text;
-}
-
-std::string first_comment(const std::string& text) {
-  const std::string line = text.substr(0, text.find('\n'));
-  const std::size_t start = line.find_first_not_of("# ");
-  if (!line.starts_with('#') || start == std::string::npos) return "";
-  const std::string comment = line.substr(start);
-  return comment.starts_with("Source: ") ? comment.substr(8) : comment;
 }
 
 }  // namespace
@@ -307,100 +161,6 @@ std::string quoted_for_shell(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   return quoted + "'";
-}
-
-CommandLine parse_command_line(const std::vector<std::string>& arguments) {
-  po::options_description known = describe_all();
-  known.add_options()("positional", po::value<std::vector<std::string>>());
-  po::positional_options_description positional;
-  positional.add("positional", -1);
-  CommandLine line;
-  po::parsed_options parsed(nullptr);
-  try {
-    namespace style = po::command_line_style;
-    parsed = po::command_line_parser(arguments)
-                 .options(known)
-                 .positional(positional)
-                 .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next)
-                 .run();
-  } catch (const po::unknown_option& error) {
-    refuse_unknown(error.get_option_name(), "");
-  } catch (const po::error& error) {
-    sim::refuse({.code = "missing_value",
-                 .option = "command line",
-                 .numbers = error.what(),
-                 .rule = "--option value or --option=value; flags take no value",
-                 .hint = "shardproof --help"});
-  }
-  std::map<std::string, std::vector<std::string>> seen;
-  for (const po::option& option : parsed.options) {
-    if (option.string_key == "help") {
-      line.help = true;
-    } else if (option.string_key == "version") {
-      line.version = true;
-    } else if (option.string_key == "positional" && option.position_key < 0) {
-      refuse_unknown("--positional", "");
-    } else if (option.string_key != "positional") {
-      add_values(line.settings, seen, option.string_key, without_scenarios(option.value, line.scenarios),
-                 " on the command line");
-    } else if (option.value.at(0).starts_with('-')) {
-      refuse_unknown(option.value.at(0), "");  // single-dash words are no scenario names
-    } else if (line.command.empty()) {
-      line.command = option.value.at(0);
-    } else {
-      line.scenarios.push_back(option.value.at(0));
-    }
-  }
-  return line;
-}
-
-Scenario read_scenario(const std::string& path) {
-  const std::string text = read_file(path);
-  Scenario scenario{path, std::filesystem::path(path).stem().string(), first_comment(text), {}};
-  std::istringstream stream(text);
-  std::map<std::string, std::vector<std::string>> seen;
-  try {
-    for (const po::option& option : po::parse_config_file(stream, describe_all(), true).options) {
-      if (option.unregistered && option.string_key.find('.') != std::string::npos) {
-        throw po::error(fmt::format("'{}' stands in a section", option.string_key));
-      }
-      if (option.unregistered) refuse_unknown(option.string_key, " in " + path);
-      if (std::string_view(option_named(option.string_key).section) == "Output") {
-        sim::refuse({.code = "not_in_scenario",
-                     .option = option.string_key,
-                     .numbers = "stands in " + path,
-                     .rule = "how a result is shown is said on the command line",
-                     .hint = fmt::format("--{} on the command line", option.string_key)});
-      }
-      add_values(scenario.settings, seen, option.string_key, option.value, " in " + path);
-    }
-  } catch (const po::error& error) {
-    sim::refuse({.code = "scenario_syntax",
-                 .option = path,
-                 .numbers = error.what(),
-                 .rule = "lines of the form 'name = value'; '#' begins a comment; no sections",
-                 .hint = "any file in scenarios/ as a pattern"});
-  }
-  return scenario;
-}
-
-std::vector<std::string> scenario_files() {
-  std::vector<std::string> files;
-  std::error_code error;
-  const std::filesystem::path here = std::filesystem::current_path(error);
-  for (const auto& entry : std::filesystem::directory_iterator(SHARDPROOF_SCENARIO_DIR, error)) {
-    if (entry.path().extension() != ".ini") continue;
-    const std::filesystem::path near = here.empty() ? "" : entry.path().lexically_relative(here);
-    files.push_back(near.empty() || near.string().starts_with("..") ? entry.path().string() : near.string());
-  }
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-std::string option_help() {
-  std::ostringstream help;
-  help << describe_all();
-  return help.str();
 }
 
 }  // namespace verify

@@ -1,14 +1,11 @@
 #pragma once
 
-/// What the user said: option values from the command line and from a scenario file, as text, by name.
+/// What the user said: option values by name, as text until somebody asks for a number, a flag or a word.
 ///
-/// One vocabulary serves both: Megatron's flag names. A scenario is an INI file of the same names without the
-/// leading "--" ("world-size = 16", flags as "swiglu = true"); its first line is a comment that names its
-/// source. Output options belong on the command line. The command line overrides the scenario, option by
-/// option ("--swiglu=false" too). An unknown name is refused with the nearest known one.
+/// They come from the command line (command_line.h) and from scenario files (scenario.h), which share one
+/// vocabulary (option_vocabulary.h). The command line overrides a scenario, option by option.
 ///
-/// Errors  unknown_option, not_in_scenario, missing_value, given_twice, not_a_number, number_range,
-///         not_a_flag, size_range, bad_choice, scenario_missing, scenario_syntax.
+/// Errors  not_a_number, number_range, size_range, not_a_flag, bad_choice.
 
 #include <cstdint>
 #include <map>
@@ -17,28 +14,6 @@
 #include <vector>
 
 namespace verify {
-
-enum class OptionKind {
-  size,     // a whole number from 1 on
-  number,   // any whole number of 32 bits
-  numbers,  // a list of them
-  flag,     // true or false
-  choice,   // one of a few words
-  text,
-  texts,  // may be repeated
-  words,  // may be repeated, and each time a list
-};
-
-struct OptionInfo {
-  const char* name;
-  OptionKind kind;
-  const char* section;
-  const char* help;
-  std::vector<std::string> choices = {};  // the first is the default
-};
-
-/// Every option the program knows, by section.
-const std::vector<OptionInfo>& option_vocabulary();
 
 class Settings {
  public:
@@ -67,30 +42,5 @@ class Settings {
 
 /// A word as a shell takes it back: quoted where it has to be.
 std::string quoted_for_shell(const std::string& text);
-
-struct CommandLine {
-  std::string command;  // empty: none given
-  std::vector<std::string> scenarios;
-  Settings settings;
-  bool help = false;
-  bool version = false;
-};
-
-CommandLine parse_command_line(const std::vector<std::string>& arguments);
-
-struct Scenario {
-  std::string path;
-  std::string name;    // the file's name without ".ini"
-  std::string source;  // its first line, without the comment sign
-  Settings settings;
-};
-
-Scenario read_scenario(const std::string& path);
-
-/// The .ini files of the scenario folder, sorted by name.
-std::vector<std::string> scenario_files();
-
-/// The options as a page of help.
-std::string option_help();
 
 }  // namespace verify

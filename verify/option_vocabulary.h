@@ -1,0 +1,36 @@
+#pragma once
+
+/// Every option the program knows: Megatron's flag names, and a few of ours. Command line and scenario files have
+/// the same vocabulary; a scenario writes the names without "--". Output options belong on the command line.
+
+#include <string>
+#include <vector>
+
+namespace verify {
+
+enum class OptionKind {
+  size,     // a whole number from 1 on
+  number,   // any whole number of 32 bits
+  numbers,  // a list of them
+  flag,     // true or false
+  choice,   // one of a few words
+  text,
+  texts,  // may be repeated
+  words,  // may be repeated, and each time a list
+};
+
+struct OptionInfo {
+  const char* name;
+  OptionKind kind;
+  const char* section;
+  const char* help;
+  std::vector<std::string> choices = {};  // the first is the default
+};
+
+/// All options, by section.
+const std::vector<OptionInfo>& option_vocabulary();
+
+/// The option of this name, which must exist.
+const OptionInfo& option_named(const std::string& name);
+
+}  // namespace verify

@@ -1,0 +1,110 @@
+#include "verify/scenario.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <cstddef>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+
+#include "sim/base/error.h"
+#include "verify/nearest_name.h"
+#include "verify/option_source.h"
+#include "verify/option_vocabulary.h"
+
+namespace po = boost::program_options;
+
+namespace verify {
+
+namespace {
+
+constexpr std::size_t kMaxScenarioBytes = 1 << 20;
+
+std::string read_file(const std::string& path) {
+  std::error_code error;
+  const bool regular = std::filesystem::is_regular_file(path, error);
+  if (!regular || error) {
+    std::vector<std::string> known = scenario_files();
+    const std::string nearest = nearest_name(path, known);
+    sim::refuse({.code = "scenario_missing",
+                 .option = path,
+                 .numbers = "no such scenario file",
+                 .rule = "scenarios are .ini files, named by their path",
+                 .hint = nearest.empty() ? "shardproof list" : nearest});
+  }
+  std::string text(kMaxScenarioBytes + 1, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad() || !file.is_open() || text.size() > kMaxScenarioBytes) {
+    sim::refuse(
+        {.code = "scenario_syntax",
+         .option = path,
+         .numbers = text.empty() ? "cannot be read" : fmt::format("more than {} bytes", kMaxScenarioBytes),
+         .rule = fmt::format("a scenario is a readable text file of at most {} bytes", kMaxScenarioBytes),
+         .hint = "shardproof list"});
+  }
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  std::erase(text, '\r');
+  return text;
+}
+
+std::string first_comment(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  const std::size_t start = line.find_first_not_of("# ");
+  if (!line.starts_with('#') || start == std::string::npos) return "";
+  const std::string comment = line.substr(start);
+  return comment.starts_with("Source: ") ? comment.substr(8) : comment;
+}
+
+}  // namespace
+
+Scenario read_scenario(const std::string& path) {
+  const std::string text = read_file(path);
+  Scenario scenario{path, std::filesystem::path(path).stem().string(), first_comment(text), {}};
+  std::istringstream stream(text);
+  OptionCollector collector(" in " + path);
+  try {
+    for (const po::option& option : po::parse_config_file(stream, describe_options(), true).options) {
+      if (option.unregistered && option.string_key.find('.') != std::string::npos) {
+        throw po::error(fmt::format("'{}' stands in a section", option.string_key));
+      }
+      if (option.unregistered) refuse_unknown_option(option.string_key, " in " + path);
+      if (std::string_view(option_named(option.string_key).section) == "Output") {
+        sim::refuse({.code = "not_in_scenario",
+                     .option = option.string_key,
+                     .numbers = "stands in " + path,
+                     .rule = "how a result is shown is said on the command line",
+                     .hint = fmt::format("--{} on the command line", option.string_key)});
+      }
+      collector.add(option.string_key, option.value);
+    }
+  } catch (const po::error& error) {
+    sim::refuse({.code = "scenario_syntax",
+                 .option = path,
+                 .numbers = error.what(),
+                 .rule = "lines of the form 'name = value'; '#' begins a comment; no sections",
+                 .hint = "any file in scenarios/ as a pattern"});
+  }
+  scenario.settings = collector.settings();
+  return scenario;
+}
+
+std::vector<std::string> scenario_files() {
+  std::vector<std::string> files;
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::current_path(error);
+  for (const auto& entry : std::filesystem::directory_iterator(SHARDPROOF_SCENARIO_DIR, error)) {
+    if (entry.path().extension() != ".ini") continue;
+    const std::filesystem::path near = here.empty() ? "" : entry.path().lexically_relative(here);
+    files.push_back(near.empty() || near.string().starts_with("..") ? entry.path().string() : near.string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+}  // namespace verify

@@ -1,0 +1,27 @@
+#pragma once
+
+/// A scenario: an INI file of option names without the leading "--" ("world-size = 16", flags as
+/// "swiglu = true"). Its first line is a comment that names its source. No sections, no output options.
+///
+/// Errors  scenario_missing, scenario_syntax, not_in_scenario, and those of option_source.h.
+
+#include <string>
+#include <vector>
+
+#include "verify/settings.h"
+
+namespace verify {
+
+struct Scenario {
+  std::string path;
+  std::string name;    // the file's name without ".ini"
+  std::string source;  // its first line, without the comment sign
+  Settings settings;
+};
+
+Scenario read_scenario(const std::string& path);
+
+/// The .ini files of the scenario folder, sorted by name.
+std::vector<std::string> scenario_files();
+
+}  // namespace verify
