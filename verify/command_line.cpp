@@ -21,6 +21,14 @@ std::vector<std::string> without_scenarios(const std::vector<std::string>& value
   return rest;
 }
 
+[[noreturn]] void refuse_value(const std::string& option, const std::string& problem) {
+  sim::refuse({.code = "missing_value",
+               .option = option,
+               .numbers = problem,
+               .rule = "--option value or --option=value; a flag stands alone, or as --flag=false",
+               .hint = "shardproof --help"});
+}
+
 }  // namespace
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments) {
@@ -39,12 +47,10 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
                  .run();
   } catch (const po::unknown_option& error) {
     refuse_unknown_option(error.get_option_name(), "");
+  } catch (const po::error_with_option_name& error) {
+    refuse_value(error.get_option_name(), error.what());
   } catch (const po::error& error) {
-    sim::refuse({.code = "missing_value",
-                 .option = "command line",
-                 .numbers = error.what(),
-                 .rule = "--option value or --option=value; flags take no value",
-                 .hint = "shardproof --help"});
+    refuse_value("command line", error.what());
   }
   OptionCollector collector(" on the command line");
   for (const po::option& option : parsed.options) {

@@ -13,6 +13,14 @@ namespace verify {
 
 namespace {
 
+/// Kinds that exist only with several optimizer instances or hierarchical context parallelism, and what stands for
+/// them in a layout without.
+std::string kind_it_would_alias(const std::string& name) {
+  if (name == "intra-dp-cp") return "dp-cp";
+  if (name == "intra-edp" || name == "inter-edp") return "edp";
+  return name.starts_with("hcp-L") ? "cp" : "";
+}
+
 std::vector<const sim::GroupKind*> selected_kinds(const Settings& settings, const sim::Layout& layout) {
   std::vector<const sim::GroupKind*> selected;
   const std::vector<std::string> names = settings.texts("kind");
@@ -25,7 +33,7 @@ std::vector<const sim::GroupKind*> selected_kinds(const Settings& settings, cons
     std::vector<std::string> present;
     for (const sim::GroupKind& kind : layout.kinds) present.push_back(kind.name());
     const bool exists = sim::is_kind_name(name);
-    const std::string nearest = nearest_name(name, present);
+    const std::string nearest = exists ? kind_it_would_alias(name) : nearest_name(name, present);
     sim::refuse(
         {.code = exists ? "absent_kind" : "unknown_kind",
          .option = "--kind",

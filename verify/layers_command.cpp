@@ -79,6 +79,7 @@ int run_layers(const CommandLine& line, const Output& output) {
     warnings = layout.warnings;
   }
   const sim::LayerPlacement placement = requested_placement(settings, pipeline_ranks);
+  warnings.insert(warnings.end(), placement.warnings.begin(), placement.warnings.end());
   const std::string rules = settings.choice("rules");
   if (settings.choice("format") == "json") {
     output.out << one_line(as_json(placement, rules, warnings));

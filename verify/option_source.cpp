@@ -29,6 +29,7 @@ void describe(const OptionInfo& option, po::options_description& part) {
       add(option.name, po::value<std::string>()->implicit_value("true"), option.help);
       break;
     case OptionKind::size:
+    case OptionKind::count:
     case OptionKind::number:
       add(option.name, po::value<std::string>()->value_name("N"), option.help);
       break;
@@ -72,7 +73,7 @@ void refuse_unknown_option(const std::string& option, const std::string& where) 
                .option = option,
                .numbers = fmt::format("not known{}", where),
                .rule = "options are written out in full; scenario files use the same names without '--'",
-               .hint = nearest.empty() ? "shardproof --help" : fmt::format("--{}", nearest)});
+               .hint = nearest.empty() ? "shardproof --help" : (where.empty() ? "--" : "") + nearest});
 }
 
 void OptionCollector::add(const std::string& name, const std::vector<std::string>& values) {
@@ -82,7 +83,7 @@ void OptionCollector::add(const std::string& name, const std::vector<std::string
     sim::refuse({.code = "missing_value",
                  .option = "--" + name,
                  .numbers = fmt::format("followed by '{}'{}", value, where_),
-                 .rule = "--option value or --option=value; flags take no value",
+                 .rule = "--option value or --option=value; a flag stands alone, or as --flag=false",
                  .hint = fmt::format("a value behind --{}", name)});
   }
   std::vector<std::string>& all = seen_[name];

@@ -10,6 +10,7 @@ namespace verify {
 
 enum class OptionKind {
   size,     // a whole number from 1 on
+  count,    // a whole number from 0 on
   number,   // any whole number of 32 bits
   numbers,  // a list of them
   flag,     // true or false

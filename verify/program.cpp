@@ -75,7 +75,6 @@ const Command& command_named(const std::string& name) {
 
 /// --kind and --rank choose among groups; given to another command they would be silently without effect.
 void check_output_options(const CommandLine& line) {
-  line.settings.choice("format");
   for (const char* option : {"kind", "rank"}) {
     if (line.command == "groups" || !line.settings.has(option)) continue;
     sim::refuse({.code = "option_of_groups",
@@ -88,8 +87,11 @@ void check_output_options(const CommandLine& line) {
 
 int run(const std::vector<std::string>& arguments, const Output& output) {
   const CommandLine line = parse_command_line(arguments);
+  line.settings.check();
   if (line.version) {
-    output.out << "shardproof " SHARDPROOF_VERSION "\n";
+    const bool json = line.settings.choice("format") == "json";
+    output.out << (json ? "{\"version\":\"" SHARDPROOF_VERSION "\"}\n"
+                        : "shardproof " SHARDPROOF_VERSION "\n");
     return kVerified;
   }
   if (line.help) {

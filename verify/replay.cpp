@@ -67,12 +67,12 @@ bool places_layers(const Settings& settings) {
                                                    [&](const char* name) { return settings.has(name); });
 }
 
-CheckResult check_layers(const Settings& settings, int pipeline_ranks) {
-  const sim::LayerPlacement placement = requested_placement(settings, pipeline_ranks);
+CheckResult check_layers(const sim::LayerPlacement& placement) {
   const std::size_t chunks = placement.stages.front().size();
   return {"layers", covers_each_layer_once(placement),
           fmt::format("{} layers{} on {} x {}, each exactly once ({})", placement.num_layers,
-                      placement.encoder_ranks > 0 ? " a side" : "", counted(pipeline_ranks, "rank"),
+                      placement.encoder_ranks > 0 ? " a side" : "",
+                      counted(static_cast<std::int64_t>(placement.stages.size()), "rank"),
                       counted(static_cast<std::int64_t>(chunks), "chunk"), placement.mode)};
 }
 
@@ -105,7 +105,7 @@ void check_grid_can_be_replayed(const Settings& settings) {
 void check_expectations(const Settings& settings) {
   if (!settings.has("expect-refusal") || settings.choice("expect") == "refused") return;
   refuse_expectation("--expect-refusal", fmt::format("'{}'", settings.text("expect-refusal", "")),
-                     "a refusal's code is expected only together with expect = refused", "expect = refused");
+                     "a refusal's code is expected only together with expect = refused", "--expect refused");
 }
 
 void prove(const Settings& settings, ScenarioReport& report) {
@@ -124,7 +124,11 @@ void prove(const Settings& settings, ScenarioReport& report) {
     checks.push_back(check_creation(layout));
     checks.push_back(check_nodes(layout, nodes));
   }
-  if (places_layers(settings)) checks.push_back(check_layers(settings, layout.pp));
+  if (places_layers(settings)) {
+    const sim::LayerPlacement placement = requested_placement(settings, layout.pp);
+    report.warnings.insert(report.warnings.end(), placement.warnings.begin(), placement.warnings.end());
+    checks.push_back(check_layers(placement));
+  }
   if (settings.has("global-batch-size")) checks.push_back(check_batch(settings, layout));
   for (const std::string& text : settings.texts("expect-groups")) {
     const ExpectedGroups expected = parse_expected_groups(text);

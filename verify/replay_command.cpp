@@ -82,19 +82,20 @@ std::string as_text(const ScenarioReport& report, const Settings& overrides, boo
 }
 
 std::string summary(const std::vector<ScenarioReport>& reports, bool colour) {
-  std::size_t checks = 0;
+  std::int64_t checks = 0;
   std::int64_t warnings = 0;
   for (const ScenarioReport& report : reports) {
-    checks += report.checks.size();
+    checks += static_cast<std::int64_t>(report.checks.size());
     warnings += static_cast<std::int64_t>(report.warnings.size());
   }
   const bool good = overall(reports) == Verdict::verified;
   const auto total = static_cast<std::int64_t>(reports.size());
-  return painted(fmt::format("{}: {}, {} checks; {} verified, {} falsified, {} refused, {}",
-                             verdict_name(overall(reports)), counted(total, "scenario"), checks,
-                             count_of(reports, Verdict::verified), count_of(reports, Verdict::falsified),
-                             count_of(reports, Verdict::refused), counted(warnings, "warning")),
-                 good, colour) +
+  return painted(
+             fmt::format("{}: {}, {}; {} verified, {} falsified, {} refused, {}",
+                         verdict_name(overall(reports)), counted(total, "scenario"), counted(checks, "check"),
+                         count_of(reports, Verdict::verified), count_of(reports, Verdict::falsified),
+                         count_of(reports, Verdict::refused), counted(warnings, "warning")),
+             good, colour) +
          "\n";
 }
 

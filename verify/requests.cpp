@@ -39,17 +39,23 @@ void refuse_options_of_other_rules(const Settings& settings, sim::RuleBook rules
                                                          "mtp-num-layers"};
   static const std::vector<const char*> kLegacyOnly = {"standalone-embedding-stage", "encoder-and-decoder",
                                                        "pipeline-model-parallel-split-rank"};
-  const bool legacy = rules == sim::RuleBook::legacy;
-  for (const char* option : legacy ? kMegatronOnly : kLegacyOnly) {
+  const auto is_set = [&](const char* option) {
     const std::string value = settings.text(option, "false");
-    const bool is_default =
-        value == "false" || (std::string_view(option) == "mtp-num-layers" && value == "0");
-    if (is_default) continue;
+    return value != "false" && !(std::string_view(option) == "mtp-num-layers" && value == "0");
+  };
+  const bool legacy = rules == sim::RuleBook::legacy;
+  const auto& foreign = legacy ? kMegatronOnly : kLegacyOnly;
+  const auto& own = legacy ? kLegacyOnly : kMegatronOnly;
+  const bool needs_both = std::any_of(own.begin(), own.end(), is_set);  // then the other book is no way out
+  for (const char* option : foreign) {
+    if (!is_set(option)) continue;
     sim::refuse({.code = "rules_conflict",
                  .option = fmt::format("--{}", option),
                  .numbers = fmt::format("given with --rules {}", legacy ? "legacy" : "megatron"),
                  .rule = fmt::format("the rule book {} has no such option", legacy ? "legacy" : "megatron"),
-                 .hint = fmt::format("--rules {}, or leave it out", legacy ? "megatron" : "legacy")});
+                 .hint = needs_both
+                             ? "leave it out"
+                             : fmt::format("leave it out, or --rules {}", legacy ? "megatron" : "legacy")});
   }
 }
 

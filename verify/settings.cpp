@@ -47,7 +47,9 @@ std::optional<std::int64_t> Settings::number(const std::string& name) const {
   const auto found = values_.find(name);
   if (found == values_.end()) return std::nullopt;
   const std::int64_t value = parse_number(name, found->second.at(0));
-  if (option_named(name).kind == OptionKind::size) sim::check_size("--" + name, value);
+  const OptionKind kind = option_named(name).kind;
+  if (kind == OptionKind::size || (kind == OptionKind::count && value != 0))
+    sim::check_size("--" + name, value);
   return value;
 }
 
@@ -64,7 +66,7 @@ bool Settings::flag(const std::string& name) const {
                .option = "--" + name,
                .numbers = fmt::format("'{}'", value),
                .rule = "a flag is true or false",
-               .hint = fmt::format("{} = true", name)});
+               .hint = fmt::format("--{}, or --{}=false", name, name)});
 }
 
 std::string Settings::choice(const std::string& name) const {
@@ -83,6 +85,7 @@ void Settings::check() const {
   for (const auto& [name, values] : values_) {
     switch (option_named(name).kind) {
       case OptionKind::size:
+      case OptionKind::count:
       case OptionKind::number:
         number(name);
         break;

@@ -115,6 +115,10 @@ std::vector<std::string_view> split_stages(std::string_view written_out) {
 }
 
 void check_stage_count(std::size_t stages, int pp, std::optional<int> vpp) {
+  if (stages > static_cast<std::size_t>(kMaxStages)) {
+    refuse_layout("stages_range", fmt::format("{} stages", stages),
+                  fmt::format("a pipeline has at most {} stages", kMaxStages), "fewer '|'");
+  }
   const auto ranks = static_cast<std::size_t>(pp);
   if (stages % ranks != 0) {
     refuse_layout("layout_stages", fmt::format("{} stages on {} pipeline ranks", stages, pp),
@@ -167,8 +171,9 @@ std::vector<LayerStage> read_layer_layout(const std::string& layout, int pp, std
                                           int num_layers, int mtp_num_layers) {
   const std::string written_out = write_out(layout);
   check_letters(layout, written_out);
+  check_stage_count(static_cast<std::size_t>(std::count(written_out.begin(), written_out.end(), '|')) + 1, pp,
+                    vpp);
   const std::vector<std::string_view> texts = split_stages(written_out);
-  check_stage_count(texts.size(), pp, vpp);
   check_ends(layout, written_out);
   std::vector<LayerStage> stages;
   int decoder_layers = 0;

@@ -20,6 +20,8 @@
 #include <string>
 #include <vector>
 
+#include "sim/layout/warning.h"
+
 namespace sim {
 
 struct LayerRequest {
@@ -46,6 +48,7 @@ struct LayerPlacement {
   int encoder_ranks =
       0;  // pipeline ranks below this hold encoder layers (legacy encoder-decoder models; else 0)
   std::vector<std::vector<StageLayers>> stages;
+  std::vector<Warning> warnings;
 };
 
 LayerPlacement place_layers(const LayerRequest& request);

@@ -21,14 +21,9 @@
 #include "sim/layout/group_kind.h"
 #include "sim/layout/parallel_sizes.h"
 #include "sim/layout/rank_grid.h"
+#include "sim/layout/warning.h"
 
 namespace sim {
-
-/// A layout that Megatron accepts and some of its consumers then use wrongly.
-struct Warning {
-  std::string name;
-  std::string message;
-};
 
 /// Kinds created in one loop of Megatron: for each group of the first kind, that group, then of each further
 /// kind the groups that belong to it.

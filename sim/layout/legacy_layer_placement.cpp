@@ -23,10 +23,12 @@ void check_numbers(const LegacyLayerRequest& request) {
   if (request.pipeline_model_parallel_size <= 2) {
     refuse({.code = "vpp_needs_pp",
             .option = kVirtualOption,
-            .numbers = fmt::format("pp is {}", request.pipeline_model_parallel_size),
+            .numbers = fmt::format("{} chunks, but only {} pipeline rank(s)",
+                                   *request.virtual_pipeline_model_parallel_size,
+                                   request.pipeline_model_parallel_size),
             .rule =
                 "the legacy interleaved schedule needs pp > 2 (with 2 ranks, next and previous are the same)",
-            .hint = "leave the option out, or --pipeline-model-parallel-size 3 or more"});
+            .hint = "leave the option out, or 3 pipeline ranks or more (in a world that has as many)"});
   }
   check_pipeline(request.virtual_pipeline_model_parallel_size, request.pipeline_model_parallel_size);
   if (request.encoder_and_decoder) {
@@ -117,6 +119,18 @@ void place_encoder_decoder(const LegacyLayerRequest& request, LayerPlacement& pl
   placement.encoder_ranks = static_cast<int>(split);
 }
 
+/// The seeds read the split rank of encoder-decoder models only; a value that no pipeline rank has is then a slip.
+void warn_about_unread_split(const LegacyLayerRequest& request, LayerPlacement& placement) {
+  const std::int64_t pp = request.pipeline_model_parallel_size;
+  const std::int64_t split = request.pipeline_model_parallel_split_rank.value_or(0);
+  if (split >= -pp && split < pp) return;
+  placement.warnings.push_back(
+      {"split_rank_ignored",
+       fmt::format(
+           "{} {} lies outside the pipeline of {} ranks; layers of a decoder-only model do not read it",
+           kSplitOption, split, pp)});
+}
+
 }  // namespace
 
 LayerPlacement place_legacy_layers(const LegacyLayerRequest& request) {
@@ -128,7 +142,15 @@ LayerPlacement place_legacy_layers(const LegacyLayerRequest& request) {
   if (request.encoder_and_decoder && request.pipeline_model_parallel_size > 1) {
     place_encoder_decoder(request, placement);
   } else {
+    warn_about_unread_split(request, placement);
     place_decoder_only(request, placement);
+  }
+  if (request.standalone_embedding_stage && request.pipeline_model_parallel_size > 1) {
+    placement.warnings.push_back({"standalone_offset",
+                                  "Megatron numbers the layers behind a standalone embedding stage as if "
+                                  "that stage held layers too, so its "
+                                  "layer numbers start one rank's worth too high; the offsets here number "
+                                  "the layers the ranks really hold"});
   }
   CHECK(covers_each_layer_once(placement));
   return placement;

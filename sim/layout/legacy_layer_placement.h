@@ -9,7 +9,8 @@
 ///                        standalone embedding stage is taken from the encoder's ranks
 ///
 /// Offsets number the layers each rank really holds, so that every layer of a side is covered once.
-/// (Megatron's offsets skip a rank's worth of numbers behind a standalone embedding stage.)
+/// (Megatron's offsets skip a rank's worth of numbers behind a standalone embedding stage: warning
+/// standalone_offset.)
 ///
 /// Shapes  stages[pipeline rank][chunk].
 /// Errors  size_range, stages_range, split_rank_missing, split_rank_range, layers_encoder_div,

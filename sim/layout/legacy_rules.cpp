@@ -46,7 +46,7 @@ int split_position(std::int64_t split, int pp) {
   refuse({.code = "split_rank_range",
           .option = "--pipeline-model-parallel-split-rank",
           .numbers = fmt::format("{} in a pipeline of {} ranks", split, pp),
-          .rule = "the split rank is a pipeline rank, 0 to pp - 1",
+          .rule = "the split rank is a pipeline rank, 0 to pp - 1 (or -pp to -1, counted from the end)",
           .hint = fmt::format("--pipeline-model-parallel-split-rank {}", pp / 2)});
 }
 

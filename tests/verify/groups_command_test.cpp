@@ -143,6 +143,17 @@ TEST(LayersCommand, JsonHasTheAgreedShape) {
   EXPECT_EQ(document["stages"].dump(), R"([[{"count":6,"offset":0}],[{"count":6,"offset":6}]])");
 }
 
+TEST(LayersCommand, LegacyStandaloneStageSaysThatMegatronNumbersOtherwise) {
+  const ordered_json document = json_of(
+      "layers --rules legacy --num-layers 4 --pipeline-model-parallel-size 3 --standalone-embedding-stage");
+  EXPECT_EQ(document["stages"].dump(),
+            R"([[{"count":0,"offset":0}],[{"count":2,"offset":0}],[{"count":2,"offset":2}]])");
+  EXPECT_EQ(document["warnings"][0]["name"], "standalone_offset");
+  EXPECT_EQ(json_of("layers --rules legacy --num-layers 10 --pipeline-model-parallel-size 5 "
+                    "--pipeline-model-parallel-split-rank 99")["warnings"][0]["name"],
+            "split_rank_ignored");
+}
+
 TEST(LayersCommand, LegacyEncoderDecoderPlacesEachSide) {
   const ordered_json document = json_of(
       "layers --rules legacy --num-layers 4 --pipeline-model-parallel-size 3 --encoder-and-decoder "
@@ -163,6 +174,7 @@ TEST(Program, HelpVersionAndNothing) {
   EXPECT_EQ(test::run("--help").exit_code, 0);
   EXPECT_NE(test::run("--help").out.find("--tensor-model-parallel-size"), std::string::npos);
   EXPECT_EQ(test::run("--version").out.substr(0, 11), "shardproof ");
+  EXPECT_TRUE(json_of("--version").contains("version"));
   EXPECT_EQ(test::run(std::vector<std::string>{}).exit_code, 2);
 }
 

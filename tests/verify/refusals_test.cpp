@@ -57,6 +57,12 @@ const std::vector<Case>& cases() {
        "--virtual-pipeline-model-parallel-size 16777216"},
       {"stages_range", "layers --num-layers 16777216 --pipeline-model-parallel-size 16777216"},
       {"stages_range", "layers --rules legacy --num-layers 0 --pipeline-model-parallel-size 16777216"},
+      {"stages_range",
+       "layers --num-layers 1 --pipeline-model-parallel-size 2 --pipeline-model-parallel-layout "
+       "'EtL(|)*2000001'"},
+      {"size_range", "groups --world-size 8 --mtp-num-layers -1"},
+      {"size_range", "list --world-size 0"},
+      {"missing_value", "groups --world-size="},
       {"hcp_levels",
        "groups --world-size 8 --hierarchical-context-parallel-sizes "
        "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"},
@@ -323,6 +329,17 @@ TEST(Refusals, TextGoesToStandardErrorAlone) {
     EXPECT_NE((result.out + result.err).find(refused.code), std::string::npos) << refused.command_line << "\n"
                                                                                << result.out << result.err;
   }
+}
+
+TEST(Refusals, AHintDoesNotSendTheReaderInCircles) {
+  const std::string both = "layers --num-layers 8 --pipeline-model-parallel-split-rank 1 --mtp-num-layers 3";
+  EXPECT_EQ(test::run(both).err.find("--rules legacy\n"), std::string::npos);
+  EXPECT_NE(test::run("groups --world-size 8 --encoder-and-decoder").err.find("or --rules legacy\n"),
+            std::string::npos);
+  EXPECT_NE(test::run("groups --world-size 8 --kind intra-dp-cp").err.find("--kind dp-cp\n"),
+            std::string::npos);
+  const test::TemporaryFile file("hint.ini", "world-sise = 8\n");
+  EXPECT_NE(test::run("groups " + file.path()).err.find("try    world-size\n"), std::string::npos);
 }
 
 TEST(Refusals, ASuggestionIsTheNearestName) {
