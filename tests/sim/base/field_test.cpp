@@ -1,0 +1,161 @@
+#include "sim/base/field.h"
+
+#include <cstddef>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+#include <vector>
+
+#include "sim/base/field_tower.h"
+
+namespace {
+
+using sim::Field;
+using sim::FieldTower;
+using sim::kFieldLevels;
+using sim::kFieldPrimes;
+
+bool is_prime(std::int64_t n) {
+  for (std::int64_t d = 2; d * d <= n; ++d) {
+    if (n % d == 0) return false;
+  }
+  return n > 1;
+}
+
+template <std::size_t levels>
+void expect_tower() {
+  const auto primes = sim::field_primes<levels>();
+  for (std::size_t i = 0; i < levels; ++i) {
+    EXPECT_TRUE(is_prime(primes[i])) << primes[i];
+    EXPECT_LT(primes[i], std::int64_t{1} << 21);
+    if (i > 0) {
+      EXPECT_EQ((primes[i] - 1) % primes[i - 1], 0) << primes[i];
+    }
+  }
+}
+
+TEST(Field, EveryTowerIsOne) {
+  expect_tower<4>();
+  expect_tower<5>();
+  expect_tower<6>();
+}
+
+Field drawn(const FieldTower& tower, const char* name) {
+  // Whole numbers near 0 and near the primes are drawn too: there the reductions turn.
+  if (*rc::gen::inRange(0, 3) == 0) return Field::of(*rc::gen::inRange(-3, 4));
+  return tower.draw(name, *rc::gen::arbitrary<std::uint64_t>());
+}
+
+bool has_inverse(const Field& x) {
+  return std::all_of(x.residues.begin(), x.residues.end(), [](double residue) { return residue != 0; });
+}
+
+// Against whole-number arithmetic, level by level.
+RC_GTEST_PROP(Field, ResiduesAreThoseOfWholeNumbers, (std::uint64_t seed)) {
+  const FieldTower tower(seed);
+  const Field a = drawn(tower, "a");
+  const Field b = drawn(tower, "b");
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    const std::int64_t p = kFieldPrimes[level];
+    const auto x = static_cast<std::int64_t>(a.residues[level]);
+    const auto y = static_cast<std::int64_t>(b.residues[level]);
+    RC_ASSERT((a + b).residues[level] == static_cast<double>((x + y) % p));
+    RC_ASSERT((a - b).residues[level] == static_cast<double>((x - y + p) % p));
+    RC_ASSERT((a * b).residues[level] == static_cast<double>(x * y % p));
+    RC_ASSERT((-a).residues[level] == static_cast<double>((p - x) % p));
+  }
+}
+
+RC_GTEST_PROP(Field, IsAField, (std::uint64_t seed)) {
+  const FieldTower tower(seed);
+  const Field a = drawn(tower, "a");
+  const Field b = drawn(tower, "b");
+  const Field c = drawn(tower, "c");
+  RC_ASSERT(a + b == b + a);
+  RC_ASSERT(a * b == b * a);
+  RC_ASSERT((a + b) + c == a + (b + c));
+  RC_ASSERT((a * b) * c == a * (b * c));
+  RC_ASSERT(a * (b + c) == a * b + a * c);
+  RC_ASSERT(a + Field::of(0) == a);
+  RC_ASSERT(a * Field::of(1) == a);
+  RC_ASSERT(a - a == Field::of(0));
+  RC_ASSERT(max(a, b) == max(b, a));
+  RC_ASSERT(min(a, b) == min(b, a));
+  RC_ASSERT(max(a, b) == a || max(a, b) == b);
+  if (has_inverse(b)) {
+    RC_ASSERT(a / b * b == a);
+    RC_ASSERT(b / b == Field::of(1));
+  }
+}
+
+RC_GTEST_PROP(Field, ExpTurnsSumsIntoProducts, (std::uint64_t seed)) {
+  const FieldTower tower(seed);
+  const Field a = drawn(tower, "a");
+  const Field b = drawn(tower, "b");
+  RC_ASSERT(tower.exp(a + b) == tower.exp(a) * tower.exp(b));
+  RC_ASSERT(tower.exp(a - b) == tower.exp(a) / tower.exp(b));
+  RC_ASSERT(!(tower.exp(a) == tower.exp(a + Field::of(1))));  // no exponent is worth nothing
+  const Field twice = tower.exp(tower.exp(a));                // two levels retired, the others live
+  RC_ASSERT(!twice.is_live(0) && !twice.is_live(1) && twice.is_live(2) && twice.is_live(3));
+}
+
+// Softmax over two chunks with shifts of their own equals the whole softmax; a forgotten rescale never does.
+RC_GTEST_PROP(Field, SoftmaxMergesExactlyUnderAnyShift, (std::uint64_t seed)) {
+  const FieldTower tower(seed);
+  const auto count = static_cast<std::uint64_t>(*rc::gen::inRange(2, 10));
+  const auto split = static_cast<std::uint64_t>(*rc::gen::inRange(1, static_cast<int>(count)));
+  struct Part {
+    Field numerator, denominator;
+  };
+  const auto part = [&](std::uint64_t begin, std::uint64_t end, const Field& shift) {
+    Part sum;
+    for (std::uint64_t i = begin; i < end; ++i) {
+      const Field weight = tower.exp(tower.draw("score", i) - shift);
+      sum.numerator = sum.numerator + weight * tower.draw("value", i);
+      sum.denominator = sum.denominator + weight;
+    }
+    return sum;
+  };
+  const Field m = tower.draw("shift", 0);
+  const Field m1 = tower.draw("shift", 1);
+  const Field m2 = tower.draw("shift", 2);
+  const Part whole = part(0, count, m);
+  const Part one = part(0, split, m1);
+  const Part two = part(split, count, m2);
+  const Field scale1 = tower.exp(m1 - m);
+  const Field scale2 = tower.exp(m2 - m);
+  RC_PRE(has_inverse(whole.denominator));  // 1 in 150,000 draws has none
+  const Field expected = whole.numerator / whole.denominator;
+  const Field denominator = one.denominator * scale1 + two.denominator * scale2;
+  RC_ASSERT((one.numerator * scale1 + two.numerator * scale2) / denominator == expected);
+  RC_ASSERT(!((one.numerator * scale1 + two.numerator) / denominator == expected));
+}
+
+RC_GTEST_PROP(Field, KeyedFunctionsAgreeOnEqualInputsOnly, (std::uint64_t seed)) {
+  const FieldTower tower(seed);
+  const Field a = tower.draw("a", 0);
+  RC_ASSERT(tower.keyed("gelu", a) == FieldTower(seed).keyed("gelu", a));
+  RC_ASSERT(!(tower.keyed("gelu", a) == tower.keyed("gelu", a + Field::of(1))));
+  RC_ASSERT(!(tower.keyed("gelu", a) == tower.keyed("sqrt", a)));
+  RC_ASSERT(!(tower.keyed("gelu", a) == FieldTower(seed + 1).keyed("gelu", a)));
+  RC_ASSERT(!tower.keyed("gelu", tower.exp(a)).is_live(0));
+}
+
+TEST(FieldDeathTest, ZeroHasNoInverseAndTheTowerEnds) {
+  EXPECT_DEATH(Field::of(1) / Field::of(0), "CHECK");
+  const FieldTower tower(1);
+  Field x = tower.draw("x", 0);
+  for (std::size_t i = 1; i < kFieldLevels; ++i) x = tower.exp(x);
+  EXPECT_DEATH(tower.exp(x), "nested deeper");
+}
+
+// The residue of a known product, worked out by hand: (p - 1)^2 = 1, and 2^-1 = (p + 1) / 2.
+TEST(Field, KnownAnswers) {
+  EXPECT_EQ(Field::of(-1) * Field::of(-1), Field::of(1));
+  const Field half = Field::of(1) / Field::of(2);
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    EXPECT_EQ(half.residues[level], static_cast<double>((kFieldPrimes[level] + 1) / 2));
+  }
+  EXPECT_EQ(FieldTower(7).exp(Field::of(0)).residues[3], 1.0);
+}
+
+}  // namespace
