@@ -8,6 +8,7 @@
 #include "verify/counted.h"
 #include "verify/groups_view.h"
 #include "verify/text_table.h"
+#include "verify/warnings_text.h"
 
 namespace verify {
 
@@ -137,10 +138,7 @@ std::string groups_text(const GroupsView& view, const sim::NodePlacement& nodes,
     text += kind_table(view.kinds, nodes);
     if (view.layout.grid_size <= kLargestDrawnWorld) text += rank_grid(view.layout, nodes, colour);
   }
-  for (const sim::Warning& warning : view.layout.warnings) {
-    text += fmt::format("\nwarning [{}] {}\n", warning.name, warning.message);
-  }
-  return text;
+  return text + warnings_text(view.layout.warnings);
 }
 
 }  // namespace verify

@@ -9,6 +9,7 @@
 #include "verify/report_json.h"
 #include "verify/requests.h"
 #include "verify/text_table.h"
+#include "verify/warnings_text.h"
 
 namespace verify {
 
@@ -83,11 +84,8 @@ int run_layers(const CommandLine& line, const Output& output) {
   const std::string rules = settings.choice("rules");
   if (settings.choice("format") == "json") {
     output.out << one_line(as_json(placement, rules, warnings));
-    return kVerified;
-  }
-  output.out << as_text(placement, rules);
-  for (const sim::Warning& warning : warnings) {
-    output.out << fmt::format("\nwarning [{}] {}\n", warning.name, warning.message);
+  } else {
+    output.out << as_text(placement, rules) << warnings_text(warnings);
   }
   return kVerified;
 }

@@ -184,15 +184,13 @@ CheckResult check_creation(const Layout& layout) {
     const GroupKind& kind = layout.kinds[k];
     const sim::CallSequence calls = layout.calls_of(static_cast<int>(k));
     for (int group = 0; group < kind.count(); ++group) {
-      const int call = calls.call_of(group);
-      const bool taken =
-          call < 0 || call >= layout.call_count() || listed[static_cast<std::size_t>(call)] != 0;
-      if (taken) {
+      const auto call = static_cast<std::size_t>(calls.call_of(group));
+      if (call >= listed.size() || listed[call] != 0) {
         return failed("creation",
                       fmt::format("{} group {} is created by call {}, which is another group's or none",
                                   kind.name(), group, call));
       }
-      listed[static_cast<std::size_t>(call)] = kind.size();
+      listed[call] = kind.size();
     }
     for (int i = 0; i < layout.grid_size; ++i) {
       const int rank = layout.first_rank + i;

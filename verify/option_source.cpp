@@ -86,19 +86,18 @@ void OptionCollector::add(const std::string& name, const std::vector<std::string
                  .rule = "--option value or --option=value; a flag stands alone, or as --flag=false",
                  .hint = fmt::format("a value behind --{}", name)});
   }
-  std::vector<std::string>& all = seen_[name];
   const bool repeatable = option.kind == OptionKind::texts || option.kind == OptionKind::words;
-  if (!all.empty() && !repeatable) {
-    sim::refuse({.code = "given_twice",
-                 .option = "--" + name,
-                 .numbers = fmt::format("given as '{}' and again as '{}'{}", fmt::join(all, " "),
-                                        fmt::join(values, " "), where_),
-                 .rule = "an option stands once",
-                 .hint = "keep one of them"});
+  if (settings_.has(name) && !repeatable) {
+    sim::refuse(
+        {.code = "given_twice",
+         .option = "--" + name,
+         .numbers = fmt::format("given as '{}' and again as '{}'{}", fmt::join(settings_.given(name), " "),
+                                fmt::join(values, " "), where_),
+         .rule = "an option stands once",
+         .hint = "keep one of them"});
   }
-  all.insert(all.end(), values.begin(), values.end());
-  if (all.empty()) all.emplace_back(option.kind == OptionKind::flag ? "true" : "");
-  settings_.set(name, all);
+  const std::string alone = option.kind == OptionKind::flag ? "true" : "";  // what a bare option says
+  settings_.append(name, values.empty() ? std::vector<std::string>{alone} : values);
 }
 
 }  // namespace verify

@@ -6,7 +6,6 @@
 /// Errors  unknown_option, missing_value, given_twice.
 
 #include <boost/program_options/options_description.hpp>
-#include <map>
 #include <string>
 #include <vector>
 
@@ -29,7 +28,6 @@ class OptionCollector {
 
  private:
   std::string where_;
-  std::map<std::string, std::vector<std::string>> seen_;
   Settings settings_;
 };
 

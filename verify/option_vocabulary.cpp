@@ -9,10 +9,8 @@ namespace verify {
 const std::vector<OptionInfo>& option_vocabulary() {
   using enum OptionKind;
   constexpr const char* kLayout = "Layout";
-  constexpr const char* kLayers = "Layers";
   constexpr const char* kModel = "Model";
   constexpr const char* kExpect = "Expectations of a scenario";
-  constexpr const char* kOutput = "Output";
   static const std::vector<OptionInfo> options = {
       {"world-size", size, kLayout, "ranks of the world"},
       {"tensor-model-parallel-size", size, kLayout, "tp (1)"},
@@ -33,17 +31,17 @@ const std::vector<OptionInfo>& option_vocabulary() {
        "ranks of the grid, when it is only a part of the world (world-size)"},
       {"gpus-per-node", size, kLayout, "GPUs of a node (8)"},
 
-      {"num-layers", count, kLayers,
+      {"num-layers", count, kLayersSection,
        "transformer layers of the model (of each side, for an encoder-decoder)"},
-      {"decoder-first-pipeline-num-layers", size, kLayers, "layers of the first pipeline rank"},
-      {"decoder-last-pipeline-num-layers", size, kLayers, "layers of the last pipeline rank"},
-      {"account-for-embedding-in-pipeline-split", flag, kLayers, "count the embedding as a layer"},
-      {"account-for-loss-in-pipeline-split", flag, kLayers, "count the loss as a layer"},
-      {"pipeline-model-parallel-layout", text, kLayers, "stages spelled out: 'Et*3|(tt|)*29,m|L'"},
-      {"mtp-num-layers", count, kLayers, "multi-token-prediction layers (0)"},
-      {"standalone-embedding-stage", flag, kLayers,
+      {"decoder-first-pipeline-num-layers", size, kLayersSection, "layers of the first pipeline rank"},
+      {"decoder-last-pipeline-num-layers", size, kLayersSection, "layers of the last pipeline rank"},
+      {"account-for-embedding-in-pipeline-split", flag, kLayersSection, "count the embedding as a layer"},
+      {"account-for-loss-in-pipeline-split", flag, kLayersSection, "count the loss as a layer"},
+      {"pipeline-model-parallel-layout", text, kLayersSection, "stages spelled out: 'Et*3|(tt|)*29,m|L'"},
+      {"mtp-num-layers", count, kLayersSection, "multi-token-prediction layers (0)"},
+      {"standalone-embedding-stage", flag, kLayersSection,
        "the first pipeline rank holds the embedding only (legacy)"},
-      {"encoder-and-decoder", flag, kLayers, "an encoder-decoder model (legacy)"},
+      {"encoder-and-decoder", flag, kLayersSection, "an encoder-decoder model (legacy)"},
 
       {"hidden-size", size, kModel, "H"},
       {"ffn-hidden-size", size, kModel, "F (4 H; with swiglu 8/3 H, in multiples of 64)"},
@@ -68,11 +66,11 @@ const std::vector<OptionInfo>& option_vocabulary() {
       {"expect-groups", texts, kExpect, "a kind and its groups: 'dp [0,2],[1,3]'; may be repeated"},
       {"expect-parameters", text, kExpect, "the published number of parameters: 1.7B"},
 
-      {"kind", words, kOutput, "group kinds to show: tp or tp,dp; may be repeated (all)"},
-      {"rank", number, kOutput, "show the groups of this rank"},
-      {"format", choice, kOutput, "text or json (text)", {"text", "json"}},
-      {"help", flag, kOutput, "this page"},
-      {"version", flag, kOutput, "the version"},
+      {"kind", words, kOutputSection, "group kinds to show: tp or tp,dp; may be repeated (all)"},
+      {"rank", number, kOutputSection, "show the groups of this rank"},
+      {"format", choice, kOutputSection, "text or json (text)", {"text", "json"}},
+      {"help", flag, kOutputSection, "this page"},
+      {"version", flag, kOutputSection, "the version"},
   };
   return options;
 }

@@ -4,6 +4,7 @@
 /// the same vocabulary; a scenario writes the names without "--". Output options belong on the command line.
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace verify {
@@ -20,10 +21,14 @@ enum class OptionKind {
   words,  // may be repeated, and each time a list
 };
 
+/// The sections that code asks for; an option's section is also its heading on the page of help.
+inline constexpr std::string_view kLayersSection = "Layers";
+inline constexpr std::string_view kOutputSection = "Output";
+
 struct OptionInfo {
   const char* name;
   OptionKind kind;
-  const char* section;
+  std::string_view section;
   const char* help;
   std::vector<std::string> choices = {};  // the first is the default
 };

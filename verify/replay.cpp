@@ -1,7 +1,6 @@
 #include "verify/replay.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
@@ -11,6 +10,7 @@
 #include "sim/layout/size_rules.h"
 #include "verify/counted.h"
 #include "verify/expectations.h"
+#include "verify/option_vocabulary.h"
 #include "verify/parameter_count.h"
 #include "verify/requests.h"
 
@@ -51,21 +51,6 @@ CheckResult check_parameters(const Settings& settings, const std::string& publis
 }
 
 // ---- layers and batch -------------------------------------------------------------------------------------
-
-constexpr std::array kLayerOptions = {"decoder-first-pipeline-num-layers",
-                                      "decoder-last-pipeline-num-layers",
-                                      "account-for-embedding-in-pipeline-split",
-                                      "account-for-loss-in-pipeline-split",
-                                      "pipeline-model-parallel-layout",
-                                      "mtp-num-layers",
-                                      "standalone-embedding-stage",
-                                      "encoder-and-decoder"};
-
-/// Whether layers are to be placed: their number is given, or (and then it is missed) something about their places.
-bool places_layers(const Settings& settings) {
-  return settings.has("num-layers") || std::any_of(kLayerOptions.begin(), kLayerOptions.end(),
-                                                   [&](const char* name) { return settings.has(name); });
-}
 
 CheckResult check_layers(const sim::LayerPlacement& placement) {
   const std::size_t chunks = placement.stages.front().size();
@@ -124,7 +109,7 @@ void prove(const Settings& settings, ScenarioReport& report) {
     checks.push_back(check_creation(layout));
     checks.push_back(check_nodes(layout, nodes));
   }
-  if (places_layers(settings)) {
+  if (settings.has_any_of(kLayersSection)) {  // their number then has to be there
     const sim::LayerPlacement placement = requested_placement(settings, layout.pp);
     report.warnings.insert(report.warnings.end(), placement.warnings.begin(), placement.warnings.end());
     checks.push_back(check_layers(placement));

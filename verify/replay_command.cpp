@@ -46,9 +46,9 @@ Verdict overall(const std::vector<ScenarioReport>& reports) {
   return count_of(reports, Verdict::refused) > 0 ? Verdict::refused : Verdict::verified;
 }
 
-std::string painted(const std::string& text, bool good, bool colour) {
-  if (!colour) return text;
-  return fmt::format(fmt::fg(good ? fmt::terminal_color::green : fmt::terminal_color::red), "{}", text);
+fmt::text_style style(bool good, bool colour) {
+  if (!colour) return {};
+  return fmt::fg(good ? fmt::terminal_color::green : fmt::terminal_color::red);
 }
 
 std::string as_text(const ScenarioReport& report, const Settings& overrides, bool colour) {
@@ -56,26 +56,16 @@ std::string as_text(const ScenarioReport& report, const Settings& overrides, boo
       fmt::format("{}  ({})\n", report.name, report.source.empty() ? "no source given" : report.source);
   TextTable table({{""}, {""}, {""}});
   for (const CheckResult& check : report.checks) {
-    table.add({check.holds ? "ok" : "FAILED", check.check, check.detail});
+    table.add({check.holds ? "ok" : "FAILED", check.check, check.detail}, style(check.holds, colour));
   }
   for (const sim::Warning& warning : report.warnings) table.add({"warning", warning.name, warning.message});
   if (report.refusal) {
-    table.add({"REFUSED", report.refusal->code, report.refusal->option + ": " + report.refusal->numbers});
+    table.add({"REFUSED", report.refusal->code, report.refusal->option + ": " + report.refusal->numbers},
+              style(false, colour));
     table.add({"", "rule", report.refusal->rule});
     table.add({"", "try", report.refusal->hint});
   }
-  const std::string rows = table.text("  ");
-  for (std::size_t start = 0; start < rows.size();) {
-    const std::size_t end = rows.find('\n', start) + 1;
-    std::string line = rows.substr(start, end - start);
-    for (const char* word : {"ok", "FAILED", "REFUSED"}) {
-      if (line.compare(2, std::string_view(word).size(), word) != 0) continue;
-      line.replace(2, std::string_view(word).size(), painted(word, word[0] == 'o', colour));
-      break;
-    }
-    text += line;
-    start = end;
-  }
+  text += table.text("  ");
   if (report.verdict() != Verdict::verified)
     text += "  reproduce: " + reproduce_line(report, overrides) + "\n";
   return text + "\n";
@@ -90,12 +80,10 @@ std::string summary(const std::vector<ScenarioReport>& reports, bool colour) {
   }
   const bool good = overall(reports) == Verdict::verified;
   const auto total = static_cast<std::int64_t>(reports.size());
-  return painted(
-             fmt::format("{}: {}, {}; {} verified, {} falsified, {} refused, {}",
-                         verdict_name(overall(reports)), counted(total, "scenario"), counted(checks, "check"),
-                         count_of(reports, Verdict::verified), count_of(reports, Verdict::falsified),
-                         count_of(reports, Verdict::refused), counted(warnings, "warning")),
-             good, colour) +
+  return fmt::format(style(good, colour), "{}: {}, {}; {} verified, {} falsified, {} refused, {}",
+                     verdict_name(overall(reports)), counted(total, "scenario"), counted(checks, "check"),
+                     count_of(reports, Verdict::verified), count_of(reports, Verdict::falsified),
+                     count_of(reports, Verdict::refused), counted(warnings, "warning")) +
          "\n";
 }
 

@@ -74,7 +74,7 @@ Scenario read_scenario(const std::string& path) {
         throw po::error(fmt::format("'{}' stands in a section", option.string_key));
       }
       if (option.unregistered) refuse_unknown_option(option.string_key, " in " + path);
-      if (std::string_view(option_named(option.string_key).section) == "Output") {
+      if (option_named(option.string_key).section == kOutputSection) {
         sim::refuse({.code = "not_in_scenario",
                      .option = option.string_key,
                      .numbers = "stands in " + path,

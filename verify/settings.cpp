@@ -43,6 +43,21 @@ std::int64_t parse_number(const std::string& name, const std::string& text) {
 
 }  // namespace
 
+void Settings::append(const std::string& name, const std::vector<std::string>& values) {
+  std::vector<std::string>& all = values_[name];
+  all.insert(all.end(), values.begin(), values.end());
+}
+
+bool Settings::has_any_of(std::string_view section) const {
+  return std::any_of(values_.begin(), values_.end(),
+                     [&](const auto& value) { return option_named(value.first).section == section; });
+}
+
+std::vector<std::string> Settings::given(const std::string& name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? std::vector<std::string>{} : found->second;
+}
+
 std::optional<std::int64_t> Settings::number(const std::string& name) const {
   const auto found = values_.find(name);
   if (found == values_.end()) return std::nullopt;
@@ -113,9 +128,7 @@ std::string Settings::text(const std::string& name, const std::string& fallback)
 
 std::vector<std::string> Settings::texts(const std::string& name) const {
   std::vector<std::string> result;
-  const auto found = values_.find(name);
-  if (found == values_.end()) return result;
-  for (const std::string& value : found->second) {
+  for (const std::string& value : given(name)) {
     if (option_named(name).kind == OptionKind::texts) {
       result.push_back(value);
       continue;
@@ -142,7 +155,7 @@ std::string Settings::as_command_line() const {
   std::string line;
   for (const auto& [name, values] : values_) {
     const OptionInfo& option = option_named(name);
-    if (std::string(option.section) == "Output") continue;
+    if (option.section == kOutputSection) continue;
     if (option.kind == OptionKind::flag) {
       line += fmt::format(" --{}{}", name, values.at(0) == "true" ? "" : "=" + values.at(0));
       continue;

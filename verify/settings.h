@@ -11,14 +11,18 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace verify {
 
 class Settings {
  public:
-  void set(const std::string& name, std::vector<std::string> values) { values_[name] = std::move(values); }
+  void append(const std::string& name, const std::vector<std::string>& values);
   bool has(const std::string& name) const { return values_.contains(name); }
+  bool has_any_of(std::string_view section) const;
+  /// The values as they were given; none when the option was not.
+  std::vector<std::string> given(const std::string& name) const;
 
   std::optional<std::int64_t> number(const std::string& name) const;
   std::vector<std::int64_t> numbers(const std::string& name) const;

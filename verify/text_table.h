@@ -2,6 +2,7 @@
 
 /// A table for eyes: columns as wide as their widest cell, numbers to the right, no trailing blanks.
 
+#include <fmt/color.h>
 #include <string>
 #include <vector>
 
@@ -17,13 +18,18 @@ struct Column {
 class TextTable {
  public:
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  void add(std::vector<std::string> cells);
+  /// The style paints the first cell of the row, not its padding.
+  void add(std::vector<std::string> cells, fmt::text_style first_cell = {});
   /// Every line starts with `indent` and ends with a newline. Without titles when all titles are empty.
   std::string text(const std::string& indent = "") const;
 
  private:
+  struct Row {
+    std::vector<std::string> cells;
+    fmt::text_style first_cell;
+  };
   std::vector<Column> columns_;
-  std::vector<std::vector<std::string>> rows_;
+  std::vector<Row> rows_;
 };
 
 }  // namespace verify

@@ -1,6 +1,7 @@
 #include "sim/base/field_tower.h"
 
 #include <cstddef>
+#include <fmt/format.h>
 #include <limits>
 
 #include "sim/base/check.h"
@@ -25,23 +26,21 @@ std::int64_t draw_generator(const KeyedRandom& random, std::size_t level) {
 FieldTower::FieldTower(std::uint64_t seed) : random_(KeyedRandom(seed).named("field tower")), generators_{} {
   const KeyedRandom random = random_.named("generators");
   for (std::size_t level = 0; level < generators_.size(); ++level) {
-    generators_[level] = draw_generator(random.named(std::string_view("0123456789").substr(level, 1)), level);
+    generators_[level] = draw_generator(random.named(fmt::format("level {}", level)), level);
   }
 }
 
 Field FieldTower::exp(const Field& x) const {
+  // Levels retire from below, so a value that has one left below the top has that one.
+  CHECK(x.is_live(kFieldLevels - 2) && "exp is nested deeper than the tower has levels");
   Field result;
-  result.residues[0] = std::numeric_limits<double>::quiet_NaN();
-  bool any = false;
+  result.residues.fill(std::numeric_limits<double>::quiet_NaN());
   for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
-    result.residues[level + 1] = std::numeric_limits<double>::quiet_NaN();
     if (!x.is_live(level)) continue;
     const auto exponent = static_cast<std::int64_t>(x.residues[level]);
     result.residues[level + 1] =
         static_cast<double>(power_modulo(generators_[level], exponent, kFieldPrimes[level + 1]));
-    any = true;
   }
-  CHECK(any && "exp is nested deeper than the tower has levels");
   return result;
 }
 

@@ -16,8 +16,6 @@ namespace {
 constexpr const char* kFirstOption = "--decoder-first-pipeline-num-layers";
 constexpr const char* kLastOption = "--decoder-last-pipeline-num-layers";
 
-int narrow(std::int64_t value) { return static_cast<int>(value); }
-
 void check_numbers(const LayerRequest& request) {
   check_size("--num-layers", request.num_layers);
   check_size("--pipeline-model-parallel-size", request.pipeline_model_parallel_size);

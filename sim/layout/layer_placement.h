@@ -45,8 +45,8 @@ struct StageLayers {
 struct LayerPlacement {
   std::string mode;  // even, account, uneven, layout, or legacy
   int num_layers = 0;
-  int encoder_ranks =
-      0;  // pipeline ranks below this hold encoder layers (legacy encoder-decoder models; else 0)
+  /// Pipeline ranks below this hold encoder layers: legacy encoder-decoder models; 0 in all others.
+  int encoder_ranks = 0;
   std::vector<std::vector<StageLayers>> stages;
   std::vector<Warning> warnings;
 };

@@ -17,21 +17,19 @@ constexpr const char* kVirtualOption = "--virtual-pipeline-model-parallel-size";
 void check_numbers(const LegacyLayerRequest& request) {
   if (request.num_layers != 0) check_size("--num-layers", request.num_layers);
   check_size("--pipeline-model-parallel-size", request.pipeline_model_parallel_size);
-  check_pipeline({}, request.pipeline_model_parallel_size);
-  if (!request.virtual_pipeline_model_parallel_size) return;
-  check_size(kVirtualOption, *request.virtual_pipeline_model_parallel_size);
-  if (request.pipeline_model_parallel_size <= 2) {
+  const auto& chunks = request.virtual_pipeline_model_parallel_size;
+  if (chunks) check_size(kVirtualOption, *chunks);
+  if (chunks && request.pipeline_model_parallel_size <= 2) {
     refuse({.code = "vpp_needs_pp",
             .option = kVirtualOption,
-            .numbers = fmt::format("{} chunks, but only {} pipeline rank(s)",
-                                   *request.virtual_pipeline_model_parallel_size,
+            .numbers = fmt::format("{} chunks, but only {} pipeline rank(s)", *chunks,
                                    request.pipeline_model_parallel_size),
             .rule =
                 "the legacy interleaved schedule needs pp > 2 (with 2 ranks, next and previous are the same)",
             .hint = "leave the option out, or 3 pipeline ranks or more (in a world that has as many)"});
   }
-  check_pipeline(request.virtual_pipeline_model_parallel_size, request.pipeline_model_parallel_size);
-  if (request.encoder_and_decoder) {
+  check_pipeline(chunks, request.pipeline_model_parallel_size);
+  if (chunks && request.encoder_and_decoder) {
     refuse({.code = "vpp_encoder_decoder",
             .option = kVirtualOption,
             .numbers = "given together with --encoder-and-decoder",
@@ -66,7 +64,7 @@ void fill(LayerPlacement& placement, std::int64_t begin, std::int64_t end, std::
   int offset = 0;
   for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
     for (std::int64_t rank = begin; rank < end; ++rank) {
-      const int layers = static_cast<int>(count / chunks);
+      const int layers = narrow(count / chunks);
       placement.stages[static_cast<std::size_t>(rank)].push_back({layers, offset});
       offset += layers;
     }
@@ -116,7 +114,7 @@ void place_encoder_decoder(const LegacyLayerRequest& request, LayerPlacement& pl
   fill(placement, 0, standalone, 0, 1);
   fill(placement, standalone, split, encoder, 1);
   fill(placement, split, pp, decoder, 1);
-  placement.encoder_ranks = static_cast<int>(split);
+  placement.encoder_ranks = narrow(split);
 }
 
 /// The seeds read the split rank of encoder-decoder models only; a value that no pipeline rank has is then a slip.
@@ -137,7 +135,7 @@ LayerPlacement place_legacy_layers(const LegacyLayerRequest& request) {
   check_numbers(request);
   LayerPlacement placement;
   placement.mode = "legacy";
-  placement.num_layers = static_cast<int>(request.num_layers);
+  placement.num_layers = narrow(request.num_layers);
   placement.stages.resize(static_cast<std::size_t>(request.pipeline_model_parallel_size));
   if (request.encoder_and_decoder && request.pipeline_model_parallel_size > 1) {
     place_encoder_decoder(request, placement);
@@ -148,9 +146,8 @@ LayerPlacement place_legacy_layers(const LegacyLayerRequest& request) {
   if (request.standalone_embedding_stage && request.pipeline_model_parallel_size > 1) {
     placement.warnings.push_back({"standalone_offset",
                                   "Megatron numbers the layers behind a standalone embedding stage as if "
-                                  "that stage held layers too, so its "
-                                  "layer numbers start one rank's worth too high; the offsets here number "
-                                  "the layers the ranks really hold"});
+                                  "that stage held layers too, so its layer numbers start one rank's worth "
+                                  "too high; the offsets here number the layers the ranks really hold"});
   }
   CHECK(covers_each_layer_once(placement));
   return placement;

@@ -118,13 +118,12 @@ Layout make_legacy_layout(const ParallelSizes& sizes) {
             .rule = "the world size must be a multiple of tp * pp",
             .hint = "smaller parallel sizes"});
   }
-  const PerAxis<int> grid_sizes{
-      {static_cast<int>(tp), 1, 1, static_cast<int>(world / (tp * pp)), static_cast<int>(pp)}};
+  const PerAxis<int> grid_sizes{{narrow(tp), 1, 1, narrow(world / (tp * pp)), narrow(pp)}};
   const RankGrid grid({Axis::tp, Axis::cp, Axis::ep, Axis::dp, Axis::pp}, grid_sizes, 0);
   Layout layout{.rules = RuleBook::legacy,
                 .order = kLegacyOrder,
-                .world_size = static_cast<int>(world),
-                .grid_size = static_cast<int>(world),
+                .world_size = narrow(world),
+                .grid_size = narrow(world),
                 .first_rank = 0,
                 .tp = grid_sizes[Axis::tp],
                 .cp = 1,

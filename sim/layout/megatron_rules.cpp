@@ -20,8 +20,6 @@ struct Derived {
   int world, tp, cp, dp, pp, ep, etp, edp, instances;
 };
 
-int narrow(std::int64_t size) { return static_cast<int>(size); }
-
 const char* world_option(const ParallelSizes& sizes) {
   return sizes.local_world_size ? "--local-world-size" : "--world-size";
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <limits>
 
+#include "sim/base/check.h"
 #include "sim/base/error.h"
 
 namespace sim {
@@ -77,6 +78,11 @@ void check_pipeline(std::optional<std::int64_t> virtual_pipeline_model_parallel_
           .numbers = fmt::format("{} pipeline ranks of {} chunks", pipeline_model_parallel_size, chunks),
           .rule = fmt::format("a pipeline has at most {} stages", kMaxStages),
           .hint = "fewer ranks or chunks"});
+}
+
+int narrow(std::int64_t size) {
+  CHECK(size >= 0 && size <= std::numeric_limits<std::int32_t>::max());
+  return static_cast<int>(size);
 }
 
 std::string size_hint(const std::string& option, std::int64_t size, const std::string& otherwise) {

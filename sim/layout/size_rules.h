@@ -27,6 +27,9 @@ void check_pipeline(std::optional<std::int64_t> virtual_pipeline_model_parallel_
 /// The ranks of the grid: local_world_size, or the whole world.
 std::int64_t grid_size(const ParallelSizes& sizes);
 
+/// A checked size in the 32 bits that ranks and counts have.
+int narrow(std::int64_t size);
+
 /// "--option N" when N is a size that may be asked for, else `otherwise`.
 std::string size_hint(const std::string& option, std::int64_t size, const std::string& otherwise);
 

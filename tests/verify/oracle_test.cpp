@@ -97,13 +97,17 @@ TEST(Oracle, LegacyGroups) {
   int checked = 0;
   for (const ordered_json& line : lines_of("legacy_groups.jsonl")) {
     const ordered_json& config = line["config"];
-    const Answer answer = ask(Words({"groups", "--rules", "legacy"}, config)
-                                  .option("--world-size", "world")
-                                  .option("--tensor-model-parallel-size", "tp")
-                                  .option("--pipeline-model-parallel-size", "pp")
-                                  .option("--virtual-pipeline-model-parallel-size", "vpp")
-                                  .option("--pipeline-model-parallel-split-rank", "split_rank")
-                                  .words_);
+    const auto ask_legacy = [&](const std::vector<std::string>& more) {
+      Words words({"groups", "--rules", "legacy"}, config);
+      words.option("--world-size", "world")
+          .option("--tensor-model-parallel-size", "tp")
+          .option("--pipeline-model-parallel-size", "pp")
+          .option("--virtual-pipeline-model-parallel-size", "vpp")
+          .option("--pipeline-model-parallel-split-rank", "split_rank");
+      words.words_.insert(words.words_.end(), more.begin(), more.end());
+      return ask(words.words_);
+    };
+    const Answer answer = ask_legacy({});
     ++checked;
     if (line.contains("error")) {
       EXPECT_EQ(answer.exit_code, 2) << config.dump();
@@ -117,13 +121,7 @@ TEST(Oracle, LegacyGroups) {
     for (const auto& lists : answer.document["groups"]) calls += lists.size();
     EXPECT_EQ(calls, line["n_new_group_calls"].get<std::size_t>()) << config.dump();
     for (const auto& [rank, view] : line["rank_view"].items()) {
-      const ordered_json groups = ask(Words({"groups", "--rules", "legacy", "--rank", rank}, config)
-                                          .option("--world-size", "world")
-                                          .option("--tensor-model-parallel-size", "tp")
-                                          .option("--pipeline-model-parallel-size", "pp")
-                                          .option("--pipeline-model-parallel-split-rank", "split_rank")
-                                          .words_)
-                                      .document["groups"];
+      const ordered_json groups = ask_legacy({"--rank", rank}).document["groups"];
       EXPECT_EQ(groups["dp"][0].dump(), view["dp"].dump()) << config.dump() << rank;
       EXPECT_EQ(groups["mp"][0].dump(), view["mp"].dump()) << config.dump() << rank;
       EXPECT_EQ(groups["tp"][0].dump(), view["tp"].dump()) << config.dump() << rank;
