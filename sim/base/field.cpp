@@ -1,7 +1,7 @@
 #include "sim/base/field.h"
 
-#include <cmath>
 #include <limits>
+#include <vector>
 
 #include "sim/base/check.h"
 
@@ -9,33 +9,38 @@ namespace sim {
 
 namespace {
 
-constexpr std::int64_t kLargestPrime = kFieldPrimes.back();
-static_assert(2048 * (kLargestPrime - 1) * (kLargestPrime - 1) < (std::int64_t{1} << 53));
+/// For each level, the inverse of every residue: 0 at 0, which has none.
+using InverseTable = std::array<std::vector<std::uint32_t>, kFieldLevels>;
 
-double prime_of(std::size_t level) { return static_cast<double>(kFieldPrimes[level]); }
-
-/// A whole number below 2^53 in magnitude, or NaN, to [0, prime).
-double reduced(double value, std::size_t level) {
-  const double prime = prime_of(level);
-  const double remainder = std::fma(-std::floor(value / prime), prime, value);  // off by one prime at most
-  if (remainder < 0) return remainder + prime;
-  return remainder >= prime ? remainder - prime : remainder;
-}
-
-template <typename Operation>
-Field each_level(Operation&& operation) {
-  Field result;
-  for (std::size_t level = 0; level < kFieldLevels; ++level) {
-    result.residues[level] = reduced(operation(level), level);
+/// With p = q r + s, s = p mod r: 0 = q r + s, so 1 / r = -q / s, and s is smaller than r.
+std::vector<std::uint32_t> inverses_of(std::size_t level) {
+  const auto prime = static_cast<std::uint32_t>(kFieldPrimes[level]);
+  std::vector<std::uint32_t> inverses(prime);
+  inverses[1] = 1;
+  for (std::uint32_t residue = 2; residue < prime; ++residue) {
+    const double minus_quotient = prime - prime / residue;
+    const double product = minus_quotient * inverses[prime % residue];
+    inverses[residue] = static_cast<std::uint32_t>(reduced(product, level));
   }
-  return result;
+  return inverses;
 }
 
-double inverse(double residue, std::size_t level) {
+InverseTable build_inverse_table() {
+  InverseTable table;
+  for (std::size_t level = 0; level < kFieldLevels; ++level) table[level] = inverses_of(level);
+  return table;
+}
+
+/// Built by the first quotient of the process, never changed.
+const InverseTable& inverse_table() {
+  static const InverseTable table = build_inverse_table();
+  return table;
+}
+
+double inverse(double residue, const std::vector<std::uint32_t>& inverses) {
   if (residue != residue) return residue;
   CHECK(residue != 0);
-  const std::int64_t prime = kFieldPrimes[level];
-  return static_cast<double>(power_modulo(static_cast<std::int64_t>(residue), prime - 2, prime));
+  return inverses[static_cast<std::size_t>(residue)];
 }
 
 /// The first live level at which they differ decides; retired levels come after all residues.
@@ -54,7 +59,7 @@ bool precedes(const Field& a, const Field& b) {
 }  // namespace
 
 std::int64_t power_modulo(std::int64_t base, std::int64_t exponent, std::int64_t prime) {
-  CHECK(base >= 0 && base < prime && exponent >= 0 && prime <= kLargestPrime);
+  CHECK(base >= 0 && base < prime && exponent >= 0 && prime <= kFieldPrimes.back());
   std::int64_t result = 1;
   for (std::int64_t square = base; exponent > 0; exponent /= 2) {
     if (exponent % 2 == 1) result = result * square % prime;
@@ -72,22 +77,13 @@ Field Field::of(std::int64_t value) {
   return result;
 }
 
-Field operator+(const Field& a, const Field& b) {
-  return each_level([&](std::size_t level) { return a.residues[level] + b.residues[level]; });
-}
-
-Field operator-(const Field& a, const Field& b) {
-  return each_level([&](std::size_t level) { return a.residues[level] - b.residues[level]; });
-}
-
-Field operator-(const Field& a) { return Field() - a; }
-
-Field operator*(const Field& a, const Field& b) {
-  return each_level([&](std::size_t level) { return a.residues[level] * b.residues[level]; });
-}
-
 Field operator/(const Field& a, const Field& b) {
-  return each_level([&](std::size_t level) { return a.residues[level] * inverse(b.residues[level], level); });
+  const InverseTable& table = inverse_table();
+  Field inverses;
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    inverses.residues[level] = inverse(b.residues[level], table[level]);
+  }
+  return a * inverses;
 }
 
 bool operator==(const Field& a, const Field& b) {

@@ -8,6 +8,7 @@
 /// level is NaN, which every operation hands on by itself. Carry one level more than a program nests exps.
 ///
 /// Shapes  kFieldLevels residues, each a whole number in a double: level 0 first, the smallest prime.
+/// Calls   many products that are added up: field_sum.h. Matrices of them: matrix_product.h.
 /// Errors  CHECK on a quotient by a zero residue of a live level.
 /// Exact   always. Primes are below 2^21, so 2,048 products of residues add up exactly in a double.
 /// Source  the tower extends the two primes of Mirage (Wu et al. 2024) to nested exps.
@@ -32,6 +33,23 @@ constexpr std::array<std::int64_t, levels> field_primes() {
 
 inline constexpr std::array<std::int64_t, kFieldLevels> kFieldPrimes = field_primes<kFieldLevels>();
 
+/// The primes as doubles, with what stands in for dividing by them.
+struct FieldDivisors {
+  std::array<double, kFieldLevels> primes{};
+  std::array<double, kFieldLevels> reciprocals{};
+};
+
+constexpr FieldDivisors field_divisors() {
+  FieldDivisors divisors;
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    divisors.primes[level] = static_cast<double>(kFieldPrimes[level]);
+    divisors.reciprocals[level] = 1 / divisors.primes[level];
+  }
+  return divisors;
+}
+
+inline constexpr FieldDivisors kFieldDivisors = field_divisors();
+
 struct Field {
   std::array<double, kFieldLevels> residues{};
 
@@ -44,6 +62,7 @@ Field operator+(const Field& a, const Field& b);
 Field operator-(const Field& a, const Field& b);
 Field operator-(const Field& a);
 Field operator*(const Field& a, const Field& b);
+/// The first quotient of a process builds the table of inverses: some 20 ms and 16 MB, of any tower.
 Field operator/(const Field& a, const Field& b);
 
 /// The same levels are live, with the same residues.
@@ -55,5 +74,70 @@ Field min(const Field& a, const Field& b);
 
 /// base^exponent modulo a prime of the tower.
 std::int64_t power_modulo(std::int64_t base, std::int64_t exponent, std::int64_t prime);
+
+/// A number from -prime to prime - 1, to [0, prime). A NaN is not below 0, and stays.
+inline double wrapped(double value, double prime) { return value + (value < 0 ? prime : 0.0); }
+
+/// So many products of two residues, and one residue more, add up exactly: they stay below 2^53, with a prime
+/// to spare.
+inline constexpr std::int64_t kExactProducts = 2048;
+static_assert(kExactProducts * (kFieldPrimes.back() - 1) * (kFieldPrimes.back() - 1) <
+              (std::int64_t{1} << 53) - 2 * kFieldPrimes.back());
+
+/// The sum of at most kExactProducts products and a residue, or its negative, to [0, prime). NaN stays NaN.
+///
+/// Why it is exact: value * reciprocal is off the true quotient by less than 2 / prime, for two roundings
+/// each take at most 2^-53 of it, and value is below 2^53. Adding and taking away kRoundToWhole rounds that
+/// to the nearest whole number (its own last place is 1). So the remainder, were it a real number, would lie
+/// within half a prime and two of 0, and one prime more brings a negative one into range. It is worked out
+/// without rounding: quotient * prime is a whole number below 2^53, as value is, and so is their difference.
+inline double reduced(double value, std::size_t level) {
+  constexpr double kRoundToWhole = 0x1.8p52;
+  const double prime = kFieldDivisors.primes[level];
+  const double quotient = (value * kFieldDivisors.reciprocals[level] + kRoundToWhole) - kRoundToWhole;
+  return wrapped(value - quotient * prime, prime);
+}
+
+// The loops over the levels are unrolled by request: -O2 would keep each element in memory between two of
+// them, which makes a product half as fast and a FieldSum a third.
+
+inline Field reduced(const Field& sum) {
+  Field result;
+#pragma GCC unroll kFieldLevels
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    result.residues[level] = reduced(sum.residues[level], level);
+  }
+  return result;
+}
+
+inline Field operator+(const Field& a, const Field& b) {
+  Field sum;
+#pragma GCC unroll kFieldLevels
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    const double prime = kFieldDivisors.primes[level];
+    sum.residues[level] = wrapped((a.residues[level] + b.residues[level]) - prime, prime);
+  }
+  return sum;
+}
+
+inline Field operator-(const Field& a, const Field& b) {
+  Field difference;
+#pragma GCC unroll kFieldLevels
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    difference.residues[level] = wrapped(a.residues[level] - b.residues[level], kFieldDivisors.primes[level]);
+  }
+  return difference;
+}
+
+inline Field operator-(const Field& a) { return Field() - a; }
+
+inline Field operator*(const Field& a, const Field& b) {
+  Field product;
+#pragma GCC unroll kFieldLevels
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    product.residues[level] = a.residues[level] * b.residues[level];
+  }
+  return reduced(product);
+}
 
 }  // namespace sim

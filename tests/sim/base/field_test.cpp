@@ -1,7 +1,10 @@
 #include "sim/base/field.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <gtest/gtest.h>
+#include <limits>
 #include <rapidcheck/gtest.h>
 #include <vector>
 
@@ -39,6 +42,25 @@ TEST(Field, EveryTowerIsOne) {
   expect_tower<6>();
 }
 
+/// Each residue at an edge or anywhere between; in one of two the lowest levels are retired, all but the top
+/// one.
+Field at_edges() {
+  Field result;
+  const auto retired = static_cast<std::size_t>(
+      std::max(0, *rc::gen::inRange(-static_cast<int>(kFieldLevels), static_cast<int>(kFieldLevels))));
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    const std::int64_t p = kFieldPrimes[level];
+    const std::int64_t residue =
+        *rc::gen::oneOf(rc::gen::element<std::int64_t>(0, 1, 2, p / 2, p / 2 + 1, p - 2, p - 1),
+                        rc::gen::inRange<std::int64_t>(0, p));
+    result.residues[level] =
+        level < retired ? std::numeric_limits<double>::quiet_NaN() : static_cast<double>(residue);
+  }
+  return result;
+}
+
+std::int64_t whole(const Field& x, std::size_t level) { return static_cast<std::int64_t>(x.residues[level]); }
+
 Field drawn(const FieldTower& tower, const char* name) {
   // Whole numbers near 0 and near the primes are drawn too: there the reductions turn.
   if (*rc::gen::inRange(0, 3) == 0) return Field::of(*rc::gen::inRange(-3, 4));
@@ -62,6 +84,81 @@ RC_GTEST_PROP(Field, ResiduesAreThoseOfWholeNumbers, (std::uint64_t seed)) {
     RC_ASSERT((a - b).residues[level] == static_cast<double>((x - y + p) % p));
     RC_ASSERT((a * b).residues[level] == static_cast<double>(x * y % p));
     RC_ASSERT((-a).residues[level] == static_cast<double>((p - x) % p));
+  }
+}
+
+RC_GTEST_PROP(Field, EdgesAndRetiredLevelsAreThoseOfWholeNumbers, ()) {
+  const Field a = at_edges();
+  const Field b = at_edges();
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    const bool live = a.is_live(level) && b.is_live(level);
+    RC_ASSERT((a + b).is_live(level) == live);
+    RC_ASSERT((a - b).is_live(level) == live);
+    RC_ASSERT((a * b).is_live(level) == live);
+    RC_ASSERT((-a).is_live(level) == a.is_live(level));
+    if (!live) continue;
+    const std::int64_t p = kFieldPrimes[level];
+    const std::int64_t x = whole(a, level);
+    const std::int64_t y = whole(b, level);
+    RC_ASSERT(whole(a + b, level) == (x + y) % p);
+    RC_ASSERT(whole(a - b, level) == (x - y + p) % p);
+    RC_ASSERT(whole(a * b, level) == x * y % p);
+    RC_ASSERT(whole(-a, level) == (p - x) % p);
+  }
+}
+
+RC_GTEST_PROP(Field, ReducesEveryWholeNumberItMayBeGiven, ()) {
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    const std::int64_t p = kFieldPrimes[level];
+    const std::int64_t largest = sim::kExactProducts * (p - 1) * (p - 1) + p - 1;
+    const std::int64_t near = *rc::gen::inRange<std::int64_t>(0, largest / p) * p + *rc::gen::inRange(-2, 3);
+    const std::int64_t top = largest - *rc::gen::inRange<std::int64_t>(0, 3 * p);
+    const std::int64_t value = *rc::gen::element(near, top, -near, -top, p, -p, p / 2, p / 2 + 1);
+    RC_ASSERT(sim::reduced(static_cast<double>(value), level) == static_cast<double>((value % p + p) % p));
+  }
+}
+
+// Against Fermat: x^(p - 2) is the inverse of x.
+RC_GTEST_PROP(Field, QuotientsAreThoseOfPowers, ()) {
+  const Field a = at_edges();
+  const Field b = at_edges();
+  RC_PRE(has_inverse(b));
+  const Field quotient = a / b;
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    RC_ASSERT(quotient.is_live(level) == (a.is_live(level) && b.is_live(level)));
+    if (!quotient.is_live(level)) continue;
+    const std::int64_t p = kFieldPrimes[level];
+    const std::int64_t inverse = sim::power_modulo(whole(b, level), p - 2, p);
+    RC_ASSERT(whole(quotient, level) == whole(a, level) * inverse % p);
+  }
+}
+
+TEST(Field, EveryResidueTimesItsInverseIsOne) {
+  for (std::int64_t x = 1; x < kFieldPrimes.back(); ++x) {
+    Field residues = Field::of(1);  // where x is past the prime of a level
+    for (std::size_t level = 0; level < kFieldLevels; ++level) {
+      if (x < kFieldPrimes[level]) residues.residues[level] = static_cast<double>(x);
+    }
+    ASSERT_EQ(Field::of(1) / residues * residues, Field::of(1)) << x;
+  }
+}
+
+// exp(1) is the generator of each level.
+RC_GTEST_PROP(Field, ExpIsAPowerOfItsGenerator, (std::uint64_t seed)) {
+  const FieldTower tower(seed);
+  const Field generator = tower.exp(Field::of(1));
+  const Field x = at_edges();
+  RC_PRE(x.is_live(kFieldLevels - 2));
+  const Field power = tower.exp(x);
+  RC_ASSERT(!power.is_live(0));
+  for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
+    RC_ASSERT(power.is_live(level + 1) == x.is_live(level));
+    if (!x.is_live(level)) continue;
+    const std::int64_t next = kFieldPrimes[level + 1];
+    RC_ASSERT(whole(generator, level + 1) != 1);
+    RC_ASSERT(sim::power_modulo(whole(generator, level + 1), kFieldPrimes[level], next) == 1);
+    RC_ASSERT(whole(power, level + 1) ==
+              sim::power_modulo(whole(generator, level + 1), whole(x, level), next));
   }
 }
 
