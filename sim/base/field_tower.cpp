@@ -1,5 +1,6 @@
 #include "sim/base/field_tower.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
 #include <limits>
@@ -9,6 +10,8 @@
 namespace sim {
 
 namespace {
+
+constexpr std::size_t kLowPowers = 1024;  // about the square root of the largest exponent
 
 /// An element of order p_level modulo the next prime: any h to the power (p' - 1) / p, unless that is 1.
 std::int64_t draw_generator(const KeyedRandom& random, std::size_t level) {
@@ -21,12 +24,38 @@ std::int64_t draw_generator(const KeyedRandom& random, std::size_t level) {
   }
 }
 
+/// base^0, base^1, ... Each from two of half its exponent, so that few have to wait for the one before.
+std::vector<std::uint32_t> first_powers(std::int64_t base, std::size_t count, std::size_t level) {
+  std::vector<std::uint32_t> powers(std::max<std::size_t>(count, 2));
+  powers[0] = 1;
+  powers[1] = static_cast<std::uint32_t>(base);
+  for (std::size_t exponent = 2; exponent < count; ++exponent) {
+    const double lower_half = powers[exponent / 2];
+    const double upper_half = powers[exponent - exponent / 2];
+    powers[exponent] = static_cast<std::uint32_t>(reduced(lower_half * upper_half, level));
+  }
+  return powers;
+}
+
 }  // namespace
 
-FieldTower::FieldTower(std::uint64_t seed) : random_(KeyedRandom(seed).named("field tower")), generators_{} {
+PowerTable::PowerTable(std::int64_t generator, std::size_t level, std::int64_t order)
+    : level_(level),
+      low_(first_powers(generator, kLowPowers, level)),
+      high_(first_powers(power_modulo(generator, kLowPowers, kFieldPrimes[level]),
+                         static_cast<std::size_t>(order) / kLowPowers + 1, level)) {}
+
+double PowerTable::power(std::size_t exponent) const {
+  const double low = low_[exponent % kLowPowers];
+  const double high = high_[exponent / kLowPowers];
+  return reduced(low * high, level_);
+}
+
+FieldTower::FieldTower(std::uint64_t seed) : random_(KeyedRandom(seed).named("field tower")) {
   const KeyedRandom random = random_.named("generators");
-  for (std::size_t level = 0; level < generators_.size(); ++level) {
-    generators_[level] = draw_generator(random.named(fmt::format("level {}", level)), level);
+  for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
+    const std::int64_t generator = draw_generator(random.named(fmt::format("level {}", level)), level);
+    powers_.emplace_back(generator, level + 1, kFieldPrimes[level]);
   }
 }
 
@@ -37,9 +66,7 @@ Field FieldTower::exp(const Field& x) const {
   result.residues.fill(std::numeric_limits<double>::quiet_NaN());
   for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
     if (!x.is_live(level)) continue;
-    const auto exponent = static_cast<std::int64_t>(x.residues[level]);
-    result.residues[level + 1] =
-        static_cast<double>(power_modulo(generators_[level], exponent, kFieldPrimes[level + 1]));
+    result.residues[level + 1] = powers_[level].power(static_cast<std::size_t>(x.residues[level]));
   }
   return result;
 }

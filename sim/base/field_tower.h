@@ -8,17 +8,33 @@
 ///                give equal outputs, different ones do not, whoever computes them
 ///   draw         a random element, all levels live
 ///
+/// Calls   exp is two look-ups and a product a level. A tower costs its tables: some 10 us, and 19 to 28 KB.
 /// Errors  CHECK when exp is nested deeper than the tower has levels.
 /// Exact   always; the same on every machine.
 
-#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "sim/base/field.h"
 #include "sim/base/keyed_random.h"
 
 namespace sim {
+
+/// The powers of an element modulo one of the primes: x = 1024 high + low, and so g^x = (g^1024)^high g^low.
+class PowerTable {
+ public:
+  /// Of a generator modulo the prime of that level, for exponents below `order`.
+  PowerTable(std::int64_t generator, std::size_t level, std::int64_t order);
+
+  double power(std::size_t exponent) const;
+
+ private:
+  std::size_t level_;
+  std::vector<std::uint32_t> low_;
+  std::vector<std::uint32_t> high_;
+};
 
 class FieldTower {
  public:
@@ -30,7 +46,7 @@ class FieldTower {
 
  private:
   KeyedRandom random_;
-  std::array<std::int64_t, kFieldLevels - 1> generators_;  // generators_[i] has order p_i modulo p_{i+1}
+  std::vector<PowerTable> powers_;  // powers_[i] of an element of order p_i modulo p_{i+1}
 };
 
 }  // namespace sim
