@@ -16,6 +16,8 @@ const std::map<std::string, std::vector<std::string>>& arrows() {
   static const std::map<std::string, std::vector<std::string>> table = {
       {"sim/base", {"sim/base"}},
       {"sim/layout", {"sim/base", "sim/layout"}},
+      {"sim/tensor", {"sim/base", "sim/tensor"}},
+      {"sim/comm", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
       {"verify/reference", {"verify/reference", "sim/base"}},
       {"verify", {"verify", "sim"}},
       {"tests", {"tests", "verify", "sim"}},

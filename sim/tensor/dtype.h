@@ -1,0 +1,58 @@
+#pragma once
+
+/// The scalars a tensor can hold. What each proves is in the README; here are their sizes and names.
+///
+/// Shapes  f64 8 bytes, f32 4, bf16 2, field 8 a level (base/field.h), i32 4.
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "sim/base/bfloat16.h"
+#include "sim/base/check.h"
+#include "sim/base/field.h"
+
+namespace sim {
+
+enum class DType : std::uint8_t { f64, f32, bf16, field, i32 };
+
+constexpr std::int64_t size_of(DType dtype) {
+  switch (dtype) {
+    case DType::f64:
+      return sizeof(double);
+    case DType::f32:
+    case DType::i32:
+      return sizeof(float);
+    case DType::bf16:
+      return sizeof(bfloat16);
+    case DType::field:
+      return sizeof(Field);
+  }
+  return 0;
+}
+
+constexpr std::string_view name_of(DType dtype) {
+  constexpr std::string_view kNames[] = {"f64", "f32", "bf16", "field", "i32"};
+  return kNames[static_cast<std::size_t>(dtype)];
+}
+
+/// The type of C++ that stands for a dtype, for kernels: visit(double{}), visit(float{}), ...
+template <typename Visit>
+decltype(auto) with_scalar(DType dtype, Visit&& visit) {
+  switch (dtype) {
+    case DType::f64:
+      return visit(double{});
+    case DType::f32:
+      return visit(float{});
+    case DType::bf16:
+      return visit(bfloat16{});
+    case DType::field:
+      return visit(Field{});
+    case DType::i32:
+      break;
+  }
+  CHECK(dtype == DType::i32);
+  return visit(std::int32_t{});
+}
+
+}  // namespace sim

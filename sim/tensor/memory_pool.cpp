@@ -1,0 +1,88 @@
+#include "sim/tensor/memory_pool.h"
+
+#include <algorithm>
+#include <bit>
+#include <fmt/format.h>
+#include <new>
+
+#include "sim/base/error.h"
+
+namespace sim {
+
+namespace {
+
+constexpr std::size_t kSlabBytes = std::size_t{1} << 16;
+/// Blocks of up to 2^12 bytes are cut from slabs: the classes of the octaves below.
+constexpr std::size_t kSlabClasses = 4 * 12;
+
+struct SizeClass {
+  std::size_t index;
+  std::size_t bytes;
+};
+
+/// Four classes an octave: of 512 < bytes <= 1,024 those of 640, 768, 896 and 1,024 bytes.
+SizeClass size_class(std::size_t bytes) {
+  const std::size_t wanted = std::max(bytes, MemoryPool::kAlignment);
+  const auto octave =
+      static_cast<std::size_t>(std::bit_width(wanted - 1) - 1);  // 2^octave < wanted <= 2^(octave + 1)
+  const std::size_t base = std::size_t{1} << octave;
+  const std::size_t step = std::max(base / 4, MemoryPool::kAlignment);
+  const std::size_t rounded = (wanted + step - 1) / step * step;
+  return {octave * 4 + (rounded - base) * 4 / base - 1, rounded};
+}
+
+std::byte* from_system(std::size_t bytes) {
+  void* block = ::operator new (bytes, std::align_val_t{MemoryPool::kAlignment}, std::nothrow);
+  if (block != nullptr) return static_cast<std::byte*>(block);
+  refuse({.code = "out_of_memory",
+          .option = "tensor",
+          .numbers = fmt::format("{} bytes", bytes),
+          .rule = "every rank's tensors are in the memory of this machine",
+          .hint = "smaller tensors or fewer ranks"});
+}
+
+void to_system(std::byte* block) { ::operator delete (block, std::align_val_t{MemoryPool::kAlignment}); }
+
+}  // namespace
+
+MemoryPool::~MemoryPool() {
+  for (Lane& lane : lanes_) {
+    for (std::size_t index = kSlabClasses; index < kClasses; ++index) {
+      for (std::byte* block : lane.free[index]) to_system(block);
+    }
+    for (std::byte* slab : lane.slabs) to_system(slab);
+  }
+}
+
+std::byte* MemoryPool::cut_from_slab(Lane& lane, std::size_t bytes) {
+  if (lane.slab_left < bytes) {
+    lane.slabs.push_back(from_system(kSlabBytes));
+    lane.slab_left = kSlabBytes;
+  }
+  lane.slab_left -= bytes;
+  return lane.slabs.back() + lane.slab_left;
+}
+
+std::byte* MemoryPool::take(std::size_t bytes, std::size_t lane_index) {
+  const SizeClass wanted = size_class(bytes);
+  Lane& lane = lanes_[lane_index % kLanes];
+  {
+    const std::lock_guard lock(lane.mutex);
+    std::vector<std::byte*>& free = lane.free[wanted.index];
+    if (!free.empty()) {
+      std::byte* block = free.back();
+      free.pop_back();
+      return block;
+    }
+    if (wanted.index < kSlabClasses) return cut_from_slab(lane, wanted.bytes);
+  }
+  return from_system(wanted.bytes);
+}
+
+void MemoryPool::give_back(std::byte* block, std::size_t bytes, std::size_t lane_index) {
+  Lane& lane = lanes_[lane_index % kLanes];
+  const std::lock_guard lock(lane.mutex);
+  lane.free[size_class(bytes).index].push_back(block);
+}
+
+}  // namespace sim

@@ -1,0 +1,45 @@
+#pragma once
+
+/// Blocks of host memory that are kept and handed out again: fresh pages cost ten times a copy, and small cases would
+/// spend their time in malloc. A pool has lanes, each with its own lock; a rank always uses the same one.
+///
+/// Shapes  a block has at least the bytes asked for, in four size classes an octave, aligned to 64 bytes. Its
+///         contents are whatever the last user left.
+/// Calls   take and give_back from any thread.
+/// Errors  out_of_memory, with the bytes asked for.
+
+#include <array>
+#include <cstddef>
+#include <mutex>
+#include <vector>
+
+namespace sim {
+
+class MemoryPool {
+ public:
+  static constexpr std::size_t kAlignment = 64;
+  static constexpr std::size_t kLanes = 64;
+
+  MemoryPool() = default;
+  ~MemoryPool();
+  MemoryPool(const MemoryPool&) = delete;
+  MemoryPool& operator=(const MemoryPool&) = delete;
+
+  std::byte* take(std::size_t bytes, std::size_t lane);
+  /// `bytes` and `lane` as they were given to take.
+  void give_back(std::byte* block, std::size_t bytes, std::size_t lane);
+
+ private:
+  static constexpr std::size_t kClasses = 192;
+  struct Lane {
+    std::mutex mutex;
+    std::array<std::vector<std::byte*>, kClasses> free;
+    std::vector<std::byte*> slabs;  // small blocks are cut from these
+    std::size_t slab_left = 0;
+  };
+  std::byte* cut_from_slab(Lane& lane, std::size_t bytes);
+
+  std::array<Lane, kLanes> lanes_;
+};
+
+}  // namespace sim

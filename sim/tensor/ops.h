@@ -1,0 +1,39 @@
+#pragma once
+
+/// What rank programs call on tensors. Shapes, dtypes, devices and calls in flight are checked here, once, for every
+/// device; then one virtual call computes.
+///
+/// Errors  null_tensor, wrong_device, shape_mismatch, dtype_mismatch, not_whole, bad_cast; those of storage.h.
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "sim/base/keyed_random.h"
+#include "sim/tensor/device.h"
+
+namespace sim {
+
+void fill(Tensor& out, double value);
+void copy(const Tensor& from, Tensor& to);
+/// a op b, element by element.
+Tensor combine(ReduceOp op, const Tensor& a, const Tensor& b);
+Tensor add(const Tensor& a, const Tensor& b);
+/// inout += b
+void add_to(Tensor& inout, const Tensor& b);
+Tensor scale(const Tensor& a, Ratio ratio);
+Tensor cast(const Tensor& from, DType dtype);
+
+Tensor filled(Device& device, DType dtype, const Shape& shape, double value);
+/// Element i is a function of (random, first_index + i) alone, so a shard is the slice of the whole. Floats are in
+/// [-1, 1); i32 are whole numbers from -1000 to 1000; field elements are any.
+Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom& random,
+             std::int64_t first_index = 0);
+
+/// The values, as the dtype's scalars lie in memory.
+std::vector<std::byte> host_bytes(const Tensor& from);
+
+/// Refuses a tensor that is none, or of another device; `user` says what wants it.
+void check_usable(const Tensor& tensor, const Device& device, const char* user);
+
+}  // namespace sim

@@ -1,0 +1,54 @@
+#include "sim/tensor/shape.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <vector>
+
+#include "sim/base/check.h"
+#include "sim/base/error.h"
+
+namespace sim {
+
+namespace {
+
+/// Elements of the largest tensor: 32 bytes each, they fill the address space.
+constexpr std::int64_t kMaxCount = std::int64_t{1} << 42;
+
+[[noreturn]] void refuse_shape(const std::vector<std::int64_t>& sizes) {
+  refuse({.code = "bad_shape",
+          .option = "shape",
+          .numbers = fmt::format("[{}]", fmt::join(sizes, ", ")),
+          .rule = fmt::format("up to {} dimensions from 0 on, and at most {} elements", Shape::kMaxDimensions,
+                              kMaxCount),
+          .hint = "fewer dimensions, or smaller ones"});
+}
+
+}  // namespace
+
+Shape::Shape(std::initializer_list<std::int64_t> sizes) : dimensions_(sizes.size()) {
+  if (sizes.size() > kMaxDimensions) refuse_shape(sizes);
+  std::int64_t count = 1;
+  std::size_t dimension = 0;
+  for (const std::int64_t size : sizes) {
+    if (size < 0 || size > kMaxCount || count * std::max<std::int64_t>(size, 1) > kMaxCount)
+      refuse_shape(sizes);
+    count *= std::max<std::int64_t>(size, 1);
+    sizes_[dimension++] = size;
+  }
+}
+
+Shape Shape::with_rows(std::int64_t rows) const {
+  CHECK(dimensions_ > 0 && rows >= 0);
+  Shape result = *this;
+  result.sizes_[0] = rows;
+  return result;
+}
+
+std::string text_of(const Shape& shape) {
+  std::vector<std::int64_t> sizes;
+  for (std::size_t i = 0; i < shape.dimensions(); ++i) sizes.push_back(shape[i]);
+  return fmt::format("[{}]", fmt::join(sizes, ", "));
+}
+
+}  // namespace sim

@@ -1,0 +1,63 @@
+#pragma once
+
+/// The memory behind one or more tensors, and the communication calls that have it in flight. Between the start of a
+/// call and the return of its wait() nobody may write what the call reads, nor touch what it writes.
+///
+/// Shapes  bytes, from the start of the storage.
+/// Calls   a storage belongs to one rank: it is never touched by two threads at a time.
+/// Errors  buffer_in_flight_read, buffer_in_flight_write: named with the site that started the call.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "sim/base/site.h"
+#include "sim/tensor/memory_pool.h"
+
+namespace sim {
+
+struct ByteRange {
+  std::int64_t begin = 0;
+  std::int64_t end = 0;
+  bool overlaps(const ByteRange& other) const { return begin < other.end && other.begin < end; }
+  bool operator==(const ByteRange&) const = default;
+};
+
+enum class Access { read, write };
+
+class Storage {
+ public:
+  Storage(std::shared_ptr<MemoryPool> pool, std::size_t lane, std::int64_t bytes);
+  ~Storage();
+  Storage(const Storage&) = delete;
+  Storage& operator=(const Storage&) = delete;
+
+  std::byte* data() const { return data_; }
+  std::int64_t bytes() const { return bytes_; }
+
+  /// Refuses an access that a call in flight forbids. `user` says what wants it: "add", "tp.all_reduce at ...".
+  void check_access(ByteRange range, Access access, const char* user) const {
+    if (!flights_.empty()) check_flights(range, access, user);
+  }
+  void take_off(ByteRange range, Access access, const Site& site) {
+    flights_.push_back({range, access, site});
+  }
+  void land(ByteRange range, Access access);
+
+ private:
+  struct Flight {
+    ByteRange range;
+    Access access;
+    Site site;
+  };
+  void check_flights(ByteRange range, Access access, const char* user) const;
+
+  std::shared_ptr<MemoryPool> pool_;
+  std::size_t lane_;
+  std::int64_t bytes_;
+  std::byte* data_;
+  std::vector<Flight> flights_;
+};
+
+}  // namespace sim

@@ -1,0 +1,40 @@
+#include "sim/tensor/tensor.h"
+
+#include <fmt/format.h>
+
+#include "sim/base/check.h"
+#include "sim/base/error.h"
+
+namespace sim {
+
+Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
+  CHECK(!is_none());
+  if (shape_.dimensions() == 0 || begin < 0 || end < begin || end > shape_[0]) {
+    refuse({.code = "bad_slice",
+            .option = "Tensor::rows",
+            .numbers = fmt::format("rows {} to {} of {}", begin, end, text_of(shape_)),
+            .rule = "0 <= begin <= end <= the first dimension",
+            .hint = "rows inside the tensor"});
+  }
+  Tensor slice = *this;
+  slice.offset_ += begin * shape_.row_count();
+  slice.shape_ = shape_.with_rows(end - begin);
+  return slice;
+}
+
+Tensor Tensor::reshaped(const Shape& shape) const {
+  CHECK(!is_none());
+  if (shape.count() != count()) {
+    refuse({.code = "bad_reshape",
+            .option = "Tensor::reshaped",
+            .numbers = fmt::format("{} to {}: {} elements to {}", text_of(shape_), text_of(shape), count(),
+                                   shape.count()),
+            .rule = "a tensor keeps its elements",
+            .hint = "a shape of as many elements"});
+  }
+  Tensor result = *this;
+  result.shape_ = shape;
+  return result;
+}
+
+}  // namespace sim

@@ -1,0 +1,55 @@
+#pragma once
+
+/// A tensor: a shape, a dtype, a device and shared storage, erased over the scalar. Always contiguous, row-major. Copies
+/// and slices share storage; a default-made tensor is none at all (is_none).
+///
+/// Shapes  up to four dimensions; offset and count in elements of dtype.
+/// Errors  bad_slice, bad_reshape.
+
+#include <cstdint>
+#include <memory>
+
+#include "sim/tensor/dtype.h"
+#include "sim/tensor/shape.h"
+#include "sim/tensor/storage.h"
+
+namespace sim {
+
+class Device;
+
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(Device& device, DType dtype, const Shape& shape, std::shared_ptr<Storage> storage)
+      : device_(&device), storage_(std::move(storage)), shape_(shape), dtype_(dtype) {}
+
+  bool is_none() const { return storage_ == nullptr; }
+  DType dtype() const { return dtype_; }
+  const Shape& shape() const { return shape_; }
+  std::int64_t count() const { return shape_.count(); }
+  std::int64_t bytes() const { return count() * size_of(dtype_); }
+  Device& device() const { return *device_; }
+
+  /// Rows begin to end - 1 of the first dimension. Shares storage.
+  Tensor rows(std::int64_t begin, std::int64_t end) const;
+  /// The same elements in another shape. Shares storage.
+  Tensor reshaped(const Shape& shape) const;
+  Tensor flat() const { return reshaped({count()}); }
+
+  /// Where it lies in its storage, for kernels and for checks of overlap.
+  std::byte* data() const { return storage_->data() + offset_ * size_of(dtype_); }
+  ByteRange range() const { return {offset_ * size_of(dtype_), (offset_ + count()) * size_of(dtype_)}; }
+  Storage& storage() const { return *storage_; }
+  bool overlaps(const Tensor& other) const {
+    return storage_ == other.storage_ && range().overlaps(other.range());
+  }
+
+ private:
+  Device* device_ = nullptr;
+  std::shared_ptr<Storage> storage_;
+  std::int64_t offset_ = 0;
+  Shape shape_;
+  DType dtype_ = DType::f64;
+};
+
+}  // namespace sim
