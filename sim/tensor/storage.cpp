@@ -25,21 +25,26 @@ void Storage::land(ByteRange range, Access access) {
   flights_.erase(flight);
 }
 
-void Storage::check_flights(ByteRange range, Access access, const char* user) const {
-  for (const Flight& flight : flights_) {
+const Storage::Flight* Storage::first_conflict(ByteRange range, Access access) const {
+  const auto conflict = std::find_if(flights_.begin(), flights_.end(), [&](const Flight& flight) {
     const bool both_read = access == Access::read && flight.access == Access::read;
-    if (both_read || !range.overlaps(flight.range)) continue;
-    const bool writes = access == Access::write;
-    refuse({.code = writes ? "buffer_in_flight_write" : "buffer_in_flight_read",
-            .option = user,
-            .numbers =
-                fmt::format("{} bytes {} to {} of a buffer whose bytes {} to {} are being {} by '{}' ({}:{})",
-                            writes ? "writes" : "reads", range.begin, range.end, flight.range.begin,
-                            flight.range.end, flight.access == Access::write ? "written" : "read",
-                            flight.site.name, flight.site.file, flight.site.line),
-            .rule = "a buffer may not be touched between the start of a call and its wait()",
-            .hint = "wait() for the work first, or use another buffer"});
-  }
+    return !both_read && range.overlaps(flight.range);
+  });
+  return conflict == flights_.end() ? nullptr : &*conflict;
+}
+
+void Storage::refuse_access(ByteRange range, Access access, const char* user) const {
+  const Flight& flight = *first_conflict(range, access);
+  const bool writes = access == Access::write;
+  refuse({.code = writes ? "buffer_in_flight_write" : "buffer_in_flight_read",
+          .option = user,
+          .numbers =
+              fmt::format("{} bytes {} to {} of a buffer whose bytes {} to {} are being {} by '{}' ({}:{})",
+                          writes ? "writes" : "reads", range.begin, range.end, flight.range.begin,
+                          flight.range.end, flight.access == Access::write ? "written" : "read",
+                          flight.site.name, flight.site.file, flight.site.line),
+          .rule = "a buffer may not be touched between the start of a call and its wait()",
+          .hint = "wait() for the work first, or use another buffer"});
 }
 
 }  // namespace sim

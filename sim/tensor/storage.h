@@ -37,8 +37,11 @@ class Storage {
   std::int64_t bytes() const { return bytes_; }
 
   /// Refuses an access that a call in flight forbids. `user` says what wants it: "add", "tp.all_reduce at ...".
+  bool is_free(ByteRange range, Access access) const {
+    return flights_.empty() || first_conflict(range, access) == nullptr;
+  }
   void check_access(ByteRange range, Access access, const char* user) const {
-    if (!flights_.empty()) check_flights(range, access, user);
+    if (!is_free(range, access)) refuse_access(range, access, user);
   }
   void take_off(ByteRange range, Access access, const Site& site) {
     flights_.push_back({range, access, site});
@@ -51,7 +54,8 @@ class Storage {
     Access access;
     Site site;
   };
-  void check_flights(ByteRange range, Access access, const char* user) const;
+  const Flight* first_conflict(ByteRange range, Access access) const;
+  [[noreturn]] void refuse_access(ByteRange range, Access access, const char* user) const;
 
   std::shared_ptr<MemoryPool> pool_;
   std::size_t lane_;

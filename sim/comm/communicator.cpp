@@ -1,0 +1,386 @@
+#include "sim/comm/communicator.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <numeric>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/base/error.h"
+#include "sim/comm/ring_traffic.h"
+#include "sim/tensor/ops.h"
+
+namespace sim {
+
+namespace {
+
+std::int64_t count_or_zero(const Tensor& tensor) { return tensor.is_none() ? 0 : tensor.count(); }
+
+/// The tensor whose count is the call's count, when the call has blocks: the one that is a single block.
+const Tensor& block_of(const Call& call) {
+  const bool output_is_block =
+      call.operation == Operation::reduce_scatter || call.operation == Operation::scatter;
+  return output_is_block ? call.output : call.input;
+}
+
+}  // namespace
+
+Communicator::Communicator(const ProcessGroup& group, int place, Device& device, Recorder& recorder)
+    : group_(group), place_(place), device_(device), recorder_(recorder) {
+  CHECK(place >= 0 && place < group.size());
+}
+
+std::string Communicator::describe(const Call& call) const {
+  return fmt::format("{}, rank {}, {} '{}' ({}:{})", text_of(group_), global_rank(), name_of(call.operation),
+                     call.site.name, call.site.file, call.site.line);
+}
+
+void Communicator::refuse_call(const Call& call, const char* code, std::string numbers, const char* rule,
+                               const char* hint) const {
+  refuse({.code = code, .option = describe(call), .numbers = std::move(numbers), .rule = rule, .hint = hint});
+}
+
+// ---- checks ------------------------------------------------------------------------------------------------------
+
+void Communicator::check_tensor(const Call& call, const Tensor& tensor, Access access) const {
+  if (tensor.is_none() || &tensor.device() != &device_) check_usable(tensor, device_, describe(call).c_str());
+  if (tensor.storage().is_free(tensor.range(), access)) return;
+  tensor.storage().check_access(tensor.range(), access, describe(call).c_str());
+}
+
+void Communicator::check_uneven(const Call& call) const {
+  const auto n = static_cast<std::size_t>(size());
+  const auto check = [&](const char* what, const std::vector<std::int64_t>& rows, const Tensor& tensor) {
+    const bool negative = std::any_of(rows.begin(), rows.end(), [](std::int64_t row) { return row < 0; });
+    const std::int64_t sum = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
+    if (rows.size() == n && !negative && tensor.shape().dimensions() > 0 && sum == tensor.shape()[0]) return;
+    refuse_call(call, "split_rows",
+                fmt::format("{} [{}], {} rows, for a tensor {} and {} members", what, fmt::join(rows, ", "),
+                            sum, text_of(tensor.shape()), n),
+                "one number of rows for each member, none negative, that add up to the first dimension",
+                "split rows that cover the tensor");
+  };
+  check("send_rows", call.send_rows, call.input);
+  check("receive_rows", call.receive_rows, call.output);
+  if (call.input.shape().row_count() == call.output.shape().row_count()) return;
+  refuse_call(
+      call, "call_shape",
+      fmt::format("input {} and output {}", text_of(call.input.shape()), text_of(call.output.shape())),
+      "rows of input and output have as many elements", "reshaped()");
+}
+
+void Communicator::check_counts(Call& call) const {
+  const std::int64_t n = size();
+  switch (call.operation) {
+    case Operation::all_reduce:
+    case Operation::broadcast:
+    case Operation::reduce:
+    case Operation::send:
+    case Operation::recv:
+      call.count = call.input.is_none() ? call.output.count() : call.input.count();
+      return;
+    case Operation::all_to_all_uneven:
+      call.count = call.input.count();
+      return check_uneven(call);
+    case Operation::all_to_all:
+      call.count = call.input.count() / n;
+      if (call.count * n == call.input.count() && call.input.count() == call.output.count()) return;
+      return refuse_call(call, "call_shape",
+                         fmt::format("input of {} elements, output of {}, {} members", call.input.count(),
+                                     call.output.count(), n),
+                         "input and output have one block of the same size for each member",
+                         "all_to_all_uneven takes blocks of different sizes");
+    case Operation::reduce_scatter:
+    case Operation::all_gather:
+    case Operation::gather:
+    case Operation::scatter: {
+      call.count = count_or_zero(block_of(call));
+      const Tensor& whole = &block_of(call) == &call.input ? call.output : call.input;
+      if (whole.is_none() || whole.count() == n * call.count) return;
+      return refuse_call(
+          call, "call_shape",
+          fmt::format("a block of {} elements and a whole of {}, {} members", call.count, whole.count(), n),
+          "the whole has one block for each member", "a whole of members * block elements");
+    }
+    case Operation::barrier:
+    case Operation::split:
+    case Operation::new_group:
+      return;
+  }
+}
+
+std::int64_t Communicator::next_sequence(const Call& call) {
+  if (!is_point_to_point(call.operation)) return collectives_++;
+  std::vector<std::int64_t>& messages = call.operation == Operation::send ? sent_ : received_;
+  messages.resize(static_cast<std::size_t>(size()));
+  return messages[static_cast<std::size_t>(call.peer)]++;
+}
+
+std::size_t Communicator::record_call(Call& call) {
+  if (has_root(call.operation) && (call.root < 0 || call.root >= size())) {
+    refuse_call(call, "call_root", fmt::format("root {} of {} members", call.root, size()),
+                "a root is a place in the group",
+                "a place from 0 to the group's size - 1, not a global rank");
+  }
+  if (is_point_to_point(call.operation) && (call.peer < 0 || call.peer >= size() || call.peer == place_)) {
+    refuse_call(
+        call, "call_peer", fmt::format("peer {} of {} members, from place {}", call.peer, size(), place_),
+        "a peer is another place in the group", "a place from 0 to the group's size - 1, not a global rank");
+  }
+  const bool in_place = call.operation == Operation::all_reduce || call.operation == Operation::reduce;
+  if (moves_data(call.operation)) {
+    const bool gives = call.operation != Operation::recv &&
+                       !(has_root(call.operation) && place_ != call.root &&
+                         (call.operation == Operation::broadcast || call.operation == Operation::scatter));
+    const bool gets = call.operation != Operation::send &&
+                      !(has_root(call.operation) && place_ != call.root &&
+                        (call.operation == Operation::reduce || call.operation == Operation::gather)) &&
+                      !(call.operation == Operation::broadcast && place_ == call.root);
+    if (gives)
+      check_tensor(call, call.input, Access::read);
+    else
+      call.input = Tensor();
+    if (gets)
+      check_tensor(call, call.output, Access::write);
+    else
+      call.output = Tensor();
+    call.dtype = gives ? call.input.dtype() : call.output.dtype();
+    if (gives && gets && call.input.dtype() != call.output.dtype()) {
+      refuse_call(
+          call, "dtype_mismatch",
+          fmt::format("input {} and output {}", name_of(call.input.dtype()), name_of(call.output.dtype())),
+          "both tensors have one dtype", "cast() one of them");
+    }
+    if (gives && gets && !in_place && call.input.overlaps(call.output)) {
+      refuse_call(call, "overlapping_buffers",
+                  fmt::format("input is bytes {} to {} and output bytes {} to {} of one buffer",
+                              call.input.range().begin, call.input.range().end, call.output.range().begin,
+                              call.output.range().end),
+                  "what a call reads and what it writes lie apart", "another buffer for the output");
+    }
+    check_counts(call);
+  }
+  call.sequence = next_sequence(call);
+  const Traffic traffic = size() == 1 ? Traffic() : traffic_of(call, group_, place_);
+  return recorder_.add({&group_, call.site, call.sequence, call.count, traffic.bytes_inside,
+                        traffic.bytes_across, has_root(call.operation) ? call.root : call.peer,
+                        call.operation, call.dtype, call.reduce_op, false});
+}
+
+// ---- starting and running ----------------------------------------------------------------------------------------
+
+std::unique_ptr<Pending> Communicator::dispatch(Call&& call) {
+  switch (call.operation) {
+    case Operation::all_reduce:
+      return do_all_reduce(std::move(call));
+    case Operation::reduce_scatter:
+      return do_reduce_scatter(std::move(call));
+    case Operation::all_gather:
+      return do_all_gather(std::move(call));
+    case Operation::broadcast:
+      return do_broadcast(std::move(call));
+    case Operation::reduce:
+      return do_reduce(std::move(call));
+    case Operation::gather:
+      return do_gather(std::move(call));
+    case Operation::scatter:
+      return do_scatter(std::move(call));
+    case Operation::all_to_all:
+      return do_all_to_all(std::move(call));
+    case Operation::all_to_all_uneven:
+      return do_all_to_all_uneven(std::move(call));
+    case Operation::send:
+      return do_send(std::move(call));
+    case Operation::recv:
+      return do_recv(std::move(call));
+    case Operation::barrier:
+      return do_barrier(std::move(call));
+    case Operation::split:
+    case Operation::new_group:
+      break;
+  }
+  CHECK(false && "split and new_group have ways of their own");
+  return nullptr;
+}
+
+/// What every call does in a group of one.
+void Communicator::copy_as_identity(const Call& call) const {
+  if (call.input.is_none() || call.output.is_none() || call.input.overlaps(call.output)) return;
+  Tensor to = call.output;
+  device_.copy(call.input, to);
+}
+
+void Communicator::run(Call call) {
+  const std::size_t record = record_call(call);
+  if (size() == 1) {
+    copy_as_identity(call);
+  } else {
+    dispatch(std::move(call))->wait();
+  }
+  recorder_.set_waited(record);
+}
+
+void Communicator::start_into(Work& work, Call call) {
+  const std::size_t record = record_call(call);
+  Work::Started started{nullptr, &recorder_, record, call.input, call.output};
+  const Site site = call.site;
+  if (size() == 1) {
+    copy_as_identity(call);
+  } else {
+    started.pending = dispatch(std::move(call));
+  }
+  take_off(started.input, started.output, site);
+  work.started_.push_back(std::move(started));
+}
+
+Work Communicator::start(Call call) {
+  Work work;
+  start_into(work, std::move(call));
+  return work;
+}
+
+// ---- the operations ----------------------------------------------------------------------------------------------
+
+namespace {
+
+Call all_reduce_call(const Tensor& inout, ReduceOp op, Site site) {
+  return {.operation = Operation::all_reduce, .site = site, .input = inout, .output = inout, .reduce_op = op};
+}
+Call reduce_scatter_call(const Tensor& input, const Tensor& output, ReduceOp op, Site site) {
+  return {.operation = Operation::reduce_scatter,
+          .site = site,
+          .input = input,
+          .output = output,
+          .reduce_op = op};
+}
+Call all_gather_call(const Tensor& input, const Tensor& output, Site site) {
+  return {.operation = Operation::all_gather, .site = site, .input = input, .output = output};
+}
+Call rooted_call(Operation operation, const Tensor& input, const Tensor& output, int root, Site site,
+                 ReduceOp op = ReduceOp::sum) {
+  return {
+      .operation = operation, .site = site, .input = input, .output = output, .reduce_op = op, .root = root};
+}
+Call all_to_all_call(const Tensor& input, const Tensor& output, Site site) {
+  return {.operation = Operation::all_to_all, .site = site, .input = input, .output = output};
+}
+Call uneven_call(const Tensor& input, std::vector<std::int64_t> send_rows, const Tensor& output,
+                 std::vector<std::int64_t> receive_rows, Site site) {
+  return {.operation = Operation::all_to_all_uneven,
+          .site = site,
+          .input = input,
+          .output = output,
+          .send_rows = std::move(send_rows),
+          .receive_rows = std::move(receive_rows)};
+}
+Call point_to_point_call(Operation operation, const Tensor& tensor, int peer, Site site) {
+  return {.operation = operation, .site = site, .input = tensor, .output = tensor, .peer = peer};
+}
+Call barrier_call(Site site) { return {.operation = Operation::barrier, .site = site}; }
+
+}  // namespace
+
+void Communicator::all_reduce(const Tensor& inout, ReduceOp op, Site site) {
+  run(all_reduce_call(inout, op, site));
+}
+Work Communicator::start_all_reduce(const Tensor& inout, ReduceOp op, Site site) {
+  return start(all_reduce_call(inout, op, site));
+}
+
+void Communicator::reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op, Site site) {
+  run(reduce_scatter_call(input, output, op, site));
+}
+Work Communicator::start_reduce_scatter(const Tensor& input, const Tensor& output, ReduceOp op, Site site) {
+  return start(reduce_scatter_call(input, output, op, site));
+}
+
+void Communicator::all_gather(const Tensor& input, const Tensor& output, Site site) {
+  run(all_gather_call(input, output, site));
+}
+Work Communicator::start_all_gather(const Tensor& input, const Tensor& output, Site site) {
+  return start(all_gather_call(input, output, site));
+}
+
+void Communicator::broadcast(const Tensor& inout, int root, Site site) {
+  run(rooted_call(Operation::broadcast, inout, inout, root, site));
+}
+Work Communicator::start_broadcast(const Tensor& inout, int root, Site site) {
+  return start(rooted_call(Operation::broadcast, inout, inout, root, site));
+}
+
+void Communicator::reduce(const Tensor& inout, ReduceOp op, int root, Site site) {
+  run(rooted_call(Operation::reduce, inout, inout, root, site, op));
+}
+Work Communicator::start_reduce(const Tensor& inout, ReduceOp op, int root, Site site) {
+  return start(rooted_call(Operation::reduce, inout, inout, root, site, op));
+}
+
+void Communicator::gather(const Tensor& input, const Tensor& output_at_root, int root, Site site) {
+  run(rooted_call(Operation::gather, input, output_at_root, root, site));
+}
+Work Communicator::start_gather(const Tensor& input, const Tensor& output_at_root, int root, Site site) {
+  return start(rooted_call(Operation::gather, input, output_at_root, root, site));
+}
+
+void Communicator::scatter(const Tensor& input_at_root, const Tensor& output, int root, Site site) {
+  run(rooted_call(Operation::scatter, input_at_root, output, root, site));
+}
+Work Communicator::start_scatter(const Tensor& input_at_root, const Tensor& output, int root, Site site) {
+  return start(rooted_call(Operation::scatter, input_at_root, output, root, site));
+}
+
+void Communicator::all_to_all(const Tensor& input, const Tensor& output, Site site) {
+  run(all_to_all_call(input, output, site));
+}
+Work Communicator::start_all_to_all(const Tensor& input, const Tensor& output, Site site) {
+  return start(all_to_all_call(input, output, site));
+}
+
+void Communicator::all_to_all_uneven(const Tensor& input, std::vector<std::int64_t> send_rows,
+                                     const Tensor& output, std::vector<std::int64_t> receive_rows,
+                                     Site site) {
+  run(uneven_call(input, std::move(send_rows), output, std::move(receive_rows), site));
+}
+Work Communicator::start_all_to_all_uneven(const Tensor& input, std::vector<std::int64_t> send_rows,
+                                           const Tensor& output, std::vector<std::int64_t> receive_rows,
+                                           Site site) {
+  return start(uneven_call(input, std::move(send_rows), output, std::move(receive_rows), site));
+}
+
+void Communicator::send(const Tensor& tensor, int peer, Site site) {
+  run(point_to_point_call(Operation::send, tensor, peer, site));
+}
+Work Communicator::start_send(const Tensor& tensor, int peer, Site site) {
+  return start(point_to_point_call(Operation::send, tensor, peer, site));
+}
+
+void Communicator::recv(const Tensor& tensor, int peer, Site site) {
+  run(point_to_point_call(Operation::recv, tensor, peer, site));
+}
+Work Communicator::start_recv(const Tensor& tensor, int peer, Site site) {
+  return start(point_to_point_call(Operation::recv, tensor, peer, site));
+}
+
+Work Communicator::start_batch(std::span<const PointToPoint> calls, Site site) {
+  Work work;
+  for (const PointToPoint& call : calls) {
+    start_into(work, point_to_point_call(call.operation, call.tensor, call.peer, site));
+  }
+  return work;
+}
+void Communicator::batch(std::span<const PointToPoint> calls, Site site) { start_batch(calls, site).wait(); }
+
+void Communicator::barrier(Site site) { run(barrier_call(site)); }
+Work Communicator::start_barrier(Site site) { return start(barrier_call(site)); }
+
+std::unique_ptr<Communicator> Communicator::split(int color, int key, Site site) {
+  Call call{.operation = Operation::split, .site = site, .color = color, .key = key};
+  const std::size_t record = record_call(call);
+  std::unique_ptr<Communicator> part = do_split(std::move(call));
+  recorder_.set_waited(record);
+  return part;
+}
+
+}  // namespace sim

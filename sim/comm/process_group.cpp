@@ -1,0 +1,22 @@
+#include "sim/comm/process_group.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace sim {
+
+std::string text_of(const ProcessGroup& group) {
+  constexpr std::size_t kShown = 8;
+  const std::size_t shown = std::min(group.members.size(), kShown);
+  const auto first = group.members.begin();
+  std::string text = fmt::format("{}[{}] = {{{}", group.kind, group.index,
+                                 fmt::join(first, first + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (shown < group.members.size()) {
+    text += fmt::format(", ... {}: {} ranks", group.members.back(), group.members.size());
+  }
+  return text + "}";
+}
+
+}  // namespace sim

@@ -1,0 +1,24 @@
+#include "sim/comm/recorder.h"
+
+#include <fmt/format.h>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/tensor/ops.h"
+
+namespace sim {
+
+void Recorder::publish(std::string name, const Tensor& tensor) {
+  std::vector<std::byte> values = host_bytes(tensor);
+  published_.push_back({std::move(name), tensor.dtype(), tensor.shape(), std::move(values)});
+}
+
+void Recorder::refuse_more(const CallRecord& call) const {
+  refuse({.code = "call_limit",
+          .option = fmt::format("'{}' ({}:{})", call.site.name, call.site.file, call.site.line),
+          .numbers = fmt::format("more than {} calls of one rank", call_limit_),
+          .rule = "a rank program comes to an end",
+          .hint = "a higher call limit, if it is meant to run this long"});
+}
+
+}  // namespace sim

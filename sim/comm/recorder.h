@@ -1,0 +1,62 @@
+#pragma once
+
+/// What one rank leaves behind: the record of its calls, and the tensors it published.
+///
+/// Calls   a recorder is used by its rank alone, and read when the run is over.
+/// Errors  call_limit: a program that would call for ever is stopped.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/comm/call.h"
+
+namespace sim {
+
+/// A published tensor: its values at that moment.
+struct Published {
+  std::string name;
+  DType dtype;
+  Shape shape;
+  std::vector<std::byte> values;
+  bool operator==(const Published&) const = default;
+};
+
+/// A started call, as its backend holds it. wait() returns when the call is done.
+class Pending {
+ public:
+  virtual ~Pending() = default;
+  virtual void wait() = 0;
+};
+
+class Recorder {
+ public:
+  explicit Recorder(std::int64_t call_limit) : call_limit_(call_limit) {}
+
+  /// The number of the record, for waited().
+  std::size_t add(const CallRecord& call) {
+    if (static_cast<std::int64_t>(calls_.size()) >= call_limit_) refuse_more(call);
+    calls_.push_back(call);
+    return calls_.size() - 1;
+  }
+  void set_waited(std::size_t record) { calls_[record].waited = true; }
+  /// Keeps a call that its program dropped without wait(): its buffers are still in flight.
+  void keep(std::unique_ptr<Pending> pending) { dropped_.push_back(std::move(pending)); }
+  void publish(std::string name, const Tensor& tensor);
+
+  const std::vector<CallRecord>& calls() const { return calls_; }
+  std::vector<CallRecord> take_calls() { return std::move(calls_); }
+  std::vector<Published> take_published() { return std::move(published_); }
+
+ private:
+  [[noreturn]] void refuse_more(const CallRecord& call) const;
+
+  std::int64_t call_limit_;
+  std::vector<CallRecord> calls_;
+  std::vector<Published> published_;
+  std::vector<std::unique_ptr<Pending>> dropped_;
+};
+
+}  // namespace sim

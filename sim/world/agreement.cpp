@@ -1,0 +1,135 @@
+#include "sim/world/agreement.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+
+#include "sim/comm/process_group.h"
+#include "sim/world/finding.h"
+#include "sim/world/group_state.h"
+
+namespace sim {
+
+namespace {
+
+constexpr const char* kSameCalls = "every member of a group makes the same calls in the same order";
+
+/// "rank 3 says 8, rank 0 says 4"
+template <typename Value>
+std::string both(const PostedCall& first, const Value& of_first, const PostedCall& other,
+                 const Value& of_other) {
+  const ProcessGroup& group = first.group_state.group;
+  return fmt::format("rank {} has {}, rank {} has {}", group.rank_at(first.place), of_first,
+                     group.rank_at(other.place), of_other);
+}
+
+bool makes_group(Operation operation) {
+  return operation == Operation::split || operation == Operation::new_group;
+}
+
+/// All that compare() looks at, without words: the usual case.
+bool agree(const Call& a, const Call& b) {
+  return a.operation == b.operation && (a.dtype == b.dtype || !moves_data(a.operation)) &&
+         (a.count == b.count || a.operation == Operation::all_to_all_uneven) &&
+         (a.reduce_op == b.reduce_op || !has_reduce_op(a.operation)) && a.root == b.root &&
+         a.members == b.members && a.name == b.name;
+}
+
+std::optional<Disagreement> compare(const PostedCall& first, const PostedCall& other) {
+  const Call& a = first.call;
+  const Call& b = other.call;
+  if (agree(a, b)) return std::nullopt;
+  const std::string where =
+      fmt::format("members of {} disagree at call {}: ", first.group_state.group.kind, a.sequence);
+  if (a.operation != b.operation) {
+    const bool group_call = makes_group(a.operation) || makes_group(b.operation);
+    return Disagreement{
+        group_call ? "group_not_created_by_all" : "collective_type_mismatch",
+        where + both(first, name_of(a.operation), other, name_of(b.operation)),
+        group_call ? "every rank makes the same new_group and split calls, member or not" : kSameCalls,
+        "a call that some ranks skip, or make twice, just before"};
+  }
+  if (a.operation == Operation::new_group && (a.members != b.members || a.name != b.name)) {
+    return Disagreement{
+        "group_order_mismatch",
+        where + both(first, fmt::format("new_group '{}' of {}", a.name, text_of_ranks(a.members)), other,
+                     fmt::format("'{}' of {}", b.name, text_of_ranks(b.members))),
+        "every rank creates the same groups in the same order",
+        "one loop over all groups, the same on every rank"};
+  }
+  if (moves_data(a.operation) && a.dtype != b.dtype) {
+    return Disagreement{"collective_dtype_mismatch",
+                        where + both(first, name_of(a.dtype), other, name_of(b.dtype)),
+                        "members of a call agree on the dtype", "cast() before the call, on every rank"};
+  }
+  if (a.operation != Operation::all_to_all_uneven && a.count != b.count) {
+    return Disagreement{
+        "size_or_syntax_mismatch",
+        where + both(first, fmt::format("{} elements", a.count), other, fmt::format("{}", b.count)),
+        "members of a call agree on the count", "the shape of the tensor on the rank that differs"};
+  }
+  if (has_reduce_op(a.operation) && a.reduce_op != b.reduce_op) {
+    return Disagreement{"reduction_mismatch",
+                        where + both(first, name_of(a.reduce_op), other, name_of(b.reduce_op)),
+                        "members of a call agree on the reduction", "the same ReduceOp on every rank"};
+  }
+  if (has_root(a.operation) && a.root != b.root) {
+    return Disagreement{
+        "root_mismatch",
+        where + both(first, fmt::format("root {}", a.root), other, fmt::format("root {}", b.root)),
+        "members of a call agree on the root, a place in the group",
+        "a place counted in the group, not in the world"};
+  }
+  return std::nullopt;
+}
+
+/// What place a sends to b is what b expects from a.
+std::optional<Disagreement> compare_rows(std::span<PostedCall* const> calls) {
+  for (const PostedCall* sender : calls) {
+    for (const PostedCall* receiver : calls) {
+      if (sender == nullptr || receiver == nullptr) continue;
+      const std::int64_t sent = sender->call.send_rows[static_cast<std::size_t>(receiver->place)];
+      const std::int64_t expected = receiver->call.receive_rows[static_cast<std::size_t>(sender->place)];
+      if (sent == expected) continue;
+      const ProcessGroup& group = sender->group_state.group;
+      return Disagreement{
+          "split_size_mismatch",
+          fmt::format("rank {} sends {} rows to rank {}, which expects {}", group.rank_at(sender->place),
+                      sent, group.rank_at(receiver->place), expected),
+          "the rows a member sends to another are those the other expects",
+          "exchange the split sizes with all_to_all first"};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<Disagreement> disagreement(std::span<PostedCall* const> calls) {
+  const auto first =
+      std::find_if(calls.begin(), calls.end(), [](const PostedCall* call) { return call != nullptr; });
+  if (first == calls.end()) return std::nullopt;
+  for (const PostedCall* other : calls) {
+    if (other == nullptr) continue;
+    if (auto difference = compare(**first, *other)) return difference;
+  }
+  if ((*first)->call.operation == Operation::all_to_all_uneven) return compare_rows(calls);
+  return std::nullopt;
+}
+
+std::optional<Disagreement> disagreement(const Call& send, const Call& receive) {
+  if (send.dtype != receive.dtype) {
+    return Disagreement{
+        "message_dtype_mismatch",
+        fmt::format("the send has {}, its recv {}", name_of(send.dtype), name_of(receive.dtype)),
+        "a send and its recv agree on the dtype", "the dtype of the tensor on either side"};
+  }
+  if (send.count != receive.count) {
+    return Disagreement{"message_size_mismatch",
+                        fmt::format("the send has {} elements, its recv {}", send.count, receive.count),
+                        "a send and its recv agree on the count", "the shape of the tensor on either side"};
+  }
+  return std::nullopt;
+}
+
+}  // namespace sim

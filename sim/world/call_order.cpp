@@ -1,0 +1,149 @@
+#include "sim/world/call_order.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+#include <map>
+#include <vector>
+
+namespace sim {
+
+namespace {
+
+/// One rank makes call `from` right before call `to`.
+struct Step {
+  int from;
+  int to;
+  int rank;
+  const CallRecord* first;
+  const CallRecord* second;
+};
+
+struct Graph {
+  int nodes = 0;
+  std::vector<Step> steps;
+};
+
+/// A node is a collective: a group and a number in its sequence.
+Graph graph_of(std::span<const RankCalls> ranks) {
+  Graph graph;
+  std::map<const ProcessGroup*, std::vector<int>> nodes;  // only looked up, never iterated
+  for (const RankCalls& rank : ranks) {
+    const CallRecord* previous = nullptr;
+    int previous_node = -1;
+    for (const CallRecord& call : rank.calls) {
+      if (is_point_to_point(call.operation) || call.group->size() == 1) continue;
+      std::vector<int>& of_group = nodes[call.group];
+      const auto sequence = static_cast<std::size_t>(call.sequence);
+      if (of_group.size() <= sequence) of_group.resize(sequence + 1, -1);
+      if (of_group[sequence] < 0) of_group[sequence] = graph.nodes++;
+      if (previous != nullptr)
+        graph.steps.push_back({previous_node, of_group[sequence], rank.rank, previous, &call});
+      previous = &call;
+      previous_node = of_group[sequence];
+    }
+  }
+  return graph;
+}
+
+bool uses_several_groups(std::span<const RankCalls> ranks) {
+  for (const RankCalls& rank : ranks) {
+    const ProcessGroup* first = nullptr;
+    for (const CallRecord& call : rank.calls) {
+      if (is_point_to_point(call.operation) || call.group->size() == 1) continue;
+      if (first == nullptr) first = call.group;
+      if (call.group != first) return true;
+    }
+  }
+  return false;
+}
+
+/// Steps by the node they leave.
+std::vector<std::vector<const Step*>> leaving(const Graph& graph) {
+  std::vector<std::vector<const Step*>> result(static_cast<std::size_t>(graph.nodes));
+  for (const Step& step : graph.steps) result[static_cast<std::size_t>(step.from)].push_back(&step);
+  return result;
+}
+
+/// Nodes that no topological order can place: those on cycles, and behind them.
+std::vector<int> unplaced(const Graph& graph, const std::vector<std::vector<const Step*>>& steps) {
+  std::vector<int> waits(static_cast<std::size_t>(graph.nodes), 0);
+  for (const Step& step : graph.steps) ++waits[static_cast<std::size_t>(step.to)];
+  std::vector<int> free;
+  for (int node = 0; node < graph.nodes; ++node) {
+    if (waits[static_cast<std::size_t>(node)] == 0) free.push_back(node);
+  }
+  while (!free.empty()) {
+    const int node = free.back();
+    free.pop_back();
+    for (const Step* step : steps[static_cast<std::size_t>(node)]) {
+      if (--waits[static_cast<std::size_t>(step->to)] == 0) free.push_back(step->to);
+    }
+  }
+  std::vector<int> rest;
+  for (int node = 0; node < graph.nodes; ++node) {
+    if (waits[static_cast<std::size_t>(node)] > 0) rest.push_back(node);
+  }
+  return rest;
+}
+
+/// The shortest way from a node back to itself; empty when there is none.
+std::vector<const Step*> shortest_cycle_through(int start,
+                                                const std::vector<std::vector<const Step*>>& steps) {
+  std::vector<const Step*> came_by(steps.size(), nullptr);
+  std::vector<int> queue = {start};
+  for (std::size_t next = 0; next < queue.size(); ++next) {
+    for (const Step* step : steps[static_cast<std::size_t>(queue[next])]) {
+      if (step->to == start) {
+        std::vector<const Step*> cycle = {step};
+        while (cycle.back()->from != start)
+          cycle.push_back(came_by[static_cast<std::size_t>(cycle.back()->from)]);
+        std::reverse(cycle.begin(), cycle.end());
+        return cycle;
+      }
+      if (came_by[static_cast<std::size_t>(step->to)] != nullptr) continue;
+      came_by[static_cast<std::size_t>(step->to)] = step;
+      queue.push_back(step->to);
+    }
+  }
+  return {};
+}
+
+std::vector<const Step*> shortest_cycle(const std::vector<int>& nodes,
+                                        const std::vector<std::vector<const Step*>>& steps) {
+  constexpr std::size_t kMostStarts = 256;  // in a large tangle a short cycle is as good as the shortest
+  std::vector<const Step*> best;
+  for (std::size_t i = 0; i < nodes.size() && (i < kMostStarts || best.empty()); ++i) {
+    std::vector<const Step*> cycle = shortest_cycle_through(nodes[i], steps);
+    if (!cycle.empty() && (best.empty() || cycle.size() < best.size())) best = std::move(cycle);
+  }
+  return best;
+}
+
+}  // namespace
+
+std::optional<Finding> find_call_cycle(std::span<const RankCalls> ranks) {
+  if (!uses_several_groups(ranks)) return std::nullopt;
+  const Graph graph = graph_of(ranks);
+  const auto steps = leaving(graph);
+  const std::vector<int> rest = unplaced(graph, steps);
+  if (rest.empty()) return std::nullopt;
+  const std::vector<const Step*> cycle = shortest_cycle(rest, steps);
+  if (cycle.empty()) return std::nullopt;
+  Finding finding{.code = "potential_deadlock",
+                  .rule = "all ranks make the calls of several groups in one common order",
+                  .hint = "wait() before the other group's call, or the same order on every rank"};
+  std::vector<int> who;
+  for (const Step* step : cycle) {
+    who.push_back(step->rank);
+    add_facts(finding, facts_of(*step->first, step->rank, "first makes"));
+    add_facts(finding, facts_of(*step->second, step->rank, "then makes"));
+  }
+  std::sort(who.begin(), who.end());
+  who.erase(std::unique(who.begin(), who.end()), who.end());
+  finding.sentence = fmt::format(
+      "{} make calls of several groups in different orders; this schedule survived", text_of_ranks(who));
+  return finding;
+}
+
+}  // namespace sim

@@ -1,0 +1,15 @@
+#include "sim/world/context.h"
+
+#include <utility>
+
+#include "sim/world/fiber_context.h"
+#include "sim/world/thread_context.h"
+
+namespace sim {
+
+std::unique_ptr<Context> make_context(ContextKind kind, StackPool& stacks, std::function<void()> body) {
+  if (kind == ContextKind::thread) return std::make_unique<ThreadContext>(std::move(body));
+  return std::make_unique<FiberContext>(stacks, std::move(body));
+}
+
+}  // namespace sim

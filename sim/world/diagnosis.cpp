@@ -1,0 +1,334 @@
+#include "sim/world/diagnosis.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+#include <iterator>
+#include <map>
+#include <utility>
+
+#include "sim/world/agreement.h"
+#include "sim/world/call_order.h"
+#include "sim/world/virtual_world.h"
+
+namespace sim {
+
+namespace {
+
+/// What some ranks wait for: a collective or a message, and the slots that have not come.
+struct Wait {
+  const GroupState* group;
+  std::int64_t sequence;
+  std::vector<int> waiting;
+  std::vector<int> missing;
+};
+
+class Diagnosis {
+ public:
+  explicit Diagnosis(VirtualWorld& world)
+      : world_(world), waits_of_(world.ranks().size(), -1), explained_(world.ranks().size(), false) {}
+
+  std::vector<Finding> find() {
+    collect_waits();
+    find_thrown();
+    find_disagreements();
+    find_waits_for_the_ended();
+    find_cycles();
+    if (findings_.empty()) find_lost_messages();
+    find_pending_work();
+    if (findings_.empty()) find_orders();
+    return std::move(findings_);
+  }
+
+ private:
+  const RankState& rank_at(int slot) const { return *world_.ranks()[static_cast<std::size_t>(slot)]; }
+  int slots() const { return static_cast<int>(world_.ranks().size()); }
+  bool is_explained(int slot) const { return explained_[static_cast<std::size_t>(slot)]; }
+
+  // ---- who waits for whom ----
+
+  void collect_waits() {
+    std::map<std::pair<const GroupState*, std::int64_t>, int> known;  // only looked up
+    for (int slot = 0; slot < slots(); ++slot) {
+      const PostedCall* call = rank_at(slot).waits_for;
+      if (call == nullptr) continue;
+      int wait = static_cast<int>(waits_.size());
+      if (is_point_to_point(call->call.operation)) {
+        const int peer = world_.slot_of(call->group_state.group.rank_at(call->call.peer));
+        waits_.push_back({&call->group_state, call->call.sequence, {}, {peer}});
+      } else {
+        const auto [entry, is_new] = known.try_emplace({&call->group_state, call->call.sequence}, wait);
+        if (is_new) waits_.push_back({&call->group_state, call->call.sequence, {}, missing_of(*call)});
+        wait = entry->second;
+      }
+      waits_[static_cast<std::size_t>(wait)].waiting.push_back(slot);
+      waits_of_[static_cast<std::size_t>(slot)] = wait;
+    }
+    waits_for_slot_.resize(world_.ranks().size());
+    for (std::size_t wait = 0; wait < waits_.size(); ++wait) {
+      for (const int slot : waits_[wait].missing) {
+        waits_for_slot_[static_cast<std::size_t>(slot)].push_back(static_cast<int>(wait));
+      }
+    }
+  }
+
+  /// Members that have not arrived; of a full collective behind an earlier one, those that the earlier one lacks.
+  std::vector<int> missing_of(const PostedCall& call) const {
+    std::vector<int> missing = absent(call.group_state, call.group_state.instance_of(call.call));
+    if (missing.empty()) missing = absent(call.group_state, call.group_state.pending.front());
+    return missing;
+  }
+
+  std::vector<int> absent(const GroupState& group, const Instance& instance) const {
+    std::vector<int> slots;
+    for (std::size_t place = 0; place < instance.calls.size(); ++place) {
+      if (instance.calls[place] == nullptr) slots.push_back(world_.slot_of(group.group.members[place]));
+    }
+    return slots;
+  }
+
+  /// These, and all who wait for them, are accounted for.
+  void explain(std::vector<int> queue) {
+    while (!queue.empty()) {
+      const int slot = queue.back();
+      queue.pop_back();
+      if (is_explained(slot)) continue;
+      explained_[static_cast<std::size_t>(slot)] = true;
+      for (const int wait : waits_for_slot_[static_cast<std::size_t>(slot)]) {
+        const std::vector<int>& waiting = waits_[static_cast<std::size_t>(wait)].waiting;
+        queue.insert(queue.end(), waiting.begin(), waiting.end());
+      }
+    }
+  }
+
+  // ---- facts ----
+
+  CallFacts stand_of(int slot) const {
+    const RankState& rank = rank_at(slot);
+    if (rank.waits_for != nullptr) {
+      return facts_of(rank.waits_for->call, rank.waits_for->group_state.group, rank.rank, "waits in");
+    }
+    if (rank.recorder.calls().empty()) return {.rank = rank.rank, .state = "has ended and had made no call"};
+    return facts_of(rank.recorder.calls().back(), rank.rank,
+                    fmt::format("has ended after {} calls; the last:", rank.recorder.calls().size()));
+  }
+
+  std::vector<int> global(const std::vector<int>& slots) const {
+    std::vector<int> ranks;
+    for (const int slot : slots) ranks.push_back(rank_at(slot).rank);
+    return ranks;
+  }
+
+  // ---- findings ----
+
+  void find_thrown() {
+    for (int slot = 0; slot < slots(); ++slot) {
+      if (rank_at(slot).threw == nullptr) continue;
+      findings_.push_back(*rank_at(slot).threw);
+      explain({slot});
+    }
+  }
+
+  void find_disagreements() {
+    for (const auto& [name, group] : world_.groups()) {
+      for (const Instance& instance : group->pending) {
+        const auto difference = disagreement(instance.calls);
+        if (difference) report(*difference, *group, instance);
+      }
+      for (const auto& [places, channel] : group->channels) {
+        if (channel.sends.empty() || channel.receives.empty()) continue;
+        report(*group, channel);
+      }
+    }
+  }
+
+  void report(const Disagreement& difference, const GroupState& group, const Instance& instance) {
+    Finding finding{.code = difference.code,
+                    .sentence = difference.sentence,
+                    .rule = difference.rule,
+                    .hint = difference.hint};
+    std::vector<int> involved;
+    for (std::size_t place = 0; place < instance.calls.size(); ++place) {
+      const int slot = world_.slot_of(group.group.members[place]);
+      const PostedCall* call = instance.calls[place];
+      if (call == nullptr) {
+        add_facts(finding, stand_of(slot));
+        continue;
+      }
+      add_facts(finding, facts_of(call->call, group.group, rank_at(slot).rank, "arrived at"));
+      involved.push_back(slot);
+    }
+    findings_.push_back(std::move(finding));
+    explain(std::move(involved));
+  }
+
+  void report(const GroupState& group, const Channel& channel) {
+    const Message& send = channel.sends.front();
+    const PostedCall& receive = *channel.receives.front();
+    const auto difference = disagreement(send.call, receive.call);
+    const int sender = group.group.rank_at(receive.call.peer);
+    Finding finding{.code = difference->code,
+                    .sentence = fmt::format("a message from rank {} to rank {}: {}", sender,
+                                            receive.rank_state.rank, difference->sentence),
+                    .rule = difference->rule,
+                    .hint = difference->hint};
+    add_facts(finding, facts_of(send.call, group.group, sender, "sends"));
+    add_facts(finding, facts_of(receive.call, group.group, receive.rank_state.rank, "receives"));
+    findings_.push_back(std::move(finding));
+    explain({world_.slot_of(sender), world_.slot_of(receive.rank_state.rank)});
+  }
+
+  void find_waits_for_the_ended() {
+    for (const Wait& wait : waits_) {
+      if (is_explained(wait.waiting.front())) continue;
+      std::vector<int> ended;
+      std::copy_if(wait.missing.begin(), wait.missing.end(), std::back_inserter(ended),
+                   [&](int slot) { return rank_at(slot).status == RankStatus::returned; });
+      if (ended.empty()) continue;
+      findings_.push_back(about_the_ended(wait, ended));
+      explain(wait.waiting);
+    }
+  }
+
+  Finding about_the_ended(const Wait& wait, const std::vector<int>& ended) const {
+    const Call& call = rank_at(wait.waiting.front()).waits_for->call;
+    const auto called_here = [&](int slot) {
+      const std::vector<CallRecord>& calls = rank_at(slot).recorder.calls();
+      return std::any_of(calls.begin(), calls.end(),
+                         [&](const CallRecord& record) { return record.group == &wait.group->group; });
+    };
+    Finding finding;
+    const bool several = wait.waiting.size() > 1;
+    if (is_point_to_point(call.operation)) {
+      const bool sends = call.operation == Operation::send;
+      finding.code = sends ? "unmatched_send" : "unmatched_recv";
+      finding.rule = "each send has a recv on the other side, and each recv a send";
+      finding.hint = sends ? "a recv on the other side" : "a send on the other side";
+    } else {
+      finding.code = std::any_of(ended.begin(), ended.end(), called_here) ? "left_early" : "missing_ranks";
+      if (call.operation == Operation::new_group || call.operation == Operation::split) {
+        finding.code = "group_not_created_by_all";
+      }
+      finding.rule = "every member of a group makes every call of the group";
+      finding.hint = "the branch or loop bound in which these ranks differ";
+    }
+    finding.sentence = fmt::format("{} wait{} in '{}' for {}, which {} ended without it",
+                                   text_of_ranks(global(wait.waiting)), several ? "" : "s", call.site.name,
+                                   text_of_ranks(global(ended)), ended.size() > 1 ? "have" : "has");
+    for (const int slot : ended) add_facts(finding, stand_of(slot));
+    for (const int slot : wait.waiting) add_facts(finding, stand_of(slot));
+    return finding;
+  }
+
+  void find_cycles() {
+    constexpr int kMostCycles = 8;
+    for (int found = 0; found < kMostCycles; ++found) {
+      const std::vector<int> cycle = shortest_cycle();
+      if (cycle.empty()) return;
+      Finding finding{
+          .code = "deadlock",
+          .sentence = fmt::format("{} wait for each other in a cycle", text_of_ranks(global(cycle))),
+          .rule = "no cycle of waits: a send waits for its recv, a collective for every member",
+          .hint = "the same order of calls on every rank; a batch of sends and receives; or --eager-bytes"};
+      for (const int slot : cycle) add_facts(finding, stand_of(slot));
+      findings_.push_back(std::move(finding));
+      explain(cycle);
+    }
+  }
+
+  std::vector<int> shortest_cycle() const {
+    std::vector<int> best;
+    std::int64_t budget =
+        50'000'000;  // steps; in a very large tangle a short cycle is as good as the shortest
+    for (int slot = 0; slot < slots() && best.size() != 2 && (budget > 0 || best.empty()); ++slot) {
+      if (is_explained(slot) || rank_at(slot).waits_for == nullptr) continue;
+      std::vector<int> cycle = cycle_through(slot, budget);
+      if (!cycle.empty() && (best.empty() || cycle.size() < best.size())) best = std::move(cycle);
+    }
+    return best;
+  }
+
+  /// Breadth first from a rank along what it waits for; each wait is looked at once.
+  std::vector<int> cycle_through(int start, std::int64_t& budget) const {
+    std::map<int, int> came_from;
+    std::vector<bool> seen(waits_.size(), false);
+    std::vector<int> queue = {start};
+    for (std::size_t next = 0; next < queue.size(); ++next) {
+      const int slot = queue[next];
+      const int wait = waits_of_[static_cast<std::size_t>(slot)];
+      if (wait < 0 || seen[static_cast<std::size_t>(wait)]) continue;
+      seen[static_cast<std::size_t>(wait)] = true;
+      for (const int missing : waits_[static_cast<std::size_t>(wait)].missing) {
+        --budget;
+        if (missing == start) {
+          std::vector<int> cycle = {slot};
+          while (cycle.back() != start) cycle.push_back(came_from.at(cycle.back()));
+          std::reverse(cycle.begin(), cycle.end());
+          return cycle;
+        }
+        if (is_explained(missing) || !came_from.try_emplace(missing, slot).second) continue;
+        queue.push_back(missing);
+      }
+    }
+    return {};
+  }
+
+  /// Eager sends that no recv ever asked for.
+  void find_lost_messages() {
+    for (const auto& [name, group] : world_.groups()) {
+      for (const auto& [places, channel] : group->channels) {
+        if (channel.sends.empty()) continue;
+        const int sender = group->group.rank_at(places.first);
+        Finding finding{
+            .code = "unmatched_send",
+            .sentence = fmt::format(
+                "rank {} sent {} to rank {} that nobody received", sender,
+                channel.sends.size() == 1 ? "a message" : fmt::format("{} messages", channel.sends.size()),
+                group->group.rank_at(places.second)),
+            .rule = "each send has a recv on the other side",
+            .hint = "a recv on the other side"};
+        for (const Message& message : channel.sends) {
+          add_facts(finding, facts_of(message.call, group->group, sender, "sends"));
+        }
+        findings_.push_back(std::move(finding));
+      }
+    }
+  }
+
+  void find_pending_work() {
+    for (int slot = 0; slot < slots(); ++slot) {
+      const RankState& rank = rank_at(slot);
+      if (rank.status != RankStatus::returned) continue;
+      Finding finding{.code = "pending_work",
+                      .rule = "every Work is waited for before its rank ends",
+                      .hint = "keep the Work that start_ returns, and wait() for it"};
+      for (const CallRecord& call : rank.recorder.calls()) {
+        if (!call.waited) add_facts(finding, facts_of(call, rank.rank, "started and left"));
+      }
+      if (finding.calls.empty()) continue;
+      const std::size_t left = finding.calls.size() + static_cast<std::size_t>(finding.more_calls);
+      finding.sentence = fmt::format("rank {} ended without wait() for {} it had started", rank.rank,
+                                     left == 1 ? "a call" : fmt::format("{} calls", left));
+      findings_.push_back(std::move(finding));
+    }
+  }
+
+  void find_orders() {
+    std::vector<RankCalls> calls;
+    for (const auto& rank : world_.ranks()) calls.push_back({rank->rank, rank->recorder.calls()});
+    if (auto finding = find_call_cycle(calls)) findings_.push_back(std::move(*finding));
+  }
+
+  VirtualWorld& world_;
+  std::vector<Wait> waits_;
+  std::vector<int> waits_of_;                     // by slot: index in waits_, -1 for none
+  std::vector<std::vector<int>> waits_for_slot_;  // waits that miss a slot
+  std::vector<bool> explained_;
+  std::vector<Finding> findings_;
+};
+
+}  // namespace
+
+std::vector<Finding> diagnose(VirtualWorld& world) { return Diagnosis(world).find(); }
+
+}  // namespace sim

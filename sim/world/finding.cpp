@@ -1,0 +1,83 @@
+#include "sim/world/finding.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <utility>
+
+namespace sim {
+
+namespace {
+
+int global_or_none(const ProcessGroup& group, int place) { return place < 0 ? -1 : group.rank_at(place); }
+
+std::string operation_text(const CallFacts& call) {
+  std::string text = std::string(name_of(call.operation));
+  if (has_reduce_op(call.operation)) text += fmt::format("({})", name_of(call.reduce_op));
+  if (moves_data(call.operation)) text += fmt::format(" {} x {}", call.count, name_of(call.dtype));
+  if (call.operation == Operation::send) text += fmt::format(" to rank {}", call.root_or_peer);
+  if (call.operation == Operation::recv) text += fmt::format(" from rank {}", call.root_or_peer);
+  if (has_root(call.operation)) text += fmt::format(" root {}", call.root_or_peer);
+  return text;
+}
+
+std::string line_of(const CallFacts& call) {
+  if (call.group.empty()) return fmt::format("  rank {:<5} {}\n", call.rank, call.state);
+  return fmt::format("  rank {:<5} {} {}, call {} of {}, at '{}' ({}:{})\n", call.rank, call.state,
+                     operation_text(call), call.sequence, call.group, call.site, call.file, call.line);
+}
+
+}  // namespace
+
+CallFacts facts_of(const Call& call, const ProcessGroup& group, int rank, std::string state) {
+  return {rank,
+          std::move(state),
+          text_of(group),
+          call.sequence,
+          call.operation,
+          call.count,
+          call.dtype,
+          call.reduce_op,
+          global_or_none(group, has_root(call.operation) ? call.root : call.peer),
+          call.site.name,
+          call.site.file,
+          call.site.line};
+}
+
+CallFacts facts_of(const CallRecord& call, int rank, std::string state) {
+  return {rank,           std::move(state), text_of(*call.group),
+          call.sequence,  call.operation,   call.count,
+          call.dtype,     call.reduce_op,   global_or_none(*call.group, call.root_or_peer),
+          call.site.name, call.site.file,   call.site.line};
+}
+
+void add_facts(Finding& finding, CallFacts facts) {
+  constexpr std::size_t kShown = 10;
+  if (finding.calls.size() < kShown) {
+    finding.calls.push_back(std::move(facts));
+  } else {
+    ++finding.more_calls;
+  }
+}
+
+std::string text_of(const Finding& finding, const std::string& reproduce) {
+  std::string text = fmt::format("{}: {}\n", finding.code, finding.sentence);
+  for (const CallFacts& call : finding.calls) text += line_of(call);
+  if (finding.more_calls > 0) text += fmt::format("  ... and {} more\n", finding.more_calls);
+  text += fmt::format("  rule       {}\n  try        {}\n  reproduce  {}\n", finding.rule, finding.hint,
+                      reproduce);
+  return text;
+}
+
+std::string text_of_ranks(const std::vector<int>& ranks) {
+  constexpr std::size_t kShown = 8;
+  const std::size_t shown = std::min(ranks.size(), kShown);
+  const auto first = ranks.begin();
+  const std::string list =
+      fmt::format("{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (shown < ranks.size()) return fmt::format("ranks {}, ... ({} ranks)", list, ranks.size());
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", list);
+}
+
+}  // namespace sim

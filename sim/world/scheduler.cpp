@@ -1,0 +1,71 @@
+#include "sim/world/scheduler.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <numeric>
+#include <utility>
+
+#include "sim/base/check.h"
+
+namespace sim {
+
+Scheduler::Scheduler(const Schedule& schedule, int ranks)
+    : schedule_(schedule), random_(KeyedRandom(schedule.seed).named("schedule")) {
+  if (schedule_.policy != SchedulePolicy::pct) return;
+  priorities_.resize(static_cast<std::size_t>(ranks));
+  std::iota(priorities_.begin(), priorities_.end(), 1);
+  for (std::size_t last = priorities_.size(); last > 1; --last) {
+    std::swap(priorities_[last - 1], priorities_[random_.below(draws_++, static_cast<std::uint32_t>(last))]);
+  }
+  const auto steps = static_cast<std::uint32_t>(4 * ranks + 64);  // among the first few calls of each rank
+  while (static_cast<int>(changes_.size()) < schedule_.depth - 1)
+    changes_.insert(random_.below(draws_++, steps));
+}
+
+void Scheduler::choose(std::vector<int>& ready, std::vector<int>& chosen) {
+  CHECK(!ready.empty());
+  chosen.clear();
+  switch (schedule_.policy) {
+    case SchedulePolicy::round_robin:
+      std::swap(ready, chosen);
+      if (!std::is_sorted(chosen.begin(), chosen.end())) std::sort(chosen.begin(), chosen.end());
+      break;
+    case SchedulePolicy::uniform:
+      choose_uniform(ready, chosen);
+      break;
+    case SchedulePolicy::pct:
+      choose_pct(ready, chosen);
+      break;
+  }
+  ++step_;
+  hash_.add(static_cast<std::uint64_t>(chosen.size()));
+  for (const int rank : chosen) hash_.add(static_cast<std::uint64_t>(rank));
+}
+
+void Scheduler::choose_uniform(std::vector<int>& ready, std::vector<int>& chosen) {
+  std::sort(ready.begin(), ready.end());
+  std::vector<int> left;
+  for (const int rank : ready) (random_.below(draws_++, 2) == 0 ? chosen : left).push_back(rank);
+  if (chosen.empty()) {
+    const std::size_t one = random_.below(draws_++, static_cast<std::uint32_t>(left.size()));
+    chosen.push_back(left[one]);
+    left.erase(left.begin() + static_cast<std::ptrdiff_t>(one));
+  }
+  for (std::size_t last = chosen.size(); last > 1; --last) {
+    std::swap(chosen[last - 1], chosen[random_.below(draws_++, static_cast<std::uint32_t>(last))]);
+  }
+  ready = std::move(left);
+}
+
+void Scheduler::choose_pct(std::vector<int>& ready, std::vector<int>& chosen) {
+  const auto priority = [&](int rank) { return priorities_[static_cast<std::size_t>(rank)]; };
+  const auto highest =
+      std::max_element(ready.begin(), ready.end(), [&](int a, int b) { return priority(a) < priority(b); });
+  const int rank = *highest;
+  *highest = ready.back();
+  ready.pop_back();
+  if (changes_.contains(step_)) priorities_[static_cast<std::size_t>(rank)] = --lowest_;
+  chosen.push_back(rank);
+}
+
+}  // namespace sim

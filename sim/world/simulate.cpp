@@ -1,0 +1,92 @@
+#include "sim/world/simulate.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <utility>
+
+#include "sim/base/content_hash.h"
+#include "sim/world/virtual_communicator.h"
+#include "sim/world/virtual_world.h"
+
+namespace sim {
+
+namespace {
+
+void add_tensor(ContentHash& hash, const Published& tensor) {
+  hash.add(std::string_view(tensor.name));
+  hash.add(name_of(tensor.dtype));
+  for (std::size_t i = 0; i < Shape::kMaxDimensions; ++i)
+    hash.add(static_cast<std::uint64_t>(tensor.shape[i]));
+  hash.add(std::span<const std::byte>(tensor.values));
+}
+
+void add_call(ContentHash& hash, const CallRecord& call, std::uint64_t group_and_site) {
+  hash.add(group_and_site);
+  hash.add(static_cast<std::uint64_t>(call.sequence));
+  hash.add(static_cast<std::uint64_t>(call.count));
+  hash.add(static_cast<std::uint64_t>(call.operation) | static_cast<std::uint64_t>(call.dtype) << 8 |
+           static_cast<std::uint64_t>(call.reduce_op) << 16 |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root_or_peer)) << 32);
+}
+
+std::uint64_t hash_of(const RankReport& rank) {
+  ContentHash hash;
+  hash.add(static_cast<std::uint64_t>(rank.rank));
+  for (const Published& tensor : rank.published) add_tensor(hash, tensor);
+  const CallRecord* previous = nullptr;
+  std::uint64_t names = 0;
+  for (const CallRecord& call : rank.calls) {
+    if (previous == nullptr || previous->group != call.group || previous->site.name != call.site.name) {
+      ContentHash of_names;
+      of_names.add(std::string_view(call.group->kind));
+      of_names.add(static_cast<std::uint64_t>(call.group->index));
+      of_names.add(std::string_view(call.site.name));
+      names = of_names.value();
+    }
+    previous = &call;
+    add_call(hash, call, names);
+  }
+  return hash.value();
+}
+
+}  // namespace
+
+std::string RunReport::failure() const {
+  return findings.empty() ? "" : text_of(findings.front(), reproduce);
+}
+
+const Published* RunReport::find(int rank, std::string_view name) const {
+  const auto found =
+      std::lower_bound(ranks.begin(), ranks.end(), rank,
+                       [](const RankReport& report, int wanted) { return report.rank < wanted; });
+  if (found == ranks.end() || found->rank != rank) return nullptr;
+  const auto tensor = std::find_if(found->published.begin(), found->published.end(),
+                                   [&](const Published& published) { return published.name == name; });
+  return tensor == found->published.end() ? nullptr : &*tensor;
+}
+
+RunReport simulate(const WorldSpec& spec, Device& device, const RankProgram& program) {
+  check(spec);
+  const auto world = std::make_shared<VirtualWorld>(spec, device);
+  world->run(program);
+  RunReport report;
+  Ledger ledger;
+  ContentHash hash;
+  report.ranks.reserve(world->ranks().size());
+  for (const auto& state : world->ranks()) {
+    ledger.add(state->recorder.calls());
+    report.ranks.push_back({state->rank, state->recorder.take_published(), state->recorder.take_calls()});
+    hash.add(hash_of(report.ranks.back()));
+  }
+  report.ledger = ledger.rows();
+  report.findings = std::move(world->findings());
+  for (const Finding& finding : report.findings) hash.add(std::string_view(finding.code));
+  report.run_hash = hash.value();
+  report.schedule_hash = world->schedule_hash();
+  report.guarded_stacks = world->has_guarded_stacks();
+  report.reproduce = spec.reproduce.empty() ? text_of(spec) : spec.reproduce;
+  report.kept = world->release_groups();
+  return report;
+}
+
+}  // namespace sim

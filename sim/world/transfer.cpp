@@ -1,0 +1,183 @@
+#include "sim/world/transfer.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "sim/base/check.h"
+
+namespace sim {
+
+namespace {
+
+/// Below this a second thread costs more than it brings.
+constexpr std::int64_t kWorthAPart = std::int64_t{1} << 20;
+
+using Calls = std::span<PostedCall* const>;
+
+void copy_elements(const Tensor& from, Tensor to) {
+  if (to.count() > 0) to.device().copy(from, to);
+}
+
+/// Elements begin to end - 1 of a flat tensor.
+Tensor elements(const Tensor& tensor, std::int64_t begin, std::int64_t end) {
+  return tensor.flat().rows(begin, end);
+}
+
+std::vector<FoldSegment> part_of(const std::vector<FoldSegment>& segments, std::int64_t count, int part,
+                                 int parts) {
+  const std::int64_t from = count * part / parts;
+  const std::int64_t to = count * (part + 1) / parts;
+  std::vector<FoldSegment> result;
+  for (const FoldSegment& segment : segments) {
+    const FoldSegment cut{std::max(segment.begin, from), std::min(segment.end, to), segment.first};
+    if (cut.begin < cut.end) result.push_back(cut);
+  }
+  return result;
+}
+
+/// Folds one block of each member's input into the outputs.
+void fold_members(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int finisher,
+                  std::int64_t block_begin, std::span<const Tensor> outputs, int part, int parts) {
+  const Call& call = calls.front()->call;
+  const FoldPlan plan = fold_plan(order, call, group, finisher);
+  std::vector<Tensor> inputs(calls.size());
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    const std::size_t place = plan.base.empty() ? i : static_cast<std::size_t>(plan.base[i]);
+    const Tensor& input = calls[place]->call.input;
+    inputs[i] = block_begin == 0 && input.count() == call.count
+                    ? input
+                    : elements(input, block_begin, block_begin + call.count);
+  }
+  calls.front()->call.input.device().fold(call.reduce_op, inputs,
+                                          part_of(plan.segments, call.count, part, parts), outputs);
+}
+
+void all_reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
+  std::vector<Tensor> outputs(calls.size());
+  std::transform(calls.begin(), calls.end(), outputs.begin(),
+                 [](const PostedCall* call) { return call->call.output; });
+  fold_members(calls, group, order, 0, 0, outputs, part, parts);
+}
+
+void reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
+  const int root = calls.front()->call.root;
+  const Tensor& output = calls[static_cast<std::size_t>(root)]->call.output;
+  fold_members(calls, group, order, root, 0, {&output, 1}, part, parts);
+}
+
+void reduce_scatter(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part,
+                    int parts) {
+  const std::int64_t count = calls.front()->call.count;
+  for (std::size_t place = 0; place < calls.size(); ++place) {
+    fold_members(calls, group, order, static_cast<int>(place), static_cast<std::int64_t>(place) * count,
+                 {&calls[place]->call.output, 1}, part, parts);
+  }
+}
+
+/// The first member's output is put together block by block; the others copy it whole.
+void all_gather(Calls calls) {
+  const std::int64_t count = calls.front()->call.count;
+  const Tensor whole = calls.front()->call.output.flat();
+  for (std::size_t place = 0; place < calls.size(); ++place) {
+    const auto block = static_cast<std::int64_t>(place);
+    copy_elements(calls[place]->call.input, whole.rows(block * count, (block + 1) * count));
+  }
+  for (std::size_t place = 1; place < calls.size(); ++place) copy_elements(whole, calls[place]->call.output);
+}
+
+void broadcast(Calls calls) {
+  const Tensor& from = calls[static_cast<std::size_t>(calls.front()->call.root)]->call.input;
+  for (const PostedCall* call : calls) {
+    if (!call->call.output.is_none()) copy_elements(from, call->call.output);
+  }
+}
+
+void gather(Calls calls) {
+  const Call& root = calls[static_cast<std::size_t>(calls.front()->call.root)]->call;
+  for (std::size_t place = 0; place < calls.size(); ++place) {
+    const auto block = static_cast<std::int64_t>(place);
+    copy_elements(calls[place]->call.input,
+                  elements(root.output, block * root.count, (block + 1) * root.count));
+  }
+}
+
+void scatter(Calls calls) {
+  const Call& root = calls[static_cast<std::size_t>(calls.front()->call.root)]->call;
+  for (std::size_t place = 0; place < calls.size(); ++place) {
+    const auto block = static_cast<std::int64_t>(place);
+    copy_elements(elements(root.input, block * root.count, (block + 1) * root.count),
+                  calls[place]->call.output);
+  }
+}
+
+void all_to_all(Calls calls) {
+  const std::int64_t count = calls.front()->call.count;
+  for (std::size_t from = 0; from < calls.size(); ++from) {
+    for (std::size_t to = 0; to < calls.size(); ++to) {
+      const auto sender = static_cast<std::int64_t>(from);
+      const auto receiver = static_cast<std::int64_t>(to);
+      copy_elements(elements(calls[from]->call.input, receiver * count, (receiver + 1) * count),
+                    elements(calls[to]->call.output, sender * count, (sender + 1) * count));
+    }
+  }
+}
+
+void all_to_all_uneven(Calls calls) {
+  std::vector<std::int64_t> received(calls.size(),
+                                     0);  // rows that each place has so far: from the places before
+  for (const PostedCall* from : calls) {
+    std::int64_t sent = 0;
+    for (std::size_t to = 0; to < calls.size(); ++to) {
+      const std::int64_t rows = from->call.send_rows[to];
+      copy_elements(from->call.input.rows(sent, sent + rows),
+                    calls[to]->call.output.rows(received[to], received[to] + rows));
+      sent += rows;
+      received[to] += rows;
+    }
+  }
+}
+
+}  // namespace
+
+int parts_of(Calls calls, int most) {
+  const Call& call = calls.front()->call;
+  if (!has_reduce_op(call.operation)) return 1;
+  const std::int64_t bytes = call.count * size_of(call.dtype) * static_cast<std::int64_t>(calls.size());
+  return static_cast<int>(std::clamp<std::int64_t>(bytes / kWorthAPart, 1, most));
+}
+
+void transfer(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
+  switch (calls.front()->call.operation) {
+    case Operation::all_reduce:
+      return all_reduce(calls, group, order, part, parts);
+    case Operation::reduce_scatter:
+      return reduce_scatter(calls, group, order, part, parts);
+    case Operation::all_gather:
+      return all_gather(calls);
+    case Operation::broadcast:
+      return broadcast(calls);
+    case Operation::reduce:
+      return reduce(calls, group, order, part, parts);
+    case Operation::gather:
+      return gather(calls);
+    case Operation::scatter:
+      return scatter(calls);
+    case Operation::all_to_all:
+      return all_to_all(calls);
+    case Operation::all_to_all_uneven:
+      return all_to_all_uneven(calls);
+    case Operation::barrier:
+    case Operation::split:
+    case Operation::new_group:
+      return;
+    case Operation::send:
+    case Operation::recv:
+      break;
+  }
+  CHECK(false && "messages are matched in pairs");
+}
+
+void transfer(const Call& send, const Call& receive) { copy_elements(send.input, receive.output); }
+
+}  // namespace sim

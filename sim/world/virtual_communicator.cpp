@@ -1,0 +1,94 @@
+#include "sim/world/virtual_communicator.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/base/error.h"
+
+namespace sim {
+
+namespace {
+
+int place_in(const GroupState& group, int rank) {
+  const auto found = std::find(group.group.members.begin(), group.group.members.end(), rank);
+  CHECK(found != group.group.members.end());
+  return static_cast<int>(found - group.group.members.begin());
+}
+
+}  // namespace
+
+VirtualCommunicator::VirtualCommunicator(RankState& rank, GroupState& group, int place)
+    : Communicator(group.group, place, *rank.device, rank.recorder), rank_(rank), group_(group) {}
+
+std::unique_ptr<PostedCall> VirtualCommunicator::post(Call&& call) {
+  auto posted = std::make_unique<PostedCall>(rank_, group_, rank(), std::move(call));
+  rank_.world.post(rank_, *posted);
+  return posted;
+}
+
+std::unique_ptr<Communicator> VirtualCommunicator::do_split(Call&& call) {
+  const std::unique_ptr<PostedCall> posted = post(std::move(call));
+  posted->wait();
+  if (posted->made == nullptr) return nullptr;
+  return std::make_unique<VirtualCommunicator>(rank_, *posted->made, posted->made_place);
+}
+
+std::unique_ptr<VirtualCommunicator> VirtualCommunicator::new_group(std::string name,
+                                                                    const std::vector<int>& members,
+                                                                    Site site) {
+  Call call{.operation = Operation::new_group, .site = site, .name = std::move(name), .members = members};
+  const std::size_t record = record_call(call);
+  const std::unique_ptr<PostedCall> posted = post(std::move(call));
+  posted->wait();
+  recorder().set_waited(record);
+  if (posted->made == nullptr) return nullptr;
+  return std::make_unique<VirtualCommunicator>(rank_, *posted->made, posted->made_place);
+}
+
+VirtualGroups::VirtualGroups(RankState& rank)
+    : rank_(rank), world_(rank, rank.world.world_group(), rank.world.slot_of(rank.rank)) {}
+
+Communicator* VirtualGroups::find(std::string_view kind) {
+  if (kind == "world") return &world_;
+  const auto known = by_kind_.find(kind);
+  if (known != by_kind_.end()) return known->second.get();
+  GroupState* group = rank_.world.layout_group(kind, rank_.rank);
+  std::unique_ptr<VirtualCommunicator> made;
+  if (group != nullptr)
+    made = std::make_unique<VirtualCommunicator>(rank_, *group, place_in(*group, rank_.rank));
+  return by_kind_.emplace(std::string(kind), std::move(made)).first->second.get();
+}
+
+Communicator& VirtualGroups::get(std::string_view kind) {
+  Communicator* found = find(kind);
+  if (found != nullptr) return *found;
+  const bool known = rank_.world.spec().layout.find(kind) != nullptr;
+  refuse({.code = "no_such_group",
+          .option = fmt::format("rank {}, group '{}'", rank_.rank, kind),
+          .numbers = known ? "this rank is in no group of the kind" : "the layout has no such kind",
+          .rule = "a rank asks for groups of the layout that it is in",
+          .hint = "Groups::find, which gives null; shardproof groups --rank shows them"});
+}
+
+Communicator* VirtualGroups::new_group(std::string name, const std::vector<int>& members, Site site) {
+  std::vector<int> sorted = members;
+  std::sort(sorted.begin(), sorted.end());
+  const bool repeated = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
+  const int world_size = rank_.world.spec().layout.world_size;
+  if (members.empty() || repeated || sorted.front() < 0 || sorted.back() >= world_size) {
+    refuse({.code = "bad_group",
+            .option = fmt::format("rank {}, new_group '{}' at '{}' ({}:{})", rank_.rank, name, site.name,
+                                  site.file, site.line),
+            .numbers = fmt::format("{} of a world of {}", text_of_ranks(members), world_size),
+            .rule = "members are ranks of the world, each once, and at least one",
+            .hint = "global ranks"});
+  }
+  std::unique_ptr<VirtualCommunicator> made = world_.new_group(std::move(name), members, site);
+  if (made == nullptr) return nullptr;
+  return made_.emplace_back(std::move(made)).get();
+}
+
+}  // namespace sim

@@ -1,0 +1,57 @@
+#pragma once
+
+/// A communicator of virtual ranks: every call is posted to the world, which matches and completes it.
+
+#include <memory>
+
+#include "sim/comm/communicator.h"
+#include "sim/world/virtual_world.h"
+
+namespace sim {
+
+class VirtualCommunicator : public Communicator {
+ public:
+  VirtualCommunicator(RankState& rank, GroupState& group, int place);
+
+  /// Of the world's communicator: a group that all ranks make together; null for a rank that is no member.
+  std::unique_ptr<VirtualCommunicator> new_group(std::string name, const std::vector<int>& members,
+                                                 Site site);
+
+ private:
+  std::unique_ptr<Pending> do_all_reduce(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_reduce_scatter(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_all_gather(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_broadcast(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_reduce(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_gather(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_scatter(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_all_to_all(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_all_to_all_uneven(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_send(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_recv(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_barrier(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Communicator> do_split(Call&& call) override;
+
+  std::unique_ptr<PostedCall> post(Call&& call);
+
+  RankState& rank_;
+  GroupState& group_;
+};
+
+/// The groups of a virtual rank, made when first asked for.
+class VirtualGroups : public Groups {
+ public:
+  explicit VirtualGroups(RankState& rank);
+  Communicator& world() override { return world_; }
+  Communicator& get(std::string_view kind) override;
+  Communicator* find(std::string_view kind) override;
+  Communicator* new_group(std::string name, const std::vector<int>& members, Site site) override;
+
+ private:
+  RankState& rank_;
+  VirtualCommunicator world_;
+  std::map<std::string, std::unique_ptr<VirtualCommunicator>, std::less<>> by_kind_;
+  std::vector<std::unique_ptr<VirtualCommunicator>> made_;
+};
+
+}  // namespace sim

@@ -1,0 +1,365 @@
+#include "sim/world/virtual_world.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+#include <numeric>
+#include <tuple>
+
+#include "sim/base/check.h"
+#include "sim/base/error.h"
+#include "sim/world/agreement.h"
+#include "sim/world/diagnosis.h"
+#include "sim/world/transfer.h"
+#include "sim/world/virtual_communicator.h"
+
+namespace sim {
+
+namespace {
+
+std::vector<int> present_ranks(const WorldSpec& spec) {
+  if (!spec.ranks.empty()) return spec.ranks;
+  std::vector<int> ranks(static_cast<std::size_t>(spec.layout.world_size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+/// Calls that are refused to a rank after the world has ended before it is given up: its program swallows what should
+/// unwind it.
+constexpr int kMostRefusedCalls = 1000;
+
+/// A finding about what left a rank's program.
+std::unique_ptr<Finding> thrown(const RankState& state, std::string code, std::string sentence,
+                                std::string rule, std::string hint) {
+  auto finding = std::make_unique<Finding>();
+  finding->code = std::move(code);
+  finding->sentence = fmt::format("rank {}: {}", state.rank, sentence);
+  finding->rule = std::move(rule);
+  finding->hint = std::move(hint);
+  if (state.recorder.calls().empty()) {
+    add_facts(*finding, {.rank = state.rank, .state = "had made no call"});
+  } else {
+    add_facts(*finding, facts_of(state.recorder.calls().back(), state.rank, "made as its last call"));
+  }
+  return finding;
+}
+
+}  // namespace
+
+void PostedCall::wait() {
+  if (!done) rank_state.world.wait_for(rank_state, *this);
+}
+
+VirtualWorld::VirtualWorld(const WorldSpec& spec, Device& device)
+    : spec_(spec),
+      present_(present_ranks(spec)),
+      stacks_(spec.stack_bytes, std::ssize(present_) <= kMostGuardedRanks, present_.size()),
+      crew_(std::min(spec.threads, static_cast<int>(present_.size()))),
+      scheduler_(spec.schedule, static_cast<int>(present_.size())),
+      random_(spec.seed),
+      world_group_(&add_group("world", 0, present_)) {
+  ranks_.reserve(present_.size());
+  for (const int rank : present_) {
+    RankState& state = *ranks_.emplace_back(std::make_unique<RankState>(*this, rank, spec.call_limit));
+    state.device = device.for_rank(rank);
+  }
+}
+
+VirtualWorld::~VirtualWorld() = default;
+
+int VirtualWorld::slot_of(int rank) const {
+  if (spec_.ranks.empty()) return rank;
+  const auto found = std::lower_bound(present_.begin(), present_.end(), rank);
+  return found == present_.end() || *found != rank ? -1 : static_cast<int>(found - present_.begin());
+}
+
+std::vector<std::shared_ptr<const void>> VirtualWorld::release_groups() {
+  std::vector<std::shared_ptr<const void>> kept;
+  for (auto& [name, group] : groups_) kept.push_back(std::shared_ptr<const void>(std::move(group)));
+  return kept;
+}
+
+// ---- groups ------------------------------------------------------------------------------------------------------
+
+GroupState& VirtualWorld::add_group(std::string kind, int index, std::vector<int> members) {
+  auto state = std::make_unique<GroupState>();
+  state->group = {kind, index, std::move(members), spec_.nodes.gpus_per_node};
+  return *groups_.emplace(std::pair(std::move(kind), index), std::move(state)).first->second;
+}
+
+GroupState* VirtualWorld::layout_group(std::string_view name, int rank) {
+  const GroupKind* kind = spec_.layout.find(name);
+  if (kind == nullptr) return nullptr;
+  const auto place = kind->place_of(rank);
+  if (!place) return nullptr;
+  const std::lock_guard lock(groups_mutex_);
+  const auto known = groups_.find({kind->name(), place->group});
+  if (known != groups_.end()) return known->second.get();
+  std::vector<int> members = kind->members(place->group);
+  for (const int member : members) {
+    if (slot_of(member) >= 0) continue;
+    refuse({.code = "group_not_present",
+            .option = fmt::format("rank {}, group '{}'", rank, name),
+            .numbers = fmt::format("its member rank {} does not run", member),
+            .rule = "all members of a group that is used run",
+            .hint = "more of WorldSpec::ranks"});
+  }
+  return &add_group(kind->name(), place->group, std::move(members));
+}
+
+/// The groups that a split or new_group makes, named after the call that made them: the same from run to run.
+void VirtualWorld::make_groups(GroupState& parent, std::span<PostedCall* const> calls) {
+  const Call& first = calls.front()->call;
+  const auto hand_out = [&](GroupState& made) {
+    for (std::size_t place = 0; place < made.group.members.size(); ++place) {
+      for (PostedCall* call : calls) {
+        if (call->rank_state.rank != made.group.members[place]) continue;
+        call->made = &made;
+        call->made_place = static_cast<int>(place);
+      }
+    }
+  };
+  if (first.operation == Operation::new_group) {
+    return hand_out(add_group(first.name, static_cast<int>(first.sequence), first.members));
+  }
+  std::vector<std::tuple<int, int, int>> order;  // color, key, place
+  for (const PostedCall* call : calls) {
+    if (call->call.color >= 0) order.emplace_back(call->call.color, call->call.key, call->place);
+  }
+  std::sort(order.begin(), order.end());
+  const std::string name =
+      fmt::format("{}[{}].split{}", parent.group.kind, parent.group.index, first.sequence);
+  int index = 0;
+  for (auto next = order.begin(); next != order.end(); ++index) {
+    const int color = std::get<0>(*next);
+    GroupState& made = add_group(name, index, {});
+    for (; next != order.end() && std::get<0>(*next) == color; ++next) {
+      PostedCall& call = *calls[static_cast<std::size_t>(std::get<2>(*next))];
+      call.made = &made;
+      call.made_place = made.group.size();
+      made.group.members.push_back(call.rank_state.rank);
+    }
+  }
+}
+
+// ---- the ranks' side ---------------------------------------------------------------------------------------------
+
+void VirtualWorld::leave_if_ended(RankState& rank) {
+  if (!ended_) return;
+  if (++rank.refused_calls > kMostRefusedCalls) {
+    for (;;) rank.context->yield();  // and is never resumed: see end_the_rest
+  }
+  throw WorldEnded();
+}
+
+void VirtualWorld::post(RankState& rank, PostedCall& call) {
+  leave_if_ended(rank);
+  rank.outbox.push_back(&call);
+  if (!scheduler_.stops_at_every_call()) return;
+  rank.context->yield();
+  leave_if_ended(rank);
+}
+
+void VirtualWorld::wait_for(RankState& rank, PostedCall& call) {
+  leave_if_ended(rank);
+  rank.status = RankStatus::waits;
+  rank.waits_for = &call;
+  rank.context->yield();
+  if (!call.done) leave_if_ended(rank);
+  CHECK(call.done);
+}
+
+void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
+  try {
+    state.groups = std::make_unique<VirtualGroups>(state);
+    Rank rank{state.rank, spec_.layout, *state.device, *state.groups, random_, state.recorder};
+    program(rank);
+    state.status = RankStatus::returned;
+    return;
+  } catch (const WorldEnded&) {
+    state.status = RankStatus::ended_by_world;
+    return;
+  } catch (const Error& error) {
+    const Refusal& refusal = error.refusal();
+    state.threw = thrown(state, refusal.code, fmt::format("{}: {}", refusal.option, refusal.numbers),
+                         refusal.rule, refusal.hint);
+  } catch (const std::exception& error) {
+    state.threw = thrown(state, "rank_threw", fmt::format("an exception left the program: {}", error.what()),
+                         "a rank program lets no exception out", "catch it, or mend what throws");
+  } catch (...) {
+    state.threw =
+        thrown(state, "rank_threw", "something that is no std::exception was thrown out of the program",
+               "a rank program lets no exception out", "catch it, or mend what throws");
+  }
+  state.status = RankStatus::threw;
+}
+
+// ---- rounds ------------------------------------------------------------------------------------------------------
+
+void VirtualWorld::run(const RankProgram& program) {
+  for (const auto& state : ranks_) {
+    state->context =
+        make_context(spec_.contexts, stacks_, [this, &state, &program] { run_program(*state, program); });
+  }
+  ready_.resize(ranks_.size());
+  std::iota(ready_.begin(), ready_.end(), 0);
+  while (!ready_.empty()) run_round();
+  findings_ = diagnose(*this);
+  end_the_rest();
+}
+
+void VirtualWorld::run_round() {
+  scheduler_.choose(ready_, chosen_);
+  const auto resume = [&](int slot) { ranks_[static_cast<std::size_t>(slot)]->context->resume(); };
+  if (crew_.size() == 1) {
+    for (const int slot : chosen_) resume(slot);
+  } else {
+    // A rank stays with one worker: what a thread keeps for itself (a compiler's cached addresses included) stays right.
+    const auto worker_of = [&](int slot) {
+      return static_cast<int>(static_cast<std::int64_t>(slot) * crew_.size() / std::ssize(ranks_));
+    };
+    crew_.for_each_worker([&](int worker) {
+      for (const int slot : chosen_) {
+        if (worker_of(slot) == worker) resume(slot);
+      }
+    });
+  }
+  for (const int slot : chosen_) {
+    RankState& rank = *ranks_[static_cast<std::size_t>(slot)];
+    const bool goes_on = rank.status == RankStatus::runs;
+    for (PostedCall* call : rank.outbox) arrive(*call);
+    rank.outbox.clear();
+    if (goes_on) ready_.push_back(slot);
+    if (rank.context->ended()) rank.context.reset();
+  }
+  move_data();
+}
+
+void VirtualWorld::arrive(PostedCall& call) {
+  if (is_point_to_point(call.call.operation)) {
+    arrive_message(call);
+  } else {
+    arrive_collective(call);
+  }
+}
+
+void VirtualWorld::arrive_collective(PostedCall& call) {
+  GroupState& group = call.group_state;
+  const std::int64_t index = call.call.sequence - group.first_sequence;
+  CHECK(index >= 0);
+  while (std::ssize(group.pending) <= index) {
+    group.pending.emplace_back().calls.resize(group.group.members.size());
+  }
+  Instance& instance = group.instance_of(call.call);
+  instance.calls[static_cast<std::size_t>(call.place)] = &call;
+  ++instance.arrived;
+  complete_front(group);
+}
+
+void VirtualWorld::complete_front(GroupState& group) {
+  while (!group.pending.empty() && group.pending.front().arrived == group.group.size()) {
+    Instance& front = group.pending.front();
+    if (disagreement(front.calls)) return;  // it stays, and is found when the world stands still
+    completed_.push_back({.group = &group, .calls = std::move(front.calls)});
+    group.pending.pop_front();
+    ++group.first_sequence;
+  }
+}
+
+void VirtualWorld::arrive_message(PostedCall& call) {
+  GroupState& group = call.group_state;
+  const bool sends = call.call.operation == Operation::send;
+  Channel& channel =
+      group.channels[sends ? std::pair(call.place, call.call.peer) : std::pair(call.call.peer, call.place)];
+  if (!sends) {
+    channel.receives.push_back(&call);
+  } else if (call.call.input.bytes() <= spec_.eager_bytes && spec_.eager_bytes > 0) {
+    Message message{call.call, nullptr};
+    message.call.input = call.call.input.device().empty(call.call.dtype, call.call.input.shape());
+    call.call.input.device().copy(call.call.input, message.call.input);
+    channel.sends.push_back(std::move(message));
+    finish(call);
+  } else {
+    channel.sends.push_back({call.call, &call});
+  }
+  match_messages(group, channel);
+}
+
+void VirtualWorld::match_messages(GroupState& group, Channel& channel) {
+  while (!channel.sends.empty() && !channel.receives.empty()) {
+    Message& send = channel.sends.front();
+    PostedCall* receive = channel.receives.front();
+    if (disagreement(send.call, receive->call)) return;
+    std::vector<PostedCall*> calls = {receive};
+    if (send.posted != nullptr) calls.push_back(send.posted);
+    completed_.push_back({.group = &group, .calls = std::move(calls), .message = std::move(send.call)});
+    channel.sends.pop_front();
+    channel.receives.pop_front();
+  }
+}
+
+void VirtualWorld::move_data() {
+  if (completed_.empty()) return;
+  struct Job {
+    std::size_t completed;
+    int part;
+    int parts;
+  };
+  std::vector<Job> jobs;
+  jobs.reserve(completed_.size());
+  for (std::size_t i = 0; i < completed_.size(); ++i) {
+    const int parts =
+        completed_[i].is_message() || crew_.size() == 1 ? 1 : parts_of(completed_[i].calls, 4 * crew_.size());
+    for (int part = 0; part < parts; ++part) jobs.push_back({i, part, parts});
+  }
+  const auto move = [&](std::int64_t index) {
+    const Job& job = jobs[static_cast<std::size_t>(index)];
+    const Completed& done = completed_[job.completed];
+    if (done.is_message()) {
+      transfer(done.message, done.calls.front()->call);
+    } else {
+      transfer(done.calls, done.group->group, spec_.reduction_order, job.part, job.parts);
+    }
+  };
+  if (crew_.size() == 1 || jobs.size() == 1) {
+    for (std::int64_t job = 0; job < std::ssize(jobs); ++job) move(job);
+  } else {
+    crew_.for_each(std::ssize(jobs), move);
+  }
+  for (Completed& done : completed_) {
+    const Operation operation = done.calls.front()->call.operation;
+    if (operation == Operation::split || operation == Operation::new_group)
+      make_groups(*done.group, done.calls);
+    for (PostedCall* call : done.calls) finish(*call);
+  }
+  completed_.clear();
+}
+
+void VirtualWorld::finish(PostedCall& call) {
+  call.done = true;
+  RankState& rank = call.rank_state;
+  if (rank.waits_for != &call) return;
+  rank.waits_for = nullptr;
+  rank.status = RankStatus::runs;
+  ready_.push_back(slot_of(rank.rank));
+}
+
+/// Unwinds the ranks that cannot go on: what they wait for throws WorldEnded.
+void VirtualWorld::end_the_rest() {
+  ended_ = true;
+  for (const auto& state : ranks_) {
+    if (state->context == nullptr) continue;
+    state->context->resume();
+    if (state->context->ended()) continue;
+    // Its program swallows the end of the world and calls again and again. It is never resumed; what lies on its stack
+    // is never freed.
+    findings_.push_back(
+        {.code = "rank_will_not_end",
+         .sentence = fmt::format("rank {} catches the end of the world and goes on calling", state->rank),
+         .rule = "catch (...) in a rank program throws again",
+         .hint = "catch std::exception, or rethrow"});
+    static_cast<void>(state->context.release());
+  }
+}
+
+}  // namespace sim

@@ -1,0 +1,72 @@
+// Rank programs on virtual ranks: what comes out, that it never depends on the schedule, and that ends are clean.
+
+#include "sim/world/simulate.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+#include <stdexcept>
+
+#include "sim/tensor/cpu_device.h"
+
+namespace {
+
+using namespace sim;
+
+std::vector<float> floats(const Published& tensor) {
+  std::vector<float> values(tensor.values.size() / sizeof(float));
+  std::memcpy(values.data(), tensor.values.data(), tensor.values.size());
+  return values;
+}
+
+void sum_ids(Rank& rank) {
+  const Tensor x = filled(rank.device, DType::f32, {3}, rank.id + 1.0);
+  rank.groups.world().all_reduce(x, ReduceOp::sum, "sum");
+  rank.publish("x", x);
+}
+
+TEST(Simulate, AllReduceAddsUp) {
+  CpuDevice device;
+  const RunReport report = simulate(world_of(4), device, sum_ids);
+  ASSERT_TRUE(report.ok()) << report.failure();
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(floats(*report.find(rank, "x")), (std::vector<float>{10, 10, 10}));
+  }
+}
+
+TEST(Simulate, Threads) {
+  CpuDevice device;
+  WorldSpec spec = world_of(4);
+  spec.threads = 2;
+  const RunReport two = simulate(spec, device, sum_ids);
+  spec.contexts = ContextKind::thread;
+  const RunReport threads = simulate(spec, device, sum_ids);
+  EXPECT_EQ(two.run_hash, threads.run_hash);
+}
+
+TEST(Simulate, Deadlock) {
+  CpuDevice device;
+  const auto program = [](Rank& rank) {
+    const Tensor x = filled(rank.device, DType::f32, {3}, 1);
+    rank.groups.world().send(x, 1 - rank.id, "exchange");
+    rank.groups.world().recv(x, 1 - rank.id, "exchange");
+  };
+  const RunReport report = simulate(world_of(2), device, program);
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.findings[0].code, "deadlock");
+  WorldSpec eager = world_of(2);
+  eager.eager_bytes = 12;
+  EXPECT_TRUE(simulate(eager, device, program).ok());
+}
+
+TEST(Simulate, Throws) {
+  CpuDevice device;
+  const RunReport report = simulate(world_of(3), device, [](Rank& rank) {
+    rank.groups.world().barrier("one");
+    if (rank.id == 1) throw std::runtime_error("boom");
+    rank.groups.world().barrier("two");
+  });
+  ASSERT_EQ(report.findings.size(), 1U);
+  EXPECT_EQ(report.findings[0].code, "rank_threw");
+}
+
+}  // namespace
