@@ -1,5 +1,6 @@
 #include "sim/tensor/ops.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <string>
@@ -50,6 +51,17 @@ void check_read(const Tensor& tensor, const char* user) {
 
 void check_write(const Tensor& tensor, const char* user) {
   tensor.storage().check_access(tensor.range(), Access::write, user);
+}
+
+void check_ratio(Ratio ratio, DType dtype) {
+  const bool has_no_inverse = std::any_of(kFieldPrimes.begin(), kFieldPrimes.end(),
+                                          [&](std::int64_t prime) { return ratio.denominator % prime == 0; });
+  if (ratio.denominator != 0 && !(dtype == DType::field && has_no_inverse)) return;
+  refuse({.code = "bad_ratio",
+          .option = "scale",
+          .numbers = fmt::format("{} / {} of {}", ratio.numerator, ratio.denominator, name_of(dtype)),
+          .rule = "a denominator is not 0, and in the field no multiple of one of its primes",
+          .hint = "another denominator"});
 }
 
 /// Of the i-th element, as keyed() documents it.
@@ -129,6 +141,7 @@ void add_to(Tensor& inout, const Tensor& b) {
 
 Tensor scale(const Tensor& a, Ratio ratio) {
   check_present(a, "scale");
+  check_ratio(ratio, a.dtype());
   check_read(a, "scale");
   Tensor out = a.device().empty(a.dtype(), a.shape());
   a.device().scale(a, ratio, out);

@@ -3,7 +3,7 @@
 /// What rank programs call on tensors. Shapes, dtypes, devices and calls in flight are checked here, once, for every
 /// device; then one virtual call computes.
 ///
-/// Errors  null_tensor, wrong_device, shape_mismatch, dtype_mismatch, not_whole, bad_cast; those of storage.h.
+/// Errors  null_tensor, wrong_device, shape_mismatch, dtype_mismatch, not_whole, bad_cast, bad_ratio; those of storage.h.
 
 #include <cstddef>
 #include <span>

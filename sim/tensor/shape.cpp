@@ -31,8 +31,7 @@ Shape::Shape(std::initializer_list<std::int64_t> sizes) : dimensions_(sizes.size
   std::int64_t count = 1;
   std::size_t dimension = 0;
   for (const std::int64_t size : sizes) {
-    if (size < 0 || size > kMaxCount || count * std::max<std::int64_t>(size, 1) > kMaxCount)
-      refuse_shape(sizes);
+    if (size < 0 || size > kMaxCount / count) refuse_shape(sizes);
     count *= std::max<std::int64_t>(size, 1);
     sizes_[dimension++] = size;
   }

@@ -36,16 +36,18 @@ class SanitizerFiber {
   const void* worker_bottom_ = nullptr;
   std::size_t worker_bytes_ = 0;
 #elif defined(__SANITIZE_THREAD__)
+  // All switches are told by the worker, and from within its own function: ThreadSanitizer counts functions entered and
+  // left, for each fiber, and the two must balance.
   void create() { fiber_ = __tsan_create_fiber(0); }
   void destroy() { __tsan_destroy_fiber(fiber_); }
-  void before_resume(const void*, std::size_t) {
+  [[gnu::always_inline]] void before_resume(const void*, std::size_t) {
     worker_ = __tsan_get_current_fiber();
     __tsan_switch_to_fiber(fiber_, 0);
   }
-  void after_yield() {}
+  [[gnu::always_inline]] void after_yield() { __tsan_switch_to_fiber(worker_, 0); }
   void entered() {}
-  void before_yield() { __tsan_switch_to_fiber(worker_, 0); }
-  void before_end() { __tsan_switch_to_fiber(worker_, 0); }
+  void before_yield() {}
+  void before_end() {}
 
  private:
   void* fiber_ = nullptr;

@@ -92,7 +92,10 @@ TEST(HouseRules, EveryScenarioHasASourceAndATest) {
 }
 
 TEST(HouseRules, EveryRefusalIsProvoked) {
-  const std::string refusal_tests = root_file("tests/verify/refusals_test.cpp");
+  // What the program refuses is provoked through the program; what a rank program is refused, where its room is tested.
+  std::string refusal_tests =
+      root_file("tests/verify/refusals_test.cpp") + root_file("verify/rank_programs.cpp");
+  for (const SourceFile& file : files_under({"tests/sim"}, {".cpp"})) refusal_tests += file.text;
   EXPECT_EQ(test::unprovoked_refusals(sources(), refusal_tests), Lines{});
   EXPECT_EQ(
       test::unprovoked_refusals({{"sim/a.cpp", "refuse({.code = \"never_seen\","}}, refusal_tests).size(),
