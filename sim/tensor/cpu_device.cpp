@@ -21,11 +21,20 @@ void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes) {
 }
 
 /// Elements of a fold's running value that stay in the first-level cache while the inputs pass by.
-constexpr std::int64_t kFoldBytes = 8192;
+constexpr std::int64_t kFoldBytes = 16384;
 
 template <ReduceOp op, typename Scalar>
-void fold_in(Scalar* __restrict running, const Scalar* __restrict input, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) running[i] = combined<op>(input[i], running[i]);
+void fold_in(Scalar* __restrict running, const Scalar* __restrict a, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) running[i] = combined<op>(a[i], running[i]);
+}
+
+/// Four inputs, one after another, in one pass: the running value is read and written once.
+template <ReduceOp op, typename Scalar>
+void fold_in(Scalar* __restrict running, const Scalar* __restrict a, const Scalar* __restrict b,
+             const Scalar* __restrict c, const Scalar* __restrict d, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    running[i] = combined<op>(d[i], combined<op>(c[i], combined<op>(b[i], combined<op>(a[i], running[i]))));
+  }
 }
 
 /// One block of one segment: all inputs in their order into `running`, and from there to every output.
@@ -40,7 +49,12 @@ void fold_block(std::span<const Tensor> inputs, const FoldSegment& block, const 
     return elements<Scalar>(inputs[static_cast<std::size_t>(member % members)]) + block.begin;
   };
   std::memcpy(running.data(), values(block.first), bytes);
-  for (std::int64_t i = 1; i < members; ++i) fold_in<op>(running.data(), values(block.first + i), count);
+  std::int64_t next = 1;
+  for (; next + 4 <= members; next += 4) {
+    const std::int64_t m = block.first + next;
+    fold_in<op>(running.data(), values(m), values(m + 1), values(m + 2), values(m + 3), count);
+  }
+  for (; next < members; ++next) fold_in<op>(running.data(), values(block.first + next), count);
   if (average != nullptr) {
     for (std::int64_t i = 0; i < count; ++i)
       running[static_cast<std::size_t>(i)] = (*average)(running[static_cast<std::size_t>(i)]);

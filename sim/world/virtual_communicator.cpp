@@ -77,13 +77,14 @@ Communicator* VirtualGroups::new_group(std::string name, const std::vector<int>&
   std::vector<int> sorted = members;
   std::sort(sorted.begin(), sorted.end());
   const bool repeated = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
-  const int world_size = rank_.world.spec().layout.world_size;
-  if (members.empty() || repeated || sorted.front() < 0 || sorted.back() >= world_size) {
+  const bool outside = std::any_of(members.begin(), members.end(),
+                                   [&](int member) { return rank_.world.slot_of(member) < 0; });
+  if (members.empty() || repeated || outside) {
     refuse({.code = "bad_group",
             .option = fmt::format("rank {}, new_group '{}' at '{}' ({}:{})", rank_.rank, name, site.name,
                                   site.file, site.line),
-            .numbers = fmt::format("{} of a world of {}", text_of_ranks(members), world_size),
-            .rule = "members are ranks of the world, each once, and at least one",
+            .numbers = fmt::format("{} of a world of {}", text_of_ranks(members), world_.size()),
+            .rule = "members are ranks that run, each once, and at least one",
             .hint = "global ranks"});
   }
   std::unique_ptr<VirtualCommunicator> made = world_.new_group(std::move(name), members, site);

@@ -19,8 +19,8 @@ namespace {
 
 std::vector<int> present_ranks(const WorldSpec& spec) {
   if (!spec.ranks.empty()) return spec.ranks;
-  std::vector<int> ranks(static_cast<std::size_t>(spec.layout.world_size));
-  std::iota(ranks.begin(), ranks.end(), 0);
+  std::vector<int> ranks(static_cast<std::size_t>(spec.layout.grid_size));
+  std::iota(ranks.begin(), ranks.end(), spec.layout.first_rank);
   return ranks;
 }
 
@@ -68,9 +68,12 @@ VirtualWorld::VirtualWorld(const WorldSpec& spec, Device& device)
 VirtualWorld::~VirtualWorld() = default;
 
 int VirtualWorld::slot_of(int rank) const {
-  if (spec_.ranks.empty()) return rank;
-  const auto found = std::lower_bound(present_.begin(), present_.end(), rank);
-  return found == present_.end() || *found != rank ? -1 : static_cast<int>(found - present_.begin());
+  if (!spec_.ranks.empty()) {
+    const auto found = std::lower_bound(present_.begin(), present_.end(), rank);
+    return found == present_.end() || *found != rank ? -1 : static_cast<int>(found - present_.begin());
+  }
+  const int slot = rank - spec_.layout.first_rank;
+  return slot >= 0 && slot < spec_.layout.grid_size ? slot : -1;
 }
 
 std::vector<std::shared_ptr<const void>> VirtualWorld::release_groups() {

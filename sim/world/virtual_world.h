@@ -78,6 +78,7 @@ class VirtualWorld {
   std::vector<Finding>& findings() { return findings_; }
   std::uint64_t schedule_hash() const { return scheduler_.hash(); }
   bool has_guarded_stacks() const { return stacks_.guarded(); }
+  /// Of a global rank; -1 when it does not run.
   int slot_of(int rank) const;
   /// The groups, for call records that outlive the world.
   std::vector<std::shared_ptr<const void>> release_groups();

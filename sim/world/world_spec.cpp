@@ -49,7 +49,7 @@ WorldSpec world_of(int ranks) { return {.layout = make_layout({.world_size = ran
 
 std::string text_of(const WorldSpec& spec) {
   return fmt::format("{} ranks{}, seed {}, schedule {}, {} {}, {}, reduction order {}, eager bytes {}",
-                     spec.layout.world_size,
+                     spec.layout.grid_size,
                      spec.ranks.empty() ? "" : fmt::format(" ({} of them run)", spec.ranks.size()), spec.seed,
                      schedule_text(spec.schedule), spec.threads, spec.threads == 1 ? "thread" : "threads",
                      spec.contexts == ContextKind::fiber ? "fibers" : "a thread for each rank",
@@ -66,10 +66,11 @@ void check(const WorldSpec& spec) {
   const bool ascending =
       std::adjacent_find(spec.ranks.begin(), spec.ranks.end(), std::greater_equal<>()) == spec.ranks.end();
   if (!ascending ||
-      (!spec.ranks.empty() && (spec.ranks.front() < 0 || spec.ranks.back() >= spec.layout.world_size))) {
+      (!spec.ranks.empty() && (spec.ranks.front() < spec.layout.first_rank ||
+                               spec.ranks.back() - spec.layout.first_rank >= spec.layout.grid_size))) {
     refuse({.code = "world_spec",
             .option = "WorldSpec::ranks",
-            .numbers = fmt::format("{} ranks of a world of {}", spec.ranks.size(), spec.layout.world_size),
+            .numbers = fmt::format("{} ranks of a world of {}", spec.ranks.size(), spec.layout.grid_size),
             .rule = "ascending ranks of the world",
             .hint = "leave it empty for all"});
   }

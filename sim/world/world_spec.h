@@ -22,7 +22,7 @@ namespace sim {
 struct WorldSpec {
   Layout layout;
   NodePlacement nodes = {};
-  std::vector<int> ranks = {};  // global ranks that run, ascending; empty: all of the layout's world
+  std::vector<int> ranks = {};  // global ranks that run, ascending; empty: the layout's grid
   Schedule schedule = {};
   int threads = 1;  // that run ranks
   ContextKind contexts = ContextKind::fiber;

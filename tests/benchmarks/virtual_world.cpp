@@ -1,0 +1,147 @@
+// What a virtual world costs, with checks, records and ledger on: bandwidth of a large all_reduce against memcpy, latency of
+// small ones, cold worlds, and very large worlds.
+
+#include <algorithm>
+#include <benchmark/benchmark.h>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "sim/base/check.h"
+#include "sim/tensor/cpu_device.h"
+#include "sim/world/simulate.h"
+
+namespace {
+
+using namespace sim;
+
+constexpr std::int64_t kMebibyte = 1 << 20;
+
+void run(const WorldSpec& spec, Device& device, const RankProgram& program) {
+  const RunReport report = simulate(spec, device, program);
+  CHECK(report.ok());
+  benchmark::DoNotOptimize(report.run_hash);
+}
+
+/// 256 MiB, shared by the threads; bytes read and written.
+void memcpy_256_mib(benchmark::State& state) {
+  const auto threads = static_cast<std::size_t>(state.range(0));
+  const std::size_t bytes = 256 * kMebibyte;
+  const std::vector<char> from(bytes, 1);
+  std::vector<char> to(bytes, 2);
+  for (auto _ : state) {
+    std::vector<std::thread> helpers;
+    const auto copy = [&](std::size_t part) {
+      const std::size_t share = bytes / threads;
+      std::memcpy(to.data() + part * share, from.data() + part * share, share);
+    };
+    for (std::size_t part = 1; part < threads; ++part) helpers.emplace_back(copy, part);
+    copy(0);
+    for (std::thread& helper : helpers) helper.join();
+    benchmark::ClobberMemory();
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<std::int64_t>(2 * bytes));
+}
+BENCHMARK(memcpy_256_mib)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+/// 8 ranks of 64 MiB; bytes: each rank's buffer read and written. The world is set up outside of the time.
+void all_reduce_64_mib(benchmark::State& state) {
+  constexpr int kRanks = 8;
+  CpuDevice device;
+  WorldSpec spec = world_of(kRanks);
+  spec.threads = static_cast<int>(state.range(0));
+  const auto program = [&](Rank& rank) {
+    const Tensor x = filled(rank.device, DType::f32, {64 * kMebibyte / 4}, 0);
+    rank.groups.world().barrier("ready");
+    const bool first = rank.id == 0;
+    // All ranks go round as often as rank 0 is told to: the number of rounds goes along as a message.
+    for (;;) {
+      Tensor goes_on = filled(rank.device, DType::i32, {1}, first && state.KeepRunning() ? 1 : 0);
+      rank.groups.world().broadcast(goes_on, 0, "goes_on");
+      std::int32_t value = 0;
+      rank.device.to_host(goes_on, std::as_writable_bytes(std::span(&value, 1)));
+      if (value == 0) break;
+      rank.groups.world().all_reduce(x, ReduceOp::sum, "all_reduce");
+    }
+  };
+  run(spec, device, program);
+  state.SetBytesProcessed(state.iterations() * 2 * kRanks * 64 * kMebibyte);
+}
+BENCHMARK(all_reduce_64_mib)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+/// 1 KiB, f32: the time of one all_reduce of all ranks, in a world that makes many.
+void all_reduce_1_kib(benchmark::State& state) {
+  const int ranks = static_cast<int>(state.range(0));
+  constexpr int kCalls = 200;
+  CpuDevice device;
+  WorldSpec spec = world_of(ranks);
+  spec.threads = static_cast<int>(state.range(1));
+  for (auto _ : state) {
+    run(spec, device, [](Rank& rank) {
+      const Tensor x = filled(rank.device, DType::f32, {256}, 0);
+      for (int call = 0; call < kCalls; ++call)
+        rank.groups.world().all_reduce(x, ReduceOp::sum, "all_reduce");
+    });
+  }
+  state.counters["a_call"] = benchmark::Counter(static_cast<double>(state.iterations()) * kCalls,
+                                                benchmark::Counter::kIsRate | benchmark::Counter::kInvert);
+}
+BENCHMARK(all_reduce_1_kib)->ArgsProduct({{8, 64, 1024}, {1}})->UseRealTime()->Unit(benchmark::kMillisecond);
+
+void cold_world(benchmark::State& state) {
+  const WorldSpec spec = world_of(static_cast<int>(state.range(0)));
+  for (auto _ : state) {
+    CpuDevice device;
+    run(spec, device, [](Rank& rank) { rank.groups.world().barrier("barrier"); });
+  }
+}
+BENCHMARK(cold_world)->Arg(1024)->Arg(16384)->UseRealTime()->Unit(benchmark::kMillisecond);
+
+/// The resident memory of this process, in bytes.
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t total = 0;
+  std::int64_t resident = 0;
+  file >> total >> resident;
+  return resident * 4096;
+}
+
+void large_world(benchmark::State& state) {
+  const WorldSpec spec{.layout = make_layout({.world_size = state.range(0), .tensor_model_parallel_size = 8},
+                                             RuleBook::megatron)};
+  std::int64_t most = 0;
+  for (auto _ : state) {
+    CpuDevice device;
+    run(spec, device, [&](Rank& rank) {
+      const Tensor x = filled(rank.device, DType::f32, {256}, 0);
+      rank.groups.get("tp").all_reduce(x, ReduceOp::sum, "all_reduce");
+      rank.groups.world().barrier("barrier");
+      if (rank.id == 0) most = std::max(most, resident_bytes());
+    });
+  }
+  state.counters["resident_MiB"] = static_cast<double>(most / kMebibyte);
+}
+BENCHMARK(large_world)->Arg(131072)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
+
+/// Ranks that wait, and nothing else.
+void idle_ranks(benchmark::State& state) {
+  const WorldSpec spec = world_of(static_cast<int>(state.range(0)));
+  const std::int64_t before = resident_bytes();
+  std::int64_t most = 0;
+  for (auto _ : state) {
+    CpuDevice device;
+    run(spec, device, [&](Rank& rank) {
+      rank.groups.world().barrier("barrier");
+      if (rank.id == 0) most = std::max(most, resident_bytes());
+    });
+  }
+  state.counters["KiB_a_rank"] =
+      static_cast<double>(most - before) / 1024 / static_cast<double>(state.range(0));
+}
+BENCHMARK(idle_ranks)->Arg(65536)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
+
+}  // namespace
