@@ -7,6 +7,7 @@
 /// Source  NVIDIA CUDA math API, __float2bfloat16_rn.
 
 #include <bit>
+#include <cmath>
 #include <cstdint>
 
 namespace sim {
@@ -25,6 +26,15 @@ inline bfloat16 to_bfloat16(float value) {
   // Half a unit of the last place kept, less one when that place is even: a tie then rounds to even.
   const std::uint32_t half = 0x7fffU + ((bits >> 16) & 1U);
   return {static_cast<std::uint16_t>((bits + half) >> 16)};
+}
+
+/// Rounds once: a float on the way is rounded to odd, so that it never is a tie that the value was not.
+inline bfloat16 to_bfloat16(double value) {
+  const auto nearest = static_cast<float>(value);
+  if (double{nearest} == value || value != value) return to_bfloat16(nearest);
+  const bool is_away = std::fabs(double{nearest}) > std::fabs(value);
+  return to_bfloat16(
+      std::bit_cast<float>((std::bit_cast<std::uint32_t>(nearest) - (is_away ? 1U : 0U)) | 1U));
 }
 
 }  // namespace sim

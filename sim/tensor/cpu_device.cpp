@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <optional>
 
 #include "sim/base/check.h"
 #include "sim/tensor/scalar_arithmetic.h"
@@ -85,7 +86,7 @@ To converted(From value) {
   else if constexpr (std::is_same_v<To, Field> || std::is_same_v<From, Field>)
     return To{};  // ops refuses it
   else if constexpr (std::is_same_v<To, bfloat16>)
-    return to_bfloat16(static_cast<float>(value));
+    return to_bfloat16(static_cast<double>(value));
   else
     return static_cast<To>(value);
 }
@@ -160,9 +161,10 @@ void CpuDevice::fold(ReduceOp op, std::span<const Tensor> inputs, std::span<cons
   CHECK(!inputs.empty());
   with_scalar(inputs.front().dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
-    const Scaling<Scalar> average({1, static_cast<std::int64_t>(inputs.size())});
+    std::optional<Scaling<Scalar>> average;  // in the field it builds a table, which a sum can do without
+    if (op == ReduceOp::average) average.emplace(Ratio{1, static_cast<std::int64_t>(inputs.size())});
     with_reduce_op(op, [&](auto constant) {
-      fold_segments<constant.value>(inputs, segments, op == ReduceOp::average ? &average : nullptr, outputs);
+      fold_segments<constant.value>(inputs, segments, average ? &*average : nullptr, outputs);
     });
   });
 }

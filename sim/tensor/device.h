@@ -16,7 +16,8 @@
 
 namespace sim {
 
-/// A factor that every arithmetic can hold exactly, the field included: 1/3.
+/// A factor that every arithmetic can hold exactly, the field included: 1/3. The numerator is at most 2^31 either way,
+/// the denominator from 1 to 2^31; in the field no multiple of one of its primes.
 struct Ratio {
   std::int64_t numerator = 1;
   std::int64_t denominator = 1;

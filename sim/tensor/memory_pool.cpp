@@ -12,6 +12,8 @@ namespace sim {
 namespace {
 
 constexpr std::size_t kSlabBytes = std::size_t{1} << 16;
+/// No machine has more; it is the last size class.
+constexpr std::size_t kLargestBlock = std::size_t{1} << 46;
 /// Blocks of up to 2^12 bytes are cut from slabs: the classes of the octaves below.
 constexpr std::size_t kSlabClasses = 4 * 12;
 
@@ -31,14 +33,18 @@ SizeClass size_class(std::size_t bytes) {
   return {octave * 4 + (rounded - base) * 4 / base - 1, rounded};
 }
 
-std::byte* from_system(std::size_t bytes) {
-  void* block = ::operator new (bytes, std::align_val_t{MemoryPool::kAlignment}, std::nothrow);
-  if (block != nullptr) return static_cast<std::byte*>(block);
+[[noreturn]] void refuse_memory(std::size_t bytes) {
   refuse({.code = "out_of_memory",
           .option = "tensor",
           .numbers = fmt::format("{} bytes", bytes),
           .rule = "every rank's tensors are in the memory of this machine",
           .hint = "smaller tensors or fewer ranks"});
+}
+
+std::byte* from_system(std::size_t bytes) {
+  void* block = ::operator new (bytes, std::align_val_t{MemoryPool::kAlignment}, std::nothrow);
+  if (block == nullptr) refuse_memory(bytes);
+  return static_cast<std::byte*>(block);
 }
 
 void to_system(std::byte* block) { ::operator delete (block, std::align_val_t{MemoryPool::kAlignment}); }
@@ -64,6 +70,7 @@ std::byte* MemoryPool::cut_from_slab(Lane& lane, std::size_t bytes) {
 }
 
 std::byte* MemoryPool::take(std::size_t bytes, std::size_t lane_index) {
+  if (bytes > kLargestBlock) refuse_memory(bytes);
   const SizeClass wanted = size_class(bytes);
   Lane& lane = lanes_[lane_index % kLanes];
   {

@@ -30,7 +30,7 @@ class MemoryPool {
   void give_back(std::byte* block, std::size_t bytes, std::size_t lane);
 
  private:
-  static constexpr std::size_t kClasses = 192;
+  static constexpr std::size_t kClasses = 4 * 46;
   struct Lane {
     std::mutex mutex;
     std::array<std::vector<std::byte*>, kClasses> free;

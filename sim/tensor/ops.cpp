@@ -53,22 +53,39 @@ void check_write(const Tensor& tensor, const char* user) {
   tensor.storage().check_access(tensor.range(), Access::write, user);
 }
 
-void check_ratio(Ratio ratio, DType dtype) {
-  const bool has_no_inverse = std::any_of(kFieldPrimes.begin(), kFieldPrimes.end(),
-                                          [&](std::int64_t prime) { return ratio.denominator % prime == 0; });
-  if (ratio.denominator != 0 && !(dtype == DType::field && has_no_inverse)) return;
+void check_no_partial_overlap(const Tensor& a, const Tensor& b, const char* user) {
+  if (!a.overlaps(b) || a.range() == b.range()) return;
+  refuse({.code = "partial_overlap",
+          .option = user,
+          .numbers = fmt::format("bytes {} to {} and {} to {} of one buffer", a.range().begin, a.range().end,
+                                 b.range().begin, b.range().end),
+          .rule = "what is written is one of the inputs, or lies apart from them",
+          .hint = "rows() that lie apart, or a tensor of its own"});
+}
+
+void check_ratio(DType dtype, Ratio ratio) {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+  const bool in_range = -kLargest <= ratio.numerator && ratio.numerator <= kLargest &&
+                        0 < ratio.denominator && ratio.denominator <= kLargest;
+  const bool has_inverse = dtype != DType::field ||
+                           std::none_of(kFieldPrimes.begin(), kFieldPrimes.end(),
+                                        [&](std::int64_t prime) { return ratio.denominator % prime == 0; });
+  if (in_range && has_inverse) return;
   refuse({.code = "bad_ratio",
           .option = "scale",
-          .numbers = fmt::format("{} / {} of {}", ratio.numerator, ratio.denominator, name_of(dtype)),
-          .rule = "a denominator is not 0, and in the field no multiple of one of its primes",
-          .hint = "another denominator"});
+          .numbers = fmt::format("{}/{} in {}", ratio.numerator, ratio.denominator, name_of(dtype)),
+          .rule =
+              "a numerator up to 2^31 either way, a denominator from 1 to 2^31; in the field no multiple of "
+              "one of its primes",
+          .hint = in_range ? "another denominator"
+                           : "the sign in the numerator, both divided by what they share"});
 }
 
 /// Of the i-th element, as keyed() documents it.
 template <typename Scalar>
 Scalar keyed_value(const KeyedRandom& random, std::uint64_t index) {
   if constexpr (std::is_same_v<Scalar, bfloat16>) {
-    return to_bfloat16(keyed_value<float>(random, index));
+    return to_bfloat16(keyed_value<double>(random, index));
   } else if constexpr (std::is_same_v<Scalar, std::int32_t>) {
     return static_cast<std::int32_t>(random.below(index, 2001)) - 1000;
   } else if constexpr (std::is_same_v<Scalar, Field>) {
@@ -113,6 +130,7 @@ void fill(Tensor& out, double value) {
 void copy(const Tensor& from, Tensor& to) {
   check_pair(from, to, "copy");
   check_same_dtype(from, to, "copy");
+  check_no_partial_overlap(from, to, "copy");
   check_read(from, "copy");
   check_write(to, "copy");
   to.device().copy(from, to);
@@ -134,6 +152,7 @@ Tensor add(const Tensor& a, const Tensor& b) { return combine(ReduceOp::sum, a, 
 void add_to(Tensor& inout, const Tensor& b) {
   check_pair(inout, b, "add_to");
   check_same_dtype(inout, b, "add_to");
+  check_no_partial_overlap(inout, b, "add_to");
   check_write(inout, "add_to");
   check_read(b, "add_to");
   inout.device().combine(ReduceOp::sum, inout, b, inout);
@@ -141,7 +160,7 @@ void add_to(Tensor& inout, const Tensor& b) {
 
 Tensor scale(const Tensor& a, Ratio ratio) {
   check_present(a, "scale");
-  check_ratio(ratio, a.dtype());
+  check_ratio(a.dtype(), ratio);
   check_read(a, "scale");
   Tensor out = a.device().empty(a.dtype(), a.shape());
   a.device().scale(a, ratio, out);

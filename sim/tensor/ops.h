@@ -3,7 +3,8 @@
 /// What rank programs call on tensors. Shapes, dtypes, devices and calls in flight are checked here, once, for every
 /// device; then one virtual call computes.
 ///
-/// Errors  null_tensor, wrong_device, shape_mismatch, dtype_mismatch, not_whole, bad_cast, bad_ratio; those of storage.h.
+/// Errors  null_tensor, wrong_device, shape_mismatch, dtype_mismatch, not_whole, bad_cast, bad_ratio,
+///         partial_overlap; those of storage.h.
 
 #include <cstddef>
 #include <span>
@@ -26,7 +27,7 @@ Tensor cast(const Tensor& from, DType dtype);
 
 Tensor filled(Device& device, DType dtype, const Shape& shape, double value);
 /// Element i is a function of (random, first_index + i) alone, so a shard is the slice of the whole. Floats are in
-/// [-1, 1); i32 are whole numbers from -1000 to 1000; field elements are any.
+/// [-1, 1), rounded to the dtype (1 occurs); i32 are whole numbers from -1000 to 1000; field elements are any.
 Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom& random,
              std::int64_t first_index = 0);
 

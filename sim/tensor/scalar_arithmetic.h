@@ -3,11 +3,14 @@
 /// What a reduction does to two scalars, for kernels.
 ///
 /// Exact   bf16 is computed in f32 and rounded to nearest even; i32 wraps around. max and min ignore a NaN when the other
-///         is a number and hold -0 below +0, so that no order changes their bits.
+///         is a number of two
+///         NaNs make the plain one, and hold -0 below +0: no order changes their bits.
 /// Source  CUDA math API, fmaxf; NCCL 2.28.9, reduce_kernel.h.
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "sim/tensor/device.h"
@@ -16,9 +19,14 @@ namespace sim {
 
 inline double larger(double a, double b) {
   if (a == b) return std::signbit(a) ? b : a;
+  if (a != a && b != b) return std::numeric_limits<double>::quiet_NaN();
   return a > b || b != b ? a : b;
 }
-inline double smaller(double a, double b) { return -larger(-a, -b); }
+inline double smaller(double a, double b) {
+  if (a == b) return std::signbit(a) ? a : b;
+  if (a != a && b != b) return std::numeric_limits<double>::quiet_NaN();
+  return a < b || b != b ? a : b;
+}
 
 template <ReduceOp op, typename Scalar>
 Scalar combined(Scalar a, Scalar b) {
@@ -51,12 +59,26 @@ Field combined(const Field& a, const Field& b) {
   return a + b;
 }
 
-/// Multiplies by one ratio, worked out once.
+/// numerator / denominator, rounded once to the scalar.
+template <typename Scalar>
+Scalar quotient_of(Ratio ratio) {
+  const auto numerator = static_cast<double>(ratio.numerator);
+  const auto denominator = static_cast<double>(ratio.denominator);
+  const double nearest = numerator / denominator;
+  if constexpr (std::is_same_v<Scalar, double>) return nearest;
+  // To f32 by a double that is rounded to odd, so that it never is a tie that the quotient was not.
+  const double rest = std::fma(-nearest, denominator, numerator);
+  const bool is_odd = std::bit_cast<std::uint64_t>(nearest) % 2 == 1;
+  if (rest == 0 || is_odd) return static_cast<Scalar>(nearest);
+  const double towards = std::copysign(std::numeric_limits<double>::infinity(), rest);
+  return static_cast<Scalar>(std::nextafter(nearest, towards));
+}
+
+/// Multiplies by one ratio, worked out once. Its numbers are as device.h says.
 template <typename Scalar>
 class Scaling {
  public:
-  explicit Scaling(Ratio ratio)
-      : factor_(static_cast<Scalar>(ratio.numerator) / static_cast<Scalar>(ratio.denominator)) {}
+  explicit Scaling(Ratio ratio) : factor_(quotient_of<Scalar>(ratio)) {}
   Scalar operator()(Scalar x) const { return x * factor_; }
 
  private:

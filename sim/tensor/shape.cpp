@@ -28,19 +28,27 @@ constexpr std::int64_t kMaxCount = std::int64_t{1} << 42;
 
 Shape::Shape(std::initializer_list<std::int64_t> sizes) : dimensions_(sizes.size()) {
   if (sizes.size() > kMaxDimensions) refuse_shape(sizes);
+  std::copy(sizes.begin(), sizes.end(), sizes_.begin());
+  check();
+}
+
+/// An empty dimension counts as one here, so that no product of the others overflows.
+void Shape::check() const {
   std::int64_t count = 1;
-  std::size_t dimension = 0;
-  for (const std::int64_t size : sizes) {
-    if (size < 0 || size > kMaxCount / count) refuse_shape(sizes);
+  for (const std::int64_t size : sizes_) {
+    if (size < 0 || size > kMaxCount / count) {
+      const auto past_last = sizes_.begin() + static_cast<std::ptrdiff_t>(dimensions_);
+      refuse_shape({sizes_.begin(), past_last});
+    }
     count *= std::max<std::int64_t>(size, 1);
-    sizes_[dimension++] = size;
   }
 }
 
 Shape Shape::with_rows(std::int64_t rows) const {
-  CHECK(dimensions_ > 0 && rows >= 0);
+  CHECK(dimensions_ > 0);
   Shape result = *this;
   result.sizes_[0] = rows;
+  result.check();
   return result;
 }
 

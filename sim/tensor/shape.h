@@ -32,6 +32,8 @@ class Shape {
   bool operator==(const Shape&) const = default;
 
  private:
+  void check() const;
+
   std::array<std::int64_t, kMaxDimensions> sizes_ = {1, 1, 1, 1};
   std::size_t dimensions_ = 0;
 };

@@ -7,6 +7,7 @@
 /// Calls   a storage belongs to one rank: it is never touched by two threads at a time.
 /// Errors  buffer_in_flight_read, buffer_in_flight_write: named with the site that started the call.
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -20,7 +21,10 @@ namespace sim {
 struct ByteRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  bool overlaps(const ByteRange& other) const { return begin < other.end && other.begin < end; }
+  /// An empty range overlaps none, not even one it lies within.
+  bool overlaps(const ByteRange& other) const {
+    return std::max(begin, other.begin) < std::min(end, other.end);
+  }
   bool operator==(const ByteRange&) const = default;
 };
 

@@ -1,0 +1,86 @@
+#include "sim/tensor/storage.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+#include <string>
+
+#include "tests/support/refusal_code.h"
+
+namespace {
+
+using sim::Access;
+using sim::ByteRange;
+using sim::Storage;
+
+class StorageFlights : public ::testing::Test {
+ protected:
+  std::string code(ByteRange range, Access access) const {
+    return test::refusal_code([&] { storage_.check_access(range, access, "user"); });
+  }
+  Storage storage_{std::make_shared<sim::MemoryPool>(), 0, 100};
+};
+
+TEST_F(StorageFlights, AReadForbidsWritesOnly) {
+  storage_.take_off({20, 40}, Access::read, "reader");
+  EXPECT_EQ(code({0, 100}, Access::read), "none");
+  EXPECT_EQ(code({39, 100}, Access::write), "buffer_in_flight_write");
+  EXPECT_EQ(code({0, 21}, Access::write), "buffer_in_flight_write");
+}
+
+TEST_F(StorageFlights, AWriteForbidsBoth) {
+  storage_.take_off({20, 40}, Access::write, "writer");
+  EXPECT_EQ(code({39, 100}, Access::read), "buffer_in_flight_read");
+  EXPECT_EQ(code({39, 100}, Access::write), "buffer_in_flight_write");
+}
+
+TEST_F(StorageFlights, DisjointAndEmptyRangesAreFree) {
+  storage_.take_off({20, 40}, Access::write, "writer");
+  for (const ByteRange range : {ByteRange{0, 20}, ByteRange{40, 100}, ByteRange{30, 30}}) {
+    EXPECT_EQ(code(range, Access::read), "none") << range.begin;
+    EXPECT_EQ(code(range, Access::write), "none") << range.begin;
+  }
+}
+
+TEST_F(StorageFlights, EachLandsAlone) {
+  storage_.take_off({0, 10}, Access::read, "one");
+  storage_.take_off({0, 10}, Access::read, "two");
+  storage_.take_off({10, 20}, Access::write, "three");
+  storage_.land({0, 10}, Access::read);
+  EXPECT_EQ(code({0, 10}, Access::write), "buffer_in_flight_write");
+  storage_.land({0, 10}, Access::read);
+  EXPECT_EQ(code({0, 10}, Access::write), "none");
+  EXPECT_EQ(code({10, 20}, Access::read), "buffer_in_flight_read");
+  storage_.land({10, 20}, Access::write);
+  EXPECT_EQ(code({0, 100}, Access::write), "none");
+}
+
+TEST_F(StorageFlights, TheRefusalNamesTheCallInFlight) {
+  storage_.take_off({20, 40}, Access::write, "tp.all_reduce");
+  try {
+    storage_.check_access({0, 100}, Access::read, "add");
+    FAIL();
+  } catch (const sim::Error& error) {
+    EXPECT_NE(std::string(error.what()).find("'tp.all_reduce'"), std::string::npos) << error.what();
+    EXPECT_NE(std::string(error.what()).find("storage_test.cpp"), std::string::npos) << error.what();
+    EXPECT_EQ(error.refusal().option, "add");
+  }
+}
+
+RC_GTEST_PROP(ByteRange, OverlapsWhereAByteIsInBoth, ()) {
+  const auto any_range = [] {
+    const auto begin = *rc::gen::inRange<std::int64_t>(0, 6);
+    return ByteRange{begin, begin + *rc::gen::inRange<std::int64_t>(0, 4)};
+  };
+  const ByteRange a = any_range();
+  const ByteRange b = any_range();
+  bool shared = false;
+  for (std::int64_t i = a.begin; i < a.end; ++i) shared = shared || (b.begin <= i && i < b.end);
+  RC_ASSERT(a.overlaps(b) == shared);
+}
+
+TEST(StorageDeathTest, NothingLandsThatDidNotTakeOff) {
+  Storage storage(std::make_shared<sim::MemoryPool>(), 0, 8);
+  EXPECT_DEATH(storage.land({0, 8}, Access::read), "CHECK");
+}
+
+}  // namespace
