@@ -119,7 +119,20 @@ RC_GTEST_PROP(OpsValues, ScalesByAQuotientThatIsRoundedOnce, ()) {
             static_cast<std::int32_t>(number * numerator / denominator));
 }
 
-// (257249 k / 1) is 0 in level 0, which a denominator must not be and a numerator may.
+// Quotients within 2^-55 of a tie of two floats: their nearest double is that tie.
+TEST(OpsValues, AQuotientBesideATieIsRoundedOnce) {
+  CpuDevice device;
+  const auto factor = [&](Ratio ratio) {
+    const float value = values<float>(scale(filled(device, DType::f32, {1}, 1), ratio))[0];
+    EXPECT_TRUE(is_nearest(value, ratio));
+    return value;
+  };
+  EXPECT_EQ(factor({2147483583, 2147483647}), 0x1.fffffep-1F);
+  EXPECT_EQ(factor({-1288490173, 2147483643}), -0x1.333332p-1F);
+  EXPECT_EQ(factor({1193046459, 2147483639}), 0x1.1c71c6p-1F);
+}
+
+// A multiple of a prime is 0 in its level, which a denominator must not be and a numerator may.
 TEST(OpsValues, ScalesTheFieldExactly) {
   CpuDevice device;
   const Tensor third = scale(filled(device, DType::field, {2}, 5), {-1, 3});

@@ -78,6 +78,15 @@ RC_GTEST_PROP(ByteRange, OverlapsWhereAByteIsInBoth, ()) {
   RC_ASSERT(a.overlaps(b) == shared);
 }
 
+TEST(Storage, GivesItsBlockBackAsItTookIt) {
+  const auto pool = std::make_shared<sim::MemoryPool>();
+  for (const std::int64_t bytes : {1, 5000, 100000}) {
+    const std::byte* const block = Storage(pool, 5, bytes).data();
+    EXPECT_EQ(pool->take(static_cast<std::size_t>(bytes), 5), block) << bytes;
+    pool->give_back(const_cast<std::byte*>(block), static_cast<std::size_t>(bytes), 5);
+  }
+}
+
 TEST(StorageDeathTest, NothingLandsThatDidNotTakeOff) {
   Storage storage(std::make_shared<sim::MemoryPool>(), 0, 8);
   EXPECT_DEATH(storage.land({0, 8}, Access::read), "CHECK");
