@@ -5,6 +5,7 @@
 #include "sim/base/error.h"
 #include "sim/layout/layout.h"
 #include "verify/commands.h"
+#include "verify/rank_programs.h"
 #include "verify/replay.h"
 #include "verify/report_json.h"
 #include "verify/scenario.h"
@@ -26,12 +27,17 @@ int run_list(const CommandLine& line, const Output& output) {
   if (line.settings.choice("format") == "json") {
     nlohmann::ordered_json document = {{"scenarios", nlohmann::ordered_json::array()},
                                        {"checks", nlohmann::ordered_json::array()},
+                                       {"programs", nlohmann::ordered_json::array()},
                                        {"kinds", sim::all_kind_names()}};
     for (const Scenario& scenario : scenarios) {
       document["scenarios"].push_back({{"path", scenario.path}, {"source", scenario.source}});
     }
     for (const CheckInfo& check : replay_checks()) {
       document["checks"].push_back({{"name", check.name}, {"proves", check.proves}});
+    }
+    for (const PlantedProgram& program : planted_programs()) {
+      document["programs"].push_back(
+          {{"name", program.name}, {"defect", program.defect}, {"finding", program.finding}});
     }
     output.out << one_line(document);
     return kVerified;
@@ -41,7 +47,11 @@ int run_list(const CommandLine& line, const Output& output) {
   for (const Scenario& scenario : scenarios) files.add({scenario.path, scenario.source});
   TextTable checks({{"check of replay"}, {"proves that"}});
   for (const CheckInfo& check : replay_checks()) checks.add({check.name, check.proves});
-  output.out << files.text() << "\n" << checks.text() << "\n";
+  TextTable programs({{"program"}, {"planted defect"}, {"found as"}});
+  for (const PlantedProgram& program : planted_programs()) {
+    programs.add({program.name, program.defect, program.finding});
+  }
+  output.out << files.text() << "\n" << checks.text() << "\n" << programs.text() << "\n";
   output.out << fmt::format("group kinds  {}\n", fmt::join(sim::all_kind_names(), " "));
   return kVerified;
 }

@@ -10,6 +10,7 @@ const std::vector<OptionInfo>& option_vocabulary() {
   using enum OptionKind;
   constexpr const char* kLayout = "Layout";
   constexpr const char* kModel = "Model";
+  constexpr const char* kRanks = "Virtual ranks";
   constexpr const char* kExpect = "Expectations of a scenario";
   static const std::vector<OptionInfo> options = {
       {"world-size", size, kLayout, "ranks of the world"},
@@ -61,8 +62,28 @@ const std::vector<OptionInfo>& option_vocabulary() {
        "learned_absolute or rope (learned_absolute)",
        {"learned_absolute", "rope"}},
 
+      {"schedule",
+       choice,
+       kRanks,
+       "which ready rank runs next: round_robin, uniform or pct (round_robin)",
+       {"round_robin", "uniform", "pct"}},
+      {"schedule-seed", count, kRanks, "seed of the schedule, and of a shuffled reduction order (0)"},
+      {"pct-depth", size, kRanks, "depth of pct: how many steps a bug takes (3)"},
+      {"threads", size, kRanks, "threads that run the ranks (1)"},
+      {"ranks-as", choice, kRanks, "fibers or threads (fibers)", {"fibers", "threads"}},
+      {"reduction-order",
+       choice,
+       kRanks,
+       "rank_order, nccl_ring or shuffled (rank_order)",
+       {"rank_order", "nccl_ring", "shuffled"}},
+      {"eager-bytes", count, kRanks, "a send of at most so many bytes does not wait for its recv (0)"},
+      {"stack-bytes", size, kRanks, "stack of a rank (262144)"},
+      {"program", text, kRanks,
+       "a program with a planted defect instead of the collective round: shardproof list"},
+
       {"expect", choice, kExpect, "verified or refused (verified)", {"verified", "refused"}},
       {"expect-refusal", text, kExpect, "the code the refusal must have"},
+      {"expect-finding", text, kExpect, "the code of the finding that must be reported first"},
       {"expect-groups", texts, kExpect, "a kind and its groups: 'dp [0,2],[1,3]'; may be repeated"},
       {"expect-parameters", text, kExpect, "the published number of parameters: 1.7B"},
 

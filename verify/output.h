@@ -19,6 +19,7 @@ enum ExitCode : int {
   kVerified = 0,   // all that was asked holds
   kFalsified = 1,  // a check failed
   kRefused = 2,    // bad usage, scenario or layout
+  kBroken = 3,     // a rank program broke a contract: deadlock, mismatch, ...
 };
 
 }  // namespace verify

@@ -8,11 +8,16 @@
 
 #include "sim/layout/layer_placement.h"
 #include "sim/layout/size_rules.h"
+#include "sim/tensor/cpu_device.h"
+#include "verify/collective_round.h"
 #include "verify/counted.h"
 #include "verify/expectations.h"
+#include "verify/nearest_name.h"
 #include "verify/option_vocabulary.h"
 #include "verify/parameter_count.h"
+#include "verify/rank_programs.h"
 #include "verify/requests.h"
+#include "verify/world_options.h"
 
 namespace verify {
 
@@ -93,6 +98,52 @@ void check_expectations(const Settings& settings) {
                      "a refusal's code is expected only together with expect = refused", "--expect refused");
 }
 
+const PlantedProgram& requested_program(const std::string& name) {
+  if (const PlantedProgram* program = planted_program(name)) return *program;
+  std::vector<std::string> names;
+  for (const PlantedProgram& program : planted_programs()) names.emplace_back(program.name);
+  const std::string nearest = nearest_name(name, names);
+  sim::refuse({.code = "unknown_program",
+               .option = "--program",
+               .numbers = fmt::format("'{}'", name),
+               .rule = "the programs are those that 'shardproof list' shows",
+               .hint = nearest.empty() ? "shardproof list" : "--program " + nearest});
+}
+
+CheckResult check_finding(const std::string& expected, const std::vector<sim::Finding>& findings) {
+  if (findings.empty())
+    return {"finding", false, fmt::format("expected {}, and nothing was found", expected)};
+  const sim::Finding& first = findings.front();
+  if (first.code != expected) {
+    return {"finding", false, fmt::format("expected {}, found {}: {}", expected, first.code, first.sentence)};
+  }
+  return {"finding", true, fmt::format("{}, as expected: {}", first.code, first.sentence)};
+}
+
+/// What virtual ranks say of the layout, or of the program that the settings name.
+void run_virtual_ranks(const Settings& settings, const sim::Layout& layout, ScenarioReport& report) {
+  const sim::WorldSpec spec = requested_world(settings, layout);
+  sim::RunReport run;
+  if (settings.has("program")) {
+    const PlantedProgram& program = requested_program(settings.text("program", ""));
+    sim::CpuDevice device;
+    run = sim::simulate(spec, device, program.run);
+    const std::string said =
+        run.ok() ? fmt::format("{} broke no contract; run hash {:016x}", program.name, run.run_hash)
+                 : fmt::format("{}: {}", program.name, run.findings.front().sentence);
+    if (!settings.has("expect-finding")) report.checks.push_back({"program", run.ok(), said});
+  } else {
+    RoundReport round = collective_round(spec);
+    report.checks.push_back(std::move(round.check));
+    run = std::move(round.run);
+  }
+  report.ledger = std::move(run.ledger);
+  report.findings = std::move(run.findings);
+  if (settings.has("expect-finding")) {
+    report.checks.push_back(check_finding(settings.text("expect-finding", ""), report.findings));
+  }
+}
+
 void prove(const Settings& settings, ScenarioReport& report) {
   settings.check();
   check_expectations(settings);
@@ -108,6 +159,7 @@ void prove(const Settings& settings, ScenarioReport& report) {
     checks.push_back(check_pipelines(layout));
     checks.push_back(check_creation(layout));
     checks.push_back(check_nodes(layout, nodes));
+    run_virtual_ranks(settings, layout, report);
   }
   if (settings.has_any_of(kLayersSection)) {  // their number then has to be there
     const sim::LayerPlacement placement = requested_placement(settings, layout.pp);
@@ -141,13 +193,16 @@ CheckResult check_refusal(const Settings& settings, const std::optional<sim::Ref
 
 Verdict ScenarioReport::verdict() const {
   if (refusal) return Verdict::refused;
+  const bool expected =
+      std::any_of(checks.begin(), checks.end(), [](const CheckResult& c) { return c.check == "finding"; });
+  if (!findings.empty() && !expected) return Verdict::broken;
   const bool all_hold =
       std::all_of(checks.begin(), checks.end(), [](const CheckResult& c) { return c.holds; });
   return all_hold ? Verdict::verified : Verdict::falsified;
 }
 
 ScenarioReport replay(const Scenario& scenario) {
-  ScenarioReport report{scenario.path, scenario.name, scenario.source, {}, {}, {}};
+  ScenarioReport report{scenario.path, scenario.name, scenario.source, {}, {}, {}, {}, {}};
   bool expect_refused = false;
   try {
     expect_refused = scenario.settings.choice("expect") == "refused";
@@ -157,6 +212,8 @@ ScenarioReport replay(const Scenario& scenario) {
   }
   if (!expect_refused) return report;
   report.checks = {check_refusal(scenario.settings, report.refusal)};
+  report.ledger.clear();
+  report.findings.clear();
   report.warnings.clear();
   report.refusal.reset();
   return report;
@@ -170,6 +227,9 @@ const std::vector<CheckInfo>& replay_checks() {
       {"pipelines", "dense and expert grid have the same pipelines"},
       {"creation", "each new_group call creates one group, entered by exactly the ranks it lists"},
       {"nodes", "lists and ranks agree on how many tp, dp (and ep) groups cross a node"},
+      {"collectives", "every group of every kind reduces, gathers and scatters as defined, on virtual ranks"},
+      {"program", "a rank program keeps every contract: no deadlock, no mismatch, no lost message"},
+      {"finding", "a program's planted defect is found, by its name"},
       {"layers", "every layer is on exactly one stage"},
       {"batch", "the global batch divides over replicas and microbatches"},
       {"expected K", "kind K has the groups that the source prints"},

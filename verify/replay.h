@@ -3,13 +3,15 @@
 /// Replays one scenario: builds its layout and proves it, one check after another (layout_checks.h), and then
 /// what the scenario says of itself:
 ///
+///   collectives  a collective round on virtual ranks, or the program named (collective_round.h, rank_programs.h)
 ///   layers       every layer on exactly one stage                         (when it gives num-layers)
 ///   batch        the global batch divides over replicas and microbatches  (when it gives global-batch-size)
 ///   expected K   kind K's groups as the source prints them                (one per expect-groups)
 ///   parameters   the model's parameters, to the printed digits            (when it gives expect-parameters)
 ///   refusal      the layout is refused, for the stated reason             (when it says expect = refused)
+///   finding      the program's defect is found, by its name               (when it gives expect-finding)
 ///
-/// Errors  a refusal that the scenario does not expect is kept in the report; a failed check never throws.
+/// Errors  unknown_program; a refusal that the scenario does not expect is kept in the report; a failed check never throws.
 
 #include <optional>
 #include <string>
@@ -17,12 +19,14 @@
 
 #include "sim/base/error.h"
 #include "sim/layout/layout.h"
+#include "sim/world/simulate.h"
 #include "verify/layout_checks.h"
 #include "verify/scenario.h"
 
 namespace verify {
 
-enum class Verdict { verified, falsified, refused };
+/// broken: a rank program broke a contract (deadlock, mismatch, ...), and was not expected to.
+enum class Verdict { verified, falsified, refused, broken };
 
 struct ScenarioReport {
   std::string path;
@@ -31,6 +35,8 @@ struct ScenarioReport {
   std::vector<CheckResult> checks;
   std::vector<sim::Warning> warnings;
   std::optional<sim::Refusal> refusal;  // set when the verdict is refused
+  std::vector<sim::LedgerRow> ledger;   // of the virtual ranks
+  std::vector<sim::Finding> findings;   // set when the verdict is broken, or one is expected
   Verdict verdict() const;
 };
 

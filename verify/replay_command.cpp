@@ -25,6 +25,8 @@ const char* verdict_name(Verdict verdict) {
       return "falsified";
     case Verdict::refused:
       return "refused";
+    case Verdict::broken:
+      return "broken";
   }
   return "";
 }
@@ -43,12 +45,37 @@ std::size_t count_of(const std::vector<ScenarioReport>& reports, Verdict verdict
 
 Verdict overall(const std::vector<ScenarioReport>& reports) {
   if (count_of(reports, Verdict::falsified) > 0) return Verdict::falsified;
+  if (count_of(reports, Verdict::broken) > 0) return Verdict::broken;
   return count_of(reports, Verdict::refused) > 0 ? Verdict::refused : Verdict::verified;
 }
 
 fmt::text_style style(bool good, bool colour) {
   if (!colour) return {};
   return fmt::fg(good ? fmt::terminal_color::green : fmt::terminal_color::red);
+}
+
+/// Where the bytes go: one row a kind, over all sites.
+std::string ledger_text(const std::vector<sim::LedgerRow>& ledger) {
+  TextTable table({{"ledger"},
+                   {"calls", Align::right},
+                   {"elements", Align::right},
+                   {"bytes inside a node", Align::right},
+                   {"across nodes", Align::right},
+                   {"most on a rank", Align::right}});
+  for (auto row = ledger.begin(); row != ledger.end();) {
+    sim::LedgerRow sum{.kind = row->kind};
+    for (; row != ledger.end() && row->kind == sum.kind; ++row) {
+      sum.calls += row->calls;
+      sum.elements += row->elements;
+      sum.bytes_inside += row->bytes_inside;
+      sum.bytes_across += row->bytes_across;
+      sum.most_bytes += row->most_bytes;
+    }
+    table.add({sum.kind, fmt::format("{}", sum.calls), fmt::format("{}", sum.elements),
+               fmt::format("{}", sum.bytes_inside), fmt::format("{}", sum.bytes_across),
+               fmt::format("{}", sum.most_bytes)});
+  }
+  return table.text("  ");
 }
 
 std::string as_text(const ScenarioReport& report, const Settings& overrides, bool colour) {
@@ -66,6 +93,10 @@ std::string as_text(const ScenarioReport& report, const Settings& overrides, boo
     table.add({"", "try", report.refusal->hint});
   }
   text += table.text("  ");
+  if (!report.ledger.empty()) text += ledger_text(report.ledger);
+  for (const sim::Finding& finding : report.findings) {
+    text += "\n" + sim::text_of(finding, reproduce_line(report, overrides));
+  }
   if (report.verdict() != Verdict::verified)
     text += "  reproduce: " + reproduce_line(report, overrides) + "\n";
   return text + "\n";
@@ -80,10 +111,11 @@ std::string summary(const std::vector<ScenarioReport>& reports, bool colour) {
   }
   const bool good = overall(reports) == Verdict::verified;
   const auto total = static_cast<std::int64_t>(reports.size());
-  return fmt::format(style(good, colour), "{}: {}, {}; {} verified, {} falsified, {} refused, {}",
+  return fmt::format(style(good, colour), "{}: {}, {}; {} verified, {} falsified, {} broken, {} refused, {}",
                      verdict_name(overall(reports)), counted(total, "scenario"), counted(checks, "check"),
                      count_of(reports, Verdict::verified), count_of(reports, Verdict::falsified),
-                     count_of(reports, Verdict::refused), counted(warnings, "warning")) +
+                     count_of(reports, Verdict::broken), count_of(reports, Verdict::refused),
+                     counted(warnings, "warning")) +
          "\n";
 }
 
@@ -96,6 +128,14 @@ nlohmann::ordered_json as_json(const ScenarioReport& report, const Settings& ove
       {"scenario", report.name},     {"path", report.path},
       {"source", report.source},     {"verdict", verdict_name(report.verdict())},
       {"checks", std::move(checks)}, {"warnings", warnings_json(report.warnings)}};
+  nlohmann::ordered_json ledger = nlohmann::ordered_json::array();
+  for (const sim::LedgerRow& row : report.ledger) ledger.push_back(ledger_json(row));
+  document["ledger"] = std::move(ledger);
+  if (!report.findings.empty()) {
+    nlohmann::ordered_json findings = nlohmann::ordered_json::array();
+    for (const sim::Finding& finding : report.findings) findings.push_back(finding_json(finding));
+    document["findings"] = std::move(findings);
+  }
   if (report.refusal) {
     document["error"] = refusal_json(*report.refusal);
   }
@@ -110,7 +150,7 @@ ScenarioReport replay_file(const std::string& path, const Settings& overrides) {
     scenario.settings = scenario.settings.overridden_by(overrides);
     return replay(scenario);
   } catch (const sim::Error& error) {
-    return {path, path, "", {}, {}, error.refusal()};
+    return {path, path, "", {}, {}, error.refusal(), {}, {}};
   }
 }
 
@@ -153,6 +193,8 @@ int run_replay(const CommandLine& line, const Output& output) {
       return kFalsified;
     case Verdict::refused:
       return kRefused;
+    case Verdict::broken:
+      return kBroken;
   }
   return kRefused;
 }

@@ -47,7 +47,7 @@ void fold_block(std::span<const Tensor> inputs, const FoldSegment& block, const 
   const auto bytes = static_cast<std::size_t>(count) * sizeof(Scalar);
   const auto members = static_cast<std::int64_t>(inputs.size());
   const auto values = [&](std::int64_t member) {
-    return elements<Scalar>(inputs[static_cast<std::size_t>(member % members)]) + block.begin;
+    return elements<Scalar>(inputs[static_cast<std::size_t>(member % members)]) + block.begin + block.shift;
   };
   std::memcpy(running.data(), values(block.first), bytes);
   std::int64_t next = 1;
@@ -70,7 +70,8 @@ void fold_segments(std::span<const Tensor> inputs, std::span<const FoldSegment> 
   constexpr auto kBlock = static_cast<std::int64_t>(kFoldBytes / sizeof(Scalar));
   for (const FoldSegment& segment : segments) {
     for (std::int64_t begin = segment.begin; begin < segment.end; begin += kBlock) {
-      fold_block<op>(inputs, {begin, std::min(begin + kBlock, segment.end), segment.first}, average, outputs);
+      fold_block<op>(inputs, {begin, std::min(begin + kBlock, segment.end), segment.first, segment.shift},
+                     average, outputs);
     }
   }
 }

@@ -28,6 +28,7 @@ struct FoldSegment {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   std::int64_t first = 0;
+  std::int64_t shift = 0;  // element i of an output comes from element i + shift of the inputs
 };
 
 class Device {
@@ -53,7 +54,7 @@ class Device {
   virtual void scale(const Tensor& a, Ratio ratio, Tensor& out) = 0;
   /// Between floats, and from i32 to any: rounded once.
   virtual void cast(const Tensor& from, Tensor& to) = 0;
-  /// Every output becomes the fold of the inputs, all of one count: s = x[first]; s = s op x[first + 1]; ... rounded to
+  /// Every output becomes the fold of the inputs: s = x[first]; s = s op x[first + 1]; ... rounded to
   /// the dtype at every step, segment by segment; an average is scaled at the end. Inputs may be among the outputs.
   virtual void fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
                     std::span<const Tensor> outputs) = 0;

@@ -30,48 +30,51 @@ std::vector<FoldSegment> part_of(const std::vector<FoldSegment>& segments, std::
   const std::int64_t to = count * (part + 1) / parts;
   std::vector<FoldSegment> result;
   for (const FoldSegment& segment : segments) {
-    const FoldSegment cut{std::max(segment.begin, from), std::min(segment.end, to), segment.first};
+    const FoldSegment cut{std::max(segment.begin, from), std::min(segment.end, to), segment.first,
+                          segment.shift};
     if (cut.begin < cut.end) result.push_back(cut);
   }
   return result;
 }
 
-/// Folds one block of each member's input into the outputs.
-void fold_members(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int finisher,
-                  std::int64_t block_begin, std::span<const Tensor> outputs, int part, int parts) {
-  const Call& call = calls.front()->call;
-  const FoldPlan plan = fold_plan(order, call, group, finisher);
+/// The members' inputs in a plan's base order.
+std::vector<Tensor> inputs_of(Calls calls, const FoldPlan& plan) {
   std::vector<Tensor> inputs(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    const std::size_t place = plan.base.empty() ? i : static_cast<std::size_t>(plan.base[i]);
-    const Tensor& input = calls[place]->call.input;
-    inputs[i] = block_begin == 0 && input.count() == call.count
-                    ? input
-                    : elements(input, block_begin, block_begin + call.count);
+    inputs[i] = calls[plan.base.empty() ? i : static_cast<std::size_t>(plan.base[i])]->call.input;
   }
-  calls.front()->call.input.device().fold(call.reduce_op, inputs,
-                                          part_of(plan.segments, call.count, part, parts), outputs);
+  return inputs;
+}
+
+void fold_members(Calls calls, const FoldPlan& plan, std::span<const Tensor> outputs, int part, int parts) {
+  const Call& call = calls.front()->call;
+  call.input.device().fold(call.reduce_op, inputs_of(calls, plan),
+                           part_of(plan.segments, call.count, part, parts), outputs);
 }
 
 void all_reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
   std::vector<Tensor> outputs(calls.size());
   std::transform(calls.begin(), calls.end(), outputs.begin(),
                  [](const PostedCall* call) { return call->call.output; });
-  fold_members(calls, group, order, 0, 0, outputs, part, parts);
+  fold_members(calls, fold_plan(order, calls.front()->call, group, 0), outputs, part, parts);
 }
 
 void reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
   const int root = calls.front()->call.root;
   const Tensor& output = calls[static_cast<std::size_t>(root)]->call.output;
-  fold_members(calls, group, order, root, 0, {&output, 1}, part, parts);
+  fold_members(calls, fold_plan(order, calls.front()->call, group, root), {&output, 1}, part, parts);
 }
 
+/// Block p of the inputs becomes the output of place p. The base order is that of the call, the same for all blocks.
 void reduce_scatter(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part,
                     int parts) {
-  const std::int64_t count = calls.front()->call.count;
+  const Call& call = calls.front()->call;
+  const std::vector<Tensor> inputs = inputs_of(calls, fold_plan(order, call, group, 0));
   for (std::size_t place = 0; place < calls.size(); ++place) {
-    fold_members(calls, group, order, static_cast<int>(place), static_cast<std::int64_t>(place) * count,
-                 {&calls[place]->call.output, 1}, part, parts);
+    std::vector<FoldSegment> segments =
+        part_of(fold_plan(order, call, group, static_cast<int>(place)).segments, call.count, part, parts);
+    for (FoldSegment& segment : segments) segment.shift = static_cast<std::int64_t>(place) * call.count;
+    call.input.device().fold(call.reduce_op, inputs, segments, {&calls[place]->call.output, 1});
   }
 }
 

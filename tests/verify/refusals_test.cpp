@@ -72,6 +72,7 @@ const std::vector<Case>& cases() {
       {"size_range", "replay --world-size 8 --micro-batch-size -3"},
       {"not_a_flag", "groups --world-size 8 --swiglu=maybe"},
       {"bad_choice", "groups --world-size 8 --normalization foo"},
+      {"unknown_program", "replay --world-size 8 --program mutual_sent"},
       // divisions, in the order in which Megatron's own checks fire
       {"hcp_prod",
        "groups --world-size 16 --context-parallel-size 8 --expert-model-parallel-size 16 "
