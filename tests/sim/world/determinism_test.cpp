@@ -62,6 +62,12 @@ void take(Rank& rank, const Step& step, int number) {
   rank.publish("out", out);
 }
 
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr std::uint64_t kSchedules = 10;  // a sanitizer looks for other things, and is slow
+#else
+constexpr std::uint64_t kSchedules = 100;
+#endif
+
 ParallelSizes drawn_sizes() {
   const ParallelSizes sizes = *rc::gen::suchThat(test::accepted_megatron_sizes(),
                                                  [](const ParallelSizes& s) { return s.world_size <= 16; });
@@ -84,7 +90,7 @@ RC_GTEST_PROP(Determinism, NothingButTheProgramReachesAResult, ()) {
   const RunReport first = simulate(plain, device, program);
   if (!first.ok()) RC_FAIL(first.failure());
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
-  for (std::uint64_t i = 0; i < 100; ++i) {
+  for (std::uint64_t i = 0; i < kSchedules; ++i) {
     WorldSpec spec = plain;
     spec.schedule = {.policy = i % 2 == 0 ? SchedulePolicy::uniform : SchedulePolicy::pct, .seed = seed + i};
     spec.threads = i % 10 == 0 ? 2 : i % 10 == 1 ? 4 : 1;
