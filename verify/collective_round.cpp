@@ -39,7 +39,7 @@ struct KindTruth {
            1000;
   }
   std::int32_t weight(int rank) const {
-    return static_cast<std::int32_t>(of_weights.below(static_cast<std::uint64_t>(rank), 1000));
+    return static_cast<std::int32_t>(of_weights.below(static_cast<std::uint64_t>(rank), 100));
   }
 };
 
