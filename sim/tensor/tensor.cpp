@@ -2,13 +2,21 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/check.h"
 #include "sim/base/error.h"
 
 namespace sim {
 
+void Tensor::check_present(const char* user) const {
+  if (!is_none()) return;
+  refuse({.code = "null_tensor",
+          .option = user,
+          .numbers = "a tensor that was never made",
+          .rule = "every tensor comes from a device",
+          .hint = "Device::empty, filled or keyed"});
+}
+
 Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
-  CHECK(!is_none());
+  check_present("Tensor::rows");
   if (shape_.dimensions() == 0 || begin < 0 || end < begin || end > shape_[0]) {
     refuse({.code = "bad_slice",
             .option = "Tensor::rows",
@@ -23,7 +31,7 @@ Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
 }
 
 Tensor Tensor::reshaped(const Shape& shape) const {
-  CHECK(!is_none());
+  check_present("Tensor::reshaped");
   if (shape.count() != count()) {
     refuse({.code = "bad_reshape",
             .option = "Tensor::reshaped",

@@ -4,7 +4,7 @@
 /// and slices share storage; a default-made tensor is none at all (is_none).
 ///
 /// Shapes  up to four dimensions; offset and count in elements of dtype.
-/// Errors  bad_slice, bad_reshape.
+/// Errors  null_tensor, bad_slice, bad_reshape.
 
 #include <cstdint>
 #include <memory>
@@ -45,6 +45,8 @@ class Tensor {
   }
 
  private:
+  void check_present(const char* user) const;
+
   Device* device_ = nullptr;
   std::shared_ptr<Storage> storage_;
   std::int64_t offset_ = 0;

@@ -175,6 +175,8 @@ TEST(Ops, WhatIsRefused) {
   Tensor x = filled(device, DType::f32, {2, 3}, 1);
   EXPECT_EQ(code_of([&] { add(x, Tensor()); }), "null_tensor");
   EXPECT_EQ(code_of([&] { scale(Tensor(), {1, 2}); }), "null_tensor");
+  EXPECT_EQ(code_of([&] { Tensor().rows(0, 1); }), "null_tensor");
+  EXPECT_EQ(code_of([&] { Tensor().flat(); }), "null_tensor");
   EXPECT_EQ(code_of([&] { add(x, filled(other, DType::f32, {2, 3}, 1)); }), "wrong_device");
   EXPECT_EQ(code_of([&] { add(x, filled(device, DType::f32, {3, 2}, 1)); }), "shape_mismatch");
   EXPECT_EQ(code_of([&] { add(x, filled(device, DType::f64, {2, 3}, 1)); }), "dtype_mismatch");
