@@ -59,6 +59,20 @@ constexpr bool has_root(Operation operation) {
          operation == Operation::gather || operation == Operation::scatter;
 }
 constexpr bool moves_data(Operation operation) { return operation < Operation::barrier; }
+/// Whether a member gives an input, and gets an output. At the root of a broadcast the tensor is given only.
+constexpr bool gives(Operation operation, bool is_root) {
+  const bool from_root = operation == Operation::broadcast || operation == Operation::scatter;
+  return operation != Operation::recv && (is_root || !from_root);
+}
+constexpr bool gets(Operation operation, bool is_root) {
+  const bool to_root = operation == Operation::reduce || operation == Operation::gather;
+  return operation != Operation::send && (is_root || !to_root) &&
+         !(is_root && operation == Operation::broadcast);
+}
+/// Input and output may be one tensor.
+constexpr bool is_in_place(Operation operation) {
+  return operation == Operation::all_reduce || operation == Operation::reduce;
+}
 
 struct Call {
   Operation operation;

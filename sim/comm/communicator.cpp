@@ -1,10 +1,8 @@
 #include "sim/comm/communicator.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <numeric>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -53,12 +51,16 @@ void Communicator::check_tensor(const Call& call, const Tensor& tensor, Access a
 void Communicator::check_uneven(const Call& call) const {
   const auto n = static_cast<std::size_t>(size());
   const auto check = [&](const char* what, const std::vector<std::int64_t>& rows, const Tensor& tensor) {
-    const bool negative = std::any_of(rows.begin(), rows.end(), [](std::int64_t row) { return row < 0; });
-    const std::int64_t sum = std::accumulate(rows.begin(), rows.end(), std::int64_t{0});
-    if (rows.size() == n && !negative && tensor.shape().dimensions() > 0 && sum == tensor.shape()[0]) return;
+    std::int64_t left = tensor.shape().dimensions() > 0 ? tensor.shape()[0] : -1;
+    bool fits = rows.size() == n;
+    for (const std::int64_t row : rows) {
+      fits = fits && row >= 0 && row <= left;
+      if (fits) left -= row;
+    }
+    if (fits && left == 0) return;
     refuse_call(call, "split_rows",
-                fmt::format("{} [{}], {} rows, for a tensor {} and {} members", what, fmt::join(rows, ", "),
-                            sum, text_of(tensor.shape()), n),
+                fmt::format("{} [{}] for a tensor {} and {} members", what, fmt::join(rows, ", "),
+                            text_of(tensor.shape()), n),
                 "one number of rows for each member, none negative, that add up to the first dimension",
                 "split rows that cover the tensor");
   };
@@ -118,7 +120,7 @@ std::int64_t Communicator::next_sequence(const Call& call) {
   return messages[static_cast<std::size_t>(call.peer)]++;
 }
 
-std::size_t Communicator::record_call(Call& call) {
+void Communicator::check_places(const Call& call) const {
   if (has_root(call.operation) && (call.root < 0 || call.root >= size())) {
     refuse_call(call, "call_root", fmt::format("root {} of {} members", call.root, size()),
                 "a root is a place in the group",
@@ -129,37 +131,37 @@ std::size_t Communicator::record_call(Call& call) {
         call, "call_peer", fmt::format("peer {} of {} members, from place {}", call.peer, size(), place_),
         "a peer is another place in the group", "a place from 0 to the group's size - 1, not a global rank");
   }
-  const bool in_place = call.operation == Operation::all_reduce || call.operation == Operation::reduce;
+}
+
+/// Takes away what this member neither gives nor gets, and checks the rest.
+void Communicator::check_tensors(Call& call) const {
+  const bool is_root = has_root(call.operation) && place_ == call.root;
+  const bool has_input = gives(call.operation, is_root);
+  const bool has_output = gets(call.operation, is_root);
+  if (!has_input) call.input = Tensor();
+  if (!has_output) call.output = Tensor();
+  if (has_input) check_tensor(call, call.input, Access::read);
+  if (has_output) check_tensor(call, call.output, Access::write);
+  call.dtype = has_input ? call.input.dtype() : call.output.dtype();
+  if (!has_input || !has_output) return;
+  if (call.input.dtype() != call.output.dtype()) {
+    refuse_call(
+        call, "dtype_mismatch",
+        fmt::format("input {} and output {}", name_of(call.input.dtype()), name_of(call.output.dtype())),
+        "both tensors have one dtype", "cast() one of them");
+  }
+  if (is_in_place(call.operation) || !call.input.overlaps(call.output)) return;
+  refuse_call(
+      call, "overlapping_buffers",
+      fmt::format("input is bytes {} to {} and output bytes {} to {} of one buffer", call.input.range().begin,
+                  call.input.range().end, call.output.range().begin, call.output.range().end),
+      "what a call reads and what it writes lie apart", "another buffer for the output");
+}
+
+std::size_t Communicator::record_call(Call& call) {
+  check_places(call);
   if (moves_data(call.operation)) {
-    const bool gives = call.operation != Operation::recv &&
-                       !(has_root(call.operation) && place_ != call.root &&
-                         (call.operation == Operation::broadcast || call.operation == Operation::scatter));
-    const bool gets = call.operation != Operation::send &&
-                      !(has_root(call.operation) && place_ != call.root &&
-                        (call.operation == Operation::reduce || call.operation == Operation::gather)) &&
-                      !(call.operation == Operation::broadcast && place_ == call.root);
-    if (gives)
-      check_tensor(call, call.input, Access::read);
-    else
-      call.input = Tensor();
-    if (gets)
-      check_tensor(call, call.output, Access::write);
-    else
-      call.output = Tensor();
-    call.dtype = gives ? call.input.dtype() : call.output.dtype();
-    if (gives && gets && call.input.dtype() != call.output.dtype()) {
-      refuse_call(
-          call, "dtype_mismatch",
-          fmt::format("input {} and output {}", name_of(call.input.dtype()), name_of(call.output.dtype())),
-          "both tensors have one dtype", "cast() one of them");
-    }
-    if (gives && gets && !in_place && call.input.overlaps(call.output)) {
-      refuse_call(call, "overlapping_buffers",
-                  fmt::format("input is bytes {} to {} and output bytes {} to {} of one buffer",
-                              call.input.range().begin, call.input.range().end, call.output.range().begin,
-                              call.output.range().end),
-                  "what a call reads and what it writes lie apart", "another buffer for the output");
-    }
+    check_tensors(call);
     check_counts(call);
   }
   call.sequence = next_sequence(call);

@@ -112,6 +112,8 @@ class Communicator {
   void run(Call call);
   Work start(Call call);
   void start_into(Work& work, Call call);
+  void check_places(const Call& call) const;
+  void check_tensors(Call& call) const;
   void check_tensor(const Call& call, const Tensor& tensor, Access access) const;
   void check_counts(Call& call) const;
   void check_uneven(const Call& call) const;
