@@ -140,6 +140,8 @@ TEST(Ledger, AddsUpCallsElementsAndBytesByKindSiteOperationAndDtype) {
   spec.nodes.gpus_per_node = 2;
   const RunReport report = simulate(spec, device, [](Rank& rank) {
     Communicator& world = rank.groups.world();
+    Communicator* pair = rank.groups.new_group("pair", {0, 1}, "c");
+    if (pair != nullptr) pair->all_reduce(filled(rank.device, DType::f32, {8}, 1), ReduceOp::sum, "a");
     for (int step = 0; step < 3; ++step) {
       world.all_reduce(filled(rank.device, DType::f32, {8}, 1), ReduceOp::sum, "a");
     }
@@ -148,8 +150,6 @@ TEST(Ledger, AddsUpCallsElementsAndBytesByKindSiteOperationAndDtype) {
     const Tensor mail = filled(rank.device, DType::bf16, {7}, 1);
     if (rank.id == 1) world.send(mail, 2, "b");
     if (rank.id == 2) world.recv(mail, 1, "b");
-    Communicator* pair = rank.groups.new_group("pair", {0, 1}, "c");
-    if (pair != nullptr) pair->all_reduce(filled(rank.device, DType::f32, {8}, 1), ReduceOp::sum, "a");
     const auto half = world.split(rank.id / 2, 0, "d");
     half->barrier("e");
   });
