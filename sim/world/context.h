@@ -28,6 +28,8 @@ class Context {
   virtual bool ended() const = 0;
 };
 
-std::unique_ptr<Context> make_context(ContextKind kind, StackPool& stacks, std::function<void()> body);
+/// `rank` is for messages.
+std::unique_ptr<Context> make_context(ContextKind kind, StackPool& stacks, int rank,
+                                      std::function<void()> body);
 
 }  // namespace sim

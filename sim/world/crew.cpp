@@ -1,5 +1,7 @@
 #include "sim/world/crew.h"
 
+#include "sim/world/stack_overflow.h"
+
 namespace sim {
 
 Crew::Crew(int threads) {
@@ -14,6 +16,7 @@ Crew::~Crew() {
 }
 
 void Crew::help(int worker) {
+  const StackOverflowWatch watch;
   for (std::uint32_t seen = 0;;) {
     round_.wait(seen);
     ++seen;

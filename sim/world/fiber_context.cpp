@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/world/stack_overflow.h"
 
 namespace sim {
 
@@ -54,6 +55,7 @@ void FiberContext::resume() {
         [this](boost::context::fiber&& worker) { return run_body(std::move(worker)); });
     sanitizer_.create();
   }
+  note_running(stack_, rank_);
   exceptions_ = exchange_exceptions(exceptions_);
   sanitizer_.before_resume(stack_.bottom, stack_.bytes);
   body_side_ = std::move(body_side_).resume();

@@ -3,8 +3,8 @@
 /// Stacks for fibers, cut from large mappings and handed out again when a fiber has ended.
 ///
 /// Shapes  stack_bytes each, rounded up to whole pages; below each lies a page that nobody may touch, when guarded: a
-///         stack that overflows then stops the process instead of writing into its neighbour. Pages cost memory only
-///         once they are touched.
+///         stack that overflows then stops the process (stack_overflow.h) instead of writing into its neighbour. Pages
+///         cost memory only once they are touched.
 /// Calls   take and give_back from any thread.
 /// Errors  stack_memory, when the system has no room.
 

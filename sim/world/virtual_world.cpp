@@ -10,6 +10,7 @@
 #include "sim/base/error.h"
 #include "sim/world/agreement.h"
 #include "sim/world/diagnosis.h"
+#include "sim/world/stack_overflow.h"
 #include "sim/world/transfer.h"
 #include "sim/world/virtual_communicator.h"
 
@@ -200,9 +201,10 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
 // ---- rounds ------------------------------------------------------------------------------------------------------
 
 void VirtualWorld::run(const RankProgram& program) {
+  const StackOverflowWatch watch;
   for (const auto& state : ranks_) {
-    state->context =
-        make_context(spec_.contexts, stacks_, [this, &state, &program] { run_program(*state, program); });
+    state->context = make_context(spec_.contexts, stacks_, state->rank,
+                                  [this, &state, &program] { run_program(*state, program); });
   }
   ready_.resize(ranks_.size());
   std::iota(ready_.begin(), ready_.end(), 0);

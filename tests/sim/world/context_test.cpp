@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "sim/base/error.h"
+#include "sim/tensor/cpu_device.h"
+#include "sim/world/simulate.h"
 
 namespace {
 
@@ -20,7 +22,7 @@ TEST_P(Contexts, BodyRunsBetweenYields) {
   StackPool stacks(kDefaultStackBytes, true, 1);
   std::string events;
   std::unique_ptr<Context> context;
-  context = make_context(GetParam(), stacks, [&] {
+  context = make_context(GetParam(), stacks, 0, [&] {
     events += "a";
     context->yield();
     events += "b";
@@ -40,7 +42,7 @@ TEST_P(Contexts, YieldInsideACatchBlock) {
   std::vector<std::unique_ptr<Context>> contexts(8);
   std::vector<std::string> caught(contexts.size());
   for (std::size_t i = 0; i < contexts.size(); ++i) {
-    contexts[i] = make_context(GetParam(), stacks, [&, i] {
+    contexts[i] = make_context(GetParam(), stacks, 0, [&, i] {
       try {
         throw std::runtime_error(std::to_string(i));
       } catch (const std::exception&) {
@@ -74,7 +76,7 @@ TEST_P(Contexts, ResumedByOneThreadAfterAnother) {
   StackPool stacks(kDefaultStackBytes, true, 1);
   int steps = 0;
   std::unique_ptr<Context> context;
-  context = make_context(GetParam(), stacks, [&] {
+  context = make_context(GetParam(), stacks, 0, [&] {
     for (; steps < 3; ++steps) context->yield();
   });
   while (!context->ended()) std::thread([&] { context->resume(); }).join();
@@ -104,6 +106,29 @@ TEST(StackPoolDeathTest, AGuardedStackStopsWhatRunsOver) {
   stacks.take();
   const Stack above = stacks.take();
   EXPECT_DEATH(*(reinterpret_cast<volatile char*>(above.bottom) - 1) = 1, "");
+}
+
+int deep(int levels) {
+  volatile int here[64] = {levels};
+  return levels == 0 ? 0 : deep(levels - 1) + here[0];
+}
+
+TEST(StackOverflowDeathTest, NamesTheRankAndWhatToTry) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "the sanitizer reports it";
+#endif
+  for (const int threads : {1, 2}) {
+    WorldSpec spec = world_of(4);
+    spec.threads = threads;
+    spec.stack_bytes = std::size_t{64} << 10;
+    CpuDevice device;
+    const auto program = [](Rank& rank) {
+      rank.groups.world().barrier("before");
+      if (rank.id == 3) rank.groups.world().split(deep(100'000), 0, "never");
+    };
+    EXPECT_EXIT(simulate(spec, device, program), testing::ExitedWithCode(3),
+                "stack_overflow: rank 3 overflowed its stack of 65536 bytes(.|\n)*--stack-bytes");
+  }
 }
 
 TEST(StackPool, MemoryThatIsNotThereIsRefused) {
