@@ -97,7 +97,7 @@ std::string as_text(const ScenarioReport& report, const Settings& overrides, boo
   for (const sim::Finding& finding : report.findings) {
     text += "\n" + sim::text_of(finding, reproduce_line(report, overrides));
   }
-  if (report.verdict() != Verdict::verified)
+  if (report.verdict() != Verdict::verified && report.findings.empty())
     text += "  reproduce: " + reproduce_line(report, overrides) + "\n";
   return text + "\n";
 }

@@ -18,6 +18,7 @@ TEST(Shape, CountsItsElements) {
   EXPECT_EQ(shape.dimensions(), 3U);
   EXPECT_EQ(shape[2], 5);
   EXPECT_EQ(shape[3], 1);
+  EXPECT_EQ(shape[9], 1);
   EXPECT_EQ(shape.count(), 30);
   EXPECT_EQ(shape.row_count(), 15);
   EXPECT_EQ(shape.with_rows(7), (Shape{7, 3, 5}));
