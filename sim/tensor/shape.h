@@ -22,7 +22,9 @@ class Shape {
 
   std::size_t dimensions() const { return dimensions_; }
   /// The size of a dimension; 1 beyond the last.
-  std::int64_t operator[](std::size_t dimension) const { return dimension < kMaxDimensions ? sizes_[dimension] : 1; }
+  std::int64_t operator[](std::size_t dimension) const {
+    return dimension < kMaxDimensions ? sizes_[dimension] : 1;
+  }
   /// Elements.
   std::int64_t count() const { return sizes_[0] * sizes_[1] * sizes_[2] * sizes_[3]; }
   /// The same shape with another first dimension.
