@@ -50,10 +50,11 @@ void FiberContext::resume() {
     boost::context::stack_context context;
     context.sp = stack_.top();
     context.size = stack_.bytes;
+    sanitizer_.before_create();
     body_side_ = boost::context::fiber(
         std::allocator_arg, boost::context::preallocated(context.sp, context.size, context), Borrowed(),
         [this](boost::context::fiber&& worker) { return run_body(std::move(worker)); });
-    sanitizer_.create();
+    sanitizer_.after_create();
   }
   note_running(stack_, rank_);
   exceptions_ = exchange_exceptions(exceptions_);

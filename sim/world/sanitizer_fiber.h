@@ -2,8 +2,9 @@
 
 /// Tells AddressSanitizer and ThreadSanitizer about switches between a worker and one fiber; does nothing in other builds.
 ///
-/// Calls   before_resume, switch, after_yield on the worker's side; entered at the start of the body; before_yield, switch,
-///         entered on the body's side; before_end instead of before_yield, for the last time.
+/// Calls   before_create and after_create around what makes the fiber: Boost enters it there for the first time, and comes
+///         back. Then before_resume, switch, after_yield on the worker's side; entered at the start of the body;
+///         before_yield, switch, entered on the body's side; before_end instead of before_yield, for the last time.
 /// Source  sanitizer/common_interface_defs.h, sanitizer/tsan_interface.h.
 
 #include <cstddef>
@@ -20,7 +21,8 @@ namespace sim {
 class SanitizerFiber {
  public:
 #if defined(__SANITIZE_ADDRESS__)
-  void create() {}
+  void before_create() {}
+  void after_create() {}
   void destroy() {}
   void before_resume(const void* bottom, std::size_t bytes) {
     __sanitizer_start_switch_fiber(&worker_fake_, bottom, bytes);
@@ -38,7 +40,11 @@ class SanitizerFiber {
 #elif defined(__SANITIZE_THREAD__)
   // All switches are told by the worker, and from within its own function: ThreadSanitizer counts functions entered and
   // left, for each fiber, and the two must balance.
-  void create() { fiber_ = __tsan_create_fiber(0); }
+  [[gnu::always_inline]] void before_create() {
+    fiber_ = __tsan_create_fiber(0);
+    before_resume(nullptr, 0);
+  }
+  [[gnu::always_inline]] void after_create() { after_yield(); }
   void destroy() { __tsan_destroy_fiber(fiber_); }
   [[gnu::always_inline]] void before_resume(const void*, std::size_t) {
     worker_ = __tsan_get_current_fiber();
@@ -53,7 +59,8 @@ class SanitizerFiber {
   void* fiber_ = nullptr;
   void* worker_ = nullptr;
 #else
-  void create() {}
+  void before_create() {}
+  void after_create() {}
   void destroy() {}
   void before_resume(const void*, std::size_t) {}
   void after_yield() {}
