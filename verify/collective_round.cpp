@@ -93,9 +93,7 @@ std::vector<int> sampled_ranks(const std::vector<KindTruth>& truths) {
 }
 
 sim::Tensor tensor_of(sim::Rank& rank, const Ints& values) {
-  sim::Tensor tensor = rank.device.empty(sim::DType::i32, {std::ssize(values)});
-  rank.device.from_host(std::as_bytes(std::span(values)), tensor);
-  return tensor;
+  return sim::from_host(rank.device, sim::DType::i32, {std::ssize(values)}, std::as_bytes(std::span(values)));
 }
 
 bool equals(const sim::Tensor& tensor, const Ints& expected) {

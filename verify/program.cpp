@@ -125,6 +125,9 @@ int run_program(const std::vector<std::string>& arguments, const Output& output)
   } catch (const std::bad_alloc&) {
     output.err << "shardproof: out of memory\n";
     return kRefused;
+  } catch (const std::exception& error) {
+    output.err << "shardproof: stopped by the system: " << error.what() << "\n";
+    return kRefused;
   }
 }
 

@@ -22,9 +22,12 @@ Tensor ones(Rank& rank, std::int64_t count = kCount, DType dtype = DType::f32) {
 }
 
 Communicator& world(Rank& rank) { return rank.groups.world(); }
+int place(Rank& rank) { return world(rank).rank(); }
+int rank_at(Rank& rank, int place) { return world(rank).group().rank_at(place); }
+std::vector<int> first_two(Rank& rank) { return {rank_at(rank, 0), rank_at(rank, 1)}; }
 
 /// 0 and 1 for each other, and nobody for the rest.
-bool misbehaves(const Rank& rank) { return rank.id < 2; }
+bool misbehaves(Rank& rank) { return place(rank) < 2; }
 
 void well_behaved(Rank& rank) {
   const Tensor x = ones(rank);
@@ -37,50 +40,50 @@ void mutual_send(Rank& rank) {
   if (!misbehaves(rank)) return;
   const Tensor out = ones(rank);
   const Tensor in = ones(rank);
-  world(rank).send(out, 1 - rank.id, "mutual_send.send");
-  world(rank).recv(in, 1 - rank.id, "mutual_send.recv");
+  world(rank).send(out, 1 - place(rank), "mutual_send.send");
+  world(rank).recv(in, 1 - place(rank), "mutual_send.recv");
 }
 
 void mutual_recv(Rank& rank) {
   if (!misbehaves(rank)) return;
-  world(rank).recv(ones(rank), 1 - rank.id, "mutual_recv.recv");
-  world(rank).send(ones(rank), 1 - rank.id, "mutual_recv.send");
+  world(rank).recv(ones(rank), 1 - place(rank), "mutual_recv.recv");
+  world(rank).send(ones(rank), 1 - place(rank), "mutual_recv.send");
 }
 
 void crossed_groups(Rank& rank) {
-  Communicator* pair = rank.groups.new_group("pair", {0, 1}, "crossed_groups.pair");
+  Communicator* pair = rank.groups.new_group("pair", first_two(rank), "crossed_groups.pair");
   const Tensor x = ones(rank);
-  if (rank.id == 1) pair->all_reduce(x, ReduceOp::sum, "crossed_groups.pair_sum");
+  if (place(rank) == 1) pair->all_reduce(x, ReduceOp::sum, "crossed_groups.pair_sum");
   world(rank).all_reduce(x, ReduceOp::sum, "crossed_groups.world_sum");
-  if (rank.id == 0) pair->all_reduce(x, ReduceOp::sum, "crossed_groups.pair_sum");
+  if (place(rank) == 0) pair->all_reduce(x, ReduceOp::sum, "crossed_groups.pair_sum");
 }
 
 void lucky_order(Rank& rank) {
-  Communicator* pair = rank.groups.new_group("pair", {0, 1}, "lucky_order.pair");
+  Communicator* pair = rank.groups.new_group("pair", first_two(rank), "lucky_order.pair");
   const Tensor x = ones(rank);
   const Tensor y = ones(rank);
   Work of_pair;
-  if (rank.id == 1) of_pair = pair->start_all_reduce(x, ReduceOp::sum, "lucky_order.pair_sum");
+  if (place(rank) == 1) of_pair = pair->start_all_reduce(x, ReduceOp::sum, "lucky_order.pair_sum");
   Work of_world = world(rank).start_all_reduce(y, ReduceOp::sum, "lucky_order.world_sum");
-  if (rank.id == 0) of_pair = pair->start_all_reduce(x, ReduceOp::sum, "lucky_order.pair_sum");
+  if (place(rank) == 0) of_pair = pair->start_all_reduce(x, ReduceOp::sum, "lucky_order.pair_sum");
   of_pair.wait();
   of_world.wait();
 }
 
 void missing_rank(Rank& rank) {
-  if (rank.id == 1) return;
+  if (place(rank) == 1) return;
   world(rank).all_reduce(ones(rank), ReduceOp::sum, "missing_rank.sum");
 }
 
 void leaves_early(Rank& rank) {
-  for (int step = 0; step < (rank.id == 1 ? 2 : 3); ++step) {
+  for (int step = 0; step < (place(rank) == 1 ? 2 : 3); ++step) {
     world(rank).all_reduce(ones(rank), ReduceOp::sum, "leaves_early.sum");
   }
 }
 
 void wrong_kind(Rank& rank) {
   const Tensor x = ones(rank);
-  if (rank.id == 1) {
+  if (place(rank) == 1) {
     world(rank).broadcast(x, 0, "wrong_kind.broadcast");
   } else {
     world(rank).all_reduce(x, ReduceOp::sum, "wrong_kind.sum");
@@ -88,20 +91,22 @@ void wrong_kind(Rank& rank) {
 }
 
 void wrong_count(Rank& rank) {
-  world(rank).all_reduce(ones(rank, rank.id == 1 ? kCount + 1 : kCount), ReduceOp::sum, "wrong_count.sum");
+  world(rank).all_reduce(ones(rank, place(rank) == 1 ? kCount + 1 : kCount), ReduceOp::sum,
+                         "wrong_count.sum");
 }
 
 void wrong_dtype(Rank& rank) {
-  const DType dtype = rank.id == 1 ? DType::i32 : DType::f32;
+  const DType dtype = place(rank) == 1 ? DType::i32 : DType::f32;
   world(rank).all_reduce(ones(rank, kCount, dtype), ReduceOp::sum, "wrong_dtype.sum");
 }
 
 void wrong_reduction(Rank& rank) {
-  world(rank).all_reduce(ones(rank), rank.id == 1 ? ReduceOp::max : ReduceOp::sum, "wrong_reduction.reduce");
+  world(rank).all_reduce(ones(rank), place(rank) == 1 ? ReduceOp::max : ReduceOp::sum,
+                         "wrong_reduction.reduce");
 }
 
 void wrong_root(Rank& rank) {
-  world(rank).broadcast(ones(rank), rank.id == 1 ? 1 : 0, "wrong_root.broadcast");
+  world(rank).broadcast(ones(rank), place(rank) == 1 ? 1 : 0, "wrong_root.broadcast");
 }
 
 /// Rank 0 keeps its rows; rank 1 expects one of them.
@@ -109,34 +114,35 @@ void wrong_split(Rank& rank) {
   const auto n = static_cast<std::size_t>(world(rank).size());
   std::vector<std::int64_t> send_rows(n, 0);
   std::vector<std::int64_t> receive_rows(n, 0);
-  send_rows[static_cast<std::size_t>(rank.id)] = receive_rows[static_cast<std::size_t>(rank.id)] = kCount;
-  if (rank.id == 1) receive_rows[0] = 1;
-  const Tensor output = ones(rank, rank.id == 1 ? kCount + 1 : kCount);
+  send_rows[static_cast<std::size_t>(place(rank))] = receive_rows[static_cast<std::size_t>(place(rank))] =
+      kCount;
+  if (place(rank) == 1) receive_rows[0] = 1;
+  const Tensor output = ones(rank, place(rank) == 1 ? kCount + 1 : kCount);
   world(rank).all_to_all_uneven(ones(rank), send_rows, output, receive_rows, "wrong_split.exchange");
 }
 
 void message_size(Rank& rank) {
-  if (rank.id == 0) world(rank).send(ones(rank), 1, "message_size.send");
-  if (rank.id == 1) world(rank).recv(ones(rank, kCount - 1), 0, "message_size.recv");
+  if (place(rank) == 0) world(rank).send(ones(rank), 1, "message_size.send");
+  if (place(rank) == 1) world(rank).recv(ones(rank, kCount - 1), 0, "message_size.recv");
 }
 
 void message_dtype(Rank& rank) {
-  if (rank.id == 0) world(rank).send(ones(rank), 1, "message_dtype.send");
-  if (rank.id == 1) world(rank).recv(ones(rank, kCount, DType::i32), 0, "message_dtype.recv");
+  if (place(rank) == 0) world(rank).send(ones(rank), 1, "message_dtype.send");
+  if (place(rank) == 1) world(rank).recv(ones(rank, kCount, DType::i32), 0, "message_dtype.recv");
 }
 
 void lonely_send(Rank& rank) {
-  if (rank.id == 0) world(rank).send(ones(rank), 1, "lonely_send.send");
+  if (place(rank) == 0) world(rank).send(ones(rank), 1, "lonely_send.send");
 }
 
 void lonely_recv(Rank& rank) {
-  if (rank.id == 1) world(rank).recv(ones(rank), 0, "lonely_recv.recv");
+  if (place(rank) == 1) world(rank).recv(ones(rank), 0, "lonely_recv.recv");
 }
 
 void reads_in_flight(Rank& rank) {
   const Tensor x = ones(rank);
   Work work = world(rank).start_all_reduce(x, ReduceOp::sum, "reads_in_flight.sum");
-  if (rank.id == 1) rank.publish("x", x);
+  if (place(rank) == 1) rank.publish("x", x);
   work.wait();
 }
 
@@ -144,40 +150,40 @@ void writes_in_flight(Rank& rank) {
   Tensor x = ones(rank);
   const Tensor y = ones(rank, kCount * world(rank).size());
   Work work = world(rank).start_all_gather(x, y, "writes_in_flight.gather");
-  if (rank.id == 1) sim::fill(x, 2);
+  if (place(rank) == 1) sim::fill(x, 2);
   work.wait();
 }
 
 void overlapping(Rank& rank) {
   const std::int64_t n = world(rank).size();
   const Tensor whole = ones(rank, n * kCount);
-  const std::int64_t own = rank.id * kCount;
-  const Tensor block = rank.id == 1 ? whole.rows(own, own + kCount) : ones(rank);
+  const std::int64_t own = place(rank) * kCount;
+  const Tensor block = place(rank) == 1 ? whole.rows(own, own + kCount) : ones(rank);
   world(rank).all_gather(block, whole, "overlapping.gather");
 }
 
 void forgets_wait(Rank& rank) {
   Work work = world(rank).start_all_reduce(ones(rank), ReduceOp::sum, "forgets_wait.sum");
-  if (rank.id != 1) work.wait();
+  if (place(rank) != 1) work.wait();
 }
 
 void groups_in_other_order(Rank& rank) {
-  const bool other = rank.id == 1;
-  rank.groups.new_group("one", {other ? 1 : 0}, "groups_in_other_order.first");
-  rank.groups.new_group("one", {other ? 0 : 1}, "groups_in_other_order.second");
+  const bool other = place(rank) == 1;
+  rank.groups.new_group("one", {rank_at(rank, other ? 1 : 0)}, "groups_in_other_order.first");
+  rank.groups.new_group("one", {rank_at(rank, other ? 0 : 1)}, "groups_in_other_order.second");
 }
 
 void group_not_by_all(Rank& rank) {
-  if (rank.id != 1) rank.groups.new_group("pair", {0, 1}, "group_not_by_all.pair");
+  if (place(rank) != 1) rank.groups.new_group("pair", first_two(rank), "group_not_by_all.pair");
   world(rank).barrier("group_not_by_all.barrier");
 }
 
 void split_not_by_all(Rank& rank) {
-  if (rank.id != 1) world(rank).split(0, rank.id, "split_not_by_all.split");
+  if (place(rank) != 1) world(rank).split(0, place(rank), "split_not_by_all.split");
 }
 
 void throws(Rank& rank) {
-  if (rank.id == 1) throw std::runtime_error("planted");
+  if (place(rank) == 1) throw std::runtime_error("planted");
   world(rank).barrier("throws.barrier");
 }
 

@@ -110,6 +110,17 @@ const PlantedProgram& requested_program(const std::string& name) {
                .hint = nearest.empty() ? "shardproof list" : "--program " + nearest});
 }
 
+/// A mistake takes two ranks, and shows in a small world; some programs exchange a number with every other rank.
+void check_program_world(const sim::Layout& layout) {
+  constexpr int kLargestWorld = 4096;
+  if (layout.grid_size >= 2 && layout.grid_size <= kLargestWorld) return;
+  sim::refuse({.code = "program_world",
+               .option = "--program",
+               .numbers = fmt::format("in a world of {} ranks", layout.grid_size),
+               .rule = fmt::format("a program runs on 2 to {} ranks", kLargestWorld),
+               .hint = "--world-size 4"});
+}
+
 CheckResult check_finding(const std::string& expected, const std::vector<sim::Finding>& findings) {
   if (findings.empty())
     return {"finding", false, fmt::format("expected {}, and nothing was found", expected)};
@@ -126,6 +137,7 @@ void run_virtual_ranks(const Settings& settings, const sim::Layout& layout, Scen
   sim::RunReport run;
   if (settings.has("program")) {
     const PlantedProgram& program = requested_program(settings.text("program", ""));
+    check_program_world(layout);
     sim::CpuDevice device;
     run = sim::simulate(spec, device, program.run);
     const std::string said =

@@ -5,17 +5,19 @@
 ///
 ///   group.all_reduce(output, ReduceOp::sum, "row_parallel_linear.forward");
 ///
-/// The name is a literal, or text that outlives the run.
+/// Calls   a name is a literal, which the compiler insists on: records outlive what a program makes up. Site::named()
+///         takes any text, and keeps it for the life of the process.
 
 #include <source_location>
+#include <string_view>
 
 namespace sim {
 
 struct Site {
-  Site(const char* site_name, std::source_location location = std::source_location::current())
-      : name(site_name == nullptr ? "(no name)" : site_name),
-        file(location.file_name()),
-        line(static_cast<int>(location.line())) {}
+  consteval Site(const char* site_name, std::source_location location = std::source_location::current())
+      : name(site_name), file(location.file_name()), line(static_cast<int>(location.line())) {}
+
+  static Site named(std::string_view name, std::source_location location = std::source_location::current());
 
   const char* name;
   const char* file;

@@ -44,7 +44,7 @@ constexpr std::string_view name_of(Operation operation) {
   constexpr std::string_view kNames[] = {
       "all_reduce", "reduce_scatter",    "all_gather", "broadcast", "reduce",  "gather", "scatter",
       "all_to_all", "all_to_all_uneven", "send",       "recv",      "barrier", "split",  "new_group"};
-  return kNames[static_cast<std::size_t>(operation)];
+  return operation <= Operation::new_group ? kNames[static_cast<std::size_t>(operation)] : "no operation";
 }
 
 constexpr bool is_point_to_point(Operation operation) {

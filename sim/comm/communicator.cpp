@@ -9,6 +9,7 @@
 #include "sim/base/error.h"
 #include "sim/comm/ring_traffic.h"
 #include "sim/tensor/ops.h"
+#include "sim/tensor/running_device.h"
 
 namespace sim {
 
@@ -25,8 +26,9 @@ const Tensor& block_of(const Call& call) {
 
 }  // namespace
 
-Communicator::Communicator(const ProcessGroup& group, int place, Device& device, Recorder& recorder)
-    : group_(group), place_(place), device_(device), recorder_(recorder) {
+Communicator::Communicator(const ProcessGroup& group, int place, Device& device,
+                           std::shared_ptr<Recorder> recorder)
+    : group_(group), place_(place), device_(device), recorder_(std::move(recorder)) {
   CHECK(place >= 0 && place < group.size());
 }
 
@@ -41,6 +43,17 @@ void Communicator::refuse_call(const Call& call, const char* code, std::string n
 }
 
 // ---- checks ------------------------------------------------------------------------------------------------------
+
+/// Says nothing of the group: where the world is over, it is no more.
+void Communicator::check_caller(const Call& call) const {
+  if (running_device() == &device_) return;
+  refuse({.code = "wrong_rank",
+          .option = fmt::format("{} '{}' ({}:{})", name_of(call.operation), call.site.name, call.site.file,
+                                call.site.line),
+          .numbers = "a communicator of another rank, or of a world that is over",
+          .rule = "a rank calls on its own communicators, while its program runs",
+          .hint = "rank.groups of the rank that calls; nothing captured from outside"});
+}
 
 void Communicator::check_tensor(const Call& call, const Tensor& tensor, Access access) const {
   if (tensor.is_none() || &tensor.device() != &device_) check_usable(tensor, device_, describe(call).c_str());
@@ -115,12 +128,14 @@ void Communicator::check_counts(Call& call) const {
 
 std::int64_t Communicator::next_sequence(const Call& call) {
   if (!is_point_to_point(call.operation)) return collectives_++;
-  std::vector<std::int64_t>& messages = call.operation == Operation::send ? sent_ : received_;
-  messages.resize(static_cast<std::size_t>(size()));
-  return messages[static_cast<std::size_t>(call.peer)]++;
+  return (call.operation == Operation::send ? sent_ : received_)[call.peer]++;
 }
 
 void Communicator::check_places(const Call& call) const {
+  if (has_reduce_op(call.operation) && call.reduce_op > ReduceOp::average) {
+    refuse_call(call, "call_operation", fmt::format("ReduceOp({})", static_cast<int>(call.reduce_op)),
+                "a reduction is one of ReduceOp's names", "ReduceOp::sum");
+  }
   if (has_root(call.operation) && (call.root < 0 || call.root >= size())) {
     refuse_call(call, "call_root", fmt::format("root {} of {} members", call.root, size()),
                 "a root is a place in the group",
@@ -159,6 +174,7 @@ void Communicator::check_tensors(Call& call) const {
 }
 
 std::size_t Communicator::record_call(Call& call) {
+  check_caller(call);
   check_places(call);
   if (moves_data(call.operation)) {
     check_tensors(call);
@@ -166,9 +182,9 @@ std::size_t Communicator::record_call(Call& call) {
   }
   call.sequence = next_sequence(call);
   const Traffic traffic = size() == 1 ? Traffic() : traffic_of(call, group_, place_);
-  return recorder_.add({&group_, call.site, call.sequence, call.count, traffic.bytes_inside,
-                        traffic.bytes_across, has_root(call.operation) ? call.root : call.peer,
-                        call.operation, call.dtype, call.reduce_op, false});
+  return recorder_->add({&group_, call.site, call.sequence, call.count, traffic.bytes_inside,
+                         traffic.bytes_across, has_root(call.operation) ? call.root : call.peer,
+                         call.operation, call.dtype, call.reduce_op, false});
 }
 
 // ---- starting and running ----------------------------------------------------------------------------------------
@@ -221,12 +237,12 @@ void Communicator::run(Call call) {
   } else {
     dispatch(std::move(call))->wait();
   }
-  recorder_.set_waited(record);
+  recorder_->set_waited(record);
 }
 
 void Communicator::start_into(Work& work, Call call) {
   const std::size_t record = record_call(call);
-  Work::Started started{nullptr, &recorder_, record, call.input, call.output};
+  Work::Started started{nullptr, recorder_, record, call.input, call.output};
   const Site site = call.site;
   if (size() == 1) {
     copy_as_identity(call);
@@ -367,8 +383,13 @@ Work Communicator::start_recv(const Tensor& tensor, int peer, Site site) {
 
 Work Communicator::start_batch(std::span<const PointToPoint> calls, Site site) {
   Work work;
-  for (const PointToPoint& call : calls) {
-    start_into(work, point_to_point_call(call.operation, call.tensor, call.peer, site));
+  for (const PointToPoint& each : calls) {
+    Call call = point_to_point_call(each.operation, each.tensor, each.peer, site);
+    if (!is_point_to_point(each.operation)) {
+      refuse_call(call, "call_operation", "in a batch", "a batch has sends and receives only",
+                  "a call of its own");
+    }
+    start_into(work, std::move(call));
   }
   return work;
 }
@@ -381,7 +402,7 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key, Site site)
   Call call{.operation = Operation::split, .site = site, .color = color, .key = key};
   const std::size_t record = record_call(call);
   std::unique_ptr<Communicator> part = do_split(std::move(call));
-  recorder_.set_waited(record);
+  recorder_->set_waited(record);
   return part;
 }
 

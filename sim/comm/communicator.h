@@ -14,13 +14,15 @@
 ///           send, recv          to and from a place of the group
 /// Calls   every member makes the same calls in the same order. start_ forms return Work: the buffers may not be
 ///         touched until its wait() has returned. A group of one is the identity, decided here.
-/// Errors  thrown in the rank that calls: null_tensor, wrong_device, dtype_mismatch, call_shape, call_root, call_peer,
-///         split_rows, overlapping_buffers, buffer_in_flight_read, buffer_in_flight_write, call_limit. What members
-///         disagree on is found by the backend.
+/// Errors  thrown in the rank that calls: wrong_rank (another rank's communicator, or one kept beyond its world),
+///         null_tensor, wrong_device, dtype_mismatch, call_shape, call_root, call_peer, call_operation, split_rows,
+///         overlapping_buffers, buffer_in_flight_read, buffer_in_flight_write, call_limit. What members disagree on is
+///         found by the backend.
 /// Source  torch.distributed and NCCL, whose names these are.
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,7 +43,7 @@ struct PointToPoint {
 
 class Communicator {
  public:
-  Communicator(const ProcessGroup& group, int place, Device& device, Recorder& recorder);
+  Communicator(const ProcessGroup& group, int place, Device& device, std::shared_ptr<Recorder> recorder);
   virtual ~Communicator() = default;
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -89,7 +91,7 @@ class Communicator {
  protected:
   /// "tp[3] = {12, 13}, rank 12, all_reduce 'mlp.forward' (mlp.cpp:40)"
   std::string describe(const Call& call) const;
-  Recorder& recorder() { return recorder_; }
+  Recorder& recorder() { return *recorder_; }
   /// Checks a call, numbers it and records it. The number of the record.
   std::size_t record_call(Call& call);
 
@@ -112,6 +114,7 @@ class Communicator {
   void run(Call call);
   Work start(Call call);
   void start_into(Work& work, Call call);
+  void check_caller(const Call& call) const;
   void check_places(const Call& call) const;
   void check_tensors(Call& call) const;
   void check_tensor(const Call& call, const Tensor& tensor, Access access) const;
@@ -125,9 +128,9 @@ class Communicator {
   const ProcessGroup& group_;
   int place_;
   Device& device_;
-  Recorder& recorder_;
+  std::shared_ptr<Recorder> recorder_;
   std::int64_t collectives_ = 0;
-  std::vector<std::int64_t> sent_, received_;  // messages of each pair; empty until the first
+  std::map<int, std::int64_t> sent_, received_;  // messages to and from a peer
 };
 
 }  // namespace sim

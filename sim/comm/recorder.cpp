@@ -13,7 +13,8 @@ void Recorder::publish(std::string name, const Tensor& tensor) {
   published_.push_back({std::move(name), tensor.dtype(), tensor.shape(), std::move(values)});
 }
 
-void Recorder::refuse_more(const CallRecord& call) const {
+void Recorder::refuse_more(const CallRecord& call) {
+  if (++refusals_ > kMostRefusals) give_up_(call);
   refuse({.code = "call_limit",
           .option = fmt::format("'{}' ({}:{})", call.site.name, call.site.file, call.site.line),
           .numbers = fmt::format("more than {} calls of one rank", call_limit_),

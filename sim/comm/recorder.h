@@ -3,12 +3,15 @@
 /// What one rank leaves behind: the record of its calls, and the tensors it published.
 ///
 /// Calls   a recorder is used by its rank alone, and read when the run is over.
-/// Errors  call_limit: a program that would call for ever is stopped.
+/// Errors  call_limit: a program that would call for ever is stopped. One that catches this again and again is given up,
+///         in the backend's own way, which does not return.
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/comm/call.h"
@@ -24,6 +27,9 @@ struct Published {
   bool operator==(const Published&) const = default;
 };
 
+/// Calls that are refused to one rank before it is given up: its program catches what should end it.
+inline constexpr int kMostRefusals = 1000;
+
 /// A started call, as its backend holds it. wait() returns when the call is done.
 class Pending {
  public:
@@ -33,7 +39,8 @@ class Pending {
 
 class Recorder {
  public:
-  explicit Recorder(std::int64_t call_limit) : call_limit_(call_limit) {}
+  using GiveUp = std::function<void(const CallRecord&)>;
+  Recorder(std::int64_t call_limit, GiveUp give_up) : call_limit_(call_limit), give_up_(std::move(give_up)) {}
 
   /// The number of the record, for waited().
   std::size_t add(const CallRecord& call) {
@@ -41,7 +48,10 @@ class Recorder {
     calls_.push_back(call);
     return calls_.size() - 1;
   }
-  void set_waited(std::size_t record) { calls_[record].waited = true; }
+  /// Does nothing when the run is over and the records are gone.
+  void set_waited(std::size_t record) {
+    if (record < calls_.size()) calls_[record].waited = true;
+  }
   /// Keeps a call that its program dropped without wait(): its buffers are still in flight.
   void keep(std::unique_ptr<Pending> pending) { dropped_.push_back(std::move(pending)); }
   void publish(std::string name, const Tensor& tensor);
@@ -51,9 +61,11 @@ class Recorder {
   std::vector<Published> take_published() { return std::move(published_); }
 
  private:
-  [[noreturn]] void refuse_more(const CallRecord& call) const;
+  [[noreturn]] void refuse_more(const CallRecord& call);
 
   std::int64_t call_limit_;
+  GiveUp give_up_;
+  int refusals_ = 0;
   std::vector<CallRecord> calls_;
   std::vector<Published> published_;
   std::vector<std::unique_ptr<Pending>> dropped_;

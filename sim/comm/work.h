@@ -2,7 +2,8 @@
 
 /// One or more calls that were started and have not been waited for. Their buffers are in flight until wait() returns.
 ///
-/// Calls   wait() once; a second one does nothing. A rank that ends without it is reported (pending_work).
+/// Calls   wait() once, on the rank that started them; a second one does nothing. A rank that ends without it is reported
+///         (pending_work).
 
 #include <cstddef>
 #include <memory>
@@ -25,7 +26,7 @@ class Work {
   friend class Communicator;
   struct Started {
     std::unique_ptr<Pending> pending;  // null: nothing had to be done
-    Recorder* recorder;
+    std::shared_ptr<Recorder> recorder;
     std::size_t record;
     Tensor input;
     Tensor output;

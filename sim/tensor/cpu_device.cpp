@@ -94,12 +94,13 @@ To converted(From value) {
 
 }  // namespace
 
-std::unique_ptr<Device> CpuDevice::for_rank(int rank) {
-  return std::unique_ptr<Device>(new CpuDevice(pool_, static_cast<std::size_t>(rank) % MemoryPool::kLanes));
+std::shared_ptr<Device> CpuDevice::for_rank(int rank) {
+  return std::shared_ptr<Device>(new CpuDevice(pool_, static_cast<std::size_t>(rank) % MemoryPool::kLanes));
 }
 
 Tensor CpuDevice::empty(DType dtype, const Shape& shape) {
-  return {*this, dtype, shape, std::make_shared<Storage>(pool_, lane_, shape.count() * size_of(dtype))};
+  return {*this, dtype, shape,
+          std::make_shared<Storage>(pool_, lane_, shape.count() * size_of(dtype), weak_from_this().lock())};
 }
 
 void CpuDevice::from_host(std::span<const std::byte> values, Tensor& to) {

@@ -13,11 +13,11 @@
 
 namespace sim {
 
-class CpuDevice : public Device {
+class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> {
  public:
   CpuDevice() : pool_(std::make_shared<MemoryPool>()) {}
 
-  std::unique_ptr<Device> for_rank(int rank) override;
+  std::shared_ptr<Device> for_rank(int rank) override;
   const char* name() const override { return "cpu"; }
   Tensor empty(DType dtype, const Shape& shape) override;
   void from_host(std::span<const std::byte> values, Tensor& to) override;

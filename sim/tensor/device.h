@@ -35,8 +35,8 @@ class Device {
  public:
   virtual ~Device() = default;
   /// The same device as rank `rank` of a virtual world has it: memory (and later a stream) of its own. Tensors know
-  /// which of them made them.
-  virtual std::unique_ptr<Device> for_rank(int rank) = 0;
+  /// which of them made them, and keep it alive.
+  virtual std::shared_ptr<Device> for_rank(int rank) = 0;
   virtual const char* name() const = 0;
 
   virtual Tensor empty(DType dtype, const Shape& shape) = 0;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "sim/base/error.h"
+#include "sim/tensor/running_device.h"
 #include "sim/tensor/scalar_arithmetic.h"
 
 namespace sim {
@@ -19,6 +20,19 @@ void check_present(const Tensor& tensor, const char* user) {
           .numbers = "a tensor that was never made",
           .rule = "every tensor comes from a device",
           .hint = "Device::empty, filled or keyed"});
+}
+
+[[noreturn]] void refuse_foreign(const Tensor& tensor, const char* user) {
+  refuse({.code = "wrong_device",
+          .option = user,
+          .numbers = fmt::format("a tensor {} of another rank or device", text_of(tensor.shape())),
+          .rule = "a rank uses tensors that its own device made",
+          .hint = "make it with rank.device, or send it"});
+}
+
+void check_own(const Tensor& tensor, const char* user) {
+  check_present(tensor, user);
+  if (running_device() != nullptr && running_device() != &tensor.device()) refuse_foreign(tensor, user);
 }
 
 void check_same_dtype(const Tensor& a, const Tensor& b, const char* user) {
@@ -40,7 +54,7 @@ void check_same_shape(const Tensor& a, const Tensor& b, const char* user) {
 }
 
 void check_pair(const Tensor& a, const Tensor& b, const char* user) {
-  check_present(a, user);
+  check_own(a, user);
   check_usable(b, a.device(), user);
   check_same_shape(a, b, user);
 }
@@ -103,17 +117,12 @@ Scalar keyed_value(const KeyedRandom& random, std::uint64_t index) {
 }  // namespace
 
 void check_usable(const Tensor& tensor, const Device& device, const char* user) {
-  check_present(tensor, user);
-  if (&tensor.device() == &device) return;
-  refuse({.code = "wrong_device",
-          .option = user,
-          .numbers = fmt::format("a tensor {} of another rank or device", text_of(tensor.shape())),
-          .rule = "a rank uses tensors that its own device made",
-          .hint = "make it with rank.device, or send it"});
+  check_own(tensor, user);
+  if (&tensor.device() != &device) refuse_foreign(tensor, user);
 }
 
 void fill(Tensor& out, double value) {
-  check_present(out, "fill");
+  check_own(out, "fill");
   check_write(out, "fill");
   const bool whole_only = out.dtype() == DType::field || out.dtype() == DType::i32;
   constexpr double kLargest = 2147483647;
@@ -138,6 +147,13 @@ void copy(const Tensor& from, Tensor& to) {
 
 Tensor combine(ReduceOp op, const Tensor& a, const Tensor& b) {
   const char* user = name_of(op).data();
+  if (op > ReduceOp::average) {
+    refuse({.code = "bad_reduction",
+            .option = "combine",
+            .numbers = fmt::format("ReduceOp({})", static_cast<int>(op)),
+            .rule = "a reduction is one of ReduceOp's names",
+            .hint = "ReduceOp::sum"});
+  }
   check_pair(a, b, user);
   check_same_dtype(a, b, user);
   check_read(a, user);
@@ -159,7 +175,7 @@ void add_to(Tensor& inout, const Tensor& b) {
 }
 
 Tensor scale(const Tensor& a, Ratio ratio) {
-  check_present(a, "scale");
+  check_own(a, "scale");
   check_ratio(a.dtype(), ratio);
   check_read(a, "scale");
   Tensor out = a.device().empty(a.dtype(), a.shape());
@@ -168,7 +184,7 @@ Tensor scale(const Tensor& a, Ratio ratio) {
 }
 
 Tensor cast(const Tensor& from, DType dtype) {
-  check_present(from, "cast");
+  check_own(from, "cast");
   check_read(from, "cast");
   const auto is_float = [](DType type) { return type != DType::field && type != DType::i32; };
   const bool fine =
@@ -185,6 +201,19 @@ Tensor cast(const Tensor& from, DType dtype) {
   return to;
 }
 
+Tensor from_host(Device& device, DType dtype, const Shape& shape, std::span<const std::byte> values) {
+  if (std::ssize(values) != shape.count() * size_of(dtype)) {
+    refuse({.code = "host_size",
+            .option = "from_host",
+            .numbers = fmt::format("{} bytes for {} of {}", values.size(), text_of(shape), name_of(dtype)),
+            .rule = "as many bytes as the tensor has",
+            .hint = fmt::format("{} bytes", shape.count() * size_of(dtype))});
+  }
+  Tensor out = device.empty(dtype, shape);
+  device.from_host(values, out);
+  return out;
+}
+
 Tensor filled(Device& device, DType dtype, const Shape& shape, double value) {
   Tensor out = device.empty(dtype, shape);
   fill(out, value);
@@ -193,20 +222,18 @@ Tensor filled(Device& device, DType dtype, const Shape& shape, double value) {
 
 Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom& random,
              std::int64_t first_index) {
-  Tensor out = device.empty(dtype, shape);
-  with_scalar(dtype, [&](auto scalar) {
+  return with_scalar(dtype, [&](auto scalar) {
     using Scalar = decltype(scalar);
     std::vector<Scalar> values(static_cast<std::size_t>(shape.count()));
     for (std::size_t i = 0; i < values.size(); ++i) {
       values[i] = keyed_value<Scalar>(random, static_cast<std::uint64_t>(first_index) + i);
     }
-    device.from_host(std::as_bytes(std::span(values)), out);
+    return from_host(device, dtype, shape, std::as_bytes(std::span(values)));
   });
-  return out;
 }
 
 std::vector<std::byte> host_bytes(const Tensor& from) {
-  check_present(from, "to_host");
+  check_own(from, "to_host");
   check_read(from, "to_host");
   std::vector<std::byte> values(static_cast<std::size_t>(from.bytes()));
   from.device().to_host(from, values);

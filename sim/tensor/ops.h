@@ -3,7 +3,7 @@
 /// What rank programs call on tensors. Shapes, dtypes, devices and calls in flight are checked here, once, for every
 /// device; then one virtual call computes.
 ///
-/// Errors  null_tensor, wrong_device, shape_mismatch, dtype_mismatch, not_whole, bad_cast, bad_ratio,
+/// Errors  null_tensor, wrong_device (of another rank, also), host_size, shape_mismatch, dtype_mismatch, not_whole, bad_cast, bad_ratio, bad_reduction,
 ///         partial_overlap; those of storage.h.
 
 #include <cstddef>
@@ -25,6 +25,8 @@ void add_to(Tensor& inout, const Tensor& b);
 Tensor scale(const Tensor& a, Ratio ratio);
 Tensor cast(const Tensor& from, DType dtype);
 
+/// A tensor of these values, as the dtype's scalars lie in memory.
+Tensor from_host(Device& device, DType dtype, const Shape& shape, std::span<const std::byte> values);
 Tensor filled(Device& device, DType dtype, const Shape& shape, double value);
 /// Element i is a function of (random, first_index + i) alone, so a shard is the slice of the whole. Floats are in
 /// [-1, 1), rounded to the dtype (1 occurs); i32 are whole numbers from -1000 to 1000; field elements are any.
@@ -34,7 +36,7 @@ Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom&
 /// The values, as the dtype's scalars lie in memory.
 std::vector<std::byte> host_bytes(const Tensor& from);
 
-/// Refuses a tensor that is none, or of another device; `user` says what wants it.
+/// Refuses a tensor that is none, of another device, or of another rank than the one that runs; `user` says what wants it.
 void check_usable(const Tensor& tensor, const Device& device, const char* user);
 
 }  // namespace sim

@@ -17,7 +17,7 @@ enum class ReduceOp : std::uint8_t { sum, max, min, product, average };
 
 constexpr std::string_view name_of(ReduceOp op) {
   constexpr std::string_view kNames[] = {"sum", "max", "min", "product", "average"};
-  return kNames[static_cast<std::size_t>(op)];
+  return op <= ReduceOp::average ? kNames[static_cast<std::size_t>(op)] : "no reduction";
 }
 
 }  // namespace sim

@@ -9,28 +9,41 @@
 
 namespace sim {
 
-Storage::Storage(std::shared_ptr<MemoryPool> pool, std::size_t lane, std::int64_t bytes)
+Storage::Storage(std::shared_ptr<MemoryPool> pool, std::size_t lane, std::int64_t bytes,
+                 std::shared_ptr<const void> device)
     : pool_(std::move(pool)),
       lane_(lane),
       bytes_(bytes),
-      data_(pool_->take(static_cast<std::size_t>(bytes), lane)) {}
+      data_(pool_->take(static_cast<std::size_t>(bytes), lane)),
+      device_(std::move(device)) {}
 
 Storage::~Storage() { pool_->give_back(data_, static_cast<std::size_t>(bytes_), lane_); }
 
+void Storage::take_off(ByteRange range, Access access, const Site& site) {
+  flights_of(access).emplace(range.begin, Flight{range, access, site});
+  longest_flight_ = std::max(longest_flight_, range.end - range.begin);
+}
+
 void Storage::land(ByteRange range, Access access) {
-  const auto flight = std::find_if(flights_.begin(), flights_.end(), [&](const Flight& candidate) {
-    return candidate.range == range && candidate.access == access;
-  });
-  CHECK(flight != flights_.end());
-  flights_.erase(flight);
+  Flights& flights = flights_of(access);
+  const auto [first, last] = flights.equal_range(range.begin);
+  const auto flight =
+      std::find_if(first, last, [&](const auto& candidate) { return candidate.second.range == range; });
+  CHECK(flight != last);
+  flights.erase(flight);
+}
+
+const Storage::Flight* Storage::first_overlap(const Flights& flights, ByteRange range) const {
+  if (range.begin == range.end) return nullptr;
+  const auto end = flights.lower_bound(range.end);
+  const auto overlap = std::find_if(flights.upper_bound(range.begin - longest_flight_), end,
+                                    [&](const auto& flight) { return range.overlaps(flight.second.range); });
+  return overlap == end ? nullptr : &overlap->second;
 }
 
 const Storage::Flight* Storage::first_conflict(ByteRange range, Access access) const {
-  const auto conflict = std::find_if(flights_.begin(), flights_.end(), [&](const Flight& flight) {
-    const bool both_read = access == Access::read && flight.access == Access::read;
-    return !both_read && range.overlaps(flight.range);
-  });
-  return conflict == flights_.end() ? nullptr : &*conflict;
+  const Flight* conflict = first_overlap(writes_, range);
+  return conflict == nullptr && access == Access::write ? first_overlap(reads_, range) : conflict;
 }
 
 void Storage::refuse_access(ByteRange range, Access access, const char* user) const {

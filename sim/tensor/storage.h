@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <vector>
 
 #include "sim/base/site.h"
 #include "sim/tensor/memory_pool.h"
@@ -32,7 +32,9 @@ enum class Access { read, write };
 
 class Storage {
  public:
-  Storage(std::shared_ptr<MemoryPool> pool, std::size_t lane, std::int64_t bytes);
+  /// Keeps `device` alive: the one whose tensors use the memory.
+  Storage(std::shared_ptr<MemoryPool> pool, std::size_t lane, std::int64_t bytes,
+          std::shared_ptr<const void> device = nullptr);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -42,14 +44,13 @@ class Storage {
 
   /// Refuses an access that a call in flight forbids. `user` says what wants it: "add", "tp.all_reduce at ...".
   bool is_free(ByteRange range, Access access) const {
-    return flights_.empty() || first_conflict(range, access) == nullptr;
+    return (writes_.empty() && (access == Access::read || reads_.empty())) ||
+           first_conflict(range, access) == nullptr;
   }
   void check_access(ByteRange range, Access access, const char* user) const {
     if (!is_free(range, access)) refuse_access(range, access, user);
   }
-  void take_off(ByteRange range, Access access, const Site& site) {
-    flights_.push_back({range, access, site});
-  }
+  void take_off(ByteRange range, Access access, const Site& site);
   void land(ByteRange range, Access access);
 
  private:
@@ -58,6 +59,9 @@ class Storage {
     Access access;
     Site site;
   };
+  using Flights = std::multimap<std::int64_t, Flight>;  // by where they begin
+  const Flight* first_overlap(const Flights& flights, ByteRange range) const;
+  Flights& flights_of(Access access) { return access == Access::read ? reads_ : writes_; }
   const Flight* first_conflict(ByteRange range, Access access) const;
   [[noreturn]] void refuse_access(ByteRange range, Access access, const char* user) const;
 
@@ -65,7 +69,9 @@ class Storage {
   std::size_t lane_;
   std::int64_t bytes_;
   std::byte* data_;
-  std::vector<Flight> flights_;
+  std::shared_ptr<const void> device_;
+  Flights reads_, writes_;
+  std::int64_t longest_flight_ = 0;
 };
 
 }  // namespace sim

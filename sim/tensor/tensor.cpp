@@ -6,8 +6,7 @@
 
 namespace sim {
 
-void Tensor::check_present(const char* user) const {
-  if (!is_none()) return;
+void Tensor::refuse_none(const char* user) {
   refuse({.code = "null_tensor",
           .option = user,
           .numbers = "a tensor that was never made",
@@ -16,7 +15,7 @@ void Tensor::check_present(const char* user) const {
 }
 
 Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
-  check_present("Tensor::rows");
+  if (is_none()) refuse_none("Tensor::rows");
   if (shape_.dimensions() == 0 || begin < 0 || end < begin || end > shape_[0]) {
     refuse({.code = "bad_slice",
             .option = "Tensor::rows",
@@ -31,7 +30,7 @@ Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
 }
 
 Tensor Tensor::reshaped(const Shape& shape) const {
-  check_present("Tensor::reshaped");
+  if (is_none()) refuse_none("Tensor::reshaped");
   if (shape.count() != count()) {
     refuse({.code = "bad_reshape",
             .option = "Tensor::reshaped",

@@ -28,7 +28,10 @@ class Tensor {
   const Shape& shape() const { return shape_; }
   std::int64_t count() const { return shape_.count(); }
   std::int64_t bytes() const { return count() * size_of(dtype_); }
-  Device& device() const { return *device_; }
+  Device& device() const {
+    if (is_none()) refuse_none("Tensor::device");
+    return *device_;
+  }
 
   /// Rows begin to end - 1 of the first dimension. Shares storage.
   Tensor rows(std::int64_t begin, std::int64_t end) const;
@@ -37,15 +40,18 @@ class Tensor {
   Tensor flat() const { return reshaped({count()}); }
 
   /// Where it lies in its storage, for kernels and for checks of overlap.
-  std::byte* data() const { return storage_->data() + offset_ * size_of(dtype_); }
+  std::byte* data() const { return storage().data() + offset_ * size_of(dtype_); }
   ByteRange range() const { return {offset_ * size_of(dtype_), (offset_ + count()) * size_of(dtype_)}; }
-  Storage& storage() const { return *storage_; }
+  Storage& storage() const {
+    if (is_none()) refuse_none("Tensor::storage");
+    return *storage_;
+  }
   bool overlaps(const Tensor& other) const {
     return storage_ == other.storage_ && range().overlaps(other.range());
   }
 
  private:
-  void check_present(const char* user) const;
+  [[noreturn]] static void refuse_none(const char* user);
 
   Device* device_ = nullptr;
   std::shared_ptr<Storage> storage_;

@@ -4,7 +4,10 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <map>
+#include <utility>
 #include <vector>
+
+#include "sim/base/check.h"
 
 namespace sim {
 
@@ -87,13 +90,36 @@ std::vector<int> unplaced(const Graph& graph, const std::vector<std::vector<cons
   return rest;
 }
 
+/// Nodes of one cycle. Each unplaced node has a step to it from an unplaced one: a walk backwards comes back to itself.
+std::vector<int> some_cycle(const Graph& graph, const std::vector<int>& nodes) {
+  std::vector<int> before(static_cast<std::size_t>(graph.nodes), -1);
+  std::vector<bool> is_unplaced(static_cast<std::size_t>(graph.nodes), false);
+  for (const int node : nodes) is_unplaced[static_cast<std::size_t>(node)] = true;
+  for (const Step& step : graph.steps) {
+    int& known = before[static_cast<std::size_t>(step.to)];
+    if (known < 0 && is_unplaced[static_cast<std::size_t>(step.from)]) known = step.from;
+  }
+  std::vector<std::ptrdiff_t> position(static_cast<std::size_t>(graph.nodes), -1);
+  std::vector<int> walk;
+  int node = nodes.front();
+  while (position[static_cast<std::size_t>(node)] < 0) {
+    position[static_cast<std::size_t>(node)] = std::ssize(walk);
+    walk.push_back(node);
+    node = before[static_cast<std::size_t>(node)];
+    CHECK(node >= 0);
+  }
+  return {walk.begin() + position[static_cast<std::size_t>(node)], walk.end()};
+}
+
 /// The shortest way from a node back to itself; empty when there is none.
-std::vector<const Step*> shortest_cycle_through(int start,
-                                                const std::vector<std::vector<const Step*>>& steps) {
+std::vector<const Step*> shortest_cycle_through(int start, const std::vector<std::vector<const Step*>>& steps,
+                                                std::int64_t& budget) {
   std::vector<const Step*> came_by(steps.size(), nullptr);
+  budget -= static_cast<std::int64_t>(steps.size() / 8);  // what making it costs
   std::vector<int> queue = {start};
   for (std::size_t next = 0; next < queue.size(); ++next) {
     for (const Step* step : steps[static_cast<std::size_t>(queue[next])]) {
+      --budget;
       if (step->to == start) {
         std::vector<const Step*> cycle = {step};
         while (cycle.back()->from != start)
@@ -109,12 +135,16 @@ std::vector<const Step*> shortest_cycle_through(int start,
   return {};
 }
 
-std::vector<const Step*> shortest_cycle(const std::vector<int>& nodes,
+/// In a very large tangle, a short cycle instead of the shortest.
+std::vector<const Step*> shortest_cycle(const Graph& graph, const std::vector<int>& nodes,
                                         const std::vector<std::vector<const Step*>>& steps) {
-  constexpr std::size_t kMostStarts = 256;  // in a large tangle a short cycle is as good as the shortest
+  std::vector<int> starts = some_cycle(graph, nodes);
+  starts.insert(starts.end(), nodes.begin(), nodes.end());
   std::vector<const Step*> best;
-  for (std::size_t i = 0; i < nodes.size() && (i < kMostStarts || best.empty()); ++i) {
-    std::vector<const Step*> cycle = shortest_cycle_through(nodes[i], steps);
+  std::int64_t budget = 20'000'000;  // steps
+  for (const int start : starts) {
+    if (best.size() == 2 || (budget <= 0 && !best.empty())) break;
+    std::vector<const Step*> cycle = shortest_cycle_through(start, steps, budget);
     if (!cycle.empty() && (best.empty() || cycle.size() < best.size())) best = std::move(cycle);
   }
   return best;
@@ -128,8 +158,7 @@ std::optional<Finding> find_call_cycle(std::span<const RankCalls> ranks) {
   const auto steps = leaving(graph);
   const std::vector<int> rest = unplaced(graph, steps);
   if (rest.empty()) return std::nullopt;
-  const std::vector<const Step*> cycle = shortest_cycle(rest, steps);
-  if (cycle.empty()) return std::nullopt;
+  const std::vector<const Step*> cycle = shortest_cycle(graph, rest, steps);
   Finding finding{.code = "potential_deadlock",
                   .rule = "all ranks make the calls of several groups in one common order",
                   .hint = "wait() before the other group's call, or the same order on every rank"};

@@ -7,7 +7,8 @@
 ///
 /// Calls   the body starts at the first resume(). It is resumed by one worker at a time. A context is destroyed when it
 ///         has ended or was never resumed.
-/// Errors  CHECK: the body lets no exception out.
+/// Errors  stack_memory, thread_limit: at the first resume(), which then has not started it. CHECK: the body lets no
+///         exception out.
 
 #include <functional>
 #include <memory>
@@ -25,6 +26,7 @@ class Context {
   virtual void resume() = 0;
   /// By the body: back to the worker, until the next resume().
   virtual void yield() = 0;
+  virtual bool started() const = 0;
   virtual bool ended() const = 0;
 };
 

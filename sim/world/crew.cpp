@@ -1,14 +1,34 @@
 #include "sim/world/crew.h"
 
+#include <cstddef>
+#include <fmt/format.h>
+#include <system_error>
+#include <utility>
+
+#include "sim/base/error.h"
 #include "sim/world/stack_overflow.h"
 
 namespace sim {
 
-Crew::Crew(int threads) {
-  for (int worker = 1; worker < threads; ++worker) helpers_.emplace_back([this, worker] { help(worker); });
+Crew::Crew(int threads) : thrown_(static_cast<std::size_t>(threads)) {
+  try {
+    for (int worker = 1; worker < threads; ++worker) {
+      helpers_.emplace_back([this, worker] { help(worker); });
+    }
+  } catch (const std::system_error& error) {
+    const std::size_t made = helpers_.size();
+    dismiss();
+    refuse({.code = "thread_limit",
+            .option = "--threads",
+            .numbers = fmt::format("the system gives {} of {} threads: {}", made + 1, threads, error.what()),
+            .rule = "each worker is a thread",
+            .hint = "fewer --threads"});
+  }
 }
 
-Crew::~Crew() {
+Crew::~Crew() { dismiss(); }
+
+void Crew::dismiss() {
   ends_ = true;
   ++round_;
   round_.notify_all();
@@ -21,8 +41,16 @@ void Crew::help(int worker) {
     round_.wait(seen);
     ++seen;
     if (ends_) return;
-    (*job_)(worker);
+    run_job(worker);
     if (--busy_ == 0) busy_.notify_one();
+  }
+}
+
+void Crew::run_job(int worker) {
+  try {
+    (*job_)(worker);
+  } catch (...) {
+    thrown_[static_cast<std::size_t>(worker)] = std::current_exception();
   }
 }
 
@@ -32,8 +60,14 @@ void Crew::for_each_worker(const std::function<void(int)>& job) {
   busy_ = static_cast<std::uint32_t>(helpers_.size());
   ++round_;
   round_.notify_all();
-  job(0);
+  run_job(0);
   for (std::uint32_t left = busy_; left != 0; left = busy_) busy_.wait(left);
+  std::exception_ptr first;
+  for (std::exception_ptr& thrown : thrown_) {
+    const std::exception_ptr taken = std::exchange(thrown, nullptr);
+    if (first == nullptr) first = taken;
+  }
+  if (first != nullptr) std::rethrow_exception(first);
 }
 
 void Crew::for_each(std::int64_t count, const std::function<void(std::int64_t)>& job) {

@@ -4,11 +4,14 @@
 /// round is over when all of its jobs are.
 ///
 /// Calls   for_each_worker: job(worker) once on each, for what is pinned to a worker; for_each: job(i) for i below count,
-///         whoever is free. Jobs let no exception out.
+///         whoever is free.
+/// Errors  thread_limit, when the system gives no more threads. What jobs throw leaves the round when all workers are done:
+///         of several, what the first worker threw.
 /// Exact   who runs a job never reaches a result: jobs of a round touch different things.
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <thread>
 #include <vector>
@@ -28,8 +31,11 @@ class Crew {
 
  private:
   void help(int worker);
+  void run_job(int worker);
+  void dismiss();
 
   std::vector<std::thread> helpers_;
+  std::vector<std::exception_ptr> thrown_;  // by worker
   const std::function<void(int)>* job_ = nullptr;
   std::atomic<std::uint32_t> round_ = 0;
   std::atomic<std::uint32_t> busy_ = 0;

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "sim/base/check.h"
 #include "sim/world/agreement.h"
 #include "sim/world/call_order.h"
 #include "sim/world/virtual_world.h"
@@ -37,6 +38,9 @@ class Diagnosis {
     if (findings_.empty()) find_lost_messages();
     find_pending_work();
     if (findings_.empty()) find_orders();
+    for (int slot = 0; slot < slots() && findings_.empty(); ++slot) {
+      CHECK(rank_at(slot).status == RankStatus::returned);
+    }
     return std::move(findings_);
   }
 
@@ -72,6 +76,13 @@ class Diagnosis {
     }
   }
 
+  /// The calls of a collective by place; null where a member has not come.
+  static std::vector<const PostedCall*> by_place(const GroupState& group, const Instance& instance) {
+    std::vector<const PostedCall*> calls(group.group.members.size(), nullptr);
+    for (const PostedCall* call : instance.arrived) calls[static_cast<std::size_t>(call->place)] = call;
+    return calls;
+  }
+
   /// Members that have not arrived; of a full collective behind an earlier one, those that the earlier one lacks.
   std::vector<int> missing_of(const PostedCall& call) const {
     std::vector<int> missing = absent(call.group_state, call.group_state.instance_of(call.call));
@@ -81,8 +92,9 @@ class Diagnosis {
 
   std::vector<int> absent(const GroupState& group, const Instance& instance) const {
     std::vector<int> slots;
-    for (std::size_t place = 0; place < instance.calls.size(); ++place) {
-      if (instance.calls[place] == nullptr) slots.push_back(world_.slot_of(group.group.members[place]));
+    const std::vector<const PostedCall*> calls = by_place(group, instance);
+    for (std::size_t place = 0; place < calls.size(); ++place) {
+      if (calls[place] == nullptr) slots.push_back(world_.slot_of(group.group.members[place]));
     }
     return slots;
   }
@@ -108,9 +120,9 @@ class Diagnosis {
     if (rank.waits_for != nullptr) {
       return facts_of(rank.waits_for->call, rank.waits_for->group_state.group, rank.rank, "waits in");
     }
-    if (rank.recorder.calls().empty()) return {.rank = rank.rank, .state = "has ended and had made no call"};
-    return facts_of(rank.recorder.calls().back(), rank.rank,
-                    fmt::format("has ended after {} calls; the last:", rank.recorder.calls().size()));
+    if (rank.recorder->calls().empty()) return {.rank = rank.rank, .state = "has ended and had made no call"};
+    return facts_of(rank.recorder->calls().back(), rank.rank,
+                    fmt::format("has ended after {} calls; the last:", rank.recorder->calls().size()));
   }
 
   std::vector<int> global(const std::vector<int>& slots) const {
@@ -132,7 +144,7 @@ class Diagnosis {
   void find_disagreements() {
     for (const auto& [name, group] : world_.groups()) {
       for (const Instance& instance : group->pending) {
-        const auto difference = disagreement(instance.calls);
+        const auto difference = disagreement(instance.arrived);
         if (difference) report(*difference, *group, instance);
       }
       for (const auto& [places, channel] : group->channels) {
@@ -148,9 +160,10 @@ class Diagnosis {
                     .rule = difference.rule,
                     .hint = difference.hint};
     std::vector<int> involved;
-    for (std::size_t place = 0; place < instance.calls.size(); ++place) {
+    const std::vector<const PostedCall*> calls = by_place(group, instance);
+    for (std::size_t place = 0; place < calls.size(); ++place) {
       const int slot = world_.slot_of(group.group.members[place]);
-      const PostedCall* call = instance.calls[place];
+      const PostedCall* call = calls[place];
       if (call == nullptr) {
         add_facts(finding, stand_of(slot));
         continue;
@@ -193,7 +206,7 @@ class Diagnosis {
   Finding about_the_ended(const Wait& wait, const std::vector<int>& ended) const {
     const Call& call = rank_at(wait.waiting.front()).waits_for->call;
     const auto called_here = [&](int slot) {
-      const std::vector<CallRecord>& calls = rank_at(slot).recorder.calls();
+      const std::vector<CallRecord>& calls = rank_at(slot).recorder->calls();
       return std::any_of(calls.begin(), calls.end(),
                          [&](const CallRecord& record) { return record.group == &wait.group->group; });
     };
@@ -236,22 +249,46 @@ class Diagnosis {
     }
   }
 
+  bool waits_unexplained(int slot) const { return !is_explained(slot) && rank_at(slot).waits_for != nullptr; }
+
+  /// The shortest cycle of waits; in a very large tangle, a short one.
   std::vector<int> shortest_cycle() const {
+    std::vector<int> starts = some_cycle();
+    if (starts.empty()) return {};
+    for (int slot = 0; slot < slots(); ++slot) {
+      if (waits_unexplained(slot)) starts.push_back(slot);
+    }
     std::vector<int> best;
-    std::int64_t budget =
-        50'000'000;  // steps; in a very large tangle a short cycle is as good as the shortest
-    for (int slot = 0; slot < slots() && best.size() != 2 && (budget > 0 || best.empty()); ++slot) {
-      if (is_explained(slot) || rank_at(slot).waits_for == nullptr) continue;
-      std::vector<int> cycle = cycle_through(slot, budget);
+    std::int64_t budget = 5'000'000;  // steps
+    for (const int start : starts) {
+      if (best.size() == 2 || (budget <= 0 && !best.empty())) break;
+      std::vector<int> cycle = cycle_through(start, budget);
       if (!cycle.empty() && (best.empty() || cycle.size() < best.size())) best = std::move(cycle);
     }
     return best;
   }
 
+  /// Whoever waits and is unexplained waits for such ranks alone: a walk along the first of them comes back to itself.
+  std::vector<int> some_cycle() const {
+    int slot = 0;
+    while (slot < slots() && !waits_unexplained(slot)) ++slot;
+    if (slot == slots()) return {};
+    std::vector<std::ptrdiff_t> position(world_.ranks().size(), -1);
+    std::vector<int> walk;
+    while (position[static_cast<std::size_t>(slot)] < 0) {
+      CHECK(waits_unexplained(slot));
+      position[static_cast<std::size_t>(slot)] = std::ssize(walk);
+      walk.push_back(slot);
+      slot = waits_[static_cast<std::size_t>(waits_of_[static_cast<std::size_t>(slot)])].missing.front();
+    }
+    return {walk.begin() + position[static_cast<std::size_t>(slot)], walk.end()};
+  }
+
   /// Breadth first from a rank along what it waits for; each wait is looked at once.
   std::vector<int> cycle_through(int start, std::int64_t& budget) const {
-    std::map<int, int> came_from;
+    std::vector<int> came_from(world_.ranks().size(), -1);
     std::vector<bool> seen(waits_.size(), false);
+    budget -= static_cast<std::int64_t>(came_from.size() / 16);  // what making these costs
     std::vector<int> queue = {start};
     for (std::size_t next = 0; next < queue.size(); ++next) {
       const int slot = queue[next];
@@ -262,11 +299,13 @@ class Diagnosis {
         --budget;
         if (missing == start) {
           std::vector<int> cycle = {slot};
-          while (cycle.back() != start) cycle.push_back(came_from.at(cycle.back()));
+          while (cycle.back() != start) cycle.push_back(came_from[static_cast<std::size_t>(cycle.back())]);
           std::reverse(cycle.begin(), cycle.end());
           return cycle;
         }
-        if (is_explained(missing) || !came_from.try_emplace(missing, slot).second) continue;
+        int& known = came_from[static_cast<std::size_t>(missing)];
+        if (is_explained(missing) || known >= 0) continue;
+        known = slot;
         queue.push_back(missing);
       }
     }
@@ -302,7 +341,7 @@ class Diagnosis {
       Finding finding{.code = "pending_work",
                       .rule = "every Work is waited for before its rank ends",
                       .hint = "keep the Work that start_ returns, and wait() for it"};
-      for (const CallRecord& call : rank.recorder.calls()) {
+      for (const CallRecord& call : rank.recorder->calls()) {
         if (!call.waited) add_facts(finding, facts_of(call, rank.rank, "started and left"));
       }
       if (finding.calls.empty()) continue;
@@ -315,7 +354,7 @@ class Diagnosis {
 
   void find_orders() {
     std::vector<RankCalls> calls;
-    for (const auto& rank : world_.ranks()) calls.push_back({rank->rank, rank->recorder.calls()});
+    for (const auto& rank : world_.ranks()) calls.push_back({rank->rank, rank->recorder->calls()});
     if (auto finding = find_call_cycle(calls)) findings_.push_back(std::move(*finding));
   }
 

@@ -22,6 +22,7 @@ class FiberContext : public Context {
 
   void resume() override;
   void yield() override;
+  bool started() const override { return stack_.bottom != nullptr; }
   bool ended() const override { return ended_; }
 
  private:

@@ -12,6 +12,8 @@
 ///   deadlock                     ranks wait for each other: the shortest cycle
 ///   missing_ranks                ranks wait for one that has ended and never called in this group
 ///   left_early                   ... that had called in this group before
+///   rank_terminated              the program came to std::terminate(): an exception in a noexcept function, for instance
+///   rank_will_not_end            it catches what should end it, and goes on calling
 ///   unmatched_send, unmatched_recv   the peer has ended, or never asked for the message
 ///   pending_work                 a rank ended without wait() for what it had started
 ///   potential_deadlock           ranks make calls of several groups in different orders; this schedule survived

@@ -16,10 +16,9 @@
 
 namespace sim {
 
-/// A collective, as far as members have arrived.
+/// A collective, as far as members have arrived: one that runs far ahead of the others costs memory for itself alone.
 struct Instance {
-  std::vector<PostedCall*> calls;  // by place; null: not there yet
-  int arrived = 0;
+  std::vector<PostedCall*> arrived;  // in any order
 };
 
 /// A send that has been posted. An eager one is over for its sender; the message keeps the data.

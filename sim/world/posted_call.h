@@ -16,9 +16,9 @@ class RankState;
 
 class PostedCall : public Pending {
  public:
-  PostedCall(RankState& rank, GroupState& group, int at_place, Call&& posted)
-      : call(std::move(posted)), rank_state(rank), group_state(group), place(at_place) {}
-  /// Returns when the call is done; throws WorldEnded when it never will be.
+  PostedCall(RankState& rank, GroupState& group, int at_place, Call&& posted);
+  /// Returns when the call is done; throws WorldEnded when it never will be. Refuses a rank that is not the call's
+  /// (wrong_rank).
   void wait() override;
 
   Call call;
@@ -28,6 +28,9 @@ class PostedCall : public Pending {
   bool done = false;
   GroupState* made = nullptr;  // of split and new_group: the group this rank is now in
   int made_place = -1;
+
+ private:
+  const Device* device_;  // of the rank, which may be over
 };
 
 }  // namespace sim

@@ -22,19 +22,29 @@ Scheduler::Scheduler(const Schedule& schedule, int ranks)
     changes_.insert(random_.below(draws_++, steps));
 }
 
-void Scheduler::choose(std::vector<int>& ready, std::vector<int>& chosen) {
-  CHECK(!ready.empty());
+bool Scheduler::runs_later(int a, int b) const {
+  return priorities_[static_cast<std::size_t>(a)] < priorities_[static_cast<std::size_t>(b)];
+}
+
+void Scheduler::make_ready(int rank) {
+  ready_.push_back(rank);
+  if (schedule_.policy != SchedulePolicy::pct) return;
+  std::push_heap(ready_.begin(), ready_.end(), [&](int a, int b) { return runs_later(a, b); });
+}
+
+void Scheduler::choose(std::vector<int>& chosen) {
+  CHECK(has_ready());
   chosen.clear();
   switch (schedule_.policy) {
     case SchedulePolicy::round_robin:
-      std::swap(ready, chosen);
+      std::swap(ready_, chosen);
       if (!std::is_sorted(chosen.begin(), chosen.end())) std::sort(chosen.begin(), chosen.end());
       break;
     case SchedulePolicy::uniform:
-      choose_uniform(ready, chosen);
+      choose_uniform(chosen);
       break;
     case SchedulePolicy::pct:
-      choose_pct(ready, chosen);
+      choose_pct(chosen);
       break;
   }
   ++step_;
@@ -42,10 +52,10 @@ void Scheduler::choose(std::vector<int>& ready, std::vector<int>& chosen) {
   for (const int rank : chosen) hash_.add(static_cast<std::uint64_t>(rank));
 }
 
-void Scheduler::choose_uniform(std::vector<int>& ready, std::vector<int>& chosen) {
-  std::sort(ready.begin(), ready.end());
+void Scheduler::choose_uniform(std::vector<int>& chosen) {
+  std::sort(ready_.begin(), ready_.end());
   std::vector<int> left;
-  for (const int rank : ready) (random_.below(draws_++, 2) == 0 ? chosen : left).push_back(rank);
+  for (const int rank : ready_) (random_.below(draws_++, 2) == 0 ? chosen : left).push_back(rank);
   if (chosen.empty()) {
     const std::size_t one = random_.below(draws_++, static_cast<std::uint32_t>(left.size()));
     chosen.push_back(left[one]);
@@ -54,16 +64,13 @@ void Scheduler::choose_uniform(std::vector<int>& ready, std::vector<int>& chosen
   for (std::size_t last = chosen.size(); last > 1; --last) {
     std::swap(chosen[last - 1], chosen[random_.below(draws_++, static_cast<std::uint32_t>(last))]);
   }
-  ready = std::move(left);
+  ready_ = std::move(left);
 }
 
-void Scheduler::choose_pct(std::vector<int>& ready, std::vector<int>& chosen) {
-  const auto priority = [&](int rank) { return priorities_[static_cast<std::size_t>(rank)]; };
-  const auto highest =
-      std::max_element(ready.begin(), ready.end(), [&](int a, int b) { return priority(a) < priority(b); });
-  const int rank = *highest;
-  *highest = ready.back();
-  ready.pop_back();
+void Scheduler::choose_pct(std::vector<int>& chosen) {
+  std::pop_heap(ready_.begin(), ready_.end(), [&](int a, int b) { return runs_later(a, b); });
+  const int rank = ready_.back();
+  ready_.pop_back();
   if (changes_.contains(step_)) priorities_[static_cast<std::size_t>(rank)] = --lowest_;
   chosen.push_back(rank);
 }

@@ -32,19 +32,23 @@ class Scheduler {
  public:
   Scheduler(const Schedule& schedule, int ranks);
 
-  /// Moves the ranks that are to run from `ready`, in any order, to `chosen`, in the order of the round. `ready` is not
-  /// empty, and chosen is what it was given before.
-  void choose(std::vector<int>& ready, std::vector<int>& chosen);
+  /// A rank that is not ready can go on: from now on, until it is chosen, it is.
+  void make_ready(int rank);
+  bool has_ready() const { return !ready_.empty(); }
+  /// Takes those that are to run from the ready ones, in the order of the round.
+  void choose(std::vector<int>& chosen);
   /// Does a rank stop at every call, so that others may run in between? A rank of round_robin only stops to wait.
   bool stops_at_every_call() const { return schedule_.policy != SchedulePolicy::round_robin; }
   std::uint64_t hash() const { return hash_.value(); }
 
  private:
-  void choose_uniform(std::vector<int>& ready, std::vector<int>& chosen);
-  void choose_pct(std::vector<int>& ready, std::vector<int>& chosen);
+  void choose_uniform(std::vector<int>& chosen);
+  void choose_pct(std::vector<int>& chosen);
+  bool runs_later(int a, int b) const;
 
   Schedule schedule_;
   KeyedRandom random_;
+  std::vector<int> ready_;  // of pct: a heap, the highest priority in front; else in any order
   std::uint64_t draws_ = 0;
   std::uint64_t step_ = 0;
   std::vector<std::int64_t> priorities_;  // of pct, by rank: the highest runs

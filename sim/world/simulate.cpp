@@ -74,8 +74,8 @@ RunReport simulate(const WorldSpec& spec, Device& device, const RankProgram& pro
   ContentHash hash;
   report.ranks.reserve(world->ranks().size());
   for (const auto& state : world->ranks()) {
-    ledger.add(state->recorder.calls());
-    report.ranks.push_back({state->rank, state->recorder.take_published(), state->recorder.take_calls()});
+    ledger.add(state->recorder->calls());
+    report.ranks.push_back({state->rank, state->recorder->take_published(), state->recorder->take_calls()});
     hash.add(hash_of(report.ranks.back()));
   }
   report.ledger = ledger.rows();

@@ -21,8 +21,7 @@ constexpr bool kWatches = true;
 #endif
 
 constexpr std::size_t kSignalStackBytes = std::size_t{64} << 10;
-constexpr std::size_t kGuardBytes = 4096;  // at least; a page
-constexpr int kBrokenContract = 3;         // the program's exit code for it
+constexpr int kBrokenContract = 3;  // the program's exit code for it
 
 struct Running {
   Stack stack;

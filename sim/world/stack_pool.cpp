@@ -22,7 +22,7 @@ constexpr std::size_t kMostInMapping = 16'384;
 
 StackPool::StackPool(std::size_t stack_bytes, bool guarded, std::size_t count)
     : stack_bytes_((stack_bytes + page_bytes() - 1) / page_bytes() * page_bytes()),
-      guard_bytes_(guarded ? page_bytes() : 0),
+      guard_bytes_(guarded ? kGuardBytes : 0),
       guarded_(guarded),
       count_(std::clamp<std::size_t>(count, 1, kMostInMapping)) {}
 

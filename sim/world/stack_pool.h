@@ -2,9 +2,9 @@
 
 /// Stacks for fibers, cut from large mappings and handed out again when a fiber has ended.
 ///
-/// Shapes  stack_bytes each, rounded up to whole pages; below each lies a page that nobody may touch, when guarded: a
-///         stack that overflows then stops the process (stack_overflow.h) instead of writing into its neighbour. Pages
-///         cost memory only once they are touched.
+/// Shapes  stack_bytes each, rounded up to whole pages; below each lie kGuardBytes that nobody may touch, when guarded: a
+///         stack that overflows then stops the process (stack_overflow.h) instead of writing into its neighbour, unless
+///         one frame is larger than that. Pages cost memory only once they are touched.
 /// Calls   take and give_back from any thread.
 /// Errors  stack_memory, when the system has no room.
 
@@ -19,6 +19,8 @@ inline constexpr std::size_t kDefaultStackBytes = std::size_t{512} << 10;  // in
 #else
 inline constexpr std::size_t kDefaultStackBytes = std::size_t{256} << 10;
 #endif
+
+inline constexpr std::size_t kGuardBytes = std::size_t{1} << 20;
 
 struct Stack {
   std::byte* bottom = nullptr;  // the lowest usable address

@@ -1,6 +1,10 @@
 #include "sim/world/thread_context.h"
 
+#include <fmt/format.h>
+#include <system_error>
+
 #include "sim/base/check.h"
+#include "sim/base/error.h"
 
 namespace sim {
 
@@ -16,7 +20,15 @@ void ThreadContext::hand_over(bool to_body, std::unique_lock<std::mutex>& lock) 
 void ThreadContext::resume() {
   CHECK(!ended_);
   std::unique_lock lock(mutex_);
-  if (!thread_.joinable()) {
+  if (!thread_.joinable()) start();
+  hand_over(true, lock);
+  if (!ended_) return;
+  lock.unlock();
+  thread_.join();
+}
+
+void ThreadContext::start() {
+  try {
     thread_ = std::thread([this] {
       std::unique_lock body_lock(mutex_);
       passed_.wait(body_lock, [&] { return body_runs_; });
@@ -27,11 +39,13 @@ void ThreadContext::resume() {
       body_runs_ = false;
       passed_.notify_all();
     });
+  } catch (const std::system_error& error) {
+    refuse({.code = "thread_limit",
+            .option = fmt::format("rank {}, a thread of its own", rank_),
+            .numbers = error.what(),
+            .rule = "the system gives every rank a thread",
+            .hint = "fibers (--ranks-as fibers), or fewer ranks"});
   }
-  hand_over(true, lock);
-  if (!ended_) return;
-  lock.unlock();
-  thread_.join();
 }
 
 void ThreadContext::yield() {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
 
 #include "sim/world/context.h"
 
@@ -13,16 +14,19 @@ namespace sim {
 
 class ThreadContext : public Context {
  public:
-  explicit ThreadContext(std::function<void()> body) : body_(std::move(body)) {}
+  ThreadContext(int rank, std::function<void()> body) : rank_(rank), body_(std::move(body)) {}
   ~ThreadContext() override;
 
   void resume() override;
   void yield() override;
+  bool started() const override { return ended_ || thread_.joinable(); }
   bool ended() const override { return ended_; }
 
  private:
+  void start();
   void hand_over(bool to_body, std::unique_lock<std::mutex>& lock);
 
+  int rank_;
   std::function<void()> body_;
   std::mutex mutex_;
   std::condition_variable passed_;

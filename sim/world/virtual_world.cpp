@@ -2,12 +2,17 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
+#include <exception>
 #include <fmt/format.h>
+#include <mutex>
 #include <numeric>
 #include <tuple>
+#include <utility>
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/tensor/running_device.h"
 #include "sim/world/agreement.h"
 #include "sim/world/diagnosis.h"
 #include "sim/world/stack_overflow.h"
@@ -25,37 +30,97 @@ std::vector<int> present_ranks(const WorldSpec& spec) {
   return ranks;
 }
 
-/// Calls that are refused to a rank after the world has ended before it is given up: its program swallows what should
-/// unwind it.
-constexpr int kMostRefusedCalls = 1000;
-
-/// A finding about what left a rank's program.
-std::unique_ptr<Finding> thrown(const RankState& state, std::string code, std::string sentence,
-                                std::string rule, std::string hint) {
-  auto finding = std::make_unique<Finding>();
-  finding->code = std::move(code);
-  finding->sentence = fmt::format("rank {}: {}", state.rank, sentence);
-  finding->rule = std::move(rule);
-  finding->hint = std::move(hint);
-  if (state.recorder.calls().empty()) {
-    add_facts(*finding, {.rank = state.rank, .state = "had made no call"});
-  } else {
-    add_facts(*finding, facts_of(state.recorder.calls().back(), state.rank, "made as its last call"));
-  }
-  return finding;
+/// One rank at a time, as pct has it, is one worker's work.
+int workers(const WorldSpec& spec, int ranks) {
+  return spec.schedule.policy == SchedulePolicy::pct ? 1 : std::min(spec.threads, ranks);
 }
+
+// ---- what a rank's code may do to its world -----------------------------------------------------------------------
+
+/// The rank whose program this thread runs.
+thread_local RankState* running_rank = nullptr;
+std::terminate_handler terminate_before = nullptr;
+
+/// std::terminate() inside a rank's program, or the end of the world in a function that lets no exception out: this rank
+/// never comes back, and the world can still say why.
+void on_terminate() {
+  RankState* rank = running_rank;
+  if (rank == nullptr) {
+    if (terminate_before != nullptr) terminate_before();
+    std::abort();
+  }
+  rank->world.give_up(*rank, thrown(*rank, "rank_terminated", "its program came to std::terminate()",
+                                    "an exception, and the end of a world that stands still, can leave every "
+                                    "function that calls, waits or throws",
+                                    "no noexcept on it, and no wait() in a destructor; threads are joined"));
+}
+
+void install_terminate_handler() {
+  static std::once_flag installed;
+  std::call_once(installed, [] { terminate_before = std::set_terminate(on_terminate); });
+}
+
+/// While it lives, this thread runs a rank's program.
+class Running {
+ public:
+  explicit Running(RankState& rank)
+      : before_(std::exchange(running_rank, &rank)), device_(rank.device.get()) {}
+  ~Running() { running_rank = before_; }
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  RankState* before_;
+  RunningDevice device_;
+};
 
 }  // namespace
 
+Finding thrown(const RankState& state, std::string code, std::string sentence, std::string rule,
+               std::string hint) {
+  Finding finding{.code = std::move(code),
+                  .sentence = fmt::format("rank {}: {}", state.rank, sentence),
+                  .rule = std::move(rule),
+                  .hint = std::move(hint)};
+  const std::vector<CallRecord>& calls = state.recorder->calls();
+  add_facts(finding, calls.empty() ? CallFacts{.rank = state.rank, .state = "had made no call"}
+                                   : facts_of(calls.back(), state.rank, "made as its last call"));
+  return finding;
+}
+
+PostedCall::PostedCall(RankState& rank, GroupState& group, int at_place, Call&& posted)
+    : call(std::move(posted)),
+      rank_state(rank),
+      group_state(group),
+      place(at_place),
+      device_(rank.device.get()) {}
+
 void PostedCall::wait() {
-  if (!done) rank_state.world.wait_for(rank_state, *this);
+  if (done) return;
+  if (running_device() != device_) {
+    refuse({.code = "wrong_rank",
+            .option = fmt::format("wait() for {} '{}' ({}:{})", name_of(call.operation), call.site.name,
+                                  call.site.file, call.site.line),
+            .numbers = "a Work of another rank, or of a world that is over",
+            .rule = "a rank waits for its own calls, while its program runs",
+            .hint = "a Work that does not leave its rank"});
+  }
+  rank_state.world.wait_for(rank_state, *this);
+}
+
+RankState::RankState(VirtualWorld& owner, int global_rank, std::int64_t call_limit)
+    : world(owner), rank(global_rank) {
+  recorder = std::make_shared<Recorder>(call_limit, [this](const CallRecord&) {
+    world.give_up(*this, thrown(*this, "rank_will_not_end", "it catches call_limit and goes on calling",
+                                "a rank program comes to an end", "the loop that makes this call"));
+  });
 }
 
 VirtualWorld::VirtualWorld(const WorldSpec& spec, Device& device)
     : spec_(spec),
       present_(present_ranks(spec)),
       stacks_(spec.stack_bytes, std::ssize(present_) <= kMostGuardedRanks, present_.size()),
-      crew_(std::min(spec.threads, static_cast<int>(present_.size()))),
+      crew_(workers(spec, static_cast<int>(present_.size()))),
       scheduler_(spec.schedule, static_cast<int>(present_.size())),
       random_(spec.seed),
       world_group_(&add_group("world", 0, present_)) {
@@ -88,7 +153,9 @@ std::vector<std::shared_ptr<const void>> VirtualWorld::release_groups() {
 GroupState& VirtualWorld::add_group(std::string kind, int index, std::vector<int> members) {
   auto state = std::make_unique<GroupState>();
   state->group = {kind, index, std::move(members), spec_.nodes.gpus_per_node};
-  return *groups_.emplace(std::pair(std::move(kind), index), std::move(state)).first->second;
+  const auto [entry, is_new] = groups_.emplace(std::pair(std::move(kind), index), std::move(state));
+  CHECK(is_new);
+  return *entry->second;
 }
 
 GroupState* VirtualWorld::layout_group(std::string_view name, int rank) {
@@ -114,17 +181,14 @@ GroupState* VirtualWorld::layout_group(std::string_view name, int rank) {
 /// The groups that a split or new_group makes, named after the call that made them: the same from run to run.
 void VirtualWorld::make_groups(GroupState& parent, std::span<PostedCall* const> calls) {
   const Call& first = calls.front()->call;
-  const auto hand_out = [&](GroupState& made) {
-    for (std::size_t place = 0; place < made.group.members.size(); ++place) {
-      for (PostedCall* call : calls) {
-        if (call->rank_state.rank != made.group.members[place]) continue;
-        call->made = &made;
-        call->made_place = static_cast<int>(place);
-      }
-    }
-  };
   if (first.operation == Operation::new_group) {
-    return hand_out(add_group(first.name, static_cast<int>(first.sequence), first.members));
+    GroupState& made = add_group(first.name, static_cast<int>(first.sequence), first.members);
+    for (int place = 0; place < made.group.size(); ++place) {
+      PostedCall& call = *calls[static_cast<std::size_t>(slot_of(made.group.rank_at(place)))];
+      call.made = &made;
+      call.made_place = place;
+    }
+    return;
   }
   std::vector<std::tuple<int, int, int>> order;  // color, key, place
   for (const PostedCall* call : calls) {
@@ -148,74 +212,102 @@ void VirtualWorld::make_groups(GroupState& parent, std::span<PostedCall* const> 
 
 // ---- the ranks' side ---------------------------------------------------------------------------------------------
 
-void VirtualWorld::leave_if_ended(RankState& rank) {
-  if (!ended_) return;
-  if (++rank.refused_calls > kMostRefusedCalls) {
-    for (;;) rank.context->yield();  // and is never resumed: see end_the_rest
+/// Whether the world has ended, and a call is to do nothing: while an exception passes through the rank, another one must
+/// not be thrown.
+bool VirtualWorld::is_over(RankState& rank) {
+  if (!ended_) return false;
+  if (++rank.refused_calls > kMostRefusals) {
+    give_up(rank, thrown(rank, "rank_will_not_end", "it catches the end of the world and goes on calling",
+                         "catch (...) in a rank program throws again", "catch std::exception, or rethrow"));
   }
+  if (std::uncaught_exceptions() > 0) return true;
   throw WorldEnded();
 }
 
+void VirtualWorld::give_up(RankState& rank, Finding finding) {
+  rank.threw = std::make_unique<Finding>(std::move(finding));
+  rank.status = RankStatus::threw;
+  for (;;) rank.context->yield();  // and is never resumed
+}
+
 void VirtualWorld::post(RankState& rank, PostedCall& call) {
-  leave_if_ended(rank);
+  if (is_over(rank)) return;
   rank.outbox.push_back(&call);
   if (!scheduler_.stops_at_every_call()) return;
   rank.context->yield();
-  leave_if_ended(rank);
+  static_cast<void>(is_over(rank));
 }
 
 void VirtualWorld::wait_for(RankState& rank, PostedCall& call) {
-  leave_if_ended(rank);
+  if (is_over(rank)) return;
   rank.status = RankStatus::waits;
   rank.waits_for = &call;
   rank.context->yield();
-  if (!call.done) leave_if_ended(rank);
-  CHECK(call.done);
+  CHECK(call.done || is_over(rank));
 }
 
 void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
+  const Running running(state);
+  const auto throws = [&](std::string sentence) {
+    state.threw = std::make_unique<Finding>(thrown(state, "rank_threw", std::move(sentence),
+                                                   "a rank program lets no exception out",
+                                                   "catch it, or mend what throws"));
+    state.status = RankStatus::threw;
+  };
   try {
     state.groups = std::make_unique<VirtualGroups>(state);
-    Rank rank{state.rank, spec_.layout, *state.device, *state.groups, random_, state.recorder};
+    Rank rank{state.rank, spec_.layout, *state.device, *state.groups, random_, *state.recorder};
     program(rank);
     state.status = RankStatus::returned;
-    return;
   } catch (const WorldEnded&) {
     state.status = RankStatus::ended_by_world;
-    return;
+    if (!ended_) throws("the end of another world left the program");
   } catch (const Error& error) {
     const Refusal& refusal = error.refusal();
-    state.threw = thrown(state, refusal.code, fmt::format("{}: {}", refusal.option, refusal.numbers),
-                         refusal.rule, refusal.hint);
+    state.threw = std::make_unique<Finding>(thrown(state, refusal.code,
+                                                   fmt::format("{}: {}", refusal.option, refusal.numbers),
+                                                   refusal.rule, refusal.hint));
+    state.status = RankStatus::threw;
   } catch (const std::exception& error) {
-    state.threw = thrown(state, "rank_threw", fmt::format("an exception left the program: {}", error.what()),
-                         "a rank program lets no exception out", "catch it, or mend what throws");
+    const char* what = error.what();
+    throws(fmt::format("an exception left the program: {}", what == nullptr ? "(no text)" : what));
   } catch (...) {
-    state.threw =
-        thrown(state, "rank_threw", "something that is no std::exception was thrown out of the program",
-               "a rank program lets no exception out", "catch it, or mend what throws");
+    throws("something that is no std::exception was thrown out of the program");
   }
-  state.status = RankStatus::threw;
 }
 
 // ---- rounds ------------------------------------------------------------------------------------------------------
 
 void VirtualWorld::run(const RankProgram& program) {
   const StackOverflowWatch watch;
+  install_terminate_handler();
   for (const auto& state : ranks_) {
     state->context = make_context(spec_.contexts, stacks_, state->rank,
                                   [this, &state, &program] { run_program(*state, program); });
   }
-  ready_.resize(ranks_.size());
-  std::iota(ready_.begin(), ready_.end(), 0);
-  while (!ready_.empty()) run_round();
-  findings_ = diagnose(*this);
+  try {
+    run_rounds();
+  } catch (...) {
+    end_the_rest();
+    throw;
+  }
   end_the_rest();
 }
 
+void VirtualWorld::run_rounds() {
+  for (int slot = 0; slot < std::ssize(ranks_); ++slot) scheduler_.make_ready(slot);
+  while (scheduler_.has_ready()) run_round();
+  findings_ = diagnose(*this);
+}
+
+void VirtualWorld::resume(int slot) {
+  RankState& rank = *ranks_[static_cast<std::size_t>(slot)];
+  const Running running(rank);
+  rank.context->resume();
+}
+
 void VirtualWorld::run_round() {
-  scheduler_.choose(ready_, chosen_);
-  const auto resume = [&](int slot) { ranks_[static_cast<std::size_t>(slot)]->context->resume(); };
+  scheduler_.choose(chosen_);
   if (crew_.size() == 1) {
     for (const int slot : chosen_) resume(slot);
   } else {
@@ -234,7 +326,7 @@ void VirtualWorld::run_round() {
     const bool goes_on = rank.status == RankStatus::runs;
     for (PostedCall* call : rank.outbox) arrive(*call);
     rank.outbox.clear();
-    if (goes_on) ready_.push_back(slot);
+    if (goes_on) scheduler_.make_ready(slot);
     if (rank.context->ended()) rank.context.reset();
   }
   move_data();
@@ -252,20 +344,22 @@ void VirtualWorld::arrive_collective(PostedCall& call) {
   GroupState& group = call.group_state;
   const std::int64_t index = call.call.sequence - group.first_sequence;
   CHECK(index >= 0);
-  while (std::ssize(group.pending) <= index) {
-    group.pending.emplace_back().calls.resize(group.group.members.size());
-  }
-  Instance& instance = group.instance_of(call.call);
-  instance.calls[static_cast<std::size_t>(call.place)] = &call;
-  ++instance.arrived;
+  while (std::ssize(group.pending) <= index) group.pending.emplace_back();
+  std::vector<PostedCall*>& arrived = group.instance_of(call.call).arrived;
+  if (index == 0 && arrived.empty()) arrived.reserve(group.group.members.size());
+  arrived.push_back(&call);
   complete_front(group);
 }
 
 void VirtualWorld::complete_front(GroupState& group) {
-  while (!group.pending.empty() && group.pending.front().arrived == group.group.size()) {
-    Instance& front = group.pending.front();
-    if (disagreement(front.calls)) return;  // it stays, and is found when the world stands still
-    completed_.push_back({.group = &group, .calls = std::move(front.calls)});
+  while (!group.pending.empty() && std::ssize(group.pending.front().arrived) == group.group.size()) {
+    std::vector<PostedCall*>& calls = group.pending.front().arrived;
+    const auto by_place = [](const PostedCall* a, const PostedCall* b) { return a->place < b->place; };
+    if (!std::is_sorted(calls.begin(), calls.end(), by_place)) {
+      std::sort(calls.begin(), calls.end(), by_place);
+    }
+    if (disagreement(calls)) return;  // it stays, and is found when the world stands still
+    completed_.push_back({.group = &group, .calls = std::move(calls)});
     group.pending.pop_front();
     ++group.first_sequence;
   }
@@ -346,24 +440,25 @@ void VirtualWorld::finish(PostedCall& call) {
   if (rank.waits_for != &call) return;
   rank.waits_for = nullptr;
   rank.status = RankStatus::runs;
-  ready_.push_back(slot_of(rank.rank));
+  scheduler_.make_ready(slot_of(rank.rank));
 }
 
-/// Unwinds the ranks that cannot go on: what they wait for throws WorldEnded.
+/// Unwinds the ranks that cannot go on: what they wait for throws WorldEnded. Those that were given up, or are now, are
+/// never resumed; what lies on their stacks is never freed.
 void VirtualWorld::end_the_rest() {
   ended_ = true;
-  for (const auto& state : ranks_) {
-    if (state->context == nullptr) continue;
-    state->context->resume();
-    if (state->context->ended()) continue;
-    // Its program swallows the end of the world and calls again and again. It is never resumed; what lies on its stack
-    // is never freed.
-    findings_.push_back(
-        {.code = "rank_will_not_end",
-         .sentence = fmt::format("rank {} catches the end of the world and goes on calling", state->rank),
-         .rule = "catch (...) in a rank program throws again",
-         .hint = "catch std::exception, or rethrow"});
-    static_cast<void>(state->context.release());
+  for (int slot = 0; slot < std::ssize(ranks_); ++slot) {
+    RankState& rank = *ranks_[static_cast<std::size_t>(slot)];
+    if (rank.context == nullptr) continue;
+    if (rank.context->started() && !rank.context->ended() && rank.threw == nullptr) {
+      resume(slot);
+      if (rank.threw != nullptr) findings_.push_back(*rank.threw);
+    }
+    if (rank.context->started() && !rank.context->ended()) {
+      static_cast<void>(rank.context.release());
+    } else {
+      rank.context.reset();
+    }
   }
 }
 

@@ -33,23 +33,27 @@ struct WorldEnded {};
 enum class RankStatus { runs, waits, returned, threw, ended_by_world };
 
 class VirtualWorld;
+class RankState;
+
+/// A finding about what left a rank's program, with the last call it made.
+Finding thrown(const RankState& state, std::string code, std::string sentence, std::string rule,
+               std::string hint);
 
 /// One rank: its program's context, what it waits for, what it has posted.
 class RankState {
  public:
-  RankState(VirtualWorld& owner, int global_rank, std::int64_t call_limit)
-      : world(owner), rank(global_rank), recorder(call_limit) {}
+  RankState(VirtualWorld& owner, int global_rank, std::int64_t call_limit);
 
   VirtualWorld& world;
   int rank;
   RankStatus status = RankStatus::runs;
-  Recorder recorder;
-  std::unique_ptr<Device> device;
+  std::shared_ptr<Recorder> recorder;
+  std::shared_ptr<Device> device;
   std::unique_ptr<Groups> groups;
   std::unique_ptr<Context> context;
   std::vector<PostedCall*> outbox;  // posted since the rank last stopped
   PostedCall* waits_for = nullptr;  // set while status is waits
-  std::unique_ptr<Finding> threw;   // what its program threw
+  std::unique_ptr<Finding> threw;   // what its program threw, or why it was given up
   int refused_calls = 0;            // since the world ended
 };
 
@@ -60,7 +64,8 @@ class VirtualWorld {
   VirtualWorld(const VirtualWorld&) = delete;
   VirtualWorld& operator=(const VirtualWorld&) = delete;
 
-  /// Runs the program on every rank until all have ended or none can go on; then ends those that are left.
+  /// Runs the program on every rank until all have ended or none can go on; then ends those that are left. What goes wrong
+  /// on the world's side (no memory for a stack) is thrown when every rank has been unwound.
   void run(const RankProgram& program);
 
   // ---- for the ranks' side: communicators and groups ----
@@ -71,6 +76,8 @@ class VirtualWorld {
   void post(RankState& rank, PostedCall& call);
   /// Called by a rank: comes back when the call is done.
   void wait_for(RankState& rank, PostedCall& call);
+  /// Called by a rank that can be neither resumed nor unwound: its stack is left as it is.
+  [[noreturn]] void give_up(RankState& rank, Finding finding);
 
   // ---- for the report ----
   std::vector<std::unique_ptr<RankState>>& ranks() { return ranks_; }
@@ -92,7 +99,9 @@ class VirtualWorld {
     bool is_message() const { return message.operation == Operation::send; }
   };
 
-  void leave_if_ended(RankState& rank);
+  bool is_over(RankState& rank);
+  void resume(int slot);
+  void run_rounds();
   void run_program(RankState& rank, const RankProgram& program);
   void run_round();
   void arrive(PostedCall& call);
@@ -116,7 +125,7 @@ class VirtualWorld {
   std::mutex groups_mutex_;
   std::map<std::pair<std::string, int>, std::unique_ptr<GroupState>> groups_;
   GroupState* world_group_;
-  std::vector<int> ready_, chosen_;
+  std::vector<int> chosen_;
   std::vector<Completed> completed_;
   std::vector<Finding> findings_;
   bool ended_ = false;

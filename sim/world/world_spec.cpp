@@ -58,8 +58,23 @@ std::string text_of(const WorldSpec& spec) {
 
 void check(const WorldSpec& spec) {
   check_field("--threads", spec.threads, 1, 256);
+  if (spec.schedule.policy > SchedulePolicy::pct) {
+    refuse({.code = "world_spec",
+            .option = "--schedule",
+            .numbers = fmt::format("SchedulePolicy({})", static_cast<int>(spec.schedule.policy)),
+            .rule = "a schedule is one of SchedulePolicy's names",
+            .hint = "SchedulePolicy::round_robin"});
+  }
+  const std::int64_t ranks = spec.ranks.empty() ? spec.layout.grid_size : std::ssize(spec.ranks);
+  if (spec.contexts == ContextKind::thread && ranks > kMostThreadRanks) {
+    refuse({.code = "world_spec",
+            .option = "--ranks-as threads",
+            .numbers = fmt::format("{} ranks", ranks),
+            .rule = fmt::format("a thread for each of up to {} ranks", kMostThreadRanks),
+            .hint = "--ranks-as fibers"});
+  }
   check_field("--eager-bytes", spec.eager_bytes, 0, std::int64_t{1} << 40);
-  check_field("--stack-bytes", static_cast<std::int64_t>(spec.stack_bytes), 16 << 10, std::int64_t{1} << 30);
+  check_field("--stack-bytes", static_cast<std::int64_t>(spec.stack_bytes), 16 << 10, kMaxSize);
   check_field("--pct-depth", spec.schedule.depth, 1, 64);
   check_field("call limit", spec.call_limit, 1, std::int64_t{1} << 32);
   check_field("gpus per node", spec.nodes.gpus_per_node, 1, kMaxSize);

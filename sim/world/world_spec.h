@@ -37,6 +37,9 @@ struct WorldSpec {
 /// Guarded stacks are two mappings each, and a process has about 65,000.
 inline constexpr int kMostGuardedRanks = 16'384;
 
+/// Systems give a process some 30,000 threads.
+inline constexpr int kMostThreadRanks = 8192;
+
 /// So many ranks in one data-parallel group.
 WorldSpec world_of(int ranks);
 

@@ -32,9 +32,7 @@ std::vector<Scalar> values(const sim::Published* tensor) {
 template <typename Scalar>
 sim::Tensor tensor_of(sim::Device& device, sim::DType dtype, const sim::Shape& shape,
                       const std::vector<Scalar>& given) {
-  sim::Tensor tensor = device.empty(dtype, shape);
-  device.from_host(std::as_bytes(std::span(given)), tensor);
-  return tensor;
+  return sim::from_host(device, dtype, shape, std::as_bytes(std::span(given)));
 }
 
 }  // namespace test

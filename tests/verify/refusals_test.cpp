@@ -73,6 +73,8 @@ const std::vector<Case>& cases() {
       {"not_a_flag", "groups --world-size 8 --swiglu=maybe"},
       {"bad_choice", "groups --world-size 8 --normalization foo"},
       {"unknown_program", "replay --world-size 8 --program mutual_sent"},
+      {"program_world", "replay --world-size 1 --program mutual_send"},
+      {"program_world", "replay --world-size 4097 --program mutual_send"},
       // divisions, in the order in which Megatron's own checks fire
       {"hcp_prod",
        "groups --world-size 16 --context-parallel-size 8 --expert-model-parallel-size 16 "

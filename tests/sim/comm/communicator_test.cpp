@@ -238,11 +238,11 @@ TEST(Communicator, WrongCallsAreRefusedInTheRankThatMakesThem) {
     RankProgram program;
   };
   CpuDevice elsewhere;
+  const Tensor of_elsewhere = filled(elsewhere, DType::f32, {1}, 0);
   const auto world = [](Rank& rank) -> Communicator& { return rank.groups.world(); };
   const std::vector<Wrong> all = {
       {"null_tensor", [&](Rank& r) { world(r).all_reduce(Tensor(), ReduceOp::sum, "site"); }},
-      {"wrong_device",
-       [&](Rank& r) { world(r).all_reduce(filled(elsewhere, DType::f32, {1}, 0), ReduceOp::sum, "site"); }},
+      {"wrong_device", [&](Rank& r) { world(r).all_reduce(of_elsewhere, ReduceOp::sum, "site"); }},
       {"call_root", [&](Rank& r) { world(r).broadcast(zeros(r, 1), 2, "site"); }},
       {"call_root", [&](Rank& r) { world(r).reduce(zeros(r, 1), ReduceOp::sum, -1, "site"); }},
       {"call_peer", [&](Rank& r) { world(r).send(zeros(r, 1), r.id, "site"); }},
@@ -274,6 +274,29 @@ TEST(Communicator, WrongCallsAreRefusedInTheRankThatMakesThem) {
       {"bad_group",
        [](Rank& r) {
          r.groups.new_group("outside", {0, 2}, "site");
+       }},
+      {"bad_group_name",
+       [](Rank& r) {
+         r.groups.new_group("world", {0, 1}, "site");
+       }},
+      {"bad_group_name",
+       [](Rank& r) {
+         r.groups.new_group("dp", {0, 1}, "site");
+       }},
+      {"bad_group_name",
+       [](Rank& r) {
+         r.groups.new_group("world[0].split0", {0, 1}, "site");
+       }},
+      {"bad_group_name",
+       [](Rank& r) {
+         r.groups.new_group("", {0, 1}, "site");
+       }},
+      {"call_operation",
+       [&](Rank& r) { world(r).all_reduce(zeros(r, 1), static_cast<ReduceOp>(9), "site"); }},
+      {"call_operation",
+       [&](Rank& r) {
+         const PointToPoint barrier{Operation::barrier, zeros(r, 1), 1 - r.id};
+         world(r).batch({&barrier, 1}, "site");
        }},
       {"shape_mismatch", [](Rank& r) { add(zeros(r, 1), zeros(r, 2)); }},
   };

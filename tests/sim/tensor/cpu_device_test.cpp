@@ -206,7 +206,7 @@ TEST(CpuDevice, TensorsOutliveTheirDevice) {
   Tensor kept;
   {
     CpuDevice device;
-    const std::unique_ptr<Device> rank = device.for_rank(3);
+    const std::shared_ptr<Device> rank = device.for_rank(3);
     kept = filled(*rank, DType::i32, {4000}, 7).rows(1000, 4000);
   }
   const auto* values = reinterpret_cast<const std::int32_t*>(kept.data());

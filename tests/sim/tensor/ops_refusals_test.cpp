@@ -5,6 +5,7 @@
 
 #include "sim/tensor/cpu_device.h"
 #include "sim/tensor/ops.h"
+#include "sim/tensor/running_device.h"
 #include "tests/support/refusal_code.h"
 #include "tests/support/tensor_values.h"
 
@@ -34,7 +35,7 @@ TEST_F(OpsRefusals, TensorsThatAreNone) {
 }
 
 TEST_F(OpsRefusals, TensorsThatDoNotFit) {
-  const std::unique_ptr<Device> rank = device_.for_rank(1);
+  const std::shared_ptr<Device> rank = device_.for_rank(1);
   Tensor other = filled(*rank, DType::f32, {4, 3}, 1);
   EXPECT_EQ(refusal_code([&] { copy(x_, other); }), "wrong_device");
   EXPECT_EQ(refusal_code([&] { add(x_, other); }), "wrong_device");
@@ -95,6 +96,22 @@ TEST_F(OpsRefusals, PartialOverlap) {
   EXPECT_EQ(refusal_code([&] { copy(head, head); }), "none");
   EXPECT_EQ(refusal_code([&] { add_to(head, head); }), "none");
   EXPECT_EQ(refusal_code([&] { add(head, tail); }), "none");
+}
+
+TEST_F(OpsRefusals, ValuesAndReductionsThatAreNone) {
+  const std::vector<std::byte> bytes(7);
+  EXPECT_EQ(refusal_code([&] { from_host(device_, DType::f32, {2}, bytes); }), "host_size");
+  EXPECT_EQ(refusal_code([&] { combine(static_cast<ReduceOp>(9), x_, x_); }), "bad_reduction");
+  EXPECT_EQ(refusal_code([&] { static_cast<void>(Tensor().device()); }), "null_tensor");
+  EXPECT_EQ(refusal_code([&] { static_cast<void>(Tensor().storage()); }), "null_tensor");
+}
+
+TEST_F(OpsRefusals, OfAnotherRankThanTheOneThatRuns) {
+  const std::shared_ptr<Device> rank = device_.for_rank(1);
+  const RunningDevice running(rank.get());
+  EXPECT_EQ(refusal_code([&] { fill(x_, 1); }), "wrong_device");
+  EXPECT_EQ(refusal_code([&] { host_bytes(x_); }), "wrong_device");
+  EXPECT_EQ(refusal_code([&] { filled(*rank, DType::f32, {2}, 1); }), "none");
 }
 
 TEST_F(OpsRefusals, BuffersInFlight) {

@@ -112,7 +112,7 @@ TEST(Determinism, TheRunHashSeesValuesAndCalls) {
                     [&](Rank& rank) {
                       const Tensor x = filled(rank.device, DType::f32, {1}, rank.id == 1 ? value : 0);
                       rank.publish("x", x);
-                      rank.groups.world().barrier(site);
+                      rank.groups.world().barrier(Site::named(site));
                     })
         .run_hash;
   };

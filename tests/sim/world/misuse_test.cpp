@@ -1,0 +1,245 @@
+// What a rank program may do wrong beyond its calls: use what is not its own, keep what it has for later, swallow or break
+// the end of its world. And what the system may refuse. The world stands, or says which rank it was.
+
+#include <gtest/gtest.h>
+#include <memory>
+#include <stdexcept>
+#include <sys/resource.h>
+#include <thread>
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/lsan_interface.h>
+#endif
+
+#include "sim/base/error.h"
+#include "sim/tensor/cpu_device.h"
+#include "sim/world/simulate.h"
+#include "sim/world/virtual_world.h"
+#include "tests/support/refusal_code.h"
+
+namespace {
+
+using namespace sim;
+
+Tensor ones(Rank& rank, std::int64_t count = 4) { return filled(rank.device, DType::f32, {count}, 1); }
+Communicator& world(Rank& rank) { return rank.groups.world(); }
+
+/// With the world's own ranks as fibers and as threads; both must say the same.
+void expect_findings(int ranks, const std::vector<std::string>& codes, const RankProgram& program,
+                     std::int64_t call_limit = 1'000'000) {
+#if defined(__SANITIZE_ADDRESS__)
+  const __lsan::ScopedDisabler what_lies_on_the_stack_of_a_rank_that_is_given_up;
+#endif
+  for (const ContextKind contexts : {ContextKind::fiber, ContextKind::thread}) {
+    CpuDevice device;
+    WorldSpec spec = world_of(ranks);
+    spec.contexts = contexts;
+    spec.call_limit = call_limit;
+    const RunReport report = simulate(spec, device, program);
+    std::vector<std::string> found;
+    for (const Finding& finding : report.findings) found.push_back(finding.code);
+    EXPECT_EQ(found, codes) << report.failure();
+  }
+}
+
+// ---- what is not the rank's own ----------------------------------------------------------------------------------
+
+TEST(Misuse, ACommunicatorOfAnotherRank) {
+  Communicator* of_rank_0 = nullptr;
+  expect_findings(2, {"wrong_rank"}, [&](Rank& rank) {
+    if (rank.id == 0) of_rank_0 = &world(rank);
+    world(rank).barrier("first");
+    if (rank.id == 0) world(rank).barrier("second");
+    if (rank.id == 1) of_rank_0->barrier("of rank 0");
+  });
+}
+
+TEST(Misuse, AWorkOfAnotherRank) {
+  Work of_rank_0;
+  expect_findings(2, {"wrong_rank", "pending_work"}, [&](Rank& rank) {
+    if (rank.id == 0) of_rank_0 = world(rank).start_barrier("started by rank 0");
+    if (rank.id == 1) of_rank_0.wait();
+  });
+}
+
+TEST(Misuse, ATensorOfAnotherRank) {
+  const auto with_tensor_of_rank_0 = [](const std::function<void(Rank&, Tensor&)>& use) {
+    return [use, shared = std::make_shared<Tensor>()](Rank& rank) {
+      if (rank.id == 0) *shared = ones(rank);
+      world(rank).barrier("made");
+      if (rank.id == 1) use(rank, *shared);
+    };
+  };
+  expect_findings(2, {"wrong_device"}, with_tensor_of_rank_0([](Rank&, Tensor& x) { fill(x, 5); }));
+  expect_findings(2, {"wrong_device"},
+                  with_tensor_of_rank_0([](Rank& rank, Tensor& x) { rank.publish("x", x); }));
+  expect_findings(2, {"wrong_device"}, with_tensor_of_rank_0([](Rank&, Tensor& x) { add(x, x); }));
+}
+
+TEST(Misuse, ARankOfAWorldInsideAWorldUsesTheOuterOne) {
+  expect_findings(2, {"rank_threw", "rank_threw"}, [](Rank& outer) {
+    CpuDevice device;
+    const RunReport report =
+        simulate(world_of(2), device, [&](Rank&) { world(outer).barrier("from the inner world"); });
+    ASSERT_FALSE(report.ok());
+    EXPECT_EQ(report.findings.front().code, "wrong_rank");
+    throw std::runtime_error("the inner world was refused");
+  });
+}
+
+// ---- what is kept for later --------------------------------------------------------------------------------------
+
+TEST(Misuse, ATensorOutlivesItsWorld) {
+  CpuDevice device;
+  Tensor kept;
+  simulate(world_of(2), device, [&](Rank& rank) {
+    if (rank.id == 1) kept = ones(rank, 3);
+  });
+  EXPECT_EQ(host_bytes(kept).size(), 12U);
+  EXPECT_EQ(add(kept, kept).count(), 3);
+}
+
+TEST(Misuse, AWorkOutlivesItsWorld) {
+  std::vector<Work> done(2);
+  expect_findings(2, {"pending_work", "pending_work"}, [&](Rank& rank) {
+    done[static_cast<std::size_t>(rank.id)] = world(rank).start_barrier("never waited for");
+  });
+  done[0].wait();
+  Work undone;
+  expect_findings(2, {"pending_work"}, [&](Rank& rank) {
+    if (rank.id == 0) undone = world(rank).start_barrier("of one");
+  });
+  EXPECT_EQ(test::refusal_code([&] { undone.wait(); }), "wrong_rank");
+}
+
+TEST(Misuse, ACommunicatorOutlivesItsWorld) {
+  CpuDevice device;
+  std::unique_ptr<Communicator> kept;
+  simulate(world_of(2), device, [&](Rank& rank) {
+    auto part = world(rank).split(0, 0, "split");
+    if (rank.id == 0) kept = std::move(part);
+  });
+  EXPECT_EQ(test::refusal_code([&] { kept->barrier("late"); }), "wrong_rank");
+}
+
+TEST(Misuse, ASiteWhoseNameIsMadeUp) {
+  CpuDevice device;
+  const RunReport report = simulate(world_of(2), device, [](Rank& rank) {
+    for (int layer = 0; layer < 3; ++layer) {
+      world(rank).barrier(
+          Site::named("a name that is too long for a short string: " + std::to_string(layer)));
+    }
+  });
+  ASSERT_EQ(report.ledger.size(), 3U);
+  EXPECT_EQ(report.ledger[2].site, "a name that is too long for a short string: 2");
+}
+
+// ---- ends that are broken or swallowed ---------------------------------------------------------------------------
+
+TEST(Misuse, TheCallLimitIsSwallowed) {
+  for (const int ranks : {1, 2}) {
+    const std::vector<std::string> codes(static_cast<std::size_t>(ranks), "rank_will_not_end");
+    const auto program = [](Rank& rank) {
+      for (;;) {
+        try {
+          world(rank).barrier("endless");
+        } catch (const std::exception&) {
+        }
+      }
+    };
+    expect_findings(ranks, codes, program, 100);
+  }
+}
+
+struct NoText : std::exception {
+  const char* what() const noexcept override { return nullptr; }
+};
+
+TEST(Misuse, WhatIsThrownIsStrange) {
+  expect_findings(2, {"rank_threw"}, [](Rank& rank) {
+    if (rank.id == 1) throw NoText();
+  });
+  expect_findings(2, {"rank_threw"}, [](Rank& rank) {
+    if (rank.id == 1) throw WorldEnded();
+  });
+  expect_findings(2, {"rank_threw", "rank_threw"}, RankProgram());
+}
+
+TEST(Misuse, ADestructorCallsWhileTheRankIsUnwound) {
+  struct Barrier {
+    Communicator& group;
+    ~Barrier() { group.barrier("in a destructor"); }
+  };
+  expect_findings(2, {"missing_ranks"}, [](Rank& rank) {
+    if (rank.id == 1) return;
+    const Barrier at_end{world(rank)};
+    world(rank).all_reduce(ones(rank), ReduceOp::sum, "alone");
+  });
+  expect_findings(2, {"collective_type_mismatch", "rank_threw"}, [](Rank& rank) {
+    const Barrier at_end{world(rank)};
+    if (rank.id == 1) throw std::runtime_error("planted");
+    world(rank).all_reduce(ones(rank), ReduceOp::sum, "alone");
+  });
+}
+
+TEST(Misuse, TheEndOfTheWorldMeetsNoexcept) {
+  expect_findings(2, {"missing_ranks", "rank_terminated"}, [](Rank& rank) {
+    const auto waits = [&]() noexcept { world(rank).barrier("in noexcept"); };
+    if (rank.id == 0) waits();
+  });
+  expect_findings(2, {"rank_terminated"}, [](Rank& rank) {
+    const auto throws = [&]() noexcept { rank.groups.get("no-such-kind"); };
+    if (rank.id == 0) throws();
+  });
+}
+
+// ---- what the system refuses -------------------------------------------------------------------------------------
+
+/// Exits with 0 when the work is refused with this code while the process has so little memory to map.
+void refused_in_a_small_process(const std::string& code, const std::function<void()>& work) {
+  constexpr rlim_t kBytes = rlim_t{400} << 20;
+  const rlimit limit{kBytes, kBytes};
+  setrlimit(RLIMIT_AS, &limit);
+  const std::string got = test::refusal_code(work);
+  if (got != code) std::fprintf(stderr, "refused with %s\n", got.c_str());
+  std::_Exit(got == code ? 0 : 1);
+}
+
+void simulate_small(const WorldSpec& spec) {
+  CpuDevice device;
+  simulate(spec, device, [](Rank& rank) {
+    if (rank.id != 0) return world(rank).barrier("never full");
+    for (int i = 0; i < 100; ++i) world(rank).send(ones(rank, 1 << 21), 1, "eager");
+  });
+}
+
+TEST(MisuseDeathTest, WhatTheSystemRefusesEndsTheWorldAndIsThrown) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer maps more than the process is to have";
+#endif
+  WorldSpec eager = world_of(2);
+  eager.eager_bytes = std::int64_t{1} << 30;
+  EXPECT_EXIT(refused_in_a_small_process("out_of_memory", [&] { simulate_small(eager); }),
+              testing::ExitedWithCode(0), "");
+  WorldSpec threads = world_of(1000);
+  threads.contexts = ContextKind::thread;
+  EXPECT_EXIT(refused_in_a_small_process("thread_limit", [&] { simulate_small(threads); }),
+              testing::ExitedWithCode(0), "");
+  WorldSpec workers = world_of(1000);
+  workers.threads = 256;
+  EXPECT_EXIT(refused_in_a_small_process("thread_limit", [&] { simulate_small(workers); }),
+              testing::ExitedWithCode(0), "");
+  const WorldSpec stacks = world_of(10'000);
+  EXPECT_EXIT(refused_in_a_small_process("stack_memory", [&] { simulate_small(stacks); }),
+              testing::ExitedWithCode(0), "");
+}
+
+TEST(Misuse, WorldsThatMakeNoSense) {
+  WorldSpec schedule = world_of(2);
+  schedule.schedule.policy = static_cast<SchedulePolicy>(7);
+  EXPECT_EQ(test::refusal_code([&] { simulate_small(schedule); }), "world_spec");
+  WorldSpec threads = world_of(kMostThreadRanks + 1);
+  threads.contexts = ContextKind::thread;
+  EXPECT_EQ(test::refusal_code([&] { simulate_small(threads); }), "world_spec");
+}
+
+}  // namespace
