@@ -2,19 +2,17 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 #include <exception>
 #include <fmt/format.h>
-#include <mutex>
 #include <numeric>
 #include <tuple>
 #include <utility>
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
-#include "sim/tensor/running_device.h"
 #include "sim/world/agreement.h"
 #include "sim/world/diagnosis.h"
+#include "sim/world/running_rank.h"
 #include "sim/world/stack_overflow.h"
 #include "sim/world/transfer.h"
 #include "sim/world/virtual_communicator.h"
@@ -35,45 +33,6 @@ int workers(const WorldSpec& spec, int ranks) {
   return spec.schedule.policy == SchedulePolicy::pct ? 1 : std::min(spec.threads, ranks);
 }
 
-// ---- what a rank's code may do to its world -----------------------------------------------------------------------
-
-/// The rank whose program this thread runs.
-thread_local RankState* running_rank = nullptr;
-std::terminate_handler terminate_before = nullptr;
-
-/// std::terminate() inside a rank's program, or the end of the world in a function that lets no exception out: this rank
-/// never comes back, and the world can still say why.
-void on_terminate() {
-  RankState* rank = running_rank;
-  if (rank == nullptr) {
-    if (terminate_before != nullptr) terminate_before();
-    std::abort();
-  }
-  rank->world.give_up(*rank, thrown(*rank, "rank_terminated", "its program came to std::terminate()",
-                                    "an exception, and the end of a world that stands still, can leave every "
-                                    "function that calls, waits or throws",
-                                    "no noexcept on it, and no wait() in a destructor; threads are joined"));
-}
-
-void install_terminate_handler() {
-  static std::once_flag installed;
-  std::call_once(installed, [] { terminate_before = std::set_terminate(on_terminate); });
-}
-
-/// While it lives, this thread runs a rank's program.
-class Running {
- public:
-  explicit Running(RankState& rank)
-      : before_(std::exchange(running_rank, &rank)), device_(rank.device.get()) {}
-  ~Running() { running_rank = before_; }
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-
- private:
-  RankState* before_;
-  RunningDevice device_;
-};
-
 }  // namespace
 
 Finding thrown(const RankState& state, std::string code, std::string sentence, std::string rule,
@@ -86,26 +45,6 @@ Finding thrown(const RankState& state, std::string code, std::string sentence, s
   add_facts(finding, calls.empty() ? CallFacts{.rank = state.rank, .state = "had made no call"}
                                    : facts_of(calls.back(), state.rank, "made as its last call"));
   return finding;
-}
-
-PostedCall::PostedCall(RankState& rank, GroupState& group, int at_place, Call&& posted)
-    : call(std::move(posted)),
-      rank_state(rank),
-      group_state(group),
-      place(at_place),
-      device_(rank.device.get()) {}
-
-void PostedCall::wait() {
-  if (done) return;
-  if (running_device() != device_) {
-    refuse({.code = "wrong_rank",
-            .option = fmt::format("wait() for {} '{}' ({}:{})", name_of(call.operation), call.site.name,
-                                  call.site.file, call.site.line),
-            .numbers = "a Work of another rank, or of a world that is over",
-            .rule = "a rank waits for its own calls, while its program runs",
-            .hint = "a Work that does not leave its rank"});
-  }
-  rank_state.world.wait_for(rank_state, *this);
 }
 
 RankState::RankState(VirtualWorld& owner, int global_rank, std::int64_t call_limit)
@@ -247,7 +186,7 @@ void VirtualWorld::wait_for(RankState& rank, PostedCall& call) {
 }
 
 void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
-  const Running running(state);
+  const RunningRank running(state);
   const auto throws = [&](std::string sentence) {
     state.threw = std::make_unique<Finding>(thrown(state, "rank_threw", std::move(sentence),
                                                    "a rank program lets no exception out",
@@ -280,7 +219,6 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
 
 void VirtualWorld::run(const RankProgram& program) {
   const StackOverflowWatch watch;
-  install_terminate_handler();
   for (const auto& state : ranks_) {
     state->context = make_context(spec_.contexts, stacks_, state->rank,
                                   [this, &state, &program] { run_program(*state, program); });
@@ -302,7 +240,7 @@ void VirtualWorld::run_rounds() {
 
 void VirtualWorld::resume(int slot) {
   RankState& rank = *ranks_[static_cast<std::size_t>(slot)];
-  const Running running(rank);
+  const RunningRank running(rank);
   rank.context->resume();
 }
 
