@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/support/run.h"
+#include "verify/command_line.h"
+#include "verify/world_options.h"
 
 namespace {
 
@@ -41,6 +43,62 @@ TEST(Replay, AWrongListIsFalsifiedWithALineThatReproducesIt) {
       line,
       "./shardproof replay --expect-groups 'tp [0,2],[1,3]' --tensor-model-parallel-size 2 --world-size 4");
   EXPECT_EQ(test::run(line.substr(line.find("replay"))).exit_code, 1);
+}
+
+TEST(Replay, AFindingIsInTheDocumentWithAllThatItsReaderNeeds) {
+  const ordered_json scenario =
+      replayed("--program wrong_count --world-size 3 --rank-offset 5 --schedule pct --schedule-seed 5",
+               3)["scenarios"][0];
+  ASSERT_EQ(scenario["findings"].size(), 1U);
+  const ordered_json& finding = scenario["findings"][0];
+  EXPECT_EQ(finding["code"], "size_or_syntax_mismatch");
+  EXPECT_EQ(finding["more_calls"], 0);
+  for (const char* text : {"sentence", "rule", "hint"}) EXPECT_NE(finding[text], "") << text;
+  ASSERT_EQ(finding["calls"].size(), 3U);
+  ordered_json call = finding["calls"][1];
+  EXPECT_GT(call["line"], 0);
+  call.erase("line");
+  EXPECT_EQ(call,
+            ordered_json::parse(R"({"rank":6,"state":"arrived at","group":"world[0] = {5, 6, 7}","sequence":0,
+      "operation":"all_reduce","count":5,"dtype":"f32","reduction":"sum","site":"wrong_count.sum",
+      "file":"verify/rank_programs.cpp"})"));
+  EXPECT_EQ(scenario["reproduce"],
+            "./shardproof replay --program wrong_count --rank-offset 5 --schedule pct --schedule-seed 5 "
+            "--world-size 3");
+}
+
+TEST(Replay, OptionsOfTheWorldReachIt) {
+  const verify::CommandLine line = verify::parse_command_line(
+      {"replay",  "--world-size",      "4",        "--schedule",    "pct", "--schedule-seed",
+       "9",       "--pct-depth",       "5",        "--threads",     "2",   "--ranks-as",
+       "threads", "--reduction-order", "shuffled", "--eager-bytes", "77",  "--stack-bytes",
+       "65536",   "--gpus-per-node",   "2"});
+  const sim::WorldSpec spec = verify::requested_world(line.settings, sim::world_of(4).layout);
+  EXPECT_EQ(spec.schedule.policy, sim::SchedulePolicy::pct);
+  EXPECT_EQ(spec.schedule.seed, 9U);
+  EXPECT_EQ(spec.schedule.depth, 5);
+  EXPECT_EQ(spec.threads, 2);
+  EXPECT_EQ(spec.contexts, sim::ContextKind::thread);
+  EXPECT_EQ(spec.reduction_order.kind, sim::ReductionOrderKind::shuffled);
+  EXPECT_EQ(spec.reduction_order.seed, 9U);
+  EXPECT_EQ(spec.eager_bytes, 77);
+  EXPECT_EQ(spec.stack_bytes, 65536U);
+  EXPECT_EQ(spec.nodes.gpus_per_node, 2);
+}
+
+// Every value of a choice is another world: none falls back to the default.
+TEST(Replay, ChoicesOfTheWorldAreEachTheirOwn) {
+  const auto spec_with = [](const std::string& option, const std::string& word) {
+    const verify::CommandLine line =
+        verify::parse_command_line({"replay", "--world-size", "4", option, word});
+    return sim::text_of(verify::requested_world(line.settings, sim::world_of(4).layout));
+  };
+  for (const char* schedule : {"round_robin", "uniform", "pct"}) {
+    EXPECT_NE(spec_with("--schedule", schedule).find(std::string("schedule ") + schedule), std::string::npos);
+  }
+  for (const char* order : {"rank_order", "nccl_ring", "shuffled"}) {
+    EXPECT_NE(spec_with("--reduction-order", order).find(std::string("order ") + order), std::string::npos);
+  }
 }
 
 // The line that a failure prints gives the same verdict when it is run, lists, flags and quoted words included.
