@@ -38,8 +38,7 @@ const InverseTable& inverse_table() {
 }
 
 double inverse(double residue, const std::vector<std::uint32_t>& inverses) {
-  if (residue != residue) return residue;
-  CHECK(residue != 0);
+  if (residue != residue || residue == 0) return std::numeric_limits<double>::quiet_NaN();
   return inverses[static_cast<std::size_t>(residue)];
 }
 

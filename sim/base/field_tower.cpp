@@ -1,6 +1,7 @@
 #include "sim/base/field_tower.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <fmt/format.h>
 #include <limits>
@@ -37,6 +38,41 @@ std::vector<std::uint32_t> first_powers(std::int64_t base, std::size_t count, st
   return powers;
 }
 
+/// The smallest base whose powers are all residues but 0. A prime less one is twice the prime below.
+std::int64_t primitive_root(std::size_t level) {
+  const std::int64_t prime = kFieldPrimes[level];
+  const std::int64_t below = kFieldPrimes[level - 1];
+  CHECK(prime == 2 * below + 1);
+  std::int64_t root = 2;
+  while (power_modulo(root, 2, prime) == 1 || power_modulo(root, below, prime) == 1) ++root;
+  return root;
+}
+
+/// For each level but the lowest, the discrete logarithm of each residue to the base of the primitive root, modulo the prime
+/// below; that of 0 is not used.
+using LogarithmTable = std::array<std::vector<std::uint32_t>, kFieldLevels>;
+
+LogarithmTable build_logarithm_table() {
+  LogarithmTable table;
+  for (std::size_t level = 1; level < kFieldLevels; ++level) {
+    const std::int64_t root = primitive_root(level);
+    table[level].resize(static_cast<std::size_t>(kFieldPrimes[level]));
+    std::int64_t power = 1;
+    for (std::int64_t exponent = 0; exponent < kFieldPrimes[level] - 1; ++exponent) {
+      table[level][static_cast<std::size_t>(power)] =
+          static_cast<std::uint32_t>(exponent % kFieldPrimes[level - 1]);
+      power = power * root % kFieldPrimes[level];
+    }
+  }
+  return table;
+}
+
+/// Built by the first log of the process, never changed.
+const LogarithmTable& logarithm_table() {
+  static const LogarithmTable table = build_logarithm_table();
+  return table;
+}
+
 }  // namespace
 
 PowerTable::PowerTable(std::int64_t generator, std::size_t level, std::int64_t order)
@@ -56,12 +92,11 @@ FieldTower::FieldTower(std::uint64_t seed) : random_(KeyedRandom(seed).named("fi
   for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
     const std::int64_t generator = draw_generator(random.named(fmt::format("level {}", level)), level);
     powers_.emplace_back(generator, level + 1, kFieldPrimes[level]);
+    generators_[level] = generator;
   }
 }
 
 Field FieldTower::exp(const Field& x) const {
-  // Levels retire from below, so a value that has one left below the top has that one.
-  CHECK(x.is_live(kFieldLevels - 2) && "exp is nested deeper than the tower has levels");
   Field result;
   result.residues.fill(std::numeric_limits<double>::quiet_NaN());
   for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
@@ -69,6 +104,22 @@ Field FieldTower::exp(const Field& x) const {
     result.residues[level + 1] = powers_[level].power(static_cast<std::size_t>(x.residues[level]));
   }
   return result;
+}
+
+/// y = root^k and generator = root^g: k / g modulo the prime below is the exponent of the generator that gives y, but for a
+/// factor whose order divides (p_{i+1} - 1) / p_i.
+Field FieldTower::log(const Field& x) const {
+  const LogarithmTable& table = logarithm_table();
+  Field numerators;
+  Field denominators;
+  numerators.residues.fill(std::numeric_limits<double>::quiet_NaN());
+  denominators.residues.fill(1);
+  for (std::size_t level = 1; level < kFieldLevels; ++level) {
+    if (!x.is_live(level) || x.residues[level] == 0) continue;
+    numerators.residues[level - 1] = table[level][static_cast<std::size_t>(x.residues[level])];
+    denominators.residues[level - 1] = table[level][static_cast<std::size_t>(generators_[level - 1])];
+  }
+  return numerators / denominators;
 }
 
 Field FieldTower::keyed(std::string_view function, const Field& x) const {

@@ -3,8 +3,7 @@
 /// What a reduction does to two scalars, for kernels.
 ///
 /// Exact   bf16 is computed in f32 and rounded to nearest even; i32 wraps around. max and min ignore a NaN when the other
-///         is a number of two
-///         NaNs make the plain one, and hold -0 below +0: no order changes their bits.
+///         is a number, make the plain NaN of two, and hold -0 below +0: no order changes their bits.
 /// Source  CUDA math API, fmaxf; NCCL 2.28.9, reduce_kernel.h.
 
 #include <bit>

@@ -15,8 +15,8 @@
 #include "sim/base/field_sum.h"
 #include "sim/base/field_tower.h"
 #include "sim/base/keyed_random.h"
-#include "sim/base/matrix_product.h"
-#include "sim/base/product_tile.h"
+#include "sim/tensor/matrix_product.h"
+#include "sim/tensor/product_tile.h"
 
 namespace {
 

@@ -237,12 +237,49 @@ RC_GTEST_PROP(Field, KeyedFunctionsAgreeOnEqualInputsOnly, (std::uint64_t seed))
   RC_ASSERT(!tower.keyed("gelu", tower.exp(a)).is_live(0));
 }
 
-TEST(FieldDeathTest, ZeroHasNoInverseAndTheTowerEnds) {
-  EXPECT_DEATH(Field::of(1) / Field::of(0), "CHECK");
+// What log gives lives on the levels below those of its argument.
+bool agree_below_the_top(const Field& of_log, const Field& expected) {
+  if (of_log.is_live(kFieldLevels - 1)) return false;
+  for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
+    if (of_log.residues[level] != expected.residues[level]) return false;
+  }
+  return true;
+}
+
+RC_GTEST_PROP(Field, LogIsTheWayBackAndTurnsProductsIntoSums, (std::uint64_t seed)) {
+  const FieldTower tower(seed);
+  const Field a = drawn(tower, "a");
+  const Field b = drawn(tower, "b");
+  RC_ASSERT(agree_below_the_top(tower.log(tower.exp(a)), a));
+  RC_PRE(has_inverse(a) && has_inverse(b));
+  RC_ASSERT(tower.log(a * b) == tower.log(a) + tower.log(b));
+  RC_ASSERT(tower.log(a / b) == tower.log(a) - tower.log(b));
+  RC_ASSERT(agree_below_the_top(tower.log(a * tower.exp(b)), tower.log(a) + b));
+}
+
+// The loss of a token: whatever is taken from the logits before exp comes back after log.
+RC_GTEST_PROP(Field, TheLogOfASumOfExpsDoesNotDependOnTheShift, (std::uint64_t seed)) {
+  const FieldTower tower(seed);
+  const auto loss = [&](const Field& shift) {
+    Field sum;
+    for (std::uint64_t i = 0; i < 5; ++i) sum = sum + tower.exp(tower.draw("logit", i) - shift);
+    return tower.log(sum) + shift;
+  };
+  RC_ASSERT(loss(tower.draw("shift", 0)) == loss(tower.draw("shift", 1)));
+}
+
+// By chance a residue is zero, and no result: that level proves nothing, and the others go on.
+TEST(Field, WhatHasNoValueRetiresItsLevel) {
+  Field x = Field::of(1);
+  x.residues[1] = 0;
+  const Field quotient = Field::of(1) / x;
+  EXPECT_FALSE(quotient.is_live(1));
+  EXPECT_TRUE(quotient.is_live(0) && quotient.is_live(2) && quotient.is_live(3));
   const FieldTower tower(1);
-  Field x = tower.draw("x", 0);
-  for (std::size_t i = 1; i < kFieldLevels; ++i) x = tower.exp(x);
-  EXPECT_DEATH(tower.exp(x), "nested deeper");
+  EXPECT_FALSE(tower.log(x).is_live(0));
+  EXPECT_TRUE(tower.log(x).is_live(1));
+  for (std::size_t i = 0; i < kFieldLevels; ++i) x = tower.exp(x);
+  for (std::size_t level = 0; level < kFieldLevels; ++level) EXPECT_FALSE(x.is_live(level));
 }
 
 // The residue of a known product, worked out by hand: (p - 1)^2 = 1, and 2^-1 = (p + 1) / 2.

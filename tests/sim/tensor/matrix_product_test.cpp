@@ -1,4 +1,4 @@
-#include "sim/base/matrix_product.h"
+#include "sim/tensor/matrix_product.h"
 
 #include <algorithm>
 #include <bit>
@@ -12,7 +12,7 @@
 
 #include "sim/base/field_tower.h"
 #include "sim/base/keyed_random.h"
-#include "sim/base/product_tile.h"
+#include "sim/tensor/product_tile.h"
 
 namespace {
 

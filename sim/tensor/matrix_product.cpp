@@ -1,10 +1,10 @@
-#include "sim/base/matrix_product.h"
+#include "sim/tensor/matrix_product.h"
 
 #include <algorithm>
 #include <cstdint>
 #include <memory>
 
-#include "sim/base/product_tile.h"
+#include "sim/tensor/product_tile.h"
 
 namespace sim {
 

@@ -1,4 +1,4 @@
-#include "sim/base/product_tile.h"
+#include "sim/tensor/product_tile.h"
 
 #include <cmath>
 #if defined(__x86_64__)
