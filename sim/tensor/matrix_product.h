@@ -1,10 +1,10 @@
 #pragma once
 
-/// out += a b for matrices of doubles or of elements of the field tower.
+/// out += a b for matrices of any scalar that layers compute in.
 ///
-/// A level of the field is the kernel for doubles, run on the residues of that level alone, and a reduction
-/// for each block of terms: so an element costs as many doubles as it has levels, and a little for taking it
-/// apart.
+/// bf16 is the kernel for floats, and its sums are floats: whoever asks rounds them. A level of the field is the kernel for
+/// doubles, run on the residues of that level alone, and a reduction for each block of terms: so an element costs as many
+/// doubles as it has levels, and a little for taking it apart.
 ///
 /// Shapes  a: (rows, terms), b: (terms, columns), anyhow strided, so a transposed operand is a matter of
 ///         steps; out: (rows, columns), row after row, apart from both.
@@ -15,6 +15,7 @@
 
 #include <cstddef>
 
+#include "sim/base/bfloat16.h"
 #include "sim/base/field.h"
 
 namespace sim {
@@ -34,6 +35,8 @@ struct ProductSizes {
 };
 
 void add_matrix_product(ProductSizes sizes, Strided<double> a, Strided<double> b, double* out);
+void add_matrix_product(ProductSizes sizes, Strided<float> a, Strided<float> b, float* out);
+void add_matrix_product(ProductSizes sizes, Strided<bfloat16> a, Strided<bfloat16> b, float* out);
 void add_matrix_product(ProductSizes sizes, Strided<Field> a, Strided<Field> b, Field* out);
 
 }  // namespace sim

@@ -5,28 +5,34 @@
 /// Shapes  left: kTileRows values a term; right: kTileColumns values a term; both packed, a term after the
 ///         other, and `right` aligned as the tile is.
 /// Exact   sum(i, j) starts from its old value and takes term k = 0, 1, 2, ... with one fma each: both
-///         kernels give the same bits, so results do not depend on the machine. Whole numbers below 2^53 are
-///         never rounded.
+///         kernels give the same bits, so results do not depend on the machine. Whole numbers below 2^53 (of
+///         doubles) are never rounded.
 
 #include <cstddef>
-#include <cstdint>
 
 namespace sim {
 
-/// Twelve registers of four sums; of the sixteen there are, three hold the right operand and one the left.
+/// Twelve vector registers of sums; of the sixteen there are, three hold the right operand and one the left.
 inline constexpr std::size_t kTileRows = 4;
-inline constexpr std::size_t kTileColumns = 12;
+template <typename Element>
+inline constexpr std::size_t kTileColumns = 96 / sizeof(Element);
 
+template <typename Element>
 struct ProductTile {
-  alignas(64) double sums[kTileRows][kTileColumns];
+  alignas(64) Element sums[kTileRows][kTileColumns<Element>];
 };
 
-using TileKernel = void (*)(const double* left, const double* right, std::size_t terms, ProductTile& tile);
+template <typename Element>
+using TileKernel = void (*)(const Element* left, const Element* right, std::size_t terms,
+                            ProductTile<Element>& tile);
 
-/// For every machine.
-void add_terms_plainly(const double* left, const double* right, std::size_t terms, ProductTile& tile);
+/// For every machine. Element is double or float.
+template <typename Element>
+void add_terms_plainly(const Element* left, const Element* right, std::size_t terms,
+                       ProductTile<Element>& tile);
 
 /// The fastest kernel that this machine can run.
-TileKernel fastest_tile_kernel();
+template <typename Element>
+TileKernel<Element> fastest_tile_kernel();
 
 }  // namespace sim

@@ -65,18 +65,18 @@ void tile_of_doubles(benchmark::State& state) {
   constexpr std::size_t kTerms = 128;
   struct Operands {
     alignas(64) double left[kTerms * sim::kTileRows];
-    alignas(64) double right[kTerms * sim::kTileColumns];
+    alignas(64) double right[kTerms * sim::kTileColumns<double>];
   };
   Operands operands = {};
-  sim::ProductTile tile = {};
-  const sim::TileKernel kernel = sim::fastest_tile_kernel();
+  sim::ProductTile<double> tile = {};
+  const sim::TileKernel<double> kernel = sim::fastest_tile_kernel<double>();
   for (auto _ : state) {
     kernel(operands.left, operands.right, kTerms, tile);
     benchmark::ClobberMemory();
   }
   benchmark::DoNotOptimize(tile);
   state.SetItemsProcessed(state.iterations() *
-                          static_cast<std::int64_t>(kTerms * sim::kTileRows * sim::kTileColumns));
+                          static_cast<std::int64_t>(kTerms * sim::kTileRows * sim::kTileColumns<double>));
 }
 BENCHMARK(tile_of_doubles);
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <limits>
 #include <rapidcheck/gtest.h>
+#include <type_traits>
 #include <vector>
 
 #include "sim/base/field_tower.h"
@@ -16,14 +17,18 @@
 
 namespace {
 
+using sim::bfloat16;
 using sim::Field;
 using sim::ProductSizes;
 using sim::Strided;
 
 bool same(double a, double b) { return std::bit_cast<std::uint64_t>(a) == std::bit_cast<std::uint64_t>(b); }
+bool same(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
 bool same(const Field& a, const Field& b) { return a == b; }
 
 double plus_product(double sum, double a, double b) { return std::fma(a, b, sum); }
+float plus_product(float sum, float a, float b) { return std::fma(a, b, sum); }
+float plus_product(float sum, bfloat16 a, bfloat16 b) { return std::fma(to_float(a), to_float(b), sum); }
 Field plus_product(const Field& sum, const Field& a, const Field& b) { return sum + a * b; }
 
 /// Fractions, so that sums are rounded and another order would give other bits.
@@ -31,6 +36,22 @@ std::vector<double> drawn(double, std::uint64_t seed, const char* name, std::siz
   const sim::KeyedRandom random = sim::KeyedRandom(seed).named(name);
   std::vector<double> values(count);
   for (std::size_t i = 0; i < count; ++i) values[i] = random.uniform(i) - 0.5;
+  return values;
+}
+
+std::vector<float> drawn(float, std::uint64_t seed, const char* name, std::size_t count) {
+  const std::vector<double> doubles = drawn(double{}, seed, name, count);
+  std::vector<float> values(count);
+  std::transform(doubles.begin(), doubles.end(), values.begin(),
+                 [](double x) { return static_cast<float>(x); });
+  return values;
+}
+
+std::vector<bfloat16> drawn(bfloat16, std::uint64_t seed, const char* name, std::size_t count) {
+  const std::vector<double> doubles = drawn(double{}, seed, name, count);
+  std::vector<bfloat16> values(count);
+  std::transform(doubles.begin(), doubles.end(), values.begin(),
+                 [](double x) { return sim::to_bfloat16(x); });
   return values;
 }
 
@@ -58,10 +79,14 @@ const Scalar& element(const Strided<Scalar>& matrix, std::size_t row, std::size_
 }
 
 template <typename Scalar>
-void add_one_by_one(ProductSizes sizes, Strided<Scalar> a, Strided<Scalar> b, std::vector<Scalar>& out) {
+using SumOf = std::conditional_t<std::is_same_v<Scalar, bfloat16>, float, Scalar>;
+
+template <typename Scalar>
+void add_one_by_one(ProductSizes sizes, Strided<Scalar> a, Strided<Scalar> b,
+                    std::vector<SumOf<Scalar>>& out) {
   for (std::size_t i = 0; i < sizes.rows; ++i) {
     for (std::size_t j = 0; j < sizes.columns; ++j) {
-      Scalar& sum = out[i * sizes.columns + j];
+      SumOf<Scalar>& sum = out[i * sizes.columns + j];
       for (std::size_t k = 0; k < sizes.terms; ++k)
         sum = plus_product(sum, element(a, i, k), element(b, k, j));
     }
@@ -75,24 +100,34 @@ bool is_term_by_term(ProductSizes sizes, bool a_transposed, bool b_transposed, s
   const std::vector<Scalar> b_values = drawn(Scalar(), seed + 1, "b", sizes.terms * sizes.columns);
   const Strided<Scalar> a = strided(a_values, sizes.rows, sizes.terms, a_transposed);
   const Strided<Scalar> b = strided(b_values, sizes.terms, sizes.columns, b_transposed);
-  std::vector<Scalar> out = drawn(Scalar(), seed + 2, "out", sizes.rows * sizes.columns);
-  std::vector<Scalar> expected = out;
+  std::vector<SumOf<Scalar>> out = drawn(SumOf<Scalar>(), seed + 2, "out", sizes.rows * sizes.columns);
+  std::vector<SumOf<Scalar>> expected = out;
   sim::add_matrix_product(sizes, a, b, out.data());
   add_one_by_one(sizes, a, b, expected);
   return std::equal(out.begin(), out.end(), expected.begin(),
-                    [](const Scalar& x, const Scalar& y) { return same(x, y); });
+                    [](const auto& x, const auto& y) { return same(x, y); });
 }
 
 ProductSizes drawn_sizes() {
   const int terms =
       *rc::gen::oneOf(rc::gen::inRange(0, 9), rc::gen::inRange(254, 259), rc::gen::inRange(0, 600));
   return {static_cast<std::size_t>(*rc::gen::inRange(0, 10)),
-          static_cast<std::size_t>(*rc::gen::inRange(0, 27)), static_cast<std::size_t>(terms)};
+          static_cast<std::size_t>(*rc::gen::inRange(0, 51)), static_cast<std::size_t>(terms)};
 }
 
 RC_GTEST_PROP(MatrixProduct, OfDoublesIsTermByTerm,
               (std::uint64_t seed, bool a_transposed, bool b_transposed)) {
   RC_ASSERT(is_term_by_term<double>(drawn_sizes(), a_transposed, b_transposed, seed));
+}
+
+RC_GTEST_PROP(MatrixProduct, OfFloatsIsTermByTerm,
+              (std::uint64_t seed, bool a_transposed, bool b_transposed)) {
+  RC_ASSERT(is_term_by_term<float>(drawn_sizes(), a_transposed, b_transposed, seed));
+}
+
+RC_GTEST_PROP(MatrixProduct, OfBfloat16sIsTermByTermInFloats,
+              (std::uint64_t seed, bool a_transposed, bool b_transposed)) {
+  RC_ASSERT(is_term_by_term<bfloat16>(drawn_sizes(), a_transposed, b_transposed, seed));
 }
 
 RC_GTEST_PROP(MatrixProduct, OfFieldElementsIsTermByTerm,
@@ -103,31 +138,42 @@ RC_GTEST_PROP(MatrixProduct, OfFieldElementsIsTermByTerm,
 // More rows than a block has, more terms than go without a reduction.
 TEST(MatrixProduct, LargeOnesAreTermByTerm) {
   EXPECT_TRUE(is_term_by_term<double>({131, 25, 520}, false, false, 1));
+  EXPECT_TRUE(is_term_by_term<float>({131, 25, 520}, false, false, 1));
+  EXPECT_TRUE(is_term_by_term<bfloat16>({131, 25, 520}, false, false, 1));
   EXPECT_TRUE(is_term_by_term<Field>({131, 25, 520}, false, false, 1));
   EXPECT_TRUE(is_term_by_term<Field>({5, 13, 4100}, false, true, 1));
 }
 
-RC_GTEST_PROP(ProductTile, TheFastestKernelGivesTheBitsOfThePlainOne, (std::uint64_t seed)) {
-  const auto terms = static_cast<std::size_t>(*rc::gen::inRange(0, 40));
+template <typename Element>
+bool fastest_is_plain(std::uint64_t seed, std::size_t terms) {
+  constexpr std::size_t kColumns = sim::kTileColumns<Element>;
   struct alignas(64) Operands {
-    double left[40 * sim::kTileRows];
-    double right[40 * sim::kTileColumns];
+    Element left[40 * sim::kTileRows];
+    Element right[40 * kColumns];
   };
   Operands operands = {};
-  const auto left = drawn(0.0, seed, "left", terms * sim::kTileRows);
-  const auto right = drawn(0.0, seed, "right", terms * sim::kTileColumns);
+  const auto left = drawn(Element(), seed, "left", terms * sim::kTileRows);
+  const auto right = drawn(Element(), seed, "right", terms * kColumns);
   std::copy(left.begin(), left.end(), operands.left);
   std::copy(right.begin(), right.end(), operands.right);
-  sim::ProductTile plain = {};
-  for (auto& row : plain.sums) std::fill(std::begin(row), std::end(row), 1.0 / 3);
-  sim::ProductTile fast = plain;
+  sim::ProductTile<Element> plain = {};
+  for (auto& row : plain.sums) std::fill(std::begin(row), std::end(row), Element{1} / 3);
+  sim::ProductTile<Element> fast = plain;
   sim::add_terms_plainly(operands.left, operands.right, terms, plain);
-  sim::fastest_tile_kernel()(operands.left, operands.right, terms, fast);
+  sim::fastest_tile_kernel<Element>()(operands.left, operands.right, terms, fast);
   for (std::size_t row = 0; row < sim::kTileRows; ++row) {
-    for (std::size_t column = 0; column < sim::kTileColumns; ++column) {
-      RC_ASSERT(same(plain.sums[row][column], fast.sums[row][column]));
+    if (!std::equal(std::begin(plain.sums[row]), std::end(plain.sums[row]), fast.sums[row],
+                    [](Element x, Element y) { return same(x, y); })) {
+      return false;
     }
   }
+  return true;
+}
+
+RC_GTEST_PROP(ProductTile, TheFastestKernelGivesTheBitsOfThePlainOne, (std::uint64_t seed)) {
+  const auto terms = static_cast<std::size_t>(*rc::gen::inRange(0, 40));
+  RC_ASSERT(fastest_is_plain<double>(seed, terms));
+  RC_ASSERT(fastest_is_plain<float>(seed, terms));
 }
 
 }  // namespace
