@@ -1,7 +1,7 @@
 #pragma once
 
-/// exp, log, tanh, erf and rsqrt (1 / sqrt) of a float and of a double, with the same bits wherever they are
-/// computed: under any compiler, for any instruction set, in CUDA.
+/// exp, log, tanh, erf and rsqrt (1 / sqrt) of a float and of a double, and sin and cos of a double, with the same
+/// bits wherever they are computed: under any compiler, for any instruction set, in CUDA.
 ///
 /// Shapes  one element. A call is straight-line code without branches or tables: a loop of calls becomes
 ///         vector code where it is compiled for vectors with fma, and is slow (a call of fma each) where it
@@ -11,13 +11,14 @@
 ///         -use_fast_math), and for speed with -O3 -fno-math-errno -fno-trapping-math. These change no bit,
 ///         and without them GCC 12 makes no vectors of the loop: sqrt could set errno, and the side of a
 ///         choice that is not taken could trap.
+///         sin(x) and cos(x) are for |x| below 2^24.
 /// Errors  none. What has no value is NaN, always the same quiet one: of NaN, log and rsqrt below 0.
 /// Exact   only +, -, *, /, sqrt and fma, each rounded once, and whole numbers. The largest error met, in
 ///         units of the last place, rounded up, over all floats, and over 4 * 10^8 doubles of all magnitudes:
 ///
 ///                    exp    log    tanh   erf    rsqrt
 ///           float    1.02   0.84   1.20   1.04   0.51
-///           double   1.05   0.87   1.23   1.14   0.51
+///           double   1.05   0.87   1.23   1.14   0.51     sin, cos 1.48
 ///
 ///         Below the least normal number, the unit is the least number. exp: 0 at -inf, inf from where it
 ///         overflows. log: -inf at 0 and -0. tanh, erf: odd, 1 at inf. rsqrt: inf at 0, -inf at -0, 0 at inf.
@@ -322,6 +323,46 @@ SIM_ELEMENTARY T rsqrt_of(T x) {
   return x >= 0 ? result : kNan<T>;
 }
 
+// ---- sin(x), cos(x) ---------------------------------------------------------------------------------------------
+
+/// x = n pi / 2 + r with |r| <= pi / 4: three parts of pi / 2, of 53 bits each, keep r right for n below 2^25.
+struct QuarterTurns {
+  std::int64_t n;
+  double r;
+};
+
+SIM_ELEMENTARY QuarterTurns quarter_turns(double x) {
+  constexpr double kRound = 0x1.8p52;
+  const double shifted = fma(x, 0x1.45f306dc9c883p-1, kRound);
+  const double n = shifted - kRound;
+  const double r = fma(n, -0x1.921fb54442d18p0, x);
+  return {static_cast<std::int64_t>(n), fma(n, 0x1.f1976b7ed8fbcp-110, fma(n, -0x1.1a62633145c07p-54, r))};
+}
+
+/// Taylor's polynomials: what they leave out is below the last place for |r| <= pi / 4.
+SIM_ELEMENTARY double sin_near(double r) {
+  const double r2 = r * r;
+  const double tail = polynomial(r2, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800,
+                                 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000);
+  return fma(r * r2, tail, r);
+}
+SIM_ELEMENTARY double cos_near(double r) {
+  const double r2 = r * r;
+  const double tail = polynomial(r2, 1.0 / 24, -1.0 / 720, 1.0 / 40320, -1.0 / 3628800, 1.0 / 479001600,
+                                 -1.0 / 87178291200, 1.0 / 20922789888000, -1.0 / 6402373705728000);
+  const double half = 0.5 * r2;
+  const double one_less = 1 - half;
+  return one_less + fma(r2 * r2, tail, (1 - one_less) - half);
+}
+
+/// sin(x + turns pi / 2)
+SIM_ELEMENTARY double turned(double x, std::int64_t turns) {
+  const QuarterTurns split = quarter_turns(x);
+  const std::int64_t quarter = (split.n + turns) & 3;
+  const double near = (quarter & 1) == 0 ? sin_near(split.r) : cos_near(split.r);
+  return quarter < 2 ? near : -near;
+}
+
 }  // namespace detail
 
 SIM_ELEMENTARY float exp(float x) { return detail::exp_of(x); }
@@ -334,6 +375,8 @@ SIM_ELEMENTARY float erf(float x) { return detail::erf_of(x); }
 SIM_ELEMENTARY double erf(double x) { return detail::erf_of(x); }
 SIM_ELEMENTARY float rsqrt(float x) { return detail::rsqrt_of(x); }
 SIM_ELEMENTARY double rsqrt(double x) { return detail::rsqrt_of(x); }
+SIM_ELEMENTARY double sin(double x) { return detail::turned(x, 0); }
+SIM_ELEMENTARY double cos(double x) { return detail::turned(x, 1); }
 
 #undef SIM_ELEMENTARY
 

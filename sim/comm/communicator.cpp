@@ -8,7 +8,8 @@
 #include "sim/base/check.h"
 #include "sim/base/error.h"
 #include "sim/comm/ring_traffic.h"
-#include "sim/tensor/ops.h"
+#include "sim/tensor/checks.h"
+#include "sim/tensor/device.h"
 #include "sim/tensor/running_device.h"
 
 namespace sim {

@@ -6,16 +6,12 @@
 #include <optional>
 
 #include "sim/base/check.h"
+#include "sim/tensor/elements.h"
 #include "sim/tensor/scalar_arithmetic.h"
 
 namespace sim {
 
 namespace {
-
-template <typename Scalar>
-Scalar* elements(const Tensor& tensor) {
-  return reinterpret_cast<Scalar*>(tensor.data());
-}
 
 void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes) {
   if (bytes > 0 && from != to) std::memcpy(to, from, static_cast<std::size_t>(bytes));
@@ -95,7 +91,13 @@ To converted(From value) {
 }  // namespace
 
 std::shared_ptr<Device> CpuDevice::for_rank(int rank) {
-  return std::shared_ptr<Device>(new CpuDevice(pool_, static_cast<std::size_t>(rank) % MemoryPool::kLanes));
+  return std::shared_ptr<Device>(
+      new CpuDevice(pool_, tower_, static_cast<std::size_t>(rank) % MemoryPool::kLanes));
+}
+
+const FieldTower& CpuDevice::tower() const {
+  std::call_once(tower_->built, [&] { tower_->tower = std::make_unique<FieldTower>(tower_->seed); });
+  return *tower_->tower;
 }
 
 Tensor CpuDevice::empty(DType dtype, const Shape& shape) {

@@ -6,11 +6,13 @@
 /// Shapes  as each kernel says; counts in elements. Outputs may be one of the inputs, but not overlap one partly.
 /// Exact   each kernel states its order. bf16 is computed in f32 and rounded once per kernel.
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
 
+#include "sim/base/keyed_random.h"
 #include "sim/tensor/reduce_op.h"
 #include "sim/tensor/tensor.h"
 
@@ -29,6 +31,18 @@ struct FoldSegment {
   std::int64_t end = 0;
   std::int64_t first = 0;
   std::int64_t shift = 0;  // element i of an output comes from element i + shift of the inputs
+};
+
+enum class Activation : std::uint8_t { gelu_tanh, gelu_erf, silu };
+enum class Norm : std::uint8_t { layer_norm, rms_norm };
+
+/// Which tokens a vocabulary-parallel loss sees, and how it is smoothed.
+struct TokenLoss {
+  std::int64_t first_id = 0;     // of this rank's columns
+  std::int64_t columns = 0;      // of these, the ones that are no padding
+  std::int64_t vocabulary = 0;   // of all ranks, without padding
+  std::int64_t ignored_id = -1;  // such targets have no loss and no gradient
+  Ratio smoothing = {0, 1};      // s of (1 - s) nll - s mean(log p)
 };
 
 class Device {
@@ -58,6 +72,65 @@ class Device {
   /// the dtype at every step, segment by segment; an average is scaled at the end. Inputs may be among the outputs.
   virtual void fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
                     std::span<const Tensor> outputs) = 0;
+
+  // What follows computes in f64, f32, field, and in f32 for bf16. Of a tensor [..., F], the last dimension is a row of F
+  // columns. A sum over a row has sixteen lanes: lane l adds columns l, l + 16, ..., and then lanes l and l + 8 are added,
+  // l + 4, l + 2, l + 1. A tensor "of sums" is f32 where the others are bf16, else of their dtype.
+
+  /// out(i, j) starts from 0, or from its old value when accumulating, and adds a(i, k) b(k, j) for k = 0, 1, 2, ... with one
+  /// fma each. The last two dimensions are a matrix, those before are batches. out may be of sums: it is not rounded then.
+  virtual void matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
+                      bool accumulate) = 0;
+
+  /// out(t, f) = x(t, f) + bias(f)
+  virtual void add_bias(const Tensor& x, const Tensor& bias, Tensor& out) = 0;
+  /// sums(f) adds x(0, f), x(1, f), ... in this order; sums of sums.
+  virtual void add_column_sums(const Tensor& x, Tensor& sums) = 0;
+  /// to(t, to_column + c) = from(t, from_column + c) for c below columns.
+  virtual void copy_columns(const Tensor& from, std::int64_t from_column, Tensor& to, std::int64_t to_column,
+                            std::int64_t columns) = 0;
+  /// out(t) = table(ids(t) - first_id), and 0 for an id beyond the table.
+  virtual void lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) = 0;
+  /// table(ids(t) - first_id) adds rows(t), t = 0, 1, 2, ...; ids beyond the table are left out. table is of sums.
+  virtual void add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) = 0;
+  /// Dimension i of `to` is dimension order[i] of `from`, both of four.
+  virtual void permute(const Tensor& from, std::array<int, 4> order, Tensor& to) = 0;
+
+  virtual void activate(Activation function, const Tensor& x, Tensor& out) = 0;
+  /// out = grad f'(x)
+  virtual void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) = 0;
+  /// Element i is 0 where uniform(i) of the stream is below drop, and else times 1 / (1 - drop).
+  virtual void dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, Tensor& out) = 0;
+  /// Of each pair a = x(i), b = x(i + F/2) of a row: (a c - b s, a s + b c); backward turns the other way. x is [S, B, n, F],
+  /// cosines and sines [S, F/2].
+  virtual void rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
+                      Tensor& out) = 0;
+
+  /// Of x / sqrt(divisor), row by row; where causal, column j of row i of the last two dimensions [q, k] is left out for
+  /// j > i + k - q.
+  virtual void softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) = 0;
+  /// Of the scores, from what softmax gave: p (g - sum(g p)) / sqrt(divisor).
+  virtual void softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) = 0;
+  /// (x - mean) rstd weight + bias, rstd = 1 / sqrt(variance + epsilon); of rms_norm without mean and bias. stats [2, T] of
+  /// sums: mean and rstd.
+  virtual void normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
+                         Tensor& out, Tensor& stats) = 0;
+  /// Adds to grad_weight and grad_bias, t = 0, 1, 2, ...; both are of sums, grad_bias none for rms_norm.
+  virtual void normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
+                                  const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
+                                  Tensor& grad_bias) = 0;
+
+  /// maxima(t) of the columns that are no padding, of sums; -infinity of none, 0 in the field.
+  virtual void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) = 0;
+  /// exps(t, v) = exp(logits(t, v) - maxima(t)), 0 for padding. parts [2, T]: the target's logit less the maximum, if it lies
+  /// here, and the sum of exps; with smoothing [3, T]: the sum of logits less the maximum, too. All outputs are of sums.
+  virtual void token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
+                           const TokenLoss& loss, Tensor& exps, Tensor& parts) = 0;
+  /// From parts that are summed over the group: (1 - s) (log(sum) - predicted) + s (log(sum) - shifted sum / vocabulary).
+  virtual void token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) = 0;
+  /// grad(t) (exps(t, v) / sum(t) - (1 - s) [v is the target] - s / vocabulary), 0 for padding.
+  virtual void token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
+                                   const TokenLoss& loss, const Tensor& grad, Tensor& out) = 0;
 };
 
 }  // namespace sim

@@ -6,93 +6,17 @@
 #include <string>
 
 #include "sim/base/error.h"
-#include "sim/tensor/running_device.h"
+#include "sim/tensor/checks.h"
 #include "sim/tensor/scalar_arithmetic.h"
 
 namespace sim {
 
 namespace {
 
-void check_present(const Tensor& tensor, const char* user) {
-  if (!tensor.is_none()) return;
-  refuse({.code = "null_tensor",
-          .option = user,
-          .numbers = "a tensor that was never made",
-          .rule = "every tensor comes from a device",
-          .hint = "Device::empty, filled or keyed"});
-}
-
-[[noreturn]] void refuse_foreign(const Tensor& tensor, const char* user) {
-  refuse({.code = "wrong_device",
-          .option = user,
-          .numbers = fmt::format("a tensor {} of another rank or device", text_of(tensor.shape())),
-          .rule = "a rank uses tensors that its own device made",
-          .hint = "make it with rank.device, or send it"});
-}
-
-void check_own(const Tensor& tensor, const char* user) {
-  check_present(tensor, user);
-  if (running_device() != nullptr && running_device() != &tensor.device()) refuse_foreign(tensor, user);
-}
-
-void check_same_dtype(const Tensor& a, const Tensor& b, const char* user) {
-  if (a.dtype() == b.dtype()) return;
-  refuse({.code = "dtype_mismatch",
-          .option = user,
-          .numbers = fmt::format("{} and {}", name_of(a.dtype()), name_of(b.dtype())),
-          .rule = "both tensors have one dtype",
-          .hint = "cast one of them"});
-}
-
-void check_same_shape(const Tensor& a, const Tensor& b, const char* user) {
-  if (a.shape() == b.shape()) return;
-  refuse({.code = "shape_mismatch",
-          .option = user,
-          .numbers = fmt::format("{} and {}", text_of(a.shape()), text_of(b.shape())),
-          .rule = "both tensors have one shape",
-          .hint = "reshaped() or rows()"});
-}
-
 void check_pair(const Tensor& a, const Tensor& b, const char* user) {
   check_own(a, user);
   check_usable(b, a.device(), user);
   check_same_shape(a, b, user);
-}
-
-void check_read(const Tensor& tensor, const char* user) {
-  tensor.storage().check_access(tensor.range(), Access::read, user);
-}
-
-void check_write(const Tensor& tensor, const char* user) {
-  tensor.storage().check_access(tensor.range(), Access::write, user);
-}
-
-void check_no_partial_overlap(const Tensor& a, const Tensor& b, const char* user) {
-  if (!a.overlaps(b) || a.range() == b.range()) return;
-  refuse({.code = "partial_overlap",
-          .option = user,
-          .numbers = fmt::format("bytes {} to {} and {} to {} of one buffer", a.range().begin, a.range().end,
-                                 b.range().begin, b.range().end),
-          .rule = "what is written is one of the inputs, or lies apart from them",
-          .hint = "rows() that lie apart, or a tensor of its own"});
-}
-
-void check_ratio(DType dtype, Ratio ratio) {
-  constexpr std::int64_t kLargest = std::int64_t{1} << 31;
-  const bool in_range = -kLargest <= ratio.numerator && ratio.numerator <= kLargest &&
-                        0 < ratio.denominator && ratio.denominator <= kLargest;
-  const bool has_inverse = dtype != DType::field ||
-                           std::none_of(kFieldPrimes.begin(), kFieldPrimes.end(),
-                                        [&](std::int64_t prime) { return ratio.denominator % prime == 0; });
-  if (in_range && has_inverse) return;
-  refuse({.code = "bad_ratio",
-          .option = "scale",
-          .numbers = fmt::format("{}/{} in {}", ratio.numerator, ratio.denominator, name_of(dtype)),
-          .rule =
-              "a numerator up to 2^31 either way, a denominator from 1 to 2^31; in the field no multiple of "
-              "one of its primes",
-          .hint = in_range ? "another denominator"
-                           : "the sign in the numerator, both divided by what they share"});
 }
 
 /// Of the i-th element, as keyed() documents it.
@@ -115,11 +39,6 @@ Scalar keyed_value(const KeyedRandom& random, std::uint64_t index) {
 }
 
 }  // namespace
-
-void check_usable(const Tensor& tensor, const Device& device, const char* user) {
-  check_own(tensor, user);
-  if (&tensor.device() != &device) refuse_foreign(tensor, user);
-}
 
 void fill(Tensor& out, double value) {
   check_own(out, "fill");
@@ -176,7 +95,7 @@ void add_to(Tensor& inout, const Tensor& b) {
 
 Tensor scale(const Tensor& a, Ratio ratio) {
   check_own(a, "scale");
-  check_ratio(a.dtype(), ratio);
+  check_ratio(a.dtype(), ratio, "scale");
   check_read(a, "scale");
   Tensor out = a.device().empty(a.dtype(), a.shape());
   a.device().scale(a, ratio, out);

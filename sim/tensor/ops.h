@@ -3,7 +3,7 @@
 /// What rank programs call on tensors. Shapes, dtypes, devices and calls in flight are checked here, once, for every
 /// device; then one virtual call computes.
 ///
-/// Errors  null_tensor, wrong_device (of another rank, also), host_size, shape_mismatch, dtype_mismatch, not_whole, bad_cast, bad_ratio, bad_reduction,
+/// Errors  those of checks.h; host_size, not_whole, bad_cast, bad_ratio, bad_reduction,
 ///         partial_overlap; those of storage.h.
 
 #include <cstddef>
@@ -35,8 +35,5 @@ Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom&
 
 /// The values, as the dtype's scalars lie in memory.
 std::vector<std::byte> host_bytes(const Tensor& from);
-
-/// Refuses a tensor that is none, of another device, or of another rank than the one that runs; `user` says what wants it.
-void check_usable(const Tensor& tensor, const Device& device, const char* user);
 
 }  // namespace sim

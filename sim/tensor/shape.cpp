@@ -52,6 +52,22 @@ Shape Shape::with_rows(std::int64_t rows) const {
   return result;
 }
 
+Shape Shape::with_columns(std::int64_t columns) const {
+  CHECK(dimensions_ > 0);
+  Shape result = *this;
+  result.sizes_[dimensions_ - 1] = columns;
+  result.check();
+  return result;
+}
+
+Shape Shape::with_appended(std::int64_t columns) const {
+  CHECK(dimensions_ < kMaxDimensions);
+  Shape result = *this;
+  result.sizes_[result.dimensions_++] = columns;
+  result.check();
+  return result;
+}
+
 std::string text_of(const Shape& shape) {
   std::vector<std::int64_t> sizes;
   for (std::size_t i = 0; i < shape.dimensions(); ++i) sizes.push_back(shape[i]);

@@ -29,6 +29,10 @@ class Shape {
   std::int64_t count() const { return sizes_[0] * sizes_[1] * sizes_[2] * sizes_[3]; }
   /// The same shape with another first dimension.
   Shape with_rows(std::int64_t rows) const;
+  /// With another last dimension, of one at least.
+  Shape with_columns(std::int64_t columns) const;
+  /// With one dimension more, the last.
+  Shape with_appended(std::int64_t columns) const;
   /// Elements of one row: everything but the first dimension.
   std::int64_t row_count() const { return sizes_[1] * sizes_[2] * sizes_[3]; }
   bool operator==(const Shape&) const = default;

@@ -328,6 +328,20 @@ TYPED_TEST(Elementary, DoublesAreAsNearAsTheManualSays) {
   EXPECT_LE(worst.ulps, TypeParam::kUlpsOfDouble) << "at " << worst.at;
 }
 
+RC_GTEST_PROP(ElementaryCircular, SinesAndCosinesAreAsNearAsTheManualSays, (std::uint64_t seed)) {
+  constexpr double kUlps = 1.48;
+  const sim::KeyedRandom random(seed);
+  for (std::uint64_t i = 0; i < 2000; ++i) {
+    const double sign = random.named("sign").below(i, 2) == 0 ? 1 : -1;
+    const auto exponent = static_cast<int>(random.named("exponent").below(i, 44)) - 19;
+    double x = sign * std::ldexp(random.uniform(i), exponent);
+    // Every other one next to a multiple of a quarter turn, where little is left of it.
+    if (i % 2 == 0) x = std::round(x / 1.5707963267948966) * 1.5707963267948966;
+    RC_ASSERT(ulps_between(elementary::sin(x), sinl(static_cast<long double>(x))) <= kUlps);
+    RC_ASSERT(ulps_between(elementary::cos(x), cosl(static_cast<long double>(x))) <= kUlps);
+  }
+}
+
 // ---- the same bits, however compiled ----------------------------------------------------------------------
 
 template <typename Function, typename T>

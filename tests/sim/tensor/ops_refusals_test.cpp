@@ -3,9 +3,18 @@
 #include <gtest/gtest.h>
 #include <limits>
 
+#include "sim/tensor/checks.h"
 #include "sim/tensor/cpu_device.h"
+#include "sim/tensor/dropout.h"
+#include "sim/tensor/matmul.h"
+#include "sim/tensor/normalization.h"
 #include "sim/tensor/ops.h"
+#include "sim/tensor/permutation.h"
+#include "sim/tensor/rotary.h"
+#include "sim/tensor/rows.h"
 #include "sim/tensor/running_device.h"
+#include "sim/tensor/softmax.h"
+#include "sim/tensor/token_loss.h"
 #include "tests/support/refusal_code.h"
 #include "tests/support/tensor_values.h"
 
@@ -112,6 +121,33 @@ TEST_F(OpsRefusals, OfAnotherRankThanTheOneThatRuns) {
   EXPECT_EQ(refusal_code([&] { fill(x_, 1); }), "wrong_device");
   EXPECT_EQ(refusal_code([&] { host_bytes(x_); }), "wrong_device");
   EXPECT_EQ(refusal_code([&] { filled(*rank, DType::f32, {2}, 1); }), "none");
+}
+
+TEST_F(OpsRefusals, WhatLayersAsk) {
+  const Tensor ids = filled(device_, DType::i32, {4}, 0);
+  const Tensor y = filled(device_, DType::f32, {3, 4}, 1);
+  Tensor sums = filled(device_, DType::f32, {3}, 0);
+  Tensor none;
+  EXPECT_EQ(refusal_code([&] { matmul(x_, x_); }), "shape_mismatch");
+  EXPECT_EQ(refusal_code([&] { matmul(x_, y); }), "none");
+  EXPECT_EQ(refusal_code([&] { matmul(ids, ids); }), "bad_dtype");
+  EXPECT_EQ(refusal_code([&] { add_matmul(x_, y, sums); }), "shape_mismatch");
+  Tensor doubles = filled(device_, DType::f64, {4, 4}, 0);
+  EXPECT_EQ(refusal_code([&] { add_matmul(x_, y, doubles); }), "dtype_mismatch");
+  EXPECT_EQ(refusal_code([&] { add_bias(x_, y); }), "shape_mismatch");
+  EXPECT_EQ(refusal_code([&] { columns(x_, 2, 2); }), "bad_columns");
+  EXPECT_EQ(refusal_code([&] { put_columns(x_, x_, 0); }), "partial_overlap");
+  EXPECT_EQ(refusal_code([&] { lookup(x_, x_, 0); }), "bad_dtype");
+  EXPECT_EQ(refusal_code([&] { permuted(x_, {0, 1, 2, 3}); }), "bad_permutation");
+  EXPECT_EQ(refusal_code([&] { permuted(x_.reshaped({1, 1, 4, 3}), {0, 1, 2, 2}); }), "bad_permutation");
+  EXPECT_EQ(refusal_code([&] { softmax(x_, 0, false); }), "bad_divisor");
+  EXPECT_EQ(refusal_code([&] { dropout(x_, KeyedRandom(1), {1, 1}); }), "bad_dropout");
+  EXPECT_EQ(refusal_code([&] { normalize(Norm::rms_norm, x_, sums, sums, {1, 8}); }), "shape_mismatch");
+  EXPECT_EQ(refusal_code([&] { normalize(Norm::rms_norm, x_, sums, none, {1, 0}); }), "bad_ratio");
+  EXPECT_EQ(refusal_code([&] { normalize(Norm::rms_norm, x_, sums, none, {1, 8}); }), "none");
+  EXPECT_EQ(refusal_code([&] { row_max(x_, {.columns = 4, .vocabulary = 3}); }), "bad_loss");
+  EXPECT_EQ(refusal_code([&] { row_max(x_, {.columns = 3, .vocabulary = 3}); }), "none");
+  EXPECT_EQ(refusal_code([&] { rotary_tables(device_, DType::f32, 0, 4, 3, 10000); }), "bad_rotary");
 }
 
 TEST_F(OpsRefusals, BuffersInFlight) {

@@ -1,0 +1,167 @@
+#include "sim/tensor/checks.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <string>
+
+#include "sim/base/error.h"
+#include "sim/tensor/running_device.h"
+
+namespace sim {
+
+namespace {
+
+[[noreturn]] void refuse_foreign(const Tensor& tensor, const char* user) {
+  refuse({.code = "wrong_device",
+          .option = user,
+          .numbers = fmt::format("a tensor {} of another rank or device", text_of(tensor.shape())),
+          .rule = "a rank uses tensors that its own device made",
+          .hint = "make it with rank.device, or send it"});
+}
+
+}  // namespace
+
+void check_own(const Tensor& tensor, const char* user) {
+  if (tensor.is_none()) {
+    refuse({.code = "null_tensor",
+            .option = user,
+            .numbers = "a tensor that was never made",
+            .rule = "every tensor comes from a device",
+            .hint = "Device::empty, filled or keyed"});
+  }
+  if (running_device() != nullptr && running_device() != &tensor.device()) refuse_foreign(tensor, user);
+}
+
+void check_usable(const Tensor& tensor, const Device& device, const char* user) {
+  check_own(tensor, user);
+  if (&tensor.device() != &device) refuse_foreign(tensor, user);
+}
+
+void check_same_dtype(const Tensor& a, const Tensor& b, const char* user) {
+  if (a.dtype() == b.dtype()) return;
+  refuse({.code = "dtype_mismatch",
+          .option = user,
+          .numbers = fmt::format("{} and {}", name_of(a.dtype()), name_of(b.dtype())),
+          .rule = "both tensors have one dtype",
+          .hint = "cast one of them"});
+}
+
+void check_same_shape(const Tensor& a, const Tensor& b, const char* user) {
+  if (a.shape() == b.shape()) return;
+  refuse({.code = "shape_mismatch",
+          .option = user,
+          .numbers = fmt::format("{} and {}", text_of(a.shape()), text_of(b.shape())),
+          .rule = "both tensors have one shape",
+          .hint = "reshaped() or rows()"});
+}
+
+void check_computes(const Tensor& tensor, const char* user) {
+  if (tensor.dtype() != DType::i32) return;
+  refuse({.code = "bad_dtype",
+          .option = user,
+          .numbers = fmt::format("a tensor {} of i32", text_of(tensor.shape())),
+          .rule = "layers compute in f64, f32, bf16 and field",
+          .hint = "cast()"});
+}
+
+void check_is_i32(const Tensor& tensor, const char* user) {
+  if (tensor.dtype() == DType::i32) return;
+  refuse({.code = "bad_dtype",
+          .option = user,
+          .numbers = fmt::format("ids {} of {}", text_of(tensor.shape()), name_of(tensor.dtype())),
+          .rule = "token ids and targets are i32",
+          .hint = "a tensor of i32"});
+}
+
+void check_shapes(bool holds, std::initializer_list<const Tensor*> tensors, const char* user,
+                  const char* rule) {
+  if (holds) return;
+  std::string shapes;
+  for (const Tensor* tensor : tensors) {
+    shapes += (shapes.empty() ? "" : ", ") + text_of(tensor->shape());
+  }
+  refuse({.code = "shape_mismatch", .option = user, .numbers = shapes, .rule = rule, .hint = "reshaped()"});
+}
+
+void check_read(const Tensor& tensor, const char* user) {
+  tensor.storage().check_access(tensor.range(), Access::read, user);
+}
+
+void check_write(const Tensor& tensor, const char* user) {
+  tensor.storage().check_access(tensor.range(), Access::write, user);
+}
+
+void check_no_partial_overlap(const Tensor& a, const Tensor& b, const char* user) {
+  if (!a.overlaps(b) || a.range() == b.range()) return;
+  refuse({.code = "partial_overlap",
+          .option = user,
+          .numbers = fmt::format("bytes {} to {} and {} to {} of one buffer", a.range().begin, a.range().end,
+                                 b.range().begin, b.range().end),
+          .rule = "what is written is one of the inputs, or lies apart from them",
+          .hint = "rows() that lie apart, or a tensor of its own"});
+}
+
+void check_apart(const Tensor& input, const Tensor& output, const char* user) {
+  if (!input.overlaps(output)) return;
+  refuse({.code = "partial_overlap",
+          .option = user,
+          .numbers = fmt::format("bytes {} to {} and {} to {} of one buffer", input.range().begin,
+                                 input.range().end, output.range().begin, output.range().end),
+          .rule = "what is added to lies apart from the inputs",
+          .hint = "a tensor of its own"});
+}
+
+void check_inputs(std::initializer_list<const Tensor*> inputs, const char* user) {
+  const Tensor& first = **inputs.begin();
+  for (const Tensor* input : inputs) {
+    check_own(*input, user);
+    check_usable(*input, first.device(), user);
+    check_same_dtype(first, *input, user);
+    check_computes(*input, user);
+    check_read(*input, user);
+  }
+}
+
+void check_sums(const Tensor& sums, const Tensor& of, const char* user) {
+  check_usable(sums, of.device(), user);
+  check_write(sums, user);
+  if (sums.dtype() == sum_dtype(of.dtype())) return;
+  refuse({.code = "dtype_mismatch",
+          .option = user,
+          .numbers = fmt::format("sums of {} in {}", name_of(of.dtype()), name_of(sums.dtype())),
+          .rule = "sums of bf16 are f32, all others of the same dtype",
+          .hint = fmt::format("a tensor of {}", name_of(sum_dtype(of.dtype())))});
+}
+
+void check_ratio(DType dtype, Ratio ratio, const char* user) {
+  constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+  const bool in_range = -kLargest <= ratio.numerator && ratio.numerator <= kLargest &&
+                        0 < ratio.denominator && ratio.denominator <= kLargest;
+  const bool has_inverse = dtype != DType::field ||
+                           std::none_of(kFieldPrimes.begin(), kFieldPrimes.end(),
+                                        [&](std::int64_t prime) { return ratio.denominator % prime == 0; });
+  if (in_range && has_inverse) return;
+  refuse({.code = "bad_ratio",
+          .option = user,
+          .numbers = fmt::format("{}/{} in {}", ratio.numerator, ratio.denominator, name_of(dtype)),
+          .rule =
+              "a numerator up to 2^31 either way, a denominator from 1 to 2^31; in the field no multiple of "
+              "one of its primes",
+          .hint = in_range ? "another denominator"
+                           : "the sign in the numerator, both divided by what they share"});
+}
+
+std::int64_t columns_of(const Tensor& tensor) {
+  const std::size_t dimensions = tensor.shape().dimensions();
+  return dimensions == 0 ? 1 : tensor.shape()[dimensions - 1];
+}
+
+std::int64_t rows_of(const Tensor& tensor) {
+  std::int64_t rows = 1;
+  for (std::size_t i = 0; i + 1 < tensor.shape().dimensions(); ++i) rows *= tensor.shape()[i];
+  return rows;
+}
+
+DType sum_dtype(DType dtype) { return dtype == DType::bf16 ? DType::f32 : dtype; }
+
+}  // namespace sim

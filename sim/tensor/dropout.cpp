@@ -1,0 +1,24 @@
+#include "sim/tensor/dropout.h"
+
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
+#include "sim/tensor/checks.h"
+
+namespace sim {
+
+Tensor dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop) {
+  check_inputs({&x}, "dropout");
+  if (drop.numerator < 0 || drop.denominator < 1 || drop.numerator >= drop.denominator) {
+    refuse({.code = "bad_dropout",
+            .option = "dropout",
+            .numbers = fmt::format("{}/{}", drop.numerator, drop.denominator),
+            .rule = "a probability from 0 to below 1",
+            .hint = "{1, 10}"});
+  }
+  Tensor out = x.device().empty(x.dtype(), x.shape());
+  x.device().dropout(x, stream, drop, out);
+  return out;
+}
+
+}  // namespace sim

@@ -1,0 +1,25 @@
+#pragma once
+
+/// Products of matrices: matmul(x, transposed(weight)).
+///
+/// Shapes  [.., m, k] times [.., k, n] is [.., m, n]; a transposed operand is stored the other way round. The dimensions
+///         before the last two are batches, and are the same on both sides.
+/// Exact   each element adds its products for k = 0, 1, 2, ... with one fma each; bf16 adds in f32 and rounds once.
+/// Errors  those of checks.h.
+
+#include "sim/tensor/tensor.h"
+
+namespace sim {
+
+struct Operand {
+  Operand(const Tensor& operand, bool is_transposed = false) : tensor(operand), transposed(is_transposed) {}
+  const Tensor& tensor;
+  bool transposed;
+};
+inline Operand transposed(const Tensor& tensor) { return {tensor, true}; }
+
+Tensor matmul(Operand a, Operand b);
+/// sums += a b: sums is f32 where a and b are bf16, and of their dtype else.
+void add_matmul(Operand a, Operand b, Tensor& sums);
+
+}  // namespace sim
