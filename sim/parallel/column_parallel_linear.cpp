@@ -1,0 +1,85 @@
+#include "sim/parallel/column_parallel_linear.h"
+
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/parallel/mappings.h"
+#include "sim/parallel/region.h"
+#include "sim/tensor/matmul.h"
+#include "sim/tensor/rows.h"
+
+namespace sim {
+
+namespace {
+
+ColumnParallelLinearConfig checked(ColumnParallelLinearConfig config) {
+  if (config.gather_output && config.sequence_parallel) {
+    refuse({.code = "layer_config",
+            .option = config.name,
+            .numbers = "gather_output and sequence_parallel",
+            .rule = "an output that is gathered over features is not that of a sequence-parallel region",
+            .hint = "one of them"});
+  }
+  return config;
+}
+
+}  // namespace
+
+ColumnParallelLinear::ColumnParallelLinear(Rank& rank, ColumnParallelLinearConfig config)
+    : config_(checked(std::move(config))), tp_(rank.groups.get("tp")) {
+  const Partition rows{.dim = 0, .stride = config_.stride, .place = tp_.rank(), .size = tp_.size()};
+  weight_ = make_parameter(rank, config_.name + ".weight", config_.dtype,
+                           {config_.output_size, config_.input_size}, rows, config_.initial);
+  if (!config_.bias) return;
+  bias_ = make_parameter(rank, config_.name + ".bias", config_.dtype, {config_.output_size}, rows,
+                         config_.initial);
+}
+
+std::vector<Parameter*> ColumnParallelLinear::parameters() {
+  if (config_.bias) return {&weight_, &bias_};
+  return {&weight_};
+}
+
+ColumnParallelLinear::Forward ColumnParallelLinear::forward(const Tensor& input) {
+  const Tensor total =
+      config_.sequence_parallel
+          ? GatherFromSequenceParallelRegion::forward(input, tp_, "column_parallel_linear.forward")
+          : CopyToTensorModelParallelRegion::forward(input, tp_, "column_parallel_linear.forward");
+  Tensor output = matmul(total, transposed(weight_.value));
+  if (config_.bias && !config_.skip_bias_add) output = add_bias(output, bias_.value);
+  if (config_.gather_output) {
+    output =
+        GatherFromTensorModelParallelRegion::forward(output, tp_, "column_parallel_linear.gather_output");
+  }
+  return {output, {input}};
+}
+
+Tensor ColumnParallelLinear::backward(const Saved& saved, const Tensor& grad_output) {
+  const Tensor grad = config_.gather_output ? GatherFromTensorModelParallelRegion::backward(
+                                                  grad_output, tp_, "column_parallel_linear.gather_output")
+                                            : grad_output;
+  // The input comes back, and its gradient goes out, while the products are computed.
+  Tensor total = saved.input;
+  Work input_arrives;
+  if (config_.sequence_parallel && tp_.size() > 1) {
+    total = room_for_gathered_rows(saved.input, tp_);
+    input_arrives = tp_.start_all_gather(saved.input, total, "column_parallel_linear.backward_input");
+  }
+  Tensor grad_total = matmul(grad, weight_.value);
+  input_arrives.wait();
+  Tensor grad_input = grad_total;
+  Work grad_leaves;
+  if (config_.sequence_parallel && tp_.size() > 1) {
+    grad_input = room_for_own_rows(grad_total, tp_);
+    grad_leaves =
+        tp_.start_reduce_scatter(grad_total, grad_input, ReduceOp::sum, "column_parallel_linear.backward");
+  } else if (tp_.size() > 1) {
+    grad_leaves = tp_.start_all_reduce(grad_input, ReduceOp::sum, "column_parallel_linear.backward");
+  }
+  add_matmul(transposed(grad), total, weight_.main_grad);
+  if (config_.bias && !config_.skip_bias_add) add_column_sums(grad, bias_.main_grad);
+  grad_leaves.wait();
+  return grad_input;
+}
+
+}  // namespace sim
