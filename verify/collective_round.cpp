@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "sim/tensor/cpu_device.h"
 #include "verify/counted.h"
 
 namespace verify {
@@ -150,14 +149,13 @@ std::string detail_of(const std::vector<KindTruth>& truths, const sim::RunReport
 
 }  // namespace
 
-RoundReport collective_round(sim::WorldSpec spec) {
+RoundReport collective_round(sim::WorldSpec spec, sim::Device& device) {
   const bool whole = spec.layout.grid_size <= kLargestWholeWorld;
   std::vector<KindTruth> truths;
   for (const sim::GroupKind& kind : spec.layout.kinds) truths.push_back(truth_of(kind, whole));
   if (!whole) spec.ranks = sampled_ranks(truths);
   // Each rank writes its own entry alone.
   std::vector<std::string> wrong(static_cast<std::size_t>(spec.layout.grid_size));
-  sim::CpuDevice device;
   sim::RunReport run = sim::simulate(spec, device, [&](sim::Rank& rank) {
     for (const KindTruth& truth : truths) {
       const auto place = truth.kind->place_of(rank.id);

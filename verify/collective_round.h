@@ -17,6 +17,6 @@ struct RoundReport {
   sim::RunReport run;
 };
 
-RoundReport collective_round(sim::WorldSpec spec);
+RoundReport collective_round(sim::WorldSpec spec, sim::Device& device);
 
 }  // namespace verify

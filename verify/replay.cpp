@@ -134,18 +134,18 @@ CheckResult check_finding(const std::string& expected, const std::vector<sim::Fi
 /// What virtual ranks say of the layout, or of the program that the settings name.
 void run_virtual_ranks(const Settings& settings, const sim::Layout& layout, ScenarioReport& report) {
   const sim::WorldSpec spec = requested_world(settings, layout);
+  sim::CpuDevice device;
   sim::RunReport run;
   if (settings.has("program")) {
     const PlantedProgram& program = requested_program(settings.text("program", ""));
     check_program_world(layout);
-    sim::CpuDevice device;
     run = sim::simulate(spec, device, program.run);
     const std::string said =
         run.ok() ? fmt::format("{} broke no contract; run hash {:016x}", program.name, run.run_hash)
                  : fmt::format("{}: {}", program.name, run.findings.front().sentence);
     if (!settings.has("expect-finding")) report.checks.push_back({"program", run.ok(), said});
   } else {
-    RoundReport round = collective_round(spec);
+    RoundReport round = collective_round(spec, device);
     report.checks.push_back(std::move(round.check));
     run = std::move(round.run);
   }

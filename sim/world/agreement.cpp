@@ -87,7 +87,6 @@ std::optional<Disagreement> compare(const PostedCall& first, const PostedCall& o
 std::optional<Disagreement> compare_rows(std::span<PostedCall* const> calls) {
   for (const PostedCall* sender : calls) {
     for (const PostedCall* receiver : calls) {
-      if (sender == nullptr || receiver == nullptr) continue;
       const std::int64_t sent = sender->call.send_rows[static_cast<std::size_t>(receiver->place)];
       const std::int64_t expected = receiver->call.receive_rows[static_cast<std::size_t>(sender->place)];
       if (sent == expected) continue;
@@ -106,14 +105,11 @@ std::optional<Disagreement> compare_rows(std::span<PostedCall* const> calls) {
 }  // namespace
 
 std::optional<Disagreement> disagreement(std::span<PostedCall* const> calls) {
-  const auto first =
-      std::find_if(calls.begin(), calls.end(), [](const PostedCall* call) { return call != nullptr; });
-  if (first == calls.end()) return std::nullopt;
+  const PostedCall& first = *calls.front();
   for (const PostedCall* other : calls) {
-    if (other == nullptr) continue;
-    if (auto difference = compare(**first, *other)) return difference;
+    if (auto difference = compare(first, *other)) return difference;
   }
-  if ((*first)->call.operation == Operation::all_to_all_uneven) return compare_rows(calls);
+  if (first.call.operation == Operation::all_to_all_uneven) return compare_rows(calls);
   return std::nullopt;
 }
 
@@ -126,7 +122,7 @@ std::optional<Disagreement> disagreement(const Call& send, const Call& receive) 
   }
   if (send.count != receive.count) {
     return Disagreement{"message_size_mismatch",
-                        fmt::format("the send has {} elements, its recv {}", send.count, receive.count),
+                        fmt::format("elements of the send: {}, of its recv: {}", send.count, receive.count),
                         "a send and its recv agree on the count", "the shape of the tensor on either side"};
   }
   return std::nullopt;

@@ -2,7 +2,7 @@
 
 /// Do the calls that members make at one place of their group's sequence belong together? Asked before any data moves.
 ///
-/// Shapes  null where a member is not there.
+/// Shapes  the calls of those that have arrived: one at least.
 
 #include <optional>
 #include <span>

@@ -62,7 +62,7 @@ class Diagnosis {
         waits_.push_back({&call->group_state, call->call.sequence, {}, {peer}});
       } else {
         const auto [entry, is_new] = known.try_emplace({&call->group_state, call->call.sequence}, wait);
-        if (is_new) waits_.push_back({&call->group_state, call->call.sequence, {}, missing_of(*call)});
+        if (is_new) waits_.push_back({&call->group_state, call->call.sequence, {}, absent(*call)});
         wait = entry->second;
       }
       waits_[static_cast<std::size_t>(wait)].waiting.push_back(slot);
@@ -83,16 +83,11 @@ class Diagnosis {
     return calls;
   }
 
-  /// Members that have not arrived; of a full collective behind an earlier one, those that the earlier one lacks.
-  std::vector<int> missing_of(const PostedCall& call) const {
-    std::vector<int> missing = absent(call.group_state, call.group_state.instance_of(call.call));
-    if (missing.empty()) missing = absent(call.group_state, call.group_state.pending.front());
-    return missing;
-  }
-
-  std::vector<int> absent(const GroupState& group, const Instance& instance) const {
+  /// Members that have not arrived at a collective.
+  std::vector<int> absent(const PostedCall& call) const {
+    GroupState& group = call.group_state;
     std::vector<int> slots;
-    const std::vector<const PostedCall*> calls = by_place(group, instance);
+    const std::vector<const PostedCall*> calls = by_place(group, group.instance_of(call.call));
     for (std::size_t place = 0; place < calls.size(); ++place) {
       if (calls[place] == nullptr) slots.push_back(world_.slot_of(group.group.members[place]));
     }

@@ -31,7 +31,7 @@ namespace sim {
 /// Where one rank stands: the call it is in, has made, or should have made.
 struct CallFacts {
   int rank = 0;       // global
-  std::string state;  // "waits in", "arrived at", "never reaches"
+  std::string state;  // "waits in", "arrived at", "has ended after 2 calls; the last:"
   std::string group;
   std::int64_t sequence = 0;
   Operation operation = Operation::barrier;
@@ -47,7 +47,7 @@ struct CallFacts {
 struct Finding {
   std::string code;
   std::string sentence;
-  std::vector<CallFacts> calls;  // by rank, long lists cut
+  std::vector<CallFacts> calls;  // those at fault first, long lists cut
   std::int64_t more_calls = 0;   // that were cut
   std::string rule;
   std::string hint;
@@ -62,7 +62,7 @@ void add_facts(Finding& finding, CallFacts facts);
 /// Several lines; `reproduce` is the line that makes it happen again.
 std::string text_of(const Finding& finding, const std::string& reproduce);
 
-/// "ranks 0, 1 and 5", long lists cut.
+/// "ranks 0, 1, 5", long lists cut.
 std::string text_of_ranks(const std::vector<int>& ranks);
 
 }  // namespace sim

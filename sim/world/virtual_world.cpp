@@ -289,18 +289,16 @@ void VirtualWorld::arrive_collective(PostedCall& call) {
   complete_front(group);
 }
 
+/// A member arrives at its calls in order: only the call that has just come can have been the last of the front one.
 void VirtualWorld::complete_front(GroupState& group) {
-  while (!group.pending.empty() && std::ssize(group.pending.front().arrived) == group.group.size()) {
-    std::vector<PostedCall*>& calls = group.pending.front().arrived;
-    const auto by_place = [](const PostedCall* a, const PostedCall* b) { return a->place < b->place; };
-    if (!std::is_sorted(calls.begin(), calls.end(), by_place)) {
-      std::sort(calls.begin(), calls.end(), by_place);
-    }
-    if (disagreement(calls)) return;  // it stays, and is found when the world stands still
-    completed_.push_back({.group = &group, .calls = std::move(calls)});
-    group.pending.pop_front();
-    ++group.first_sequence;
-  }
+  if (std::ssize(group.pending.front().arrived) < group.group.size()) return;
+  std::vector<PostedCall*>& calls = group.pending.front().arrived;
+  const auto by_place = [](const PostedCall* a, const PostedCall* b) { return a->place < b->place; };
+  if (!std::is_sorted(calls.begin(), calls.end(), by_place)) std::sort(calls.begin(), calls.end(), by_place);
+  if (disagreement(calls)) return;  // it stays, and is found when the world stands still
+  completed_.push_back({.group = &group, .calls = std::move(calls)});
+  group.pending.pop_front();
+  ++group.first_sequence;
 }
 
 void VirtualWorld::arrive_message(PostedCall& call) {
@@ -319,20 +317,19 @@ void VirtualWorld::arrive_message(PostedCall& call) {
   } else {
     channel.sends.push_back({call.call, &call});
   }
-  match_messages(group, channel);
+  match_message(group, channel);
 }
 
-void VirtualWorld::match_messages(GroupState& group, Channel& channel) {
-  while (!channel.sends.empty() && !channel.receives.empty()) {
-    Message& send = channel.sends.front();
-    PostedCall* receive = channel.receives.front();
-    if (disagreement(send.call, receive->call)) return;
-    std::vector<PostedCall*> calls = {receive};
-    if (send.posted != nullptr) calls.push_back(send.posted);
-    completed_.push_back({.group = &group, .calls = std::move(calls), .message = std::move(send.call)});
-    channel.sends.pop_front();
-    channel.receives.pop_front();
-  }
+void VirtualWorld::match_message(GroupState& group, Channel& channel) {
+  if (channel.sends.empty() || channel.receives.empty()) return;
+  Message& send = channel.sends.front();
+  PostedCall* receive = channel.receives.front();
+  if (disagreement(send.call, receive->call)) return;
+  std::vector<PostedCall*> calls = {receive};
+  if (send.posted != nullptr) calls.push_back(send.posted);
+  completed_.push_back({.group = &group, .calls = std::move(calls), .message = std::move(send.call)});
+  channel.sends.pop_front();
+  channel.receives.pop_front();
 }
 
 void VirtualWorld::move_data() {

@@ -107,7 +107,7 @@ class VirtualWorld {
   void arrive(PostedCall& call);
   void arrive_collective(PostedCall& call);
   void arrive_message(PostedCall& call);
-  void match_messages(GroupState& group, Channel& channel);
+  void match_message(GroupState& group, Channel& channel);
   void complete_front(GroupState& group);
   void move_data();
   void finish(PostedCall& call);

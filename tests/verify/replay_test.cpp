@@ -33,6 +33,20 @@ TEST(Replay, AllScenariosAreVerified) {
   EXPECT_NE(result.out.find("\nverified: "), std::string::npos);
 }
 
+TEST(Replay, OfALargeWorldASampleRunsAndTheCheckSaysSo) {
+  const std::string detail = check_named(
+      replayed("--world-size 8192 --tensor-model-parallel-size 8 --pipeline-model-parallel-size 4", 0),
+      "collectives")["detail"];
+  EXPECT_EQ(detail.substr(0, detail.find("; run hash")),
+            "2216 groups of 17 kinds: all_reduce, all_gather and reduce_scatter as defined, on 3024 virtual "
+            "ranks, a sample of 8192; intra-dist-opt is too large to run");
+}
+
+TEST(Replay, WhatRunsMayLieAnywhereInItsWorld) {
+  replayed("--world-size 4 --rank-offset 4", 0);
+  replayed("--world-size 4 --rank-offset 4 --program crossed_groups --expect-finding deadlock", 0);
+}
+
 TEST(Replay, AWrongListIsFalsifiedWithALineThatReproducesIt) {
   const ordered_json document =
       replayed("--world-size 4 --tensor-model-parallel-size 2 --expect-groups 'tp [0,2],[1,3]'", 1);

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <gtest/gtest.h>
 #include <numeric>
 #include <rapidcheck/gtest.h>
@@ -250,7 +251,13 @@ TEST(Communicator, WrongCallsAreRefusedInTheRankThatMakesThem) {
       {"call_shape", [&](Rank& r) { world(r).all_gather(zeros(r, 2), zeros(r, 3), "site"); }},
       {"call_shape",
        [&](Rank& r) { world(r).reduce_scatter(zeros(r, 3), zeros(r, 2), ReduceOp::sum, "site"); }},
+      {"call_shape", [&](Rank& r) { world(r).all_gather(zeros(r, 2), zeros(r, 5), "site"); }},
       {"call_shape", [&](Rank& r) { world(r).all_to_all(zeros(r, 3), zeros(r, 3), "site"); }},
+      {"call_shape", [&](Rank& r) { world(r).all_to_all(zeros(r, 2), zeros(r, 4), "site"); }},
+      {"call_shape",
+       [&](Rank& r) {
+         world(r).all_to_all_uneven(zeros(r, 2), {1, 1}, zeros(r, 4).reshaped({2, 2}), {1, 1}, "site");
+       }},
       {"dtype_mismatch",
        [&](Rank& r) { world(r).all_gather(zeros(r, 1), filled(r.device, DType::f32, {2}, 0), "site"); }},
       {"split_rows",
@@ -261,10 +268,35 @@ TEST(Communicator, WrongCallsAreRefusedInTheRankThatMakesThem) {
        [&](Rank& r) {
          world(r).all_to_all_uneven(zeros(r, 2), {3, -1}, zeros(r, 2), {1, 1}, "site");
        }},
+      {"split_rows",
+       [&](Rank& r) {
+         world(r).all_to_all_uneven(zeros(r, 2), {1, 0}, zeros(r, 2), {1, 1}, "site");
+       }},
+      {"split_rows",
+       [&](Rank& r) {
+         world(r).all_to_all_uneven(zeros(r, 2), {1, 1}, zeros(r, 2), {1, 2}, "site");
+       }},
       {"overlapping_buffers",
        [&](Rank& r) {
          const Tensor x = zeros(r, 4);
          world(r).all_gather(x.rows(0, 2), x, "site");
+       }},
+      {"overlapping_buffers",
+       [&](Rank& r) {
+         const Tensor x = zeros(r, 4);
+         world(r).scatter(x, x.rows(0, 2), r.id, "site");
+       }},
+      {"buffer_in_flight_write",
+       [&](Rank& r) {
+         const Tensor read = zeros(r, 1);
+         const Work work = world(r).start_all_gather(read, zeros(r, 2), "first");
+         world(r).recv(read, 1 - r.id, "site");
+       }},
+      {"buffer_in_flight_read",
+       [&](Rank& r) {
+         const Tensor written = zeros(r, 2);
+         const Work work = world(r).start_all_gather(zeros(r, 1), written, "first");
+         world(r).send(written, 1 - r.id, "site");
        }},
       {"no_such_group", [](Rank& r) { r.groups.get("no-such-kind").barrier("site"); }},
       {"bad_group",
@@ -318,9 +350,58 @@ TEST(Communicator, GroupsThatDoNotAllRunAreRefused) {
   spec.ranks = {1, 2};
   const RunReport alone = simulate(spec, device, [](Rank& rank) { rank.groups.world().barrier("both"); });
   EXPECT_TRUE(alone.ok()) << alone.failure();
-  const RunReport report = simulate(spec, device, [](Rank& rank) { rank.groups.get("dp").barrier("all"); });
-  ASSERT_FALSE(report.ok());
-  EXPECT_EQ(report.findings[0].code, "group_not_present");
+  // Whichever member is the one that does not run.
+  for (const std::vector<int>& ranks : {std::vector<int>{1, 2}, {0, 1}, {0, 1, 3}}) {
+    spec.ranks = ranks;
+    const RunReport report = simulate(spec, device, [](Rank& rank) { rank.groups.get("dp").barrier("all"); });
+    ASSERT_FALSE(report.ok());
+    EXPECT_EQ(report.findings[0].code, "group_not_present");
+  }
+}
+
+TEST(Communicator, NewGroupsAreOfRanksThatRun) {
+  CpuDevice device;
+  WorldSpec spec = world_of(4);
+  spec.ranks = {1, 3};
+  const RunReport report = simulate(spec, device, [](Rank& rank) {
+    for (int i = 0; i < 2; ++i) {  // two groups of one name
+      Communicator* pair = rank.groups.new_group("pair", {3, 1}, "pair");
+      const Tensor x = zeros(rank, 2);
+      pair->all_gather(own(rank, 1), x, "pair.gather");
+      rank.publish("x", x);
+    }
+  });
+  ASSERT_TRUE(report.ok()) << report.failure();
+  EXPECT_EQ(values<std::int32_t>(report.find(1, "x")), (Ints{value(3, 0), value(1, 0)}));
+  const RunReport outside = simulate(spec, device, [](Rank& rank) {
+    rank.groups.new_group("pair", {1, 2}, "pair");
+  });
+  ASSERT_FALSE(outside.ok());
+  EXPECT_EQ(outside.findings[0].code, "bad_group");
+}
+
+// Collectives are numbered by group, messages by peer and direction.
+TEST(Communicator, CallsAreRecordedWithTheirNumberAndRootOrPeer) {
+  CpuDevice device;
+  const RunReport report = simulate(world_of(3), device, [](Rank& rank) {
+    Communicator& world = rank.groups.world();
+    world.barrier("x");
+    world.broadcast(zeros(rank, 1), 2, "x");
+    if (rank.id == 0) {
+      world.send(zeros(rank, 1), 1, "x");
+      world.recv(zeros(rank, 1), 1, "x");
+      world.send(zeros(rank, 1), 2, "x");
+      world.recv(zeros(rank, 1), 1, "x");
+    } else {
+      world.recv(zeros(rank, 1), 0, "x");
+      for (int i = 0; rank.id == 1 && i < 2; ++i) world.send(zeros(rank, 1), 0, "x");
+    }
+  });
+  ASSERT_TRUE(report.ok()) << report.failure();
+  using Facts = std::vector<std::pair<std::int64_t, int>>;  // number, root or peer
+  Facts facts;
+  for (const CallRecord& call : report.ranks[0].calls) facts.emplace_back(call.sequence, call.root_or_peer);
+  EXPECT_EQ(facts, (Facts{{0, -1}, {1, 2}, {0, 1}, {0, 1}, {0, 2}, {1, 1}}));
 }
 
 TEST(Communicator, WorldsThatAreNoneAreRefused) {
@@ -339,8 +420,20 @@ TEST(Communicator, WorldsThatAreNoneAreRefused) {
   spec = world_of(2);
   spec.ranks = {1, 0};
   EXPECT_EQ(code_of(spec), "world_spec");
-  spec.ranks = {0, 2};
-  EXPECT_EQ(code_of(spec), "world_spec");
+  const std::vector<std::function<void(WorldSpec&)>> all = {
+      [](WorldSpec& s) { s.eager_bytes = -1; },        [](WorldSpec& s) { s.stack_bytes = 1; },
+      [](WorldSpec& s) { s.schedule.depth = 0; },      [](WorldSpec& s) { s.call_limit = 0; },
+      [](WorldSpec& s) { s.nodes.gpus_per_node = 0; }, [](WorldSpec& s) { s.threads = 257; }};
+  for (const auto& spoil : all) {
+    spec = world_of(2);
+    spoil(spec);
+    EXPECT_EQ(code_of(spec), "world_spec") << &spoil - all.data();
+  }
+  spec = world_of(2);
+  for (const std::vector<int>& ranks : {std::vector<int>{0, 2}, {-1, 0}, {0, 0}}) {
+    spec.ranks = ranks;
+    EXPECT_EQ(code_of(spec), "world_spec");
+  }
 }
 
 }  // namespace

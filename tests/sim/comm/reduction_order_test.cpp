@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <gtest/gtest.h>
+#include <map>
 #include <rapidcheck/gtest.h>
+#include <string>
 #include <vector>
 
 #include "sim/tensor/cpu_device.h"
@@ -120,6 +122,7 @@ template <typename Scalar>
 void expect_folds(DType dtype) {
   const int n = *rc::gen::inRange(2, 7);
   const auto count = *rc::gen::inRange<std::int64_t>(1, 60);
+  const int root = *rc::gen::inRange(0, n);
   const ReductionOrder order{.kind = static_cast<ReductionOrderKind>(*rc::gen::inRange(0, 3)),
                              .seed = *rc::gen::arbitrary<std::uint64_t>()};
   CpuDevice device;
@@ -133,8 +136,11 @@ void expect_folds(DType dtype) {
   const RunReport report = simulate(spec, device, [&](Rank& rank) {
     const Tensor x = own(rank.device, rank.id);
     const Tensor block = rank.device.empty(dtype, {count});
+    const Tensor reduced = own(rank.device, rank.id);
     rank.groups.world().reduce_scatter(x, block, ReduceOp::sum, "x");
     rank.groups.world().all_reduce(x, ReduceOp::sum, "x");
+    rank.groups.world().reduce(reduced, ReduceOp::sum, root, "x");
+    rank.publish("reduced", reduced);
     rank.publish("all", x);
     rank.publish("block", block);
   });
@@ -165,10 +171,15 @@ void expect_folds(DType dtype) {
       } while (!found && std::next_permutation(places.begin(), places.end()));
       RC_ASSERT(found);
     }
+    Order ending_here;
+    for (int k = 1; k <= n; ++k) ending_here.push_back((rank + k) % n);
+    const auto reduced = test::values<Scalar>(report.find(rank, "reduced"));
+    for (std::size_t i = 0; rank == root && i < reduced.size(); ++i) {
+      if (order.kind == ReductionOrderKind::rank_order) RC_ASSERT(reduced[i] == folded(ascending, i));
+      if (order.kind == ReductionOrderKind::nccl_ring) RC_ASSERT(reduced[i] == folded(ending_here, i));
+    }
     for (std::size_t i = 0; i < block.size(); ++i) {
       const std::size_t at = static_cast<std::size_t>(rank) * block.size() + i;
-      Order ending_here;
-      for (int k = 1; k <= n; ++k) ending_here.push_back((rank + k) % n);
       if (order.kind == ReductionOrderKind::rank_order) RC_ASSERT(block[i] == folded(ascending, at));
       if (order.kind == ReductionOrderKind::nccl_ring) RC_ASSERT(block[i] == folded(ending_here, at));
     }
@@ -177,5 +188,42 @@ void expect_folds(DType dtype) {
 
 RC_GTEST_PROP(ReductionOrder, FloatsHaveTheBitsOfTheDefinition, ()) { expect_folds<float>(DType::f32); }
 RC_GTEST_PROP(ReductionOrder, Bfloat16IsRoundedAtEachHop, ()) { expect_folds<bfloat16>(DType::bf16); }
+
+// 1 + 2^30 - 2^30 is 0 or 1 in f32, by the order: each of these calls meets both, over the seeds and over its repetitions.
+TEST(ReductionOrder, ShuffledIsAnotherOrderForAnotherSeedAndCall) {
+  constexpr int kTries = 30;
+  CpuDevice device;
+  const auto program = [](Rank& rank) {
+    const double values[] = {1, 0x1p30, -0x1p30};
+    Communicator& world = rank.groups.world();
+    for (const auto operation : {Operation::all_reduce, Operation::reduce, Operation::reduce_scatter}) {
+      const Tensor x = filled(rank.device, DType::f32, {3}, values[rank.id]);
+      const Tensor block = rank.device.empty(DType::f32, {1});
+      if (operation == Operation::all_reduce) world.all_reduce(x, ReduceOp::sum, "x");
+      if (operation == Operation::reduce) world.reduce(x, ReduceOp::sum, 0, "x");
+      if (operation == Operation::reduce_scatter) world.reduce_scatter(x, block, ReduceOp::sum, "x");
+      rank.publish(std::string(name_of(operation)), operation == Operation::reduce_scatter ? block : x);
+    }
+  };
+  WorldSpec spec = world_of(3);
+  spec.reduction_order.kind = ReductionOrderKind::shuffled;
+  std::map<std::string, float> sums;
+  for (int seed = 0; seed < kTries; ++seed) {
+    spec.reduction_order.seed = static_cast<std::uint64_t>(seed);
+    const RunReport report = simulate(spec, device, program);
+    for (const Published& x : report.ranks[0].published) sums[x.name] += test::values<float>(&x)[0];
+  }
+  EXPECT_EQ(sums.size(), 3U);
+  const RunReport repeated = simulate(spec, device, [&](Rank& rank) {
+    for (int i = 0; i < kTries; ++i) program(rank);
+  });
+  for (const Published& x : repeated.ranks[0].published) {
+    sums[x.name + ", repeated"] += test::values<float>(&x)[0];
+  }
+  for (const auto& [name, sum] : sums) {
+    EXPECT_GT(sum, 0) << name;
+    EXPECT_LT(sum, kTries) << name;
+  }
+}
 
 }  // namespace

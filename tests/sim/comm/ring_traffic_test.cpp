@@ -146,7 +146,7 @@ TEST(Ledger, AddsUpCallsElementsAndBytesByKindSiteOperationAndDtype) {
       world.all_reduce(filled(rank.device, DType::f32, {8}, 1), ReduceOp::sum, "a");
     }
     world.all_reduce(filled(rank.device, DType::f64, {4}, 1), ReduceOp::sum, "a");
-    world.broadcast(filled(rank.device, DType::f32, {5}, 1), 0, "a");
+    world.broadcast(filled(rank.device, DType::f64, {5}, 1), 0, "a");
     const Tensor mail = filled(rank.device, DType::bf16, {7}, 1);
     if (rank.id == 1) world.send(mail, 2, "b");
     if (rank.id == 2) world.recv(mail, 1, "b");
@@ -164,7 +164,7 @@ TEST(Ledger, AddsUpCallsElementsAndBytesByKindSiteOperationAndDtype) {
       row("pair", "a", Operation::all_reduce, DType::f32, 2, 2, 16, 64, 0, 32),
       row("world", "a", Operation::all_reduce, DType::f64, 4, 4, 16, 96, 96, 48),
       row("world", "a", Operation::all_reduce, DType::f32, 4, 12, 96, 288, 288, 144),
-      row("world", "a", Operation::broadcast, DType::f32, 4, 4, 20, 40, 20, 20),
+      row("world", "a", Operation::broadcast, DType::f64, 4, 4, 20, 80, 40, 40),
       row("world", "b", Operation::send, DType::bf16, 1, 1, 7, 0, 14, 14),
       row("world", "b", Operation::recv, DType::bf16, 1, 1, 7, 0, 0, 0),
       row("world", "c", Operation::new_group, DType::f64, 4, 4, 0, 0, 0, 0),

@@ -54,6 +54,20 @@ TEST_F(StorageFlights, EachLandsAlone) {
   EXPECT_EQ(code({0, 100}, Access::write), "none");
 }
 
+TEST_F(StorageFlights, ALongFlightIsSeenToItsEnd) {
+  storage_.take_off({0, 50}, Access::write, "long");
+  storage_.take_off({60, 61}, Access::write, "short");
+  EXPECT_EQ(code({49, 50}, Access::read), "buffer_in_flight_read");
+}
+
+TEST_F(StorageFlights, OfTwoThatBeginTogetherTheRightOneLands) {
+  storage_.take_off({0, 10}, Access::read, "head");
+  storage_.take_off({0, 20}, Access::read, "whole");
+  storage_.land({0, 20}, Access::read);
+  EXPECT_EQ(code({10, 20}, Access::write), "none");
+  EXPECT_EQ(code({0, 10}, Access::write), "buffer_in_flight_write");
+}
+
 TEST_F(StorageFlights, TheRefusalNamesTheCallInFlight) {
   storage_.take_off({20, 40}, Access::write, "tp.all_reduce");
   try {

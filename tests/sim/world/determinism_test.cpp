@@ -2,7 +2,9 @@
 // seed gives the same schedule.
 
 #include <gtest/gtest.h>
+#include <map>
 #include <rapidcheck/gtest.h>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -119,6 +121,72 @@ TEST(Determinism, TheRunHashSeesValuesAndCalls) {
   EXPECT_EQ(hash_of(1, "a"), hash_of(1, "a"));
   EXPECT_NE(hash_of(1, "a"), hash_of(2, "a"));
   EXPECT_NE(hash_of(1, "a"), hash_of(1, "b"));
+}
+
+TEST(Determinism, TheRunHashSeesFindings) {
+  CpuDevice device;
+  const auto hash_of = [&](bool waits) {
+    return simulate(world_of(2), device,
+                    [&](Rank& rank) {
+                      Work work = rank.groups.world().start_barrier("site");
+                      if (waits) work.wait();
+                    })
+        .run_hash;
+  };
+  EXPECT_NE(hash_of(true), hash_of(false));
+}
+
+TEST(Determinism, TheRunHashSeesEveryFieldOfACallAndATensor) {
+  const auto ones = [](Rank& r, const Shape& shape, DType dtype = DType::f32) {
+    return filled(r.device, dtype, shape, 1);
+  };
+  const auto in_second = [](const char* kind) {
+    return [kind](Rank& r) {
+      std::map<std::string, Communicator*> groups;
+      for (const char* name : {"a", "b", "c"}) groups[name] = r.groups.new_group(name, {0, 1}, "site");
+      groups["a"]->barrier("site");
+      groups[kind]->barrier("site");
+    };
+  };
+  const auto sum = ReduceOp::sum;
+  const std::vector<RankProgram> all = {
+      [](Rank&) {},
+      [&](Rank& r) { r.groups.world().all_reduce(ones(r, {1}), sum, "site"); },
+      [&](Rank& r) { r.groups.world().all_reduce(ones(r, {2}), sum, "site"); },
+      [&](Rank& r) { r.groups.world().all_reduce(ones(r, {1}, DType::f64), sum, "site"); },
+      [&](Rank& r) { r.groups.world().all_reduce(ones(r, {1}), ReduceOp::max, "site"); },
+      [&](Rank& r) { r.groups.world().broadcast(ones(r, {1}), 0, "site"); },
+      [&](Rank& r) { r.groups.world().broadcast(ones(r, {1}), 1, "site"); },
+      [&](Rank& r) { r.groups.get("dp").all_reduce(ones(r, {1}), sum, "site"); },
+      in_second("b"),
+      in_second("c"),
+      [&](Rank& r) {
+        r.publish("x", ones(r, {2, 3}));
+      },
+      [&](Rank& r) {
+        r.publish("x", ones(r, {3, 2}));
+      },
+      [&](Rank& r) {
+        r.publish("y", ones(r, {3, 2}));
+      },
+      [&](Rank& r) {
+        r.publish("x", ones(r, {3, 2}, DType::i32));
+      },
+      [&](Rank& r) {
+        if (r.id == 0) r.publish("x", ones(r, {3, 2}));
+      },
+      [&](Rank& r) {
+        if (r.id == 1) r.publish("x", ones(r, {3, 2}));
+      },
+  };
+  CpuDevice device;
+  std::set<std::uint64_t> hashes;
+  for (const RankProgram& program : all) {
+    const RunReport report = simulate(world_of(2), device, program);
+    EXPECT_TRUE(report.ok()) << report.failure();
+    hashes.insert(report.run_hash);
+  }
+  EXPECT_EQ(hashes.size(), all.size());
 }
 
 }  // namespace

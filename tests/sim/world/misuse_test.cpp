@@ -1,11 +1,13 @@
 // What a rank program may do wrong beyond its calls: use what is not its own, keep what it has for later, swallow or break
 // the end of its world. And what the system may refuse. The world stands, or says which rank it was.
 
+#include <fstream>
 #include <gtest/gtest.h>
 #include <memory>
 #include <stdexcept>
 #include <sys/resource.h>
 #include <thread>
+#include <unistd.h>
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/lsan_interface.h>
 #endif
@@ -111,6 +113,15 @@ TEST(Misuse, AWorkOutlivesItsWorld) {
   EXPECT_EQ(test::refusal_code([&] { undone.wait(); }), "wrong_rank");
 }
 
+TEST(Misuse, AWorkIsReplacedBeforeItsWait) {
+  expect_findings(2, {"pending_work", "pending_work"}, [](Rank& rank) {
+    std::vector<Work> works(100);
+    for (Work& work : works) work = world(rank).start_barrier("replaced");
+    for (Work& work : works) work = world(rank).start_barrier("waited for");
+    for (Work& work : works) work.wait();
+  });
+}
+
 TEST(Misuse, ACommunicatorOutlivesItsWorld) {
   CpuDevice device;
   std::unique_ptr<Communicator> kept;
@@ -194,10 +205,12 @@ TEST(Misuse, TheEndOfTheWorldMeetsNoexcept) {
 
 // ---- what the system refuses -------------------------------------------------------------------------------------
 
-/// Exits with 0 when the work is refused with this code while the process has so little memory to map.
+/// Exits with 0 when the work is refused with this code while the process may map so little memory more.
 void refused_in_a_small_process(const std::string& code, const std::function<void()>& work) {
-  constexpr rlim_t kBytes = rlim_t{400} << 20;
-  const rlimit limit{kBytes, kBytes};
+  rlim_t mapped_pages = 0;
+  std::ifstream("/proc/self/statm") >> mapped_pages;
+  const rlim_t bytes = mapped_pages * static_cast<rlim_t>(sysconf(_SC_PAGESIZE)) + (rlim_t{400} << 20);
+  const rlimit limit{bytes, bytes};
   setrlimit(RLIMIT_AS, &limit);
   const std::string got = test::refusal_code(work);
   if (got != code) std::fprintf(stderr, "refused with %s\n", got.c_str());

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 #include <set>
+#include <vector>
 
 namespace {
 
@@ -65,17 +66,34 @@ TEST(Scheduler, SeedsGiveDifferentSchedules) {
   EXPECT_EQ(different_schedules(SchedulePolicy::round_robin), 1U);
 }
 
-// A rank that fell behind runs only when no other can.
-TEST(Scheduler, PctFollowsPrioritiesAndLowersThem) {
-  std::set<int> seen;
-  Scheduler scheduler({.policy = SchedulePolicy::pct, .seed = 3, .depth = 6}, 4);
-  std::vector<int> chosen = {0, 1, 2, 3};
-  for (int step = 0; step < 4 * 4 + 64; ++step) {
-    for (const int rank : chosen) scheduler.make_ready(rank);
+TEST(Scheduler, UniformRoundsAreInAnyOrder) {
+  std::set<std::vector<int>> whole_rounds;  // of three ranks
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    Scheduler scheduler({.policy = SchedulePolicy::uniform, .seed = seed}, 3);
+    for (int rank = 0; rank < 3; ++rank) scheduler.make_ready(rank);
+    std::vector<int> chosen;
     scheduler.choose(chosen);
-    seen.insert(chosen.front());
+    if (chosen.size() == 3U) whole_rounds.insert(chosen);
   }
-  EXPECT_GT(seen.size(), 1U);
+  EXPECT_EQ(whole_rounds.size(), 6U);
+}
+
+// All are always ready: whoever runs goes on until it falls behind, and then comes after all others.
+TEST(Scheduler, PctTakesTurnsThatEndAtDepthLessOneSteps) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    Scheduler scheduler({.policy = SchedulePolicy::pct, .seed = seed, .depth = 6}, 4);
+    std::vector<int> chosen = {0, 1, 2, 3};
+    std::vector<int> turns;
+    for (int step = 0; step <= 4 * 4 + 64; ++step) {
+      for (const int rank : chosen) scheduler.make_ready(rank);
+      scheduler.choose(chosen);
+      if (turns.empty() || turns.back() != chosen.front()) turns.push_back(chosen.front());
+    }
+    ASSERT_EQ(turns.size(), 6U) << seed;
+    EXPECT_EQ(std::set<int>(turns.begin(), turns.begin() + 4).size(), 4U) << seed;
+    EXPECT_EQ(turns[4], turns[0]) << seed;
+    EXPECT_EQ(turns[5], turns[1]) << seed;
+  }
 }
 
 }  // namespace

@@ -58,6 +58,48 @@ TEST(Simulate, Deadlock) {
   EXPECT_TRUE(simulate(eager, device, program).ok());
 }
 
+// What is sent is what was in the buffer at the send, however late the recv.
+TEST(Simulate, AnEagerSendLeavesItsBufferToItsRank) {
+  CpuDevice device;
+  WorldSpec spec = world_of(2);
+  spec.eager_bytes = 12;
+  const RunReport report = simulate(spec, device, [](Rank& rank) {
+    Tensor x = filled(rank.device, DType::f32, {3}, 1);
+    if (rank.id == 0) {
+      rank.groups.world().send(x, 1, "mail");
+      fill(x, 2);
+    }
+    rank.groups.world().barrier("later");
+    if (rank.id == 1) rank.groups.world().recv(x = filled(rank.device, DType::f32, {3}, 0), 0, "mail");
+    rank.publish("x", x);
+  });
+  ASSERT_TRUE(report.ok()) << report.failure();
+  EXPECT_EQ(floats(*report.find(1, "x")), (std::vector<float>{1, 1, 1}));
+}
+
+// Large enough for a fold to be several parts, in elements that do not divide evenly.
+TEST(Simulate, LargeReductionsAreTheSameInParts) {
+  CpuDevice device;
+  WorldSpec spec = world_of(3);
+  const auto program = [](Rank& rank) {
+    const KeyedRandom random = rank.random.named("x");
+    const auto own = [&](std::int64_t count) {
+      return keyed(rank.device, DType::f32, {count}, random, rank.id * count);
+    };
+    const Tensor all = own(300'001);
+    const Tensor reduced = own(300'001);
+    const Tensor block = own(300'001);
+    rank.groups.world().all_reduce(all, ReduceOp::sum, "x");
+    rank.groups.world().reduce(reduced, ReduceOp::sum, 1, "x");
+    rank.groups.world().reduce_scatter(own(900'003), block, ReduceOp::sum, "x");
+    for (const Tensor& x : {all, reduced, block}) rank.publish("x", x);
+  };
+  const RunReport whole = simulate(spec, device, program);
+  ASSERT_TRUE(whole.ok()) << whole.failure();
+  spec.threads = 2;
+  EXPECT_EQ(simulate(spec, device, program).run_hash, whole.run_hash);
+}
+
 TEST(Simulate, Throws) {
   CpuDevice device;
   const RunReport report = simulate(world_of(3), device, [](Rank& rank) {
