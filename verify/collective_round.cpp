@@ -22,7 +22,7 @@ constexpr std::size_t kCount = 2;
 using Ints = std::vector<std::int32_t>;
 
 /// What one kind's groups must come to, worked out from the definition. Rank r gives the values v(r, i); of a
-/// reduce_scatter its block b is v(r, i) + b * w(r), so that blocks differ.
+/// reduce_scatter its block b is v(r, 0) + b * w(r), so that blocks differ.
 struct KindTruth {
   const sim::GroupKind* kind = nullptr;
   std::vector<char> runs;       // by group: is it in the sample
@@ -117,15 +117,12 @@ std::string round_in(sim::Rank& rank, const KindTruth& truth, sim::GroupKind::Pl
   group.all_gather(tensor_of(rank, own), gathered, "round.all_gather");
   if (!equals(gathered, truth.gathered[index])) return "all_gather";
 
-  Ints blocks;
+  Ints blocks(n, own.front());
   const std::int32_t weight = truth.weights[index][position];
-  for (std::size_t block = 0; block < n; ++block) {
-    for (const std::int32_t value : own) blocks.push_back(value + static_cast<std::int32_t>(block) * weight);
-  }
-  const sim::Tensor scattered = rank.device.empty(sim::DType::i32, {static_cast<std::int64_t>(kCount)});
+  for (std::size_t block = 0; block < n; ++block) blocks[block] += static_cast<std::int32_t>(block) * weight;
+  const sim::Tensor scattered = rank.device.empty(sim::DType::i32, {1});
   group.reduce_scatter(tensor_of(rank, blocks), scattered, sim::ReduceOp::sum, "round.reduce_scatter");
-  Ints expected = truth.sums[index];
-  for (std::int32_t& value : expected) value += place.position * truth.weight_sums[index];
+  const Ints expected = {truth.sums[index].front() + place.position * truth.weight_sums[index]};
   return equals(scattered, expected) ? "" : "reduce_scatter";
 }
 

@@ -132,9 +132,9 @@ CheckResult check_finding(const std::string& expected, const std::vector<sim::Fi
 }
 
 /// What virtual ranks say of the layout, or of the program that the settings name.
-void run_virtual_ranks(const Settings& settings, const sim::Layout& layout, ScenarioReport& report) {
+void run_virtual_ranks(const Settings& settings, const sim::Layout& layout, sim::Device& device,
+                       ScenarioReport& report) {
   const sim::WorldSpec spec = requested_world(settings, layout);
-  sim::CpuDevice device;
   sim::RunReport run;
   if (settings.has("program")) {
     const PlantedProgram& program = requested_program(settings.text("program", ""));
@@ -156,7 +156,7 @@ void run_virtual_ranks(const Settings& settings, const sim::Layout& layout, Scen
   }
 }
 
-void prove(const Settings& settings, ScenarioReport& report) {
+void prove(const Settings& settings, sim::Device& device, ScenarioReport& report) {
   settings.check();
   check_expectations(settings);
   check_grid_can_be_replayed(settings);
@@ -171,7 +171,7 @@ void prove(const Settings& settings, ScenarioReport& report) {
     checks.push_back(check_pipelines(layout));
     checks.push_back(check_creation(layout));
     checks.push_back(check_nodes(layout, nodes));
-    run_virtual_ranks(settings, layout, report);
+    run_virtual_ranks(settings, layout, device, report);
   }
   if (settings.has_any_of(kLayersSection)) {  // their number then has to be there
     const sim::LayerPlacement placement = requested_placement(settings, layout.pp);
@@ -213,12 +213,12 @@ Verdict ScenarioReport::verdict() const {
   return all_hold ? Verdict::verified : Verdict::falsified;
 }
 
-ScenarioReport replay(const Scenario& scenario) {
+ScenarioReport replay(const Scenario& scenario, sim::Device& device) {
   ScenarioReport report{scenario.path, scenario.name, scenario.source, {}, {}, {}, {}, {}};
   bool expect_refused = false;
   try {
     expect_refused = scenario.settings.choice("expect") == "refused";
-    prove(scenario.settings, report);
+    prove(scenario.settings, device, report);
   } catch (const sim::Error& error) {
     report.refusal = error.refusal();
   }

@@ -40,7 +40,8 @@ struct ScenarioReport {
   Verdict verdict() const;
 };
 
-ScenarioReport replay(const Scenario& scenario);
+/// The device keeps its memory from one scenario to the next.
+ScenarioReport replay(const Scenario& scenario, sim::Device& device);
 
 /// The names and meanings of every check replay can make.
 struct CheckInfo {

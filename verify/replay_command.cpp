@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "sim/tensor/cpu_device.h"
 #include "verify/commands.h"
 #include "verify/counted.h"
 #include "verify/progress.h"
@@ -144,11 +145,11 @@ nlohmann::ordered_json as_json(const ScenarioReport& report, const Settings& ove
 }
 
 /// A scenario file that cannot be read is reported as refused, and the others are still replayed.
-ScenarioReport replay_file(const std::string& path, const Settings& overrides) {
+ScenarioReport replay_file(const std::string& path, const Settings& overrides, sim::Device& device) {
   try {
     Scenario scenario = read_scenario(path);
     scenario.settings = scenario.settings.overridden_by(overrides);
-    return replay(scenario);
+    return replay(scenario, device);
   } catch (const sim::Error& error) {
     return {path, path, "", {}, {}, error.refusal(), {}, {}};
   }
@@ -159,14 +160,15 @@ ScenarioReport replay_file(const std::string& path, const Settings& overrides) {
 int run_replay(const CommandLine& line, const Output& output) {
   const Settings& overrides = line.settings;
   std::vector<ScenarioReport> reports;
+  sim::CpuDevice device;
   if (line.scenarios.empty() && overrides.has("world-size")) {
-    reports.push_back(replay({"", "command line", "options given", overrides}));
+    reports.push_back(replay({"", "command line", "options given", overrides}, device));
   } else {
     const std::vector<std::string> paths = line.scenarios.empty() ? scenario_files() : line.scenarios;
     Progress progress(output.err, output.progress, paths.size(), "scenarios");
     for (const std::string& path : paths) {
       progress.step(reports.size(), path);
-      reports.push_back(replay_file(path, overrides));
+      reports.push_back(replay_file(path, overrides, device));
     }
   }
   if (reports.empty()) {

@@ -65,6 +65,40 @@ void reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order,
   fold_members(calls, fold_plan(order, calls.front()->call, group, root), {&output, 1}, part, parts);
 }
 
+/// Below this, blocks are folded together and then handed out: a fold of its own for each would read a little of every input.
+constexpr std::int64_t kSmallBlock = 4096;
+
+/// Segments of all blocks, in the inputs' elements; those that continue each other are one.
+std::vector<FoldSegment> segments_of_blocks(Calls calls, const ProcessGroup& group,
+                                            const ReductionOrder& order) {
+  const Call& call = calls.front()->call;
+  std::vector<FoldSegment> all;
+  for (std::size_t place = 0; place < calls.size(); ++place) {
+    const std::int64_t begin = static_cast<std::int64_t>(place) * call.count;
+    for (const FoldSegment& segment : fold_plan(order, call, group, static_cast<int>(place)).segments) {
+      const FoldSegment moved{begin + segment.begin, begin + segment.end, segment.first};
+      if (!all.empty() && all.back().end == moved.begin && all.back().first == moved.first) {
+        all.back().end = moved.end;
+      } else {
+        all.push_back(moved);
+      }
+    }
+  }
+  return all;
+}
+
+void reduce_scatter_small(Calls calls, const ProcessGroup& group, const ReductionOrder& order) {
+  const Call& call = calls.front()->call;
+  Device& device = call.input.device();
+  const Tensor blocks = device.empty(call.dtype, {std::ssize(calls) * call.count});
+  device.fold(call.reduce_op, inputs_of(calls, fold_plan(order, call, group, 0)),
+              segments_of_blocks(calls, group, order), {&blocks, 1});
+  for (std::size_t place = 0; place < calls.size(); ++place) {
+    const std::int64_t begin = static_cast<std::int64_t>(place) * call.count;
+    copy_elements(blocks.rows(begin, begin + call.count), calls[place]->call.output);
+  }
+}
+
 /// Block p of the inputs becomes the output of place p. The base order is that of the call, the same for all blocks.
 void reduce_scatter(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part,
                     int parts) {
@@ -155,6 +189,9 @@ void transfer(Calls calls, const ProcessGroup& group, const ReductionOrder& orde
     case Operation::all_reduce:
       return all_reduce(calls, group, order, part, parts);
     case Operation::reduce_scatter:
+      if (parts == 1 && calls.front()->call.count * size_of(calls.front()->call.dtype) < kSmallBlock) {
+        return reduce_scatter_small(calls, group, order);
+      }
       return reduce_scatter(calls, group, order, part, parts);
     case Operation::all_gather:
       return all_gather(calls);

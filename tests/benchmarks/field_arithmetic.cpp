@@ -1,9 +1,7 @@
-// What exact arithmetic costs: matrix products in doubles and in the field tower, and the operations of one
-// element.
+// What exact arithmetic costs: the innermost kernel of matrix products, and the operations of one element. Whole products
+// are in matrix_products.cpp.
 //
-// Items are terms of a sum (a product and an addition) for the products, elements for the rest. A field
-// product is meant to cost at most 1.5 times its levels in double products: compare items_per_second of the
-// same sizes.
+// Items are terms of a sum (a product and an addition) for the tile, elements for the rest.
 
 #include <algorithm>
 #include <benchmark/benchmark.h>
@@ -14,8 +12,6 @@
 #include "sim/base/field.h"
 #include "sim/base/field_sum.h"
 #include "sim/base/field_tower.h"
-#include "sim/base/keyed_random.h"
-#include "sim/tensor/matrix_product.h"
 #include "sim/tensor/product_tile.h"
 
 namespace {
@@ -23,42 +19,12 @@ namespace {
 using sim::Field;
 using sim::FieldTower;
 
-std::vector<double> drawn_doubles(const char* name, std::size_t count) {
-  const sim::KeyedRandom random = sim::KeyedRandom(1).named(name);
-  std::vector<double> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = random.uniform(i);
-  return values;
-}
-
 std::vector<Field> drawn_fields(const char* name, std::size_t count) {
   const FieldTower tower(1);
   std::vector<Field> values(count);
   for (std::size_t i = 0; i < count; ++i) values[i] = tower.draw(name, i);
   return values;
 }
-
-std::vector<double> drawn(const char* name, std::size_t count, double) { return drawn_doubles(name, count); }
-std::vector<Field> drawn(const char* name, std::size_t count, const Field&) {
-  return drawn_fields(name, count);
-}
-
-template <typename Scalar>
-void matrix_product(benchmark::State& state) {
-  const sim::ProductSizes sizes = {static_cast<std::size_t>(state.range(0)),
-                                   static_cast<std::size_t>(state.range(1)),
-                                   static_cast<std::size_t>(state.range(2))};
-  const std::vector<Scalar> a = drawn("a", sizes.rows * sizes.terms, Scalar());
-  const std::vector<Scalar> b = drawn("b", sizes.terms * sizes.columns, Scalar());
-  std::vector<Scalar> out(sizes.rows * sizes.columns);
-  for (auto _ : state) {
-    sim::add_matrix_product(sizes, {a.data(), sizes.terms, 1}, {b.data(), sizes.columns, 1}, out.data());
-    benchmark::ClobberMemory();
-  }
-  state.SetItemsProcessed(state.iterations() * state.range(0) * state.range(1) * state.range(2));
-}
-// rows, columns, terms
-BENCHMARK(matrix_product<double>)->Args({128, 128, 2048})->Args({64, 64, 512})->Args({512, 512, 512});
-BENCHMARK(matrix_product<Field>)->Args({128, 128, 2048})->Args({64, 64, 512})->Args({512, 512, 512});
 
 /// The kernel alone, its operands in the nearest cache: what the machine can do at most.
 void tile_of_doubles(benchmark::State& state) {
