@@ -2,7 +2,8 @@
 
 /// Tells AddressSanitizer and ThreadSanitizer about switches between a worker and one fiber; does nothing in other builds.
 ///
-/// Calls   before_create and after_create around what makes the fiber: Boost enters it there for the first time, and comes
+/// Calls   forget_frames before a stack's memory is given back to the system.
+///         before_create and after_create around what makes the fiber: Boost enters it there for the first time, and comes
 ///         back. Then before_resume, switch, after_yield on the worker's side; entered at the start of the body;
 ///         before_yield, switch, entered on the body's side; before_end instead of before_yield, for the last time.
 /// Source  sanitizer/common_interface_defs.h, sanitizer/tsan_interface.h.
@@ -10,6 +11,7 @@
 #include <cstddef>
 
 #if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
 #endif
 #if defined(__SANITIZE_THREAD__)
@@ -17,6 +19,13 @@
 #endif
 
 namespace sim {
+
+/// No frames lie there any more.
+inline void forget_frames([[maybe_unused]] const void* bottom, [[maybe_unused]] std::size_t bytes) {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(bottom, bytes);
+#endif
+}
 
 class SanitizerFiber {
  public:

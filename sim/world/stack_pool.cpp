@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "sim/base/error.h"
+#include "sim/world/sanitizer_fiber.h"
 
 namespace sim {
 
@@ -27,7 +28,11 @@ StackPool::StackPool(std::size_t stack_bytes, bool guarded, std::size_t count)
       count_(std::clamp<std::size_t>(count, 1, kMostInMapping)) {}
 
 StackPool::~StackPool() {
-  for (const Mapping& mapping : mappings_) munmap(mapping.begin, mapping.bytes);
+  for (const Mapping& mapping : mappings_) {
+    // A fiber ends in a frame that never returns: what the sanitizer knows of it must not outlive the stack.
+    forget_frames(mapping.begin, mapping.bytes);
+    munmap(mapping.begin, mapping.bytes);
+  }
 }
 
 void StackPool::map_more() {
