@@ -1,0 +1,85 @@
+#pragma once
+
+/// A number and its derivative along one direction, in bounded arithmetic: a reference that runs in it differentiates itself,
+/// and says how far rounding may have led the derivative. What finite differences do, without a step to choose.
+///
+/// Source  forward-mode differentiation, Wengert 1964.
+
+#include "verify/reference/number.h"
+
+namespace test {
+
+using verify::reference::Bounded;
+
+struct Dual {
+  Bounded value;
+  Bounded slope;
+
+  friend Dual operator+(const Dual& a, const Dual& b) { return {a.value + b.value, a.slope + b.slope}; }
+  friend Dual operator-(const Dual& a, const Dual& b) { return {a.value - b.value, a.slope - b.slope}; }
+  friend Dual operator-(const Dual& a) { return {-a.value, -a.slope}; }
+  friend Dual operator*(const Dual& a, const Dual& b) {
+    return {a.value * b.value, a.slope * b.value + a.value * b.slope};
+  }
+  friend Dual operator/(const Dual& a, const Dual& b) {
+    const Bounded quotient = a.value / b.value;
+    return {quotient, (a.slope - quotient * b.slope) / b.value};
+  }
+};
+
+}  // namespace test
+
+namespace verify::reference {
+
+template <>
+class Number<test::Dual> {
+ public:
+  using Dual = test::Dual;
+  explicit Number(const Rounding& rounding) : of_values_(rounding) {}
+  Dual of(std::int64_t numerator, std::int64_t denominator) const {
+    return {of_values_.of(numerator, denominator), of_values_.of(0, 1)};
+  }
+  Dual real(double value) const { return {of_values_.real(value), of_values_.of(0, 1)}; }
+  Dual stored(const Dual& x) const { return x; }
+  Dual exp(const Dual& x) const {
+    const Bounded e = of_values_.exp(x.value);
+    return {e, e * x.slope};
+  }
+  Dual log(const Dual& x) const { return {of_values_.log(x.value), x.slope / x.value}; }
+  Dual rsqrt(const Dual& x) const {
+    const Bounded r = of_values_.rsqrt(x.value);
+    return {r, -(of_values_.of(1, 2) * r * r * r * x.slope)};
+  }
+  Dual tanh(const Dual& x) const {
+    const Bounded t = of_values_.tanh(x.value);
+    return {t, (of_values_.of(1, 1) - t * t) * x.slope};
+  }
+  Dual erf(const Dual& x) const {
+    const Bounded density = of_values_.real(2 / std::sqrt(M_PI)) * of_values_.exp(-(x.value * x.value));
+    return {of_values_.erf(x.value), density * x.slope};
+  }
+  Dual larger(const Dual& a, const Dual& b) const { return a.value.value() < b.value.value() ? b : a; }
+  Dual activation(Activation function, bool derivative, const Dual& x) const {
+    return activation_in_steps(*this, function, derivative, x);
+  }
+
+ private:
+  Number<Bounded> of_values_;
+};
+
+template <>
+class Sum<test::Dual> {
+ public:
+  void add(const test::Dual& term) {
+    values_.add(term.value);
+    slopes_.add(term.slope);
+  }
+  void add_product(const test::Dual& a, const test::Dual& b) { add(a * b); }
+  test::Dual value() const { return {values_.value(), slopes_.value()}; }
+
+ private:
+  BoundedSum values_;
+  BoundedSum slopes_;
+};
+
+}  // namespace verify::reference

@@ -1,0 +1,152 @@
+// The gradients that references state are the derivatives of what they compute forward: the forward reference differentiates
+// itself (tests/support/dual.h), element by element of every input, and the two must lie within their bounds of each other.
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+#include <string>
+#include <vector>
+
+#include "sim/base/keyed_random.h"
+#include "tests/support/dual.h"
+#include "verify/reference/attention.h"
+#include "verify/reference/cross_entropy.h"
+#include "verify/reference/linear.h"
+#include "verify/reference/norm.h"
+
+namespace {
+
+using namespace verify::reference;
+using test::Dual;
+
+const Rounding& rounding() {
+  static const Rounding of_double = rounding_of_f64(1);
+  return of_double;
+}
+const Number<Bounded>& bounded() {
+  static const Number<Bounded> number(rounding());
+  return number;
+}
+const Number<Dual>& dual() {
+  static const Number<Dual> number(rounding());
+  return number;
+}
+
+using Values = Matrix<Bounded>;
+
+Values drawn(std::uint64_t seed, const char* name, Eigen::Index rows, Eigen::Index columns) {
+  const sim::KeyedRandom random = sim::KeyedRandom(seed).named(name);
+  Values x(rows, columns);
+  for (Eigen::Index i = 0; i < x.size(); ++i) {
+    x.data()[i] = Bounded(4 * random.uniform(static_cast<std::uint64_t>(i)) - 2, &rounding());
+  }
+  return x;
+}
+
+/// The matrix as constants, but for a slope of 1 at one element (none: -1).
+Matrix<Dual> along(const Values& x, Eigen::Index element) {
+  Matrix<Dual> result(x.rows(), x.cols());
+  for (Eigen::Index i = 0; i < x.size(); ++i) {
+    result.data()[i] = {x.data()[i], Bounded(i == element ? 1 : 0, &rounding())};
+  }
+  return result;
+}
+
+/// The slope of sum(y grad), y = forward(x with a slope at one element), is the stated gradient there, for each element.
+template <typename Forward>
+void expect_gradient(const Values& x, const Values& stated, const Values& grad, const Forward& forward) {
+  RC_ASSERT(stated.rows() == x.rows() && stated.cols() == x.cols());
+  for (Eigen::Index i = 0; i < x.size(); ++i) {
+    const Matrix<Dual> y = forward(along(x, i));
+    RC_ASSERT(y.size() == grad.size());
+    BoundedSum sum;
+    for (Eigen::Index j = 0; j < y.size(); ++j) sum.add_product(y.data()[j].slope, grad.data()[j]);
+    const Bounded slope = sum.value();
+    const Bounded& gradient = stated.data()[i];
+    RC_ASSERT(std::isfinite(slope.error() + gradient.error()));
+    RC_ASSERT(std::fabs(slope.value() - gradient.value()) <= slope.error() + gradient.error());
+  }
+}
+
+RC_GTEST_PROP(ReferenceGradients, OfLinear, (std::uint64_t seed)) {
+  const auto x = drawn(seed, "x", 3, 4), w = drawn(seed, "w", 5, 4), b = drawn(seed, "b", 1, 5);
+  const auto grad = drawn(seed, "grad", 3, 5);
+  const auto stated = linear_gradients(bounded(), x, w, grad);
+  expect_gradient(x, stated.x, grad,
+                  [&](const auto& v) { return linear(dual(), v, along(w, -1), along(b, -1)); });
+  expect_gradient(w, stated.weight, grad,
+                  [&](const auto& v) { return linear(dual(), along(x, -1), v, along(b, -1)); });
+  expect_gradient(b, stated.bias, grad,
+                  [&](const auto& v) { return linear(dual(), along(x, -1), along(w, -1), v); });
+}
+
+RC_GTEST_PROP(ReferenceGradients, OfEmbedding, (std::uint64_t seed)) {
+  const auto table = drawn(seed, "table", 4, 3), grad = drawn(seed, "grad", 5, 3);
+  const Ids ids = {1, 3, 1, 0, 1};
+  expect_gradient(table, embedding_gradient(bounded(), table, ids, grad), grad,
+                  [&](const auto& v) { return embedding(v, ids); });
+}
+
+RC_GTEST_PROP(ReferenceGradients, OfActivations, (std::uint64_t seed)) {
+  const auto x = drawn(seed, "x", 1, 8);
+  const auto grad = drawn(seed, "grad", 1, 8);
+  for (const Activation function : {Activation::gelu_tanh, Activation::gelu_erf, Activation::silu}) {
+    const auto stated = matrix_of(bounded(), 1, 8, [&](Eigen::Index, Eigen::Index i) {
+      return grad(0, i) * bounded().activation(function, true, x(0, i));
+    });
+    expect_gradient(x, stated, grad, [&](const auto& v) {
+      return matrix_of(dual(), 1, 8, [&](Eigen::Index, Eigen::Index i) {
+        return dual().activation(function, false, v(0, i));
+      });
+    });
+  }
+}
+
+RC_GTEST_PROP(ReferenceGradients, OfNorms, (std::uint64_t seed, bool is_layer_norm)) {
+  const NormSetting setting{.is_layer_norm = is_layer_norm};
+  const auto x = drawn(seed, "x", 3, 5), w = drawn(seed, "w", 1, 5), grad = drawn(seed, "grad", 3, 5);
+  const auto b = is_layer_norm ? drawn(seed, "b", 1, 5) : Values();
+  const auto stated = norm_gradients(bounded(), x, w, grad, setting);
+  expect_gradient(x, stated.x, grad,
+                  [&](const auto& v) { return norm(dual(), v, along(w, -1), along(b, -1), setting); });
+  expect_gradient(w, stated.weight, grad,
+                  [&](const auto& v) { return norm(dual(), along(x, -1), v, along(b, -1), setting); });
+  if (!is_layer_norm) return;
+  expect_gradient(b, stated.bias, grad,
+                  [&](const auto& v) { return norm(dual(), along(x, -1), along(w, -1), v, setting); });
+}
+
+RC_GTEST_PROP(ReferenceGradients, OfCrossEntropy, (std::uint64_t seed, bool smooths)) {
+  const CrossEntropySetting setting{.vocabulary = 4,
+                                    .ignored_id = -100,
+                                    .smoothing_numerator = smooths ? 1 : 0,
+                                    .smoothing_denominator = 10};
+  const auto logits = drawn(seed, "logits", 3, 6), grad = drawn(seed, "grad", 1, 3);
+  const Ids targets = {2, -100, 0};
+  expect_gradient(logits, cross_entropy_gradient(bounded(), logits, targets, grad, setting), grad,
+                  [&](const auto& v) { return cross_entropy(dual(), v, targets, setting); });
+}
+
+RC_GTEST_PROP(ReferenceGradients, OfAttention, (std::uint64_t seed, bool causal)) {
+  const auto q = drawn(seed, "q", 2, 4), k = drawn(seed, "k", 3, 4), v = drawn(seed, "v", 3, 4);
+  const auto grad = drawn(seed, "grad", 2, 4);
+  const auto p = attention(bounded(), q, k, v, causal).probabilities;
+  const auto stated = attention_gradients(bounded(), q, k, v, p, grad);
+  expect_gradient(q, stated.q, grad, [&](const auto& x) {
+    return attention(dual(), x, along(k, -1), along(v, -1), causal).output;
+  });
+  expect_gradient(k, stated.k, grad, [&](const auto& x) {
+    return attention(dual(), along(q, -1), x, along(v, -1), causal).output;
+  });
+  expect_gradient(v, stated.v, grad, [&](const auto& x) {
+    return attention(dual(), along(q, -1), along(k, -1), x, causal).output;
+  });
+}
+
+RC_GTEST_PROP(ReferenceGradients, OfRotations, (std::uint64_t seed)) {
+  const auto x = drawn(seed, "x", 3, 4), c = drawn(seed, "c", 3, 2), s = drawn(seed, "s", 3, 2);
+  const auto grad = drawn(seed, "grad", 3, 4);
+  expect_gradient(x, rotated(bounded(), grad, c, s, true), grad,
+                  [&](const auto& v) { return rotated(dual(), v, along(c, -1), along(s, -1), false); });
+}
+
+}  // namespace

@@ -1,0 +1,81 @@
+#pragma once
+
+/// Softmax attention of one head, with its gradients, and rotary positions, on one device.
+///
+/// Shapes  q [Q, d], k and v [K, d]; where causal, query i sees keys j <= i + K - Q. Scores are divided by sqrt(d).
+/// Source  Vaswani et al. 2017; Su et al. 2021 (halves of a head make the pairs).
+
+#include <vector>
+
+#include "verify/reference/matrix.h"
+
+namespace verify::reference {
+
+template <typename Scalar>
+struct Attention {
+  Matrix<Scalar> probabilities;  // [Q, K]
+  Matrix<Scalar> output;         // [Q, d]
+};
+
+template <typename Scalar>
+Attention<Scalar> attention(const Number<Scalar>& number, const Matrix<Scalar>& q, const Matrix<Scalar>& k,
+                            const Matrix<Scalar>& v, bool causal) {
+  const Matrix<Scalar> scores = product<Scalar>(number, q, transposed(k));
+  const Scalar factor = number.rsqrt(number.of(q.cols(), 1));
+  Matrix<Scalar> p = zeros<Scalar>(q.rows(), k.rows());
+  for (Eigen::Index i = 0; i < q.rows(); ++i) {
+    const Eigen::Index seen = causal ? i + 1 + k.rows() - q.rows() : k.rows();
+    std::vector<Scalar> scaled;
+    for (Eigen::Index j = 0; j < seen; ++j) scaled.push_back(scores(i, j) * factor);
+    Scalar shift = scaled.front();
+    for (const Scalar& score : scaled) shift = number.larger(shift, score);
+    Sum<Scalar> sum;
+    for (Scalar& score : scaled) {
+      score = number.exp(score - shift);
+      sum.add(score);
+    }
+    const Scalar inverse = number.of(1, 1) / sum.value();
+    for (Eigen::Index j = 0; j < seen; ++j)
+      p(i, j) = number.stored(scaled[static_cast<std::size_t>(j)] * inverse);
+  }
+  return {p, product(number, p, v)};
+}
+
+template <typename Scalar>
+struct AttentionGradients {
+  Matrix<Scalar> q, k, v;
+};
+
+template <typename Scalar>
+AttentionGradients<Scalar> attention_gradients(const Number<Scalar>& number, const Matrix<Scalar>& q,
+                                               const Matrix<Scalar>& k, const Matrix<Scalar>& v,
+                                               const Matrix<Scalar>& probabilities,
+                                               const Matrix<Scalar>& grad) {
+  const Scalar factor = number.rsqrt(number.of(q.cols(), 1));
+  const Matrix<Scalar> grad_p = product<Scalar>(number, grad, transposed(v));
+  Matrix<Scalar> grad_scores(q.rows(), k.rows());
+  for (Eigen::Index i = 0; i < q.rows(); ++i) {
+    Sum<Scalar> mean;
+    for (Eigen::Index j = 0; j < k.rows(); ++j) mean.add(probabilities(i, j) * grad_p(i, j));
+    for (Eigen::Index j = 0; j < k.rows(); ++j) {
+      grad_scores(i, j) = number.stored(probabilities(i, j) * (grad_p(i, j) - mean.value()) * factor);
+    }
+  }
+  return {product(number, grad_scores, k), product<Scalar>(number, transposed(grad_scores), q),
+          product<Scalar>(number, transposed(probabilities), grad)};
+}
+
+/// Turns elements i and i + d/2 of row p by the angle whose cosine and sine are at (p, i); back, where backward.
+template <typename Scalar>
+Matrix<Scalar> rotated(const Number<Scalar>& number, const Matrix<Scalar>& x, const Matrix<Scalar>& cosines,
+                       const Matrix<Scalar>& sines, bool backward) {
+  const Eigen::Index half = x.cols() / 2;
+  return matrix_of(number, x.rows(), x.cols(), [&](Eigen::Index p, Eigen::Index f) {
+    const Eigen::Index i = f % half;
+    const Scalar s = backward ? -sines(p, i) : sines(p, i);
+    return f < half ? x(p, i) * cosines(p, i) - x(p, i + half) * s
+                    : x(p, i + half) * cosines(p, i) + x(p, i) * s;
+  });
+}
+
+}  // namespace verify::reference

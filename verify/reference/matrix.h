@@ -1,0 +1,57 @@
+#pragma once
+
+/// Matrices of references, and their product. Eigen keeps them; sums are taken by Sum (number.h), which knows how far another
+/// order may lead.
+///
+/// Shapes  rows are tokens or outputs, columns are features; a vector is a matrix of one row.
+
+#include <Eigen/Core>
+
+#include "verify/reference/number.h"
+
+namespace verify::reference {
+
+template <typename Scalar>
+using Matrix = Eigen::Matrix<Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+
+template <typename Scalar>
+Matrix<Scalar> zeros(Eigen::Index rows, Eigen::Index columns) {
+  return Matrix<Scalar>::Constant(rows, columns, Scalar{});
+}
+
+/// f(i, j) for each element, as a tensor of the candidate holds it.
+template <typename Scalar, typename Element>
+Matrix<Scalar> matrix_of(const Number<Scalar>& number, Eigen::Index rows, Eigen::Index columns,
+                         const Element& f) {
+  Matrix<Scalar> result(rows, columns);
+  for (Eigen::Index i = 0; i < rows; ++i) {
+    for (Eigen::Index j = 0; j < columns; ++j) result(i, j) = number.stored(f(i, j));
+  }
+  return result;
+}
+
+template <typename Scalar>
+Matrix<Scalar> product(const Number<Scalar>& number, const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
+  return matrix_of(number, a.rows(), b.cols(), [&](Eigen::Index i, Eigen::Index j) {
+    Sum<Scalar> sum;
+    for (Eigen::Index k = 0; k < a.cols(); ++k) sum.add_product(a(i, k), b(k, j));
+    return sum.value();
+  });
+}
+
+/// One row: the sum over all rows.
+template <typename Scalar>
+Matrix<Scalar> column_sums(const Number<Scalar>& number, const Matrix<Scalar>& x) {
+  return matrix_of(number, 1, x.cols(), [&](Eigen::Index, Eigen::Index j) {
+    Sum<Scalar> sum;
+    for (Eigen::Index i = 0; i < x.rows(); ++i) sum.add(x(i, j));
+    return sum.value();
+  });
+}
+
+template <typename Scalar>
+Matrix<Scalar> transposed(const Matrix<Scalar>& x) {
+  return x.transpose();
+}
+
+}  // namespace verify::reference

@@ -1,0 +1,159 @@
+#pragma once
+
+/// What references compute in: one set of names for a double (values), an element of the field (the exact twin) and a bounded
+/// value (the bound). A reference is written once, as a template on the scalar.
+///
+/// Exact   functions of a bounded value take the candidate's to be within two units of the last place (base/elementary.h), and
+///         those of the C library within one.
+/// Source  Higham 2002, section 3; derivatives bound what an error in the argument does.
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+
+#include "sim/base/field_sum.h"
+#include "sim/base/field_tower.h"
+#include "verify/reference/bounded.h"
+
+namespace verify::reference {
+
+enum class Activation { gelu_tanh, gelu_erf, silu };
+
+template <typename Scalar>
+class Number;
+
+/// The three functions in a scalar that has tanh, erf and exp, in the steps in which a program rounds them.
+template <typename Scalar, typename Of>
+Scalar activation_in_steps(const Of& number, Activation function, bool derivative, const Scalar& x) {
+  const Scalar one = number.of(1, 1);
+  const Scalar half = number.of(1, 2);
+  if (function == Activation::silu) {
+    const Scalar s = one / (one + number.exp(-x));
+    return derivative ? s * (one + x * (one - s)) : x / (one + number.exp(-x));
+  }
+  if (function == Activation::gelu_erf) {
+    const Scalar e = number.erf(x * number.real(std::sqrt(0.5)));
+    if (!derivative) return half * x * (one + e);
+    const Scalar density = number.real(std::sqrt(0.5 / M_PI)) * number.exp(-(half * x * x));
+    return half * (one + e) + x * density;
+  }
+  const Scalar root = number.real(std::sqrt(2 / M_PI));
+  const Scalar cubic = number.real(0.044715);
+  const Scalar t = number.tanh(root * (x + cubic * x * x * x));
+  if (!derivative) return half * x * (one + t);
+  const Scalar inner = root * (one + number.of(3, 1) * cubic * x * x);
+  return half * (one + t) + half * x * (one - t * t) * inner;
+}
+
+template <>
+class Number<double> {
+ public:
+  double of(std::int64_t numerator, std::int64_t denominator) const {
+    return static_cast<double>(numerator) / static_cast<double>(denominator);
+  }
+  double real(double value) const { return value; }
+  double stored(double x) const { return x; }
+  double exp(double x) const { return std::exp(x); }
+  double log(double x) const { return std::log(x); }
+  double rsqrt(double x) const { return 1 / std::sqrt(x); }
+  double tanh(double x) const { return std::tanh(x); }
+  double erf(double x) const { return std::erf(x); }
+  double larger(double a, double b) const { return std::max(a, b); }
+  double activation(Activation function, bool derivative, double x) const {
+    return activation_in_steps(*this, function, derivative, x);
+  }
+};
+
+template <>
+class Number<sim::Field> {
+ public:
+  explicit Number(const sim::FieldTower& tower) : tower_(&tower) {}
+  sim::Field of(std::int64_t numerator, std::int64_t denominator) const {
+    return sim::Field::of(numerator) / sim::Field::of(denominator);
+  }
+  sim::Field stored(const sim::Field& x) const { return x; }
+  sim::Field exp(const sim::Field& x) const { return tower_->exp(x); }
+  sim::Field log(const sim::Field& x) const { return tower_->log(x); }
+  sim::Field rsqrt(const sim::Field& x) const { return tower_->keyed("rsqrt", x); }
+  sim::Field larger(const sim::Field& a, const sim::Field& b) const { return sim::max(a, b); }
+  sim::Field activation(Activation function, bool derivative, const sim::Field& x) const {
+    std::string name = "gelu_tanh";
+    if (function == Activation::gelu_erf) name = "gelu_erf";
+    if (function == Activation::silu) name = "silu";
+    return tower_->keyed(derivative ? name + "_derivative" : name, x);
+  }
+
+ private:
+  const sim::FieldTower* tower_;
+};
+
+template <>
+class Number<Bounded> {
+ public:
+  explicit Number(const Rounding& rounding) : rounding_(&rounding) {}
+  Bounded of(std::int64_t numerator, std::int64_t denominator) const {
+    const double value = static_cast<double>(numerator) / static_cast<double>(denominator);
+    return Bounded::rounded(value, 0, denominator == 1 ? 0 : 1, rounding_);
+  }
+  /// A constant that the candidate rounds.
+  Bounded real(double value) const { return Bounded::rounded(value, 0, 2, rounding_); }
+  /// What a tensor of the candidate's dtype holds of it.
+  Bounded stored(const Bounded& x) const {
+    return {x.value(), x.error() + rounding_->store * (std::fabs(x.value()) + x.error()), rounding_};
+  }
+  Bounded exp(const Bounded& x) const {
+    const double value = std::exp(x.value());
+    return function(value, value * std::expm1(x.error()));
+  }
+  Bounded log(const Bounded& x) const {
+    const double propagated = x.error() < x.value() ? -std::log1p(-x.error() / x.value()) : kUnbounded;
+    return function(std::log(x.value()), propagated);
+  }
+  Bounded rsqrt(const Bounded& x) const {
+    const double value = 1 / std::sqrt(x.value());
+    const double propagated =
+        x.error() < x.value() ? value * (1 / std::sqrt(1 - x.error() / x.value()) - 1) : kUnbounded;
+    return function(value, propagated);
+  }
+  Bounded tanh(const Bounded& x) const { return function(std::tanh(x.value()), x.error()); }
+  Bounded erf(const Bounded& x) const {
+    return function(std::erf(x.value()), 2 / std::sqrt(M_PI) * x.error());
+  }
+  Bounded larger(const Bounded& a, const Bounded& b) const {
+    return {std::max(a.value(), b.value()), std::max(a.error(), b.error()), rounding_};
+  }
+  Bounded activation(Activation function_of, bool derivative, const Bounded& x) const {
+    return activation_in_steps(*this, function_of, derivative, x);
+  }
+
+ private:
+  static constexpr double kUnbounded = std::numeric_limits<double>::infinity();
+  /// Two units of the last place of the candidate are four of its roundoff.
+  Bounded function(double value, double propagated) const {
+    return Bounded::rounded(value, propagated, 4, rounding_);
+  }
+  const Rounding* rounding_;
+};
+
+/// A sum in any order, of terms and of products.
+template <typename Scalar>
+class Sum;
+
+template <>
+class Sum<double> {
+ public:
+  void add(double term) { sum_ += term; }
+  void add_product(double a, double b) { sum_ += a * b; }
+  double value() const { return sum_; }
+
+ private:
+  double sum_ = 0;
+};
+template <>
+class Sum<sim::Field> : public sim::FieldSum {};
+template <>
+class Sum<Bounded> : public BoundedSum {};
+
+}  // namespace verify::reference
