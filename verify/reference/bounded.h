@@ -5,8 +5,7 @@
 ///
 /// Shapes  one element. Rounding says how the candidate rounds; an element that has none is exact.
 /// Exact   for every candidate that does the same operations, each rounded at most once, or fewer by fma: |candidate - value| <=
-///         error. A sum of n terms (Sum) may be taken in any order, in parts on several ranks whose results are stored and
-///         added. The rounding of the double value itself is part of the error.
+///         error. A sum of n terms (Sum) may be taken in any order, and in parts on several ranks. The rounding of the double value itself is part of the error.
 /// Source  Higham 2002, Accuracy and Stability of Numerical Algorithms, sections 3.1 and 3.3.
 
 #include <cmath>
@@ -17,14 +16,14 @@ namespace verify::reference {
 /// How a candidate rounds.
 struct Rounding {
   double unit = 0;   // unit roundoff of what it computes in: 2^-24 for f32 and bf16
-  double store = 0;  // of what its tensors hold: 2^-9 for bf16
+  double store = 0;  // of what its tensors hold: 2^-8 for bf16
   double least = 0;  // the least number it holds: what an underflow may lose
   int parts = 1;     // ranks that a sum may be spread over
 };
 
 inline Rounding rounding_of_f64(int parts) { return {0x1p-53, 0x1p-53, 0x1p-1074, parts}; }
 inline Rounding rounding_of_f32(int parts) { return {0x1p-24, 0x1p-24, 0x1p-149, parts}; }
-inline Rounding rounding_of_bf16(int parts) { return {0x1p-24, 0x1p-9, 0x1p-133, parts}; }
+inline Rounding rounding_of_bf16(int parts) { return {0x1p-24, 0x1p-8, 0x1p-133, parts}; }
 
 class Bounded {
  public:
@@ -45,7 +44,9 @@ class Bounded {
     const double least = rounding == nullptr ? 0 : rounding->least;
     const double error =
         (propagated + units * unit * (std::fabs(value) + propagated) + least) * (1 + 0x1p-48);
-    return {value, error, rounding};
+    // 0 times an error without bound is not a number: there is no bound.
+    const bool is_unbounded = std::isnan(error) && !std::isnan(value);
+    return {value, is_unbounded ? std::numeric_limits<double>::infinity() : error, rounding};
   }
 
   friend Bounded operator+(const Bounded& a, const Bounded& b) {
@@ -87,19 +88,23 @@ class BoundedSum {
     take(a.value() * b.value(), Bounded::product_error(a, b), Bounded::either(a, b));
   }
 
-  /// n terms, a product each: n + 1 roundings of their magnitudes; a part on each rank that is stored, and the sum of the
-  /// parts, stored at every step.
-  Bounded value() const {
-    const double n = static_cast<double>(terms_) + 1;
-    const Rounding rounding = rounding_ == nullptr ? Rounding{} : *rounding_;
-    const double unit = rounding.unit + 0x1p-53;
-    const double growth =
-        n * unit / (1 - n * unit) + (rounding.parts > 1 ? rounding.parts * rounding.store : 0);
-    const double error = (error_ + growth * magnitude_ + n * rounding.least) * (1 + 0x1p-40);
-    return {sum_, error, rounding_};
+  /// n terms, a product each: n + 1 roundings of their magnitudes.
+  Bounded value() const { return with_growth(0); }
+  /// A part on each rank that is stored, and the sum of the parts, stored at every step.
+  Bounded value_in_parts() const {
+    const bool has_parts = rounding_ != nullptr && rounding_->parts > 1;
+    return with_growth(has_parts ? rounding_->parts * rounding_->store : 0);
   }
 
  private:
+  Bounded with_growth(double of_parts) const {
+    const double n = static_cast<double>(terms_) + 1;
+    const Rounding rounding = rounding_ == nullptr ? Rounding{} : *rounding_;
+    const double unit = rounding.unit + 0x1p-53;
+    const double growth = n * unit / (1 - n * unit) + of_parts;
+    return {sum_, (error_ + growth * magnitude_ + n * rounding.least) * (1 + 0x1p-40), rounding_};
+  }
+
   void take(double value, double error, const Rounding* rounding) {
     sum_ += value;
     magnitude_ += std::fabs(value) + error;

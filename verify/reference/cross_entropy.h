@@ -31,7 +31,7 @@ LogSum<Scalar> log_sum(const Number<Scalar>& number, const Matrix<Scalar>& logit
   for (Eigen::Index v = 1; v < setting.vocabulary; ++v) shift = number.larger(shift, logits(t, v));
   Sum<Scalar> sum;
   for (Eigen::Index v = 0; v < setting.vocabulary; ++v) sum.add(number.exp(logits(t, v) - shift));
-  return {shift, sum.value()};
+  return {shift, sum.value_in_parts()};
 }
 
 template <typename Scalar>
@@ -49,7 +49,7 @@ Matrix<Scalar> cross_entropy(const Number<Scalar>& number, const Matrix<Scalar>&
     if (setting.smoothing_numerator == 0) return of_target;
     Sum<Scalar> shifted;
     for (Eigen::Index v = 0; v < setting.vocabulary; ++v) shifted.add(logits(t, v) - row.shift);
-    return sharp * of_target + s * (log_of_sum - shifted.value() * number.of(1, setting.vocabulary));
+    return sharp * of_target + s * (log_of_sum - shifted.value_in_parts() * number.of(1, setting.vocabulary));
   });
 }
 

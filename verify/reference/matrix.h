@@ -35,7 +35,7 @@ Matrix<Scalar> product(const Number<Scalar>& number, const Matrix<Scalar>& a, co
   return matrix_of(number, a.rows(), b.cols(), [&](Eigen::Index i, Eigen::Index j) {
     Sum<Scalar> sum;
     for (Eigen::Index k = 0; k < a.cols(); ++k) sum.add_product(a(i, k), b(k, j));
-    return sum.value();
+    return sum.value_in_parts();
   });
 }
 
@@ -45,7 +45,7 @@ Matrix<Scalar> column_sums(const Number<Scalar>& number, const Matrix<Scalar>& x
   return matrix_of(number, 1, x.cols(), [&](Eigen::Index, Eigen::Index j) {
     Sum<Scalar> sum;
     for (Eigen::Index i = 0; i < x.rows(); ++i) sum.add(x(i, j));
-    return sum.value();
+    return sum.value_in_parts();
   });
 }
 

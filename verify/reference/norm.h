@@ -87,7 +87,7 @@ NormGradients<Scalar> norm_gradients(const Number<Scalar>& number, const Matrix<
   for (Eigen::Index f = 0; f < x.cols(); ++f) {
     Sum<Scalar> sum;
     for (Eigen::Index t = 0; t < x.rows(); ++t) sum.add_product(grad(t, f), n.x(t, f));
-    result.weight(0, f) = number.stored(sum.value());
+    result.weight(0, f) = number.stored(sum.value_in_parts());
   }
   return result;
 }

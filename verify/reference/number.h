@@ -40,7 +40,7 @@ Scalar activation_in_steps(const Of& number, Activation function, bool derivativ
     return half * (one + e) + x * density;
   }
   const Scalar root = number.real(std::sqrt(2 / M_PI));
-  const Scalar cubic = number.real(0.044715);
+  const Scalar cubic = number.of(44715, 1000000);
   const Scalar t = number.tanh(root * (x + cubic * x * x * x));
   if (!derivative) return half * x * (one + t);
   const Scalar inner = root * (one + number.of(3, 1) * cubic * x * x);
@@ -97,6 +97,8 @@ class Number<Bounded> {
     const double value = static_cast<double>(numerator) / static_cast<double>(denominator);
     return Bounded::rounded(value, 0, denominator == 1 ? 0 : 1, rounding_);
   }
+  /// A number that the candidate holds exactly.
+  Bounded exact(double value) const { return Bounded(value, rounding_); }
   /// A constant that the candidate rounds.
   Bounded real(double value) const { return Bounded::rounded(value, 0, 2, rounding_); }
   /// What a tensor of the candidate's dtype holds of it.
@@ -137,7 +139,7 @@ class Number<Bounded> {
   const Rounding* rounding_;
 };
 
-/// A sum in any order, of terms and of products.
+/// A sum in any order, of terms and of products: on one rank, or in parts on several, which are stored and added.
 template <typename Scalar>
 class Sum;
 
@@ -147,12 +149,16 @@ class Sum<double> {
   void add(double term) { sum_ += term; }
   void add_product(double a, double b) { sum_ += a * b; }
   double value() const { return sum_; }
+  double value_in_parts() const { return sum_; }
 
  private:
   double sum_ = 0;
 };
 template <>
-class Sum<sim::Field> : public sim::FieldSum {};
+class Sum<sim::Field> : public sim::FieldSum {
+ public:
+  sim::Field value_in_parts() const { return value(); }
+};
 template <>
 class Sum<Bounded> : public BoundedSum {};
 

@@ -1,0 +1,52 @@
+// Every property of every case, at drawn settings, in the four arithmetics.
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "verify/case.h"
+#include "verify/properties.h"
+
+namespace {
+
+using namespace verify;
+
+CaseSetting drawn_setting(const Case& the_case, sim::DType dtype) {
+  CaseSetting setting{
+      .tp = *rc::gen::inRange(1, 6), .dtype = dtype, .seed = *rc::gen::arbitrary<std::uint64_t>()};
+  for (const Dimension& dimension : the_case.dimensions()) {
+    setting.dimensions[dimension.name] = *rc::gen::inRange(dimension.least, dimension.most + 1);
+  }
+  return setting;
+}
+
+class Cases : public testing::TestWithParam<const Case*> {
+ protected:
+  void check(sim::DType dtype) const {
+    const Case& the_case = *GetParam();
+    const bool holds = rc::check([&] {
+      const CaseSetting setting = drawn_setting(the_case, dtype);
+      for (const Property& property : all_properties()) {
+        const Judgement judgement = property.judge(the_case, setting);
+        if (!judgement.holds)
+          RC_FAIL(std::string(property.name) + ": " + judgement.detail + " (" + text_of(setting) + ")");
+      }
+    });
+    EXPECT_TRUE(holds);
+  }
+};
+
+TEST_P(Cases, HoldInTheField) { check(sim::DType::field); }
+TEST_P(Cases, HoldInDoubles) { check(sim::DType::f64); }
+TEST_P(Cases, HoldInFloats) { check(sim::DType::f32); }
+TEST_P(Cases, HoldInBfloat16) { check(sim::DType::bf16); }
+
+std::vector<const Case*> pointers() {
+  std::vector<const Case*> cases;
+  for (const auto& one : all_cases()) cases.push_back(one.get());
+  return cases;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Cases, testing::ValuesIn(pointers()),
+                         [](const auto& the_case) { return the_case.param->name(); });
+
+}  // namespace

@@ -1,0 +1,129 @@
+#pragma once
+
+/// A case: one layer or operator, as a rank program, and its serial reference. What it publishes, and how each tensor is
+/// placed on the ranks, is declared; every property (properties.h) then holds for it, or is shown not to.
+///
+/// Shapes  dimensions are drawn one by one from their ranges, and any of them go together: a size that has to divide by tp is
+///         given a rank. So a failing case shrinks one number at a time.
+/// Calls   a new case is a file in verify/cases/ with a class, and a line in case_list.cpp.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/comm/rank.h"
+#include "verify/reference/matrix.h"
+
+namespace verify {
+
+/// One number of a case; flags are from 0 to 1.
+struct Dimension {
+  std::string name;
+  std::int64_t least;
+  std::int64_t most;
+  bool is_a_rank = false;  // the whole is tp times as large
+};
+
+struct CaseSetting {
+  int tp = 1;
+  sim::DType dtype = sim::DType::field;
+  std::uint64_t seed = 0;
+  std::map<std::string, std::int64_t> dimensions;
+
+  std::int64_t operator[](const std::string& name) const { return dimensions.at(name); }
+  /// A dimension that is given for each rank.
+  std::int64_t whole(const std::string& name) const { return tp * dimensions.at(name); }
+};
+
+/// "column_parallel_linear tp 4, f32, seed 7, hidden 3, ..."
+std::string text_of(const CaseSetting& setting);
+
+/// Where the whole of a published tensor lies.
+enum class Placement {
+  replicated,  // the whole on every rank, bit for bit the same
+  rows,        // rank r has the r-th part of the rows
+  columns,     // of the columns; of a vector, of its elements
+  partial,     // the whole is the sum over the ranks
+};
+
+struct Output {
+  std::string name;
+  Placement placement = Placement::replicated;
+  int stride = 1;           // of rows and columns: a part is so many blocks (sim/parallel/parameter.h)
+  bool same_order = false;  // the serial layer adds in the same order: equal to it bit for bit
+};
+
+/// A collective that each rank makes, in closed form.
+struct ExpectedCall {
+  std::string site;
+  sim::Operation operation;
+  std::int64_t elements;  // of the call's count
+};
+
+/// A token's id, or another whole number below a bound, by name and index.
+std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::string& name, std::int64_t count,
+                                    std::int64_t below);
+
+/// What a reference is given: its scalar, and the whole of each input, the same values that the ranks draw.
+template <typename Scalar>
+class Inputs {
+ public:
+  Inputs(const CaseSetting& setting, reference::Number<Scalar> number) : number_(number), setting_(setting) {}
+  const reference::Number<Scalar>& number() const { return number_; }
+  /// Of a keyed tensor or a parameter with this name.
+  reference::Matrix<Scalar> matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const;
+
+ private:
+  reference::Number<Scalar> number_;
+  const CaseSetting& setting_;
+};
+
+template <typename Scalar>
+using Wholes = std::map<std::string, reference::Matrix<Scalar>>;
+
+class Case {
+ public:
+  virtual ~Case() = default;
+  virtual std::string name() const = 0;
+  virtual std::vector<Dimension> dimensions() const = 0;
+  virtual std::vector<Output> outputs(const CaseSetting& setting) const = 0;
+  virtual std::vector<ExpectedCall> calls(const CaseSetting& setting) const = 0;
+  /// Publishes every output.
+  virtual void run(sim::Rank& rank, const CaseSetting& setting) const = 0;
+  virtual Wholes<double> serial(const Inputs<double>& inputs, const CaseSetting& setting) const = 0;
+  virtual Wholes<sim::Field> serial(const Inputs<sim::Field>& inputs, const CaseSetting& setting) const = 0;
+  virtual Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
+                                            const CaseSetting& setting) const = 0;
+};
+
+/// A case whose reference is one template: template <typename Scalar> Wholes<Scalar> reference(inputs, setting) const.
+template <typename Derived>
+class CaseOf : public Case {
+ public:
+  Wholes<double> serial(const Inputs<double>& inputs, const CaseSetting& setting) const override {
+    return derived().template reference<double>(inputs, setting);
+  }
+  Wholes<sim::Field> serial(const Inputs<sim::Field>& inputs, const CaseSetting& setting) const override {
+    return derived().template reference<sim::Field>(inputs, setting);
+  }
+  Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
+                                    const CaseSetting& setting) const override {
+    return derived().template reference<reference::Bounded>(inputs, setting);
+  }
+
+ private:
+  const Derived& derived() const { return static_cast<const Derived&>(*this); }
+};
+
+/// A keyed tensor, as Inputs::matrix has it whole.
+sim::Tensor drawn(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
+                  const sim::Shape& shape);
+sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids);
+
+const std::vector<std::unique_ptr<Case>>& all_cases();
+/// Null when there is none of this name.
+const Case* find_case(const std::string& name);
+
+}  // namespace verify

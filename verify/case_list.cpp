@@ -1,0 +1,30 @@
+#include <iterator>
+
+#include "verify/case.h"
+#include "verify/cases/linear_case.h"
+#include "verify/cases/mapping_case.h"
+#include "verify/cases/norm_case.h"
+#include "verify/cases/vocabulary_case.h"
+
+namespace verify {
+
+namespace {
+
+std::vector<std::unique_ptr<Case>> make_cases() {
+  std::vector<std::unique_ptr<Case>> cases = mapping_cases();
+  cases.push_back(column_parallel_linear_case());
+  cases.push_back(row_parallel_linear_case());
+  cases.push_back(vocab_parallel_embedding_case());
+  cases.push_back(vocab_parallel_cross_entropy_case());
+  cases.push_back(parallel_norm_case());
+  return cases;
+}
+
+}  // namespace
+
+const std::vector<std::unique_ptr<Case>>& all_cases() {
+  static const std::vector<std::unique_ptr<Case>> cases = make_cases();
+  return cases;
+}
+
+}  // namespace verify

@@ -1,0 +1,191 @@
+#include "verify/cases/linear_case.h"
+
+#include "sim/parallel/column_parallel_linear.h"
+#include "sim/parallel/region.h"
+#include "sim/parallel/row_parallel_linear.h"
+#include "sim/parallel/sequence_parallel_grads.h"
+#include "sim/tensor/rows.h"
+#include "verify/reference/linear.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Operation;
+using sim::Tensor;
+
+/// Of x A^T + b, with A [features, hidden].
+template <typename Scalar>
+Wholes<Scalar> serial_linear(const Inputs<Scalar>& inputs, std::int64_t tokens, std::int64_t features,
+                             std::int64_t hidden, bool has_bias, bool adds_bias) {
+  const auto x = inputs.matrix("input", tokens, hidden);
+  const auto weight = inputs.matrix("linear.weight", features, hidden);
+  const auto grad = inputs.matrix("grad_output", tokens, features);
+  const auto bias = adds_bias ? inputs.matrix("linear.bias", 1, features) : reference::Matrix<Scalar>();
+  const auto gradients = reference::linear_gradients(inputs.number(), x, weight, grad);
+  Wholes<Scalar> wholes = {{"output", reference::linear(inputs.number(), x, weight, bias)},
+                           {"grad_input", gradients.x},
+                           {"weight_grad", gradients.weight}};
+  if (has_bias) wholes["bias_grad"] = adds_bias ? gradients.bias : reference::zeros<Scalar>(1, features);
+  return wholes;
+}
+
+class ColumnCase : public CaseOf<ColumnCase> {
+ public:
+  std::string name() const override { return "column_parallel_linear"; }
+  std::vector<Dimension> dimensions() const override {
+    return {{"tokens", 1, 4, true},  {"hidden", 1, 9},        {"features", 1, 5, true},    {"bias", 0, 1},
+            {"gather_output", 0, 1}, {"skip_bias_add", 0, 1}, {"sequence_parallel", 0, 1}, {"stride", 1, 2}};
+  }
+
+  std::vector<Output> outputs(const CaseSetting& s) const override {
+    const bool sp = s["sequence_parallel"] == 1;
+    std::vector<Output> outputs = {{"output", gathers(s) ? Placement::replicated : Placement::columns,
+                                    gathers(s) ? 1 : stride(s), stride(s) == 1},
+                                   {"grad_input", sp ? Placement::rows : Placement::replicated},
+                                   {"weight_grad", Placement::rows, stride(s), stride(s) == 1}};
+    if (s["bias"] == 1) outputs.push_back({"bias_grad", Placement::columns, stride(s), stride(s) == 1});
+    return outputs;
+  }
+
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
+    const std::int64_t input = s.whole("tokens") * s["hidden"];
+    if (s["sequence_parallel"] == 1) {
+      return {{"column_parallel_linear.forward", Operation::all_gather, input / s.tp},
+              {"column_parallel_linear.backward_input", Operation::all_gather, input / s.tp},
+              {"column_parallel_linear.backward", Operation::reduce_scatter, input / s.tp}};
+    }
+    std::vector<ExpectedCall> expected;
+    if (gathers(s)) {
+      expected.push_back({"column_parallel_linear.gather_output", Operation::all_gather,
+                          s.whole("tokens") * s["features"] * stride(s)});
+    }
+    expected.push_back({"column_parallel_linear.backward", Operation::all_reduce, input});
+    return expected;
+  }
+
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    sim::Communicator& tp = rank.groups.get("tp");
+    const bool sp = s["sequence_parallel"] == 1;
+    const std::int64_t features = s.whole("features") * stride(s);
+    sim::ColumnParallelLinear layer(rank, {.name = "linear",
+                                           .dtype = s.dtype,
+                                           .input_size = s["hidden"],
+                                           .output_size = features,
+                                           .bias = s["bias"] == 1,
+                                           .gather_output = gathers(s),
+                                           .skip_bias_add = s["skip_bias_add"] == 1,
+                                           .sequence_parallel = sp,
+                                           .stride = static_cast<int>(stride(s))});
+    const Tensor x = drawn(rank, s, "input", {s.whole("tokens"), s["hidden"]});
+    const auto forward = layer.forward(sp ? sim::own_rows(x, tp) : x);
+    const Tensor grad_input = layer.backward(forward.saved, grad_of(rank, s, features));
+    rank.publish("output", forward.output);
+    rank.publish("grad_input", grad_input);
+    rank.publish("weight_grad", layer.weight().main_grad);
+    if (s["bias"] == 1) rank.publish("bias_grad", layer.bias().main_grad);
+  }
+
+  template <typename Scalar>
+  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
+    return serial_linear(inputs, s.whole("tokens"), s.whole("features") * stride(s), s["hidden"],
+                         s["bias"] == 1, s["bias"] == 1 && s["skip_bias_add"] == 0);
+  }
+
+ private:
+  /// The whole output is gathered only where a part is one block: else its columns would be in the ranks' order.
+  static bool gathers(const CaseSetting& s) {
+    return s["gather_output"] == 1 && s["sequence_parallel"] == 0 && stride(s) == 1;
+  }
+  static int stride(const CaseSetting& s) { return static_cast<int>(s["stride"]); }
+
+  /// The columns of the gradient that belong to this rank's features.
+  static Tensor grad_of(sim::Rank& rank, const CaseSetting& s, std::int64_t features) {
+    const Tensor whole = drawn(rank, s, "grad_output", {s.whole("tokens"), features});
+    if (gathers(s)) return whole;
+    sim::Communicator& tp = rank.groups.get("tp");
+    Tensor own = rank.device.empty(s.dtype, {s.whole("tokens"), s["features"] * stride(s)});
+    for (int block = 0; block < stride(s); ++block) {
+      const std::int64_t from = (block * tp.size() + tp.rank()) * s["features"];
+      sim::put_columns(sim::columns(whole, from, s["features"]), own, block * s["features"]);
+    }
+    return own;
+  }
+};
+
+class RowCase : public CaseOf<RowCase> {
+ public:
+  std::string name() const override { return "row_parallel_linear"; }
+  std::vector<Dimension> dimensions() const override {
+    return {{"tokens", 1, 4, true},      {"hidden", 1, 9},        {"features", 1, 5, true},   {"bias", 0, 1},
+            {"input_is_parallel", 0, 1}, {"skip_bias_add", 0, 1}, {"sequence_parallel", 0, 1}};
+  }
+
+  std::vector<Output> outputs(const CaseSetting& s) const override {
+    const bool sp = s["sequence_parallel"] == 1;
+    std::vector<Output> outputs = {
+        {"output", sp ? Placement::rows : Placement::replicated},
+        {"grad_input", parallel(s) ? Placement::columns : Placement::replicated, 1, true},
+        {"weight_grad", Placement::columns, 1, true}};
+    if (s["bias"] == 1) outputs.push_back({"bias_grad", Placement::replicated, 1, !sp});
+    return outputs;
+  }
+
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
+    const std::int64_t output = s.whole("tokens") * s["hidden"];
+    if (s["sequence_parallel"] == 1) {
+      std::vector<ExpectedCall> expected = {
+          {"row_parallel_linear.forward", Operation::reduce_scatter, output / s.tp},
+          {"row_parallel_linear.backward", Operation::all_gather, output / s.tp}};
+      if (s["bias"] == 1)
+        expected.push_back({"sequence_parallel_grads.sum", Operation::all_reduce, s["hidden"]});
+      return expected;
+    }
+    std::vector<ExpectedCall> expected = {{"row_parallel_linear.forward", Operation::all_reduce, output}};
+    if (!parallel(s)) {
+      expected.push_back(
+          {"row_parallel_linear.scatter_input", Operation::all_gather, s.whole("tokens") * s["features"]});
+    }
+    return expected;
+  }
+
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    sim::Communicator& tp = rank.groups.get("tp");
+    const bool sp = s["sequence_parallel"] == 1;
+    sim::RowParallelLinear layer(rank, {.name = "linear",
+                                        .dtype = s.dtype,
+                                        .input_size = s.whole("features"),
+                                        .output_size = s["hidden"],
+                                        .bias = s["bias"] == 1,
+                                        .input_is_parallel = parallel(s),
+                                        .skip_bias_add = s["skip_bias_add"] == 1,
+                                        .sequence_parallel = sp});
+    const Tensor x = drawn(rank, s, "input", {s.whole("tokens"), s.whole("features")});
+    const Tensor grad = drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
+    const auto forward = layer.forward(parallel(s) ? sim::own_columns(x, tp) : x);
+    const Tensor grad_input = layer.backward(forward.saved, sp ? sim::own_rows(grad, tp) : grad);
+    sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
+    rank.publish("output", forward.output);
+    rank.publish("grad_input", grad_input);
+    rank.publish("weight_grad", layer.weight().main_grad);
+    if (s["bias"] == 1) rank.publish("bias_grad", layer.bias().main_grad);
+  }
+
+  template <typename Scalar>
+  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
+    return serial_linear(inputs, s.whole("tokens"), s["hidden"], s.whole("features"), s["bias"] == 1,
+                         s["bias"] == 1 && s["skip_bias_add"] == 0);
+  }
+
+ private:
+  static bool parallel(const CaseSetting& s) {
+    return s["input_is_parallel"] == 1 || s["sequence_parallel"] == 1;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Case> column_parallel_linear_case() { return std::make_unique<ColumnCase>(); }
+std::unique_ptr<Case> row_parallel_linear_case() { return std::make_unique<RowCase>(); }
+
+}  // namespace verify

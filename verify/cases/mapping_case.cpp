@@ -1,0 +1,159 @@
+#include "verify/cases/mapping_case.h"
+
+#include <fmt/format.h>
+#include <utility>
+
+#include "sim/parallel/mappings.h"
+#include "sim/tensor/rows.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Operation;
+using sim::Tensor;
+
+/// What a collective's count is: the whole tensor, a tp-th of it, or a tp-th of that.
+enum class Size { none, whole, part, part_of_part };
+
+struct Operator {
+  const char* name;
+  Tensor (*forward)(const Tensor&, sim::Communicator&, sim::Site);
+  Tensor (*backward)(const Tensor&, sim::Communicator&, sim::Site);
+  Placement input, output, grad_output, grad_input;
+  Operation forward_call;
+  Size forward_size;
+  Operation backward_call;
+  Size backward_size;
+};
+
+template <typename Of>
+Operator operator_of(const char* name, Placement input, Placement output, Placement grad_output,
+                     Placement grad_input, Operation forward_call, Size forward_size, Operation backward_call,
+                     Size backward_size) {
+  return {name,       Of::forward,  Of::backward, input,         output,       grad_output,
+          grad_input, forward_call, forward_size, backward_call, backward_size};
+}
+
+constexpr Placement kAll = Placement::replicated, kRows = Placement::rows, kColumns = Placement::columns,
+                    kPartial = Placement::partial;
+constexpr Operation kNone = Operation::barrier;  // of Size::none
+
+std::vector<Operator> operators() {
+  using enum Operation;
+  return {
+      operator_of<sim::CopyToTensorModelParallelRegion>("copy_to_tensor_model_parallel_region", kAll, kAll,
+                                                        kPartial, kAll, kNone, Size::none, all_reduce,
+                                                        Size::whole),
+      operator_of<sim::ReduceFromTensorModelParallelRegion>("reduce_from_tensor_model_parallel_region",
+                                                            kPartial, kAll, kAll, kAll, all_reduce,
+                                                            Size::whole, kNone, Size::none),
+      operator_of<sim::ScatterToTensorModelParallelRegion>("scatter_to_tensor_model_parallel_region", kAll,
+                                                           kColumns, kColumns, kAll, kNone, Size::none,
+                                                           all_gather, Size::part),
+      operator_of<sim::GatherFromTensorModelParallelRegion>("gather_from_tensor_model_parallel_region",
+                                                            kColumns, kAll, kAll, kColumns, all_gather,
+                                                            Size::part, kNone, Size::none),
+      operator_of<sim::ScatterToSequenceParallelRegion>("scatter_to_sequence_parallel_region", kAll, kRows,
+                                                        kRows, kAll, kNone, Size::none, all_gather,
+                                                        Size::part),
+      operator_of<sim::GatherFromSequenceParallelRegion>("gather_from_sequence_parallel_region", kRows, kAll,
+                                                         kPartial, kRows, all_gather, Size::part,
+                                                         reduce_scatter, Size::part),
+      operator_of<sim::ReduceScatterToSequenceParallelRegion>("reduce_scatter_to_sequence_parallel_region",
+                                                              kPartial, kRows, kRows, kAll, reduce_scatter,
+                                                              Size::part, all_gather, Size::part),
+      operator_of<sim::AllGatherLastDim>("all_gather_last_dim_from_tensor_parallel_region", kColumns, kAll,
+                                         kPartial, kColumns, all_gather, Size::part, reduce_scatter,
+                                         Size::part),
+      operator_of<sim::ReduceScatterLastDim>("reduce_scatter_last_dim_to_tensor_parallel_region", kPartial,
+                                             kColumns, kColumns, kAll, reduce_scatter, Size::part, all_gather,
+                                             Size::part),
+      operator_of<sim::AllToAllSequenceToHidden>("all_to_all_sp2hp", kRows, kColumns, kColumns, kRows,
+                                                 all_to_all, Size::part_of_part, all_to_all,
+                                                 Size::part_of_part),
+      operator_of<sim::AllToAllHiddenToSequence>("all_to_all_hp2sp", kColumns, kRows, kRows, kColumns,
+                                                 all_to_all, Size::part_of_part, all_to_all,
+                                                 Size::part_of_part),
+  };
+}
+
+/// This rank's part of a whole; of a partial sum, a term of its own.
+Tensor part_of(sim::Rank& rank, const CaseSetting& setting, const std::string& name, Placement placement) {
+  const std::int64_t tokens = setting.whole("tokens"), hidden = setting.whole("hidden");
+  const int r = rank.groups.get("tp").rank();
+  if (placement == Placement::partial)
+    return drawn(rank, setting, fmt::format("{}.{}", name, r), {tokens, hidden});
+  const Tensor whole = drawn(rank, setting, name, {tokens, hidden});
+  if (placement == Placement::rows) return whole.rows(r * setting["tokens"], (r + 1) * setting["tokens"]);
+  if (placement == Placement::columns) return sim::columns(whole, r * setting["hidden"], setting["hidden"]);
+  return whole;
+}
+
+class MappingCase : public CaseOf<MappingCase> {
+ public:
+  explicit MappingCase(Operator op) : op_(op) {}
+
+  std::string name() const override { return op_.name; }
+  std::vector<Dimension> dimensions() const override {
+    return {{"tokens", 1, 4, true}, {"hidden", 1, 5, true}};
+  }
+  std::vector<Output> outputs(const CaseSetting&) const override {
+    return {{"output", op_.output}, {"grad_input", op_.grad_input}};
+  }
+  std::vector<ExpectedCall> calls(const CaseSetting& setting) const override {
+    std::vector<ExpectedCall> expected;
+    add(expected, "mapping.forward", op_.forward_call, op_.forward_size, setting);
+    add(expected, "mapping.backward", op_.backward_call, op_.backward_size, setting);
+    return expected;
+  }
+  void run(sim::Rank& rank, const CaseSetting& setting) const override {
+    sim::Communicator& tp = rank.groups.get("tp");
+    rank.publish("output", op_.forward(part_of(rank, setting, "input", op_.input), tp, "mapping.forward"));
+    rank.publish("grad_input", op_.backward(part_of(rank, setting, "grad_output", op_.grad_output), tp,
+                                            "mapping.backward"));
+  }
+
+  template <typename Scalar>
+  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& setting) const {
+    return {{"output", whole(inputs, setting, "input", op_.input)},
+            {"grad_input", whole(inputs, setting, "grad_output", op_.grad_output)}};
+  }
+
+ private:
+  static void add(std::vector<ExpectedCall>& expected, const char* site, Operation operation, Size size,
+                  const CaseSetting& setting) {
+    const std::int64_t elements = setting.whole("tokens") * setting.whole("hidden");
+    if (size == Size::none) return;
+    const std::int64_t parts =
+        size == Size::whole ? 1 : (size == Size::part ? setting.tp : setting.tp * setting.tp);
+    expected.push_back({site, operation, elements / parts});
+  }
+
+  template <typename Scalar>
+  static reference::Matrix<Scalar> whole(const Inputs<Scalar>& inputs, const CaseSetting& setting,
+                                         const std::string& name, Placement placement) {
+    const std::int64_t tokens = setting.whole("tokens"), hidden = setting.whole("hidden");
+    if (placement != Placement::partial) return inputs.matrix(name, tokens, hidden);
+    std::vector<reference::Matrix<Scalar>> terms;
+    for (int r = 0; r < setting.tp; ++r)
+      terms.push_back(inputs.matrix(fmt::format("{}.{}", name, r), tokens, hidden));
+    return reference::matrix_of(inputs.number(), tokens, hidden, [&](Eigen::Index i, Eigen::Index j) {
+      reference::Sum<Scalar> sum;
+      for (const auto& term : terms) sum.add(term(i, j));
+      return sum.value_in_parts();
+    });
+  }
+
+  Operator op_;
+};
+
+}  // namespace
+
+std::vector<std::unique_ptr<Case>> mapping_cases() {
+  std::vector<std::unique_ptr<Case>> cases;
+  for (const Operator& op : operators()) cases.push_back(std::make_unique<MappingCase>(op));
+  return cases;
+}
+
+}  // namespace verify

@@ -1,0 +1,74 @@
+#include "verify/cases/norm_case.h"
+
+#include "sim/parallel/parallel_norm.h"
+#include "sim/parallel/region.h"
+#include "sim/parallel/sequence_parallel_grads.h"
+#include "verify/reference/norm.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Operation;
+using sim::Tensor;
+
+class NormCase : public CaseOf<NormCase> {
+ public:
+  std::string name() const override { return "parallel_norm"; }
+  std::vector<Dimension> dimensions() const override {
+    return {{"tokens", 1, 4, true}, {"hidden", 1, 20}, {"layer_norm", 0, 1}, {"sequence_parallel", 0, 1}};
+  }
+  std::vector<Output> outputs(const CaseSetting& s) const override {
+    const bool sp = s["sequence_parallel"] == 1;
+    const Placement tokens = sp ? Placement::rows : Placement::replicated;
+    std::vector<Output> outputs = {{"output", tokens, 1, true},
+                                   {"grad_input", tokens, 1, true},
+                                   {"weight_grad", Placement::replicated, 1, !sp}};
+    if (s["layer_norm"] == 1) outputs.push_back({"bias_grad", Placement::replicated, 1, !sp});
+    return outputs;
+  }
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
+    if (s["sequence_parallel"] == 0) return {};
+    const ExpectedCall sum{"sequence_parallel_grads.sum", Operation::all_reduce, s["hidden"]};
+    return std::vector<ExpectedCall>(s["layer_norm"] == 1 ? 2 : 1, sum);
+  }
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    sim::Communicator& tp = rank.groups.get("tp");
+    const bool sp = s["sequence_parallel"] == 1;
+    sim::ParallelNorm layer(rank, {.name = "norm",
+                                   .dtype = s.dtype,
+                                   .hidden_size = s["hidden"],
+                                   .norm = s["layer_norm"] == 1 ? sim::Norm::layer_norm : sim::Norm::rms_norm,
+                                   .sequence_parallel = sp});
+    const Tensor x = drawn(rank, s, "input", {s.whole("tokens"), s["hidden"]});
+    const Tensor grad = drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
+    const auto forward = layer.forward(sp ? sim::own_rows(x, tp) : x);
+    const Tensor grad_input = layer.backward(forward.saved, sp ? sim::own_rows(grad, tp) : grad);
+    sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
+    rank.publish("output", forward.output);
+    rank.publish("grad_input", grad_input);
+    rank.publish("weight_grad", layer.weight().main_grad);
+    if (s["layer_norm"] == 1) rank.publish("bias_grad", layer.bias().main_grad);
+  }
+  template <typename Scalar>
+  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
+    const reference::NormSetting setting{.is_layer_norm = s["layer_norm"] == 1};
+    const auto x = inputs.matrix("input", s.whole("tokens"), s["hidden"]);
+    const auto grad = inputs.matrix("grad_output", s.whole("tokens"), s["hidden"]);
+    const auto weight = inputs.matrix("norm.weight", 1, s["hidden"]);
+    const auto bias =
+        setting.is_layer_norm ? inputs.matrix("norm.bias", 1, s["hidden"]) : reference::Matrix<Scalar>();
+    const auto gradients = reference::norm_gradients(inputs.number(), x, weight, grad, setting);
+    Wholes<Scalar> wholes = {{"output", reference::norm(inputs.number(), x, weight, bias, setting)},
+                             {"grad_input", gradients.x},
+                             {"weight_grad", gradients.weight}};
+    if (setting.is_layer_norm) wholes["bias_grad"] = gradients.bias;
+    return wholes;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Case> parallel_norm_case() { return std::make_unique<NormCase>(); }
+
+}  // namespace verify

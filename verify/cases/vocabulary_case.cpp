@@ -1,0 +1,125 @@
+#include "verify/cases/vocabulary_case.h"
+
+#include <algorithm>
+
+#include "sim/parallel/region.h"
+#include "sim/parallel/vocab_parallel_cross_entropy.h"
+#include "sim/parallel/vocab_parallel_embedding.h"
+#include "verify/reference/cross_entropy.h"
+#include "verify/reference/embedding.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Operation;
+using sim::Tensor;
+
+class EmbeddingCase : public CaseOf<EmbeddingCase> {
+ public:
+  std::string name() const override { return "vocab_parallel_embedding"; }
+  std::vector<Dimension> dimensions() const override {
+    return {
+        {"tokens", 1, 6, true}, {"hidden", 1, 9}, {"vocabulary", 1, 5, true}, {"sequence_parallel", 0, 1}};
+  }
+  std::vector<Output> outputs(const CaseSetting& s) const override {
+    const bool sp = s["sequence_parallel"] == 1;
+    return {{"output", sp ? Placement::rows : Placement::replicated, 1, true},
+            {"weight_grad", Placement::rows, 1, true}};
+  }
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
+    const std::int64_t output = s.whole("tokens") * s["hidden"];
+    if (s["sequence_parallel"] == 0)
+      return {{"vocab_parallel_embedding.forward", Operation::all_reduce, output}};
+    return {{"vocab_parallel_embedding.forward", Operation::reduce_scatter, output / s.tp},
+            {"vocab_parallel_embedding.backward", Operation::all_gather, output / s.tp}};
+  }
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    const bool sp = s["sequence_parallel"] == 1;
+    sim::VocabParallelEmbedding layer(rank, {.name = "embedding",
+                                             .dtype = s.dtype,
+                                             .vocabulary = s.whole("vocabulary"),
+                                             .hidden_size = s["hidden"],
+                                             .sequence_parallel = sp});
+    const auto forward = layer.forward(tensor_of_ids(rank, ids_of(s)));
+    const Tensor grad = drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
+    layer.backward(forward.saved, sp ? sim::own_rows(grad, rank.groups.get("tp")) : grad);
+    rank.publish("output", forward.output);
+    rank.publish("weight_grad", layer.weight().main_grad);
+  }
+  template <typename Scalar>
+  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
+    const auto table = inputs.matrix("embedding.weight", s.whole("vocabulary"), s["hidden"]);
+    const auto grad = inputs.matrix("grad_output", s.whole("tokens"), s["hidden"]);
+    return {{"output", reference::embedding(table, ids_of(s))},
+            {"weight_grad", reference::embedding_gradient(inputs.number(), table, ids_of(s), grad)}};
+  }
+
+ private:
+  static std::vector<std::int64_t> ids_of(const CaseSetting& s) {
+    return drawn_ids(s, "ids", s.whole("tokens"), s.whole("vocabulary"));
+  }
+};
+
+/// Of the last part of the vocabulary, `padding` tenths are padding; every `ignored`-th token is ignored.
+class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
+ public:
+  std::string name() const override { return "vocab_parallel_cross_entropy"; }
+  std::vector<Dimension> dimensions() const override {
+    return {{"tokens", 1, 8},
+            {"vocabulary", 1, 9, true},
+            {"padding", 0, 9},
+            {"ignored", 1, 4},
+            {"smoothing", 0, 3}};
+  }
+  std::vector<Output> outputs(const CaseSetting&) const override {
+    return {{"loss", Placement::replicated}, {"grad_logits", Placement::columns}};
+  }
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
+    return {{"vocab_parallel_cross_entropy.max", Operation::all_reduce, s["tokens"]},
+            {"vocab_parallel_cross_entropy.sum", Operation::all_reduce,
+             s["tokens"] * (s["smoothing"] == 0 ? 2 : 3)}};
+  }
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    sim::VocabParallelCrossEntropy layer(
+        rank, {.vocabulary = vocabulary(s), .ignored_id = kIgnored, .label_smoothing = {s["smoothing"], 10}});
+    const Tensor logits = drawn(rank, s, "logits", {s["tokens"], s.whole("vocabulary")});
+    const auto forward =
+        layer.forward(sim::own_columns(logits, rank.groups.get("tp")), tensor_of_ids(rank, targets(s)));
+    const Tensor grad = sim::cast(drawn(rank, s, "grad_loss", {s["tokens"]}), forward.loss.dtype());
+    rank.publish("loss", forward.loss);
+    rank.publish("grad_logits", layer.backward(forward.saved, grad));
+  }
+  template <typename Scalar>
+  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
+    const reference::CrossEntropySetting setting{.vocabulary = vocabulary(s),
+                                                 .ignored_id = kIgnored,
+                                                 .smoothing_numerator = s["smoothing"],
+                                                 .smoothing_denominator = 10};
+    const auto logits = inputs.matrix("logits", s["tokens"], s.whole("vocabulary"));
+    const auto grad = inputs.matrix("grad_loss", 1, s["tokens"]);
+    return {{"loss", reference::cross_entropy(inputs.number(), logits, targets(s), setting)},
+            {"grad_logits",
+             reference::cross_entropy_gradient(inputs.number(), logits, targets(s), grad, setting)}};
+  }
+
+ private:
+  static constexpr std::int64_t kIgnored = -100;
+  static std::int64_t vocabulary(const CaseSetting& s) {
+    return std::max<std::int64_t>(s.whole("vocabulary") * (10 - s["padding"]) / 10, 1);
+  }
+  static std::vector<std::int64_t> targets(const CaseSetting& s) {
+    std::vector<std::int64_t> ids = drawn_ids(s, "targets", s["tokens"], vocabulary(s));
+    for (std::size_t t = 0; t < ids.size() && s["ignored"] > 0; ++t) {
+      if (t % static_cast<std::size_t>(s["ignored"]) == 1) ids[t] = kIgnored;
+    }
+    return ids;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Case> vocab_parallel_embedding_case() { return std::make_unique<EmbeddingCase>(); }
+std::unique_ptr<Case> vocab_parallel_cross_entropy_case() { return std::make_unique<CrossEntropyCase>(); }
+
+}  // namespace verify

@@ -1,0 +1,34 @@
+#pragma once
+
+/// What holds for every case, at any setting.
+///
+///   serial      each output, made whole as its placement says, equals the serial reference: in the field exactly, in f64, f32 and
+///               bf16 within the derived bound; bit for bit equal to the layer on one rank where that adds in the same order
+///   agree       what is declared replicated is the same, bit for bit, on every rank
+///   calls       each rank makes the calls, and of the sizes, that the closed form says
+///   schedules   another schedule, more threads, ranks as threads: the same run hash
+///
+/// Exact   a value that is NaN in the reference is NaN in the candidate, and the other way round; levels of the field that are
+///         retired in one are retired in both, and some level is left.
+
+#include <string>
+
+#include "verify/case.h"
+
+namespace verify {
+
+struct Judgement {
+  bool holds = true;
+  std::string detail;  // what differs first: tensor, element, ranks
+  double slack = 0;    // of the bound: the largest |difference| / bound met, 0 where there is none
+};
+
+struct Property {
+  const char* name;
+  const char* proves;
+  Judgement (*judge)(const Case& the_case, const CaseSetting& setting);
+};
+
+const std::vector<Property>& all_properties();
+
+}  // namespace verify
