@@ -48,7 +48,7 @@ enum class Placement {
   partial,     // the whole is the sum over the ranks
 };
 
-struct Output {
+struct CaseOutput {
   std::string name;
   Placement placement = Placement::replicated;
   int stride = 1;           // of rows and columns: a part is so many blocks (sim/parallel/parameter.h)
@@ -88,7 +88,7 @@ class Case {
   virtual ~Case() = default;
   virtual std::string name() const = 0;
   virtual std::vector<Dimension> dimensions() const = 0;
-  virtual std::vector<Output> outputs(const CaseSetting& setting) const = 0;
+  virtual std::vector<CaseOutput> outputs(const CaseSetting& setting) const = 0;
   virtual std::vector<ExpectedCall> calls(const CaseSetting& setting) const = 0;
   /// Publishes every output.
   virtual void run(sim::Rank& rank, const CaseSetting& setting) const = 0;

@@ -6,7 +6,8 @@
 ///   groups  every process group of a layout
 ///   layers  which layers live on which pipeline rank and chunk
 ///   replay  the main job: proves scenarios, one row a check
-///   list    what there is: scenarios, checks, group kinds
+///   check   a campaign: cases and properties over random worlds and shapes; a failure is shrunk and written as a scenario
+///   list    what there is: scenarios, checks, cases, properties, group kinds
 ///
 /// The JSON that others parse is described in README.md.
 ///
@@ -25,6 +26,7 @@ Settings single_scenario(const CommandLine& line);
 int run_groups(const CommandLine& line, const Output& output);
 int run_layers(const CommandLine& line, const Output& output);
 int run_replay(const CommandLine& line, const Output& output);
+int run_check(const CommandLine& line, const Output& output);
 int run_list(const CommandLine& line, const Output& output);
 
 }  // namespace verify

@@ -4,7 +4,9 @@
 
 #include "sim/base/error.h"
 #include "sim/layout/layout.h"
+#include "verify/case.h"
 #include "verify/commands.h"
+#include "verify/properties.h"
 #include "verify/rank_programs.h"
 #include "verify/replay.h"
 #include "verify/report_json.h"
@@ -25,10 +27,10 @@ int run_list(const CommandLine& line, const Output& output) {
   for (const std::string& path : scenario_files()) scenarios.push_back(read_scenario(path));
 
   if (line.settings.choice("format") == "json") {
-    nlohmann::ordered_json document = {{"scenarios", nlohmann::ordered_json::array()},
-                                       {"checks", nlohmann::ordered_json::array()},
-                                       {"programs", nlohmann::ordered_json::array()},
-                                       {"kinds", sim::all_kind_names()}};
+    nlohmann::ordered_json document = {
+        {"scenarios", nlohmann::ordered_json::array()},  {"checks", nlohmann::ordered_json::array()},
+        {"programs", nlohmann::ordered_json::array()},   {"cases", nlohmann::ordered_json::array()},
+        {"properties", nlohmann::ordered_json::array()}, {"kinds", sim::all_kind_names()}};
     for (const Scenario& scenario : scenarios) {
       document["scenarios"].push_back({{"path", scenario.path}, {"source", scenario.source}});
     }
@@ -38,6 +40,10 @@ int run_list(const CommandLine& line, const Output& output) {
     for (const PlantedProgram& program : planted_programs()) {
       document["programs"].push_back(
           {{"name", program.name}, {"defect", program.defect}, {"finding", program.finding}});
+    }
+    for (const auto& one : all_cases()) document["cases"].push_back(one->name());
+    for (const Property& property : all_properties()) {
+      document["properties"].push_back({{"name", property.name}, {"proves", property.proves}});
     }
     output.out << one_line(document);
     return kVerified;
@@ -51,7 +57,15 @@ int run_list(const CommandLine& line, const Output& output) {
   for (const PlantedProgram& program : planted_programs()) {
     programs.add({program.name, program.defect, program.finding});
   }
-  output.out << files.text() << "\n" << checks.text() << "\n" << programs.text() << "\n";
+  TextTable properties({{"property of check"}, {"proves that"}});
+  for (const Property& property : all_properties()) properties.add({property.name, property.proves});
+  std::vector<std::string> cases;
+  for (const auto& one : all_cases()) cases.push_back(one->name());
+  output.out << files.text() << "\n"
+             << checks.text() << "\n"
+             << programs.text() << "\n"
+             << properties.text() << "\n";
+  output.out << fmt::format("cases        {}\n", fmt::join(cases, "\n             "));
   output.out << fmt::format("group kinds  {}\n", fmt::join(sim::all_kind_names(), " "));
   return kVerified;
 }

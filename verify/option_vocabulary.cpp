@@ -81,6 +81,14 @@ const std::vector<OptionInfo>& option_vocabulary() {
       {"program", text, kRanks,
        "a program with a planted defect instead of the collective round: shardproof list"},
 
+      {"case", words, kCasesSection, "cases to check: shardproof list; may be repeated (all)"},
+      {"property", words, kCasesSection, "properties to check (all)"},
+      {"dtype", words, kCasesSection, "field, f64, f32, bf16 (all)"},
+      {"runs", size, kCasesSection, "draws for each case and property (100)"},
+      {"seed", count, kCasesSection, "seed of the campaign, or of the inputs of one setting (0)"},
+      {"max-world", size, kCasesSection, "the largest world that is drawn, up to 64 (8)"},
+      {"dimensions", text, kCasesSection, "one setting of one case, for replay: tokens=1,hidden=2"},
+
       {"expect", choice, kExpect, "verified or refused (verified)", {"verified", "refused"}},
       {"expect-refusal", text, kExpect, "the code the refusal must have"},
       {"expect-finding", text, kExpect, "the code of the finding that must be reported first"},

@@ -23,6 +23,7 @@ enum class OptionKind {
 
 /// The sections that code asks for; an option's section is also its heading on the page of help.
 inline constexpr std::string_view kLayersSection = "Layers";
+inline constexpr std::string_view kCasesSection = "Cases";
 inline constexpr std::string_view kOutputSection = "Output";
 
 struct OptionInfo {

@@ -91,7 +91,7 @@ struct Assembled {
 };
 
 template <typename Value>
-Assembled<Value> assembled(const sim::RunReport& report, const Output& output) {
+Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output) {
   const int ranks = static_cast<int>(report.ranks.size());
   const sim::Published& first = *report.find(report.ranks.front().rank, output.name);
   const Extent part = extent_of(first.shape);
@@ -127,7 +127,7 @@ std::string shown(double value) { return fmt::format("{:.9g}", value); }
 std::string shown(const sim::Field& value) { return fmt::format("{}", fmt::join(value.residues, " ")); }
 
 template <typename Value>
-std::string where(const Output& output, const Assembled<Value>& whole, std::size_t i) {
+std::string where(const CaseOutput& output, const Assembled<Value>& whole, std::size_t i) {
   const auto columns = static_cast<std::size_t>(whole.extent.columns);
   return fmt::format("{}({}, {}){}", output.name, i / columns, i % columns,
                      whole.ranks[i] < 0 ? "" : fmt::format(" on rank {}", whole.ranks[i]));
@@ -142,20 +142,45 @@ bool is_live(const sim::Field& value) {
   return false;
 }
 
-Judgement compare(const Output& output, const Assembled<sim::Field>& got,
-                  const reference::Matrix<sim::Field>& expected) {
+/// ": every element is ... times the serial one", where one factor of the setting's numbers fits all of them.
+std::string factor_between(const Assembled<sim::Field>& got, const reference::Matrix<sim::Field>& expected,
+                           const CaseSetting& setting) {
+  std::vector<std::pair<std::string, std::int64_t>> numbers = {{"tp", setting.tp}};
+  for (const auto& [name, value] : setting.dimensions) {
+    numbers.emplace_back(name, value);
+    numbers.emplace_back("tp * " + name, setting.tp * value);
+  }
+  numbers.insert(numbers.end(), {{"2", 2}, {"-1", -1}, {"0", 0}});
+  const auto fits = [&](const sim::Field& factor) {
+    for (std::size_t i = 0; i < got.values.size(); ++i) {
+      if (!(got.values[i] == factor * expected.data()[i])) return false;
+    }
+    return true;
+  };
+  for (const auto& [name, value] : numbers) {
+    const sim::Field number = sim::Field::of(value);
+    if (fits(number)) return fmt::format(": every element is {} ({}) times the serial one", name, value);
+    if (value != 0 && fits(sim::Field::of(1) / number)) {
+      return fmt::format(": every element is 1 / {} (1 / {}) of the serial one", name, value);
+    }
+  }
+  return "";
+}
+
+Judgement compare(const CaseOutput& output, const Assembled<sim::Field>& got,
+                  const reference::Matrix<sim::Field>& expected, const CaseSetting& setting) {
   for (std::size_t i = 0; i < got.values.size(); ++i) {
     const sim::Field& reference = expected.data()[i];
-    if (got.values[i] == reference && is_live(reference)) continue;
     if (!is_live(reference)) return fails(where(output, got, i) + ": no level of the field is left");
-    return fails(fmt::format("{} is {}, and {} in the serial layer", where(output, got, i),
-                             shown(got.values[i]), shown(reference)));
+    if (got.values[i] == reference) continue;
+    return fails(fmt::format("{} is {}, and {} in the serial layer{}", where(output, got, i),
+                             shown(got.values[i]), shown(reference), factor_between(got, expected, setting)));
   }
   return {};
 }
 
-Judgement compare(const Output& output, const Assembled<double>& got,
-                  const reference::Matrix<Bounded>& expected) {
+Judgement compare(const CaseOutput& output, const Assembled<double>& got,
+                  const reference::Matrix<Bounded>& expected, const CaseSetting&) {
   Judgement judgement;
   for (std::size_t i = 0; i < got.values.size(); ++i) {
     const double value = got.values[i];
@@ -183,7 +208,7 @@ Judgement compare_all(const Case& the_case, const CaseSetting& setting, const si
   const Inputs<Scalar> inputs(setting, number);
   const Wholes<Scalar> wholes = the_case.serial(inputs, setting);
   Judgement all;
-  for (const Output& output : the_case.outputs(setting)) {
+  for (const CaseOutput& output : the_case.outputs(setting)) {
     for (const sim::RankReport& rank : report.ranks) {
       if (report.find(rank.rank, output.name) == nullptr) {
         return fails(fmt::format("rank {} did not publish {}", rank.rank, output.name));
@@ -195,7 +220,7 @@ Judgement compare_all(const Case& the_case, const CaseSetting& setting, const si
       return fails(fmt::format("{} is [{}, {}], and [{}, {}] in the serial layer", output.name,
                                got.extent.rows, got.extent.columns, expected.rows(), expected.cols()));
     }
-    const Judgement one = compare(output, got, expected);
+    const Judgement one = compare(output, got, expected, setting);
     if (!one.holds) return one;
     all.slack = std::max(all.slack, one.slack);
   }
@@ -212,7 +237,7 @@ Judgement compare_bits(const Case& the_case, const CaseSetting& setting, const s
     }
   }
   const sim::RunReport alone = run_on(the_case, serial, world_of(serial, 1));
-  for (const Output& output : the_case.outputs(setting)) {
+  for (const CaseOutput& output : the_case.outputs(setting)) {
     if (!output.same_order) continue;
     const Assembled<double> got = assembled<double>(report, output);
     const Assembled<double> expected = assembled<double>(alone, {.name = output.name});
@@ -248,7 +273,7 @@ Judgement equals_serial(const Case& the_case, const CaseSetting& setting) {
 Judgement ranks_agree(const Case& the_case, const CaseSetting& setting) {
   const sim::RunReport report = run_on(the_case, setting, world_of(setting, setting.tp));
   if (!report.ok()) return fails(report.findings.front().sentence);
-  for (const Output& output : the_case.outputs(setting)) {
+  for (const CaseOutput& output : the_case.outputs(setting)) {
     if (output.placement != Placement::replicated) continue;
     for (const sim::RankReport& rank : report.ranks) {
       const sim::Published* own = report.find(rank.rank, output.name);

@@ -9,6 +9,7 @@
 #include "sim/layout/layer_placement.h"
 #include "sim/layout/size_rules.h"
 #include "sim/tensor/cpu_device.h"
+#include "verify/case_request.h"
 #include "verify/collective_round.h"
 #include "verify/counted.h"
 #include "verify/expectations.h"
@@ -131,6 +132,15 @@ CheckResult check_finding(const std::string& expected, const std::vector<sim::Fi
   return {"finding", true, fmt::format("{}, as expected: {}", first.code, first.sentence)};
 }
 
+/// One setting of one case, as check writes it.
+CheckResult check_case(const Settings& settings) {
+  const OneCase one = requested_case(settings);
+  const Judgement judgement = one.property->judge(*one.the_case, one.setting);
+  const std::string what =
+      fmt::format("{} {}, {}", one.the_case->name(), one.property->name, text_of(one.setting));
+  return {"case", judgement.holds, judgement.holds ? what : fmt::format("{}: {}", what, judgement.detail)};
+}
+
 /// What virtual ranks say of the layout, or of the program that the settings name.
 void run_virtual_ranks(const Settings& settings, const sim::Layout& layout, sim::Device& device,
                        ScenarioReport& report) {
@@ -172,6 +182,7 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
     checks.push_back(check_creation(layout));
     checks.push_back(check_nodes(layout, nodes));
     run_virtual_ranks(settings, layout, device, report);
+    if (settings.has_any_of(kCasesSection)) checks.push_back(check_case(settings));
   }
   if (settings.has_any_of(kLayersSection)) {  // their number then has to be there
     const sim::LayerPlacement placement = requested_placement(settings, layout.pp);
@@ -240,6 +251,7 @@ const std::vector<CheckInfo>& replay_checks() {
       {"creation", "each new_group call creates one group, entered by exactly the ranks it lists"},
       {"nodes", "lists and ranks agree on how many tp, dp (and ep) groups cross a node"},
       {"collectives", "every group of every kind reduces, gathers and scatters as defined, on virtual ranks"},
+      {"case", "one setting of a case and property of check holds"},
       {"program", "a rank program keeps every contract: no deadlock, no mismatch, no lost message"},
       {"finding", "a program's planted defect is found, by its name"},
       {"layers", "every layer is on exactly one stage"},

@@ -74,6 +74,15 @@ const std::vector<Case>& cases() {
       {"bad_choice", "groups --world-size 8 --normalization foo"},
       {"unknown_program", "replay --world-size 8 --program mutual_sent"},
       {"program_world", "replay --world-size 1 --program mutual_send"},
+      {"unknown_case", "check --case column_paralel_linear"},
+      {"unknown_property", "check --property cereal"},
+      {"unknown_dtype", "check --dtype f16"},
+      {"max_world", "check --max-world 65"},
+      {"one_scenario", "check scenarios/seed-002-dense.ini"},
+      {"bad_dimensions", "replay --world-size 2 --case parallel_norm"},
+      {"bad_dimensions",
+       "replay --world-size 2 --case parallel_norm --property serial --dtype f32 --dimensions "
+       "tokens=1,hidden=0"},
       {"program_world", "replay --world-size 4097 --program mutual_send"},
       // divisions, in the order in which Megatron's own checks fire
       {"hcp_prod",

@@ -38,12 +38,12 @@ class ColumnCase : public CaseOf<ColumnCase> {
             {"gather_output", 0, 1}, {"skip_bias_add", 0, 1}, {"sequence_parallel", 0, 1}, {"stride", 1, 2}};
   }
 
-  std::vector<Output> outputs(const CaseSetting& s) const override {
+  std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
-    std::vector<Output> outputs = {{"output", gathers(s) ? Placement::replicated : Placement::columns,
-                                    gathers(s) ? 1 : stride(s), stride(s) == 1},
-                                   {"grad_input", sp ? Placement::rows : Placement::replicated},
-                                   {"weight_grad", Placement::rows, stride(s), stride(s) == 1}};
+    std::vector<CaseOutput> outputs = {{"output", gathers(s) ? Placement::replicated : Placement::columns,
+                                        gathers(s) ? 1 : stride(s), stride(s) == 1},
+                                       {"grad_input", sp ? Placement::rows : Placement::replicated},
+                                       {"weight_grad", Placement::rows, stride(s), stride(s) == 1}};
     if (s["bias"] == 1) outputs.push_back({"bias_grad", Placement::columns, stride(s), stride(s) == 1});
     return outputs;
   }
@@ -121,9 +121,9 @@ class RowCase : public CaseOf<RowCase> {
             {"input_is_parallel", 0, 1}, {"skip_bias_add", 0, 1}, {"sequence_parallel", 0, 1}};
   }
 
-  std::vector<Output> outputs(const CaseSetting& s) const override {
+  std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
-    std::vector<Output> outputs = {
+    std::vector<CaseOutput> outputs = {
         {"output", sp ? Placement::rows : Placement::replicated},
         {"grad_input", parallel(s) ? Placement::columns : Placement::replicated, 1, true},
         {"weight_grad", Placement::columns, 1, true}};

@@ -98,7 +98,7 @@ class MappingCase : public CaseOf<MappingCase> {
   std::vector<Dimension> dimensions() const override {
     return {{"tokens", 1, 4, true}, {"hidden", 1, 5, true}};
   }
-  std::vector<Output> outputs(const CaseSetting&) const override {
+  std::vector<CaseOutput> outputs(const CaseSetting&) const override {
     return {{"output", op_.output}, {"grad_input", op_.grad_input}};
   }
   std::vector<ExpectedCall> calls(const CaseSetting& setting) const override {

@@ -18,12 +18,12 @@ class NormCase : public CaseOf<NormCase> {
   std::vector<Dimension> dimensions() const override {
     return {{"tokens", 1, 4, true}, {"hidden", 1, 20}, {"layer_norm", 0, 1}, {"sequence_parallel", 0, 1}};
   }
-  std::vector<Output> outputs(const CaseSetting& s) const override {
+  std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
     const Placement tokens = sp ? Placement::rows : Placement::replicated;
-    std::vector<Output> outputs = {{"output", tokens, 1, true},
-                                   {"grad_input", tokens, 1, true},
-                                   {"weight_grad", Placement::replicated, 1, !sp}};
+    std::vector<CaseOutput> outputs = {{"output", tokens, 1, true},
+                                       {"grad_input", tokens, 1, true},
+                                       {"weight_grad", Placement::replicated, 1, !sp}};
     if (s["layer_norm"] == 1) outputs.push_back({"bias_grad", Placement::replicated, 1, !sp});
     return outputs;
   }

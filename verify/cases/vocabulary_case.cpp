@@ -22,7 +22,7 @@ class EmbeddingCase : public CaseOf<EmbeddingCase> {
     return {
         {"tokens", 1, 6, true}, {"hidden", 1, 9}, {"vocabulary", 1, 5, true}, {"sequence_parallel", 0, 1}};
   }
-  std::vector<Output> outputs(const CaseSetting& s) const override {
+  std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
     return {{"output", sp ? Placement::rows : Placement::replicated, 1, true},
             {"weight_grad", Placement::rows, 1, true}};
@@ -72,7 +72,7 @@ class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
             {"ignored", 1, 4},
             {"smoothing", 0, 3}};
   }
-  std::vector<Output> outputs(const CaseSetting&) const override {
+  std::vector<CaseOutput> outputs(const CaseSetting&) const override {
     return {{"loss", Placement::replicated}, {"grad_logits", Placement::columns}};
   }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {

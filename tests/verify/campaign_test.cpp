@@ -1,0 +1,147 @@
+// What check does with a case that is wrong: it finds it, shrinks it, says which factor it is, and writes what replays it.
+
+#include "verify/campaign.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <rapidcheck/gtest.h>
+
+#include "sim/tensor/ops.h"
+#include "tests/support/run.h"
+#include "verify/case_request.h"
+
+namespace {
+
+using namespace verify;
+
+/// Publishes the drawn input, wrongly in a way of its own from two ranks and three tokens on.
+class WrongCase : public CaseOf<WrongCase> {
+ public:
+  enum class Wrong { scaled, differs_between_ranks, calls_more, wrong_sign_of_last };
+  explicit WrongCase(Wrong wrong) : wrong_(wrong) {}
+
+  std::string name() const override { return "wrong"; }
+  std::vector<Dimension> dimensions() const override { return {{"tokens", 1, 9}, {"hidden", 1, 9}}; }
+  std::vector<CaseOutput> outputs(const CaseSetting&) const override { return {{"y"}}; }
+  std::vector<ExpectedCall> calls(const CaseSetting&) const override { return {}; }
+  void run(sim::Rank& rank, const CaseSetting& setting) const override {
+    sim::Tensor y = drawn(rank, setting, "x", {setting["tokens"], setting["hidden"]});
+    const bool is_wrong = setting.tp >= 2 && setting["tokens"] >= 3;
+    if (is_wrong && wrong_ == Wrong::scaled) y = sim::scale(y, {1, setting.tp});
+    if (is_wrong && wrong_ == Wrong::differs_between_ranks && rank.id == 1) y = sim::scale(y, {2, 1});
+    if (is_wrong && wrong_ == Wrong::calls_more) rank.groups.get("tp").barrier("one.more");
+    if (is_wrong && wrong_ == Wrong::wrong_sign_of_last) {
+      sim::Tensor last = y.rows(setting["tokens"] - 1, setting["tokens"]);
+      sim::copy(sim::scale(last, {-1, 1}), last);
+    }
+    rank.publish("y", y);
+  }
+  template <typename Scalar>
+  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& setting) const {
+    return {{"y", inputs.matrix("x", setting["tokens"], setting["hidden"])}};
+  }
+
+ private:
+  Wrong wrong_;
+};
+
+const Property& property(const std::string& name) {
+  for (const Property& one : all_properties()) {
+    if (one.name == name) return one;
+  }
+  throw std::runtime_error("no property " + name);
+}
+
+CampaignRow campaign(const Case& the_case, const std::string& name, sim::DType dtype) {
+  const CampaignRequest request{.cases = {&the_case},
+                                .properties = {&property(name)},
+                                .dtypes = {dtype},
+                                .runs = 200,
+                                .seed = 3,
+                                .max_world = 8};
+  return run_campaign(request, [](std::size_t, const CampaignRow&) {}).front();
+}
+
+using Dimensions = std::map<std::string, std::int64_t>;
+
+TEST(Campaign, AWrongFactorIsFoundShrunkAndNamed) {
+  for (const sim::DType dtype : {sim::DType::field, sim::DType::f64, sim::DType::f32, sim::DType::bf16}) {
+    const WrongCase wrong(WrongCase::Wrong::scaled);
+    const CampaignRow row = campaign(wrong, "serial", dtype);
+    ASSERT_TRUE(row.failure.has_value()) << sim::name_of(dtype);
+    EXPECT_EQ(row.failure->setting.tp, 2);
+    EXPECT_EQ(row.failure->setting.dimensions, (Dimensions{{"tokens", 3}, {"hidden", 1}}));
+    if (dtype != sim::DType::field) continue;
+    EXPECT_NE(row.failure->detail.find("every element is 1 / tp (1 / 2) of the serial one"),
+              std::string::npos)
+        << row.failure->detail;
+  }
+}
+
+TEST(Campaign, OneWrongElementIsNamed) {
+  const WrongCase wrong(WrongCase::Wrong::wrong_sign_of_last);
+  const CampaignRow row = campaign(wrong, "serial", sim::DType::field);
+  ASSERT_TRUE(row.failure.has_value());
+  EXPECT_EQ(row.failure->detail.find("y(2, 0) is "), 0U) << row.failure->detail;
+  EXPECT_EQ(row.failure->detail.find("every element"), std::string::npos) << row.failure->detail;
+}
+
+TEST(Campaign, RanksThatDifferAreFound) {
+  const WrongCase wrong(WrongCase::Wrong::differs_between_ranks);
+  EXPECT_FALSE(
+      campaign(wrong, "serial", sim::DType::field).failure.has_value());  // it looks at the first rank's
+  const CampaignRow row = campaign(wrong, "agree", sim::DType::f32);
+  ASSERT_TRUE(row.failure.has_value());
+  EXPECT_EQ(row.failure->detail, "y differs between ranks 0 and 1");
+}
+
+TEST(Campaign, ACallTooManyIsFound) {
+  const WrongCase wrong(WrongCase::Wrong::calls_more);
+  const CampaignRow row = campaign(wrong, "calls", sim::DType::f32);
+  ASSERT_TRUE(row.failure.has_value());
+  EXPECT_EQ(row.failure->detail,
+            "rank 0, call 0: barrier 'one.more' of 0, where the closed form has no call");
+}
+
+RC_GTEST_PROP(Campaign, ASettingIsReadAsItWasWritten, (std::uint32_t seed)) {
+  const auto& cases = all_cases();
+  const Case& the_case = *cases[static_cast<std::size_t>(*rc::gen::inRange<std::size_t>(0, cases.size()))];
+  CaseSetting setting{.tp = *rc::gen::inRange(1, 9), .dtype = sim::DType::bf16, .seed = seed % (1U << 24)};
+  for (const Dimension& d : the_case.dimensions()) {
+    setting.dimensions[d.name] = *rc::gen::inRange(d.least, d.most + 1);
+  }
+  const OneCase read = requested_case(settings_of(the_case, property("calls"), setting));
+  RC_ASSERT(read.the_case == &the_case);
+  RC_ASSERT(read.property->name == std::string("calls"));
+  RC_ASSERT(text_of(read.setting) == text_of(setting));
+}
+
+TEST(Check, RunsEveryCaseAndPropertyAndSaysSo) {
+  const test::RunResult result = test::run("check --runs 5 --format json");
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  const auto document = nlohmann::ordered_json::parse(result.out);
+  EXPECT_EQ(document["verdict"], "verified");
+  EXPECT_EQ(document["rows"].size(), all_cases().size() * all_properties().size());
+  EXPECT_EQ(document["runs"], 5 * document["rows"].size());
+  EXPECT_EQ(result.out, test::run("check --runs 5 --format json").out);
+}
+
+TEST(Check, TakesTheCasesAskedFor) {
+  const test::RunResult result = test::run(
+      "check --runs 3 --case parallel_norm,all_to_all_sp2hp --property serial --dtype field --max-world 2");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_NE(result.out.find("verified: 6 runs in 2 rows, seed 0; 0 falsified"), std::string::npos)
+      << result.out;
+}
+
+TEST(Check, OneSettingIsReplayed) {
+  const test::RunResult result = test::run(
+      "replay --world-size 2 --tensor-model-parallel-size 2 --case parallel_norm --property serial --dtype "
+      "f32 "
+      "--dimensions tokens=2,hidden=3,layer_norm=1,sequence_parallel=1");
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_NE(result.out.find("parallel_norm serial, tp 2, f32, seed 0, hidden 3"), std::string::npos)
+      << result.out;
+}
+
+}  // namespace

@@ -1,0 +1,45 @@
+#pragma once
+
+/// A campaign: cases and properties over random worlds, shapes and dtypes, drawn and shrunk by RapidCheck.
+///
+/// Exact   the same request draws the same settings, and so comes to the same verdicts.
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verify/case.h"
+#include "verify/properties.h"
+
+namespace verify {
+
+struct CampaignRequest {
+  std::vector<const Case*> cases;
+  std::vector<const Property*> properties;
+  std::vector<sim::DType> dtypes;
+  std::int64_t runs = 0;  // of each case and property, over all dtypes
+  std::uint64_t seed = 0;
+  int max_world = 8;
+};
+
+/// The smallest setting that still fails.
+struct Failure {
+  CaseSetting setting;
+  std::string detail;
+};
+
+/// What came of one case and one property.
+struct CampaignRow {
+  const Case* the_case;
+  const Property* property;
+  std::int64_t runs = 0;
+  double slack = 0;  // the largest share of a bound that was used
+  std::optional<Failure> failure;
+};
+
+/// `before_row` is told the number of each row before it is run.
+std::vector<CampaignRow> run_campaign(const CampaignRequest& request,
+                                      const std::function<void(std::size_t, const CampaignRow&)>& before_row);
+
+}  // namespace verify

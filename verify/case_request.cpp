@@ -1,0 +1,166 @@
+#include "verify/case_request.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/error.h"
+#include "verify/nearest_name.h"
+#include "verify/requests.h"
+
+namespace verify {
+
+namespace {
+
+constexpr sim::DType kDTypes[] = {sim::DType::field, sim::DType::f64, sim::DType::f32, sim::DType::bf16};
+
+[[noreturn]] void refuse_name(const char* code, const char* option, const std::string& name,
+                              const std::vector<std::string>& known) {
+  const std::string nearest = nearest_name(name, known);
+  sim::refuse({.code = code,
+               .option = option,
+               .numbers = fmt::format("'{}'", name),
+               .rule = fmt::format("one of {}", fmt::join(known, ", ")),
+               .hint = nearest.empty() ? "shardproof list" : fmt::format("{} {}", option, nearest)});
+}
+
+/// Those of all that have the names asked for, in their own order; all of them where none is asked for.
+template <typename Item, typename All, typename NameOf>
+std::vector<Item> chosen(const Settings& settings, const char* option, const char* code, const All& all,
+                         const NameOf& name_of, const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  for (const Item& item : all) known.push_back(name_of(item));
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      refuse_name(code, (std::string("--") + option).c_str(), name, known);
+    }
+  }
+  std::vector<Item> result;
+  for (const Item& item : all) {
+    if (!settings.has(option) || std::find(names.begin(), names.end(), name_of(item)) != names.end()) {
+      result.push_back(item);
+    }
+  }
+  return result;
+}
+
+std::vector<const Case*> chosen_cases(const Settings& settings) {
+  std::vector<const Case*> all;
+  for (const auto& one : all_cases()) all.push_back(one.get());
+  return chosen<const Case*>(
+      settings, "case", "unknown_case", all, [](const Case* c) { return c->name(); }, settings.texts("case"));
+}
+
+std::vector<const Property*> chosen_properties(const Settings& settings) {
+  std::vector<const Property*> all;
+  for (const Property& one : all_properties()) all.push_back(&one);
+  return chosen<const Property*>(
+      settings, "property", "unknown_property", all, [](const Property* p) { return std::string(p->name); },
+      settings.texts("property"));
+}
+
+std::vector<sim::DType> chosen_dtypes(const Settings& settings) {
+  return chosen<sim::DType>(
+      settings, "dtype", "unknown_dtype", std::vector<sim::DType>(std::begin(kDTypes), std::end(kDTypes)),
+      [](sim::DType dtype) { return std::string(sim::name_of(dtype)); }, settings.texts("dtype"));
+}
+
+[[noreturn]] void refuse_dimensions(const Case& the_case, const std::string& given) {
+  std::vector<std::string> wanted;
+  for (const Dimension& d : the_case.dimensions()) {
+    wanted.push_back(fmt::format("{}={}..{}", d.name, d.least, d.most));
+  }
+  sim::refuse({.code = "bad_dimensions",
+               .option = "--dimensions",
+               .numbers = fmt::format("'{}' for {}", given, the_case.name()),
+               .rule = "each dimension of the case once, as name=number, none below its least",
+               .hint = fmt::format("{}", fmt::join(wanted, ","))});
+}
+
+/// "tokens=1,hidden=2"
+std::map<std::string, std::int64_t> parsed_dimensions(const Case& the_case, const std::string& given) {
+  std::map<std::string, std::int64_t> dimensions;
+  std::size_t begin = 0;
+  while (begin < given.size()) {
+    const std::size_t end = std::min(given.find(',', begin), given.size());
+    const std::string item = given.substr(begin, end - begin);
+    const std::size_t equals = item.find('=');
+    const std::string digits = equals == std::string::npos ? "" : item.substr(equals + 1);
+    if (digits.empty() || digits.size() > 6 || digits.find_first_not_of("0123456789") != std::string::npos) {
+      refuse_dimensions(the_case, given);
+    }
+    dimensions[item.substr(0, equals)] = std::stoll(digits);
+    begin = end + 1;
+  }
+  const std::vector<Dimension> wanted = the_case.dimensions();
+  const bool fits = dimensions.size() == wanted.size() &&
+                    std::all_of(wanted.begin(), wanted.end(), [&](const Dimension& d) {
+                      return dimensions.contains(d.name) && dimensions.at(d.name) >= d.least;
+                    });
+  if (!fits) refuse_dimensions(the_case, given);
+  return dimensions;
+}
+
+}  // namespace
+
+namespace {
+
+std::int64_t largest_world(const Settings& settings) {
+  constexpr std::int64_t kMost = 64;
+  const std::int64_t given = settings.number("max-world").value_or(8);
+  if (given <= kMost) return given;
+  sim::refuse({.code = "max_world",
+               .option = "--max-world",
+               .numbers = fmt::format("{}", given),
+               .rule = fmt::format("cases run on up to {} ranks", kMost),
+               .hint = "--max-world 8"});
+}
+
+}  // namespace
+
+CampaignRequest requested_campaign(const Settings& settings) {
+  return {.cases = chosen_cases(settings),
+          .properties = chosen_properties(settings),
+          .dtypes = chosen_dtypes(settings),
+          .runs = settings.number("runs").value_or(100),
+          .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)),
+          .max_world = static_cast<int>(largest_world(settings))};
+}
+
+OneCase requested_case(const Settings& settings) {
+  const auto cases = chosen_cases(settings);
+  const auto properties = chosen_properties(settings);
+  const auto dtypes = chosen_dtypes(settings);
+  if (cases.size() != 1 || properties.size() != 1 || dtypes.size() != 1) {
+    sim::refuse({.code = "bad_dimensions",
+                 .option = "--dimensions",
+                 .numbers = fmt::format("{} cases, {} properties, {} dtypes", cases.size(), properties.size(),
+                                        dtypes.size()),
+                 .rule = "dimensions are those of one case, for one property and dtype",
+                 .hint = "--case, --property and --dtype, one word each"});
+  }
+  const Case& the_case = *cases.front();
+  return {&the_case, properties.front(),
+          CaseSetting{.tp = static_cast<int>(settings.number("tensor-model-parallel-size").value_or(1)),
+                      .dtype = dtypes.front(),
+                      .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)),
+                      .dimensions = parsed_dimensions(the_case, settings.text("dimensions", ""))}};
+}
+
+Settings settings_of(const Case& the_case, const Property& property, const CaseSetting& setting) {
+  std::vector<std::string> dimensions;
+  for (const auto& [name, value] : setting.dimensions)
+    dimensions.push_back(fmt::format("{}={}", name, value));
+  Settings settings;
+  const std::string tp = fmt::format("{}", setting.tp);
+  settings.append("world-size", {tp});
+  settings.append("tensor-model-parallel-size", {tp});
+  settings.append("case", {the_case.name()});
+  settings.append("property", {property.name});
+  settings.append("dtype", {std::string(sim::name_of(setting.dtype))});
+  settings.append("seed", {fmt::format("{}", setting.seed)});
+  settings.append("dimensions", {fmt::format("{}", fmt::join(dimensions, ","))});
+  return settings;
+}
+
+}  // namespace verify

@@ -1,0 +1,25 @@
+#pragma once
+
+/// What the user said of cases: which of them, which properties and dtypes, or one setting to the last number.
+///
+/// Errors  unknown_case, unknown_property, unknown_dtype, max_world, bad_dimensions.
+
+#include "verify/campaign.h"
+#include "verify/settings.h"
+
+namespace verify {
+
+CampaignRequest requested_campaign(const Settings& settings);
+
+/// One case, property and setting, of a scenario that has them all.
+struct OneCase {
+  const Case* the_case;
+  const Property* property;
+  CaseSetting setting;
+};
+OneCase requested_case(const Settings& settings);
+
+/// The options that make it happen again, in the vocabulary of scenarios.
+Settings settings_of(const Case& the_case, const Property& property, const CaseSetting& setting);
+
+}  // namespace verify

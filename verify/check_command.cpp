@@ -1,0 +1,108 @@
+#include <algorithm>
+#include <filesystem>
+#include <fmt/color.h>
+#include <fmt/format.h>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/error.h"
+#include "verify/campaign.h"
+#include "verify/case_request.h"
+#include "verify/commands.h"
+#include "verify/counted.h"
+#include "verify/progress.h"
+#include "verify/report_json.h"
+#include "verify/text_table.h"
+
+namespace verify {
+
+namespace {
+
+/// Writes the failing setting as a scenario in the working directory; "" where that cannot be done.
+std::string write_scenario(const CampaignRow& row) {
+  const std::string path = fmt::format("failing-{}-{}.ini", row.the_case->name(), row.property->name);
+  std::ofstream file(path, std::ios::trunc);
+  file << "# Source: shardproof check: " << row.failure->detail << "\n";
+  const Settings settings = settings_of(*row.the_case, *row.property, row.failure->setting);
+  for (const char* name :
+       {"world-size", "tensor-model-parallel-size", "case", "property", "dtype", "seed", "dimensions"}) {
+    file << name << " = " << settings.given(name).front() << "\n";
+  }
+  file.close();
+  return file ? path : "";
+}
+
+std::string slack_text(const CampaignRow& row) {
+  return row.slack == 0 ? "" : fmt::format("{:.3g}", row.slack);
+}
+
+nlohmann::ordered_json as_json(const CampaignRow& row, const std::string& path) {
+  nlohmann::ordered_json json = {{"case", row.the_case->name()},
+                                 {"property", row.property->name},
+                                 {"runs", row.runs},
+                                 {"worst_slack", row.slack},
+                                 {"holds", !row.failure.has_value()}};
+  if (!row.failure) return json;
+  json["detail"] = row.failure->detail;
+  json["setting"] = text_of(row.failure->setting);
+  json["scenario"] = path;
+  return json;
+}
+
+std::string as_text(const CampaignRow& row, const std::string& path) {
+  const std::string replayed =
+      path.empty() ? "./shardproof replay" +
+                         settings_of(*row.the_case, *row.property, row.failure->setting).as_command_line()
+                   : "./shardproof replay " + path;
+  return fmt::format("\n{} {}: {}\n  with       {}\n  reproduce  {}\n", row.the_case->name(),
+                     row.property->name, row.failure->detail, text_of(row.failure->setting), replayed);
+}
+
+}  // namespace
+
+int run_check(const CommandLine& line, const Output& output) {
+  if (!line.scenarios.empty()) {
+    sim::refuse({.code = "one_scenario",
+                 .option = line.scenarios[0],
+                 .numbers = "a scenario given",
+                 .rule = "'check' draws its own settings",
+                 .hint = "shardproof replay " + line.scenarios[0]});
+  }
+  const CampaignRequest request = requested_campaign(line.settings);
+  std::vector<CampaignRow> rows;
+  {
+    Progress progress(output.err, output.progress, request.cases.size() * request.properties.size(), "rows");
+    rows = run_campaign(request, [&](std::size_t i, const CampaignRow& row) {
+      progress.step(i, row.the_case->name() + " " + row.property->name);
+    });
+  }
+  const auto failed =
+      std::count_if(rows.begin(), rows.end(), [](const CampaignRow& row) { return row.failure.has_value(); });
+  nlohmann::ordered_json json_rows = nlohmann::ordered_json::array();
+  TextTable table(
+      {{"case"}, {"property"}, {"runs", Align::right}, {"worst slack", Align::right}, {"verdict"}});
+  std::string failures;
+  std::int64_t runs = 0;
+  for (const CampaignRow& row : rows) {
+    const std::string path = row.failure ? write_scenario(row) : "";
+    runs += row.runs;
+    json_rows.push_back(as_json(row, path));
+    table.add({row.the_case->name(), row.property->name, fmt::format("{}", row.runs), slack_text(row),
+               row.failure ? "FALSIFIED" : "holds"});
+    if (row.failure) failures += as_text(row, path);
+  }
+  if (line.settings.choice("format") == "json") {
+    output.out << one_line({{"verdict", failed == 0 ? "verified" : "falsified"},
+                            {"seed", request.seed},
+                            {"runs", runs},
+                            {"rows", std::move(json_rows)}});
+  } else {
+    output.out << table.text() << failures
+               << fmt::format("\n{}: {} in {}, seed {}; {} falsified\n",
+                              failed == 0 ? "verified" : "falsified", counted(runs, "run"),
+                              counted(std::ssize(rows), "row"), request.seed, failed);
+  }
+  return failed == 0 ? kVerified : kFalsified;
+}
+
+}  // namespace verify
