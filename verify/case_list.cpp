@@ -3,6 +3,7 @@
 #include "verify/case.h"
 #include "verify/cases/linear_case.h"
 #include "verify/cases/mapping_case.h"
+#include "verify/cases/mlp_case.h"
 #include "verify/cases/norm_case.h"
 #include "verify/cases/vocabulary_case.h"
 
@@ -17,6 +18,7 @@ std::vector<std::unique_ptr<Case>> make_cases() {
   cases.push_back(vocab_parallel_embedding_case());
   cases.push_back(vocab_parallel_cross_entropy_case());
   cases.push_back(parallel_norm_case());
+  cases.push_back(mlp_case());
   return cases;
 }
 

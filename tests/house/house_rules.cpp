@@ -20,6 +20,7 @@ const std::map<std::string, std::vector<std::string>>& arrows() {
       {"sim/comm", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
       {"sim/world", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/world"}},
       {"sim/parallel", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel"}},
+      {"sim/model", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/model"}},
       {"verify/reference", {"verify/reference", "sim/base"}},
       {"verify", {"verify", "sim"}},
       {"tests", {"tests", "verify", "sim"}},

@@ -6,6 +6,13 @@
 #include "verify/case.h"
 #include "verify/properties.h"
 
+namespace verify {
+
+/// For the names of tests: a case by its own, not by its address.
+void PrintTo(const Case* the_case, std::ostream* out) { *out << the_case->name(); }
+
+}  // namespace verify
+
 namespace {
 
 using namespace verify;

@@ -1,0 +1,128 @@
+#include "verify/cases/mlp_case.h"
+
+#include "sim/model/mlp.h"
+#include "sim/parallel/region.h"
+#include "sim/parallel/sequence_parallel_grads.h"
+#include "verify/reference/linear.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Operation;
+using sim::Tensor;
+
+class MlpCase : public CaseOf<MlpCase> {
+ public:
+  std::string name() const override { return "mlp"; }
+  std::vector<Dimension> dimensions() const override {
+    return {{"tokens", 1, 3, true}, {"hidden", 1, 7}, {"ffn", 1, 4, true},        {"activation", 0, 2},
+            {"gated", 0, 1},        {"bias", 0, 1},   {"sequence_parallel", 0, 1}};
+  }
+
+  std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
+    const Placement tokens = s["sequence_parallel"] == 1 ? Placement::rows : Placement::replicated;
+    const int stride = s["gated"] == 1 ? 2 : 1;
+    std::vector<CaseOutput> outputs = {{"output", tokens},
+                                       {"grad_input", tokens},
+                                       {"fc1.weight_grad", Placement::rows, stride},
+                                       {"fc2.weight_grad", Placement::columns}};
+    if (s["bias"] == 1) {
+      outputs.push_back({"fc1.bias_grad", Placement::columns, stride});
+      outputs.push_back({"fc2.bias_grad", Placement::replicated});
+    }
+    return outputs;
+  }
+
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
+    const std::int64_t all = s.whole("tokens") * s["hidden"];
+    if (s["sequence_parallel"] == 0) {
+      return {{"row_parallel_linear.forward", Operation::all_reduce, all},
+              {"column_parallel_linear.backward", Operation::all_reduce, all}};
+    }
+    std::vector<ExpectedCall> expected = {
+        {"column_parallel_linear.forward", Operation::all_gather, all / s.tp},
+        {"row_parallel_linear.forward", Operation::reduce_scatter, all / s.tp},
+        {"row_parallel_linear.backward", Operation::all_gather, all / s.tp},
+        {"column_parallel_linear.backward_input", Operation::all_gather, all / s.tp},
+        {"column_parallel_linear.backward", Operation::reduce_scatter, all / s.tp}};
+    if (s["bias"] == 1)
+      expected.push_back({"sequence_parallel_grads.sum", Operation::all_reduce, s["hidden"]});
+    return expected;
+  }
+
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    sim::Communicator& tp = rank.groups.get("tp");
+    const bool sp = s["sequence_parallel"] == 1;
+    sim::Mlp layer(rank, {.name = "mlp",
+                          .dtype = s.dtype,
+                          .hidden_size = s["hidden"],
+                          .ffn_hidden_size = s.whole("ffn"),
+                          .activation = static_cast<sim::Activation>(s["activation"]),
+                          .gated = s["gated"] == 1,
+                          .bias = s["bias"] == 1,
+                          .sequence_parallel = sp});
+    const Tensor x = drawn(rank, s, "input", {s.whole("tokens"), s["hidden"]});
+    const Tensor grad = drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
+    const auto forward = layer.forward(sp ? sim::own_rows(x, tp) : x);
+    const Tensor grad_input = layer.backward(forward.saved, sp ? sim::own_rows(grad, tp) : grad);
+    sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
+    rank.publish("output", forward.output);
+    rank.publish("grad_input", grad_input);
+    rank.publish("fc1.weight_grad", layer.linear_fc1().weight().main_grad);
+    rank.publish("fc2.weight_grad", layer.linear_fc2().weight().main_grad);
+    if (s["bias"] == 0) return;
+    rank.publish("fc1.bias_grad", layer.linear_fc1().bias().main_grad);
+    rank.publish("fc2.bias_grad", layer.linear_fc2().bias().main_grad);
+  }
+
+  template <typename Scalar>
+  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
+    using Matrix = reference::Matrix<Scalar>;
+    const auto& number = inputs.number();
+    const auto function = static_cast<reference::Activation>(s["activation"]);
+    const std::int64_t ffn = s.whole("ffn"), tokens = s.whole("tokens"), hidden = s["hidden"];
+    const std::int64_t inside_size = s["gated"] == 1 ? 2 * ffn : ffn;
+    const auto bias = [&](const char* name, std::int64_t size) {
+      return s["bias"] == 1 ? inputs.matrix(name, 1, size) : Matrix();
+    };
+    const Matrix x = inputs.matrix("input", tokens, hidden);
+    const Matrix w1 = inputs.matrix("mlp.linear_fc1.weight", inside_size, hidden);
+    const Matrix w2 = inputs.matrix("mlp.linear_fc2.weight", hidden, ffn);
+    const Matrix grad = inputs.matrix("grad_output", tokens, hidden);
+    const Matrix inside = reference::linear(number, x, w1, bias("mlp.linear_fc1.bias", inside_size));
+    // Gate in the first half of the whole, up in the second.
+    const Matrix activated = reference::matrix_of(number, tokens, ffn, [&](Eigen::Index t, Eigen::Index f) {
+      return number.activation(function, false, inside(t, f));
+    });
+    const auto times_up = [&](const Matrix& m) {
+      return reference::matrix_of(
+          number, tokens, ffn, [&](Eigen::Index t, Eigen::Index f) { return m(t, f) * inside(t, ffn + f); });
+    };
+    const Matrix middle = s["gated"] == 1 ? times_up(activated) : activated;
+    const auto fc2 = reference::linear_gradients(number, middle, w2, grad);
+    const Matrix grad_activated = s["gated"] == 1 ? times_up(fc2.x) : fc2.x;
+    const Matrix grad_inside =
+        reference::matrix_of(number, tokens, inside_size, [&](Eigen::Index t, Eigen::Index f) {
+          if (f >= ffn) return fc2.x(t, f - ffn) * activated(t, f - ffn);
+          return grad_activated(t, f) * number.activation(function, true, inside(t, f));
+        });
+    const auto fc1 = reference::linear_gradients(number, x, w1, grad_inside);
+    Wholes<Scalar> wholes = {
+        {"output", reference::linear(number, middle, w2, bias("mlp.linear_fc2.bias", hidden))},
+        {"grad_input", fc1.x},
+        {"fc1.weight_grad", fc1.weight},
+        {"fc2.weight_grad", fc2.weight}};
+    if (s["bias"] == 1) {
+      wholes["fc1.bias_grad"] = fc1.bias;
+      wholes["fc2.bias_grad"] = fc2.bias;
+    }
+    return wholes;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Case> mlp_case() { return std::make_unique<MlpCase>(); }
+
+}  // namespace verify
