@@ -32,9 +32,11 @@ std::vector<double> doubles(sim::DType dtype, const std::vector<std::byte>& byte
 }
 
 std::vector<std::byte> bytes_of(const CaseSetting& setting, const std::string& name, std::int64_t rows,
-                                std::int64_t columns) {
+                                std::int64_t columns, sim::Ratio scale) {
   sim::CpuDevice device;
-  return sim::host_bytes(sim::keyed(device, setting.dtype, {rows, columns}, random_of(setting).named(name)));
+  const sim::Tensor drawn_values =
+      sim::keyed(device, setting.dtype, {rows, columns}, random_of(setting).named(name));
+  return sim::host_bytes(sim::scale(drawn_values, scale));
 }
 
 }  // namespace
@@ -65,8 +67,8 @@ sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids)
 
 template <>
 reference::Matrix<double> Inputs<double>::matrix(const std::string& name, std::int64_t rows,
-                                                 std::int64_t columns) const {
-  const std::vector<double> values = doubles(setting_.dtype, bytes_of(setting_, name, rows, columns));
+                                                 std::int64_t columns, sim::Ratio scale) const {
+  const std::vector<double> values = doubles(setting_.dtype, bytes_of(setting_, name, rows, columns, scale));
   reference::Matrix<double> result(rows, columns);
   std::copy(values.begin(), values.end(), result.data());
   return result;
@@ -75,8 +77,9 @@ reference::Matrix<double> Inputs<double>::matrix(const std::string& name, std::i
 template <>
 reference::Matrix<reference::Bounded> Inputs<reference::Bounded>::matrix(const std::string& name,
                                                                          std::int64_t rows,
-                                                                         std::int64_t columns) const {
-  const std::vector<double> values = doubles(setting_.dtype, bytes_of(setting_, name, rows, columns));
+                                                                         std::int64_t columns,
+                                                                         sim::Ratio scale) const {
+  const std::vector<double> values = doubles(setting_.dtype, bytes_of(setting_, name, rows, columns, scale));
   reference::Matrix<reference::Bounded> result(rows, columns);
   std::transform(values.begin(), values.end(), result.data(), [&](double x) { return number_.exact(x); });
   return result;
@@ -84,8 +87,8 @@ reference::Matrix<reference::Bounded> Inputs<reference::Bounded>::matrix(const s
 
 template <>
 reference::Matrix<sim::Field> Inputs<sim::Field>::matrix(const std::string& name, std::int64_t rows,
-                                                         std::int64_t columns) const {
-  const std::vector<std::byte> bytes = bytes_of(setting_, name, rows, columns);
+                                                         std::int64_t columns, sim::Ratio scale) const {
+  const std::vector<std::byte> bytes = bytes_of(setting_, name, rows, columns, scale);
   reference::Matrix<sim::Field> result(rows, columns);
   if (!bytes.empty()) std::memcpy(static_cast<void*>(result.data()), bytes.data(), bytes.size());
   return result;

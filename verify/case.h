@@ -72,8 +72,9 @@ class Inputs {
  public:
   Inputs(const CaseSetting& setting, reference::Number<Scalar> number) : number_(number), setting_(setting) {}
   const reference::Number<Scalar>& number() const { return number_; }
-  /// Of a keyed tensor or a parameter with this name.
-  reference::Matrix<Scalar> matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const;
+  /// Of a keyed tensor or a parameter with this name, and with this scale of its initial values.
+  reference::Matrix<Scalar> matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
+                                   sim::Ratio scale = {}) const;
 
  private:
   reference::Number<Scalar> number_;

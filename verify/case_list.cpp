@@ -1,6 +1,7 @@
 #include <iterator>
 
 #include "verify/case.h"
+#include "verify/cases/attention_case.h"
 #include "verify/cases/linear_case.h"
 #include "verify/cases/mapping_case.h"
 #include "verify/cases/mlp_case.h"
@@ -19,6 +20,7 @@ std::vector<std::unique_ptr<Case>> make_cases() {
   cases.push_back(vocab_parallel_cross_entropy_case());
   cases.push_back(parallel_norm_case());
   cases.push_back(mlp_case());
+  cases.push_back(self_attention_case());
   return cases;
 }
 

@@ -106,6 +106,7 @@ class BoundedSum {
   }
 
   void take(double value, double error, const Rounding* rounding) {
+    if (std::isnan(error) && !std::isnan(value)) error = std::numeric_limits<double>::infinity();
     sum_ += value;
     magnitude_ += std::fabs(value) + error;
     error_ += error;

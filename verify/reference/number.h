@@ -54,6 +54,7 @@ class Number<double> {
     return static_cast<double>(numerator) / static_cast<double>(denominator);
   }
   double real(double value) const { return value; }
+  double near(double value, double) const { return value; }
   double stored(double x) const { return x; }
   double exp(double x) const { return std::exp(x); }
   double log(double x) const { return std::log(x); }
@@ -99,6 +100,8 @@ class Number<Bounded> {
   }
   /// A number that the candidate holds exactly.
   Bounded exact(double value) const { return Bounded(value, rounding_); }
+  /// A number that the candidate has with an error of its own, and rounds.
+  Bounded near(double value, double error) const { return Bounded::rounded(value, error, 1, rounding_); }
   /// A constant that the candidate rounds.
   Bounded real(double value) const { return Bounded::rounded(value, 0, 2, rounding_); }
   /// What a tensor of the candidate's dtype holds of it.

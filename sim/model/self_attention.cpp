@@ -1,0 +1,176 @@
+#include "sim/model/self_attention.h"
+
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
+#include "sim/parallel/mappings.h"
+#include "sim/tensor/checks.h"
+#include "sim/tensor/matmul.h"
+#include "sim/tensor/ops.h"
+#include "sim/tensor/permutation.h"
+#include "sim/tensor/rows.h"
+#include "sim/tensor/softmax.h"
+
+namespace sim {
+
+namespace {
+
+SelfAttentionConfig checked(const SelfAttentionConfig& config, int tp) {
+  const std::int64_t n = config.num_attention_heads, g = config.num_query_groups;
+  const bool fits = n > 0 && g > 0 && config.kv_channels > 0 && config.sequence_length > 0 && n % g == 0 &&
+                    n % tp == 0 && (g % tp == 0 || tp % g == 0);
+  if (fits) return config;
+  refuse({.code = "attention_heads",
+          .option = config.name,
+          .numbers =
+              fmt::format("{} heads of {} channels, {} query groups, tp {}", n, config.kv_channels, g, tp),
+          .rule = "heads divide by query groups and by tp; query groups divide by tp, or tp by them",
+          .hint = "as many query groups as heads, and a tp that divides both"});
+}
+
+ColumnParallelLinearConfig qkv_config(const SelfAttentionConfig& config) {
+  return {.name = config.name + ".linear_qkv",
+          .dtype = config.dtype,
+          .input_size = config.hidden_size,
+          .output_size = (config.num_attention_heads + 2 * config.num_query_groups) * config.kv_channels,
+          .bias = config.bias,
+          .sequence_parallel = config.sequence_parallel,
+          .initial = config.initial};
+}
+
+RowParallelLinearConfig proj_config(const SelfAttentionConfig& config) {
+  return {.name = config.name + ".linear_proj",
+          .dtype = config.dtype,
+          .input_size = config.num_attention_heads * config.kv_channels,
+          .output_size = config.hidden_size,
+          .bias = config.bias,
+          .sequence_parallel = config.sequence_parallel,
+          .initial = config.initial};
+}
+
+/// [S, B, n, d] to [B, n, S, d], and back.
+Tensor heads_first(const Tensor& x) { return permuted(x, {1, 2, 0, 3}); }
+Tensor sequence_first(const Tensor& x) { return permuted(x, {2, 0, 1, 3}); }
+
+/// [B, n, S, x] as [B, g, n/g S, x]: the heads of a group, one below the other.
+Tensor by_group(const Tensor& heads, std::int64_t groups) {
+  const Shape& shape = heads.shape();
+  return heads.reshaped({shape[0], groups, shape[1] / groups * shape[2], shape[3]});
+}
+
+}  // namespace
+
+SelfAttention::SelfAttention(Rank& rank, const SelfAttentionConfig& config)
+    : config_(checked(config, rank.groups.get("tp").size())),
+      tp_(rank.groups.get("tp")),
+      qkv_(rank, qkv_config(config_)),
+      proj_(rank, proj_config(config_)) {
+  if (config_.rotary_base == 0) return;
+  rotary_ = rotary_tables(rank.device, config_.dtype, 0, config_.sequence_length, config_.kv_channels,
+                          config_.rotary_base);
+}
+
+std::vector<Parameter*> SelfAttention::parameters() {
+  std::vector<Parameter*> all = qkv_.parameters();
+  for (Parameter* parameter : proj_.parameters()) all.push_back(parameter);
+  return all;
+}
+
+// ---- where heads lie in [T, ...] ---------------------------------------------------------------------------------
+
+/// The first column of the queries of one of this rank's groups: in its own columns, or in all of them where groups are shared.
+std::int64_t SelfAttention::query_column(std::int64_t group) const {
+  const std::int64_t d = config_.kv_channels;
+  const std::int64_t width = (config_.num_attention_heads / config_.num_query_groups + 2) * d;
+  if (!shares_groups()) return group * width;
+  const std::int64_t ranks_a_group = tp_.size() / config_.num_query_groups;
+  return tp_.rank() / ranks_a_group * width + tp_.rank() % ranks_a_group * own_heads() * d;
+}
+
+std::int64_t SelfAttention::key_column(std::int64_t group) const {
+  const std::int64_t d = config_.kv_channels;
+  const std::int64_t queries = config_.num_attention_heads / config_.num_query_groups * d;
+  if (!shares_groups()) return group * (queries + 2 * d) + queries;
+  const std::int64_t ranks_a_group = tp_.size() / config_.num_query_groups;
+  return tp_.rank() / ranks_a_group * (queries + 2 * d) + queries;
+}
+
+/// Takes the heads of all groups out of mixed [T, ..]: [S, B, heads, d]. Keys lie value_offset columns before values.
+Tensor SelfAttention::heads_of(const Tensor& mixed, std::int64_t heads, bool are_queries,
+                               std::int64_t value_offset) const {
+  const std::int64_t d = config_.kv_channels;
+  const std::int64_t width = heads / own_groups() * d;
+  Tensor out = mixed.device().empty(mixed.dtype(), {mixed.shape()[0], heads * d});
+  for (std::int64_t group = 0; group < own_groups(); ++group) {
+    const std::int64_t column = are_queries ? query_column(group) : key_column(group) + value_offset;
+    put_columns(columns(mixed, column, width), out, group * width);
+  }
+  return out.reshaped({config_.sequence_length, mixed.shape()[0] / config_.sequence_length, heads, d});
+}
+
+/// And puts their gradients back.
+void SelfAttention::put_heads(const Tensor& heads, Tensor& mixed, bool are_queries,
+                              std::int64_t value_offset) const {
+  const Tensor flat = heads.reshaped({mixed.shape()[0], heads.shape()[2] * heads.shape()[3]});
+  const std::int64_t width = columns_of(flat) / own_groups();
+  for (std::int64_t group = 0; group < own_groups(); ++group) {
+    const std::int64_t column = are_queries ? query_column(group) : key_column(group) + value_offset;
+    put_columns(columns(flat, group * width, width), mixed, column);
+  }
+}
+
+Tensor SelfAttention::turned(const Tensor& heads, bool backward) const {
+  return config_.rotary_base == 0 ? heads : rotate(heads, rotary_.cosines, rotary_.sines, backward);
+}
+
+// ---- forward and backward ----------------------------------------------------------------------------------------
+
+SelfAttention::Forward SelfAttention::forward(const Tensor& input) {
+  const std::int64_t d = config_.kv_channels;
+  const auto qkv = qkv_.forward(input);
+  const Tensor mixed =
+      shares_groups() ? AllGatherLastDim::forward(qkv.output, tp_, "self_attention.gather_qkv") : qkv.output;
+  check_shapes(mixed.shape()[0] % config_.sequence_length == 0, {&mixed}, "self_attention",
+               "tokens are whole sequences");
+  const Tensor queries = heads_first(turned(heads_of(mixed, own_heads(), true, 0), false));
+  const Tensor keys = heads_first(turned(heads_of(mixed, own_groups(), false, 0), false));
+  const Tensor values = heads_first(heads_of(mixed, own_groups(), false, d));
+
+  const Tensor scores = matmul(by_group(queries, own_groups()), transposed(keys));
+  const Shape per_head = {queries.shape()[0], own_heads(), config_.sequence_length, config_.sequence_length};
+  const Tensor probabilities = softmax(scores.reshaped(per_head), d, config_.causal);
+  const Tensor context = matmul(by_group(probabilities, own_groups()), values).reshaped(queries.shape());
+
+  const auto proj = proj_.forward(sequence_first(context).reshaped({mixed.shape()[0], own_heads() * d}));
+  return {proj.output, {qkv.saved, queries, keys, values, probabilities, proj.saved}};
+}
+
+Tensor SelfAttention::backward(const Saved& saved, const Tensor& grad_output) {
+  const std::int64_t d = config_.kv_channels, groups = own_groups();
+  const Tensor grad_flat = proj_.backward(saved.proj, grad_output);
+  const std::int64_t tokens = grad_flat.shape()[0];
+  const Tensor grad_context = heads_first(
+      grad_flat.reshaped({config_.sequence_length, tokens / config_.sequence_length, own_heads(), d}));
+
+  const Tensor by_groups = by_group(grad_context, groups);
+  const Tensor probabilities = by_group(saved.probabilities, groups);
+  const Tensor grad_values = matmul(transposed(probabilities), by_groups);
+  const Tensor grad_probabilities = matmul(by_groups, transposed(saved.values));
+  const Tensor grad_scores = by_group(
+      softmax_backward(saved.probabilities, grad_probabilities.reshaped(saved.probabilities.shape()), d),
+      groups);
+  const Tensor grad_queries = matmul(grad_scores, saved.keys).reshaped(saved.queries.shape());
+  const Tensor grad_keys = matmul(transposed(grad_scores), by_group(saved.queries, groups));
+
+  const std::int64_t all = (config_.num_attention_heads + 2 * config_.num_query_groups) * d;
+  Tensor grad_mixed =
+      filled(grad_flat.device(), grad_flat.dtype(), {tokens, shares_groups() ? all : all / tp_.size()}, 0);
+  put_heads(turned(sequence_first(grad_queries), true), grad_mixed, true, 0);
+  put_heads(turned(sequence_first(grad_keys), true), grad_mixed, false, 0);
+  put_heads(sequence_first(grad_values), grad_mixed, false, d);
+  return qkv_.backward(
+      saved.qkv, shares_groups() ? AllGatherLastDim::backward(grad_mixed, tp_, "self_attention.gather_qkv")
+                                 : grad_mixed);
+}
+
+}  // namespace sim

@@ -1,0 +1,62 @@
+// What attention refuses. (verify/ holds what it computes against a reference that shares no code with it.)
+
+#include "sim/model/self_attention.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/tensor/cpu_device.h"
+#include "sim/world/simulate.h"
+
+namespace {
+
+using namespace sim;
+
+/// The code with which an attention layer on two ranks is refused.
+std::string refused(const SelfAttentionConfig& config) {
+  CpuDevice device;
+  const WorldSpec spec{
+      .layout = make_layout({.world_size = 2, .tensor_model_parallel_size = 2}, RuleBook::megatron)};
+  const RunReport report = simulate(spec, device, [&](Rank& rank) {
+    SelfAttention layer(rank, config);
+    layer.forward(filled(rank.device, DType::f32, {6, config.hidden_size}, 1));
+  });
+  return report.ok() ? "none" : report.findings.front().code;
+}
+
+SelfAttentionConfig fitting() {
+  return {.name = "self_attention",
+          .hidden_size = 4,
+          .num_attention_heads = 4,
+          .num_query_groups = 2,
+          .kv_channels = 2,
+          .sequence_length = 3};
+}
+
+TEST(SelfAttention, HeadsThatDoNotDivideAreRefused) {
+  EXPECT_EQ(refused(fitting()), "none");
+  SelfAttentionConfig odd_heads = fitting();
+  odd_heads.num_attention_heads = 3;
+  odd_heads.num_query_groups = 3;
+  EXPECT_EQ(refused(odd_heads), "attention_heads");
+  SelfAttentionConfig groups = fitting();
+  groups.num_query_groups = 3;
+  EXPECT_EQ(refused(groups), "attention_heads");
+  SelfAttentionConfig none = fitting();
+  none.num_query_groups = 0;
+  EXPECT_EQ(refused(none), "attention_heads");
+}
+
+TEST(SelfAttention, TokensThatAreNoWholeSequencesAreRefused) {
+  SelfAttentionConfig longer = fitting();
+  longer.sequence_length = 4;
+  EXPECT_EQ(refused(longer), "shape_mismatch");
+}
+
+TEST(SelfAttention, RotaryPositionsNeedAnEvenHead) {
+  SelfAttentionConfig odd = fitting();
+  odd.kv_channels = 3;
+  odd.rotary_base = 10000;
+  EXPECT_EQ(refused(odd), "bad_rotary");
+}
+
+}  // namespace

@@ -1,0 +1,243 @@
+#include "verify/cases/attention_case.h"
+
+#include <cmath>
+#include <cstring>
+
+#include "sim/model/self_attention.h"
+#include "sim/parallel/region.h"
+#include "sim/parallel/sequence_parallel_grads.h"
+#include "sim/tensor/cpu_device.h"
+#include "verify/reference/attention.h"
+#include "verify/reference/linear.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Operation;
+using sim::Tensor;
+
+constexpr std::int64_t kBase = 100;
+/// Of the initial values: in bf16, the bound of an exponential is of use only where scores are small.
+constexpr sim::Ratio kScale = {1, 4};
+
+/// The sizes that a setting comes to.
+struct Sizes {
+  std::int64_t sequence, batch, hidden, heads, groups, channels;
+  bool shares_groups;  // several ranks have one
+
+  explicit Sizes(const CaseSetting& s)
+      : sequence(s.whole("sequence")), batch(s["batch"]), hidden(s["hidden"]) {
+    const std::int64_t ranks_a_group = s["ranks_a_group"];
+    shares_groups = ranks_a_group > 1 && s.tp % ranks_a_group == 0;
+    groups = shares_groups ? s.tp / ranks_a_group : s.tp * s["groups_a_rank"];
+    heads = shares_groups ? s.tp * s["queries"] : groups * s["queries"];
+    // Even, for rotary positions; and with shared groups linear_qkv is to divide by tp.
+    channels = 2 * s["half_channels"] * (shares_groups ? ranks_a_group : 1);
+  }
+  std::int64_t tokens() const { return sequence * batch; }
+  std::int64_t qkv() const { return (heads + 2 * groups) * channels; }
+};
+
+/// Cosines and sines of the reference: angles in double, and how far those of the candidate may lie from them. Its log, exp
+/// and products make 32 roundings of the angle at most, for bases up to 10,000; cos and sin are within two units.
+template <typename Scalar>
+reference::Matrix<Scalar> rotary_table(const reference::Number<Scalar>& number, const Sizes& sizes,
+                                       bool is_sine) {
+  const std::int64_t half = sizes.channels / 2;
+  reference::Matrix<Scalar> table(sizes.sequence, half);
+  if constexpr (std::is_same_v<Scalar, sim::Field>) {
+    // The field has no angles: both sides take the same keyed elements.
+    sim::CpuDevice device;
+    const auto tables =
+        sim::rotary_tables(device, sim::DType::field, 0, sizes.sequence, sizes.channels, kBase);
+    const std::vector<std::byte> bytes = sim::host_bytes(is_sine ? tables.sines : tables.cosines);
+    std::memcpy(static_cast<void*>(table.data()), bytes.data(), bytes.size());
+  } else {
+    for (Eigen::Index p = 0; p < sizes.sequence; ++p) {
+      for (Eigen::Index i = 0; i < half; ++i) {
+        const double angle =
+            static_cast<double>(p) *
+            std::pow(static_cast<double>(kBase), -static_cast<double>(i) / static_cast<double>(half));
+        const double value = is_sine ? std::sin(angle) : std::cos(angle);
+        table(p, i) = number.stored(number.near(value, angle * 0x1p-48 + 0x1p-50));
+      }
+    }
+  }
+  return table;
+}
+
+class AttentionCase : public CaseOf<AttentionCase> {
+ public:
+  std::string name() const override { return "self_attention"; }
+  std::vector<Dimension> dimensions() const override {
+    return {{"sequence", 1, 3, true}, {"batch", 1, 2},         {"hidden", 1, 5},           {"queries", 1, 2},
+            {"groups_a_rank", 1, 2},  {"ranks_a_group", 1, 3}, {"half_channels", 1, 2},    {"rotary", 0, 1},
+            {"causal", 0, 1},         {"bias", 0, 1},          {"sequence_parallel", 0, 1}};
+  }
+
+  std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
+    const Placement tokens = s["sequence_parallel"] == 1 ? Placement::rows : Placement::replicated;
+    std::vector<CaseOutput> outputs = {{"output", tokens},
+                                       {"grad_input", tokens},
+                                       {"qkv.weight_grad", Placement::rows},
+                                       {"proj.weight_grad", Placement::columns}};
+    if (s["bias"] == 1) {
+      outputs.push_back({"qkv.bias_grad", Placement::columns});
+      outputs.push_back({"proj.bias_grad", Placement::replicated});
+    }
+    return outputs;
+  }
+
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
+    const Sizes sizes(s);
+    const std::int64_t all = sizes.tokens() * sizes.hidden;
+    const std::int64_t gathered = sizes.tokens() * sizes.qkv() / s.tp;
+    const bool sp = s["sequence_parallel"] == 1;
+    std::vector<ExpectedCall> expected;
+    const auto add = [&](bool is_made, const char* site, Operation operation, std::int64_t elements) {
+      if (is_made) expected.push_back({site, operation, elements});
+    };
+    add(sp, "column_parallel_linear.forward", Operation::all_gather, all / s.tp);
+    add(sizes.shares_groups, "self_attention.gather_qkv", Operation::all_gather, gathered);
+    add(sp, "row_parallel_linear.forward", Operation::reduce_scatter, all / s.tp);
+    add(!sp, "row_parallel_linear.forward", Operation::all_reduce, all);
+    add(sp, "row_parallel_linear.backward", Operation::all_gather, all / s.tp);
+    add(sizes.shares_groups, "self_attention.gather_qkv", Operation::reduce_scatter, gathered);
+    add(sp, "column_parallel_linear.backward_input", Operation::all_gather, all / s.tp);
+    add(sp, "column_parallel_linear.backward", Operation::reduce_scatter, all / s.tp);
+    add(!sp, "column_parallel_linear.backward", Operation::all_reduce, all);
+    add(sp && s["bias"] == 1, "sequence_parallel_grads.sum", Operation::all_reduce, sizes.hidden);
+    return expected;
+  }
+
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    const Sizes sizes(s);
+    sim::Communicator& tp = rank.groups.get("tp");
+    const bool sp = s["sequence_parallel"] == 1;
+    sim::SelfAttention layer(rank, {.name = "attention",
+                                    .dtype = s.dtype,
+                                    .hidden_size = sizes.hidden,
+                                    .num_attention_heads = sizes.heads,
+                                    .num_query_groups = sizes.groups,
+                                    .kv_channels = sizes.channels,
+                                    .sequence_length = sizes.sequence,
+                                    .rotary_base = s["rotary"] == 1 ? kBase : 0,
+                                    .causal = s["causal"] == 1,
+                                    .bias = s["bias"] == 1,
+                                    .sequence_parallel = sp,
+                                    .initial = {kScale}});
+    const Tensor x = drawn(rank, s, "input", {sizes.tokens(), sizes.hidden});
+    const Tensor grad = drawn(rank, s, "grad_output", {sizes.tokens(), sizes.hidden});
+    const auto forward = layer.forward(sp ? sim::own_rows(x, tp) : x);
+    const Tensor grad_input = layer.backward(forward.saved, sp ? sim::own_rows(grad, tp) : grad);
+    sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
+    rank.publish("output", forward.output);
+    rank.publish("grad_input", grad_input);
+    rank.publish("qkv.weight_grad", layer.linear_qkv().weight().main_grad);
+    rank.publish("proj.weight_grad", layer.linear_proj().weight().main_grad);
+    if (s["bias"] == 0) return;
+    rank.publish("qkv.bias_grad", layer.linear_qkv().bias().main_grad);
+    rank.publish("proj.bias_grad", layer.linear_proj().bias().main_grad);
+  }
+
+  /// Head by head and sequence by sequence: nothing is batched, grouped or transposed.
+  template <typename Scalar>
+  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
+    using Matrix = reference::Matrix<Scalar>;
+    const auto& number = inputs.number();
+    const Sizes sizes(s);
+    const std::int64_t d = sizes.channels, inside = sizes.heads * d;
+    const auto bias = [&](const char* name, std::int64_t size) {
+      return s["bias"] == 1 ? inputs.matrix(name, 1, size, kScale) : Matrix();
+    };
+    const Matrix x = inputs.matrix("input", sizes.tokens(), sizes.hidden);
+    const Matrix grad = inputs.matrix("grad_output", sizes.tokens(), sizes.hidden);
+    const Matrix w_qkv = inputs.matrix("attention.linear_qkv.weight", sizes.qkv(), sizes.hidden, kScale);
+    const Matrix w_proj = inputs.matrix("attention.linear_proj.weight", sizes.hidden, inside, kScale);
+    const Matrix mixed = reference::linear(number, x, w_qkv, bias("attention.linear_qkv.bias", sizes.qkv()));
+    const Matrix cosines = rotary_table(number, sizes, false);
+    const Matrix sines = rotary_table(number, sizes, true);
+    const bool turns = s["rotary"] == 1;
+
+    /// Columns of one sequence: token s of sequence b is row s batch + b.
+    const auto taken = [&](const Matrix& from, std::int64_t b, std::int64_t column) {
+      Matrix part(sizes.sequence, d);
+      for (Eigen::Index t = 0; t < sizes.sequence; ++t) {
+        for (Eigen::Index f = 0; f < d; ++f) part(t, f) = from(t * sizes.batch + b, column + f);
+      }
+      return part;
+    };
+    const auto added = [&](const Matrix& part, Matrix& to, std::int64_t b, std::int64_t column) {
+      for (Eigen::Index t = 0; t < sizes.sequence; ++t) {
+        for (Eigen::Index f = 0; f < d; ++f) to(t * sizes.batch + b, column + f) = part(t, f);
+      }
+    };
+    const auto at_position = [&](const Matrix& part, bool backward) {
+      return turns ? reference::rotated(number, part, cosines, sines, backward) : part;
+    };
+
+    Matrix context(sizes.tokens(), inside);
+    const std::int64_t queries = sizes.heads / sizes.groups;
+    const auto each_head = [&](const auto& visit) {
+      for (std::int64_t b = 0; b < sizes.batch; ++b) {
+        for (std::int64_t group = 0; group < sizes.groups; ++group) {
+          const std::int64_t first = group * (queries + 2) * d;
+          visit(b, group, first);
+        }
+      }
+    };
+    each_head([&](std::int64_t b, std::int64_t group, std::int64_t first) {
+      const Matrix k = at_position(taken(mixed, b, first + queries * d), false);
+      const Matrix v = taken(mixed, b, first + (queries + 1) * d);
+      for (std::int64_t i = 0; i < queries; ++i) {
+        const Matrix q = at_position(taken(mixed, b, first + i * d), false);
+        added(reference::attention(number, q, k, v, s["causal"] == 1).output, context, b,
+              (group * queries + i) * d);
+      }
+    });
+    const auto proj = reference::linear_gradients(number, context, w_proj, grad);
+
+    Matrix grad_mixed(sizes.tokens(), sizes.qkv());
+    each_head([&](std::int64_t b, std::int64_t group, std::int64_t first) {
+      const Matrix k = at_position(taken(mixed, b, first + queries * d), false);
+      const Matrix v = taken(mixed, b, first + (queries + 1) * d);
+      std::vector<reference::AttentionGradients<Scalar>> of_heads;
+      for (std::int64_t i = 0; i < queries; ++i) {
+        const Matrix q = at_position(taken(mixed, b, first + i * d), false);
+        const Matrix p = reference::attention(number, q, k, v, s["causal"] == 1).probabilities;
+        of_heads.push_back(
+            reference::attention_gradients(number, q, k, v, p, taken(proj.x, b, (group * queries + i) * d)));
+        added(at_position(of_heads.back().q, true), grad_mixed, b, first + i * d);
+      }
+      /// Key and value heads serve all queries of their group: in any order, on one rank or several.
+      const auto summed = [&](auto member) {
+        return reference::matrix_of(number, sizes.sequence, d, [&](Eigen::Index t, Eigen::Index f) {
+          reference::Sum<Scalar> sum;
+          for (const auto& head : of_heads) sum.add((head.*member)(t, f));
+          return sum.value_in_parts();
+        });
+      };
+      using Gradients = reference::AttentionGradients<Scalar>;
+      added(at_position(summed(&Gradients::k), true), grad_mixed, b, first + queries * d);
+      added(summed(&Gradients::v), grad_mixed, b, first + (queries + 1) * d);
+    });
+    const auto qkv = reference::linear_gradients(number, x, w_qkv, grad_mixed);
+    Wholes<Scalar> wholes = {{"output", reference::linear(number, context, w_proj,
+                                                          bias("attention.linear_proj.bias", sizes.hidden))},
+                             {"grad_input", qkv.x},
+                             {"qkv.weight_grad", qkv.weight},
+                             {"proj.weight_grad", proj.weight}};
+    if (s["bias"] == 1) {
+      wholes["qkv.bias_grad"] = qkv.bias;
+      wholes["proj.bias_grad"] = proj.bias;
+    }
+    return wholes;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Case> self_attention_case() { return std::make_unique<AttentionCase>(); }
+
+}  // namespace verify
