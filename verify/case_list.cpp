@@ -6,6 +6,7 @@
 #include "verify/cases/mapping_case.h"
 #include "verify/cases/mlp_case.h"
 #include "verify/cases/norm_case.h"
+#include "verify/cases/transformer_case.h"
 #include "verify/cases/vocabulary_case.h"
 
 namespace verify {
@@ -21,6 +22,7 @@ std::vector<std::unique_ptr<Case>> make_cases() {
   cases.push_back(parallel_norm_case());
   cases.push_back(mlp_case());
   cases.push_back(self_attention_case());
+  cases.push_back(transformer_layer_case());
   return cases;
 }
 

@@ -7,8 +7,7 @@
 #include "sim/parallel/region.h"
 #include "sim/parallel/sequence_parallel_grads.h"
 #include "sim/tensor/cpu_device.h"
-#include "verify/reference/attention.h"
-#include "verify/reference/linear.h"
+#include "verify/reference/self_attention.h"
 
 namespace verify {
 
@@ -141,96 +140,40 @@ class AttentionCase : public CaseOf<AttentionCase> {
     rank.publish("proj.bias_grad", layer.linear_proj().bias().main_grad);
   }
 
-  /// Head by head and sequence by sequence: nothing is batched, grouped or transposed.
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
     using Matrix = reference::Matrix<Scalar>;
-    const auto& number = inputs.number();
     const Sizes sizes(s);
-    const std::int64_t d = sizes.channels, inside = sizes.heads * d;
+    const std::int64_t inside = sizes.heads * sizes.channels;
     const auto bias = [&](const char* name, std::int64_t size) {
       return s["bias"] == 1 ? inputs.matrix(name, 1, size, kScale) : Matrix();
     };
-    const Matrix x = inputs.matrix("input", sizes.tokens(), sizes.hidden);
-    const Matrix grad = inputs.matrix("grad_output", sizes.tokens(), sizes.hidden);
-    const Matrix w_qkv = inputs.matrix("attention.linear_qkv.weight", sizes.qkv(), sizes.hidden, kScale);
-    const Matrix w_proj = inputs.matrix("attention.linear_proj.weight", sizes.hidden, inside, kScale);
-    const Matrix mixed = reference::linear(number, x, w_qkv, bias("attention.linear_qkv.bias", sizes.qkv()));
-    const Matrix cosines = rotary_table(number, sizes, false);
-    const Matrix sines = rotary_table(number, sizes, true);
-    const bool turns = s["rotary"] == 1;
-
-    /// Columns of one sequence: token s of sequence b is row s batch + b.
-    const auto taken = [&](const Matrix& from, std::int64_t b, std::int64_t column) {
-      Matrix part(sizes.sequence, d);
-      for (Eigen::Index t = 0; t < sizes.sequence; ++t) {
-        for (Eigen::Index f = 0; f < d; ++f) part(t, f) = from(t * sizes.batch + b, column + f);
-      }
-      return part;
+    const auto table = [&](bool is_sine) {
+      return s["rotary"] == 1 ? rotary_table(inputs.number(), sizes, is_sine) : Matrix();
     };
-    const auto added = [&](const Matrix& part, Matrix& to, std::int64_t b, std::int64_t column) {
-      for (Eigen::Index t = 0; t < sizes.sequence; ++t) {
-        for (Eigen::Index f = 0; f < d; ++f) to(t * sizes.batch + b, column + f) = part(t, f);
-      }
-    };
-    const auto at_position = [&](const Matrix& part, bool backward) {
-      return turns ? reference::rotated(number, part, cosines, sines, backward) : part;
-    };
-
-    Matrix context(sizes.tokens(), inside);
-    const std::int64_t queries = sizes.heads / sizes.groups;
-    const auto each_head = [&](const auto& visit) {
-      for (std::int64_t b = 0; b < sizes.batch; ++b) {
-        for (std::int64_t group = 0; group < sizes.groups; ++group) {
-          const std::int64_t first = group * (queries + 2) * d;
-          visit(b, group, first);
-        }
-      }
-    };
-    each_head([&](std::int64_t b, std::int64_t group, std::int64_t first) {
-      const Matrix k = at_position(taken(mixed, b, first + queries * d), false);
-      const Matrix v = taken(mixed, b, first + (queries + 1) * d);
-      for (std::int64_t i = 0; i < queries; ++i) {
-        const Matrix q = at_position(taken(mixed, b, first + i * d), false);
-        added(reference::attention(number, q, k, v, s["causal"] == 1).output, context, b,
-              (group * queries + i) * d);
-      }
-    });
-    const auto proj = reference::linear_gradients(number, context, w_proj, grad);
-
-    Matrix grad_mixed(sizes.tokens(), sizes.qkv());
-    each_head([&](std::int64_t b, std::int64_t group, std::int64_t first) {
-      const Matrix k = at_position(taken(mixed, b, first + queries * d), false);
-      const Matrix v = taken(mixed, b, first + (queries + 1) * d);
-      std::vector<reference::AttentionGradients<Scalar>> of_heads;
-      for (std::int64_t i = 0; i < queries; ++i) {
-        const Matrix q = at_position(taken(mixed, b, first + i * d), false);
-        const Matrix p = reference::attention(number, q, k, v, s["causal"] == 1).probabilities;
-        of_heads.push_back(
-            reference::attention_gradients(number, q, k, v, p, taken(proj.x, b, (group * queries + i) * d)));
-        added(at_position(of_heads.back().q, true), grad_mixed, b, first + i * d);
-      }
-      /// Key and value heads serve all queries of their group: in any order, on one rank or several.
-      const auto summed = [&](auto member) {
-        return reference::matrix_of(number, sizes.sequence, d, [&](Eigen::Index t, Eigen::Index f) {
-          reference::Sum<Scalar> sum;
-          for (const auto& head : of_heads) sum.add((head.*member)(t, f));
-          return sum.value_in_parts();
-        });
-      };
-      using Gradients = reference::AttentionGradients<Scalar>;
-      added(at_position(summed(&Gradients::k), true), grad_mixed, b, first + queries * d);
-      added(summed(&Gradients::v), grad_mixed, b, first + (queries + 1) * d);
-    });
-    const auto qkv = reference::linear_gradients(number, x, w_qkv, grad_mixed);
-    Wholes<Scalar> wholes = {{"output", reference::linear(number, context, w_proj,
-                                                          bias("attention.linear_proj.bias", sizes.hidden))},
-                             {"grad_input", qkv.x},
-                             {"qkv.weight_grad", qkv.weight},
-                             {"proj.weight_grad", proj.weight}};
+    const reference::SelfAttention<Scalar> layer(
+        inputs.number(),
+        {.sequence = sizes.sequence,
+         .batch = sizes.batch,
+         .heads = sizes.heads,
+         .groups = sizes.groups,
+         .channels = sizes.channels,
+         .causal = s["causal"] == 1},
+        {.qkv_weight = inputs.matrix("attention.linear_qkv.weight", sizes.qkv(), sizes.hidden, kScale),
+         .qkv_bias = bias("attention.linear_qkv.bias", sizes.qkv()),
+         .proj_weight = inputs.matrix("attention.linear_proj.weight", sizes.hidden, inside, kScale),
+         .proj_bias = bias("attention.linear_proj.bias", sizes.hidden),
+         .cosines = table(false),
+         .sines = table(true)},
+        inputs.matrix("input", sizes.tokens(), sizes.hidden));
+    const auto gradients = layer.gradients(inputs.matrix("grad_output", sizes.tokens(), sizes.hidden));
+    Wholes<Scalar> wholes = {{"output", layer.output()},
+                             {"grad_input", gradients.x},
+                             {"qkv.weight_grad", gradients.qkv.weight},
+                             {"proj.weight_grad", gradients.proj.weight}};
     if (s["bias"] == 1) {
-      wholes["qkv.bias_grad"] = qkv.bias;
-      wholes["proj.bias_grad"] = proj.bias;
+      wholes["qkv.bias_grad"] = gradients.qkv.bias;
+      wholes["proj.bias_grad"] = gradients.proj.bias;
     }
     return wholes;
   }

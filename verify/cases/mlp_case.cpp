@@ -3,7 +3,7 @@
 #include "sim/model/mlp.h"
 #include "sim/parallel/region.h"
 #include "sim/parallel/sequence_parallel_grads.h"
-#include "verify/reference/linear.h"
+#include "verify/reference/mlp.h"
 
 namespace verify {
 
@@ -78,44 +78,26 @@ class MlpCase : public CaseOf<MlpCase> {
 
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
-    using Matrix = reference::Matrix<Scalar>;
-    const auto& number = inputs.number();
-    const auto function = static_cast<reference::Activation>(s["activation"]);
     const std::int64_t ffn = s.whole("ffn"), tokens = s.whole("tokens"), hidden = s["hidden"];
-    const std::int64_t inside_size = s["gated"] == 1 ? 2 * ffn : ffn;
+    const std::int64_t inside = s["gated"] == 1 ? 2 * ffn : ffn;
     const auto bias = [&](const char* name, std::int64_t size) {
-      return s["bias"] == 1 ? inputs.matrix(name, 1, size) : Matrix();
+      return s["bias"] == 1 ? inputs.matrix(name, 1, size) : reference::Matrix<Scalar>();
     };
-    const Matrix x = inputs.matrix("input", tokens, hidden);
-    const Matrix w1 = inputs.matrix("mlp.linear_fc1.weight", inside_size, hidden);
-    const Matrix w2 = inputs.matrix("mlp.linear_fc2.weight", hidden, ffn);
-    const Matrix grad = inputs.matrix("grad_output", tokens, hidden);
-    const Matrix inside = reference::linear(number, x, w1, bias("mlp.linear_fc1.bias", inside_size));
-    // Gate in the first half of the whole, up in the second.
-    const Matrix activated = reference::matrix_of(number, tokens, ffn, [&](Eigen::Index t, Eigen::Index f) {
-      return number.activation(function, false, inside(t, f));
-    });
-    const auto times_up = [&](const Matrix& m) {
-      return reference::matrix_of(
-          number, tokens, ffn, [&](Eigen::Index t, Eigen::Index f) { return m(t, f) * inside(t, ffn + f); });
-    };
-    const Matrix middle = s["gated"] == 1 ? times_up(activated) : activated;
-    const auto fc2 = reference::linear_gradients(number, middle, w2, grad);
-    const Matrix grad_activated = s["gated"] == 1 ? times_up(fc2.x) : fc2.x;
-    const Matrix grad_inside =
-        reference::matrix_of(number, tokens, inside_size, [&](Eigen::Index t, Eigen::Index f) {
-          if (f >= ffn) return fc2.x(t, f - ffn) * activated(t, f - ffn);
-          return grad_activated(t, f) * number.activation(function, true, inside(t, f));
-        });
-    const auto fc1 = reference::linear_gradients(number, x, w1, grad_inside);
-    Wholes<Scalar> wholes = {
-        {"output", reference::linear(number, middle, w2, bias("mlp.linear_fc2.bias", hidden))},
-        {"grad_input", fc1.x},
-        {"fc1.weight_grad", fc1.weight},
-        {"fc2.weight_grad", fc2.weight}};
+    const reference::Mlp<Scalar> mlp(inputs.number(), static_cast<reference::Activation>(s["activation"]),
+                                     s["gated"] == 1,
+                                     {.fc1_weight = inputs.matrix("mlp.linear_fc1.weight", inside, hidden),
+                                      .fc1_bias = bias("mlp.linear_fc1.bias", inside),
+                                      .fc2_weight = inputs.matrix("mlp.linear_fc2.weight", hidden, ffn),
+                                      .fc2_bias = bias("mlp.linear_fc2.bias", hidden)},
+                                     inputs.matrix("input", tokens, hidden));
+    const auto gradients = mlp.gradients(inputs.matrix("grad_output", tokens, hidden));
+    Wholes<Scalar> wholes = {{"output", mlp.output()},
+                             {"grad_input", gradients.x},
+                             {"fc1.weight_grad", gradients.fc1.weight},
+                             {"fc2.weight_grad", gradients.fc2.weight}};
     if (s["bias"] == 1) {
-      wholes["fc1.bias_grad"] = fc1.bias;
-      wholes["fc2.bias_grad"] = fc2.bias;
+      wholes["fc1.bias_grad"] = gradients.fc1.bias;
+      wholes["fc2.bias_grad"] = gradients.fc2.bias;
     }
     return wholes;
   }

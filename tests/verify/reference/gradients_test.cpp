@@ -11,7 +11,9 @@
 #include "verify/reference/attention.h"
 #include "verify/reference/cross_entropy.h"
 #include "verify/reference/linear.h"
+#include "verify/reference/mlp.h"
 #include "verify/reference/norm.h"
+#include "verify/reference/self_attention.h"
 
 namespace {
 
@@ -140,6 +142,49 @@ RC_GTEST_PROP(ReferenceGradients, OfAttention, (std::uint64_t seed, bool causal)
   expect_gradient(v, stated.v, grad, [&](const auto& x) {
     return attention(dual(), along(q, -1), along(k, -1), x, causal).output;
   });
+}
+
+RC_GTEST_PROP(ReferenceGradients, OfMlp, (std::uint64_t seed, bool gated)) {
+  const Eigen::Index inside = gated ? 4 : 2;
+  const auto x = drawn(seed, "x", 2, 3), w1 = drawn(seed, "w1", inside, 3), b1 = drawn(seed, "b1", 1, inside);
+  const auto w2 = drawn(seed, "w2", 3, 2), b2 = drawn(seed, "b2", 1, 3), grad = drawn(seed, "grad", 2, 3);
+  const auto stated = Mlp<Bounded>(bounded(), Activation::silu, gated, {w1, b1, w2, b2}, x).gradients(grad);
+  const auto forward = [&](const auto& of_x, const auto& of_w1, const auto& of_b1, const auto& of_w2,
+                           const auto& of_b2) {
+    return Mlp<Dual>(dual(), Activation::silu, gated, {of_w1, of_b1, of_w2, of_b2}, of_x).output();
+  };
+  const auto cx = along(x, -1), cw1 = along(w1, -1), cb1 = along(b1, -1), cw2 = along(w2, -1),
+             cb2 = along(b2, -1);
+  expect_gradient(x, stated.x, grad, [&](const auto& v) { return forward(v, cw1, cb1, cw2, cb2); });
+  expect_gradient(w1, stated.fc1.weight, grad, [&](const auto& v) { return forward(cx, v, cb1, cw2, cb2); });
+  expect_gradient(b1, stated.fc1.bias, grad, [&](const auto& v) { return forward(cx, cw1, v, cw2, cb2); });
+  expect_gradient(w2, stated.fc2.weight, grad, [&](const auto& v) { return forward(cx, cw1, cb1, v, cb2); });
+  expect_gradient(b2, stated.fc2.bias, grad, [&](const auto& v) { return forward(cx, cw1, cb1, cw2, v); });
+}
+
+// Two queries share a group; a group stands beside another.
+RC_GTEST_PROP(ReferenceGradients, OfSelfAttention, (std::uint64_t seed, bool causal)) {
+  const SelfAttentionSizes sizes{
+      .sequence = 2, .batch = 2, .heads = 4, .groups = 2, .channels = 2, .causal = causal};
+  const auto x = drawn(seed, "x", 4, 3), qkv = drawn(seed, "qkv", 16, 3),
+             qkv_bias = drawn(seed, "qkv_bias", 1, 16);
+  const auto proj = drawn(seed, "proj", 3, 8), proj_bias = drawn(seed, "proj_bias", 1, 3);
+  const auto cosines = drawn(seed, "cosines", 2, 1), sines = drawn(seed, "sines", 2, 1);
+  const auto grad = drawn(seed, "grad", 4, 3);
+  const auto stated =
+      SelfAttention<Bounded>(bounded(), sizes, {qkv, qkv_bias, proj, proj_bias, cosines, sines}, x)
+          .gradients(grad);
+  const auto forward = [&](const auto& of_x, const auto& of_qkv, const auto& of_bias, const auto& of_proj) {
+    return SelfAttention<Dual>(
+               dual(), sizes,
+               {of_qkv, of_bias, of_proj, along(proj_bias, -1), along(cosines, -1), along(sines, -1)}, of_x)
+        .output();
+  };
+  const auto cx = along(x, -1), cq = along(qkv, -1), cb = along(qkv_bias, -1), cp = along(proj, -1);
+  expect_gradient(x, stated.x, grad, [&](const auto& v) { return forward(v, cq, cb, cp); });
+  expect_gradient(qkv, stated.qkv.weight, grad, [&](const auto& v) { return forward(cx, v, cb, cp); });
+  expect_gradient(qkv_bias, stated.qkv.bias, grad, [&](const auto& v) { return forward(cx, cq, v, cp); });
+  expect_gradient(proj, stated.proj.weight, grad, [&](const auto& v) { return forward(cx, cq, cb, v); });
 }
 
 RC_GTEST_PROP(ReferenceGradients, OfRotations, (std::uint64_t seed)) {

@@ -1,0 +1,79 @@
+#include "sim/model/transformer_layer.h"
+
+#include "sim/tensor/ops.h"
+
+namespace sim {
+
+namespace {
+
+ParallelNormConfig norm_config(const TransformerLayerConfig& config, const char* name) {
+  return {.name = config.name + name,
+          .dtype = config.dtype,
+          .hidden_size = config.hidden_size,
+          .norm = config.norm,
+          .epsilon = config.epsilon,
+          .sequence_parallel = config.sequence_parallel,
+          .initial = config.initial};
+}
+
+SelfAttentionConfig attention_config(const TransformerLayerConfig& config) {
+  return {.name = config.name + ".self_attention",
+          .dtype = config.dtype,
+          .hidden_size = config.hidden_size,
+          .num_attention_heads = config.num_attention_heads,
+          .num_query_groups = config.num_query_groups,
+          .kv_channels = config.kv_channels,
+          .sequence_length = config.sequence_length,
+          .rotary_base = config.rotary_base,
+          .causal = config.causal,
+          .bias = config.bias,
+          .sequence_parallel = config.sequence_parallel,
+          .initial = config.initial};
+}
+
+MlpConfig mlp_config(const TransformerLayerConfig& config) {
+  return {.name = config.name + ".mlp",
+          .dtype = config.dtype,
+          .hidden_size = config.hidden_size,
+          .ffn_hidden_size = config.ffn_hidden_size,
+          .activation = config.activation,
+          .gated = config.gated,
+          .bias = config.bias,
+          .sequence_parallel = config.sequence_parallel,
+          .initial = config.initial};
+}
+
+}  // namespace
+
+TransformerLayer::TransformerLayer(Rank& rank, const TransformerLayerConfig& config)
+    : input_norm_(rank, norm_config(config, ".input_layernorm")),
+      attention_(rank, attention_config(config)),
+      mlp_norm_(rank, norm_config(config, ".pre_mlp_layernorm")),
+      mlp_(rank, mlp_config(config)) {}
+
+std::vector<Parameter*> TransformerLayer::parameters() {
+  std::vector<Parameter*> all;
+  for (const std::vector<Parameter*>& part :
+       {input_norm_.parameters(), attention_.parameters(), mlp_norm_.parameters(), mlp_.parameters()}) {
+    all.insert(all.end(), part.begin(), part.end());
+  }
+  return all;
+}
+
+TransformerLayer::Forward TransformerLayer::forward(const Tensor& input) {
+  const auto normal = input_norm_.forward(input);
+  const auto attention = attention_.forward(normal.output);
+  const Tensor middle = add(input, attention.output);
+  const auto mlp_normal = mlp_norm_.forward(middle);
+  const auto mlp = mlp_.forward(mlp_normal.output);
+  return {add(middle, mlp.output), {normal.saved, attention.saved, mlp_normal.saved, mlp.saved}};
+}
+
+Tensor TransformerLayer::backward(const Saved& saved, const Tensor& grad_output) {
+  const Tensor grad_mlp = mlp_.backward(saved.mlp, grad_output);
+  const Tensor grad_middle = add(grad_output, mlp_norm_.backward(saved.mlp_norm, grad_mlp));
+  const Tensor grad_attention = attention_.backward(saved.attention, grad_middle);
+  return add(grad_middle, input_norm_.backward(saved.input_norm, grad_attention));
+}
+
+}  // namespace sim

@@ -1,0 +1,63 @@
+#pragma once
+
+/// A pre-norm transformer layer: x + attention(norm(x)), then x + mlp(norm(x)).
+///
+/// Shapes  input and output [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel.
+/// Calls   those of self-attention and the MLP: two all_reduces of [T, H] forward and two backward; with sequence_parallel an
+///         all_gather and a reduce_scatter in place of each, and backward the all_gather of each input again.
+/// Source  Shoeybi et al. 2019; Korthikanti et al. 2022; Megatron-LM TransformerLayer, without dropout.
+
+#include "sim/model/mlp.h"
+#include "sim/model/self_attention.h"
+#include "sim/parallel/parallel_norm.h"
+
+namespace sim {
+
+struct TransformerLayerConfig {
+  std::string name;  // "layers.0"
+  DType dtype = DType::f32;
+  std::int64_t hidden_size = 0;
+  std::int64_t ffn_hidden_size = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_query_groups = 0;
+  std::int64_t kv_channels = 0;
+  std::int64_t sequence_length = 0;
+  std::int64_t rotary_base = 0;  // 0: no rotary positions
+  Norm norm = Norm::layer_norm;
+  Ratio epsilon = {1, 100000};
+  Activation activation = Activation::gelu_tanh;
+  bool gated = false;
+  bool bias = true;
+  bool causal = true;
+  bool sequence_parallel = false;
+  Initial initial = {};
+};
+
+class TransformerLayer {
+ public:
+  TransformerLayer(Rank& rank, const TransformerLayerConfig& config);
+
+  struct Saved {
+    ParallelNorm::Saved input_norm;
+    SelfAttention::Saved attention;
+    ParallelNorm::Saved mlp_norm;
+    Mlp::Saved mlp;
+  };
+  struct Forward {
+    Tensor output;
+    Saved saved;
+  };
+  Forward forward(const Tensor& input);
+  Tensor backward(const Saved& saved, const Tensor& grad_output);
+
+  /// In the order in which forward uses them.
+  std::vector<Parameter*> parameters();
+
+ private:
+  ParallelNorm input_norm_;
+  SelfAttention attention_;
+  ParallelNorm mlp_norm_;
+  Mlp mlp_;
+};
+
+}  // namespace sim

@@ -1,0 +1,213 @@
+#include "verify/cases/transformer_case.h"
+
+#include <fmt/format.h>
+
+#include "sim/model/transformer_layer.h"
+#include "sim/parallel/region.h"
+#include "sim/parallel/sequence_parallel_grads.h"
+#include "verify/reference/mlp.h"
+#include "verify/reference/norm.h"
+#include "verify/reference/self_attention.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Operation;
+using sim::Tensor;
+
+/// Of the initial values: in bf16, the bound of an exponential is of use only where scores are small.
+constexpr sim::Ratio kScale = {1, 4};
+/// Large, for the same reason: 1 / sqrt of a small variance magnifies what rounding did to it.
+constexpr std::int64_t kEpsilon = 4;
+
+struct Sizes {
+  std::int64_t sequence, batch, hidden, ffn, heads, groups, channels;
+  explicit Sizes(const CaseSetting& s)
+      : sequence(s.whole("sequence")),
+        batch(s["batch"]),
+        hidden(s["hidden"]),
+        ffn(s.whole("ffn")),
+        heads(s.whole("groups_a_rank") * s["queries"]),
+        groups(s.whole("groups_a_rank")),
+        channels(s["channels"]) {}
+  std::int64_t tokens() const { return sequence * batch; }
+  std::int64_t qkv() const { return (heads + 2 * groups) * channels; }
+};
+
+class TransformerCase : public CaseOf<TransformerCase> {
+ public:
+  std::string name() const override { return "transformer_layer"; }
+  std::vector<Dimension> dimensions() const override {
+    return {{"sequence", 1, 2, true},   {"batch", 1, 2},         {"hidden", 2, 5},   {"ffn", 1, 3, true},
+            {"queries", 1, 2},          {"groups_a_rank", 1, 1}, {"channels", 1, 3}, {"layer_norm", 0, 1},
+            {"activation", 0, 2},       {"gated", 0, 1},         {"bias", 0, 1},     {"causal", 0, 1},
+            {"sequence_parallel", 0, 1}};
+  }
+
+  std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
+    const Placement tokens = s["sequence_parallel"] == 1 ? Placement::rows : Placement::replicated;
+    const int stride = s["gated"] == 1 ? 2 : 1;
+    std::vector<CaseOutput> outputs = {{"output", tokens},
+                                       {"grad_input", tokens},
+                                       {"layer.input_layernorm.weight", Placement::replicated},
+                                       {"layer.self_attention.linear_qkv.weight", Placement::rows},
+                                       {"layer.self_attention.linear_proj.weight", Placement::columns},
+                                       {"layer.pre_mlp_layernorm.weight", Placement::replicated},
+                                       {"layer.mlp.linear_fc1.weight", Placement::rows, stride},
+                                       {"layer.mlp.linear_fc2.weight", Placement::columns}};
+    if (s["layer_norm"] == 1) {
+      outputs.push_back({"layer.input_layernorm.bias", Placement::replicated});
+      outputs.push_back({"layer.pre_mlp_layernorm.bias", Placement::replicated});
+    }
+    if (s["bias"] == 1) {
+      outputs.push_back({"layer.self_attention.linear_qkv.bias", Placement::columns});
+      outputs.push_back({"layer.self_attention.linear_proj.bias", Placement::replicated});
+      outputs.push_back({"layer.mlp.linear_fc1.bias", Placement::columns, stride});
+      outputs.push_back({"layer.mlp.linear_fc2.bias", Placement::replicated});
+    }
+    return outputs;
+  }
+
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
+    const Sizes sizes(s);
+    const std::int64_t all = sizes.tokens() * sizes.hidden;
+    std::vector<ExpectedCall> expected;
+    if (s["sequence_parallel"] == 0) {
+      for (int i = 0; i < 2; ++i)
+        expected.push_back({"row_parallel_linear.forward", Operation::all_reduce, all});
+      for (int i = 0; i < 2; ++i)
+        expected.push_back({"column_parallel_linear.backward", Operation::all_reduce, all});
+      return expected;
+    }
+    for (int i = 0; i < 2; ++i) {
+      expected.push_back({"column_parallel_linear.forward", Operation::all_gather, all / s.tp});
+      expected.push_back({"row_parallel_linear.forward", Operation::reduce_scatter, all / s.tp});
+    }
+    for (int i = 0; i < 2; ++i) {
+      expected.push_back({"row_parallel_linear.backward", Operation::all_gather, all / s.tp});
+      expected.push_back({"column_parallel_linear.backward_input", Operation::all_gather, all / s.tp});
+      expected.push_back({"column_parallel_linear.backward", Operation::reduce_scatter, all / s.tp});
+    }
+    // Two norms, and the biases of two row-parallel layers.
+    const std::int64_t flagged = (s["layer_norm"] == 1 ? 4 : 2) + (s["bias"] == 1 ? 2 : 0);
+    for (std::int64_t i = 0; i < flagged; ++i) {
+      expected.push_back({"sequence_parallel_grads.sum", Operation::all_reduce, sizes.hidden});
+    }
+    return expected;
+  }
+
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    const Sizes sizes(s);
+    sim::Communicator& tp = rank.groups.get("tp");
+    const bool sp = s["sequence_parallel"] == 1;
+    sim::TransformerLayer layer(rank,
+                                {.name = "layer",
+                                 .dtype = s.dtype,
+                                 .hidden_size = sizes.hidden,
+                                 .ffn_hidden_size = sizes.ffn,
+                                 .num_attention_heads = sizes.heads,
+                                 .num_query_groups = sizes.groups,
+                                 .kv_channels = sizes.channels,
+                                 .sequence_length = sizes.sequence,
+                                 .norm = s["layer_norm"] == 1 ? sim::Norm::layer_norm : sim::Norm::rms_norm,
+                                 .epsilon = {1, kEpsilon},
+                                 .activation = static_cast<sim::Activation>(s["activation"]),
+                                 .gated = s["gated"] == 1,
+                                 .bias = s["bias"] == 1,
+                                 .causal = s["causal"] == 1,
+                                 .sequence_parallel = sp,
+                                 .initial = {kScale}});
+    const Tensor x = drawn(rank, s, "input", {sizes.tokens(), sizes.hidden});
+    const Tensor grad = drawn(rank, s, "grad_output", {sizes.tokens(), sizes.hidden});
+    const auto forward = layer.forward(sp ? sim::own_rows(x, tp) : x);
+    const Tensor grad_input = layer.backward(forward.saved, sp ? sim::own_rows(grad, tp) : grad);
+    sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
+    rank.publish("output", forward.output);
+    rank.publish("grad_input", grad_input);
+    for (const sim::Parameter* parameter : layer.parameters())
+      rank.publish(parameter->name, parameter->main_grad);
+  }
+
+  template <typename Scalar>
+  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
+    using Matrix = reference::Matrix<Scalar>;
+    const auto& number = inputs.number();
+    const Sizes sizes(s);
+    const reference::NormSetting norm{.is_layer_norm = s["layer_norm"] == 1, .epsilon_denominator = kEpsilon};
+    const auto weight = [&](const char* name, std::int64_t rows, std::int64_t columns) {
+      return inputs.matrix(fmt::format("layer.{}", name), rows, columns, kScale);
+    };
+    const auto bias = [&](const char* name, std::int64_t size, bool has) {
+      return has ? weight(name, 1, size) : Matrix();
+    };
+    const auto sum = [&](const Matrix& a, const Matrix& b) {
+      return reference::matrix_of(number, a.rows(), a.cols(),
+                                  [&](Eigen::Index i, Eigen::Index j) { return a(i, j) + b(i, j); });
+    };
+    const bool has_bias = s["bias"] == 1;
+    const std::int64_t inside = s["gated"] == 1 ? 2 * sizes.ffn : sizes.ffn;
+    const std::int64_t context = sizes.heads * sizes.channels;
+    const Matrix x = inputs.matrix("input", sizes.tokens(), sizes.hidden);
+    const Matrix grad = inputs.matrix("grad_output", sizes.tokens(), sizes.hidden);
+    const Matrix w1 = weight("input_layernorm.weight", 1, sizes.hidden);
+    const Matrix w2 = weight("pre_mlp_layernorm.weight", 1, sizes.hidden);
+    const Matrix b1 = bias("input_layernorm.bias", sizes.hidden, norm.is_layer_norm);
+    const Matrix b2 = bias("pre_mlp_layernorm.bias", sizes.hidden, norm.is_layer_norm);
+
+    const reference::SelfAttention<Scalar> attention(
+        number,
+        {.sequence = sizes.sequence,
+         .batch = sizes.batch,
+         .heads = sizes.heads,
+         .groups = sizes.groups,
+         .channels = sizes.channels,
+         .causal = s["causal"] == 1},
+        {.qkv_weight = weight("self_attention.linear_qkv.weight", sizes.qkv(), sizes.hidden),
+         .qkv_bias = bias("self_attention.linear_qkv.bias", sizes.qkv(), has_bias),
+         .proj_weight = weight("self_attention.linear_proj.weight", sizes.hidden, context),
+         .proj_bias = bias("self_attention.linear_proj.bias", sizes.hidden, has_bias),
+         .cosines = Matrix(),
+         .sines = Matrix()},
+        reference::norm(number, x, w1, b1, norm));
+    const Matrix middle = sum(x, attention.output());
+    const reference::Mlp<Scalar> mlp(number, static_cast<reference::Activation>(s["activation"]),
+                                     s["gated"] == 1,
+                                     {.fc1_weight = weight("mlp.linear_fc1.weight", inside, sizes.hidden),
+                                      .fc1_bias = bias("mlp.linear_fc1.bias", inside, has_bias),
+                                      .fc2_weight = weight("mlp.linear_fc2.weight", sizes.hidden, sizes.ffn),
+                                      .fc2_bias = bias("mlp.linear_fc2.bias", sizes.hidden, has_bias)},
+                                     reference::norm(number, middle, w2, b2, norm));
+
+    const auto of_mlp = mlp.gradients(grad);
+    const auto of_norm2 = reference::norm_gradients(number, middle, w2, of_mlp.x, norm);
+    const Matrix grad_middle = sum(grad, of_norm2.x);
+    const auto of_attention = attention.gradients(grad_middle);
+    const auto of_norm1 = reference::norm_gradients(number, x, w1, of_attention.x, norm);
+    Wholes<Scalar> wholes = {{"output", sum(middle, mlp.output())},
+                             {"grad_input", sum(grad_middle, of_norm1.x)},
+                             {"layer.input_layernorm.weight", of_norm1.weight},
+                             {"layer.self_attention.linear_qkv.weight", of_attention.qkv.weight},
+                             {"layer.self_attention.linear_proj.weight", of_attention.proj.weight},
+                             {"layer.pre_mlp_layernorm.weight", of_norm2.weight},
+                             {"layer.mlp.linear_fc1.weight", of_mlp.fc1.weight},
+                             {"layer.mlp.linear_fc2.weight", of_mlp.fc2.weight}};
+    if (norm.is_layer_norm) {
+      wholes["layer.input_layernorm.bias"] = of_norm1.bias;
+      wholes["layer.pre_mlp_layernorm.bias"] = of_norm2.bias;
+    }
+    if (has_bias) {
+      wholes["layer.self_attention.linear_qkv.bias"] = of_attention.qkv.bias;
+      wholes["layer.self_attention.linear_proj.bias"] = of_attention.proj.bias;
+      wholes["layer.mlp.linear_fc1.bias"] = of_mlp.fc1.bias;
+      wholes["layer.mlp.linear_fc2.bias"] = of_mlp.fc2.bias;
+    }
+    return wholes;
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Case> transformer_layer_case() { return std::make_unique<TransformerCase>(); }
+
+}  // namespace verify

@@ -1,0 +1,137 @@
+#pragma once
+
+/// Self-attention with grouped queries, and its gradients, on one device: head by head and sequence by sequence; nothing is
+/// batched, grouped or transposed.
+///
+/// Shapes  x [S B, H], token s of sequence b in row s B + b;  qkv weight [(n + 2 g) d, H], group by group [q ... q, k, v];
+///         proj weight [H, n d]; biases of one row, or empty; cosines and sines [S, d/2], or empty.
+/// Source  Vaswani et al. 2017; Ainslie et al. 2023.
+
+#include <vector>
+
+#include "verify/reference/attention.h"
+#include "verify/reference/linear.h"
+
+namespace verify::reference {
+
+struct SelfAttentionSizes {
+  std::int64_t sequence, batch, heads, groups, channels;
+  bool causal;
+  std::int64_t queries() const { return heads / groups; }  // of a group
+  std::int64_t first_column(std::int64_t group) const { return group * (queries() + 2) * channels; }
+};
+
+template <typename Scalar>
+struct SelfAttentionWeights {
+  Matrix<Scalar> qkv_weight, qkv_bias, proj_weight, proj_bias, cosines, sines;
+};
+
+template <typename Scalar>
+class SelfAttention {
+ public:
+  SelfAttention(const Number<Scalar>& number, const SelfAttentionSizes& sizes,
+                const SelfAttentionWeights<Scalar>& weights, const Matrix<Scalar>& x)
+      : number_(number),
+        sizes_(sizes),
+        weights_(weights),
+        x_(x),
+        mixed_(linear(number, x, weights.qkv_weight, weights.qkv_bias)),
+        context_(x.rows(), sizes.heads * sizes.channels) {
+    each_group([&](std::int64_t b, std::int64_t group) {
+      const Matrix<Scalar> k = key(b, group), v = value(b, group);
+      for (std::int64_t i = 0; i < sizes_.queries(); ++i) {
+        put(attention(number_, query(b, group, i), k, v, sizes_.causal).output, context_, b,
+            context_column(group, i));
+      }
+    });
+  }
+
+  Matrix<Scalar> output() const {
+    return linear(number_, context_, weights_.proj_weight, weights_.proj_bias);
+  }
+
+  struct Gradients {
+    Matrix<Scalar> x;
+    LinearGradients<Scalar> qkv, proj;
+  };
+  Gradients gradients(const Matrix<Scalar>& grad) const {
+    const auto proj = linear_gradients(number_, context_, weights_.proj_weight, grad);
+    Matrix<Scalar> grad_mixed(x_.rows(), mixed_.cols());
+    each_group([&](std::int64_t b, std::int64_t group) { put_gradients(proj.x, b, group, grad_mixed); });
+    const auto qkv = linear_gradients(number_, x_, weights_.qkv_weight, grad_mixed);
+    return {qkv.x, qkv, proj};
+  }
+
+ private:
+  template <typename Visit>
+  void each_group(const Visit& visit) const {
+    for (std::int64_t b = 0; b < sizes_.batch; ++b) {
+      for (std::int64_t group = 0; group < sizes_.groups; ++group) visit(b, group);
+    }
+  }
+
+  void put_gradients(const Matrix<Scalar>& grad_context, std::int64_t b, std::int64_t group,
+                     Matrix<Scalar>& grad_mixed) const {
+    const Matrix<Scalar> k = key(b, group), v = value(b, group);
+    std::vector<AttentionGradients<Scalar>> of_heads;
+    for (std::int64_t i = 0; i < sizes_.queries(); ++i) {
+      const Matrix<Scalar> q = query(b, group, i);
+      const Matrix<Scalar> p = attention(number_, q, k, v, sizes_.causal).probabilities;
+      of_heads.push_back(
+          attention_gradients(number_, q, k, v, p, taken(grad_context, b, context_column(group, i))));
+      put(at_position(of_heads.back().q, true), grad_mixed, b,
+          sizes_.first_column(group) + i * sizes_.channels);
+    }
+    // Key and value heads serve all queries of their group: in any order, on one rank or several.
+    const auto summed = [&](auto member) {
+      return matrix_of(number_, sizes_.sequence, sizes_.channels, [&](Eigen::Index t, Eigen::Index f) {
+        Sum<Scalar> sum;
+        for (const auto& head : of_heads) sum.add((head.*member)(t, f));
+        return sum.value_in_parts();
+      });
+    };
+    put(at_position(summed(&AttentionGradients<Scalar>::k), true), grad_mixed, b, key_column(group));
+    put(summed(&AttentionGradients<Scalar>::v), grad_mixed, b, key_column(group) + sizes_.channels);
+  }
+
+  std::int64_t key_column(std::int64_t group) const {
+    return sizes_.first_column(group) + sizes_.queries() * sizes_.channels;
+  }
+  std::int64_t context_column(std::int64_t group, std::int64_t query) const {
+    return (group * sizes_.queries() + query) * sizes_.channels;
+  }
+  Matrix<Scalar> query(std::int64_t b, std::int64_t group, std::int64_t i) const {
+    return at_position(taken(mixed_, b, sizes_.first_column(group) + i * sizes_.channels), false);
+  }
+  Matrix<Scalar> key(std::int64_t b, std::int64_t group) const {
+    return at_position(taken(mixed_, b, key_column(group)), false);
+  }
+  Matrix<Scalar> value(std::int64_t b, std::int64_t group) const {
+    return taken(mixed_, b, key_column(group) + sizes_.channels);
+  }
+
+  Matrix<Scalar> at_position(const Matrix<Scalar>& head, bool backward) const {
+    if (weights_.cosines.size() == 0) return head;
+    return rotated(number_, head, weights_.cosines, weights_.sines, backward);
+  }
+  /// One head of one sequence.
+  Matrix<Scalar> taken(const Matrix<Scalar>& from, std::int64_t b, std::int64_t column) const {
+    Matrix<Scalar> head(sizes_.sequence, sizes_.channels);
+    for (Eigen::Index t = 0; t < sizes_.sequence; ++t) {
+      for (Eigen::Index f = 0; f < sizes_.channels; ++f) head(t, f) = from(t * sizes_.batch + b, column + f);
+    }
+    return head;
+  }
+  void put(const Matrix<Scalar>& head, Matrix<Scalar>& to, std::int64_t b, std::int64_t column) const {
+    for (Eigen::Index t = 0; t < sizes_.sequence; ++t) {
+      for (Eigen::Index f = 0; f < sizes_.channels; ++f) to(t * sizes_.batch + b, column + f) = head(t, f);
+    }
+  }
+
+  Number<Scalar> number_;
+  SelfAttentionSizes sizes_;
+  SelfAttentionWeights<Scalar> weights_;
+  Matrix<Scalar> x_, mixed_, context_;
+};
+
+}  // namespace verify::reference
