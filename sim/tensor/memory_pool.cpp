@@ -53,7 +53,7 @@ void to_system(std::byte* block) { ::operator delete (block, std::align_val_t{Me
 
 MemoryPool::~MemoryPool() {
   for (Lane& lane : lanes_) {
-    for (std::size_t index = kSlabClasses; index < kClasses; ++index) {
+    for (std::size_t index = kSlabClasses; index < lane.free.size(); ++index) {
       for (std::byte* block : lane.free[index]) to_system(block);
     }
     for (std::byte* slab : lane.slabs) to_system(slab);
@@ -75,6 +75,7 @@ std::byte* MemoryPool::take(std::size_t bytes, std::size_t lane_index) {
   Lane& lane = lanes_[lane_index % kLanes];
   {
     const std::lock_guard lock(lane.mutex);
+    if (lane.free.size() <= wanted.index) lane.free.resize(wanted.index + 1);
     std::vector<std::byte*>& free = lane.free[wanted.index];
     if (!free.empty()) {
       std::byte* block = free.back();

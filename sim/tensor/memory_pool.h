@@ -30,10 +30,10 @@ class MemoryPool {
   void give_back(std::byte* block, std::size_t bytes, std::size_t lane);
 
  private:
-  static constexpr std::size_t kClasses = 4 * 46;
   struct Lane {
     std::mutex mutex;
-    std::array<std::vector<std::byte*>, kClasses> free;
+    std::vector<std::vector<std::byte*>>
+        free;                       // by size class, as far as one has been used: most pools are small
     std::vector<std::byte*> slabs;  // small blocks are cut from these
     std::size_t slab_left = 0;
   };

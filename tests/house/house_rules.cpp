@@ -56,6 +56,22 @@ std::vector<std::string> included_files(const SourceFile& file) {
 
 }  // namespace
 
+namespace {
+
+/// Rooms whose programs run in every arithmetic and on every device.
+bool is_written_once(const std::string& room) { return room == "sim/parallel" || room == "sim/model"; }
+
+bool knows_a_scalar(const std::string& included) {
+  static const std::vector<std::string> headers = {
+      "sim/base/bfloat16.h",       "sim/base/elementary.h",          "sim/base/field.h",
+      "sim/base/field_sum.h",      "sim/base/field_tower.h",         "sim/tensor/cpu_device.h",
+      "sim/tensor/elements.h",     "sim/tensor/kernel_arithmetic.h", "sim/tensor/matrix_product.h",
+      "sim/tensor/product_tile.h", "sim/tensor/scalar_arithmetic.h"};
+  return std::find(headers.begin(), headers.end(), included) != headers.end();
+}
+
+}  // namespace
+
 std::vector<std::string> include_direction(const std::vector<SourceFile>& files) {
   std::vector<std::string> violations;
   for (const SourceFile& file : files) {
@@ -69,6 +85,10 @@ std::vector<std::string> include_direction(const std::vector<SourceFile>& files)
       const bool fine = std::any_of(allowed.begin(), allowed.end(),
                                     [&](const std::string& folder) { return is_in(included, folder); });
       if (!fine) violations.push_back(file.path + ": " + room + " may not include " + included);
+      if (is_written_once(room) && knows_a_scalar(included)) {
+        violations.push_back(file.path + ": layers are written once, for every scalar and device: not " +
+                             included);
+      }
     }
     const bool may_see_eigen = room == "verify/reference" || room == "tests";
     if (!may_see_eigen && file.text.find("#include <Eigen/") != std::string::npos) {

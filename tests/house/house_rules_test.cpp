@@ -57,6 +57,9 @@ TEST(HouseRules, IncludesFollowTheArrows) {
       test::include_direction({{"verify/reference/a.cpp", "#include \"sim/layout/layout.h\"\n"}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/layout/a.cpp", "  #include <verify/settings.h>\n"}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/unknown/a.h", ""}}).size(), 1U);
+  EXPECT_EQ(test::include_direction({{"sim/parallel/a.cpp", "#include \"sim/base/field.h\"\n"}}).size(), 1U);
+  EXPECT_EQ(test::include_direction({{"sim/model/a.cpp", "#include \"sim/tensor/elements.h\"\n"}}).size(),
+            1U);
 }
 
 TEST(HouseRules, NoBannedNames) {
