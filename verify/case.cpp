@@ -1,11 +1,11 @@
 #include "verify/case.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 #include <span>
 
 #include "sim/tensor/cpu_device.h"
+#include "verify/scalars.h"
 
 namespace verify {
 
@@ -13,23 +13,6 @@ namespace {
 
 /// Of all inputs of a case, on ranks and in references.
 sim::KeyedRandom random_of(const CaseSetting& setting) { return sim::KeyedRandom(setting.seed); }
-
-template <typename Element, typename Convert>
-std::vector<double> converted(const std::vector<std::byte>& bytes, const Convert& convert) {
-  std::vector<double> values(bytes.size() / sizeof(Element));
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    Element element;
-    std::memcpy(&element, bytes.data() + i * sizeof element, sizeof element);
-    values[i] = convert(element);
-  }
-  return values;
-}
-
-std::vector<double> doubles(sim::DType dtype, const std::vector<std::byte>& bytes) {
-  if (dtype == sim::DType::f64) return converted<double>(bytes, [](double x) { return x; });
-  if (dtype == sim::DType::f32) return converted<float>(bytes, [](float x) { return double{x}; });
-  return converted<sim::bfloat16>(bytes, [](sim::bfloat16 x) { return double{sim::to_float(x)}; });
-}
 
 std::vector<std::byte> bytes_of(const CaseSetting& setting, const std::string& name, std::int64_t rows,
                                 std::int64_t columns, sim::Ratio scale) {
@@ -66,20 +49,12 @@ sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids)
 }
 
 template <>
-reference::Matrix<double> Inputs<double>::matrix(const std::string& name, std::int64_t rows,
-                                                 std::int64_t columns, sim::Ratio scale) const {
-  const std::vector<double> values = doubles(setting_.dtype, bytes_of(setting_, name, rows, columns, scale));
-  reference::Matrix<double> result(rows, columns);
-  std::copy(values.begin(), values.end(), result.data());
-  return result;
-}
-
-template <>
 reference::Matrix<reference::Bounded> Inputs<reference::Bounded>::matrix(const std::string& name,
                                                                          std::int64_t rows,
                                                                          std::int64_t columns,
                                                                          sim::Ratio scale) const {
-  const std::vector<double> values = doubles(setting_.dtype, bytes_of(setting_, name, rows, columns, scale));
+  const std::vector<double> values =
+      doubles_of(setting_.dtype, bytes_of(setting_, name, rows, columns, scale));
   reference::Matrix<reference::Bounded> result(rows, columns);
   std::transform(values.begin(), values.end(), result.data(), [&](double x) { return number_.exact(x); });
   return result;
@@ -88,9 +63,9 @@ reference::Matrix<reference::Bounded> Inputs<reference::Bounded>::matrix(const s
 template <>
 reference::Matrix<sim::Field> Inputs<sim::Field>::matrix(const std::string& name, std::int64_t rows,
                                                          std::int64_t columns, sim::Ratio scale) const {
-  const std::vector<std::byte> bytes = bytes_of(setting_, name, rows, columns, scale);
+  const std::vector<sim::Field> values = fields_of(bytes_of(setting_, name, rows, columns, scale));
   reference::Matrix<sim::Field> result(rows, columns);
-  if (!bytes.empty()) std::memcpy(static_cast<void*>(result.data()), bytes.data(), bytes.size());
+  std::copy(values.begin(), values.end(), result.data());
   return result;
 }
 

@@ -93,7 +93,6 @@ class Case {
   virtual std::vector<ExpectedCall> calls(const CaseSetting& setting) const = 0;
   /// Publishes every output.
   virtual void run(sim::Rank& rank, const CaseSetting& setting) const = 0;
-  virtual Wholes<double> serial(const Inputs<double>& inputs, const CaseSetting& setting) const = 0;
   virtual Wholes<sim::Field> serial(const Inputs<sim::Field>& inputs, const CaseSetting& setting) const = 0;
   virtual Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
                                             const CaseSetting& setting) const = 0;
@@ -103,9 +102,6 @@ class Case {
 template <typename Derived>
 class CaseOf : public Case {
  public:
-  Wholes<double> serial(const Inputs<double>& inputs, const CaseSetting& setting) const override {
-    return derived().template reference<double>(inputs, setting);
-  }
   Wholes<sim::Field> serial(const Inputs<sim::Field>& inputs, const CaseSetting& setting) const override {
     return derived().template reference<sim::Field>(inputs, setting);
   }

@@ -14,7 +14,7 @@ namespace {
 
 constexpr sim::DType kDTypes[] = {sim::DType::field, sim::DType::f64, sim::DType::f32, sim::DType::bf16};
 
-[[noreturn]] void refuse_name(const char* code, const char* option, const std::string& name,
+[[noreturn]] void refuse_name(const char* code, const std::string& option, const std::string& name,
                               const std::vector<std::string>& known) {
   const std::string nearest = nearest_name(name, known);
   sim::refuse({.code = code,
@@ -27,12 +27,13 @@ constexpr sim::DType kDTypes[] = {sim::DType::field, sim::DType::f64, sim::DType
 /// Those of all that have the names asked for, in their own order; all of them where none is asked for.
 template <typename Item, typename All, typename NameOf>
 std::vector<Item> chosen(const Settings& settings, const char* option, const char* code, const All& all,
-                         const NameOf& name_of, const std::vector<std::string>& names) {
+                         const NameOf& name_of) {
+  const std::vector<std::string> names = settings.texts(option);
   std::vector<std::string> known;
   for (const Item& item : all) known.push_back(name_of(item));
   for (const std::string& name : names) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
-      refuse_name(code, (std::string("--") + option).c_str(), name, known);
+      refuse_name(code, std::string("--") + option, name, known);
     }
   }
   std::vector<Item> result;
@@ -47,22 +48,20 @@ std::vector<Item> chosen(const Settings& settings, const char* option, const cha
 std::vector<const Case*> chosen_cases(const Settings& settings) {
   std::vector<const Case*> all;
   for (const auto& one : all_cases()) all.push_back(one.get());
-  return chosen<const Case*>(
-      settings, "case", "unknown_case", all, [](const Case* c) { return c->name(); }, settings.texts("case"));
+  return chosen<const Case*>(settings, "case", "unknown_case", all, [](const Case* c) { return c->name(); });
 }
 
 std::vector<const Property*> chosen_properties(const Settings& settings) {
   std::vector<const Property*> all;
   for (const Property& one : all_properties()) all.push_back(&one);
-  return chosen<const Property*>(
-      settings, "property", "unknown_property", all, [](const Property* p) { return std::string(p->name); },
-      settings.texts("property"));
+  return chosen<const Property*>(settings, "property", "unknown_property", all,
+                                 [](const Property* p) { return std::string(p->name); });
 }
 
 std::vector<sim::DType> chosen_dtypes(const Settings& settings) {
-  return chosen<sim::DType>(
-      settings, "dtype", "unknown_dtype", std::vector<sim::DType>(std::begin(kDTypes), std::end(kDTypes)),
-      [](sim::DType dtype) { return std::string(sim::name_of(dtype)); }, settings.texts("dtype"));
+  return chosen<sim::DType>(settings, "dtype", "unknown_dtype",
+                            std::vector<sim::DType>(std::begin(kDTypes), std::end(kDTypes)),
+                            [](sim::DType dtype) { return std::string(sim::name_of(dtype)); });
 }
 
 [[noreturn]] void refuse_dimensions(const Case& the_case, const std::string& given) {
@@ -100,10 +99,6 @@ std::map<std::string, std::int64_t> parsed_dimensions(const Case& the_case, cons
   if (!fits) refuse_dimensions(the_case, given);
   return dimensions;
 }
-
-}  // namespace
-
-namespace {
 
 std::int64_t largest_world(const Settings& settings) {
   constexpr std::int64_t kMost = 64;

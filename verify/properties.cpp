@@ -7,6 +7,7 @@
 
 #include "sim/tensor/cpu_device.h"
 #include "sim/world/simulate.h"
+#include "verify/scalars.h"
 
 namespace verify {
 
@@ -36,29 +37,12 @@ std::vector<Value> values_of(const sim::Published& tensor);
 
 template <>
 std::vector<sim::Field> values_of(const sim::Published& tensor) {
-  std::vector<sim::Field> values(tensor.values.size() / sizeof(sim::Field));
-  if (!values.empty())
-    std::memcpy(static_cast<void*>(values.data()), tensor.values.data(), tensor.values.size());
-  return values;
+  return fields_of(tensor.values);
 }
 
 template <>
 std::vector<double> values_of(const sim::Published& tensor) {
-  const auto element = [&]<typename Scalar>(Scalar) {
-    std::vector<double> values(tensor.values.size() / sizeof(Scalar));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      Scalar scalar;
-      std::memcpy(&scalar, tensor.values.data() + i * sizeof scalar, sizeof scalar);
-      if constexpr (std::is_same_v<Scalar, sim::bfloat16>) {
-        values[i] = sim::to_float(scalar);
-      } else {
-        values[i] = static_cast<double>(scalar);
-      }
-    }
-    return values;
-  };
-  if (tensor.dtype == sim::DType::f64) return element(double{});
-  return tensor.dtype == sim::DType::f32 ? element(float{}) : element(sim::bfloat16{});
+  return doubles_of(tensor.dtype, tensor.values);
 }
 
 // ---- wholes ------------------------------------------------------------------------------------------------------

@@ -1,5 +1,6 @@
 #include "sim/base/site.h"
 
+#include <fmt/format.h>
 #include <functional>
 #include <mutex>
 #include <set>
@@ -18,5 +19,7 @@ Site Site::named(std::string_view name, std::source_location location) {
   site.name = (known == names.end() ? *names.emplace(name).first : *known).c_str();
   return site;
 }
+
+std::string text_of(const Site& site) { return fmt::format("'{}' ({}:{})", site.name, site.file, site.line); }
 
 }  // namespace sim

@@ -9,6 +9,7 @@
 ///         takes any text, and keeps it for the life of the process.
 
 #include <source_location>
+#include <string>
 #include <string_view>
 
 namespace sim {
@@ -23,5 +24,8 @@ struct Site {
   const char* file;
   int line;
 };
+
+/// "'mlp.forward' (mlp.cpp:40)"
+std::string text_of(const Site& site);
 
 }  // namespace sim

@@ -10,6 +10,16 @@
 /// Exact   the same bits on either path: elements are rounded one by one, and fma is asked for by name. Where there is no
 ///         instruction for it, fma is a call, and slow.
 
+#if defined(__x86_64__)
+
+namespace sim {
+
+inline bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+
+}  // namespace sim
+
+#endif
+
 #if defined(__x86_64__) && !(defined(__AVX2__) && defined(__FMA__))
 
 namespace sim {
@@ -22,7 +32,7 @@ template <typename Loop>
 
 template <typename Loop>
 void vectorised(Loop&& loop) {
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+  if (has_avx2()) {
     run_with_avx2(loop);
   } else {
     loop();

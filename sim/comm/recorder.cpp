@@ -14,9 +14,9 @@ void Recorder::publish(std::string name, const Tensor& tensor) {
 }
 
 void Recorder::refuse_more(const CallRecord& call) {
-  if (++refusals_ > kMostRefusals) give_up_(call);
+  if (++refusals_ > kMostRefusals) give_up_();
   refuse({.code = "call_limit",
-          .option = fmt::format("'{}' ({}:{})", call.site.name, call.site.file, call.site.line),
+          .option = text_of(call.site),
           .numbers = fmt::format("more than {} calls of one rank", call_limit_),
           .rule = "a rank program comes to an end",
           .hint = "a higher call limit, if it is meant to run this long"});

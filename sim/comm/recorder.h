@@ -39,7 +39,7 @@ class Pending {
 
 class Recorder {
  public:
-  using GiveUp = std::function<void(const CallRecord&)>;
+  using GiveUp = std::function<void()>;
   Recorder(std::int64_t call_limit, GiveUp give_up) : call_limit_(call_limit), give_up_(std::move(give_up)) {}
 
   /// The number of the record, for waited().

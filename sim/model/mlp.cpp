@@ -43,11 +43,7 @@ Mlp::Mlp(Rank& rank, const MlpConfig& config)
       fc1_(rank, fc1_config(config)),
       fc2_(rank, fc2_config(config)) {}
 
-std::vector<Parameter*> Mlp::parameters() {
-  std::vector<Parameter*> all = fc1_.parameters();
-  for (Parameter* parameter : fc2_.parameters()) all.push_back(parameter);
-  return all;
-}
+std::vector<Parameter*> Mlp::parameters() { return joined({fc1_.parameters(), fc2_.parameters()}); }
 
 Mlp::Forward Mlp::forward(const Tensor& input) {
   const auto fc1 = fc1_.forward(input);

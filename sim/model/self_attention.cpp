@@ -71,51 +71,46 @@ SelfAttention::SelfAttention(Rank& rank, const SelfAttentionConfig& config)
 }
 
 std::vector<Parameter*> SelfAttention::parameters() {
-  std::vector<Parameter*> all = qkv_.parameters();
-  for (Parameter* parameter : proj_.parameters()) all.push_back(parameter);
-  return all;
+  return joined({qkv_.parameters(), proj_.parameters()});
 }
 
 // ---- where heads lie in [T, ...] ---------------------------------------------------------------------------------
 
-/// The first column of the queries of one of this rank's groups: in its own columns, or in all of them where groups are shared.
-std::int64_t SelfAttention::query_column(std::int64_t group) const {
-  const std::int64_t d = config_.kv_channels;
-  const std::int64_t width = (config_.num_attention_heads / config_.num_query_groups + 2) * d;
-  if (!shares_groups()) return group * width;
-  const std::int64_t ranks_a_group = tp_.size() / config_.num_query_groups;
-  return tp_.rank() / ranks_a_group * width + tp_.rank() % ranks_a_group * own_heads() * d;
-}
-
-std::int64_t SelfAttention::key_column(std::int64_t group) const {
+/// The first column of this rank's heads in one of its groups: in its own columns, or in all of them where groups are shared.
+std::int64_t SelfAttention::column_of(Part part, std::int64_t group) const {
   const std::int64_t d = config_.kv_channels;
   const std::int64_t queries = config_.num_attention_heads / config_.num_query_groups * d;
-  if (!shares_groups()) return group * (queries + 2 * d) + queries;
-  const std::int64_t ranks_a_group = tp_.size() / config_.num_query_groups;
-  return tp_.rank() / ranks_a_group * (queries + 2 * d) + queries;
+  const std::int64_t ranks_a_group = shares_groups() ? tp_.size() / config_.num_query_groups : 1;
+  const std::int64_t first = (shares_groups() ? tp_.rank() / ranks_a_group : group) * (queries + 2 * d);
+  switch (part) {
+    case Part::queries:
+      return first + tp_.rank() % ranks_a_group * own_heads() * d;
+    case Part::keys:
+      return first + queries;
+    case Part::values:
+      break;
+  }
+  return first + queries + d;
 }
 
-/// Takes the heads of all groups out of mixed [T, ..]: [S, B, heads, d]. Keys lie value_offset columns before values.
-Tensor SelfAttention::heads_of(const Tensor& mixed, std::int64_t heads, bool are_queries,
-                               std::int64_t value_offset) const {
+/// Takes the heads of all groups out of mixed [T, ..]: [S, B, heads, d].
+Tensor SelfAttention::heads_of(const Tensor& mixed, Part part) const {
   const std::int64_t d = config_.kv_channels;
+  const std::int64_t heads = part == Part::queries ? own_heads() : own_groups();
   const std::int64_t width = heads / own_groups() * d;
   Tensor out = mixed.device().empty(mixed.dtype(), {mixed.shape()[0], heads * d});
   for (std::int64_t group = 0; group < own_groups(); ++group) {
-    const std::int64_t column = are_queries ? query_column(group) : key_column(group) + value_offset;
-    put_columns(columns(mixed, column, width), out, group * width);
+    put_columns(columns(mixed, column_of(part, group), width), out, group * width);
   }
   return out.reshaped({config_.sequence_length, mixed.shape()[0] / config_.sequence_length, heads, d});
 }
 
 /// And puts their gradients back.
-void SelfAttention::put_heads(const Tensor& heads, Tensor& mixed, bool are_queries,
-                              std::int64_t value_offset) const {
+void SelfAttention::put_heads(const Tensor& heads, Tensor& mixed, Part part) const {
   const Tensor flat = heads.reshaped({mixed.shape()[0], heads.shape()[2] * heads.shape()[3]});
   const std::int64_t width = columns_of(flat) / own_groups();
   for (std::int64_t group = 0; group < own_groups(); ++group) {
-    const std::int64_t column = are_queries ? query_column(group) : key_column(group) + value_offset;
-    put_columns(columns(flat, group * width, width), mixed, column);
+    put_columns(columns(flat, group * width, width), mixed, column_of(part, group));
   }
 }
 
@@ -132,9 +127,9 @@ SelfAttention::Forward SelfAttention::forward(const Tensor& input) {
       shares_groups() ? AllGatherLastDim::forward(qkv.output, tp_, "self_attention.gather_qkv") : qkv.output;
   check_shapes(mixed.shape()[0] % config_.sequence_length == 0, {&mixed}, "self_attention",
                "tokens are whole sequences");
-  const Tensor queries = heads_first(turned(heads_of(mixed, own_heads(), true, 0), false));
-  const Tensor keys = heads_first(turned(heads_of(mixed, own_groups(), false, 0), false));
-  const Tensor values = heads_first(heads_of(mixed, own_groups(), false, d));
+  const Tensor queries = heads_first(turned(heads_of(mixed, Part::queries), false));
+  const Tensor keys = heads_first(turned(heads_of(mixed, Part::keys), false));
+  const Tensor values = heads_first(heads_of(mixed, Part::values));
 
   const Tensor scores = matmul(by_group(queries, own_groups()), transposed(keys));
   const Shape per_head = {queries.shape()[0], own_heads(), config_.sequence_length, config_.sequence_length};
@@ -165,9 +160,9 @@ Tensor SelfAttention::backward(const Saved& saved, const Tensor& grad_output) {
   const std::int64_t all = (config_.num_attention_heads + 2 * config_.num_query_groups) * d;
   Tensor grad_mixed =
       filled(grad_flat.device(), grad_flat.dtype(), {tokens, shares_groups() ? all : all / tp_.size()}, 0);
-  put_heads(turned(sequence_first(grad_queries), true), grad_mixed, true, 0);
-  put_heads(turned(sequence_first(grad_keys), true), grad_mixed, false, 0);
-  put_heads(sequence_first(grad_values), grad_mixed, false, d);
+  put_heads(turned(sequence_first(grad_queries), true), grad_mixed, Part::queries);
+  put_heads(turned(sequence_first(grad_keys), true), grad_mixed, Part::keys);
+  put_heads(sequence_first(grad_values), grad_mixed, Part::values);
   return qkv_.backward(
       saved.qkv, shares_groups() ? AllGatherLastDim::backward(grad_mixed, tp_, "self_attention.gather_qkv")
                                  : grad_mixed);

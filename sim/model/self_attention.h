@@ -62,12 +62,10 @@ class SelfAttention {
   bool shares_groups() const { return config_.num_query_groups < tp_.size(); }
   std::int64_t own_heads() const { return config_.num_attention_heads / tp_.size(); }
   std::int64_t own_groups() const { return shares_groups() ? 1 : config_.num_query_groups / tp_.size(); }
-  /// Query heads of one of this rank's groups that this rank has.
-  std::int64_t heads_a_group() const { return own_heads() / own_groups(); }
-  std::int64_t query_column(std::int64_t group) const;
-  std::int64_t key_column(std::int64_t group) const;
-  Tensor heads_of(const Tensor& mixed, std::int64_t heads, bool are_queries, std::int64_t value_offset) const;
-  void put_heads(const Tensor& heads, Tensor& mixed, bool are_queries, std::int64_t value_offset) const;
+  enum class Part { queries, keys, values };
+  std::int64_t column_of(Part part, std::int64_t group) const;
+  Tensor heads_of(const Tensor& mixed, Part part) const;
+  void put_heads(const Tensor& heads, Tensor& mixed, Part part) const;
   Tensor turned(const Tensor& heads, bool backward) const;
 
   SelfAttentionConfig config_;

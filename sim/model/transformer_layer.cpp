@@ -52,12 +52,8 @@ TransformerLayer::TransformerLayer(Rank& rank, const TransformerLayerConfig& con
       mlp_(rank, mlp_config(config)) {}
 
 std::vector<Parameter*> TransformerLayer::parameters() {
-  std::vector<Parameter*> all;
-  for (const std::vector<Parameter*>& part :
-       {input_norm_.parameters(), attention_.parameters(), mlp_norm_.parameters(), mlp_.parameters()}) {
-    all.insert(all.end(), part.begin(), part.end());
-  }
-  return all;
+  return joined(
+      {input_norm_.parameters(), attention_.parameters(), mlp_norm_.parameters(), mlp_.parameters()});
 }
 
 TransformerLayer::Forward TransformerLayer::forward(const Tensor& input) {

@@ -5,22 +5,18 @@
 
 #include "sim/base/error.h"
 #include "sim/tensor/checks.h"
+#include "sim/tensor/rows.h"
 
 namespace sim {
 
 namespace {
 
-/// Where the shard's lines of the cut dimension lie in the whole.
-std::vector<std::int64_t> lines_of(std::int64_t whole, const Partition& partition) {
-  const std::int64_t shard = whole / partition.size;
-  const std::int64_t block = shard / partition.stride;
-  std::vector<std::int64_t> lines;
-  lines.reserve(static_cast<std::size_t>(shard));
-  for (std::int64_t b = 0; b < partition.stride; ++b) {
-    const std::int64_t first = (b * partition.size + partition.place) * block;
-    for (std::int64_t line = first; line < first + block; ++line) lines.push_back(line);
-  }
-  return lines;
+/// Lines of one block of the cut dimension, and where block b of the shard begins in the whole.
+std::int64_t block_lines(const Shape& whole, const Partition& partition) {
+  return whole[static_cast<std::size_t>(partition.dim)] / (partition.size * partition.stride);
+}
+std::int64_t block_begin(const Shape& whole, const Partition& partition, std::int64_t b) {
+  return (b * partition.size + partition.place) * block_lines(whole, partition);
 }
 
 void check_partition(const std::string& name, const Shape& whole, const Partition& partition) {
@@ -41,27 +37,32 @@ Tensor shard_of(Rank& rank, const std::string& name, DType dtype, const Shape& w
   const KeyedRandom random = rank.random.named(name);
   if (partition.dim < 0 || partition.size == 1) return keyed(rank.device, dtype, whole, random);
   const std::int64_t width = whole.row_count();
-  if (partition.dim == 0) {
-    const std::vector<std::int64_t> rows = lines_of(whole[0], partition);
-    Tensor shard = rank.device.empty(dtype, whole.with_rows(std::ssize(rows)));
-    const std::int64_t block = std::ssize(rows) / partition.stride;
-    for (std::int64_t row = 0; row < std::ssize(rows); row += block) {
-      Tensor part = shard.rows(row, row + block);
-      copy(keyed(rank.device, dtype, part.shape(), random, rows[static_cast<std::size_t>(row)] * width),
-           part);
+  const std::int64_t block = block_lines(whole, partition);
+  const std::int64_t lines = block * partition.stride;
+  Tensor shard =
+      rank.device.empty(dtype, partition.dim == 0 ? whole.with_rows(lines) : whole.with_columns(lines));
+  for (std::int64_t b = 0; b < partition.stride; ++b) {
+    const std::int64_t begin = block_begin(whole, partition, b);
+    if (partition.dim == 0) {
+      Tensor rows = shard.rows(b * block, (b + 1) * block);
+      copy(keyed(rank.device, dtype, rows.shape(), random, begin * width), rows);
+      continue;
     }
-    return shard;
-  }
-  const std::vector<std::int64_t> columns = lines_of(whole[1], partition);
-  Tensor shard = rank.device.empty(dtype, whole.with_columns(std::ssize(columns)));
-  for (std::int64_t row = 0; row < whole[0]; ++row) {
-    Tensor line = shard.rows(row, row + 1);
-    copy(keyed(rank.device, dtype, line.shape(), random, row * width + columns.front()), line);
+    for (std::int64_t row = 0; row < whole[0]; ++row) {
+      Tensor line = shard.rows(row, row + 1);
+      put_columns(keyed(rank.device, dtype, {1, block}, random, row * width + begin), line, b * block);
+    }
   }
   return shard;
 }
 
 }  // namespace
+
+std::vector<Parameter*> joined(std::initializer_list<std::vector<Parameter*>> parts) {
+  std::vector<Parameter*> all;
+  for (const std::vector<Parameter*>& part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
 
 Parameter make_parameter(Rank& rank, std::string name, DType dtype, const Shape& whole,
                          const Partition& partition, const Initial& initial) {

@@ -12,6 +12,7 @@
 /// Source  Megatron-LM, tensor_parallel/layers.py: set_tensor_model_parallel_attributes, _initialize_affine_weight_cpu.
 
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,9 @@ struct Partition {
   int place = 0;
   int size = 1;
 };
+
+/// The parameters of the parts of a layer, one part after the other.
+std::vector<Parameter*> joined(std::initializer_list<std::vector<Parameter*>> parts);
 
 Parameter make_parameter(Rank& rank, std::string name, DType dtype, const Shape& whole,
                          const Partition& partition, const Initial& initial);

@@ -22,13 +22,7 @@ namespace {
 }  // namespace
 
 void check_own(const Tensor& tensor, const char* user) {
-  if (tensor.is_none()) {
-    refuse({.code = "null_tensor",
-            .option = user,
-            .numbers = "a tensor that was never made",
-            .rule = "every tensor comes from a device",
-            .hint = "Device::empty, filled or keyed"});
-  }
+  if (tensor.is_none()) refuse_none(user);
   if (running_device() != nullptr && running_device() != &tensor.device()) refuse_foreign(tensor, user);
 }
 

@@ -188,20 +188,11 @@ typename Number::Wide lane_max(const Number& number, std::int64_t n, const Term&
 
 /// As with_scalar, for the dtypes that layers compute in.
 template <typename Visit>
-decltype(auto) with_computing_scalar(DType dtype, Visit&& visit) {
-  switch (dtype) {
-    case DType::f64:
-      return visit(double{});
-    case DType::f32:
-      return visit(float{});
-    case DType::bf16:
-      return visit(bfloat16{});
-    case DType::field:
-    case DType::i32:
-      break;
-  }
-  CHECK(dtype == DType::field);
-  return visit(Field{});
+void with_computing_scalar(DType dtype, Visit&& visit) {
+  CHECK(dtype != DType::i32);
+  with_scalar(dtype, [&](auto scalar) {
+    if constexpr (!std::is_same_v<decltype(scalar), std::int32_t>) visit(scalar);
+  });
 }
 
 template <typename Visit>

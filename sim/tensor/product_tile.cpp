@@ -5,6 +5,8 @@
 #include <immintrin.h>
 #endif
 
+#include "sim/base/vectorised.h"
+
 namespace sim {
 
 template <typename Element>
@@ -77,8 +79,6 @@ template <typename Of, typename Element>
     for (std::size_t v = 0; v < kVectors; ++v) Of::store(sums[row][v], tile.sums[row] + v * kWidth);
   }
 }
-
-bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 
 }  // namespace
 

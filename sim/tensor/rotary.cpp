@@ -1,5 +1,6 @@
 #include "sim/tensor/rotary.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <span>
 #include <vector>
@@ -13,21 +14,28 @@ namespace sim {
 
 namespace {
 
-/// f of every angle, position by position.
-template <typename Function>
-Tensor table(Device& device, DType dtype, std::int64_t first_position, const Shape& shape, std::int64_t base,
-             const Function& function) {
+/// Of every position and pair, in double.
+std::vector<double> angles_of(std::int64_t first_position, const Shape& shape, std::int64_t base) {
   const double log_base = elementary::log(static_cast<double>(base));
-  std::vector<double> values;
-  values.reserve(static_cast<std::size_t>(shape.count()));
-  for (std::int64_t p = 0; p < shape[0]; ++p) {
-    for (std::int64_t i = 0; i < shape[1]; ++i) {
-      const double exponent = -static_cast<double>(i) / static_cast<double>(shape[1]);
-      const double frequency = elementary::exp(exponent * log_base);
-      values.push_back(function(static_cast<double>(first_position + p) * frequency));
-    }
+  std::vector<double> frequencies;
+  for (std::int64_t i = 0; i < shape[1]; ++i) {
+    const double exponent = -static_cast<double>(i) / static_cast<double>(shape[1]);
+    frequencies.push_back(elementary::exp(exponent * log_base));
   }
-  return cast(from_host(device, DType::f64, shape, std::as_bytes(std::span(values))), dtype);
+  std::vector<double> angles;
+  angles.reserve(static_cast<std::size_t>(shape.count()));
+  for (std::int64_t p = 0; p < shape[0]; ++p) {
+    for (const double frequency : frequencies)
+      angles.push_back(static_cast<double>(first_position + p) * frequency);
+  }
+  return angles;
+}
+
+template <typename Function>
+Tensor table(Device& device, DType dtype, const Shape& shape, std::vector<double> angles,
+             const Function& function) {
+  std::transform(angles.begin(), angles.end(), angles.begin(), function);
+  return cast(from_host(device, DType::f64, shape, std::as_bytes(std::span(angles))), dtype);
 }
 
 }  // namespace
@@ -51,8 +59,9 @@ RotaryTables rotary_tables(Device& device, DType dtype, std::int64_t first_posit
     return {keyed(device, dtype, shape, random.named("cosine"), first),
             keyed(device, dtype, shape, random.named("sine"), first)};
   }
-  return {table(device, dtype, first_position, shape, base, [](double x) { return elementary::cos(x); }),
-          table(device, dtype, first_position, shape, base, [](double x) { return elementary::sin(x); })};
+  const std::vector<double> angles = angles_of(first_position, shape, base);
+  return {table(device, dtype, shape, angles, [](double x) { return elementary::cos(x); }),
+          table(device, dtype, shape, angles, [](double x) { return elementary::sin(x); })};
 }
 
 Tensor rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward) {

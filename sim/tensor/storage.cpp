@@ -51,11 +51,10 @@ void Storage::refuse_access(ByteRange range, Access access, const char* user) co
   const bool writes = access == Access::write;
   refuse({.code = writes ? "buffer_in_flight_write" : "buffer_in_flight_read",
           .option = user,
-          .numbers =
-              fmt::format("{} bytes {} to {} of a buffer whose bytes {} to {} are being {} by '{}' ({}:{})",
-                          writes ? "writes" : "reads", range.begin, range.end, flight.range.begin,
-                          flight.range.end, flight.access == Access::write ? "written" : "read",
-                          flight.site.name, flight.site.file, flight.site.line),
+          .numbers = fmt::format("{} bytes {} to {} of a buffer whose bytes {} to {} are being {} by {}",
+                                 writes ? "writes" : "reads", range.begin, range.end, flight.range.begin,
+                                 flight.range.end, flight.access == Access::write ? "written" : "read",
+                                 text_of(flight.site)),
           .rule = "a buffer may not be touched between the start of a call and its wait()",
           .hint = "wait() for the work first, or use another buffer"});
 }

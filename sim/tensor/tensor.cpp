@@ -6,7 +6,7 @@
 
 namespace sim {
 
-void Tensor::refuse_none(const char* user) {
+void refuse_none(const char* user) {
   refuse({.code = "null_tensor",
           .option = user,
           .numbers = "a tensor that was never made",

@@ -17,6 +17,9 @@ namespace sim {
 
 class Device;
 
+/// Refuses a tensor that was never made (null_tensor).
+[[noreturn]] void refuse_none(const char* user);
+
 class Tensor {
  public:
   Tensor() = default;
@@ -51,8 +54,6 @@ class Tensor {
   }
 
  private:
-  [[noreturn]] static void refuse_none(const char* user);
-
   Device* device_ = nullptr;
   std::shared_ptr<Storage> storage_;
   std::int64_t offset_ = 0;

@@ -19,8 +19,7 @@ void PostedCall::wait() {
   if (done) return;
   if (running_device() != device_) {
     refuse({.code = "wrong_rank",
-            .option = fmt::format("wait() for {} '{}' ({}:{})", name_of(call.operation), call.site.name,
-                                  call.site.file, call.site.line),
+            .option = fmt::format("wait() for {} {}", name_of(call.operation), text_of(call.site)),
             .numbers = "a Work of another rank, or of a world that is over",
             .rule = "a rank waits for its own calls, while its program runs",
             .hint = "a Work that does not leave its rank"});

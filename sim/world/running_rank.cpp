@@ -26,17 +26,15 @@ void on_terminate() {
                                     "no noexcept on it, and no wait() in a destructor; threads are joined"));
 }
 
-void install_terminate_handler() {
+}  // namespace
+
+void watch_for_terminate() {
   static std::once_flag installed;
   std::call_once(installed, [] { terminate_before = std::set_terminate(on_terminate); });
 }
 
-}  // namespace
-
 RunningRank::RunningRank(RankState& rank)
-    : before_(std::exchange(running_rank, &rank)), device_(rank.device.get()) {
-  install_terminate_handler();
-}
+    : before_(std::exchange(running_rank, &rank)), device_(rank.device.get()) {}
 
 RunningRank::~RunningRank() { running_rank = before_; }
 

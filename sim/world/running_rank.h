@@ -11,6 +11,9 @@ namespace sim {
 
 class RankState;
 
+/// Once a world, before its ranks run.
+void watch_for_terminate();
+
 /// While it lives, this thread runs a rank's program.
 class RunningRank {
  public:

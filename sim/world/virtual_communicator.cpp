@@ -79,20 +79,19 @@ Communicator* VirtualGroups::new_group(std::string name, const std::vector<int>&
   const bool repeated = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
   const bool outside = std::any_of(members.begin(), members.end(),
                                    [&](int member) { return rank_.world.slot_of(member) < 0; });
+  const std::string where = fmt::format("rank {}, new_group '{}' at {}", rank_.rank, name, text_of(site));
   // A name that others have would make two groups one in reports, ledgers and the world's own table.
   const bool taken = name == "world" || rank_.world.spec().layout.find(name) != nullptr;
   if (name.empty() || taken || name.find_first_of("[]") != std::string::npos) {
     refuse({.code = "bad_group_name",
-            .option = fmt::format("rank {}, new_group '{}' at '{}' ({}:{})", rank_.rank, name, site.name,
-                                  site.file, site.line),
+            .option = where,
             .numbers = taken ? "a group of the layout has this name" : "no name, or one with brackets",
             .rule = "a new group has a name of its own, without [ and ]",
             .hint = taken ? fmt::format("'my_{}'", name) : "a word"});
   }
   if (members.empty() || repeated || outside) {
     refuse({.code = "bad_group",
-            .option = fmt::format("rank {}, new_group '{}' at '{}' ({}:{})", rank_.rank, name, site.name,
-                                  site.file, site.line),
+            .option = where,
             .numbers = fmt::format("{} of a world of {}", text_of_ranks(members), world_.size()),
             .rule = "members are ranks that run, each once, and at least one",
             .hint = "global ranks"});

@@ -49,10 +49,15 @@ Finding thrown(const RankState& state, std::string code, std::string sentence, s
 
 RankState::RankState(VirtualWorld& owner, int global_rank, std::int64_t call_limit)
     : world(owner), rank(global_rank) {
-  recorder = std::make_shared<Recorder>(call_limit, [this](const CallRecord&) {
+  recorder = std::make_shared<Recorder>(call_limit, [this] {
     world.give_up(*this, thrown(*this, "rank_will_not_end", "it catches call_limit and goes on calling",
                                 "a rank program comes to an end", "the loop that makes this call"));
   });
+}
+
+void RankState::fail(Finding finding) {
+  threw = std::make_unique<Finding>(std::move(finding));
+  status = RankStatus::threw;
 }
 
 VirtualWorld::VirtualWorld(const WorldSpec& spec, Device& device)
@@ -164,8 +169,7 @@ bool VirtualWorld::is_over(RankState& rank) {
 }
 
 void VirtualWorld::give_up(RankState& rank, Finding finding) {
-  rank.threw = std::make_unique<Finding>(std::move(finding));
-  rank.status = RankStatus::threw;
+  rank.fail(std::move(finding));
   for (;;) rank.context->yield();  // and is never resumed
 }
 
@@ -188,10 +192,8 @@ void VirtualWorld::wait_for(RankState& rank, PostedCall& call) {
 void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
   const RunningRank running(state);
   const auto throws = [&](std::string sentence) {
-    state.threw = std::make_unique<Finding>(thrown(state, "rank_threw", std::move(sentence),
-                                                   "a rank program lets no exception out",
-                                                   "catch it, or mend what throws"));
-    state.status = RankStatus::threw;
+    state.fail(thrown(state, "rank_threw", std::move(sentence), "a rank program lets no exception out",
+                      "catch it, or mend what throws"));
   };
   try {
     state.groups = std::make_unique<VirtualGroups>(state);
@@ -203,10 +205,8 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
     if (!ended_) throws("the end of another world left the program");
   } catch (const Error& error) {
     const Refusal& refusal = error.refusal();
-    state.threw = std::make_unique<Finding>(thrown(state, refusal.code,
-                                                   fmt::format("{}: {}", refusal.option, refusal.numbers),
-                                                   refusal.rule, refusal.hint));
-    state.status = RankStatus::threw;
+    state.fail(thrown(state, refusal.code, fmt::format("{}: {}", refusal.option, refusal.numbers),
+                      refusal.rule, refusal.hint));
   } catch (const std::exception& error) {
     const char* what = error.what();
     throws(fmt::format("an exception left the program: {}", what == nullptr ? "(no text)" : what));
@@ -219,6 +219,7 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
 
 void VirtualWorld::run(const RankProgram& program) {
   const StackOverflowWatch watch;
+  watch_for_terminate();
   for (const auto& state : ranks_) {
     state->context = make_context(spec_.contexts, stacks_, state->rank,
                                   [this, &state, &program] { run_program(*state, program); });

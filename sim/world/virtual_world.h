@@ -43,6 +43,8 @@ Finding thrown(const RankState& state, std::string code, std::string sentence, s
 class RankState {
  public:
   RankState(VirtualWorld& owner, int global_rank, std::int64_t call_limit);
+  /// Its program is over, and this is why.
+  void fail(Finding finding);
 
   VirtualWorld& world;
   int rank;

@@ -1,20 +1,19 @@
 #include "verify/cases/attention_case.h"
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "sim/model/self_attention.h"
-#include "sim/parallel/region.h"
-#include "sim/parallel/sequence_parallel_grads.h"
 #include "sim/tensor/cpu_device.h"
+#include "verify/cases/token_layer.h"
 #include "verify/reference/self_attention.h"
+#include "verify/scalars.h"
 
 namespace verify {
 
 namespace {
 
 using sim::Operation;
-using sim::Tensor;
 
 constexpr std::int64_t kBase = 100;
 /// Of the initial values: in bf16, the bound of an exponential is of use only where scores are small.
@@ -50,8 +49,8 @@ reference::Matrix<Scalar> rotary_table(const reference::Number<Scalar>& number, 
     sim::CpuDevice device;
     const auto tables =
         sim::rotary_tables(device, sim::DType::field, 0, sizes.sequence, sizes.channels, kBase);
-    const std::vector<std::byte> bytes = sim::host_bytes(is_sine ? tables.sines : tables.cosines);
-    std::memcpy(static_cast<void*>(table.data()), bytes.data(), bytes.size());
+    const auto values = fields_of(sim::host_bytes(is_sine ? tables.sines : tables.cosines));
+    std::copy(values.begin(), values.end(), table.data());
   } else {
     for (Eigen::Index p = 0; p < sizes.sequence; ++p) {
       for (Eigen::Index i = 0; i < half; ++i) {
@@ -112,8 +111,6 @@ class AttentionCase : public CaseOf<AttentionCase> {
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const Sizes sizes(s);
-    sim::Communicator& tp = rank.groups.get("tp");
-    const bool sp = s["sequence_parallel"] == 1;
     sim::SelfAttention layer(rank, {.name = "attention",
                                     .dtype = s.dtype,
                                     .hidden_size = sizes.hidden,
@@ -124,15 +121,9 @@ class AttentionCase : public CaseOf<AttentionCase> {
                                     .rotary_base = s["rotary"] == 1 ? kBase : 0,
                                     .causal = s["causal"] == 1,
                                     .bias = s["bias"] == 1,
-                                    .sequence_parallel = sp,
+                                    .sequence_parallel = s["sequence_parallel"] == 1,
                                     .initial = {kScale}});
-    const Tensor x = drawn(rank, s, "input", {sizes.tokens(), sizes.hidden});
-    const Tensor grad = drawn(rank, s, "grad_output", {sizes.tokens(), sizes.hidden});
-    const auto forward = layer.forward(sp ? sim::own_rows(x, tp) : x);
-    const Tensor grad_input = layer.backward(forward.saved, sp ? sim::own_rows(grad, tp) : grad);
-    sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
-    rank.publish("output", forward.output);
-    rank.publish("grad_input", grad_input);
+    run_token_layer(rank, s, layer, sizes.tokens(), sizes.hidden);
     rank.publish("qkv.weight_grad", layer.linear_qkv().weight().main_grad);
     rank.publish("proj.weight_grad", layer.linear_proj().weight().main_grad);
     if (s["bias"] == 0) return;

@@ -1,8 +1,7 @@
 #include "verify/cases/mlp_case.h"
 
 #include "sim/model/mlp.h"
-#include "sim/parallel/region.h"
-#include "sim/parallel/sequence_parallel_grads.h"
+#include "verify/cases/token_layer.h"
 #include "verify/reference/mlp.h"
 
 namespace verify {
@@ -10,7 +9,6 @@ namespace verify {
 namespace {
 
 using sim::Operation;
-using sim::Tensor;
 
 class MlpCase : public CaseOf<MlpCase> {
  public:
@@ -52,8 +50,6 @@ class MlpCase : public CaseOf<MlpCase> {
   }
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
-    sim::Communicator& tp = rank.groups.get("tp");
-    const bool sp = s["sequence_parallel"] == 1;
     sim::Mlp layer(rank, {.name = "mlp",
                           .dtype = s.dtype,
                           .hidden_size = s["hidden"],
@@ -61,14 +57,8 @@ class MlpCase : public CaseOf<MlpCase> {
                           .activation = static_cast<sim::Activation>(s["activation"]),
                           .gated = s["gated"] == 1,
                           .bias = s["bias"] == 1,
-                          .sequence_parallel = sp});
-    const Tensor x = drawn(rank, s, "input", {s.whole("tokens"), s["hidden"]});
-    const Tensor grad = drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
-    const auto forward = layer.forward(sp ? sim::own_rows(x, tp) : x);
-    const Tensor grad_input = layer.backward(forward.saved, sp ? sim::own_rows(grad, tp) : grad);
-    sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
-    rank.publish("output", forward.output);
-    rank.publish("grad_input", grad_input);
+                          .sequence_parallel = s["sequence_parallel"] == 1});
+    run_token_layer(rank, s, layer, s.whole("tokens"), s["hidden"]);
     rank.publish("fc1.weight_grad", layer.linear_fc1().weight().main_grad);
     rank.publish("fc2.weight_grad", layer.linear_fc2().weight().main_grad);
     if (s["bias"] == 0) return;

@@ -1,8 +1,7 @@
 #include "verify/cases/norm_case.h"
 
 #include "sim/parallel/parallel_norm.h"
-#include "sim/parallel/region.h"
-#include "sim/parallel/sequence_parallel_grads.h"
+#include "verify/cases/token_layer.h"
 #include "verify/reference/norm.h"
 
 namespace verify {
@@ -10,7 +9,6 @@ namespace verify {
 namespace {
 
 using sim::Operation;
-using sim::Tensor;
 
 class NormCase : public CaseOf<NormCase> {
  public:
@@ -33,20 +31,12 @@ class NormCase : public CaseOf<NormCase> {
     return std::vector<ExpectedCall>(s["layer_norm"] == 1 ? 2 : 1, sum);
   }
   void run(sim::Rank& rank, const CaseSetting& s) const override {
-    sim::Communicator& tp = rank.groups.get("tp");
-    const bool sp = s["sequence_parallel"] == 1;
     sim::ParallelNorm layer(rank, {.name = "norm",
                                    .dtype = s.dtype,
                                    .hidden_size = s["hidden"],
                                    .norm = s["layer_norm"] == 1 ? sim::Norm::layer_norm : sim::Norm::rms_norm,
-                                   .sequence_parallel = sp});
-    const Tensor x = drawn(rank, s, "input", {s.whole("tokens"), s["hidden"]});
-    const Tensor grad = drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
-    const auto forward = layer.forward(sp ? sim::own_rows(x, tp) : x);
-    const Tensor grad_input = layer.backward(forward.saved, sp ? sim::own_rows(grad, tp) : grad);
-    sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
-    rank.publish("output", forward.output);
-    rank.publish("grad_input", grad_input);
+                                   .sequence_parallel = s["sequence_parallel"] == 1});
+    run_token_layer(rank, s, layer, s.whole("tokens"), s["hidden"]);
     rank.publish("weight_grad", layer.weight().main_grad);
     if (s["layer_norm"] == 1) rank.publish("bias_grad", layer.bias().main_grad);
   }

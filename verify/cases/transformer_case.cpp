@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/model/transformer_layer.h"
-#include "sim/parallel/region.h"
-#include "sim/parallel/sequence_parallel_grads.h"
+#include "verify/cases/token_layer.h"
 #include "verify/reference/mlp.h"
 #include "verify/reference/norm.h"
 #include "verify/reference/self_attention.h"
@@ -14,7 +13,6 @@ namespace verify {
 namespace {
 
 using sim::Operation;
-using sim::Tensor;
 
 /// Of the initial values: in bf16, the bound of an exponential is of use only where scores are small.
 constexpr sim::Ratio kScale = {1, 4};
@@ -99,8 +97,6 @@ class TransformerCase : public CaseOf<TransformerCase> {
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const Sizes sizes(s);
-    sim::Communicator& tp = rank.groups.get("tp");
-    const bool sp = s["sequence_parallel"] == 1;
     sim::TransformerLayer layer(rank,
                                 {.name = "layer",
                                  .dtype = s.dtype,
@@ -116,15 +112,9 @@ class TransformerCase : public CaseOf<TransformerCase> {
                                  .gated = s["gated"] == 1,
                                  .bias = s["bias"] == 1,
                                  .causal = s["causal"] == 1,
-                                 .sequence_parallel = sp,
+                                 .sequence_parallel = s["sequence_parallel"] == 1,
                                  .initial = {kScale}});
-    const Tensor x = drawn(rank, s, "input", {sizes.tokens(), sizes.hidden});
-    const Tensor grad = drawn(rank, s, "grad_output", {sizes.tokens(), sizes.hidden});
-    const auto forward = layer.forward(sp ? sim::own_rows(x, tp) : x);
-    const Tensor grad_input = layer.backward(forward.saved, sp ? sim::own_rows(grad, tp) : grad);
-    sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
-    rank.publish("output", forward.output);
-    rank.publish("grad_input", grad_input);
+    run_token_layer(rank, s, layer, sizes.tokens(), sizes.hidden);
     for (const sim::Parameter* parameter : layer.parameters())
       rank.publish(parameter->name, parameter->main_grad);
   }

@@ -1,7 +1,7 @@
 #pragma once
 
-/// What references compute in: one set of names for a double (values), an element of the field (the exact twin) and a bounded
-/// value (the bound). A reference is written once, as a template on the scalar.
+/// What references compute in: one set of names for an element of the field (the exact twin) and for a double with its bound. A
+/// reference is written once, as a template on the scalar.
 ///
 /// Exact   functions of a bounded value take the candidate's to be within two units of the last place (base/elementary.h), and
 ///         those of the C library within one.
@@ -46,26 +46,6 @@ Scalar activation_in_steps(const Of& number, Activation function, bool derivativ
   const Scalar inner = root * (one + number.of(3, 1) * cubic * x * x);
   return half * (one + t) + half * x * (one - t * t) * inner;
 }
-
-template <>
-class Number<double> {
- public:
-  double of(std::int64_t numerator, std::int64_t denominator) const {
-    return static_cast<double>(numerator) / static_cast<double>(denominator);
-  }
-  double real(double value) const { return value; }
-  double near(double value, double) const { return value; }
-  double stored(double x) const { return x; }
-  double exp(double x) const { return std::exp(x); }
-  double log(double x) const { return std::log(x); }
-  double rsqrt(double x) const { return 1 / std::sqrt(x); }
-  double tanh(double x) const { return std::tanh(x); }
-  double erf(double x) const { return std::erf(x); }
-  double larger(double a, double b) const { return std::max(a, b); }
-  double activation(Activation function, bool derivative, double x) const {
-    return activation_in_steps(*this, function, derivative, x);
-  }
-};
 
 template <>
 class Number<sim::Field> {
@@ -146,17 +126,6 @@ class Number<Bounded> {
 template <typename Scalar>
 class Sum;
 
-template <>
-class Sum<double> {
- public:
-  void add(double term) { sum_ += term; }
-  void add_product(double a, double b) { sum_ += a * b; }
-  double value() const { return sum_; }
-  double value_in_parts() const { return sum_; }
-
- private:
-  double sum_ = 0;
-};
 template <>
 class Sum<sim::Field> : public sim::FieldSum {
  public:

@@ -232,6 +232,10 @@ TEST(Parameter, AShardIsTheSliceOfTheWhole) {
     const std::vector<float> second = test::values<float>(whole.rows(4 + 2 * r, 6 + 2 * r));
     blocks.insert(blocks.end(), second.begin(), second.end());
     EXPECT_EQ(part(0, 2), blocks);
+    Tensor strided_columns = filled(rank.device, DType::f32, {8, 2}, 0);
+    put_columns(columns(whole, r, 1), strided_columns, 0);
+    put_columns(columns(whole, 2 + r, 1), strided_columns, 1);
+    EXPECT_EQ(part(1, 2), test::values<float>(strided_columns));
     EXPECT_EQ(test::values<float>(make_parameter(rank, "w", DType::f32, {8, 4}, {}, {{1, 2}}).value),
               test::values<float>(scale(whole, {1, 2})));
   });

@@ -439,14 +439,19 @@ RC_GTEST_PROP(Kernels, NormsAndTheirGradients, (std::uint64_t seed, bool is_laye
       for (std::int64_t f = 0; f < columns; ++f) terms.push_back(term(f));
       return in_lanes(terms) * per_column;
     };
-    const auto mean = [&](std::int64_t t) {
-      return is_layer_norm ? mean_of([&](std::int64_t f) { return x.at(t, f); }) : Wide{};
+    const auto each_row = [&](auto&& of_row) {
+      std::vector<Wide> all;
+      for (std::int64_t t = 0; t < rows; ++t) all.push_back(of_row(t));
+      return [all](std::int64_t t) { return all[static_cast<std::size_t>(t)]; };
     };
-    const auto rstd = [&](std::int64_t t) {
+    const auto mean = each_row([&](std::int64_t t) {
+      return is_layer_norm ? mean_of([&](std::int64_t f) { return x.at(t, f); }) : Wide{};
+    });
+    const auto rstd = each_row([&](std::int64_t t) {
       const Wide variance =
           mean_of([&](std::int64_t f) { return (x.at(t, f) - mean(t)) * (x.at(t, f) - mean(t)); });
       return rsqrt_of(variance + ratio<Wide>(1, 1024));
-    };
+    });
     const Normalized y = normalize(norm, x.tensor, w.tensor, is_layer_norm ? b.tensor : Tensor(), epsilon);
     expect_elements<Wide>(y.stats, std::max<std::int64_t>(rows, 1),
                           [&](std::int64_t what, std::int64_t t) { return what == 0 ? mean(t) : rstd(t); });
@@ -462,10 +467,13 @@ RC_GTEST_PROP(Kernels, NormsAndTheirGradients, (std::uint64_t seed, bool is_laye
     const Tensor grad_x = normalize_backward(norm, x.tensor, w.tensor, y.stats, g.tensor, weight_sums.tensor,
                                              is_layer_norm ? bias_sums.tensor : no_bias);
     const auto slope = [&](std::int64_t t, std::int64_t f) { return g.at(t, f) * w.at(0, f); };
+    const auto along_one = each_row([&](std::int64_t t) {
+      return is_layer_norm ? mean_of([&](std::int64_t i) { return slope(t, i); }) : Wide{};
+    });
+    const auto along_normal = each_row(
+        [&](std::int64_t t) { return mean_of([&](std::int64_t i) { return slope(t, i) * normal(t, i); }); });
     expect_elements<Scalar>(grad_x, columns, [&](std::int64_t t, std::int64_t f) {
-      const Wide along_one = is_layer_norm ? mean_of([&](std::int64_t i) { return slope(t, i); }) : Wide{};
-      const Wide along_normal = mean_of([&](std::int64_t i) { return slope(t, i) * normal(t, i); });
-      return (slope(t, f) - along_one - normal(t, f) * along_normal) * rstd(t);
+      return (slope(t, f) - along_one(t) - normal(t, f) * along_normal(t)) * rstd(t);
     });
     expect_elements<Wide>(weight_sums.tensor, columns, [&](std::int64_t, std::int64_t f) {
       Wide sum = weight_sums.at(0, f);
