@@ -5,23 +5,39 @@
 #include <rapidcheck/detail/TestListenerAdapter.h>
 #include <unordered_map>
 
+#include "verify/explanation.h"
+
 namespace verify {
 
 namespace {
 
-CaseSetting drawn_setting(const Case& the_case, const CampaignRequest& request) {
+/// Those that the property judges the case in.
+std::vector<sim::DType> dtypes_of(const CampaignRequest& request, const Case& the_case,
+                                  const Property& property) {
+  std::vector<sim::DType> dtypes;
+  for (const sim::DType dtype : request.dtypes) {
+    if (property.judges(the_case, dtype)) dtypes.push_back(dtype);
+  }
+  return dtypes;
+}
+
+CaseSetting drawn_setting(const Case& the_case, const CampaignRequest& request,
+                          const std::vector<sim::DType>& dtypes) {
   // A seed has nothing to shrink to; it is as large as an option may be.
   const auto any_seed = rc::gen::noShrink(rc::gen::inRange(0, 1 << 24));
   CaseSetting setting{.tp = *rc::gen::inRange(1, request.max_world + 1),
-                      .dtype = *rc::gen::elementOf(request.dtypes),
+                      .dtype = *rc::gen::elementOf(dtypes),
                       .seed = static_cast<std::uint64_t>(*any_seed)};
+  if (2 * setting.tp <= request.max_world) setting.replicas = *rc::gen::inRange(1, 3);
   for (const Dimension& dimension : the_case.dimensions()) {
     setting.dimensions[dimension.name] = *rc::gen::inRange(dimension.least, dimension.most + 1);
   }
   return setting;
 }
 
-void run_row(const CampaignRequest& request, CampaignRow& row) {
+void run_row(const CampaignRequest& request, Bench& bench,
+             const std::function<void(const CampaignRow&)>& before_run, CampaignRow& row) {
+  const std::vector<sim::DType> dtypes = dtypes_of(request, *row.the_case, *row.property);
   rc::detail::TestParams params;
   params.seed = request.seed;
   params.maxSuccess = static_cast<int>(request.runs);
@@ -32,8 +48,9 @@ void run_row(const CampaignRequest& request, CampaignRow& row) {
   // Given nothing to reproduce, it does not look for settings in the environment.
   const auto result = rc::detail::checkProperty(
       rc::detail::toProperty([&] {
-        const CaseSetting setting = drawn_setting(*row.the_case, request);
-        const Judgement judgement = row.property->judge(*row.the_case, setting);
+        before_run(row);
+        const CaseSetting setting = drawn_setting(*row.the_case, request, dtypes);
+        const Judgement judgement = row.property->judge(bench, *row.the_case, setting);
         ++row.runs;
         row.slack = std::max(row.slack, judgement.slack);
         if (judgement.holds) return;
@@ -42,24 +59,28 @@ void run_row(const CampaignRequest& request, CampaignRow& row) {
       }),
       metadata, params, listener, std::unordered_map<std::string, rc::detail::Reproduce>());
   rc::detail::SuccessResult success;
-  if (!result.match(success)) row.failure = last;
+  if (result.match(success) || !last) return;
+  last->explanation = explanation(bench, *row.the_case, last->setting);
+  row.failure = last;
 }
 
 }  // namespace
 
-std::vector<CampaignRow> run_campaign(
-    const CampaignRequest& request, const std::function<void(std::size_t, const CampaignRow&)>& before_row) {
+std::vector<CampaignRow> campaign_rows(const CampaignRequest& request) {
   std::vector<CampaignRow> rows;
   for (const Case* the_case : request.cases) {
     for (const Property* property : request.properties) {
+      if (dtypes_of(request, *the_case, *property).empty()) continue;
       rows.push_back({.the_case = the_case, .property = property});
     }
   }
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    before_row(i, rows[i]);
-    run_row(request, rows[i]);
-  }
   return rows;
+}
+
+void run_campaign(const CampaignRequest& request, std::vector<CampaignRow>& rows,
+                  const std::function<void(const CampaignRow&)>& before_run) {
+  Bench bench;
+  for (CampaignRow& row : rows) run_row(request, bench, before_run, row);
 }
 
 }  // namespace verify

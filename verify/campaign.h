@@ -27,6 +27,7 @@ struct CampaignRequest {
 struct Failure {
   CaseSetting setting;
   std::string detail;
+  std::string explanation;
 };
 
 /// What came of one case and one property.
@@ -38,8 +39,11 @@ struct CampaignRow {
   std::optional<Failure> failure;
 };
 
-/// `before_row` is told the number of each row before it is run.
-std::vector<CampaignRow> run_campaign(const CampaignRequest& request,
-                                      const std::function<void(std::size_t, const CampaignRow&)>& before_row);
+/// One for each case and property that go together, in an arithmetic asked for; nothing has run.
+std::vector<CampaignRow> campaign_rows(const CampaignRequest& request);
+
+/// `before_run` is told of the row that runs, with the runs it has had.
+void run_campaign(const CampaignRequest& request, std::vector<CampaignRow>& rows,
+                  const std::function<void(const CampaignRow&)>& before_run);
 
 }  // namespace verify

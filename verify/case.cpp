@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 #include <span>
 
 #include "sim/tensor/cpu_device.h"
@@ -14,18 +15,60 @@ namespace {
 /// Of all inputs of a case, on ranks and in references.
 sim::KeyedRandom random_of(const CaseSetting& setting) { return sim::KeyedRandom(setting.seed); }
 
-std::vector<std::byte> bytes_of(const CaseSetting& setting, const std::string& name, std::int64_t rows,
-                                std::int64_t columns, sim::Ratio scale) {
-  sim::CpuDevice device;
-  const sim::Tensor drawn_values =
-      sim::keyed(device, setting.dtype, {rows, columns}, random_of(setting).named(name));
-  return sim::host_bytes(sim::scale(drawn_values, scale));
+/// A tensor of keyed numbers, with what is special about it.
+sim::Tensor drawn_on(sim::Device& device, const CaseSetting& setting, const std::string& name,
+                     const sim::Shape& shape) {
+  const sim::KeyedRandom random = random_of(setting).named(name);
+  const sim::Tensor x = sim::keyed(device, setting.dtype, shape, random);
+  const sim::KeyedRandom special = random.named("special");
+  if (setting.special == Special::none || x.count() == 0 || special.below(0, 2) == 0) return x;
+  if (setting.special == Special::large) return sim::scale(x, {10'000, 1});
+  const std::int64_t at = special.below(1, static_cast<std::uint32_t>(x.count()));
+  const sim::Tensor flat = x.reshaped({x.count()});
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double value = setting.special == Special::nan        ? std::numeric_limits<double>::quiet_NaN()
+                       : setting.special == Special::infinity ? kInfinity
+                                                              : -kInfinity;
+  const sim::Tensor element = sim::filled(device, setting.dtype, {1}, value);
+  sim::Tensor to = flat.rows(at, at + 1);
+  sim::copy(element, to);
+  return x;
+}
+
+reference::Matrix<sim::Field> matrix_of_tensor(const reference::Number<sim::Field>&, const sim::Tensor& x) {
+  const std::vector<sim::Field> values = fields_of(sim::host_bytes(x));
+  reference::Matrix<sim::Field> result(x.shape()[0], x.shape()[1]);
+  std::copy(values.begin(), values.end(), result.data());
+  return result;
+}
+
+reference::Matrix<reference::Bounded> matrix_of_tensor(const reference::Number<reference::Bounded>& number,
+                                                       const sim::Tensor& x) {
+  const std::vector<double> values = doubles_of(x.dtype(), sim::host_bytes(x));
+  reference::Matrix<reference::Bounded> result(x.shape()[0], x.shape()[1]);
+  std::transform(values.begin(), values.end(), result.data(), [&](double v) { return number.exact(v); });
+  return result;
+}
+
+/// Multiplies the part that the change names.
+template <typename Scalar, typename Times>
+void apply(const InputChange& change, reference::Matrix<Scalar>& x, const Times& times) {
+  const bool of_rows = change.axis == InputChange::Axis::rows;
+  const Eigen::Index lines = (of_rows ? x.rows() : x.cols()) / change.parts;
+  const Eigen::Index across = of_rows ? x.cols() : x.rows();
+  for (Eigen::Index i = change.part * lines; i < (change.part + 1) * lines; ++i) {
+    for (Eigen::Index j = 0; j < across; ++j) {
+      Scalar& element = of_rows ? x(i, j) : x(j, i);
+      element = times(element);
+    }
+  }
 }
 
 }  // namespace
 
 std::string text_of(const CaseSetting& setting) {
   std::string text = fmt::format("tp {}, {}, seed {}", setting.tp, sim::name_of(setting.dtype), setting.seed);
+  if (setting.replicas > 1) text += fmt::format(", replicas {}", setting.replicas);
   for (const auto& [name, value] : setting.dimensions) text += fmt::format(", {} {}", name, value);
   return text;
 }
@@ -40,7 +83,7 @@ std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::strin
 
 sim::Tensor drawn(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
                   const sim::Shape& shape) {
-  return sim::keyed(rank.device, setting.dtype, shape, rank.random.named(name));
+  return drawn_on(rank.device, setting, name, shape);
 }
 
 sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids) {
@@ -48,26 +91,35 @@ sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids)
   return sim::from_host(rank.device, sim::DType::i32, {std::ssize(narrow)}, std::as_bytes(std::span(narrow)));
 }
 
-template <>
-reference::Matrix<reference::Bounded> Inputs<reference::Bounded>::matrix(const std::string& name,
-                                                                         std::int64_t rows,
-                                                                         std::int64_t columns,
-                                                                         sim::Ratio scale) const {
-  const std::vector<double> values =
-      doubles_of(setting_.dtype, bytes_of(setting_, name, rows, columns, scale));
-  reference::Matrix<reference::Bounded> result(rows, columns);
-  std::transform(values.begin(), values.end(), result.data(), [&](double x) { return number_.exact(x); });
-  return result;
+template <typename Scalar>
+reference::Matrix<Scalar> Inputs<Scalar>::taken(const std::string& name,
+                                                reference::Matrix<Scalar> values) const {
+  if (seen_ != nullptr) (*seen_)[name] = values;
+  if (change_ != nullptr && change_->name == name) {
+    const Scalar factor = number_.of(change_->factor, 1);
+    apply(*change_, values, [&](const Scalar& x) { return factor * x; });
+  }
+  return values;
 }
 
-template <>
-reference::Matrix<sim::Field> Inputs<sim::Field>::matrix(const std::string& name, std::int64_t rows,
-                                                         std::int64_t columns, sim::Ratio scale) const {
-  const std::vector<sim::Field> values = fields_of(bytes_of(setting_, name, rows, columns, scale));
-  reference::Matrix<sim::Field> result(rows, columns);
-  std::copy(values.begin(), values.end(), result.data());
-  return result;
+template <typename Scalar>
+reference::Matrix<Scalar> Inputs<Scalar>::matrix(const std::string& name, std::int64_t rows,
+                                                 std::int64_t columns) const {
+  sim::CpuDevice device;
+  return taken(name, matrix_of_tensor(number_, drawn_on(device, setting_, name, {rows, columns})));
 }
+
+template <typename Scalar>
+reference::Matrix<Scalar> Inputs<Scalar>::parameter(const std::string& name, std::int64_t rows,
+                                                    std::int64_t columns, sim::Ratio scale) const {
+  sim::CpuDevice device;
+  const sim::Tensor values =
+      sim::keyed(device, setting_.dtype, {rows, columns}, random_of(setting_).named(name));
+  return taken(name, matrix_of_tensor(number_, sim::scale(values, scale)));
+}
+
+template class Inputs<sim::Field>;
+template class Inputs<reference::Bounded>;
 
 const Case* find_case(const std::string& name) {
   const auto& cases = all_cases();

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sim/comm/rank.h"
+#include "verify/expected_call.h"
 #include "verify/reference/matrix.h"
 
 namespace verify {
@@ -26,18 +27,23 @@ struct Dimension {
   bool is_a_rank = false;  // the whole is tp times as large
 };
 
+/// What some of the drawn inputs have at one element each (large: at all); floats only.
+enum class Special { none, nan, infinity, minus_infinity, large };
+
 struct CaseSetting {
   int tp = 1;
+  int replicas = 1;  // of the tensor-model-parallel group, with the same inputs
   sim::DType dtype = sim::DType::field;
   std::uint64_t seed = 0;
   std::map<std::string, std::int64_t> dimensions;
+  Special special = Special::none;
 
   std::int64_t operator[](const std::string& name) const { return dimensions.at(name); }
   /// A dimension that is given for each rank.
   std::int64_t whole(const std::string& name) const { return tp * dimensions.at(name); }
 };
 
-/// "column_parallel_linear tp 4, f32, seed 7, hidden 3, ..."
+/// "tp 4, f32, seed 7, hidden 3, ..."
 std::string text_of(const CaseSetting& setting);
 
 /// Where the whole of a published tensor lies.
@@ -55,30 +61,50 @@ struct CaseOutput {
   bool same_order = false;  // the serial layer adds in the same order: equal to it bit for bit
 };
 
-/// A collective that each rank makes, in closed form.
-struct ExpectedCall {
-  std::string site;
-  sim::Operation operation;
-  std::int64_t elements;  // of the call's count
+/// What a case is linear in, and its gradient, both published. A linear map is held against its adjoint: <output, grad_output> is
+/// the sum of <value, gradient> over the terms of an identity.
+struct AdjointTerm {
+  std::string value;
+  std::string gradient;
 };
+using AdjointIdentity = std::vector<AdjointTerm>;
 
 /// A token's id, or another whole number below a bound, by name and index.
 std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::string& name, std::int64_t count,
                                     std::int64_t below);
 
+/// A part of one input that counts otherwise than it should: an experiment on a reference (explanation.h).
+struct InputChange {
+  enum class Axis { rows, columns };
+  std::string name;
+  Axis axis = Axis::rows;
+  int part = 0;  // of `parts` equal ones
+  int parts = 1;
+  std::int64_t factor = 1;
+};
+
 /// What a reference is given: its scalar, and the whole of each input, the same values that the ranks draw.
 template <typename Scalar>
 class Inputs {
  public:
-  Inputs(const CaseSetting& setting, reference::Number<Scalar> number) : number_(number), setting_(setting) {}
+  using Seen = std::map<std::string, reference::Matrix<Scalar>>;
+  Inputs(const CaseSetting& setting, reference::Number<Scalar> number, const InputChange* change = nullptr,
+         Seen* seen = nullptr)
+      : number_(number), setting_(setting), change_(change), seen_(seen) {}
   const reference::Number<Scalar>& number() const { return number_; }
-  /// Of a keyed tensor or a parameter with this name, and with this scale of its initial values.
-  reference::Matrix<Scalar> matrix(const std::string& name, std::int64_t rows, std::int64_t columns,
-                                   sim::Ratio scale = {}) const;
+  /// What ranks have by drawn().
+  reference::Matrix<Scalar> matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const;
+  /// A parameter's initial values.
+  reference::Matrix<Scalar> parameter(const std::string& name, std::int64_t rows, std::int64_t columns,
+                                      sim::Ratio scale = {}) const;
 
  private:
+  reference::Matrix<Scalar> taken(const std::string& name, reference::Matrix<Scalar> values) const;
+
   reference::Number<Scalar> number_;
   const CaseSetting& setting_;
+  const InputChange* change_;  // or null
+  Seen* seen_;                 // keeps what was asked for; or null
 };
 
 template <typename Scalar>
@@ -91,6 +117,8 @@ class Case {
   virtual std::vector<Dimension> dimensions() const = 0;
   virtual std::vector<CaseOutput> outputs(const CaseSetting& setting) const = 0;
   virtual std::vector<ExpectedCall> calls(const CaseSetting& setting) const = 0;
+  /// Empty where the case is not linear in what it has gradients of.
+  virtual std::vector<AdjointIdentity> adjoint(const CaseSetting&) const { return {}; }
   /// Publishes every output.
   virtual void run(sim::Rank& rank, const CaseSetting& setting) const = 0;
   virtual Wholes<sim::Field> serial(const Inputs<sim::Field>& inputs, const CaseSetting& setting) const = 0;

@@ -135,8 +135,10 @@ OneCase requested_case(const Settings& settings) {
                  .hint = "--case, --property and --dtype, one word each"});
   }
   const Case& the_case = *cases.front();
+  const auto tp = static_cast<int>(settings.number("tensor-model-parallel-size").value_or(1));
   return {&the_case, properties.front(),
-          CaseSetting{.tp = static_cast<int>(settings.number("tensor-model-parallel-size").value_or(1)),
+          CaseSetting{.tp = tp,
+                      .replicas = static_cast<int>(settings.number("world-size").value_or(tp)) / tp,
                       .dtype = dtypes.front(),
                       .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)),
                       .dimensions = parsed_dimensions(the_case, settings.text("dimensions", ""))}};
@@ -148,7 +150,7 @@ Settings settings_of(const Case& the_case, const Property& property, const CaseS
     dimensions.push_back(fmt::format("{}={}", name, value));
   Settings settings;
   const std::string tp = fmt::format("{}", setting.tp);
-  settings.append("world-size", {tp});
+  settings.append("world-size", {fmt::format("{}", setting.tp * setting.replicas)});
   settings.append("tensor-model-parallel-size", {tp});
   settings.append("case", {the_case.name()});
   settings.append("property", {property.name});

@@ -44,6 +44,7 @@ nlohmann::ordered_json as_json(const CampaignRow& row, const std::string& path) 
                                  {"holds", !row.failure.has_value()}};
   if (!row.failure) return json;
   json["detail"] = row.failure->detail;
+  json["why"] = row.failure->explanation;
   json["setting"] = text_of(row.failure->setting);
   json["scenario"] = path;
   return json;
@@ -54,8 +55,29 @@ std::string as_text(const CampaignRow& row, const std::string& path) {
       path.empty() ? "./shardproof replay" +
                          settings_of(*row.the_case, *row.property, row.failure->setting).as_command_line()
                    : "./shardproof replay " + path;
-  return fmt::format("\n{} {}: {}\n  with       {}\n  reproduce  {}\n", row.the_case->name(),
-                     row.property->name, row.failure->detail, text_of(row.failure->setting), replayed);
+  const std::string& why = row.failure->explanation;
+  return fmt::format("\n{} {}: {}\n{}  with       {}\n  reproduce  {}\n", row.the_case->name(),
+                     row.property->name, row.failure->detail,
+                     why.empty() ? "" : fmt::format("  why        {}\n", why), text_of(row.failure->setting),
+                     replayed);
+}
+
+[[noreturn]] void refuse_nothing_to_check() {
+  sim::refuse({.code = "nothing_to_check",
+               .option = "--case, --property, --dtype",
+               .numbers = "nothing is left of them together",
+               .rule = "adjoint is of linear cases, in the field; special is of floats",
+               .hint = "--dtype field,f32, or another property"});
+}
+
+void run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>& rows, const Output& output) {
+  const auto runs = static_cast<std::size_t>(request.runs);
+  Progress progress(output.err, output.progress, rows.size() * runs, "runs");
+  run_campaign(request, rows, [&](const CampaignRow& row) {
+    const auto done = static_cast<std::size_t>(&row - rows.data()) * runs;
+    const std::size_t own = std::min(static_cast<std::size_t>(row.runs), runs);  // shrinking makes more
+    progress.step(done + own, row.the_case->name() + " " + row.property->name);
+  });
 }
 
 }  // namespace
@@ -69,13 +91,9 @@ int run_check(const CommandLine& line, const Output& output) {
                  .hint = "shardproof replay " + line.scenarios[0]});
   }
   const CampaignRequest request = requested_campaign(line.settings);
-  std::vector<CampaignRow> rows;
-  {
-    Progress progress(output.err, output.progress, request.cases.size() * request.properties.size(), "rows");
-    rows = run_campaign(request, [&](std::size_t i, const CampaignRow& row) {
-      progress.step(i, row.the_case->name() + " " + row.property->name);
-    });
-  }
+  std::vector<CampaignRow> rows = campaign_rows(request);
+  if (rows.empty()) refuse_nothing_to_check();
+  run_with_progress(request, rows, output);
   const auto failed =
       std::count_if(rows.begin(), rows.end(), [](const CampaignRow& row) { return row.failure.has_value(); });
   nlohmann::ordered_json json_rows = nlohmann::ordered_json::array();

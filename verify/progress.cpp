@@ -16,7 +16,8 @@ Progress::Progress(std::ostream& out, bool enabled, std::size_t total, std::stri
       enabled_(enabled),
       total_(total),
       unit_(std::move(unit)),
-      start_(std::chrono::steady_clock::now()) {}
+      start_(std::chrono::steady_clock::now()),
+      next_(start_) {}
 
 Progress::~Progress() {
   if (enabled_) out_ << kClearLine << std::flush;
@@ -24,7 +25,10 @@ Progress::~Progress() {
 
 void Progress::step(std::size_t done, const std::string& what) {
   if (!enabled_) return;
-  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_) return;
+  next_ = now + std::chrono::milliseconds(100);
+  const double seconds = std::chrono::duration<double>(now - start_).count();
   std::string rate;
   if (done > 0 && seconds > 0) {
     const double per_second = static_cast<double>(done) / seconds;

@@ -17,7 +17,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Before item `done` (0, 1, ...) is begun.
+  /// Before item `done` (0, 1, ...) is begun. Ten lines a second are written at most.
   void step(std::size_t done, const std::string& what);
 
  private:
@@ -26,6 +26,7 @@ class Progress {
   std::size_t total_;
   std::string unit_;
   std::chrono::steady_clock::time_point start_;
+  std::chrono::steady_clock::time_point next_;  // line
 };
 
 }  // namespace verify

@@ -4,8 +4,12 @@
 ///
 ///   serial      each output, made whole as its placement says, equals the serial reference: in the field exactly, in f64, f32 and
 ///               bf16 within the derived bound; bit for bit equal to the layer on one rank where that adds in the same order
-///   agree       what is declared replicated is the same, bit for bit, on every rank
+///   agree       what is declared replicated is the same, bit for bit, on every rank; replicas have the same of everything
 ///   calls       each rank makes the calls, and of the sizes, that the closed form says
+///   adjoint     of a linear layer, over the whole group: <output, grad_output> = <input, grad_input> = <weight, weight_grad>,
+///               exactly, in the field, with no reference at all
+///   special     with a NaN, an infinity or numbers up to 10,000 among the inputs, what is NaN or infinite in the serial reference is
+///               so in the sharded layer, and nothing else is; the rest lies within its bound
 ///   schedules   another schedule, more threads, ranks as threads: the same run hash
 ///
 /// Exact   a value that is NaN in the reference is NaN in the candidate, and the other way round; levels of the field that are
@@ -13,6 +17,7 @@
 
 #include <string>
 
+#include "verify/bench.h"
 #include "verify/case.h"
 
 namespace verify {
@@ -26,7 +31,14 @@ struct Judgement {
 struct Property {
   const char* name;
   const char* proves;
-  Judgement (*judge)(const Case& the_case, const CaseSetting& setting);
+  Judgement (*judge)(Bench& bench, const Case& the_case, const CaseSetting& setting);
+  enum class DTypes { all, field, floats } dtypes = DTypes::all;
+  bool (*is_of)(const Case& the_case) = nullptr;  // null: of every case
+
+  bool judges(const Case& the_case, sim::DType dtype) const {
+    const bool fits = dtypes == DTypes::all || (dtypes == DTypes::field) == (dtype == sim::DType::field);
+    return fits && (is_of == nullptr || is_of(the_case));
+  }
 };
 
 const std::vector<Property>& all_properties();

@@ -13,6 +13,7 @@
 #include "verify/collective_round.h"
 #include "verify/counted.h"
 #include "verify/expectations.h"
+#include "verify/explanation.h"
 #include "verify/nearest_name.h"
 #include "verify/option_vocabulary.h"
 #include "verify/parameter_count.h"
@@ -135,10 +136,13 @@ CheckResult check_finding(const std::string& expected, const std::vector<sim::Fi
 /// One setting of one case, as check writes it.
 CheckResult check_case(const Settings& settings) {
   const OneCase one = requested_case(settings);
-  const Judgement judgement = one.property->judge(*one.the_case, one.setting);
+  Bench bench;
+  const Judgement judgement = one.property->judge(bench, *one.the_case, one.setting);
   const std::string what =
       fmt::format("{} {}, {}", one.the_case->name(), one.property->name, text_of(one.setting));
-  return {"case", judgement.holds, judgement.holds ? what : fmt::format("{}: {}", what, judgement.detail)};
+  if (judgement.holds) return {"case", true, what};
+  return {"case", false,
+          fmt::format("{}: {}. {}", what, judgement.detail, explanation(bench, *one.the_case, one.setting))};
 }
 
 /// What virtual ranks say of the layout, or of the program that the settings name.

@@ -27,6 +27,8 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   explicit CpuDevice(std::uint64_t field_seed = 0)
       : pool_(std::make_shared<MemoryPool>()), tower_(std::make_shared<Tower>(field_seed)) {}
 
+  /// The field's functions, as all ranks have them.
+  const FieldTower& tower() const;
   std::shared_ptr<Device> for_rank(int rank) override;
   const char* name() const override { return "cpu"; }
   Tensor empty(DType dtype, const Shape& shape) override;
@@ -83,7 +85,6 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
 
   CpuDevice(std::shared_ptr<MemoryPool> pool, std::shared_ptr<Tower> tower, std::size_t lane)
       : pool_(std::move(pool)), tower_(std::move(tower)), lane_(lane) {}
-  const FieldTower& tower() const;
   template <typename Scalar>
   Arithmetic<Scalar> arithmetic() const {
     if constexpr (std::is_same_v<Scalar, Field>) {

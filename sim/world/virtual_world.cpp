@@ -28,6 +28,11 @@ std::vector<int> present_ranks(const WorldSpec& spec) {
   return ranks;
 }
 
+std::shared_ptr<StackPool> stacks_for(const WorldSpec& spec, std::size_t ranks) {
+  if (spec.stacks != nullptr) return spec.stacks;
+  return std::make_shared<StackPool>(spec.stack_bytes, ranks <= kMostGuardedRanks, ranks);
+}
+
 /// One rank at a time, as pct has it, is one worker's work.
 int workers(const WorldSpec& spec, int ranks) {
   return spec.schedule.policy == SchedulePolicy::pct ? 1 : std::min(spec.threads, ranks);
@@ -63,7 +68,7 @@ void RankState::fail(Finding finding) {
 VirtualWorld::VirtualWorld(const WorldSpec& spec, Device& device)
     : spec_(spec),
       present_(present_ranks(spec)),
-      stacks_(spec.stack_bytes, std::ssize(present_) <= kMostGuardedRanks, present_.size()),
+      stacks_(stacks_for(spec, present_.size())),
       crew_(workers(spec, static_cast<int>(present_.size()))),
       scheduler_(spec.schedule, static_cast<int>(present_.size())),
       random_(spec.seed),
@@ -221,7 +226,7 @@ void VirtualWorld::run(const RankProgram& program) {
   const StackOverflowWatch watch;
   watch_for_terminate();
   for (const auto& state : ranks_) {
-    state->context = make_context(spec_.contexts, stacks_, state->rank,
+    state->context = make_context(spec_.contexts, *stacks_, state->rank,
                                   [this, &state, &program] { run_program(*state, program); });
   }
   try {

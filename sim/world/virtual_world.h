@@ -86,7 +86,7 @@ class VirtualWorld {
   const std::map<std::pair<std::string, int>, std::unique_ptr<GroupState>>& groups() const { return groups_; }
   std::vector<Finding>& findings() { return findings_; }
   std::uint64_t schedule_hash() const { return scheduler_.hash(); }
-  bool has_guarded_stacks() const { return stacks_.guarded(); }
+  bool has_guarded_stacks() const { return stacks_->guarded(); }
   /// Of a global rank; -1 when it does not run.
   int slot_of(int rank) const;
   /// The groups, for call records that outlive the world.
@@ -120,7 +120,7 @@ class VirtualWorld {
   const WorldSpec& spec_;
   std::vector<int> present_;  // global rank of each slot
   std::vector<std::unique_ptr<RankState>> ranks_;
-  StackPool stacks_;
+  std::shared_ptr<StackPool> stacks_;
   Crew crew_;
   Scheduler scheduler_;
   KeyedRandom random_;

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,8 @@ struct WorldSpec {
   ReductionOrder reduction_order = {};
   std::int64_t eager_bytes = 0;  // a send of at most so many bytes does not wait for its recv
   std::size_t stack_bytes = kDefaultStackBytes;
+  std::shared_ptr<StackPool> stacks =
+      nullptr;                          // of earlier worlds, for many small ones; null: this world's own
   std::uint64_t seed = 0;               // of Rank::random
   std::int64_t call_limit = 1'000'000;  // calls of one rank
   std::string reproduce = "";  // the line that makes it happen again; empty: the fields above, in words

@@ -18,8 +18,10 @@ namespace {
 using namespace verify;
 
 CaseSetting drawn_setting(const Case& the_case, sim::DType dtype) {
-  CaseSetting setting{
-      .tp = *rc::gen::inRange(1, 6), .dtype = dtype, .seed = *rc::gen::arbitrary<std::uint64_t>()};
+  CaseSetting setting{.tp = *rc::gen::inRange(1, 6),
+                      .replicas = *rc::gen::inRange(1, 3),
+                      .dtype = dtype,
+                      .seed = *rc::gen::arbitrary<std::uint64_t>()};
   for (const Dimension& dimension : the_case.dimensions()) {
     setting.dimensions[dimension.name] = *rc::gen::inRange(dimension.least, dimension.most + 1);
   }
@@ -30,10 +32,12 @@ class Cases : public testing::TestWithParam<const Case*> {
  protected:
   void check(sim::DType dtype) const {
     const Case& the_case = *GetParam();
+    Bench bench;
     const bool holds = rc::check([&] {
       const CaseSetting setting = drawn_setting(the_case, dtype);
       for (const Property& property : all_properties()) {
-        const Judgement judgement = property.judge(the_case, setting);
+        if (!property.judges(the_case, dtype)) continue;
+        const Judgement judgement = property.judge(bench, the_case, setting);
         if (!judgement.holds)
           RC_FAIL(std::string(property.name) + ": " + judgement.detail + " (" + text_of(setting) + ")");
       }

@@ -78,6 +78,7 @@ const std::vector<Case>& cases() {
       {"unknown_property", "check --property cereal"},
       {"unknown_dtype", "check --dtype f16"},
       {"max_world", "check --max-world 65"},
+      {"nothing_to_check", "check --property adjoint --dtype f32"},
       {"one_scenario", "check scenarios/seed-002-dense.ini"},
       {"bad_dimensions", "replay --world-size 2 --case parallel_norm"},
       {"bad_dimensions",

@@ -137,7 +137,7 @@ class AttentionCase : public CaseOf<AttentionCase> {
     const Sizes sizes(s);
     const std::int64_t inside = sizes.heads * sizes.channels;
     const auto bias = [&](const char* name, std::int64_t size) {
-      return s["bias"] == 1 ? inputs.matrix(name, 1, size, kScale) : Matrix();
+      return s["bias"] == 1 ? inputs.parameter(name, 1, size, kScale) : Matrix();
     };
     const auto table = [&](bool is_sine) {
       return s["rotary"] == 1 ? rotary_table(inputs.number(), sizes, is_sine) : Matrix();
@@ -150,9 +150,9 @@ class AttentionCase : public CaseOf<AttentionCase> {
          .groups = sizes.groups,
          .channels = sizes.channels,
          .causal = s["causal"] == 1},
-        {.qkv_weight = inputs.matrix("attention.linear_qkv.weight", sizes.qkv(), sizes.hidden, kScale),
+        {.qkv_weight = inputs.parameter("attention.linear_qkv.weight", sizes.qkv(), sizes.hidden, kScale),
          .qkv_bias = bias("attention.linear_qkv.bias", sizes.qkv()),
-         .proj_weight = inputs.matrix("attention.linear_proj.weight", sizes.hidden, inside, kScale),
+         .proj_weight = inputs.parameter("attention.linear_proj.weight", sizes.hidden, inside, kScale),
          .proj_bias = bias("attention.linear_proj.bias", sizes.hidden),
          .cosines = table(false),
          .sines = table(true)},

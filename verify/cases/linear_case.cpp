@@ -19,15 +19,42 @@ template <typename Scalar>
 Wholes<Scalar> serial_linear(const Inputs<Scalar>& inputs, std::int64_t tokens, std::int64_t features,
                              std::int64_t hidden, bool has_bias, bool adds_bias) {
   const auto x = inputs.matrix("input", tokens, hidden);
-  const auto weight = inputs.matrix("linear.weight", features, hidden);
+  const auto weight = inputs.parameter("linear.weight", features, hidden);
   const auto grad = inputs.matrix("grad_output", tokens, features);
-  const auto bias = adds_bias ? inputs.matrix("linear.bias", 1, features) : reference::Matrix<Scalar>();
+  const auto bias = adds_bias ? inputs.parameter("linear.bias", 1, features) : reference::Matrix<Scalar>();
   const auto gradients = reference::linear_gradients(inputs.number(), x, weight, grad);
-  Wholes<Scalar> wholes = {{"output", reference::linear(inputs.number(), x, weight, bias)},
+  Wholes<Scalar> wholes = {{"input", x},
+                           {"weight", weight},
+                           {"output", reference::linear(inputs.number(), x, weight, bias)},
+                           {"grad_output", grad},
                            {"grad_input", gradients.x},
                            {"weight_grad", gradients.weight}};
-  if (has_bias) wholes["bias_grad"] = adds_bias ? gradients.bias : reference::zeros<Scalar>(1, features);
+  if (!has_bias) return wholes;
+  wholes["bias"] = inputs.parameter("linear.bias", 1, features);
+  wholes["bias_grad"] = adds_bias ? gradients.bias : reference::zeros<Scalar>(1, features);
   return wholes;
+}
+
+/// Linear in its input, and in weight and bias together.
+std::vector<AdjointIdentity> adjoint_of_linear(const CaseSetting& s) {
+  if (s["bias"] == 0) return {{{"input", "grad_input"}}, {{"weight", "weight_grad"}}};
+  return {{{"input", "grad_input"}, {"bias", "bias_grad"}},
+          {{"weight", "weight_grad"}, {"bias", "bias_grad"}}};
+}
+
+/// What a linear layer was given, what it has, and what came of it.
+template <typename Layer>
+void publish_linear(sim::Rank& rank, const CaseSetting& s, Layer& layer, const Tensor& input,
+                    const Tensor& output, const Tensor& grad_output, const Tensor& grad_input) {
+  rank.publish("input", input);
+  rank.publish("weight", layer.weight().value);
+  rank.publish("output", output);
+  rank.publish("grad_output", grad_output);
+  rank.publish("grad_input", grad_input);
+  rank.publish("weight_grad", layer.weight().main_grad);
+  if (s["bias"] == 0) return;
+  rank.publish("bias", layer.bias().value);
+  rank.publish("bias_grad", layer.bias().main_grad);
 }
 
 class ColumnCase : public CaseOf<ColumnCase> {
@@ -40,13 +67,22 @@ class ColumnCase : public CaseOf<ColumnCase> {
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
-    std::vector<CaseOutput> outputs = {{"output", gathers(s) ? Placement::replicated : Placement::columns,
-                                        gathers(s) ? 1 : stride(s), stride(s) == 1},
-                                       {"grad_input", sp ? Placement::rows : Placement::replicated},
-                                       {"weight_grad", Placement::rows, stride(s), stride(s) == 1}};
-    if (s["bias"] == 1) outputs.push_back({"bias_grad", Placement::columns, stride(s), stride(s) == 1});
+    const Placement input = sp ? Placement::rows : Placement::replicated;
+    const Placement output = gathers(s) ? Placement::replicated : Placement::columns;
+    const bool one_block = stride(s) == 1;
+    std::vector<CaseOutput> outputs = {{"input", input},
+                                       {"weight", Placement::rows, stride(s)},
+                                       {"output", output, gathers(s) ? 1 : stride(s), one_block},
+                                       {"grad_output", output, gathers(s) ? 1 : stride(s)},
+                                       {"grad_input", input},
+                                       {"weight_grad", Placement::rows, stride(s), one_block}};
+    if (s["bias"] == 0) return outputs;
+    outputs.push_back({"bias", Placement::columns, stride(s)});
+    outputs.push_back({"bias_grad", Placement::columns, stride(s), one_block});
     return outputs;
   }
+
+  std::vector<AdjointIdentity> adjoint(const CaseSetting& s) const override { return adjoint_of_linear(s); }
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
     const std::int64_t input = s.whole("tokens") * s["hidden"];
@@ -77,13 +113,11 @@ class ColumnCase : public CaseOf<ColumnCase> {
                                            .skip_bias_add = s["skip_bias_add"] == 1,
                                            .sequence_parallel = sp,
                                            .stride = static_cast<int>(stride(s))});
-    const Tensor x = drawn(rank, s, "input", {s.whole("tokens"), s["hidden"]});
-    const auto forward = layer.forward(sp ? sim::own_rows(x, tp) : x);
-    const Tensor grad_input = layer.backward(forward.saved, grad_of(rank, s, features));
-    rank.publish("output", forward.output);
-    rank.publish("grad_input", grad_input);
-    rank.publish("weight_grad", layer.weight().main_grad);
-    if (s["bias"] == 1) rank.publish("bias_grad", layer.bias().main_grad);
+    const Tensor whole = drawn(rank, s, "input", {s.whole("tokens"), s["hidden"]});
+    const Tensor x = sp ? sim::own_rows(whole, tp) : whole;
+    const auto forward = layer.forward(x);
+    const Tensor grad = grad_of(rank, s, features);
+    publish_linear(rank, s, layer, x, forward.output, grad, layer.backward(forward.saved, grad));
   }
 
   template <typename Scalar>
@@ -123,13 +157,21 @@ class RowCase : public CaseOf<RowCase> {
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
-    std::vector<CaseOutput> outputs = {
-        {"output", sp ? Placement::rows : Placement::replicated},
-        {"grad_input", parallel(s) ? Placement::columns : Placement::replicated, 1, true},
-        {"weight_grad", Placement::columns, 1, true}};
-    if (s["bias"] == 1) outputs.push_back({"bias_grad", Placement::replicated, 1, !sp});
+    const Placement input = parallel(s) ? Placement::columns : Placement::replicated;
+    const Placement output = sp ? Placement::rows : Placement::replicated;
+    std::vector<CaseOutput> outputs = {{"input", input},
+                                       {"weight", Placement::columns},
+                                       {"output", output},
+                                       {"grad_output", output},
+                                       {"grad_input", input, 1, true},
+                                       {"weight_grad", Placement::columns, 1, true}};
+    if (s["bias"] == 0) return outputs;
+    outputs.push_back({"bias", Placement::replicated});
+    outputs.push_back({"bias_grad", Placement::replicated, 1, !sp});
     return outputs;
   }
+
+  std::vector<AdjointIdentity> adjoint(const CaseSetting& s) const override { return adjoint_of_linear(s); }
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
     const std::int64_t output = s.whole("tokens") * s["hidden"];
@@ -160,15 +202,14 @@ class RowCase : public CaseOf<RowCase> {
                                         .input_is_parallel = parallel(s),
                                         .skip_bias_add = s["skip_bias_add"] == 1,
                                         .sequence_parallel = sp});
-    const Tensor x = drawn(rank, s, "input", {s.whole("tokens"), s.whole("features")});
-    const Tensor grad = drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
-    const auto forward = layer.forward(parallel(s) ? sim::own_columns(x, tp) : x);
-    const Tensor grad_input = layer.backward(forward.saved, sp ? sim::own_rows(grad, tp) : grad);
+    const Tensor whole = drawn(rank, s, "input", {s.whole("tokens"), s.whole("features")});
+    const Tensor whole_grad = drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
+    const Tensor x = parallel(s) ? sim::own_columns(whole, tp) : whole;
+    const Tensor grad = sp ? sim::own_rows(whole_grad, tp) : whole_grad;
+    const auto forward = layer.forward(x);
+    const Tensor grad_input = layer.backward(forward.saved, grad);
     sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
-    rank.publish("output", forward.output);
-    rank.publish("grad_input", grad_input);
-    rank.publish("weight_grad", layer.weight().main_grad);
-    if (s["bias"] == 1) rank.publish("bias_grad", layer.bias().main_grad);
+    publish_linear(rank, s, layer, x, forward.output, grad, grad_input);
   }
 
   template <typename Scalar>

@@ -99,7 +99,13 @@ class MappingCase : public CaseOf<MappingCase> {
     return {{"tokens", 1, 4, true}, {"hidden", 1, 5, true}};
   }
   std::vector<CaseOutput> outputs(const CaseSetting&) const override {
-    return {{"output", op_.output}, {"grad_input", op_.grad_input}};
+    return {{"input", op_.input},
+            {"output", op_.output},
+            {"grad_output", op_.grad_output},
+            {"grad_input", op_.grad_input}};
+  }
+  std::vector<AdjointIdentity> adjoint(const CaseSetting&) const override {
+    return {{{"input", "grad_input"}}};
   }
   std::vector<ExpectedCall> calls(const CaseSetting& setting) const override {
     std::vector<ExpectedCall> expected;
@@ -109,15 +115,19 @@ class MappingCase : public CaseOf<MappingCase> {
   }
   void run(sim::Rank& rank, const CaseSetting& setting) const override {
     sim::Communicator& tp = rank.groups.get("tp");
-    rank.publish("output", op_.forward(part_of(rank, setting, "input", op_.input), tp, "mapping.forward"));
-    rank.publish("grad_input", op_.backward(part_of(rank, setting, "grad_output", op_.grad_output), tp,
-                                            "mapping.backward"));
+    const Tensor input = part_of(rank, setting, "input", op_.input);
+    const Tensor grad_output = part_of(rank, setting, "grad_output", op_.grad_output);
+    rank.publish("input", input);
+    rank.publish("output", op_.forward(input, tp, "mapping.forward"));
+    rank.publish("grad_output", grad_output);
+    rank.publish("grad_input", op_.backward(grad_output, tp, "mapping.backward"));
   }
 
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& setting) const {
-    return {{"output", whole(inputs, setting, "input", op_.input)},
-            {"grad_input", whole(inputs, setting, "grad_output", op_.grad_output)}};
+    const auto input = whole(inputs, setting, "input", op_.input);
+    const auto grad_output = whole(inputs, setting, "grad_output", op_.grad_output);
+    return {{"input", input}, {"output", input}, {"grad_output", grad_output}, {"grad_input", grad_output}};
   }
 
  private:

@@ -71,13 +71,13 @@ class MlpCase : public CaseOf<MlpCase> {
     const std::int64_t ffn = s.whole("ffn"), tokens = s.whole("tokens"), hidden = s["hidden"];
     const std::int64_t inside = s["gated"] == 1 ? 2 * ffn : ffn;
     const auto bias = [&](const char* name, std::int64_t size) {
-      return s["bias"] == 1 ? inputs.matrix(name, 1, size) : reference::Matrix<Scalar>();
+      return s["bias"] == 1 ? inputs.parameter(name, 1, size) : reference::Matrix<Scalar>();
     };
     const reference::Mlp<Scalar> mlp(inputs.number(), static_cast<reference::Activation>(s["activation"]),
                                      s["gated"] == 1,
-                                     {.fc1_weight = inputs.matrix("mlp.linear_fc1.weight", inside, hidden),
+                                     {.fc1_weight = inputs.parameter("mlp.linear_fc1.weight", inside, hidden),
                                       .fc1_bias = bias("mlp.linear_fc1.bias", inside),
-                                      .fc2_weight = inputs.matrix("mlp.linear_fc2.weight", hidden, ffn),
+                                      .fc2_weight = inputs.parameter("mlp.linear_fc2.weight", hidden, ffn),
                                       .fc2_bias = bias("mlp.linear_fc2.bias", hidden)},
                                      inputs.matrix("input", tokens, hidden));
     const auto gradients = mlp.gradients(inputs.matrix("grad_output", tokens, hidden));

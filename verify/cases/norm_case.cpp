@@ -45,9 +45,9 @@ class NormCase : public CaseOf<NormCase> {
     const reference::NormSetting setting{.is_layer_norm = s["layer_norm"] == 1};
     const auto x = inputs.matrix("input", s.whole("tokens"), s["hidden"]);
     const auto grad = inputs.matrix("grad_output", s.whole("tokens"), s["hidden"]);
-    const auto weight = inputs.matrix("norm.weight", 1, s["hidden"]);
+    const auto weight = inputs.parameter("norm.weight", 1, s["hidden"]);
     const auto bias =
-        setting.is_layer_norm ? inputs.matrix("norm.bias", 1, s["hidden"]) : reference::Matrix<Scalar>();
+        setting.is_layer_norm ? inputs.parameter("norm.bias", 1, s["hidden"]) : reference::Matrix<Scalar>();
     const auto gradients = reference::norm_gradients(inputs.number(), x, weight, grad, setting);
     Wholes<Scalar> wholes = {{"output", reference::norm(inputs.number(), x, weight, bias, setting)},
                              {"grad_input", gradients.x},

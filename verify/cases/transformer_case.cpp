@@ -126,7 +126,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
     const Sizes sizes(s);
     const reference::NormSetting norm{.is_layer_norm = s["layer_norm"] == 1, .epsilon_denominator = kEpsilon};
     const auto weight = [&](const char* name, std::int64_t rows, std::int64_t columns) {
-      return inputs.matrix(fmt::format("layer.{}", name), rows, columns, kScale);
+      return inputs.parameter(fmt::format("layer.{}", name), rows, columns, kScale);
     };
     const auto bias = [&](const char* name, std::int64_t size, bool has) {
       return has ? weight(name, 1, size) : Matrix();

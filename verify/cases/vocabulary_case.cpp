@@ -24,8 +24,14 @@ class EmbeddingCase : public CaseOf<EmbeddingCase> {
   }
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
-    return {{"output", sp ? Placement::rows : Placement::replicated, 1, true},
+    const Placement output = sp ? Placement::rows : Placement::replicated;
+    return {{"weight", Placement::rows},
+            {"output", output, 1, true},
+            {"grad_output", output},
             {"weight_grad", Placement::rows, 1, true}};
+  }
+  std::vector<AdjointIdentity> adjoint(const CaseSetting&) const override {
+    return {{{"weight", "weight_grad"}}};
   }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
     const std::int64_t output = s.whole("tokens") * s["hidden"];
@@ -42,16 +48,21 @@ class EmbeddingCase : public CaseOf<EmbeddingCase> {
                                              .hidden_size = s["hidden"],
                                              .sequence_parallel = sp});
     const auto forward = layer.forward(tensor_of_ids(rank, ids_of(s)));
-    const Tensor grad = drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
-    layer.backward(forward.saved, sp ? sim::own_rows(grad, rank.groups.get("tp")) : grad);
+    const Tensor whole = drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
+    const Tensor grad = sp ? sim::own_rows(whole, rank.groups.get("tp")) : whole;
+    layer.backward(forward.saved, grad);
+    rank.publish("weight", layer.weight().value);
     rank.publish("output", forward.output);
+    rank.publish("grad_output", grad);
     rank.publish("weight_grad", layer.weight().main_grad);
   }
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
-    const auto table = inputs.matrix("embedding.weight", s.whole("vocabulary"), s["hidden"]);
+    const auto table = inputs.parameter("embedding.weight", s.whole("vocabulary"), s["hidden"]);
     const auto grad = inputs.matrix("grad_output", s.whole("tokens"), s["hidden"]);
-    return {{"output", reference::embedding(table, ids_of(s))},
+    return {{"weight", table},
+            {"output", reference::embedding(table, ids_of(s))},
+            {"grad_output", grad},
             {"weight_grad", reference::embedding_gradient(inputs.number(), table, ids_of(s), grad)}};
   }
 

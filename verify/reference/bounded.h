@@ -40,6 +40,7 @@ class Bounded {
   /// A result of one operation: what came in, and so many units of its own rounding. The value was rounded in double, too,
   /// and what is worked out here is as well (each term by less than 2^-48 of it).
   static Bounded rounded(double value, double propagated, double units, const Rounding* rounding) {
+    if (std::isinf(value) && std::isfinite(propagated)) return {value, 0, rounding};  // of the candidate, too
     const double unit = 0x1p-53 + (rounding == nullptr ? 0 : rounding->unit);
     const double least = rounding == nullptr ? 0 : rounding->least;
     const double error =

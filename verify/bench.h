@@ -1,0 +1,39 @@
+#pragma once
+
+/// Where cases run, one after the other: worlds of virtual ranks that share what is costly to make for each of them: stacks,
+/// layouts, and the tables of the field's functions.
+///
+/// Calls   by one thread.
+/// Exact   what ran before changes nothing.
+
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "sim/tensor/cpu_device.h"
+#include "sim/world/simulate.h"
+#include "verify/case.h"
+
+namespace verify {
+
+class Bench {
+ public:
+  /// tp * replicas ranks, the ranks of one replica next to each other.
+  sim::WorldSpec world_of(const CaseSetting& setting);
+  sim::RunReport run(const Case& the_case, const CaseSetting& setting) {
+    return run(the_case, setting, world_of(setting));
+  }
+  sim::RunReport run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec);
+  /// The functions that the field has on the ranks of this seed's worlds.
+  const sim::FieldTower& tower(std::uint64_t seed) { return device(seed).tower(); }
+
+ private:
+  sim::CpuDevice& device(std::uint64_t seed);
+
+  std::map<std::pair<int, int>, sim::Layout> layouts_;  // by tp and replicas
+  std::shared_ptr<sim::StackPool> stacks_;
+  std::uint64_t seed_ = 0;
+  std::unique_ptr<sim::CpuDevice> device_;  // of seed_
+};
+
+}  // namespace verify

@@ -1,0 +1,267 @@
+#include "verify/explanation.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "verify/assembled.h"
+#include "verify/counted.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Field;
+using Whole = reference::Matrix<Field>;
+
+/// "rank 1", "ranks 0, 1, 3", "all ranks".
+std::string text_of_ranks(const std::vector<int>& ranks, std::size_t all) {
+  if (ranks.size() == all) return all == 1 ? "the only rank" : "all ranks";
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+}
+
+// ---- calls -------------------------------------------------------------------------------------------------------
+
+std::string explain_calls(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report) {
+  const std::vector<ExpectedCall> expected =
+      setting.tp == 1 ? std::vector<ExpectedCall>() : the_case.calls(setting);
+  std::vector<std::pair<std::string, std::vector<int>>> phrases;  // and the ranks of each
+  for (const sim::RankReport& rank : report.ranks) {
+    for (std::string& phrase : differences(expected, rank.calls)) {
+      auto known = std::find_if(phrases.begin(), phrases.end(),
+                                [&](const auto& other) { return other.first == phrase; });
+      if (known == phrases.end()) known = phrases.insert(phrases.end(), {std::move(phrase), {}});
+      if (known->second.empty() || known->second.back() != rank.rank) known->second.push_back(rank.rank);
+    }
+  }
+  std::string text;
+  for (const auto& [phrase, ranks] : phrases) {
+    text += fmt::format("{}on {}: {}", text.empty() ? "" : "; ", text_of_ranks(ranks, report.ranks.size()),
+                        phrase);
+  }
+  return text;
+}
+
+// ---- values ------------------------------------------------------------------------------------------------------
+
+/// One tensor that is wrong: what the ranks made of it, and what it should be.
+struct Wrong {
+  const Case& the_case;
+  const CaseSetting& setting;
+  const sim::RunReport& report;
+  const reference::Number<Field>& number;
+  CaseOutput output;
+  Assembled<Field> got;
+  Whole serial;
+  Inputs<Field>::Seen inputs;
+};
+
+bool equal(const std::vector<Field>& got, const Whole& expected) {
+  return static_cast<Eigen::Index>(got.size()) == expected.size() &&
+         std::equal(got.begin(), got.end(), expected.data());
+}
+
+std::string explain_terms(const Wrong& wrong) {
+  if (wrong.output.placement != Placement::replicated) return "";
+  std::vector<std::vector<Field>> values;  // that differ from each other
+  std::vector<std::vector<int>> holders;
+  for (int rank = 0; rank < wrong.setting.tp; ++rank) {
+    std::vector<Field> own = values_of<Field>(*wrong.report.find(rank, wrong.output.name));
+    const auto known = std::find(values.begin(), values.end(), own);
+    if (known != values.end()) {
+      holders[static_cast<std::size_t>(known - values.begin())].push_back(rank);
+      continue;
+    }
+    values.push_back(std::move(own));
+    holders.push_back({rank});
+  }
+  if (values.size() < 2) return "";
+  std::vector<Field> sum = values.front();
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    for (std::size_t k = 0; k < sum.size(); ++k) sum[k] = sum[k] + values[i][k];
+  }
+  if (equal(sum, wrong.serial)) {
+    if (static_cast<int>(values.size()) == wrong.setting.tp)
+      return "each rank holds its own term, and their sum is the serial one: the sum over the group is "
+             "missing";
+    std::vector<std::string> groups;
+    for (const auto& ranks : holders) groups.push_back(fmt::format("{{{}}}", fmt::join(ranks, ", ")));
+    return fmt::format("ranks {} hold the sums of parts of the group: summed over the wrong group",
+                       fmt::join(groups, " "));
+  }
+  std::vector<int> right;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (equal(values[i], wrong.serial)) right = holders[i];
+  }
+  const auto all = static_cast<std::size_t>(wrong.setting.tp);
+  return right.empty() ? "it differs from rank to rank"
+                       : fmt::format("it is right on {} only", text_of_ranks(right, all));
+}
+
+std::vector<std::pair<std::string, std::int64_t>> numbers_of(const CaseSetting& setting) {
+  std::vector<std::pair<std::string, std::int64_t>> numbers = {{"tp", setting.tp}};
+  for (const auto& [name, value] : setting.dimensions) {
+    numbers.emplace_back(name, value);
+    numbers.emplace_back("tp * " + name, setting.tp * value);
+  }
+  numbers.insert(numbers.end(), {{"2", 2}, {"-1", -1}, {"0", 0}});
+  return numbers;
+}
+
+std::string explain_factor(const Wrong& wrong) {
+  const auto fits = [&](const Field& factor) {
+    for (std::size_t i = 0; i < wrong.got.values.size(); ++i) {
+      if (!(wrong.got.values[i] == factor * wrong.serial.data()[i])) return false;
+    }
+    return true;
+  };
+  for (const auto& [name, value] : numbers_of(wrong.setting)) {
+    const Field number = Field::of(value);
+    if (fits(number)) return fmt::format("every element is {} ({}) times the serial one", name, value);
+    if (value != 0 && fits(Field::of(1) / number))
+      return fmt::format("every element is 1 / {} (1 / {}) of the serial one", name, value);
+  }
+  return "";
+}
+
+/// Whether the reference with this change gives what the ranks gave.
+bool fits(const Wrong& wrong, const InputChange& change) {
+  const Inputs<Field> inputs(wrong.setting, wrong.number, &change);
+  return equal(wrong.got.values, wrong.the_case.serial(inputs, wrong.setting).at(wrong.output.name));
+}
+
+std::string text_of(const InputChange& change, const Whole& input, int tp) {
+  const bool of_rows = change.axis == InputChange::Axis::rows;
+  const Eigen::Index lines = (of_rows ? input.rows() : input.cols()) / change.parts;
+  const std::string what =
+      change.parts == 1
+          ? change.name
+          : fmt::format("{} {} to {} of {}, rank {}'s part,", of_rows ? "rows" : "columns",
+                        change.part * lines, (change.part + 1) * lines - 1, change.name, change.part);
+  if (change.factor == 0) return what + " had no part in it: that term is missing";
+  if (change.factor == tp) return what + fmt::format(" counted tp ({}) times", tp);
+  return what + (change.factor == 2 ? " counted twice" : " counted with the other sign");
+}
+
+std::string explain_inputs(const Wrong& wrong) {
+  const int tp = wrong.setting.tp;
+  const std::set<std::int64_t> factors = {0, tp, 2, -1};
+  for (const auto& [name, input] : wrong.inputs) {
+    for (const std::int64_t factor : factors) {
+      if (factor == 1) continue;
+      InputChange change{.name = name, .factor = factor};
+      if (fits(wrong, change)) return text_of(change, input, tp);
+      for (const auto axis : {InputChange::Axis::rows, InputChange::Axis::columns}) {
+        const Eigen::Index lines = axis == InputChange::Axis::rows ? input.rows() : input.cols();
+        if (tp == 1 || lines % tp != 0) continue;
+        for (int part = 0; part < tp; ++part) {
+          change = {.name = name, .axis = axis, .part = part, .parts = tp, .factor = factor};
+          if (fits(wrong, change)) return text_of(change, input, tp);
+        }
+      }
+    }
+  }
+  return "";
+}
+
+/// Which row of the serial tensor each row of the ranks' one is; none where one is no row of it, or all are in place.
+std::optional<std::vector<Eigen::Index>> places(const Whole& got, const Whole& serial) {
+  std::vector<Eigen::Index> found;
+  for (Eigen::Index i = 0; i < got.rows(); ++i) {
+    Eigen::Index j = 0;
+    while (j < serial.rows() && !(got.row(i) == serial.row(j))) ++j;
+    if (j == serial.rows()) return std::nullopt;
+    found.push_back(j);
+  }
+  return found;
+}
+
+std::string explain_places(const Wrong& wrong) {
+  const Whole got = Eigen::Map<const Whole>(wrong.got.values.data(), wrong.got.rows, wrong.got.columns);
+  if (const auto rows = places(got, wrong.serial))
+    return fmt::format("its rows are, in this order, rows {} of the serial one", fmt::join(*rows, " "));
+  if (const auto columns = places(got.transpose(), wrong.serial.transpose()))
+    return fmt::format("its columns are, in this order, columns {} of the serial one",
+                       fmt::join(*columns, " "));
+  return "";
+}
+
+std::string explain_extent(const Wrong& wrong) {
+  std::set<std::int64_t> rows, columns;
+  std::set<int> ranks;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < wrong.got.values.size(); ++i) {
+    if (wrong.got.values[i] == wrong.serial.data()[i]) continue;
+    ++count;
+    rows.insert(static_cast<std::int64_t>(i) / wrong.got.columns);
+    columns.insert(static_cast<std::int64_t>(i) % wrong.got.columns);
+    ranks.insert(wrong.got.ranks[i]);
+  }
+  const auto all = static_cast<std::size_t>(wrong.setting.tp);
+  std::string text = fmt::format("{} of {} differ: rows {}, columns {}", count,
+                                 counted(std::ssize(wrong.got.values), "element"), fmt::join(rows, " "),
+                                 fmt::join(columns, " "));
+  if (*ranks.begin() >= 0 && ranks.size() < all) {
+    text += fmt::format(", all of {}", text_of_ranks({ranks.begin(), ranks.end()}, all));
+  }
+  return text;
+}
+
+std::string explain_values(const Wrong& wrong) {
+  for (const auto explain : {explain_terms, explain_factor, explain_inputs, explain_places}) {
+    const std::string text = explain(wrong);
+    if (!text.empty()) return text;
+  }
+  return explain_extent(wrong);
+}
+
+/// Of the first output that is wrong on some rank.
+std::string explain_first_wrong(Bench& bench, const Case& the_case, const CaseSetting& setting,
+                                const sim::RunReport& report) {
+  const reference::Number<Field> number(bench.tower(setting.seed));
+  Inputs<Field>::Seen seen;
+  const Wholes<Field> wholes = the_case.serial(Inputs<Field>(setting, number, nullptr, &seen), setting);
+  for (const CaseOutput& output : the_case.outputs(setting)) {
+    const bool is_there = std::all_of(report.ranks.begin(), report.ranks.end(), [&](const auto& rank) {
+      return report.find(rank.rank, output.name) != nullptr;
+    });
+    if (!is_there) continue;
+    Assembled<Field> got = assembled<Field>(report, output, setting.tp);
+    const Whole& serial = wholes.at(output.name);
+    const bool agrees =
+        output.placement != Placement::replicated ||
+        std::all_of(report.ranks.begin(), report.ranks.end(), [&](const sim::RankReport& rank) {
+          return *report.find(rank.rank, output.name) == *report.find(0, output.name);
+        });
+    if ((equal(got.values, serial) && agrees) ||
+        static_cast<Eigen::Index>(got.values.size()) != serial.size())
+      continue;
+    return output.name + ": " +
+           explain_values({the_case, setting, report, number, output, std::move(got), serial, seen});
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string explanation(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  CaseSetting in_field = setting;
+  in_field.dtype = sim::DType::field;
+  const sim::RunReport report = bench.run(the_case, in_field);
+  if (!report.ok()) return "";
+  const std::string calls = explain_calls(the_case, in_field, report);
+  const std::string values = explain_first_wrong(bench, the_case, in_field, report);
+  std::string text;
+  if (!calls.empty()) text += calls + ".";
+  if (!values.empty()) text += (text.empty() ? "" : " ") + values + ".";
+  if (text.empty() && setting.dtype != sim::DType::field)
+    return "in the field all is equal: the algebra is right, and the rounding, precision or order is not.";
+  return text;
+}
+
+}  // namespace verify
