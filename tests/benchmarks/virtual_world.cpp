@@ -6,26 +6,20 @@
 #include <cstdint>
 #include <cstring>
 #include <fstream>
-#include <span>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "sim/base/check.h"
 #include "sim/tensor/cpu_device.h"
 #include "sim/world/simulate.h"
+#include "tests/benchmarks/repeated.h"
 
 namespace {
 
 using namespace sim;
+using benchmarks::run;
 
 constexpr std::int64_t kMebibyte = 1 << 20;
-
-void run(const WorldSpec& spec, Device& device, const RankProgram& program) {
-  const RunReport report = simulate(spec, device, program);
-  CHECK(report.ok());
-  benchmark::DoNotOptimize(report.run_hash);
-}
 
 /// 256 MiB, shared by the threads; bytes read and written.
 void memcpy_256_mib(benchmark::State& state) {
@@ -56,17 +50,7 @@ void all_reduce_64_mib(benchmark::State& state) {
   spec.threads = static_cast<int>(state.range(0));
   const auto program = [&](Rank& rank) {
     const Tensor x = filled(rank.device, DType::f32, {64 * kMebibyte / 4}, 0);
-    rank.groups.world().barrier("ready");
-    const bool first = rank.id == 0;
-    // All ranks go round as often as rank 0 is told to: the number of rounds goes along as a message.
-    for (;;) {
-      Tensor goes_on = filled(rank.device, DType::i32, {1}, first && state.KeepRunning() ? 1 : 0);
-      rank.groups.world().broadcast(goes_on, 0, "goes_on");
-      std::int32_t value = 0;
-      rank.device.to_host(goes_on, std::as_writable_bytes(std::span(&value, 1)));
-      if (value == 0) break;
-      rank.groups.world().all_reduce(x, ReduceOp::sum, "all_reduce");
-    }
+    benchmarks::repeat(state, rank, [&] { rank.groups.world().all_reduce(x, ReduceOp::sum, "all_reduce"); });
   };
   run(spec, device, program);
   state.SetBytesProcessed(state.iterations() * 2 * kRanks * 64 * kMebibyte);

@@ -1,0 +1,92 @@
+// What sharding costs: a layer on tp virtual ranks against the same layer on one, with the same kernels. CPU time is that of
+// all threads. The MLP is meant to cost at most 1.15 times the serial one, cross-entropy 1.30 times; a second thread is meant
+// to take the MLP's time to 0.65.
+
+#include <array>
+#include <benchmark/benchmark.h>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "sim/model/mlp.h"
+#include "sim/parallel/vocab_parallel_cross_entropy.h"
+#include "sim/tensor/cpu_device.h"
+#include "tests/benchmarks/repeated.h"
+
+namespace {
+
+using namespace sim;
+
+constexpr std::int64_t kTokens = 256;
+
+/// tp ranks, on so many threads.
+WorldSpec tensor_parallel_world(const benchmark::State& state) {
+  WorldSpec spec{.layout = make_layout({.world_size = state.range(0),
+                                        .tensor_model_parallel_size = static_cast<int>(state.range(0))},
+                                       RuleBook::megatron)};
+  spec.threads = static_cast<int>(state.range(1));
+  return spec;
+}
+
+/// Forward and backward of a layer of GPT-2 medium's size.
+void mlp(benchmark::State& state) {
+  CpuDevice device;
+  benchmarks::run(tensor_parallel_world(state), device, [&](Rank& rank) {
+    Mlp layer(rank, {.name = "mlp", .hidden_size = 1024, .ffn_hidden_size = 4096, .initial = {{1, 32}}});
+    const Tensor x = keyed(rank.device, DType::f32, {kTokens, 1024}, rank.random.named("x"));
+    const Tensor grad = keyed(rank.device, DType::f32, {kTokens, 1024}, rank.random.named("grad"));
+    benchmarks::repeat(state, rank, [&] {
+      const Mlp::Forward forward = layer.forward(x);
+      layer.backward(forward.saved, grad);
+    });
+  });
+}
+BENCHMARK(mlp)
+    ->ArgNames({"tp", "threads"})
+    ->Args({1, 1})
+    ->Args({8, 1})
+    ->Args({8, 2})
+    ->Iterations(3)
+    ->Repetitions(9)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime()
+    ->ReportAggregatesOnly()
+    ->Unit(benchmark::kMillisecond);
+
+Tensor spread_targets(Device& device, std::int64_t vocabulary) {
+  std::array<std::int32_t, kTokens> ids = {};
+  for (std::size_t t = 0; t < ids.size(); ++t) {
+    ids[t] = static_cast<std::int32_t>(static_cast<std::int64_t>(t) * vocabulary / kTokens);
+  }
+  return from_host(device, DType::i32, {kTokens}, std::as_bytes(std::span(ids)));
+}
+
+/// Forward and backward; the logits are there.
+void cross_entropy(benchmark::State& state) {
+  constexpr std::int64_t kVocabulary = 32768;
+  CpuDevice device;
+  benchmarks::run(tensor_parallel_world(state), device, [&](Rank& rank) {
+    VocabParallelCrossEntropy layer(rank, {.vocabulary = kVocabulary});
+    const Tensor logits = keyed(rank.device, DType::f32, {kTokens, kVocabulary / state.range(0)},
+                                rank.random.named("logits"), rank.id * kVocabulary);
+    const Tensor targets = spread_targets(rank.device, kVocabulary);
+    const Tensor grad = filled(rank.device, DType::f32, {kTokens}, 1);
+    benchmarks::repeat(state, rank, [&] {
+      const VocabParallelCrossEntropy::Forward forward = layer.forward(logits, targets);
+      layer.backward(forward.saved, grad);
+    });
+  });
+}
+BENCHMARK(cross_entropy)
+    ->ArgNames({"tp", "threads"})
+    ->Args({1, 1})
+    ->Args({8, 1})
+    ->Args({8, 2})
+    ->Iterations(20)
+    ->Repetitions(9)
+    ->MeasureProcessCPUTime()
+    ->UseRealTime()
+    ->ReportAggregatesOnly()
+    ->Unit(benchmark::kMillisecond);
+
+}  // namespace

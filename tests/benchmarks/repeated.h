@@ -1,0 +1,36 @@
+#pragma once
+
+/// A benchmark of what ranks do within one world: set-up, cold memory and the end of the world are outside of its time.
+///
+/// Calls   every rank of the world calls repeat() with its step; a first one is not timed. The time of a step ends when the
+///         last rank is through.
+
+#include <benchmark/benchmark.h>
+
+#include "sim/base/check.h"
+#include "sim/world/simulate.h"
+
+namespace benchmarks {
+
+inline void run(const sim::WorldSpec& spec, sim::Device& device, const sim::RankProgram& program) {
+  const sim::RunReport report = sim::simulate(spec, device, program);
+  CHECK(report.ok());
+  benchmark::DoNotOptimize(report.run_hash);
+}
+
+/// Whether there is another step: rank 0 asks the benchmark, and tells the others.
+inline bool goes_on(benchmark::State& state, sim::Rank& rank) {
+  const bool asked = rank.id == 0 && state.KeepRunning();
+  const sim::Tensor answer = sim::filled(rank.device, sim::DType::i32, {1}, asked ? 1 : 0);
+  rank.groups.world().broadcast(answer, 0, "goes_on");
+  return sim::host_bytes(answer).front() != std::byte{0};
+}
+
+template <typename Step>
+void repeat(benchmark::State& state, sim::Rank& rank, const Step& step) {
+  sim::Communicator& world = rank.groups.world();
+  step();
+  for (world.barrier("ready"); goes_on(state, rank); world.barrier("through")) step();
+}
+
+}  // namespace benchmarks
