@@ -120,7 +120,7 @@ class Device {
                                   const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
                                   Tensor& grad_bias) = 0;
 
-  /// maxima(t) of the columns that are no padding, of sums; -infinity of none, 0 in the field.
+  /// maxima(t) of the columns that are no padding, of sums, past any NaN; -infinity of none, 0 in the field.
   virtual void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) = 0;
   /// exps(t, v) = exp(logits(t, v) - maxima(t)), 0 for padding. parts [2, T]: the target's logit less the maximum, if it lies
   /// here, and the sum of exps; with smoothing [3, T]: the sum of logits less the maximum, too. All outputs are of sums.

@@ -33,7 +33,8 @@ class FloatArithmetic {
   T exp(T x) const { return elementary::exp(x); }
   T log(T x) const { return elementary::log(x); }
   T rsqrt(T x) const { return elementary::rsqrt(x); }
-  T larger(T a, T b) const { return a > b || b != b ? a : b; }
+  /// b is no NaN; it is kept where a is one.
+  T larger(T a, T b) const { return a > b ? a : b; }
   T least() const { return -std::numeric_limits<T>::infinity(); }
 
   /// f(x)

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <gtest/gtest.h>
+#include <limits>
 #include <numeric>
 #include <rapidcheck/gtest.h>
 #include <string>
@@ -561,6 +562,18 @@ RC_GTEST_PROP(Kernels, PartsOfTheTokenLoss, (std::uint64_t seed, bool smooths)) 
           return (is_target(t, v) ? p - smooth - sharp : p - smooth) * g.at(0, t);
         });
   });
+}
+
+TEST(Kernels, TheLargestOfARowIsANumberWhereverNanStands) {
+  constexpr std::size_t kColumns = 37;
+  CpuDevice device;
+  for (std::size_t number = 0; number < kColumns; ++number) {
+    std::vector<double> row(kColumns, std::numeric_limits<double>::quiet_NaN());
+    row[number] = -3;
+    const Tensor x = tensor_of(device, DType::f64, {1, kColumns}, row);
+    EXPECT_EQ(values<double>(row_max(x, {.columns = kColumns, .vocabulary = kColumns})),
+              std::vector<double>{-3});
+  }
 }
 
 }  // namespace
