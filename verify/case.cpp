@@ -118,6 +118,23 @@ reference::Matrix<Scalar> Inputs<Scalar>::parameter(const std::string& name, std
   return taken(name, matrix_of_tensor(number_, sim::scale(values, scale)));
 }
 
+template <typename Scalar>
+reference::Matrix<Scalar> Inputs<Scalar>::dropout(const std::string& name, std::int64_t rows,
+                                                  std::int64_t columns, sim::Ratio probability,
+                                                  int part) const {
+  const sim::KeyedRandom shared = random_of(setting_).named("dropout").named(name);
+  const sim::KeyedRandom stream = part < 0 ? shared : shared.named(fmt::format("tp rank {}", part));
+  const sim::KeyedRandom random = stream.named("pass 0");
+  const double dropped =
+      static_cast<double>(probability.numerator) / static_cast<double>(probability.denominator);
+  const Scalar kept = number_.of(probability.denominator, probability.denominator - probability.numerator);
+  reference::Matrix<Scalar> result(rows, columns);
+  for (Eigen::Index i = 0; i < result.size(); ++i) {
+    result.data()[i] = random.uniform(static_cast<std::uint64_t>(i)) < dropped ? number_.of(0, 1) : kept;
+  }
+  return result;
+}
+
 template class Inputs<sim::Field>;
 template class Inputs<reference::Bounded>;
 

@@ -98,6 +98,11 @@ class Inputs {
   reference::Matrix<Scalar> parameter(const std::string& name, std::int64_t rows, std::int64_t columns,
                                       sim::Ratio scale = {}) const;
 
+  /// What dropout multiplies each element of a tensor by: of the stream that all ranks share, or (part from 0 to tp - 1) of a
+  /// rank's own tensor. Pass 0.
+  reference::Matrix<Scalar> dropout(const std::string& name, std::int64_t rows, std::int64_t columns,
+                                    sim::Ratio probability, int part = -1) const;
+
  private:
   reference::Matrix<Scalar> taken(const std::string& name, reference::Matrix<Scalar> values) const;
 

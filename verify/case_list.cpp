@@ -2,10 +2,12 @@
 
 #include "verify/case.h"
 #include "verify/cases/attention_case.h"
+#include "verify/cases/dropout_case.h"
 #include "verify/cases/linear_case.h"
 #include "verify/cases/mapping_case.h"
 #include "verify/cases/mlp_case.h"
 #include "verify/cases/norm_case.h"
+#include "verify/cases/tied_embedding_case.h"
 #include "verify/cases/transformer_case.h"
 #include "verify/cases/vocabulary_case.h"
 
@@ -19,7 +21,9 @@ std::vector<std::unique_ptr<Case>> make_cases() {
   cases.push_back(row_parallel_linear_case());
   cases.push_back(vocab_parallel_embedding_case());
   cases.push_back(vocab_parallel_cross_entropy_case());
+  cases.push_back(tied_embedding_case());
   cases.push_back(parallel_norm_case());
+  cases.push_back(parallel_dropout_case());
   cases.push_back(mlp_case());
   cases.push_back(self_attention_case());
   cases.push_back(transformer_layer_case());

@@ -63,6 +63,9 @@ Tensor by_group(const Tensor& heads, std::int64_t groups) {
 SelfAttention::SelfAttention(Rank& rank, const SelfAttentionConfig& config)
     : config_(checked(config, rank.groups.get("tp").size())),
       tp_(rank.groups.get("tp")),
+      dropout_(rank, {.name = config.name + ".core_attention",
+                      .probability = config.attention_dropout,
+                      .region = Region::sharded}),
       qkv_(rank, qkv_config(config_)),
       proj_(rank, proj_config(config_)) {
   if (config_.rotary_base == 0) return;
@@ -120,7 +123,7 @@ Tensor SelfAttention::turned(const Tensor& heads, bool backward) const {
 
 // ---- forward and backward ----------------------------------------------------------------------------------------
 
-SelfAttention::Forward SelfAttention::forward(const Tensor& input) {
+SelfAttention::Forward SelfAttention::forward(const Tensor& input, std::uint64_t pass) {
   const std::int64_t d = config_.kv_channels;
   const auto qkv = qkv_.forward(input);
   const Tensor mixed =
@@ -134,10 +137,11 @@ SelfAttention::Forward SelfAttention::forward(const Tensor& input) {
   const Tensor scores = matmul(by_group(queries, own_groups()), transposed(keys));
   const Shape per_head = {queries.shape()[0], own_heads(), config_.sequence_length, config_.sequence_length};
   const Tensor probabilities = softmax(scores.reshaped(per_head), d, config_.causal);
-  const Tensor context = matmul(by_group(probabilities, own_groups()), values).reshaped(queries.shape());
+  const Tensor weights = dropout_.forward(probabilities, pass);
+  const Tensor context = matmul(by_group(weights, own_groups()), values).reshaped(queries.shape());
 
   const auto proj = proj_.forward(sequence_first(context).reshaped({mixed.shape()[0], own_heads() * d}));
-  return {proj.output, {qkv.saved, queries, keys, values, probabilities, proj.saved}};
+  return {proj.output, {qkv.saved, queries, keys, values, probabilities, proj.saved, pass}};
 }
 
 Tensor SelfAttention::backward(const Saved& saved, const Tensor& grad_output) {
@@ -148,12 +152,12 @@ Tensor SelfAttention::backward(const Saved& saved, const Tensor& grad_output) {
       grad_flat.reshaped({config_.sequence_length, tokens / config_.sequence_length, own_heads(), d}));
 
   const Tensor by_groups = by_group(grad_context, groups);
-  const Tensor probabilities = by_group(saved.probabilities, groups);
-  const Tensor grad_values = matmul(transposed(probabilities), by_groups);
-  const Tensor grad_probabilities = matmul(by_groups, transposed(saved.values));
-  const Tensor grad_scores = by_group(
-      softmax_backward(saved.probabilities, grad_probabilities.reshaped(saved.probabilities.shape()), d),
-      groups);
+  const Tensor weights = by_group(dropout_.forward(saved.probabilities, saved.pass), groups);
+  const Tensor grad_values = matmul(transposed(weights), by_groups);
+  const Tensor grad_weights = matmul(by_groups, transposed(saved.values));
+  const Tensor grad_probabilities =
+      dropout_.backward(grad_weights.reshaped(saved.probabilities.shape()), saved.pass);
+  const Tensor grad_scores = by_group(softmax_backward(saved.probabilities, grad_probabilities, d), groups);
   const Tensor grad_queries = matmul(grad_scores, saved.keys).reshaped(saved.queries.shape());
   const Tensor grad_keys = matmul(transposed(grad_scores), by_group(saved.queries, groups));
 

@@ -15,6 +15,7 @@
 /// Source  Shoeybi et al. 2019; Ainslie et al. 2023 (groups); Megatron-LM SelfAttention.
 
 #include "sim/parallel/column_parallel_linear.h"
+#include "sim/parallel/parallel_dropout.h"
 #include "sim/parallel/row_parallel_linear.h"
 #include "sim/tensor/rotary.h"
 
@@ -30,6 +31,7 @@ struct SelfAttentionConfig {
   std::int64_t sequence_length = 0;      // S
   std::int64_t rotary_base = 0;          // 0: no rotary positions
   bool causal = true;
+  Ratio attention_dropout = {0, 1};  // of probabilities; each rank for its own heads
   bool bias = true;
   bool sequence_parallel = false;
   Initial initial = {};
@@ -44,14 +46,16 @@ class SelfAttention {
     Tensor queries;        // [B, n/tp, S, d], turned
     Tensor keys;           // [B, own groups, S, d], turned
     Tensor values;         // [B, own groups, S, d]
-    Tensor probabilities;  // [B, n/tp, S, S]
+    Tensor probabilities;  // [B, n/tp, S, S], before dropout
     RowParallelLinear::Saved proj;
+    std::uint64_t pass;
   };
   struct Forward {
     Tensor output;
     Saved saved;
   };
-  Forward forward(const Tensor& input);
+  /// Each pass has dropout masks of its own.
+  Forward forward(const Tensor& input, std::uint64_t pass = 0);
   Tensor backward(const Saved& saved, const Tensor& grad_output);
 
   ColumnParallelLinear& linear_qkv() { return qkv_; }
@@ -71,6 +75,7 @@ class SelfAttention {
   SelfAttentionConfig config_;
   Communicator& tp_;
   RotaryTables rotary_;
+  ParallelDropout dropout_;
   ColumnParallelLinear qkv_;
   RowParallelLinear proj_;
 };

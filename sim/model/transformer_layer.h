@@ -1,11 +1,11 @@
 #pragma once
 
-/// A pre-norm transformer layer: x + attention(norm(x)), then x + mlp(norm(x)).
+/// A pre-norm transformer layer: x + dropout(attention(norm(x))), then x + dropout(mlp(norm(x))).
 ///
 /// Shapes  input and output [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel.
 /// Calls   those of self-attention and the MLP: two all_reduces of [T, H] forward and two backward; with sequence_parallel an
 ///         all_gather and a reduce_scatter in place of each, and backward the all_gather of each input again.
-/// Source  Shoeybi et al. 2019; Korthikanti et al. 2022; Megatron-LM TransformerLayer, without dropout.
+/// Source  Shoeybi et al. 2019; Korthikanti et al. 2022; Megatron-LM TransformerLayer.
 
 #include "sim/model/mlp.h"
 #include "sim/model/self_attention.h"
@@ -29,6 +29,9 @@ struct TransformerLayerConfig {
   bool gated = false;
   bool bias = true;
   bool causal = true;
+  Ratio attention_dropout = {0, 1};
+  Ratio hidden_dropout = {0,
+                          1};  // of each residual branch; with sequence_parallel each rank for its own tokens
   bool sequence_parallel = false;
   Initial initial = {};
 };
@@ -42,12 +45,14 @@ class TransformerLayer {
     SelfAttention::Saved attention;
     ParallelNorm::Saved mlp_norm;
     Mlp::Saved mlp;
+    std::uint64_t pass;
   };
   struct Forward {
     Tensor output;
     Saved saved;
   };
-  Forward forward(const Tensor& input);
+  /// Each pass has dropout masks of its own.
+  Forward forward(const Tensor& input, std::uint64_t pass = 0);
   Tensor backward(const Saved& saved, const Tensor& grad_output);
 
   /// In the order in which forward uses them.
@@ -56,8 +61,10 @@ class TransformerLayer {
  private:
   ParallelNorm input_norm_;
   SelfAttention attention_;
+  ParallelDropout attention_dropout_;
   ParallelNorm mlp_norm_;
   Mlp mlp_;
+  ParallelDropout mlp_dropout_;
 };
 
 }  // namespace sim

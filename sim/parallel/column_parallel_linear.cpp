@@ -25,19 +25,26 @@ ColumnParallelLinearConfig checked(ColumnParallelLinearConfig config) {
 
 }  // namespace
 
-ColumnParallelLinear::ColumnParallelLinear(Rank& rank, ColumnParallelLinearConfig config)
-    : config_(checked(std::move(config))), tp_(rank.groups.get("tp")) {
+ColumnParallelLinear::ColumnParallelLinear(Rank& rank, ColumnParallelLinearConfig config,
+                                           Parameter* shared_weight)
+    : config_(checked(std::move(config))), tp_(rank.groups.get("tp")), shared_weight_(shared_weight) {
   const Partition rows{.dim = 0, .stride = config_.stride, .place = tp_.rank(), .size = tp_.size()};
-  weight_ = make_parameter(rank, config_.name + ".weight", config_.dtype,
-                           {config_.output_size, config_.input_size}, rows, config_.initial);
+  if (shared_weight_ == nullptr) {
+    weight_ = make_parameter(rank, config_.name + ".weight", config_.dtype,
+                             {config_.output_size, config_.input_size}, rows, config_.initial);
+  } else {
+    shared_weight_->attributes.shared = true;
+  }
   if (!config_.bias) return;
   bias_ = make_parameter(rank, config_.name + ".bias", config_.dtype, {config_.output_size}, rows,
                          config_.initial);
 }
 
 std::vector<Parameter*> ColumnParallelLinear::parameters() {
-  if (config_.bias) return {&weight_, &bias_};
-  return {&weight_};
+  std::vector<Parameter*> own;
+  if (shared_weight_ == nullptr) own.push_back(&weight_);
+  if (config_.bias) own.push_back(&bias_);
+  return own;
 }
 
 ColumnParallelLinear::Forward ColumnParallelLinear::forward(const Tensor& input) {
@@ -45,7 +52,7 @@ ColumnParallelLinear::Forward ColumnParallelLinear::forward(const Tensor& input)
       config_.sequence_parallel
           ? GatherFromSequenceParallelRegion::forward(input, tp_, "column_parallel_linear.forward")
           : CopyToTensorModelParallelRegion::forward(input, tp_, "column_parallel_linear.forward");
-  Tensor output = matmul(total, transposed(weight_.value));
+  Tensor output = matmul(total, transposed(weight().value));
   if (config_.bias && !config_.skip_bias_add) output = add_bias(output, bias_.value);
   if (config_.gather_output) {
     output =
@@ -65,7 +72,7 @@ Tensor ColumnParallelLinear::backward(const Saved& saved, const Tensor& grad_out
     total = room_for_gathered_rows(saved.input, tp_);
     input_arrives = tp_.start_all_gather(saved.input, total, "column_parallel_linear.backward_input");
   }
-  Tensor grad_total = matmul(grad, weight_.value);
+  Tensor grad_total = matmul(grad, weight().value);
   input_arrives.wait();
   Tensor grad_input = grad_total;
   Work grad_leaves;
@@ -76,7 +83,7 @@ Tensor ColumnParallelLinear::backward(const Saved& saved, const Tensor& grad_out
   } else if (tp_.size() > 1) {
     grad_leaves = tp_.start_all_reduce(grad_input, ReduceOp::sum, "column_parallel_linear.backward");
   }
-  add_matmul(transposed(grad), total, weight_.main_grad);
+  add_matmul(transposed(grad), total, weight().main_grad);
   if (config_.bias && !config_.skip_bias_add) add_column_sums(grad, bias_.main_grad);
   grad_leaves.wait();
   return grad_input;

@@ -33,7 +33,8 @@ struct ColumnParallelLinearConfig {
 
 class ColumnParallelLinear {
  public:
-  ColumnParallelLinear(Rank& rank, ColumnParallelLinearConfig config);
+  /// `shared_weight`: of another layer, [F/tp, H], as an output layer has the embedding's; null: a weight of its own.
+  ColumnParallelLinear(Rank& rank, ColumnParallelLinearConfig config, Parameter* shared_weight = nullptr);
 
   struct Saved {
     Tensor input;
@@ -46,14 +47,16 @@ class ColumnParallelLinear {
   /// The gradient of input; adds to main_grad of weight and bias.
   Tensor backward(const Saved& saved, const Tensor& grad_output);
 
-  Parameter& weight() { return weight_; }
+  Parameter& weight() { return shared_weight_ != nullptr ? *shared_weight_ : weight_; }
   /// Its value is none without a bias.
   Parameter& bias() { return bias_; }
+  /// Its own: not a weight that another layer has.
   std::vector<Parameter*> parameters();
 
  private:
   ColumnParallelLinearConfig config_;
   Communicator& tp_;
+  Parameter* shared_weight_;
   Parameter weight_;
   Parameter bias_;
 };

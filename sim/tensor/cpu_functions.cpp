@@ -50,11 +50,12 @@ void CpuDevice::dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, 
   with_computing_scalar(x.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
     const Scaling<Scalar> scaling({drop.denominator, drop.denominator - drop.numerator});
+    const Scaling<Scalar> dropped({0, 1});
     const Scalar* from = elements<Scalar>(x);
     Scalar* to = elements<Scalar>(out);
     for (std::int64_t i = 0; i < x.count(); ++i) {
       const bool kept = stream.uniform(static_cast<std::uint64_t>(i)) >= threshold;
-      to[i] = kept ? scaling(from[i]) : Scalar{};
+      to[i] = kept ? scaling(from[i]) : dropped(from[i]);
     }
   });
 }

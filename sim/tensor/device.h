@@ -99,7 +99,7 @@ class Device {
   virtual void activate(Activation function, const Tensor& x, Tensor& out) = 0;
   /// out = grad f'(x)
   virtual void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) = 0;
-  /// Element i is 0 where uniform(i) of the stream is below drop, and else times 1 / (1 - drop).
+  /// Element i times 0 where uniform(i) of the stream is below drop, and else times 1 / (1 - drop): a NaN stays one.
   virtual void dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, Tensor& out) = 0;
   /// Of each pair a = x(i), b = x(i + F/2) of a row: (a c - b s, a s + b c); backward turns the other way. x is [S, B, n, F],
   /// cosines and sines [S, F/2].

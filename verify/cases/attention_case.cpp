@@ -5,6 +5,7 @@
 
 #include "sim/model/self_attention.h"
 #include "sim/tensor/cpu_device.h"
+#include "verify/cases/dropout_masks.h"
 #include "verify/cases/token_layer.h"
 #include "verify/reference/self_attention.h"
 #include "verify/scalars.h"
@@ -69,9 +70,18 @@ class AttentionCase : public CaseOf<AttentionCase> {
  public:
   std::string name() const override { return "self_attention"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"sequence", 1, 3, true}, {"batch", 1, 2},         {"hidden", 1, 5},           {"queries", 1, 2},
-            {"groups_a_rank", 1, 2},  {"ranks_a_group", 1, 3}, {"half_channels", 1, 2},    {"rotary", 0, 1},
-            {"causal", 0, 1},         {"bias", 0, 1},          {"sequence_parallel", 0, 1}};
+    return {{"sequence", 1, 3, true},
+            {"batch", 1, 2},
+            {"hidden", 1, 5},
+            {"queries", 1, 2},
+            {"groups_a_rank", 1, 2},
+            {"ranks_a_group", 1, 3},
+            {"half_channels", 1, 2},
+            {"rotary", 0, 1},
+            {"causal", 0, 1},
+            {"bias", 0, 1},
+            {"sequence_parallel", 0, 1},
+            {"dropout", 0, 2}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
@@ -120,6 +130,7 @@ class AttentionCase : public CaseOf<AttentionCase> {
                                     .sequence_length = sizes.sequence,
                                     .rotary_base = s["rotary"] == 1 ? kBase : 0,
                                     .causal = s["causal"] == 1,
+                                    .attention_dropout = dropout_of(s),
                                     .bias = s["bias"] == 1,
                                     .sequence_parallel = s["sequence_parallel"] == 1,
                                     .initial = {kScale}});
@@ -155,7 +166,9 @@ class AttentionCase : public CaseOf<AttentionCase> {
          .proj_weight = inputs.parameter("attention.linear_proj.weight", sizes.hidden, inside, kScale),
          .proj_bias = bias("attention.linear_proj.bias", sizes.hidden),
          .cosines = table(false),
-         .sines = table(true)},
+         .sines = table(true),
+         .dropout =
+             mask_of_heads(inputs, s, "attention.core_attention", sizes.batch, sizes.heads, sizes.sequence)},
         inputs.matrix("input", sizes.tokens(), sizes.hidden));
     const auto gradients = layer.gradients(inputs.matrix("grad_output", sizes.tokens(), sizes.hidden));
     Wholes<Scalar> wholes = {{"output", layer.output()},

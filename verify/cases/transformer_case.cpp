@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/model/transformer_layer.h"
+#include "verify/cases/dropout_masks.h"
 #include "verify/cases/token_layer.h"
 #include "verify/reference/mlp.h"
 #include "verify/reference/norm.h"
@@ -37,10 +38,10 @@ class TransformerCase : public CaseOf<TransformerCase> {
  public:
   std::string name() const override { return "transformer_layer"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"sequence", 1, 2, true},   {"batch", 1, 2},         {"hidden", 2, 5},   {"ffn", 1, 3, true},
-            {"queries", 1, 2},          {"groups_a_rank", 1, 1}, {"channels", 1, 3}, {"layer_norm", 0, 1},
-            {"activation", 0, 2},       {"gated", 0, 1},         {"bias", 0, 1},     {"causal", 0, 1},
-            {"sequence_parallel", 0, 1}};
+    return {{"sequence", 1, 2, true},    {"batch", 1, 2},         {"hidden", 2, 5},   {"ffn", 1, 3, true},
+            {"queries", 1, 2},           {"groups_a_rank", 1, 1}, {"channels", 1, 3}, {"layer_norm", 0, 1},
+            {"activation", 0, 2},        {"gated", 0, 1},         {"bias", 0, 1},     {"causal", 0, 1},
+            {"sequence_parallel", 0, 1}, {"dropout", 0, 2}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
@@ -112,6 +113,8 @@ class TransformerCase : public CaseOf<TransformerCase> {
                                  .gated = s["gated"] == 1,
                                  .bias = s["bias"] == 1,
                                  .causal = s["causal"] == 1,
+                                 .attention_dropout = dropout_of(s),
+                                 .hidden_dropout = dropout_of(s),
                                  .sequence_parallel = s["sequence_parallel"] == 1,
                                  .initial = {kScale}});
     run_token_layer(rank, s, layer, sizes.tokens(), sizes.hidden);
@@ -134,6 +137,10 @@ class TransformerCase : public CaseOf<TransformerCase> {
     const auto sum = [&](const Matrix& a, const Matrix& b) {
       return reference::matrix_of(number, a.rows(), a.cols(),
                                   [&](Eigen::Index i, Eigen::Index j) { return a(i, j) + b(i, j); });
+    };
+    const auto mask = [&](const char* name) {
+      return mask_of_rows(inputs, s, fmt::format("layer.{}", name), sizes.tokens(), sizes.hidden,
+                          s["sequence_parallel"] == 1);
     };
     const bool has_bias = s["bias"] == 1;
     const std::int64_t inside = s["gated"] == 1 ? 2 * sizes.ffn : sizes.ffn;
@@ -158,9 +165,12 @@ class TransformerCase : public CaseOf<TransformerCase> {
          .proj_weight = weight("self_attention.linear_proj.weight", sizes.hidden, context),
          .proj_bias = bias("self_attention.linear_proj.bias", sizes.hidden, has_bias),
          .cosines = Matrix(),
-         .sines = Matrix()},
+         .sines = Matrix(),
+         .dropout = mask_of_heads(inputs, s, "layer.self_attention.core_attention", sizes.batch, sizes.heads,
+                                  sizes.sequence)},
         reference::norm(number, x, w1, b1, norm));
-    const Matrix middle = sum(x, attention.output());
+    const Matrix attention_mask = mask("self_attn_bda"), mlp_mask = mask("mlp_bda");
+    const Matrix middle = sum(x, reference::dropped(number, attention.output(), attention_mask));
     const reference::Mlp<Scalar> mlp(number, static_cast<reference::Activation>(s["activation"]),
                                      s["gated"] == 1,
                                      {.fc1_weight = weight("mlp.linear_fc1.weight", inside, sizes.hidden),
@@ -169,12 +179,12 @@ class TransformerCase : public CaseOf<TransformerCase> {
                                       .fc2_bias = bias("mlp.linear_fc2.bias", sizes.hidden, has_bias)},
                                      reference::norm(number, middle, w2, b2, norm));
 
-    const auto of_mlp = mlp.gradients(grad);
+    const auto of_mlp = mlp.gradients(reference::dropped(number, grad, mlp_mask));
     const auto of_norm2 = reference::norm_gradients(number, middle, w2, of_mlp.x, norm);
     const Matrix grad_middle = sum(grad, of_norm2.x);
-    const auto of_attention = attention.gradients(grad_middle);
+    const auto of_attention = attention.gradients(reference::dropped(number, grad_middle, attention_mask));
     const auto of_norm1 = reference::norm_gradients(number, x, w1, of_attention.x, norm);
-    Wholes<Scalar> wholes = {{"output", sum(middle, mlp.output())},
+    Wholes<Scalar> wholes = {{"output", sum(middle, reference::dropped(number, mlp.output(), mlp_mask))},
                              {"grad_input", sum(grad_middle, of_norm1.x)},
                              {"layer.input_layernorm.weight", of_norm1.weight},
                              {"layer.self_attention.linear_qkv.weight", of_attention.qkv.weight},

@@ -3,6 +3,7 @@
 /// Softmax attention of one head, with its gradients, and rotary positions, on one device.
 ///
 /// Shapes  q [Q, d], k and v [K, d]; where causal, query i sees keys j <= i + K - Q. Scores are divided by sqrt(d).
+///         dropout [Q, K]: what each probability is multiplied by, 0 or 1 / (1 - p); empty: none.
 /// Source  Vaswani et al. 2017; Su et al. 2021 (halves of a head make the pairs).
 
 #include <vector>
@@ -12,6 +13,13 @@
 namespace verify::reference {
 
 template <typename Scalar>
+Matrix<Scalar> dropped(const Number<Scalar>& number, const Matrix<Scalar>& x, const Matrix<Scalar>& dropout) {
+  if (dropout.size() == 0) return x;
+  return matrix_of(number, x.rows(), x.cols(),
+                   [&](Eigen::Index i, Eigen::Index j) { return x(i, j) * dropout(i, j); });
+}
+
+template <typename Scalar>
 struct Attention {
   Matrix<Scalar> probabilities;  // [Q, K]
   Matrix<Scalar> output;         // [Q, d]
@@ -19,7 +27,7 @@ struct Attention {
 
 template <typename Scalar>
 Attention<Scalar> attention(const Number<Scalar>& number, const Matrix<Scalar>& q, const Matrix<Scalar>& k,
-                            const Matrix<Scalar>& v, bool causal) {
+                            const Matrix<Scalar>& v, bool causal, const Matrix<Scalar>& dropout = {}) {
   const Matrix<Scalar> scores = product<Scalar>(number, q, transposed(k));
   const Scalar factor = number.rsqrt(number.of(q.cols(), 1));
   Matrix<Scalar> p = zeros<Scalar>(q.rows(), k.rows());
@@ -38,7 +46,7 @@ Attention<Scalar> attention(const Number<Scalar>& number, const Matrix<Scalar>& 
     for (Eigen::Index j = 0; j < seen; ++j)
       p(i, j) = number.stored(scaled[static_cast<std::size_t>(j)] * inverse);
   }
-  return {p, product(number, p, v)};
+  return {p, product(number, dropped(number, p, dropout), v)};
 }
 
 template <typename Scalar>
@@ -50,9 +58,10 @@ template <typename Scalar>
 AttentionGradients<Scalar> attention_gradients(const Number<Scalar>& number, const Matrix<Scalar>& q,
                                                const Matrix<Scalar>& k, const Matrix<Scalar>& v,
                                                const Matrix<Scalar>& probabilities,
-                                               const Matrix<Scalar>& grad) {
+                                               const Matrix<Scalar>& grad,
+                                               const Matrix<Scalar>& dropout = {}) {
   const Scalar factor = number.rsqrt(number.of(q.cols(), 1));
-  const Matrix<Scalar> grad_p = product<Scalar>(number, grad, transposed(v));
+  const Matrix<Scalar> grad_p = dropped(number, product<Scalar>(number, grad, transposed(v)), dropout);
   Matrix<Scalar> grad_scores(q.rows(), k.rows());
   for (Eigen::Index i = 0; i < q.rows(); ++i) {
     Sum<Scalar> mean;
@@ -62,7 +71,7 @@ AttentionGradients<Scalar> attention_gradients(const Number<Scalar>& number, con
     }
   }
   return {product(number, grad_scores, k), product<Scalar>(number, transposed(grad_scores), q),
-          product<Scalar>(number, transposed(probabilities), grad)};
+          product<Scalar>(number, transposed(dropped(number, probabilities, dropout)), grad)};
 }
 
 /// Turns elements i and i + d/2 of row p by the angle whose cosine and sine are at (p, i); back, where backward.

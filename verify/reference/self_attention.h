@@ -4,7 +4,8 @@
 /// batched, grouped or transposed.
 ///
 /// Shapes  x [S B, H], token s of sequence b in row s B + b;  qkv weight [(n + 2 g) d, H], group by group [q ... q, k, v];
-///         proj weight [H, n d]; biases of one row, or empty; cosines and sines [S, d/2], or empty.
+///         proj weight [H, n d]; biases of one row, or empty; cosines and sines [S, d/2], or empty; dropout [B n S, S], head by
+///         head of each sequence, or empty.
 /// Source  Vaswani et al. 2017; Ainslie et al. 2023.
 
 #include <vector>
@@ -23,7 +24,7 @@ struct SelfAttentionSizes {
 
 template <typename Scalar>
 struct SelfAttentionWeights {
-  Matrix<Scalar> qkv_weight, qkv_bias, proj_weight, proj_bias, cosines, sines;
+  Matrix<Scalar> qkv_weight, qkv_bias, proj_weight, proj_bias, cosines, sines, dropout;
 };
 
 template <typename Scalar>
@@ -40,8 +41,8 @@ class SelfAttention {
     each_group([&](std::int64_t b, std::int64_t group) {
       const Matrix<Scalar> k = key(b, group), v = value(b, group);
       for (std::int64_t i = 0; i < sizes_.queries(); ++i) {
-        put(attention(number_, query(b, group, i), k, v, sizes_.causal).output, context_, b,
-            context_column(group, i));
+        const auto head = attention(number_, query(b, group, i), k, v, sizes_.causal, dropout(b, group, i));
+        put(head.output, context_, b, context_column(group, i));
       }
     });
   }
@@ -77,8 +78,8 @@ class SelfAttention {
     for (std::int64_t i = 0; i < sizes_.queries(); ++i) {
       const Matrix<Scalar> q = query(b, group, i);
       const Matrix<Scalar> p = attention(number_, q, k, v, sizes_.causal).probabilities;
-      of_heads.push_back(
-          attention_gradients(number_, q, k, v, p, taken(grad_context, b, context_column(group, i))));
+      of_heads.push_back(attention_gradients(
+          number_, q, k, v, p, taken(grad_context, b, context_column(group, i)), dropout(b, group, i)));
       put(at_position(of_heads.back().q, true), grad_mixed, b,
           sizes_.first_column(group) + i * sizes_.channels);
     }
@@ -110,6 +111,11 @@ class SelfAttention {
     return taken(mixed_, b, key_column(group) + sizes_.channels);
   }
 
+  Matrix<Scalar> dropout(std::int64_t b, std::int64_t group, std::int64_t i) const {
+    if (weights_.dropout.size() == 0) return {};
+    const std::int64_t head = b * sizes_.heads + group * sizes_.queries() + i;
+    return weights_.dropout.middleRows(head * sizes_.sequence, sizes_.sequence);
+  }
   Matrix<Scalar> at_position(const Matrix<Scalar>& head, bool backward) const {
     if (weights_.cosines.size() == 0) return head;
     return rotated(number_, head, weights_.cosines, weights_.sines, backward);

@@ -332,7 +332,7 @@ RC_GTEST_PROP(Kernels, DropoutKeepsByStreamAndIndex, (std::uint64_t seed)) {
     expect_elements<Scalar>(
         dropout(x.tensor, stream, drop), std::max<std::int64_t>(count, 1), [&](std::int64_t, std::int64_t i) {
           const double u = stream.uniform(static_cast<std::uint64_t>(i));
-          return 10 * u < static_cast<double>(drop.numerator) ? Wide{} : x.at(0, i) * factor;
+          return x.at(0, i) * (10 * u < static_cast<double>(drop.numerator) ? Wide{} : factor);
         });
   });
 }

@@ -1,0 +1,46 @@
+#pragma once
+
+/// What dropout multiplies the whole of a tensor by, made whole from the streams of the ranks: references know no ranks.
+///
+/// Shapes  the dimension `dropout` of a case is the probability in quarters; with 0, masks are empty.
+
+#include "verify/case.h"
+
+namespace verify {
+
+inline sim::Ratio dropout_of(const CaseSetting& setting) { return {setting["dropout"], 4}; }
+
+/// Of rows that all ranks hold, or of which each has its part.
+template <typename Scalar>
+reference::Matrix<Scalar> mask_of_rows(const Inputs<Scalar>& inputs, const CaseSetting& setting,
+                                       const std::string& name, std::int64_t rows, std::int64_t columns,
+                                       bool is_sharded) {
+  if (setting["dropout"] == 0) return {};
+  if (!is_sharded) return inputs.dropout(name, rows, columns, dropout_of(setting));
+  reference::Matrix<Scalar> mask(rows, columns);
+  const std::int64_t own = rows / setting.tp;
+  for (int part = 0; part < setting.tp; ++part) {
+    mask.middleRows(part * own, own) = inputs.dropout(name, own, columns, dropout_of(setting), part);
+  }
+  return mask;
+}
+
+/// [B n S, S] of attention's probabilities, of which each rank has n/tp heads: [B, n/tp, S, S].
+template <typename Scalar>
+reference::Matrix<Scalar> mask_of_heads(const Inputs<Scalar>& inputs, const CaseSetting& setting,
+                                        const std::string& name, std::int64_t batch, std::int64_t heads,
+                                        std::int64_t sequence) {
+  if (setting["dropout"] == 0) return {};
+  reference::Matrix<Scalar> mask(batch * heads * sequence, sequence);
+  const std::int64_t own = heads / setting.tp;
+  for (int part = 0; part < setting.tp; ++part) {
+    const auto of_rank = inputs.dropout(name, batch * own * sequence, sequence, dropout_of(setting), part);
+    for (std::int64_t b = 0; b < batch; ++b) {
+      mask.middleRows((b * heads + part * own) * sequence, own * sequence) =
+          of_rank.middleRows(b * own * sequence, own * sequence);
+    }
+  }
+  return mask;
+}
+
+}  // namespace verify

@@ -1,0 +1,103 @@
+#include "verify/cases/tied_embedding_case.h"
+
+#include "sim/parallel/column_parallel_linear.h"
+#include "sim/parallel/vocab_parallel_cross_entropy.h"
+#include "sim/parallel/vocab_parallel_embedding.h"
+#include "verify/reference/cross_entropy.h"
+#include "verify/reference/embedding.h"
+#include "verify/reference/linear.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Operation;
+
+/// Of the weight: in bf16, the bound of an exponential is of use only where logits are small.
+constexpr sim::Ratio kScale = {1, 4};
+
+class TiedEmbeddingCase : public CaseOf<TiedEmbeddingCase> {
+ public:
+  std::string name() const override { return "tied_embedding"; }
+  std::vector<Dimension> dimensions() const override {
+    return {
+        {"tokens", 1, 4, true}, {"hidden", 1, 6}, {"vocabulary", 1, 5, true}, {"sequence_parallel", 0, 1}};
+  }
+  std::vector<CaseOutput> outputs(const CaseSetting&) const override {
+    return {{"loss", Placement::replicated}, {"weight_grad", Placement::rows}};
+  }
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
+    const std::int64_t hidden = s.whole("tokens") * s["hidden"];
+    const bool sp = s["sequence_parallel"] == 1;
+    std::vector<ExpectedCall> expected;
+    const auto add = [&](bool is_made, const char* site, Operation operation, std::int64_t elements) {
+      if (is_made) expected.push_back({site, operation, elements});
+    };
+    add(!sp, "vocab_parallel_embedding.forward", Operation::all_reduce, hidden);
+    add(sp, "vocab_parallel_embedding.forward", Operation::reduce_scatter, hidden / s.tp);
+    add(sp, "column_parallel_linear.forward", Operation::all_gather, hidden / s.tp);
+    add(true, "vocab_parallel_cross_entropy.max", Operation::all_reduce, s.whole("tokens"));
+    add(true, "vocab_parallel_cross_entropy.sum", Operation::all_reduce, 2 * s.whole("tokens"));
+    add(sp, "column_parallel_linear.backward_input", Operation::all_gather, hidden / s.tp);
+    add(!sp, "column_parallel_linear.backward", Operation::all_reduce, hidden);
+    add(sp, "column_parallel_linear.backward", Operation::reduce_scatter, hidden / s.tp);
+    add(sp, "vocab_parallel_embedding.backward", Operation::all_gather, hidden / s.tp);
+    return expected;
+  }
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    const std::int64_t vocabulary = s.whole("vocabulary");
+    const bool sp = s["sequence_parallel"] == 1;
+    sim::VocabParallelEmbedding embedding(rank, {.name = "embedding",
+                                                 .dtype = s.dtype,
+                                                 .vocabulary = vocabulary,
+                                                 .hidden_size = s["hidden"],
+                                                 .sequence_parallel = sp,
+                                                 .initial = {kScale}});
+    sim::ColumnParallelLinear output_layer(rank,
+                                           {.name = "output_layer",
+                                            .dtype = s.dtype,
+                                            .input_size = s["hidden"],
+                                            .output_size = vocabulary,
+                                            .bias = false,
+                                            .sequence_parallel = sp},
+                                           &embedding.weight());
+    sim::VocabParallelCrossEntropy cross_entropy(rank, {.vocabulary = vocabulary});
+    const auto hidden = embedding.forward(tensor_of_ids(rank, ids_of(s, "ids")));
+    const auto logits = output_layer.forward(hidden.output);
+    const auto loss = cross_entropy.forward(logits.output, tensor_of_ids(rank, ids_of(s, "targets")));
+    const sim::Tensor grad = drawn(rank, s, "grad_loss", {s.whole("tokens")});
+    const sim::Tensor grad_logits = cross_entropy.backward(loss.saved, sim::cast(grad, loss.loss.dtype()));
+    embedding.backward(hidden.saved, output_layer.backward(logits.saved, grad_logits));
+    rank.publish("loss", loss.loss);
+    rank.publish("weight_grad", embedding.weight().main_grad);
+  }
+  template <typename Scalar>
+  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
+    const auto& number = inputs.number();
+    const reference::CrossEntropySetting setting{.vocabulary = s.whole("vocabulary"), .ignored_id = -1};
+    const auto table = inputs.parameter("embedding.weight", s.whole("vocabulary"), s["hidden"], kScale);
+    const auto x = reference::embedding(table, ids_of(s, "ids"));
+    const auto logits = reference::linear(number, x, table, {});
+    const auto grad = inputs.matrix("grad_loss", 1, s.whole("tokens"));
+    const auto grad_logits =
+        reference::cross_entropy_gradient(number, logits, ids_of(s, "targets"), grad, setting);
+    const auto of_output = reference::linear_gradients(number, x, table, grad_logits);
+    const auto of_embedding = reference::embedding_gradient(number, table, ids_of(s, "ids"), of_output.x);
+    return {{"loss", reference::cross_entropy(number, logits, ids_of(s, "targets"), setting)},
+            {"weight_grad",
+             reference::matrix_of(number, table.rows(), table.cols(), [&](Eigen::Index i, Eigen::Index j) {
+               return of_output.weight(i, j) + of_embedding(i, j);
+             })}};
+  }
+
+ private:
+  static std::vector<std::int64_t> ids_of(const CaseSetting& s, const char* name) {
+    return drawn_ids(s, name, s.whole("tokens"), s.whole("vocabulary"));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Case> tied_embedding_case() { return std::make_unique<TiedEmbeddingCase>(); }
+
+}  // namespace verify
