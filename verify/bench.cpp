@@ -31,7 +31,7 @@ sim::RunReport Bench::run(const Case& the_case, const CaseSetting& setting, cons
 
 sim::CpuDevice& Bench::device(std::uint64_t seed) {
   if (device_ == nullptr || seed_ != seed) {
-    device_ = std::make_unique<sim::CpuDevice>(seed);
+    device_ = make_device_(seed);
     seed_ = seed;
   }
   return *device_;

@@ -6,6 +6,7 @@
 /// Calls   by one thread.
 /// Exact   what ran before changes nothing.
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -18,6 +19,12 @@ namespace verify {
 
 class Bench {
  public:
+  /// The device of the worlds with this seed.
+  using MakeDevice = std::function<std::shared_ptr<sim::CpuDevice>(std::uint64_t seed)>;
+  explicit Bench(MakeDevice make_device =
+                     [](std::uint64_t seed) { return std::make_shared<sim::CpuDevice>(seed); })
+      : make_device_(std::move(make_device)) {}
+
   /// tp * replicas ranks, the ranks of one replica next to each other.
   sim::WorldSpec world_of(const CaseSetting& setting);
   sim::RunReport run(const Case& the_case, const CaseSetting& setting) {
@@ -30,10 +37,11 @@ class Bench {
  private:
   sim::CpuDevice& device(std::uint64_t seed);
 
+  MakeDevice make_device_;
   std::map<std::pair<int, int>, sim::Layout> layouts_;  // by tp and replicas
   std::shared_ptr<sim::StackPool> stacks_;
   std::uint64_t seed_ = 0;
-  std::unique_ptr<sim::CpuDevice> device_;  // of seed_
+  std::shared_ptr<sim::CpuDevice> device_;  // of seed_
 };
 
 }  // namespace verify

@@ -77,9 +77,8 @@ std::vector<CampaignRow> campaign_rows(const CampaignRequest& request) {
   return rows;
 }
 
-void run_campaign(const CampaignRequest& request, std::vector<CampaignRow>& rows,
+void run_campaign(const CampaignRequest& request, Bench& bench, std::vector<CampaignRow>& rows,
                   const std::function<void(const CampaignRow&)>& before_run) {
-  Bench bench;
   for (CampaignRow& row : rows) run_row(request, bench, before_run, row);
 }
 

@@ -43,7 +43,7 @@ struct CampaignRow {
 std::vector<CampaignRow> campaign_rows(const CampaignRequest& request);
 
 /// `before_run` is told of the row that runs, with the runs it has had.
-void run_campaign(const CampaignRequest& request, std::vector<CampaignRow>& rows,
+void run_campaign(const CampaignRequest& request, Bench& bench, std::vector<CampaignRow>& rows,
                   const std::function<void(const CampaignRow&)>& before_run);
 
 }  // namespace verify

@@ -73,7 +73,8 @@ std::string as_text(const CampaignRow& row, const std::string& path) {
 void run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>& rows, const Output& output) {
   const auto runs = static_cast<std::size_t>(request.runs);
   Progress progress(output.err, output.progress, rows.size() * runs, "runs");
-  run_campaign(request, rows, [&](const CampaignRow& row) {
+  Bench bench;
+  run_campaign(request, bench, rows, [&](const CampaignRow& row) {
     const auto done = static_cast<std::size_t>(&row - rows.data()) * runs;
     const std::size_t own = std::min(static_cast<std::size_t>(row.runs), runs);  // shrinking makes more
     progress.step(done + own, row.the_case->name() + " " + row.property->name);

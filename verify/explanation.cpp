@@ -109,7 +109,7 @@ std::vector<std::pair<std::string, std::int64_t>> numbers_of(const CaseSetting& 
     numbers.emplace_back(name, value);
     numbers.emplace_back("tp * " + name, setting.tp * value);
   }
-  numbers.insert(numbers.end(), {{"2", 2}, {"-1", -1}, {"0", 0}});
+  numbers.insert(numbers.end(), {{"2", 2}, {"-1", -1}});
   return numbers;
 }
 
@@ -120,11 +120,13 @@ std::string explain_factor(const Wrong& wrong) {
     }
     return true;
   };
+  if (fits(Field::of(0))) return "every element is zero";
   for (const auto& [name, value] : numbers_of(wrong.setting)) {
     const Field number = Field::of(value);
-    if (fits(number)) return fmt::format("every element is {} ({}) times the serial one", name, value);
+    const std::string text = name == fmt::format("{}", value) ? name : fmt::format("{} ({})", name, value);
+    if (fits(number)) return fmt::format("every element is {} times the serial one", text);
     if (value != 0 && fits(Field::of(1) / number))
-      return fmt::format("every element is 1 / {} (1 / {}) of the serial one", name, value);
+      return fmt::format("every element is the serial one divided by {}", text);
   }
   return "";
 }
@@ -135,14 +137,20 @@ bool fits(const Wrong& wrong, const InputChange& change) {
   return equal(wrong.got.values, wrong.the_case.serial(inputs, wrong.setting).at(wrong.output.name));
 }
 
+/// "row 3", "columns 4 to 7".
+std::string text_of_lines(const char* noun, Eigen::Index first, Eigen::Index last) {
+  return first == last ? fmt::format("{} {}", noun, first) : fmt::format("{}s {} to {}", noun, first, last);
+}
+
 std::string text_of(const InputChange& change, const Whole& input, int tp) {
   const bool of_rows = change.axis == InputChange::Axis::rows;
   const Eigen::Index lines = (of_rows ? input.rows() : input.cols()) / change.parts;
-  const std::string what =
-      change.parts == 1
-          ? change.name
-          : fmt::format("{} {} to {} of {}, rank {}'s part,", of_rows ? "rows" : "columns",
-                        change.part * lines, (change.part + 1) * lines - 1, change.name, change.part);
+  const std::string what = change.parts == 1
+                               ? change.name
+                               : fmt::format("{} of {}, rank {}'s part,",
+                                             text_of_lines(of_rows ? "row" : "column", change.part * lines,
+                                                           (change.part + 1) * lines - 1),
+                                             change.name, change.part);
   if (change.factor == 0) return what + " had no part in it: that term is missing";
   if (change.factor == tp) return what + fmt::format(" counted tp ({}) times", tp);
   return what + (change.factor == 2 ? " counted twice" : " counted with the other sign");
@@ -169,7 +177,7 @@ std::string explain_inputs(const Wrong& wrong) {
   return "";
 }
 
-/// Which row of the serial tensor each row of the ranks' one is; none where one is no row of it, or all are in place.
+/// Which row of the serial tensor each row of the ranks' one is; none where one is no row of it, or they are all one row.
 std::optional<std::vector<Eigen::Index>> places(const Whole& got, const Whole& serial) {
   std::vector<Eigen::Index> found;
   for (Eigen::Index i = 0; i < got.rows(); ++i) {
@@ -178,7 +186,8 @@ std::optional<std::vector<Eigen::Index>> places(const Whole& got, const Whole& s
     if (j == serial.rows()) return std::nullopt;
     found.push_back(j);
   }
-  return found;
+  const bool is_one_row = std::all_of(found.begin(), found.end(), [&](auto j) { return j == found.front(); });
+  return is_one_row ? std::nullopt : std::optional(found);
 }
 
 std::string explain_places(const Wrong& wrong) {
@@ -203,7 +212,7 @@ std::string explain_extent(const Wrong& wrong) {
     ranks.insert(wrong.got.ranks[i]);
   }
   const auto all = static_cast<std::size_t>(wrong.setting.tp);
-  std::string text = fmt::format("{} of {} differ: rows {}, columns {}", count,
+  std::string text = fmt::format("it differs in {} of {}: rows {}, columns {}", count,
                                  counted(std::ssize(wrong.got.values), "element"), fmt::join(rows, " "),
                                  fmt::join(columns, " "));
   if (*ranks.begin() >= 0 && ranks.size() < all) {

@@ -91,8 +91,7 @@ To converted(From value) {
 }  // namespace
 
 std::shared_ptr<Device> CpuDevice::for_rank(int rank) {
-  return std::shared_ptr<Device>(
-      new CpuDevice(pool_, tower_, static_cast<std::size_t>(rank) % MemoryPool::kLanes));
+  return std::shared_ptr<Device>(new CpuDevice(*this, rank));
 }
 
 const FieldTower& CpuDevice::tower() const {

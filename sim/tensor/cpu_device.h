@@ -74,6 +74,15 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   void token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
                            const TokenLoss& loss, const Tensor& grad, Tensor& out) override;
 
+ protected:
+  /// The same device as a rank has it, for devices that differ from it in some kernel.
+  CpuDevice(const CpuDevice& whole, int rank)
+      : Device(whole),
+        std::enable_shared_from_this<CpuDevice>(),
+        pool_(whole.pool_),
+        tower_(whole.tower_),
+        lane_(static_cast<std::size_t>(rank) % MemoryPool::kLanes) {}
+
  private:
   /// Built when the field is first computed in: it costs more than a small case.
   struct Tower {
@@ -83,8 +92,6 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
     std::unique_ptr<const FieldTower> tower;
   };
 
-  CpuDevice(std::shared_ptr<MemoryPool> pool, std::shared_ptr<Tower> tower, std::size_t lane)
-      : pool_(std::move(pool)), tower_(std::move(tower)), lane_(lane) {}
   template <typename Scalar>
   Arithmetic<Scalar> arithmetic() const {
     if constexpr (std::is_same_v<Scalar, Field>) {

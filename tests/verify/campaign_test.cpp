@@ -60,7 +60,8 @@ CampaignRow campaign(const Case& the_case, const std::string& name, sim::DType d
                                 .seed = 3,
                                 .max_world = 8};
   std::vector<CampaignRow> rows = campaign_rows(request);
-  run_campaign(request, rows, [](const CampaignRow&) {});
+  Bench bench;
+  run_campaign(request, bench, rows, [](const CampaignRow&) {});
   return rows.front();
 }
 
@@ -73,7 +74,7 @@ TEST(Campaign, AWrongFactorIsFoundShrunkAndNamed) {
     ASSERT_TRUE(row.failure.has_value()) << sim::name_of(dtype);
     EXPECT_EQ(row.failure->setting.tp, 2);
     EXPECT_EQ(row.failure->setting.dimensions, (Dimensions{{"tokens", 3}, {"hidden", 1}}));
-    EXPECT_EQ(row.failure->explanation, "y: every element is 1 / tp (1 / 2) of the serial one.");
+    EXPECT_EQ(row.failure->explanation, "y: every element is the serial one divided by tp (2).");
   }
 }
 
@@ -82,7 +83,7 @@ TEST(Campaign, OneWrongElementIsNamed) {
   const CampaignRow row = campaign(wrong, "serial", sim::DType::field);
   ASSERT_TRUE(row.failure.has_value());
   EXPECT_EQ(row.failure->detail.find("y(2, 0) is "), 0U) << row.failure->detail;
-  EXPECT_EQ(row.failure->explanation, "y: 1 of 3 elements differ: rows 2, columns 0.");
+  EXPECT_EQ(row.failure->explanation, "y: it differs in 1 of 3 elements: rows 2, columns 0.");
 }
 
 TEST(Campaign, RanksThatDifferAreFound) {

@@ -1,0 +1,224 @@
+#include "tests/defects/catalogue.h"
+
+#include <utility>
+
+#include "tests/defects/faulty_communicator.h"
+#include "tests/defects/faulty_device.h"
+#include "tests/defects/wrong_programs.h"
+
+namespace test {
+
+namespace {
+
+using verify::CaseSetting;
+
+/// A case whose rank program is another one.
+class WithProgram : public verify::Case {
+ public:
+  using Program = std::function<void(const verify::Case& right, sim::Rank& rank, const CaseSetting& setting)>;
+  WithProgram(const std::string& right, Program program)
+      : right_(*verify::find_case(right)), program_(std::move(program)) {}
+
+  std::string name() const override { return right_.name(); }
+  std::vector<verify::Dimension> dimensions() const override { return right_.dimensions(); }
+  std::vector<verify::CaseOutput> outputs(const CaseSetting& s) const override { return right_.outputs(s); }
+  std::vector<verify::ExpectedCall> calls(const CaseSetting& s) const override { return right_.calls(s); }
+  std::vector<verify::AdjointIdentity> adjoint(const CaseSetting& s) const override {
+    return right_.adjoint(s);
+  }
+  void run(sim::Rank& rank, const CaseSetting& s) const override { program_(right_, rank, s); }
+  verify::Wholes<sim::Field> serial(const verify::Inputs<sim::Field>& inputs,
+                                    const CaseSetting& s) const override {
+    return right_.serial(inputs, s);
+  }
+  verify::Wholes<verify::reference::Bounded> serial(const verify::Inputs<verify::reference::Bounded>& inputs,
+                                                    const CaseSetting& s) const override {
+    return right_.serial(inputs, s);
+  }
+
+ private:
+  const verify::Case& right_;
+  Program program_;
+};
+
+std::shared_ptr<sim::CpuDevice> right_device(std::uint64_t seed) {
+  return std::make_shared<sim::CpuDevice>(seed);
+}
+
+/// A collective of a right layer that does something else.
+Defect in_call(std::string name, std::string source, const std::string& the_case, const std::string& site,
+               CallFault fault, std::string property, std::string says = "") {
+  const FaultyCall faulty{site, fault};
+  auto wrong = std::make_shared<WithProgram>(
+      the_case, [faulty](const verify::Case& right, sim::Rank& rank, const CaseSetting& s) {
+        FaultyGroups groups(rank, faulty);
+        sim::Rank other{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
+        right.run(other, s);
+      });
+  return {std::move(name), std::move(source), std::move(property),
+          std::move(says), std::move(wrong),  right_device};
+}
+
+/// A kernel of a right layer that does something else.
+Defect in_kernel(std::string name, std::string source, const std::string& the_case, KernelFault fault,
+                 std::string property, std::string says = "") {
+  auto right = std::make_shared<WithProgram>(
+      the_case, [](const verify::Case& layer, sim::Rank& rank, const CaseSetting& s) { layer.run(rank, s); });
+  return {std::move(name),
+          std::move(source),
+          std::move(property),
+          std::move(says),
+          std::move(right),
+          [fault](std::uint64_t seed) { return std::make_shared<FaultyDevice>(seed, fault); }};
+}
+
+/// A layer that is written wrongly.
+Defect in_program(std::string name, std::string source, const std::string& the_case, WrongProgram program,
+                  std::string property, std::string says = "") {
+  auto wrong = std::make_shared<WithProgram>(
+      the_case, [program](const verify::Case&, sim::Rank& rank, const CaseSetting& s) { program(rank, s); });
+  return {std::move(name), std::move(source), std::move(property),
+          std::move(says), std::move(wrong),  right_device};
+}
+
+std::vector<Defect> make_catalogue() {
+  using enum CallFault;
+  using Kernel = KernelFault;
+  const std::string row = "row_parallel_linear", column = "column_parallel_linear";
+  const std::string embedding = "vocab_parallel_embedding", loss = "vocab_parallel_cross_entropy";
+  const std::string norm = "parallel_norm", attention = "self_attention", layer = "transformer_layer";
+  const std::string dropout = "parallel_dropout";
+  return {
+      // ---- a collective ----
+      in_call("row: forward sum left out", "B15", row, "row_parallel_linear.forward", left_out, "serial"),
+      in_call("row: all_gather for the sum", "B17", row, "row_parallel_linear.forward", gathered, "serial"),
+      in_call("row: forward sum averaged", "B27", row, "row_parallel_linear.forward", averaged, "serial"),
+      in_call("row: sum over half of the group", "B51", row, "row_parallel_linear.forward", over_half,
+              "agree"),
+      in_call("row: last rank's term missing", "B15", row, "row_parallel_linear.forward", without_last,
+              "serial"),
+      in_call("row: result of the call before", "B65", row, "row_parallel_linear.forward", stale, "serial"),
+      in_call("row: one rank does not call", "B15", row, "row_parallel_linear.forward", skipped_by_one,
+              "serial"),
+      in_call("row: sequence gradient not gathered", "B19", row, "row_parallel_linear.backward", left_out,
+              "serial"),
+      in_call("column: input gradient not summed", "B19, B35, B59", column, "column_parallel_linear.backward",
+              left_out, "serial"),
+      in_call("column: input gradient summed twice", "", column, "column_parallel_linear.backward", doubled,
+              "serial"),
+      in_call("column: input gradient averaged", "B30", column, "column_parallel_linear.backward", averaged,
+              "adjoint"),
+      in_call("column: sum for the gather of tokens", "B18", column, "column_parallel_linear.forward", summed,
+              "serial"),
+      in_call("column: tokens gathered in another order", "B33", column, "column_parallel_linear.forward",
+              of_next_rank, "serial"),
+      in_call("column: weight gradient from stale input", "B10", column,
+              "column_parallel_linear.backward_input", stale, "serial"),
+      in_call("column: gathered output in another order", "B33", column,
+              "column_parallel_linear.gather_output", of_next_rank, "serial"),
+      in_call("embedding: sum left out", "B15", embedding, "vocab_parallel_embedding.forward", left_out,
+              "serial"),
+      in_call("embedding: sequence gradient not gathered", "B19", embedding,
+              "vocab_parallel_embedding.backward", left_out, "serial"),
+      in_call("loss: local maximum, not rescaled", "B69", loss, "vocab_parallel_cross_entropy.max", left_out,
+              "serial"),
+      in_call("loss: local sum of exponentials", "B15", loss, "vocab_parallel_cross_entropy.sum", left_out,
+              "serial"),
+      in_call("loss: largest for the sum", "B17", loss, "vocab_parallel_cross_entropy.sum", maximum,
+              "serial"),
+      in_call("norm: gradient summed twice", "B55", norm, "sequence_parallel_grads.sum", doubled, "serial"),
+      in_call("norm: gradient over half of the group", "B13", norm, "sequence_parallel_grads.sum", over_half,
+              "agree"),
+      in_call("layer: norm gradients not summed", "B11, B37, B61", layer, "sequence_parallel_grads.sum",
+              left_out, "serial"),
+      in_call("layer: reduce_scatter gives the next block", "B65", layer, "row_parallel_linear.forward",
+              of_next_rank, "serial"),
+      in_call("attention: shared groups not reduced", "B62", attention, "self_attention.gather_qkv", left_out,
+              "serial"),
+      in_call("all_to_all: nothing exchanged", "B1", "all_to_all_sp2hp", "mapping.forward", left_out,
+              "adjoint"),
+
+      // ---- a kernel ----
+      in_kernel("row: a little added on one rank", "B21", row, Kernel::bias_is_a_little_larger_on_one_rank,
+                "agree"),
+      in_kernel("row: a little added on all ranks", "B23", row, Kernel::bias_is_a_little_larger_on_all_ranks,
+                "serial"),
+      in_kernel("row: one rank's products a little smaller", "B21", row,
+                Kernel::sum_is_a_little_smaller_on_one_rank, "serial"),
+      in_kernel("norm: another epsilon on one rank", "B22", norm, Kernel::epsilon_differs_on_one_rank,
+                "serial"),
+      in_kernel("mlp: activation doubled on one rank", "B26", "mlp", Kernel::activation_doubled_on_one_rank,
+                "serial"),
+      in_kernel("mlp: activation doubled on all ranks", "B27", "mlp", Kernel::activation_doubled_on_all_ranks,
+                "serial"),
+      in_kernel("mlp: another activation on one rank", "B22", "mlp", Kernel::activation_differs_on_one_rank,
+                "serial"),
+      in_kernel("mlp: derivative of another activation", "B25", "mlp", Kernel::derivative_of_other_function,
+                "serial"),
+      in_kernel("column: bias gradient forgotten", "B62", column, Kernel::bias_gradient_forgotten, "adjoint"),
+      in_kernel("column: weight gradient added twice", "B67", column, Kernel::weight_gradient_twice,
+                "adjoint"),
+      in_kernel("attention: positions off by one on a rank", "B29", attention,
+                Kernel::rotary_from_position_one, "serial"),
+      in_kernel("attention: gradient not turned back", "B25", attention, Kernel::rotary_not_turned_back,
+                "serial"),
+      in_kernel("attention: causal mask dropped", "B74", attention, Kernel::causal_mask_dropped, "serial"),
+      in_kernel("attention: scores not scaled", "B27", attention, Kernel::scores_not_scaled, "serial"),
+      in_kernel("attention: gradient of scores not scaled", "B27", attention,
+                Kernel::gradient_of_scores_not_scaled, "serial"),
+      in_kernel("attention: two heads exchanged", "B63", attention, Kernel::heads_permuted, "serial"),
+      in_kernel("embedding: vocabulary range off by one", "B1", embedding, Kernel::first_id_off_by_one,
+                "serial"),
+      in_kernel("embedding: mask of foreign ids dropped", "B1", embedding, Kernel::foreign_ids_are_the_first,
+                "serial"),
+      in_kernel("embedding: gradient's range off by one", "B1", embedding,
+                Kernel::gradient_of_first_id_off_by_one, "adjoint"),
+      in_kernel("loss: target range off by one", "B1", loss, Kernel::target_off_by_one, "serial"),
+      in_kernel("loss: ignored tokens counted", "B114", loss, Kernel::ignored_tokens_counted, "serial"),
+      in_kernel("loss: padded vocabulary counted", "B1", loss, Kernel::padding_counted, "serial"),
+      in_kernel("loss: smoothing by the local width", "", loss, Kernel::smoothing_by_local_width, "serial"),
+      in_kernel("loss: gradient of the padding kept", "B1", loss, Kernel::gradient_of_padding_kept, "serial"),
+
+      // ---- a program ----
+      in_program("row: bias on every rank", "", row, bias_before_the_sum, "serial", "linear.bias counted tp"),
+      in_program("row: input of the next rank", "B63", row, input_of_the_next_rank, "serial"),
+      in_program("row: 1/tp too much", "B27", row, output_over_tp, "serial"),
+      in_program("row: sum copied, input returned", "B58", row, sum_returns_its_input, "serial"),
+      in_program("row: read before it is there", "B10", row, reads_before_the_sum_is_there, "serial"),
+      in_program("column: strided rows cut in one piece", "B63", column, strided_rows_cut_in_one_piece,
+                 "serial"),
+      in_program("column: each rank draws its own weight", "B45", column, every_rank_draws_its_own_weight,
+                 "serial"),
+      in_program("column: no sum in backward", "B59", column, input_gradient_not_summed, "calls",
+                 "all_reduce 'column_parallel_linear.backward'"),
+      in_program("column: weight gradient from another chunk", "B10", column, gathered_rows_of_the_next_rank,
+                 "adjoint"),
+      in_program("gather: backward sums", "", "gather_from_tensor_model_parallel_region",
+                 gather_whose_backward_sums, "adjoint", "times the serial one"),
+      in_program("gather: backward only splits", "", "gather_from_sequence_parallel_region",
+                 gather_whose_backward_only_splits, "adjoint", "reduce_scatter 'mapping.backward'"),
+      in_program("gather: along the wrong axis", "B33", "all_gather_last_dim_from_tensor_parallel_region",
+                 gathered_along_the_wrong_axis, "serial"),
+      in_program("norm: sequence-parallel flag lost", "B6, B11, B37, B61", norm, flag_lost, "calls",
+                 "all_reduce 'sequence_parallel_grads.sum'"),
+      in_program("norm: flagged without sequence parallelism", "B107", norm, flag_where_none_belongs,
+                 "serial"),
+      in_program("mlp: gate and up exchanged", "B25", "mlp", gate_and_up_swapped, "serial"),
+      in_program("dropout: one stream in a sharded region", "B125, B127", dropout,
+                 same_stream_in_sharded_region, "serial"),
+      in_program("dropout: streams of ranks in a replicated one", "B126", dropout,
+                 streams_of_ranks_in_replicated_region, "agree"),
+      in_program("dropout: another mask backward", "B2", dropout, another_mask_backward, "adjoint"),
+      in_program("tied weight: gradient of one use only", "B5", "tied_embedding", gradient_of_one_use_only,
+                 "serial"),
+  };
+}
+
+}  // namespace
+
+const std::vector<Defect>& catalogue() {
+  static const std::vector<Defect> defects = make_catalogue();
+  return defects;
+}
+
+}  // namespace test

@@ -1,0 +1,27 @@
+#pragma once
+
+/// Layers and communicators that are wrong on purpose, and the property that has to catch each of them in the field.
+///
+/// Source  real mistakes of Megatron-LM, TransformerEngine, DeepSpeed and others, by the numbers of the project's list of bugs.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "verify/bench.h"
+#include "verify/case.h"
+
+namespace test {
+
+struct Defect {
+  std::string name;
+  std::string source;    // "B15"; empty: of our own
+  std::string property;  // that catches it in the field
+  std::string says;      // what the explanation contains; empty: not said
+  std::shared_ptr<const verify::Case> the_case;
+  verify::Bench::MakeDevice device;
+};
+
+const std::vector<Defect>& catalogue();
+
+}  // namespace test

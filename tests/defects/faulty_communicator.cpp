@@ -1,0 +1,180 @@
+#include "tests/defects/faulty_communicator.h"
+
+#include <cstdlib>
+#include <utility>
+
+namespace test {
+
+namespace {
+
+using sim::Call;
+using sim::Operation;
+using sim::ReduceOp;
+using sim::Tensor;
+
+void put(const Tensor& from, Tensor to) { sim::copy(from, to); }
+
+struct Done : sim::Pending {
+  void wait() override {}
+};
+
+std::shared_ptr<sim::Recorder> recorder_of_nothing() {
+  return std::make_shared<sim::Recorder>(1'000'000, [] { std::abort(); });
+}
+
+class FaultyCommunicator : public sim::Communicator {
+ public:
+  FaultyCommunicator(sim::Communicator& real, sim::Device& device, FaultyCall fault)
+      : Communicator(real.group(), real.rank(), device, recorder_of_nothing()),
+        real_(real),
+        fault_(std::move(fault)) {}
+
+ private:
+  using Result = std::unique_ptr<sim::Pending>;
+
+  Result do_all_reduce(Call&& call) override {
+    return run(call, [&] { real_.all_reduce(call.output, call.reduce_op, call.site); });
+  }
+  Result do_reduce_scatter(Call&& call) override {
+    return run(call, [&] { real_.reduce_scatter(call.input, call.output, call.reduce_op, call.site); });
+  }
+  Result do_all_gather(Call&& call) override {
+    return run(call, [&] { real_.all_gather(call.input, call.output, call.site); });
+  }
+  Result do_all_to_all(Call&& call) override {
+    return run(call, [&] { real_.all_to_all(call.input, call.output, call.site); });
+  }
+  // Layers make no other calls.
+  Result do_broadcast(Call&&) override { std::abort(); }
+  Result do_reduce(Call&&) override { std::abort(); }
+  Result do_gather(Call&&) override { std::abort(); }
+  Result do_scatter(Call&&) override { std::abort(); }
+  Result do_all_to_all_uneven(Call&&) override { std::abort(); }
+  Result do_send(Call&&) override { std::abort(); }
+  Result do_recv(Call&&) override { std::abort(); }
+  Result do_barrier(Call&&) override { std::abort(); }
+  std::unique_ptr<Communicator> do_split(Call&&) override { std::abort(); }
+
+  template <typename Right>
+  Result run(const Call& call, const Right& right) {
+    if (fault_.site == call.site.name) {
+      run_wrongly(call, right);
+    } else {
+      right();
+    }
+    return std::make_unique<Done>();
+  }
+
+  template <typename Right>
+  void run_wrongly(const Call& call, const Right& right) {
+    switch (fault_.fault) {
+      case CallFault::left_out:
+        return take_own(call, call.input);
+      case CallFault::doubled:
+        if (call.operation == Operation::reduce_scatter) return take_own(call, sum_of(call, 0, size(), 2));
+        right();
+        return right();
+      case CallFault::averaged:
+        right();
+        return put(sim::scale(call.output, {1, size()}), call.output);
+      case CallFault::maximum: {
+        Call other = call;
+        other.reduce_op = ReduceOp::max;
+        return real_.all_reduce(other.output, other.reduce_op, other.site);
+      }
+      case CallFault::over_half: {
+        const int half = size() / 2;
+        return rank() < half ? take_own(call, sum_of(call, 0, half, 1))
+                             : take_own(call, sum_of(call, half, size(), 1));
+      }
+      case CallFault::without_last:
+        return take_own(call, sum_of(call, 0, size() - 1, 1));
+      case CallFault::of_next_rank:
+        return take_next(call, right);
+      case CallFault::gathered:
+        return gather_parts(call);
+      case CallFault::summed: {
+        const Tensor sum = sum_of(call, 0, size(), 1);
+        for (int place = 0; place < size(); ++place) put(sum, block(call.output, place, size()));
+        return;
+      }
+      case CallFault::skipped_by_one:
+        if (rank() != 1) right();
+        return;
+      case CallFault::stale: {
+        const Tensor before = kept_.is_none() ? sim::scale(call.output, {0, 1}) : kept_;
+        right();
+        kept_ = sim::scale(call.output, {1, 1});
+        return put(before, call.output);
+      }
+    }
+  }
+
+  static Tensor flat(const Tensor& x) { return x.reshaped({x.count()}); }
+  static Tensor block(const Tensor& x, int place, int places) {
+    const std::int64_t count = x.count() / places;
+    return flat(x).rows(place * count, (place + 1) * count);
+  }
+
+  /// Inputs of all ranks, one after the other.
+  Tensor all_inputs(const Call& call) {
+    const Tensor input = flat(call.input);
+    const Tensor all = input.device().empty(input.dtype(), {size() * input.count()});
+    real_.all_gather(input, all, call.site);
+    return all;
+  }
+  /// times the sum of what the ranks from first to last - 1 give.
+  Tensor sum_of(const Call& call, int first, int last, std::int64_t times) {
+    const Tensor all = all_inputs(call);
+    Tensor sum = sim::scale(block(all, 0, size()), {0, 1});
+    for (int place = first; place < last; ++place) sum = sim::add(sum, block(all, place, size()));
+    return sim::scale(sum, {times, 1});
+  }
+
+  /// What a whole tensor comes to on this rank: all of it, or its block; in a gather, the input in every place.
+  void take_own(const Call& call, const Tensor& whole) {
+    if (call.operation == Operation::all_gather) {
+      for (int place = 0; place < size(); ++place) put(flat(whole), block(call.output, place, size()));
+      return;
+    }
+    const Tensor own =
+        call.operation == Operation::reduce_scatter ? block(whole, rank(), size()) : flat(whole);
+    if (!own.overlaps(call.output)) put(own, flat(call.output));
+  }
+
+  template <typename Right>
+  void take_next(const Call& call, const Right& right) {
+    if (call.operation == Operation::reduce_scatter) {
+      return put(block(sum_of(call, 0, size(), 1), (rank() + 1) % size(), size()), flat(call.output));
+    }
+    right();
+    const Tensor got = sim::scale(call.output, {1, 1});
+    for (int place = 0; place < size(); ++place)
+      put(block(got, (place + 1) % size(), size()), block(call.output, place, size()));
+  }
+
+  void gather_parts(const Call& call) {
+    if (call.output.count() % size() != 0) return;
+    const Tensor own = sim::scale(block(call.output, 0, size()), {1, 1});
+    real_.all_gather(own, flat(call.output), call.site);
+  }
+
+  sim::Communicator& real_;
+  FaultyCall fault_;
+  Tensor kept_;
+};
+
+}  // namespace
+
+FaultyGroups::FaultyGroups(sim::Rank& rank, FaultyCall fault) : real_(rank.groups) {
+  sim::Communicator& tp = real_.get("tp");
+  if (tp.size() > 1) tp_ = std::make_unique<FaultyCommunicator>(tp, rank.device, std::move(fault));
+}
+
+FaultyGroups::~FaultyGroups() = default;
+
+sim::Communicator& FaultyGroups::get(std::string_view kind) {
+  return kind == "tp" && tp_ != nullptr ? *tp_ : real_.get(kind);
+}
+
+}  // namespace test

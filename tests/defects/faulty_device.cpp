@@ -1,0 +1,150 @@
+#include "tests/defects/faulty_device.h"
+
+#include <vector>
+
+#include "sim/tensor/checks.h"
+#include "sim/tensor/ops.h"
+
+namespace test {
+
+using sim::Tensor;
+
+void FaultyDevice::add_bias(const Tensor& x, const Tensor& bias, Tensor& out) {
+  const bool changes = has(KernelFault::bias_is_a_little_larger_on_all_ranks) ||
+                       (has(KernelFault::bias_is_a_little_larger_on_one_rank) && is_one_rank());
+  CpuDevice::add_bias(x, changes ? sim::scale(bias, {(1 << 20) + 1, 1 << 20}) : bias, out);
+}
+
+void FaultyDevice::add_column_sums(const Tensor& x, Tensor& sums) {
+  if (!has(KernelFault::bias_gradient_forgotten)) CpuDevice::add_column_sums(x, sums);
+}
+
+void FaultyDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
+                          bool accumulate) {
+  CpuDevice::matmul(a, a_transposed, b, b_transposed, out, accumulate);
+  if (accumulate && has(KernelFault::weight_gradient_twice))
+    CpuDevice::matmul(a, a_transposed, b, b_transposed, out, accumulate);
+  if (has(KernelFault::sum_is_a_little_smaller_on_one_rank) && is_one_rank())
+    scale_in_place(out, {(1 << 9) - 1, 1 << 9});
+}
+
+void FaultyDevice::permute(const Tensor& from, std::array<int, 4> order, Tensor& to) {
+  CpuDevice::permute(from, order, to);
+  if (!has(KernelFault::heads_permuted) || to.shape()[1] < 2) return;
+  // [B, n, S, d]: the first two heads change places in every sequence.
+  const std::int64_t head = to.shape()[2] * to.shape()[3];
+  const std::int64_t sequence = to.shape()[1] * head;
+  Tensor flat = to.reshaped({to.count()});
+  for (std::int64_t b = 0; b < to.shape()[0]; ++b) {
+    Tensor first = flat.rows(b * sequence, b * sequence + head);
+    Tensor second = flat.rows(b * sequence + head, b * sequence + 2 * head);
+    const Tensor kept = sim::scale(first, {1, 1});
+    CpuDevice::copy(second, first);
+    CpuDevice::copy(kept, second);
+  }
+}
+
+void FaultyDevice::activate(sim::Activation function, const Tensor& x, Tensor& out) {
+  const bool other = has(KernelFault::activation_differs_on_one_rank) && is_one_rank();
+  const auto another = function == sim::Activation::silu ? sim::Activation::gelu_erf : sim::Activation::silu;
+  CpuDevice::activate(other ? another : function, x, out);
+  const bool doubles = has(KernelFault::activation_doubled_on_all_ranks) ||
+                       (has(KernelFault::activation_doubled_on_one_rank) && is_one_rank());
+  if (doubles) scale_in_place(out, {2, 1});
+}
+
+void FaultyDevice::activate_backward(sim::Activation function, const Tensor& x, const Tensor& grad,
+                                     Tensor& out) {
+  const auto other =
+      function == sim::Activation::gelu_tanh ? sim::Activation::gelu_erf : sim::Activation::gelu_tanh;
+  CpuDevice::activate_backward(has(KernelFault::derivative_of_other_function) ? other : function, x, grad,
+                               out);
+}
+
+void FaultyDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
+                          Tensor& out) {
+  if (has(KernelFault::rotary_not_turned_back)) backward = false;
+  if (!has(KernelFault::rotary_from_position_one) || !is_one_rank())
+    return CpuDevice::rotate(x, cosines, sines, backward, out);
+  // The row of each position is that of the next one; of the last, that of the first.
+  const auto next = [&](const Tensor& table) {
+    const std::int64_t rows = table.shape()[0];
+    const Tensor moved = sim::scale(table, {1, 1});
+    for (std::int64_t p = 0; p < rows; ++p) {
+      Tensor to = moved.rows(p, p + 1);
+      CpuDevice::copy(table.rows((p + 1) % rows, (p + 1) % rows + 1), to);
+    }
+    return moved;
+  };
+  CpuDevice::rotate(x, next(cosines), next(sines), backward, out);
+}
+
+void FaultyDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
+  CpuDevice::softmax(x, has(KernelFault::scores_not_scaled) ? 1 : divisor,
+                     causal && !has(KernelFault::causal_mask_dropped), out);
+}
+
+void FaultyDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) {
+  CpuDevice::softmax_backward(p, grad, has(KernelFault::gradient_of_scores_not_scaled) ? 1 : divisor, out);
+}
+
+void FaultyDevice::normalize(sim::Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias,
+                             sim::Ratio epsilon, Tensor& out, Tensor& stats) {
+  if (has(KernelFault::epsilon_differs_on_one_rank) && is_one_rank()) epsilon.denominator *= 10;
+  CpuDevice::normalize(norm, x, weight, bias, epsilon, out, stats);
+}
+
+void FaultyDevice::lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) {
+  CpuDevice::lookup(table, ids, has(KernelFault::first_id_off_by_one) && rank_ > 0 ? first_id + 1 : first_id,
+                    out);
+  if (!has(KernelFault::foreign_ids_are_the_first)) return;
+  std::vector<std::int32_t> values(static_cast<std::size_t>(ids.count()));
+  to_host(ids, std::as_writable_bytes(std::span(values)));
+  for (std::size_t t = 0; t < values.size(); ++t) {
+    const std::int64_t own = values[t] - first_id;
+    if (own >= 0 && own < table.shape()[0]) continue;
+    Tensor row = out.rows(static_cast<std::int64_t>(t), static_cast<std::int64_t>(t) + 1);
+    CpuDevice::copy(table.rows(0, 1), row);
+  }
+}
+
+void FaultyDevice::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) {
+  CpuDevice::add_to_rows(
+      rows, ids, has(KernelFault::gradient_of_first_id_off_by_one) && rank_ > 0 ? first_id + 1 : first_id,
+      table);
+}
+
+sim::TokenLoss FaultyDevice::changed(sim::TokenLoss loss, const Tensor& logits) const {
+  const std::int64_t width = sim::columns_of(logits);
+  if (has(KernelFault::target_off_by_one) && rank_ > 0) ++loss.first_id;
+  if (has(KernelFault::padding_counted)) loss.columns = width;
+  if (has(KernelFault::smoothing_by_local_width)) loss.vocabulary = width;
+  return loss;
+}
+
+void FaultyDevice::row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) {
+  CpuDevice::row_max(logits, has(KernelFault::padding_counted) ? sim::columns_of(logits) : columns, maxima);
+}
+
+void FaultyDevice::token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
+                               const sim::TokenLoss& loss, Tensor& exps, Tensor& parts) {
+  CpuDevice::token_parts(logits, maxima, targets, changed(loss, logits), exps, parts);
+}
+
+void FaultyDevice::token_loss(const Tensor& parts, const Tensor& targets, const sim::TokenLoss& loss,
+                              Tensor& out) {
+  sim::TokenLoss other = loss;
+  if (has(KernelFault::ignored_tokens_counted)) other.ignored_id = -1;
+  if (has(KernelFault::smoothing_by_local_width)) other.vocabulary = std::max<std::int64_t>(loss.columns, 1);
+  CpuDevice::token_loss(parts, targets, other, out);
+}
+
+void FaultyDevice::token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
+                                       const sim::TokenLoss& loss, const Tensor& grad, Tensor& out) {
+  sim::TokenLoss other = loss;
+  if (has(KernelFault::gradient_of_padding_kept)) other.columns = sim::columns_of(exps);
+  if (has(KernelFault::ignored_tokens_counted)) other.ignored_id = -1;
+  CpuDevice::token_loss_backward(exps, parts, targets, other, grad, out);
+}
+
+}  // namespace test

@@ -1,0 +1,84 @@
+#pragma once
+
+/// Devices on which one kernel computes something else, on all ranks or on some, for planting what layers get wrong inside a rank.
+
+#include <memory>
+
+#include "sim/tensor/cpu_device.h"
+
+namespace test {
+
+enum class KernelFault {
+  bias_is_a_little_larger_on_one_rank,  // by 2^-20 of it
+  bias_is_a_little_larger_on_all_ranks,
+  sum_is_a_little_smaller_on_one_rank,  // products: by 2^-9 of them
+  epsilon_differs_on_one_rank,
+  activation_doubled_on_one_rank,
+  activation_doubled_on_all_ranks,
+  activation_differs_on_one_rank,
+  derivative_of_other_function,
+  bias_gradient_forgotten,
+  weight_gradient_twice,
+  rotary_from_position_one,
+  rotary_not_turned_back,
+  causal_mask_dropped,
+  scores_not_scaled,
+  gradient_of_scores_not_scaled,
+  first_id_off_by_one,
+  foreign_ids_are_the_first,
+  gradient_of_first_id_off_by_one,
+  target_off_by_one,
+  ignored_tokens_counted,
+  padding_counted,
+  smoothing_by_local_width,
+  gradient_of_padding_kept,
+  heads_permuted,
+};
+
+class FaultyDevice : public sim::CpuDevice {
+ public:
+  FaultyDevice(std::uint64_t field_seed, KernelFault fault) : CpuDevice(field_seed), fault_(fault) {}
+  FaultyDevice(const FaultyDevice& whole, int rank)
+      : CpuDevice(whole, rank), fault_(whole.fault_), rank_(rank) {}
+
+  std::shared_ptr<sim::Device> for_rank(int rank) override {
+    return std::make_shared<FaultyDevice>(*this, rank);
+  }
+  void add_bias(const sim::Tensor& x, const sim::Tensor& bias, sim::Tensor& out) override;
+  void add_column_sums(const sim::Tensor& x, sim::Tensor& sums) override;
+  void matmul(const sim::Tensor& a, bool a_transposed, const sim::Tensor& b, bool b_transposed,
+              sim::Tensor& out, bool accumulate) override;
+  void permute(const sim::Tensor& from, std::array<int, 4> order, sim::Tensor& to) override;
+  void activate(sim::Activation function, const sim::Tensor& x, sim::Tensor& out) override;
+  void activate_backward(sim::Activation function, const sim::Tensor& x, const sim::Tensor& grad,
+                         sim::Tensor& out) override;
+  void rotate(const sim::Tensor& x, const sim::Tensor& cosines, const sim::Tensor& sines, bool backward,
+              sim::Tensor& out) override;
+  void softmax(const sim::Tensor& x, std::int64_t divisor, bool causal, sim::Tensor& out) override;
+  void softmax_backward(const sim::Tensor& p, const sim::Tensor& grad, std::int64_t divisor,
+                        sim::Tensor& out) override;
+  void normalize(sim::Norm norm, const sim::Tensor& x, const sim::Tensor& weight, const sim::Tensor& bias,
+                 sim::Ratio epsilon, sim::Tensor& out, sim::Tensor& stats) override;
+  void lookup(const sim::Tensor& table, const sim::Tensor& ids, std::int64_t first_id,
+              sim::Tensor& out) override;
+  void add_to_rows(const sim::Tensor& rows, const sim::Tensor& ids, std::int64_t first_id,
+                   sim::Tensor& table) override;
+  void row_max(const sim::Tensor& logits, std::int64_t columns, sim::Tensor& maxima) override;
+  void token_parts(const sim::Tensor& logits, const sim::Tensor& maxima, const sim::Tensor& targets,
+                   const sim::TokenLoss& loss, sim::Tensor& exps, sim::Tensor& parts) override;
+  void token_loss(const sim::Tensor& parts, const sim::Tensor& targets, const sim::TokenLoss& loss,
+                  sim::Tensor& out) override;
+  void token_loss_backward(const sim::Tensor& exps, const sim::Tensor& parts, const sim::Tensor& targets,
+                           const sim::TokenLoss& loss, const sim::Tensor& grad, sim::Tensor& out) override;
+
+ private:
+  bool has(KernelFault fault) const { return fault_ == fault; }
+  bool is_one_rank() const { return rank_ == 1; }
+  void scale_in_place(sim::Tensor& x, sim::Ratio ratio) { CpuDevice::scale(x, ratio, x); }
+  sim::TokenLoss changed(sim::TokenLoss loss, const sim::Tensor& logits) const;
+
+  KernelFault fault_;
+  int rank_ = 0;
+};
+
+}  // namespace test

@@ -1,0 +1,345 @@
+#include "tests/defects/wrong_programs.h"
+
+#include "sim/model/mlp.h"
+#include "sim/parallel/column_parallel_linear.h"
+#include "sim/parallel/mappings.h"
+#include "sim/parallel/parallel_dropout.h"
+#include "sim/parallel/parallel_norm.h"
+#include "sim/parallel/region.h"
+#include "sim/parallel/row_parallel_linear.h"
+#include "sim/parallel/vocab_parallel_cross_entropy.h"
+#include "sim/parallel/vocab_parallel_embedding.h"
+#include "sim/tensor/matmul.h"
+#include "sim/tensor/rows.h"
+#include "verify/cases/dropout_masks.h"
+#include "verify/cases/token_layer.h"
+
+namespace test {
+
+namespace {
+
+using sim::Tensor;
+using verify::CaseSetting;
+
+/// Where a program has no mistake to make, the right one runs.
+void run_right(const char* name, sim::Rank& rank, const CaseSetting& s) {
+  verify::find_case(name)->run(rank, s);
+}
+
+Tensor copied(const Tensor& x) { return sim::scale(x, {1, 1}); }
+
+// ---- row_parallel_linear -----------------------------------------------------------------------------------------
+
+/// The layer without flags, in its pieces: a mistake replaces one of them.
+struct RowPieces {
+  int input_place_offset = 0;
+  Tensor (*forward)(sim::Communicator& tp, const Tensor& partial, const Tensor& bias) = nullptr;
+};
+
+bool is_plain_row(const CaseSetting& s) {
+  return s["sequence_parallel"] == 0 && s["input_is_parallel"] == 1 && s["skip_bias_add"] == 0 &&
+         s["bias"] == 1;
+}
+
+void run_row(sim::Rank& rank, const CaseSetting& s, const RowPieces& pieces) {
+  if (!is_plain_row(s)) return run_right("row_parallel_linear", rank, s);
+  sim::Communicator& tp = rank.groups.get("tp");
+  sim::RowParallelLinear layer(
+      rank,
+      {.name = "linear", .dtype = s.dtype, .input_size = s.whole("features"), .output_size = s["hidden"]});
+  const Tensor whole = verify::drawn(rank, s, "input", {s.whole("tokens"), s.whole("features")});
+  const int place = (tp.rank() + pieces.input_place_offset) % tp.size();
+  const Tensor x = sim::columns(whole, place * s["features"], s["features"]);
+  const Tensor grad = verify::drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
+  const Tensor partial = sim::matmul(x, sim::transposed(layer.weight().value));
+  rank.publish("input", sim::own_columns(whole, tp));
+  rank.publish("weight", layer.weight().value);
+  rank.publish("output", pieces.forward(tp, partial, layer.bias().value));
+  rank.publish("grad_output", grad);
+  rank.publish("grad_input", layer.backward({x}, grad));
+  rank.publish("weight_grad", layer.weight().main_grad);
+  rank.publish("bias", layer.bias().value);
+  rank.publish("bias_grad", layer.bias().main_grad);
+}
+
+Tensor summed(sim::Communicator& tp, const Tensor& partial) {
+  return sim::ReduceFromTensorModelParallelRegion::forward(partial, tp, "row_parallel_linear.forward");
+}
+
+// ---- column_parallel_linear --------------------------------------------------------------------------------------
+
+void publish_column(sim::Rank& rank, const CaseSetting& s, sim::ColumnParallelLinear& layer, const Tensor& x,
+                    const Tensor& output, const Tensor& grad, const Tensor& grad_input) {
+  rank.publish("input", x);
+  rank.publish("weight", layer.weight().value);
+  rank.publish("output", output);
+  rank.publish("grad_output", grad);
+  rank.publish("grad_input", grad_input);
+  rank.publish("weight_grad", layer.weight().main_grad);
+  if (s["bias"] == 0) return;
+  rank.publish("bias", layer.bias().value);
+  rank.publish("bias_grad", layer.bias().main_grad);
+}
+
+sim::ColumnParallelLinear plain_column(sim::Rank& rank, const CaseSetting& s, const std::string& name) {
+  return {rank,
+          {.name = name,
+           .dtype = s.dtype,
+           .input_size = s["hidden"],
+           .output_size = s.whole("features") * s["stride"],
+           .bias = s["bias"] == 1,
+           .sequence_parallel = s["sequence_parallel"] == 1}};
+}
+
+bool is_plain_column(const CaseSetting& s) { return s["gather_output"] == 0 && s["skip_bias_add"] == 0; }
+
+/// The gradient of this rank's features, block by block.
+Tensor own_grad(sim::Rank& rank, const CaseSetting& s) {
+  const sim::Communicator& tp = rank.groups.get("tp");
+  const std::int64_t width = s["features"];
+  const Tensor whole =
+      verify::drawn(rank, s, "grad_output", {s.whole("tokens"), s.whole("features") * s["stride"]});
+  Tensor own = rank.device.empty(s.dtype, {s.whole("tokens"), width * s["stride"]});
+  for (std::int64_t block = 0; block < s["stride"]; ++block)
+    sim::put_columns(sim::columns(whole, (block * tp.size() + tp.rank()) * width, width), own, block * width);
+  return own;
+}
+
+Tensor own_input(sim::Rank& rank, const CaseSetting& s) {
+  const Tensor whole = verify::drawn(rank, s, "input", {s.whole("tokens"), s["hidden"]});
+  return s["sequence_parallel"] == 1 ? sim::own_rows(whole, rank.groups.get("tp")) : whole;
+}
+
+void run_column(sim::Rank& rank, const CaseSetting& s, const std::string& name) {
+  sim::ColumnParallelLinear layer = plain_column(rank, s, name);
+  const Tensor x = own_input(rank, s), grad = own_grad(rank, s);
+  const auto forward = layer.forward(x);
+  publish_column(rank, s, layer, x, forward.output, grad, layer.backward(forward.saved, grad));
+}
+
+// ---- mappings ----------------------------------------------------------------------------------------------------
+
+struct Mapped {
+  Tensor input, output, grad_output, grad_input;
+};
+void publish(sim::Rank& rank, const Mapped& mapped) {
+  rank.publish("input", mapped.input);
+  rank.publish("output", mapped.output);
+  rank.publish("grad_output", mapped.grad_output);
+  rank.publish("grad_input", mapped.grad_input);
+}
+
+Tensor whole_of(sim::Rank& rank, const CaseSetting& s, const std::string& name) {
+  return verify::drawn(rank, s, name, {s.whole("tokens"), s.whole("hidden")});
+}
+
+/// A term of a partial sum, as mapping cases draw it.
+Tensor term_of(sim::Rank& rank, const CaseSetting& s) {
+  return whole_of(rank, s, "grad_output." + std::to_string(rank.groups.get("tp").rank()));
+}
+
+// ---- parallel_norm -----------------------------------------------------------------------------------------------
+
+void run_norm(sim::Rank& rank, const CaseSetting& s, bool is_flagged) {
+  sim::ParallelNorm layer(rank, {.name = "norm",
+                                 .dtype = s.dtype,
+                                 .hidden_size = s["hidden"],
+                                 .norm = s["layer_norm"] == 1 ? sim::Norm::layer_norm : sim::Norm::rms_norm,
+                                 .sequence_parallel = is_flagged});
+  verify::run_token_layer(rank, s, layer, s.whole("tokens"), s["hidden"]);
+  rank.publish("weight_grad", layer.weight().main_grad);
+  if (s["layer_norm"] == 1) rank.publish("bias_grad", layer.bias().main_grad);
+}
+
+// ---- parallel_dropout --------------------------------------------------------------------------------------------
+
+void run_dropout(sim::Rank& rank, const CaseSetting& s, sim::Region region, std::uint64_t pass_backward) {
+  const sim::ParallelDropout layer(
+      rank, {.name = "dropout", .probability = verify::dropout_of(s), .region = region});
+  const auto own = [&](const char* name) {
+    const Tensor whole = verify::drawn(rank, s, name, {s.whole("tokens"), s["hidden"]});
+    return s["sharded"] == 1 ? sim::own_rows(whole, rank.groups.get("tp")) : whole;
+  };
+  const Tensor input = own("input"), grad = own("grad_output");
+  publish(rank, {input, layer.forward(input, 0), grad, layer.backward(grad, pass_backward)});
+}
+
+}  // namespace
+
+void bias_before_the_sum(sim::Rank& rank, const CaseSetting& s) {
+  run_row(rank, s, {.forward = [](sim::Communicator& tp, const Tensor& partial, const Tensor& bias) {
+            return summed(tp, sim::add_bias(partial, bias));
+          }});
+}
+
+void input_of_the_next_rank(sim::Rank& rank, const CaseSetting& s) {
+  run_row(rank, s,
+          {.input_place_offset = 1,
+           .forward = [](sim::Communicator& tp, const Tensor& partial, const Tensor& bias) {
+             return sim::add_bias(summed(tp, partial), bias);
+           }});
+}
+
+void output_over_tp(sim::Rank& rank, const CaseSetting& s) {
+  run_row(rank, s, {.forward = [](sim::Communicator& tp, const Tensor& partial, const Tensor& bias) {
+            return sim::scale(sim::add_bias(summed(tp, partial), bias), {1, tp.size()});
+          }});
+}
+
+void sum_returns_its_input(sim::Rank& rank, const CaseSetting& s) {
+  run_row(rank, s, {.forward = [](sim::Communicator& tp, const Tensor& partial, const Tensor& bias) {
+            const Tensor kept = copied(partial);
+            static_cast<void>(summed(tp, kept));
+            return sim::add_bias(kept, bias);
+          }});
+}
+
+void reads_before_the_sum_is_there(sim::Rank& rank, const CaseSetting& s) {
+  run_row(rank, s, {.forward = [](sim::Communicator& tp, const Tensor& partial, const Tensor& bias) {
+            const Tensor sum = copied(partial);
+            sim::Work work = tp.start_all_reduce(sum, sim::ReduceOp::sum, "row_parallel_linear.forward");
+            const Tensor output = sim::add_bias(sum, bias);
+            work.wait();
+            return output;
+          }});
+}
+
+void strided_rows_cut_in_one_piece(sim::Rank& rank, const CaseSetting& s) {
+  if (!is_plain_column(s)) return run_right("column_parallel_linear", rank, s);
+  run_column(rank, s, "linear");  // a layer whose rows are one block
+}
+
+void every_rank_draws_its_own_weight(sim::Rank& rank, const CaseSetting& s) {
+  const int place = rank.groups.get("tp").rank();
+  if (!is_plain_column(s) || s["stride"] != 1 || place == 0)
+    return run_right("column_parallel_linear", rank, s);
+  run_column(rank, s, "linear.of_rank_" + std::to_string(place));
+}
+
+void input_gradient_not_summed(sim::Rank& rank, const CaseSetting& s) {
+  const bool applies = is_plain_column(s) && s["stride"] == 1 && s["sequence_parallel"] == 0;
+  if (!applies) return run_right("column_parallel_linear", rank, s);
+  sim::ColumnParallelLinear layer = plain_column(rank, s, "linear");
+  const Tensor x = own_input(rank, s), grad = own_grad(rank, s);
+  const Tensor output = layer.forward(x).output;
+  sim::add_matmul(sim::transposed(grad), x, layer.weight().main_grad);
+  if (s["bias"] == 1) sim::add_column_sums(grad, layer.bias().main_grad);
+  publish_column(rank, s, layer, x, output, grad, sim::matmul(grad, layer.weight().value));
+}
+
+void gathered_rows_of_the_next_rank(sim::Rank& rank, const CaseSetting& s) {
+  sim::Communicator& tp = rank.groups.get("tp");
+  const bool applies = is_plain_column(s) && s["stride"] == 1 && s["sequence_parallel"] == 1 && tp.size() > 1;
+  if (!applies) return run_right("column_parallel_linear", rank, s);
+  sim::ColumnParallelLinear layer = plain_column(rank, s, "linear");
+  const Tensor x = own_input(rank, s), grad = own_grad(rank, s);
+  const Tensor output = layer.forward(x).output;
+  const Tensor all = sim::gathered_rows(x, tp, "column_parallel_linear.backward_input");
+  const Tensor turned = copied(all);  // the chunks, one place on
+  const std::int64_t chunk = x.shape()[0];
+  for (int place = 0; place < tp.size(); ++place) {
+    Tensor to = turned.rows(place * chunk, (place + 1) * chunk);
+    const std::int64_t from = (place + 1) % tp.size() * chunk;
+    sim::copy(all.rows(from, from + chunk), to);
+  }
+  sim::add_matmul(sim::transposed(grad), turned, layer.weight().main_grad);
+  if (s["bias"] == 1) sim::add_column_sums(grad, layer.bias().main_grad);
+  const Tensor grad_input = sim::reduce_scattered_rows(sim::matmul(grad, layer.weight().value), tp,
+                                                       "column_parallel_linear.backward");
+  publish_column(rank, s, layer, x, output, grad, grad_input);
+}
+
+void gather_whose_backward_sums(sim::Rank& rank, const CaseSetting& s) {
+  sim::Communicator& tp = rank.groups.get("tp");
+  const Tensor x = sim::own_columns(whole_of(rank, s, "input"), tp);
+  const Tensor grad = whole_of(rank, s, "grad_output");
+  publish(rank, {x, sim::gathered_columns(x, tp, "mapping.forward"), grad,
+                 sim::reduce_scattered_columns(grad, tp, "mapping.backward")});
+}
+
+void gather_whose_backward_only_splits(sim::Rank& rank, const CaseSetting& s) {
+  sim::Communicator& tp = rank.groups.get("tp");
+  const Tensor x = sim::own_rows(whole_of(rank, s, "input"), tp);
+  const Tensor grad = term_of(rank, s);
+  publish(rank, {x, sim::gathered_rows(x, tp, "mapping.forward"), grad, sim::own_rows(grad, tp)});
+}
+
+void gathered_along_the_wrong_axis(sim::Rank& rank, const CaseSetting& s) {
+  sim::Communicator& tp = rank.groups.get("tp");
+  const Tensor x = sim::own_columns(whole_of(rank, s, "input"), tp);
+  const Tensor grad = term_of(rank, s);
+  const Tensor rows = sim::gathered_rows(x, tp, "mapping.forward");
+  const Tensor output = rows.reshaped({s.whole("tokens"), s.whole("hidden")});
+  publish(rank, {x, output, grad, sim::reduce_scattered_columns(grad, tp, "mapping.backward")});
+}
+
+void flag_lost(sim::Rank& rank, const CaseSetting& s) { run_norm(rank, s, false); }
+void flag_where_none_belongs(sim::Rank& rank, const CaseSetting& s) { run_norm(rank, s, true); }
+
+void gate_and_up_swapped(sim::Rank& rank, const CaseSetting& s) {
+  sim::Mlp layer(rank, {.name = "mlp",
+                        .dtype = s.dtype,
+                        .hidden_size = s["hidden"],
+                        .ffn_hidden_size = s.whole("ffn"),
+                        .activation = static_cast<sim::Activation>(s["activation"]),
+                        .gated = s["gated"] == 1,
+                        .bias = s["bias"] == 1,
+                        .sequence_parallel = s["sequence_parallel"] == 1});
+  if (s["gated"] == 1) {  // as a checkpoint of [up | gate] would be loaded
+    const Tensor weight = layer.linear_fc1().weight().value;
+    const std::int64_t half = weight.shape()[0] / 2;
+    const Tensor gate = copied(weight.rows(0, half));
+    Tensor first = weight.rows(0, half), second = weight.rows(half, 2 * half);
+    sim::copy(second, first);
+    sim::copy(gate, second);
+  }
+  verify::run_token_layer(rank, s, layer, s.whole("tokens"), s["hidden"]);
+  rank.publish("fc1.weight_grad", layer.linear_fc1().weight().main_grad);
+  rank.publish("fc2.weight_grad", layer.linear_fc2().weight().main_grad);
+  if (s["bias"] == 0) return;
+  rank.publish("fc1.bias_grad", layer.linear_fc1().bias().main_grad);
+  rank.publish("fc2.bias_grad", layer.linear_fc2().bias().main_grad);
+}
+
+void same_stream_in_sharded_region(sim::Rank& rank, const CaseSetting& s) {
+  run_dropout(rank, s, sim::Region::replicated, 0);
+}
+void streams_of_ranks_in_replicated_region(sim::Rank& rank, const CaseSetting& s) {
+  run_dropout(rank, s, sim::Region::sharded, 0);
+}
+void another_mask_backward(sim::Rank& rank, const CaseSetting& s) {
+  run_dropout(rank, s, s["sharded"] == 1 ? sim::Region::sharded : sim::Region::replicated, 1);
+}
+
+void gradient_of_one_use_only(sim::Rank& rank, const CaseSetting& s) {
+  const std::int64_t vocabulary = s.whole("vocabulary");
+  const bool sp = s["sequence_parallel"] == 1;
+  sim::VocabParallelEmbedding embedding(rank, {.name = "embedding",
+                                               .dtype = s.dtype,
+                                               .vocabulary = vocabulary,
+                                               .hidden_size = s["hidden"],
+                                               .sequence_parallel = sp,
+                                               .initial = {{1, 4}}});
+  sim::ColumnParallelLinear output_layer(rank,
+                                         {.name = "output_layer",
+                                          .dtype = s.dtype,
+                                          .input_size = s["hidden"],
+                                          .output_size = vocabulary,
+                                          .bias = false,
+                                          .sequence_parallel = sp},
+                                         &embedding.weight());
+  sim::VocabParallelCrossEntropy cross_entropy(rank, {.vocabulary = vocabulary});
+  const auto ids = [&](const char* name) {
+    return verify::tensor_of_ids(rank, verify::drawn_ids(s, name, s.whole("tokens"), vocabulary));
+  };
+  const auto hidden = embedding.forward(ids("ids"));
+  const auto logits = output_layer.forward(hidden.output);
+  const auto loss = cross_entropy.forward(logits.output, ids("targets"));
+  const Tensor grad = verify::drawn(rank, s, "grad_loss", {s.whole("tokens")});
+  const Tensor grad_logits = cross_entropy.backward(loss.saved, sim::cast(grad, loss.loss.dtype()));
+  static_cast<void>(output_layer.backward(logits.saved, grad_logits));  // and not on into the embedding
+  rank.publish("loss", loss.loss);
+  rank.publish("weight_grad", embedding.weight().main_grad);
+}
+
+}  // namespace test
