@@ -25,6 +25,14 @@ sim::WorldSpec Bench::world_of(const CaseSetting& setting) {
   return spec;
 }
 
+std::shared_ptr<const sim::RunReport> Bench::run(const Case& the_case, const CaseSetting& setting) {
+  if (last_case_ == &the_case && last_setting_ == setting) return last_report_;
+  last_report_ = std::make_shared<const sim::RunReport>(run(the_case, setting, world_of(setting)));
+  last_case_ = &the_case;
+  last_setting_ = setting;
+  return last_report_;
+}
+
 sim::RunReport Bench::run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec) {
   return sim::simulate(spec, device(setting.seed), [&](sim::Rank& rank) { the_case.run(rank, setting); });
 }

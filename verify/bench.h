@@ -27,9 +27,8 @@ class Bench {
 
   /// tp * replicas ranks, the ranks of one replica next to each other.
   sim::WorldSpec world_of(const CaseSetting& setting);
-  sim::RunReport run(const Case& the_case, const CaseSetting& setting) {
-    return run(the_case, setting, world_of(setting));
-  }
+  /// Of the run before, where that was the same: several properties judge one run.
+  std::shared_ptr<const sim::RunReport> run(const Case& the_case, const CaseSetting& setting);
   sim::RunReport run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec);
   /// The functions that the field has on the ranks of this seed's worlds.
   const sim::FieldTower& tower(std::uint64_t seed) { return device(seed).tower(); }
@@ -42,6 +41,9 @@ class Bench {
   std::shared_ptr<sim::StackPool> stacks_;
   std::uint64_t seed_ = 0;
   std::shared_ptr<sim::CpuDevice> device_;  // of seed_
+  const Case* last_case_ = nullptr;
+  CaseSetting last_setting_;
+  std::shared_ptr<const sim::RunReport> last_report_;  // of these two
 };
 
 }  // namespace verify

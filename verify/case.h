@@ -38,6 +38,7 @@ struct CaseSetting {
   std::map<std::string, std::int64_t> dimensions;
   Special special = Special::none;
 
+  bool operator==(const CaseSetting&) const = default;
   std::int64_t operator[](const std::string& name) const { return dimensions.at(name); }
   /// A dimension that is given for each rank.
   std::int64_t whole(const std::string& name) const { return tp * dimensions.at(name); }

@@ -200,6 +200,13 @@ std::string explain_places(const Wrong& wrong) {
   return "";
 }
 
+/// "rows 2 to 5", "columns 0 3 4".
+std::string text_of_set(const char* noun, const std::set<std::int64_t>& lines) {
+  if (*lines.rbegin() - *lines.begin() + 1 == std::ssize(lines))
+    return text_of_lines(noun, *lines.begin(), *lines.rbegin());
+  return fmt::format("{}s {}", noun, fmt::join(lines, " "));
+}
+
 std::string explain_extent(const Wrong& wrong) {
   std::set<std::int64_t> rows, columns;
   std::set<int> ranks;
@@ -212,9 +219,9 @@ std::string explain_extent(const Wrong& wrong) {
     ranks.insert(wrong.got.ranks[i]);
   }
   const auto all = static_cast<std::size_t>(wrong.setting.tp);
-  std::string text = fmt::format("it differs in {} of {}: rows {}, columns {}", count,
-                                 counted(std::ssize(wrong.got.values), "element"), fmt::join(rows, " "),
-                                 fmt::join(columns, " "));
+  std::string text =
+      fmt::format("it differs in {} of {}: {}, {}", count, counted(std::ssize(wrong.got.values), "element"),
+                  text_of_set("row", rows), text_of_set("column", columns));
   if (*ranks.begin() >= 0 && ranks.size() < all) {
     text += fmt::format(", all of {}", text_of_ranks({ranks.begin(), ranks.end()}, all));
   }
@@ -261,7 +268,8 @@ std::string explain_first_wrong(Bench& bench, const Case& the_case, const CaseSe
 std::string explanation(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   CaseSetting in_field = setting;
   in_field.dtype = sim::DType::field;
-  const sim::RunReport report = bench.run(the_case, in_field);
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, in_field);
+  const sim::RunReport& report = *run;
   if (!report.ok()) return "";
   const std::string calls = explain_calls(the_case, in_field, report);
   const std::string values = explain_first_wrong(bench, the_case, in_field, report);

@@ -52,6 +52,7 @@ const std::vector<OptionInfo>& option_vocabulary() {
       {"seq-length", size, kModel, "S"},
       {"micro-batch-size", size, kModel, "sequences of a microbatch (1)"},
       {"global-batch-size", size, kModel, "sequences of a step"},
+      {"sequence-parallel", flag, kModel, "norms and dropout on a tp-th of the tokens"},
       {"swiglu", flag, kModel, "gated MLP: three matrices"},
       {"disable-bias-linear", flag, kModel, "linear layers without bias"},
       {"untie-embeddings-and-output-weights", flag, kModel, "an output matrix of its own"},

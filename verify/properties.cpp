@@ -112,7 +112,7 @@ Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& se
   for (const Dimension& dimension : the_case.dimensions()) {
     if (dimension.is_a_rank) serial.dimensions[dimension.name] *= setting.tp;
   }
-  const sim::RunReport alone = bench.run(the_case, serial);
+  const sim::RunReport alone = bench.run(the_case, serial, bench.world_of(serial));
   for (const CaseOutput& output : outputs) {
     if (!output.same_order) continue;
     const Assembled<double> got = assembled<double>(report, output, setting.tp);
@@ -134,7 +134,8 @@ reference::Rounding rounding_of(const CaseSetting& setting) {
 }
 
 Judgement equals_serial(Bench& bench, const Case& the_case, const CaseSetting& setting) {
-  const sim::RunReport report = bench.run(the_case, setting);
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  const sim::RunReport& report = *run;
   if (!report.ok()) return fails(report.findings.front().sentence);
   if (setting.dtype == sim::DType::field) {
     const reference::Number<sim::Field> number(bench.tower(setting.seed));
@@ -161,7 +162,8 @@ Judgement is_special_where_serial_is(Bench& bench, const Case& the_case, const C
 // ---- the others --------------------------------------------------------------------------------------------------
 
 Judgement ranks_agree(Bench& bench, const Case& the_case, const CaseSetting& setting) {
-  const sim::RunReport report = bench.run(the_case, setting);
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  const sim::RunReport& report = *run;
   if (!report.ok()) return fails(report.findings.front().sentence);
   for (const CaseOutput& output : the_case.outputs(setting)) {
     for (const sim::RankReport& rank : report.ranks) {
@@ -176,7 +178,8 @@ Judgement ranks_agree(Bench& bench, const Case& the_case, const CaseSetting& set
 }
 
 Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting& setting) {
-  const sim::RunReport report = bench.run(the_case, setting);
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  const sim::RunReport& report = *run;
   if (!report.ok()) return fails(report.findings.front().sentence);
   const std::vector<ExpectedCall> expected =
       setting.tp == 1 ? std::vector<ExpectedCall>() : the_case.calls(setting);
@@ -193,7 +196,8 @@ Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting&
 }
 
 Judgement is_adjoint(Bench& bench, const Case& the_case, const CaseSetting& setting) {
-  const sim::RunReport report = bench.run(the_case, setting);
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  const sim::RunReport& report = *run;
   if (!report.ok()) return fails(report.findings.front().sentence);
   const std::vector<CaseOutput> outputs = the_case.outputs(setting);
   const auto whole = [&](const std::string& name) {

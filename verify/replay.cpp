@@ -19,6 +19,7 @@
 #include "verify/parameter_count.h"
 #include "verify/rank_programs.h"
 #include "verify/requests.h"
+#include "verify/sharded_layers.h"
 #include "verify/world_options.h"
 
 namespace verify {
@@ -186,7 +187,12 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
     checks.push_back(check_creation(layout));
     checks.push_back(check_nodes(layout, nodes));
     run_virtual_ranks(settings, layout, device, report);
-    if (settings.has_any_of(kCasesSection)) checks.push_back(check_case(settings));
+    if (settings.has("dimensions")) {
+      checks.push_back(check_case(settings));
+    } else if (!settings.has("program")) {
+      Bench bench;
+      for (CheckResult& row : check_sharded_layers(settings, layout, bench)) checks.push_back(std::move(row));
+    }
   }
   if (settings.has_any_of(kLayersSection)) {  // their number then has to be there
     const sim::LayerPlacement placement = requested_placement(settings, layout.pp);
@@ -255,6 +261,8 @@ const std::vector<CheckInfo>& replay_checks() {
       {"creation", "each new_group call creates one group, entered by exactly the ranks it lists"},
       {"nodes", "lists and ranks agree on how many tp, dp (and ep) groups cross a node"},
       {"collectives", "every group of every kind reduces, gathers and scatters as defined, on virtual ranks"},
+      {"sharded P",
+       "property P of check holds for every layer at the scenario's tp and flags, in reduced sizes"},
       {"case", "one setting of a case and property of check holds"},
       {"program", "a rank program keeps every contract: no deadlock, no mismatch, no lost message"},
       {"finding", "a program's planted defect is found, by its name"},

@@ -83,7 +83,7 @@ TEST(Campaign, OneWrongElementIsNamed) {
   const CampaignRow row = campaign(wrong, "serial", sim::DType::field);
   ASSERT_TRUE(row.failure.has_value());
   EXPECT_EQ(row.failure->detail.find("y(2, 0) is "), 0U) << row.failure->detail;
-  EXPECT_EQ(row.failure->explanation, "y: it differs in 1 of 3 elements: rows 2, columns 0.");
+  EXPECT_EQ(row.failure->explanation, "y: it differs in 1 of 3 elements: row 2, column 0.");
 }
 
 TEST(Campaign, RanksThatDifferAreFound) {

@@ -80,7 +80,7 @@ const std::vector<Case>& cases() {
       {"max_world", "check --max-world 65"},
       {"nothing_to_check", "check --property adjoint --dtype f32"},
       {"one_scenario", "check scenarios/seed-002-dense.ini"},
-      {"bad_dimensions", "replay --world-size 2 --case parallel_norm"},
+      {"bad_dimensions", "replay --world-size 2 --case parallel_norm --dimensions tokens=1"},
       {"bad_dimensions",
        "replay --world-size 2 --case parallel_norm --property serial --dtype f32 --dimensions "
        "tokens=1,hidden=0"},

@@ -1,0 +1,152 @@
+#include "verify/sharded_layers.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <utility>
+
+#include "verify/bench.h"
+#include "verify/case_request.h"
+#include "verify/counted.h"
+#include "verify/explanation.h"
+
+namespace verify {
+
+namespace {
+
+constexpr int kLargestTp = 16;
+/// Shapes that are drawn for each case.
+constexpr std::uint64_t kShapes = 2;
+
+int reduced_tp(int tp) {
+  int reduced = std::min(tp, kLargestTp);
+  while (tp % reduced != 0) --reduced;
+  return reduced;
+}
+
+/// The flags of the model, by the names that dimensions of cases have.
+std::map<std::string, std::int64_t> flags_of(const Settings& settings, int tp) {
+  const bool gated = settings.flag("swiglu");
+  std::map<std::string, std::int64_t> flags = {
+      {"sequence_parallel", settings.flag("sequence-parallel") && tp > 1 ? 1 : 0},
+      {"bias", settings.flag("disable-bias-linear") ? 0 : 1},
+      {"layer_norm", settings.choice("normalization") == "RMSNorm" ? 0 : 1},
+      {"rotary", settings.choice("position-embedding-type") == "rope" ? 1 : 0},
+      {"gated", gated ? 1 : 0},
+      {"activation", gated ? 2 : 0},  // silu, else gelu
+      {"causal", 1},
+      {"input_is_parallel", 1},
+  };
+  const std::int64_t heads = settings.number("num-attention-heads").value_or(tp);
+  const std::int64_t groups = settings.number("num-query-groups").value_or(heads);
+  if (groups > 0 && heads > groups) flags["queries"] = 2;
+  if (groups > 0 && groups < tp && tp % groups == 0) flags["ranks_a_group"] = tp / groups;
+  return flags;
+}
+
+CaseSetting reduced_setting(const Case& the_case, const Settings& settings, const sim::Layout& layout,
+                            sim::DType dtype, std::uint64_t shape) {
+  const int tp = reduced_tp(layout.tp);
+  const auto flags = flags_of(settings, tp);
+  CaseSetting setting{.tp = tp,
+                      .replicas = layout.grid_size / layout.tp > 1 ? 2 : 1,
+                      .dtype = dtype,
+                      .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)) + shape};
+  const sim::KeyedRandom random = sim::KeyedRandom(setting.seed).named(the_case.name());
+  std::uint64_t drawn = 0;
+  for (const Dimension& d : the_case.dimensions()) {
+    const auto flag = flags.find(d.name);
+    const auto choices = static_cast<std::uint32_t>(d.most - d.least + 1);
+    const std::int64_t size = d.least + random.below(drawn++, choices);
+    setting.dimensions[d.name] = flag == flags.end() ? size : flag->second;
+  }
+  return setting;
+}
+
+/// What the scenario says of cases, or what a model of its kind has.
+CampaignRequest requested(const Settings& settings) {
+  CampaignRequest request = requested_campaign(settings);
+  if (!settings.has("dtype")) request.dtypes = {sim::DType::field};
+  if (!settings.has("property")) {
+    std::erase_if(request.properties,
+                  [](const Property* p) { return std::strcmp(p->name, "schedules") == 0; });
+  }
+  if (!settings.has("case") && settings.flag("untie-embeddings-and-output-weights")) {
+    std::erase_if(request.cases, [](const Case* c) { return c->name() == "tied_embedding"; });
+  }
+  return request;
+}
+
+std::string text_of_world(const Settings& settings, const sim::Layout& layout) {
+  const int tp = reduced_tp(layout.tp);
+  std::string text = fmt::format("tp {}", tp);
+  if (tp != layout.tp) text = fmt::format("tp {} for {}", tp, layout.tp);
+  if (settings.flag("sequence-parallel") && tp > 1) text += ", sequence parallel";
+  return text;
+}
+
+/// What one property says of all cases.
+struct Row {
+  const Property* property;
+  std::int64_t cases = 0;
+  const Case* last = nullptr;
+  std::string failure;  // the first one
+};
+
+void judge(Bench& bench, const Case& the_case, const CaseSetting& setting, Row& row) {
+  const Judgement judgement = row.property->judge(bench, the_case, setting);
+  if (judgement.holds) return;
+  row.failure = fmt::format("{}, {}: {}. {} ./shardproof replay{}", the_case.name(), text_of(setting),
+                            judgement.detail, explanation(bench, the_case, setting),
+                            settings_of(the_case, *row.property, setting).as_command_line());
+}
+
+/// What crosses the group for each token, by the closed form that "calls" has held.
+std::string loss_traffic(const Settings& settings, int tp) {
+  const auto vocabulary = settings.number("vocab-size");
+  if (!vocabulary || tp == 1) return "";
+  CaseSetting setting{.tp = tp};
+  setting.dimensions = {{"tokens", 1}, {"vocabulary", 1}, {"padding", 0}, {"ignored", 1}, {"smoothing", 0}};
+  std::int64_t values = 0;
+  for (const ExpectedCall& call : find_case("vocab_parallel_cross_entropy")->calls(setting))
+    values += call.elements;
+  return fmt::format("; the loss moves {} values a token, gathered logits would be {}", values, *vocabulary);
+}
+
+CheckResult result_of(const Row& row, const std::string& world) {
+  return {"sharded " + std::string(row.property->name), row.failure.empty(),
+          row.failure.empty()
+              ? fmt::format("{} at {}: {}", counted(row.cases, "case"), world, row.property->proves)
+              : row.failure};
+}
+
+}  // namespace
+
+std::vector<CheckResult> check_sharded_layers(const Settings& settings, const sim::Layout& layout,
+                                              Bench& bench) {
+  const CampaignRequest request = requested(settings);
+  std::vector<Row> rows;
+  for (const Property* property : request.properties) rows.push_back({.property = property});
+  for (const Case* the_case : request.cases) {
+    for (const sim::DType dtype : request.dtypes) {
+      for (std::uint64_t shape = 0; shape < kShapes; ++shape) {
+        const CaseSetting setting = reduced_setting(*the_case, settings, layout, dtype, shape);
+        for (Row& row : rows) {
+          if (!row.property->judges(*the_case, dtype)) continue;
+          if (std::exchange(row.last, the_case) != the_case) ++row.cases;
+          if (row.failure.empty()) judge(bench, *the_case, setting, row);
+        }
+      }
+    }
+  }
+  std::vector<CheckResult> results;
+  for (const Row& row : rows) {
+    if (row.cases == 0) continue;
+    results.push_back(result_of(row, text_of_world(settings, layout)));
+    const bool is_calls = std::strcmp(row.property->name, "calls") == 0;
+    if (is_calls && row.failure.empty()) results.back().detail += loss_traffic(settings, layout.tp);
+  }
+  return results;
+}
+
+}  // namespace verify
