@@ -21,10 +21,15 @@ Extent extent_of(const sim::Shape& shape) {
   return extent;
 }
 
-/// Where line i of a part lies in the whole.
-std::int64_t line_in_whole(std::int64_t line, std::int64_t lines, int stride, int rank, int ranks) {
+/// Where each row, or column, of a rank's part lies in the whole.
+std::vector<std::int64_t> lines_in_whole(std::int64_t lines, bool is_cut, int stride, int rank, int ranks) {
+  std::vector<std::int64_t> places(static_cast<std::size_t>(lines));
   const std::int64_t block = std::max<std::int64_t>(lines / stride, 1);
-  return (line / block * ranks + rank) * block + line % block;
+  for (std::int64_t i = 0; i < lines; ++i) {
+    const std::int64_t cut = (i / block * ranks + rank) * block + i % block;
+    places[static_cast<std::size_t>(i)] = is_cut ? cut : i;
+  }
+  return places;
 }
 
 }  // namespace
@@ -59,12 +64,14 @@ Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& outpu
   for (int rank = 0; rank < tp; ++rank) {
     if (output.placement == Placement::replicated && rank > 0) break;
     const std::vector<Value> own = values_of<Value>(*report.find(rank, output.name));
-    for (std::int64_t i = 0; i < part.rows; ++i) {
-      const std::int64_t row = by_rows ? line_in_whole(i, part.rows, output.stride, rank, tp) : i;
-      for (std::int64_t j = 0; j < part.columns; ++j) {
-        const std::int64_t column = by_columns ? line_in_whole(j, part.columns, output.stride, rank, tp) : j;
+    const std::vector<std::int64_t> rows = lines_in_whole(part.rows, by_rows, output.stride, rank, tp);
+    const std::vector<std::int64_t> columns =
+        lines_in_whole(part.columns, by_columns, output.stride, rank, tp);
+    auto next = own.begin();
+    for (const std::int64_t row : rows) {
+      for (const std::int64_t column : columns) {
         const auto at = static_cast<std::size_t>(row * whole.columns + column);
-        const Value& value = own[static_cast<std::size_t>(i * part.columns + j)];
+        const Value& value = *next++;
         const bool adds = output.placement == Placement::partial && rank > 0;
         whole.values[at] = adds ? whole.values[at] + value : value;
         if (by_rows || by_columns) whole.ranks[at] = rank;

@@ -9,20 +9,19 @@ constexpr std::size_t kStacks = 16;
 
 }  // namespace
 
-sim::WorldSpec Bench::world_of(const CaseSetting& setting) {
+const sim::WorldSpec& Bench::world_of(const CaseSetting& setting) {
   const std::pair sizes(setting.tp, setting.replicas);
-  auto known = layouts_.find(sizes);
-  if (known == layouts_.end()) {
-    const sim::Layout layout = sim::make_layout(
-        {.world_size = setting.tp * setting.replicas, .tensor_model_parallel_size = setting.tp},
-        sim::RuleBook::megatron);
-    known = layouts_.emplace(sizes, layout).first;
+  auto known = worlds_.find(sizes);
+  if (known == worlds_.end()) {
+    const sim::ParallelSizes parallel{.world_size = setting.tp * setting.replicas,
+                                      .tensor_model_parallel_size = setting.tp};
+    sim::WorldSpec spec{.layout = sim::make_layout(parallel, sim::RuleBook::megatron)};
+    if (stacks_ == nullptr) stacks_ = std::make_shared<sim::StackPool>(spec.stack_bytes, true, kStacks);
+    spec.stacks = stacks_;
+    known = worlds_.emplace(sizes, std::move(spec)).first;
   }
-  sim::WorldSpec spec{.layout = known->second};
-  if (stacks_ == nullptr) stacks_ = std::make_shared<sim::StackPool>(spec.stack_bytes, true, kStacks);
-  spec.stacks = stacks_;
-  spec.seed = setting.seed;
-  return spec;
+  known->second.seed = setting.seed;
+  return known->second;
 }
 
 std::shared_ptr<const sim::RunReport> Bench::run(const Case& the_case, const CaseSetting& setting) {
@@ -34,15 +33,8 @@ std::shared_ptr<const sim::RunReport> Bench::run(const Case& the_case, const Cas
 }
 
 sim::RunReport Bench::run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec) {
-  return sim::simulate(spec, device(setting.seed), [&](sim::Rank& rank) { the_case.run(rank, setting); });
-}
-
-sim::CpuDevice& Bench::device(std::uint64_t seed) {
-  if (device_ == nullptr || seed_ != seed) {
-    device_ = make_device_(seed);
-    seed_ = seed;
-  }
-  return *device_;
+  device_->set_field_seed(setting.seed);
+  return sim::simulate(spec, *device_, [&](sim::Rank& rank) { the_case.run(rank, setting); });
 }
 
 }  // namespace verify

@@ -6,7 +6,6 @@
 /// Calls   by one thread.
 /// Exact   what ran before changes nothing.
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -19,28 +18,24 @@ namespace verify {
 
 class Bench {
  public:
-  /// The device of the worlds with this seed.
-  using MakeDevice = std::function<std::shared_ptr<sim::CpuDevice>(std::uint64_t seed)>;
-  explicit Bench(MakeDevice make_device =
-                     [](std::uint64_t seed) { return std::make_shared<sim::CpuDevice>(seed); })
-      : make_device_(std::move(make_device)) {}
+  explicit Bench(std::shared_ptr<sim::CpuDevice> device = std::make_shared<sim::CpuDevice>())
+      : device_(std::move(device)) {}
 
-  /// tp * replicas ranks, the ranks of one replica next to each other.
-  sim::WorldSpec world_of(const CaseSetting& setting);
+  /// tp * replicas ranks, the ranks of one replica next to each other. Good until the next call.
+  const sim::WorldSpec& world_of(const CaseSetting& setting);
   /// Of the run before, where that was the same: several properties judge one run.
   std::shared_ptr<const sim::RunReport> run(const Case& the_case, const CaseSetting& setting);
   sim::RunReport run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec);
   /// The functions that the field has on the ranks of this seed's worlds.
-  const sim::FieldTower& tower(std::uint64_t seed) { return device(seed).tower(); }
+  const sim::FieldTower& tower(std::uint64_t seed) {
+    device_->set_field_seed(seed);
+    return device_->tower();
+  }
 
  private:
-  sim::CpuDevice& device(std::uint64_t seed);
-
-  MakeDevice make_device_;
-  std::map<std::pair<int, int>, sim::Layout> layouts_;  // by tp and replicas
+  std::shared_ptr<sim::CpuDevice> device_;
+  std::map<std::pair<int, int>, sim::WorldSpec> worlds_;  // by tp and replicas
   std::shared_ptr<sim::StackPool> stacks_;
-  std::uint64_t seed_ = 0;
-  std::shared_ptr<sim::CpuDevice> device_;  // of seed_
   const Case* last_case_ = nullptr;
   CaseSetting last_setting_;
   std::shared_ptr<const sim::RunReport> last_report_;  // of these two

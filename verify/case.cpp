@@ -5,6 +5,7 @@
 #include <limits>
 #include <span>
 
+#include "sim/parallel/region.h"
 #include "sim/tensor/cpu_device.h"
 #include "verify/scalars.h"
 
@@ -86,6 +87,26 @@ sim::Tensor drawn(sim::Rank& rank, const CaseSetting& setting, const std::string
   return drawn_on(rank.device, setting, name, shape);
 }
 
+sim::Tensor drawn_own_rows(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
+                           std::int64_t rows, std::int64_t columns) {
+  sim::Communicator& tp = rank.groups.get("tp");
+  if (setting.special != Special::none)
+    return sim::own_rows(drawn_on(rank.device, setting, name, {rows, columns}), tp);
+  const std::int64_t own = rows / tp.size();
+  return sim::keyed(rank.device, setting.dtype, {own, columns}, random_of(setting).named(name),
+                    tp.rank() * own * columns);
+}
+
+sim::Tensor drawn_own_columns(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
+                              std::int64_t rows, std::int64_t columns) {
+  sim::Communicator& tp = rank.groups.get("tp");
+  if (setting.special != Special::none)
+    return sim::own_columns(drawn_on(rank.device, setting, name, {rows, columns}), tp);
+  const std::int64_t own = columns / tp.size();
+  return sim::keyed(rank.device, setting.dtype, {rows, own}, random_of(setting).named(name), tp.rank() * own,
+                    columns);
+}
+
 sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids) {
   const std::vector<std::int32_t> narrow(ids.begin(), ids.end());
   return sim::from_host(rank.device, sim::DType::i32, {std::ssize(narrow)}, std::as_bytes(std::span(narrow)));
@@ -105,16 +126,14 @@ reference::Matrix<Scalar> Inputs<Scalar>::taken(const std::string& name,
 template <typename Scalar>
 reference::Matrix<Scalar> Inputs<Scalar>::matrix(const std::string& name, std::int64_t rows,
                                                  std::int64_t columns) const {
-  sim::CpuDevice device;
-  return taken(name, matrix_of_tensor(number_, drawn_on(device, setting_, name, {rows, columns})));
+  return taken(name, matrix_of_tensor(number_, drawn_on(*device_, setting_, name, {rows, columns})));
 }
 
 template <typename Scalar>
 reference::Matrix<Scalar> Inputs<Scalar>::parameter(const std::string& name, std::int64_t rows,
                                                     std::int64_t columns, sim::Ratio scale) const {
-  sim::CpuDevice device;
   const sim::Tensor values =
-      sim::keyed(device, setting_.dtype, {rows, columns}, random_of(setting_).named(name));
+      sim::keyed(*device_, setting_.dtype, {rows, columns}, random_of(setting_).named(name));
   return taken(name, matrix_of_tensor(number_, sim::scale(values, scale)));
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sim/comm/rank.h"
+#include "sim/tensor/cpu_device.h"
 #include "verify/expected_call.h"
 #include "verify/reference/matrix.h"
 
@@ -91,7 +92,11 @@ class Inputs {
   using Seen = std::map<std::string, reference::Matrix<Scalar>>;
   Inputs(const CaseSetting& setting, reference::Number<Scalar> number, const InputChange* change = nullptr,
          Seen* seen = nullptr)
-      : number_(number), setting_(setting), change_(change), seen_(seen) {}
+      : number_(number),
+        setting_(setting),
+        change_(change),
+        seen_(seen),
+        device_(std::make_shared<sim::CpuDevice>()) {}
   const reference::Number<Scalar>& number() const { return number_; }
   /// What ranks have by drawn().
   reference::Matrix<Scalar> matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const;
@@ -111,6 +116,7 @@ class Inputs {
   const CaseSetting& setting_;
   const InputChange* change_;  // or null
   Seen* seen_;                 // keeps what was asked for; or null
+  std::shared_ptr<sim::CpuDevice> device_;
 };
 
 template <typename Scalar>
@@ -151,6 +157,11 @@ class CaseOf : public Case {
 /// A keyed tensor, as Inputs::matrix has it whole.
 sim::Tensor drawn(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
                   const sim::Shape& shape);
+/// This rank's part of it, in the tensor-model-parallel group.
+sim::Tensor drawn_own_rows(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
+                           std::int64_t rows, std::int64_t columns);
+sim::Tensor drawn_own_columns(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
+                              std::int64_t rows, std::int64_t columns);
 sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids);
 
 const std::vector<std::unique_ptr<Case>>& all_cases();

@@ -2,7 +2,8 @@
 
 /// A hash of bytes in the order they are given, the same on every machine: what a run hash is made of.
 ///
-/// Exact   64-bit FNV-1a over bytes; whole numbers go in as eight bytes, the lowest first.
+/// Exact   64-bit FNV-1a over words of eight bytes, the lowest first, with the upper half folded into the lower after each; bytes
+///         that are left over go in one by one.
 /// Source  Fowler, Noll, Vo.
 
 #include <cstddef>
@@ -15,20 +16,26 @@ namespace sim {
 class ContentHash {
  public:
   void add(std::span<const std::byte> bytes) {
-    for (const std::byte byte : bytes) add_byte(static_cast<std::uint8_t>(byte));
+    std::size_t i = 0;
+    for (; i + 8 <= bytes.size(); i += 8) {
+      std::uint64_t word = 0;
+      for (std::size_t k = 0; k < 8; ++k)
+        word |= std::uint64_t{static_cast<std::uint8_t>(bytes[i + k])} << (8 * k);
+      add(word);
+    }
+    for (; i < bytes.size(); ++i) add(static_cast<std::uint64_t>(bytes[i]));
   }
   void add(std::string_view text) {
-    for (const char character : text) add_byte(static_cast<std::uint8_t>(character));
-    add_byte(0);  // "ab", "c" is not "a", "bc"
+    add(std::uint64_t{text.size()});  // "ab", "c" is not "a", "bc"
+    add(std::as_bytes(std::span(text)));
   }
   void add(std::uint64_t number) {
-    for (int i = 0; i < 8; ++i) add_byte(static_cast<std::uint8_t>(number >> (8 * i)));
+    hash_ = (hash_ ^ number) * 0x100000001b3U;
+    hash_ ^= hash_ >> 32;
   }
   std::uint64_t value() const { return hash_; }
 
  private:
-  void add_byte(std::uint8_t byte) { hash_ = (hash_ ^ byte) * 0x100000001b3U; }
-
   std::uint64_t hash_ = 0xcbf29ce484222325U;
 };
 

@@ -1,8 +1,10 @@
 #include "sim/base/keyed_random.h"
 
+#include <algorithm>
 #include <cstddef>
 
 #include "sim/base/check.h"
+#include "sim/base/vectorised.h"
 
 namespace sim {
 
@@ -14,21 +16,33 @@ constexpr std::uint64_t join(std::uint32_t lower, std::uint32_t upper) {
   return std::uint64_t{lower} | std::uint64_t{upper} << 32;
 }
 
-}  // namespace
-
-std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+/// Philox of as many counters as there are lanes, word by word.
+template <std::size_t lanes>
+inline void run_rounds(std::array<std::array<std::uint32_t, lanes>, 4>& c, std::array<std::uint32_t, 2> key) {
   constexpr int kRounds = 10;
   constexpr std::uint64_t kMultiplier0 = 0xd2511f53U;
   constexpr std::uint64_t kMultiplier1 = 0xcd9e8d57U;
   for (int round = 0; round < kRounds; ++round) {
-    const std::uint64_t product0 = kMultiplier0 * counter[0];
-    const std::uint64_t product1 = kMultiplier1 * counter[2];
-    counter = {high(product1) ^ counter[1] ^ key[0], low(product1), high(product0) ^ counter[3] ^ key[1],
-               low(product0)};
+    for (std::size_t lane = 0; lane < lanes; ++lane) {
+      const std::uint64_t product0 = kMultiplier0 * c[0][lane];
+      const std::uint64_t product1 = kMultiplier1 * c[2][lane];
+      c[0][lane] = high(product1) ^ c[1][lane] ^ key[0];
+      c[1][lane] = low(product1);
+      c[2][lane] = high(product0) ^ c[3][lane] ^ key[1];
+      c[3][lane] = low(product0);
+    }
     key[0] += 0x9e3779b9U;
     key[1] += 0xbb67ae85U;
   }
-  return counter;
+}
+
+}  // namespace
+
+std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key) {
+  std::array<std::array<std::uint32_t, 1>, 4> one = {
+      {{counter[0]}, {counter[1]}, {counter[2]}, {counter[3]}}};
+  run_rounds(one, key);
+  return {one[0][0], one[1][0], one[2][0], one[3][0]};
 }
 
 KeyedRandom KeyedRandom::named(std::string_view name) const {
@@ -52,13 +66,27 @@ std::uint64_t KeyedRandom::bits(std::uint64_t index) const {
   return join(block[0], block[1]);
 }
 
-double KeyedRandom::uniform(std::uint64_t index) const {
-  return static_cast<double>(bits(index) >> 11) * 0x1p-53;
+void KeyedRandom::bits(std::span<std::uint64_t> indices) const {
+  vectorised([&] {
+    constexpr std::size_t kLanes = 32;
+    std::array<std::array<std::uint32_t, kLanes>, 4> counters = {};
+    for (std::size_t begin = 0; begin < indices.size(); begin += kLanes) {
+      const std::size_t count = std::min(kLanes, indices.size() - begin);
+      for (std::size_t lane = 0; lane < count; ++lane) {
+        counters[0][lane] = low(indices[begin + lane]);
+        counters[1][lane] = high(indices[begin + lane]);
+      }
+      counters[2] = counters[3] = {};
+      run_rounds(counters, {low(key_), high(key_)});
+      for (std::size_t lane = 0; lane < count; ++lane)
+        indices[begin + lane] = join(counters[0][lane], counters[1][lane]);
+    }
+  });
 }
 
-std::uint32_t KeyedRandom::below(std::uint64_t index, std::uint32_t below) const {
+std::uint32_t KeyedRandom::below_of(std::uint64_t bits, std::uint32_t below) {
   CHECK(below >= 1);
-  return high(std::uint64_t{high(bits(index))} * below);
+  return high(std::uint64_t{high(bits)} * below);
 }
 
 }  // namespace sim

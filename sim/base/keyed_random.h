@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace sim {
@@ -22,10 +23,14 @@ class KeyedRandom {
   KeyedRandom named(std::string_view name) const;
 
   std::uint64_t bits(std::uint64_t index) const;
+  /// Each index becomes its bits: the same, several at a time.
+  void bits(std::span<std::uint64_t> indices) const;
   /// In [0, 1), a multiple of 2^-53.
-  double uniform(std::uint64_t index) const;
+  double uniform(std::uint64_t index) const { return uniform_of(bits(index)); }
+  static double uniform_of(std::uint64_t bits) { return static_cast<double>(bits >> 11) * 0x1p-53; }
   /// A whole number from 0 to below - 1, each as likely as the others (up to one part in 2^32 for small `below`).
-  std::uint32_t below(std::uint64_t index, std::uint32_t below) const;
+  std::uint32_t below(std::uint64_t index, std::uint32_t below) const { return below_of(bits(index), below); }
+  static std::uint32_t below_of(std::uint64_t bits, std::uint32_t below);
 
  private:
   std::uint64_t key_;

@@ -48,10 +48,7 @@ Tensor shard_of(Rank& rank, const std::string& name, DType dtype, const Shape& w
       copy(keyed(rank.device, dtype, rows.shape(), random, begin * width), rows);
       continue;
     }
-    for (std::int64_t row = 0; row < whole[0]; ++row) {
-      Tensor line = shard.rows(row, row + 1);
-      put_columns(keyed(rank.device, dtype, {1, block}, random, row * width + begin), line, b * block);
-    }
+    put_columns(keyed(rank.device, dtype, {whole[0], block}, random, begin, width), shard, b * block);
   }
   return shard;
 }

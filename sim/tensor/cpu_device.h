@@ -27,6 +27,10 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   explicit CpuDevice(std::uint64_t field_seed = 0)
       : pool_(std::make_shared<MemoryPool>()), tower_(std::make_shared<Tower>(field_seed)) {}
 
+  /// Another seed, for the ranks that are made from now on; the memory stays.
+  void set_field_seed(std::uint64_t field_seed) {
+    if (tower_->seed != field_seed) tower_ = std::make_shared<Tower>(field_seed);
+  }
   /// The field's functions, as all ranks have them.
   const FieldTower& tower() const;
   std::shared_ptr<Device> for_rank(int rank) override;

@@ -1,6 +1,7 @@
 #include "sim/tensor/ops.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fmt/format.h>
 #include <string>
@@ -19,22 +20,25 @@ void check_pair(const Tensor& a, const Tensor& b, const char* user) {
   check_same_shape(a, b, user);
 }
 
-/// Of the i-th element, as keyed() documents it.
+/// Random words of an element, as keyed() documents it.
 template <typename Scalar>
-Scalar keyed_value(const KeyedRandom& random, std::uint64_t index) {
+constexpr std::size_t words_of = std::is_same_v<Scalar, Field> ? kFieldLevels : 1;
+
+template <typename Scalar>
+Scalar keyed_value(const std::uint64_t* words) {
   if constexpr (std::is_same_v<Scalar, bfloat16>) {
-    return to_bfloat16(keyed_value<double>(random, index));
+    return to_bfloat16(keyed_value<double>(words));
   } else if constexpr (std::is_same_v<Scalar, std::int32_t>) {
-    return static_cast<std::int32_t>(random.below(index, 2001)) - 1000;
+    return static_cast<std::int32_t>(KeyedRandom::below_of(*words, 2001)) - 1000;
   } else if constexpr (std::is_same_v<Scalar, Field>) {
     Field value;
     for (std::size_t level = 0; level < kFieldLevels; ++level) {
       value.residues[level] =
-          random.below(index * kFieldLevels + level, static_cast<std::uint32_t>(kFieldPrimes[level]));
+          KeyedRandom::below_of(words[level], static_cast<std::uint32_t>(kFieldPrimes[level]));
     }
     return value;
   } else {
-    return static_cast<Scalar>(2 * random.uniform(index) - 1);
+    return static_cast<Scalar>(2 * KeyedRandom::uniform_of(*words) - 1);
   }
 }
 
@@ -140,12 +144,30 @@ Tensor filled(Device& device, DType dtype, const Shape& shape, double value) {
 }
 
 Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom& random,
-             std::int64_t first_index) {
+             std::int64_t first_index, std::int64_t row_stride) {
+  const std::int64_t width = shape.dimensions() == 0 ? 1 : shape[shape.dimensions() - 1];
+  const std::int64_t gap = row_stride == 0 ? 0 : row_stride - width;  // between rows
   return with_scalar(dtype, [&](auto scalar) {
     using Scalar = decltype(scalar);
+    constexpr std::size_t kWords = words_of<Scalar>;
+    constexpr std::size_t kAtATime = 64;  // elements
+    std::array<std::uint64_t, kAtATime * kWords> words;
     std::vector<Scalar> values(static_cast<std::size_t>(shape.count()));
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      values[i] = keyed_value<Scalar>(random, static_cast<std::uint64_t>(first_index) + i);
+    auto index = static_cast<std::uint64_t>(first_index);
+    std::int64_t column = 0;
+    for (std::size_t begin = 0; begin < values.size(); begin += kAtATime) {
+      const std::size_t count = std::min(kAtATime, values.size() - begin);
+      for (std::size_t i = 0; i < count; ++i) {
+        for (std::size_t word = 0; word < kWords; ++word) words[i * kWords + word] = index * kWords + word;
+        ++index;
+        if (++column == width) {
+          column = 0;
+          index += static_cast<std::uint64_t>(gap);
+        }
+      }
+      random.bits(std::span(words).first(count * kWords));
+      for (std::size_t i = 0; i < count; ++i)
+        values[begin + i] = keyed_value<Scalar>(words.data() + i * kWords);
     }
     return from_host(device, dtype, shape, std::as_bytes(std::span(values)));
   });

@@ -28,10 +28,11 @@ Tensor cast(const Tensor& from, DType dtype);
 /// A tensor of these values, as the dtype's scalars lie in memory.
 Tensor from_host(Device& device, DType dtype, const Shape& shape, std::span<const std::byte> values);
 Tensor filled(Device& device, DType dtype, const Shape& shape, double value);
-/// Element i is a function of (random, first_index + i) alone, so a shard is the slice of the whole. Floats are in
+/// Element i of row r is a function of (random, first_index + r row_stride + i) alone, so a shard is the slice of the whole;
+/// row_stride 0: rows follow one another. Floats are in
 /// [-1, 1), rounded to the dtype (1 occurs); i32 are whole numbers from -1000 to 1000; field elements are any.
 Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom& random,
-             std::int64_t first_index = 0);
+             std::int64_t first_index = 0, std::int64_t row_stride = 0);
 
 /// The values, as the dtype's scalars lie in memory.
 std::vector<std::byte> host_bytes(const Tensor& from);

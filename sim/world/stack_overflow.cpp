@@ -92,7 +92,7 @@ StackOverflowWatch::StackOverflowWatch() {
   stack_t present{};
   sigaltstack(nullptr, &present);
   if ((present.ss_flags & SS_DISABLE) == 0) return;
-  signal_stack_ = std::make_unique<std::byte[]>(kSignalStackBytes);
+  signal_stack_ = std::make_unique_for_overwrite<std::byte[]>(kSignalStackBytes);
   stack_t own{};
   own.ss_sp = signal_stack_.get();
   own.ss_size = kSignalStackBytes;

@@ -41,10 +41,6 @@ class WithProgram : public verify::Case {
   Program program_;
 };
 
-std::shared_ptr<sim::CpuDevice> right_device(std::uint64_t seed) {
-  return std::make_shared<sim::CpuDevice>(seed);
-}
-
 /// A collective of a right layer that does something else.
 Defect in_call(std::string name, std::string source, const std::string& the_case, const std::string& site,
                CallFault fault, std::string property, std::string says = "") {
@@ -56,7 +52,7 @@ Defect in_call(std::string name, std::string source, const std::string& the_case
         right.run(other, s);
       });
   return {std::move(name), std::move(source), std::move(property),
-          std::move(says), std::move(wrong),  right_device};
+          std::move(says), std::move(wrong),  std::make_shared<sim::CpuDevice>()};
 }
 
 /// A kernel of a right layer that does something else.
@@ -64,12 +60,8 @@ Defect in_kernel(std::string name, std::string source, const std::string& the_ca
                  std::string property, std::string says = "") {
   auto right = std::make_shared<WithProgram>(
       the_case, [](const verify::Case& layer, sim::Rank& rank, const CaseSetting& s) { layer.run(rank, s); });
-  return {std::move(name),
-          std::move(source),
-          std::move(property),
-          std::move(says),
-          std::move(right),
-          [fault](std::uint64_t seed) { return std::make_shared<FaultyDevice>(seed, fault); }};
+  return {std::move(name), std::move(source), std::move(property),
+          std::move(says), std::move(right),  std::make_shared<FaultyDevice>(fault)};
 }
 
 /// A layer that is written wrongly.
@@ -78,7 +70,7 @@ Defect in_program(std::string name, std::string source, const std::string& the_c
   auto wrong = std::make_shared<WithProgram>(
       the_case, [program](const verify::Case&, sim::Rank& rank, const CaseSetting& s) { program(rank, s); });
   return {std::move(name), std::move(source), std::move(property),
-          std::move(says), std::move(wrong),  right_device};
+          std::move(says), std::move(wrong),  std::make_shared<sim::CpuDevice>()};
 }
 
 std::vector<Defect> make_catalogue() {

@@ -20,7 +20,7 @@ struct Defect {
   std::string property;  // that catches it in the field
   std::string says;      // what the explanation contains; empty: not said
   std::shared_ptr<const verify::Case> the_case;
-  verify::Bench::MakeDevice device;
+  std::shared_ptr<sim::CpuDevice> device;
 };
 
 const std::vector<Defect>& catalogue();

@@ -37,7 +37,7 @@ enum class KernelFault {
 
 class FaultyDevice : public sim::CpuDevice {
  public:
-  FaultyDevice(std::uint64_t field_seed, KernelFault fault) : CpuDevice(field_seed), fault_(fault) {}
+  explicit FaultyDevice(KernelFault fault) : fault_(fault) {}
   FaultyDevice(const FaultyDevice& whole, int rank)
       : CpuDevice(whole, rank), fault_(whole.fault_), rank_(rank) {}
 

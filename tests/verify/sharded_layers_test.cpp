@@ -56,9 +56,7 @@ TEST(ShardedLayers, OfAWideGroupRunOnPartOfIt) {
 }
 
 TEST(ShardedLayers, ThatAreWrongAreNamedWithTheLineThatReplaysThem) {
-  Bench bench([](std::uint64_t seed) {
-    return std::make_shared<test::FaultyDevice>(seed, test::KernelFault::scores_not_scaled);
-  });
+  Bench bench(std::make_shared<test::FaultyDevice>(test::KernelFault::scores_not_scaled));
   const auto rows = check_sharded_layers(settings_of({{"num-attention-heads", "8"}}), layout_of(4, 4), bench);
   const CheckResult& serial = row(rows, "sharded serial");
   EXPECT_FALSE(serial.holds);

@@ -30,8 +30,8 @@ class DropoutCase : public CaseOf<DropoutCase> {
                                       .probability = dropout_of(s),
                                       .region = is_sharded ? sim::Region::sharded : sim::Region::replicated});
     const auto own = [&](const char* name) {
-      const sim::Tensor whole = drawn(rank, s, name, {s.whole("tokens"), s["hidden"]});
-      return is_sharded ? sim::own_rows(whole, rank.groups.get("tp")) : whole;
+      return is_sharded ? drawn_own_rows(rank, s, name, s.whole("tokens"), s["hidden"])
+                        : drawn(rank, s, name, {s.whole("tokens"), s["hidden"]});
     };
     const sim::Tensor input = own("input"), grad = own("grad_output");
     rank.publish("input", input);

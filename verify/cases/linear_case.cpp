@@ -101,7 +101,6 @@ class ColumnCase : public CaseOf<ColumnCase> {
   }
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
-    sim::Communicator& tp = rank.groups.get("tp");
     const bool sp = s["sequence_parallel"] == 1;
     const std::int64_t features = s.whole("features") * stride(s);
     sim::ColumnParallelLinear layer(rank, {.name = "linear",
@@ -113,8 +112,8 @@ class ColumnCase : public CaseOf<ColumnCase> {
                                            .skip_bias_add = s["skip_bias_add"] == 1,
                                            .sequence_parallel = sp,
                                            .stride = static_cast<int>(stride(s))});
-    const Tensor whole = drawn(rank, s, "input", {s.whole("tokens"), s["hidden"]});
-    const Tensor x = sp ? sim::own_rows(whole, tp) : whole;
+    const Tensor x = sp ? drawn_own_rows(rank, s, "input", s.whole("tokens"), s["hidden"])
+                        : drawn(rank, s, "input", {s.whole("tokens"), s["hidden"]});
     const auto forward = layer.forward(x);
     const Tensor grad = grad_of(rank, s, features);
     publish_linear(rank, s, layer, x, forward.output, grad, layer.backward(forward.saved, grad));
@@ -192,7 +191,6 @@ class RowCase : public CaseOf<RowCase> {
   }
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
-    sim::Communicator& tp = rank.groups.get("tp");
     const bool sp = s["sequence_parallel"] == 1;
     sim::RowParallelLinear layer(rank, {.name = "linear",
                                         .dtype = s.dtype,
@@ -202,10 +200,11 @@ class RowCase : public CaseOf<RowCase> {
                                         .input_is_parallel = parallel(s),
                                         .skip_bias_add = s["skip_bias_add"] == 1,
                                         .sequence_parallel = sp});
-    const Tensor whole = drawn(rank, s, "input", {s.whole("tokens"), s.whole("features")});
-    const Tensor whole_grad = drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
-    const Tensor x = parallel(s) ? sim::own_columns(whole, tp) : whole;
-    const Tensor grad = sp ? sim::own_rows(whole_grad, tp) : whole_grad;
+    const std::int64_t tokens = s.whole("tokens"), features = s.whole("features");
+    const Tensor x = parallel(s) ? drawn_own_columns(rank, s, "input", tokens, features)
+                                 : drawn(rank, s, "input", {tokens, features});
+    const Tensor grad = sp ? drawn_own_rows(rank, s, "grad_output", tokens, s["hidden"])
+                           : drawn(rank, s, "grad_output", {tokens, s["hidden"]});
     const auto forward = layer.forward(x);
     const Tensor grad_input = layer.backward(forward.saved, grad);
     sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());

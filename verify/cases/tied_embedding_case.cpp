@@ -79,11 +79,11 @@ class TiedEmbeddingCase : public CaseOf<TiedEmbeddingCase> {
     const auto x = reference::embedding(table, ids_of(s, "ids"));
     const auto logits = reference::linear(number, x, table, {});
     const auto grad = inputs.matrix("grad_loss", 1, s.whole("tokens"));
-    const auto grad_logits =
-        reference::cross_entropy_gradient(number, logits, ids_of(s, "targets"), grad, setting);
+    const reference::CrossEntropy cross_entropy(number, logits, ids_of(s, "targets"), setting);
+    const auto grad_logits = cross_entropy.gradient(grad);
     const auto of_output = reference::linear_gradients(number, x, table, grad_logits);
     const auto of_embedding = reference::embedding_gradient(number, table, ids_of(s, "ids"), of_output.x);
-    return {{"loss", reference::cross_entropy(number, logits, ids_of(s, "targets"), setting)},
+    return {{"loss", cross_entropy.loss()},
             {"weight_grad",
              reference::matrix_of(number, table.rows(), table.cols(), [&](Eigen::Index i, Eigen::Index j) {
                return of_output.weight(i, j) + of_embedding(i, j);

@@ -5,7 +5,6 @@
 ///
 /// Shapes  input and grad_output [tokens, hidden], of which a rank has its rows with the dimension sequence_parallel.
 
-#include "sim/parallel/region.h"
 #include "sim/parallel/sequence_parallel_grads.h"
 #include "verify/case.h"
 
@@ -16,8 +15,8 @@ template <typename Layer>
 void run_token_layer(sim::Rank& rank, const CaseSetting& setting, Layer& layer, std::int64_t tokens,
                      std::int64_t hidden) {
   const auto own = [&](const char* name) {
-    const sim::Tensor whole = drawn(rank, setting, name, {tokens, hidden});
-    return setting["sequence_parallel"] == 1 ? sim::own_rows(whole, rank.groups.get("tp")) : whole;
+    return setting["sequence_parallel"] == 1 ? drawn_own_rows(rank, setting, name, tokens, hidden)
+                                             : drawn(rank, setting, name, {tokens, hidden});
   };
   const auto forward = layer.forward(own("input"));
   const sim::Tensor grad_input = layer.backward(forward.saved, own("grad_output"));

@@ -48,8 +48,8 @@ class EmbeddingCase : public CaseOf<EmbeddingCase> {
                                              .hidden_size = s["hidden"],
                                              .sequence_parallel = sp});
     const auto forward = layer.forward(tensor_of_ids(rank, ids_of(s)));
-    const Tensor whole = drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
-    const Tensor grad = sp ? sim::own_rows(whole, rank.groups.get("tp")) : whole;
+    const Tensor grad = sp ? drawn_own_rows(rank, s, "grad_output", s.whole("tokens"), s["hidden"])
+                           : drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
     layer.backward(forward.saved, grad);
     rank.publish("weight", layer.weight().value);
     rank.publish("output", forward.output);
@@ -94,9 +94,8 @@ class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     sim::VocabParallelCrossEntropy layer(
         rank, {.vocabulary = vocabulary(s), .ignored_id = kIgnored, .label_smoothing = {s["smoothing"], 10}});
-    const Tensor logits = drawn(rank, s, "logits", {s["tokens"], s.whole("vocabulary")});
-    const auto forward =
-        layer.forward(sim::own_columns(logits, rank.groups.get("tp")), tensor_of_ids(rank, targets(s)));
+    const Tensor logits = drawn_own_columns(rank, s, "logits", s["tokens"], s.whole("vocabulary"));
+    const auto forward = layer.forward(logits, tensor_of_ids(rank, targets(s)));
     const Tensor grad = sim::cast(drawn(rank, s, "grad_loss", {s["tokens"]}), forward.loss.dtype());
     rank.publish("loss", forward.loss);
     rank.publish("grad_logits", layer.backward(forward.saved, grad));
@@ -109,9 +108,8 @@ class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
                                                  .smoothing_denominator = 10};
     const auto logits = inputs.matrix("logits", s["tokens"], s.whole("vocabulary"));
     const auto grad = inputs.matrix("grad_loss", 1, s["tokens"]);
-    return {{"loss", reference::cross_entropy(inputs.number(), logits, targets(s), setting)},
-            {"grad_logits",
-             reference::cross_entropy_gradient(inputs.number(), logits, targets(s), grad, setting)}};
+    const reference::CrossEntropy layer(inputs.number(), logits, targets(s), setting);
+    return {{"loss", layer.loss()}, {"grad_logits", layer.gradient(grad)}};
   }
 
  private:

@@ -5,6 +5,8 @@
 /// Shapes  logits [T, V padded]; columns from `vocabulary` on are padding, and have no part. loss [1, T].
 /// Exact   in the field it does not depend on the shift, because log is a homomorphism there.
 
+#include <vector>
+
 #include "verify/reference/embedding.h"
 #include "verify/reference/matrix.h"
 
@@ -17,64 +19,84 @@ struct CrossEntropySetting {
   std::int64_t smoothing_denominator = 1;
 };
 
-/// A row's largest logit, and the sum of the exponentials of all less that.
 template <typename Scalar>
-struct LogSum {
-  Scalar shift;
-  Scalar sum;
-};
-
-template <typename Scalar>
-LogSum<Scalar> log_sum(const Number<Scalar>& number, const Matrix<Scalar>& logits, Eigen::Index t,
-                       const CrossEntropySetting& setting) {
-  Scalar shift = logits(t, 0);
-  for (Eigen::Index v = 1; v < setting.vocabulary; ++v) shift = number.larger(shift, logits(t, v));
-  Sum<Scalar> sum;
-  for (Eigen::Index v = 0; v < setting.vocabulary; ++v) sum.add(number.exp(logits(t, v) - shift));
-  return {shift, sum.value_in_parts()};
-}
-
-template <typename Scalar>
-Matrix<Scalar> cross_entropy(const Number<Scalar>& number, const Matrix<Scalar>& logits, const Ids& targets,
-                             const CrossEntropySetting& setting) {
-  const Scalar s = number.of(setting.smoothing_numerator, setting.smoothing_denominator);
-  const Scalar sharp =
-      number.of(setting.smoothing_denominator - setting.smoothing_numerator, setting.smoothing_denominator);
-  return matrix_of(number, 1, logits.rows(), [&](Eigen::Index, Eigen::Index t) {
-    const std::int64_t target = targets[static_cast<std::size_t>(t)];
-    if (target == setting.ignored_id) return number.of(0, 1);
-    const LogSum<Scalar> row = log_sum(number, logits, t, setting);
-    const Scalar log_of_sum = number.log(row.sum);
-    const Scalar of_target = log_of_sum - (logits(t, target) - row.shift);
-    if (setting.smoothing_numerator == 0) return of_target;
-    Sum<Scalar> shifted;
-    for (Eigen::Index v = 0; v < setting.vocabulary; ++v) shifted.add(logits(t, v) - row.shift);
-    return sharp * of_target + s * (log_of_sum - shifted.value_in_parts() * number.of(1, setting.vocabulary));
-  });
-}
-
-/// grad [1, T] is that of the losses.
-template <typename Scalar>
-Matrix<Scalar> cross_entropy_gradient(const Number<Scalar>& number, const Matrix<Scalar>& logits,
-                                      const Ids& targets, const Matrix<Scalar>& grad,
-                                      const CrossEntropySetting& setting) {
-  const Scalar sharp =
-      number.of(setting.smoothing_denominator - setting.smoothing_numerator, setting.smoothing_denominator);
-  const Scalar smooth =
-      number.of(setting.smoothing_numerator, setting.smoothing_denominator * setting.vocabulary);
-  Matrix<Scalar> result = zeros<Scalar>(logits.rows(), logits.cols());
-  for (Eigen::Index t = 0; t < logits.rows(); ++t) {
-    const std::int64_t target = targets[static_cast<std::size_t>(t)];
-    if (target == setting.ignored_id) continue;
-    const LogSum<Scalar> row = log_sum(number, logits, t, setting);
-    const Scalar inverse = number.of(1, 1) / row.sum;
-    for (Eigen::Index v = 0; v < setting.vocabulary; ++v) {
-      Scalar slope = number.exp(logits(t, v) - row.shift) * inverse - smooth;
-      if (v == target) slope = slope - sharp;
-      result(t, v) = number.stored(slope * grad(0, t));
+class CrossEntropy {
+ public:
+  CrossEntropy(const Number<Scalar>& number, const Matrix<Scalar>& logits, const Ids& targets,
+               const CrossEntropySetting& setting)
+      : number_(number),
+        logits_(logits),
+        targets_(targets),
+        setting_(setting),
+        sharp_(number.of(setting.smoothing_denominator - setting.smoothing_numerator,
+                         setting.smoothing_denominator)),
+        exps_(zeros<Scalar>(logits.rows(), logits.cols())),
+        rows_(targets.size()) {
+    for (Eigen::Index t = 0; t < logits.rows(); ++t) {
+      if (!is_ignored(t)) take_exps(t);
     }
   }
-  return result;
-}
+
+  Matrix<Scalar> loss() const {
+    const Scalar s = number_.of(setting_.smoothing_numerator, setting_.smoothing_denominator);
+    return matrix_of(number_, 1, logits_.rows(), [&](Eigen::Index, Eigen::Index t) {
+      if (is_ignored(t)) return number_.of(0, 1);
+      const Scalar log_of_sum = number_.log(row(t).sum);
+      const Scalar of_target = log_of_sum - (logits_(t, target(t)) - row(t).shift);
+      if (setting_.smoothing_numerator == 0) return of_target;
+      Sum<Scalar> shifted;
+      for (Eigen::Index v = 0; v < setting_.vocabulary; ++v) shifted.add(logits_(t, v) - row(t).shift);
+      return sharp_ * of_target +
+             s * (log_of_sum - shifted.value_in_parts() * number_.of(1, setting_.vocabulary));
+    });
+  }
+
+  /// Of the logits; grad [1, T] is that of the losses.
+  Matrix<Scalar> gradient(const Matrix<Scalar>& grad) const {
+    const Scalar smooth =
+        number_.of(setting_.smoothing_numerator, setting_.smoothing_denominator * setting_.vocabulary);
+    Matrix<Scalar> result = zeros<Scalar>(logits_.rows(), logits_.cols());
+    for (Eigen::Index t = 0; t < logits_.rows(); ++t) {
+      if (is_ignored(t)) continue;
+      const Scalar inverse = number_.of(1, 1) / row(t).sum;
+      for (Eigen::Index v = 0; v < setting_.vocabulary; ++v) {
+        Scalar slope = exps_(t, v) * inverse - smooth;
+        if (v == target(t)) slope = slope - sharp_;
+        result(t, v) = number_.stored(slope * grad(0, t));
+      }
+    }
+    return result;
+  }
+
+ private:
+  /// A row's largest logit, and the sum of the exponentials of all less that.
+  struct LogSum {
+    Scalar shift = {};
+    Scalar sum = {};
+  };
+
+  void take_exps(Eigen::Index t) {
+    Scalar shift = logits_(t, 0);
+    for (Eigen::Index v = 1; v < setting_.vocabulary; ++v) shift = number_.larger(shift, logits_(t, v));
+    Sum<Scalar> sum;
+    for (Eigen::Index v = 0; v < setting_.vocabulary; ++v) {
+      exps_(t, v) = number_.exp(logits_(t, v) - shift);
+      sum.add(exps_(t, v));
+    }
+    rows_[static_cast<std::size_t>(t)] = {shift, sum.value_in_parts()};
+  }
+
+  std::int64_t target(Eigen::Index t) const { return targets_[static_cast<std::size_t>(t)]; }
+  bool is_ignored(Eigen::Index t) const { return target(t) == setting_.ignored_id; }
+  const LogSum& row(Eigen::Index t) const { return rows_[static_cast<std::size_t>(t)]; }
+
+  Number<Scalar> number_;
+  Matrix<Scalar> logits_;
+  Ids targets_;
+  CrossEntropySetting setting_;
+  Scalar sharp_;  // 1 - s
+  Matrix<Scalar> exps_;
+  std::vector<LogSum> rows_;
+};
 
 }  // namespace verify::reference

@@ -4,6 +4,7 @@
 #include <rapidcheck/gtest.h>
 #include <set>
 #include <string>
+#include <vector>
 
 namespace {
 
@@ -39,6 +40,16 @@ TEST(KeyedRandom, ReachesEveryValue) {
   std::set<std::uint32_t> seen;
   for (std::uint64_t index = 0; index < 200; ++index) seen.insert(KeyedRandom(1).below(index, 7));
   EXPECT_EQ(seen.size(), 7U);
+}
+
+RC_GTEST_PROP(KeyedRandom, SeveralAtATimeAreTheSame,
+              (std::uint64_t seed, std::vector<std::uint64_t> indices)) {
+  const KeyedRandom random(seed);
+  std::vector<std::uint64_t> values = indices;
+  values.resize(values.size() + seed % 100, seed);  // more than one round of lanes
+  indices = values;
+  random.bits(values);
+  for (std::size_t i = 0; i < values.size(); ++i) RC_ASSERT(values[i] == random.bits(indices[i]));
 }
 
 }  // namespace

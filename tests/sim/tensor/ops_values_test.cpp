@@ -9,6 +9,7 @@
 
 #include "sim/tensor/cpu_device.h"
 #include "sim/tensor/ops.h"
+#include "sim/tensor/rows.h"
 #include "tests/support/drawn_scalars.h"
 #include "tests/support/tensor_values.h"
 
@@ -174,6 +175,19 @@ RC_GTEST_PROP(OpsValues, AKeyedShardIsTheSliceOfTheWhole, (std::uint64_t seed)) 
   const Tensor whole = keyed(device, dtype, {rows, 5}, random, offset);
   const Tensor shard = keyed(device, dtype, {end - begin, 5}, random, offset + begin * 5);
   RC_ASSERT(host_bytes(whole.rows(begin, end)) == host_bytes(shard));
+}
+
+RC_GTEST_PROP(OpsValues, KeyedColumnsAreThoseOfTheWhole, (std::uint64_t seed)) {
+  CpuDevice device;
+  const DType dtype = test::any_dtype();
+  const auto rows = *rc::gen::inRange<std::int64_t>(1, 40);
+  const auto columns = *rc::gen::inRange<std::int64_t>(1, 9);
+  const auto begin = *rc::gen::inRange<std::int64_t>(0, columns);
+  const auto width = *rc::gen::inRange<std::int64_t>(1, columns - begin + 1);
+  const KeyedRandom random(seed);
+  const Tensor whole = keyed(device, dtype, {rows, columns}, random);
+  const Tensor part = keyed(device, dtype, {rows, width}, random, begin, columns);
+  RC_ASSERT(host_bytes(sim::columns(whole, begin, width)) == host_bytes(part));
 }
 
 TEST(OpsValues, KeyedValuesFillTheirRange) {

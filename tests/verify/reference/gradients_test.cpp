@@ -124,8 +124,8 @@ RC_GTEST_PROP(ReferenceGradients, OfCrossEntropy, (std::uint64_t seed, bool smoo
                                     .smoothing_denominator = 10};
   const auto logits = drawn(seed, "logits", 3, 6), grad = drawn(seed, "grad", 1, 3);
   const Ids targets = {2, -100, 0};
-  expect_gradient(logits, cross_entropy_gradient(bounded(), logits, targets, grad, setting), grad,
-                  [&](const auto& v) { return cross_entropy(dual(), v, targets, setting); });
+  expect_gradient(logits, CrossEntropy(bounded(), logits, targets, setting).gradient(grad), grad,
+                  [&](const auto& v) { return CrossEntropy(dual(), v, targets, setting).loss(); });
 }
 
 RC_GTEST_PROP(ReferenceGradients, OfAttention, (std::uint64_t seed, bool causal)) {

@@ -117,8 +117,8 @@ Results of_cross_entropy(const Line& line) {
                                     .smoothing_numerator = line.setting("smoothing_numerator"),
                                     .smoothing_denominator = line.setting("smoothing_denominator")};
   const Values logits = line.input("logits");
-  return {{"output", cross_entropy(number(), logits, line.ids(), setting)},
-          {"grad_logits", cross_entropy_gradient(number(), logits, line.ids(), line.grad(), setting)}};
+  const CrossEntropy reference(number(), logits, line.ids(), setting);
+  return {{"output", reference.loss()}, {"grad_logits", reference.gradient(line.grad())}};
 }
 
 Results of_attention(const Line& line) {

@@ -1,0 +1,34 @@
+// Small cases, as check runs them: draw inputs, world, layer, reference, comparison. Meant: 20,000 a second on one thread.
+
+#include <benchmark/benchmark.h>
+#include <cstdint>
+
+#include "sim/base/check.h"
+#include "verify/properties.h"
+
+namespace {
+
+using namespace verify;
+
+/// Cross-entropy of 8 tokens and a vocabulary of 64, on 1, 2, 4 and 8 ranks in turn; a seed of its own each time.
+void small_cases(benchmark::State& state, sim::DType dtype) {
+  Bench bench;
+  const Case& the_case = *find_case("vocab_parallel_cross_entropy");
+  const Property& serial = all_properties().front();
+  std::uint64_t seed = 0;
+  for (auto _ : state) {
+    const int tp = 1 << (seed % 4);
+    CaseSetting setting{.tp = tp, .dtype = dtype, .seed = seed++};
+    setting.dimensions = {
+        {"tokens", 8}, {"vocabulary", 64 / tp}, {"padding", 0}, {"ignored", 3}, {"smoothing", 1}};
+    const Judgement judgement = serial.judge(bench, the_case, setting);
+    CHECK(judgement.holds);
+  }
+  state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK_CAPTURE(small_cases, f32, sim::DType::f32)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(small_cases, f64, sim::DType::f64)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(small_cases, bf16, sim::DType::bf16)->Unit(benchmark::kMicrosecond);
+BENCHMARK_CAPTURE(small_cases, field, sim::DType::field)->Unit(benchmark::kMicrosecond);
+
+}  // namespace
