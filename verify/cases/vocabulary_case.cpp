@@ -72,7 +72,7 @@ class EmbeddingCase : public CaseOf<EmbeddingCase> {
   }
 };
 
-/// Of the last part of the vocabulary, `padding` tenths are padding; every `ignored`-th token is ignored.
+/// Of the last part of the vocabulary, `padding` tenths are padding; every `ignored`-th token is ignored, with 1 none, with 0 all.
 class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
  public:
   std::string name() const override { return "vocab_parallel_cross_entropy"; }
@@ -80,7 +80,7 @@ class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
     return {{"tokens", 1, 8},
             {"vocabulary", 1, 9, true},
             {"padding", 0, 9},
-            {"ignored", 1, 4},
+            {"ignored", 0, 4},
             {"smoothing", 0, 3}};
   }
   std::vector<CaseOutput> outputs(const CaseSetting&) const override {
@@ -119,8 +119,8 @@ class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
   }
   static std::vector<std::int64_t> targets(const CaseSetting& s) {
     std::vector<std::int64_t> ids = drawn_ids(s, "targets", s["tokens"], vocabulary(s));
-    for (std::size_t t = 0; t < ids.size() && s["ignored"] > 0; ++t) {
-      if (t % static_cast<std::size_t>(s["ignored"]) == 1) ids[t] = kIgnored;
+    for (std::size_t t = 0; t < ids.size(); ++t) {
+      if (s["ignored"] == 0 || t % static_cast<std::size_t>(s["ignored"]) == 1) ids[t] = kIgnored;
     }
     return ids;
   }
