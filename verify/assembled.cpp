@@ -51,6 +51,21 @@ std::string Assembled<Value>::where(const std::string& name, std::size_t i) cons
                      ranks[i] < 0 ? "" : fmt::format(" on rank {}", ranks[i]));
 }
 
+std::string missing_output(const sim::RunReport& report, const std::vector<CaseOutput>& outputs) {
+  for (const CaseOutput& output : outputs) {
+    const sim::Published* first = report.find(report.ranks.front().rank, output.name);
+    for (const sim::RankReport& rank : report.ranks) {
+      const sim::Published* own = report.find(rank.rank, output.name);
+      if (own == nullptr) return fmt::format("rank {} did not publish {}", rank.rank, output.name);
+      if (own->shape == first->shape && own->dtype == first->dtype) continue;
+      return fmt::format("{} is {} {} on rank {}, and {} {} on rank 0", output.name, sim::name_of(own->dtype),
+                         sim::text_of(own->shape), rank.rank, sim::name_of(first->dtype),
+                         sim::text_of(first->shape));
+    }
+  }
+  return "";
+}
+
 template <typename Value>
 Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp) {
   const bool by_rows = output.placement == Placement::rows;

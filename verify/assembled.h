@@ -23,7 +23,11 @@ struct Assembled {
   std::string where(const std::string& name, std::size_t i) const;
 };
 
-/// Of a tensor that each of the first tp ranks has published.
+/// What keeps the outputs of a run from being made whole: one that a rank did not publish, or in another shape than rank 0;
+/// "" where nothing does.
+std::string missing_output(const sim::RunReport& report, const std::vector<CaseOutput>& outputs);
+
+/// Of a tensor that each of the first tp ranks has published, in one shape.
 template <typename Value>
 Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp);
 

@@ -3,7 +3,7 @@
 /// Where cases run, one after the other: worlds of virtual ranks that share what is costly to make for each of them: stacks,
 /// layouts, and the tables of the field's functions.
 ///
-/// Calls   by one thread.
+/// Calls   by one thread. Cases outlive it.
 /// Exact   what ran before changes nothing.
 
 #include <map>

@@ -1,10 +1,13 @@
 #include "verify/campaign.h"
 
 #include <algorithm>
+#include <exception>
+#include <fmt/format.h>
 #include <rapidcheck.h>
 #include <rapidcheck/detail/TestListenerAdapter.h>
 #include <unordered_map>
 
+#include "sim/base/check.h"
 #include "verify/explanation.h"
 
 namespace verify {
@@ -50,17 +53,25 @@ void run_row(const CampaignRequest& request, Bench& bench,
       rc::detail::toProperty([&] {
         before_run(row);
         const CaseSetting setting = drawn_setting(*row.the_case, request, dtypes);
-        const Judgement judgement = row.property->judge(bench, *row.the_case, setting);
+        Judgement judgement;
+        bool threw = false;
+        try {
+          judgement = row.property->judge(bench, *row.the_case, setting);
+        } catch (const std::exception& error) {
+          judgement = {.holds = false, .detail = fmt::format("the case threw: {}", error.what())};
+          threw = true;
+        }
         ++row.runs;
         row.slack = std::max(row.slack, judgement.slack);
         if (judgement.holds) return;
-        last = {setting, judgement.detail};
+        last = Failure{setting, judgement.detail, "", threw};
         RC_FAIL(judgement.detail);
       }),
       metadata, params, listener, std::unordered_map<std::string, rc::detail::Reproduce>());
   rc::detail::SuccessResult success;
-  if (result.match(success) || !last) return;
-  last->explanation = explanation(bench, *row.the_case, last->setting);
+  if (result.match(success)) return;
+  CHECK(last.has_value());  // nothing but a judgement makes it fail
+  if (!last->threw) last->explanation = explanation(bench, *row.the_case, *row.property, last->setting);
   row.failure = last;
 }
 

@@ -28,6 +28,7 @@ struct Failure {
   CaseSetting setting;
   std::string detail;
   std::string explanation;
+  bool threw = false;  // in the case or its reference
 };
 
 /// What came of one case and one property.

@@ -6,6 +6,7 @@
 #include <span>
 
 #include "sim/parallel/region.h"
+#include "sim/tensor/checks.h"
 #include "sim/tensor/cpu_device.h"
 #include "verify/scalars.h"
 
@@ -143,7 +144,7 @@ reference::Matrix<Scalar> Inputs<Scalar>::dropout(const std::string& name, std::
                                                   int part) const {
   const sim::KeyedRandom shared = random_of(setting_).named("dropout").named(name);
   const sim::KeyedRandom stream = part < 0 ? shared : shared.named(fmt::format("tp rank {}", part));
-  const sim::KeyedRandom random = stream.named("pass 0");
+  const sim::KeyedRandom random = stream.named(fmt::format("pass {}", setting_["pass"]));
   const double dropped =
       static_cast<double>(probability.numerator) / static_cast<double>(probability.denominator);
   const Scalar kept = number_.of(probability.denominator, probability.denominator - probability.numerator);
@@ -156,6 +157,16 @@ reference::Matrix<Scalar> Inputs<Scalar>::dropout(const std::string& name, std::
 
 template class Inputs<sim::Field>;
 template class Inputs<reference::Bounded>;
+
+std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting) {
+  if (setting.tp == 1) return {};
+  std::vector<ExpectedCall> calls = the_case.calls(setting);
+  for (ExpectedCall& call : calls) {
+    call.dtype = call.of_sums ? sim::sum_dtype(setting.dtype) : setting.dtype;
+    call.of_sums = false;  // as what was called does not say it
+  }
+  return calls;
+}
 
 const Case* find_case(const std::string& name) {
   const auto& cases = all_cases();

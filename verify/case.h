@@ -105,7 +105,7 @@ class Inputs {
                                       sim::Ratio scale = {}) const;
 
   /// What dropout multiplies each element of a tensor by: of the stream that all ranks share, or (part from 0 to tp - 1) of a
-  /// rank's own tensor. Pass 0.
+  /// rank's own tensor; in the pass that the dimension `pass` says.
   reference::Matrix<Scalar> dropout(const std::string& name, std::int64_t rows, std::int64_t columns,
                                     sim::Ratio probability, int part = -1) const;
 
@@ -163,6 +163,9 @@ sim::Tensor drawn_own_rows(sim::Rank& rank, const CaseSetting& setting, const st
 sim::Tensor drawn_own_columns(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
                               std::int64_t rows, std::int64_t columns);
 sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids);
+
+/// What each rank has to call, in order; nothing on one rank.
+std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting);
 
 const std::vector<std::unique_ptr<Case>>& all_cases();
 /// Null when there is none of this name.

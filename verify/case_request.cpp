@@ -122,6 +122,14 @@ CampaignRequest requested_campaign(const Settings& settings) {
           .max_world = static_cast<int>(largest_world(settings))};
 }
 
+void refuse_nothing_to_check() {
+  sim::refuse({.code = "nothing_to_check",
+               .option = "--case, --property, --dtype",
+               .numbers = "nothing is left of them together",
+               .rule = "adjoint is of linear cases, in the field; special is of floats",
+               .hint = "--dtype field,f32, or another property"});
+}
+
 OneCase requested_case(const Settings& settings) {
   const auto cases = chosen_cases(settings);
   const auto properties = chosen_properties(settings);
@@ -135,6 +143,7 @@ OneCase requested_case(const Settings& settings) {
                  .hint = "--case, --property and --dtype, one word each"});
   }
   const Case& the_case = *cases.front();
+  if (!properties.front()->judges(the_case, dtypes.front())) refuse_nothing_to_check();
   const auto tp = static_cast<int>(settings.number("tensor-model-parallel-size").value_or(1));
   return {&the_case, properties.front(),
           CaseSetting{.tp = tp,

@@ -2,7 +2,7 @@
 
 /// What the user said of cases: which of them, which properties and dtypes, or one setting to the last number.
 ///
-/// Errors  unknown_case, unknown_property, unknown_dtype, max_world, bad_dimensions.
+/// Errors  unknown_case, unknown_property, unknown_dtype, max_world, bad_dimensions, nothing_to_check.
 
 #include "verify/campaign.h"
 #include "verify/settings.h"
@@ -18,6 +18,9 @@ struct OneCase {
   CaseSetting setting;
 };
 OneCase requested_case(const Settings& settings);
+
+/// Cases, properties and dtypes that do not go together.
+[[noreturn]] void refuse_nothing_to_check();
 
 /// The options that make it happen again, in the vocabulary of scenarios.
 Settings settings_of(const Case& the_case, const Property& property, const CaseSetting& setting);

@@ -62,14 +62,6 @@ std::string as_text(const CampaignRow& row, const std::string& path) {
                      replayed);
 }
 
-[[noreturn]] void refuse_nothing_to_check() {
-  sim::refuse({.code = "nothing_to_check",
-               .option = "--case, --property, --dtype",
-               .numbers = "nothing is left of them together",
-               .rule = "adjoint is of linear cases, in the field; special is of floats",
-               .hint = "--dtype field,f32, or another property"});
-}
-
 void run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>& rows, const Output& output) {
   const auto runs = static_cast<std::size_t>(request.runs);
   Progress progress(output.err, output.progress, rows.size() * runs, "runs");

@@ -29,11 +29,18 @@ std::string place_of(const std::vector<sim::CallRecord>& made, std::size_t next)
 }  // namespace
 
 ExpectedCall as_expected(const sim::CallRecord& call) {
-  return {std::string(call.site.name), call.operation, call.count};
+  return {.site = std::string(call.site.name),
+          .operation = call.operation,
+          .elements = call.count,
+          .dtype = call.dtype,
+          .group = call.group->kind};
 }
 
 std::string text_of(const ExpectedCall& call) {
-  return fmt::format("{} '{}' of {}", sim::name_of(call.operation), call.site, call.elements);
+  const bool says_dtype = sim::moves_data(call.operation) && call.dtype != sim::DType::field;
+  return fmt::format("{} '{}' of {}{}{}", sim::name_of(call.operation), call.site, call.elements,
+                     says_dtype ? fmt::format(" {}", sim::name_of(call.dtype)) : "",
+                     call.group == "tp" ? "" : " over " + call.group);
 }
 
 std::vector<std::string> differences(const std::vector<ExpectedCall>& expected,

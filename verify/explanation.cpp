@@ -1,6 +1,7 @@
 #include "verify/explanation.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <map>
@@ -28,8 +29,7 @@ std::string text_of_ranks(const std::vector<int>& ranks, std::size_t all) {
 // ---- calls -------------------------------------------------------------------------------------------------------
 
 std::string explain_calls(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report) {
-  const std::vector<ExpectedCall> expected =
-      setting.tp == 1 ? std::vector<ExpectedCall>() : the_case.calls(setting);
+  const std::vector<ExpectedCall> expected = expected_calls(the_case, setting);
   std::vector<std::pair<std::string, std::vector<int>>> phrases;  // and the ranks of each
   for (const sim::RankReport& rank : report.ranks) {
     for (std::string& phrase : differences(expected, rank.calls)) {
@@ -218,6 +218,7 @@ std::string explain_extent(const Wrong& wrong) {
     columns.insert(static_cast<std::int64_t>(i) % wrong.got.columns);
     ranks.insert(wrong.got.ranks[i]);
   }
+  if (count == 0) return "it is right on some ranks only";
   const auto all = static_cast<std::size_t>(wrong.setting.tp);
   std::string text =
       fmt::format("it differs in {} of {}: {}, {}", count, counted(std::ssize(wrong.got.values), "element"),
@@ -236,6 +237,26 @@ std::string explain_values(const Wrong& wrong) {
   return explain_extent(wrong);
 }
 
+/// The same on the ranks of a replica, where it should be.
+bool ranks_agree(const CaseSetting& setting, const sim::RunReport& report, const CaseOutput& output) {
+  if (output.placement != Placement::replicated) return true;
+  for (int rank = 1; rank < setting.tp; ++rank) {
+    if (!(*report.find(rank, output.name) == *report.find(0, output.name))) return false;
+  }
+  return true;
+}
+
+std::string explain_replicas(const CaseSetting& setting, const sim::RunReport& report,
+                             const CaseOutput& output) {
+  for (int rank = setting.tp; rank < setting.tp * setting.replicas; ++rank) {
+    const int twin = rank % setting.tp;
+    if (*report.find(rank, output.name) == *report.find(twin, output.name)) continue;
+    return fmt::format("rank {} of another replica differs from rank {}, which was given the same", rank,
+                       twin);
+  }
+  return "";
+}
+
 /// Of the first output that is wrong on some rank.
 std::string explain_first_wrong(Bench& bench, const Case& the_case, const CaseSetting& setting,
                                 const sim::RunReport& report) {
@@ -243,20 +264,12 @@ std::string explain_first_wrong(Bench& bench, const Case& the_case, const CaseSe
   Inputs<Field>::Seen seen;
   const Wholes<Field> wholes = the_case.serial(Inputs<Field>(setting, number, nullptr, &seen), setting);
   for (const CaseOutput& output : the_case.outputs(setting)) {
-    const bool is_there = std::all_of(report.ranks.begin(), report.ranks.end(), [&](const auto& rank) {
-      return report.find(rank.rank, output.name) != nullptr;
-    });
-    if (!is_there) continue;
+    const std::string replicas = explain_replicas(setting, report, output);
+    if (!replicas.empty()) return output.name + ": " + replicas;
     Assembled<Field> got = assembled<Field>(report, output, setting.tp);
     const Whole& serial = wholes.at(output.name);
-    const bool agrees =
-        output.placement != Placement::replicated ||
-        std::all_of(report.ranks.begin(), report.ranks.end(), [&](const sim::RankReport& rank) {
-          return *report.find(rank.rank, output.name) == *report.find(0, output.name);
-        });
-    if ((equal(got.values, serial) && agrees) ||
-        static_cast<Eigen::Index>(got.values.size()) != serial.size())
-      continue;
+    if (static_cast<Eigen::Index>(got.values.size()) != serial.size()) return "";  // its shape says it all
+    if (equal(got.values, serial) && ranks_agree(setting, report, output)) continue;
     return output.name + ": " +
            explain_values({the_case, setting, report, number, output, std::move(got), serial, seen});
   }
@@ -265,18 +278,20 @@ std::string explain_first_wrong(Bench& bench, const Case& the_case, const CaseSe
 
 }  // namespace
 
-std::string explanation(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+std::string explanation(Bench& bench, const Case& the_case, const Property& property,
+                        const CaseSetting& setting) {
   CaseSetting in_field = setting;
   in_field.dtype = sim::DType::field;
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, in_field);
   const sim::RunReport& report = *run;
   if (!report.ok()) return "";
-  const std::string calls = explain_calls(the_case, in_field, report);
+  std::string text = explain_calls(the_case, in_field, report);
+  if (!text.empty()) text += ".";
+  if (!missing_output(report, the_case.outputs(in_field)).empty()) return text;
   const std::string values = explain_first_wrong(bench, the_case, in_field, report);
-  std::string text;
-  if (!calls.empty()) text += calls + ".";
   if (!values.empty()) text += (text.empty() ? "" : " ") + values + ".";
-  if (text.empty() && setting.dtype != sim::DType::field)
+  const bool compares = std::strcmp(property.name, "serial") == 0 && setting.dtype != sim::DType::field;
+  if (text.empty() && compares)
     return "in the field all is equal: the algebra is right, and the rounding, precision or order is not.";
   return text;
 }

@@ -14,10 +14,12 @@
 #include <string>
 
 #include "verify/bench.h"
+#include "verify/properties.h"
 
 namespace verify {
 
-/// Sentences that end with "."; "" where the field sees nothing wrong and the setting is in the field.
-std::string explanation(Bench& bench, const Case& the_case, const CaseSetting& setting);
+/// Sentences that end with "."; "" where the run itself breaks a contract, and where the field sees nothing wrong.
+std::string explanation(Bench& bench, const Case& the_case, const Property& property,
+                        const CaseSetting& setting);
 
 }  // namespace verify

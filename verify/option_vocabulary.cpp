@@ -11,6 +11,7 @@ const std::vector<OptionInfo>& option_vocabulary() {
   constexpr const char* kLayout = "Layout";
   constexpr const char* kModel = "Model";
   constexpr const char* kRanks = "Virtual ranks";
+  constexpr const char* kShards = "Shards";
   constexpr const char* kExpect = "Expectations of a scenario";
   static const std::vector<OptionInfo> options = {
       {"world-size", size, kLayout, "ranks of the world"},
@@ -89,6 +90,13 @@ const std::vector<OptionInfo>& option_vocabulary() {
       {"seed", count, kCasesSection, "seed of the campaign, or of the inputs of one setting (0)"},
       {"max-world", size, kCasesSection, "the largest world that is drawn, up to 64 (8)"},
       {"dimensions", text, kCasesSection, "one setting of one case, for replay: tokens=1,hidden=2"},
+
+      {"param-sizes", words, kShards, "elements of each parameter, in the order of the model: 10,20"},
+      {"data-parallel-size", size, kShards, "ranks that share a bucket (1)"},
+      {"bucket-size", words, kShards, "elements that close a bucket (none: one bucket)"},
+      {"shared-embedding", words, kShards, "parameters tied to another stage: 0,3 (none)"},
+      {"pad-buckets-for-high-nccl-busbw", flag, kShards, "bucket ends at multiples of 65,536, too"},
+      {"no-distributed-optimizer", flag, kShards, "plain data parallelism: no padding, no owners"},
 
       {"expect", choice, kExpect, "verified or refused (verified)", {"verified", "refused"}},
       {"expect-refusal", text, kExpect, "the code the refusal must have"},

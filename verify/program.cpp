@@ -25,11 +25,13 @@ struct Command {
   int (*run)(const CommandLine&, const Output&);
 };
 
-constexpr std::array<Command, 5> kCommands = {{
+constexpr std::array<Command, 6> kCommands = {{
     {"replay", "prove scenarios end to end, one row a check; without a scenario, all of scenarios/",
      run_replay},
     {"groups", "show every process group of a layout", run_groups},
     {"layers", "show which layers live on which pipeline rank", run_layers},
+    {"shards", "show a gradient buffer: parameters, padding, buckets, and who owns what under ZeRO-1",
+     run_shards},
     {"check", "prove sharded layers over random worlds and shapes; a failure is shrunk", run_check},
     {"list", "list scenarios, checks, cases, properties and group kinds", run_list},
 }};

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <fmt/format.h>
 
+#include "sim/base/check.h"
 #include "sim/base/field_sum.h"
 #include "verify/assembled.h"
 
@@ -15,6 +16,11 @@ namespace {
 using reference::Bounded;
 
 Judgement fails(std::string detail) { return {false, std::move(detail), 0}; }
+
+/// A contract that a rank broke, or an output that cannot be made whole; "" for none.
+std::string what_broke(const sim::RunReport& report, const Case& the_case, const CaseSetting& setting) {
+  return report.ok() ? missing_output(report, the_case.outputs(setting)) : report.findings.front().sentence;
+}
 
 // ---- against the reference ---------------------------------------------------------------------------------------
 
@@ -84,10 +90,6 @@ Judgement compare_all(const Case& the_case, const CaseSetting& setting, const si
   const Wholes<Scalar> wholes = the_case.serial(inputs, setting);
   Judgement all;
   for (const CaseOutput& output : the_case.outputs(setting)) {
-    for (const sim::RankReport& rank : report.ranks) {
-      if (report.find(rank.rank, output.name) != nullptr) continue;
-      return fails(fmt::format("rank {} did not publish {}", rank.rank, output.name));
-    }
     const Assembled<Value> got = assembled<Value>(report, output, setting.tp);
     const reference::Matrix<Scalar>& expected = wholes.at(output.name);
     if (got.rows != expected.rows() || got.columns != expected.cols()) {
@@ -113,6 +115,7 @@ Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& se
     if (dimension.is_a_rank) serial.dimensions[dimension.name] *= setting.tp;
   }
   const sim::RunReport alone = bench.run(the_case, serial, bench.world_of(serial));
+  if (const std::string broken = what_broke(alone, the_case, serial); !broken.empty()) return fails(broken);
   for (const CaseOutput& output : outputs) {
     if (!output.same_order) continue;
     const Assembled<double> got = assembled<double>(report, output, setting.tp);
@@ -136,7 +139,7 @@ reference::Rounding rounding_of(const CaseSetting& setting) {
 Judgement equals_serial(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   const sim::RunReport& report = *run;
-  if (!report.ok()) return fails(report.findings.front().sentence);
+  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
   if (setting.dtype == sim::DType::field) {
     const reference::Number<sim::Field> number(bench.tower(setting.seed));
     return compare_all<sim::Field>(the_case, setting, report, number);
@@ -164,13 +167,13 @@ Judgement is_special_where_serial_is(Bench& bench, const Case& the_case, const C
 Judgement ranks_agree(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   const sim::RunReport& report = *run;
-  if (!report.ok()) return fails(report.findings.front().sentence);
+  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
   for (const CaseOutput& output : the_case.outputs(setting)) {
     for (const sim::RankReport& rank : report.ranks) {
       const int twin = output.placement == Placement::replicated ? 0 : rank.rank % setting.tp;
       const sim::Published* own = report.find(rank.rank, output.name);
       const sim::Published* first = report.find(twin, output.name);
-      if (own != nullptr && first != nullptr && *own == *first) continue;
+      if (*own == *first) continue;
       return fails(fmt::format("{} differs between ranks {} and {}", output.name, twin, rank.rank));
     }
   }
@@ -180,9 +183,8 @@ Judgement ranks_agree(Bench& bench, const Case& the_case, const CaseSetting& set
 Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   const sim::RunReport& report = *run;
-  if (!report.ok()) return fails(report.findings.front().sentence);
-  const std::vector<ExpectedCall> expected =
-      setting.tp == 1 ? std::vector<ExpectedCall>() : the_case.calls(setting);
+  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
+  const std::vector<ExpectedCall> expected = expected_calls(the_case, setting);
   for (const sim::RankReport& rank : report.ranks) {
     for (std::size_t i = 0; i < std::max(expected.size(), rank.calls.size()); ++i) {
       const std::string wanted = i < expected.size() ? text_of(expected[i]) : "no call";
@@ -198,7 +200,7 @@ Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting&
 Judgement is_adjoint(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   const sim::RunReport& report = *run;
-  if (!report.ok()) return fails(report.findings.front().sentence);
+  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
   const std::vector<CaseOutput> outputs = the_case.outputs(setting);
   const auto whole = [&](const std::string& name) {
     const auto output =
@@ -207,6 +209,7 @@ Judgement is_adjoint(Bench& bench, const Case& the_case, const CaseSetting& sett
   };
   const auto add_product = [&](const AdjointTerm& term, sim::FieldSum& sum) {
     const std::vector<sim::Field> values = whole(term.value), gradients = whole(term.gradient);
+    CHECK(values.size() == gradients.size());
     for (std::size_t i = 0; i < values.size(); ++i) sum.add_product(values[i], gradients[i]);
   };
   sim::FieldSum result;
@@ -232,13 +235,14 @@ bool is_linear(const Case& the_case) {
 
 Judgement keeps_its_hash(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   sim::WorldSpec spec = bench.world_of(setting);
-  const std::uint64_t hash = bench.run(the_case, setting, spec).run_hash;
+  const sim::RunReport first = bench.run(the_case, setting, spec);
+  if (const std::string broken = what_broke(first, the_case, setting); !broken.empty()) return fails(broken);
   for (const int variant : {0, 1, 2}) {
     spec.schedule = {.policy = variant == 1 ? sim::SchedulePolicy::pct : sim::SchedulePolicy::uniform,
                      .seed = setting.seed + static_cast<std::uint64_t>(variant)};
     spec.threads = variant == 2 ? 2 : 1;
     spec.contexts = variant == 2 ? sim::ContextKind::thread : sim::ContextKind::fiber;
-    if (bench.run(the_case, setting, spec).run_hash == hash) continue;
+    if (bench.run(the_case, setting, spec).run_hash == first.run_hash) continue;
     return fails(fmt::format("another run hash with {}", sim::text_of(spec)));
   }
   return {};

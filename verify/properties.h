@@ -9,7 +9,7 @@
 ///   adjoint     of a linear layer, over the whole group: <output, grad_output> = <input, grad_input> = <weight, weight_grad>,
 ///               exactly, in the field, with no reference at all
 ///   special     with a NaN, an infinity or numbers up to 10,000 among the inputs, what is NaN or infinite in the serial reference is
-///               so in the sharded layer, and nothing else is; the rest lies within its bound. Where rounding decides the sign of a
+///               so in the sharded layer, and nothing else is; the rest lies within its bound, where one can be derived. Where rounding decides the sign of a
 ///               factor of infinity, NaN and infinity are the same
 ///   schedules   another schedule, more threads, ranks as threads: the same run hash
 ///

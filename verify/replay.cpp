@@ -143,7 +143,8 @@ CheckResult check_case(const Settings& settings) {
       fmt::format("{} {}, {}", one.the_case->name(), one.property->name, text_of(one.setting));
   if (judgement.holds) return {"case", true, what};
   return {"case", false,
-          fmt::format("{}: {}. {}", what, judgement.detail, explanation(bench, *one.the_case, one.setting))};
+          fmt::format("{}: {}. {}", what, judgement.detail,
+                      explanation(bench, *one.the_case, *one.property, one.setting))};
 }
 
 /// What virtual ranks say of the layout, or of the program that the settings name.

@@ -1,5 +1,6 @@
 #include "sim/parallel/column_parallel_linear.h"
 
+#include <fmt/format.h>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -23,6 +24,20 @@ ColumnParallelLinearConfig checked(ColumnParallelLinearConfig config) {
   return config;
 }
 
+void check_shared(const ColumnParallelLinearConfig& config, const Parameter& weight) {
+  const Shape wanted = {config.output_size, config.input_size};
+  const bool fits = weight.whole == wanted && weight.value.dtype() == config.dtype && config.stride == 1 &&
+                    weight.attributes.partition_dim == 0 && weight.attributes.partition_stride == 1;
+  if (fits) return;
+  refuse(
+      {.code = "layer_config",
+       .option = config.name,
+       .numbers = fmt::format("the weight {}: {} {}, for {} {}", weight.name, name_of(weight.value.dtype()),
+                              text_of(weight.whole), name_of(config.dtype), text_of(wanted)),
+       .rule = "a shared weight has the shape and dtype of its own, cut by rows, in one piece",
+       .hint = "the sizes of the layer that has it"});
+}
+
 }  // namespace
 
 ColumnParallelLinear::ColumnParallelLinear(Rank& rank, ColumnParallelLinearConfig config,
@@ -33,7 +48,7 @@ ColumnParallelLinear::ColumnParallelLinear(Rank& rank, ColumnParallelLinearConfi
     weight_ = make_parameter(rank, config_.name + ".weight", config_.dtype,
                              {config_.output_size, config_.input_size}, rows, config_.initial);
   } else {
-    shared_weight_->attributes.shared = true;
+    check_shared(config_, *shared_weight_);
   }
   if (!config_.bias) return;
   bias_ = make_parameter(rank, config_.name + ".bias", config_.dtype, {config_.output_size}, rows,

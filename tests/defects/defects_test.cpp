@@ -80,7 +80,7 @@ bool is_caught(const Defect& defect, Bench& bench, CaseSetting setting, sim::DTy
          !property("agree").judge(bench, *defect.the_case, setting).holds;
 }
 
-/// "| row: forward sum left out | B15 | 212 | 0 | 1 | 30 |": trials caught in the field, and of these missed in f64, f32, bf16.
+/// "| row: forward sum left out | TrainVerify | 212 | 0 | 1 | 30 |": trials caught in the field, and of these missed in f64, f32, bf16.
 struct Row {
   std::string text;
   int missed = 0;

@@ -23,7 +23,7 @@ enum class CallFault {
   of_next_rank,    // each rank gets the block of the rank after it
   gathered,        // an all_reduce is an all_gather of each rank's first n-th
   summed,          // an all_gather is an all_reduce: each block is the sum of all
-  skipped_by_one,  // rank 1 does not call: a hang
+  skipped_by_one,  // rank 1 does not call
   stale,           // the result is that of the call before at this site; of the first, zeros
 };
 

@@ -153,7 +153,7 @@ void run_norm(sim::Rank& rank, const CaseSetting& s, bool is_flagged) {
 
 // ---- parallel_dropout --------------------------------------------------------------------------------------------
 
-void run_dropout(sim::Rank& rank, const CaseSetting& s, sim::Region region, std::uint64_t pass_backward) {
+void run_dropout(sim::Rank& rank, const CaseSetting& s, sim::Region region, bool another_pass_backward) {
   const sim::ParallelDropout layer(
       rank, {.name = "dropout", .probability = verify::dropout_of(s), .region = region});
   const auto own = [&](const char* name) {
@@ -161,7 +161,9 @@ void run_dropout(sim::Rank& rank, const CaseSetting& s, sim::Region region, std:
     return s["sharded"] == 1 ? sim::own_rows(whole, rank.groups.get("tp")) : whole;
   };
   const Tensor input = own("input"), grad = own("grad_output");
-  publish(rank, {input, layer.forward(input, 0), grad, layer.backward(grad, pass_backward)});
+  const auto pass = static_cast<std::uint64_t>(s["pass"]);
+  const std::uint64_t pass_backward = another_pass_backward ? pass + 1 : pass;
+  publish(rank, {input, layer.forward(input, pass), grad, layer.backward(grad, pass_backward)});
 }
 
 }  // namespace
@@ -302,13 +304,13 @@ void gate_and_up_swapped(sim::Rank& rank, const CaseSetting& s) {
 }
 
 void same_stream_in_sharded_region(sim::Rank& rank, const CaseSetting& s) {
-  run_dropout(rank, s, sim::Region::replicated, 0);
+  run_dropout(rank, s, sim::Region::replicated, false);
 }
 void streams_of_ranks_in_replicated_region(sim::Rank& rank, const CaseSetting& s) {
-  run_dropout(rank, s, sim::Region::sharded, 0);
+  run_dropout(rank, s, sim::Region::sharded, false);
 }
 void another_mask_backward(sim::Rank& rank, const CaseSetting& s) {
-  run_dropout(rank, s, s["sharded"] == 1 ? sim::Region::sharded : sim::Region::replicated, 1);
+  run_dropout(rank, s, s["sharded"] == 1 ? sim::Region::sharded : sim::Region::replicated, true);
 }
 
 void gradient_of_one_use_only(sim::Rank& rank, const CaseSetting& s) {

@@ -20,6 +20,8 @@ const std::map<std::string, std::vector<std::string>>& arrows() {
       {"sim/comm", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
       {"sim/world", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/world"}},
       {"sim/parallel", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel"}},
+      {"sim/optimizer",
+       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/optimizer"}},
       {"sim/model", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/model"}},
       {"verify/reference", {"verify/reference", "sim/base"}},
       {"verify", {"verify", "sim"}},
@@ -59,7 +61,9 @@ std::vector<std::string> included_files(const SourceFile& file) {
 namespace {
 
 /// Rooms whose programs run in every arithmetic and on every device.
-bool is_written_once(const std::string& room) { return room == "sim/parallel" || room == "sim/model"; }
+bool is_written_once(const std::string& room) {
+  return room == "sim/parallel" || room == "sim/optimizer" || room == "sim/model";
+}
 
 bool knows_a_scalar(const std::string& included) {
   static const std::vector<std::string> headers = {

@@ -15,7 +15,16 @@ using namespace verify;
 /// Publishes the drawn input, wrongly in a way of its own from two ranks and three tokens on.
 class WrongCase : public CaseOf<WrongCase> {
  public:
-  enum class Wrong { scaled, differs_between_ranks, calls_more, wrong_sign_of_last };
+  enum class Wrong {
+    scaled,
+    differs_between_ranks,
+    differs_between_replicas,
+    calls_more,
+    wrong_sign_of_last,
+    shape_of_a_rank,
+    not_published,
+    without_reference,
+  };
   explicit WrongCase(Wrong wrong) : wrong_(wrong) {}
 
   std::string name() const override { return "wrong"; }
@@ -32,10 +41,15 @@ class WrongCase : public CaseOf<WrongCase> {
       sim::Tensor last = y.rows(setting["tokens"] - 1, setting["tokens"]);
       sim::copy(sim::scale(last, {-1, 1}), last);
     }
+    if (is_wrong && wrong_ == Wrong::differs_between_replicas && rank.id >= setting.tp)
+      y = sim::scale(y, {2, 1});
+    if (is_wrong && wrong_ == Wrong::shape_of_a_rank && rank.id == 1) y = y.rows(1, setting["tokens"]);
+    if (is_wrong && wrong_ == Wrong::not_published && rank.id == 1) return;
     rank.publish("y", y);
   }
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& setting) const {
+    if (wrong_ == Wrong::without_reference) return {};
     return {{"y", inputs.matrix("x", setting["tokens"], setting["hidden"])}};
   }
 
@@ -104,6 +118,36 @@ TEST(Campaign, ACallTooManyIsFound) {
                 "on all ranks: barrier 'one.more' of 0 is one too many, at 'one.more' (tests/"),
             0U)
       << row.failure->explanation;
+}
+
+TEST(Campaign, ReplicasThatDifferAreFound) {
+  const WrongCase wrong(WrongCase::Wrong::differs_between_replicas);
+  const CampaignRow row = campaign(wrong, "agree", sim::DType::field);
+  ASSERT_TRUE(row.failure.has_value());
+  EXPECT_EQ(row.failure->detail, "y differs between ranks 0 and 2");
+  EXPECT_EQ(row.failure->explanation,
+            "y: rank 2 of another replica differs from rank 0, which was given the same.");
+}
+
+TEST(Campaign, WhatCannotBeMadeWholeIsFound) {
+  for (const char* name : {"serial", "agree"}) {
+    const WrongCase shape(WrongCase::Wrong::shape_of_a_rank), missing(WrongCase::Wrong::not_published);
+    const CampaignRow of_shape = campaign(shape, name, sim::DType::f32);
+    ASSERT_TRUE(of_shape.failure.has_value());
+    EXPECT_EQ(of_shape.failure->detail, "y is f32 [2, 1] on rank 1, and f32 [3, 1] on rank 0");
+    EXPECT_EQ(of_shape.failure->explanation, "");
+    const CampaignRow of_missing = campaign(missing, name, sim::DType::f32);
+    ASSERT_TRUE(of_missing.failure.has_value());
+    EXPECT_EQ(of_missing.failure->detail, "rank 1 did not publish y");
+    EXPECT_EQ(of_missing.failure->explanation, "");
+  }
+}
+
+TEST(Campaign, ACaseThatThrowsDoesNotHold) {
+  const WrongCase wrong(WrongCase::Wrong::without_reference);
+  const CampaignRow row = campaign(wrong, "serial", sim::DType::field);
+  ASSERT_TRUE(row.failure.has_value());
+  EXPECT_EQ(row.failure->detail.find("the case threw: "), 0U) << row.failure->detail;
 }
 
 RC_GTEST_PROP(Campaign, ASettingIsReadAsItWasWritten, (std::uint32_t seed)) {

@@ -230,4 +230,35 @@ TEST(Oracle, LegacyLayers) {
   EXPECT_EQ(checked, 40);
 }
 
+std::string joined(const ordered_json& numbers) {
+  std::string text;
+  for (const auto& number : numbers) text += (text.empty() ? "" : ",") + number.dump();
+  return text;
+}
+
+TEST(Oracle, Shards) {
+  int checked = 0;
+  for (const ordered_json& line : lines_of("zero.jsonl")) {
+    const ordered_json& config = line["config"];
+    std::vector<std::string> words = {"shards", "--param-sizes", joined(config["sizes"]),
+                                      "--data-parallel-size", config["dp"].dump()};
+    if (!config["bucket_size"].is_null())
+      words.insert(words.end(), {"--bucket-size", config["bucket_size"].dump()});
+    if (!config["shared_embedding"].empty())
+      words.insert(words.end(), {"--shared-embedding", joined(config["shared_embedding"])});
+    if (config["pad_buckets_for_high_nccl_busbw"].get<bool>())
+      words.emplace_back("--pad-buckets-for-high-nccl-busbw");
+    if (!config["use_distributed_optimizer"].get<bool>()) words.emplace_back("--no-distributed-optimizer");
+    const Answer answer = ask(words);
+    ASSERT_EQ(answer.exit_code, 0) << config.dump() << answer.document.dump();
+    for (const char* key : {"param_index", "buckets", "numel_unpadded", "numel", "rank_maps"}) {
+      EXPECT_EQ(answer.document.contains(key), line.contains(key)) << config.dump() << key;
+      if (!line.contains(key)) continue;
+      EXPECT_EQ(answer.document[key].dump(), line[key].dump()) << config.dump() << key;
+    }
+    ++checked;
+  }
+  EXPECT_EQ(checked, 36);
+}
+
 }  // namespace

@@ -13,7 +13,7 @@ class DropoutCase : public CaseOf<DropoutCase> {
  public:
   std::string name() const override { return "parallel_dropout"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 6, true}, {"hidden", 1, 9}, {"dropout", 0, 3}, {"sharded", 0, 1}};
+    return {{"tokens", 1, 6, true}, {"hidden", 1, 9}, {"dropout", 0, 3}, {"pass", 0, 2}, {"sharded", 0, 1}};
   }
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const Placement tokens = s["sharded"] == 1 ? Placement::rows : Placement::replicated;
@@ -34,10 +34,11 @@ class DropoutCase : public CaseOf<DropoutCase> {
                         : drawn(rank, s, name, {s.whole("tokens"), s["hidden"]});
     };
     const sim::Tensor input = own("input"), grad = own("grad_output");
+    const auto pass = static_cast<std::uint64_t>(s["pass"]);
     rank.publish("input", input);
-    rank.publish("output", layer.forward(input, 0));
+    rank.publish("output", layer.forward(input, pass));
     rank.publish("grad_output", grad);
-    rank.publish("grad_input", layer.backward(grad, 0));
+    rank.publish("grad_input", layer.backward(grad, pass));
   }
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {

@@ -179,7 +179,7 @@ class RowCase : public CaseOf<RowCase> {
           {"row_parallel_linear.forward", Operation::reduce_scatter, output / s.tp},
           {"row_parallel_linear.backward", Operation::all_gather, output / s.tp}};
       if (s["bias"] == 1)
-        expected.push_back({"sequence_parallel_grads.sum", Operation::all_reduce, s["hidden"]});
+        expected.push_back({"sequence_parallel_grads.sum", Operation::all_reduce, s["hidden"], true});
       return expected;
     }
     std::vector<ExpectedCall> expected = {{"row_parallel_linear.forward", Operation::all_reduce, output}};

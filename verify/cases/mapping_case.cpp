@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "sim/parallel/mappings.h"
-#include "sim/tensor/rows.h"
 
 namespace verify {
 
@@ -81,13 +80,13 @@ std::vector<Operator> operators() {
 /// This rank's part of a whole; of a partial sum, a term of its own.
 Tensor part_of(sim::Rank& rank, const CaseSetting& setting, const std::string& name, Placement placement) {
   const std::int64_t tokens = setting.whole("tokens"), hidden = setting.whole("hidden");
-  const int r = rank.groups.get("tp").rank();
-  if (placement == Placement::partial)
+  if (placement == Placement::partial) {
+    const int r = rank.groups.get("tp").rank();
     return drawn(rank, setting, fmt::format("{}.{}", name, r), {tokens, hidden});
-  const Tensor whole = drawn(rank, setting, name, {tokens, hidden});
-  if (placement == Placement::rows) return whole.rows(r * setting["tokens"], (r + 1) * setting["tokens"]);
-  if (placement == Placement::columns) return sim::columns(whole, r * setting["hidden"], setting["hidden"]);
-  return whole;
+  }
+  if (placement == Placement::rows) return drawn_own_rows(rank, setting, name, tokens, hidden);
+  if (placement == Placement::columns) return drawn_own_columns(rank, setting, name, tokens, hidden);
+  return drawn(rank, setting, name, {tokens, hidden});
 }
 
 class MappingCase : public CaseOf<MappingCase> {

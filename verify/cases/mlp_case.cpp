@@ -45,7 +45,7 @@ class MlpCase : public CaseOf<MlpCase> {
         {"column_parallel_linear.backward_input", Operation::all_gather, all / s.tp},
         {"column_parallel_linear.backward", Operation::reduce_scatter, all / s.tp}};
     if (s["bias"] == 1)
-      expected.push_back({"sequence_parallel_grads.sum", Operation::all_reduce, s["hidden"]});
+      expected.push_back({"sequence_parallel_grads.sum", Operation::all_reduce, s["hidden"], true});
     return expected;
   }
 

@@ -27,7 +27,7 @@ class NormCase : public CaseOf<NormCase> {
   }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
     if (s["sequence_parallel"] == 0) return {};
-    const ExpectedCall sum{"sequence_parallel_grads.sum", Operation::all_reduce, s["hidden"]};
+    const ExpectedCall sum{"sequence_parallel_grads.sum", Operation::all_reduce, s["hidden"], true};
     return std::vector<ExpectedCall>(s["layer_norm"] == 1 ? 2 : 1, sum);
   }
   void run(sim::Rank& rank, const CaseSetting& s) const override {

@@ -30,14 +30,15 @@ class TiedEmbeddingCase : public CaseOf<TiedEmbeddingCase> {
     const std::int64_t hidden = s.whole("tokens") * s["hidden"];
     const bool sp = s["sequence_parallel"] == 1;
     std::vector<ExpectedCall> expected;
-    const auto add = [&](bool is_made, const char* site, Operation operation, std::int64_t elements) {
-      if (is_made) expected.push_back({site, operation, elements});
+    const auto add = [&](bool is_made, const char* site, Operation operation, std::int64_t elements,
+                         bool of_sums = false) {
+      if (is_made) expected.push_back({site, operation, elements, of_sums});
     };
     add(!sp, "vocab_parallel_embedding.forward", Operation::all_reduce, hidden);
     add(sp, "vocab_parallel_embedding.forward", Operation::reduce_scatter, hidden / s.tp);
     add(sp, "column_parallel_linear.forward", Operation::all_gather, hidden / s.tp);
-    add(true, "vocab_parallel_cross_entropy.max", Operation::all_reduce, s.whole("tokens"));
-    add(true, "vocab_parallel_cross_entropy.sum", Operation::all_reduce, 2 * s.whole("tokens"));
+    add(true, "vocab_parallel_cross_entropy.max", Operation::all_reduce, s.whole("tokens"), true);
+    add(true, "vocab_parallel_cross_entropy.sum", Operation::all_reduce, 2 * s.whole("tokens"), true);
     add(sp, "column_parallel_linear.backward_input", Operation::all_gather, hidden / s.tp);
     add(!sp, "column_parallel_linear.backward", Operation::all_reduce, hidden);
     add(sp, "column_parallel_linear.backward", Operation::reduce_scatter, hidden / s.tp);

@@ -18,7 +18,13 @@ void run_token_layer(sim::Rank& rank, const CaseSetting& setting, Layer& layer, 
     return setting["sequence_parallel"] == 1 ? drawn_own_rows(rank, setting, name, tokens, hidden)
                                              : drawn(rank, setting, name, {tokens, hidden});
   };
-  const auto forward = layer.forward(own("input"));
+  const auto forward = [&] {
+    if constexpr (requires { layer.forward(sim::Tensor(), std::uint64_t{0}); }) {
+      return layer.forward(own("input"), static_cast<std::uint64_t>(setting["pass"]));
+    } else {
+      return layer.forward(own("input"));
+    }
+  }();
   const sim::Tensor grad_input = layer.backward(forward.saved, own("grad_output"));
   sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
   rank.publish("output", forward.output);

@@ -41,7 +41,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
     return {{"sequence", 1, 2, true},    {"batch", 1, 2},         {"hidden", 2, 5},   {"ffn", 1, 3, true},
             {"queries", 1, 2},           {"groups_a_rank", 1, 1}, {"channels", 1, 3}, {"layer_norm", 0, 1},
             {"activation", 0, 2},        {"gated", 0, 1},         {"bias", 0, 1},     {"causal", 0, 1},
-            {"sequence_parallel", 0, 1}, {"dropout", 0, 2}};
+            {"sequence_parallel", 0, 1}, {"dropout", 0, 2},       {"pass", 0, 2}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
@@ -91,7 +91,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
     // Two norms, and the biases of two row-parallel layers.
     const std::int64_t flagged = (s["layer_norm"] == 1 ? 4 : 2) + (s["bias"] == 1 ? 2 : 0);
     for (std::int64_t i = 0; i < flagged; ++i) {
-      expected.push_back({"sequence_parallel_grads.sum", Operation::all_reduce, sizes.hidden});
+      expected.push_back({"sequence_parallel_grads.sum", Operation::all_reduce, sizes.hidden, true});
     }
     return expected;
   }

@@ -87,9 +87,9 @@ class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
     return {{"loss", Placement::replicated}, {"grad_logits", Placement::columns}};
   }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
-    return {{"vocab_parallel_cross_entropy.max", Operation::all_reduce, s["tokens"]},
+    return {{"vocab_parallel_cross_entropy.max", Operation::all_reduce, s["tokens"], true},
             {"vocab_parallel_cross_entropy.sum", Operation::all_reduce,
-             s["tokens"] * (s["smoothing"] == 0 ? 2 : 3)}};
+             s["tokens"] * (s["smoothing"] == 0 ? 2 : 3), true}};
   }
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     sim::VocabParallelCrossEntropy layer(
