@@ -10,11 +10,12 @@ constexpr std::size_t kStacks = 16;
 }  // namespace
 
 const sim::WorldSpec& Bench::world_of(const CaseSetting& setting) {
-  const std::pair sizes(setting.tp, setting.replicas);
+  const int tp = setting.data_parallel ? 1 : setting.tp;
+  const std::pair sizes(tp, setting.tp * setting.replicas / tp);
   auto known = worlds_.find(sizes);
   if (known == worlds_.end()) {
     const sim::ParallelSizes parallel{.world_size = setting.tp * setting.replicas,
-                                      .tensor_model_parallel_size = setting.tp};
+                                      .tensor_model_parallel_size = tp};
     sim::WorldSpec spec{.layout = sim::make_layout(parallel, sim::RuleBook::megatron)};
     if (stacks_ == nullptr) stacks_ = std::make_shared<sim::StackPool>(spec.stack_bytes, true, kStacks);
     spec.stacks = stacks_;

@@ -34,7 +34,7 @@ class Bench {
 
  private:
   std::shared_ptr<sim::CpuDevice> device_;
-  std::map<std::pair<int, int>, sim::WorldSpec> worlds_;  // by tp and replicas
+  std::map<std::pair<int, int>, sim::WorldSpec> worlds_;  // by tp and its replicas
   std::shared_ptr<sim::StackPool> stacks_;
   const Case* last_case_ = nullptr;
   CaseSetting last_setting_;

@@ -31,7 +31,9 @@ CaseSetting drawn_setting(const Case& the_case, const CampaignRequest& request,
   CaseSetting setting{.tp = *rc::gen::inRange(1, request.max_world + 1),
                       .dtype = *rc::gen::elementOf(dtypes),
                       .seed = static_cast<std::uint64_t>(*any_seed)};
-  if (2 * setting.tp <= request.max_world) setting.replicas = *rc::gen::inRange(1, 3);
+  setting.data_parallel = the_case.is_data_parallel();
+  if (2 * setting.tp <= request.max_world && !setting.data_parallel)
+    setting.replicas = *rc::gen::inRange(1, 3);
   for (const Dimension& dimension : the_case.dimensions()) {
     setting.dimensions[dimension.name] = *rc::gen::inRange(dimension.least, dimension.most + 1);
   }
@@ -63,6 +65,7 @@ void run_row(const CampaignRequest& request, Bench& bench,
         }
         ++row.runs;
         row.slack = std::max(row.slack, judgement.slack);
+        row.runs_with_unbounded += judgement.has_unbounded ? 1 : 0;
         if (judgement.holds) return;
         last = Failure{setting, judgement.detail, "", threw};
         RC_FAIL(judgement.detail);

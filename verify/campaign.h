@@ -36,7 +36,8 @@ struct CampaignRow {
   const Case* the_case;
   const Property* property;
   std::int64_t runs = 0;
-  double slack = 0;  // the largest share of a bound that was used
+  double slack = 0;                      // the largest share of a bound that was used
+  std::int64_t runs_with_unbounded = 0;  // in which some elements had no bound
   std::optional<Failure> failure;
 };
 

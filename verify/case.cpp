@@ -69,7 +69,8 @@ void apply(const InputChange& change, reference::Matrix<Scalar>& x, const Times&
 }  // namespace
 
 std::string text_of(const CaseSetting& setting) {
-  std::string text = fmt::format("tp {}, {}, seed {}", setting.tp, sim::name_of(setting.dtype), setting.seed);
+  std::string text = fmt::format("{} {}, {}, seed {}", setting.data_parallel ? "dp" : "tp", setting.tp,
+                                 sim::name_of(setting.dtype), setting.seed);
   if (setting.replicas > 1) text += fmt::format(", replicas {}", setting.replicas);
   for (const auto& [name, value] : setting.dimensions) text += fmt::format(", {} {}", name, value);
   return text;

@@ -33,7 +33,8 @@ enum class Special { none, nan, infinity, minus_infinity, large };
 
 struct CaseSetting {
   int tp = 1;
-  int replicas = 1;  // of the tensor-model-parallel group, with the same inputs
+  int replicas = 1;            // of the tensor-model-parallel group, with the same inputs
+  bool data_parallel = false;  // tp are the ranks of a data-parallel group instead
   sim::DType dtype = sim::DType::field;
   std::uint64_t seed = 0;
   std::map<std::string, std::int64_t> dimensions;
@@ -126,11 +127,15 @@ class Case {
  public:
   virtual ~Case() = default;
   virtual std::string name() const = 0;
+  /// Its ranks are a data-parallel group, not a tensor-model-parallel one.
+  virtual bool is_data_parallel() const { return false; }
   virtual std::vector<Dimension> dimensions() const = 0;
   virtual std::vector<CaseOutput> outputs(const CaseSetting& setting) const = 0;
   virtual std::vector<ExpectedCall> calls(const CaseSetting& setting) const = 0;
   /// Empty where the case is not linear in what it has gradients of.
   virtual std::vector<AdjointIdentity> adjoint(const CaseSetting&) const { return {}; }
+  /// Settings that are computed in other ways and give the same bits; empty where there are none.
+  virtual std::vector<CaseSetting> twins(const CaseSetting&) const { return {}; }
   /// Publishes every output.
   virtual void run(sim::Rank& rank, const CaseSetting& setting) const = 0;
   virtual Wholes<sim::Field> serial(const Inputs<sim::Field>& inputs, const CaseSetting& setting) const = 0;

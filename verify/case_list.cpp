@@ -2,6 +2,7 @@
 
 #include "verify/case.h"
 #include "verify/cases/attention_case.h"
+#include "verify/cases/data_parallel_case.h"
 #include "verify/cases/dropout_case.h"
 #include "verify/cases/linear_case.h"
 #include "verify/cases/mapping_case.h"
@@ -27,6 +28,7 @@ std::vector<std::unique_ptr<Case>> make_cases() {
   cases.push_back(mlp_case());
   cases.push_back(self_attention_case());
   cases.push_back(transformer_layer_case());
+  cases.push_back(distributed_optimizer_case());
   return cases;
 }
 

@@ -72,7 +72,7 @@ std::vector<sim::DType> chosen_dtypes(const Settings& settings) {
   sim::refuse({.code = "bad_dimensions",
                .option = "--dimensions",
                .numbers = fmt::format("'{}' for {}", given, the_case.name()),
-               .rule = "each dimension of the case once, as name=number, none below its least",
+               .rule = "each dimension of the case once, as name=number, from its least to its most",
                .hint = fmt::format("{}", fmt::join(wanted, ","))});
 }
 
@@ -80,7 +80,7 @@ std::vector<sim::DType> chosen_dtypes(const Settings& settings) {
 std::map<std::string, std::int64_t> parsed_dimensions(const Case& the_case, const std::string& given) {
   std::map<std::string, std::int64_t> dimensions;
   std::size_t begin = 0;
-  while (begin < given.size()) {
+  while (begin <= given.size()) {
     const std::size_t end = std::min(given.find(',', begin), given.size());
     const std::string item = given.substr(begin, end - begin);
     const std::size_t equals = item.find('=');
@@ -88,38 +88,41 @@ std::map<std::string, std::int64_t> parsed_dimensions(const Case& the_case, cons
     if (digits.empty() || digits.size() > 6 || digits.find_first_not_of("0123456789") != std::string::npos) {
       refuse_dimensions(the_case, given);
     }
-    dimensions[item.substr(0, equals)] = std::stoll(digits);
+    const bool is_new = dimensions.emplace(item.substr(0, equals), std::stoll(digits)).second;
+    if (!is_new) refuse_dimensions(the_case, given);
     begin = end + 1;
   }
   const std::vector<Dimension> wanted = the_case.dimensions();
   const bool fits = dimensions.size() == wanted.size() &&
                     std::all_of(wanted.begin(), wanted.end(), [&](const Dimension& d) {
-                      return dimensions.contains(d.name) && dimensions.at(d.name) >= d.least;
+                      return dimensions.contains(d.name) && dimensions.at(d.name) >= d.least &&
+                             dimensions.at(d.name) <= d.most;
                     });
   if (!fits) refuse_dimensions(the_case, given);
   return dimensions;
 }
 
-std::int64_t largest_world(const Settings& settings) {
-  constexpr std::int64_t kMost = 64;
-  const std::int64_t given = settings.number("max-world").value_or(8);
-  if (given <= kMost) return given;
+constexpr std::int64_t kMostRanks = 64;
+
+std::int64_t checked_ranks(std::int64_t ranks, const char* option) {
+  if (ranks <= kMostRanks) return ranks;
   sim::refuse({.code = "max_world",
-               .option = "--max-world",
-               .numbers = fmt::format("{}", given),
-               .rule = fmt::format("cases run on up to {} ranks", kMost),
-               .hint = "--max-world 8"});
+               .option = option,
+               .numbers = fmt::format("{}", ranks),
+               .rule = fmt::format("cases run on up to {} ranks", kMostRanks),
+               .hint = fmt::format("{} 8", option)});
 }
 
 }  // namespace
 
 CampaignRequest requested_campaign(const Settings& settings) {
-  return {.cases = chosen_cases(settings),
-          .properties = chosen_properties(settings),
-          .dtypes = chosen_dtypes(settings),
-          .runs = settings.number("runs").value_or(100),
-          .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)),
-          .max_world = static_cast<int>(largest_world(settings))};
+  return {
+      .cases = chosen_cases(settings),
+      .properties = chosen_properties(settings),
+      .dtypes = chosen_dtypes(settings),
+      .runs = settings.number("runs").value_or(100),
+      .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)),
+      .max_world = static_cast<int>(checked_ranks(settings.number("max-world").value_or(8), "--max-world"))};
 }
 
 void refuse_nothing_to_check() {
@@ -144,10 +147,14 @@ OneCase requested_case(const Settings& settings) {
   }
   const Case& the_case = *cases.front();
   if (!properties.front()->judges(the_case, dtypes.front())) refuse_nothing_to_check();
-  const auto tp = static_cast<int>(settings.number("tensor-model-parallel-size").value_or(1));
+  const bool is_data_parallel = the_case.is_data_parallel();
+  const std::int64_t world = checked_ranks(settings.number("world-size").value_or(1), "--world-size");
+  const auto tp =
+      static_cast<int>(is_data_parallel ? world : settings.number("tensor-model-parallel-size").value_or(1));
   return {&the_case, properties.front(),
           CaseSetting{.tp = tp,
-                      .replicas = static_cast<int>(settings.number("world-size").value_or(tp)) / tp,
+                      .replicas = std::max(static_cast<int>(world) / tp, 1),
+                      .data_parallel = is_data_parallel,
                       .dtype = dtypes.front(),
                       .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)),
                       .dimensions = parsed_dimensions(the_case, settings.text("dimensions", ""))}};
@@ -158,7 +165,7 @@ Settings settings_of(const Case& the_case, const Property& property, const CaseS
   for (const auto& [name, value] : setting.dimensions)
     dimensions.push_back(fmt::format("{}={}", name, value));
   Settings settings;
-  const std::string tp = fmt::format("{}", setting.tp);
+  const std::string tp = fmt::format("{}", setting.data_parallel ? 1 : setting.tp);
   settings.append("world-size", {fmt::format("{}", setting.tp * setting.replicas)});
   settings.append("tensor-model-parallel-size", {tp});
   settings.append("case", {the_case.name()});

@@ -10,6 +10,7 @@
 #include "verify/case_request.h"
 #include "verify/commands.h"
 #include "verify/counted.h"
+#include "verify/option_vocabulary.h"
 #include "verify/progress.h"
 #include "verify/report_json.h"
 #include "verify/text_table.h"
@@ -36,11 +37,19 @@ std::string slack_text(const CampaignRow& row) {
   return row.slack == 0 ? "" : fmt::format("{:.3g}", row.slack);
 }
 
+std::string verdict_text(const CampaignRow& row) {
+  if (row.failure) return "FALSIFIED";
+  return row.runs_with_unbounded == 0
+             ? "holds"
+             : fmt::format("holds; {} not judged in full", counted(row.runs_with_unbounded, "run"));
+}
+
 nlohmann::ordered_json as_json(const CampaignRow& row, const std::string& path) {
   nlohmann::ordered_json json = {{"case", row.the_case->name()},
                                  {"property", row.property->name},
                                  {"runs", row.runs},
                                  {"worst_slack", row.slack},
+                                 {"runs_with_unbounded", row.runs_with_unbounded},
                                  {"holds", !row.failure.has_value()}};
   if (!row.failure) return json;
   json["detail"] = row.failure->detail;
@@ -73,6 +82,15 @@ void run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>&
   });
 }
 
+/// Options of scenarios and layouts would be silently without effect.
+void check_options(const Settings& settings) {
+  for (const OptionInfo& option : option_vocabulary()) {
+    const bool is_read = option.section == kOutputSection ||
+                         (option.section == kCasesSection && std::string_view(option.name) != "dimensions");
+    if (!is_read && settings.has(option.name)) refuse_without_effect(option.name, "check");
+  }
+}
+
 }  // namespace
 
 int run_check(const CommandLine& line, const Output& output) {
@@ -83,6 +101,7 @@ int run_check(const CommandLine& line, const Output& output) {
                  .rule = "'check' draws its own settings",
                  .hint = "shardproof replay " + line.scenarios[0]});
   }
+  check_options(line.settings);
   const CampaignRequest request = requested_campaign(line.settings);
   std::vector<CampaignRow> rows = campaign_rows(request);
   if (rows.empty()) refuse_nothing_to_check();
@@ -99,7 +118,7 @@ int run_check(const CommandLine& line, const Output& output) {
     runs += row.runs;
     json_rows.push_back(as_json(row, path));
     table.add({row.the_case->name(), row.property->name, fmt::format("{}", row.runs), slack_text(row),
-               row.failure ? "FALSIFIED" : "holds"});
+               verdict_text(row)});
     if (row.failure) failures += as_text(row, path);
   }
   if (line.settings.choice("format") == "json") {

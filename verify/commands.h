@@ -12,7 +12,7 @@
 ///
 /// The JSON that others parse is described in README.md.
 ///
-/// Errors  one_scenario, unknown_kind, absent_kind, rank_outside_grid, scenario_missing; and what the layouts
+/// Errors  one_scenario, option_without_effect, unknown_kind, absent_kind, rank_outside_grid, scenario_missing; and what the layouts
 ///         and settings refuse. replay keeps the refusals of its scenarios as results.
 
 #include "verify/command_line.h"
@@ -23,6 +23,9 @@ namespace verify {
 /// Commands that show one thing take at most one scenario; returns its settings under those of the command
 /// line.
 Settings single_scenario(const CommandLine& line);
+
+/// An option that was given to a command that does not read it.
+[[noreturn]] void refuse_without_effect(const std::string& option, const std::string& command);
 
 int run_groups(const CommandLine& line, const Output& output);
 int run_layers(const CommandLine& line, const Output& output);

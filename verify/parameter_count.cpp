@@ -25,14 +25,7 @@ void check(const ModelShape& shape) {
          .rule = "the hidden size must be a multiple of the number of heads",
          .hint = "another number of heads"});
   }
-  if (shape.num_attention_heads % shape.num_query_groups != 0) {
-    sim::refuse({.code = "groups_div",
-                 .option = "--num-query-groups",
-                 .numbers = fmt::format("{} heads, {} query groups", shape.num_attention_heads,
-                                        shape.num_query_groups),
-                 .rule = "the number of heads must be a multiple of the number of query groups",
-                 .hint = "another number of query groups"});
-  }
+  check_query_groups(shape.num_attention_heads, shape.num_query_groups);
 }
 
 /// A layer has at most a few times 2^48 parameters and so have the embeddings; only the product can be too large.
@@ -62,6 +55,15 @@ std::int64_t layer_parameters(const ModelShape& shape) {
 }
 
 }  // namespace
+
+void check_query_groups(std::int64_t heads, std::int64_t groups) {
+  if (heads % groups == 0) return;
+  sim::refuse({.code = "groups_div",
+               .option = "--num-query-groups",
+               .numbers = fmt::format("{} heads, {} query groups", heads, groups),
+               .rule = "the number of heads must be a multiple of the number of query groups",
+               .hint = "another number of query groups"});
+}
 
 std::int64_t parameter_count(const ModelShape& shape) {
   check(shape);

@@ -34,4 +34,7 @@ struct ModelShape {
 
 std::int64_t parameter_count(const ModelShape& shape);
 
+/// Refuses query heads that no group shares evenly.
+void check_query_groups(std::int64_t heads, std::int64_t groups);
+
 }  // namespace verify

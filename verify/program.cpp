@@ -134,6 +134,14 @@ int run_program(const std::vector<std::string>& arguments, const Output& output)
   }
 }
 
+void refuse_without_effect(const std::string& option, const std::string& command) {
+  sim::refuse({.code = "option_without_effect",
+               .option = "--" + option,
+               .numbers = fmt::format("given to '{}'", command),
+               .rule = "a command is given what it reads",
+               .hint = "shardproof --help"});
+}
+
 Settings single_scenario(const CommandLine& line) {
   if (line.scenarios.size() <= 1) {
     const Settings scenario = line.scenarios.empty() ? Settings() : read_scenario(line.scenarios[0]).settings;

@@ -8,12 +8,15 @@
 ///   calls       each rank makes the calls, and of the sizes, that the closed form says
 ///   adjoint     of a linear layer, over the whole group: <output, grad_output> = <input, grad_input> = <weight, weight_grad>,
 ///               exactly, in the field, with no reference at all
+///   twins       settings that are computed in another way give the same bits: ZeRO-1 and plain data parallelism, other buckets, with
+///               and without overlap
 ///   special     with a NaN, an infinity or numbers up to 10,000 among the inputs, what is NaN or infinite in the serial reference is
 ///               so in the sharded layer, and nothing else is; the rest lies within its bound, where one can be derived. Where rounding decides the sign of a
 ///               factor of infinity, NaN and infinity are the same
 ///   schedules   another schedule, more threads, ranks as threads: the same run hash
 ///
-/// Exact   a value that is NaN in the reference is NaN in the candidate, and the other way round; levels of the field that are
+/// Exact   where rounding has no bound (bf16 sums over dozens of ranks, functions of them), nothing is judged, and that is said. A value
+///         that is NaN in the reference is NaN in the candidate, and the other way round; levels of the field that are
 ///         retired in one are retired in both, and some level is left.
 
 #include <string>
@@ -25,8 +28,9 @@ namespace verify {
 
 struct Judgement {
   bool holds = true;
-  std::string detail;  // what differs first: tensor, element, ranks
-  double slack = 0;    // of the bound: the largest |difference| / bound met, 0 where there is none
+  std::string detail;          // what differs first: tensor, element, ranks
+  double slack = 0;            // of the bound: the largest |difference| / bound met, 0 where there is none
+  bool has_unbounded = false;  // some elements had no bound (bf16 over many ranks), and were not judged
 };
 
 struct Property {

@@ -157,7 +157,7 @@ void writes_in_flight(Rank& rank) {
 void overlapping(Rank& rank) {
   const std::int64_t n = world(rank).size();
   const Tensor whole = ones(rank, n * kCount);
-  const std::int64_t own = place(rank) * kCount;
+  const std::int64_t own = (place(rank) + 1) % n * kCount;  // where the block of another rank comes
   const Tensor block = place(rank) == 1 ? whole.rows(own, own + kCount) : ones(rank);
   world(rank).all_gather(block, whole, "overlapping.gather");
 }

@@ -11,6 +11,7 @@
 #include "sim/tensor/cpu_device.h"
 #include "verify/case_request.h"
 #include "verify/collective_round.h"
+#include "verify/commands.h"
 #include "verify/counted.h"
 #include "verify/expectations.h"
 #include "verify/explanation.h"
@@ -187,6 +188,14 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
     checks.push_back(check_pipelines(layout));
     checks.push_back(check_creation(layout));
     checks.push_back(check_nodes(layout, nodes));
+    for (const char* option : {"runs", "max-world"}) {
+      if (settings.has(option)) refuse_without_effect(option, "replay");
+    }
+    if (settings.has("program")) {
+      for (const char* option : {"case", "property", "dtype", "dimensions"}) {
+        if (settings.has(option)) refuse_without_effect(option, "replay' with '--program");
+      }
+    }
     run_virtual_ranks(settings, layout, device, report);
     if (settings.has("dimensions")) {
       checks.push_back(check_case(settings));

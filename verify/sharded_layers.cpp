@@ -5,10 +5,12 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "sim/base/error.h"
 #include "verify/bench.h"
 #include "verify/case_request.h"
 #include "verify/counted.h"
 #include "verify/explanation.h"
+#include "verify/parameter_count.h"
 
 namespace verify {
 
@@ -18,14 +20,23 @@ constexpr int kLargestTp = 16;
 /// Shapes that are drawn for each case.
 constexpr std::uint64_t kShapes = 2;
 
-int reduced_tp(int tp) {
-  int reduced = std::min(tp, kLargestTp);
-  while (tp % reduced != 0) --reduced;
-  return reduced;
+int reduced_tp(int tp) { return std::min(tp, kLargestTp); }
+
+/// As SelfAttention asks it of the model itself: what runs here is smaller.
+void check_heads(std::int64_t heads, std::int64_t groups, int tp) {
+  check_query_groups(heads, groups);
+  const bool fits = heads % tp == 0 && (groups % tp == 0 || tp % groups == 0);
+  if (fits) return;
+  sim::refuse({.code = "attention_heads",
+               .option = "--num-attention-heads",
+               .numbers = fmt::format("{} heads, {} query groups, tp {}", heads, groups, tp),
+               .rule = "heads divide by tp; query groups divide by tp, or tp by them",
+               .hint = "as many query groups as heads, and a tp that divides both"});
 }
 
 /// The flags of the model, by the names that dimensions of cases have.
-std::map<std::string, std::int64_t> flags_of(const Settings& settings, int tp) {
+std::map<std::string, std::int64_t> flags_of(const Settings& settings, int whole_tp) {
+  const int tp = reduced_tp(whole_tp);
   const bool gated = settings.flag("swiglu");
   std::map<std::string, std::int64_t> flags = {
       {"sequence_parallel", settings.flag("sequence-parallel") && tp > 1 ? 1 : 0},
@@ -37,19 +48,23 @@ std::map<std::string, std::int64_t> flags_of(const Settings& settings, int tp) {
       {"causal", 1},
       {"input_is_parallel", 1},
   };
-  const std::int64_t heads = settings.number("num-attention-heads").value_or(tp);
+  const std::int64_t heads = settings.number("num-attention-heads").value_or(whole_tp);
   const std::int64_t groups = settings.number("num-query-groups").value_or(heads);
-  flags["queries"] = groups > 0 && heads > groups ? 2 : 1;
-  flags["ranks_a_group"] = groups > 0 && groups < tp && tp % groups == 0 ? tp / groups : 1;
+  check_heads(heads, groups, whole_tp);
+  flags["queries"] = heads > groups ? 2 : 1;
+  const std::int64_t ranks_a_group = groups < whole_tp ? whole_tp / groups : 1;
+  flags["ranks_a_group"] = tp % ranks_a_group == 0 ? ranks_a_group : tp;
   return flags;
 }
 
 CaseSetting reduced_setting(const Case& the_case, const Settings& settings, const sim::Layout& layout,
                             sim::DType dtype, std::uint64_t shape) {
-  const int tp = reduced_tp(layout.tp);
-  const auto flags = flags_of(settings, tp);
-  CaseSetting setting{.tp = tp,
-                      .replicas = layout.grid_size / layout.tp > 1 ? 2 : 1,
+  const auto flags = flags_of(settings, layout.tp);
+  const bool is_data_parallel = the_case.is_data_parallel();
+  const bool has_replicas = layout.grid_size / layout.tp > 1 && !is_data_parallel;
+  CaseSetting setting{.tp = is_data_parallel ? reduced_tp(layout.dp * layout.cp) : reduced_tp(layout.tp),
+                      .replicas = has_replicas ? 2 : 1,
+                      .data_parallel = is_data_parallel,
                       .dtype = dtype,
                       .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)) + shape};
   const sim::KeyedRandom random = sim::KeyedRandom(setting.seed).named(the_case.name());
@@ -78,10 +93,12 @@ CampaignRequest requested(const Settings& settings) {
 }
 
 std::string text_of_world(const Settings& settings, const sim::Layout& layout) {
-  const int tp = reduced_tp(layout.tp);
-  std::string text = fmt::format("tp {}", tp);
-  if (tp != layout.tp) text = fmt::format("tp {} for {}", tp, layout.tp);
-  if (settings.flag("sequence-parallel") && tp > 1) text += ", sequence parallel";
+  const auto size = [](const char* name, int whole) {
+    return reduced_tp(whole) == whole ? fmt::format("{} {}", name, whole)
+                                      : fmt::format("{} {} for {}", name, reduced_tp(whole), whole);
+  };
+  std::string text = size("tp", layout.tp) + ", " + size("dp", layout.dp * layout.cp);
+  if (settings.flag("sequence-parallel") && layout.tp > 1) text += ", sequence parallel";
   return text;
 }
 

@@ -4,10 +4,10 @@
 /// norm, rotary positions, query groups) and at reduced sizes, two tensor-model-parallel groups side by side where it has them.
 ///
 /// Shapes  sizes that are cut are a few elements a rank, so that what divides in the scenario divides here. A tp above 16 is run as
-///         its largest divisor up to 16, and the row says so.
+///         16, and the row says so.
 /// Calls   a scenario may name cases, properties and dtypes; else all cases of its model, and in the field every property that is
 ///         judged there, but schedules.
-/// Errors  nothing_to_check: no property that is named judges a case and dtype that are named; those of case_request.h.
+/// Errors  nothing_to_check: no property that is named judges a case and dtype that are named; attention_heads; those of case_request.h.
 
 #include <vector>
 

@@ -133,6 +133,16 @@ Field FieldTower::keyed(std::string_view function, const Field& x) const {
   return result;
 }
 
+bool FieldTower::chooses(std::string_view function, const Field& x) const {
+  const KeyedRandom random = random_.named("chooses").named(function);
+  std::uint64_t bits = 0;
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    if (x.is_live(level))
+      bits ^= random.bits(static_cast<std::uint64_t>(x.residues[level]) * kFieldLevels + level);
+  }
+  return bits % 2 == 1;
+}
+
 Field FieldTower::draw(std::string_view name, std::uint64_t index) const {
   const KeyedRandom random = random_.named("draw").named(name);
   Field result;

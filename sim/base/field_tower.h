@@ -48,6 +48,8 @@ class FieldTower {
   Field exp(const Field& x) const;
   Field log(const Field& x) const;
   Field keyed(std::string_view function, const Field& x) const;
+  /// One of two, by an arbitrary function of the residues that are live, for a branch that floats take by an order.
+  bool chooses(std::string_view function, const Field& x) const;
   Field draw(std::string_view name, std::uint64_t index) const;
 
  private:

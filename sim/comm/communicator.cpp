@@ -148,6 +148,16 @@ void Communicator::check_places(const Call& call) const {
   }
 }
 
+/// A reduce_scatter may leave its block where it lies in the input, an all_gather give the one that lies in the output.
+bool Communicator::is_own_block(const Call& call) const {
+  const bool scatters = call.operation == Operation::reduce_scatter;
+  if (!scatters && call.operation != Operation::all_gather) return false;
+  const Tensor& whole = scatters ? call.input : call.output;
+  const Tensor& block = scatters ? call.output : call.input;
+  const std::int64_t begin = whole.range().begin + place_ * block.bytes();
+  return block.range().begin == begin && whole.bytes() == size() * block.bytes();
+}
+
 /// Takes away what this member neither gives nor gets, and checks the rest.
 void Communicator::check_tensors(Call& call) const {
   const bool is_root = has_root(call.operation) && place_ == call.root;
@@ -166,6 +176,7 @@ void Communicator::check_tensors(Call& call) const {
         "both tensors have one dtype", "cast() one of them");
   }
   if (is_in_place(call.operation) || !call.input.overlaps(call.output)) return;
+  if (is_own_block(call)) return;
   refuse_call(
       call, "overlapping_buffers",
       fmt::format("input is bytes {} to {} and output bytes {} to {} of one buffer", call.input.range().begin,

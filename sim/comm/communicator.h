@@ -6,7 +6,8 @@
 /// Shapes  n members. Tensors are handles: outputs are written through them.
 ///           all_reduce          inout [any]: becomes the fold of all
 ///           reduce_scatter      input n blocks -> output 1 block: block p of the fold, at place p
-///           all_gather          input 1 block -> output n blocks, in the group's order
+///           all_gather          input 1 block -> output n blocks, in the group's order. Of these two the one block may be the
+///                               member's own of the n
 ///           broadcast           inout: the root's everywhere.  reduce: inout, the fold at the root only
 ///           gather, scatter     the n blocks lie at the root; the other side may be a Tensor() elsewhere
 ///           all_to_all          input n blocks, output n blocks: block q goes to place q
@@ -118,6 +119,7 @@ class Communicator {
   void check_places(const Call& call) const;
   void check_tensors(Call& call) const;
   void check_tensor(const Call& call, const Tensor& tensor, Access access) const;
+  bool is_own_block(const Call& call) const;
   void check_counts(Call& call) const;
   void check_uneven(const Call& call) const;
   [[noreturn]] void refuse_call(const Call& call, const char* code, std::string numbers, const char* rule,

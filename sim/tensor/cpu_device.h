@@ -70,6 +70,12 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   void normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
                           const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
                           Tensor& grad_bias) override;
+  // cpu_optimizer.cpp
+  void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,
+            Tensor& exp_avg_sq) override;
+  void clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) override;
+  void scale_by(Tensor& x, const Tensor& factor) override;
+  void find_nonfinite(const Tensor& x, Tensor& flag) override;
   // cpu_token_loss.cpp
   void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) override;
   void token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets, const TokenLoss& loss,

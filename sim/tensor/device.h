@@ -25,6 +25,17 @@ struct Ratio {
   std::int64_t denominator = 1;
 };
 
+/// One step of Adam, or AdamW.
+struct AdamStep {
+  Ratio learning_rate = {1, 1000};
+  Ratio beta1 = {9, 10};
+  Ratio beta2 = {999, 1000};
+  Ratio epsilon = {1, 100'000'000};
+  Ratio weight_decay = {0, 1};
+  bool decoupled = true;  // AdamW: the decay has no part in the moments
+  std::int64_t step = 1;  // from 1
+};
+
 /// Elements begin to end - 1 are folded starting with input `first`, then first + 1, ..., around to first - 1.
 struct FoldSegment {
   std::int64_t begin = 0;
@@ -119,6 +130,19 @@ class Device {
   virtual void normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
                                   const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
                                   Tensor& grad_bias) = 0;
+
+  /// Of each element, m = beta1 m + (1 - beta1) g, v = beta2 v + ((1 - beta2) g) g, each with one fma, and with the corrections
+  /// c1 = 1 - beta1^step and c2: u = (m / c1) / (sqrt(v / c2) + epsilon), param = param - rate u with one fma. Weight decay is
+  /// added to u (decoupled) or to g before all, with one fma. The tensors are of sums.
+  virtual void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,
+                    Tensor& exp_avg_sq) = 0;
+  /// factor = c where c = most / (sqrt(sum of squares) + 1/1000000) is below 1, else 1. In the field a keyed function of c says
+  /// which.
+  virtual void clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) = 0;
+  /// x(i) = x(i) factor
+  virtual void scale_by(Tensor& x, const Tensor& factor) = 0;
+  /// flag = 1 where an element is infinite or NaN, else 0; 0 in the field.
+  virtual void find_nonfinite(const Tensor& x, Tensor& flag) = 0;
 
   /// maxima(t) of the columns that are no padding, of sums, past any NaN; -infinity of none, 0 in the field.
   virtual void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) = 0;

@@ -33,6 +33,9 @@ class FloatArithmetic {
   T exp(T x) const { return elementary::exp(x); }
   T log(T x) const { return elementary::log(x); }
   T rsqrt(T x) const { return elementary::rsqrt(x); }
+  T sqrt(T x) const { return std::sqrt(x); }
+  /// The one of c and 1 that a gradient is scaled by.
+  T clipped(T c) const { return c < 1 ? c : T{1}; }
   /// b is no NaN; it is kept where a is one.
   T larger(T a, T b) const { return a > b ? a : b; }
   T least() const { return -std::numeric_limits<T>::infinity(); }
@@ -112,6 +115,8 @@ class Arithmetic<Field> {
   Field exp(const Field& x) const { return tower_.exp(x); }
   Field log(const Field& x) const { return tower_.log(x); }
   Field rsqrt(const Field& x) const { return tower_.keyed("rsqrt", x); }
+  Field sqrt(const Field& x) const { return tower_.keyed("sqrt", x); }
+  Field clipped(const Field& c) const { return tower_.chooses("clip", c) ? c : Field::of(1); }
   Field larger(const Field& a, const Field& b) const { return max(a, b); }
   Field least() const { return Field(); }
 

@@ -66,11 +66,16 @@ bool is_written_once(const std::string& room) {
 }
 
 bool knows_a_scalar(const std::string& included) {
-  static const std::vector<std::string> headers = {
-      "sim/base/bfloat16.h",       "sim/base/elementary.h",          "sim/base/field.h",
-      "sim/base/field_sum.h",      "sim/base/field_tower.h",         "sim/tensor/cpu_device.h",
-      "sim/tensor/elements.h",     "sim/tensor/kernel_arithmetic.h", "sim/tensor/matrix_product.h",
-      "sim/tensor/product_tile.h", "sim/tensor/scalar_arithmetic.h"};
+  static const std::vector<std::string> headers = {"sim/base/bfloat16.h",
+                                                   "sim/base/field.h",
+                                                   "sim/base/field_sum.h",
+                                                   "sim/base/field_tower.h",
+                                                   "sim/tensor/cpu_device.h",
+                                                   "sim/tensor/elements.h",
+                                                   "sim/tensor/kernel_arithmetic.h",
+                                                   "sim/tensor/matrix_product.h",
+                                                   "sim/tensor/product_tile.h",
+                                                   "sim/tensor/scalar_arithmetic.h"};
   return std::find(headers.begin(), headers.end(), included) != headers.end();
 }
 

@@ -22,6 +22,8 @@ CaseSetting drawn_setting(const Case& the_case, sim::DType dtype) {
                       .replicas = *rc::gen::inRange(1, 3),
                       .dtype = dtype,
                       .seed = *rc::gen::arbitrary<std::uint64_t>()};
+  setting.data_parallel = the_case.is_data_parallel();
+  if (setting.data_parallel) setting.replicas = 1;
   for (const Dimension& dimension : the_case.dimensions()) {
     setting.dimensions[dimension.name] = *rc::gen::inRange(dimension.least, dimension.most + 1);
   }
@@ -38,6 +40,7 @@ class Cases : public testing::TestWithParam<const Case*> {
       for (const Property& property : all_properties()) {
         if (!property.judges(the_case, dtype)) continue;
         const Judgement judgement = property.judge(bench, the_case, setting);
+        RC_ASSERT(!judgement.has_unbounded);
         if (!judgement.holds)
           RC_FAIL(std::string(property.name) + ": " + judgement.detail + " (" + text_of(setting) + ")");
       }

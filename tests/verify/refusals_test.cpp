@@ -84,6 +84,26 @@ const std::vector<Case>& cases() {
       {"nothing_to_check",
        "replay --world-size 2 --case row_parallel_linear --property adjoint --dtype f32 --dimensions "
        "tokens=2"},
+      {"nothing_to_check", "replay --world-size 4 --property special"},
+      {"option_without_effect", "check --program throws"},
+      {"option_without_effect", "check --dimensions tokens=1"},
+      {"option_without_effect", "replay --world-size 2 --runs 5"},
+      {"option_without_effect", "replay --world-size 2 --program throws --case mlp"},
+      {"attention_heads", "replay --world-size 2 --tensor-model-parallel-size 2 --num-attention-heads 1"},
+      {"groups_div", "replay --world-size 2 --num-attention-heads 7 --num-query-groups 5"},
+      {"max_world",
+       "replay --world-size 128 --tensor-model-parallel-size 128 --case parallel_norm --property serial "
+       "--dtype f32 "
+       "--dimensions tokens=1,hidden=1,layer_norm=0,sequence_parallel=0"},
+      {"bad_dimensions",
+       "replay --world-size 2 --case parallel_norm --property serial --dtype f32 --dimensions "
+       "tokens=1,hidden=21,layer_norm=0,sequence_parallel=0"},
+      {"bad_dimensions",
+       "replay --world-size 2 --case parallel_norm --property serial --dtype f32 --dimensions "
+       "tokens=1,hidden=2,layer_norm=0,sequence_parallel=0,tokens=1"},
+      {"bad_dimensions",
+       "replay --world-size 2 --case parallel_norm --property serial --dtype f32 --dimensions "
+       "tokens=1,hidden=2,layer_norm=0,sequence_parallel=0,"},
       {"buffer_sizes", "shards --param-sizes 10,-1"},
       {"buffer_sizes", "shards --param-sizes 10 --bucket-size 0"},
       {"buffer_sizes", "shards --param-sizes 10 --bucket-size 1,2"},

@@ -29,10 +29,11 @@ TEST(ShardedLayers, HaveARowForEachProperty) {
   Bench bench;
   const auto rows = check_sharded_layers(
       settings_of({{"vocab-size", "51200"}, {"sequence-parallel", "true"}}), layout_of(16, 8), bench);
-  ASSERT_EQ(rows.size(), 4U);
+  ASSERT_EQ(rows.size(), 5U);
   for (const CheckResult& one : rows) EXPECT_TRUE(one.holds) << one.check << ": " << one.detail;
-  EXPECT_EQ(row(rows, "sharded serial").detail,
-            "21 cases at tp 8, sequence parallel: made whole, every output equals the serial reference");
+  EXPECT_EQ(
+      row(rows, "sharded serial").detail,
+      "22 cases at tp 8, dp 2, sequence parallel: made whole, every output equals the serial reference");
   EXPECT_NE(row(rows, "sharded calls")
                 .detail.find("the loss moves 3 values a token, gathered logits would be 51200"),
             std::string::npos);
@@ -45,14 +46,14 @@ TEST(ShardedLayers, AreThoseThatTheScenarioNames) {
       layout_of(4, 4), bench);
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows.front().check, "sharded special");
-  EXPECT_EQ(rows.front().detail.find("2 cases at tp 4: "), 0U) << rows.front().detail;
+  EXPECT_EQ(rows.front().detail.find("2 cases at tp 4, dp 1: "), 0U) << rows.front().detail;
 }
 
 TEST(ShardedLayers, OfAWideGroupRunOnPartOfIt) {
   Bench bench;
   const auto rows =
       check_sharded_layers(settings_of({{"case", "row_parallel_linear"}}), layout_of(48, 48), bench);
-  EXPECT_EQ(rows.front().detail.find("1 case at tp 16 for 48: "), 0U) << rows.front().detail;
+  EXPECT_EQ(rows.front().detail.find("1 case at tp 16 for 48, dp 1: "), 0U) << rows.front().detail;
 }
 
 TEST(ShardedLayers, ThatAreWrongAreNamedWithTheLineThatReplaysThem) {

@@ -1,5 +1,6 @@
 #include "verify/cases/transformer_case.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "sim/model/transformer_layer.h"
@@ -15,10 +16,11 @@ namespace {
 
 using sim::Operation;
 
-/// Of the initial values: in bf16, the bound of an exponential is of use only where scores are small.
-constexpr sim::Ratio kScale = {1, 4};
+/// Of the initial values: in bf16, the bound of an exponential is of use only where scores are small, and sums over many ranks
+/// are rounded often.
+sim::Ratio scale_of(const CaseSetting& s) { return {1, std::max(4, s.tp)}; }
 /// Large, for the same reason: 1 / sqrt of a small variance magnifies what rounding did to it.
-constexpr std::int64_t kEpsilon = 4;
+sim::Ratio epsilon_of(const CaseSetting& s) { return {s.tp, 4}; }
 
 struct Sizes {
   std::int64_t sequence, batch, hidden, ffn, heads, groups, channels;
@@ -108,7 +110,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
                                  .kv_channels = sizes.channels,
                                  .sequence_length = sizes.sequence,
                                  .norm = s["layer_norm"] == 1 ? sim::Norm::layer_norm : sim::Norm::rms_norm,
-                                 .epsilon = {1, kEpsilon},
+                                 .epsilon = epsilon_of(s),
                                  .activation = static_cast<sim::Activation>(s["activation"]),
                                  .gated = s["gated"] == 1,
                                  .bias = s["bias"] == 1,
@@ -116,7 +118,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
                                  .attention_dropout = dropout_of(s),
                                  .hidden_dropout = dropout_of(s),
                                  .sequence_parallel = s["sequence_parallel"] == 1,
-                                 .initial = {kScale}});
+                                 .initial = {scale_of(s)}});
     run_token_layer(rank, s, layer, sizes.tokens(), sizes.hidden);
     for (const sim::Parameter* parameter : layer.parameters())
       rank.publish(parameter->name, parameter->main_grad);
@@ -127,9 +129,11 @@ class TransformerCase : public CaseOf<TransformerCase> {
     using Matrix = reference::Matrix<Scalar>;
     const auto& number = inputs.number();
     const Sizes sizes(s);
-    const reference::NormSetting norm{.is_layer_norm = s["layer_norm"] == 1, .epsilon_denominator = kEpsilon};
+    const reference::NormSetting norm{.is_layer_norm = s["layer_norm"] == 1,
+                                      .epsilon_numerator = epsilon_of(s).numerator,
+                                      .epsilon_denominator = epsilon_of(s).denominator};
     const auto weight = [&](const char* name, std::int64_t rows, std::int64_t columns) {
-      return inputs.parameter(fmt::format("layer.{}", name), rows, columns, kScale);
+      return inputs.parameter(fmt::format("layer.{}", name), rows, columns, scale_of(s));
     };
     const auto bias = [&](const char* name, std::int64_t size, bool has) {
       return has ? weight(name, 1, size) : Matrix();

@@ -58,6 +58,9 @@ class Number<sim::Field> {
   sim::Field exp(const sim::Field& x) const { return tower_->exp(x); }
   sim::Field log(const sim::Field& x) const { return tower_->log(x); }
   sim::Field rsqrt(const sim::Field& x) const { return tower_->keyed("rsqrt", x); }
+  sim::Field sqrt(const sim::Field& x) const { return tower_->keyed("sqrt", x); }
+  /// The one of c and 1 that gradients are clipped by: a branch, which the field takes by a keyed function.
+  sim::Field clipped(const sim::Field& c) const { return tower_->chooses("clip", c) ? c : sim::Field::of(1); }
   sim::Field larger(const sim::Field& a, const sim::Field& b) const { return sim::max(a, b); }
   sim::Field activation(Activation function, bool derivative, const sim::Field& x) const {
     std::string name = "gelu_tanh";
@@ -101,6 +104,16 @@ class Number<Bounded> {
     const double propagated =
         x.error() < x.value() ? value * (1 / std::sqrt(1 - x.error() / x.value()) - 1) : kUnbounded;
     return function(value, propagated);
+  }
+  Bounded sqrt(const Bounded& x) const {
+    const double value = std::sqrt(x.value());
+    // |sqrt(a) - sqrt(b)| is at most |a - b| / sqrt(b), and at most sqrt(|a - b|).
+    const double by_slope = value > 0 ? x.error() / value : kUnbounded;
+    return Bounded::rounded(value, std::min(by_slope, std::sqrt(x.error())), 1, rounding_);
+  }
+  /// The smaller of c and 1, as continuous as c; 1 where c is NaN.
+  Bounded clipped(const Bounded& c) const {
+    return std::isnan(c.value()) ? of(1, 1) : Bounded(std::min(c.value(), 1.0), c.error(), rounding_);
   }
   Bounded tanh(const Bounded& x) const { return function(std::tanh(x.value()), x.error()); }
   Bounded erf(const Bounded& x) const {

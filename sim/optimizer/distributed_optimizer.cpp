@@ -1,0 +1,151 @@
+#include "sim/optimizer/distributed_optimizer.h"
+
+#include <cstring>
+#include <utility>
+
+#include "sim/tensor/checks.h"
+
+namespace sim {
+
+namespace {
+
+Tensor piece_of(const Tensor& whole, const ElementRange& range) {
+  return whole.flat().rows(range.begin, range.end);
+}
+
+Tensor zeros_like(const Tensor& x) { return filled(x.device(), x.dtype(), x.shape(), 0); }
+
+/// Whether a flag on the device is not zero: the one value that a host has to know.
+bool is_set(const Tensor& flag) {
+  const std::vector<std::byte> bytes = host_bytes(flag);
+  return std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; });
+}
+
+}  // namespace
+
+DistributedOptimizer::DistributedOptimizer(Rank& rank, DistributedDataParallel& data_parallel,
+                                           const OptimizerConfig& config)
+    : rank_(rank), data_parallel_(data_parallel), config_(config), loss_scale_(config.loss_scale) {
+  for (const auto& part : data_parallel_.parts()) {
+    for (int bucket = 0; bucket < part.buffer.buckets(); ++bucket) {
+      for (const OwnedPiece& own : data_parallel_.pieces(part, bucket)) {
+        Parameter* parameter = part.buffer.parameters()[static_cast<std::size_t>(own.parameter)];
+        const Tensor value = piece_of(parameter->value, own.param);
+        const DType dtype = sum_dtype(value.dtype());
+        const Tensor main = dtype == value.dtype() ? value : cast(value, dtype);
+        pieces_.push_back({.parameter = parameter,
+                           .range = own.param,
+                           .grad = part.buffer.grads(own.world),
+                           .main = main,
+                           .exp_avg = zeros_like(main),
+                           .exp_avg_sq = zeros_like(main),
+                           .value = value});
+      }
+    }
+  }
+}
+
+std::int64_t DistributedOptimizer::owned_bytes() const {
+  std::int64_t bytes = 0;
+  for (const Piece& piece : pieces_) {
+    bytes += piece.exp_avg.bytes() + piece.exp_avg_sq.bytes();
+    if (piece.value.dtype() != piece.main.dtype()) bytes += piece.main.bytes();
+  }
+  return bytes;
+}
+
+// ---- a step ------------------------------------------------------------------------------------------------------
+
+bool DistributedOptimizer::step(Ratio learning_rate) {
+  const bool is_scaled = config_.loss_scale.growth_interval > 0 || config_.loss_scale.initial_power > 0;
+  if (is_scaled) {
+    for (Piece& piece : pieces_) copy(scale(piece.grad, loss_scale_.inverse()), piece.grad);
+    const bool skips = found_nonfinite();
+    loss_scale_.update(skips);
+    if (skips) return false;
+  }
+  ++steps_;
+  if (config_.clip_grad.numerator != 0) clip();
+  for (Piece& piece : pieces_) {
+    adam(piece.grad, step_of(*piece.parameter, learning_rate), piece.main, piece.exp_avg, piece.exp_avg_sq);
+    if (piece.value.dtype() != piece.main.dtype()) copy(cast(piece.main, piece.value.dtype()), piece.value);
+  }
+  if (!config_.overlap_param_gather) {
+    start_param_gather();
+    finish_param_gather();
+  }
+  return true;
+}
+
+bool DistributedOptimizer::found_nonfinite() {
+  const Tensor any = filled(rank_.device, data_parallel_.grad_dtype(), {1}, 0);
+  for (const Piece& piece : pieces_) {
+    const Tensor flag = nonfinite_flag(piece.grad);
+    Tensor to = any;
+    copy(combine(ReduceOp::max, any, flag), to);
+  }
+  Communicator& owners = rank_.groups.get("intra-dist-opt");
+  if (owners.size() > 1) owners.all_reduce(any, ReduceOp::max, "optimizer.found_nonfinite");
+  return is_set(any);
+}
+
+bool DistributedOptimizer::is_counted(const Parameter& parameter) const {
+  if (parameter.attributes.shared) return false;
+  return parameter.attributes.tensor_model_parallel || rank_.groups.get("tp").rank() == 0;
+}
+
+void DistributedOptimizer::clip() {
+  Tensor sum = filled(rank_.device, data_parallel_.grad_dtype(), {1}, 0);
+  for (const Piece& piece : pieces_) {
+    if (is_counted(*piece.parameter)) add_sum_of_squares(piece.grad, sum);
+  }
+  Communicator& owners = rank_.groups.get(data_parallel_.is_distributed() ? "intra-dist-opt" : "mp");
+  if (owners.size() > 1) owners.all_reduce(sum, ReduceOp::sum, "optimizer.grad_norm");
+  const Tensor factor = clip_factor(sum, config_.clip_grad);
+  for (Piece& piece : pieces_) scale_by(piece.grad, factor);
+}
+
+AdamStep DistributedOptimizer::step_of(const Parameter& parameter, Ratio learning_rate) const {
+  const bool decays = parameter.whole.dimensions() > 1;
+  return {.learning_rate = learning_rate,
+          .beta1 = config_.beta1,
+          .beta2 = config_.beta2,
+          .epsilon = config_.epsilon,
+          .weight_decay = decays ? config_.weight_decay : Ratio{0, 1},
+          .decoupled = config_.decoupled_weight_decay,
+          .step = steps_};
+}
+
+// ---- parameters --------------------------------------------------------------------------------------------------
+
+void DistributedOptimizer::start_param_gather() {
+  if (!data_parallel_.is_distributed()) return;
+  auto& parts = data_parallel_.parts();
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const auto& part = parts[p];
+    if (part.group->size() == 1) continue;
+    for (int bucket = part.buffer.buckets() - 1; bucket >= 0; --bucket) {
+      const ElementRange all = part.buffer.bucket_range(bucket);
+      if (all.size() == 0) continue;
+      Work work = part.group->start_all_gather(part.buffer.values(data_parallel_.owned(part, bucket)),
+                                               part.buffer.values(all), "optimizer.gather_params");
+      gathers_.push_back({p, bucket, std::move(work)});
+    }
+  }
+}
+
+void DistributedOptimizer::wait_for(const Parameter& parameter) {
+  for (Gather& gather : gathers_) {
+    const GradBuffer& buffer = data_parallel_.parts()[gather.part].buffer;
+    for (const int index : buffer.layout().buckets[static_cast<std::size_t>(gather.bucket)].parameters) {
+      if (buffer.parameters()[static_cast<std::size_t>(index)] == &parameter) gather.work.wait();
+    }
+  }
+}
+
+void DistributedOptimizer::finish_param_gather() {
+  for (Gather& gather : gathers_) gather.work.wait();
+  gathers_.clear();
+}
+
+}  // namespace sim

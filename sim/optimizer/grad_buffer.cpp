@@ -1,0 +1,53 @@
+#include "sim/optimizer/grad_buffer.h"
+
+#include <fmt/format.h>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/tensor/checks.h"
+
+namespace sim {
+
+namespace {
+
+std::vector<BufferParameter> sizes_of(const std::vector<Parameter*>& parameters) {
+  std::vector<BufferParameter> sizes;
+  for (const Parameter* parameter : parameters)
+    sizes.push_back({parameter->value.count(), parameter->attributes.shared});
+  return sizes;
+}
+
+DType dtype_of(const std::vector<Parameter*>& parameters) {
+  const DType dtype = parameters.empty() ? DType::f32 : parameters.front()->value.dtype();
+  for (const Parameter* parameter : parameters) {
+    if (parameter->value.dtype() == dtype) continue;
+    refuse({.code = "buffer_dtypes",
+            .option = parameter->name,
+            .numbers = fmt::format("{} among {}", name_of(parameter->value.dtype()), name_of(dtype)),
+            .rule = "a buffer has parameters of one dtype",
+            .hint = "a buffer for each"});
+  }
+  return dtype;
+}
+
+}  // namespace
+
+GradBuffer::GradBuffer(Rank& rank, std::vector<Parameter*> parameters, const BufferConfig& config)
+    : parameters_(std::move(parameters)), layout_(buffer_layout(sizes_of(parameters_), config)) {
+  const DType dtype = dtype_of(parameters_);
+  grads_ = filled(rank.device, sum_dtype(dtype), {layout_.numel()}, 0);
+  values_ = filled(rank.device, dtype, {layout_.numel()}, 0);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    Parameter& parameter = *parameters_[i];
+    const ElementRange& range = layout_.parameters[i].range;
+    const Shape shape = parameter.value.shape();
+    Tensor value = values(range).reshaped(shape);
+    copy(parameter.value, value);
+    parameter.value = value;
+    parameter.main_grad = grads(range).reshaped(shape);
+  }
+}
+
+void GradBuffer::zero_grads() { fill(grads_, 0); }
+
+}  // namespace sim

@@ -1,0 +1,38 @@
+#pragma once
+
+/// One contiguous buffer for the gradients of parameters of one dtype, and one for their values: what is reduced and gathered
+/// bucket by bucket, in place.
+///
+/// Shapes  both [numel] of the layout; a parameter's main_grad and value become views of them. Gradients of bf16 are f32.
+/// Errors  buffer_dtypes: parameters of several dtypes; those of buffer_layout.h.
+/// Exact   values are kept, gradients begin as zeros; padding is zeros.
+/// Source  Megatron-LM, _ParamAndGradBuffer.
+
+#include "sim/optimizer/range_map.h"
+#include "sim/parallel/parameter.h"
+
+namespace sim {
+
+class GradBuffer {
+ public:
+  GradBuffer(Rank& rank, std::vector<Parameter*> parameters, const BufferConfig& config);
+
+  const BufferLayout& layout() const { return layout_; }
+  /// In the order of the model.
+  const std::vector<Parameter*>& parameters() const { return parameters_; }
+  int buckets() const { return static_cast<int>(layout_.buckets.size()); }
+  Tensor grads(const ElementRange& range) const { return grads_.rows(range.begin, range.end); }
+  Tensor values(const ElementRange& range) const { return values_.rows(range.begin, range.end); }
+  ElementRange bucket_range(int bucket) const {
+    return layout_.buckets[static_cast<std::size_t>(bucket)].range;
+  }
+  void zero_grads();
+
+ private:
+  std::vector<Parameter*> parameters_;
+  BufferLayout layout_;
+  Tensor grads_;
+  Tensor values_;
+};
+
+}  // namespace sim

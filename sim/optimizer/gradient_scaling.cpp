@@ -1,0 +1,26 @@
+#include "sim/optimizer/gradient_scaling.h"
+
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
+
+namespace sim {
+
+GradientScaling gradient_scaling(const ScalingSetting& setting, bool is_expert) {
+  const bool fits =
+      setting.dp_cp >= 1 && setting.edp >= 1 && !(setting.average_in_collective && setting.per_token_loss);
+  if (!fits) {
+    refuse({.code = "gradient_scaling",
+            .option = "gradient scaling",
+            .numbers = fmt::format("dp*cp {}, edp {}{}{}", setting.dp_cp, setting.edp,
+                                   setting.average_in_collective ? ", average in the collective" : "",
+                                   setting.per_token_loss ? ", per-token loss" : ""),
+            .rule = "a loss by tokens is summed: what it is divided by is known only after the step",
+            .hint = "one of the two"});
+  }
+  if (setting.per_token_loss) return {};
+  if (!setting.average_in_collective) return {.before = {1, setting.dp_cp}};
+  return {.before = is_expert ? Ratio{setting.edp, setting.dp_cp} : Ratio{1, 1}, .reduce = ReduceOp::average};
+}
+
+}  // namespace sim

@@ -1,0 +1,187 @@
+// Scaling, rates and scales are pure functions; what the optimizer and its buffers refuse.
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+#include <string>
+
+#include "sim/base/error.h"
+#include "sim/optimizer/distributed_optimizer.h"
+#include "sim/optimizer/learning_rate.h"
+#include "sim/tensor/cpu_device.h"
+#include "sim/world/simulate.h"
+
+namespace {
+
+using namespace sim;
+
+template <typename Body>
+void expect_refused(const char* code, const Body& body) {
+  try {
+    body();
+    ADD_FAILURE() << "not refused: " << code;
+  } catch (const Error& error) {
+    EXPECT_EQ(error.refusal().code, std::string(code));
+  }
+}
+
+double value(Ratio ratio) {
+  return static_cast<double>(ratio.numerator) / static_cast<double>(ratio.denominator);
+}
+
+RC_GTEST_PROP(GradientScaling, IsOneOverTheReplicasForDenseAndExpert, ()) {
+  const int e = *rc::gen::inRange(1, 9), n = e * *rc::gen::inRange(1, 9);
+  const bool average = *rc::gen::arbitrary<bool>();
+  const ScalingSetting setting{.dp_cp = n, .edp = e, .average_in_collective = average};
+  for (const bool is_expert : {false, true}) {
+    const GradientScaling scaling = gradient_scaling(setting, is_expert);
+    const double of_collective = average ? 1.0 / (is_expert ? e : n) : 1.0;
+    // before * what the collective divides by = 1/n: in whole numbers.
+    RC_ASSERT(scaling.before.numerator * n ==
+              scaling.before.denominator * (average ? (is_expert ? e : n) : 1));
+    RC_ASSERT((scaling.reduce == ReduceOp::average) == average);
+    RC_ASSERT(of_collective > 0);
+  }
+  RC_ASSERT(gradient_scaling({.dp_cp = n, .edp = e, .per_token_loss = true}, false) == GradientScaling{});
+}
+
+TEST(GradientScaling, KnowsWhatDoesNotGoTogether) {
+  expect_refused("gradient_scaling",
+                 [] { gradient_scaling({.average_in_collective = true, .per_token_loss = true}, false); });
+  expect_refused("gradient_scaling", [] { gradient_scaling({.dp_cp = 0}, false); });
+}
+
+TEST(LearningRate, WarmsUpAndDecays) {
+  const LearningRateConfig config{
+      .initial = 0, .peak = 1, .least = 0.25, .warmup_steps = 4, .decay_steps = 12, .decay = Decay::cosine};
+  EXPECT_EQ(value(learning_rate(config, 0)), 0);
+  EXPECT_EQ(value(learning_rate(config, 1)), 0.25);
+  EXPECT_EQ(value(learning_rate(config, 4)), 1);
+  EXPECT_EQ(value(learning_rate(config, 8)), 0.625);  // half of the cosine
+  EXPECT_EQ(value(learning_rate(config, 12)), 0.25);
+  EXPECT_EQ(value(learning_rate(config, 1000)), 0.25);
+  EXPECT_EQ(value(learning_rate({.peak = 0.5}, 7)), 0.5);
+  expect_refused("learning_rate", [&] { learning_rate(config, -1); });
+  expect_refused("learning_rate",
+                 [] { learning_rate({.warmup_steps = 5, .decay_steps = 5, .decay = Decay::cosine}, 0); });
+}
+
+TEST(LossScale, HalvesAfterBadStepsAndDoublesAfterManyGoodOnes) {
+  LossScale scale({.initial_power = 4, .least_power = 2, .growth_interval = 3, .hysteresis = 2});
+  EXPECT_EQ(value(scale.scale()), 16);
+  scale.update(true);
+  EXPECT_EQ(value(scale.scale()), 16);  // the first bad step is forgiven
+  scale.update(true);
+  EXPECT_EQ(value(scale.scale()), 8);
+  scale.update(true);  // and none after it, until it has grown
+  scale.update(true);
+  scale.update(true);
+  EXPECT_EQ(value(scale.scale()), 4);  // the least
+  for (int i = 0; i < 3; ++i) scale.update(false);
+  EXPECT_EQ(value(scale.scale()), 8);
+  scale.update(true);
+  EXPECT_EQ(value(scale.scale()), 8);
+  EXPECT_EQ(value(scale.inverse()) * value(scale.scale()), 1);
+}
+
+/// Runs on so many data-parallel ranks; the first finding's code, or "".
+template <typename Body>
+std::string finding(int ranks, const Body& body) {
+  CpuDevice device;
+  const RunReport report = simulate(world_of(ranks), device, body);
+  return report.ok() ? "" : report.findings.front().code;
+}
+
+Parameter parameter_of(Rank& rank, const char* name, DType dtype, std::int64_t size) {
+  return make_parameter(rank, name, dtype, {1, size}, {}, {});
+}
+
+TEST(DistributedDataParallel, KnowsItsParameters) {
+  EXPECT_EQ(finding(2,
+                    [](Rank& rank) {
+                      Parameter a = parameter_of(rank, "a", DType::f32, 3),
+                                b = parameter_of(rank, "b", DType::f64, 3);
+                      DistributedDataParallel(rank, {&a, &b}, {});
+                    }),
+            "buffer_dtypes");
+  EXPECT_EQ(finding(2,
+                    [](Rank& rank) {
+                      Parameter a = parameter_of(rank, "a", DType::f32, 3);
+                      DistributedDataParallel data_parallel(rank, {&a}, {.overlap_grad_reduce = false});
+                      data_parallel.grad_ready(a);
+                      data_parallel.grad_ready(a);
+                    }),
+            "grad_ready_twice");
+}
+
+TEST(DistributedDataParallel, PoisonsWhatARankDoesNotOwn) {
+  EXPECT_EQ(finding(2,
+                    [](Rank& rank) {
+                      Parameter a = parameter_of(rank, "a", DType::f32, 128);
+                      DistributedDataParallel data_parallel(rank, {&a}, {});
+                      data_parallel.finish_grad_sync();
+                      rank.publish("grad", a.main_grad);
+                    }),
+            "");
+  CpuDevice device;
+  const RunReport report = simulate(world_of(2), device, [](Rank& rank) {
+    Parameter a = parameter_of(rank, "a", DType::f32, 128);
+    DistributedDataParallel data_parallel(rank, {&a}, {});
+    data_parallel.finish_grad_sync();
+    const auto& part = data_parallel.parts().front();
+    const ElementRange own = data_parallel.owned(part, 0);
+    rank.publish("own", nonfinite_flag(part.buffer.grads(own)));
+    rank.publish("all", nonfinite_flag(part.buffer.grads({0, 128})));
+  });
+  for (const int rank : {0, 1}) {
+    EXPECT_EQ(report.find(rank, "own")->values, std::vector<std::byte>(4));
+    EXPECT_NE(report.find(rank, "all")->values, std::vector<std::byte>(4));
+  }
+}
+
+TEST(DistributedOptimizer, AParameterIsNotReadBeforeItHasArrived) {
+  EXPECT_EQ(finding(2,
+                    [](Rank& rank) {
+                      Parameter a = parameter_of(rank, "a", DType::f32, 128);
+                      DistributedDataParallel data_parallel(rank, {&a}, {});
+                      DistributedOptimizer optimizer(rank, data_parallel, {.overlap_param_gather = true});
+                      data_parallel.finish_grad_sync();
+                      optimizer.step({1, 10});
+                      optimizer.start_param_gather();
+                      static_cast<void>(add(a.value, a.value));
+                      optimizer.finish_param_gather();
+                    }),
+            "buffer_in_flight_read");
+}
+
+TEST(DistributedOptimizer, AStepThatIsNotFiniteIsSkippedOnEveryRank) {
+  CpuDevice device;
+  const RunReport report = simulate(world_of(4), device, [](Rank& rank) {
+    Parameter a = parameter_of(rank, "a", DType::f32, 300);
+    DistributedDataParallel data_parallel(rank, {&a}, {});
+    DistributedOptimizer optimizer(rank, data_parallel,
+                                   {.loss_scale = {.initial_power = 3, .growth_interval = 2}});
+    rank.publish("before", a.value);
+    if (rank.id == 2) fill(a.main_grad, std::numeric_limits<double>::infinity());
+    data_parallel.finish_grad_sync();
+    const bool stepped = optimizer.step({1, 10});
+    rank.publish("after", a.value);
+    rank.publish("stepped", filled(rank.device, DType::f32, {1}, stepped ? 1 : 0));
+    rank.publish("scale", filled(rank.device, DType::f32, {1}, value(optimizer.loss_scale())));
+  });
+  ASSERT_TRUE(report.ok()) << report.failure();
+  for (int rank = 0; rank < 4; ++rank) {
+    EXPECT_EQ(report.find(rank, "before")->values, report.find(rank, "after")->values);
+    EXPECT_EQ(report.find(rank, "stepped")->values, std::vector<std::byte>(4));
+    EXPECT_EQ(report.find(rank, "scale")->values, report.find(0, "scale")->values);
+  }
+}
+
+TEST(Adam, RefusesStepsAndBetasThatMakeNone) {
+  CpuDevice device;
+  const Tensor x = filled(device, DType::f32, {3}, 1);
+  Tensor p = filled(device, DType::f32, {3}, 1), m = filled(device, DType::f32, {3}, 0), v = m;
+  expect_refused("adam_step", [&] { adam(x, {.step = 0}, p, m, v); });
+  expect_refused("adam_step", [&] { adam(x, {.beta1 = {1, 1}}, p, m, v); });
+}
+
+}  // namespace
