@@ -5,6 +5,7 @@
 #include "tests/defects/faulty_communicator.h"
 #include "tests/defects/faulty_device.h"
 #include "tests/defects/wrong_programs.h"
+#include "tests/defects/wrong_training.h"
 
 namespace test {
 
@@ -20,6 +21,8 @@ class WithProgram : public verify::Case {
       : right_(*verify::find_case(right)), program_(std::move(program)) {}
 
   std::string name() const override { return right_.name(); }
+  bool is_data_parallel() const override { return right_.is_data_parallel(); }
+  std::vector<CaseSetting> twins(const CaseSetting& s) const override { return right_.twins(s); }
   std::vector<verify::Dimension> dimensions() const override { return right_.dimensions(); }
   std::vector<verify::CaseOutput> outputs(const CaseSetting& s) const override { return right_.outputs(s); }
   std::vector<verify::ExpectedCall> calls(const CaseSetting& s) const override { return right_.calls(s); }
@@ -43,8 +46,8 @@ class WithProgram : public verify::Case {
 
 /// A collective of a right layer that does something else.
 Defect in_call(std::string name, std::string source, const std::string& the_case, const std::string& site,
-               CallFault fault, std::string property, std::string says = "") {
-  const FaultyCall faulty{site, fault};
+               CallFault fault, std::string property, std::string says = "", std::string group = "tp") {
+  const FaultyCall faulty{site, fault, std::move(group)};
   auto wrong = std::make_shared<WithProgram>(
       the_case, [faulty](const verify::Case& right, sim::Rank& rank, const CaseSetting& s) {
         FaultyGroups groups(rank, faulty);
@@ -73,13 +76,19 @@ Defect in_program(std::string name, std::string source, const std::string& the_c
           std::move(says), std::move(wrong),  std::make_shared<sim::CpuDevice>()};
 }
 
+Defect in_training_call(std::string name, std::string source, const std::string& site, CallFault fault,
+                        std::string group = "dp-cp") {
+  return in_call(std::move(name), std::move(source), "distributed_optimizer", site, fault, "serial", "",
+                 std::move(group));
+}
+
 std::vector<Defect> make_catalogue() {
   using enum CallFault;
   using Kernel = KernelFault;
   const std::string row = "row_parallel_linear", column = "column_parallel_linear";
   const std::string embedding = "vocab_parallel_embedding", loss = "vocab_parallel_cross_entropy";
   const std::string norm = "parallel_norm", attention = "self_attention", layer = "transformer_layer";
-  const std::string dropout = "parallel_dropout";
+  const std::string dropout = "parallel_dropout", training = "distributed_optimizer";
   return {
       // ---- a collective ----
       in_call("row: forward sum left out", "TrainVerify", row, "row_parallel_linear.forward", left_out,
@@ -214,6 +223,65 @@ std::vector<Defect> make_catalogue() {
       in_program("dropout: another mask backward", "", dropout, another_mask_backward, "adjoint"),
       in_program("tied weight: gradient of one use only", "MLM#656", "tied_embedding",
                  gradient_of_one_use_only, "serial"),
+
+      // ---- data-parallel training ----
+      in_training_call("training: gradients not reduced", "PyTorch#104336", "data_parallel.reduce_scatter",
+                       left_out),
+      in_training_call("training: gradients averaged twice", "DeepSpeed#6545", "data_parallel.reduce_scatter",
+                       averaged),
+      in_training_call("training: gradients summed twice", "Horovod#2687", "data_parallel.reduce_scatter",
+                       doubled),
+      in_training_call("training: the next rank's shard", "MLM ba8f2defc5", "data_parallel.reduce_scatter",
+                       of_next_rank),
+      in_training_call("training: last rank's gradients missing", "MLM e675940967",
+                       "data_parallel.reduce_scatter", without_last),
+      in_training_call("training: gradients over half of the group", "MLM abf04f46e3",
+                       "data_parallel.reduce_scatter", over_half),
+      in_training_call("training: plain sum left out", "PyTorch#104336", "data_parallel.all_reduce",
+                       left_out),
+      in_training_call("training: parameters not gathered", "MLM#6920", "optimizer.gather_params", left_out),
+      in_training_call("training: shards gathered in another order", "MLM 32bbb76d57",
+                       "optimizer.gather_params", of_next_rank),
+      in_training_call("training: parameters of the step before", "MLM a0430bf876", "optimizer.gather_params",
+                       stale),
+      in_training_call("training: norm of the own shard", "MLM cd4afffa64", "optimizer.grad_norm", left_out,
+                       "intra-dist-opt"),
+      in_training_call("training: norm counts twice", "NeMo-RL#3788", "optimizer.grad_norm", doubled,
+                       "intra-dist-opt"),
+      in_training_call("training: largest norm for the sum", "MLM abf10f8590", "optimizer.grad_norm", maximum,
+                       "intra-dist-opt"),
+      in_kernel("training: vectors decay, too", "MLM ce8a8a736f", training, Kernel::every_parameter_decays,
+                "serial"),
+      in_kernel("training: decay coupled where it is not", "", training, Kernel::decay_of_the_other_kind,
+                "serial"),
+      in_kernel("training: step counter stands still", "MLM ce8a8a736f", training,
+                Kernel::every_step_is_the_first, "serial"),
+      in_kernel("training: one rank does not clip", "DeepSpeed#1801", training,
+                Kernel::one_rank_does_not_clip, "serial"),
+      in_kernel("training: clipped by the square of the norm", "DeepSpeed#2695", training,
+                Kernel::norm_is_not_rooted, "serial"),
+      in_program("training: gradients not zeroed", "", training, gradients_not_zeroed, "serial"),
+      in_program("training: reduced before the last gradient", "MLM 3548385ac3", training,
+                 reduced_before_the_last_gradient, "serial"),
+      in_program("training: mean of means", "Transformers#34191", training, mean_of_means, "serial"),
+      in_program("training: tokens of the own rank", "MLM adfa873d96", training, tokens_of_the_own_rank,
+                 "serial"),
+      in_program("training: not divided by tokens", "MLM 5946e24b37", training, not_divided_by_tokens,
+                 "serial"),
+      in_program("training: divided by microbatches, too", "Entangle 6", training, divided_by_microbatches,
+                 "serial"),
+      in_program("training: parameters not waited for", "NeMo-RL#949", training, parameters_not_waited_for,
+                 "serial"),
+      in_program("training: last gather forgotten", "Bridge#3397", training, last_gather_forgotten, "serial"),
+      in_program("training: optimizer holds other parameters", "accelerate#2665", training,
+                 optimizer_holds_other_parameters, "serial"),
+      in_program("training: last microbatch dropped", "torchtitan#1733", training, last_microbatch_dropped,
+                 "serial"),
+      in_program("training: stepped once a microbatch", "torchtitan#1733", training,
+                 stepped_once_a_microbatch, "serial"),
+      in_program("training: main parameters changed behind its back", "ISEEKYAN#104", training,
+                 main_parameter_from_rounded_value, "serial"),
+      in_program("training: moments forgotten", "MLM 1505db4cc4", training, moments_forgotten, "serial"),
   };
 }
 

@@ -166,15 +166,15 @@ class FaultyCommunicator : public sim::Communicator {
 
 }  // namespace
 
-FaultyGroups::FaultyGroups(sim::Rank& rank, FaultyCall fault) : real_(rank.groups) {
-  sim::Communicator& tp = real_.get("tp");
-  if (tp.size() > 1) tp_ = std::make_unique<FaultyCommunicator>(tp, rank.device, std::move(fault));
+FaultyGroups::FaultyGroups(sim::Rank& rank, FaultyCall fault) : real_(rank.groups), kind_(fault.group) {
+  sim::Communicator& real = real_.get(kind_);
+  if (real.size() > 1) faulty_ = std::make_unique<FaultyCommunicator>(real, rank.device, std::move(fault));
 }
 
 FaultyGroups::~FaultyGroups() = default;
 
 sim::Communicator& FaultyGroups::get(std::string_view kind) {
-  return kind == "tp" && tp_ != nullptr ? *tp_ : real_.get(kind);
+  return kind == kind_ && faulty_ != nullptr ? *faulty_ : real_.get(kind);
 }
 
 }  // namespace test

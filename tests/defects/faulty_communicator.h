@@ -30,9 +30,10 @@ enum class CallFault {
 struct FaultyCall {
   std::string site;
   CallFault fault;
+  std::string group = "tp";  // the kind it is in
 };
 
-/// The groups of a rank, with the fault in "tp".
+/// The groups of a rank, with the fault in one of them.
 class FaultyGroups : public sim::Groups {
  public:
   FaultyGroups(sim::Rank& rank, FaultyCall fault);
@@ -46,7 +47,8 @@ class FaultyGroups : public sim::Groups {
 
  private:
   sim::Groups& real_;
-  std::unique_ptr<sim::Communicator> tp_;
+  std::string kind_;
+  std::unique_ptr<sim::Communicator> faulty_;
 };
 
 }  // namespace test

@@ -114,6 +114,25 @@ void FaultyDevice::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64
       table);
 }
 
+void FaultyDevice::adam(const Tensor& grad, const sim::AdamStep& step, Tensor& param, Tensor& exp_avg,
+                        Tensor& exp_avg_sq) {
+  sim::AdamStep other = step;
+  if (has(KernelFault::every_parameter_decays)) other.weight_decay = {1, 4};
+  if (has(KernelFault::decay_of_the_other_kind)) other.decoupled = !step.decoupled;
+  if (has(KernelFault::every_step_is_the_first)) other.step = 1;
+  CpuDevice::adam(grad, other, param, exp_avg, exp_avg_sq);
+}
+
+void FaultyDevice::clip_factor(const Tensor& sum_of_squares, sim::Ratio most, Tensor& factor) {
+  if (!has(KernelFault::norm_is_not_rooted)) return CpuDevice::clip_factor(sum_of_squares, most, factor);
+  const Tensor square = sim::combine(sim::ReduceOp::product, sum_of_squares, sum_of_squares);
+  CpuDevice::clip_factor(square, most, factor);
+}
+
+void FaultyDevice::scale_by(Tensor& x, const Tensor& factor) {
+  if (!has(KernelFault::one_rank_does_not_clip) || !is_one_rank()) CpuDevice::scale_by(x, factor);
+}
+
 sim::TokenLoss FaultyDevice::changed(sim::TokenLoss loss, const Tensor& logits) const {
   const std::int64_t width = sim::columns_of(logits);
   if (has(KernelFault::target_off_by_one) && rank_ > 0) ++loss.first_id;

@@ -33,6 +33,11 @@ enum class KernelFault {
   smoothing_by_local_width,
   gradient_of_padding_kept,
   heads_permuted,
+  every_parameter_decays,
+  decay_of_the_other_kind,
+  every_step_is_the_first,
+  one_rank_does_not_clip,
+  norm_is_not_rooted,
 };
 
 class FaultyDevice : public sim::CpuDevice {
@@ -63,6 +68,10 @@ class FaultyDevice : public sim::CpuDevice {
               sim::Tensor& out) override;
   void add_to_rows(const sim::Tensor& rows, const sim::Tensor& ids, std::int64_t first_id,
                    sim::Tensor& table) override;
+  void adam(const sim::Tensor& grad, const sim::AdamStep& step, sim::Tensor& param, sim::Tensor& exp_avg,
+            sim::Tensor& exp_avg_sq) override;
+  void clip_factor(const sim::Tensor& sum_of_squares, sim::Ratio most, sim::Tensor& factor) override;
+  void scale_by(sim::Tensor& x, const sim::Tensor& factor) override;
   void row_max(const sim::Tensor& logits, std::int64_t columns, sim::Tensor& maxima) override;
   void token_parts(const sim::Tensor& logits, const sim::Tensor& maxima, const sim::Tensor& targets,
                    const sim::TokenLoss& loss, sim::Tensor& exps, sim::Tensor& parts) override;

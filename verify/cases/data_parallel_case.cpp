@@ -1,10 +1,7 @@
 #include "verify/cases/data_parallel_case.h"
 
-#include <fmt/format.h>
-#include <optional>
-
-#include "sim/optimizer/distributed_optimizer.h"
 #include "sim/tensor/checks.h"
+#include "verify/cases/data_parallel_plan.h"
 #include "verify/reference/adam.h"
 
 namespace verify {
@@ -13,52 +10,6 @@ namespace {
 
 using sim::Operation;
 using sim::Ratio;
-using sim::Tensor;
-
-constexpr Ratio kLearningRate = {1, 8};
-constexpr Ratio kEpsilon = {1, 1};  // large: 1 / sqrt of a small moment magnifies what rounding did to it
-constexpr Ratio kWeightDecay = {1, 4};
-constexpr Ratio kClip = {1, 2};
-constexpr const char* kSizes[] = {"size0", "size1", "size2"};
-
-/// What a setting comes to.
-struct Plan {
-  const CaseSetting& s;
-
-  std::vector<std::int64_t> sizes() const {
-    std::vector<std::int64_t> all;
-    for (std::int64_t i = 0; i < s["parameters"]; ++i) all.push_back(s[kSizes[i]]);
-    return all;
-  }
-  static std::string name(std::size_t parameter) { return fmt::format("p{}", parameter); }
-  /// Of matrices alone: every second parameter is a vector.
-  static bool decays(std::size_t parameter) { return parameter % 2 == 0; }
-  bool distributed() const { return s["distributed"] == 1; }
-  bool per_token() const { return s["loss"] == 2; }
-  std::int64_t samples() const { return s.tp * s["microbatches"]; }
-  /// Of one sample of a step, from 1 to 4.
-  std::int64_t tokens(std::int64_t step, std::int64_t sample) const {
-    if (!per_token()) return 1;
-    const auto index = static_cast<std::uint64_t>(step * samples() + sample);
-    return 1 + sim::KeyedRandom(s.seed).named("tokens").below(index, 4);
-  }
-  std::int64_t tokens_of(std::int64_t step) const {
-    std::int64_t all = 0;
-    for (std::int64_t sample = 0; sample < samples(); ++sample) all += tokens(step, sample);
-    return all;
-  }
-  static std::string drawn_name(std::size_t parameter, const char* what, std::int64_t step,
-                                std::int64_t sample) {
-    return fmt::format("p{}.{}.{}.{}", parameter, what, step, sample);
-  }
-  sim::DataParallelConfig data_parallel() const {
-    return {.bucket_size = s["bucket"] == 0 ? std::nullopt : std::optional(s["bucket"]),
-            .distributed_optimizer = distributed(),
-            .overlap_grad_reduce = s["overlap"] == 1,
-            .average_in_collective = s["loss"] == 1,
-            .per_token_loss = per_token()};
-  }
-};
 
 /// The sample's gradient is slope * parameter + offset: a quadratic loss, so that a stale parameter shows.
 class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
@@ -136,36 +87,20 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const Plan plan{s};
-    std::vector<sim::Parameter> parameters;
-    for (std::size_t i = 0; i < plan.sizes().size(); ++i) {
-      const std::int64_t size = plan.sizes()[i];
-      const sim::Shape shape = Plan::decays(i) ? sim::Shape{1, size} : sim::Shape{size};
-      parameters.push_back(sim::make_parameter(rank, Plan::name(i), s.dtype, shape, {}, {}));
-    }
-    std::vector<sim::Parameter*> pointers;
-    for (sim::Parameter& parameter : parameters) pointers.push_back(&parameter);
-    sim::DistributedDataParallel data_parallel(rank, pointers, plan.data_parallel());
-    sim::DistributedOptimizer optimizer(rank, data_parallel,
-                                        {.epsilon = kEpsilon,
-                                         .weight_decay = kWeightDecay,
-                                         .decoupled_weight_decay = s["decoupled"] == 1,
-                                         .clip_grad = s["clip"] == 1 ? kClip : Ratio{0, 1},
-                                         .overlap_param_gather = s["overlap"] == 1});
+    Training training(rank, plan);
     for (std::int64_t step = 0; step < s["steps"]; ++step) {
-      data_parallel.zero_grads();
-      for (std::int64_t microbatch = 0; microbatch < s["microbatches"]; ++microbatch)
-        backward(rank, plan, pointers, data_parallel, optimizer, step, microbatch);
-      data_parallel.finish_grad_sync();
-      if (plan.per_token()) data_parallel.divide_grads(plan.tokens_of(step));
-      optimizer.step(kLearningRate);
-      if (s["overlap"] == 1) optimizer.start_param_gather();
+      training.data_parallel.zero_grads();
+      for (std::int64_t microbatch = 0; microbatch < s["microbatches"]; ++microbatch) {
+        if (microbatch == 0) training.wait_for_parameters();
+        training.backward(step, microbatch, microbatch + 1 == s["microbatches"]);
+      }
+      training.data_parallel.finish_grad_sync();
+      if (plan.per_token()) training.data_parallel.divide_grads(plan.tokens_of(step));
+      training.optimizer.step(kLearningRate);
+      if (s["overlap"] == 1) training.optimizer.start_param_gather();
     }
-    optimizer.finish_param_gather();
-    if (plan.distributed()) {
-      rank.publish("owned_bytes", sim::filled(rank.device, sim::sum_dtype(s.dtype), {1},
-                                              static_cast<double>(optimizer.owned_bytes())));
-    }
-    publish(rank, pointers, optimizer);
+    training.optimizer.finish_param_gather();
+    training.publish();
   }
 
   template <typename Scalar>
@@ -224,48 +159,6 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   }
 
  private:
-  /// Adds the gradients of this rank's sample, from the last parameter to the first.
-  static void backward(sim::Rank& rank, const Plan& plan, const std::vector<sim::Parameter*>& parameters,
-                       sim::DistributedDataParallel& data_parallel, sim::DistributedOptimizer& optimizer,
-                       std::int64_t step, std::int64_t microbatch) {
-    const CaseSetting& s = plan.s;
-    const std::int64_t sample = rank.groups.get("dp-cp").rank() * s["microbatches"] + microbatch;
-    for (std::size_t i = 0; i < parameters.size() && microbatch == 0; ++i) optimizer.wait_for(*parameters[i]);
-    if (microbatch == 0) optimizer.finish_param_gather();
-    for (std::size_t i = parameters.size(); i-- > 0;) {
-      sim::Parameter& parameter = *parameters[i];
-      const sim::Shape shape = {1, parameter.value.count()};
-      const Tensor slope = drawn(rank, s, Plan::drawn_name(i, "slope", step, sample), shape);
-      const Tensor offset = drawn(rank, s, Plan::drawn_name(i, "offset", step, sample), shape);
-      const Tensor product = sim::combine(sim::ReduceOp::product, slope, parameter.value.reshaped(shape));
-      const Tensor grad = sim::scale(sim::add(product, offset), {plan.tokens(step, sample), 1});
-      Tensor sum = parameter.main_grad.reshaped(shape);
-      sim::add_to(sum, sim::cast(grad, sum.dtype()));
-      if (microbatch + 1 == s["microbatches"]) data_parallel.grad_ready(parameter);
-    }
-  }
-
-  /// The whole of each parameter, and zeros but for what this rank owns of the rest.
-  static void publish(sim::Rank& rank, const std::vector<sim::Parameter*>& parameters,
-                      sim::DistributedOptimizer& optimizer) {
-    for (const sim::Parameter* parameter : parameters) {
-      rank.publish(parameter->name, parameter->value.flat());
-      const auto owned = [&](const char* what, Tensor sim::DistributedOptimizer::Piece::*member) {
-        const Tensor whole =
-            sim::filled(rank.device, parameter->main_grad.dtype(), {parameter->value.count()}, 0);
-        for (const auto& piece : optimizer.pieces()) {
-          if (piece.parameter != parameter) continue;
-          Tensor to = whole.rows(piece.range.begin, piece.range.end);
-          sim::copy(piece.*member, to);
-        }
-        rank.publish(parameter->name + what, whole);
-      };
-      owned(".main", &sim::DistributedOptimizer::Piece::main);
-      owned(".exp_avg", &sim::DistributedOptimizer::Piece::exp_avg);
-      owned(".exp_avg_sq", &sim::DistributedOptimizer::Piece::exp_avg_sq);
-    }
-  }
-
   /// Of the mean over samples, or over all tokens.
   template <typename Scalar>
   static reference::Matrix<Scalar> gradient(const Inputs<Scalar>& inputs, const Plan& plan,

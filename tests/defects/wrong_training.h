@@ -1,0 +1,24 @@
+#pragma once
+
+/// Data-parallel training written wrongly, each as one would write it: rank programs that publish what the case
+/// distributed_optimizer publishes.
+
+#include "verify/case.h"
+
+namespace test {
+
+void gradients_not_zeroed(sim::Rank& rank, const verify::CaseSetting& setting);
+void reduced_before_the_last_gradient(sim::Rank& rank, const verify::CaseSetting& setting);
+void mean_of_means(sim::Rank& rank, const verify::CaseSetting& setting);
+void tokens_of_the_own_rank(sim::Rank& rank, const verify::CaseSetting& setting);
+void not_divided_by_tokens(sim::Rank& rank, const verify::CaseSetting& setting);
+void divided_by_microbatches(sim::Rank& rank, const verify::CaseSetting& setting);
+void parameters_not_waited_for(sim::Rank& rank, const verify::CaseSetting& setting);
+void last_gather_forgotten(sim::Rank& rank, const verify::CaseSetting& setting);
+void optimizer_holds_other_parameters(sim::Rank& rank, const verify::CaseSetting& setting);
+void last_microbatch_dropped(sim::Rank& rank, const verify::CaseSetting& setting);
+void stepped_once_a_microbatch(sim::Rank& rank, const verify::CaseSetting& setting);
+void main_parameter_from_rounded_value(sim::Rank& rank, const verify::CaseSetting& setting);
+void moments_forgotten(sim::Rank& rank, const verify::CaseSetting& setting);
+
+}  // namespace test
