@@ -238,6 +238,12 @@ std::vector<double> whole_bits(const sim::RunReport& report, const CaseOutput& o
   return residues;
 }
 
+/// NaN is equal to itself, and -0 is not 0.
+bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
+}
+
 Judgement equals_its_twins(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::vector<CaseSetting> twins = the_case.twins(setting);
   std::map<std::string, std::vector<double>> first;
@@ -247,8 +253,7 @@ Judgement equals_its_twins(Bench& bench, const Case& the_case, const CaseSetting
     for (const CaseOutput& output : the_case.outputs(twin)) {
       std::vector<double> bits = whole_bits(*run, output, twin);
       const auto [known, is_new] = first.emplace(output.name, bits);
-      if (is_new || (known->second.size() == bits.size() &&
-                     std::memcmp(known->second.data(), bits.data(), bits.size() * sizeof(double)) == 0)) {
+      if (is_new || same_bits(known->second, bits)) {
         continue;
       }
       return fails(

@@ -82,7 +82,7 @@ void DistributedDataParallel::start(std::size_t p, int bucket) {
   Tensor all = part.buffer.grads(part.buffer.bucket_range(bucket));
   if (all.count() == 0) return;
   const Ratio before = part.scaling.before;
-  if (before.numerator != before.denominator) copy(scale(all, before), all);
+  if (before.numerator != before.denominator) scale_in_place(all, before);
   if (part.group->size() == 1) return;
   if (config_.distributed_optimizer) {
     state.work = part.group->start_reduce_scatter(all, part.buffer.grads(owned(part, bucket)),
@@ -116,7 +116,7 @@ void DistributedDataParallel::divide_grads(std::int64_t tokens) {
   for (Part& part : parts_) {
     for (int bucket = 0; bucket < part.buffer.buckets(); ++bucket) {
       Tensor own = part.buffer.grads(owned(part, bucket));
-      copy(scale(own, {1, std::max<std::int64_t>(tokens, 1)}), own);
+      scale_in_place(own, {1, std::max<std::int64_t>(tokens, 1)});
     }
   }
 }

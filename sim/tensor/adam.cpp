@@ -1,8 +1,6 @@
 #include "sim/tensor/adam.h"
 
 #include <fmt/format.h>
-#include <limits>
-#include <vector>
 
 #include "sim/base/error.h"
 #include "sim/tensor/checks.h"
@@ -74,12 +72,9 @@ Tensor nonfinite_flag(const Tensor& x) {
 }
 
 void poison(Tensor& x) {
+  check_own(x, "poison");
   check_write(x, "poison");
-  if (x.dtype() != DType::field) return fill(x, std::numeric_limits<double>::quiet_NaN());
-  // A residue that is NaN is a level that is retired.
-  const std::vector<double> retired(static_cast<std::size_t>(x.bytes()) / sizeof(double),
-                                    std::numeric_limits<double>::quiet_NaN());
-  x.device().from_host(std::as_bytes(std::span(retired)), x);
+  x.device().poison(x);
 }
 
 }  // namespace sim

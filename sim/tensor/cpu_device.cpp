@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <optional>
 
@@ -114,7 +115,15 @@ void CpuDevice::to_host(const Tensor& from, std::span<std::byte> values) {
   copy_bytes(from.data(), values.data(), from.bytes());
 }
 
+void CpuDevice::poison(Tensor& out) {
+  if (out.count() > 0) std::memset(out.data(), 0xff, static_cast<std::size_t>(out.bytes()));
+}
+
 void CpuDevice::fill(Tensor& out, double value) {
+  if (value == 0 && !std::signbit(value)) {  // all its bytes are 0, in every dtype
+    if (out.count() > 0) std::memset(out.data(), 0, static_cast<std::size_t>(out.bytes()));
+    return;
+  }
   with_scalar(out.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
     Scalar* first = elements<Scalar>(out);

@@ -39,6 +39,7 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   void from_host(std::span<const std::byte> values, Tensor& to) override;
   void to_host(const Tensor& from, std::span<std::byte> values) override;
   void fill(Tensor& out, double value) override;
+  void poison(Tensor& out) override;
   void copy(const Tensor& from, Tensor& to) override;
   void combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) override;
   void scale(const Tensor& a, Ratio ratio, Tensor& out) override;

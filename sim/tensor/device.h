@@ -71,6 +71,8 @@ class Device {
 
   /// Every element becomes the value, rounded to the dtype; field and i32 take whole numbers only.
   virtual void fill(Tensor& out, double value) = 0;
+  /// Every byte becomes 0xff: NaN in every float, retired in all levels of the field.
+  virtual void poison(Tensor& out) = 0;
   virtual void copy(const Tensor& from, Tensor& to) = 0;
   /// out(i) = a(i) op b(i), rounded once.
   virtual void combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) = 0;

@@ -106,6 +106,13 @@ Tensor scale(const Tensor& a, Ratio ratio) {
   return out;
 }
 
+void scale_in_place(Tensor& inout, Ratio ratio) {
+  check_own(inout, "scale_in_place");
+  check_ratio(inout.dtype(), ratio, "scale_in_place");
+  check_write(inout, "scale_in_place");
+  inout.device().scale(inout, ratio, inout);
+}
+
 Tensor cast(const Tensor& from, DType dtype) {
   check_own(from, "cast");
   check_read(from, "cast");

@@ -23,6 +23,8 @@ Tensor add(const Tensor& a, const Tensor& b);
 /// inout += b
 void add_to(Tensor& inout, const Tensor& b);
 Tensor scale(const Tensor& a, Ratio ratio);
+/// inout *= ratio
+void scale_in_place(Tensor& inout, Ratio ratio);
 Tensor cast(const Tensor& from, DType dtype);
 
 /// A tensor of these values, as the dtype's scalars lie in memory.
