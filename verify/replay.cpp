@@ -15,6 +15,7 @@
 #include "verify/counted.h"
 #include "verify/expectations.h"
 #include "verify/explanation.h"
+#include "verify/model_memory.h"
 #include "verify/nearest_name.h"
 #include "verify/option_vocabulary.h"
 #include "verify/parameter_count.h"
@@ -48,6 +49,11 @@ ModelShape model_shape(const Settings& settings) {
           .untied_output = settings.flag("untie-embeddings-and-output-weights"),
           .rms_norm = settings.choice("normalization") == "RMSNorm",
           .learned_positions = settings.choice("position-embedding-type") == "learned_absolute"};
+}
+
+bool has_model_shape(const Settings& settings) {
+  const auto wanted = {"num-layers", "hidden-size", "num-attention-heads", "vocab-size", "seq-length"};
+  return std::all_of(wanted.begin(), wanted.end(), [&](const char* name) { return settings.has(name); });
 }
 
 CheckResult check_parameters(const Settings& settings, const std::string& published) {
@@ -208,6 +214,10 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
     const sim::LayerPlacement placement = requested_placement(settings, layout.pp);
     report.warnings.insert(report.warnings.end(), placement.warnings.begin(), placement.warnings.end());
     checks.push_back(check_layers(placement));
+    constexpr int kMostLayers = 10'000;  // each parameter of each is listed
+    const bool is_listed = has_model_shape(settings) && placement.num_layers <= kMostLayers;
+    if (is_listed && layout.ep == 1 && placement.encoder_ranks == 0)
+      checks.push_back(check_memory(model_shape(settings), layout, placement));
   }
   if (settings.has("global-batch-size")) checks.push_back(check_batch(settings, layout));
   for (const std::string& text : settings.texts("expect-groups")) {
@@ -277,6 +287,7 @@ const std::vector<CheckInfo>& replay_checks() {
       {"program", "a rank program keeps every contract: no deadlock, no mismatch, no lost message"},
       {"finding", "a program's planted defect is found, by its name"},
       {"layers", "every layer is on exactly one stage"},
+      {"memory", "what ranks hold adds up to the model; bytes of the stage that holds most"},
       {"batch", "the global batch divides over replicas and microbatches"},
       {"expected K", "kind K has the groups that the source prints"},
       {"parameters", "the shape has the published number of parameters"},

@@ -1,0 +1,126 @@
+#include "verify/model_memory.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "sim/optimizer/range_map.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::int64_t kParameterBytes = 2, kGradientBytes = 4, kOptimizerBytes = 12;
+
+std::int64_t padded_vocabulary(const ModelShape& shape, int tp) {
+  const std::int64_t multiple = std::int64_t{128} * tp;
+  return (shape.vocab_size + multiple - 1) / multiple * multiple;
+}
+
+std::string gigabytes(std::int64_t bytes) {
+  return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9);
+}
+
+bool is_tied_across_stages(const ModelShape& shape, const Stage& stage) {
+  return !shape.untied_output && stage.is_first != stage.is_last;
+}
+
+}  // namespace
+
+std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage, int tp) {
+  const std::int64_t h = shape.hidden_size, f = shape.ffn_hidden_size;
+  const std::int64_t qkv = h + 2 * shape.num_query_groups * (h / shape.num_attention_heads);
+  const std::int64_t up = shape.gated_mlp ? 2 * f : f;
+  const std::int64_t vocabulary = padded_vocabulary(shape, tp);
+  std::vector<HeldParameter> held;
+  const auto replicated = [&](std::int64_t elements) { held.push_back({elements}); };
+  const auto sharded = [&](std::int64_t elements, bool is_shared = false) {
+    held.push_back({elements / tp, true, is_shared});
+  };
+  const auto norm = [&] {
+    replicated(h);
+    if (!shape.rms_norm) replicated(h);
+  };
+  const auto linear = [&](std::int64_t outputs, std::int64_t inputs, bool by_rows) {
+    sharded(outputs * inputs);
+    if (!shape.linear_bias) return;
+    if (by_rows) {
+      sharded(outputs);
+    } else {
+      replicated(outputs);
+    }
+  };
+  const bool tied = is_tied_across_stages(shape, stage);
+  if (stage.is_first) {
+    sharded(vocabulary * h, tied);
+    if (shape.learned_positions) replicated(shape.seq_length * h);
+  }
+  for (std::int64_t layer = 0; layer < stage.layers; ++layer) {
+    norm();
+    linear(qkv, h, true);
+    linear(h, h, false);
+    norm();
+    linear(up, h, true);
+    linear(h, f, false);
+  }
+  if (stage.is_last) {
+    norm();
+    if (shape.untied_output || tied) sharded(vocabulary * h, tied);
+  }
+  return held;
+}
+
+HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners) {
+  std::vector<sim::BufferParameter> sizes;
+  for (const HeldParameter& parameter : parameters)
+    sizes.push_back({parameter.elements, parameter.is_shared});
+  const std::int64_t bucket_size = std::max<std::int64_t>(40'000'000, std::int64_t{1'000'000} * owners);
+  const sim::BufferLayout layout = sim::buffer_layout(sizes, {.owners = owners, .bucket_size = bucket_size});
+  std::int64_t most = 0;
+  for (int rank = 0; rank < owners; ++rank) {
+    std::int64_t owned = 0;
+    for (int bucket = 0; bucket < std::ssize(layout.buckets); ++bucket) {
+      for (const sim::OwnedPiece& piece : sim::owned_pieces(layout, bucket, rank))
+        owned += piece.param.size();
+    }
+    most = std::max(most, owned);
+  }
+  return {layout.numel() * kParameterBytes, layout.numel() * kGradientBytes, most * kOptimizerBytes};
+}
+
+CheckResult check_memory(const ModelShape& shape, const sim::Layout& layout,
+                         const sim::LayerPlacement& placement) {
+  const int owners = layout.dp * layout.cp;
+  const auto stages = static_cast<int>(placement.stages.size());
+  std::int64_t elements = 0;
+  HeldBytes most;
+  int of_stage = 0;
+  for (int s = 0; s < stages; ++s) {
+    Stage stage{.is_first = s == 0, .is_last = s + 1 == stages};
+    for (const sim::StageLayers& chunk : placement.stages[static_cast<std::size_t>(s)])
+      stage.layers += chunk.count;
+    const std::vector<HeldParameter> held = held_parameters(shape, stage, layout.tp);
+    for (const HeldParameter& parameter : held) {
+      const bool is_copy = parameter.is_shared && stage.is_last;
+      if (!is_copy) elements += parameter.elements * (parameter.is_sharded ? layout.tp : 1);
+    }
+    const HeldBytes bytes = held_bytes(held, owners);
+    if (bytes.all() > most.all()) {
+      most = bytes;
+      of_stage = s;
+    }
+  }
+  const std::int64_t padding = (padded_vocabulary(shape, layout.tp) - shape.vocab_size) * shape.hidden_size *
+                               (shape.untied_output ? 2 : 1);
+  const std::int64_t expected = parameter_count(shape) + padding;
+  if (elements != expected)
+    return {"memory", false, fmt::format("ranks hold {} elements, the model has {}", elements, expected)};
+  return {
+      "memory", true,
+      fmt::format(
+          "stage {} holds most: {} of parameters, {} of gradients, {} of optimizer states over {} owners; {} "
+          "a rank (bf16, ZeRO-1)",
+          of_stage, gigabytes(most.parameters), gigabytes(most.gradients), gigabytes(most.optimizer), owners,
+          gigabytes(most.all()))};
+}
+
+}  // namespace verify
