@@ -61,6 +61,9 @@ struct Wrong {
   Inputs<Field>::Seen inputs;
 };
 
+/// Runs of the reference: a failure that is not shrunk has many inputs and parts.
+constexpr int kMostExperiments = 1000;
+
 bool equal(const std::vector<Field>& got, const Whole& expected) {
   return static_cast<Eigen::Index>(got.size()) == expected.size() &&
          std::equal(got.begin(), got.end(), expected.data());
@@ -104,10 +107,11 @@ std::string explain_terms(const Wrong& wrong) {
 }
 
 std::vector<std::pair<std::string, std::int64_t>> numbers_of(const CaseSetting& setting) {
-  std::vector<std::pair<std::string, std::int64_t>> numbers = {{"tp", setting.tp}};
+  const std::string ranks = setting.data_parallel ? "dp" : "tp";
+  std::vector<std::pair<std::string, std::int64_t>> numbers = {{ranks, setting.tp}};
   for (const auto& [name, value] : setting.dimensions) {
     numbers.emplace_back(name, value);
-    numbers.emplace_back("tp * " + name, setting.tp * value);
+    numbers.emplace_back(ranks + " * " + name, setting.tp * value);
   }
   numbers.insert(numbers.end(), {{"2", 2}, {"-1", -1}});
   return numbers;
@@ -157,18 +161,21 @@ std::string text_of(const InputChange& change, const Whole& input, int tp) {
 }
 
 std::string explain_inputs(const Wrong& wrong) {
+  int left = kMostExperiments;
   const int tp = wrong.setting.tp;
   const std::set<std::int64_t> factors = {0, tp, 2, -1};
   for (const auto& [name, input] : wrong.inputs) {
     for (const std::int64_t factor : factors) {
       if (factor == 1) continue;
       InputChange change{.name = name, .factor = factor};
+      if (--left < 0) return "";
       if (fits(wrong, change)) return text_of(change, input, tp);
       for (const auto axis : {InputChange::Axis::rows, InputChange::Axis::columns}) {
         const Eigen::Index lines = axis == InputChange::Axis::rows ? input.rows() : input.cols();
         if (tp == 1 || lines % tp != 0) continue;
         for (int part = 0; part < tp; ++part) {
           change = {.name = name, .axis = axis, .part = part, .parts = tp, .factor = factor};
+          if (--left < 0) return "";
           if (fits(wrong, change)) return text_of(change, input, tp);
         }
       }
