@@ -179,8 +179,20 @@ void run_virtual_ranks(const Settings& settings, const sim::Layout& layout, sim:
   }
 }
 
+/// What only check reads, and what a program that runs instead of the layers leaves unread.
+void check_options(const Settings& settings) {
+  for (const char* option : {"runs", "max-world"}) {
+    if (settings.has(option)) refuse_without_effect(option, "replay");
+  }
+  for (const char* option : {"case", "property", "dtype", "dimensions"}) {
+    if (settings.has("program") && settings.has(option))
+      refuse_without_effect(option, "replay' with '--program");
+  }
+}
+
 void prove(const Settings& settings, sim::Device& device, ScenarioReport& report) {
   settings.check();
+  check_options(settings);
   check_expectations(settings);
   check_grid_can_be_replayed(settings);
   const sim::Layout layout = requested_layout(settings);
@@ -194,14 +206,6 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
     checks.push_back(check_pipelines(layout));
     checks.push_back(check_creation(layout));
     checks.push_back(check_nodes(layout, nodes));
-    for (const char* option : {"runs", "max-world"}) {
-      if (settings.has(option)) refuse_without_effect(option, "replay");
-    }
-    if (settings.has("program")) {
-      for (const char* option : {"case", "property", "dtype", "dimensions"}) {
-        if (settings.has(option)) refuse_without_effect(option, "replay' with '--program");
-      }
-    }
     run_virtual_ranks(settings, layout, device, report);
     if (settings.has("dimensions")) {
       checks.push_back(check_case(settings));

@@ -16,11 +16,11 @@ namespace verify {
 
 namespace {
 
-constexpr int kLargestTp = 16;
+constexpr int kMostRanks = 16;
 /// Shapes that are drawn for each case.
 constexpr std::uint64_t kShapes = 2;
 
-int reduced_tp(int tp) { return std::min(tp, kLargestTp); }
+int reduced_ranks(int ranks) { return std::min(ranks, kMostRanks); }
 
 /// As SelfAttention asks it of the model itself: what runs here is smaller.
 void check_heads(std::int64_t heads, std::int64_t groups, int tp) {
@@ -36,7 +36,7 @@ void check_heads(std::int64_t heads, std::int64_t groups, int tp) {
 
 /// The flags of the model, by the names that dimensions of cases have.
 std::map<std::string, std::int64_t> flags_of(const Settings& settings, int whole_tp) {
-  const int tp = reduced_tp(whole_tp);
+  const int tp = reduced_ranks(whole_tp);
   const bool gated = settings.flag("swiglu");
   std::map<std::string, std::int64_t> flags = {
       {"sequence_parallel", settings.flag("sequence-parallel") && tp > 1 ? 1 : 0},
@@ -62,11 +62,12 @@ CaseSetting reduced_setting(const Case& the_case, const Settings& settings, cons
   const auto flags = flags_of(settings, layout.tp);
   const bool is_data_parallel = the_case.is_data_parallel();
   const bool has_replicas = layout.grid_size / layout.tp > 1 && !is_data_parallel;
-  CaseSetting setting{.tp = is_data_parallel ? reduced_tp(layout.dp * layout.cp) : reduced_tp(layout.tp),
-                      .replicas = has_replicas ? 2 : 1,
-                      .data_parallel = is_data_parallel,
-                      .dtype = dtype,
-                      .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)) + shape};
+  CaseSetting setting{
+      .tp = is_data_parallel ? reduced_ranks(layout.dp * layout.cp) : reduced_ranks(layout.tp),
+      .replicas = has_replicas ? 2 : 1,
+      .data_parallel = is_data_parallel,
+      .dtype = dtype,
+      .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)) + shape};
   const sim::KeyedRandom random = sim::KeyedRandom(setting.seed).named(the_case.name());
   std::uint64_t drawn = 0;
   for (const Dimension& d : the_case.dimensions()) {
@@ -94,8 +95,8 @@ CampaignRequest requested(const Settings& settings) {
 
 std::string text_of_world(const Settings& settings, const sim::Layout& layout) {
   const auto size = [](const char* name, int whole) {
-    return reduced_tp(whole) == whole ? fmt::format("{} {}", name, whole)
-                                      : fmt::format("{} {} for {}", name, reduced_tp(whole), whole);
+    return reduced_ranks(whole) == whole ? fmt::format("{} {}", name, whole)
+                                         : fmt::format("{} {} for {}", name, reduced_ranks(whole), whole);
   };
   std::string text = size("tp", layout.tp) + ", " + size("dp", layout.dp * layout.cp);
   if (settings.flag("sequence-parallel") && layout.tp > 1) text += ", sequence parallel";

@@ -23,7 +23,6 @@ DistributedDataParallel::DistributedDataParallel(Rank& rank, const std::vector<P
     std::vector<Parameter*> own;
     for (Parameter* parameter : parameters) {
       if (parameter->attributes.allreduce != is_expert) own.push_back(parameter);
-      is_ready_[parameter] = false;
     }
     if (own.empty()) continue;
     Communicator& group = is_expert ? expert : dense;
@@ -33,7 +32,10 @@ DistributedDataParallel::DistributedDataParallel(Rank& rank, const std::vector<P
                               .pad_for_high_nccl_busbw = config.pad_for_high_nccl_busbw};
     parts_.push_back(
         {GradBuffer(rank, std::move(own), buffer), &group, gradient_scaling(scaling, is_expert)});
-    states_.emplace_back(static_cast<std::size_t>(parts_.back().buffer.buckets()));
+    const GradBuffer& placed = parts_.back().buffer;
+    states_.emplace_back(static_cast<std::size_t>(placed.buckets()));
+    for (std::size_t i = 0; i < placed.parameters().size(); ++i)
+      known_[placed.parameters()[i]] = {{parts_.size() - 1, placed.layout().parameters[i].bucket}};
   }
 }
 
@@ -42,29 +44,29 @@ void DistributedDataParallel::zero_grads() {
   for (auto& states : states_) {
     for (BucketState& state : states) state = {};
   }
-  for (auto& [parameter, ready] : is_ready_) ready = false;
+  for (auto& [parameter, known] : known_) known.is_ready = false;
 }
 
 void DistributedDataParallel::grad_ready(const Parameter& parameter) {
-  const auto known = is_ready_.find(&parameter);
-  if (known == is_ready_.end() || known->second) {
+  const auto known = known_.find(&parameter);
+  if (known == known_.end() || known->second.is_ready) {
     refuse({.code = "grad_ready_twice",
             .option = parameter.name,
-            .numbers = known == is_ready_.end() ? "in no buffer" : "ready already in this step",
+            .numbers = known == known_.end() ? "in no buffer" : "ready already in this step",
             .rule = "the gradient of each parameter is ready once a step",
             .hint = "zero_grads() before each step; grad_ready() in its last microbatch only"});
   }
-  known->second = true;
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    const GradBuffer& buffer = parts_[p].buffer;
-    for (std::size_t i = 0; i < buffer.parameters().size(); ++i) {
-      if (buffer.parameters()[i] != &parameter) continue;
-      const int bucket = buffer.layout().parameters[i].bucket;
-      BucketState& state = states_[p][static_cast<std::size_t>(bucket)];
-      const Bucket& of = buffer.layout().buckets[static_cast<std::size_t>(bucket)];
-      if (++state.ready == of.parameters.size() && config_.overlap_grad_reduce) start(p, bucket);
-    }
-  }
+  known->second.is_ready = true;
+  const auto [part, bucket] = known->second.place;
+  const auto b = static_cast<std::size_t>(bucket);
+  const bool is_full = ++states_[part][b].ready == parts_[part].buffer.layout().buckets[b].parameters.size();
+  if (is_full && config_.overlap_grad_reduce) start(part, bucket);
+}
+
+std::optional<DistributedDataParallel::Place> DistributedDataParallel::place_of(
+    const Parameter& parameter) const {
+  const auto known = known_.find(&parameter);
+  return known == known_.end() ? std::nullopt : std::optional(known->second.place);
 }
 
 ElementRange DistributedDataParallel::owned(const Part& part, int bucket) const {

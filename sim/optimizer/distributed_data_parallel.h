@@ -48,6 +48,14 @@ class DistributedDataParallel {
     GradientScaling scaling;
   };
   std::deque<Part>& parts() { return parts_; }
+  /// Where a parameter lies: the number of its part, and the bucket.
+  struct Place {
+    std::size_t part = 0;
+    int bucket = 0;
+    bool operator==(const Place&) const = default;
+  };
+  /// None for a parameter that is in no buffer.
+  std::optional<Place> place_of(const Parameter& parameter) const;
   /// Of all buffers: they are added into one norm.
   DType grad_dtype() const { return grad_dtype_; }
   bool is_distributed() const { return config_.distributed_optimizer; }
@@ -67,7 +75,11 @@ class DistributedDataParallel {
   DType grad_dtype_ = DType::f32;
   std::deque<Part> parts_;
   std::vector<std::vector<BucketState>> states_;  // by part and bucket
-  std::map<const Parameter*, bool> is_ready_;
+  struct Known {
+    Place place;
+    bool is_ready = false;
+  };
+  std::map<const Parameter*, Known> known_;
 };
 
 }  // namespace sim

@@ -129,17 +129,15 @@ void DistributedOptimizer::start_param_gather() {
       if (all.size() == 0) continue;
       Work work = part.group->start_all_gather(part.buffer.values(data_parallel_.owned(part, bucket)),
                                                part.buffer.values(all), "optimizer.gather_params");
-      gathers_.push_back({p, bucket, std::move(work)});
+      gathers_.push_back({{p, bucket}, std::move(work)});
     }
   }
 }
 
 void DistributedOptimizer::wait_for(const Parameter& parameter) {
+  const auto place = data_parallel_.place_of(parameter);
   for (Gather& gather : gathers_) {
-    const GradBuffer& buffer = data_parallel_.parts()[gather.part].buffer;
-    for (const int index : buffer.layout().buckets[static_cast<std::size_t>(gather.bucket)].parameters) {
-      if (buffer.parameters()[static_cast<std::size_t>(index)] == &parameter) gather.work.wait();
-    }
+    if (place == gather.place) gather.work.wait();
   }
 }
 

@@ -69,8 +69,7 @@ class DistributedOptimizer {
   std::vector<Piece> pieces_;
   std::int64_t steps_ = 0;
   struct Gather {
-    std::size_t part;
-    int bucket;
+    DistributedDataParallel::Place place;
     Work work;
   };
   std::vector<Gather> gathers_;

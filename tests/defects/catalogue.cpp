@@ -221,8 +221,8 @@ std::vector<Defect> make_catalogue() {
       in_program("dropout: streams of ranks in a replicated one", "MLM 965cfd316c", dropout,
                  streams_of_ranks_in_replicated_region, "agree"),
       in_program("dropout: another mask backward", "", dropout, another_mask_backward, "adjoint"),
-      in_program("tied weight: gradient of one use only", "MLM#656", "tied_embedding",
-                 gradient_of_one_use_only, "serial"),
+      in_kernel("tied weight: gradient of one use only", "MLM#656", "tied_embedding",
+                Kernel::gradient_of_rows_forgotten, "serial"),
 
       // ---- data-parallel training ----
       in_training_call("training: gradients not reduced", "PyTorch#104336", "data_parallel.reduce_scatter",

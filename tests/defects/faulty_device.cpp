@@ -109,6 +109,7 @@ void FaultyDevice::lookup(const Tensor& table, const Tensor& ids, std::int64_t f
 }
 
 void FaultyDevice::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) {
+  if (has(KernelFault::gradient_of_rows_forgotten)) return;
   CpuDevice::add_to_rows(
       rows, ids, has(KernelFault::gradient_of_first_id_off_by_one) && rank_ > 0 ? first_id + 1 : first_id,
       table);

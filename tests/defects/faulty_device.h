@@ -27,6 +27,7 @@ enum class KernelFault {
   first_id_off_by_one,
   foreign_ids_are_the_first,
   gradient_of_first_id_off_by_one,
+  gradient_of_rows_forgotten,
   target_off_by_one,
   ignored_tokens_counted,
   padding_counted,

@@ -7,11 +7,10 @@
 #include "sim/parallel/parallel_norm.h"
 #include "sim/parallel/region.h"
 #include "sim/parallel/row_parallel_linear.h"
-#include "sim/parallel/vocab_parallel_cross_entropy.h"
-#include "sim/parallel/vocab_parallel_embedding.h"
 #include "sim/tensor/matmul.h"
 #include "sim/tensor/rows.h"
 #include "verify/cases/dropout_masks.h"
+#include "verify/cases/linear_layer.h"
 #include "verify/cases/token_layer.h"
 
 namespace test {
@@ -52,14 +51,9 @@ void run_row(sim::Rank& rank, const CaseSetting& s, const RowPieces& pieces) {
   const Tensor x = sim::columns(whole, place * s["features"], s["features"]);
   const Tensor grad = verify::drawn(rank, s, "grad_output", {s.whole("tokens"), s["hidden"]});
   const Tensor partial = sim::matmul(x, sim::transposed(layer.weight().value));
-  rank.publish("input", sim::own_columns(whole, tp));
-  rank.publish("weight", layer.weight().value);
-  rank.publish("output", pieces.forward(tp, partial, layer.bias().value));
-  rank.publish("grad_output", grad);
-  rank.publish("grad_input", layer.backward({x}, grad));
-  rank.publish("weight_grad", layer.weight().main_grad);
-  rank.publish("bias", layer.bias().value);
-  rank.publish("bias_grad", layer.bias().main_grad);
+  const Tensor output = pieces.forward(tp, partial, layer.bias().value);
+  verify::publish_linear(rank, s, layer, sim::own_columns(whole, tp), output, grad,
+                         layer.backward({x}, grad));
 }
 
 Tensor summed(sim::Communicator& tp, const Tensor& partial) {
@@ -67,19 +61,6 @@ Tensor summed(sim::Communicator& tp, const Tensor& partial) {
 }
 
 // ---- column_parallel_linear --------------------------------------------------------------------------------------
-
-void publish_column(sim::Rank& rank, const CaseSetting& s, sim::ColumnParallelLinear& layer, const Tensor& x,
-                    const Tensor& output, const Tensor& grad, const Tensor& grad_input) {
-  rank.publish("input", x);
-  rank.publish("weight", layer.weight().value);
-  rank.publish("output", output);
-  rank.publish("grad_output", grad);
-  rank.publish("grad_input", grad_input);
-  rank.publish("weight_grad", layer.weight().main_grad);
-  if (s["bias"] == 0) return;
-  rank.publish("bias", layer.bias().value);
-  rank.publish("bias_grad", layer.bias().main_grad);
-}
 
 sim::ColumnParallelLinear plain_column(sim::Rank& rank, const CaseSetting& s, const std::string& name) {
   return {rank,
@@ -93,18 +74,6 @@ sim::ColumnParallelLinear plain_column(sim::Rank& rank, const CaseSetting& s, co
 
 bool is_plain_column(const CaseSetting& s) { return s["gather_output"] == 0 && s["skip_bias_add"] == 0; }
 
-/// The gradient of this rank's features, block by block.
-Tensor own_grad(sim::Rank& rank, const CaseSetting& s) {
-  const sim::Communicator& tp = rank.groups.get("tp");
-  const std::int64_t width = s["features"];
-  const Tensor whole =
-      verify::drawn(rank, s, "grad_output", {s.whole("tokens"), s.whole("features") * s["stride"]});
-  Tensor own = rank.device.empty(s.dtype, {s.whole("tokens"), width * s["stride"]});
-  for (std::int64_t block = 0; block < s["stride"]; ++block)
-    sim::put_columns(sim::columns(whole, (block * tp.size() + tp.rank()) * width, width), own, block * width);
-  return own;
-}
-
 Tensor own_input(sim::Rank& rank, const CaseSetting& s) {
   const Tensor whole = verify::drawn(rank, s, "input", {s.whole("tokens"), s["hidden"]});
   return s["sequence_parallel"] == 1 ? sim::own_rows(whole, rank.groups.get("tp")) : whole;
@@ -112,9 +81,9 @@ Tensor own_input(sim::Rank& rank, const CaseSetting& s) {
 
 void run_column(sim::Rank& rank, const CaseSetting& s, const std::string& name) {
   sim::ColumnParallelLinear layer = plain_column(rank, s, name);
-  const Tensor x = own_input(rank, s), grad = own_grad(rank, s);
+  const Tensor x = own_input(rank, s), grad = verify::drawn_feature_grad(rank, s);
   const auto forward = layer.forward(x);
-  publish_column(rank, s, layer, x, forward.output, grad, layer.backward(forward.saved, grad));
+  verify::publish_linear(rank, s, layer, x, forward.output, grad, layer.backward(forward.saved, grad));
 }
 
 // ---- mappings ----------------------------------------------------------------------------------------------------
@@ -222,11 +191,11 @@ void input_gradient_not_summed(sim::Rank& rank, const CaseSetting& s) {
   const bool applies = is_plain_column(s) && s["stride"] == 1 && s["sequence_parallel"] == 0;
   if (!applies) return run_right("column_parallel_linear", rank, s);
   sim::ColumnParallelLinear layer = plain_column(rank, s, "linear");
-  const Tensor x = own_input(rank, s), grad = own_grad(rank, s);
+  const Tensor x = own_input(rank, s), grad = verify::drawn_feature_grad(rank, s);
   const Tensor output = layer.forward(x).output;
   sim::add_matmul(sim::transposed(grad), x, layer.weight().main_grad);
   if (s["bias"] == 1) sim::add_column_sums(grad, layer.bias().main_grad);
-  publish_column(rank, s, layer, x, output, grad, sim::matmul(grad, layer.weight().value));
+  verify::publish_linear(rank, s, layer, x, output, grad, sim::matmul(grad, layer.weight().value));
 }
 
 void gathered_rows_of_the_next_rank(sim::Rank& rank, const CaseSetting& s) {
@@ -234,7 +203,7 @@ void gathered_rows_of_the_next_rank(sim::Rank& rank, const CaseSetting& s) {
   const bool applies = is_plain_column(s) && s["stride"] == 1 && s["sequence_parallel"] == 1 && tp.size() > 1;
   if (!applies) return run_right("column_parallel_linear", rank, s);
   sim::ColumnParallelLinear layer = plain_column(rank, s, "linear");
-  const Tensor x = own_input(rank, s), grad = own_grad(rank, s);
+  const Tensor x = own_input(rank, s), grad = verify::drawn_feature_grad(rank, s);
   const Tensor output = layer.forward(x).output;
   const Tensor all = sim::gathered_rows(x, tp, "column_parallel_linear.backward_input");
   const Tensor turned = copied(all);  // the chunks, one place on
@@ -248,7 +217,7 @@ void gathered_rows_of_the_next_rank(sim::Rank& rank, const CaseSetting& s) {
   if (s["bias"] == 1) sim::add_column_sums(grad, layer.bias().main_grad);
   const Tensor grad_input = sim::reduce_scattered_rows(sim::matmul(grad, layer.weight().value), tp,
                                                        "column_parallel_linear.backward");
-  publish_column(rank, s, layer, x, output, grad, grad_input);
+  verify::publish_linear(rank, s, layer, x, output, grad, grad_input);
 }
 
 void gather_whose_backward_sums(sim::Rank& rank, const CaseSetting& s) {
@@ -311,37 +280,6 @@ void streams_of_ranks_in_replicated_region(sim::Rank& rank, const CaseSetting& s
 }
 void another_mask_backward(sim::Rank& rank, const CaseSetting& s) {
   run_dropout(rank, s, s["sharded"] == 1 ? sim::Region::sharded : sim::Region::replicated, true);
-}
-
-void gradient_of_one_use_only(sim::Rank& rank, const CaseSetting& s) {
-  const std::int64_t vocabulary = s.whole("vocabulary");
-  const bool sp = s["sequence_parallel"] == 1;
-  sim::VocabParallelEmbedding embedding(rank, {.name = "embedding",
-                                               .dtype = s.dtype,
-                                               .vocabulary = vocabulary,
-                                               .hidden_size = s["hidden"],
-                                               .sequence_parallel = sp,
-                                               .initial = {{1, 4}}});
-  sim::ColumnParallelLinear output_layer(rank,
-                                         {.name = "output_layer",
-                                          .dtype = s.dtype,
-                                          .input_size = s["hidden"],
-                                          .output_size = vocabulary,
-                                          .bias = false,
-                                          .sequence_parallel = sp},
-                                         &embedding.weight());
-  sim::VocabParallelCrossEntropy cross_entropy(rank, {.vocabulary = vocabulary});
-  const auto ids = [&](const char* name) {
-    return verify::tensor_of_ids(rank, verify::drawn_ids(s, name, s.whole("tokens"), vocabulary));
-  };
-  const auto hidden = embedding.forward(ids("ids"));
-  const auto logits = output_layer.forward(hidden.output);
-  const auto loss = cross_entropy.forward(logits.output, ids("targets"));
-  const Tensor grad = verify::drawn(rank, s, "grad_loss", {s.whole("tokens")});
-  const Tensor grad_logits = cross_entropy.backward(loss.saved, sim::cast(grad, loss.loss.dtype()));
-  static_cast<void>(output_layer.backward(logits.saved, grad_logits));  // and not on into the embedding
-  rank.publish("loss", loss.loss);
-  rank.publish("weight_grad", embedding.weight().main_grad);
 }
 
 }  // namespace test

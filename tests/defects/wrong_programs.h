@@ -40,7 +40,4 @@ void same_stream_in_sharded_region(sim::Rank& rank, const verify::CaseSetting& s
 void streams_of_ranks_in_replicated_region(sim::Rank& rank, const verify::CaseSetting& setting);
 void another_mask_backward(sim::Rank& rank, const verify::CaseSetting& setting);
 
-// Of tied_embedding:
-void gradient_of_one_use_only(sim::Rank& rank, const verify::CaseSetting& setting);
-
 }  // namespace test

@@ -13,7 +13,7 @@ using verify::Training;
 
 /// What is done otherwise than in the case.
 struct Mistakes {
-  bool zeroes = true;
+  void (*zero)(Training& training) = [](Training& training) { training.data_parallel.zero_grads(); };
   bool ready_in_first_microbatch = false;
   bool waits = true;
   bool last_gather = true;
@@ -32,9 +32,7 @@ void run(sim::Rank& rank, const CaseSetting& s, const Mistakes& mistakes) {
   Training training(rank, plan);
   const std::int64_t microbatches = s["microbatches"] - (mistakes.drops_last_microbatch ? 1 : 0);
   for (std::int64_t step = 0; step < s["steps"]; ++step) {
-    if (mistakes.zeroes || step == 0) {
-      training.data_parallel.zero_grads();
-    }
+    mistakes.zero(training);
     for (std::int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
       if (microbatch == 0 && mistakes.waits) training.wait_for_parameters();
       training.backward(
@@ -61,25 +59,13 @@ void run(sim::Rank& rank, const CaseSetting& s, const Mistakes& mistakes) {
 }  // namespace
 
 void gradients_not_zeroed(sim::Rank& rank, const CaseSetting& s) {
-  // Of the buffers alone: what is ready is forgotten.
-  const Plan plan{s};
-  Training training(rank, plan);
-  for (std::int64_t step = 0; step < s["steps"]; ++step) {
-    std::vector<Tensor> kept;
-    for (const auto& piece : training.optimizer.pieces()) kept.push_back(sim::scale(piece.grad, {1, 1}));
-    training.data_parallel.zero_grads();
-    for (std::size_t i = 0; i < kept.size(); ++i) sim::copy(kept[i], training.optimizer.pieces()[i].grad);
-    for (std::int64_t microbatch = 0; microbatch < s["microbatches"]; ++microbatch) {
-      if (microbatch == 0) training.wait_for_parameters();
-      training.backward(step, microbatch, microbatch + 1 == s["microbatches"]);
-    }
-    training.data_parallel.finish_grad_sync();
-    divide(training, step);
-    training.optimizer.step(verify::kLearningRate);
-    if (s["overlap"] == 1) training.optimizer.start_param_gather();
-  }
-  training.optimizer.finish_param_gather();
-  training.publish();
+  run(rank, s, {.zero = [](Training& training) {
+        // What is ready is forgotten, and the gradients of this rank's pieces stay.
+        std::vector<Tensor> kept;
+        for (const auto& piece : training.optimizer.pieces()) kept.push_back(sim::scale(piece.grad, {1, 1}));
+        training.data_parallel.zero_grads();
+        for (std::size_t i = 0; i < kept.size(); ++i) sim::copy(kept[i], training.optimizer.pieces()[i].grad);
+      }});
 }
 
 void reduced_before_the_last_gradient(sim::Rank& rank, const CaseSetting& s) {

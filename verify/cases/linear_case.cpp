@@ -1,10 +1,9 @@
 #include "verify/cases/linear_case.h"
 
 #include "sim/parallel/column_parallel_linear.h"
-#include "sim/parallel/region.h"
 #include "sim/parallel/row_parallel_linear.h"
 #include "sim/parallel/sequence_parallel_grads.h"
-#include "sim/tensor/rows.h"
+#include "verify/cases/linear_layer.h"
 #include "verify/reference/linear.h"
 
 namespace verify {
@@ -40,21 +39,6 @@ std::vector<AdjointIdentity> adjoint_of_linear(const CaseSetting& s) {
   if (s["bias"] == 0) return {{{"input", "grad_input"}}, {{"weight", "weight_grad"}}};
   return {{{"input", "grad_input"}, {"bias", "bias_grad"}},
           {{"weight", "weight_grad"}, {"bias", "bias_grad"}}};
-}
-
-/// What a linear layer was given, what it has, and what came of it.
-template <typename Layer>
-void publish_linear(sim::Rank& rank, const CaseSetting& s, Layer& layer, const Tensor& input,
-                    const Tensor& output, const Tensor& grad_output, const Tensor& grad_input) {
-  rank.publish("input", input);
-  rank.publish("weight", layer.weight().value);
-  rank.publish("output", output);
-  rank.publish("grad_output", grad_output);
-  rank.publish("grad_input", grad_input);
-  rank.publish("weight_grad", layer.weight().main_grad);
-  if (s["bias"] == 0) return;
-  rank.publish("bias", layer.bias().value);
-  rank.publish("bias_grad", layer.bias().main_grad);
 }
 
 class ColumnCase : public CaseOf<ColumnCase> {
@@ -115,7 +99,8 @@ class ColumnCase : public CaseOf<ColumnCase> {
     const Tensor x = sp ? drawn_own_rows(rank, s, "input", s.whole("tokens"), s["hidden"])
                         : drawn(rank, s, "input", {s.whole("tokens"), s["hidden"]});
     const auto forward = layer.forward(x);
-    const Tensor grad = grad_of(rank, s, features);
+    const Tensor grad = gathers(s) ? drawn(rank, s, "grad_output", {s.whole("tokens"), features})
+                                   : drawn_feature_grad(rank, s);
     publish_linear(rank, s, layer, x, forward.output, grad, layer.backward(forward.saved, grad));
   }
 
@@ -131,19 +116,6 @@ class ColumnCase : public CaseOf<ColumnCase> {
     return s["gather_output"] == 1 && s["sequence_parallel"] == 0 && stride(s) == 1;
   }
   static int stride(const CaseSetting& s) { return static_cast<int>(s["stride"]); }
-
-  /// The columns of the gradient that belong to this rank's features.
-  static Tensor grad_of(sim::Rank& rank, const CaseSetting& s, std::int64_t features) {
-    const Tensor whole = drawn(rank, s, "grad_output", {s.whole("tokens"), features});
-    if (gathers(s)) return whole;
-    sim::Communicator& tp = rank.groups.get("tp");
-    Tensor own = rank.device.empty(s.dtype, {s.whole("tokens"), s["features"] * stride(s)});
-    for (int block = 0; block < stride(s); ++block) {
-      const std::int64_t from = (block * tp.size() + tp.rank()) * s["features"];
-      sim::put_columns(sim::columns(whole, from, s["features"]), own, block * s["features"]);
-    }
-    return own;
-  }
 };
 
 class RowCase : public CaseOf<RowCase> {
