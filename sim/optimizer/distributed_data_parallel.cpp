@@ -1,5 +1,6 @@
 #include "sim/optimizer/distributed_data_parallel.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -9,34 +10,61 @@
 
 namespace sim {
 
+namespace {
+
+/// The gradients of all parameters: f32 where none has parameters.
+DType one_grad_dtype(const std::vector<Parameter*>& parameters) {
+  const DType dtype = parameters.empty() ? DType::f32 : sum_dtype(parameters.front()->value.dtype());
+  for (const Parameter* parameter : parameters) {
+    const DType own = sum_dtype(parameter->value.dtype());
+    if (own == dtype) continue;
+    refuse({.code = "buffer_dtypes",
+            .option = parameter->name,
+            .numbers = fmt::format("gradients of {} among {}", name_of(own), name_of(dtype)),
+            .rule = "gradients are added into one norm, in one dtype",
+            .hint = "parameters of bf16 and f32 go together; f64 and field stand alone"});
+  }
+  return dtype;
+}
+
+}  // namespace
+
 DistributedDataParallel::DistributedDataParallel(Rank& rank, const std::vector<Parameter*>& parameters,
                                                  const DataParallelConfig& config)
-    : config_(config) {
-  if (!parameters.empty()) grad_dtype_ = sum_dtype(parameters.front()->value.dtype());
-  Communicator& dense = rank.groups.get("dp-cp");
-  Communicator& expert = rank.groups.get("edp");
-  const ScalingSetting scaling{.dp_cp = dense.size(),
-                               .edp = expert.size(),
-                               .average_in_collective = config.average_in_collective,
-                               .per_token_loss = config.per_token_loss};
+    : config_(config), grad_dtype_(one_grad_dtype(parameters)) {
   for (const bool is_expert : {false, true}) {
-    std::vector<Parameter*> own;
+    std::vector<std::pair<DType, std::vector<Parameter*>>> by_dtype;
     for (Parameter* parameter : parameters) {
-      if (parameter->attributes.allreduce != is_expert) own.push_back(parameter);
+      if (parameter->attributes.allreduce == is_expert) continue;
+      const DType dtype = parameter->value.dtype();
+      const auto known =
+          std::find_if(by_dtype.begin(), by_dtype.end(), [&](const auto& one) { return one.first == dtype; });
+      auto& own = known == by_dtype.end() ? by_dtype.emplace_back(dtype, std::vector<Parameter*>{}) : *known;
+      own.second.push_back(parameter);
     }
-    if (own.empty()) continue;
-    Communicator& group = is_expert ? expert : dense;
-    const BufferConfig buffer{.owners = config.distributed_optimizer ? group.size() : 1,
-                              .bucket_size = config.bucket_size,
-                              .distributed_optimizer = config.distributed_optimizer,
-                              .pad_for_high_nccl_busbw = config.pad_for_high_nccl_busbw};
-    parts_.push_back(
-        {GradBuffer(rank, std::move(own), buffer), &group, gradient_scaling(scaling, is_expert)});
-    const GradBuffer& placed = parts_.back().buffer;
-    states_.emplace_back(static_cast<std::size_t>(placed.buckets()));
-    for (std::size_t i = 0; i < placed.parameters().size(); ++i)
-      known_[placed.parameters()[i]] = {{parts_.size() - 1, placed.layout().parameters[i].bucket}};
+    for (auto& [dtype, own] : by_dtype) add_part(rank, std::move(own), is_expert);
   }
+}
+
+void DistributedDataParallel::add_part(Rank& rank, std::vector<Parameter*> parameters, bool is_expert) {
+  Communicator& replicas = rank.groups.get(is_expert ? "edp" : "dp-cp");
+  const bool has_instances = config_.distributed_optimizer && rank.layout.instances > 1;
+  Communicator& group = has_instances ? rank.groups.get(is_expert ? "intra-edp" : "intra-dp-cp") : replicas;
+  const GradientScaling scaling = gradient_scaling({.dp_cp = rank.groups.get("dp-cp").size(),
+                                                    .edp = rank.groups.get("edp").size(),
+                                                    .average_in_collective = config_.average_in_collective,
+                                                    .per_token_loss = config_.per_token_loss},
+                                                   is_expert);
+  const BufferConfig buffer{.owners = config_.distributed_optimizer ? group.size() : 1,
+                            .bucket_size = config_.bucket_size,
+                            .distributed_optimizer = config_.distributed_optimizer,
+                            .pad_for_high_nccl_busbw = config_.pad_for_high_nccl_busbw};
+  parts_.push_back({GradBuffer(rank, std::move(parameters), buffer), &replicas, &group,
+                    has_instances ? &rank.groups.get("inter-edp") : nullptr, scaling});
+  const GradBuffer& placed = parts_.back().buffer;
+  states_.emplace_back(static_cast<std::size_t>(placed.buckets()));
+  for (std::size_t i = 0; i < placed.parameters().size(); ++i)
+    known_[placed.parameters()[i]] = {{parts_.size() - 1, placed.layout().parameters[i].bucket}};
 }
 
 void DistributedDataParallel::zero_grads() {
@@ -100,18 +128,34 @@ void DistributedDataParallel::finish_grad_sync() {
       if (!states_[p][static_cast<std::size_t>(bucket)].started) start(p, bucket);
     }
   }
-  for (std::size_t p = 0; p < parts_.size(); ++p) {
-    const GradBuffer& buffer = parts_[p].buffer;
-    for (int bucket = 0; bucket < buffer.buckets(); ++bucket) {
-      states_[p][static_cast<std::size_t>(bucket)].work.wait();
-      if (!config_.distributed_optimizer) continue;
-      const ElementRange all = buffer.bucket_range(bucket), own = owned(parts_[p], bucket);
+  for (auto& states : states_) {
+    for (BucketState& state : states) state.work.wait();
+  }
+  if (!config_.distributed_optimizer) return;
+  sum_across_instances();
+  for (const Part& part : parts_) {
+    for (int bucket = 0; bucket < part.buffer.buckets(); ++bucket) {
+      const ElementRange all = part.buffer.bucket_range(bucket), own = owned(part, bucket);
       for (const ElementRange& rest : {ElementRange{all.begin, own.begin}, ElementRange{own.end, all.end}}) {
-        Tensor not_owned = buffer.grads(rest);
+        Tensor not_owned = part.buffer.grads(rest);
         poison(not_owned);
       }
     }
   }
+}
+
+void DistributedDataParallel::sum_across_instances() {
+  std::vector<Work> sums;
+  for (const Part& part : parts_) {
+    if (part.across == nullptr || part.across->size() == 1) continue;
+    for (int bucket = 0; bucket < part.buffer.buckets(); ++bucket) {
+      const Tensor own = part.buffer.grads(owned(part, bucket));
+      if (own.count() == 0) continue;
+      sums.push_back(
+          part.across->start_all_reduce(own, part.scaling.reduce, "data_parallel.all_reduce_across"));
+    }
+  }
+  for (Work& sum : sums) sum.wait();
 }
 
 void DistributedDataParallel::divide_grads(std::int64_t tokens) {

@@ -3,10 +3,13 @@
 /// Data parallelism: gradients of each bucket are reduced over the ranks that hold the same parameters, as soon as the last of
 /// them has arrived, while backward goes on.
 ///
-/// Shapes  a bucket of B elements; with the distributed optimizer each of D ranks keeps B/D of the sum, where it lies.
+/// Shapes  one buffer for each dtype of parameters, dense and expert; a bucket of B elements; with the distributed optimizer each of D
+///         ranks keeps B/D of the sum, where it lies.
 /// Calls   for each bucket one all_reduce of B, or one reduce_scatter of B/D with the distributed optimizer: over dp-cp, of experts
-///         over edp. Microbatches before the last communicate nothing.
-/// Errors  grad_ready_twice: a parameter that is ready already, or is not in the buffers; gradient_scaling; those of the buffers.
+///         over edp. With several optimizer instances these are the ranks of one (intra-dp-cp, intra-edp), and an all_reduce of B/D
+///         over inter-edp follows. Microbatches before the last communicate nothing.
+/// Errors  grad_ready_twice: a parameter that is ready already, or is not in the buffers; buffer_dtypes: gradients of several dtypes,
+///         which have no norm in common; gradient_scaling; those of the buffers.
 /// Exact   what a rank does not own is poisoned (tensor/adam.h) after a reduce_scatter: nobody may read it.
 /// Source  Megatron-LM, DistributedDataParallel; Rajbhandari et al. 2020 (ZeRO).
 
@@ -41,13 +44,17 @@ class DistributedDataParallel {
   /// With a per-token loss, after the sync: by the tokens of the whole batch.
   void divide_grads(std::int64_t tokens);
 
-  /// Dense ones first.
+  /// Dense ones first; then by dtype, in the order in which the model has them.
   struct Part {
     GradBuffer buffer;
-    Communicator* group;  // dp-cp or edp
+    Communicator* replicas;  // dp-cp or edp: ranks with the same parameters
+    Communicator* group;     // of these, the ones that share the buffer's elements
+    Communicator*
+        across;  // ranks of other optimizer instances that own the same; null: there is one instance
     GradientScaling scaling;
   };
   std::deque<Part>& parts() { return parts_; }
+  const std::deque<Part>& parts() const { return parts_; }
   /// Where a parameter lies: the number of its part, and the bucket.
   struct Place {
     std::size_t part = 0;
@@ -64,12 +71,15 @@ class DistributedDataParallel {
   std::vector<OwnedPiece> pieces(const Part& part, int bucket) const;
 
  private:
+  void add_part(Rank& rank, std::vector<Parameter*> parameters, bool is_expert);
   struct BucketState {
     std::size_t ready = 0;
     bool started = false;
     Work work;
   };
   void start(std::size_t part, int bucket);
+  /// Of each bucket what this rank owns, when its reduce_scatter is done.
+  void sum_across_instances();
 
   DataParallelConfig config_;
   DType grad_dtype_ = DType::f32;

@@ -68,13 +68,25 @@ bool DistributedOptimizer::step(Ratio learning_rate) {
   if (config_.clip_grad.numerator != 0) clip();
   for (Piece& piece : pieces_) {
     adam(piece.grad, step_of(*piece.parameter, learning_rate), piece.main, piece.exp_avg, piece.exp_avg_sq);
-    if (piece.value.dtype() != piece.main.dtype()) copy(cast(piece.main, piece.value.dtype()), piece.value);
+    renew_value(piece);
   }
   if (!config_.overlap_param_gather) {
     start_param_gather();
     finish_param_gather();
   }
   return true;
+}
+
+void DistributedOptimizer::renew_value(Piece& piece) {
+  if (piece.value.dtype() != piece.main.dtype()) copy(cast(piece.main, piece.value.dtype()), piece.value);
+}
+
+void DistributedOptimizer::restore(std::int64_t steps, const LossScaleState& loss_scale) {
+  steps_ = steps;
+  loss_scale_.restore(loss_scale);
+  for (Piece& piece : pieces_) renew_value(piece);
+  start_param_gather();
+  finish_param_gather();
 }
 
 bool DistributedOptimizer::found_nonfinite() {

@@ -52,11 +52,17 @@ class DistributedOptimizer {
     Tensor value;  // of the parameter; main itself where it is no bf16
   };
   std::vector<Piece>& pieces() { return pieces_; }
+  const DistributedDataParallel& data_parallel() const { return data_parallel_; }
   std::int64_t steps() const { return steps_; }
+  const LossScaleState& loss_scale_state() const { return loss_scale_.state(); }
+  /// After main parameters and moments were changed from outside: the model has them, on every rank. All ranks call it.
+  void restore(std::int64_t steps, const LossScaleState& loss_scale);
   /// Bytes that this rank has for its pieces alone.
   std::int64_t owned_bytes() const;
 
  private:
+  /// The model's own value, from the main parameter.
+  static void renew_value(Piece& piece);
   bool found_nonfinite();
   void clip();
   bool is_counted(const Parameter& parameter) const;

@@ -1,9 +1,8 @@
 #include "sim/optimizer/grad_buffer.h"
 
-#include <fmt/format.h>
 #include <utility>
 
-#include "sim/base/error.h"
+#include "sim/base/check.h"
 #include "sim/tensor/checks.h"
 
 namespace sim {
@@ -18,15 +17,9 @@ std::vector<BufferParameter> sizes_of(const std::vector<Parameter*>& parameters)
 }
 
 DType dtype_of(const std::vector<Parameter*>& parameters) {
-  const DType dtype = parameters.empty() ? DType::f32 : parameters.front()->value.dtype();
-  for (const Parameter* parameter : parameters) {
-    if (parameter->value.dtype() == dtype) continue;
-    refuse({.code = "buffer_dtypes",
-            .option = parameter->name,
-            .numbers = fmt::format("{} among {}", name_of(parameter->value.dtype()), name_of(dtype)),
-            .rule = "a buffer has parameters of one dtype",
-            .hint = "a buffer for each"});
-  }
+  CHECK(!parameters.empty());
+  const DType dtype = parameters.front()->value.dtype();
+  for (const Parameter* parameter : parameters) CHECK(parameter->value.dtype() == dtype);
   return dtype;
 }
 

@@ -4,7 +4,7 @@
 /// bucket by bucket, in place.
 ///
 /// Shapes  both [numel] of the layout; a parameter's main_grad and value become views of them. Gradients of bf16 are f32.
-/// Errors  buffer_dtypes: parameters of several dtypes; those of buffer_layout.h.
+/// Errors  those of buffer_layout.h. Parameters of several dtypes are a mistake of the caller (CHECK).
 /// Exact   values are kept, gradients begin as zeros; padding is zeros.
 /// Source  Megatron-LM, _ParamAndGradBuffer.
 

@@ -5,17 +5,16 @@
 namespace sim {
 
 void LossScale::update(bool found_nonfinite) {
-  constexpr int kMostPower = 30;
   if (config_.growth_interval == 0) return;
   if (found_nonfinite) {
-    good_steps_ = 0;
-    if (--hysteresis_left_ <= 0) power_ = std::max(power_ - 1, config_.least_power);
+    state_.good_steps = 0;
+    if (--state_.hysteresis_left <= 0) state_.power = std::max(state_.power - 1, config_.least_power);
     return;
   }
-  if (++good_steps_ < config_.growth_interval) return;
-  good_steps_ = 0;
-  hysteresis_left_ = config_.hysteresis;
-  power_ = std::min(power_ + 1, kMostPower);
+  if (++state_.good_steps < config_.growth_interval) return;
+  state_.good_steps = 0;
+  state_.hysteresis_left = config_.hysteresis;
+  state_.power = std::min(state_.power + 1, kMostLossScalePower);
 }
 
 }  // namespace sim

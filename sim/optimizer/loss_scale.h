@@ -13,6 +13,8 @@
 
 namespace sim {
 
+inline constexpr int kMostLossScalePower = 30;
+
 struct LossScaleConfig {
   int initial_power = 0;  // scale = 2^power
   int least_power = 0;
@@ -20,20 +22,28 @@ struct LossScaleConfig {
   int hysteresis = 1;       // bad steps before the scale is halved
 };
 
+/// What the steps so far have made of it: what a checkpoint keeps.
+struct LossScaleState {
+  int power = 0;
+  int good_steps = 0;
+  int hysteresis_left = 1;
+  bool operator==(const LossScaleState&) const = default;
+};
+
 class LossScale {
  public:
   explicit LossScale(const LossScaleConfig& config)
-      : config_(config), power_(config.initial_power), hysteresis_left_(config.hysteresis) {}
+      : config_(config), state_{.power = config.initial_power, .hysteresis_left = config.hysteresis} {}
 
-  Ratio scale() const { return {std::int64_t{1} << power_, 1}; }
-  Ratio inverse() const { return {1, std::int64_t{1} << power_}; }
+  Ratio scale() const { return {std::int64_t{1} << state_.power, 1}; }
+  Ratio inverse() const { return {1, std::int64_t{1} << state_.power}; }
+  const LossScaleState& state() const { return state_; }
+  void restore(const LossScaleState& state) { state_ = state; }
   void update(bool found_nonfinite);
 
  private:
   LossScaleConfig config_;
-  int power_;
-  int good_steps_ = 0;
-  int hysteresis_left_;
+  LossScaleState state_;
 };
 
 }  // namespace sim

@@ -1,0 +1,309 @@
+#include "sim/optimizer/checkpoint.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <fmt/format.h>
+#include <set>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/optimizer/checkpoint_index.h"
+#include "sim/tensor/checks.h"
+#include "sim/tensor/safetensors.h"
+
+namespace sim {
+
+namespace {
+
+using Piece = DistributedOptimizer::Piece;
+
+constexpr const char* kIndex = "index.json";
+constexpr const char* kShard = "shard-";
+
+struct Kept {
+  const char* name;
+  Tensor Piece::*tensor;
+};
+constexpr std::array<Kept, 3> kKept = {
+    {{"main", &Piece::main}, {"exp_avg", &Piece::exp_avg}, {"exp_avg_sq", &Piece::exp_avg_sq}}};
+
+std::string shard_name(std::int64_t generation, int rank) {
+  return fmt::format("{}{:06}-rank{:05}.safetensors", kShard, generation, rank);
+}
+
+std::map<std::string, int> sizes_of(const Layout& layout) {
+  return {{"tp", layout.tp}, {"pp", layout.pp}, {"ep", layout.ep}, {"etp", layout.etp}};
+}
+
+std::optional<CheckpointIndex> index_in(CheckpointStore& store) {
+  const std::optional<std::string> text = store.read(kIndex);
+  return text ? std::optional(index_of(*text)) : std::nullopt;
+}
+
+/// The tensors of a parameter begin with it: the ranks that share it are the same for every number of them.
+std::map<const Parameter*, std::string> keys_of(const DistributedOptimizer& optimizer) {
+  std::map<const Parameter*, std::string> keys;
+  std::set<std::string> seen;
+  for (const auto& part : optimizer.data_parallel().parts()) {
+    const ProcessGroup& group = part.replicas->group();
+    for (const Parameter* parameter : part.buffer.parameters()) {
+      const std::string key = fmt::format("{} {}/{}", group.kind, group.index, parameter->name);
+      if (!seen.insert(key).second) {
+        refuse({.code = "checkpoint_names",
+                .option = parameter->name,
+                .numbers = "two parameters of one rank have this name",
+                .rule = "a checkpoint knows parameters by their names",
+                .hint = "the number of the layer in its name"});
+      }
+      keys[parameter] = key;
+    }
+  }
+  return keys;
+}
+
+// ---- saving ------------------------------------------------------------------------------------------------------
+
+/// Of ranks that have the same pieces, the first one writes them.
+bool writes(const DistributedOptimizer& optimizer, const Parameter& parameter) {
+  const DistributedDataParallel& data_parallel = optimizer.data_parallel();
+  const auto& part = data_parallel.parts()[data_parallel.place_of(parameter)->part];
+  if (!data_parallel.is_distributed()) return part.replicas->rank() == 0;
+  return part.across == nullptr || part.across->rank() == 0;
+}
+
+Safetensors shard_of(DistributedOptimizer& optimizer) {
+  const auto keys = keys_of(optimizer);
+  Safetensors shard;
+  for (const Piece& piece : optimizer.pieces()) {
+    if (!writes(optimizer, *piece.parameter)) continue;
+    for (const Kept& kept : kKept) {
+      const Tensor& tensor = piece.*kept.tensor;
+      shard.tensors[fmt::format("{}/{}@{}", keys.at(piece.parameter), kept.name, piece.range.begin)] = {
+          tensor.dtype(), {tensor.count()}, host_bytes(tensor)};
+    }
+  }
+  return shard;
+}
+
+/// Takes the pieces of a shard into the index, from what has really been written.
+void add_shard(const std::string& name, CheckpointStore& store, CheckpointIndex& index) {
+  const std::string bytes = store.read(name).value_or("");
+  const Safetensors shard = decoded(bytes, name);
+  if (shard.tensors.empty()) return;
+  index.files[name] = {static_cast<std::int64_t>(bytes.size()), hash_of(bytes)};
+  for (const auto& [key, tensor] : shard.tensors) {
+    const std::size_t at = key.rfind('@');
+    const std::int64_t begin = std::stoll(key.substr(at + 1));
+    CheckpointTensor& whole = index.tensors[key.substr(0, at)];
+    whole.dtype = tensor.dtype;
+    whole.pieces.push_back({name, {begin, begin + tensor.shape.front()}});
+  }
+}
+
+void commit(const Rank& rank, CheckpointIndex index, CheckpointStore& store) {
+  for (int writer = 0; writer < rank.layout.world_size; ++writer)
+    add_shard(shard_name(index.generation, writer), store, index);
+  for (auto& [name, tensor] : index.tensors) {
+    std::sort(tensor.pieces.begin(), tensor.pieces.end(),
+              [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
+  }
+  store.replace(kIndex, text_of(index));
+  for (const std::string& name : store.names()) {
+    if (name.starts_with(kShard) && !index.files.contains(name)) store.remove(name);
+  }
+}
+
+// ---- loading -----------------------------------------------------------------------------------------------------
+
+[[noreturn]] void refuse_model(std::string option, std::string numbers) {
+  refuse({.code = "checkpoint_model",
+          .option = std::move(option),
+          .numbers = std::move(numbers),
+          .rule =
+              "a checkpoint is loaded into the model it was saved from, on any number of data-parallel ranks",
+          .hint = "the same model with the same tp, pp, ep and etp"});
+}
+
+[[noreturn]] void refuse_shard(const std::string& name, std::string numbers) {
+  refuse({.code = "checkpoint_shard",
+          .option = name,
+          .numbers = std::move(numbers),
+          .rule = "the shards of a checkpoint are the files that were written",
+          .hint = "a copy of the whole folder"});
+}
+
+void check_sizes(const CheckpointIndex& index, const Layout& layout) {
+  for (const auto& [name, size] : sizes_of(layout)) {
+    const auto saved = index.sizes.find(name);
+    const int before = saved == index.sizes.end() ? 0 : saved->second;
+    if (before != size) refuse_model(name, fmt::format("{} here, {} in the checkpoint", size, before));
+  }
+}
+
+/// This rank's parameters are in the checkpoint, and it has no others of the same groups.
+void check_tensors(const CheckpointIndex& index, const DistributedOptimizer& optimizer) {
+  std::set<std::string> wanted, groups;
+  for (const auto& [parameter, key] : keys_of(optimizer)) {
+    groups.insert(key.substr(0, key.find('/') + 1));
+    for (const Kept& kept : kKept) {
+      const std::string name = key + "/" + kept.name;
+      wanted.insert(name);
+      const auto saved = index.tensors.find(name);
+      const std::int64_t elements = saved == index.tensors.end() ? 0 : saved->second.elements();
+      if (elements != parameter->value.count()) {
+        refuse_model(
+            name, fmt::format("{} elements here, {} in the checkpoint", parameter->value.count(), elements));
+      }
+      const DType dtype = parameter->main_grad.dtype();
+      if (elements > 0 && saved->second.dtype != dtype) {
+        refuse_model(
+            name, fmt::format("{} here, {} in the checkpoint", name_of(dtype), name_of(saved->second.dtype)));
+      }
+    }
+  }
+  for (const auto& [name, tensor] : index.tensors) {
+    const bool is_of_rank = groups.contains(name.substr(0, name.find('/') + 1));
+    if (is_of_rank && !wanted.contains(name))
+      refuse_model(name, fmt::format("{} elements in the checkpoint, none here", tensor.elements()));
+  }
+}
+
+Safetensors read_shard(const std::string& name, const CheckpointFile& expected, CheckpointStore& store) {
+  const std::optional<std::string> bytes = store.read(name);
+  if (!bytes) refuse_shard(name, "is not there");
+  if (static_cast<std::int64_t>(bytes->size()) != expected.bytes)
+    refuse_shard(name, fmt::format("{} bytes, {} were written", bytes->size(), expected.bytes));
+  if (const std::uint64_t hash = hash_of(*bytes); hash != expected.hash)
+    refuse_shard(name, fmt::format("its hash is {:016x}, and was {:016x}", hash, expected.hash));
+  return decoded(*bytes, name);
+}
+
+/// What a tensor of this rank will become.
+struct Incoming {
+  Tensor to;
+  ElementRange range;  // of the whole
+  const CheckpointTensor* saved;
+  std::string key;
+  std::vector<std::byte> values;
+
+  bool is_in(const std::string& file) const {
+    return std::any_of(saved->pieces.begin(), saved->pieces.end(),
+                       [&](const CheckpointPiece& piece) { return piece.file == file && overlaps(piece); });
+  }
+  bool overlaps(const CheckpointPiece& piece) const {
+    return piece.range.begin < range.end && range.begin < piece.range.end;
+  }
+  /// What a shard has of it.
+  void take(const std::string& file, const Safetensors& shard) {
+    for (const CheckpointPiece& piece : saved->pieces) {
+      if (piece.file != file || !overlaps(piece)) continue;
+      const auto found = shard.tensors.find(fmt::format("{}@{}", key, piece.range.begin));
+      const bool fits = found != shard.tensors.end() && found->second.dtype == to.dtype() &&
+                        found->second.shape == std::vector<std::int64_t>{piece.range.size()};
+      if (!fits) refuse_shard(file, fmt::format("has no {} elements of {}", piece.range.size(), key));
+      const ElementRange both = {std::max(range.begin, piece.range.begin),
+                                 std::min(range.end, piece.range.end)};
+      const std::int64_t width = size_of(to.dtype());
+      std::memcpy(values.data() + (both.begin - range.begin) * width,
+                  found->second.values.data() + (both.begin - piece.range.begin) * width,
+                  static_cast<std::size_t>(both.size() * width));
+    }
+  }
+};
+
+/// Of all that this rank owns, read and checked; nothing is changed.
+std::vector<Incoming> read_pieces(const CheckpointIndex& index, DistributedOptimizer& optimizer,
+                                  CheckpointStore& store) {
+  const auto keys = keys_of(optimizer);
+  std::vector<Incoming> pieces;
+  for (const Piece& piece : optimizer.pieces()) {
+    for (const Kept& kept : kKept) {
+      const std::string key = keys.at(piece.parameter) + "/" + kept.name;
+      const Tensor& to = piece.*kept.tensor;
+      pieces.push_back({to, piece.range, &index.tensors.at(key), key,
+                        std::vector<std::byte>(static_cast<std::size_t>(to.bytes()))});
+    }
+  }
+  for (const auto& [name, file] : index.files) {
+    const bool is_wanted =
+        std::any_of(pieces.begin(), pieces.end(), [&](const Incoming& piece) { return piece.is_in(name); });
+    if (!is_wanted) continue;
+    const Safetensors shard = read_shard(name, file, store);
+    for (Incoming& piece : pieces) piece.take(name, shard);
+  }
+  return pieces;
+}
+
+/// Whether a rank of the world says so.
+bool any_rank(Rank& rank, bool says) {
+  const Tensor flag = filled(rank.device, DType::f32, {1}, says ? 1 : 0);
+  rank.groups.world().all_reduce(flag, ReduceOp::max, "checkpoint.any_rank_refuses");
+  const std::vector<std::byte> bytes = host_bytes(flag);
+  return std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; });
+}
+
+/// Runs on every rank what may be refused; where one refuses, all do.
+template <typename Body>
+void on_all_or_none(Rank& rank, const Body& body) {
+  std::exception_ptr own;
+  try {
+    body();
+  } catch (const Error&) {
+    own = std::current_exception();
+  }
+  const bool refused = any_rank(rank, own != nullptr);
+  if (own != nullptr) std::rethrow_exception(own);
+  if (!refused) return;
+  refuse({.code = "checkpoint_elsewhere",
+          .option = "checkpoint",
+          .numbers = fmt::format("rank {} had no reason to", rank.id),
+          .rule = "a checkpoint is saved and loaded by all ranks, or by none",
+          .hint = "what the rank says that refused it"});
+}
+
+}  // namespace
+
+void save_checkpoint(Rank& rank, DistributedOptimizer& optimizer, CheckpointStore& store,
+                     std::int64_t iteration) {
+  optimizer.finish_param_gather();  // in f32 the main parameter lies among what is gathered
+  CheckpointIndex index{.iteration = iteration,
+                        .steps = optimizer.steps(),
+                        .loss_scale = optimizer.loss_scale_state(),
+                        .sizes = sizes_of(rank.layout),
+                        .tensors = {},
+                        .files = {}};
+  on_all_or_none(rank, [&] {
+    if (const auto before = index_in(store)) index.generation = before->generation + 1;
+    store.write(shard_name(index.generation, rank.id), encoded(shard_of(optimizer)));
+  });
+  on_all_or_none(rank, [&] {
+    if (rank.groups.world().rank() == 0) commit(rank, std::move(index), store);
+  });
+}
+
+std::int64_t load_checkpoint(Rank& rank, DistributedOptimizer& optimizer, CheckpointStore& store) {
+  optimizer.finish_param_gather();
+  std::optional<CheckpointIndex> index;
+  std::vector<Incoming> pieces;
+  on_all_or_none(rank, [&] {
+    index = index_in(store);
+    if (!index) {
+      refuse({.code = "checkpoint_missing",
+              .option = kIndex,
+              .numbers = fmt::format("{} files, and no index", store.names().size()),
+              .rule = "a checkpoint is what its index names",
+              .hint = "the folder that was saved into"});
+    }
+    check_sizes(*index, rank.layout);
+    check_tensors(*index, optimizer);
+    pieces = read_pieces(*index, optimizer, store);
+  });
+  for (Incoming& piece : pieces) {
+    copy(from_host(rank.device, piece.to.dtype(), piece.to.shape(), piece.values), piece.to);
+  }
+  optimizer.restore(index->steps, index->loss_scale);
+  return index->iteration;
+}
+
+}  // namespace sim

@@ -1,0 +1,31 @@
+#pragma once
+
+/// Saves what training goes on from, and loads it, on as many data-parallel ranks as there are then.
+///
+///   store->write(...)                             each rank its shard, of a new name
+///   store->replace("index.json", ...)             rank 0, when all shards are there: now the checkpoint is this one
+///   store->remove(...)                            rank 0, the shards of the one before
+///
+/// Shapes  of each parameter main parameter and two moments, cut as their owners have them. A tensor is named by the group that
+///         shares it, the parameter, and which of the three it is: "dp-cp 0/decoder.weight/exp_avg".
+/// Calls   by all ranks of the world. save: two all_reduce(max) of a flag, whether a rank refuses: when shards are written, and when
+///         the index is. load: one, then the gathers of parameters.
+/// Errors  checkpoint_missing: the store has none; checkpoint_model: another model, or another tp, pp, ep or etp; checkpoint_shard: a
+///         file that is not there, is cut short, or was changed; checkpoint_elsewhere: another rank refused; checkpoint_names: two
+///         parameters of one name; those of checkpoint_index.h, checkpoint_store.h and safetensors.h. What is refused is
+///         refused on every rank before any has changed a value.
+/// Exact   values are kept bit for bit: what goes on is what would have gone on. Until the index is replaced the store has the
+///         checkpoint before, whole.
+/// Source  Megatron-LM, dp_reshardable optimizer checkpoints, by parameter.
+
+#include "sim/optimizer/checkpoint_store.h"
+#include "sim/optimizer/distributed_optimizer.h"
+
+namespace sim {
+
+void save_checkpoint(Rank& rank, DistributedOptimizer& optimizer, CheckpointStore& store,
+                     std::int64_t iteration);
+/// The iteration it was saved at.
+std::int64_t load_checkpoint(Rank& rank, DistributedOptimizer& optimizer, CheckpointStore& store);
+
+}  // namespace sim

@@ -1,0 +1,153 @@
+#include "sim/optimizer/checkpoint_index.h"
+
+#include <array>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/base/content_hash.h"
+#include "sim/base/error.h"
+
+namespace sim {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr int kVersion = 1;
+constexpr const char* kFormat = "shardproof-checkpoint";
+
+[[noreturn]] void refuse_index(std::string numbers, const char* rule,
+                               const char* hint = "the checkpoint before this one, or another folder") {
+  refuse({.code = "checkpoint_index",
+          .option = "index.json",
+          .numbers = std::move(numbers),
+          .rule = rule,
+          .hint = hint});
+}
+
+std::string text_of_hash(std::uint64_t hash) { return fmt::format("{:016x}", hash); }
+
+DType dtype_named(const std::string& name) {
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16, DType::field}) {
+    if (name_of(dtype) == name) return dtype;
+  }
+  refuse_index("dtype " + name, "tensors are f64, f32, bf16 or field");
+}
+
+Json json_of(const CheckpointIndex& index) {
+  Json json = {{"format", kFormat},
+               {"version", kVersion},
+               {"generation", index.generation},
+               {"iteration", index.iteration},
+               {"steps", index.steps},
+               {"loss_scale",
+                {{"power", index.loss_scale.power},
+                 {"good_steps", index.loss_scale.good_steps},
+                 {"hysteresis_left", index.loss_scale.hysteresis_left}}},
+               {"sizes", index.sizes},
+               {"tensors", Json::object()},
+               {"files", Json::object()}};
+  for (const auto& [name, tensor] : index.tensors) {
+    Json pieces = Json::array();
+    for (const CheckpointPiece& piece : tensor.pieces)
+      pieces.push_back({piece.file, piece.range.begin, piece.range.end});
+    json["tensors"][name] = {{"dtype", name_of(tensor.dtype)}, {"pieces", pieces}};
+  }
+  for (const auto& [name, file] : index.files)
+    json["files"][name] = {{"bytes", file.bytes}, {"hash", text_of_hash(file.hash)}};
+  return json;
+}
+
+CheckpointIndex from_json(const Json& json) {
+  CheckpointIndex index{.generation = json.at("generation"),
+                        .iteration = json.at("iteration"),
+                        .steps = json.at("steps"),
+                        .loss_scale = {.power = json.at("loss_scale").at("power"),
+                                       .good_steps = json.at("loss_scale").at("good_steps"),
+                                       .hysteresis_left = json.at("loss_scale").at("hysteresis_left")},
+                        .sizes = json.at("sizes"),
+                        .tensors = {},
+                        .files = {}};
+  for (const auto& [name, tensor] : json.at("tensors").items()) {
+    CheckpointTensor& own = index.tensors[name];
+    own.dtype = dtype_named(tensor.at("dtype"));
+    for (const Json& piece : tensor.at("pieces"))
+      own.pieces.push_back({piece.at(0), {piece.at(1), piece.at(2)}});
+  }
+  for (const auto& [name, file] : json.at("files").items()) {
+    index.files[name] = {file.at("bytes"), std::stoull(file.at("hash").get<std::string>(), nullptr, 16)};
+  }
+  return index;
+}
+
+/// The text without the line of its hash, which has to be right.
+std::string_view checked_body(std::string_view text) {
+  const std::size_t end = text.size() > 1 ? text.rfind('\n', text.size() - 2) : std::string_view::npos;
+  if (end == std::string_view::npos) refuse_index(fmt::format("{} bytes", text.size()), "the index is whole");
+  const std::string_view body = text.substr(0, end + 1), last = text.substr(end + 1);
+  if (last != text_of_hash(hash_of(body)) + "\n") {
+    refuse_index(fmt::format("{} bytes, whose hash is {}", body.size(), text_of_hash(hash_of(body))),
+                 "the last line is the hash of all before it: the index is cut short, or was changed");
+  }
+  return body;
+}
+
+}  // namespace
+
+std::uint64_t hash_of(std::string_view bytes) {
+  ContentHash hash;
+  hash.add(bytes);
+  return hash.value();
+}
+
+void check(const CheckpointIndex& index) {
+  const LossScaleState& scale = index.loss_scale;
+  const bool counts = index.generation >= 0 && index.iteration >= 0 && index.steps >= 0;
+  if (!counts || scale.power < 0 || scale.power > kMostLossScalePower) {
+    refuse_index(fmt::format("generation {}, iteration {}, {} steps, loss scale 2^{}", index.generation,
+                             index.iteration, index.steps, scale.power),
+                 "counts are not negative, and a loss scale is from 1 to 2^30");
+  }
+  for (const auto& [name, tensor] : index.tensors) {
+    std::int64_t next = 0;
+    for (const CheckpointPiece& piece : tensor.pieces) {
+      if (piece.range.begin != next || piece.range.end <= next) {
+        refuse_index(fmt::format("{}: elements {} to {} follow element {}", name, piece.range.begin,
+                                 piece.range.end, next),
+                     "the pieces of a tensor tile it: each element is saved once",
+                     "all ranks of one world save together");
+      }
+      if (!index.files.contains(piece.file))
+        refuse_index(fmt::format("{}: in {}", name, piece.file), "a piece lies in a file of the checkpoint");
+      next = piece.range.end;
+    }
+  }
+}
+
+std::string text_of(const CheckpointIndex& index) {
+  check(index);
+  const std::string body = json_of(index).dump(1) + "\n";
+  return body + text_of_hash(hash_of(body)) + "\n";
+}
+
+CheckpointIndex index_of(std::string_view text) {
+  const Json json = Json::parse(checked_body(text), nullptr, false);
+  if (!json.is_object() || !json.contains("format") || json["format"] != kFormat)
+    refuse_index("another JSON text", "the index is one of shardproof's checkpoints");
+  if (!json.contains("version") || json["version"] != kVersion) {
+    refuse_index(fmt::format("version {}", json.contains("version") ? json["version"].dump() : "none"),
+                 "this program reads version 1", "the program that wrote the checkpoint");
+  }
+  CheckpointIndex index;
+  try {
+    index = from_json(json);
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    refuse_index(error.what(), "the index has what version 1 has");
+  }
+  check(index);
+  return index;
+}
+
+}  // namespace sim

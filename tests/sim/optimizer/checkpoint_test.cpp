@@ -1,0 +1,417 @@
+// Training goes on from a checkpoint with the bits it would have had, on any number of data-parallel ranks; a save that ends in the
+// middle leaves the one before; what was cut short, changed or is another model's is refused by every rank, and changes nothing.
+
+#include "sim/optimizer/checkpoint.h"
+
+#include <filesystem>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+#include <set>
+#include <unistd.h>
+
+#include "sim/base/error.h"
+#include "sim/optimizer/checkpoint_index.h"
+#include "sim/tensor/checks.h"
+#include "sim/tensor/cpu_device.h"
+#include "sim/tensor/safetensors.h"
+#include "sim/world/simulate.h"
+
+namespace {
+
+using namespace sim;
+
+/// What is trained. Gradients are small whole numbers, so that their sums have no rounding: every number of ranks adds up the same.
+struct Model {
+  std::vector<std::int64_t> sizes = {70, 1, 0, 200};
+  DType dtype = DType::f32;
+  std::optional<std::int64_t> bucket_size = 100;
+  bool distributed_optimizer = true;
+  std::int64_t samples = 12;  // of a step
+};
+
+class Training {
+ public:
+  Training(Rank& rank, const Model& model)
+      : rank_(rank),
+        model_(model),
+        parameters_(made(rank, model)),
+        data_parallel_(rank, pointers(),
+                       {.bucket_size = model.bucket_size,
+                        .distributed_optimizer = model.distributed_optimizer,
+                        .per_token_loss = true}),
+        optimizer_(rank, data_parallel_, {.weight_decay = {1, 4}, .clip_grad = {0, 1}}) {}
+
+  void step(std::int64_t iteration) {
+    data_parallel_.zero_grads();
+    const Communicator& group = rank_.groups.get("dp-cp");
+    const std::int64_t own = model_.samples / group.size();
+    for (std::int64_t i = 0; i < own; ++i) {
+      for (Parameter& parameter : parameters_) {
+        const KeyedRandom random =
+            rank_.random.named(fmt::format("{} {} {}", parameter.name, iteration, group.rank() * own + i));
+        std::vector<std::int32_t> whole;
+        for (std::int64_t k = 0; k < parameter.value.count(); ++k)
+          whole.push_back(static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(k), 7)) - 3);
+        const Tensor grad =
+            from_host(rank_.device, DType::i32, parameter.value.shape(), std::as_bytes(std::span(whole)));
+        add_to(parameter.main_grad, cast(grad, parameter.main_grad.dtype()));
+        if (i + 1 == own) data_parallel_.grad_ready(parameter);
+      }
+    }
+    data_parallel_.finish_grad_sync();
+    data_parallel_.divide_grads(model_.samples);
+    optimizer_.step({1, 8});
+  }
+  DistributedOptimizer& optimizer() { return optimizer_; }
+  void publish() {
+    for (const Parameter& parameter : parameters_) rank_.publish(parameter.name, parameter.value);
+  }
+
+ private:
+  static std::vector<Parameter> made(Rank& rank, const Model& model) {
+    std::vector<Parameter> parameters;
+    for (std::size_t i = 0; i < model.sizes.size(); ++i) {
+      parameters.push_back(
+          make_parameter(rank, "p" + std::to_string(i), model.dtype, {1, model.sizes[i]}, {}, {}));
+    }
+    return parameters;
+  }
+  std::vector<Parameter*> pointers() {
+    std::vector<Parameter*> all;
+    for (Parameter& parameter : parameters_) all.push_back(&parameter);
+    return all;
+  }
+
+  Rank& rank_;
+  Model model_;
+  std::vector<Parameter> parameters_;
+  DistributedDataParallel data_parallel_;
+  DistributedOptimizer optimizer_;
+};
+
+/// Trains from iteration `from` (if not 0, loaded) to `to` (if `saves`, saved) on so many ranks.
+struct Stretch {
+  int ranks = 1;
+  std::int64_t from = 0;
+  std::int64_t to = 0;
+  bool saves = true;
+};
+
+RunReport run(const Model& model, const Stretch& stretch, CheckpointStore& store, int tp = 1,
+              int instances = 1) {
+  CpuDevice device;
+  WorldSpec spec = world_of(stretch.ranks);
+  if (tp > 1 || instances > 1) {
+    spec.layout = make_layout({.world_size = stretch.ranks,
+                               .tensor_model_parallel_size = tp,
+                               .num_distributed_optimizer_instances = instances},
+                              RuleBook::megatron);
+  }
+  spec.seed = 5;
+  return simulate(spec, device, [&](Rank& rank) {
+    Training training(rank, model);
+    std::int64_t iteration = 0;
+    if (stretch.from > 0) iteration = load_checkpoint(rank, training.optimizer(), store);
+    for (; iteration < stretch.to; ++iteration) training.step(iteration);
+    if (stretch.saves) save_checkpoint(rank, training.optimizer(), store, iteration);
+    training.publish();
+  });
+}
+
+/// What every rank has in the end: of any number of ranks the same.
+std::vector<Published> model_of(const RunReport& report) {
+  EXPECT_TRUE(report.ok()) << report.failure();
+  for (const RankReport& rank : report.ranks) {
+    for (std::size_t i = 0; i < rank.published.size(); ++i)
+      EXPECT_EQ(rank.published[i].values, report.ranks.front().published[i].values);
+  }
+  return report.ranks.front().published;
+}
+
+RC_GTEST_PROP(Checkpoint, GoesOnWithTheSameBitsOnAnyNumberOfRanks, ()) {
+  Model model;
+  model.sizes = *rc::gen::container<std::vector<std::int64_t>>(4, rc::gen::inRange<std::int64_t>(0, 300));
+  model.dtype = *rc::gen::element(DType::field, DType::f32, DType::bf16, DType::f64);
+  model.bucket_size = *rc::gen::element<std::int64_t>(1, 64, 200, 100'000);
+  const auto ranks = rc::gen::element(1, 2, 3, 4, 6, 12);
+  const int first = *ranks, second = *ranks;
+  const std::int64_t all = *rc::gen::inRange(1, 5), stop = *rc::gen::inRange<std::int64_t>(1, all + 1);
+  MemoryStore store;
+  const auto never_stopped = model_of(run(model, {.ranks = *ranks, .to = all, .saves = false}, store));
+  model.distributed_optimizer = *rc::gen::weightedElement<bool>({{4, true}, {1, false}});
+  RC_ASSERT(run(model, {.ranks = first, .to = stop}, store).ok());
+  model.distributed_optimizer = *rc::gen::weightedElement<bool>({{4, true}, {1, false}});
+  const auto resumed = model_of(run(model, {.ranks = second, .from = stop, .to = all}, store));
+  RC_ASSERT(resumed == never_stopped);
+}
+
+TEST(Checkpoint, KeepsWhatEachInstanceHasOnce) {
+  MemoryStore store;
+  const auto never_stopped = model_of(run({}, {.ranks = 4, .to = 3, .saves = false}, store));
+  ASSERT_TRUE(run({}, {.ranks = 4, .to = 2}, store, 1, 2).ok());
+  EXPECT_EQ(model_of(run({}, {.ranks = 6, .from = 2, .to = 3}, store, 1, 3)), never_stopped);
+}
+
+// ---- a save that ends in the middle ------------------------------------------------------------------------------
+
+/// Ends the program after so many operations: the one after them is done in part, if it can be.
+class EndingStore : public MemoryStore {
+ public:
+  std::int64_t operations_left = 1'000'000;
+  double part = 0;  // of the last write
+
+  void write(const std::string& name, std::string_view bytes) override {
+    if (operations_left == 0)
+      MemoryStore::write(name,
+                         bytes.substr(0, static_cast<std::size_t>(part * static_cast<double>(bytes.size()))));
+    count();
+    MemoryStore::write(name, bytes);
+  }
+  void replace(const std::string& name, std::string_view bytes) override {
+    count();
+    MemoryStore::replace(name, bytes);
+  }
+  void remove(const std::string& name) override {
+    count();
+    MemoryStore::remove(name);
+  }
+
+ private:
+  void count() {
+    if (operations_left == 0) throw std::runtime_error("the program ends here");
+    --operations_left;
+  }
+};
+
+RC_GTEST_PROP(Checkpoint, ASaveThatEndsInTheMiddleLeavesAWholeOne, ()) {
+  const int ranks = *rc::gen::element(1, 2, 3), before = *rc::gen::element(1, 2, 4);
+  EndingStore store;
+  const auto first = model_of(run({}, {.ranks = before, .to = 1}, store));
+  const auto second = model_of(run({}, {.ranks = ranks, .from = 1, .to = 2, .saves = false}, store));
+  store.operations_left = *rc::gen::inRange(0, 2 * ranks + 6);
+  store.part = *rc::gen::element(0, 1, 2) / 2.0;
+  const RunReport ended = run({}, {.ranks = ranks, .from = 1, .to = 2}, store);
+  store.operations_left = 1'000'000;
+  const std::int64_t iteration = index_of(*store.read("index.json")).iteration;
+  RC_ASSERT(iteration == 1 || iteration == 2);
+  RC_ASSERT(!ended.ok() || iteration == 2);
+  const auto loaded = model_of(run({}, {.ranks = 2, .from = 1, .to = 0, .saves = false}, store));
+  RC_ASSERT(loaded == (iteration == 1 ? first : second));
+  // What was left of it is gone after the next save.
+  model_of(run({}, {.ranks = 3, .from = 1, .to = 3}, store));
+  RC_ASSERT(store.names().size() == index_of(*store.read("index.json")).files.size() + 1);
+}
+
+TEST(Checkpoint, NothingIsRemovedBeforeTheIndexIsThere) {
+  EndingStore store;
+  model_of(run({}, {.ranks = 2, .to = 1}, store));
+  const auto shards = store.names();
+  store.operations_left = 2;  // two shards, no index
+  EXPECT_FALSE(run({}, {.ranks = 2, .from = 1, .to = 2}, store).ok());
+  for (const std::string& name : shards) EXPECT_TRUE(store.read(name).has_value()) << name;
+}
+
+// ---- what is refused ---------------------------------------------------------------------------------------------
+
+/// Loads on so many ranks after the files were changed: the code that every rank is refused with, of which one says why.
+std::string refusal_of_load(const Model& model, int ranks, MemoryStore& store, int tp = 1) {
+  CpuDevice device;
+  WorldSpec spec = world_of(ranks);
+  if (tp > 1)
+    spec.layout = make_layout({.world_size = ranks, .tensor_model_parallel_size = tp}, RuleBook::megatron);
+  std::vector<std::string> codes(static_cast<std::size_t>(ranks));
+  bool is_changed = false;
+  const RunReport report = simulate(spec, device, [&](Rank& rank) {
+    Training training(rank, model);
+    std::vector<std::vector<std::byte>> before, after;
+    for (const auto& piece : training.optimizer().pieces()) before.push_back(host_bytes(piece.main));
+    try {
+      load_checkpoint(rank, training.optimizer(), store);
+    } catch (const Error& error) {
+      codes[static_cast<std::size_t>(rank.id)] = error.refusal().code;
+    }
+    for (const auto& piece : training.optimizer().pieces()) after.push_back(host_bytes(piece.main));
+    if (!codes[static_cast<std::size_t>(rank.id)].empty() && before != after) is_changed = true;
+  });
+  EXPECT_TRUE(report.ok()) << report.failure();
+  EXPECT_FALSE(is_changed) << "loaded in part";
+  std::string code;
+  const bool all = std::none_of(codes.begin(), codes.end(), [](const auto& c) { return c.empty(); });
+  const bool none = std::all_of(codes.begin(), codes.end(), [](const auto& c) { return c.empty(); });
+  EXPECT_TRUE(all || none) << "refused by some ranks only";
+  for (const std::string& one : codes) {
+    if (one != "checkpoint_elsewhere") code = one;
+  }
+  return code;
+}
+
+RC_GTEST_PROP(Checkpoint, AnyChangedByteAndAnyMissingEndIsRefused, ()) {
+  MemoryStore store;
+  Model model;
+  model.dtype = *rc::gen::element(DType::f32, DType::bf16);
+  model_of(run(model, {.ranks = *rc::gen::element(1, 2, 3), .to = 1}, store));
+  const std::string name = *rc::gen::elementOf(store.names());
+  std::string bytes = *store.read(name);
+  const auto at = *rc::gen::inRange<std::size_t>(0, bytes.size());
+  const int damage = *rc::gen::inRange(0, 3);
+  if (damage == 0) bytes[at] = static_cast<char>(bytes[at] ^ *rc::gen::inRange(1, 256));
+  if (damage == 1) bytes.resize(at);
+  store.replace(name, bytes);
+  if (damage == 2) store.remove(name);
+  const std::string code = refusal_of_load(model, *rc::gen::element(1, 2, 4), store);
+  const std::string missing = damage == 2 ? "checkpoint_missing" : "checkpoint_index";
+  RC_ASSERT(code == (name == "index.json" ? missing : "checkpoint_shard"));
+}
+
+TEST(Checkpoint, OfAnotherModelIsRefused) {
+  MemoryStore store;
+  EXPECT_EQ(refusal_of_load({}, 2, store), "checkpoint_missing");
+  model_of(run({}, {.ranks = 2, .to = 1}, store));
+  EXPECT_EQ(refusal_of_load({}, 2, store), "");
+  EXPECT_EQ(refusal_of_load({.sizes = {70, 1, 0}}, 2, store), "checkpoint_model");
+  EXPECT_EQ(refusal_of_load({.sizes = {70, 1, 0, 200, 3}}, 2, store), "checkpoint_model");
+  EXPECT_EQ(refusal_of_load({.sizes = {70, 1, 0, 201}}, 2, store), "checkpoint_model");
+  EXPECT_EQ(refusal_of_load({.sizes = {70, 1, 2, 200}}, 2, store), "checkpoint_model");
+  EXPECT_EQ(refusal_of_load({.dtype = DType::f64}, 2, store), "checkpoint_model");
+  EXPECT_EQ(refusal_of_load({}, 2, store, 2), "checkpoint_model");
+}
+
+/// The index again, with its hash, after a change that its writer would not make.
+template <typename Change>
+void change_index(MemoryStore& store, const Change& change) {
+  CheckpointIndex index = index_of(*store.read("index.json"));
+  change(index);
+  store.replace("index.json", text_of(index));
+}
+
+TEST(Checkpoint, WithATensorMissingIsRefused) {
+  MemoryStore store;
+  model_of(run({}, {.ranks = 2, .to = 1}, store));
+  const CheckpointIndex whole = index_of(*store.read("index.json"));
+  change_index(store, [](CheckpointIndex& index) { index.tensors.erase("dp-cp 0/p3/exp_avg"); });
+  EXPECT_EQ(refusal_of_load({}, 2, store), "checkpoint_model");
+  // In the index, and not in its file.
+  store.replace("index.json", text_of(whole));
+  change_index(store, [&](CheckpointIndex& index) {
+    auto& pieces = index.tensors.at("dp-cp 0/p3/exp_avg").pieces;
+    const std::string name = pieces.front().file;
+    Safetensors shard = decoded(*store.read(name), name);
+    shard.tensors.erase("dp-cp 0/p3/exp_avg@0");
+    const std::string bytes = encoded(shard);
+    store.replace(name, bytes);
+    index.files[name] = {static_cast<std::int64_t>(bytes.size()), hash_of(bytes)};
+  });
+  EXPECT_EQ(refusal_of_load({}, 2, store), "checkpoint_shard");
+  // Pieces with a gap are no index at all.
+  CheckpointIndex gap = whole;
+  gap.tensors.at("dp-cp 0/p3/main").pieces.front().range.begin = 1;
+  EXPECT_THROW(text_of(gap), Error);
+}
+
+TEST(Checkpoint, OfAnotherVersionIsRefused) {
+  MemoryStore store;
+  model_of(run({}, {.ranks = 1, .to = 1}, store));
+  const auto with_body = [](std::string body) { return body + fmt::format("{:016x}\n", hash_of(body)); };
+  for (const char* body :
+       {"{\"format\": \"shardproof-checkpoint\", \"version\": 2}\n", "{}\n", "[1, 2]\n", "\n",
+        "{\"format\": \"shardproof-checkpoint\", \"version\": 1}\n",
+        "{\"format\": \"shardproof-checkpoint\", \"version\": 1, \"generation\": \"x\"}\n"}) {
+    store.replace("index.json", with_body(body));
+    EXPECT_EQ(refusal_of_load({}, 2, store), "checkpoint_index") << body;
+  }
+}
+
+TEST(Checkpoint, NamesAreOfOneParameterEach) {
+  CpuDevice device;
+  MemoryStore store;
+  const RunReport report = simulate(world_of(2), device, [&](Rank& rank) {
+    Parameter a = make_parameter(rank, "a", DType::f32, {1, 3}, {}, {}),
+              b = make_parameter(rank, "a", DType::f32, {1, 3}, {}, {});
+    DistributedDataParallel data_parallel(rank, {&a, &b}, {});
+    DistributedOptimizer optimizer(rank, data_parallel, {});
+    save_checkpoint(rank, optimizer, store, 0);
+  });
+  EXPECT_NE(report.failure().find("checkpoint_names"), std::string::npos) << report.failure();
+  EXPECT_TRUE(store.names().empty());
+}
+
+TEST(Checkpoint, TheScaleOfLossesGoesOn) {
+  CpuDevice device;
+  MemoryStore store;
+  const auto scale_after = [&](bool stops) {
+    double scale = 0;
+    const RunReport report = simulate(world_of(2), device, [&](Rank& rank) {
+      Parameter a = make_parameter(rank, "a", DType::f32, {1, 3}, {}, {});
+      DistributedDataParallel data_parallel(rank, {&a}, {});
+      const OptimizerConfig config{.loss_scale = {.initial_power = 3, .growth_interval = 3}};
+      DistributedOptimizer first(rank, data_parallel, config), second(rank, data_parallel, config);
+      const auto steps = [&](DistributedOptimizer& optimizer, int count) {
+        for (int i = 0; i < count; ++i) {
+          data_parallel.zero_grads();
+          data_parallel.finish_grad_sync();
+          optimizer.step({1, 8});
+        }
+      };
+      steps(first, 2);
+      if (stops) save_checkpoint(rank, first, store, 2);
+      if (stops) load_checkpoint(rank, second, store);
+      steps(stops ? second : first, 1);
+      scale = static_cast<double>((stops ? second : first).loss_scale().numerator);
+    });
+    EXPECT_TRUE(report.ok()) << report.failure();
+    return scale;
+  };
+  EXPECT_EQ(scale_after(false), 16);
+  EXPECT_EQ(scale_after(true), 16);
+}
+
+// ---- folders -----------------------------------------------------------------------------------------------------
+
+class Folder {
+ public:
+  Folder() : path_(std::filesystem::temp_directory_path() / ("shardproof-" + std::to_string(::getpid()))) {}
+  ~Folder() { std::filesystem::remove_all(path_); }
+  std::string path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+TEST(FolderStore, HasTheFilesThatAMemoryHas) {
+  const Folder folder;
+  MemoryStore memory;
+  const auto on_disk = folder_store(folder.path());
+  for (CheckpointStore* store : {static_cast<CheckpointStore*>(&memory), on_disk.get()}) {
+    model_of(run({}, {.ranks = 3, .to = 1}, *store));
+    model_of(run({}, {.ranks = 2, .from = 1, .to = 2}, *store));
+  }
+  ASSERT_EQ(memory.names(), on_disk->names());
+  for (const std::string& name : memory.names()) EXPECT_EQ(memory.read(name), on_disk->read(name)) << name;
+  EXPECT_EQ(on_disk->read("nothing"), std::nullopt);
+}
+
+TEST(FolderStore, RefusesWhatTheSystemRefuses) {
+  const Folder folder;
+  const auto store = folder_store(folder.path());
+  store->write("a", "text");
+  const auto code = [](const auto& body) -> std::string {
+    try {
+      body();
+    } catch (const Error& error) {
+      return error.refusal().code;
+    }
+    return "";
+  };
+  EXPECT_EQ(code([&] { folder_store(folder.path() + "/a"); }), "checkpoint_store");
+  EXPECT_EQ(code([&] { folder_store(folder.path() + "/a/b"); }), "checkpoint_store");
+  EXPECT_EQ(code([&] { store->write("no such folder/b", "text"); }), "checkpoint_store");
+  EXPECT_EQ(code([&] { store->replace("no such folder/b", "text"); }), "checkpoint_store");
+  EXPECT_EQ(code([&] { folder_store("/dev/full")->write("a", "text"); }), "checkpoint_store");
+  std::filesystem::create_directory(folder.path() + "/d");
+  EXPECT_EQ(code([&] { store->read("d"); }), "checkpoint_store");
+  std::filesystem::remove_all(folder.path());
+  EXPECT_EQ(code([&] { store->names(); }), "checkpoint_store");
+}
+
+}  // namespace
