@@ -68,6 +68,7 @@ std::string missing_output(const sim::RunReport& report, const std::vector<CaseO
 
 template <typename Value>
 Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp) {
+  if (output.parts > 0) tp = output.parts;
   const bool by_rows = output.placement == Placement::rows;
   const bool by_columns = output.placement == Placement::columns;
   const Extent part = extent_of(report.find(0, output.name)->shape);

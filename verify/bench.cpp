@@ -9,17 +9,17 @@ constexpr std::size_t kStacks = 16;
 
 }  // namespace
 
-const sim::WorldSpec& Bench::world_of(const CaseSetting& setting) {
-  const int tp = setting.data_parallel ? 1 : setting.tp;
-  const std::pair sizes(tp, setting.tp * setting.replicas / tp);
-  auto known = worlds_.find(sizes);
+const sim::WorldSpec& Bench::world_of(const Case& the_case, const CaseSetting& setting) {
+  const sim::ParallelSizes sizes = the_case.sizes(setting);
+  const std::array<std::int64_t, 4> key = {sizes.world_size, sizes.tensor_model_parallel_size,
+                                           sizes.expert_model_parallel_size,
+                                           sizes.num_distributed_optimizer_instances};
+  auto known = worlds_.find(key);
   if (known == worlds_.end()) {
-    const sim::ParallelSizes parallel{.world_size = setting.tp * setting.replicas,
-                                      .tensor_model_parallel_size = tp};
-    sim::WorldSpec spec{.layout = sim::make_layout(parallel, sim::RuleBook::megatron)};
+    sim::WorldSpec spec{.layout = sim::make_layout(sizes, sim::RuleBook::megatron)};
     if (stacks_ == nullptr) stacks_ = std::make_shared<sim::StackPool>(spec.stack_bytes, true, kStacks);
     spec.stacks = stacks_;
-    known = worlds_.emplace(sizes, std::move(spec)).first;
+    known = worlds_.emplace(key, std::move(spec)).first;
   }
   known->second.seed = setting.seed;
   return known->second;
@@ -27,7 +27,7 @@ const sim::WorldSpec& Bench::world_of(const CaseSetting& setting) {
 
 std::shared_ptr<const sim::RunReport> Bench::run(const Case& the_case, const CaseSetting& setting) {
   if (last_case_ == &the_case && last_setting_ == setting) return last_report_;
-  last_report_ = std::make_shared<const sim::RunReport>(run(the_case, setting, world_of(setting)));
+  last_report_ = std::make_shared<const sim::RunReport>(run(the_case, setting, world_of(the_case, setting)));
   last_case_ = &the_case;
   last_setting_ = setting;
   return last_report_;

@@ -6,6 +6,7 @@
 /// Calls   by one thread. Cases outlive it.
 /// Exact   what ran before changes nothing.
 
+#include <array>
 #include <map>
 #include <memory>
 #include <utility>
@@ -21,8 +22,8 @@ class Bench {
   explicit Bench(std::shared_ptr<sim::CpuDevice> device = std::make_shared<sim::CpuDevice>())
       : device_(std::move(device)) {}
 
-  /// tp * replicas ranks, the ranks of one replica next to each other. Good until the next call.
-  const sim::WorldSpec& world_of(const CaseSetting& setting);
+  /// Of the case's sizes, the ranks of one replica next to each other. Good until the next call.
+  const sim::WorldSpec& world_of(const Case& the_case, const CaseSetting& setting);
   /// Of the run before, where that was the same: several properties judge one run.
   std::shared_ptr<const sim::RunReport> run(const Case& the_case, const CaseSetting& setting);
   sim::RunReport run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec);
@@ -34,7 +35,7 @@ class Bench {
 
  private:
   std::shared_ptr<sim::CpuDevice> device_;
-  std::map<std::pair<int, int>, sim::WorldSpec> worlds_;  // by tp and its replicas
+  std::map<std::array<std::int64_t, 4>, sim::WorldSpec> worlds_;  // by world, tp, ep and optimizer instances
   std::shared_ptr<sim::StackPool> stacks_;
   const Case* last_case_ = nullptr;
   CaseSetting last_setting_;

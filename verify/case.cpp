@@ -73,7 +73,14 @@ std::string text_of(const CaseSetting& setting) {
                                  sim::name_of(setting.dtype), setting.seed);
   if (setting.replicas > 1) text += fmt::format(", replicas {}", setting.replicas);
   for (const auto& [name, value] : setting.dimensions) text += fmt::format(", {} {}", name, value);
+  if (setting.stretch)
+    text += fmt::format(", steps {} to before {}", setting.stretch->first, setting.stretch->last);
   return text;
+}
+
+sim::ParallelSizes Case::sizes(const CaseSetting& setting) const {
+  return {.world_size = setting.tp * setting.replicas,
+          .tensor_model_parallel_size = is_data_parallel() ? 1 : setting.tp};
 }
 
 std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::string& name, std::int64_t count,

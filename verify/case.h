@@ -10,10 +10,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/comm/rank.h"
+#include "sim/layout/parallel_sizes.h"
+#include "sim/optimizer/checkpoint_store.h"
 #include "sim/tensor/cpu_device.h"
 #include "verify/expected_call.h"
 #include "verify/reference/matrix.h"
@@ -31,6 +34,15 @@ struct Dimension {
 /// What some of the drawn inputs have at one element each (large: at all); floats only.
 enum class Special { none, nan, infinity, minus_infinity, large };
 
+/// A part of a training that stops and goes on: from step `first`, loaded from the store unless it is 0, to before `last`.
+struct Stretch {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  bool saves = true;
+  std::shared_ptr<sim::CheckpointStore> store;
+  bool operator==(const Stretch&) const = default;
+};
+
 struct CaseSetting {
   int tp = 1;
   int replicas = 1;            // of the tensor-model-parallel group, with the same inputs
@@ -39,6 +51,7 @@ struct CaseSetting {
   std::uint64_t seed = 0;
   std::map<std::string, std::int64_t> dimensions;
   Special special = Special::none;
+  std::optional<Stretch> stretch = std::nullopt;  // none: all of it
 
   bool operator==(const CaseSetting&) const = default;
   std::int64_t operator[](const std::string& name) const { return dimensions.at(name); }
@@ -62,6 +75,7 @@ struct CaseOutput {
   Placement placement = Placement::replicated;
   int stride = 1;           // of rows and columns: a part is so many blocks (sim/parallel/parameter.h)
   bool same_order = false;  // the serial layer adds in the same order: equal to it bit for bit
+  int parts = 0;  // of rows and columns, 0: as many as ranks. Rank r has part r % parts, as others have
 };
 
 /// What a case is linear in, and its gradient, both published. A linear map is held against its adjoint: <output, grad_output> is
@@ -129,6 +143,8 @@ class Case {
   virtual std::string name() const = 0;
   /// Its ranks are a data-parallel group, not a tensor-model-parallel one.
   virtual bool is_data_parallel() const { return false; }
+  /// Of the world that it runs in: tp * replicas ranks.
+  virtual sim::ParallelSizes sizes(const CaseSetting& setting) const;
   virtual std::vector<Dimension> dimensions() const = 0;
   virtual std::vector<CaseOutput> outputs(const CaseSetting& setting) const = 0;
   virtual std::vector<ExpectedCall> calls(const CaseSetting& setting) const = 0;
@@ -136,6 +152,8 @@ class Case {
   virtual std::vector<AdjointIdentity> adjoint(const CaseSetting&) const { return {}; }
   /// Settings that are computed in other ways and give the same bits; empty where there are none.
   virtual std::vector<CaseSetting> twins(const CaseSetting&) const { return {}; }
+  /// The setting in stretches, each a world of its own, of which the last has the outputs of the whole; empty where it is no training.
+  virtual std::vector<CaseSetting> stretches(const CaseSetting&) const { return {}; }
   /// Publishes every output.
   virtual void run(sim::Rank& rank, const CaseSetting& setting) const = 0;
   virtual Wholes<sim::Field> serial(const Inputs<sim::Field>& inputs, const CaseSetting& setting) const = 0;

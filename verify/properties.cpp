@@ -116,7 +116,7 @@ Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& se
   for (const Dimension& dimension : the_case.dimensions()) {
     if (dimension.is_a_rank) serial.dimensions[dimension.name] *= setting.tp;
   }
-  const sim::RunReport alone = bench.run(the_case, serial, bench.world_of(serial));
+  const sim::RunReport alone = bench.run(the_case, serial, bench.world_of(the_case, serial));
   if (const std::string broken = what_broke(alone, the_case, serial); !broken.empty()) return fails(broken);
   for (const CaseOutput& output : outputs) {
     if (!output.same_order) continue;
@@ -167,20 +167,26 @@ Judgement is_special_where_serial_is(Bench& bench, const Case& the_case, const C
 
 // ---- the others --------------------------------------------------------------------------------------------------
 
-Judgement ranks_agree(Bench& bench, const Case& the_case, const CaseSetting& setting) {
-  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
-  const sim::RunReport& report = *run;
-  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
+/// Of the outputs that are declared the same on several ranks, the first that is not; "" for none.
+std::string disagreement(const sim::RunReport& report, const Case& the_case, const CaseSetting& setting) {
   for (const CaseOutput& output : the_case.outputs(setting)) {
     for (const sim::RankReport& rank : report.ranks) {
-      const int twin = output.placement == Placement::replicated ? 0 : rank.rank % setting.tp;
+      const int parts = output.parts > 0 ? output.parts : setting.tp;
+      const int twin = output.placement == Placement::replicated ? 0 : rank.rank % parts;
       const sim::Published* own = report.find(rank.rank, output.name);
       const sim::Published* first = report.find(twin, output.name);
-      if (*own == *first) continue;
-      return fails(fmt::format("{} differs between ranks {} and {}", output.name, twin, rank.rank));
+      if (!(*own == *first))
+        return fmt::format("{} differs between ranks {} and {}", output.name, twin, rank.rank);
     }
   }
-  return {};
+  return "";
+}
+
+Judgement ranks_agree(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  if (const std::string broken = what_broke(*run, the_case, setting); !broken.empty()) return fails(broken);
+  const std::string differs = disagreement(*run, the_case, setting);
+  return differs.empty() ? Judgement{} : fails(differs);
 }
 
 Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting& setting) {
@@ -263,6 +269,25 @@ Judgement equals_its_twins(Bench& bench, const Case& the_case, const CaseSetting
   return {};
 }
 
+Judgement resumes(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const std::shared_ptr<const sim::RunReport> whole = bench.run(the_case, setting);
+  if (const std::string broken = what_broke(*whole, the_case, setting); !broken.empty()) return fails(broken);
+  sim::RunReport last;
+  const std::vector<CaseSetting> stretches = the_case.stretches(setting);
+  for (const CaseSetting& stretch : stretches) {
+    last = bench.run(the_case, stretch, bench.world_of(the_case, stretch));
+    std::string broken = what_broke(last, the_case, stretch);
+    if (broken.empty()) broken = disagreement(last, the_case, stretch);
+    if (!broken.empty()) return fails(fmt::format("{}: {}", text_of(stretch), broken));
+  }
+  for (const CaseOutput& output : the_case.outputs(stretches.back())) {
+    if (same_bits(whole_bits(*whole, output, setting), whole_bits(last, output, setting))) continue;
+    return fails(fmt::format("{} differs from a training that was not stopped: {}", output.name,
+                             text_of(stretches.back())));
+  }
+  return {};
+}
+
 /// The smallest setting tells what a case has.
 CaseSetting least_setting(const Case& the_case) {
   CaseSetting setting;
@@ -271,10 +296,11 @@ CaseSetting least_setting(const Case& the_case) {
   return setting;
 }
 bool is_linear(const Case& the_case) { return !the_case.adjoint(least_setting(the_case)).empty(); }
+bool has_stretches(const Case& the_case) { return !the_case.stretches(least_setting(the_case)).empty(); }
 bool has_twins(const Case& the_case) { return !the_case.twins(least_setting(the_case)).empty(); }
 
 Judgement keeps_its_hash(Bench& bench, const Case& the_case, const CaseSetting& setting) {
-  sim::WorldSpec spec = bench.world_of(setting);
+  sim::WorldSpec spec = bench.world_of(the_case, setting);
   const sim::RunReport first = bench.run(the_case, setting, spec);
   if (const std::string broken = what_broke(first, the_case, setting); !broken.empty()) return fails(broken);
   for (const int variant : {0, 1, 2}) {
@@ -301,6 +327,8 @@ const std::vector<Property>& all_properties() {
        is_adjoint, DTypes::field, is_linear},
       {"twins", "computed in another way (buckets, overlap, ZeRO-1 or plain data parallelism): the same bits",
        equals_its_twins, DTypes::all, has_twins},
+      {"resumes", "stopped, saved, loaded on another number of ranks and trained on: the same bits", resumes,
+       DTypes::all, has_stretches},
       {"special", "NaN, infinity and large inputs: NaN where the serial reference is, and only there",
        is_special_where_serial_is, DTypes::floats},
       {"schedules", "another schedule, more threads, ranks as threads: the same run hash", keeps_its_hash},

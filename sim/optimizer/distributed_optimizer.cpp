@@ -1,5 +1,6 @@
 #include "sim/optimizer/distributed_optimizer.h"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -106,13 +107,30 @@ bool DistributedOptimizer::is_counted(const Parameter& parameter) const {
   return parameter.attributes.tensor_model_parallel || rank_.groups.get("tp").rank() == 0;
 }
 
+void DistributedOptimizer::add_squares(const char* group, bool (*is_of)(const Parameter&), Tensor& sum) {
+  const bool any = std::any_of(data_parallel_.parts().begin(), data_parallel_.parts().end(),
+                               [&](const auto& part) { return is_of(*part.buffer.parameters().front()); });
+  if (!any) return;
+  Tensor squares = filled(rank_.device, data_parallel_.grad_dtype(), {1}, 0);
+  for (const Piece& piece : pieces_) {
+    if (is_of(*piece.parameter) && is_counted(*piece.parameter)) add_sum_of_squares(piece.grad, squares);
+  }
+  Communicator& owners = rank_.groups.get(group);
+  if (owners.size() > 1) owners.all_reduce(squares, ReduceOp::sum, "optimizer.grad_norm");
+  add_to(sum, squares);
+}
+
 void DistributedOptimizer::clip() {
   Tensor sum = filled(rank_.device, data_parallel_.grad_dtype(), {1}, 0);
-  for (const Piece& piece : pieces_) {
-    if (is_counted(*piece.parameter)) add_sum_of_squares(piece.grad, sum);
+  if (data_parallel_.is_distributed()) {
+    add_squares(
+        "intra-dist-opt", [](const Parameter&) { return true; }, sum);
+  } else {
+    add_squares(
+        "mp", [](const Parameter& parameter) { return parameter.attributes.allreduce; }, sum);
+    add_squares(
+        "tp-ep-pp", [](const Parameter& parameter) { return !parameter.attributes.allreduce; }, sum);
   }
-  Communicator& owners = rank_.groups.get(data_parallel_.is_distributed() ? "intra-dist-opt" : "mp");
-  if (owners.size() > 1) owners.all_reduce(sum, ReduceOp::sum, "optimizer.grad_norm");
   const Tensor factor = clip_factor(sum, config_.clip_grad);
   for (Piece& piece : pieces_) scale_by(piece.grad, factor);
 }

@@ -7,7 +7,8 @@
 ///         the piece of the parameter is its own main parameter. Bytes of a parameter of bf16 (f32): 2 (4) for the value and 4 for
 ///         the gradient on every rank, 12 (8) spread over the owners.
 /// Calls   a step: all_reduce(max) of a flag where losses are scaled, all_reduce(sum) of one number where gradients are clipped, over
-///         all ranks that own different pieces; then for each bucket one all_gather of B/D in the parameter's dtype.
+///         all ranks that own different pieces (without the distributed optimizer two: of dense parameters over mp, of experts over
+///         tp-ep-pp); then for each bucket one all_gather of B/D in the parameter's dtype.
 /// Errors  those of adam.h. A parameter that is read before it has been gathered is a finding of the world.
 /// Exact   in the norm each element of the model counts once: owned pieces, without shared copies, and replicated parameters on the
 ///         first tensor-parallel rank alone. A skipped step changes nothing but the loss scale.
@@ -65,6 +66,8 @@ class DistributedOptimizer {
   static void renew_value(Piece& piece);
   bool found_nonfinite();
   void clip();
+  /// Of some of the gradients, over a group whose ranks have different ones.
+  void add_squares(const char* group, bool (*is_of)(const Parameter&), Tensor& sum);
   bool is_counted(const Parameter& parameter) const;
   AdamStep step_of(const Parameter& parameter, Ratio learning_rate) const;
 

@@ -6,12 +6,14 @@
 #include "tests/defects/faulty_device.h"
 #include "tests/defects/wrong_programs.h"
 #include "tests/defects/wrong_training.h"
+#include "verify/cases/data_parallel_plan.h"
 
 namespace test {
 
 namespace {
 
 using verify::CaseSetting;
+using enum CallFault;
 
 /// A case whose rank program is another one.
 class WithProgram : public verify::Case {
@@ -23,6 +25,8 @@ class WithProgram : public verify::Case {
   std::string name() const override { return right_.name(); }
   bool is_data_parallel() const override { return right_.is_data_parallel(); }
   std::vector<CaseSetting> twins(const CaseSetting& s) const override { return right_.twins(s); }
+  std::vector<CaseSetting> stretches(const CaseSetting& s) const override { return right_.stretches(s); }
+  sim::ParallelSizes sizes(const CaseSetting& s) const override { return right_.sizes(s); }
   std::vector<verify::Dimension> dimensions() const override { return right_.dimensions(); }
   std::vector<verify::CaseOutput> outputs(const CaseSetting& s) const override { return right_.outputs(s); }
   std::vector<verify::ExpectedCall> calls(const CaseSetting& s) const override { return right_.calls(s); }
@@ -50,7 +54,9 @@ Defect in_call(std::string name, std::string source, const std::string& the_case
   const FaultyCall faulty{site, fault, std::move(group)};
   auto wrong = std::make_shared<WithProgram>(
       the_case, [faulty](const verify::Case& right, sim::Rank& rank, const CaseSetting& s) {
-        FaultyGroups groups(rank, faulty);
+        FaultyCall call = faulty;
+        if (call.fault == left_out_where_full) call.full = verify::Plan{s}.bucket_size().value_or(-1);
+        FaultyGroups groups(rank, std::move(call));
         sim::Rank other{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
         right.run(other, s);
       });
@@ -83,7 +89,6 @@ Defect in_training_call(std::string name, std::string source, const std::string&
 }
 
 std::vector<Defect> make_catalogue() {
-  using enum CallFault;
   using Kernel = KernelFault;
   const std::string row = "row_parallel_linear", column = "column_parallel_linear";
   const std::string embedding = "vocab_parallel_embedding", loss = "vocab_parallel_cross_entropy";
@@ -282,6 +287,40 @@ std::vector<Defect> make_catalogue() {
       in_program("training: main parameters changed behind its back", "ISEEKYAN#104", training,
                  main_parameter_from_rounded_value, "serial"),
       in_program("training: moments forgotten", "MLM 1505db4cc4", training, moments_forgotten, "serial"),
+      in_training_call("training: full bucket never reduced", "DeepSpeed#4321", "data_parallel.all_reduce",
+                       left_out_where_full),
+      in_training_call("instances: not summed across", "", "data_parallel.all_reduce_across", left_out,
+                       "inter-edp"),
+      in_training_call("instances: averaged across", "", "data_parallel.all_reduce_across", averaged,
+                       "inter-edp"),
+      in_training_call("experts: norm without the other experts", "MLM cd4afffa64", "optimizer.grad_norm",
+                       left_out, "tp-ep-pp"),
+      in_training_call("experts: gradients not reduced", "MLM abf10f8590", "data_parallel.reduce_scatter",
+                       left_out, "edp"),
+      in_program("experts: reduced as dense parameters", "MLM cd4afffa64", training, experts_reduced_as_dense,
+                 "serial"),
+      in_program("experts: divided by their replicas", "MLM e675940967", training,
+                 experts_divided_by_their_replicas, "serial"),
+      in_program("training: bucket padding differs by rank", "MLM ba8f2defc5, MLM#835", training,
+                 padding_differs_by_rank, "serial"),
+      in_program("training: not sharded where not divisible", "llm.c", training,
+                 not_sharded_where_not_divisible, "serial"),
+      in_program("training: unscaled by the next loss scale", "DeepSpeed#2695", training,
+                 unscaled_by_the_next_scale, "serial"),
+
+      // ---- checkpoints ----
+      in_program("checkpoint: only the last bucket saved", "", training, only_the_last_bucket_saved,
+                 "resumes"),
+      in_program("checkpoint: moments not loaded", "MLM 1505db4cc4", training, moments_not_loaded, "resumes"),
+      in_program("checkpoint: step counter not loaded", "MLM 1505db4cc4", training, step_counter_not_loaded,
+                 "resumes"),
+      in_program("checkpoint: weights active after a step", "Bridge#3397", training,
+                 weights_active_after_the_next_step, "resumes"),
+      in_program("checkpoint: slices off by one", "", training, slices_off_by_one, "resumes"),
+      in_program("checkpoint: one rank keeps a stale shard", "ISEEKYAN#104", training,
+                 one_rank_keeps_its_stale_shard, "resumes"),
+      in_program("checkpoint: saved before the update", "NeMo-RL#949", training, saved_before_the_update,
+                 "resumes"),
   };
 }
 

@@ -75,11 +75,13 @@ CaseSetting trial(const Case& the_case, std::uint64_t i) {
   return setting;
 }
 
-/// Whether the values of a trial show it: against the reference, or between ranks.
+/// Whether the values of a trial show it: against the reference, between ranks, or after a checkpoint.
 bool is_caught(const Defect& defect, Bench& bench, CaseSetting setting, sim::DType dtype) {
   setting.dtype = dtype;
-  return !property("serial").judge(bench, *defect.the_case, setting).holds ||
-         !property("agree").judge(bench, *defect.the_case, setting).holds;
+  const auto holds = [&](const char* name) {
+    return property(name).judge(bench, *defect.the_case, setting).holds;
+  };
+  return defect.property == "resumes" ? !holds("resumes") : !holds("serial") || !holds("agree");
 }
 
 /// "| row: forward sum left out | TrainVerify | 212 | 0 | 1 | 30 |": trials caught in the field, and of these missed in f64, f32, bf16.

@@ -70,6 +70,8 @@ class FaultyCommunicator : public sim::Communicator {
     switch (fault_.fault) {
       case CallFault::left_out:
         return take_own(call, call.input);
+      case CallFault::left_out_where_full:
+        return call.output.count() == fault_.full ? take_own(call, call.input) : right();
       case CallFault::doubled:
         if (call.operation == Operation::reduce_scatter) return take_own(call, sum_of(call, 0, size(), 2));
         right();
@@ -167,8 +169,9 @@ class FaultyCommunicator : public sim::Communicator {
 }  // namespace
 
 FaultyGroups::FaultyGroups(sim::Rank& rank, FaultyCall fault) : real_(rank.groups), kind_(fault.group) {
-  sim::Communicator& real = real_.get(kind_);
-  if (real.size() > 1) faulty_ = std::make_unique<FaultyCommunicator>(real, rank.device, std::move(fault));
+  sim::Communicator* real = real_.find(kind_);  // null: this world has no such groups
+  if (real != nullptr && real->size() > 1)
+    faulty_ = std::make_unique<FaultyCommunicator>(*real, rank.device, std::move(fault));
 }
 
 FaultyGroups::~FaultyGroups() = default;

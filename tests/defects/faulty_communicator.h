@@ -14,23 +14,25 @@
 namespace test {
 
 enum class CallFault {
-  left_out,        // the result is this rank's own part of the input
-  doubled,         // a sum is reduced twice
-  averaged,        // 1/n of the sum
-  maximum,         // in place of the sum
-  over_half,       // of the group: the ranks of the lower, or of the upper half
-  without_last,    // the last member's term is not in it
-  of_next_rank,    // each rank gets the block of the rank after it
-  gathered,        // an all_reduce is an all_gather of each rank's first n-th
-  summed,          // an all_gather is an all_reduce: each block is the sum of all
-  skipped_by_one,  // rank 1 does not call
-  stale,           // the result is that of the call before at this site; of the first, zeros
+  left_out,             // the result is this rank's own part of the input
+  left_out_where_full,  // of calls of so many elements
+  doubled,              // a sum is reduced twice
+  averaged,             // 1/n of the sum
+  maximum,              // in place of the sum
+  over_half,            // of the group: the ranks of the lower, or of the upper half
+  without_last,         // the last member's term is not in it
+  of_next_rank,         // each rank gets the block of the rank after it
+  gathered,             // an all_reduce is an all_gather of each rank's first n-th
+  summed,               // an all_gather is an all_reduce: each block is the sum of all
+  skipped_by_one,       // rank 1 does not call
+  stale,                // the result is that of the call before at this site; of the first, zeros
 };
 
 struct FaultyCall {
   std::string site;
   CallFault fault;
   std::string group = "tp";  // the kind it is in
+  std::int64_t full = -1;    // elements of left_out_where_full
 };
 
 /// The groups of a rank, with the fault in one of them.

@@ -13,6 +13,10 @@ using verify::Training;
 
 /// What is done otherwise than in the case.
 struct Mistakes {
+  void (*parameters)(std::vector<sim::Parameter>& parameters) = nullptr;
+  void (*config)(const Plan& plan, int rank, sim::DataParallelConfig& config) = nullptr;
+  void (*after_load)(Training& training, Training& fresh) = nullptr;
+  bool saves_before_last_step = false;
   void (*zero)(Training& training) = [](Training& training) { training.data_parallel.zero_grads(); };
   bool ready_in_first_microbatch = false;
   bool waits = true;
@@ -27,32 +31,61 @@ void divide(Training& training, std::int64_t step) {
   if (training.plan.per_token()) training.data_parallel.divide_grads(training.plan.tokens_of(step));
 }
 
+Training made(sim::Rank& rank, const Plan& plan, const Mistakes& mistakes) {
+  std::vector<sim::Parameter> parameters = Training::make_parameters(rank, plan);
+  if (mistakes.parameters != nullptr) mistakes.parameters(parameters);
+  sim::DataParallelConfig config = plan.data_parallel();
+  if (mistakes.config != nullptr) mistakes.config(plan, rank.id, config);
+  return {rank, plan, std::move(parameters), config};
+}
+
+void load(Training& training, const Mistakes& mistakes) {
+  if (training.plan.first_step() == 0) return;
+  sim::load_checkpoint(training.rank, training.optimizer, *training.plan.s.stretch->store);
+  if (mistakes.after_load == nullptr) return;
+  Training fresh(training.rank, training.plan);
+  mistakes.after_load(training, fresh);
+}
+
+void save(Training& training) {
+  const auto& stretch = training.plan.s.stretch;
+  if (stretch && stretch->saves)
+    sim::save_checkpoint(training.rank, training.optimizer, *stretch->store, stretch->last);
+}
+
+void train_step(Training& training, std::int64_t step, const Mistakes& mistakes) {
+  const CaseSetting& s = training.plan.s;
+  const std::int64_t microbatches = s["microbatches"] - (mistakes.drops_last_microbatch ? 1 : 0);
+  mistakes.zero(training);
+  for (std::int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
+    if (microbatch == 0 && mistakes.waits) training.wait_for_parameters();
+    if (microbatch == 0 && step > 0 && mistakes.waits) training.publish_before(step);
+    training.backward(step, microbatch,
+                      mistakes.ready_in_first_microbatch ? microbatch == 0 : microbatch + 1 == microbatches);
+    if (mistakes.steps_each_microbatch && microbatch + 1 < microbatches) training.update();
+  }
+  training.data_parallel.finish_grad_sync();
+  if (mistakes.after_sync == nullptr) {
+    divide(training, step);
+  } else {
+    mistakes.after_sync(training, step);
+  }
+  const bool is_last = step + 1 == training.plan.end_step();
+  if (is_last && mistakes.saves_before_last_step) save(training);
+  const bool stepped = training.update();
+  if (mistakes.after_step != nullptr) mistakes.after_step(training);
+  const bool gathers = stepped && training.plan.overlaps() && (mistakes.last_gather || !is_last);
+  if (gathers) training.optimizer.start_param_gather();
+}
+
 void run(sim::Rank& rank, const CaseSetting& s, const Mistakes& mistakes) {
   const Plan plan{s};
-  Training training(rank, plan);
-  const std::int64_t microbatches = s["microbatches"] - (mistakes.drops_last_microbatch ? 1 : 0);
-  for (std::int64_t step = 0; step < s["steps"]; ++step) {
-    mistakes.zero(training);
-    for (std::int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
-      if (microbatch == 0 && mistakes.waits) training.wait_for_parameters();
-      training.backward(
-          step, microbatch,
-          mistakes.ready_in_first_microbatch ? microbatch == 0 : microbatch + 1 == microbatches);
-      if (mistakes.steps_each_microbatch && microbatch + 1 < microbatches)
-        training.optimizer.step(verify::kLearningRate);
-    }
-    training.data_parallel.finish_grad_sync();
-    if (mistakes.after_sync == nullptr) {
-      divide(training, step);
-    } else {
-      mistakes.after_sync(training, step);
-    }
-    training.optimizer.step(verify::kLearningRate);
-    if (mistakes.after_step != nullptr) mistakes.after_step(training);
-    const bool is_last = step + 1 == s["steps"];
-    if (s["overlap"] == 1 && (mistakes.last_gather || !is_last)) training.optimizer.start_param_gather();
-  }
+  Training training = made(rank, plan, mistakes);
+  load(training, mistakes);
+  for (std::int64_t step = plan.first_step(); step < plan.end_step(); ++step)
+    train_step(training, step, mistakes);
   training.optimizer.finish_param_gather();
+  if (!mistakes.saves_before_last_step || plan.first_step() == plan.end_step()) save(training);
   training.publish();
 }
 
@@ -135,6 +168,105 @@ void moments_forgotten(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.after_step = [](Training& training) {
         for (auto& piece : training.optimizer.pieces()) sim::fill(piece.exp_avg, 0);
       }});
+}
+
+// ---- buffers and groups ------------------------------------------------------------------------------------------
+
+void experts_reduced_as_dense(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.parameters = [](std::vector<sim::Parameter>& parameters) {
+        for (sim::Parameter& parameter : parameters) parameter.attributes.allreduce = true;
+      }});
+}
+
+void experts_divided_by_their_replicas(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.after_sync = [](Training& training, std::int64_t step) {
+        divide(training, step);
+        for (auto& piece : training.optimizer.pieces()) {
+          if (!piece.parameter->attributes.allreduce)
+            sim::scale_in_place(piece.grad, {training.plan.ep(), 1});
+        }
+      }});
+}
+
+void padding_differs_by_rank(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.config = [](const Plan&, int id, sim::DataParallelConfig& config) {
+        config.pad_for_high_nccl_busbw = id == 0;
+      }});
+}
+
+void not_sharded_where_not_divisible(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.config = [](const Plan& plan, int, sim::DataParallelConfig& config) {
+        if (plan.own_size(0) % plan.s.tp != 0) config.distributed_optimizer = false;
+      }});
+}
+
+void unscaled_by_the_next_scale(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.after_sync = [](Training& training, std::int64_t step) {
+        divide(training, step);
+        const bool grows = training.plan.is_scaled() && training.optimizer.loss_scale_state().good_steps == 1;
+        if (grows) training.data_parallel.divide_grads(2);
+      }});
+}
+
+// ---- checkpoints -------------------------------------------------------------------------------------------------
+
+void only_the_last_bucket_saved(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.after_load = [](Training& training, Training& fresh) {
+        auto& loaded = training.optimizer.pieces();
+        const auto& initial = fresh.optimizer.pieces();
+        for (std::size_t i = 0; i < loaded.size(); ++i) {
+          const auto place = training.data_parallel.place_of(*loaded[i].parameter);
+          const int last = training.data_parallel.parts()[place->part].buffer.buckets() - 1;
+          if (place->bucket != last) sim::copy(initial[i].exp_avg, loaded[i].exp_avg);
+        }
+      }});
+}
+
+void moments_not_loaded(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.after_load = [](Training& training, Training&) {
+        for (auto& piece : training.optimizer.pieces()) sim::fill(piece.exp_avg_sq, 0);
+      }});
+}
+
+void step_counter_not_loaded(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.after_load = [](Training& training, Training&) {
+        training.optimizer.restore(0, training.optimizer.loss_scale_state());
+      }});
+}
+
+void weights_active_after_the_next_step(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.after_load = [](Training& training, Training& fresh) {
+        // What this rank owns is there; the rest of the model is as it was made.
+        std::vector<Tensor> kept;
+        for (auto& piece : training.optimizer.pieces()) kept.push_back(sim::scale(piece.value, {1, 1}));
+        for (std::size_t i = 0; i < training.parameters.size(); ++i)
+          sim::copy(fresh.parameters[i].value, training.parameters[i].value);
+        for (std::size_t i = 0; i < kept.size(); ++i)
+          sim::copy(kept[i], training.optimizer.pieces()[i].value);
+      }});
+}
+
+void slices_off_by_one(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.after_load = [](Training& training, Training&) {
+        for (auto& piece : training.optimizer.pieces()) {
+          const std::int64_t last = piece.exp_avg.count() - 1;
+          const Tensor later = sim::scale(piece.exp_avg.rows(1, last + 1), {1, 1});
+          Tensor to = piece.exp_avg.rows(0, last);
+          sim::copy(later, to);
+        }
+      }});
+}
+
+void one_rank_keeps_its_stale_shard(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.after_load = [](Training& training, Training& fresh) {
+        if (training.rank.id != 0) return;
+        for (std::size_t i = 0; i < training.optimizer.pieces().size(); ++i)
+          sim::copy(fresh.optimizer.pieces()[i].exp_avg, training.optimizer.pieces()[i].exp_avg);
+      }});
+}
+
+void saved_before_the_update(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.saves_before_last_step = true});
 }
 
 }  // namespace test

@@ -21,4 +21,18 @@ void stepped_once_a_microbatch(sim::Rank& rank, const verify::CaseSetting& setti
 void main_parameter_from_rounded_value(sim::Rank& rank, const verify::CaseSetting& setting);
 void moments_forgotten(sim::Rank& rank, const verify::CaseSetting& setting);
 
+void experts_reduced_as_dense(sim::Rank& rank, const verify::CaseSetting& setting);
+void experts_divided_by_their_replicas(sim::Rank& rank, const verify::CaseSetting& setting);
+void padding_differs_by_rank(sim::Rank& rank, const verify::CaseSetting& setting);
+void not_sharded_where_not_divisible(sim::Rank& rank, const verify::CaseSetting& setting);
+void unscaled_by_the_next_scale(sim::Rank& rank, const verify::CaseSetting& setting);
+
+void only_the_last_bucket_saved(sim::Rank& rank, const verify::CaseSetting& setting);
+void moments_not_loaded(sim::Rank& rank, const verify::CaseSetting& setting);
+void step_counter_not_loaded(sim::Rank& rank, const verify::CaseSetting& setting);
+void weights_active_after_the_next_step(sim::Rank& rank, const verify::CaseSetting& setting);
+void slices_off_by_one(sim::Rank& rank, const verify::CaseSetting& setting);
+void one_rank_keeps_its_stale_shard(sim::Rank& rank, const verify::CaseSetting& setting);
+void saved_before_the_update(sim::Rank& rank, const verify::CaseSetting& setting);
+
 }  // namespace test

@@ -29,7 +29,7 @@ TEST(ShardedLayers, HaveARowForEachProperty) {
   Bench bench;
   const auto rows = check_sharded_layers(
       settings_of({{"vocab-size", "51200"}, {"sequence-parallel", "true"}}), layout_of(16, 8), bench);
-  ASSERT_EQ(rows.size(), 5U);
+  ASSERT_EQ(rows.size(), 6U);
   for (const CheckResult& one : rows) EXPECT_TRUE(one.holds) << one.check << ": " << one.detail;
   EXPECT_EQ(
       row(rows, "sharded serial").detail,

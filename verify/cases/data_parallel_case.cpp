@@ -1,5 +1,7 @@
 #include "verify/cases/data_parallel_case.h"
 
+#include <algorithm>
+
 #include "sim/tensor/checks.h"
 #include "verify/cases/data_parallel_plan.h"
 #include "verify/reference/adam.h"
@@ -16,57 +18,49 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
  public:
   std::string name() const override { return "distributed_optimizer"; }
   bool is_data_parallel() const override { return true; }
+  sim::ParallelSizes sizes(const CaseSetting& s) const override {
+    const Plan plan{s};
+    return {.world_size = s.tp,
+            .expert_model_parallel_size = plan.ep(),
+            .expert_tensor_parallel_size = 1,
+            .num_distributed_optimizer_instances = plan.instances()};
+  }
   std::vector<Dimension> dimensions() const override {
-    return {{"parameters", 1, 3}, {"size0", 0, 150},      {"size1", 0, 70},    {"size2", 0, 300},
-            {"bucket", 0, 200},   {"microbatches", 1, 3}, {"steps", 1, 3},     {"distributed", 0, 1},
-            {"overlap", 0, 1},    {"loss", 0, 2},         {"decoupled", 0, 1}, {"clip", 0, 1}};
+    return {{"parameters", 1, 3},   {"size0", 0, 150}, {"size1", 0, 70},    {"size2", 0, 300},
+            {"bucket", 0, 200},     {"full", 0, 1},    {"experts", 0, 4},   {"instances", 1, 4},
+            {"microbatches", 1, 3}, {"steps", 1, 10},  {"schedule", 0, 1},  {"distributed", 0, 1},
+            {"overlap", 0, 1},      {"loss", 0, 2},    {"decoupled", 0, 1}, {"clip", 0, 1},
+            {"scaled", 0, 1}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const Plan plan{s};
-    const Placement owned = plan.distributed() ? Placement::partial : Placement::replicated;
     std::vector<CaseOutput> outputs;
     if (plan.distributed()) outputs.push_back({"owned_bytes", Placement::partial});
-    for (std::size_t i = 0; i < plan.sizes().size(); ++i) {
-      outputs.push_back({Plan::name(i)});
-      for (const char* what : {".main", ".exp_avg", ".exp_avg_sq"})
-        outputs.push_back({Plan::name(i) + what, owned});
+    const auto add = [&](std::string name, std::size_t parameter) {
+      outputs.push_back({.name = std::move(name),
+                         .placement = Placement::columns,
+                         .parts = static_cast<int>(plan.parts(parameter))});
+    };
+    for (std::int64_t step = std::max<std::int64_t>(plan.first_step(), 1); step < plan.end_step(); ++step) {
+      for (std::size_t i = 0; i < plan.parameters(); ++i) add(Plan::name_before(i, step), i);
+    }
+    for (std::size_t i = 0; i < plan.parameters(); ++i) {
+      add(Plan::name(i), i);
+      for (const char* what : {".main", ".exp_avg", ".exp_avg_sq"}) {
+        if (plan.distributed()) outputs.push_back({Plan::name(i) + what, Placement::partial});
+        if (!plan.distributed()) add(Plan::name(i) + what, i);
+      }
     }
     return outputs;
   }
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
     const Plan plan{s};
-    std::vector<sim::BufferParameter> parameters;
-    for (const std::int64_t size : plan.sizes()) parameters.push_back({size});
-    const sim::BufferLayout layout =
-        sim::buffer_layout(parameters, {.owners = plan.distributed() ? s.tp : 1,
-                                        .bucket_size = plan.data_parallel().bucket_size,
-                                        .distributed_optimizer = plan.distributed()});
-    std::vector<ExpectedCall> step;
-    const auto add = [&](const char* site, Operation operation, std::int64_t elements, bool of_sums,
-                         const char* group) {
-      step.push_back(
-          {.site = site, .operation = operation, .elements = elements, .of_sums = of_sums, .group = group});
-    };
-    for (const sim::Bucket& bucket : layout.buckets) {
-      const std::int64_t all = bucket.range.size();
-      if (all == 0) continue;
-      if (plan.distributed()) {
-        add("data_parallel.reduce_scatter", Operation::reduce_scatter, all / s.tp, true, "dp-cp");
-      } else {
-        add("data_parallel.all_reduce", Operation::all_reduce, all, true, "dp-cp");
-      }
-    }
-    if (plan.distributed()) {
-      if (s["clip"] == 1) add("optimizer.grad_norm", Operation::all_reduce, 1, true, "intra-dist-opt");
-      for (auto bucket = layout.buckets.rbegin(); bucket != layout.buckets.rend(); ++bucket) {
-        if (bucket->range.size() == 0) continue;
-        add("optimizer.gather_params", Operation::all_gather, bucket->range.size() / s.tp, false, "dp-cp");
-      }
-    }
+    const std::vector<PlannedBucket> buckets = planned_buckets(plan);
     std::vector<ExpectedCall> all;
-    for (std::int64_t i = 0; i < s["steps"]; ++i) all.insert(all.end(), step.begin(), step.end());
+    for (std::int64_t step = plan.first_step(); step < plan.end_step(); ++step)
+      add_step(plan, buckets, plan.skips(step), all);
     return all;
   }
 
@@ -75,31 +69,56 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     for (const std::int64_t distributed : {0, 1}) {
       for (const std::int64_t bucket : {0, 1, 65}) {
         CaseSetting twin = s;
-        twin.dimensions["clip"] = 0;  // the norm is added up in another order
+        twin.dimensions["clip"] = 0;       // the norm is added up in another order
+        twin.dimensions["instances"] = 1;  // gradients, too
         twin.dimensions["distributed"] = distributed;
         twin.dimensions["overlap"] = bucket % 2;
         twin.dimensions["bucket"] = bucket;
+        twin.dimensions["full"] = 0;
         all.push_back(std::move(twin));
       }
     }
     return all;
   }
 
+  /// On s.tp ranks, then on another number of them, and on s.tp again. Those in between train only where sums have no rounding.
+  std::vector<CaseSetting> stretches(const CaseSetting& s) const override {
+    const Plan plan{s};
+    const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("stretches");
+    const auto steps = static_cast<std::uint32_t>(s["steps"]);
+    const std::int64_t stop = 1 + random.below(0, steps);
+    const bool is_exact = s.dtype == sim::DType::field && plan.per_token();
+    const std::int64_t go_on = is_exact ? std::min<std::int64_t>(stop + 1, steps) : stop;
+    const std::vector<CaseSetting> others = other_numbers_of_ranks(s);
+    const auto store = std::make_shared<sim::MemoryStore>();
+    CaseSetting first = s, last = s;
+    CaseSetting between = others[random.below(1, static_cast<std::uint32_t>(others.size()))];
+    between.dimensions["bucket"] = random.below(2, 200);
+    between.dimensions["instances"] = 1 + random.below(3, 4);
+    first.stretch = {.first = 0, .last = stop, .store = store};
+    between.stretch = {.first = stop, .last = go_on, .store = store};
+    last.stretch = {.first = go_on, .last = steps, .saves = false, .store = store};
+    return {first, between, last};
+  }
+
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const Plan plan{s};
     Training training(rank, plan);
-    for (std::int64_t step = 0; step < s["steps"]; ++step) {
+    if (plan.first_step() > 0) sim::load_checkpoint(rank, training.optimizer, *s.stretch->store);
+    for (std::int64_t step = plan.first_step(); step < plan.end_step(); ++step) {
       training.data_parallel.zero_grads();
       for (std::int64_t microbatch = 0; microbatch < s["microbatches"]; ++microbatch) {
         if (microbatch == 0) training.wait_for_parameters();
+        if (microbatch == 0 && step > 0) training.publish_before(step);
         training.backward(step, microbatch, microbatch + 1 == s["microbatches"]);
       }
       training.data_parallel.finish_grad_sync();
       if (plan.per_token()) training.data_parallel.divide_grads(plan.tokens_of(step));
-      training.optimizer.step(kLearningRate);
-      if (s["overlap"] == 1) training.optimizer.start_param_gather();
+      if (training.update() && plan.overlaps()) training.optimizer.start_param_gather();
     }
     training.optimizer.finish_param_gather();
+    if (s.stretch && s.stretch->saves)
+      sim::save_checkpoint(rank, training.optimizer, *s.stretch->store, plan.end_step());
     training.publish();
   }
 
@@ -108,48 +127,27 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     using Matrix = reference::Matrix<Scalar>;
     const auto& number = inputs.number();
     const Plan plan{s};
-    const std::vector<std::int64_t> sizes = plan.sizes();
     std::vector<Matrix> values;
     std::vector<reference::AdamState<Scalar>> states;
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
-      values.push_back(inputs.parameter(Plan::name(i), 1, sizes[i]));
-      const Matrix zero = Matrix::Constant(1, sizes[i], number.of(0, 1));
+    for (std::size_t i = 0; i < plan.parameters(); ++i) {
+      values.push_back(inputs.parameter(Plan::name(i), 1, plan.size(i)));
+      const Matrix zero = Matrix::Constant(1, plan.size(i), number.of(0, 1));
       states.push_back({values.back(), zero, zero});
     }
-    for (std::int64_t step = 0; step < s["steps"]; ++step) {
-      std::vector<Matrix> grads;
-      for (std::size_t i = 0; i < sizes.size(); ++i)
-        grads.push_back(gradient(inputs, plan, i, step, values[i]));
-      if (s["clip"] == 1) {
-        const Scalar factor = reference::clip_factor(number, grads, {kClip.numerator, kClip.denominator});
-        for (Matrix& grad : grads) {
-          for (Eigen::Index k = 0; k < grad.size(); ++k) grad.data()[k] = grad.data()[k] * factor;
-        }
-      }
-      for (std::size_t i = 0; i < sizes.size(); ++i) {
-        reference::adam(
-            number,
-            {.learning_rate = {kLearningRate.numerator, kLearningRate.denominator},
-             .beta1 = {9, 10},
-             .beta2 = {999, 1000},
-             .epsilon = {kEpsilon.numerator, kEpsilon.denominator},
-             .weight_decay = {Plan::decays(i) ? kWeightDecay.numerator : 0, kWeightDecay.denominator},
-             .decoupled = s["decoupled"] == 1,
-             .step = step + 1},
-            grads[i], states[i]);
-        for (Eigen::Index k = 0; k < values[i].size(); ++k)
-          values[i].data()[k] = number.stored(states[i].main.data()[k]);
-        if (s.dtype != sim::DType::bf16) states[i].main = values[i];
-      }
-    }
     Wholes<Scalar> wholes;
-    // Two moments of the dtype of sums, and of bf16 the main parameter.
+    for (std::int64_t step = 0; step < s["steps"]; ++step) {
+      for (std::size_t i = 0; i < values.size() && step > 0; ++i)
+        wholes[Plan::name_before(i, step)] = values[i];
+      if (!plan.skips(step)) update(inputs, plan, step, values, states);
+    }
+    // Two moments of the dtype of sums, and of bf16 the main parameter; in each instance.
     const auto sum_bytes = static_cast<std::int64_t>(sim::size_of(sim::sum_dtype(s.dtype)));
     const std::int64_t copies = s.dtype == sim::DType::bf16 ? 3 : 2;
     std::int64_t elements = 0;
-    for (const std::int64_t size : sizes) elements += size;
-    wholes["owned_bytes"] = Matrix::Constant(1, 1, number.of(elements * copies * sum_bytes, 1));
-    for (std::size_t i = 0; i < sizes.size(); ++i) {
+    for (const Matrix& value : values) elements += value.size();
+    wholes["owned_bytes"] =
+        Matrix::Constant(1, 1, number.of(elements * copies * sum_bytes * plan.instances(), 1));
+    for (std::size_t i = 0; i < values.size(); ++i) {
       wholes[Plan::name(i)] = values[i];
       wholes[Plan::name(i) + ".main"] = states[i].main;
       wholes[Plan::name(i) + ".exp_avg"] = states[i].exp_avg;
@@ -159,6 +157,143 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   }
 
  private:
+  // ---- calls -----------------------------------------------------------------------------------------------------
+
+  /// Of one part of the gradients, dense or expert.
+  struct PlannedBucket {
+    bool of_experts;
+    std::int64_t elements;
+    std::int64_t ranks;        // that share it
+    std::size_t last_to_come;  // of its parameters: the first of the model
+  };
+
+  static std::vector<PlannedBucket> planned_buckets(const Plan& plan) {
+    std::vector<PlannedBucket> buckets;
+    for (const bool of_experts : {false, true}) {
+      std::vector<std::size_t> own;
+      std::vector<sim::BufferParameter> parameters;
+      for (std::size_t i = 0; i < plan.parameters(); ++i) {
+        if (plan.is_expert(i) != of_experts) continue;
+        own.push_back(i);
+        parameters.push_back({plan.own_size(i)});
+      }
+      const std::int64_t replicas = plan.s.tp / (of_experts ? plan.ep() : 1);
+      const std::int64_t ranks = replicas / plan.instances();
+      const sim::BufferLayout layout =
+          sim::buffer_layout(parameters, {.owners = plan.distributed() ? static_cast<int>(ranks) : 1,
+                                          .bucket_size = plan.bucket_size(),
+                                          .distributed_optimizer = plan.distributed()});
+      for (const sim::Bucket& bucket : layout.buckets) {
+        const int first = *std::min_element(bucket.parameters.begin(), bucket.parameters.end());
+        if (bucket.range.size() > 0)
+          buckets.push_back({of_experts, bucket.range.size(), ranks, own[static_cast<std::size_t>(first)]});
+      }
+    }
+    return buckets;
+  }
+
+  static void add_step(const Plan& plan, const std::vector<PlannedBucket>& buckets, bool is_skipped,
+                       std::vector<ExpectedCall>& all) {
+    const auto add = [&](const char* site, Operation operation, std::int64_t elements, bool of_sums,
+                         std::string group) {
+      all.push_back({.site = site,
+                     .operation = operation,
+                     .elements = elements,
+                     .of_sums = of_sums,
+                     .group = std::move(group)});
+    };
+    const auto group_of = [&](const PlannedBucket& bucket) -> std::string {
+      const std::string whole = bucket.of_experts ? "edp" : "dp-cp";
+      return plan.instances() > 1 ? "intra-" + whole : whole;
+    };
+    std::vector<PlannedBucket> by_arrival = buckets;
+    if (plan.overlaps()) {
+      std::stable_sort(by_arrival.begin(), by_arrival.end(),
+                       [](const auto& a, const auto& b) { return a.last_to_come > b.last_to_come; });
+    }
+    for (const PlannedBucket& bucket : by_arrival) {
+      if (bucket.ranks == 1) continue;
+      if (plan.distributed()) {
+        add("data_parallel.reduce_scatter", Operation::reduce_scatter, bucket.elements / bucket.ranks, true,
+            group_of(bucket));
+      } else {
+        add("data_parallel.all_reduce", Operation::all_reduce, bucket.elements, true, group_of(bucket));
+      }
+    }
+    for (const PlannedBucket& bucket : buckets) {
+      if (plan.instances() == 1) break;
+      add("data_parallel.all_reduce_across", Operation::all_reduce, bucket.elements / bucket.ranks, true,
+          "inter-edp");
+    }
+    const bool shares_norm = plan.s.tp / plan.instances() > 1;
+    if (plan.is_scaled() && shares_norm)
+      add("optimizer.found_nonfinite", Operation::all_reduce, 1, true, "intra-dist-opt");
+    const bool has_experts = plan.parameters() > 1 && plan.is_expert(1);
+    if (!is_skipped && !plan.distributed() && plan.s["clip"] == 1 && has_experts && plan.ep() > 1)
+      add("optimizer.grad_norm", Operation::all_reduce, 1, true, "tp-ep-pp");
+    if (is_skipped || !plan.distributed()) return;
+    if (plan.s["clip"] == 1 && shares_norm)
+      add("optimizer.grad_norm", Operation::all_reduce, 1, true, "intra-dist-opt");
+    for (const bool of_experts : {false, true}) {
+      for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
+        if (bucket->of_experts != of_experts || bucket->ranks == 1) continue;
+        add("optimizer.gather_params", Operation::all_gather, bucket->elements / bucket->ranks, false,
+            group_of(*bucket));
+      }
+    }
+  }
+
+  // ---- stretches -------------------------------------------------------------------------------------------------
+
+  /// Settings that have as many samples, and as many parts of each expert.
+  static std::vector<CaseSetting> other_numbers_of_ranks(const CaseSetting& s) {
+    const Plan plan{s};
+    std::vector<CaseSetting> others;
+    for (int ranks = 1; ranks <= plan.samples() && ranks <= 16; ++ranks) {
+      if (plan.samples() % ranks != 0) continue;
+      CaseSetting other = s;
+      other.tp = ranks;
+      other.dimensions["microbatches"] = plan.samples() / ranks;
+      if (Plan{other}.ep() == plan.ep()) others.push_back(std::move(other));
+    }
+    return others.empty() ? std::vector{s} : others;
+  }
+
+  // ---- the reference ---------------------------------------------------------------------------------------------
+
+  template <typename Scalar>
+  static void update(const Inputs<Scalar>& inputs, const Plan& plan, std::int64_t step,
+                     std::vector<reference::Matrix<Scalar>>& values,
+                     std::vector<reference::AdamState<Scalar>>& states) {
+    const auto& number = inputs.number();
+    std::vector<reference::Matrix<Scalar>> grads;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      grads.push_back(gradient(inputs, plan, i, step, values[i]));
+    if (plan.s["clip"] == 1) {
+      const Scalar factor = reference::clip_factor(number, grads, {kClip.numerator, kClip.denominator});
+      for (auto& grad : grads) {
+        for (Eigen::Index k = 0; k < grad.size(); ++k) grad.data()[k] = grad.data()[k] * factor;
+      }
+    }
+    const std::int64_t updates = plan.updates_before(step);
+    const Ratio rate = plan.rate_after(updates);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      reference::adam(
+          number,
+          {.learning_rate = {rate.numerator, rate.denominator},
+           .beta1 = {9, 10},
+           .beta2 = {999, 1000},
+           .epsilon = {kEpsilon.numerator, kEpsilon.denominator},
+           .weight_decay = {Plan::decays(i) ? kWeightDecay.numerator : 0, kWeightDecay.denominator},
+           .decoupled = plan.s["decoupled"] == 1,
+           .step = updates + 1},
+          grads[i], states[i]);
+      for (Eigen::Index k = 0; k < values[i].size(); ++k)
+        values[i].data()[k] = number.stored(states[i].main.data()[k]);
+      if (plan.s.dtype != sim::DType::bf16) states[i].main = values[i];
+    }
+  }
+
   /// Of the mean over samples, or over all tokens.
   template <typename Scalar>
   static reference::Matrix<Scalar> gradient(const Inputs<Scalar>& inputs, const Plan& plan,

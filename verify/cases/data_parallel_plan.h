@@ -2,19 +2,22 @@
 
 /// What a trial of data-parallel training is made of: sizes, samples and tokens of a setting, and a rank's side of it, step by step.
 ///
-/// Shapes  up to three parameters, every second one a vector. A sample's gradient is slope * parameter + offset, of a quadratic loss:
-///         a stale parameter shows.
+/// Shapes  up to three parameters: a matrix, a vector, which may be an expert's, and a matrix. Of an expert's each of ep ranks has one
+///         part, and the samples of all of them reach it. A sample's gradient is slope * parameter + offset, of a quadratic loss: a
+///         stale parameter shows.
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <limits>
 #include <optional>
 
-#include "sim/optimizer/distributed_optimizer.h"
+#include "sim/optimizer/checkpoint.h"
+#include "sim/optimizer/learning_rate.h"
 #include "sim/tensor/checks.h"
 #include "verify/case.h"
 
 namespace verify {
 
-inline constexpr sim::Ratio kLearningRate = {1, 8};
 /// Large: 1 / sqrt of a small moment magnifies what rounding did to it.
 inline constexpr sim::Ratio kEpsilon = {1, 1};
 inline constexpr sim::Ratio kWeightDecay = {1, 4};
@@ -24,17 +27,36 @@ inline constexpr sim::Ratio kClip = {1, 2};
 struct Plan {
   const CaseSetting& s;
 
-  std::vector<std::int64_t> sizes() const {
-    std::vector<std::int64_t> all;
-    for (std::int64_t i = 0; i < s["parameters"]; ++i) all.push_back(s[fmt::format("size{}", i)]);
-    return all;
+  static std::int64_t largest_divisor(std::int64_t of, std::int64_t most) {
+    std::int64_t divisor = std::clamp<std::int64_t>(most, 1, of);
+    while (of % divisor != 0) --divisor;
+    return divisor;
   }
+  std::int64_t ep() const { return largest_divisor(s.tp, s["experts"]); }
+  /// Each has all of every expert.
+  std::int64_t instances() const { return distributed() ? largest_divisor(s.tp / ep(), s["instances"]) : 1; }
+
+  std::size_t parameters() const { return static_cast<std::size_t>(s["parameters"]); }
   static std::string name(std::size_t parameter) { return fmt::format("p{}", parameter); }
-  /// Of matrices alone: every second parameter is a vector.
+  /// Of matrices alone.
   static bool decays(std::size_t parameter) { return parameter % 2 == 0; }
+  bool is_expert(std::size_t parameter) const { return parameter == 1 && s["experts"] > 0; }
+  /// Ranks that have a part of it, one after the other.
+  std::int64_t parts(std::size_t parameter) const { return is_expert(parameter) ? ep() : 1; }
+  /// Elements of one rank, and of all.
+  std::int64_t own_size(std::size_t parameter) const { return s[fmt::format("size{}", parameter)]; }
+  std::int64_t size(std::size_t parameter) const { return own_size(parameter) * parts(parameter); }
+  /// On ranks, where the last step is.
+  static std::string name_before(std::size_t parameter, std::int64_t step) {
+    return fmt::format("p{} before step {}", parameter, step);
+  }
+
   bool distributed() const { return s["distributed"] == 1; }
+  bool overlaps() const { return s["overlap"] == 1; }
   bool per_token() const { return s["loss"] == 2; }
   std::int64_t samples() const { return s.tp * s["microbatches"]; }
+  std::int64_t first_step() const { return s.stretch ? s.stretch->first : 0; }
+  std::int64_t end_step() const { return s.stretch ? s.stretch->last : s["steps"]; }
   /// Of one sample of a step, from 1 to 4.
   std::int64_t tokens(std::int64_t step, std::int64_t sample) const {
     if (!per_token()) return 1;
@@ -50,51 +72,110 @@ struct Plan {
                                 std::int64_t sample) {
     return fmt::format("p{}.{}.{}.{}", parameter, what, step, sample);
   }
+
+  /// Losses are multiplied by a scale; inputs that are not finite would skip every step.
+  bool is_scaled() const { return s["scaled"] == 1 && s.special == Special::none; }
+  /// One step of a scaled training in floats meets a gradient that is not finite.
+  bool skips(std::int64_t step) const {
+    const bool shows = own_size(0) > 0 && s["steps"] > 1;
+    if (!is_scaled() || s.dtype == sim::DType::field || !shows) return false;
+    return step == sim::KeyedRandom(s.seed).named("skipped").below(0, static_cast<std::uint32_t>(s["steps"]));
+  }
+  /// Of the optimizer, before this one.
+  std::int64_t updates_before(std::int64_t step) const {
+    std::int64_t updates = 0;
+    for (std::int64_t i = 0; i < step; ++i) updates += skips(i) ? 0 : 1;
+    return updates;
+  }
+  /// A skipped step is none of the schedule.
+  sim::Ratio rate_after(std::int64_t updates) const {
+    const sim::LearningRateConfig constant{.peak = 0.125};
+    const sim::LearningRateConfig scheduled{.initial = 1.0 / 16,
+                                            .peak = 0.25,
+                                            .least = 1.0 / 32,
+                                            .warmup_steps = 2,
+                                            .decay_steps = 7,
+                                            .decay = sim::Decay::cosine};
+    return sim::learning_rate(s["schedule"] == 1 ? scheduled : constant, updates);
+  }
+
+  /// One that the last parameter fills exactly, or any, or none.
+  std::optional<std::int64_t> bucket_size() const {
+    if (s["full"] == 1) return std::max<std::int64_t>(own_size(parameters() - 1), 1);
+    return s["bucket"] == 0 ? std::nullopt : std::optional(s["bucket"]);
+  }
   sim::DataParallelConfig data_parallel() const {
-    return {.bucket_size = s["bucket"] == 0 ? std::nullopt : std::optional(s["bucket"]),
+    return {.bucket_size = bucket_size(),
             .distributed_optimizer = distributed(),
-            .overlap_grad_reduce = s["overlap"] == 1,
+            .overlap_grad_reduce = overlaps(),
             .average_in_collective = s["loss"] == 1,
             .per_token_loss = per_token()};
+  }
+  sim::OptimizerConfig optimizer() const {
+    sim::OptimizerConfig config{.epsilon = kEpsilon,
+                                .weight_decay = kWeightDecay,
+                                .decoupled_weight_decay = s["decoupled"] == 1,
+                                .clip_grad = s["clip"] == 1 ? kClip : sim::Ratio{0, 1},
+                                .overlap_param_gather = overlaps()};
+    if (is_scaled()) config.loss_scale = {.initial_power = 4, .least_power = 1, .growth_interval = 2};
+    return config;
   }
 };
 
 /// A rank's parameters, with their buffers and optimizer.
 struct Training {
   Training(sim::Rank& of_rank, const Plan& of_plan)
+      : Training(of_rank, of_plan, make_parameters(of_rank, of_plan), of_plan.data_parallel()) {}
+  Training(sim::Rank& of_rank, const Plan& of_plan, std::vector<sim::Parameter> of_parameters,
+           const sim::DataParallelConfig& config)
       : rank(of_rank),
         plan(of_plan),
-        parameters(make_parameters(of_rank, of_plan)),
-        data_parallel(of_rank, pointers(), of_plan.data_parallel()),
-        optimizer(of_rank, data_parallel,
-                  {.epsilon = kEpsilon,
-                   .weight_decay = kWeightDecay,
-                   .decoupled_weight_decay = of_plan.s["decoupled"] == 1,
-                   .clip_grad = of_plan.s["clip"] == 1 ? kClip : sim::Ratio{0, 1},
-                   .overlap_param_gather = of_plan.s["overlap"] == 1}) {}
+        parameters(std::move(of_parameters)),
+        data_parallel(of_rank, pointers(), config),
+        optimizer(of_rank, data_parallel, of_plan.optimizer()) {}
+
+  static std::vector<sim::Parameter> make_parameters(sim::Rank& rank, const Plan& plan) {
+    std::vector<sim::Parameter> parameters;
+    const sim::Communicator& ep = rank.groups.get("ep");
+    for (std::size_t i = 0; i < plan.parameters(); ++i) {
+      const std::int64_t size = plan.size(i);
+      const sim::Shape shape = Plan::decays(i) ? sim::Shape{1, size} : sim::Shape{size};
+      const sim::Partition part = plan.is_expert(i)
+                                      ? sim::Partition{.dim = 0, .place = ep.rank(), .size = ep.size()}
+                                      : sim::Partition{};
+      parameters.push_back(sim::make_parameter(rank, Plan::name(i), plan.s.dtype, shape, part, {}));
+      parameters.back().attributes.allreduce = !plan.is_expert(i);
+    }
+    return parameters;
+  }
 
   void wait_for_parameters() {
     for (const sim::Parameter& parameter : parameters) optimizer.wait_for(parameter);
     optimizer.finish_param_gather();
   }
+  void publish_before(std::int64_t step) {
+    for (std::size_t i = 0; i < parameters.size(); ++i)
+      rank.publish(Plan::name_before(i, step), parameters[i].value.flat());
+  }
 
   /// Adds the gradients of this rank's sample, from the last parameter to the first.
   void backward(std::int64_t step, std::int64_t microbatch, bool is_last) {
-    const CaseSetting& s = plan.s;
-    const std::int64_t sample = rank.groups.get("dp-cp").rank() * s["microbatches"] + microbatch;
     for (std::size_t i = parameters.size(); i-- > 0;) {
-      sim::Parameter& parameter = parameters[i];
-      const sim::Shape shape = {1, parameter.value.count()};
-      const sim::Tensor slope = drawn(rank, s, Plan::drawn_name(i, "slope", step, sample), shape);
-      const sim::Tensor offset = drawn(rank, s, Plan::drawn_name(i, "offset", step, sample), shape);
-      const sim::Tensor product =
-          sim::combine(sim::ReduceOp::product, slope, parameter.value.reshaped(shape));
-      const sim::Tensor grad = sim::scale(sim::add(product, offset), {plan.tokens(step, sample), 1});
-      sim::Tensor sum = parameter.main_grad.reshaped(shape);
-      sim::add_to(sum, sim::cast(grad, sum.dtype()));
-      if (is_last) data_parallel.grad_ready(parameter);
+      // An expert has the samples of all ranks whose tokens it sees.
+      const sim::ProcessGroup& seen = rank.groups.get(plan.is_expert(i) ? "ep" : "tp").group();
+      for (const int member : seen.members) {
+        const std::int64_t sample = member * plan.s["microbatches"] + microbatch;
+        add_gradient(i, step, sample);
+      }
+      if (!is_last) continue;
+      const bool overflows = plan.skips(step) && i == 0 && rank.id == static_cast<int>(step) % plan.s.tp;
+      if (overflows) sim::fill(parameters[0].main_grad, std::numeric_limits<double>::infinity());
+      data_parallel.grad_ready(parameters[i]);
     }
   }
+
+  /// False where the step was skipped.
+  bool update() { return optimizer.step(plan.rate_after(optimizer.steps())); }
 
   /// The whole of each parameter, and zeros but for what this rank owns of the rest.
   void publish() {
@@ -103,11 +184,11 @@ struct Training {
                                               static_cast<double>(optimizer.owned_bytes())));
     }
     using Piece = sim::DistributedOptimizer::Piece;
-    for (const sim::Parameter& parameter : parameters) {
-      rank.publish(parameter.name, parameter.value.flat());
-      publish_owned(parameter, ".main", &Piece::main);
-      publish_owned(parameter, ".exp_avg", &Piece::exp_avg);
-      publish_owned(parameter, ".exp_avg_sq", &Piece::exp_avg_sq);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      rank.publish(Plan::name(i), parameters[i].value.flat());
+      publish_owned(i, ".main", &Piece::main);
+      publish_owned(i, ".exp_avg", &Piece::exp_avg);
+      publish_owned(i, ".exp_avg_sq", &Piece::exp_avg_sq);
     }
   }
 
@@ -118,27 +199,42 @@ struct Training {
   sim::DistributedOptimizer optimizer;
 
  private:
-  static std::vector<sim::Parameter> make_parameters(sim::Rank& rank, const Plan& plan) {
-    std::vector<sim::Parameter> parameters;
-    for (std::size_t i = 0; i < plan.sizes().size(); ++i) {
-      const std::int64_t size = plan.sizes()[i];
-      const sim::Shape shape = Plan::decays(i) ? sim::Shape{1, size} : sim::Shape{size};
-      parameters.push_back(sim::make_parameter(rank, Plan::name(i), plan.s.dtype, shape, {}, {}));
-    }
-    return parameters;
-  }
   std::vector<sim::Parameter*> pointers() {
     std::vector<sim::Parameter*> all;
     for (sim::Parameter& parameter : parameters) all.push_back(&parameter);
     return all;
   }
-  void publish_owned(const sim::Parameter& parameter, const char* what,
-                     sim::Tensor sim::DistributedOptimizer::Piece::*member) {
-    const sim::Tensor whole =
-        sim::filled(rank.device, parameter.main_grad.dtype(), {parameter.value.count()}, 0);
+
+  void add_gradient(std::size_t i, std::int64_t step, std::int64_t sample) {
+    const sim::Shape own = {1, parameters[i].value.count()};
+    const sim::Tensor slope = own_part(i, "slope", step, sample);
+    const sim::Tensor offset = own_part(i, "offset", step, sample);
+    const sim::Tensor product =
+        sim::combine(sim::ReduceOp::product, slope, parameters[i].value.reshaped(own));
+    sim::Tensor grad = sim::scale(sim::add(product, offset), {plan.tokens(step, sample), 1});
+    if (plan.is_scaled()) sim::scale_in_place(grad, optimizer.loss_scale());
+    sim::Tensor sum = parameters[i].main_grad.reshaped(own);
+    sim::add_to(sum, sim::cast(grad, sum.dtype()));
+  }
+  /// Of what is drawn for the whole parameter.
+  sim::Tensor own_part(std::size_t i, const char* what, std::int64_t step, std::int64_t sample) {
+    const std::int64_t own = plan.own_size(i);
+    const std::int64_t part = plan.is_expert(i) ? rank.groups.get("ep").rank() : 0;
+    const sim::Tensor whole = drawn(rank, plan.s, Plan::drawn_name(i, what, step, sample), {1, plan.size(i)});
+    return whole.flat().rows(part * own, (part + 1) * own).reshaped({1, own});
+  }
+  /// In the first instance: the others own the same.
+  void publish_owned(std::size_t i, const char* what, sim::Tensor sim::DistributedOptimizer::Piece::*member) {
+    const sim::Parameter& parameter = parameters[i];
+    const sim::Tensor whole = sim::filled(rank.device, parameter.main_grad.dtype(),
+                                          {plan.distributed() ? plan.size(i) : plan.own_size(i)}, 0);
+    const std::int64_t per_instance = plan.s.tp / plan.instances();
+    const bool shows = !plan.distributed() || rank.id < per_instance;
+    const std::int64_t begin =
+        plan.distributed() && plan.is_expert(i) ? rank.groups.get("ep").rank() * plan.own_size(i) : 0;
     for (const auto& piece : optimizer.pieces()) {
-      if (piece.parameter != &parameter) continue;
-      sim::Tensor to = whole.rows(piece.range.begin, piece.range.end);
+      if (piece.parameter != &parameter || !shows) continue;
+      sim::Tensor to = whole.rows(begin + piece.range.begin, begin + piece.range.end);
       sim::copy(piece.*member, to);
     }
     rank.publish(parameter.name + what, whole);
