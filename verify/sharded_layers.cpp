@@ -16,11 +16,13 @@ namespace verify {
 
 namespace {
 
-constexpr int kMostRanks = 16;
+constexpr int kMostTensorParallel = 16;
+constexpr int kMostDataParallel = 64;
 /// Shapes that are drawn for each case.
 constexpr std::uint64_t kShapes = 2;
 
-int reduced_ranks(int ranks) { return std::min(ranks, kMostRanks); }
+int reduced_tp(const sim::Layout& layout) { return std::min(layout.tp, kMostTensorParallel); }
+int reduced_dp(const sim::Layout& layout) { return std::min(layout.dp * layout.cp, kMostDataParallel); }
 
 /// As SelfAttention asks it of the model itself: what runs here is smaller.
 void check_heads(std::int64_t heads, std::int64_t groups, int tp) {
@@ -35,8 +37,8 @@ void check_heads(std::int64_t heads, std::int64_t groups, int tp) {
 }
 
 /// The flags of the model, by the names that dimensions of cases have.
-std::map<std::string, std::int64_t> flags_of(const Settings& settings, int whole_tp) {
-  const int tp = reduced_ranks(whole_tp);
+std::map<std::string, std::int64_t> flags_of(const Settings& settings, const sim::Layout& layout) {
+  const int whole_tp = layout.tp, tp = reduced_tp(layout);
   const bool gated = settings.flag("swiglu");
   std::map<std::string, std::int64_t> flags = {
       {"sequence_parallel", settings.flag("sequence-parallel") && tp > 1 ? 1 : 0},
@@ -48,6 +50,8 @@ std::map<std::string, std::int64_t> flags_of(const Settings& settings, int whole
       {"causal", 1},
       {"input_is_parallel", 1},
   };
+  if (layout.ep > 1) flags["experts"] = std::min(layout.ep, 4);
+  if (layout.instances > 1) flags["instances"] = std::min(layout.instances, 4);
   const std::int64_t heads = settings.number("num-attention-heads").value_or(whole_tp);
   const std::int64_t groups = settings.number("num-query-groups").value_or(heads);
   check_heads(heads, groups, whole_tp);
@@ -59,15 +63,14 @@ std::map<std::string, std::int64_t> flags_of(const Settings& settings, int whole
 
 CaseSetting reduced_setting(const Case& the_case, const Settings& settings, const sim::Layout& layout,
                             sim::DType dtype, std::uint64_t shape) {
-  const auto flags = flags_of(settings, layout.tp);
+  const auto flags = flags_of(settings, layout);
   const bool is_data_parallel = the_case.is_data_parallel();
   const bool has_replicas = layout.grid_size / layout.tp > 1 && !is_data_parallel;
-  CaseSetting setting{
-      .tp = is_data_parallel ? reduced_ranks(layout.dp * layout.cp) : reduced_ranks(layout.tp),
-      .replicas = has_replicas ? 2 : 1,
-      .data_parallel = is_data_parallel,
-      .dtype = dtype,
-      .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)) + shape};
+  CaseSetting setting{.tp = is_data_parallel ? reduced_dp(layout) : reduced_tp(layout),
+                      .replicas = has_replicas ? 2 : 1,
+                      .data_parallel = is_data_parallel,
+                      .dtype = dtype,
+                      .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)) + shape};
   const sim::KeyedRandom random = sim::KeyedRandom(setting.seed).named(the_case.name());
   std::uint64_t drawn = 0;
   for (const Dimension& d : the_case.dimensions()) {
@@ -94,11 +97,12 @@ CampaignRequest requested(const Settings& settings) {
 }
 
 std::string text_of_world(const Settings& settings, const sim::Layout& layout) {
-  const auto size = [](const char* name, int whole) {
-    return reduced_ranks(whole) == whole ? fmt::format("{} {}", name, whole)
-                                         : fmt::format("{} {} for {}", name, reduced_ranks(whole), whole);
+  const auto size = [](const char* name, int reduced, int whole) {
+    return reduced == whole ? fmt::format("{} {}", name, whole)
+                            : fmt::format("{} {} for {}", name, reduced, whole);
   };
-  std::string text = size("tp", layout.tp) + ", " + size("dp", layout.dp * layout.cp);
+  std::string text = size("tp", reduced_tp(layout), layout.tp) + ", " +
+                     size("dp", reduced_dp(layout), layout.dp * layout.cp);
   if (settings.flag("sequence-parallel") && layout.tp > 1) text += ", sequence parallel";
   return text;
 }

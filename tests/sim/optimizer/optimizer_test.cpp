@@ -113,6 +113,48 @@ TEST(DistributedDataParallel, KnowsItsParameters) {
             "grad_ready_twice");
 }
 
+/// Each with its name's own gradients, of small whole numbers; trained for two steps.
+void train_on(Rank& rank, const std::vector<Parameter*>& parameters) {
+  DistributedDataParallel data_parallel(rank, parameters, {.bucket_size = 100});
+  DistributedOptimizer optimizer(rank, data_parallel, {});
+  for (int step = 0; step < 2; ++step) {
+    data_parallel.zero_grads();
+    for (auto parameter = parameters.rbegin(); parameter != parameters.rend(); ++parameter) {
+      fill((*parameter)->main_grad, rank.id + 1.0 + static_cast<double>((*parameter)->name.size()));
+      data_parallel.grad_ready(**parameter);
+    }
+    data_parallel.finish_grad_sync();
+    optimizer.step({1, 8});
+  }
+  for (const Parameter* parameter : parameters) rank.publish(parameter->name, parameter->value);
+}
+
+TEST(DistributedDataParallel, TakesEachDtypeIntoABufferOfItsOwn) {
+  CpuDevice device;
+  const auto make = [](Rank& rank) {
+    return std::vector<Parameter>{parameter_of(rank, "bf", DType::bf16, 70),
+                                  parameter_of(rank, "f", DType::f32, 50),
+                                  parameter_of(rank, "bf two", DType::bf16, 90)};
+  };
+  const RunReport together = simulate(world_of(3), device, [&](Rank& rank) {
+    std::vector<Parameter> p = make(rank);
+    train_on(rank, {&p[0], &p[1], &p[2]});
+    DistributedDataParallel data_parallel(rank, {&p[0], &p[1], &p[2]}, {});
+    rank.publish("parts",
+                 filled(rank.device, DType::f32, {1}, static_cast<double>(data_parallel.parts().size())));
+  });
+  const RunReport apart = simulate(world_of(3), device, [&](Rank& rank) {
+    std::vector<Parameter> p = make(rank);
+    train_on(rank, {&p[1]});
+    train_on(rank, {&p[0], &p[2]});
+    rank.publish("parts", filled(rank.device, DType::f32, {1}, 2));
+  });
+  ASSERT_TRUE(together.ok()) << together.failure();
+  ASSERT_TRUE(apart.ok()) << apart.failure();
+  for (const char* name : {"bf", "f", "bf two", "parts"})
+    EXPECT_EQ(*together.find(1, name), *apart.find(1, name)) << name;
+}
+
 TEST(DistributedDataParallel, PoisonsWhatARankDoesNotOwn) {
   EXPECT_EQ(finding(2,
                     [](Rank& rank) {
