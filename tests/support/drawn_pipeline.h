@@ -7,6 +7,13 @@
 
 #include "sim/pipeline/schedules.h"
 
+namespace sim {
+
+/// By name: RapidCheck would follow the pointer to a function for ever.
+inline void showValue(const NamedSchedule& schedule, std::ostream& out) { out << schedule.name; }
+
+}  // namespace sim
+
 namespace test {
 
 struct DrawnPipeline {
@@ -37,9 +44,3 @@ inline DrawnPipeline drawn_pipeline() {
 }
 
 }  // namespace test
-
-namespace sim {
-
-inline void showValue(const NamedSchedule& schedule, std::ostream& out) { out << schedule.name; }
-
-}  // namespace sim

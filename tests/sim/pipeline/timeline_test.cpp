@@ -28,10 +28,11 @@ RC_GTEST_PROP(Timeline, BubbleIsTheClosedForm, ()) {
 // Without interleaving the same holds however much longer a backward step takes.
 RC_GTEST_PROP(Timeline, CostsOfBackwardKeepTheBubble, ()) {
   const PipelineShape shape{*rc::gen::inRange(1, 9), *rc::gen::inRange(1, 20)};
-  const ScheduleFunction schedule = *rc::gen::element(gpipe, one_forward_one_backward);
+  const NamedSchedule schedule = *rc::gen::element(all_schedules()[1], all_schedules()[2]);
+  RC_ASSERT(schedule.name == std::string("gpipe") || schedule.name == std::string("1f1b"));
   const std::int64_t forward = *rc::gen::inRange(1, 4);
   const std::int64_t backward = forward * *rc::gen::inRange(1, 4);
-  const Timeline line = timeline(make_schedule(schedule, shape), {forward, backward});
+  const Timeline line = timeline(make_schedule(schedule.function, shape), {forward, backward});
   RC_ASSERT(line.bubble() == (shape.ranks() - 1) * (forward + backward));
 }
 
