@@ -16,10 +16,12 @@ namespace {
 constexpr int kMargin = 16;
 constexpr int kNames = 64;   // width of the ranks' names
 constexpr int kTop = 64;     // above the rows: title and ruler
-constexpr int kRow = 28;     // height of a row, and of what lies between
+constexpr int kRow = 28;     // from row to row
 constexpr int kBar = 22;     // height of a step
-constexpr int kLegend = 44;  // below the rows
-constexpr int kLeastWidth = 520;
+constexpr int kLegend = 84;  // below the rows
+constexpr int kLegendEntry = 140;
+constexpr int kLegendEntries = 4;  // of a line
+constexpr int kLeastWidth = 2 * kMargin + kLegendEntries * kLegendEntry;
 
 constexpr const char* kStyle =
     "<style>\n"
@@ -70,7 +72,7 @@ class Drawing {
         width, height, escaped(title), kStyle, width, height, kMargin, escaped(title));
     svg += ruler();
     for (int rank = 0; rank < shape_.ranks(); ++rank) svg += row(rank);
-    return svg + legend(height - kLegend + 14) + "</svg>\n";
+    return svg + legend(height - kLegend + 12) + "</svg>\n";
   }
 
  private:
@@ -110,19 +112,18 @@ class Drawing {
     return svg;
   }
 
-  std::string legend(std::int64_t y) const {
-    constexpr int kMostShown = 4;
-    constexpr int kEntry = 110;
+  /// A line for each pass, an entry for each of the first chunks.
+  std::string legend(std::int64_t top) const {
     std::string svg;
-    std::int64_t x = kMargin;
     for (const sim::Pass pass : {sim::Pass::forward, sim::Pass::backward}) {
       if (pass == sim::Pass::backward && shape_.forward_only) continue;
-      for (int chunk = 0; chunk < std::min(shape_.chunks(), kMostShown); ++chunk) {
-        const std::string name = shape_.is_interleaved() ? fmt::format(" chunk {}", chunk) : "";
-        svg += box(x, y, 16, pass, chunk);
-        svg += fmt::format("<text x=\"{}\" y=\"{}\">{}{}</text>\n", x + 21, y + 15,
-                           pass == sim::Pass::forward ? "forward" : "backward", name);
-        x += kEntry;
+      const std::int64_t y = top + (pass == sim::Pass::forward ? 0 : kRow);
+      const std::string name = pass == sim::Pass::forward ? "forward" : "backward";
+      for (int chunk = 0; chunk < std::min(shape_.chunks(), kLegendEntries); ++chunk) {
+        const std::int64_t x = kMargin + std::int64_t{kLegendEntry} * chunk;
+        svg += box(x, y, kBar, pass, chunk) +
+               fmt::format("<text x=\"{}\" y=\"{}\">{}{}</text>\n", x + kBar + 6, y + 15, name,
+                           shape_.is_interleaved() ? fmt::format(", chunk {}", chunk) : "");
       }
     }
     return svg;

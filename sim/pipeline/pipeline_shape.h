@@ -49,7 +49,7 @@ struct PipelineShape {
   bool is_interleaved() const { return virtual_pipeline_model_parallel_size.has_value(); }
 };
 
-/// Of all ranks together: a schedule is held in memory, about 150 bytes a step.
+/// Of all ranks together: a schedule is held in memory, 500 bytes a step with its timeline and JSON.
 inline constexpr std::int64_t kMostSteps = 1 << 20;
 
 /// Refuses what makes no schedule.
