@@ -16,7 +16,6 @@ inline constexpr std::int64_t kMostDrawnSteps = 65'536;
 std::string schedule_svg(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline,
                          const std::string& title);
 
-/// Writes the file, whole or not at all where the system lets it.
 void write_svg(const std::string& path, const std::string& svg);
 
 }  // namespace verify

@@ -59,7 +59,8 @@ class Interleaving {
   }
 
   /// The forward input that arrives after forward step k: that of the next step. Rank 0, whose inputs come round from the
-  /// last rank, takes what that rank has just made, which lags p - 1 steps behind; the last chunk's goes nowhere.
+  /// last rank, takes what that rank has just made, which lags p - 1 steps behind; the last chunk's goes nowhere. The last
+  /// group has p microbatches at least, so nothing is due after the last step.
   std::optional<Step> forward_arrival(int k) const {
     if (rank_ > 0) return k + 1 < all_ ? std::optional(forward(k + 1)) : std::nullopt;
     const int made = k - (shape_.ranks() - 1);
@@ -78,8 +79,7 @@ class Interleaving {
   void write_warmup() {
     for (int k = 0; k < warmup_; ++k) {
       list_.compute(forward(k));
-      Exchange batch{.send_forward = forward(k)};
-      if (k + 1 < all_) batch.recv_forward = forward_arrival(k);
+      Exchange batch{.send_forward = forward(k), .recv_forward = forward_arrival(k)};
       if (k + 1 == warmup_ && !is_all_warmup_) batch.recv_backward = backward(0);
       list_.exchange(batch);
     }
@@ -90,19 +90,17 @@ class Interleaving {
     for (int k = 0; k + warmup_ < all_; ++k) {
       list_.compute(forward(k + warmup_));
       list_.compute(backward(k));
-      Exchange batch{.send_forward = forward(k + warmup_), .send_backward = backward(k)};
-      if (k + warmup_ + 1 < all_) batch.recv_forward = forward_arrival(k + warmup_);
-      batch.recv_backward = backward_arrival(k);
-      list_.exchange(batch);
+      list_.exchange({.send_forward = forward(k + warmup_),
+                      .send_backward = backward(k),
+                      .recv_forward = forward_arrival(k + warmup_),
+                      .recv_backward = backward_arrival(k)});
     }
   }
 
   void write_cooldown() {
     for (int k = all_ - warmup_; k < all_; ++k) {
       list_.compute(backward(k));
-      Exchange batch{.send_backward = backward(k)};
-      if (k + 1 < all_) batch.recv_backward = backward_arrival(k);
-      list_.exchange(batch);
+      list_.exchange({.send_backward = backward(k), .recv_backward = backward_arrival(k)});
     }
   }
 

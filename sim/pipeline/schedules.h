@@ -1,6 +1,7 @@
 #pragma once
 
-/// The schedules there are, each one function that writes down what one rank does.
+/// The schedules there are, each one function that writes down what one rank does. A new one is such a function, and a row of
+/// all_schedules().
 ///
 /// Calls   none: no_pipelining, one microbatch at a time through all stages; on one rank Megatron's forward_backward_no_pipelining.
 ///         gpipe: all forward, then all backward, in the same order.

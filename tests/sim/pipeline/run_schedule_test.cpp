@@ -153,6 +153,17 @@ RC_GTEST_PROP(RunSchedule, ComputesWhatTheStagesComputeOneAfterAnother, ()) {
   RC_ASSERT(published(report) == serial(shape));
 }
 
+/// Hands on the same tensor at every step.
+class SameOutput : public StageProgram {
+ public:
+  explicit SameOutput(Tensor output) : output_(std::move(output)) {}
+  Tensor forward(int, int, const Tensor&) override { return output_; }
+  Tensor backward(int, int, const Tensor&) override { return output_; }
+
+ private:
+  Tensor output_;
+};
+
 // The world finds what the timeline says: sends that are not coupled wait for each other, unless they need not wait.
 TEST(RunSchedule, UncoupledSendsDeadlock) {
   PipelineSchedule schedule = make_schedule(one_forward_one_backward, {3, 6});
@@ -179,6 +190,19 @@ TEST(RunSchedule, SwappedMessagesOfTwoRanksAreSeenInTheField) {
   EXPECT_NE(published(report), serial(schedule.shape));
 }
 
+// As where one rank forgets that sequence parallelism cuts what is sent (Megatron-LM 6bd74b0e84).
+TEST(RunSchedule, AReceiveBufferOfAnotherShapeIsFound) {
+  const PipelineShape shape{2, 2};
+  CpuDevice device;
+  const RunReport report = simulate(world_of_pipeline(shape), device, [&](Rank& rank) {
+    const Wire wire = {DType::field, {kTokens * (1 + rank.id), kHidden}};
+    SameOutput stage(filled(rank.device, DType::field, wire.shape, 1));
+    run_schedule(rank, rank.groups.get("pp"), shape, gpipe(shape, rank.id), stage, wire);
+  });
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(report.findings[0].code, "message_size_mismatch");
+}
+
 TEST(RunSchedule, NamesItsBatchesAsMegatronDoes) {
   const PipelineSchedule schedule = make_schedule(one_forward_one_backward, {2, 3});
   CpuDevice device;
@@ -199,32 +223,22 @@ void expect_refused(const char* code, const PipelineShape& shape, const RankProg
   EXPECT_EQ(report.findings[0].code, code) << report.failure();
 }
 
-class WrongShape : public StageProgram {
- public:
-  explicit WrongShape(Tensor output) : output_(std::move(output)) {}
-  Tensor forward(int, int, const Tensor&) override { return output_; }
-  Tensor backward(int, int, const Tensor&) override { return output_; }
-
- private:
-  Tensor output_;
-};
-
 TEST(RunSchedule, RefusesWhatDoesNotFit) {
   const PipelineShape shape{2, 2};
   expect_refused("schedule_group", shape, [](Rank& rank) {
     const PipelineShape larger{3, 2};
-    WrongShape stage{Tensor()};
+    SameOutput stage{Tensor()};
     run_schedule(rank, rank.groups.get("pp"), larger, gpipe(larger, 0), stage, kWire);
   });
   expect_refused("schedule_order", shape, [&](Rank& rank) {
     RankSchedule own = gpipe(shape, rank.id);
     if (rank.id == 0) own.actions.erase(own.actions.begin() + 1);
-    WrongShape stage(filled(rank.device, DType::field, kWire.shape, 1));
+    SameOutput stage(filled(rank.device, DType::field, kWire.shape, 1));
     run_schedule(rank, rank.groups.get("pp"), shape, own, stage, kWire);
   });
   for (const bool is_none : {true, false}) {
     expect_refused("stage_output", shape, [&](Rank& rank) {
-      WrongShape stage(is_none ? Tensor() : filled(rank.device, DType::field, {1, 1}, 1));
+      SameOutput stage(is_none ? Tensor() : filled(rank.device, DType::field, {1, 1}, 1));
       run_schedule(rank, rank.groups.get("pp"), shape, gpipe(shape, rank.id), stage, kWire);
     });
   }

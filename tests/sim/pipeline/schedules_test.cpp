@@ -11,6 +11,7 @@
 #include "sim/pipeline/timeline.h"
 #include "tests/support/drawn_pipeline.h"
 #include "tests/support/refusal_code.h"
+#include "tests/support/split_batches.h"
 
 namespace {
 
@@ -177,6 +178,15 @@ TEST(PlantedSchedule, OneMoreLiveActivation) {
   PipelineSchedule schedule = make_schedule(no_pipelining, {1, 3});
   std::swap(schedule.ranks[0].actions[1], schedule.ranks[0].actions[2]);  // F0 F1 B0 B1 F2 B2
   EXPECT_EQ(code_of(schedule), "schedule_peak");
+}
+
+// Each list holds by itself; together they wait for each other.
+TEST(PlantedSchedule, SendsThatAreNotCoupled) {
+  PipelineSchedule schedule = plain();
+  test::split_batches(schedule);
+  for (int rank = 0; rank < 3; ++rank)
+    check_rank(schedule.shape, rank, schedule.ranks[static_cast<std::size_t>(rank)]);
+  EXPECT_EQ(code_of(schedule), "wait_cycle");
 }
 
 TEST(PlantedSchedule, AListIsMissing) {
