@@ -147,6 +147,7 @@ RC_GTEST_PROP(RunSchedule, ComputesWhatTheStagesComputeOneAfterAnother, ()) {
   const PipelineSchedule schedule = make_schedule(named.function, shape);
   WorldSpec spec = world_of_pipeline(shape);
   spec.schedule = {.policy = SchedulePolicy::uniform, .seed = *rc::gen::arbitrary<std::uint64_t>()};
+  spec.threads = *rc::gen::inRange(1, 3);
   CpuDevice device;
   const RunReport report = simulate(spec, device, program_of(schedule));
   if (!report.ok()) RC_FAIL(report.failure());
