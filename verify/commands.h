@@ -5,6 +5,7 @@
 ///
 ///   groups  every process group of a layout
 ///   layers  which layers live on which pipeline rank and chunk
+///   schedule  what each pipeline rank computes, sends and receives, and when
 ///   shards  where parameters lie in a gradient buffer, and who owns what
 ///   replay  the main job: proves scenarios, one row a check
 ///   check   a campaign: cases and properties over random worlds and shapes; a failure is shrunk and written as a scenario
@@ -29,6 +30,7 @@ Settings single_scenario(const CommandLine& line);
 
 int run_groups(const CommandLine& line, const Output& output);
 int run_layers(const CommandLine& line, const Output& output);
+int run_schedule(const CommandLine& line, const Output& output);
 int run_shards(const CommandLine& line, const Output& output);
 int run_replay(const CommandLine& line, const Output& output);
 int run_check(const CommandLine& line, const Output& output);

@@ -5,11 +5,15 @@
 #include <cstdint>
 #include <fmt/format.h>
 #include <string>
+#include <string_view>
 
 namespace verify {
 
 inline std::string counted(std::int64_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+  return fmt::format("{} {}{}", count, noun,
+                     count == 1                               ? ""
+                     : std::string_view(noun).ends_with("ch") ? "es"
+                                                              : "s");
 }
 
 }  // namespace verify

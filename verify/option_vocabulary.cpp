@@ -11,6 +11,7 @@ const std::vector<OptionInfo>& option_vocabulary() {
   constexpr const char* kLayout = "Layout";
   constexpr const char* kModel = "Model";
   constexpr const char* kRanks = "Virtual ranks";
+  constexpr const char* kPipeline = "Pipeline schedule";
   constexpr const char* kShards = "Shards";
   constexpr const char* kExpect = "Expectations of a scenario";
   static const std::vector<OptionInfo> options = {
@@ -67,8 +68,9 @@ const std::vector<OptionInfo>& option_vocabulary() {
       {"schedule",
        choice,
        kRanks,
-       "which ready rank runs next: round_robin, uniform or pct (round_robin)",
-       {"round_robin", "uniform", "pct"}},
+       "which ready rank runs next: round_robin, uniform or pct (round_robin). For the command schedule, "
+       "the pipeline's: 1f1b, gpipe or none (1f1b)",
+       {"round_robin", "uniform", "pct", "1f1b", "gpipe", "none"}},
       {"schedule-seed", count, kRanks, "seed of the schedule, and of a shuffled reduction order (0)"},
       {"pct-depth", size, kRanks, "depth of pct: how many steps a bug takes (3)"},
       {"threads", size, kRanks, "threads that run the ranks (1)"},
@@ -82,6 +84,15 @@ const std::vector<OptionInfo>& option_vocabulary() {
       {"stack-bytes", size, kRanks, "stack of a rank (262144)"},
       {"program", text, kRanks,
        "a program with a planted defect instead of the collective round: shardproof list"},
+
+      {"num-microbatches", size, kPipeline, "microbatches of a step (from the global batch size)"},
+      {"microbatch-group-size-per-virtual-pipeline-stage", size, kPipeline,
+       "microbatches that pass all chunks before the next ones do (pp)"},
+      {"forward-only", flag, kPipeline, "evaluation: no backward steps"},
+      {"overlap-moe-expert-parallel-comm", flag, kPipeline,
+       "one more warm-up step, to overlap the experts' all-to-all with"},
+      {"forward-cost", size, kPipeline, "units of time that a forward step takes (1)"},
+      {"backward-cost", size, kPipeline, "and a backward step (1)"},
 
       {"case", words, kCasesSection, "cases to check: shardproof list; may be repeated (all)"},
       {"property", words, kCasesSection, "properties to check (all)"},
@@ -106,6 +117,7 @@ const std::vector<OptionInfo>& option_vocabulary() {
 
       {"kind", words, kOutputSection, "group kinds to show: tp or tp,dp; may be repeated (all)"},
       {"rank", number, kOutputSection, "show the groups of this rank"},
+      {"svg", text, kOutputSection, "draw the pipeline schedule into this file"},
       {"format", choice, kOutputSection, "text or json (text)", {"text", "json"}},
       {"help", flag, kOutputSection, "this page"},
       {"version", flag, kOutputSection, "the version"},

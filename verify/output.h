@@ -12,6 +12,7 @@ struct Output {
   std::ostream& err;
   bool colour = false;    // `out` is a terminal that wants colours
   bool progress = false;  // `err` is a terminal: a line that says how far long work is
+  int columns = 100;      // of the terminal that `out` is; elsewhere as if it were one
 };
 
 /// The exit codes of the program.

@@ -25,11 +25,13 @@ struct Command {
   int (*run)(const CommandLine&, const Output&);
 };
 
-constexpr std::array<Command, 6> kCommands = {{
+constexpr std::array<Command, 7> kCommands = {{
     {"replay", "prove scenarios end to end, one row a check; without a scenario, all of scenarios/",
      run_replay},
     {"groups", "show every process group of a layout", run_groups},
     {"layers", "show which layers live on which pipeline rank", run_layers},
+    {"schedule", "show a pipeline schedule: what each rank computes, sends and receives, and when",
+     run_schedule},
     {"shards", "show a gradient buffer: parameters, padding, buckets, and who owns what under ZeRO-1",
      run_shards},
     {"check", "prove sharded layers over random worlds and shapes; a failure is shrunk", run_check},
@@ -38,7 +40,7 @@ constexpr std::array<Command, 6> kCommands = {{
 
 std::string usage() {
   std::string text = "usage: shardproof COMMAND [SCENARIO...] [--options]\n\n";
-  for (const Command& command : kCommands) text += fmt::format("  {:<8}{}\n", command.name, command.help);
+  for (const Command& command : kCommands) text += fmt::format("  {:<10}{}\n", command.name, command.help);
   text +=
       "  test, benchmarks, format    of the script ./shardproof alone: it says what they do in its first "
       "lines\n";
@@ -76,7 +78,7 @@ const Command& command_named(const std::string& name) {
                .hint = nearest.empty() ? "shardproof --help" : "shardproof " + nearest});
 }
 
-/// --kind and --rank choose among groups; given to another command they would be silently without effect.
+/// --kind and --rank choose among groups, --svg draws a schedule; given to another command they would be silently without effect.
 void check_output_options(const CommandLine& line) {
   for (const char* option : {"kind", "rank"}) {
     if (line.command == "groups" || !line.settings.has(option)) continue;
@@ -86,6 +88,7 @@ void check_output_options(const CommandLine& line) {
                  .rule = "only 'groups' reads it",
                  .hint = "shardproof groups"});
   }
+  if (line.command != "schedule" && line.settings.has("svg")) refuse_without_effect("svg", line.command);
 }
 
 int run(const std::vector<std::string>& arguments, const Output& output) {

@@ -85,7 +85,10 @@ bool Settings::flag(const std::string& name) const {
 }
 
 std::string Settings::choice(const std::string& name) const {
-  const std::vector<std::string>& choices = option_named(name).choices;
+  return choice_among(name, option_named(name).choices);
+}
+
+std::string Settings::choice_among(const std::string& name, const std::vector<std::string>& choices) const {
   const std::string value = text(name, choices.front());
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
   const std::string nearest = nearest_name(value, choices);

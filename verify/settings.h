@@ -28,6 +28,8 @@ class Settings {
   std::vector<std::int64_t> numbers(const std::string& name) const;
   bool flag(const std::string& name) const;
   std::string choice(const std::string& name) const;
+  /// The same where only some of the words have a meaning; the first is the default.
+  std::string choice_among(const std::string& name, const std::vector<std::string>& choices) const;
   std::string text(const std::string& name, const std::string& fallback) const;
   std::vector<std::string> texts(const std::string& name) const;
 

@@ -21,9 +21,10 @@ sim::ReductionOrderKind reduction_order(const std::string& word) {
 sim::WorldSpec requested_world(const Settings& settings, const sim::Layout& layout) {
   const auto seed = static_cast<std::uint64_t>(settings.number("schedule-seed").value_or(0));
   sim::WorldSpec spec{.layout = layout, .nodes = node_placement(settings)};
-  spec.schedule = {.policy = schedule_policy(settings.choice("schedule")),
-                   .seed = seed,
-                   .depth = static_cast<int>(settings.number("pct-depth").value_or(3))};
+  spec.schedule = {
+      .policy = schedule_policy(settings.choice_among("schedule", {"round_robin", "uniform", "pct"})),
+      .seed = seed,
+      .depth = static_cast<int>(settings.number("pct-depth").value_or(3))};
   spec.threads = static_cast<int>(settings.number("threads").value_or(1));
   spec.contexts =
       settings.choice("ranks-as") == "threads" ? sim::ContextKind::thread : sim::ContextKind::fiber;

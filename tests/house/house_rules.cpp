@@ -22,6 +22,8 @@ const std::map<std::string, std::vector<std::string>>& arrows() {
       {"sim/parallel", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel"}},
       {"sim/optimizer",
        {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/optimizer"}},
+      {"sim/pipeline",
+       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/optimizer", "sim/pipeline"}},
       {"sim/model", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/model"}},
       {"verify/reference", {"verify/reference", "sim/base"}},
       {"verify", {"verify", "sim"}},
@@ -62,7 +64,7 @@ namespace {
 
 /// Rooms whose programs run in every arithmetic and on every device.
 bool is_written_once(const std::string& room) {
-  return room == "sim/parallel" || room == "sim/optimizer" || room == "sim/model";
+  return room == "sim/parallel" || room == "sim/optimizer" || room == "sim/pipeline" || room == "sim/model";
 }
 
 bool knows_a_scalar(const std::string& included) {

@@ -58,6 +58,9 @@ TEST(HouseRules, IncludesFollowTheArrows) {
   EXPECT_EQ(test::include_direction({{"sim/layout/a.cpp", "  #include <verify/settings.h>\n"}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/unknown/a.h", ""}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/parallel/a.cpp", "#include \"sim/base/field.h\"\n"}}).size(), 1U);
+  EXPECT_EQ(test::include_direction({{"sim/pipeline/a.cpp", "#include \"sim/model/mlp.h\"\n"}}).size(), 1U);
+  EXPECT_EQ(test::include_direction({{"sim/pipeline/a.cpp", "#include \"sim/base/bfloat16.h\"\n"}}).size(),
+            1U);
   EXPECT_EQ(test::include_direction({{"sim/model/a.cpp", "#include \"sim/tensor/elements.h\"\n"}}).size(),
             1U);
 }

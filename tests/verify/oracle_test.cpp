@@ -230,6 +230,33 @@ TEST(Oracle, LegacyLayers) {
   EXPECT_EQ(checked, 40);
 }
 
+TEST(Oracle, Schedule) {
+  int checked = 0;
+  for (const ordered_json& line : lines_of("schedule.jsonl")) {
+    const ordered_json& config = line["config"];
+    const Answer answer = ask(Words({"schedule"}, config)
+                                  .option("--pipeline-model-parallel-size", "pp")
+                                  .option("--num-microbatches", "microbatches")
+                                  .option("--virtual-pipeline-model-parallel-size", "vpp")
+                                  .option("--microbatch-group-size-per-virtual-pipeline-stage", "group_size")
+                                  .option("--forward-only", "forward_only")
+                                  .option("--overlap-moe-expert-parallel-comm", "overlap_moe_ep_comm")
+                                  .words_);
+    ++checked;
+    if (line.contains("error")) {
+      const bool is_group_size = line["error"]["type"] == "ValueError";
+      EXPECT_EQ(answer.exit_code, 2) << config.dump();
+      EXPECT_EQ(answer.document["error"]["code"],
+                is_group_size ? "microbatch_group_size" : "microbatch_group_remainder")
+          << config.dump();
+      continue;
+    }
+    ASSERT_EQ(answer.exit_code, 0) << config.dump() << answer.document.dump();
+    EXPECT_EQ(answer.document["ranks"].dump(), line["ranks"].dump()) << config.dump();
+  }
+  EXPECT_EQ(checked, 14);
+}
+
 std::string joined(const ordered_json& numbers) {
   std::string text;
   for (const auto& number : numbers) text += (text.empty() ? "" : ",") + number.dump();

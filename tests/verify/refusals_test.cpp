@@ -119,6 +119,56 @@ const std::vector<Case>& cases() {
        "replay --world-size 2 --case parallel_norm --property serial --dtype f32 --dimensions "
        "tokens=1,hidden=0"},
       {"program_world", "replay --world-size 4097 --program mutual_send"},
+      // pipeline schedules
+      {"missing_option", "schedule --pipeline-model-parallel-size 4"},
+      {"size_range", "schedule --num-microbatches 0"},
+      {"size_range", "schedule --num-microbatches 2147483647"},
+      {"number_range", "schedule --num-microbatches 2147483648"},
+      {"schedule_size", "schedule --num-microbatches 16777216"},
+      {"schedule_size", "schedule --pipeline-model-parallel-size 16777216 --num-microbatches 1"},
+      {"schedule_size",
+       "schedule --pipeline-model-parallel-size 64 --num-microbatches 4096 "
+       "--virtual-pipeline-model-parallel-size 16777216"},
+      {"schedule_size", "schedule --pipeline-model-parallel-size 1024 --num-microbatches 1024"},
+      {"size_range", "schedule --pipeline-model-parallel-size 0 --num-microbatches 8"},
+      {"microbatch_group_size",
+       "schedule --pipeline-model-parallel-size 4 --num-microbatches 3 "
+       "--virtual-pipeline-model-parallel-size "
+       "2"},
+      {"microbatch_group_size",
+       "schedule --pipeline-model-parallel-size 4 --num-microbatches 8 "
+       "--virtual-pipeline-model-parallel-size "
+       "2 --microbatch-group-size-per-virtual-pipeline-stage 3"},
+      {"microbatch_group_remainder",
+       "schedule --pipeline-model-parallel-size 4 --num-microbatches 9 "
+       "--virtual-pipeline-model-parallel-size "
+       "2"},
+      {"vpp_needs_pp", "schedule --num-microbatches 8 --virtual-pipeline-model-parallel-size 2"},
+      {"group_needs_vpp",
+       "schedule --pipeline-model-parallel-size 4 --num-microbatches 8 "
+       "--microbatch-group-size-per-virtual-pipeline-stage 4"},
+      {"overlap_needs_vpp",
+       "schedule --pipeline-model-parallel-size 4 --num-microbatches 8 --overlap-moe-expert-parallel-comm"},
+      {"not_interleaved",
+       "schedule --pipeline-model-parallel-size 4 --num-microbatches 8 "
+       "--virtual-pipeline-model-parallel-size "
+       "2 --schedule gpipe"},
+      {"not_interleaved",
+       "schedule --pipeline-model-parallel-size 4 --num-microbatches 8 "
+       "--virtual-pipeline-model-parallel-size "
+       "2 --schedule none"},
+      {"bad_choice", "schedule --num-microbatches 8 --schedule 1f1"},
+      {"bad_choice", "schedule --num-microbatches 8 --schedule uniform"},
+      {"bad_choice", "replay --world-size 2 --schedule 1f1b"},
+      {"step_cost", "schedule --num-microbatches 8 --backward-cost 1001"},
+      {"microbatches_div", "schedule --world-size 8 --pipeline-model-parallel-size 2 --global-batch-size 6"},
+      {"dense_div", "schedule --world-size 6 --pipeline-model-parallel-size 4 --num-microbatches 8"},
+      {"svg_file", "schedule --num-microbatches 8 --svg no/such/folder/schedule.svg"},
+      {"svg_file", "schedule --num-microbatches 8 --svg /"},
+      {"svg_size", "schedule --num-microbatches 65536 --svg no/such/folder/schedule.svg"},
+      {"missing_value", "schedule --num-microbatches 8 --svg"},
+      {"option_without_effect", "layers --num-layers 8 --svg layers.svg"},
+      {"one_scenario", "schedule a.ini b.ini"},
       // divisions, in the order in which Megatron's own checks fire
       {"hcp_prod",
        "groups --world-size 16 --context-parallel-size 8 --expert-model-parallel-size 16 "

@@ -1,0 +1,127 @@
+#include "sim/pipeline/schedule_checks.h"
+
+#include <fmt/format.h>
+#include <set>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/pipeline/timeline.h"
+
+namespace sim {
+
+namespace {
+
+/// Goes along one rank's list, and remembers what has been computed, has arrived and has left.
+class RankCheck {
+ public:
+  RankCheck(const PipelineShape& shape, int rank, const RankSchedule& schedule)
+      : shape_(shape), rank_(rank), schedule_(schedule) {}
+
+  void run() {
+    for (const Action& action : schedule_.actions) {
+      if (action.step) compute(*action.step);
+      for (const Message& message : action.messages) message.is_send ? send(message) : recv(message);
+    }
+    check_all_steps();
+    check_all_messages();
+    check_peak();
+  }
+
+ private:
+  [[noreturn]] void fault(const char* code, std::string numbers, const char* rule) const {
+    refuse({.code = code,
+            .option = fmt::format("pipeline schedule, rank {}", rank_),
+            .numbers = std::move(numbers),
+            .rule = rule,
+            .hint = "the function that writes the schedule"});
+  }
+
+  bool is_of_shape(const Step& step) const {
+    const bool wanted_pass = step.pass == Pass::forward || !shape_.forward_only;
+    return wanted_pass && step.microbatch >= 0 && step.microbatch < shape_.microbatches() &&
+           step.chunk >= 0 && step.chunk < shape_.chunks();
+  }
+
+  void compute(const Step& step) {
+    if (!is_of_shape(step))
+      fault("schedule_steps", text_of(step) + " is not of this pipeline", "microbatches, chunks, passes");
+    if (!computed_.insert(step).second) fault("schedule_steps", text_of(step) + " twice", "every step once");
+    const Step forward = {Pass::forward, step.microbatch, step.chunk};
+    if (step.pass == Pass::backward && !computed_.contains(forward))
+      fault("schedule_steps", text_of(step) + " before its forward step", "backward after forward");
+    if (source_of(shape_, rank_, step) && !arrived_.contains(step))
+      fault("schedule_order", text_of(step) + " before its input has arrived", "a step has its input");
+  }
+
+  void send(const Message& message) {
+    const bool has_peer = message.peer >= 0 && message.peer < shape_.ranks() && is_of_shape(message.input);
+    const std::optional<Peer> source =
+        has_peer ? source_of(shape_, message.peer, message.input) : std::nullopt;
+    if (!source || source->rank != rank_)
+      fault("schedule_route", text_of(message), "an output goes to the next stage of its pass");
+    if (!computed_.contains(source->step))
+      fault("schedule_order", text_of(message) + " before it is computed", "a send after its step");
+    if (!left_.insert(source->step).second)
+      fault("schedule_order", text_of(message) + " twice", "every output is sent once");
+  }
+
+  void recv(const Message& message) {
+    const std::optional<Peer> source =
+        is_of_shape(message.input) ? source_of(shape_, rank_, message.input) : std::nullopt;
+    if (!source || source->rank != message.peer)
+      fault("schedule_route", text_of(message), "an input comes from the stage before in its pass");
+    if (!arrived_.insert(message.input).second)
+      fault("schedule_order", text_of(message) + " twice", "every input is received once");
+  }
+
+  void check_all_steps() const {
+    const std::size_t passes = shape_.forward_only ? 1 : 2;
+    const std::size_t wanted = passes * static_cast<std::size_t>(shape_.forward_steps());
+    if (computed_.size() == wanted) return;
+    fault("schedule_steps", fmt::format("{} steps of {}", computed_.size(), wanted),
+          "every microbatch and chunk once forward, once backward");
+  }
+
+  void check_all_messages() const {
+    for (const Step& step : computed_) {
+      if (consumer_of(shape_, rank_, step) && !left_.contains(step))
+        fault("schedule_order", fmt::format("the output of {} is not sent", text_of(step)),
+              "every output is sent once");
+    }
+    for (const Step& step : arrived_) {
+      if (!computed_.contains(step))
+        fault("schedule_order", fmt::format("the input of {} is not used", text_of(step)),
+              "every input is received once");
+    }
+  }
+
+  void check_peak() const {
+    const int counted = counted_peak(schedule_);
+    if (counted == schedule_.peak_live) return;
+    fault("schedule_peak", fmt::format("{} live at most, {} by closed form", counted, schedule_.peak_live),
+          "as many activations are kept as the schedule promises");
+  }
+
+  const PipelineShape& shape_;
+  int rank_;
+  const RankSchedule& schedule_;
+  std::set<Step> computed_;
+  std::set<Step> arrived_;  // inputs
+  std::set<Step> left_;     // steps whose output is sent
+};
+
+}  // namespace
+
+void check_rank(const PipelineShape& shape, int rank, const RankSchedule& schedule) {
+  check(shape, rank);
+  RankCheck(shape, rank, schedule).run();
+}
+
+void check(const PipelineSchedule& schedule) {
+  check_lists(schedule);
+  for (int rank = 0; rank < schedule.shape.ranks(); ++rank)
+    check_rank(schedule.shape, rank, schedule.ranks[static_cast<std::size_t>(rank)]);
+  timeline(schedule);
+}
+
+}  // namespace sim

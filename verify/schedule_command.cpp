@@ -1,0 +1,81 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "sim/pipeline/schedule_checks.h"
+#include "verify/commands.h"
+#include "verify/counted.h"
+#include "verify/report_json.h"
+#include "verify/schedule_request.h"
+#include "verify/schedule_svg.h"
+#include "verify/schedule_text.h"
+
+namespace verify {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json as_json(const sim::PipelineShape& shape, int number, const sim::RankSchedule& rank) {
+  Json sequence = Json::array();
+  for (const sim::Step& step : steps_of(rank))
+    sequence.push_back({step.pass == sim::Pass::forward ? "F" : "B", step.microbatch, step.chunk});
+  return {{"rank", number},
+          {"total", shape.forward_steps()},
+          {"all_in_warmup", rank.all_in_warmup},
+          {"warmup", rank.warmup},
+          {"remaining", shape.forward_steps() - rank.warmup},
+          {"seq", std::move(sequence)},
+          {"peak_live", rank.peak_live}};
+}
+
+Json as_json(const ScheduleRequest& request, const sim::PipelineSchedule& schedule,
+             const sim::Timeline& timeline) {
+  Json ranks = Json::array();
+  for (int rank = 0; rank < schedule.shape.ranks(); ++rank)
+    ranks.push_back(as_json(schedule.shape, rank, schedule.ranks[static_cast<std::size_t>(rank)]));
+  return {{"ranks", std::move(ranks)},
+          {"schedule", request.schedule.name},
+          {"work", timeline.work},
+          {"bubble", timeline.bubble()}};
+}
+
+/// "interleaved: 8 microbatches in groups of 4, on 4 pipeline ranks of 2 chunks".
+std::string title_of(const ScheduleRequest& request) {
+  const sim::PipelineShape& shape = request.shape;
+  std::string title =
+      fmt::format("{}{}: {}", request.schedule.name, shape.forward_only ? ", forward only" : "",
+                  counted(shape.num_microbatches, "microbatch"));
+  if (shape.is_interleaved()) title += fmt::format(" in groups of {}", shape.group_size());
+  title += fmt::format(" on {}", counted(shape.ranks(), "pipeline rank"));
+  if (shape.is_interleaved()) title += fmt::format(" of {}", counted(shape.chunks(), "chunk"));
+  return title;
+}
+
+std::string as_text(const ScheduleRequest& request, const sim::PipelineSchedule& schedule,
+                    const sim::Timeline& timeline, const Output& output) {
+  return fmt::format(
+             "{}\nF takes {}, B {}: {} of time, of which a rank works {}; the bubble is {} of the work\n\n",
+             title_of(request), request.cost.forward, request.cost.backward, counted(timeline.length, "unit"),
+             timeline.work, bubble_share(timeline)) +
+         schedule_table(schedule) + "\n" + schedule_gantt(schedule, timeline, output.columns, output.colour);
+}
+
+}  // namespace
+
+int run_schedule(const CommandLine& line, const Output& output) {
+  const Settings settings = single_scenario(line);
+  const ScheduleRequest request = requested_schedule(settings);
+  const sim::PipelineSchedule schedule = make_schedule(request.schedule.function, request.shape);
+  check(schedule);
+  const sim::Timeline timeline = sim::timeline(schedule, request.cost);
+  if (settings.has("svg"))
+    write_svg(settings.text("svg", ""), schedule_svg(schedule, timeline, title_of(request)));
+  if (settings.choice("format") == "json") {
+    output.out << one_line(as_json(request, schedule, timeline));
+  } else {
+    output.out << as_text(request, schedule, timeline, output);
+  }
+  return kVerified;
+}
+
+}  // namespace verify

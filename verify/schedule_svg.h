@@ -1,0 +1,21 @@
+#pragma once
+
+/// The Gantt chart of a pipeline schedule as one self-contained SVG: ranks are rows, time goes to the right, forward and backward
+/// have a colour each, chunks a shade each. Readable on light and on dark ground.
+///
+/// Errors  svg_size: more steps than kMostDrawnSteps; svg_file: a path that cannot be written.
+
+#include <string>
+
+#include "sim/pipeline/timeline.h"
+
+namespace verify {
+
+inline constexpr std::int64_t kMostDrawnSteps = 65'536;
+
+std::string schedule_svg(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline,
+                         const std::string& title);
+
+void write_svg(const std::string& path, const std::string& svg);
+
+}  // namespace verify
