@@ -53,14 +53,16 @@ std::string Assembled<Value>::where(const std::string& name, std::size_t i) cons
 
 std::string missing_output(const sim::RunReport& report, const std::vector<CaseOutput>& outputs) {
   for (const CaseOutput& output : outputs) {
-    const sim::Published* first = report.find(report.ranks.front().rank, output.name);
+    const sim::Published* first = nullptr;
     for (const sim::RankReport& rank : report.ranks) {
+      if (!output.part_of.empty() && output.part(rank.rank, 0) < 0) continue;
       const sim::Published* own = report.find(rank.rank, output.name);
       if (own == nullptr) return fmt::format("rank {} did not publish {}", rank.rank, output.name);
+      if (first == nullptr) first = own;
       if (own->shape == first->shape && own->dtype == first->dtype) continue;
-      return fmt::format("{} is {} {} on rank {}, and {} {} on rank 0", output.name, sim::name_of(own->dtype),
-                         sim::text_of(own->shape), rank.rank, sim::name_of(first->dtype),
-                         sim::text_of(first->shape));
+      return fmt::format("{} is {} {} on rank {}, and {} {} on another", output.name,
+                         sim::name_of(own->dtype), sim::text_of(own->shape), rank.rank,
+                         sim::name_of(first->dtype), sim::text_of(first->shape));
     }
   }
   return "";
@@ -68,27 +70,36 @@ std::string missing_output(const sim::RunReport& report, const std::vector<CaseO
 
 template <typename Value>
 Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp) {
-  if (output.parts > 0) tp = output.parts;
   const bool by_rows = output.placement == Placement::rows;
   const bool by_columns = output.placement == Placement::columns;
-  const Extent part = extent_of(report.find(0, output.name)->shape);
-  Assembled<Value> whole{.rows = by_rows ? tp * part.rows : part.rows,
-                         .columns = by_columns ? tp * part.columns : part.columns};
-  const auto count = static_cast<std::size_t>(whole.rows * whole.columns);
-  whole.values.resize(count);
-  whole.ranks.assign(count, -1);
-  for (int rank = 0; rank < tp; ++rank) {
-    if (output.placement == Placement::replicated && rank > 0) break;
-    const std::vector<Value> own = values_of<Value>(*report.find(rank, output.name));
-    const std::vector<std::int64_t> rows = lines_in_whole(part.rows, by_rows, output.stride, rank, tp);
+  const int parts = output.parts(tp);
+  const int ranks = output.part_of.empty() ? tp : static_cast<int>(output.part_of.size());
+  Assembled<Value> whole;
+  std::vector<bool> has_part(static_cast<std::size_t>(parts), false);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int place = output.part(rank, tp);
+    if (place < 0) continue;
+    const bool adds = has_part[static_cast<std::size_t>(place)];
+    if (adds && !output.is_sum()) continue;
+    has_part[static_cast<std::size_t>(place)] = true;
+    const sim::Published& published = *report.find(rank, output.name);
+    const Extent part = extent_of(published.shape);
+    if (whole.values.empty()) {
+      whole.rows = by_rows ? parts * part.rows : part.rows;
+      whole.columns = by_columns ? parts * part.columns : part.columns;
+      const auto count = static_cast<std::size_t>(whole.rows * whole.columns);
+      whole.values.resize(count);
+      whole.ranks.assign(count, -1);
+    }
+    const std::vector<Value> own = values_of<Value>(published);
+    const std::vector<std::int64_t> rows = lines_in_whole(part.rows, by_rows, output.stride, place, parts);
     const std::vector<std::int64_t> columns =
-        lines_in_whole(part.columns, by_columns, output.stride, rank, tp);
+        lines_in_whole(part.columns, by_columns, output.stride, place, parts);
     auto next = own.begin();
     for (const std::int64_t row : rows) {
       for (const std::int64_t column : columns) {
         const auto at = static_cast<std::size_t>(row * whole.columns + column);
         const Value& value = *next++;
-        const bool adds = output.placement == Placement::partial && rank > 0;
         whole.values[at] = adds ? whole.values[at] + value : value;
         if (by_rows || by_columns) whole.ranks[at] = rank;
       }

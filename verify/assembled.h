@@ -1,6 +1,6 @@
 #pragma once
 
-/// A published tensor made whole from what the ranks of the first replica hold, as its placement says.
+/// A published tensor made whole from what the ranks (of the first replica) hold, as its placement says.
 ///
 /// Shapes  a vector is one row; more than two dimensions are rows of the last one.
 

@@ -34,7 +34,7 @@ std::shared_ptr<const sim::RunReport> Bench::run(const Case& the_case, const Cas
 }
 
 sim::RunReport Bench::run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec) {
-  device_->set_field_seed(setting.seed);
+  device_->set_field_seed(setting.seed, the_case.field_functions());
   return sim::simulate(spec, *device_, [&](sim::Rank& rank) { the_case.run(rank, setting); });
 }
 

@@ -27,9 +27,9 @@ class Bench {
   /// Of the run before, where that was the same: several properties judge one run.
   std::shared_ptr<const sim::RunReport> run(const Case& the_case, const CaseSetting& setting);
   sim::RunReport run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec);
-  /// The functions that the field has on the ranks of this seed's worlds.
-  const sim::FieldTower& tower(std::uint64_t seed) {
-    device_->set_field_seed(seed);
+  /// The functions that the field has on the ranks of this setting's worlds.
+  const sim::FieldTower& tower(const Case& the_case, const CaseSetting& setting) {
+    device_->set_field_seed(setting.seed, the_case.field_functions());
     return device_->tower();
   }
 

@@ -31,8 +31,8 @@ CaseSetting drawn_setting(const Case& the_case, const CampaignRequest& request,
   CaseSetting setting{.tp = *rc::gen::inRange(1, request.max_world + 1),
                       .dtype = *rc::gen::elementOf(dtypes),
                       .seed = static_cast<std::uint64_t>(*any_seed)};
-  setting.data_parallel = the_case.is_data_parallel();
-  if (2 * setting.tp <= request.max_world && !setting.data_parallel)
+  setting.ranks = the_case.ranks();
+  if (2 * setting.tp <= request.max_world && setting.ranks == Ranks::tensor_parallel)
     setting.replicas = *rc::gen::inRange(1, 3);
   for (const Dimension& dimension : the_case.dimensions()) {
     setting.dimensions[dimension.name] = *rc::gen::inRange(dimension.least, dimension.most + 1);

@@ -69,7 +69,7 @@ void apply(const InputChange& change, reference::Matrix<Scalar>& x, const Times&
 }  // namespace
 
 std::string text_of(const CaseSetting& setting) {
-  std::string text = fmt::format("{} {}, {}, seed {}", setting.data_parallel ? "dp" : "tp", setting.tp,
+  std::string text = fmt::format("{} {}, {}, seed {}", name_of(setting.ranks), setting.tp,
                                  sim::name_of(setting.dtype), setting.seed);
   if (setting.replicas > 1) text += fmt::format(", replicas {}", setting.replicas);
   for (const auto& [name, value] : setting.dimensions) text += fmt::format(", {} {}", name, value);
@@ -78,9 +78,31 @@ std::string text_of(const CaseSetting& setting) {
   return text;
 }
 
+const char* name_of(Ranks ranks) {
+  switch (ranks) {
+    case Ranks::tensor_parallel:
+      return "tp";
+    case Ranks::data_parallel:
+      return "dp";
+    case Ranks::world:
+      return "world";
+  }
+  return "";
+}
+
+int CaseOutput::part(int rank, int tp) const {
+  if (!part_of.empty()) return part_of[static_cast<std::size_t>(rank)];
+  return placement == Placement::rows || placement == Placement::columns ? rank % tp : 0;
+}
+
+int CaseOutput::parts(int tp) const {
+  if (!part_of.empty()) return *std::max_element(part_of.begin(), part_of.end()) + 1;
+  return placement == Placement::rows || placement == Placement::columns ? tp : 1;
+}
+
 sim::ParallelSizes Case::sizes(const CaseSetting& setting) const {
   return {.world_size = setting.tp * setting.replicas,
-          .tensor_model_parallel_size = is_data_parallel() ? 1 : setting.tp};
+          .tensor_model_parallel_size = ranks() == Ranks::tensor_parallel ? setting.tp : 1};
 }
 
 std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::string& name, std::int64_t count,
@@ -166,9 +188,9 @@ reference::Matrix<Scalar> Inputs<Scalar>::dropout(const std::string& name, std::
 template class Inputs<sim::Field>;
 template class Inputs<reference::Bounded>;
 
-std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting) {
+std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting, int rank) {
   if (setting.tp == 1) return {};
-  std::vector<ExpectedCall> calls = the_case.calls(setting);
+  std::vector<ExpectedCall> calls = the_case.calls_of(setting, rank);
   for (ExpectedCall& call : calls) {
     call.dtype = call.of_sums ? sim::sum_dtype(setting.dtype) : setting.dtype;
     call.of_sums = false;  // as what was called does not say it

@@ -43,10 +43,13 @@ struct Stretch {
   bool operator==(const Stretch&) const = default;
 };
 
+/// What the ranks of a case are to each other.
+enum class Ranks : std::uint8_t { tensor_parallel, data_parallel, world };
+
 struct CaseSetting {
   int tp = 1;
-  int replicas = 1;            // of the tensor-model-parallel group, with the same inputs
-  bool data_parallel = false;  // tp are the ranks of a data-parallel group instead
+  int replicas = 1;                      // of the tensor-model-parallel group, with the same inputs
+  Ranks ranks = Ranks::tensor_parallel;  // what the tp ranks are: as the case says
   sim::DType dtype = sim::DType::field;
   std::uint64_t seed = 0;
   std::map<std::string, std::int64_t> dimensions;
@@ -58,6 +61,9 @@ struct CaseSetting {
   /// A dimension that is given for each rank.
   std::int64_t whole(const std::string& name) const { return tp * dimensions.at(name); }
 };
+
+/// "tp", "dp", "world".
+const char* name_of(Ranks ranks);
 
 /// "tp 4, f32, seed 7, hidden 3, ..."
 std::string text_of(const CaseSetting& setting);
@@ -73,9 +79,15 @@ enum class Placement {
 struct CaseOutput {
   std::string name;
   Placement placement = Placement::replicated;
-  int stride = 1;           // of rows and columns: a part is so many blocks (sim/parallel/parameter.h)
-  bool same_order = false;  // the serial layer adds in the same order: equal to it bit for bit
-  int parts = 0;  // of rows and columns, 0: as many as ranks. Rank r has part r % parts, as others have
+  int stride = 1;                 // of rows and columns: a part is so many blocks (sim/parallel/parameter.h)
+  bool same_order = false;        // the serial layer adds in the same order: equal to it bit for bit
+  std::vector<int> part_of = {};  // by rank, -1: does not publish it. Empty: rank r of a replica has part r
+  bool adds = false;              // ranks of one part hold terms of it; else all hold the same
+
+  /// Of the whole, the part that a rank has.
+  int part(int rank, int tp) const;
+  int parts(int tp) const;
+  bool is_sum() const { return adds || placement == Placement::partial; }
 };
 
 /// What a case is linear in, and its gradient, both published. A linear map is held against its adjoint: <output, grad_output> is
@@ -141,13 +153,18 @@ class Case {
  public:
   virtual ~Case() = default;
   virtual std::string name() const = 0;
-  /// Its ranks are a data-parallel group, not a tensor-model-parallel one.
-  virtual bool is_data_parallel() const { return false; }
+  virtual Ranks ranks() const { return Ranks::tensor_parallel; }
   /// Of the world that it runs in: tp * replicas ranks.
   virtual sim::ParallelSizes sizes(const CaseSetting& setting) const;
   virtual std::vector<Dimension> dimensions() const = 0;
   virtual std::vector<CaseOutput> outputs(const CaseSetting& setting) const = 0;
   virtual std::vector<ExpectedCall> calls(const CaseSetting& setting) const = 0;
+  /// Where ranks make different ones.
+  virtual std::vector<ExpectedCall> calls_of(const CaseSetting& setting, int /*rank*/) const {
+    return calls(setting);
+  }
+  /// What the field computes with.
+  virtual sim::FieldFunctions field_functions() const { return sim::FieldFunctions::homomorphic; }
   /// Empty where the case is not linear in what it has gradients of.
   virtual std::vector<AdjointIdentity> adjoint(const CaseSetting&) const { return {}; }
   /// Settings that are computed in other ways and give the same bits; empty where there are none.
@@ -187,8 +204,8 @@ sim::Tensor drawn_own_columns(sim::Rank& rank, const CaseSetting& setting, const
                               std::int64_t rows, std::int64_t columns);
 sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids);
 
-/// What each rank has to call, in order; nothing on one rank.
-std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting);
+/// What a rank has to call, in order; nothing on one rank.
+std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting, int rank);
 
 const std::vector<std::unique_ptr<Case>>& all_cases();
 /// Null when there is none of this name.

@@ -147,14 +147,14 @@ OneCase requested_case(const Settings& settings) {
   }
   const Case& the_case = *cases.front();
   if (!properties.front()->judges(the_case, dtypes.front())) refuse_nothing_to_check();
-  const bool is_data_parallel = the_case.is_data_parallel();
+  const bool is_tensor_parallel = the_case.ranks() == Ranks::tensor_parallel;
   const std::int64_t world = checked_ranks(settings.number("world-size").value_or(1), "--world-size");
-  const auto tp =
-      static_cast<int>(is_data_parallel ? world : settings.number("tensor-model-parallel-size").value_or(1));
+  const auto tp = static_cast<int>(
+      is_tensor_parallel ? settings.number("tensor-model-parallel-size").value_or(1) : world);
   return {&the_case, properties.front(),
           CaseSetting{.tp = tp,
                       .replicas = std::max(static_cast<int>(world) / tp, 1),
-                      .data_parallel = is_data_parallel,
+                      .ranks = the_case.ranks(),
                       .dtype = dtypes.front(),
                       .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)),
                       .dimensions = parsed_dimensions(the_case, settings.text("dimensions", ""))}};
@@ -165,7 +165,7 @@ Settings settings_of(const Case& the_case, const Property& property, const CaseS
   for (const auto& [name, value] : setting.dimensions)
     dimensions.push_back(fmt::format("{}={}", name, value));
   Settings settings;
-  const std::string tp = fmt::format("{}", setting.data_parallel ? 1 : setting.tp);
+  const std::string tp = fmt::format("{}", setting.ranks == Ranks::tensor_parallel ? setting.tp : 1);
   settings.append("world-size", {fmt::format("{}", setting.tp * setting.replicas)});
   settings.append("tensor-model-parallel-size", {tp});
   settings.append("case", {the_case.name()});

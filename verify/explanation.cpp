@@ -29,10 +29,9 @@ std::string text_of_ranks(const std::vector<int>& ranks, std::size_t all) {
 // ---- calls -------------------------------------------------------------------------------------------------------
 
 std::string explain_calls(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report) {
-  const std::vector<ExpectedCall> expected = expected_calls(the_case, setting);
   std::vector<std::pair<std::string, std::vector<int>>> phrases;  // and the ranks of each
   for (const sim::RankReport& rank : report.ranks) {
-    for (std::string& phrase : differences(expected, rank.calls)) {
+    for (std::string& phrase : differences(expected_calls(the_case, setting, rank.rank), rank.calls)) {
       auto known = std::find_if(phrases.begin(), phrases.end(),
                                 [&](const auto& other) { return other.first == phrase; });
       if (known == phrases.end()) known = phrases.insert(phrases.end(), {std::move(phrase), {}});
@@ -70,7 +69,7 @@ bool equal(const std::vector<Field>& got, const Whole& expected) {
 }
 
 std::string explain_terms(const Wrong& wrong) {
-  if (wrong.output.placement != Placement::replicated) return "";
+  if (wrong.output.placement != Placement::replicated || !wrong.output.part_of.empty()) return "";
   std::vector<std::vector<Field>> values;  // that differ from each other
   std::vector<std::vector<int>> holders;
   for (int rank = 0; rank < wrong.setting.tp; ++rank) {
@@ -107,7 +106,7 @@ std::string explain_terms(const Wrong& wrong) {
 }
 
 std::vector<std::pair<std::string, std::int64_t>> numbers_of(const CaseSetting& setting) {
-  const std::string ranks = setting.data_parallel ? "dp" : "tp";
+  const std::string ranks = name_of(setting.ranks);
   std::vector<std::pair<std::string, std::int64_t>> numbers = {{ranks, setting.tp}};
   for (const auto& [name, value] : setting.dimensions) {
     numbers.emplace_back(name, value);
@@ -246,7 +245,7 @@ std::string explain_values(const Wrong& wrong) {
 
 /// The same on the ranks of a replica, where it should be.
 bool ranks_agree(const CaseSetting& setting, const sim::RunReport& report, const CaseOutput& output) {
-  if (output.placement != Placement::replicated) return true;
+  if (output.placement != Placement::replicated || !output.part_of.empty()) return true;
   for (int rank = 1; rank < setting.tp; ++rank) {
     if (!(*report.find(rank, output.name) == *report.find(0, output.name))) return false;
   }
@@ -267,7 +266,7 @@ std::string explain_replicas(const CaseSetting& setting, const sim::RunReport& r
 /// Of the first output that is wrong on some rank.
 std::string explain_first_wrong(Bench& bench, const Case& the_case, const CaseSetting& setting,
                                 const sim::RunReport& report) {
-  const reference::Number<Field> number(bench.tower(setting.seed));
+  const reference::Number<Field> number(bench.tower(the_case, setting));
   Inputs<Field>::Seen seen;
   const Wholes<Field> wholes = the_case.serial(Inputs<Field>(setting, number, nullptr, &seen), setting);
   for (const CaseOutput& output : the_case.outputs(setting)) {

@@ -143,7 +143,7 @@ Judgement equals_serial(Bench& bench, const Case& the_case, const CaseSetting& s
   const sim::RunReport& report = *run;
   if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
   if (setting.dtype == sim::DType::field) {
-    const reference::Number<sim::Field> number(bench.tower(setting.seed));
+    const reference::Number<sim::Field> number(bench.tower(the_case, setting));
     return compare_all<sim::Field>(the_case, setting, report, number);
   }
   const reference::Rounding rounding = rounding_of(setting);
@@ -167,12 +167,20 @@ Judgement is_special_where_serial_is(Bench& bench, const Case& the_case, const C
 
 // ---- the others --------------------------------------------------------------------------------------------------
 
+int first_rank_of(const CaseOutput& output, int part, int tp) {
+  int rank = 0;
+  while (output.part(rank, tp) != part) ++rank;
+  return rank;
+}
+
 /// Of the outputs that are declared the same on several ranks, the first that is not; "" for none.
 std::string disagreement(const sim::RunReport& report, const Case& the_case, const CaseSetting& setting) {
   for (const CaseOutput& output : the_case.outputs(setting)) {
     for (const sim::RankReport& rank : report.ranks) {
-      const int parts = output.parts > 0 ? output.parts : setting.tp;
-      const int twin = output.placement == Placement::replicated ? 0 : rank.rank % parts;
+      const int part = output.part(rank.rank, setting.tp);
+      if (part < 0 || (output.is_sum() && !output.part_of.empty())) continue;
+      const int twin = output.part_of.empty() && output.is_sum() ? rank.rank % setting.tp
+                                                                 : first_rank_of(output, part, setting.tp);
       const sim::Published* own = report.find(rank.rank, output.name);
       const sim::Published* first = report.find(twin, output.name);
       if (!(*own == *first))
@@ -193,8 +201,8 @@ Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting&
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   const sim::RunReport& report = *run;
   if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
-  const std::vector<ExpectedCall> expected = expected_calls(the_case, setting);
   for (const sim::RankReport& rank : report.ranks) {
+    const std::vector<ExpectedCall> expected = expected_calls(the_case, setting, rank.rank);
     for (std::size_t i = 0; i < std::max(expected.size(), rank.calls.size()); ++i) {
       const std::string wanted = i < expected.size() ? text_of(expected[i]) : "no call";
       const std::string made = i < rank.calls.size() ? text_of(as_expected(rank.calls[i])) : "no call";

@@ -64,11 +64,11 @@ std::map<std::string, std::int64_t> flags_of(const Settings& settings, const sim
 CaseSetting reduced_setting(const Case& the_case, const Settings& settings, const sim::Layout& layout,
                             sim::DType dtype, std::uint64_t shape) {
   const auto flags = flags_of(settings, layout);
-  const bool is_data_parallel = the_case.is_data_parallel();
-  const bool has_replicas = layout.grid_size / layout.tp > 1 && !is_data_parallel;
-  CaseSetting setting{.tp = is_data_parallel ? reduced_dp(layout) : reduced_tp(layout),
+  const bool is_tensor_parallel = the_case.ranks() == Ranks::tensor_parallel;
+  const bool has_replicas = layout.grid_size / layout.tp > 1 && is_tensor_parallel;
+  CaseSetting setting{.tp = is_tensor_parallel ? reduced_tp(layout) : reduced_dp(layout),
                       .replicas = has_replicas ? 2 : 1,
-                      .data_parallel = is_data_parallel,
+                      .ranks = the_case.ranks(),
                       .dtype = dtype,
                       .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)) + shape};
   const sim::KeyedRandom random = sim::KeyedRandom(setting.seed).named(the_case.name());

@@ -87,7 +87,9 @@ double PowerTable::power(std::size_t exponent) const {
   return reduced(low * high, level_);
 }
 
-FieldTower::FieldTower(std::uint64_t seed) : random_(KeyedRandom(seed).named("field tower")) {
+FieldTower::FieldTower(std::uint64_t seed, FieldFunctions functions)
+    : random_(KeyedRandom(seed).named("field tower")), functions_(functions) {
+  if (functions_ == FieldFunctions::keyed) return;
   const KeyedRandom random = random_.named("generators");
   for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
     const std::int64_t generator = draw_generator(random.named(fmt::format("level {}", level)), level);
@@ -97,6 +99,7 @@ FieldTower::FieldTower(std::uint64_t seed) : random_(KeyedRandom(seed).named("fi
 }
 
 Field FieldTower::exp(const Field& x) const {
+  if (functions_ == FieldFunctions::keyed) return keyed("exp", x);
   Field result;
   result.residues.fill(std::numeric_limits<double>::quiet_NaN());
   for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
@@ -109,6 +112,7 @@ Field FieldTower::exp(const Field& x) const {
 /// y = root^k and generator = root^g: k / g modulo the prime below is the exponent of the generator that gives y, but for a
 /// factor whose order divides (p_{i+1} - 1) / p_i.
 Field FieldTower::log(const Field& x) const {
+  if (functions_ == FieldFunctions::keyed) return keyed("log", x);
   const LogarithmTable& table = logarithm_table();
   Field numerators;
   Field denominators;

@@ -10,6 +10,9 @@
 ///                give equal outputs, different ones do not, whoever computes them
 ///   draw         a random element, all levels live
 ///
+/// A model that nests more exps than the tower has levels computes with FieldFunctions::keyed instead: there exp and log are keyed
+/// functions as well, which no depth retires, and which have no laws.
+///
 /// Calls   exp is two look-ups and a product a level. A tower costs its tables: some 10 us, and 19 to 28 KB. The first log
 ///         of a process builds the table of discrete logarithms: some 30 ms and 14 MB, of any tower.
 /// Errors  none: what nests exps deeper than the tower has levels is retired in all of them, and proves nothing; the log of a
@@ -41,9 +44,11 @@ class PowerTable {
   std::vector<std::uint32_t> high_;
 };
 
+enum class FieldFunctions : std::uint8_t { homomorphic, keyed };
+
 class FieldTower {
  public:
-  explicit FieldTower(std::uint64_t seed);
+  explicit FieldTower(std::uint64_t seed, FieldFunctions functions = FieldFunctions::homomorphic);
 
   Field exp(const Field& x) const;
   Field log(const Field& x) const;
@@ -54,6 +59,7 @@ class FieldTower {
 
  private:
   KeyedRandom random_;
+  FieldFunctions functions_;
   std::vector<PowerTable> powers_;  // powers_[i] of an element of order p_i modulo p_{i+1}
   std::array<std::int64_t, kFieldLevels> generators_{};
 };

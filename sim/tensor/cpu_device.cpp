@@ -96,7 +96,8 @@ std::shared_ptr<Device> CpuDevice::for_rank(int rank) {
 }
 
 const FieldTower& CpuDevice::tower() const {
-  std::call_once(tower_->built, [&] { tower_->tower = std::make_unique<FieldTower>(tower_->seed); });
+  std::call_once(tower_->built,
+                 [&] { tower_->tower = std::make_unique<FieldTower>(tower_->seed, tower_->functions); });
   return *tower_->tower;
 }
 

@@ -28,8 +28,9 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
       : pool_(std::make_shared<MemoryPool>()), tower_(std::make_shared<Tower>(field_seed)) {}
 
   /// Another seed, for the ranks that are made from now on; the memory stays.
-  void set_field_seed(std::uint64_t field_seed) {
-    if (tower_->seed != field_seed) tower_ = std::make_shared<Tower>(field_seed);
+  void set_field_seed(std::uint64_t field_seed, FieldFunctions functions = FieldFunctions::homomorphic) {
+    if (tower_->seed != field_seed || tower_->functions != functions)
+      tower_ = std::make_shared<Tower>(field_seed, functions);
   }
   /// The field's functions, as all ranks have them.
   const FieldTower& tower() const;
@@ -97,8 +98,10 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
  private:
   /// Built when the field is first computed in: it costs more than a small case.
   struct Tower {
-    explicit Tower(std::uint64_t field_seed) : seed(field_seed) {}
+    explicit Tower(std::uint64_t field_seed, FieldFunctions of_functions = FieldFunctions::homomorphic)
+        : seed(field_seed), functions(of_functions) {}
     std::uint64_t seed;
+    FieldFunctions functions;
     std::once_flag built;
     std::unique_ptr<const FieldTower> tower;
   };

@@ -23,13 +23,17 @@ class WithProgram : public verify::Case {
       : right_(*verify::find_case(right)), program_(std::move(program)) {}
 
   std::string name() const override { return right_.name(); }
-  bool is_data_parallel() const override { return right_.is_data_parallel(); }
+  verify::Ranks ranks() const override { return right_.ranks(); }
+  sim::FieldFunctions field_functions() const override { return right_.field_functions(); }
   std::vector<CaseSetting> twins(const CaseSetting& s) const override { return right_.twins(s); }
   std::vector<CaseSetting> stretches(const CaseSetting& s) const override { return right_.stretches(s); }
   sim::ParallelSizes sizes(const CaseSetting& s) const override { return right_.sizes(s); }
   std::vector<verify::Dimension> dimensions() const override { return right_.dimensions(); }
   std::vector<verify::CaseOutput> outputs(const CaseSetting& s) const override { return right_.outputs(s); }
   std::vector<verify::ExpectedCall> calls(const CaseSetting& s) const override { return right_.calls(s); }
+  std::vector<verify::ExpectedCall> calls_of(const CaseSetting& s, int rank) const override {
+    return right_.calls_of(s, rank);
+  }
   std::vector<verify::AdjointIdentity> adjoint(const CaseSetting& s) const override {
     return right_.adjoint(s);
   }

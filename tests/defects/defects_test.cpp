@@ -64,9 +64,7 @@ constexpr int kTrials = 100;
 /// Trial i of every dtype has the same ranks, shape and seed.
 CaseSetting trial(const Case& the_case, std::uint64_t i) {
   const sim::KeyedRandom random = sim::KeyedRandom(i).named(the_case.name());
-  CaseSetting setting{.tp = 2 + static_cast<int>(random.below(0, 3)),
-                      .data_parallel = the_case.is_data_parallel(),
-                      .seed = i};
+  CaseSetting setting{.tp = 2 + static_cast<int>(random.below(0, 3)), .ranks = the_case.ranks(), .seed = i};
   std::uint64_t drawn = 1;
   for (const Dimension& d : the_case.dimensions()) {
     const auto choices = static_cast<std::uint32_t>(d.most - d.least + 1);

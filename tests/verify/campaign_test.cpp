@@ -154,7 +154,7 @@ RC_GTEST_PROP(Campaign, ASettingIsReadAsItWasWritten, (std::uint32_t seed)) {
   const auto& cases = all_cases();
   const Case& the_case = *cases[static_cast<std::size_t>(*rc::gen::inRange<std::size_t>(0, cases.size()))];
   CaseSetting setting{.tp = *rc::gen::inRange(1, 9), .dtype = sim::DType::bf16, .seed = seed % (1U << 24)};
-  setting.data_parallel = the_case.is_data_parallel();
+  setting.ranks = the_case.ranks();
   for (const Dimension& d : the_case.dimensions()) {
     setting.dimensions[d.name] = *rc::gen::inRange(d.least, d.most + 1);
   }

@@ -22,8 +22,8 @@ CaseSetting drawn_setting(const Case& the_case, sim::DType dtype) {
                       .replicas = *rc::gen::inRange(1, 3),
                       .dtype = dtype,
                       .seed = *rc::gen::arbitrary<std::uint64_t>()};
-  setting.data_parallel = the_case.is_data_parallel();
-  if (setting.data_parallel) setting.replicas = 1;
+  setting.ranks = the_case.ranks();
+  if (setting.ranks != Ranks::tensor_parallel) setting.replicas = 1;
   for (const Dimension& dimension : the_case.dimensions()) {
     setting.dimensions[dimension.name] = *rc::gen::inRange(dimension.least, dimension.most + 1);
   }

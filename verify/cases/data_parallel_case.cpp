@@ -17,7 +17,7 @@ using sim::Ratio;
 class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
  public:
   std::string name() const override { return "distributed_optimizer"; }
-  bool is_data_parallel() const override { return true; }
+  Ranks ranks() const override { return Ranks::data_parallel; }
   sim::ParallelSizes sizes(const CaseSetting& s) const override {
     const Plan plan{s};
     return {.world_size = s.tp,
@@ -38,9 +38,10 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     std::vector<CaseOutput> outputs;
     if (plan.distributed()) outputs.push_back({"owned_bytes", Placement::partial});
     const auto add = [&](std::string name, std::size_t parameter) {
-      outputs.push_back({.name = std::move(name),
-                         .placement = Placement::columns,
-                         .parts = static_cast<int>(plan.parts(parameter))});
+      CaseOutput output{.name = std::move(name), .placement = Placement::columns};
+      for (int rank = 0; rank < s.tp; ++rank)
+        output.part_of.push_back(rank % static_cast<int>(plan.parts(parameter)));
+      outputs.push_back(std::move(output));
     };
     for (std::int64_t step = std::max<std::int64_t>(plan.first_step(), 1); step < plan.end_step(); ++step) {
       for (std::size_t i = 0; i < plan.parameters(); ++i) add(Plan::name_before(i, step), i);
