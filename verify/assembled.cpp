@@ -54,15 +54,17 @@ std::string Assembled<Value>::where(const std::string& name, std::size_t i) cons
 std::string missing_output(const sim::RunReport& report, const std::vector<CaseOutput>& outputs) {
   for (const CaseOutput& output : outputs) {
     const sim::Published* first = nullptr;
+    int first_rank = 0;
     for (const sim::RankReport& rank : report.ranks) {
       if (!output.part_of.empty() && output.part(rank.rank, 0) < 0) continue;
       const sim::Published* own = report.find(rank.rank, output.name);
       if (own == nullptr) return fmt::format("rank {} did not publish {}", rank.rank, output.name);
+      if (first == nullptr) first_rank = rank.rank;
       if (first == nullptr) first = own;
       if (own->shape == first->shape && own->dtype == first->dtype) continue;
-      return fmt::format("{} is {} {} on rank {}, and {} {} on another", output.name,
+      return fmt::format("{} is {} {} on rank {}, and {} {} on rank {}", output.name,
                          sim::name_of(own->dtype), sim::text_of(own->shape), rank.rank,
-                         sim::name_of(first->dtype), sim::text_of(first->shape));
+                         sim::name_of(first->dtype), sim::text_of(first->shape), first_rank);
     }
   }
   return "";

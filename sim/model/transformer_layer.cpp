@@ -13,7 +13,7 @@ ParallelNormConfig norm_config(const TransformerLayerConfig& config, const char*
           .norm = config.norm,
           .epsilon = config.epsilon,
           .sequence_parallel = config.sequence_parallel,
-          .initial = config.initial};
+          .initial = config.norm_initial};
 }
 
 SelfAttentionConfig attention_config(const TransformerLayerConfig& config) {

@@ -34,6 +34,7 @@ struct TransformerLayerConfig {
                           1};  // of each residual branch; with sequence_parallel each rank for its own tokens
   bool sequence_parallel = false;
   Initial initial = {};
+  Initial norm_initial = {};
 };
 
 class TransformerLayer {

@@ -66,6 +66,7 @@ bool DistributedOptimizer::step(Ratio learning_rate) {
     if (skips) return false;
   }
   ++steps_;
+  if (config_.clip_grad.numerator != 0 || config_.log_grad_norm) take_norm();
   if (config_.clip_grad.numerator != 0) clip();
   for (Piece& piece : pieces_) {
     adam(piece.grad, step_of(*piece.parameter, learning_rate), piece.main, piece.exp_avg, piece.exp_avg_sq);
@@ -120,7 +121,7 @@ void DistributedOptimizer::add_squares(const char* group, bool (*is_of)(const Pa
   add_to(sum, squares);
 }
 
-void DistributedOptimizer::clip() {
+void DistributedOptimizer::take_norm() {
   Tensor sum = filled(rank_.device, data_parallel_.grad_dtype(), {1}, 0);
   if (data_parallel_.is_distributed()) {
     add_squares(
@@ -131,7 +132,11 @@ void DistributedOptimizer::clip() {
     add_squares(
         "tp-ep-pp", [](const Parameter& parameter) { return !parameter.attributes.allreduce; }, sum);
   }
-  const Tensor factor = clip_factor(sum, config_.clip_grad);
+  grad_norm_squared_ = sum;
+}
+
+void DistributedOptimizer::clip() {
+  const Tensor factor = clip_factor(grad_norm_squared_, config_.clip_grad);
   for (Piece& piece : pieces_) scale_by(piece.grad, factor);
 }
 

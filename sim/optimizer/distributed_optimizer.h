@@ -26,7 +26,8 @@ struct OptimizerConfig {
   Ratio epsilon = {1, 100'000'000};
   Ratio weight_decay = {0, 1};  // of parameters with more than one dimension
   bool decoupled_weight_decay = true;
-  Ratio clip_grad = {0, 1};  // largest norm of all gradients; 0: not clipped
+  Ratio clip_grad = {0, 1};    // largest norm of all gradients; 0: not clipped
+  bool log_grad_norm = false;  // taken even where nothing is clipped
   LossScaleConfig loss_scale = {};
   bool overlap_param_gather = false;  // start_param_gather() and wait_for() are the caller's
 };
@@ -55,6 +56,8 @@ class DistributedOptimizer {
   std::vector<Piece>& pieces() { return pieces_; }
   const DistributedDataParallel& data_parallel() const { return data_parallel_; }
   std::int64_t steps() const { return steps_; }
+  /// Of all gradients of the latest step, squared, before they were clipped; none before the first.
+  const Tensor& grad_norm_squared() const { return grad_norm_squared_; }
   const LossScaleState& loss_scale_state() const { return loss_scale_.state(); }
   /// After main parameters and moments were changed from outside: the model has them, on every rank. All ranks call it.
   void restore(std::int64_t steps, const LossScaleState& loss_scale);
@@ -65,6 +68,7 @@ class DistributedOptimizer {
   /// The model's own value, from the main parameter.
   static void renew_value(Piece& piece);
   bool found_nonfinite();
+  void take_norm();
   void clip();
   /// Of some of the gradients, over a group whose ranks have different ones.
   void add_squares(const char* group, bool (*is_of)(const Parameter&), Tensor& sum);
@@ -77,6 +81,7 @@ class DistributedOptimizer {
   LossScale loss_scale_;
   std::vector<Piece> pieces_;
   std::int64_t steps_ = 0;
+  Tensor grad_norm_squared_;
   struct Gather {
     DistributedDataParallel::Place place;
     Work work;

@@ -12,7 +12,7 @@ namespace {
 std::vector<BufferParameter> sizes_of(const std::vector<Parameter*>& parameters) {
   std::vector<BufferParameter> sizes;
   for (const Parameter* parameter : parameters)
-    sizes.push_back({parameter->value.count(), parameter->attributes.shared});
+    sizes.push_back({parameter->value.count(), parameter->attributes.shared_embedding});
   return sizes;
 }
 

@@ -65,6 +65,10 @@ Parameter make_parameter(Rank& rank, std::string name, DType dtype, const Shape&
                          const Partition& partition, const Initial& initial) {
   check_partition(name, whole, partition);
   Tensor value = scale(shard_of(rank, name, dtype, whole, partition), initial.scale);
+  if (initial.center.numerator != 0) {
+    const Tensor center = scale(filled(rank.device, dtype, value.shape(), 1), initial.center);
+    add_to(value, center);
+  }
   Tensor main_grad = filled(rank.device, sum_dtype(dtype), value.shape(), 0);
   const ParameterAttributes attributes{.tensor_model_parallel = partition.dim >= 0,
                                        .partition_dim = partition.dim,

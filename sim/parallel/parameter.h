@@ -26,9 +26,10 @@ struct ParameterAttributes {
   int partition_dim = -1;
   int partition_stride = 1;
   bool sequence_parallel =
-      false;              // replicated, and each rank has the gradient of its tokens: to be summed over tp
-  bool shared = false;    // tied to one of another stage
-  bool allreduce = true;  // false: an expert's
+      false;  // replicated, and each rank has the gradient of its tokens: to be summed over tp
+  bool shared_embedding = false;  // tied to one of another stage
+  bool shared = false;            // of two that are tied, the copy: counted with the other
+  bool allreduce = true;          // false: an expert's
 };
 
 struct Parameter {
@@ -39,9 +40,10 @@ struct Parameter {
   Tensor main_grad;
 };
 
-/// Elements are keyed random numbers in [-1, 1) times this, of any value in the field.
+/// Elements are the center and keyed random numbers in [-1, 1) (in the field, any) times the scale.
 struct Initial {
   Ratio scale = {1, 1};
+  Ratio center = {0, 1};
 };
 
 /// The part of a parameter that place r of a group of n holds, as rows and columns of the whole; vectors have one column.

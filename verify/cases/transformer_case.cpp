@@ -118,7 +118,8 @@ class TransformerCase : public CaseOf<TransformerCase> {
                                  .attention_dropout = dropout_of(s),
                                  .hidden_dropout = dropout_of(s),
                                  .sequence_parallel = s["sequence_parallel"] == 1,
-                                 .initial = {scale_of(s)}});
+                                 .initial = {scale_of(s)},
+                                 .norm_initial = {scale_of(s)}});
     run_token_layer(rank, s, layer, sizes.tokens(), sizes.hidden);
     for (const sim::Parameter* parameter : layer.parameters())
       rank.publish(parameter->name, parameter->main_grad);

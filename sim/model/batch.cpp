@@ -1,0 +1,50 @@
+#include "sim/model/batch.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "sim/base/check.h"
+
+namespace sim {
+
+namespace {
+
+/// One of the two sides of the samples, row by row, on all ranks of the group.
+Tensor broadcast_rows(Rank& rank, const GptConfig& config, const SampleSource& source,
+                      std::int64_t first_sample, std::vector<std::int32_t> Sample::*side, Site site) {
+  Communicator& tp = rank.groups.get("tp");
+  std::vector<std::int32_t> rows(static_cast<std::size_t>(config.tokens()));
+  for (std::int64_t b = 0; b < config.micro_batch_size && tp.rank() == 0; ++b) {
+    const Sample sample = source(first_sample + b);
+    const std::vector<std::int32_t>& ids = sample.*side;
+    CHECK(static_cast<std::int64_t>(ids.size()) == config.seq_length);
+    for (std::int64_t s = 0; s < config.seq_length; ++s)
+      rows[static_cast<std::size_t>(s * config.micro_batch_size + b)] = ids[static_cast<std::size_t>(s)];
+  }
+  const Tensor ids = from_host(rank.device, DType::i32, {config.tokens()}, std::as_bytes(std::span(rows)));
+  if (tp.size() > 1) tp.broadcast(ids, 0, site);
+  return ids;
+}
+
+}  // namespace
+
+Microbatch get_batch(Rank& rank, const GptConfig& config, const SampleSource& source,
+                     std::int64_t first_sample, const GptChunk& chunk) {
+  Microbatch microbatch;
+  if (chunk.pre_process)
+    microbatch.tokens =
+        broadcast_rows(rank, config, source, first_sample, &Sample::tokens, "get_batch.tokens");
+  if (chunk.post_process)
+    microbatch.labels =
+        broadcast_rows(rank, config, source, first_sample, &Sample::labels, "get_batch.labels");
+  return microbatch;
+}
+
+std::int64_t tokens_with_loss(const Tensor& labels) {
+  const std::vector<std::byte> bytes = host_bytes(labels);
+  std::vector<std::int32_t> ids(bytes.size() / sizeof(std::int32_t));
+  std::memcpy(ids.data(), bytes.data(), bytes.size());
+  return std::count_if(ids.begin(), ids.end(), [](std::int32_t id) { return id != kIgnoredLabel; });
+}
+
+}  // namespace sim

@@ -1,0 +1,42 @@
+#pragma once
+
+/// The sizes and kinds of a GPT model, by the names that Megatron's flags have.
+///
+/// Shapes  H hidden_size, V padded_vocab_size, S seq_length, B micro_batch_size, T = S B; token s of sequence b is row s B + b.
+/// Exact   no dropout: its masks are proven for a layer (parallel_dropout.h), and a model without it is a function of its tokens.
+
+#include "sim/model/transformer_layer.h"
+
+namespace sim {
+
+struct GptConfig {
+  DType dtype = DType::f32;
+  std::int64_t num_layers = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t ffn_hidden_size = 0;
+  std::int64_t num_attention_heads = 0;
+  std::int64_t num_query_groups = 0;
+  std::int64_t kv_channels = 0;
+  std::int64_t seq_length = 0;
+  std::int64_t micro_batch_size = 1;
+  std::int64_t vocab_size = 0;         // what is no padding
+  std::int64_t padded_vocab_size = 0;  // V, a multiple of tp
+  std::int64_t rotary_base = 0;        // 0: learned positions
+  Norm normalization = Norm::layer_norm;
+  Ratio norm_epsilon = {1, 100000};
+  Activation activation = Activation::gelu_tanh;
+  bool gated = false;
+  bool bias = true;
+  bool untie_embeddings_and_output_weights = false;
+  bool sequence_parallel = false;
+  bool recompute = false;  // each layer's forward once more in backward: of it only the input is kept
+  Initial initial = {};
+  Initial norm_initial = {.scale = {0, 1}, .center = {1, 1}};
+
+  std::int64_t tokens() const { return seq_length * micro_batch_size; }
+};
+
+/// The id of a target that has no loss.
+inline constexpr std::int64_t kIgnoredLabel = -1;
+
+}  // namespace sim

@@ -1,0 +1,149 @@
+#include "sim/model/gpt_model.h"
+
+#include <fmt/format.h>
+
+namespace sim {
+
+namespace {
+
+TransformerLayerConfig layer_config(const GptConfig& config, int number) {
+  return {.name = fmt::format("decoder.layers.{}", number),
+          .dtype = config.dtype,
+          .hidden_size = config.hidden_size,
+          .ffn_hidden_size = config.ffn_hidden_size,
+          .num_attention_heads = config.num_attention_heads,
+          .num_query_groups = config.num_query_groups,
+          .kv_channels = config.kv_channels,
+          .sequence_length = config.seq_length,
+          .rotary_base = config.rotary_base,
+          .norm = config.normalization,
+          .epsilon = config.norm_epsilon,
+          .activation = config.activation,
+          .gated = config.gated,
+          .bias = config.bias,
+          .sequence_parallel = config.sequence_parallel,
+          .initial = config.initial,
+          .norm_initial = config.norm_initial};
+}
+
+ParallelNormConfig final_norm_config(const GptConfig& config) {
+  return {.name = "decoder.final_layernorm",
+          .dtype = config.dtype,
+          .hidden_size = config.hidden_size,
+          .norm = config.normalization,
+          .epsilon = config.norm_epsilon,
+          .sequence_parallel = config.sequence_parallel,
+          .initial = config.norm_initial};
+}
+
+ColumnParallelLinearConfig output_config(const GptConfig& config) {
+  return {.name = "output_layer",
+          .dtype = config.dtype,
+          .input_size = config.hidden_size,
+          .output_size = config.padded_vocab_size,
+          .bias = false,
+          .sequence_parallel = config.sequence_parallel,
+          .initial = config.initial};
+}
+
+/// Of the embedding of another stage, of which it gets the values: it begins as zeros.
+Parameter copy_of_embedding(Rank& rank, const GptConfig& config) {
+  const Communicator& tp = rank.groups.get("tp");
+  Parameter copy = make_parameter(rank, "output_layer.weight", config.dtype,
+                                  {config.padded_vocab_size, config.hidden_size},
+                                  {.dim = 0, .place = tp.rank(), .size = tp.size()}, {.scale = {0, 1}});
+  copy.attributes.shared_embedding = true;
+  copy.attributes.shared = true;
+  return copy;
+}
+
+}  // namespace
+
+GptModel::GptModel(Rank& rank, const GptConfig& config, const GptChunk& chunk)
+    : config_(config), chunk_(chunk) {
+  if (chunk_.pre_process) {
+    embedding_.emplace(rank, config_);
+    embedding_->word_embeddings().attributes.shared_embedding = is_tied() && !chunk_.post_process;
+  }
+  for (int i = 0; i < chunk_.num_layers; ++i)
+    layers_.emplace_back(rank, layer_config(config_, chunk_.first_layer + i));
+  if (!chunk_.post_process) return;
+  final_layernorm_.emplace(rank, final_norm_config(config_));
+  if (is_tied() && !chunk_.pre_process) tied_copy_ = copy_of_embedding(rank, config_);
+  Parameter* tied = nullptr;
+  if (is_tied()) tied = chunk_.pre_process ? &embedding_->word_embeddings() : &*tied_copy_;
+  output_layer_.emplace(rank, output_config(config_), tied);
+  loss_.emplace(
+      rank, VocabParallelCrossEntropyConfig{.vocabulary = config_.vocab_size, .ignored_id = kIgnoredLabel});
+}
+
+GptModel::Forward GptModel::forward(const Tensor& input, const Microbatch& microbatch) {
+  Saved saved;
+  Tensor hidden = input;
+  if (embedding_) {
+    auto embedded = embedding_->forward(microbatch.tokens);
+    saved.embedding = std::move(embedded.saved);
+    hidden = embedded.output;
+  }
+  hidden = forward_layers(hidden, saved);
+  if (!chunk_.post_process) return {hidden, std::move(saved)};
+  auto normal = final_layernorm_->forward(hidden);
+  auto logits = output_layer_->forward(normal.output);
+  auto loss = loss_->forward(logits.output, microbatch.labels);
+  saved.final_layernorm = std::move(normal.saved);
+  saved.output_layer = std::move(logits.saved);
+  saved.loss = std::move(loss.saved);
+  return {loss.loss, std::move(saved)};
+}
+
+Tensor GptModel::forward_layers(Tensor hidden, Saved& saved) {
+  for (TransformerLayer& layer : layers_) {
+    auto forward = layer.forward(hidden);
+    LayerSaved kept{.input = hidden, .saved = std::nullopt};
+    if (!config_.recompute) kept.saved = std::move(forward.saved);
+    saved.layers.push_back(std::move(kept));
+    hidden = forward.output;
+  }
+  return hidden;
+}
+
+Tensor GptModel::backward(const Saved& saved, const Tensor& grad_output) {
+  Tensor grad = grad_output;
+  if (chunk_.post_process) {
+    grad = loss_->backward(saved.loss, grad);
+    grad = output_layer_->backward(saved.output_layer, grad);
+    grad = final_layernorm_->backward(saved.final_layernorm, grad);
+  }
+  grad = backward_layers(saved, grad);
+  if (!embedding_) return grad;
+  embedding_->backward(saved.embedding, grad);
+  return {};
+}
+
+Tensor GptModel::backward_layers(const Saved& saved, Tensor grad) {
+  for (std::size_t i = layers_.size(); i-- > 0;) {
+    const LayerSaved& kept = saved.layers[i];
+    grad = layers_[i].backward(kept.saved ? *kept.saved : layers_[i].forward(kept.input).saved, grad);
+  }
+  return grad;
+}
+
+std::vector<Parameter*> GptModel::parameters() {
+  std::vector<Parameter*> all;
+  const auto take = [&](const std::vector<Parameter*>& part) {
+    all.insert(all.end(), part.begin(), part.end());
+  };
+  if (embedding_) take(embedding_->parameters());
+  for (TransformerLayer& layer : layers_) take(layer.parameters());
+  if (final_layernorm_) take(final_layernorm_->parameters());
+  if (tied_copy_) all.push_back(&*tied_copy_);
+  if (output_layer_) take(output_layer_->parameters());
+  return all;
+}
+
+Parameter* GptModel::shared_embedding() {
+  if (!is_tied() || chunk_.pre_process == chunk_.post_process) return nullptr;
+  return tied_copy_ ? &*tied_copy_ : &embedding_->word_embeddings();
+}
+
+}  // namespace sim

@@ -1,0 +1,175 @@
+#include "sim/model/gpt_training.h"
+
+#include <cstring>
+#include <fmt/format.h>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/parallel/sequence_parallel_grads.h"
+#include "sim/tensor/checks.h"
+#include "sim/tensor/rows.h"
+
+namespace sim {
+
+namespace {
+
+GptTrainingConfig checked(GptTrainingConfig config, int pp) {
+  bool fits = std::ssize(config.placement.stages) == pp;
+  for (const auto& chunks : config.placement.stages)
+    fits = fits && std::ssize(chunks) == config.pipeline.chunks();
+  if (fits) return config;
+  refuse({.code = "gpt_training",
+          .option = "--pipeline-model-parallel-size",
+          .numbers = fmt::format("layers placed on {} pipeline ranks, {} in the group, {} chunks each",
+                                 config.placement.stages.size(), pp, config.pipeline.chunks()),
+          .rule = "layers are placed on the stages of the pipeline",
+          .hint = "one placement for both"});
+}
+
+std::deque<GptModel> make_chunks(Rank& rank, const GptTrainingConfig& config) {
+  const Communicator& pp = rank.groups.get("pp");
+  const auto& placed = config.placement.stages[static_cast<std::size_t>(pp.rank())];
+  std::deque<GptModel> chunks;
+  for (int i = 0; i < std::ssize(placed); ++i) {
+    const StageLayers& layers = placed[static_cast<std::size_t>(i)];
+    const bool is_first = pp.rank() == 0 && i == 0;
+    const bool is_last = pp.rank() + 1 == pp.size() && i + 1 == std::ssize(placed);
+    chunks.emplace_back(rank, config.model,
+                        GptChunk{.first_layer = layers.offset,
+                                 .num_layers = layers.count,
+                                 .pre_process = is_first,
+                                 .post_process = is_last});
+  }
+  tie_embeddings(rank, chunks);
+  return chunks;
+}
+
+std::vector<Parameter*> parameters_of(std::deque<GptModel>& chunks) {
+  std::vector<Parameter*> all;
+  for (GptModel& chunk : chunks) {
+    const std::vector<Parameter*> own = chunk.parameters();
+    all.insert(all.end(), own.begin(), own.end());
+  }
+  return all;
+}
+
+/// The sum of all elements, [1].
+Tensor total(const Tensor& x) {
+  Tensor sum = filled(x.device(), sum_dtype(x.dtype()), {1}, 0);
+  add_column_sums(x.reshaped({x.count(), 1}), sum);
+  return sum;
+}
+
+}  // namespace
+
+GptTraining::GptTraining(Rank& rank, GptTrainingConfig config, SampleSource source)
+    : rank_(rank),
+      config_(checked(std::move(config), rank.groups.get("pp").size())),
+      source_(std::move(source)),
+      pp_(rank.groups.get("pp")),
+      chunks_(make_chunks(rank, config_)),
+      data_parallel_(rank, parameters_of(chunks_), config_.data_parallel),
+      optimizer_(rank, data_parallel_, config_.optimizer) {}
+
+std::vector<Parameter*> GptTraining::parameters() { return parameters_of(chunks_); }
+
+BatchShape GptTraining::batch_shape() const {
+  return {.micro_batch_size = config_.model.micro_batch_size,
+          .data_parallel_size = rank_.groups.get("dp").size(),
+          .num_microbatches = config_.pipeline.microbatches()};
+}
+
+// ---- a step ------------------------------------------------------------------------------------------------------
+
+GptTraining::Result GptTraining::step(std::int64_t iteration, Ratio learning_rate) {
+  iteration_ = iteration;
+  tokens_ = 0;
+  loss_ = filled(rank_.device, sum_dtype(config_.model.dtype), {1}, 0);
+  data_parallel_.zero_grads();
+  const std::int64_t rows = config_.model.sequence_parallel
+                                ? config_.model.tokens() / rank_.groups.get("tp").size()
+                                : config_.model.tokens();
+  const Wire wire{.dtype = config_.model.dtype, .shape = {rows, config_.model.hidden_size}};
+  Result result;
+  result.peak_live =
+      run_schedule(rank_, pp_, config_.pipeline, config_.schedule(config_.pipeline, pp_.rank()), *this, wire);
+  finalize_model_grads();
+  result.is_skipped = !optimizer_.step(learning_rate);
+  if (!result.is_skipped && config_.optimizer.overlap_param_gather) optimizer_.start_param_gather();
+  if (chunks_.back().chunk().post_process) result.loss = reduced_loss();
+  return result;
+}
+
+Tensor GptTraining::forward(int microbatch, int chunk, const Tensor& input) {
+  GptModel& model = chunks_[static_cast<std::size_t>(chunk)];
+  if (microbatch == 0) {
+    for (const Parameter* parameter : model.parameters()) optimizer_.wait_for(*parameter);
+  }
+  const std::int64_t sample =
+      batch_shape().first_sample(iteration_, microbatch, rank_.groups.get("dp").rank());
+  const Microbatch batch = get_batch(rank_, config_.model, source_, sample, model.chunk());
+  auto forward = model.forward(input, batch);
+  InFlight& kept = in_flight_[{microbatch, chunk}];
+  kept.saved = std::move(forward.saved);
+  if (!model.chunk().post_process) return forward.output;
+  kept.tokens = tokens_with_loss(batch.labels);
+  take_loss(forward.output, kept.tokens);
+  return {};
+}
+
+Ratio GptTraining::share_of_token(std::int64_t tokens) const {
+  if (is_per_token()) return {1, 1};
+  return {1, std::max<std::int64_t>(tokens, 1) * config_.pipeline.microbatches()};
+}
+
+void GptTraining::take_loss(const Tensor& loss, std::int64_t tokens) {
+  tokens_ += tokens;
+  add_to(loss_, scale(total(loss), share_of_token(tokens)));
+}
+
+Tensor GptTraining::backward(int microbatch, int chunk, const Tensor& grad_output) {
+  auto kept = in_flight_.extract({microbatch, chunk});
+  GptModel& model = chunks_[static_cast<std::size_t>(chunk)];
+  const InFlight& own = kept.mapped();
+  if (!model.chunk().post_process) return model.backward(own.saved, grad_output);
+  Tensor grad = filled(rank_.device, sum_dtype(config_.model.dtype), {config_.model.tokens()}, 1);
+  scale_in_place(grad, share_of_token(own.tokens));
+  if (optimizer_.loss_scale().numerator != 1) scale_in_place(grad, optimizer_.loss_scale());
+  return model.backward(own.saved, grad);
+}
+
+void GptTraining::grads_are_complete(int chunk) {
+  for (const Parameter* parameter : chunks_[static_cast<std::size_t>(chunk)].parameters())
+    data_parallel_.grad_ready(*parameter);
+}
+
+// ---- after the schedule ------------------------------------------------------------------------------------------
+
+void GptTraining::finalize_model_grads() {
+  data_parallel_.finish_grad_sync();
+  const std::vector<Parameter*> all = parameters();
+  all_reduce_sequence_parallel_grads(rank_, all);
+  all_reduce_embedding_grads(rank_, chunks_);
+  if (!is_per_token()) return;
+  tokens_of_all_ = all_tokens();
+  data_parallel_.divide_grads(tokens_of_all_);
+}
+
+std::int64_t GptTraining::all_tokens() {
+  const auto own = static_cast<std::int32_t>(tokens_);
+  const Tensor count = from_host(rank_.device, DType::i32, {1}, std::as_bytes(std::span(&own, 1)));
+  if (pp_.size() > 1) pp_.broadcast(count, pp_.size() - 1, "finalize_model_grads.tokens");
+  Communicator& replicas = rank_.groups.get("dp-cp");
+  if (replicas.size() > 1) replicas.all_reduce(count, ReduceOp::sum, "finalize_model_grads.sum_tokens");
+  std::int32_t all = 0;
+  std::memcpy(&all, host_bytes(count).data(), sizeof all);
+  return all;
+}
+
+Tensor GptTraining::reduced_loss() {
+  Communicator& replicas = rank_.groups.get("dp-cp");
+  if (replicas.size() > 1) replicas.all_reduce(loss_, ReduceOp::sum, "training_log.loss");
+  return scale(loss_, {1, is_per_token() ? std::max<std::int64_t>(tokens_of_all_, 1) : replicas.size()});
+}
+
+}  // namespace sim

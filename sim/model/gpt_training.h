@@ -1,0 +1,83 @@
+#pragma once
+
+/// Training a GPT on one rank of a tp x pp x dp world: its chunks of the model, their buffers and optimizer, and the step.
+///
+/// Shapes  of GptConfig; p, m and v of the pipeline; layers as placed. One gradient buffer for all chunks of the rank.
+/// Calls   a step: the schedule's messages over pp, and inside each of its steps those of get_batch and of the chunk; data-parallel
+///         reductions while the schedule runs (a chunk's when its last backward step is done), or after it. Then, in this order:
+///         all_reduces of sequence-parallel gradients over tp; of the tied embedding over embd; with a per-token loss a broadcast of
+///         the number of tokens over pp and its all_reduce over dp-cp; the optimizer's; on the last stage one all_reduce of the loss
+///         over dp-cp.
+/// Errors  gpt_training: a placement of other stages than the pipeline has; those of its parts.
+/// Exact   the objective: the mean over microbatches (of all ranks) of the mean over a microbatch's tokens; with per_token_loss the mean
+///         over all tokens.
+/// Source  Megatron-LM, train_step and finalize_model_grads.
+
+#include "sim/layout/layer_placement.h"
+#include "sim/model/batch.h"
+#include "sim/model/tied_embeddings.h"
+#include "sim/optimizer/distributed_optimizer.h"
+#include "sim/pipeline/run_schedule.h"
+
+namespace sim {
+
+struct GptTrainingConfig {
+  GptConfig model;
+  LayerPlacement placement;
+  PipelineShape pipeline;
+  ScheduleFunction schedule = nullptr;
+  DataParallelConfig data_parallel;
+  OptimizerConfig optimizer;
+};
+
+class GptTraining : private StageProgram {
+ public:
+  GptTraining(Rank& rank, GptTrainingConfig config, SampleSource source);
+
+  struct Result {
+    Tensor loss;  // [1]; none but on the last stage
+    bool is_skipped = false;
+    int peak_live = 0;  // microbatches in flight
+  };
+  Result step(std::int64_t iteration, Ratio learning_rate);
+
+  std::deque<GptModel>& chunks() { return chunks_; }
+  DistributedDataParallel& data_parallel() { return data_parallel_; }
+  DistributedOptimizer& optimizer() { return optimizer_; }
+  std::vector<Parameter*> parameters();
+
+ private:
+  Tensor forward(int microbatch, int chunk, const Tensor& input) override;
+  Tensor backward(int microbatch, int chunk, const Tensor& grad_output) override;
+  void grads_are_complete(int chunk) override;
+
+  BatchShape batch_shape() const;
+  bool is_per_token() const { return config_.data_parallel.per_token_loss; }
+  /// What the loss of a token is multiplied by in the objective of a step, as far as it is known before the step.
+  Ratio share_of_token(std::int64_t tokens) const;
+  void take_loss(const Tensor& loss, std::int64_t tokens);
+  void finalize_model_grads();
+  std::int64_t all_tokens();
+  Tensor reduced_loss();
+
+  Rank& rank_;
+  GptTrainingConfig config_;
+  SampleSource source_;
+  Communicator& pp_;
+  std::deque<GptModel> chunks_;
+  DistributedDataParallel data_parallel_;
+  DistributedOptimizer optimizer_;
+
+  // of the step that runs
+  struct InFlight {
+    GptModel::Saved saved;
+    std::int64_t tokens = 0;  // with a loss
+  };
+  std::int64_t iteration_ = 0;
+  std::map<std::pair<int, int>, InFlight> in_flight_;  // by microbatch and chunk
+  Tensor loss_;                                        // so far
+  std::int64_t tokens_ = 0;                            // of this rank's microbatches
+  std::int64_t tokens_of_all_ = 0;
+};
+
+}  // namespace sim

@@ -1,0 +1,63 @@
+#include "sim/model/language_model_embedding.h"
+
+#include "sim/parallel/mappings.h"
+#include "sim/tensor/rows.h"
+
+namespace sim {
+
+namespace {
+
+bool has_learned_positions(const GptConfig& config) { return config.rotary_base == 0; }
+
+VocabParallelEmbeddingConfig words_config(const GptConfig& config) {
+  return {.name = "embedding.word_embeddings",
+          .dtype = config.dtype,
+          .vocabulary = config.padded_vocab_size,
+          .hidden_size = config.hidden_size,
+          .sequence_parallel = config.sequence_parallel && !has_learned_positions(config),
+          .initial = config.initial};
+}
+
+Tensor places_of_rows(Device& device, const GptConfig& config) {
+  std::vector<std::int32_t> places;
+  for (std::int64_t row = 0; row < config.tokens(); ++row)
+    places.push_back(static_cast<std::int32_t>(row / config.micro_batch_size));
+  return from_host(device, DType::i32, {config.tokens()}, std::as_bytes(std::span(places)));
+}
+
+}  // namespace
+
+LanguageModelEmbedding::LanguageModelEmbedding(Rank& rank, const GptConfig& config)
+    : tp_(rank.groups.get("tp")),
+      scatters_(config.sequence_parallel && has_learned_positions(config)),
+      words_(rank, words_config(config)) {
+  if (!has_learned_positions(config)) return;
+  positions_ = make_parameter(rank, "embedding.position_embeddings.weight", config.dtype,
+                              {config.seq_length, config.hidden_size}, {}, config.initial);
+  places_ = places_of_rows(rank.device, config);
+}
+
+LanguageModelEmbedding::Forward LanguageModelEmbedding::forward(const Tensor& tokens) {
+  auto words = words_.forward(tokens);
+  if (!positions_) return {words.output, words.saved};
+  Tensor output = add(words.output, lookup(positions_->value, places_, 0));
+  if (scatters_)
+    output = ScatterToSequenceParallelRegion::forward(output, tp_, "language_model_embedding.forward");
+  return {output, words.saved};
+}
+
+void LanguageModelEmbedding::backward(const Saved& saved, const Tensor& grad_output) {
+  Tensor grad = grad_output;
+  if (scatters_)
+    grad = ScatterToSequenceParallelRegion::backward(grad, tp_, "language_model_embedding.backward");
+  if (positions_) add_to_rows(grad, places_, 0, positions_->main_grad);
+  words_.backward(saved, grad);
+}
+
+std::vector<Parameter*> LanguageModelEmbedding::parameters() {
+  std::vector<Parameter*> all = {&words_.weight()};
+  if (positions_) all.push_back(&*positions_);
+  return all;
+}
+
+}  // namespace sim
