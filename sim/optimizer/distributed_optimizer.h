@@ -55,7 +55,7 @@ class DistributedOptimizer {
   std::vector<Piece>& pieces() { return pieces_; }
   const DistributedDataParallel& data_parallel() const { return data_parallel_; }
   std::int64_t steps() const { return steps_; }
-  const LossScaleState& loss_scale_state() const { return loss_scale_.state(); }
+  const LossScale& loss_scaling() const { return loss_scale_; }
   /// After main parameters and moments were changed from outside: the model has them, on every rank. All ranks call it.
   void restore(std::int64_t steps, const LossScaleState& loss_scale);
   /// Bytes that this rank has for its pieces alone.
