@@ -331,9 +331,7 @@ const std::vector<Property>& all_properties() {
        is_adjoint, DTypes::field, is_linear},
       {"twins", "computed in another way (buckets, overlap, ZeRO-1 or plain data parallelism): the same bits",
        equals_its_twins, DTypes::all, has_twins},
-      {"resumes",
-       "stopped, saved, loaded on another number of ranks, in the field trained on there, and on the first "
-       "again: the same bits",
+      {"resumes", "stopped, resumed on another number of ranks, and on the first again: the same bits",
        resumes, DTypes::all, has_stretches},
       {"special", "NaN, infinity and large inputs: NaN where the serial reference is, and only there",
        is_special_where_serial_is, DTypes::floats},

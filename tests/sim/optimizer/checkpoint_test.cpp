@@ -566,7 +566,7 @@ TEST(Checkpoint, TheScaleOfLossesGoesOn) {
     const RunReport report = simulate(world_of(2), device, [&](Rank& rank) {
       Parameter a = make_parameter(rank, "a", DType::f32, {1, 3}, {}, {});
       DistributedDataParallel data_parallel(rank, {&a}, {});
-      const OptimizerConfig config{.loss_scale = {.initial_power = 3, .growth_interval = 3, .hysteresis = 2}};
+      const OptimizerConfig config{.loss_scale = {.initial_power = 3, .growth_interval = 3, .hysteresis = 3}};
       DistributedOptimizer first(rank, data_parallel, config), second(rank, data_parallel, config);
       const auto steps = [&](DistributedOptimizer& optimizer, int count, bool are_finite = true) {
         for (int i = 0; i < count; ++i) {
@@ -586,8 +586,8 @@ TEST(Checkpoint, TheScaleOfLossesGoesOn) {
     EXPECT_TRUE(report.ok()) << report.failure();
     return scale;
   };
-  EXPECT_EQ(scale_after(false), 4);
-  EXPECT_EQ(scale_after(true), 4);
+  EXPECT_EQ(scale_after(false), 8);
+  EXPECT_EQ(scale_after(true), 8);
 }
 
 // ---- folders -----------------------------------------------------------------------------------------------------
