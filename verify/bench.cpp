@@ -11,7 +11,10 @@ constexpr std::size_t kStacks = 16;
 
 const sim::WorldSpec& Bench::world_of(const Case& the_case, const CaseSetting& setting) {
   const sim::ParallelSizes sizes = the_case.sizes(setting);
-  const std::array<std::int64_t, 4> key = {sizes.world_size, sizes.tensor_model_parallel_size,
+  const std::array<std::int64_t, 6> key = {sizes.world_size,
+                                           sizes.tensor_model_parallel_size,
+                                           sizes.pipeline_model_parallel_size,
+                                           sizes.virtual_pipeline_model_parallel_size.value_or(0),
                                            sizes.expert_model_parallel_size,
                                            sizes.num_distributed_optimizer_instances};
   auto known = worlds_.find(key);

@@ -35,7 +35,7 @@ class Bench {
 
  private:
   std::shared_ptr<sim::CpuDevice> device_;
-  std::map<std::array<std::int64_t, 4>, sim::WorldSpec> worlds_;  // by world, tp, ep and optimizer instances
+  std::map<std::array<std::int64_t, 6>, sim::WorldSpec> worlds_;  // by the sizes that cases differ in
   std::shared_ptr<sim::StackPool> stacks_;
   const Case* last_case_ = nullptr;
   CaseSetting last_setting_;

@@ -4,6 +4,7 @@
 #include "verify/cases/attention_case.h"
 #include "verify/cases/data_parallel_case.h"
 #include "verify/cases/dropout_case.h"
+#include "verify/cases/gpt_case.h"
 #include "verify/cases/linear_case.h"
 #include "verify/cases/mapping_case.h"
 #include "verify/cases/mlp_case.h"
@@ -29,6 +30,7 @@ std::vector<std::unique_ptr<Case>> make_cases() {
   cases.push_back(self_attention_case());
   cases.push_back(transformer_layer_case());
   cases.push_back(distributed_optimizer_case());
+  cases.push_back(gpt_training_case());
   return cases;
 }
 

@@ -291,7 +291,7 @@ std::string explanation(Bench& bench, const Case& the_case, const Property& prop
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, in_field);
   const sim::RunReport& report = *run;
   if (!report.ok()) return "";
-  std::string text = explain_calls(the_case, in_field, report);
+  std::string text = the_case.has_calls() ? explain_calls(the_case, in_field, report) : "";
   if (!text.empty()) text += ".";
   if (!missing_output(report, the_case.outputs(in_field)).empty()) return text;
   const std::string values = explain_first_wrong(bench, the_case, in_field, report);

@@ -278,10 +278,13 @@ Judgement equals_its_twins(Bench& bench, const Case& the_case, const CaseSetting
 }
 
 Judgement resumes(Bench& bench, const Case& the_case, const CaseSetting& setting) {
-  const std::shared_ptr<const sim::RunReport> whole = bench.run(the_case, setting);
-  if (const std::string broken = what_broke(*whole, the_case, setting); !broken.empty()) return fails(broken);
-  sim::RunReport last;
   const std::vector<CaseSetting> stretches = the_case.stretches(setting);
+  CaseSetting never_stopped = stretches.front();
+  never_stopped.stretch = std::nullopt;
+  const std::shared_ptr<const sim::RunReport> whole = bench.run(the_case, never_stopped);
+  if (const std::string broken = what_broke(*whole, the_case, never_stopped); !broken.empty())
+    return fails(broken);
+  sim::RunReport last;
   for (const CaseSetting& stretch : stretches) {
     last = bench.run(the_case, stretch, bench.world_of(the_case, stretch));
     std::string broken = what_broke(last, the_case, stretch);
@@ -289,7 +292,8 @@ Judgement resumes(Bench& bench, const Case& the_case, const CaseSetting& setting
     if (!broken.empty()) return fails(fmt::format("{}: {}", text_of(stretch), broken));
   }
   for (const CaseOutput& output : the_case.outputs(stretches.back())) {
-    if (same_bits(whole_bits(*whole, output, setting), whole_bits(last, output, setting))) continue;
+    if (same_bits(whole_bits(*whole, output, never_stopped), whole_bits(last, output, stretches.back())))
+      continue;
     return fails(fmt::format("{} differs from a training that was not stopped: {}", output.name,
                              text_of(stretches.back())));
   }
@@ -304,6 +308,7 @@ CaseSetting least_setting(const Case& the_case) {
   return setting;
 }
 bool is_linear(const Case& the_case) { return !the_case.adjoint(least_setting(the_case)).empty(); }
+bool has_calls(const Case& the_case) { return the_case.has_calls(); }
 bool has_stretches(const Case& the_case) { return !the_case.stretches(least_setting(the_case)).empty(); }
 bool has_twins(const Case& the_case) { return !the_case.twins(least_setting(the_case)).empty(); }
 
@@ -329,14 +334,15 @@ const std::vector<Property>& all_properties() {
   static const std::vector<Property> properties = {
       {"serial", "made whole, every output equals the serial reference", equals_serial},
       {"agree", "what is declared replicated is the same on every rank, bit for bit", ranks_agree},
-      {"calls", "each rank makes the calls, of the sizes, that the closed form says", makes_the_calls},
+      {"calls", "each rank makes the calls, of the sizes, that the closed form says", makes_the_calls,
+       DTypes::all, has_calls},
       {"adjoint",
        "over the group, <output, grad_output> equals <input, grad_input>, and <weight, weight_grad>",
        is_adjoint, DTypes::field, is_linear},
       {"twins", "computed in another way (buckets, overlap, ZeRO-1 or plain data parallelism): the same bits",
        equals_its_twins, DTypes::all, has_twins},
-      {"resumes", "stopped, saved, loaded on another number of ranks and trained on: the same bits", resumes,
-       DTypes::all, has_stretches},
+      {"resumes", "stopped, resumed on another number of ranks, and on the first again: the same bits",
+       resumes, DTypes::all, has_stretches},
       {"special", "NaN, infinity and large inputs: NaN where the serial reference is, and only there",
        is_special_where_serial_is, DTypes::floats},
       {"schedules", "another schedule, more threads, ranks as threads: the same run hash", keeps_its_hash},

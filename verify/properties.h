@@ -10,7 +10,8 @@
 ///               exactly, in the field, with no reference at all
 ///   twins       settings that are computed in another way give the same bits: ZeRO-1 and plain data parallelism, other buckets, with
 ///               and without overlap
-///   resumes     a training that stops, is saved, loaded on another number of ranks and trained on has the bits of one that never stopped
+///   resumes     a training that stops, is saved, loaded on another number of ranks (where it goes on, in the field), saved there, and loaded
+///               on the first number of ranks to go on has the bits of one that never stopped
 ///   special     with a NaN, an infinity or numbers up to 10,000 among the inputs, what is NaN or infinite in the serial reference is
 ///               so in the sharded layer, and nothing else is; the rest lies within its bound, where one can be derived. Where rounding decides the sign of a
 ///               factor of infinity, NaN and infinity are the same

@@ -96,6 +96,14 @@ CampaignRequest requested(const Settings& settings) {
   return request;
 }
 
+/// Of the world that the data-parallel case runs in.
+sim::ParallelSizes trained_sizes(const Settings& settings, const sim::Layout& layout) {
+  const Case& the_case = *find_case("distributed_optimizer");
+  CaseSetting setting = reduced_setting(the_case, settings, layout, sim::DType::field, 0);
+  setting.dimensions["distributed"] = 1;
+  return the_case.sizes(setting);
+}
+
 std::string text_of_world(const Settings& settings, const sim::Layout& layout) {
   const auto size = [](const char* name, int reduced, int whole) {
     return reduced == whole ? fmt::format("{} {}", name, whole)
@@ -103,6 +111,11 @@ std::string text_of_world(const Settings& settings, const sim::Layout& layout) {
   };
   std::string text = size("tp", reduced_tp(layout), layout.tp) + ", " +
                      size("dp", reduced_dp(layout), layout.dp * layout.cp);
+  const sim::ParallelSizes trained = trained_sizes(settings, layout);
+  const auto instances = static_cast<int>(trained.num_distributed_optimizer_instances);
+  if (layout.ep > 1)
+    text += ", " + size("ep", static_cast<int>(trained.expert_model_parallel_size), layout.ep);
+  if (layout.instances > 1) text += ", " + size("optimizer instances", instances, layout.instances);
   if (settings.flag("sequence-parallel") && layout.tp > 1) text += ", sequence parallel";
   return text;
 }

@@ -146,7 +146,10 @@ Bar bar_of(const sim::BufferLayout& layout, const sim::Bucket& bucket) {
   Bar bar{std::string(static_cast<std::size_t>(width), '.'),
           std::string(static_cast<std::size_t>(width), ' ')};
   const auto column = [&](std::int64_t element) {
-    return static_cast<std::size_t>((element - bucket.range.begin) * width / bucket.range.size());
+    // 2^60 elements times the width would run over.
+    const int shift = bucket.range.size() >> 56 > 0 ? 16 : 0;
+    const std::int64_t at = (element - bucket.range.begin) >> shift, size = bucket.range.size() >> shift;
+    return static_cast<std::size_t>(std::min(at * width / size, width - 1));
   };
   for (std::size_t place = 0; place < bucket.parameters.size(); ++place) {
     const auto& range = layout.parameters[static_cast<std::size_t>(bucket.parameters[place])].range;

@@ -82,19 +82,25 @@ BatchShape GptTraining::batch_shape() const {
 // ---- a step ------------------------------------------------------------------------------------------------------
 
 GptTraining::Result GptTraining::step(std::int64_t iteration, Ratio learning_rate) {
+  forward_backward(iteration);
+  finalize_model_grads();
+  return update(learning_rate);
+}
+
+int GptTraining::forward_backward(std::int64_t iteration) {
   iteration_ = iteration;
   tokens_ = 0;
   loss_ = filled(rank_.device, sum_dtype(config_.model.dtype), {1}, 0);
   data_parallel_.zero_grads();
-  const std::int64_t rows = config_.model.sequence_parallel
-                                ? config_.model.tokens() / rank_.groups.get("tp").size()
-                                : config_.model.tokens();
-  const Wire wire{.dtype = config_.model.dtype, .shape = {rows, config_.model.hidden_size}};
-  Result result;
-  result.peak_live =
-      run_schedule(rank_, pp_, config_.pipeline, config_.schedule(config_.pipeline, pp_.rank()), *this, wire);
-  finalize_model_grads();
-  result.is_skipped = !optimizer_.step(learning_rate);
+  const std::int64_t sharers = config_.model.sequence_parallel ? rank_.groups.get("tp").size() : 1;
+  const Wire wire{.dtype = config_.model.dtype,
+                  .shape = {config_.model.tokens() / sharers, config_.model.hidden_size}};
+  return run_schedule(rank_, pp_, config_.pipeline, config_.schedule(config_.pipeline, pp_.rank()), *this,
+                      wire);
+}
+
+GptTraining::Result GptTraining::update(Ratio learning_rate) {
+  Result result{.loss = {}, .is_skipped = !optimizer_.step(learning_rate)};
   if (!result.is_skipped && config_.optimizer.overlap_param_gather) optimizer_.start_param_gather();
   if (chunks_.back().chunk().post_process) result.loss = reduced_loss();
   return result;
@@ -149,7 +155,7 @@ void GptTraining::finalize_model_grads() {
   data_parallel_.finish_grad_sync();
   const std::vector<Parameter*> all = parameters();
   all_reduce_sequence_parallel_grads(rank_, all);
-  all_reduce_embedding_grads(rank_, chunks_);
+  reduce_tied_embeddings();
   if (!is_per_token()) return;
   tokens_of_all_ = all_tokens();
   data_parallel_.divide_grads(tokens_of_all_);

@@ -37,9 +37,16 @@ class GptTraining : private StageProgram {
   struct Result {
     Tensor loss;  // [1]; none but on the last stage
     bool is_skipped = false;
-    int peak_live = 0;  // microbatches in flight
   };
+  /// The three below, one after the other.
   Result step(std::int64_t iteration, Ratio learning_rate);
+
+  /// Gradients of all microbatches. Most of these that were in flight.
+  int forward_backward(std::int64_t iteration);
+  void finalize_model_grads();
+  Result update(Ratio learning_rate);
+  /// A part of finalize_model_grads.
+  void reduce_tied_embeddings() { all_reduce_embedding_grads(rank_, chunks_); }
 
   std::deque<GptModel>& chunks() { return chunks_; }
   DistributedDataParallel& data_parallel() { return data_parallel_; }
@@ -56,7 +63,6 @@ class GptTraining : private StageProgram {
   /// What the loss of a token is multiplied by in the objective of a step, as far as it is known before the step.
   Ratio share_of_token(std::int64_t tokens) const;
   void take_loss(const Tensor& loss, std::int64_t tokens);
-  void finalize_model_grads();
   std::int64_t all_tokens();
   Tensor reduced_loss();
 

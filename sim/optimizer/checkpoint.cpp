@@ -19,7 +19,6 @@ namespace {
 using Piece = DistributedOptimizer::Piece;
 
 constexpr const char* kIndex = "index.json";
-constexpr const char* kShard = "shard-";
 
 struct Kept {
   const char* name;
@@ -27,10 +26,6 @@ struct Kept {
 };
 constexpr std::array<Kept, 3> kKept = {
     {{"main", &Piece::main}, {"exp_avg", &Piece::exp_avg}, {"exp_avg_sq", &Piece::exp_avg_sq}}};
-
-std::string shard_name(std::int64_t generation, int rank) {
-  return fmt::format("{}{:06}-rank{:05}.safetensors", kShard, generation, rank);
-}
 
 std::map<std::string, int> sizes_of(const Layout& layout) {
   return {{"tp", layout.tp}, {"pp", layout.pp}, {"ep", layout.ep}, {"etp", layout.etp}};
@@ -41,25 +36,57 @@ std::optional<CheckpointIndex> index_in(CheckpointStore& store) {
   return text ? std::optional(index_of(*text)) : std::nullopt;
 }
 
-/// The tensors of a parameter begin with it: the ranks that share it are the same for every number of them.
-std::map<const Parameter*, std::string> keys_of(const DistributedOptimizer& optimizer) {
-  std::map<const Parameter*, std::string> keys;
+struct Keyed {
+  const Parameter* parameter;
+  std::string key;  // its tensors begin with it
+};
+
+/// The model-parallel place of a rank: the same for every number of data-parallel ranks, and whatever the order.
+std::string place_of(const Rank& rank, bool is_expert) {
+  if (is_expert) {
+    const PerAxis<int> at = rank.layout.expert.coordinates_of(rank.id);
+    return fmt::format("etp {} ep {} pp {}/", at[Axis::tp], at[Axis::ep], at[Axis::pp]);
+  }
+  const PerAxis<int> at = rank.layout.dense.coordinates_of(rank.id);
+  return fmt::format("tp {} pp {}/", at[Axis::tp], at[Axis::pp]);
+}
+
+/// dtype and shapes of a parameter, as text: what a checkpoint compares.
+std::string form_of(const Parameter& parameter) {
+  return fmt::format("{} {} of {}, dimension {}, stride {}", name_of(parameter.value.dtype()),
+                     text_of(parameter.value.shape()), text_of(parameter.whole),
+                     parameter.attributes.partition_dim, parameter.attributes.partition_stride);
+}
+
+void check_name(const std::string& name, const std::set<std::string>& seen, const std::string& key) {
+  const char* wrong = seen.contains(key) ? "two parameters of one rank have this name" : nullptr;
+  if (!is_utf8(name)) wrong = "is no UTF-8";
+  if (wrong == nullptr) return;
+  refuse({.code = "checkpoint_names",
+          .option = name,
+          .numbers = wrong,
+          .rule = "a checkpoint knows parameters by their names",
+          .hint = "the number of the layer in its name"});
+}
+
+/// In the order of the buffers.
+std::vector<Keyed> keys_of(const Rank& rank, const DistributedOptimizer& optimizer) {
+  std::vector<Keyed> keys;
   std::set<std::string> seen;
   for (const auto& part : optimizer.data_parallel().parts()) {
-    const ProcessGroup& group = part.replicas->group();
     for (const Parameter* parameter : part.buffer.parameters()) {
-      const std::string key = fmt::format("{} {}/{}", group.kind, group.index, parameter->name);
-      if (!seen.insert(key).second) {
-        refuse({.code = "checkpoint_names",
-                .option = parameter->name,
-                .numbers = "two parameters of one rank have this name",
-                .rule = "a checkpoint knows parameters by their names",
-                .hint = "the number of the layer in its name"});
-      }
-      keys[parameter] = key;
+      const std::string key = place_of(rank, !parameter->attributes.allreduce) + parameter->name;
+      check_name(parameter->name, seen, key);
+      seen.insert(key);
+      keys.push_back({parameter, key});
     }
   }
   return keys;
+}
+
+const std::string& key_of(const std::vector<Keyed>& keys, const Parameter* parameter) {
+  return std::find_if(keys.begin(), keys.end(), [&](const Keyed& k) { return k.parameter == parameter; })
+      ->key;
 }
 
 // ---- saving ------------------------------------------------------------------------------------------------------
@@ -72,15 +99,17 @@ bool writes(const DistributedOptimizer& optimizer, const Parameter& parameter) {
   return part.across == nullptr || part.across->rank() == 0;
 }
 
-Safetensors shard_of(DistributedOptimizer& optimizer) {
-  const auto keys = keys_of(optimizer);
+Safetensors shard_of(const Rank& rank, DistributedOptimizer& optimizer) {
+  const std::vector<Keyed> keys = keys_of(rank, optimizer);
   Safetensors shard;
   for (const Piece& piece : optimizer.pieces()) {
     if (!writes(optimizer, *piece.parameter)) continue;
+    const std::string& key = key_of(keys, piece.parameter);
     for (const Kept& kept : kKept) {
       const Tensor& tensor = piece.*kept.tensor;
-      shard.tensors[fmt::format("{}/{}@{}", keys.at(piece.parameter), kept.name, piece.range.begin)] = {
+      shard.tensors[fmt::format("{}/{}@{}", key, kept.name, piece.range.begin)] = {
           tensor.dtype(), {tensor.count()}, host_bytes(tensor)};
+      shard.metadata[fmt::format("{}/{}", key, kept.name)] = form_of(*piece.parameter);
     }
   }
   return shard;
@@ -97,21 +126,30 @@ void add_shard(const std::string& name, CheckpointStore& store, CheckpointIndex&
     const std::int64_t begin = std::stoll(key.substr(at + 1));
     CheckpointTensor& whole = index.tensors[key.substr(0, at)];
     whole.dtype = tensor.dtype;
+    whole.form = shard.metadata.at(key.substr(0, at));
     whole.pieces.push_back({name, {begin, begin + tensor.shape.front()}});
   }
 }
 
+/// What other saves have left. The checkpoint is there already: what cannot be removed now is removed after the next one.
+void remove_others(const CheckpointIndex& index, CheckpointStore& store) {
+  try {
+    for (const std::string& name : store.names()) {
+      if (is_shard_name(name) && !index.files.contains(name)) store.remove(name);
+    }
+  } catch (const Error&) {
+  }
+}
+
 void commit(const Rank& rank, CheckpointIndex index, CheckpointStore& store) {
-  for (int writer = 0; writer < rank.layout.world_size; ++writer)
+  for (const int writer : rank.groups.world().group().members)
     add_shard(shard_name(index.generation, writer), store, index);
   for (auto& [name, tensor] : index.tensors) {
     std::sort(tensor.pieces.begin(), tensor.pieces.end(),
               [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
   }
   store.replace(kIndex, text_of(index));
-  for (const std::string& name : store.names()) {
-    if (name.starts_with(kShard) && !index.files.contains(name)) store.remove(name);
-  }
+  remove_others(index, store);
 }
 
 // ---- loading -----------------------------------------------------------------------------------------------------
@@ -141,32 +179,33 @@ void check_sizes(const CheckpointIndex& index, const Layout& layout) {
   }
 }
 
-/// This rank's parameters are in the checkpoint, and it has no others of the same groups.
-void check_tensors(const CheckpointIndex& index, const DistributedOptimizer& optimizer) {
-  std::set<std::string> wanted, groups;
-  for (const auto& [parameter, key] : keys_of(optimizer)) {
-    groups.insert(key.substr(0, key.find('/') + 1));
+/// The tensors of this rank's parameters are in the checkpoint, and it has no others of this rank's place.
+void check_tensors(const CheckpointIndex& index, const Rank& rank, const std::vector<Keyed>& keys) {
+  std::set<std::string> wanted;
+  for (const auto& [parameter, key] : keys) {
     for (const Kept& kept : kKept) {
       const std::string name = key + "/" + kept.name;
       wanted.insert(name);
       const auto saved = index.tensors.find(name);
       const std::int64_t elements = saved == index.tensors.end() ? 0 : saved->second.elements();
-      if (elements != parameter->value.count()) {
-        refuse_model(
-            name, fmt::format("{} elements here, {} in the checkpoint", parameter->value.count(), elements));
-      }
-      const DType dtype = parameter->main_grad.dtype();
-      if (elements > 0 && saved->second.dtype != dtype) {
-        refuse_model(
-            name, fmt::format("{} here, {} in the checkpoint", name_of(dtype), name_of(saved->second.dtype)));
-      }
+      const std::string form = elements == 0 ? "no elements" : saved->second.form;
+      const bool fits = elements == parameter->value.count() &&
+                        (elements == 0 || (form == form_of(*parameter) &&
+                                           saved->second.dtype == parameter->main_grad.dtype()));
+      if (!fits) refuse_model(name, fmt::format("{} here, {} in the checkpoint", form_of(*parameter), form));
     }
   }
   for (const auto& [name, tensor] : index.tensors) {
-    const bool is_of_rank = groups.contains(name.substr(0, name.find('/') + 1));
-    if (is_of_rank && !wanted.contains(name))
+    const bool is_here = name.starts_with(place_of(rank, false)) || name.starts_with(place_of(rank, true));
+    if (is_here && !wanted.contains(name))
       refuse_model(name, fmt::format("{} elements in the checkpoint, none here", tensor.elements()));
   }
+}
+
+void check_loss_scale(const CheckpointIndex& index, const DistributedOptimizer& optimizer) {
+  if (optimizer.loss_scaling().may_be(index.loss_scale)) return;
+  refuse_model("loss scale", fmt::format("2^{} after {} good steps in the checkpoint", index.loss_scale.power,
+                                         index.loss_scale.good_steps));
 }
 
 Safetensors read_shard(const std::string& name, const CheckpointFile& expected, CheckpointStore& store) {
@@ -213,13 +252,12 @@ struct Incoming {
 };
 
 /// Of all that this rank owns, read and checked; nothing is changed.
-std::vector<Incoming> read_pieces(const CheckpointIndex& index, DistributedOptimizer& optimizer,
-                                  CheckpointStore& store) {
-  const auto keys = keys_of(optimizer);
+std::vector<Incoming> read_pieces(const CheckpointIndex& index, const std::vector<Keyed>& keys,
+                                  DistributedOptimizer& optimizer, CheckpointStore& store) {
   std::vector<Incoming> pieces;
   for (const Piece& piece : optimizer.pieces()) {
     for (const Kept& kept : kKept) {
-      const std::string key = keys.at(piece.parameter) + "/" + kept.name;
+      const std::string key = key_of(keys, piece.parameter) + "/" + kept.name;
       const Tensor& to = piece.*kept.tensor;
       pieces.push_back({to, piece.range, &index.tensors.at(key), key,
                         std::vector<std::byte>(static_cast<std::size_t>(to.bytes()))});
@@ -249,7 +287,7 @@ void on_all_or_none(Rank& rank, const Body& body) {
   std::exception_ptr own;
   try {
     body();
-  } catch (const Error&) {
+  } catch (const std::exception&) {  // not the end of the world, which is none
     own = std::current_exception();
   }
   const bool refused = any_rank(rank, own != nullptr);
@@ -269,13 +307,13 @@ void save_checkpoint(Rank& rank, DistributedOptimizer& optimizer, CheckpointStor
   optimizer.finish_param_gather();  // in f32 the main parameter lies among what is gathered
   CheckpointIndex index{.iteration = iteration,
                         .steps = optimizer.steps(),
-                        .loss_scale = optimizer.loss_scale_state(),
+                        .loss_scale = optimizer.loss_scaling().state(),
                         .sizes = sizes_of(rank.layout),
                         .tensors = {},
                         .files = {}};
   on_all_or_none(rank, [&] {
     if (const auto before = index_in(store)) index.generation = before->generation + 1;
-    store.write(shard_name(index.generation, rank.id), encoded(shard_of(optimizer)));
+    store.write(shard_name(index.generation, rank.id), encoded(shard_of(rank, optimizer)));
   });
   on_all_or_none(rank, [&] {
     if (rank.groups.world().rank() == 0) commit(rank, std::move(index), store);
@@ -296,8 +334,10 @@ std::int64_t load_checkpoint(Rank& rank, DistributedOptimizer& optimizer, Checkp
               .hint = "the folder that was saved into"});
     }
     check_sizes(*index, rank.layout);
-    check_tensors(*index, optimizer);
-    pieces = read_pieces(*index, optimizer, store);
+    const std::vector<Keyed> keys = keys_of(rank, optimizer);
+    check_tensors(*index, rank, keys);
+    check_loss_scale(*index, optimizer);
+    pieces = read_pieces(*index, keys, optimizer, store);
   });
   for (Incoming& piece : pieces) {
     copy(from_host(rank.device, piece.to.dtype(), piece.to.shape(), piece.values), piece.to);

@@ -1,8 +1,9 @@
 #include "sim/optimizer/checkpoint_index.h"
 
-#include <array>
 #include <fmt/format.h>
+#include <limits>
 #include <nlohmann/json.hpp>
+#include <regex>
 
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
@@ -51,32 +52,55 @@ Json json_of(const CheckpointIndex& index) {
     Json pieces = Json::array();
     for (const CheckpointPiece& piece : tensor.pieces)
       pieces.push_back({piece.file, piece.range.begin, piece.range.end});
-    json["tensors"][name] = {{"dtype", name_of(tensor.dtype)}, {"pieces", pieces}};
+    json["tensors"][name] = {{"dtype", name_of(tensor.dtype)}, {"form", tensor.form}, {"pieces", pieces}};
   }
   for (const auto& [name, file] : index.files)
     json["files"][name] = {{"bytes", file.bytes}, {"hash", text_of_hash(file.hash)}};
   return json;
 }
 
+std::int64_t whole(const Json& json, std::int64_t least, std::int64_t most) {
+  const bool fits = json.is_number_integer() && json >= least && json <= most;
+  if (!fits) refuse_index(json.dump(), "numbers are whole, and as large as they may be");
+  return json.get<std::int64_t>();
+}
+
+int small(const Json& json) {
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  return static_cast<int>(whole(json, -kMost, kMost));
+}
+
+std::uint64_t hash_in(const Json& json) {
+  const std::string text = json.get<std::string>();
+  const bool fits = text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
+  if (!fits) refuse_index(text, "a hash is 16 digits");
+  return std::stoull(text, nullptr, 16);
+}
+
 CheckpointIndex from_json(const Json& json) {
-  CheckpointIndex index{.generation = json.at("generation"),
-                        .iteration = json.at("iteration"),
-                        .steps = json.at("steps"),
-                        .loss_scale = {.power = json.at("loss_scale").at("power"),
-                                       .good_steps = json.at("loss_scale").at("good_steps"),
-                                       .hysteresis_left = json.at("loss_scale").at("hysteresis_left")},
-                        .sizes = json.at("sizes"),
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  const Json& scale = json.at("loss_scale");
+  CheckpointIndex index{.generation = whole(json.at("generation"), 0, kMostCheckpointCount),
+                        .iteration = whole(json.at("iteration"), 0, kMostCheckpointCount),
+                        .steps = whole(json.at("steps"), 0, kMostCheckpointCount),
+                        .loss_scale = {.power = small(scale.at("power")),
+                                       .good_steps = small(scale.at("good_steps")),
+                                       .hysteresis_left = small(scale.at("hysteresis_left"))},
+                        .sizes = {},
                         .tensors = {},
                         .files = {}};
+  for (const auto& [name, size] : json.at("sizes").items()) index.sizes[name] = small(size);
   for (const auto& [name, tensor] : json.at("tensors").items()) {
     CheckpointTensor& own = index.tensors[name];
     own.dtype = dtype_named(tensor.at("dtype"));
-    for (const Json& piece : tensor.at("pieces"))
-      own.pieces.push_back({piece.at(0), {piece.at(1), piece.at(2)}});
+    own.form = tensor.at("form");
+    for (const Json& piece : tensor.at("pieces")) {
+      if (piece.size() != 3) refuse_index(name, "a piece is a file, where it begins, and where it ends");
+      own.pieces.push_back({piece.at(0), {whole(piece.at(1), 0, kMost), whole(piece.at(2), 0, kMost)}});
+    }
   }
-  for (const auto& [name, file] : json.at("files").items()) {
-    index.files[name] = {file.at("bytes"), std::stoull(file.at("hash").get<std::string>(), nullptr, 16)};
-  }
+  for (const auto& [name, file] : json.at("files").items())
+    index.files[name] = {whole(file.at("bytes"), 0, kMost), hash_in(file.at("hash"))};
   return index;
 }
 
@@ -94,6 +118,15 @@ std::string_view checked_body(std::string_view text) {
 
 }  // namespace
 
+std::string shard_name(std::int64_t generation, int rank) {
+  return fmt::format("shard-{:06}-rank{:05}.safetensors", generation, rank);
+}
+
+bool is_shard_name(const std::string& name) {
+  static const std::regex pattern("shard-[0-9]{6,}-rank[0-9]{5,}\\.safetensors");
+  return std::regex_match(name, pattern);
+}
+
 std::uint64_t hash_of(std::string_view bytes) {
   ContentHash hash;
   hash.add(bytes);
@@ -101,12 +134,8 @@ std::uint64_t hash_of(std::string_view bytes) {
 }
 
 void check(const CheckpointIndex& index) {
-  const LossScaleState& scale = index.loss_scale;
-  const bool counts = index.generation >= 0 && index.iteration >= 0 && index.steps >= 0;
-  if (!counts || scale.power < 0 || scale.power > kMostLossScalePower) {
-    refuse_index(fmt::format("generation {}, iteration {}, {} steps, loss scale 2^{}", index.generation,
-                             index.iteration, index.steps, scale.power),
-                 "counts are not negative, and a loss scale is from 1 to 2^30");
+  for (const auto& [name, file] : index.files) {
+    if (!is_shard_name(name)) refuse_index(name, "files are shards, in the folder of the index");
   }
   for (const auto& [name, tensor] : index.tensors) {
     std::int64_t next = 0;

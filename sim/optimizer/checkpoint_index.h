@@ -4,7 +4,8 @@
 /// files have to be. One JSON text, which is the checkpoint: files that it does not name are none of its.
 ///
 /// Shapes  the pieces of a tensor tile it, from 0 to its elements.
-/// Errors  checkpoint_index: a text that is cut short, changed, or of another version; tensors whose pieces do not tile.
+/// Errors  checkpoint_index: a text that is cut short, changed, or of another version; numbers that are not whole or too large; tensors
+///         whose pieces do not tile; files of other names than shards have.
 /// Exact   the text ends with a hash of itself (base/content_hash.h), which any changed byte misses.
 
 #include <cstdint>
@@ -27,6 +28,7 @@ struct CheckpointPiece {
 
 struct CheckpointTensor {
   DType dtype = DType::f32;
+  std::string form;                     // of the parameter: dtype, shapes, how it is cut
   std::vector<CheckpointPiece> pieces;  // in order
   std::int64_t elements() const { return pieces.empty() ? 0 : pieces.back().range.end; }
   bool operator==(const CheckpointTensor&) const = default;
@@ -49,7 +51,14 @@ struct CheckpointIndex {
   bool operator==(const CheckpointIndex&) const = default;
 };
 
-/// Refuses a tensor with a gap or an overlap.
+/// Of what an index counts.
+inline constexpr std::int64_t kMostCheckpointCount = std::int64_t{1} << 31;
+
+/// "shard-000003-rank00001.safetensors"
+std::string shard_name(std::int64_t generation, int rank);
+bool is_shard_name(const std::string& name);
+
+/// Refuses a tensor with a gap or an overlap, or in a file that is not named, and names that no shard has.
 void check(const CheckpointIndex& index);
 
 std::string text_of(const CheckpointIndex& index);

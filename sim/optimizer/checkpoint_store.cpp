@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utility>
 
@@ -41,7 +42,11 @@ class Descriptor {
       bytes.remove_prefix(static_cast<std::size_t>(written));
     }
   }
+  /// Of a regular file: from others a read might never return.
   std::string read() const {
+    struct stat status = {};
+    if (::fstat(number_, &status) != 0) refuse_path(path_, "stat", std::strerror(errno));
+    if (!S_ISREG(status.st_mode)) refuse_path(path_, "read", "is no file");
     std::string bytes;
     char block[1 << 16];
     for (;;) {
@@ -81,8 +86,9 @@ class FolderStore : public CheckpointStore {
   void replace(const std::string& name, std::string_view bytes) override {
     const std::string path = path_of(name), next = path + ".new";
     write(name + ".new", bytes);
+    sync_folder();  // what was written before is there when the name is
     if (::rename(next.c_str(), path.c_str()) != 0) refuse_path(path, "rename", std::strerror(errno));
-    Descriptor(path_, O_RDONLY | O_DIRECTORY | O_CLOEXEC).sync();
+    sync_folder();
   }
 
   void remove(const std::string& name) override {
@@ -93,22 +99,24 @@ class FolderStore : public CheckpointStore {
 
   std::optional<std::string> read(const std::string& name) override {
     const std::string path = path_of(name);
-    std::error_code error;
-    if (!std::filesystem::exists(path, error)) return std::nullopt;
-    return Descriptor(path, O_RDONLY | O_CLOEXEC).read();
+    struct stat status = {};
+    if (::lstat(path.c_str(), &status) != 0 && errno == ENOENT) return std::nullopt;
+    return Descriptor(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC).read();
   }
 
   std::vector<std::string> names() override {
     std::vector<std::string> names;
     std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(path_, error))
-      names.push_back(entry.path().filename().string());
+    std::filesystem::directory_iterator entry(path_, error);
+    for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error))
+      names.push_back(entry->path().filename().string());
     if (error) refuse_path(path_, "list", error.message());
     std::sort(names.begin(), names.end());
     return names;
   }
 
  private:
+  void sync_folder() const { Descriptor(path_, O_RDONLY | O_DIRECTORY | O_CLOEXEC).sync(); }
   std::string path_of(const std::string& name) const { return path_ + "/" + name; }
   std::string path_;
 };
@@ -119,9 +127,13 @@ std::unique_ptr<CheckpointStore> folder_store(const std::string& path) {
   return std::make_unique<FolderStore>(path);
 }
 
-void MemoryStore::replace(const std::string& name, std::string_view bytes) {
+void MemoryStore::write(const std::string& name, std::string_view bytes) {
   const std::lock_guard lock(mutex_);
   files_[name] = bytes;
+}
+
+void MemoryStore::replace(const std::string& name, std::string_view bytes) {
+  MemoryStore::write(name, bytes);
 }
 
 void MemoryStore::remove(const std::string& name) {

@@ -28,12 +28,12 @@ class CheckpointStore {
   virtual std::vector<std::string> names() = 0;
 };
 
-/// In a folder, which is made if it is not there. What is written has reached the disk when the call returns.
+/// In a folder, which is made if it is not there. What was written has reached the disk when `replace` returns.
 std::unique_ptr<CheckpointStore> folder_store(const std::string& path);
 
 class MemoryStore : public CheckpointStore {
  public:
-  void write(const std::string& name, std::string_view bytes) override { replace(name, bytes); }
+  void write(const std::string& name, std::string_view bytes) override;
   void replace(const std::string& name, std::string_view bytes) override;
   void remove(const std::string& name) override;
   std::optional<std::string> read(const std::string& name) override;

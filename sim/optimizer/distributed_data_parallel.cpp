@@ -27,6 +27,18 @@ DType one_grad_dtype(const std::vector<Parameter*>& parameters) {
   return dtype;
 }
 
+/// Dense gradients are summed across instances over inter-edp: its ranks have to own the same.
+void check_instances(const Layout& layout) {
+  for (const Warning& warning : layout.warnings) {
+    if (warning.name != "inter_instance_group") continue;
+    refuse({.code = "optimizer_instances",
+            .option = "--num-distributed-optimizer-instances",
+            .numbers = warning.message,
+            .rule = "ranks that sum their gradients own the same of the same parameters",
+            .hint = "--num-distributed-optimizer-instances 1, or the default order"});
+  }
+}
+
 }  // namespace
 
 DistributedDataParallel::DistributedDataParallel(Rank& rank, const std::vector<Parameter*>& parameters,
@@ -50,6 +62,7 @@ void DistributedDataParallel::add_part(Rank& rank, std::vector<Parameter*> param
   Communicator& replicas = rank.groups.get(is_expert ? "edp" : "dp-cp");
   const bool has_instances = config_.distributed_optimizer && rank.layout.instances > 1;
   Communicator& group = has_instances ? rank.groups.get(is_expert ? "intra-edp" : "intra-dp-cp") : replicas;
+  if (has_instances) check_instances(rank.layout);
   const GradientScaling scaling = gradient_scaling({.dp_cp = rank.groups.get("dp-cp").size(),
                                                     .edp = rank.groups.get("edp").size(),
                                                     .average_in_collective = config_.average_in_collective,

@@ -9,7 +9,8 @@
 ///         over edp. With several optimizer instances these are the ranks of one (intra-dp-cp, intra-edp), and an all_reduce of B/D
 ///         over inter-edp follows. Microbatches before the last communicate nothing.
 /// Errors  grad_ready_twice: a parameter that is ready already, or is not in the buffers; buffer_dtypes: gradients of several dtypes,
-///         which have no norm in common; gradient_scaling; those of the buffers.
+///         which have no norm in common; optimizer_instances: an order in which ranks of inter-edp own different elements;
+///         gradient_scaling; those of the buffers.
 /// Exact   what a rank does not own is poisoned (tensor/adam.h) after a reduce_scatter: nobody may read it.
 /// Source  Megatron-LM, DistributedDataParallel; Rajbhandari et al. 2020 (ZeRO).
 
@@ -49,8 +50,8 @@ class DistributedDataParallel {
     GradBuffer buffer;
     Communicator* replicas;  // dp-cp or edp: ranks with the same parameters
     Communicator* group;     // of these, the ones that share the buffer's elements
-    Communicator*
-        across;  // ranks of other optimizer instances that own the same; null: there is one instance
+    /// Ranks of other optimizer instances that own the same; null: there is one instance.
+    Communicator* across;
     GradientScaling scaling;
   };
   std::deque<Part>& parts() { return parts_; }

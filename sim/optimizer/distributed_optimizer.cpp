@@ -58,8 +58,7 @@ std::int64_t DistributedOptimizer::owned_bytes() const {
 // ---- a step ------------------------------------------------------------------------------------------------------
 
 bool DistributedOptimizer::step(Ratio learning_rate) {
-  const bool is_scaled = config_.loss_scale.growth_interval > 0 || config_.loss_scale.initial_power > 0;
-  if (is_scaled) {
+  if (loss_scale_.is_used()) {
     for (Piece& piece : pieces_) scale_in_place(piece.grad, loss_scale_.inverse());
     const bool skips = found_nonfinite();
     loss_scale_.update(skips);

@@ -58,7 +58,7 @@ class DistributedOptimizer {
   std::int64_t steps() const { return steps_; }
   /// Of all gradients of the latest step, squared, before they were clipped; none before the first.
   const Tensor& grad_norm_squared() const { return grad_norm_squared_; }
-  const LossScaleState& loss_scale_state() const { return loss_scale_.state(); }
+  const LossScale& loss_scaling() const { return loss_scale_; }
   /// After main parameters and moments were changed from outside: the model has them, on every rank. All ranks call it.
   void restore(std::int64_t steps, const LossScaleState& loss_scale);
   /// Bytes that this rank has for its pieces alone.

@@ -4,6 +4,7 @@
 /// were not finite, larger after a long run of good ones.
 ///
 /// Shapes  a power of two as a ratio; constant with growth_interval 0.
+/// Errors  loss_scale: powers not from 0 to 30, least above initial, a negative interval, no hysteresis.
 /// Exact   whole numbers alone decide; the same on every rank that saw the same flags.
 /// Source  Megatron-LM, DynamicGradScaler: hysteresis counts down with each bad step and is full again only after a growth.
 
@@ -14,6 +15,8 @@
 namespace sim {
 
 inline constexpr int kMostLossScalePower = 30;
+/// Bad steps after which hysteresis counts no further.
+inline constexpr int kMostBadSteps = 1'000'000;
 
 struct LossScaleConfig {
   int initial_power = 0;  // scale = 2^power
@@ -32,13 +35,15 @@ struct LossScaleState {
 
 class LossScale {
  public:
-  explicit LossScale(const LossScaleConfig& config)
-      : config_(config), state_{.power = config.initial_power, .hysteresis_left = config.hysteresis} {}
+  explicit LossScale(const LossScaleConfig& config);
 
   Ratio scale() const { return {std::int64_t{1} << state_.power, 1}; }
   Ratio inverse() const { return {1, std::int64_t{1} << state_.power}; }
   const LossScaleState& state() const { return state_; }
+  /// Whether a scale of this configuration may have come to that.
+  bool may_be(const LossScaleState& state) const;
   void restore(const LossScaleState& state) { state_ = state; }
+  bool is_used() const { return config_.growth_interval > 0 || config_.initial_power > 0; }
   void update(bool found_nonfinite);
 
  private:

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <span>
 
 #include "sim/base/error.h"
 
@@ -41,20 +43,48 @@ const char* stored_name(DType dtype) {
       ->text;
 }
 
-/// The names of tensors of the field, each between two ends of line.
-std::string field_names(const Safetensors& file) {
-  std::string names;
+/// The names of tensors of the field, as a JSON list.
+Json field_names(const Safetensors& file) {
+  Json names = Json::array();
   for (const auto& [name, tensor] : file.tensors) {
-    if (tensor.dtype == DType::field) names += "\n" + name + "\n";
+    if (tensor.dtype == DType::field) names.push_back(name);
   }
   return names;
+}
+
+/// Of what a program wants written: a mistake that no reader could tell from a damaged file.
+void check_writable(const Safetensors& file) {
+  const auto says = [](const std::string& name, const char* rule) {
+    refuse_bytes(name, "to be written", rule);
+  };
+  for (const auto& [name, tensor] : file.tensors) {
+    if (name == kMetadata || !is_utf8(name))
+      says(name, "a tensor's name is UTF-8, and not that of the metadata");
+    std::int64_t bytes = size_of(tensor.dtype);
+    for (const std::int64_t size : tensor.shape) bytes *= size;
+    if (bytes != std::ssize(tensor.values)) says(name, "a tensor has as many bytes as its shape says");
+  }
+  if (file.metadata.contains(kFieldTensors)) says(kFieldTensors, "the metadata has another name");
+}
+
+/// A JSON text without keys that stand twice; discarded where it is none.
+Json parsed(std::string_view text, const std::string& name) {
+  std::vector<std::set<std::string>> keys;
+  const auto visit = [&](int, Json::parse_event_t event, Json& value) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
+      refuse_bytes(name, fmt::format("{} twice", value.get<std::string>()), "a name stands once");
+    return true;
+  };
+  return Json::parse(text, visit, false);
 }
 
 /// What the reader of a header has to go by.
 struct Reader {
   std::string_view values;
   const std::string& file;
-  std::string of_field;
+  std::set<std::string> of_field;
 
   /// Sizes whose product does not run over: of no elements at all, or of as many as the file has room for.
   template <typename Says>
@@ -89,12 +119,13 @@ struct Reader {
     for (const std::int64_t size : tensor.shape) bytes *= size;
     const Json& offsets = entry["data_offsets"];
     const auto after = end + static_cast<std::uint64_t>(bytes);
-    if (offsets[0] != end || offsets[1] != after || after > values.size())
+    const bool are_numbers = offsets[0].is_number_unsigned() && offsets[1].is_number_unsigned();
+    if (!are_numbers || offsets[0] != end || offsets[1] != after || after > values.size())
       says("values follow one another, as many bytes as the shape says, to the end of the file");
     const auto own = std::as_bytes(std::span(values.substr(end, static_cast<std::size_t>(bytes))));
     tensor.values.assign(own.begin(), own.end());
     end += static_cast<std::uint64_t>(bytes);
-    if (of_field.find("\n" + name + "\n") == std::string::npos) return tensor;
+    if (!of_field.contains(name)) return tensor;
     const bool is_field =
         tensor.dtype == DType::f64 && !tensor.shape.empty() && tensor.shape.back() == kFieldNumbers;
     if (!is_field) says("an element of the field is four F64");
@@ -116,6 +147,18 @@ std::string_view header_of(std::string_view bytes, const std::string& name) {
                  "the header lies in the file");
   }
   return bytes.substr(kLengthBytes, length);
+}
+
+std::set<std::string> names_in(const std::string& text, const std::string& name) {
+  const Json list = Json::parse(text, nullptr, false);
+  std::set<std::string> names;
+  bool fits = list.is_array();
+  for (const Json& one : fits ? list : Json::array()) {
+    fits = fits && one.is_string();
+    if (fits) names.insert(one.get<std::string>());
+  }
+  if (!fits) refuse_bytes(name, kFieldTensors, "the metadata names tensors of the field in a JSON list");
+  return names;
 }
 
 std::map<std::string, std::string> metadata_of(const Json& header, const std::string& name) {
@@ -143,10 +186,20 @@ std::pair<std::uint64_t, std::uint64_t> offsets_of(const Json& entry) {
 
 }  // namespace
 
+bool is_utf8(std::string_view name) {
+  try {
+    static_cast<void>(Json(name).dump());
+    return true;
+  } catch (const Json::type_error&) {
+    return false;
+  }
+}
+
 std::string encoded(const Safetensors& file) {
+  check_writable(file);
   Json header = Json::object();
   std::map<std::string, std::string> metadata = file.metadata;
-  if (const std::string names = field_names(file); !names.empty()) metadata[kFieldTensors] = names;
+  if (const Json names = field_names(file); !names.empty()) metadata[kFieldTensors] = names.dump();
   if (!metadata.empty()) header[kMetadata] = metadata;
   std::uint64_t begin = 0;
   for (const auto& [name, tensor] : file.tensors) {
@@ -168,11 +221,13 @@ std::string encoded(const Safetensors& file) {
 
 Safetensors decoded(std::string_view bytes, const std::string& name) {
   const std::string_view text = header_of(bytes, name);
-  const Json header = Json::parse(text, nullptr, false);
-  if (!header.is_object()) refuse_bytes(name, "another header", "the header is a JSON object");
+  const Json header = parsed(text, name);
+  if (!header.is_object() || text.front() != '{')
+    refuse_bytes(name, "another header", "the header is a JSON object");
   Safetensors file{.tensors = {}, .metadata = metadata_of(header, name)};
-  Reader reader{.values = bytes.substr(kLengthBytes + text.size()), .file = name, .of_field = ""};
-  if (const auto of_field = file.metadata.extract(kFieldTensors)) reader.of_field = of_field.mapped();
+  Reader reader{.values = bytes.substr(kLengthBytes + text.size()), .file = name, .of_field = {}};
+  if (const auto of_field = file.metadata.extract(kFieldTensors))
+    reader.of_field = names_in(of_field.mapped(), name);
   std::vector<std::pair<std::pair<std::uint64_t, std::uint64_t>, std::string>> order;  // in which values lie
   for (const auto& [key, entry] : header.items()) {
     if (key != kMetadata) order.emplace_back(offsets_of(entry), key);

@@ -4,7 +4,8 @@
 ///
 /// Shapes  f64, f32, bf16 and i32 as themselves. An element of the field is four f64, in a last dimension of its own; the metadata
 ///         names the tensors of which that is so.
-/// Errors  safetensors: bytes that are cut short, or whose header does not fit its values; with the number that is wrong.
+/// Errors  safetensors: bytes that are cut short, or whose header does not fit its values; a tensor to be written that does not fit
+///         its shape, or whose name is no UTF-8.
 /// Exact   little-endian, values as they are, NaN and all; tensors by name, so the same tensors are the same bytes.
 /// Source  https://github.com/huggingface/safetensors
 
@@ -31,6 +32,9 @@ struct Safetensors {
   std::map<std::string, std::string> metadata;
   bool operator==(const Safetensors&) const = default;
 };
+
+/// What a name in such a file has to be.
+bool is_utf8(std::string_view name);
 
 std::string encoded(const Safetensors& file);
 /// `name` is the file's, for messages.

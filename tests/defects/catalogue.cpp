@@ -4,6 +4,7 @@
 
 #include "tests/defects/faulty_communicator.h"
 #include "tests/defects/faulty_device.h"
+#include "tests/defects/wrong_gpt.h"
 #include "tests/defects/wrong_programs.h"
 #include "tests/defects/wrong_training.h"
 #include "verify/cases/data_parallel_plan.h"
@@ -34,6 +35,7 @@ class WithProgram : public verify::Case {
   std::vector<verify::ExpectedCall> calls_of(const CaseSetting& s, int rank) const override {
     return right_.calls_of(s, rank);
   }
+  bool has_calls() const override { return right_.has_calls(); }
   std::vector<verify::AdjointIdentity> adjoint(const CaseSetting& s) const override {
     return right_.adjoint(s);
   }
@@ -92,12 +94,19 @@ Defect in_training_call(std::string name, std::string source, const std::string&
                  std::move(group));
 }
 
+Defect in_step(std::string name, std::string source, const std::string& site, CallFault fault,
+               std::string group) {
+  return in_call(std::move(name), std::move(source), "gpt_training", site, fault, "serial", "",
+                 std::move(group));
+}
+
 std::vector<Defect> make_catalogue() {
   using Kernel = KernelFault;
   const std::string row = "row_parallel_linear", column = "column_parallel_linear";
   const std::string embedding = "vocab_parallel_embedding", loss = "vocab_parallel_cross_entropy";
   const std::string norm = "parallel_norm", attention = "self_attention", layer = "transformer_layer";
   const std::string dropout = "parallel_dropout", training = "distributed_optimizer";
+  const std::string gpt = "gpt_training";
   return {
       // ---- a collective ----
       in_call("row: forward sum left out", "TrainVerify", row, "row_parallel_linear.forward", left_out,
@@ -325,6 +334,48 @@ std::vector<Defect> make_catalogue() {
                  one_rank_keeps_its_stale_shard, "resumes"),
       in_program("checkpoint: saved before the update", "NeMo-RL#949", training, saved_before_the_update,
                  "resumes"),
+
+      // ---- a whole step ----
+      in_step("step: tie lost", "MLM#656", "tied_embeddings.tie", left_out, "embd"),
+      in_step("step: gradients of the tie not summed", "MLM#656", "tied_embeddings.grads", left_out, "embd"),
+      in_step("step: gradients of the tie averaged", "", "tied_embeddings.grads", averaged, "embd"),
+      in_step("step: norm of one stage", "MLM abf10f8590", "optimizer.grad_norm", over_half,
+              "intra-dist-opt"),
+      in_step("step: norm of one stage, plain", "NeMo-RL#3788", "optimizer.grad_norm", left_out, "mp"),
+      in_step("step: gradients not reduced", "PyTorch#104336", "data_parallel.reduce_scatter", left_out,
+              "dp-cp"),
+      in_step("step: parameters not gathered", "MLM#6920", "optimizer.gather_params", left_out, "dp-cp"),
+      in_step("step: norm gradients of each rank's tokens", "MLM#1446", "sequence_parallel_grads.sum",
+              left_out, "tp"),
+      in_step("step: loss of one replica", "MLM adfa873d96", "training_log.loss", left_out, "dp-cp"),
+      in_step("step: tokens not told to other stages", "MLM 5946e24b37", "finalize_model_grads.tokens",
+              left_out, "pp"),
+      in_step("step: divided by the own tokens", "MLM adfa873d96", "finalize_model_grads.sum_tokens",
+              left_out, "dp-cp"),
+      in_step("step: labels not told to the group", "MLM#1754", "get_batch.labels", left_out, "tp"),
+      in_step("step: tokens not told to the group", "MLM#1754", "get_batch.tokens", left_out, "tp"),
+      in_step("step: activations of the microbatch before", "MLM#1450", "pipeline.recv_forward", stale, "pp"),
+      in_step("step: gradients of the microbatch before", "MLM#1495", "pipeline.recv_backward", stale, "pp"),
+      in_program("step: microbatches forgotten", "MLM ec97c85a60", gpt, microbatches_forgotten, "serial"),
+      in_program("step: tie summed before the reduction", "MLM 3548385ac3", gpt,
+                 tie_summed_before_the_reduction, "serial"),
+      in_program("step: tied weight counted twice in the norm", "NeMo-RL#3788", gpt,
+                 tied_weight_counted_twice, "serial"),
+      in_program("step: every replica sees the same samples", "", gpt, every_replica_sees_the_same_samples,
+                 "serial"),
+      in_program("step: samples of the first iteration", "", gpt, samples_of_the_first_iteration, "serial"),
+      in_program("step: labels not shifted", "", gpt, labels_not_shifted, "serial"),
+      in_program("step: ignored labels counted", "Transformers#34191", gpt, ignored_labels_counted, "serial"),
+      in_program("step: layer numbers of the next stage", "MLM c0665e01cd", gpt,
+                 layer_number_of_the_next_stage, "serial"),
+      in_program("step: layer held by two stages", "MLM c0665e01cd", gpt, layer_held_by_two_stages, "serial"),
+      in_program("step: chunks in the order of ranks", "MLM 32bbb76d57", gpt, chunks_in_rank_order, "serial"),
+      in_program("step: positions flagged sequence-parallel", "NeMo-RL#3788", gpt,
+                 positions_flagged_sequence_parallel, "serial"),
+      in_program("step: flag of the final norm lost", "MLM#1446", gpt, final_norm_flag_lost, "serial"),
+      in_program("step: gradients of the step before kept", "torchtitan#1733", gpt,
+                 gradients_kept_from_the_step_before, "serial"),
+      in_program("step: updated before finalized", "", gpt, updated_before_finalized, "serial"),
   };
 }
 

@@ -1,6 +1,7 @@
 #include "tests/defects/faulty_communicator.h"
 
 #include <cstdlib>
+#include <functional>
 #include <utility>
 
 namespace test {
@@ -16,6 +17,17 @@ void put(const Tensor& from, Tensor to) { sim::copy(from, to); }
 
 struct Done : sim::Pending {
   void wait() override {}
+};
+
+/// One that goes on while others do, as in a batch.
+struct Message : sim::Pending {
+  explicit Message(sim::Work of_work) : work(std::move(of_work)) {}
+  void wait() override {
+    work.wait();
+    if (after) after();
+  }
+  sim::Work work;
+  std::function<void()> after;
 };
 
 std::shared_ptr<sim::Recorder> recorder_of_nothing() {
@@ -44,14 +56,25 @@ class FaultyCommunicator : public sim::Communicator {
   Result do_all_to_all(Call&& call) override {
     return run(call, [&] { real_.all_to_all(call.input, call.output, call.site); });
   }
-  // Layers make no other calls.
-  Result do_broadcast(Call&&) override { std::abort(); }
+  Result do_broadcast(Call&& call) override {
+    const Tensor inout = call.output.is_none() ? call.input : call.output;
+    if (fault_.site == call.site.name) return std::make_unique<Done>();  // left out
+    real_.broadcast(inout, call.root, call.site);
+    return std::make_unique<Done>();
+  }
   Result do_reduce(Call&&) override { std::abort(); }
   Result do_gather(Call&&) override { std::abort(); }
   Result do_scatter(Call&&) override { std::abort(); }
   Result do_all_to_all_uneven(Call&&) override { std::abort(); }
-  Result do_send(Call&&) override { std::abort(); }
-  Result do_recv(Call&&) override { std::abort(); }
+  Result do_send(Call&& call) override {
+    return std::make_unique<Message>(real_.start_send(call.input, call.peer, call.site));
+  }
+  Result do_recv(Call&& call) override {
+    auto message = std::make_unique<Message>(real_.start_recv(call.output, call.peer, call.site));
+    if (fault_.site == call.site.name) message->after = [this, call] { change_received(call); };
+    return message;
+  }
+  // No rank program of ours makes these.
   Result do_barrier(Call&&) override { std::abort(); }
   std::unique_ptr<Communicator> do_split(Call&&) override { std::abort(); }
 
@@ -110,6 +133,16 @@ class FaultyCommunicator : public sim::Communicator {
         return put(before, call.output);
       }
     }
+  }
+
+  /// What has arrived is what arrived before. By the device's own kernels: the call is not over yet, so operations refuse.
+  void change_received(const Call& call) {
+    sim::Device& device = call.output.device();
+    Tensor to = call.output;
+    Tensor arrived = device.empty(to.dtype(), to.shape());
+    device.copy(to, arrived);
+    if (!kept_.is_none()) device.copy(kept_, to);
+    kept_ = arrived;
   }
 
   static Tensor flat(const Tensor& x) { return x.reshaped({x.count()}); }

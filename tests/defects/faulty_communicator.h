@@ -25,7 +25,7 @@ enum class CallFault {
   gathered,             // an all_reduce is an all_gather of each rank's first n-th
   summed,               // an all_gather is an all_reduce: each block is the sum of all
   skipped_by_one,       // rank 1 does not call
-  stale,                // the result is that of the call before at this site; of the first, zeros
+  stale,  // the result is that of the call before at this site; of the first, zeros, or the message that it is
 };
 
 struct FaultyCall {
@@ -42,7 +42,9 @@ class FaultyGroups : public sim::Groups {
   ~FaultyGroups() override;
   sim::Communicator& world() override { return real_.world(); }
   sim::Communicator& get(std::string_view kind) override;
-  sim::Communicator* find(std::string_view kind) override { return &get(kind); }
+  sim::Communicator* find(std::string_view kind) override {
+    return kind == kind_ && faulty_ != nullptr ? faulty_.get() : real_.find(kind);
+  }
   sim::Communicator* new_group(std::string name, const std::vector<int>& members, sim::Site site) override {
     return real_.new_group(std::move(name), members, site);
   }

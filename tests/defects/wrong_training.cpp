@@ -203,7 +203,8 @@ void not_sharded_where_not_divisible(sim::Rank& rank, const CaseSetting& s) {
 void unscaled_by_the_next_scale(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.after_sync = [](Training& training, std::int64_t step) {
         divide(training, step);
-        const bool grows = training.plan.is_scaled() && training.optimizer.loss_scale_state().good_steps == 1;
+        const bool grows =
+            training.plan.is_scaled() && training.optimizer.loss_scaling().state().good_steps == 1;
         if (grows) training.data_parallel.divide_grads(2);
       }});
 }
@@ -230,7 +231,7 @@ void moments_not_loaded(sim::Rank& rank, const CaseSetting& s) {
 
 void step_counter_not_loaded(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.after_load = [](Training& training, Training&) {
-        training.optimizer.restore(0, training.optimizer.loss_scale_state());
+        training.optimizer.restore(0, training.optimizer.loss_scaling().state());
       }});
 }
 

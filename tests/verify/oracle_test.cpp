@@ -288,4 +288,12 @@ TEST(Oracle, Shards) {
   EXPECT_EQ(checked, 36);
 }
 
+TEST(Shards, DrawsAsManyElementsAsThereMayBe) {
+  for (const char* sizes : {"1152921504606846976", "144115188075855900", "72057594037927937"}) {
+    const test::RunResult result = test::run({"shards", "--param-sizes", sizes, "--data-parallel-size", "3"});
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_NE(result.out.find("\n  [" + std::string(64, 'a') + "]\n"), std::string::npos) << result.out;
+  }
+}
+
 }  // namespace

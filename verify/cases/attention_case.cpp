@@ -6,6 +6,7 @@
 #include "sim/model/self_attention.h"
 #include "sim/tensor/cpu_device.h"
 #include "verify/cases/dropout_masks.h"
+#include "verify/cases/rotary_table.h"
 #include "verify/cases/token_layer.h"
 #include "verify/reference/self_attention.h"
 #include "verify/scalars.h"
@@ -37,34 +38,6 @@ struct Sizes {
   std::int64_t tokens() const { return sequence * batch; }
   std::int64_t qkv() const { return (heads + 2 * groups) * channels; }
 };
-
-/// Cosines and sines of the reference: angles in double, and how far those of the candidate may lie from them. Its log, exp
-/// and products make 32 roundings of the angle at most, for bases up to 10,000; cos and sin are within two units.
-template <typename Scalar>
-reference::Matrix<Scalar> rotary_table(const reference::Number<Scalar>& number, const Sizes& sizes,
-                                       bool is_sine) {
-  const std::int64_t half = sizes.channels / 2;
-  reference::Matrix<Scalar> table(sizes.sequence, half);
-  if constexpr (std::is_same_v<Scalar, sim::Field>) {
-    // The field has no angles: both sides take the same keyed elements.
-    sim::CpuDevice device;
-    const auto tables =
-        sim::rotary_tables(device, sim::DType::field, 0, sizes.sequence, sizes.channels, kBase);
-    const auto values = fields_of(sim::host_bytes(is_sine ? tables.sines : tables.cosines));
-    std::copy(values.begin(), values.end(), table.data());
-  } else {
-    for (Eigen::Index p = 0; p < sizes.sequence; ++p) {
-      for (Eigen::Index i = 0; i < half; ++i) {
-        const double angle =
-            static_cast<double>(p) *
-            std::pow(static_cast<double>(kBase), -static_cast<double>(i) / static_cast<double>(half));
-        const double value = is_sine ? std::sin(angle) : std::cos(angle);
-        table(p, i) = number.stored(number.near(value, angle * 0x1p-48 + 0x1p-50));
-      }
-    }
-  }
-  return table;
-}
 
 class AttentionCase : public CaseOf<AttentionCase> {
  public:
@@ -153,7 +126,8 @@ class AttentionCase : public CaseOf<AttentionCase> {
       return s["bias"] == 1 ? inputs.parameter(name, 1, size, kScale) : Matrix();
     };
     const auto table = [&](bool is_sine) {
-      return s["rotary"] == 1 ? rotary_table(inputs.number(), sizes, is_sine) : Matrix();
+      return s["rotary"] == 1 ? rotary_table(inputs.number(), sizes.sequence, sizes.channels, kBase, is_sine)
+                              : Matrix();
     };
     const reference::SelfAttention<Scalar> layer(
         inputs.number(),

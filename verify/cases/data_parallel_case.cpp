@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/base/check.h"
 #include "sim/tensor/checks.h"
 #include "verify/cases/data_parallel_plan.h"
 #include "verify/reference/adam.h"
@@ -82,17 +83,21 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     return all;
   }
 
-  /// On s.tp ranks, then on another number of them, and on s.tp again. Those in between train only where sums have no rounding.
+  /// On s.tp ranks, then on another number of them, and on s.tp again. In the field, where sums have no rounding, those in between
+  /// train as well.
   std::vector<CaseSetting> stretches(const CaseSetting& s) const override {
-    const Plan plan{s};
     const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("stretches");
+    const bool is_exact = s.dtype == sim::DType::field;
+    CaseSetting whole = s;
+    whole.dimensions["microbatches"] = 2 * s["microbatches"];  // for a number of ranks that is another
+    if (s["experts"] > 0) whole.dimensions["experts"] = Plan{s}.ep();
+    if (is_exact) whole.dimensions["loss"] = 2;
     const auto steps = static_cast<std::uint32_t>(s["steps"]);
     const std::int64_t stop = 1 + random.below(0, steps);
-    const bool is_exact = s.dtype == sim::DType::field && plan.per_token();
     const std::int64_t go_on = is_exact ? std::min<std::int64_t>(stop + 1, steps) : stop;
-    const std::vector<CaseSetting> others = other_numbers_of_ranks(s);
+    const std::vector<CaseSetting> others = other_numbers_of_ranks(whole);
     const auto store = std::make_shared<sim::MemoryStore>();
-    CaseSetting first = s, last = s;
+    CaseSetting first = whole, last = whole;
     CaseSetting between = others[random.below(1, static_cast<std::uint32_t>(others.size()))];
     between.dimensions["bucket"] = random.below(2, 200);
     between.dimensions["instances"] = 1 + random.below(3, 4);
@@ -105,7 +110,10 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const Plan plan{s};
     Training training(rank, plan);
-    if (plan.first_step() > 0) sim::load_checkpoint(rank, training.optimizer, *s.stretch->store);
+    if (plan.first_step() > 0) {
+      const std::int64_t step = sim::load_checkpoint(rank, training.optimizer, *s.stretch->store);
+      CHECK(step == plan.first_step());
+    }
     for (std::int64_t step = plan.first_step(); step < plan.end_step(); ++step) {
       training.data_parallel.zero_grads();
       for (std::int64_t microbatch = 0; microbatch < s["microbatches"]; ++microbatch) {
@@ -250,14 +258,14 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   static std::vector<CaseSetting> other_numbers_of_ranks(const CaseSetting& s) {
     const Plan plan{s};
     std::vector<CaseSetting> others;
-    for (int ranks = 1; ranks <= plan.samples() && ranks <= 16; ++ranks) {
-      if (plan.samples() % ranks != 0) continue;
+    for (int ranks = 1; ranks <= plan.samples() && ranks <= 2 * s.tp; ++ranks) {
+      if (plan.samples() % ranks != 0 || ranks == s.tp) continue;
       CaseSetting other = s;
       other.tp = ranks;
       other.dimensions["microbatches"] = plan.samples() / ranks;
       if (Plan{other}.ep() == plan.ep()) others.push_back(std::move(other));
     }
-    return others.empty() ? std::vector{s} : others;
+    return others;  // twice as many, at the least
   }
 
   // ---- the reference ---------------------------------------------------------------------------------------------

@@ -81,6 +81,10 @@ TEST(LossScale, HalvesAfterBadStepsAndDoublesAfterManyGoodOnes) {
   scale.update(true);
   EXPECT_EQ(value(scale.scale()), 8);
   EXPECT_EQ(value(scale.inverse()) * value(scale.scale()), 1);
+  expect_refused("loss_scale", [] { LossScale({.initial_power = 31}); });
+  expect_refused("loss_scale", [] { LossScale({.initial_power = 3, .least_power = 4}); });
+  expect_refused("loss_scale", [] { LossScale({.least_power = -1}); });
+  expect_refused("loss_scale", [] { LossScale({.hysteresis = 0}); });
 }
 
 /// Runs on so many data-parallel ranks; the first finding's code, or "".
@@ -153,6 +157,23 @@ TEST(DistributedDataParallel, TakesEachDtypeIntoABufferOfItsOwn) {
   ASSERT_TRUE(apart.ok()) << apart.failure();
   for (const char* name : {"bf", "f", "bf two", "parts"})
     EXPECT_EQ(*together.find(1, name), *apart.find(1, name)) << name;
+}
+
+TEST(DistributedDataParallel, RefusesInstancesThatOwnDifferentElements) {
+  WorldSpec spec = world_of(8);
+  spec.layout = make_layout({.world_size = 8,
+                             .context_parallel_size = 2,
+                             .expert_model_parallel_size = 2,
+                             .expert_tensor_parallel_size = 1,
+                             .num_distributed_optimizer_instances = 2,
+                             .order = "tp-dp-ep-cp-pp"},
+                            RuleBook::megatron);
+  CpuDevice device;
+  const RunReport report = simulate(spec, device, [](Rank& rank) {
+    Parameter a = parameter_of(rank, "a", DType::f32, 300);
+    DistributedDataParallel(rank, {&a}, {});
+  });
+  EXPECT_NE(report.failure().find("optimizer_instances"), std::string::npos) << report.failure();
 }
 
 TEST(DistributedDataParallel, PoisonsWhatARankDoesNotOwn) {

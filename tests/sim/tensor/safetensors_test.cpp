@@ -23,7 +23,7 @@ Safetensors drawn_file() {
     StoredTensor tensor{dtype, shape, {}};
     for (std::int64_t k = 0; k < bytes; ++k)
       tensor.values.push_back(static_cast<std::byte>(*rc::gen::arbitrary<std::uint8_t>()));
-    file.tensors["tensor " + std::to_string(i)] = tensor;
+    file.tensors["tensor\n" + std::to_string(i)] = tensor;
   }
   if (*rc::gen::arbitrary<bool>()) file.metadata["format"] = "pt";
   return file;
@@ -84,6 +84,27 @@ TEST(Safetensors, SayWhatIsWrong) {
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "12345")),
             "tensors fill the file");
   EXPECT_EQ(rule_of(with_header(R"({"__metadata__":{"a":1}})")), "metadata are texts by name");
+  EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0],"shape":[1]}})")),
+            "a name stands once");
+  EXPECT_EQ(rule_of(with_header(R"({"__metadata__":{"shardproof.field":"a"}})")),
+            "the metadata names tensors of the field in a JSON list");
+}
+
+TEST(Safetensors, AreWrittenOnlyAsTheyCanBeRead) {
+  const auto code_of = [](const Safetensors& file) -> std::string {
+    try {
+      encoded(file);
+    } catch (const Error& error) {
+      return error.refusal().code;
+    }
+    return "";
+  };
+  const StoredTensor none{DType::f32, {0}, {}};
+  EXPECT_EQ(code_of({.tensors = {{"a\nb", none}}, .metadata = {}}), "");
+  EXPECT_EQ(code_of({.tensors = {{"a", {DType::f32, {1}, {}}}}, .metadata = {}}), "safetensors");
+  EXPECT_EQ(code_of({.tensors = {{"__metadata__", none}}, .metadata = {}}), "safetensors");
+  EXPECT_EQ(code_of({.tensors = {{"a\xff", none}}, .metadata = {}}), "safetensors");
+  EXPECT_EQ(code_of({.tensors = {}, .metadata = {{"shardproof.field", ""}}}), "safetensors");
 }
 
 TEST(Safetensors, HaveTheBytesOfTheFormat) {

@@ -1,0 +1,25 @@
+#pragma once
+
+/// Training steps of a GPT written wrongly, each as one would write it: rank programs that publish what the case gpt_training
+/// publishes.
+
+#include "verify/case.h"
+
+namespace test {
+
+void microbatches_forgotten(sim::Rank& rank, const verify::CaseSetting& setting);
+void tie_summed_before_the_reduction(sim::Rank& rank, const verify::CaseSetting& setting);
+void tied_weight_counted_twice(sim::Rank& rank, const verify::CaseSetting& setting);
+void every_replica_sees_the_same_samples(sim::Rank& rank, const verify::CaseSetting& setting);
+void samples_of_the_first_iteration(sim::Rank& rank, const verify::CaseSetting& setting);
+void labels_not_shifted(sim::Rank& rank, const verify::CaseSetting& setting);
+void ignored_labels_counted(sim::Rank& rank, const verify::CaseSetting& setting);
+void layer_number_of_the_next_stage(sim::Rank& rank, const verify::CaseSetting& setting);
+void layer_held_by_two_stages(sim::Rank& rank, const verify::CaseSetting& setting);
+void chunks_in_rank_order(sim::Rank& rank, const verify::CaseSetting& setting);
+void positions_flagged_sequence_parallel(sim::Rank& rank, const verify::CaseSetting& setting);
+void final_norm_flag_lost(sim::Rank& rank, const verify::CaseSetting& setting);
+void gradients_kept_from_the_step_before(sim::Rank& rank, const verify::CaseSetting& setting);
+void updated_before_finalized(sim::Rank& rank, const verify::CaseSetting& setting);
+
+}  // namespace test

@@ -1,0 +1,261 @@
+#include "verify/cases/gpt_case.h"
+
+#include "sim/tensor/checks.h"
+#include "verify/cases/gpt_plan.h"
+#include "verify/cases/rotary_table.h"
+#include "verify/reference/adam.h"
+#include "verify/reference/gpt.h"
+
+namespace verify {
+
+namespace {
+
+/// The owned pieces of a rank's share of a parameter, in their places; zeros in all others.
+sim::Tensor owned(sim::Rank& rank, sim::DistributedOptimizer& optimizer, const sim::Parameter& parameter,
+                  sim::Tensor sim::DistributedOptimizer::Piece::*member) {
+  const sim::Tensor all = sim::filled(rank.device, parameter.main_grad.dtype(), {parameter.value.count()}, 0);
+  for (const auto& piece : optimizer.pieces()) {
+    if (piece.parameter != &parameter) continue;
+    sim::Tensor to = all.rows(piece.range.begin, piece.range.end);
+    sim::copy(piece.*member, to);
+  }
+  return all.reshaped(parameter.value.shape());
+}
+
+class GptTrainingCase : public CaseOf<GptTrainingCase> {
+ public:
+  std::string name() const override { return "gpt_training"; }
+  Ranks ranks() const override { return Ranks::world; }
+  sim::FieldFunctions field_functions() const override { return sim::FieldFunctions::keyed; }
+  sim::ParallelSizes sizes(const CaseSetting& s) const override {
+    const GptPlan plan{s};
+    return {.world_size = s.tp,
+            .tensor_model_parallel_size = plan.tp(),
+            .pipeline_model_parallel_size = plan.pp(),
+            .virtual_pipeline_model_parallel_size = plan.pipeline().virtual_pipeline_model_parallel_size};
+  }
+  std::vector<Dimension> dimensions() const override {
+    return {{"tp", 1, 4},           {"pp", 1, 4},
+            {"schedule", 0, 3},     {"layers", 1, 2},
+            {"microbatches", 1, 3}, {"micro_batch", 1, 2},
+            {"sequence", 1, 3},     {"hidden", 1, 4},
+            {"queries", 1, 2},      {"half_channels", 1, 1},
+            {"ffn", 1, 2},          {"vocabulary", 2, 4},
+            {"padding", 0, 1},      {"steps", 1, 3},
+            {"loss", 0, 2},         {"ignored", 0, 1},
+            {"tied", 0, 1},         {"sequence_parallel", 0, 1},
+            {"rotary", 0, 1},       {"rms_norm", 0, 1},
+            {"gated", 0, 1},        {"bias", 0, 1},
+            {"recompute", 0, 1},    {"distributed", 0, 1},
+            {"overlap", 0, 1},      {"bucket", 0, 40},
+            {"clip", 0, 1}};
+  }
+
+  /// Losses first, then gradients from the last layer to the first: the order in which a mistake shows.
+  std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
+    const GptPlan plan{s};
+    std::vector<CaseOutput> outputs;
+    for (std::int64_t step = 0; step < s["steps"]; ++step) {
+      CaseOutput loss{.name = fmt::format("loss of step {}", step)};
+      for (int rank = 0; rank < s.tp; ++rank)
+        loss.part_of.push_back(plan.pp_rank(rank) + 1 == plan.pp() ? 0 : -1);
+      outputs.push_back(std::move(loss));
+    }
+    std::vector<GptParameter> parameters = plan.parameters();
+    std::reverse(parameters.begin(), parameters.end());
+    const bool adds = s["distributed"] == 1;
+    for (const GptParameter& parameter : parameters) outputs.push_back(plan.output(parameter, ".grad", adds));
+    for (std::int64_t step = 0; step < s["steps"]; ++step)
+      outputs.push_back({.name = fmt::format("grad norm squared of step {}", step)});
+    for (const GptParameter& parameter : parameters) {
+      for (const char* what : {".exp_avg", ".exp_avg_sq", ".main"})
+        outputs.push_back(plan.output(parameter, what, adds));
+      outputs.push_back(plan.output(parameter, "", false));
+    }
+    return outputs;
+  }
+
+  bool has_calls() const override { return false; }
+  std::vector<ExpectedCall> calls(const CaseSetting&) const override { return {}; }
+
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    const GptPlan plan{s};
+    sim::GptTraining training(rank, plan.training(),
+                              [&](std::int64_t number) { return plan.sample(number); });
+    train_and_publish(rank, plan, training,
+                      [&](std::int64_t step) { return training.step(step, kGptLearningRate); });
+  }
+
+  template <typename Scalar>
+  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
+    const GptPlan plan{s};
+    const auto& number = inputs.number();
+    reference::NamedMatrices<Scalar> weights;
+    std::map<std::string, reference::AdamState<Scalar>> states;
+    for (const GptParameter& parameter : plan.parameters()) {
+      if (!parameter.same_as.empty()) continue;
+      weights[parameter.name] = initial(inputs, plan, parameter);
+      const auto zero =
+          reference::Matrix<Scalar>::Constant(parameter.rows, parameter.columns, number.of(0, 1));
+      states[parameter.name] = {weights[parameter.name], zero, zero};
+    }
+    Wholes<Scalar> wholes;
+    reference::NamedMatrices<Scalar> grads;
+    for (std::int64_t step = 0; step < s["steps"]; ++step) {
+      grads = gradients(inputs, plan, step, weights, wholes);
+      clip(number, plan, step, grads, wholes);
+      for (const GptParameter& parameter : plan.parameters()) {
+        const std::string& name = parameter.name;
+        if (parameter.same_as.empty())
+          update(number, plan, step, !parameter.is_vector, grads.at(name), states.at(name), weights.at(name));
+      }
+    }
+    for (const GptParameter& parameter : plan.parameters()) {
+      const std::string& name = parameter.same_as.empty() ? parameter.name : parameter.same_as;
+      wholes[parameter.name] = weights.at(name);
+      wholes[parameter.name + ".grad"] = grads.at(name);
+      wholes[parameter.name + ".main"] = states.at(name).main;
+      wholes[parameter.name + ".exp_avg"] = states.at(name).exp_avg;
+      wholes[parameter.name + ".exp_avg_sq"] = states.at(name).exp_avg_sq;
+    }
+    return wholes;
+  }
+
+ private:
+  template <typename Scalar>
+  static reference::Matrix<Scalar> initial(const Inputs<Scalar>& inputs, const GptPlan& plan,
+                                           const GptParameter& parameter) {
+    const sim::GptConfig model = plan.model();
+    auto values = inputs.parameter(parameter.name, parameter.rows, parameter.columns, model.initial.scale);
+    if (!parameter.is_norm) return values;
+    const auto& number = inputs.number();
+    return reference::matrix_of(number, values.rows(), values.cols(), [&](Eigen::Index i, Eigen::Index j) {
+      return values(i, j) + number.of(1, 1);
+    });
+  }
+
+  static reference::GptSizes sizes_of(const sim::GptConfig& model) {
+    return {.layers = model.num_layers,
+            .attention = {.sequence = model.seq_length,
+                          .batch = 1,
+                          .heads = model.num_attention_heads,
+                          .groups = model.num_query_groups,
+                          .channels = model.kv_channels,
+                          .causal = true},
+            .vocabulary = model.vocab_size,
+            .norm = {.is_layer_norm = model.normalization == sim::Norm::layer_norm,
+                     .epsilon_numerator = model.norm_epsilon.numerator,
+                     .epsilon_denominator = model.norm_epsilon.denominator},
+            .activation = static_cast<reference::Activation>(model.activation),
+            .gated = model.gated,
+            .learned_positions = model.rotary_base == 0,
+            .tied = !model.untie_embeddings_and_output_weights};
+  }
+
+  /// Of the mean over microbatches of the mean over a microbatch's tokens, or over all tokens.
+  template <typename Scalar>
+  static reference::NamedMatrices<Scalar> gradients(const Inputs<Scalar>& inputs, const GptPlan& plan,
+                                                    std::int64_t step,
+                                                    const reference::NamedMatrices<Scalar>& weights,
+                                                    Wholes<Scalar>& wholes) {
+    const auto& number = inputs.number();
+    const sim::GptConfig model = plan.model();
+    const auto table = [&](bool is_sine) {
+      return model.rotary_base == 0
+                 ? reference::Matrix<Scalar>()
+                 : rotary_table(number, model.seq_length, model.kv_channels, model.rotary_base, is_sine);
+    };
+    const reference::Gpt<Scalar> gpt(number, sizes_of(model), weights, table(false), table(true));
+    reference::NamedSums<Scalar> sums;
+    reference::Sum<Scalar> loss;
+    std::int64_t all_tokens = 0;
+    const std::int64_t groups = plan.global_batch() / model.micro_batch_size;
+    for (std::int64_t group = 0; group < groups; ++group) {
+      const std::int64_t first = step * plan.global_batch() + group * model.micro_batch_size;
+      std::int64_t tokens = 0;
+      for (std::int64_t b = 0; b < model.micro_batch_size; ++b) tokens += with_loss(plan.sample(first + b));
+      all_tokens += tokens;
+      const Scalar share = plan.per_token()
+                               ? number.of(1, 1)
+                               : number.of(1, std::max<std::int64_t>(tokens, 1) * plan.microbatches());
+      for (std::int64_t b = 0; b < model.micro_batch_size; ++b) {
+        const sim::Sample sample = plan.sample(first + b);
+        const auto losses =
+            gpt.losses_and_gradients(ids_of(sample.tokens), ids_of(sample.labels), share, sums);
+        for (Eigen::Index t = 0; t < losses.size(); ++t) loss.add(losses.data()[t] * share);
+      }
+    }
+    const Scalar rest = number.of(1, plan.per_token() ? std::max<std::int64_t>(all_tokens, 1) : plan.dp());
+    wholes[fmt::format("loss of step {}", step)] =
+        reference::Matrix<Scalar>::Constant(1, 1, loss.value() * rest);
+    return sums.times(rest);
+  }
+
+  template <typename Scalar>
+  static void clip(const reference::Number<Scalar>& number, const GptPlan& plan, std::int64_t step,
+                   reference::NamedMatrices<Scalar>& grads, Wholes<Scalar>& wholes) {
+    reference::Sum<Scalar> squares;
+    std::vector<reference::Matrix<Scalar>> all;
+    for (const auto& [name, grad] : grads) {
+      for (Eigen::Index i = 0; i < grad.size(); ++i) squares.add_product(grad.data()[i], grad.data()[i]);
+      all.push_back(grad);
+    }
+    wholes[fmt::format("grad norm squared of step {}", step)] =
+        reference::Matrix<Scalar>::Constant(1, 1, squares.value());
+    if (plan.s["clip"] == 0) return;
+    const Scalar factor = reference::clip_factor(number, all, {1, 2});
+    for (auto& [name, grad] : grads) {
+      for (Eigen::Index i = 0; i < grad.size(); ++i) grad.data()[i] = grad.data()[i] * factor;
+    }
+  }
+
+  template <typename Scalar>
+  static void update(const reference::Number<Scalar>& number, const GptPlan& plan, std::int64_t step,
+                     bool decays, const reference::Matrix<Scalar>& grad, reference::AdamState<Scalar>& state,
+                     reference::Matrix<Scalar>& weight) {
+    reference::adam(number,
+                    {.learning_rate = {kGptLearningRate.numerator, kGptLearningRate.denominator},
+                     .beta1 = {9, 10},
+                     .beta2 = {999, 1000},
+                     .epsilon = {1, 1},
+                     .weight_decay = {decays ? 1 : 0, 4},
+                     .step = step + 1},
+                    grad, state);
+    for (Eigen::Index i = 0; i < weight.size(); ++i) weight.data()[i] = number.stored(state.main.data()[i]);
+    if (!plan.is_bf16()) state.main = weight;
+  }
+
+  static std::int64_t with_loss(const sim::Sample& sample) {
+    return std::count_if(sample.labels.begin(), sample.labels.end(),
+                         [](auto id) { return id != sim::kIgnoredLabel; });
+  }
+  static reference::Ids ids_of(const std::vector<std::int32_t>& ids) { return {ids.begin(), ids.end()}; }
+};
+
+}  // namespace
+
+void train_and_publish(sim::Rank& rank, const GptPlan& plan, sim::GptTraining& training,
+                       const std::function<sim::GptTraining::Result(std::int64_t)>& step) {
+  using Piece = sim::DistributedOptimizer::Piece;
+  sim::DistributedOptimizer& optimizer = training.optimizer();
+  for (std::int64_t i = 0; i < plan.s["steps"]; ++i) {
+    const auto result = step(i);
+    if (!result.loss.is_none()) rank.publish(fmt::format("loss of step {}", i), result.loss);
+    rank.publish(fmt::format("grad norm squared of step {}", i), optimizer.grad_norm_squared());
+  }
+  optimizer.finish_param_gather();
+  for (const sim::Parameter* parameter : training.parameters()) {
+    const auto publish = [&](const char* what, sim::Tensor Piece::*member) {
+      rank.publish(parameter->name + what, owned(rank, optimizer, *parameter, member));
+    };
+    publish(".grad", &Piece::grad);
+    publish(".exp_avg", &Piece::exp_avg);
+    publish(".exp_avg_sq", &Piece::exp_avg_sq);
+    publish(".main", &Piece::main);
+    rank.publish(parameter->name, parameter->value);
+  }
+}
+
+std::unique_ptr<Case> gpt_training_case() { return std::make_unique<GptTrainingCase>(); }
+
+}  // namespace verify

@@ -1,0 +1,215 @@
+#pragma once
+
+/// What a trial of training a GPT is made of: the world, the model, its parameters and where they lie, its samples.
+///
+/// Shapes  the world's ranks are tp x pp x dp, each as large as asked for and as the ranks divide; heads, F and V are multiples of tp,
+///         layers of the stages. S is one of tp where sequences are parallel.
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <string>
+#include <vector>
+
+#include "sim/model/gpt_training.h"
+#include "sim/pipeline/schedules.h"
+#include "verify/case.h"
+#include "verify/reference/embedding.h"
+
+namespace verify {
+
+/// A parameter, and how its whole is cut.
+struct GptParameter {
+  std::string name;
+  std::int64_t rows = 1;
+  std::int64_t columns = 1;
+  Placement placement = Placement::replicated;  // over the ranks of a tensor-parallel group
+  int stride = 1;
+  std::int64_t stage = 0;  // of the model, of pp * chunks
+  bool is_vector = false;
+  bool is_norm = false;
+  std::string same_as = "";  // tied: of another name in the reference
+};
+
+struct GptPlan {
+  const CaseSetting& s;
+
+  static int largest_divisor(int of, std::int64_t most) {
+    int divisor = static_cast<int>(std::clamp<std::int64_t>(most, 1, of));
+    while (of % divisor != 0) --divisor;
+    return divisor;
+  }
+  int tp() const { return largest_divisor(s.tp, s["tp"]); }
+  int pp() const { return largest_divisor(s.tp / tp(), s["pp"]); }
+  int dp() const { return s.tp / tp() / pp(); }
+  bool is_interleaved() const { return s["schedule"] == 3 && pp() > 1; }
+  int chunks() const { return is_interleaved() ? 2 : 1; }
+  int stages() const { return pp() * chunks(); }
+  /// Interleaved, groups of pp go through a chunk together.
+  int microbatches() const { return static_cast<int>(s["microbatches"]) * (is_interleaved() ? pp() : 1); }
+  bool sequence_parallel() const { return s["sequence_parallel"] == 1 && tp() > 1; }
+  bool is_tied() const { return s["tied"] == 1; }
+  bool per_token() const { return s["loss"] == 2; }
+  bool is_bf16() const { return s.dtype == sim::DType::bf16; }
+
+  sim::GptConfig model() const {
+    const std::int64_t whole = tp();
+    return {.dtype = s.dtype,
+            .num_layers = stages() * s["layers"],
+            .hidden_size = s["hidden"],
+            .ffn_hidden_size = whole * s["ffn"],
+            .num_attention_heads = whole * s["queries"],
+            .num_query_groups = whole,
+            .kv_channels = 2 * s["half_channels"],
+            .seq_length = s["sequence"] * (sequence_parallel() ? whole : 1),
+            .micro_batch_size = s["micro_batch"],
+            .vocab_size = whole * s["vocabulary"] - s["padding"],
+            .padded_vocab_size = whole * s["vocabulary"],
+            .rotary_base = s["rotary"] == 1 ? 100 : 0,
+            .normalization = s["rms_norm"] == 1 ? sim::Norm::rms_norm : sim::Norm::layer_norm,
+            .norm_epsilon = {1, 4},
+            .activation = s["gated"] == 1 ? sim::Activation::silu : sim::Activation::gelu_tanh,
+            .gated = s["gated"] == 1,
+            .bias = s["bias"] == 1,
+            .untie_embeddings_and_output_weights = !is_tied(),
+            .sequence_parallel = sequence_parallel(),
+            .recompute = s["recompute"] == 1,
+            .initial = {.scale = {1, 4}},
+            .norm_initial = {.scale = {1, 4}, .center = {1, 1}}};
+  }
+  sim::PipelineShape pipeline() const {
+    return {.pipeline_model_parallel_size = pp(),
+            .num_microbatches = microbatches(),
+            .virtual_pipeline_model_parallel_size =
+                is_interleaved() ? std::optional<std::int64_t>(chunks()) : std::nullopt};
+  }
+  sim::ScheduleFunction schedule() const {
+    if (is_interleaved()) return sim::interleaved;
+    if (s["schedule"] == 0) return sim::no_pipelining;
+    return s["schedule"] == 1 ? sim::gpipe : sim::one_forward_one_backward;
+  }
+  sim::GptTrainingConfig training() const {
+    return {.model = model(),
+            .placement = sim::place_layers(
+                {.num_layers = model().num_layers,
+                 .pipeline_model_parallel_size = pp(),
+                 .virtual_pipeline_model_parallel_size = pipeline().virtual_pipeline_model_parallel_size}),
+            .pipeline = pipeline(),
+            .schedule = schedule(),
+            .data_parallel = {.bucket_size = s["bucket"] == 0 ? std::nullopt : std::optional(s["bucket"]),
+                              .distributed_optimizer = s["distributed"] == 1,
+                              .overlap_grad_reduce = s["overlap"] == 1,
+                              .average_in_collective = s["loss"] == 1,
+                              .per_token_loss = per_token()},
+            .optimizer = {.epsilon = {1, 1},
+                          .weight_decay = {1, 4},
+                          .clip_grad = s["clip"] == 1 ? sim::Ratio{1, 2} : sim::Ratio{0, 1},
+                          .log_grad_norm = true,
+                          .overlap_param_gather = s["overlap"] == 1}};
+  }
+
+  // ---- samples ---------------------------------------------------------------------------------------------------
+
+  std::int64_t global_batch() const { return s["micro_batch"] * microbatches() * dp(); }
+  sim::Sample sample(std::int64_t number) const {
+    const sim::GptConfig config = model();
+    const auto ids = drawn_ids(s, fmt::format("sample {}", number), config.seq_length + 1, config.vocab_size);
+    const auto mask = drawn_ids(s, fmt::format("mask {}", number), config.seq_length, 3);
+    sim::Sample sample;
+    for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
+      const bool is_ignored = s["ignored"] == 1 && mask[i] == 0;
+      sample.tokens.push_back(static_cast<std::int32_t>(ids[i]));
+      sample.labels.push_back(static_cast<std::int32_t>(is_ignored ? sim::kIgnoredLabel : ids[i + 1]));
+    }
+    return sample;
+  }
+
+  // ---- parameters ------------------------------------------------------------------------------------------------
+
+  /// In the order of the model; the copy of a tied weight last.
+  std::vector<GptParameter> parameters() const {
+    const sim::GptConfig config = model();
+    std::vector<GptParameter> all;
+    all.push_back(
+        {"embedding.word_embeddings.weight", config.padded_vocab_size, config.hidden_size, Placement::rows});
+    if (config.rotary_base == 0)
+      all.push_back({"embedding.position_embeddings.weight", config.seq_length, config.hidden_size});
+    for (std::int64_t i = 0; i < config.num_layers; ++i) add_layer(config, i, all);
+    add_norm(config, "decoder.final_layernorm", stages() - 1, all);
+    const bool is_copy = is_tied() && stages() > 1;
+    if (!is_tied() || is_copy) {
+      all.push_back({.name = "output_layer.weight",
+                     .rows = config.padded_vocab_size,
+                     .columns = config.hidden_size,
+                     .placement = Placement::rows,
+                     .stage = stages() - 1,
+                     .same_as = is_copy ? "embedding.word_embeddings.weight" : ""});
+    }
+    return all;
+  }
+  /// Of a world in Megatron's default order.
+  int tp_rank(int rank) const { return rank % tp(); }
+  int pp_rank(int rank) const { return rank / (tp() * dp()); }
+  /// Which ranks have it, and which part.
+  CaseOutput output(const GptParameter& parameter, const char* what, bool adds) const {
+    CaseOutput output{.name = parameter.name + what,
+                      .placement = parameter.placement,
+                      .stride = parameter.stride,
+                      .adds = adds};
+    for (int rank = 0; rank < s.tp; ++rank) {
+      const bool is_twin = adds && parameter.placement == Placement::replicated && tp_rank(rank) > 0;
+      const bool has = parameter.stage % pp() == pp_rank(rank) && !is_twin;
+      const int part = parameter.placement == Placement::replicated ? 0 : tp_rank(rank);
+      output.part_of.push_back(has ? part : -1);
+    }
+    return output;
+  }
+
+ private:
+  void add_norm(const sim::GptConfig& config, const std::string& name, std::int64_t stage,
+                std::vector<GptParameter>& all) const {
+    for (const char* what : {".weight", ".bias"}) {
+      if (what[1] == 'b' && config.normalization == sim::Norm::rms_norm) continue;
+      all.push_back({.name = name + what,
+                     .columns = config.hidden_size,
+                     .stage = stage,
+                     .is_vector = true,
+                     .is_norm = true});
+    }
+  }
+  /// [outputs, inputs], by rows or by columns, and the bias, which columns leave whole.
+  void add_linear(const sim::GptConfig& config, const std::string& name, std::int64_t outputs,
+                  std::int64_t inputs, bool by_rows, int stride, std::int64_t stage,
+                  std::vector<GptParameter>& all) const {
+    all.push_back({.name = name + ".weight",
+                   .rows = outputs,
+                   .columns = inputs,
+                   .placement = by_rows ? Placement::rows : Placement::columns,
+                   .stride = stride,
+                   .stage = stage});
+    if (!config.bias) return;
+    all.push_back({.name = name + ".bias",
+                   .columns = outputs,
+                   .placement = by_rows ? Placement::columns : Placement::replicated,
+                   .stride = stride,
+                   .stage = stage,
+                   .is_vector = true});
+  }
+  void add_layer(const sim::GptConfig& config, std::int64_t number, std::vector<GptParameter>& all) const {
+    const std::string name = fmt::format("decoder.layers.{}.", number);
+    const std::int64_t stage = number / s["layers"];
+    const std::int64_t context = config.num_attention_heads * config.kv_channels;
+    const std::int64_t qkv = context + 2 * config.num_query_groups * config.kv_channels;
+    const int stride = config.gated ? 2 : 1;
+    add_norm(config, name + "input_layernorm", stage, all);
+    add_linear(config, name + "self_attention.linear_qkv", qkv, config.hidden_size, true, 1, stage, all);
+    add_linear(config, name + "self_attention.linear_proj", config.hidden_size, context, false, 1, stage,
+               all);
+    add_norm(config, name + "pre_mlp_layernorm", stage, all);
+    add_linear(config, name + "mlp.linear_fc1", stride * config.ffn_hidden_size, config.hidden_size, true,
+               stride, stage, all);
+    add_linear(config, name + "mlp.linear_fc2", config.hidden_size, config.ffn_hidden_size, false, 1, stage,
+               all);
+  }
+};
+
+}  // namespace verify

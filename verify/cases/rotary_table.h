@@ -1,0 +1,45 @@
+#pragma once
+
+/// Cosines and sines of references: angles in double, and how far those of the candidate may lie from them. Its log, exp
+/// and products make 32 roundings of the angle at most, for bases up to 10,000; cos and sin are within two units.
+///
+/// Shapes  [S, d/2], of positions 0, 1, ...
+
+#include <algorithm>
+#include <cmath>
+#include <type_traits>
+
+#include "sim/tensor/cpu_device.h"
+#include "sim/tensor/ops.h"
+#include "sim/tensor/rotary.h"
+#include "verify/reference/matrix.h"
+#include "verify/scalars.h"
+
+namespace verify {
+
+template <typename Scalar>
+reference::Matrix<Scalar> rotary_table(const reference::Number<Scalar>& number, std::int64_t sequence,
+                                       std::int64_t channels, std::int64_t base, bool is_sine) {
+  const std::int64_t half = channels / 2;
+  reference::Matrix<Scalar> table(sequence, half);
+  if constexpr (std::is_same_v<Scalar, sim::Field>) {
+    // The field has no angles: both sides take the same keyed elements.
+    sim::CpuDevice device;
+    const auto tables = sim::rotary_tables(device, sim::DType::field, 0, sequence, channels, base);
+    const auto values = fields_of(sim::host_bytes(is_sine ? tables.sines : tables.cosines));
+    std::copy(values.begin(), values.end(), table.data());
+  } else {
+    for (Eigen::Index p = 0; p < sequence; ++p) {
+      for (Eigen::Index i = 0; i < half; ++i) {
+        const double angle =
+            static_cast<double>(p) *
+            std::pow(static_cast<double>(base), -static_cast<double>(i) / static_cast<double>(half));
+        const double value = is_sine ? std::sin(angle) : std::cos(angle);
+        table(p, i) = number.stored(number.near(value, angle * 0x1p-48 + 0x1p-50));
+      }
+    }
+  }
+  return table;
+}
+
+}  // namespace verify

@@ -1,0 +1,163 @@
+#pragma once
+
+/// A GPT on one device, for one sequence, and the gradient of its losses: embedding, pre-norm layers, final norm, logits, the loss of
+/// each token. Nothing is batched, sharded, staged or recomputed.
+///
+/// Shapes  S tokens; weights by name, as the candidate has them: matrices [outputs, inputs], vectors of one row; grad of the losses [1, S].
+/// Source  Radford et al. 2019; Shoeybi et al. 2019.
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "verify/reference/cross_entropy.h"
+#include "verify/reference/mlp.h"
+#include "verify/reference/norm.h"
+#include "verify/reference/self_attention.h"
+
+namespace verify::reference {
+
+struct GptSizes {
+  std::int64_t layers = 1;
+  SelfAttentionSizes attention = {};
+  std::int64_t vocabulary = 1;  // without padding
+  NormSetting norm = {};
+  Activation activation = Activation::gelu_tanh;
+  bool gated = false;
+  bool learned_positions = true;
+  bool tied = true;
+};
+
+template <typename Scalar>
+using NamedMatrices = std::map<std::string, Matrix<Scalar>>;
+
+/// Gradients of several sequences, in any order.
+template <typename Scalar>
+class NamedSums {
+ public:
+  void add(const std::string& name, const Matrix<Scalar>& term) {
+    Entry& entry = entries_[name];
+    entry.sums.resize(static_cast<std::size_t>(term.size()));
+    entry.rows = term.rows();
+    for (Eigen::Index i = 0; i < term.size(); ++i)
+      entry.sums[static_cast<std::size_t>(i)].add(term.data()[i]);
+  }
+  NamedMatrices<Scalar> times(const Scalar& factor) const {
+    NamedMatrices<Scalar> all;
+    for (const auto& [name, entry] : entries_) {
+      const auto count = static_cast<Eigen::Index>(entry.sums.size());
+      Matrix<Scalar> values(entry.rows, entry.rows == 0 ? 0 : count / entry.rows);
+      for (Eigen::Index i = 0; i < count; ++i)
+        values.data()[i] = entry.sums[static_cast<std::size_t>(i)].value_in_parts() * factor;
+      all[name] = std::move(values);
+    }
+    return all;
+  }
+
+ private:
+  struct Entry {
+    std::vector<Sum<Scalar>> sums;
+    Eigen::Index rows = 0;
+  };
+  std::map<std::string, Entry> entries_;
+};
+
+template <typename Scalar>
+class Gpt {
+ public:
+  Gpt(const Number<Scalar>& number, const GptSizes& sizes, const NamedMatrices<Scalar>& weights,
+      const Matrix<Scalar>& cosines, const Matrix<Scalar>& sines)
+      : number_(number), sizes_(sizes), weights_(weights), cosines_(cosines), sines_(sines) {}
+
+  /// The loss of each token, [1, S]; adds the gradients of sum(loss * grad) to the sums.
+  Matrix<Scalar> losses_and_gradients(const Ids& tokens, const Ids& labels, const Scalar& grad,
+                                      NamedSums<Scalar>& sums) const {
+    std::vector<Matrix<Scalar>> hidden = {embedded(tokens)};
+    for (std::int64_t i = 0; i < sizes_.layers; ++i) hidden.push_back(layer(i, hidden.back(), nullptr, sums));
+    const Matrix<Scalar> normal = norm_of("decoder.final_layernorm", hidden.back());
+    const Matrix<Scalar>& output = weights_.at(sizes_.tied ? kWords : "output_layer.weight");
+    const CrossEntropy<Scalar> loss(number_, linear<Scalar>(number_, normal, output, {}), labels,
+                                    {.vocabulary = sizes_.vocabulary, .ignored_id = -1});
+    const auto of_output = linear_gradients<Scalar>(
+        number_, normal, output, loss.gradient(Matrix<Scalar>::Constant(1, hidden[0].rows(), grad)));
+    sums.add(sizes_.tied ? kWords : "output_layer.weight", of_output.weight);
+    Matrix<Scalar> back = norm_back("decoder.final_layernorm", hidden.back(), of_output.x, sums);
+    for (std::int64_t i = sizes_.layers; i-- > 0;)
+      back = layer(i, hidden[static_cast<std::size_t>(i)], &back, sums);
+    sums.add(kWords, embedding_gradient(number_, weights_.at(kWords), tokens, back));
+    if (sizes_.learned_positions) sums.add(kPositions, back);
+    return loss.loss();
+  }
+
+ private:
+  static constexpr const char* kWords = "embedding.word_embeddings.weight";
+  static constexpr const char* kPositions = "embedding.position_embeddings.weight";
+
+  Matrix<Scalar> added(const Matrix<Scalar>& a, const Matrix<Scalar>& b) const {
+    return matrix_of(number_, a.rows(), a.cols(),
+                     [&](Eigen::Index i, Eigen::Index j) { return a(i, j) + b(i, j); });
+  }
+  Matrix<Scalar> embedded(const Ids& tokens) const {
+    const Matrix<Scalar> words = embedding(weights_.at(kWords), tokens);
+    return sizes_.learned_positions ? added(words, weights_.at(kPositions)) : words;
+  }
+  /// Empty where the model has none of this name.
+  Matrix<Scalar> weight(const std::string& name) const {
+    const auto found = weights_.find(name);
+    return found == weights_.end() ? Matrix<Scalar>() : found->second;
+  }
+  Matrix<Scalar> norm_of(const std::string& name, const Matrix<Scalar>& x) const {
+    return norm(number_, x, weight(name + ".weight"), weight(name + ".bias"), sizes_.norm);
+  }
+  Matrix<Scalar> norm_back(const std::string& name, const Matrix<Scalar>& x, const Matrix<Scalar>& grad,
+                           NamedSums<Scalar>& sums) const {
+    const auto of_norm = norm_gradients(number_, x, weight(name + ".weight"), grad, sizes_.norm);
+    sums.add(name + ".weight", of_norm.weight);
+    if (sizes_.norm.is_layer_norm) sums.add(name + ".bias", of_norm.bias);
+    return of_norm.x;
+  }
+  void add_linear(const std::string& name, const LinearGradients<Scalar>& of_linear,
+                  NamedSums<Scalar>& sums) const {
+    sums.add(name + ".weight", of_linear.weight);
+    if (weights_.contains(name + ".bias")) sums.add(name + ".bias", of_linear.bias);
+  }
+
+  /// Its output; with a gradient of that, the gradient of its input, and those of its weights into the sums.
+  Matrix<Scalar> layer(std::int64_t i, const Matrix<Scalar>& x, const Matrix<Scalar>* grad,
+                       NamedSums<Scalar>& sums) const {
+    const std::string name = "decoder.layers." + std::to_string(i) + ".";
+    const SelfAttention<Scalar> attention(number_, sizes_.attention,
+                                          {.qkv_weight = weight(name + "self_attention.linear_qkv.weight"),
+                                           .qkv_bias = weight(name + "self_attention.linear_qkv.bias"),
+                                           .proj_weight = weight(name + "self_attention.linear_proj.weight"),
+                                           .proj_bias = weight(name + "self_attention.linear_proj.bias"),
+                                           .cosines = cosines_,
+                                           .sines = sines_,
+                                           .dropout = {}},
+                                          norm_of(name + "input_layernorm", x));
+    const Matrix<Scalar> middle = added(x, attention.output());
+    const Mlp<Scalar> mlp(number_, sizes_.activation, sizes_.gated,
+                          {.fc1_weight = weight(name + "mlp.linear_fc1.weight"),
+                           .fc1_bias = weight(name + "mlp.linear_fc1.bias"),
+                           .fc2_weight = weight(name + "mlp.linear_fc2.weight"),
+                           .fc2_bias = weight(name + "mlp.linear_fc2.bias")},
+                          norm_of(name + "pre_mlp_layernorm", middle));
+    if (grad == nullptr) return added(middle, mlp.output());
+    const auto of_mlp = mlp.gradients(*grad);
+    add_linear(name + "mlp.linear_fc1", of_mlp.fc1, sums);
+    add_linear(name + "mlp.linear_fc2", of_mlp.fc2, sums);
+    const Matrix<Scalar> grad_middle =
+        added(*grad, norm_back(name + "pre_mlp_layernorm", middle, of_mlp.x, sums));
+    const auto of_attention = attention.gradients(grad_middle);
+    add_linear(name + "self_attention.linear_qkv", of_attention.qkv, sums);
+    add_linear(name + "self_attention.linear_proj", of_attention.proj, sums);
+    return added(grad_middle, norm_back(name + "input_layernorm", x, of_attention.x, sums));
+  }
+
+  Number<Scalar> number_;
+  GptSizes sizes_;
+  const NamedMatrices<Scalar>& weights_;
+  Matrix<Scalar> cosines_, sines_;
+};
+
+}  // namespace verify::reference
