@@ -11,12 +11,12 @@ constexpr std::size_t kStacks = 16;
 
 const sim::WorldSpec& Bench::world_of(const Case& the_case, const CaseSetting& setting) {
   const sim::ParallelSizes sizes = the_case.sizes(setting);
-  const std::array<std::int64_t, 6> key = {sizes.world_size,
-                                           sizes.tensor_model_parallel_size,
-                                           sizes.pipeline_model_parallel_size,
-                                           sizes.virtual_pipeline_model_parallel_size.value_or(0),
-                                           sizes.expert_model_parallel_size,
-                                           sizes.num_distributed_optimizer_instances};
+  const std::pair key(std::array<std::int64_t, 6>{sizes.world_size, sizes.tensor_model_parallel_size,
+                                                  sizes.pipeline_model_parallel_size,
+                                                  sizes.virtual_pipeline_model_parallel_size.value_or(0),
+                                                  sizes.expert_model_parallel_size,
+                                                  sizes.num_distributed_optimizer_instances},
+                      sizes.order);
   auto known = worlds_.find(key);
   if (known == worlds_.end()) {
     sim::WorldSpec spec{.layout = sim::make_layout(sizes, sim::RuleBook::megatron)};

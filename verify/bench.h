@@ -35,7 +35,8 @@ class Bench {
 
  private:
   std::shared_ptr<sim::CpuDevice> device_;
-  std::map<std::array<std::int64_t, 6>, sim::WorldSpec> worlds_;  // by the sizes that cases differ in
+  std::map<std::pair<std::array<std::int64_t, 6>, std::string>, sim::WorldSpec>
+      worlds_;  // by the sizes that cases differ in
   std::shared_ptr<sim::StackPool> stacks_;
   const Case* last_case_ = nullptr;
   CaseSetting last_setting_;

@@ -44,10 +44,11 @@ reference::Matrix<sim::Field> matrix_of_tensor(const reference::Number<sim::Fiel
   return result;
 }
 
-reference::Matrix<reference::Bounded> matrix_of_tensor(const reference::Number<reference::Bounded>& number,
-                                                       const sim::Tensor& x) {
+/// Of floats.
+template <typename Scalar>
+reference::Matrix<Scalar> matrix_of_tensor(const reference::Number<Scalar>& number, const sim::Tensor& x) {
   const std::vector<double> values = doubles_of(x.dtype(), sim::host_bytes(x));
-  reference::Matrix<reference::Bounded> result(x.shape()[0], x.shape()[1]);
+  reference::Matrix<Scalar> result(x.shape()[0], x.shape()[1]);
   std::transform(values.begin(), values.end(), result.data(), [&](double v) { return number.exact(v); });
   return result;
 }
@@ -187,6 +188,7 @@ reference::Matrix<Scalar> Inputs<Scalar>::dropout(const std::string& name, std::
 
 template class Inputs<sim::Field>;
 template class Inputs<reference::Bounded>;
+template class Inputs<reference::Perturbed>;
 
 std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting, int rank) {
   if (setting.tp == 1) return {};

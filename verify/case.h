@@ -20,6 +20,7 @@
 #include "sim/tensor/cpu_device.h"
 #include "verify/expected_call.h"
 #include "verify/reference/matrix.h"
+#include "verify/reference/perturbed.h"
 
 namespace verify {
 

@@ -18,6 +18,8 @@ namespace {
 
 constexpr int kMostTensorParallel = 16;
 constexpr int kMostDataParallel = 64;
+/// Of each axis, where whole models are trained.
+constexpr int kMostOfAxis = 4;
 /// Shapes that are drawn for each case.
 constexpr std::uint64_t kShapes = 2;
 
@@ -49,6 +51,11 @@ std::map<std::string, std::int64_t> flags_of(const Settings& settings, const sim
       {"activation", gated ? 2 : 0},  // silu, else gelu
       {"causal", 1},
       {"input_is_parallel", 1},
+      {"rms_norm", settings.choice("normalization") == "RMSNorm" ? 1 : 0},
+      {"tied", settings.flag("untie-embeddings-and-output-weights") ? 0 : 1},
+      {"tp", std::min(layout.tp, kMostOfAxis)},
+      {"pp", std::min(layout.pp, kMostOfAxis)},
+      {"schedule", settings.has("virtual-pipeline-model-parallel-size") ? 3 : 2},  // interleaved, 1f1b
   };
   if (layout.ep > 1) flags["experts"] = std::min(layout.ep, 4);
   if (layout.instances > 1) flags["instances"] = std::min(layout.instances, 4);
@@ -61,12 +68,25 @@ std::map<std::string, std::int64_t> flags_of(const Settings& settings, const sim
   return flags;
 }
 
+int ranks_of(const Case& the_case, const sim::Layout& layout) {
+  switch (the_case.ranks()) {
+    case Ranks::tensor_parallel:
+      return reduced_tp(layout);
+    case Ranks::data_parallel:
+      return reduced_dp(layout);
+    case Ranks::world:
+      break;
+  }
+  return std::min(layout.tp, kMostOfAxis) * std::min(layout.pp, kMostOfAxis) *
+         std::min(layout.dp * layout.cp, kMostOfAxis);
+}
+
 CaseSetting reduced_setting(const Case& the_case, const Settings& settings, const sim::Layout& layout,
                             sim::DType dtype, std::uint64_t shape) {
   const auto flags = flags_of(settings, layout);
   const bool is_tensor_parallel = the_case.ranks() == Ranks::tensor_parallel;
   const bool has_replicas = layout.grid_size / layout.tp > 1 && is_tensor_parallel;
-  CaseSetting setting{.tp = is_tensor_parallel ? reduced_tp(layout) : reduced_dp(layout),
+  CaseSetting setting{.tp = ranks_of(the_case, layout),
                       .replicas = has_replicas ? 2 : 1,
                       .ranks = the_case.ranks(),
                       .dtype = dtype,

@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(All, Defects, testing::ValuesIn(numbers()));
 
 // ---- the table of the README -------------------------------------------------------------------------------------
 
-constexpr int kTrials = 100;
+constexpr int kTrials = 50;
 
 /// Trial i of every dtype has the same ranks, shape and seed.
 CaseSetting trial(const Case& the_case, std::uint64_t i) {
@@ -104,6 +104,9 @@ Row table_row(const Defect& defect) {
 }
 
 TEST(DefectsTable, IsTheReadmes) {
+#ifdef SHARDPROOF_SANITIZED
+  GTEST_SKIP() << "the table is the same under every sanitizer, which take minutes for it";
+#endif
   std::ifstream file(SHARDPROOF_SOURCE_DIR "/README.md");
   const std::string readme((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   int never_missed = 0;

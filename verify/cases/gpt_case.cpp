@@ -1,5 +1,8 @@
 #include "verify/cases/gpt_case.h"
 
+#include <cmath>
+#include <limits>
+
 #include "sim/tensor/checks.h"
 #include "verify/cases/gpt_plan.h"
 #include "verify/cases/rotary_table.h"
@@ -32,7 +35,8 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return {.world_size = s.tp,
             .tensor_model_parallel_size = plan.tp(),
             .pipeline_model_parallel_size = plan.pp(),
-            .virtual_pipeline_model_parallel_size = plan.pipeline().virtual_pipeline_model_parallel_size};
+            .virtual_pipeline_model_parallel_size = plan.pipeline().virtual_pipeline_model_parallel_size,
+            .order = plan.order()};
   }
   std::vector<Dimension> dimensions() const override {
     return {{"tp", 1, 4},           {"pp", 1, 4},
@@ -75,6 +79,41 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return outputs;
   }
 
+  /// Other schedules, with and without overlap and recomputation; in the field the same model on other layouts and in other orders of the
+  /// same world, in other microbatches and buckets, with and without ZeRO-1, and with masked tokens at the ends of samples.
+  std::vector<CaseSetting> twins(const CaseSetting& s) const override {
+    const GptPlan plan{s};
+    CaseSetting first = s;
+    first.dimensions["whole"] = plan.whole();
+    first.dimensions["num_layers"] = plan.num_layers();
+    first.dimensions["global_batch"] = plan.global_batch();
+    // A mean of means is another one in other microbatches.
+    if (s["ignored"] == 1) first.dimensions["loss"] = 2;
+    const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("twins");
+    std::vector<CaseSetting> all = {first};
+    for (std::uint64_t i = 0; i < 3; ++i) {
+      const auto draw = [&](std::uint64_t what, std::int64_t choices) {
+        return std::int64_t{random.below(i * 16 + what, static_cast<std::uint32_t>(choices))};
+      };
+      CaseSetting twin = first;
+      twin.dimensions["schedule"] = plan.is_interleaved() ? 3 : draw(0, 3);
+      twin.dimensions["recompute"] = draw(1, 2);
+      twin.dimensions["overlap"] = draw(2, 2);
+      if (s.dtype == sim::DType::field) {
+        twin.dimensions["distributed"] = draw(3, 2);
+        twin.dimensions["bucket"] = draw(4, 40);
+        twin.dimensions["tp"] = 1 + draw(5, 4);
+        twin.dimensions["pp"] = 1 + draw(6, 4);
+        twin.dimensions["micro_batch"] = 1 + draw(7, 4);
+        twin.dimensions["schedule"] = draw(8, 4);
+        twin.dimensions["order"] = draw(9, 4);
+        // Learned positions are as many as there are tokens.
+        if (s["rotary"] == 1) twin.dimensions["pad"] = draw(10, 2);
+      }
+      if (is_the_same_model(first, twin)) all.push_back(std::move(twin));
+    }
+    return all;
+  }
   bool has_calls() const override { return false; }
   std::vector<ExpectedCall> calls(const CaseSetting&) const override { return {}; }
 
@@ -85,6 +124,13 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     train_and_publish(rank, plan, training,
                       [&](std::int64_t step) { return training.step(step, kGptLearningRate); });
   }
+
+  /// In f32 and bf16 the bounds of so many operations, each taken at its worst, say little: there the spread of perturbed runs.
+  Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
+                                    const CaseSetting& s) const override {
+    return s.dtype == sim::DType::f64 ? reference(inputs, s) : spread(s);
+  }
+  using CaseOf<GptTrainingCase>::serial;
 
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
@@ -122,6 +168,15 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   }
 
  private:
+  /// Whether its layout divides what is fixed.
+  static bool is_the_same_model(const CaseSetting& first, const CaseSetting& twin) {
+    const GptPlan plan{twin};
+    const std::int64_t batch = first["global_batch"], of_ranks = twin["micro_batch"] * plan.dp();
+    if (first["whole"] % plan.tp() != 0 || first["num_layers"] % plan.stages() != 0) return false;
+    if (batch % of_ranks != 0) return false;
+    return !plan.is_interleaved() || (batch / of_ranks) % plan.pp() == 0;
+  }
+
   template <typename Scalar>
   static reference::Matrix<Scalar> initial(const Inputs<Scalar>& inputs, const GptPlan& plan,
                                            const GptParameter& parameter) {
@@ -132,6 +187,43 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return reference::matrix_of(number, values.rows(), values.cols(), [&](Eigen::Index i, Eigen::Index j) {
       return values(i, j) + number.of(1, 1);
     });
+  }
+
+  Wholes<reference::Perturbed> run_perturbed(const CaseSetting& s, reference::Perturbation by) const {
+    const reference::Number<reference::Perturbed> number(by);
+    return reference(Inputs<reference::Perturbed>(s, number), s);
+  }
+
+  Wholes<reference::Bounded> spread(const CaseSetting& s) const {
+    const reference::Rounding rounding =
+        s.dtype == sim::DType::bf16 ? reference::rounding_of_bf16(1) : reference::rounding_of_f32(1);
+    const double store = s.dtype == sim::DType::bf16 ? rounding.store : 0;
+    const auto values = run_perturbed(s, {});
+    std::map<std::string, reference::Matrix<double>> largest;
+    for (const auto& [name, value] : values)
+      largest[name] = reference::Matrix<double>::Zero(value.rows(), value.cols());
+    for (int run = 1; run <= reference::kPerturbedRuns; ++run) {
+      const auto perturbed =
+          run_perturbed(s, {.unit = rounding.unit, .store = store, .state = static_cast<std::uint64_t>(run)});
+      for (const auto& [name, value] : values) {
+        double* most = largest.at(name).data();
+        for (Eigen::Index i = 0; i < value.size(); ++i) {
+          const double deviation = std::fabs(perturbed.at(name).data()[i].value() - value.data()[i].value());
+          most[i] = std::isfinite(deviation) ? std::max(most[i], deviation)
+                                             : std::numeric_limits<double>::infinity();
+        }
+      }
+    }
+    Wholes<reference::Bounded> wholes;
+    for (const auto& [name, value] : values) {
+      reference::Matrix<reference::Bounded> bounded(value.rows(), value.cols());
+      for (Eigen::Index i = 0; i < value.size(); ++i) {
+        bounded.data()[i] = {value.data()[i].value(),
+                             reference::kDeviations * (largest.at(name).data()[i] + rounding.least), nullptr};
+      }
+      wholes[name] = std::move(bounded);
+    }
+    return wholes;
   }
 
   static reference::GptSizes sizes_of(const sim::GptConfig& model) {

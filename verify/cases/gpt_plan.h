@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -45,25 +46,32 @@ struct GptPlan {
   int chunks() const { return is_interleaved() ? 2 : 1; }
   int stages() const { return pp() * chunks(); }
   /// Interleaved, groups of pp go through a chunk together.
-  int microbatches() const { return static_cast<int>(s["microbatches"]) * (is_interleaved() ? pp() : 1); }
+  int microbatches() const {
+    return static_cast<int>(fixed("global_batch", 0) > 0
+                                ? fixed("global_batch", 0) / (s["micro_batch"] * dp())
+                                : s["microbatches"] * (is_interleaved() ? pp() : 1));
+  }
+  /// What sizes are multiples of, layers, and samples of a step: of this layout, or of another that has the same model.
+  std::int64_t whole() const { return fixed("whole", tp()); }
+  std::int64_t num_layers() const { return fixed("num_layers", stages() * s["layers"]); }
+  std::int64_t global_batch() const { return s["micro_batch"] * microbatches() * dp(); }
   bool sequence_parallel() const { return s["sequence_parallel"] == 1 && tp() > 1; }
   bool is_tied() const { return s["tied"] == 1; }
   bool per_token() const { return s["loss"] == 2; }
   bool is_bf16() const { return s.dtype == sim::DType::bf16; }
 
   sim::GptConfig model() const {
-    const std::int64_t whole = tp();
     return {.dtype = s.dtype,
-            .num_layers = stages() * s["layers"],
+            .num_layers = num_layers(),
             .hidden_size = s["hidden"],
-            .ffn_hidden_size = whole * s["ffn"],
-            .num_attention_heads = whole * s["queries"],
-            .num_query_groups = whole,
+            .ffn_hidden_size = whole() * s["ffn"],
+            .num_attention_heads = whole() * s["queries"],
+            .num_query_groups = whole(),
             .kv_channels = 2 * s["half_channels"],
-            .seq_length = s["sequence"] * (sequence_parallel() ? whole : 1),
+            .seq_length = drawn_tokens() + fixed("pad", 0) * whole(),
             .micro_batch_size = s["micro_batch"],
-            .vocab_size = whole * s["vocabulary"] - s["padding"],
-            .padded_vocab_size = whole * s["vocabulary"],
+            .vocab_size = whole() * s["vocabulary"] - s["padding"],
+            .padded_vocab_size = whole() * s["vocabulary"],
             .rotary_base = s["rotary"] == 1 ? 100 : 0,
             .normalization = s["rms_norm"] == 1 ? sim::Norm::rms_norm : sim::Norm::layer_norm,
             .norm_epsilon = {1, 4},
@@ -107,19 +115,23 @@ struct GptPlan {
                           .overlap_param_gather = s["overlap"] == 1}};
   }
 
+  /// Of a sample: what is beyond has no loss.
+  std::int64_t drawn_tokens() const { return s["sequence"] * (s["sequence_parallel"] == 1 ? whole() : 1); }
+
   // ---- samples ---------------------------------------------------------------------------------------------------
 
-  std::int64_t global_batch() const { return s["micro_batch"] * microbatches() * dp(); }
   sim::Sample sample(std::int64_t number) const {
     const sim::GptConfig config = model();
-    const auto ids = drawn_ids(s, fmt::format("sample {}", number), config.seq_length + 1, config.vocab_size);
-    const auto mask = drawn_ids(s, fmt::format("mask {}", number), config.seq_length, 3);
+    const auto ids = drawn_ids(s, fmt::format("sample {}", number), drawn_tokens() + 1, config.vocab_size);
+    const auto mask = drawn_ids(s, fmt::format("mask {}", number), drawn_tokens(), 3);
     sim::Sample sample;
     for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
       const bool is_ignored = s["ignored"] == 1 && mask[i] == 0;
       sample.tokens.push_back(static_cast<std::int32_t>(ids[i]));
       sample.labels.push_back(static_cast<std::int32_t>(is_ignored ? sim::kIgnoredLabel : ids[i + 1]));
     }
+    sample.tokens.resize(static_cast<std::size_t>(config.seq_length), 0);
+    sample.labels.resize(sample.tokens.size(), static_cast<std::int32_t>(sim::kIgnoredLabel));
     return sample;
   }
 
@@ -146,9 +158,14 @@ struct GptPlan {
     }
     return all;
   }
-  /// Of a world in Megatron's default order.
-  int tp_rank(int rank) const { return rank % tp(); }
-  int pp_rank(int rank) const { return rank / (tp() * dp()); }
+  /// Megatron's default order, and others.
+  const char* order() const {
+    static constexpr const char* kOrders[] = {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "pp-tp-cp-ep-dp",
+                                              "dp-cp-ep-tp-pp"};
+    return kOrders[fixed("order", 0)];
+  }
+  int tp_rank(int rank) const { return coordinate("tp", rank); }
+  int pp_rank(int rank) const { return coordinate("pp", rank); }
   /// Which ranks have it, and which part.
   CaseOutput output(const GptParameter& parameter, const char* what, bool adds) const {
     CaseOutput output{.name = parameter.name + what,
@@ -165,6 +182,17 @@ struct GptPlan {
   }
 
  private:
+  /// Of the axes of the order, the first varies fastest.
+  int coordinate(const std::string& axis, int rank) const {
+    const std::map<std::string, int> sizes = {{"tp", tp()}, {"dp", dp()}, {"pp", pp()}, {"cp", 1}, {"ep", 1}};
+    const std::string order = this->order();
+    for (std::size_t at = 0; order.substr(at, 2) != axis; at += 3) rank /= sizes.at(order.substr(at, 2));
+    return rank % sizes.at(axis);
+  }
+  std::int64_t fixed(const char* name, std::int64_t otherwise) const {
+    const auto known = s.dimensions.find(name);
+    return known == s.dimensions.end() ? otherwise : known->second;
+  }
   void add_norm(const sim::GptConfig& config, const std::string& name, std::int64_t stage,
                 std::vector<GptParameter>& all) const {
     for (const char* what : {".weight", ".bias"}) {
@@ -196,7 +224,7 @@ struct GptPlan {
   }
   void add_layer(const sim::GptConfig& config, std::int64_t number, std::vector<GptParameter>& all) const {
     const std::string name = fmt::format("decoder.layers.{}.", number);
-    const std::int64_t stage = number / s["layers"];
+    const std::int64_t stage = number / (num_layers() / stages());
     const std::int64_t context = config.num_attention_heads * config.kv_channels;
     const std::int64_t qkv = context + 2 * config.num_query_groups * config.kv_channels;
     const int stride = config.gated ? 2 : 1;

@@ -1,0 +1,80 @@
+// What the parts of a training step refuse, and how many microbatches are in flight.
+
+#include "sim/model/gpt_training.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/pipeline/schedules.h"
+#include "sim/tensor/cpu_device.h"
+#include "sim/world/simulate.h"
+
+namespace {
+
+using namespace sim;
+
+GptTrainingConfig config_of(int pp, int microbatches) {
+  return {.model = {.num_layers = 4,
+                    .hidden_size = 4,
+                    .ffn_hidden_size = 4,
+                    .num_attention_heads = 2,
+                    .num_query_groups = 2,
+                    .kv_channels = 2,
+                    .seq_length = 2,
+                    .vocab_size = 5,
+                    .padded_vocab_size = 6},
+          .placement = place_layers({.num_layers = 4, .pipeline_model_parallel_size = pp}),
+          .pipeline = {.pipeline_model_parallel_size = pp, .num_microbatches = microbatches},
+          .schedule = one_forward_one_backward};
+}
+
+Sample sample_of(std::int64_t number) {
+  const auto id = static_cast<std::int32_t>(number % 5);
+  return {{id, 1}, {1, 2}};
+}
+
+WorldSpec world(int tp, int pp, int dp) {
+  WorldSpec spec = world_of(tp * pp * dp);
+  spec.layout = make_layout(
+      {.world_size = tp * pp * dp, .tensor_model_parallel_size = tp, .pipeline_model_parallel_size = pp},
+      RuleBook::megatron);
+  return spec;
+}
+
+TEST(GptTraining, RefusesAPlacementOfOtherStages) {
+  CpuDevice device;
+  const RunReport report = simulate(world(1, 2, 1), device, [](Rank& rank) {
+    GptTrainingConfig config = config_of(2, 1);
+    config.placement = place_layers({.num_layers = 4, .pipeline_model_parallel_size = 4});
+    GptTraining(rank, config, sample_of);
+  });
+  EXPECT_EQ(report.findings.front().code, "gpt_training") << report.failure();
+}
+
+TEST(GptTraining, KeepsAsManyMicrobatchesAsTheScheduleSays) {
+  CpuDevice device;
+  std::vector<int> peaks(4);
+  const RunReport report = simulate(world(1, 4, 1), device, [&](Rank& rank) {
+    GptTraining training(rank, config_of(4, 8), sample_of);
+    peaks[static_cast<std::size_t>(rank.id)] = training.forward_backward(0);
+    training.finalize_model_grads();
+    training.update({1, 8});
+  });
+  ASSERT_TRUE(report.ok()) << report.failure();
+  EXPECT_EQ(peaks, (std::vector<int>{4, 3, 2, 1}));
+}
+
+TEST(BatchShape, GivesEachSampleToOneMicrobatch) {
+  const BatchShape shape{.micro_batch_size = 2, .data_parallel_size = 3, .num_microbatches = 4};
+  std::vector<int> seen(static_cast<std::size_t>(2 * shape.global_batch_size()));
+  for (std::int64_t iteration = 0; iteration < 2; ++iteration) {
+    for (int microbatch = 0; microbatch < 4; ++microbatch) {
+      for (int rank = 0; rank < 3; ++rank) {
+        const std::int64_t first = shape.first_sample(iteration, microbatch, rank);
+        for (std::int64_t b = 0; b < 2; ++b) ++seen[static_cast<std::size_t>(first + b)];
+      }
+    }
+  }
+  EXPECT_EQ(seen, std::vector<int>(seen.size(), 1));
+}
+
+}  // namespace

@@ -1,0 +1,121 @@
+#pragma once
+
+/// A double whose every operation is off by up to a unit roundoff of the candidate, drawn by a seed: what rounding may do to a deep
+/// computation, where bounds that add up the worst of each operation say nothing any more.
+///
+/// Shapes  one element. A perturbation without units is the plain double.
+/// Exact   the deviations of several runs with different seeds are samples of what a candidate's may be, which rounds as many times
+///         and as far, in another order. kDeviations times the largest of kPerturbedRuns of them is a bound that a right candidate misses with a
+///         chance below one in 10^12 an element: were deviations normal, the largest of 12 is below half a standard deviation with chance
+///         0.38^12, and beyond 16 of these halves lies one in 10^15.
+/// Source  Parker 1997, Monte Carlo arithmetic; Vignes 1978 (CESTAC).
+
+#include <cmath>
+#include <cstdint>
+
+#include "verify/reference/number.h"
+
+namespace verify::reference {
+
+inline constexpr int kPerturbedRuns = 12;
+inline constexpr double kDeviations = 16;
+
+struct Perturbation {
+  double unit = 0;   // of an operation
+  double store = 0;  // of what a tensor holds
+  std::uint64_t state = 0;
+
+  /// From -1 to 1. Source: Steele et al. 2014, SplitMix64.
+  double draw() {
+    state += 0x9e3779b97f4a7c15U;
+    std::uint64_t bits = state;
+    bits = (bits ^ (bits >> 30)) * 0xbf58476d1ce4e5b9U;
+    bits = (bits ^ (bits >> 27)) * 0x94d049bb133111ebU;
+    bits ^= bits >> 31;
+    return static_cast<double>(static_cast<std::int64_t>(bits)) * 0x1p-63;
+  }
+};
+
+class Perturbed {
+ public:
+  Perturbed() = default;
+  explicit Perturbed(double value, Perturbation* by = nullptr) : value_(value), by_(by) {}
+  double value() const { return value_; }
+
+  static Perturbed rounded(double value, double units, Perturbation* by) {
+    if (by == nullptr || by->unit == 0) return Perturbed(value, by);
+    return Perturbed(value * (1 + units * by->unit * by->draw()), by);
+  }
+  friend Perturbed operator+(const Perturbed& a, const Perturbed& b) {
+    return rounded(a.value_ + b.value_, 1, either(a, b));
+  }
+  friend Perturbed operator-(const Perturbed& a, const Perturbed& b) {
+    return rounded(a.value_ - b.value_, 1, either(a, b));
+  }
+  friend Perturbed operator-(const Perturbed& a) { return Perturbed(-a.value_, a.by_); }
+  friend Perturbed operator*(const Perturbed& a, const Perturbed& b) {
+    return rounded(a.value_ * b.value_, 1, either(a, b));
+  }
+  friend Perturbed operator/(const Perturbed& a, const Perturbed& b) {
+    return rounded(a.value_ / b.value_, 1, either(a, b));
+  }
+
+ private:
+  static Perturbation* either(const Perturbed& a, const Perturbed& b) {
+    return a.by_ != nullptr ? a.by_ : b.by_;
+  }
+  double value_ = 0;
+  Perturbation* by_ = nullptr;
+};
+
+template <>
+class Number<Perturbed> {
+ public:
+  explicit Number(Perturbation& by) : by_(&by) {}
+  Perturbed of(std::int64_t numerator, std::int64_t denominator) const {
+    return Perturbed::rounded(static_cast<double>(numerator) / static_cast<double>(denominator),
+                              denominator == 1 ? 0 : 1, by_);
+  }
+  Perturbed exact(double value) const { return Perturbed(value, by_); }
+  Perturbed near(double value, double) const { return Perturbed::rounded(value, 1, by_); }
+  Perturbed real(double value) const { return Perturbed::rounded(value, 2, by_); }
+  Perturbed stored(const Perturbed& x) const {
+    if (by_->store == 0) return x;
+    return Perturbed(x.value() * (1 + by_->store * by_->draw()), by_);
+  }
+  Perturbed exp(const Perturbed& x) const { return function(std::exp(x.value())); }
+  Perturbed log(const Perturbed& x) const { return function(std::log(x.value())); }
+  Perturbed rsqrt(const Perturbed& x) const { return function(1 / std::sqrt(x.value())); }
+  Perturbed sqrt(const Perturbed& x) const { return Perturbed::rounded(std::sqrt(x.value()), 1, by_); }
+  Perturbed tanh(const Perturbed& x) const { return function(std::tanh(x.value())); }
+  Perturbed erf(const Perturbed& x) const { return function(std::erf(x.value())); }
+  /// The smaller of c and 1; 1 where c is NaN.
+  Perturbed clipped(const Perturbed& c) const {
+    return std::isnan(c.value()) ? of(1, 1) : Perturbed(std::min(c.value(), 1.0), by_);
+  }
+  Perturbed larger(const Perturbed& a, const Perturbed& b) const {
+    return Perturbed(std::max(a.value(), b.value()), by_);
+  }
+  Perturbed activation(Activation function_of, bool derivative, const Perturbed& x) const {
+    return activation_in_steps(*this, function_of, derivative, x);
+  }
+
+ private:
+  /// Two units of the last place of the candidate are four of its roundoff.
+  Perturbed function(double value) const { return Perturbed::rounded(value, 4, by_); }
+  Perturbation* by_;
+};
+
+template <>
+class Sum<Perturbed> {
+ public:
+  void add(const Perturbed& term) { sum_ = sum_ + term; }
+  void add_product(const Perturbed& a, const Perturbed& b) { sum_ = sum_ + a * b; }
+  Perturbed value() const { return sum_; }
+  Perturbed value_in_parts() const { return sum_; }
+
+ private:
+  Perturbed sum_;
+};
+
+}  // namespace verify::reference
