@@ -259,7 +259,7 @@ Verdict ScenarioReport::verdict() const {
 }
 
 ScenarioReport replay(const Scenario& scenario, sim::Device& device) {
-  ScenarioReport report{scenario.path, scenario.name, scenario.source, {}, {}, {}, {}, {}};
+  ScenarioReport report{scenario.path, scenario.name, scenario.source, {}, {}, {}, {}, {}, {}};
   bool expect_refused = false;
   try {
     expect_refused = scenario.settings.choice("expect") == "refused";

@@ -22,6 +22,7 @@
 #include "sim/world/simulate.h"
 #include "verify/layout_checks.h"
 #include "verify/scenario.h"
+#include "verify/training_curve.h"
 
 namespace verify {
 
@@ -37,6 +38,7 @@ struct ScenarioReport {
   std::optional<sim::Refusal> refusal;  // set when the verdict is refused
   std::vector<sim::LedgerRow> ledger;   // of the virtual ranks
   std::vector<sim::Finding> findings;   // set when the verdict is broken, or one is expected
+  std::optional<TrainingCurve> training;
   Verdict verdict() const;
 };
 

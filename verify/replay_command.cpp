@@ -151,7 +151,7 @@ ScenarioReport replay_file(const std::string& path, const Settings& overrides, s
     scenario.settings = scenario.settings.overridden_by(overrides);
     return replay(scenario, device);
   } catch (const sim::Error& error) {
-    return {path, path, "", {}, {}, error.refusal(), {}, {}};
+    return {path, path, "", {}, {}, error.refusal(), {}, {}, {}};
   }
 }
 
