@@ -22,6 +22,7 @@
 #include "verify/rank_programs.h"
 #include "verify/requests.h"
 #include "verify/sharded_layers.h"
+#include "verify/text_training.h"
 #include "verify/world_options.h"
 
 namespace verify {
@@ -190,6 +191,12 @@ void check_options(const Settings& settings) {
   }
 }
 
+void train(const Settings& settings, const sim::Layout& layout, Bench& bench, ScenarioReport& report) {
+  Training training = train_on_text(settings, layout, bench);
+  report.checks.push_back(std::move(training.check));
+  report.training = std::move(training.curve);
+}
+
 void prove(const Settings& settings, sim::Device& device, ScenarioReport& report) {
   settings.check();
   check_options(settings);
@@ -212,6 +219,7 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
     } else if (!settings.has("program")) {
       Bench bench;
       for (CheckResult& row : check_sharded_layers(settings, layout, bench)) checks.push_back(std::move(row));
+      if (settings.number("train-iters").value_or(kTrainIters) > 0) train(settings, layout, bench, report);
     }
   }
   if (settings.has_any_of(kLayersSection)) {  // their number then has to be there
@@ -287,6 +295,8 @@ const std::vector<CheckInfo>& replay_checks() {
       {"collectives", "every group of every kind reduces, gathers and scatters as defined, on virtual ranks"},
       {"sharded P",
        "property P of check holds for every layer at the scenario's tp and flags, in reduced sizes"},
+      {"training",
+       "a reduced GPT trained on text equals one device: in the field exactly, in f32 within its spread"},
       {"case", "one setting of a case and property of check holds"},
       {"program", "a rank program keeps every contract: no deadlock, no mismatch, no lost message"},
       {"finding", "a program's planted defect is found, by its name"},
