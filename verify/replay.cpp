@@ -191,6 +191,11 @@ void check_options(const Settings& settings) {
   }
 }
 
+/// Not where the settings name what runs.
+bool trains(const Settings& settings) {
+  return !settings.has("program") && !settings.has("case") && train_iters(settings) > 0;
+}
+
 void train(const Settings& settings, const sim::Layout& layout, Bench& bench, ScenarioReport& report) {
   Training training = train_on_text(settings, layout, bench);
   report.checks.push_back(std::move(training.check));
@@ -202,6 +207,7 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
   check_options(settings);
   check_expectations(settings);
   check_grid_can_be_replayed(settings);
+  if (trains(settings)) check_training_text(settings);
   const sim::Layout layout = requested_layout(settings);
   const sim::NodePlacement nodes = node_placement(settings);
   report.warnings = layout.warnings;
@@ -219,7 +225,7 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
     } else if (!settings.has("program")) {
       Bench bench;
       for (CheckResult& row : check_sharded_layers(settings, layout, bench)) checks.push_back(std::move(row));
-      if (settings.number("train-iters").value_or(kTrainIters) > 0) train(settings, layout, bench, report);
+      if (trains(settings)) train(settings, layout, bench, report);
     }
   }
   if (settings.has_any_of(kLayersSection)) {  // their number then has to be there

@@ -21,6 +21,21 @@ namespace {
 
 constexpr std::int64_t kSequence = 4;
 
+std::string training_text(const Settings& settings) {
+  const std::string path = settings.text("text", SHARDPROOF_TEXT);
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  if (file) text << file.rdbuf();
+  if (!file || file.bad()) {
+    sim::refuse({.code = "training_text",
+                 .option = "--text",
+                 .numbers = fmt::format("{}: {}", path, std::strerror(errno)),
+                 .rule = "a text is a file that can be read",
+                 .hint = "--text README.md"});
+  }
+  return text.str();
+}
+
 /// The scenario's tp, pp and replicas, as large as they are trained.
 struct TrainedSizes {
   int tp, pp, dp;
@@ -68,7 +83,7 @@ CaseSetting training_setting(const Settings& settings, const sim::Layout& layout
                         {"ffn", std::max<std::int64_t>(16 / sizes.tp, 1)},
                         {"vocabulary", 0},
                         {"padding", 0},
-                        {"steps", settings.number("train-iters").value_or(kTrainIters)},
+                        {"steps", train_iters(settings)},
                         {"loss", 0},
                         {"ignored", 0},
                         {"tied", 1 - flag("untie-embeddings-and-output-weights")},
@@ -117,19 +132,21 @@ const Property& serial_property() {
 
 }  // namespace
 
-std::string training_text(const Settings& settings) {
-  const std::string path = settings.text("text", SHARDPROOF_TEXT);
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || file.bad()) {
-    sim::refuse({.code = "training_text",
-                 .option = "--text",
-                 .numbers = fmt::format("{}: {}", path, std::strerror(errno)),
-                 .rule = "a text is a file that can be read",
-                 .hint = "--text README.md"});
-  }
-  return text.str();
+void check_training_text(const Settings& settings) {
+  constexpr std::int64_t kLongest = 64;  // of a sequence, over as many tensor-parallel ranks as there are
+  sim::TextCorpus("--text", training_text(settings), kLongest, 0);
+}
+
+std::int64_t train_iters(const Settings& settings) {
+  constexpr std::int64_t kMost = 1000;
+  const std::int64_t steps = settings.number("train-iters").value_or(kTrainIters);
+  if (steps <= kMost) return steps;
+  sim::refuse(
+      {.code = "train_iters",
+       .option = "--train-iters",
+       .numbers = fmt::format("{}", steps),
+       .rule = fmt::format("replay trains up to {} steps, each twice and on one device as well", kMost),
+       .hint = "--train-iters 20"});
 }
 
 Training train_on_text(const Settings& settings, const sim::Layout& layout, Bench& bench) {

@@ -115,6 +115,13 @@ const std::vector<Case>& cases() {
       {"size_range", "shards --param-sizes 10 --data-parallel-size 0"},
       {"one_scenario", "check scenarios/seed-002-dense.ini"},
       {"bad_dimensions", "replay --world-size 2 --case parallel_norm --dimensions tokens=1"},
+      {"training_text", "replay --world-size 2 --text no-such-file.txt"},
+      {"training_text", "replay --world-size 2 --text /dev/null"},
+      {"training_text", "replay --world-size 2 --text ."},
+      {"training_text", "replay --world-size 2 --text /proc/self/environ"},
+      {"train_iters", "replay --world-size 2 --train-iters 1001"},
+      {"size_range", "replay --world-size 2 --train-iters -1"},
+      {"option_without_effect", "check --text README.md"},
       {"bad_dimensions",
        "replay --world-size 2 --case parallel_norm --property serial --dtype f32 --dimensions "
        "tokens=1,hidden=0"},

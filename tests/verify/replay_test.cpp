@@ -28,7 +28,7 @@ ordered_json check_named(const ordered_json& document, const std::string& name) 
 }
 
 TEST(Replay, AllScenariosAreVerified) {
-  const test::RunResult result = test::run("replay");
+  const test::RunResult result = test::run("replay --train-iters 1");
   EXPECT_EQ(result.exit_code, 0) << result.out;
   EXPECT_NE(result.out.find("\nverified: "), std::string::npos);
 }

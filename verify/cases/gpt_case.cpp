@@ -1,13 +1,11 @@
 #include "verify/cases/gpt_case.h"
 
-#include <cmath>
-#include <limits>
-
 #include "sim/tensor/checks.h"
 #include "verify/cases/gpt_plan.h"
 #include "verify/cases/rotary_table.h"
 #include "verify/reference/adam.h"
 #include "verify/reference/gpt.h"
+#include "verify/spread.h"
 
 namespace verify {
 
@@ -128,7 +126,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   /// In f32 and bf16 the bounds of so many operations, each taken at its worst, say little: there the spread of perturbed runs.
   Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
                                     const CaseSetting& s) const override {
-    return s.dtype == sim::DType::f64 ? reference(inputs, s) : spread(s);
+    return s.dtype == sim::DType::f64 ? reference(inputs, s) : spread_of(s);
   }
   using CaseOf<GptTrainingCase>::serial;
 
@@ -189,41 +187,14 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     });
   }
 
-  Wholes<reference::Perturbed> run_perturbed(const CaseSetting& s, reference::Perturbation by) const {
-    const reference::Number<reference::Perturbed> number(by);
-    return reference(Inputs<reference::Perturbed>(s, number), s);
-  }
-
-  Wholes<reference::Bounded> spread(const CaseSetting& s) const {
+  Wholes<reference::Bounded> spread_of(const CaseSetting& s) const {
     const reference::Rounding rounding =
         s.dtype == sim::DType::bf16 ? reference::rounding_of_bf16(1) : reference::rounding_of_f32(1);
-    const double store = s.dtype == sim::DType::bf16 ? rounding.store : 0;
-    const auto values = run_perturbed(s, {});
-    std::map<std::string, reference::Matrix<double>> largest;
-    for (const auto& [name, value] : values)
-      largest[name] = reference::Matrix<double>::Zero(value.rows(), value.cols());
-    for (int run = 1; run <= reference::kPerturbedRuns; ++run) {
-      const auto perturbed =
-          run_perturbed(s, {.unit = rounding.unit, .store = store, .state = static_cast<std::uint64_t>(run)});
-      for (const auto& [name, value] : values) {
-        double* most = largest.at(name).data();
-        for (Eigen::Index i = 0; i < value.size(); ++i) {
-          const double deviation = std::fabs(perturbed.at(name).data()[i].value() - value.data()[i].value());
-          most[i] = std::isfinite(deviation) ? std::max(most[i], deviation)
-                                             : std::numeric_limits<double>::infinity();
-        }
-      }
-    }
-    Wholes<reference::Bounded> wholes;
-    for (const auto& [name, value] : values) {
-      reference::Matrix<reference::Bounded> bounded(value.rows(), value.cols());
-      for (Eigen::Index i = 0; i < value.size(); ++i) {
-        bounded.data()[i] = {value.data()[i].value(),
-                             reference::kDeviations * (largest.at(name).data()[i] + rounding.least), nullptr};
-      }
-      wholes[name] = std::move(bounded);
-    }
-    return wholes;
+    const auto run = [&](reference::Perturbation by) {
+      const reference::Number<reference::Perturbed> number(by);
+      return reference(Inputs<reference::Perturbed>(s, number), s);
+    };
+    return spread(rounding, run, s.text ? 2 : 1);  // a training takes seconds
   }
 
   static reference::GptSizes sizes_of(const sim::GptConfig& model) {

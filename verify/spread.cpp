@@ -1,0 +1,61 @@
+#include "verify/spread.h"
+
+#include <algorithm>
+#include <cmath>
+#include <future>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace verify {
+
+namespace {
+
+using Deviations = std::map<std::string, reference::Matrix<double>>;
+
+void take_larger(const Wholes<reference::Perturbed>& values, const Wholes<reference::Perturbed>& perturbed,
+                 Deviations& largest) {
+  for (const auto& [name, value] : values) {
+    double* most = largest.at(name).data();
+    const auto& other = perturbed.at(name);
+    for (Eigen::Index i = 0; i < value.size(); ++i) {
+      const double deviation = std::fabs(other.data()[i].value() - value.data()[i].value());
+      most[i] =
+          std::isfinite(deviation) ? std::max(most[i], deviation) : std::numeric_limits<double>::infinity();
+    }
+  }
+}
+
+}  // namespace
+
+Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const PerturbedRun& run, int threads) {
+  const double store =
+      rounding.store > rounding.unit ? rounding.store : 0;  // bf16 keeps less than it computes
+  const auto perturbation = [&](int seed) {
+    return reference::Perturbation{
+        .unit = rounding.unit, .store = store, .state = static_cast<std::uint64_t>(seed)};
+  };
+  const auto values = run({});
+  Deviations largest;
+  for (const auto& [name, value] : values)
+    largest[name] = reference::Matrix<double>::Zero(value.rows(), value.cols());
+  for (int first = 1; first <= reference::kPerturbedRuns; first += threads) {
+    std::vector<std::future<Wholes<reference::Perturbed>>> others;
+    for (int seed = first + 1; seed < first + threads && seed <= reference::kPerturbedRuns; ++seed)
+      others.push_back(std::async(std::launch::async, run, perturbation(seed)));
+    take_larger(values, run(perturbation(first)), largest);
+    for (auto& other : others) take_larger(values, other.get(), largest);
+  }
+  Wholes<reference::Bounded> wholes;
+  for (const auto& [name, value] : values) {
+    reference::Matrix<reference::Bounded> bounded(value.rows(), value.cols());
+    for (Eigen::Index i = 0; i < value.size(); ++i) {
+      bounded.data()[i] = {value.data()[i].value(),
+                           reference::kDeviations * (largest.at(name).data()[i] + rounding.least), nullptr};
+    }
+    wholes[name] = std::move(bounded);
+  }
+  return wholes;
+}
+
+}  // namespace verify

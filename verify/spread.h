@@ -1,0 +1,19 @@
+#pragma once
+
+/// The bounds that a reference's own perturbed runs give (reference/perturbed.h): for computations so deep that the worst of each
+/// operation, added up, says nothing.
+///
+/// Shapes  of each output value and bound: the plain run, and kDeviations times the largest deviation of kPerturbedRuns others.
+/// Exact   the same for any number of threads. Where a run is not finite and the plain one is, there is no bound.
+
+#include <functional>
+
+#include "verify/case.h"
+
+namespace verify {
+
+using PerturbedRun = std::function<Wholes<reference::Perturbed>(reference::Perturbation)>;
+
+Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const PerturbedRun& run, int threads);
+
+}  // namespace verify
