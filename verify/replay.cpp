@@ -190,6 +190,22 @@ void check_options(const Settings& settings) {
   }
 }
 
+/// What `schedule` would show of the pipeline. A batch that gives none is for the check "batch" to judge.
+void request_schedule(const Settings& settings, ScenarioReport& report) {
+  if (report.layout->pp == 1) return;
+  if (!settings.has("num-microbatches") && !settings.has("global-batch-size")) {
+    report.no_schedule = "the scenario gives neither num-microbatches nor global-batch-size";
+    return;
+  }
+  Settings pipeline;
+  pipeline.append("schedule", {"1f1b"});  // the word of a replay is that of the virtual ranks
+  try {
+    report.schedule = requested_schedule(settings.overridden_by(pipeline));
+  } catch (const sim::Error& error) {
+    report.no_schedule = error.what();
+  }
+}
+
 void prove(const Settings& settings, sim::Device& device, ScenarioReport& report) {
   settings.check();
   check_options(settings);
@@ -198,6 +214,9 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
   const sim::Layout layout = requested_layout(settings);
   const sim::NodePlacement nodes = node_placement(settings);
   report.warnings = layout.warnings;
+  report.layout = layout;
+  report.nodes = nodes;
+  request_schedule(settings, report);
   auto& checks = report.checks;
   checks.push_back(check_partition(layout));
   if (checks.back().holds) {  // the others count on it
@@ -220,8 +239,10 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
     checks.push_back(check_layers(placement));
     constexpr int kMostLayers = 10'000;  // each parameter of each is listed
     const bool is_listed = has_model_shape(settings) && placement.num_layers <= kMostLayers;
-    if (is_listed && layout.ep == 1 && placement.encoder_ranks == 0)
-      checks.push_back(check_memory(model_shape(settings), layout, placement));
+    if (is_listed && layout.ep == 1 && placement.encoder_ranks == 0) {
+      report.memory = check_memory(model_shape(settings), layout, placement);
+      checks.push_back(report.memory->row);
+    }
   }
   if (settings.has("global-batch-size")) checks.push_back(check_batch(settings, layout));
   for (const std::string& text : settings.texts("expect-groups")) {
@@ -246,6 +267,14 @@ CheckResult check_refusal(const Settings& settings, const std::optional<sim::Ref
           fmt::format("refused as expected [{}] {}: {}", refusal->code, refusal->option, refusal->numbers)};
 }
 
+ScenarioReport report_on(const Scenario& scenario) {
+  ScenarioReport report;
+  report.path = scenario.path;
+  report.name = scenario.name;
+  report.source = scenario.source;
+  return report;
+}
+
 }  // namespace
 
 Verdict ScenarioReport::verdict() const {
@@ -259,7 +288,7 @@ Verdict ScenarioReport::verdict() const {
 }
 
 ScenarioReport replay(const Scenario& scenario, sim::Device& device) {
-  ScenarioReport report{scenario.path, scenario.name, scenario.source, {}, {}, {}, {}, {}, {}};
+  ScenarioReport report = report_on(scenario);
   bool expect_refused = false;
   try {
     expect_refused = scenario.settings.choice("expect") == "refused";
@@ -268,12 +297,9 @@ ScenarioReport replay(const Scenario& scenario, sim::Device& device) {
     report.refusal = error.refusal();
   }
   if (!expect_refused) return report;
-  report.checks = {check_refusal(scenario.settings, report.refusal)};
-  report.ledger.clear();
-  report.findings.clear();
-  report.warnings.clear();
-  report.refusal.reset();
-  return report;
+  ScenarioReport expected = report_on(scenario);
+  expected.checks = {check_refusal(scenario.settings, report.refusal)};
+  return expected;
 }
 
 const std::vector<CheckInfo>& replay_checks() {
