@@ -12,7 +12,7 @@ namespace verify {
 
 namespace {
 
-constexpr double kLeft = 90, kRight = 700, kTop = 20, kBottom = 240, kHeight = 280;
+constexpr double kLeft = 70, kRight = 470, kTop = 20, kBottom = 240;
 
 std::size_t steps_of(const TrainingCurve& curve) {
   return std::min(curve.losses.size(), curve.reference.size());
@@ -85,12 +85,12 @@ std::string chart(const TrainingCurve& curve) {
   const std::size_t steps = steps_of(curve);
   const Extent extent = extent_of(curve);
   return fmt::format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"curve\" viewBox=\"0 0 720 {}\" role=\"img\">\n"
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"curve\" viewBox=\"0 0 480 280\" role=\"img\">\n"
       "<title>loss by step, of the ranks and of one device</title>\n{}"
       "<path class=\"line1\" d=\"{}\"/>\n<path class=\"line0\" d=\"{}\"/>\n</svg>\n"
       "<p><span class=\"key part0\"></span>ranks (f32)<span class=\"key part1\"></span>one device "
       "(double)</p>\n",
-      kHeight, axes(extent, steps), path(curve.reference, steps, extent), path(curve.losses, steps, extent));
+      axes(extent, steps), path(curve.reference, steps, extent), path(curve.losses, steps, extent));
 }
 
 std::string table(const TrainingCurve& curve) {
@@ -101,7 +101,7 @@ std::string table(const TrainingCurve& curve) {
   html +=
       "<div class=\"scroll\"><table><thead><tr><th class=\"number\">step</th><th class=\"number\">ranks</th>"
       "<th class=\"number\">one device</th><th class=\"number\">difference</th><th class=\"number\">rounding "
-      "may lead to</th></tr></thead><tbody>\n";
+      "allows</th></tr></thead><tbody>\n";
   for (std::size_t i = 0; i < rows; ++i) {
     html += fmt::format(
         "<tr><td class=\"number\">{}</td><td class=\"number\">{:.9g}</td><td class=\"number\">{:.9g}</td>"

@@ -41,15 +41,15 @@ std::string summary_row(const ScenarioReport& report, std::size_t number) {
                                      [](const CheckResult& check) { return check.holds; });
   return fmt::format("<tr><td class=\"wide\"><a href=\"#s{}\">{}</a></td><td>{}</td>", number,
                      markup_text(report.name), verdict_html(report.verdict())) +
-         number_cell(report.layout ? fmt::format("{}", report.layout->grid_size) : "-") +
          number_cell(fmt::format("{} of {}", holding, report.checks.size())) +
+         number_cell(report.layout ? fmt::format("{}", report.layout->grid_size) : "-") +
          number_cell(std::ssize(report.warnings)) + number_cell(std::ssize(report.findings)) + "</tr>\n";
 }
 
 std::string summary(const std::vector<ScenarioReport>& reports) {
   std::string html = fmt::format(
       "<h1>shardproof replay: {}</h1>\n<p>{}</p>\n<div class=\"scroll\"><table><thead><tr><th>scenario</th>"
-      "<th>verdict</th><th class=\"number\">ranks</th><th class=\"number\">checks that hold</th>"
+      "<th>verdict</th><th class=\"number\">checks</th><th class=\"number\">ranks</th>"
       "<th class=\"number\">warnings</th><th class=\"number\">findings</th></tr></thead><tbody>\n",
       verdict_html(overall(reports)), summary_line(reports));
   for (std::size_t i = 0; i < reports.size(); ++i) html += summary_row(reports[i], i + 1);

@@ -38,7 +38,7 @@ th, td { text-align: left; vertical-align: top; padding: .25rem .9rem .25rem 0;
 th { color: var(--soft); font-weight: 600; }
 .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 .name { white-space: nowrap; }
-.wide { min-width: 12rem; overflow-wrap: anywhere; }
+.wide { min-width: 9rem; overflow-wrap: anywhere; }
 .bar { display: block; width: clamp(4rem, 20vw, 14rem); height: .8rem; margin-top: .3rem; background: var(--panel); }
 .part0 { fill: var(--part0); } .part1 { fill: var(--part1); } .part2 { fill: var(--part2); }
 .key { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 .8rem; }
@@ -54,11 +54,11 @@ th { color: var(--soft); font-weight: 600; }
 .g3 { background: var(--g3); } .g4 { background: var(--g4); } .g5 { background: var(--g5); }
 .g6 { background: var(--g6); } .g7 { background: var(--g7); }
 .gantt svg, .curve { display: block; width: 100%; height: auto; }
-.curve { max-width: 720px; background: var(--panel); }
+.curve { max-width: 600px; background: var(--panel); }
 .curve text { font: 12px system-ui, sans-serif; fill: var(--ink); }
 .curve .axis { stroke: var(--rule); }
 .curve .line0 { fill: none; stroke: var(--part0); stroke-width: 2; }
-.curve .line1 { fill: none; stroke: var(--part1); stroke-width: 7; stroke-opacity: .5; }
+.curve .line1 { fill: none; stroke: var(--part1); stroke-width: 8; stroke-opacity: .7; }
 @media print { section { break-inside: auto; } }
 )";
 }

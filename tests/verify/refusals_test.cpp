@@ -173,6 +173,7 @@ const std::vector<Case>& cases() {
       {"report_file", "replay --world-size 8 --report no/such/folder/report.html"},
       {"report_file", "replay --world-size 8 --report /"},
       {"report_file", "replay --world-size 8 --report /dev/null"},
+      {"report_file", "replay --world-size 8 --report /proc/report.html"},
       {"report_file", "replay --world-size 8 --report ''"},
       {"report_file", "replay --report scenarios/seed-002-moe.ini"},
       {"junit_file", "replay --world-size 8 --junit no/such/folder/junit.xml"},

@@ -285,6 +285,12 @@ TEST(Report, WhatIsNotDrawnIsSaid) {
   EXPECT_TRUE(has(odd.page, "Refused: "));
 }
 
+TEST(Report, RanksKeepTheirNumbersWhereverTheGridBegins) {
+  const std::string page = replayed("--world-size 4 --rank-offset 6 --gpus-per-node 8").page;
+  EXPECT_TRUE(has(page, "node 0<div class=\"ranks\"><span class=\"g0\">6<small>d0</small>"));
+  EXPECT_TRUE(has(page, "node 1<div class=\"ranks\"><span class=\"g2\">8<small>d2</small>"));
+}
+
 TEST(Report, OneNodeOfManyGpusIsCut) {
   const sim::Layout layout = sim::make_layout({.world_size = 4096}, sim::RuleBook::megatron);
   const std::string html = verify::rank_grid_html(layout, {.gpus_per_node = 4096});
@@ -301,7 +307,7 @@ TEST(Report, ATrainingIsDrawnWithItsValues) {
   EXPECT_EQ(malformation(page), "");
   EXPECT_EQ(occurrences(page, "<path class=\"line"), 2U);
   EXPECT_TRUE(has(page, "<td class=\"number\">2.75</td><td class=\"number\">0.25</td>"));
-  EXPECT_TRUE(has(page, "M90.0 20.0h1L395.0"));
+  EXPECT_TRUE(has(page, "M70.0 20.0h1L270.0"));
 }
 
 TEST(Report, LossesThatAreNoNumbersBreakTheLineOnly) {
