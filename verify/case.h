@@ -16,6 +16,7 @@
 
 #include "sim/comm/rank.h"
 #include "sim/layout/parallel_sizes.h"
+#include "sim/model/text_corpus.h"
 #include "sim/optimizer/checkpoint_store.h"
 #include "sim/tensor/cpu_device.h"
 #include "verify/expected_call.h"
@@ -55,7 +56,8 @@ struct CaseSetting {
   std::uint64_t seed = 0;
   std::map<std::string, std::int64_t> dimensions;
   Special special = Special::none;
-  std::optional<Stretch> stretch = std::nullopt;  // none: all of it
+  std::optional<Stretch> stretch = std::nullopt;          // none: all of it
+  std::shared_ptr<const sim::TextCorpus> text = nullptr;  // that a model is trained on; null: drawn tokens
 
   bool operator==(const CaseSetting&) const = default;
   std::int64_t operator[](const std::string& name) const { return dimensions.at(name); }

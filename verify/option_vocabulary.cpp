@@ -101,6 +101,8 @@ const std::vector<OptionInfo>& option_vocabulary() {
       {"seed", count, kCasesSection, "seed of the campaign, or of the inputs of one setting (0)"},
       {"max-world", size, kCasesSection, "the largest world that is drawn, up to 64 (8)"},
       {"dimensions", text, kCasesSection, "one setting of one case, for replay: tokens=1,hidden=2"},
+      {"text", text, kCasesSection, "the text that replay trains on (this project's README)"},
+      {"train-iters", count, kCasesSection, "steps that replay trains (20)"},
 
       {"param-sizes", words, kShards, "elements of each parameter, in the order of the model: 10,20"},
       {"data-parallel-size", size, kShards, "ranks that share a bucket (1)"},

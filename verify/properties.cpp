@@ -86,9 +86,7 @@ Judgement compare(const CaseOutput& output, const Assembled<double>& got,
 
 template <typename Value, typename Scalar>
 Judgement compare_all(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report,
-                      const reference::Number<Scalar>& number) {
-  const Inputs<Scalar> inputs(setting, number);
-  const Wholes<Scalar> wholes = the_case.serial(inputs, setting);
+                      const Wholes<Scalar>& wholes) {
   Judgement all;
   for (const CaseOutput& output : the_case.outputs(setting)) {
     const Assembled<Value> got = assembled<Value>(report, output, setting.tp);
@@ -103,6 +101,12 @@ Judgement compare_all(const Case& the_case, const CaseSetting& setting, const si
     all.has_unbounded = all.has_unbounded || one.has_unbounded;
   }
   return all;
+}
+
+template <typename Scalar>
+Wholes<Scalar> serial_of(const Case& the_case, const CaseSetting& setting,
+                         const reference::Number<Scalar>& number) {
+  return the_case.serial(Inputs<Scalar>(setting, number), setting);
 }
 
 /// Outputs that are to have the bits of the layer on one rank.
@@ -144,11 +148,11 @@ Judgement equals_serial(Bench& bench, const Case& the_case, const CaseSetting& s
   if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
   if (setting.dtype == sim::DType::field) {
     const reference::Number<sim::Field> number(bench.tower(the_case, setting));
-    return compare_all<sim::Field>(the_case, setting, report, number);
+    return compare_all<sim::Field>(the_case, setting, report, serial_of(the_case, setting, number));
   }
   const reference::Rounding rounding = rounding_of(setting);
-  const Judgement judgement =
-      compare_all<double>(the_case, setting, report, reference::Number<Bounded>(rounding));
+  const Judgement judgement = compare_all<double>(
+      the_case, setting, report, serial_of(the_case, setting, reference::Number<Bounded>(rounding)));
   if (!judgement.holds || setting.special != Special::none) return judgement;
   const Judgement bits = compare_bits(bench, the_case, setting, report);
   return bits.holds ? judgement : bits;
@@ -328,6 +332,12 @@ Judgement keeps_its_hash(Bench& bench, const Case& the_case, const CaseSetting& 
 }
 
 }  // namespace
+
+Judgement judge_floats(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report,
+                       const Wholes<reference::Bounded>& wholes) {
+  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
+  return compare_all<double>(the_case, setting, report, wholes);
+}
 
 const std::vector<Property>& all_properties() {
   using DTypes = Property::DTypes;

@@ -50,4 +50,8 @@ struct Property {
 
 const std::vector<Property>& all_properties();
 
+/// As serial does, in floats, of a run and a reference that are there already.
+Judgement judge_floats(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report,
+                       const Wholes<reference::Bounded>& wholes);
+
 }  // namespace verify

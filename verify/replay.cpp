@@ -22,6 +22,7 @@
 #include "verify/rank_programs.h"
 #include "verify/requests.h"
 #include "verify/sharded_layers.h"
+#include "verify/text_training.h"
 #include "verify/world_options.h"
 
 namespace verify {
@@ -206,6 +207,24 @@ void request_schedule(const Settings& settings, ScenarioReport& report) {
   }
 }
 
+void train(const Settings& settings, const sim::Layout& layout, Bench& bench, ScenarioReport& report) {
+  Training training = train_on_text(settings, layout, bench);
+  report.checks.push_back(std::move(training.check));
+  report.training = std::move(training.curve);
+}
+
+/// Their number has to be there.
+void place_layers(const Settings& settings, const sim::Layout& layout, ScenarioReport& report) {
+  const sim::LayerPlacement placement = requested_placement(settings, layout.pp);
+  report.warnings.insert(report.warnings.end(), placement.warnings.begin(), placement.warnings.end());
+  report.checks.push_back(check_layers(placement));
+  constexpr int kMostLayers = 10'000;  // each parameter of each is listed
+  const bool is_listed = has_model_shape(settings) && placement.num_layers <= kMostLayers;
+  if (!is_listed || layout.ep > 1 || placement.encoder_ranks > 0) return;
+  report.memory = check_memory(model_shape(settings), layout, placement);
+  report.checks.push_back(report.memory->row);
+}
+
 void prove(const Settings& settings, sim::Device& device, ScenarioReport& report) {
   settings.check();
   check_options(settings);
@@ -231,19 +250,10 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
     } else if (!settings.has("program")) {
       Bench bench;
       for (CheckResult& row : check_sharded_layers(settings, layout, bench)) checks.push_back(std::move(row));
+      if (settings.number("train-iters").value_or(kTrainIters) > 0) train(settings, layout, bench, report);
     }
   }
-  if (settings.has_any_of(kLayersSection)) {  // their number then has to be there
-    const sim::LayerPlacement placement = requested_placement(settings, layout.pp);
-    report.warnings.insert(report.warnings.end(), placement.warnings.begin(), placement.warnings.end());
-    checks.push_back(check_layers(placement));
-    constexpr int kMostLayers = 10'000;  // each parameter of each is listed
-    const bool is_listed = has_model_shape(settings) && placement.num_layers <= kMostLayers;
-    if (is_listed && layout.ep == 1 && placement.encoder_ranks == 0) {
-      report.memory = check_memory(model_shape(settings), layout, placement);
-      checks.push_back(report.memory->row);
-    }
-  }
+  if (settings.has_any_of(kLayersSection)) place_layers(settings, layout, report);
   if (settings.has("global-batch-size")) checks.push_back(check_batch(settings, layout));
   for (const std::string& text : settings.texts("expect-groups")) {
     const ExpectedGroups expected = parse_expected_groups(text);
@@ -313,6 +323,8 @@ const std::vector<CheckInfo>& replay_checks() {
       {"collectives", "every group of every kind reduces, gathers and scatters as defined, on virtual ranks"},
       {"sharded P",
        "property P of check holds for every layer at the scenario's tp and flags, in reduced sizes"},
+      {"training",
+       "a reduced GPT trained on text equals one device: in the field exactly, in f32 within its spread"},
       {"case", "one setting of a case and property of check holds"},
       {"program", "a rank program keeps every contract: no deadlock, no mismatch, no lost message"},
       {"finding", "a program's planted defect is found, by its name"},

@@ -9,7 +9,7 @@ namespace sim {
 
 namespace {
 
-/// For each level, the inverse of every residue: 0 at 0, which has none.
+/// For each level, the inverse of every residue; of 0 it is 0.
 using InverseTable = std::array<std::vector<std::uint32_t>, kFieldLevels>;
 
 /// With p = q r + s, s = p mod r: 0 = q r + s, so 1 / r = -q / s, and s is smaller than r.
@@ -38,7 +38,7 @@ const InverseTable& inverse_table() {
 }
 
 double inverse(double residue, const std::vector<std::uint32_t>& inverses) {
-  if (residue != residue || residue == 0) return std::numeric_limits<double>::quiet_NaN();
+  if (residue != residue) return residue;
   return inverses[static_cast<std::size_t>(residue)];
 }
 

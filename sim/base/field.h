@@ -10,7 +10,8 @@
 ///
 /// Shapes  kFieldLevels residues, each a whole number in a double: level 0 first, the smallest prime.
 /// Calls   many products that are added up: field_sum.h. Matrices of them: tensor/matrix_product.h.
-/// Errors  none: a quotient by a zero residue, one in p by chance, retires its level.
+/// Errors  none: a quotient by a zero residue, one in p by chance, is 0 on that level: a training of millions of quotients would else
+///         have no level left. Products and quotients may still be regrouped; only x / x is not 1 there.
 /// Exact   always. Primes are below 2^21, so 2,048 products of residues add up exactly in a double.
 /// Source  the tower extends the two primes of Mirage (Wu et al. 2024) to nested exps.
 

@@ -98,11 +98,13 @@ struct Written {
   std::string junit;
 };
 
+/// Without the training, which takes a second.
 Written replayed(const std::string& options) {
   const Folder folder("replayed");
   const std::string page = folder.file("page.html"), junit = folder.file("junit.xml");
   Written written;
-  written.result = test::run("replay " + options + " --report '" + page + "' --junit '" + junit + "'");
+  written.result =
+      test::run("replay " + options + " --train-iters 0 --report '" + page + "' --junit '" + junit + "'");
   written.page = contents(page);
   written.junit = contents(junit);
   EXPECT_EQ(folder.size(), 2) << "something else was left in the folder";
@@ -170,7 +172,7 @@ TEST(Report, ThePageNeedsNothingFromElsewhere) {
 
 TEST(Report, StandardOutputIsAsWithoutFiles) {
   const std::string options = "scenarios/seed-002-dense.ini --format json";
-  EXPECT_EQ(replayed(options).result.out, test::run("replay " + options).out);
+  EXPECT_EQ(replayed(options).result.out, test::run("replay " + options + " --train-iters 0").out);
   EXPECT_EQ(replayed(options).result.err, "");
 }
 
@@ -231,7 +233,8 @@ TEST(Report, ARefusalAndAFindingAreErrorsWithALineThatReproducesThem) {
   EXPECT_TRUE(has(refused.junit, "tests=\"1\" failures=\"0\" errors=\"1\""));
   EXPECT_TRUE(has(refused.page, "<th>rule</th>"));
   EXPECT_TRUE(
-      has(refused.page, "<pre>./shardproof replay --tensor-model-parallel-size 4 --world-size 6</pre>"));
+      has(refused.page,
+          "<pre>./shardproof replay --tensor-model-parallel-size 4 --train-iters 0 --world-size 6</pre>"));
   const Written broken = replayed("--world-size 2 --program mutual_send");
   EXPECT_EQ(broken.result.exit_code, 3);
   expect_well_formed(broken);

@@ -43,7 +43,7 @@ struct GptPlan {
   int pp() const { return largest_divisor(s.tp / tp(), s["pp"]); }
   int dp() const { return s.tp / tp() / pp(); }
   bool is_interleaved() const { return s["schedule"] == 3 && pp() > 1; }
-  int chunks() const { return is_interleaved() ? 2 : 1; }
+  int chunks() const { return is_interleaved() ? static_cast<int>(fixed("chunks", 2)) : 1; }
   int stages() const { return pp() * chunks(); }
   /// Interleaved, groups of pp go through a chunk together.
   int microbatches() const {
@@ -70,8 +70,8 @@ struct GptPlan {
             .kv_channels = 2 * s["half_channels"],
             .seq_length = drawn_tokens() + fixed("pad", 0) * whole(),
             .micro_batch_size = s["micro_batch"],
-            .vocab_size = whole() * s["vocabulary"] - s["padding"],
-            .padded_vocab_size = whole() * s["vocabulary"],
+            .vocab_size = s.text ? sim::kByteVocabulary : whole() * s["vocabulary"] - s["padding"],
+            .padded_vocab_size = padded_vocabulary(),
             .rotary_base = s["rotary"] == 1 ? 100 : 0,
             .normalization = s["rms_norm"] == 1 ? sim::Norm::rms_norm : sim::Norm::layer_norm,
             .norm_epsilon = {1, 4},
@@ -115,12 +115,17 @@ struct GptPlan {
                           .overlap_param_gather = s["overlap"] == 1}};
   }
 
+  std::int64_t padded_vocabulary() const {
+    if (!s.text) return whole() * s["vocabulary"];
+    return (sim::kByteVocabulary + whole() - 1) / whole() * whole();
+  }
   /// Of a sample: what is beyond has no loss.
   std::int64_t drawn_tokens() const { return s["sequence"] * (s["sequence_parallel"] == 1 ? whole() : 1); }
 
   // ---- samples ---------------------------------------------------------------------------------------------------
 
   sim::Sample sample(std::int64_t number) const {
+    if (s.text) return s.text->sample(number);
     const sim::GptConfig config = model();
     const auto ids = drawn_ids(s, fmt::format("sample {}", number), drawn_tokens() + 1, config.vocab_size);
     const auto mask = drawn_ids(s, fmt::format("mask {}", number), drawn_tokens(), 3);
