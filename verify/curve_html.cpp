@@ -115,8 +115,9 @@ std::string table(const TrainingCurve& curve) {
 }  // namespace
 
 std::string curve_html(const TrainingCurve& curve) {
+  const std::string of_model = curve.model.empty() ? "" : "; " + markup_text(curve.model);
   std::string html =
-      fmt::format("<p>{}; {}. {}.</p>\n", markup_text(curve.world), markup_text(curve.model),
+      fmt::format("<p>{}{}. {}.</p>\n", markup_text(curve.world), of_model,
                   curve.is_equal_in_field ? "In exact arithmetic ranks and one device are equal"
                                           : "Not shown equal in exact arithmetic");
   const auto steps = static_cast<std::int64_t>(steps_of(curve));
