@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "verify/cell_text.h"
 #include "verify/counted.h"
 #include "verify/groups_view.h"
 #include "verify/text_table.h"
@@ -62,17 +63,6 @@ std::string coordinates_text(const sim::RankGrid& grid, int rank) {
     if (grid.size(axis) > 1) parts.push_back(fmt::format("{}{}", sim::kAxisNames[i], coordinates[axis]));
   }
   return parts.empty() ? "of one rank" : fmt::format("{}", fmt::join(parts, " "));
-}
-
-/// "t0d1p0": the same in a cell's width.
-std::string cell_text(const sim::RankGrid& grid, int rank) {
-  const sim::PerAxis<int> coordinates = grid.coordinates_of(rank);
-  std::string text;
-  for (const sim::Axis axis : {sim::Axis::tp, sim::Axis::cp, sim::Axis::dp, sim::Axis::pp}) {
-    const char initial = sim::kAxisNames[static_cast<std::size_t>(axis)][0];
-    if (grid.size(axis) > 1) text += fmt::format("{}{}", initial, coordinates[axis]);
-  }
-  return text;
 }
 
 std::string rank_table(const sim::Layout& layout, const std::vector<const sim::GroupKind*>& kinds,

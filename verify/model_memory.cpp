@@ -24,6 +24,16 @@ bool is_tied_across_stages(const ModelShape& shape, const Stage& stage) {
   return !shape.untied_output && stage.is_first != stage.is_last;
 }
 
+std::string text_of_most(const MemoryReport& report) {
+  const auto most = std::max_element(report.stages.begin(), report.stages.end(),
+                                     [](const auto& a, const auto& b) { return a.all() < b.all(); });
+  return fmt::format(
+      "stage {} holds most: {} of parameters, {} of gradients, {} of optimizer states over {} owners; {} "
+      "a rank (bf16, ZeRO-1)",
+      most - report.stages.begin(), gigabytes(most->parameters), gigabytes(most->gradients),
+      gigabytes(most->optimizer), report.owners, gigabytes(most->all()));
+}
+
 }  // namespace
 
 std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage, int tp) {
@@ -87,13 +97,12 @@ HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners) {
   return {layout.numel() * kParameterBytes, layout.numel() * kGradientBytes, most * kOptimizerBytes};
 }
 
-CheckResult check_memory(const ModelShape& shape, const sim::Layout& layout,
-                         const sim::LayerPlacement& placement) {
+MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
+                          const sim::LayerPlacement& placement) {
   const int owners = layout.dp * layout.cp;
   const auto stages = static_cast<int>(placement.stages.size());
   std::int64_t elements = 0;
-  HeldBytes most;
-  int of_stage = 0;
+  MemoryReport report{.row = {}, .owners = owners, .stages = {}};
   for (int s = 0; s < stages; ++s) {
     Stage stage{.is_first = s == 0, .is_last = s + 1 == stages};
     for (const sim::StageLayers& chunk : placement.stages[static_cast<std::size_t>(s)])
@@ -103,24 +112,16 @@ CheckResult check_memory(const ModelShape& shape, const sim::Layout& layout,
       const bool is_copy = parameter.is_shared && stage.is_last;
       if (!is_copy) elements += parameter.elements * (parameter.is_sharded ? layout.tp : 1);
     }
-    const HeldBytes bytes = held_bytes(held, owners);
-    if (bytes.all() > most.all()) {
-      most = bytes;
-      of_stage = s;
-    }
+    report.stages.push_back(held_bytes(held, owners));
   }
   const std::int64_t padding = (padded_vocabulary(shape, layout.tp) - shape.vocab_size) * shape.hidden_size *
                                (shape.untied_output ? 2 : 1);
   const std::int64_t expected = parameter_count(shape) + padding;
-  if (elements != expected)
-    return {"memory", false, fmt::format("ranks hold {} elements, the model has {}", elements, expected)};
-  return {
-      "memory", true,
-      fmt::format(
-          "stage {} holds most: {} of parameters, {} of gradients, {} of optimizer states over {} owners; {} "
-          "a rank (bf16, ZeRO-1)",
-          of_stage, gigabytes(most.parameters), gigabytes(most.gradients), gigabytes(most.optimizer), owners,
-          gigabytes(most.all()))};
+  report.row = elements == expected
+                   ? CheckResult{"memory", true, text_of_most(report)}
+                   : CheckResult{"memory", false,
+                                 fmt::format("ranks hold {} elements, the model has {}", elements, expected)};
+  return report;
 }
 
 }  // namespace verify

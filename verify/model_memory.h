@@ -40,8 +40,13 @@ struct HeldBytes {
 };
 HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners);
 
-/// The row "memory": of the stage that holds most.
-CheckResult check_memory(const ModelShape& shape, const sim::Layout& layout,
-                         const sim::LayerPlacement& placement);
+struct MemoryReport {
+  CheckResult row;                // "memory": of the stage that holds most
+  int owners = 1;                 // ranks that share the optimizer states of a stage
+  std::vector<HeldBytes> stages;  // what a rank of each pipeline stage holds
+};
+
+MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
+                          const sim::LayerPlacement& placement);
 
 }  // namespace verify

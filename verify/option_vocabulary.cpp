@@ -122,6 +122,8 @@ const std::vector<OptionInfo>& option_vocabulary() {
       {"kind", words, kOutputSection, "group kinds to show: tp or tp,dp; may be repeated (all)"},
       {"rank", number, kOutputSection, "show the groups of this rank"},
       {"svg", text, kOutputSection, "draw the pipeline schedule into this file"},
+      {"report", text, kOutputSection, "write a page of what replay found into this file (HTML)"},
+      {"junit", text, kOutputSection, "write the checks of replay into this file (JUnit XML)"},
       {"format", choice, kOutputSection, "text or json (text)", {"text", "json"}},
       {"help", flag, kOutputSection, "this page"},
       {"version", flag, kOutputSection, "the version"},

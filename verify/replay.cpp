@@ -196,10 +196,38 @@ bool trains(const Settings& settings) {
   return !settings.has("program") && !settings.has("case") && train_iters(settings) > 0;
 }
 
+/// What `schedule` would show of the pipeline. A batch that gives none is for the check "batch" to judge.
+void request_schedule(const Settings& settings, ScenarioReport& report) {
+  if (report.layout->pp == 1) return;
+  if (!settings.has("num-microbatches") && !settings.has("global-batch-size")) {
+    report.no_schedule = "the scenario gives neither num-microbatches nor global-batch-size";
+    return;
+  }
+  Settings pipeline;
+  pipeline.append("schedule", {"1f1b"});  // the word of a replay is that of the virtual ranks
+  try {
+    report.schedule = requested_schedule(settings.overridden_by(pipeline));
+  } catch (const sim::Error& error) {
+    report.no_schedule = error.what();
+  }
+}
+
 void train(const Settings& settings, const sim::Layout& layout, Bench& bench, ScenarioReport& report) {
   Training training = train_on_text(settings, layout, bench);
   report.checks.push_back(std::move(training.check));
   report.training = std::move(training.curve);
+}
+
+/// Their number has to be there.
+void place_layers(const Settings& settings, const sim::Layout& layout, ScenarioReport& report) {
+  const sim::LayerPlacement placement = requested_placement(settings, layout.pp);
+  report.warnings.insert(report.warnings.end(), placement.warnings.begin(), placement.warnings.end());
+  report.checks.push_back(check_layers(placement));
+  constexpr int kMostLayers = 10'000;  // each parameter of each is listed
+  const bool is_listed = has_model_shape(settings) && placement.num_layers <= kMostLayers;
+  if (!is_listed || layout.ep > 1 || placement.encoder_ranks > 0) return;
+  report.memory = check_memory(model_shape(settings), layout, placement);
+  report.checks.push_back(report.memory->row);
 }
 
 void prove(const Settings& settings, sim::Device& device, ScenarioReport& report) {
@@ -211,6 +239,9 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
   const sim::Layout layout = requested_layout(settings);
   const sim::NodePlacement nodes = node_placement(settings);
   report.warnings = layout.warnings;
+  report.layout = layout;
+  report.nodes = nodes;
+  request_schedule(settings, report);
   auto& checks = report.checks;
   checks.push_back(check_partition(layout));
   if (checks.back().holds) {  // the others count on it
@@ -228,15 +259,7 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
       if (trains(settings)) train(settings, layout, bench, report);
     }
   }
-  if (settings.has_any_of(kLayersSection)) {  // their number then has to be there
-    const sim::LayerPlacement placement = requested_placement(settings, layout.pp);
-    report.warnings.insert(report.warnings.end(), placement.warnings.begin(), placement.warnings.end());
-    checks.push_back(check_layers(placement));
-    constexpr int kMostLayers = 10'000;  // each parameter of each is listed
-    const bool is_listed = has_model_shape(settings) && placement.num_layers <= kMostLayers;
-    if (is_listed && layout.ep == 1 && placement.encoder_ranks == 0)
-      checks.push_back(check_memory(model_shape(settings), layout, placement));
-  }
+  if (settings.has_any_of(kLayersSection)) place_layers(settings, layout, report);
   if (settings.has("global-batch-size")) checks.push_back(check_batch(settings, layout));
   for (const std::string& text : settings.texts("expect-groups")) {
     const ExpectedGroups expected = parse_expected_groups(text);
@@ -260,6 +283,14 @@ CheckResult check_refusal(const Settings& settings, const std::optional<sim::Ref
           fmt::format("refused as expected [{}] {}: {}", refusal->code, refusal->option, refusal->numbers)};
 }
 
+ScenarioReport report_on(const Scenario& scenario) {
+  ScenarioReport report;
+  report.path = scenario.path;
+  report.name = scenario.name;
+  report.source = scenario.source;
+  return report;
+}
+
 }  // namespace
 
 Verdict ScenarioReport::verdict() const {
@@ -273,7 +304,7 @@ Verdict ScenarioReport::verdict() const {
 }
 
 ScenarioReport replay(const Scenario& scenario, sim::Device& device) {
-  ScenarioReport report{scenario.path, scenario.name, scenario.source, {}, {}, {}, {}, {}, {}};
+  ScenarioReport report = report_on(scenario);
   bool expect_refused = false;
   try {
     expect_refused = scenario.settings.choice("expect") == "refused";
@@ -282,12 +313,9 @@ ScenarioReport replay(const Scenario& scenario, sim::Device& device) {
     report.refusal = error.refusal();
   }
   if (!expect_refused) return report;
-  report.checks = {check_refusal(scenario.settings, report.refusal)};
-  report.ledger.clear();
-  report.findings.clear();
-  report.warnings.clear();
-  report.refusal.reset();
-  return report;
+  ScenarioReport expected = report_on(scenario);
+  expected.checks = {check_refusal(scenario.settings, report.refusal)};
+  return expected;
 }
 
 const std::vector<CheckInfo>& replay_checks() {

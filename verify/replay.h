@@ -19,9 +19,12 @@
 
 #include "sim/base/error.h"
 #include "sim/layout/layout.h"
+#include "sim/layout/node_placement.h"
 #include "sim/world/simulate.h"
 #include "verify/layout_checks.h"
+#include "verify/model_memory.h"
 #include "verify/scenario.h"
+#include "verify/schedule_request.h"
 #include "verify/training_curve.h"
 
 namespace verify {
@@ -39,6 +42,12 @@ struct ScenarioReport {
   std::vector<sim::LedgerRow> ledger;   // of the virtual ranks
   std::vector<sim::Finding> findings;   // set when the verdict is broken, or one is expected
   std::optional<TrainingCurve> training;
+  std::optional<sim::Layout> layout;
+  sim::NodePlacement nodes;
+  std::optional<ScheduleRequest> schedule;  // of more than one pipeline rank
+  std::string no_schedule;                  // why such a pipeline has none
+  std::optional<MemoryReport> memory;
+  std::string reproduce;  // the line that does it again; set by the command
   Verdict verdict() const;
 };
 

@@ -1,16 +1,18 @@
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
 #include <fmt/color.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "sim/tensor/cpu_device.h"
 #include "verify/commands.h"
-#include "verify/counted.h"
+#include "verify/ledger_by_kind.h"
+#include "verify/output_file.h"
 #include "verify/progress.h"
 #include "verify/replay.h"
+#include "verify/replay_summary.h"
+#include "verify/report_html.h"
 #include "verify/report_json.h"
+#include "verify/report_junit.h"
 #include "verify/scenario.h"
 #include "verify/text_table.h"
 
@@ -18,36 +20,10 @@ namespace verify {
 
 namespace {
 
-const char* verdict_name(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::verified:
-      return "verified";
-    case Verdict::falsified:
-      return "falsified";
-    case Verdict::refused:
-      return "refused";
-    case Verdict::broken:
-      return "broken";
-  }
-  return "";
-}
-
 std::string reproduce_line(const ScenarioReport& report, const Settings& overrides) {
   return fmt::format("./shardproof replay{}{}",
                      report.path.empty() ? "" : " " + quoted_for_shell(report.path),
                      overrides.as_command_line());
-}
-
-std::size_t count_of(const std::vector<ScenarioReport>& reports, Verdict verdict) {
-  return static_cast<std::size_t>(
-      std::count_if(reports.begin(), reports.end(),
-                    [&](const ScenarioReport& report) { return report.verdict() == verdict; }));
-}
-
-Verdict overall(const std::vector<ScenarioReport>& reports) {
-  if (count_of(reports, Verdict::falsified) > 0) return Verdict::falsified;
-  if (count_of(reports, Verdict::broken) > 0) return Verdict::broken;
-  return count_of(reports, Verdict::refused) > 0 ? Verdict::refused : Verdict::verified;
 }
 
 fmt::text_style style(bool good, bool colour) {
@@ -63,15 +39,7 @@ std::string ledger_text(const std::vector<sim::LedgerRow>& ledger) {
                    {"bytes inside a node", Align::right},
                    {"across nodes", Align::right},
                    {"most on a rank", Align::right}});
-  for (auto row = ledger.begin(); row != ledger.end();) {
-    sim::LedgerRow sum{.kind = row->kind};
-    for (; row != ledger.end() && row->kind == sum.kind; ++row) {
-      sum.calls += row->calls;
-      sum.elements += row->elements;
-      sum.bytes_inside += row->bytes_inside;
-      sum.bytes_across += row->bytes_across;
-      sum.most_bytes += row->most_bytes;
-    }
+  for (const sim::LedgerRow& sum : ledger_by_kind(ledger)) {
     table.add({sum.kind, fmt::format("{}", sum.calls), fmt::format("{}", sum.elements),
                fmt::format("{}", sum.bytes_inside), fmt::format("{}", sum.bytes_across),
                fmt::format("{}", sum.most_bytes)});
@@ -79,7 +47,7 @@ std::string ledger_text(const std::vector<sim::LedgerRow>& ledger) {
   return table.text("  ");
 }
 
-std::string as_text(const ScenarioReport& report, const Settings& overrides, bool colour) {
+std::string as_text(const ScenarioReport& report, bool colour) {
   std::string text =
       fmt::format("{}  ({})\n", report.name, report.source.empty() ? "no source given" : report.source);
   TextTable table({{""}, {""}, {""}});
@@ -96,31 +64,14 @@ std::string as_text(const ScenarioReport& report, const Settings& overrides, boo
   text += table.text("  ");
   if (!report.ledger.empty()) text += ledger_text(report.ledger);
   for (const sim::Finding& finding : report.findings) {
-    text += "\n" + sim::text_of(finding, reproduce_line(report, overrides));
+    text += "\n" + sim::text_of(finding, report.reproduce);
   }
   if (report.verdict() != Verdict::verified && report.findings.empty())
-    text += "  reproduce: " + reproduce_line(report, overrides) + "\n";
+    text += "  reproduce: " + report.reproduce + "\n";
   return text + "\n";
 }
 
-std::string summary(const std::vector<ScenarioReport>& reports, bool colour) {
-  std::int64_t checks = 0;
-  std::int64_t warnings = 0;
-  for (const ScenarioReport& report : reports) {
-    checks += static_cast<std::int64_t>(report.checks.size());
-    warnings += static_cast<std::int64_t>(report.warnings.size());
-  }
-  const bool good = overall(reports) == Verdict::verified;
-  const auto total = static_cast<std::int64_t>(reports.size());
-  return fmt::format(style(good, colour), "{}: {}, {}; {} verified, {} falsified, {} broken, {} refused, {}",
-                     verdict_name(overall(reports)), counted(total, "scenario"), counted(checks, "check"),
-                     count_of(reports, Verdict::verified), count_of(reports, Verdict::falsified),
-                     count_of(reports, Verdict::broken), count_of(reports, Verdict::refused),
-                     counted(warnings, "warning")) +
-         "\n";
-}
-
-nlohmann::ordered_json as_json(const ScenarioReport& report, const Settings& overrides) {
+nlohmann::ordered_json as_json(const ScenarioReport& report) {
   nlohmann::ordered_json checks = nlohmann::ordered_json::array();
   for (const CheckResult& check : report.checks) {
     checks.push_back({{"check", check.check}, {"holds", check.holds}, {"detail", check.detail}});
@@ -140,7 +91,7 @@ nlohmann::ordered_json as_json(const ScenarioReport& report, const Settings& ove
   if (report.refusal) {
     document["error"] = refusal_json(*report.refusal);
   }
-  if (report.verdict() != Verdict::verified) document["reproduce"] = reproduce_line(report, overrides);
+  if (report.verdict() != Verdict::verified) document["reproduce"] = report.reproduce;
   return document;
 }
 
@@ -151,13 +102,15 @@ ScenarioReport replay_file(const std::string& path, const Settings& overrides, s
     scenario.settings = scenario.settings.overridden_by(overrides);
     return replay(scenario, device);
   } catch (const sim::Error& error) {
-    return {path, path, "", {}, {}, error.refusal(), {}, {}, {}};
+    ScenarioReport report;
+    report.path = report.name = path;
+    report.refusal = error.refusal();
+    return report;
   }
 }
 
-}  // namespace
-
-int run_replay(const CommandLine& line, const Output& output) {
+/// The scenarios named, the layout of the command line, or all of scenarios/.
+std::vector<ScenarioReport> replay_all(const CommandLine& line, const Output& output) {
   const Settings& overrides = line.settings;
   std::vector<ScenarioReport> reports;
   sim::CpuDevice device;
@@ -171,24 +124,37 @@ int run_replay(const CommandLine& line, const Output& output) {
       reports.push_back(replay_file(path, overrides, device));
     }
   }
-  if (reports.empty()) {
-    sim::refuse({.code = "scenario_missing",
-                 .option = SHARDPROOF_SCENARIO_DIR,
-                 .numbers = "no .ini file in it",
-                 .rule = "replay without a scenario replays all of scenarios/",
-                 .hint = "name a scenario file"});
+  for (ScenarioReport& report : reports) report.reproduce = reproduce_line(report, overrides);
+  return reports;
+}
+
+/// The files that replay is asked for beside its result, judged before any work.
+class ReportFiles {
+ public:
+  explicit ReportFiles(const Settings& settings) {
+    if (settings.has("report")) page_.emplace("report", settings.text("report", ""));
+    if (settings.has("junit")) junit_.emplace("junit", settings.text("junit", ""));
+    if (page_ && junit_) junit_->check_differs_from(*page_);
   }
-  if (overrides.choice("format") == "json") {
-    nlohmann::ordered_json scenarios = nlohmann::ordered_json::array();
-    for (const ScenarioReport& report : reports) scenarios.push_back(as_json(report, overrides));
-    const nlohmann::ordered_json document = {{"verdict", verdict_name(overall(reports))},
-                                             {"scenarios", std::move(scenarios)}};
-    output.out << one_line(document);
-  } else {
-    for (const ScenarioReport& report : reports) output.out << as_text(report, overrides, output.colour);
-    output.out << summary(reports, output.colour);
+
+  void write(const std::vector<ScenarioReport>& reports) const {
+    if (page_) page_->write(report_html(reports));
+    if (junit_) junit_->write(report_junit(reports));
   }
-  switch (overall(reports)) {
+
+ private:
+  std::optional<OutputFile> page_;
+  std::optional<OutputFile> junit_;
+};
+
+std::string all_as_json(const std::vector<ScenarioReport>& reports) {
+  nlohmann::ordered_json scenarios = nlohmann::ordered_json::array();
+  for (const ScenarioReport& report : reports) scenarios.push_back(as_json(report));
+  return one_line({{"verdict", verdict_name(overall(reports))}, {"scenarios", std::move(scenarios)}});
+}
+
+int exit_code(Verdict verdict) {
+  switch (verdict) {
     case Verdict::verified:
       return kVerified;
     case Verdict::falsified:
@@ -199,6 +165,30 @@ int run_replay(const CommandLine& line, const Output& output) {
       return kBroken;
   }
   return kRefused;
+}
+
+}  // namespace
+
+int run_replay(const CommandLine& line, const Output& output) {
+  const ReportFiles files(line.settings);
+  const std::vector<ScenarioReport> reports = replay_all(line, output);
+  if (reports.empty()) {
+    sim::refuse({.code = "scenario_missing",
+                 .option = SHARDPROOF_SCENARIO_DIR,
+                 .numbers = "no .ini file in it",
+                 .rule = "replay without a scenario replays all of scenarios/",
+                 .hint = "name a scenario file"});
+  }
+  if (line.settings.choice("format") == "json") {
+    files.write(reports);  // first: a refusal has to be the only document
+    output.out << all_as_json(reports);
+  } else {
+    for (const ScenarioReport& report : reports) output.out << as_text(report, output.colour);
+    const bool good = overall(reports) == Verdict::verified;
+    output.out << fmt::format(style(good, output.colour), "{}", summary_line(reports)) << "\n";
+    files.write(reports);
+  }
+  return exit_code(overall(reports));
 }
 
 }  // namespace verify

@@ -39,18 +39,6 @@ Json as_json(const ScheduleRequest& request, const sim::PipelineSchedule& schedu
           {"bubble", timeline.bubble()}};
 }
 
-/// "interleaved: 8 microbatches in groups of 4, on 4 pipeline ranks of 2 chunks".
-std::string title_of(const ScheduleRequest& request) {
-  const sim::PipelineShape& shape = request.shape;
-  std::string title =
-      fmt::format("{}{}: {}", request.schedule.name, shape.forward_only ? ", forward only" : "",
-                  counted(shape.num_microbatches, "microbatch"));
-  if (shape.is_interleaved()) title += fmt::format(" in groups of {}", shape.group_size());
-  title += fmt::format(" on {}", counted(shape.ranks(), "pipeline rank"));
-  if (shape.is_interleaved()) title += fmt::format(" of {}", counted(shape.chunks(), "chunk"));
-  return title;
-}
-
 std::string as_text(const ScheduleRequest& request, const sim::PipelineSchedule& schedule,
                     const sim::Timeline& timeline, const Output& output) {
   return fmt::format(

@@ -6,6 +6,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "verify/counted.h"
 #include "verify/requests.h"
 
 namespace verify {
@@ -61,6 +62,17 @@ ScheduleRequest requested_schedule(const Settings& settings) {
   return {named_schedule(settings),
           shape,
           {settings.number("forward-cost").value_or(1), settings.number("backward-cost").value_or(1)}};
+}
+
+std::string title_of(const ScheduleRequest& request) {
+  const sim::PipelineShape& shape = request.shape;
+  std::string title =
+      fmt::format("{}{}: {}", request.schedule.name, shape.forward_only ? ", forward only" : "",
+                  counted(shape.num_microbatches, "microbatch"));
+  if (shape.is_interleaved()) title += fmt::format(" in groups of {}", shape.group_size());
+  title += fmt::format(" on {}", counted(shape.ranks(), "pipeline rank"));
+  if (shape.is_interleaved()) title += fmt::format(" of {}", counted(shape.chunks(), "chunk"));
+  return title;
 }
 
 }  // namespace verify

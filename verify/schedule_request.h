@@ -6,6 +6,8 @@
 /// Errors  missing_option; bad_choice: a word of --schedule that names no pipeline schedule; microbatches_div: a global batch that
 ///         microbatches do not divide; those of the layouts and of sim/pipeline/pipeline_shape.h.
 
+#include <string>
+
 #include "sim/pipeline/schedules.h"
 #include "sim/pipeline/timeline.h"
 #include "verify/settings.h"
@@ -19,5 +21,8 @@ struct ScheduleRequest {
 };
 
 ScheduleRequest requested_schedule(const Settings& settings);
+
+/// "interleaved: 8 microbatches in groups of 4 on 4 pipeline ranks of 2 chunks".
+std::string title_of(const ScheduleRequest& request);
 
 }  // namespace verify

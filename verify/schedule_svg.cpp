@@ -7,6 +7,7 @@
 #include <fstream>
 
 #include "sim/base/error.h"
+#include "verify/markup.h"
 #include "verify/schedule_text.h"
 
 namespace verify {
@@ -36,23 +37,6 @@ constexpr const char* kStyle =
     "  }\n"
     "</style>\n";
 
-std::string escaped(const std::string& text) {
-  std::string out;
-  for (const char c : text) {
-    if (c == '&')
-      out += "&amp;";
-    else if (c == '<')
-      out += "&lt;";
-    else if (c == '>')
-      out += "&gt;";
-    else if (c == '"')
-      out += "&quot;";
-    else
-      out += c;
-  }
-  return out;
-}
-
 class Drawing {
  public:
   Drawing(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline)
@@ -61,15 +45,18 @@ class Drawing {
         // Three digits need some 22 pixels.
         unit_(std::max(22, static_cast<int>(std::to_string(shape_.microbatches()).size()) * 7 + 4)) {}
 
+  std::int64_t width() const {
+    return std::max<std::int64_t>(kLeastWidth, 2 * kMargin + kNames + timeline_.length * unit_);
+  }
+
   std::string text(const std::string& title) const {
-    const std::int64_t width =
-        std::max<std::int64_t>(kLeastWidth, 2 * kMargin + kNames + timeline_.length * unit_);
+    const std::int64_t width = this->width();
     const std::int64_t height = kTop + std::int64_t{kRow} * shape_.ranks() + kLegend;
     std::string svg = fmt::format(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {} {}\" role=\"img\">\n<title>{}</title>\n{}"
         "<rect class=\"page\" width=\"{}\" height=\"{}\"/>\n<text class=\"title\" x=\"{}\" "
         "y=\"26\">{}</text>\n",
-        width, height, escaped(title), kStyle, width, height, kMargin, escaped(title));
+        width, height, markup_text(title), kStyle, width, height, kMargin, markup_text(title));
     svg += ruler();
     for (int rank = 0; rank < shape_.ranks(); ++rank) svg += row(rank);
     return svg + legend(height - kLegend + 12) + "</svg>\n";
@@ -146,6 +133,10 @@ std::string schedule_svg(const sim::PipelineSchedule& schedule, const sim::Timel
                .numbers = fmt::format("{} steps", steps),
                .rule = fmt::format("at most {} steps are drawn", kMostDrawnSteps),
                .hint = "fewer microbatches: the steps repeat themselves"});
+}
+
+std::int64_t schedule_svg_width(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline) {
+  return Drawing(schedule, timeline).width();
 }
 
 void write_svg(const std::string& path, const std::string& svg) {

@@ -5,6 +5,7 @@
 ///
 /// Errors  svg_size: more steps than kMostDrawnSteps; svg_file: a path that cannot be written.
 
+#include <cstdint>
 #include <string>
 
 #include "sim/pipeline/timeline.h"
@@ -15,6 +16,9 @@ inline constexpr std::int64_t kMostDrawnSteps = 65'536;
 
 std::string schedule_svg(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline,
                          const std::string& title);
+
+/// In pixels, where a letter has the size of the text beside it.
+std::int64_t schedule_svg_width(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline);
 
 void write_svg(const std::string& path, const std::string& svg);
 

@@ -1,0 +1,32 @@
+#pragma once
+
+/// A file that a command leaves behind: the path is judged before any work begins, and the text arrives all at once. It is written
+/// under another name in the same folder and then renamed, so that whoever looks finds the old file or the new one, never half of
+/// one. A link is followed: the file it leads to is the one that is replaced.
+///
+/// Errors  report_file, junit_file: no folder, a folder or a device, not to be written, a scenario's name (.ini), or the file of the
+///         other option. Thrown by the constructor and, when the system has changed its mind, by write.
+
+#include <filesystem>
+#include <string>
+
+namespace verify {
+
+class OutputFile {
+ public:
+  /// `option` without "--"; the code of its refusals is "OPTION_file". Whether the folder can be written is tried.
+  OutputFile(std::string option, const std::string& path);
+  /// Refuses when both are one file.
+  void check_differs_from(const OutputFile& other) const;
+  void write(const std::string& text) const;
+
+ private:
+  [[noreturn]] void refuse_path(const std::string& problem) const;
+  std::filesystem::path temporary() const;
+
+  std::string option_;
+  std::filesystem::path given_;
+  std::filesystem::path path_;  // made absolute, links followed
+};
+
+}  // namespace verify

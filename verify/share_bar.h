@@ -1,0 +1,15 @@
+#pragma once
+
+/// One line of a bar chart as inline SVG: parts side by side, as long as their share of the whole.
+///
+/// Shapes  at most three parts; their colours are the classes part0, part1 and part2 of report_style.h.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace verify {
+
+std::string share_bar(const std::vector<std::int64_t>& parts, std::int64_t whole);
+
+}  // namespace verify
