@@ -1,5 +1,6 @@
 // Proves ScaledLinear; with the word --planted before all others, a wrong one.
 #include <string_view>
+#include <utility>
 #include <verify/prove.h>
 
 #include "scaled_linear_case.h"

@@ -26,16 +26,16 @@ void expect_done(const std::string& command) {
 void install() {
   std::filesystem::remove_all(folder());
   std::filesystem::create_directories(folder());
-  expect_done(std::string(SHARDPROOF_CMAKE) + " --install " + quoted(SHARDPROOF_BINARY_DIR) + " --prefix " +
+  expect_done(quoted(SHARDPROOF_CMAKE) + " --install " + quoted(SHARDPROOF_BINARY_DIR) + " --prefix " +
               quoted(folder() + "/installed"));
 }
 
 void build() {
   const std::string source = std::string(SHARDPROOF_SOURCE_DIR) + "/tests/outside";
-  expect_done(std::string(SHARDPROOF_CMAKE) + " " + SHARDPROOF_CONFIGURE +
+  expect_done(quoted(SHARDPROOF_CMAKE) + " " + SHARDPROOF_CONFIGURE +
               " -DCMAKE_PREFIX_PATH=" + quoted(folder() + "/installed") + " -S " + quoted(source) + " -B " +
               quoted(folder() + "/build"));
-  expect_done(std::string(SHARDPROOF_CMAKE) + " --build " + quoted(folder() + "/build") + " --parallel 2");
+  expect_done(quoted(SHARDPROOF_CMAKE) + " --build " + quoted(folder() + "/build") + " --parallel 2");
 }
 
 test::RunResult run(const std::string& command) {
