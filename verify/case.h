@@ -5,7 +5,7 @@
 ///
 /// Shapes  dimensions are drawn one by one from their ranges, and any of them go together: a size that has to divide by tp is
 ///         given a rank. So a failing case shrinks one number at a time.
-/// Calls   a new case is a file in verify/cases/ with a class, and a line in case_list.cpp.
+/// Calls   a new case is a file in verify/cases/ with a class, and a line in case_list.cpp; or, outside, a class that prove.h is given.
 
 #include <cstdint>
 #include <map>
@@ -212,8 +212,10 @@ sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids)
 /// What a rank has to call, in order; nothing on one rank.
 std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting, int rank);
 
-const std::vector<std::unique_ptr<Case>>& all_cases();
-/// Null when there is none of this name.
+using CaseList = std::vector<std::unique_ptr<Case>>;
+/// Ours. A program of its own has others (prove.h).
+const CaseList& all_cases();
+/// Of ours; null when there is none of this name.
 const Case* find_case(const std::string& name);
 
 }  // namespace verify

@@ -17,8 +17,8 @@ namespace verify {
 
 namespace {
 
-std::vector<std::unique_ptr<Case>> make_cases() {
-  std::vector<std::unique_ptr<Case>> cases = mapping_cases();
+CaseList make_cases() {
+  CaseList cases = mapping_cases();
   cases.push_back(column_parallel_linear_case());
   cases.push_back(row_parallel_linear_case());
   cases.push_back(vocab_parallel_embedding_case());
@@ -36,8 +36,8 @@ std::vector<std::unique_ptr<Case>> make_cases() {
 
 }  // namespace
 
-const std::vector<std::unique_ptr<Case>>& all_cases() {
-  static const std::vector<std::unique_ptr<Case>> cases = make_cases();
+const CaseList& all_cases() {
+  static const CaseList cases = make_cases();
   return cases;
 }
 

@@ -21,7 +21,7 @@ constexpr sim::DType kDTypes[] = {sim::DType::field, sim::DType::f64, sim::DType
                .option = option,
                .numbers = fmt::format("'{}'", name),
                .rule = fmt::format("one of {}", fmt::join(known, ", ")),
-               .hint = nearest.empty() ? "shardproof list" : fmt::format("{} {}", option, nearest)});
+               .hint = fmt::format("{} {}", option, nearest.empty() ? known.front() : nearest)});
 }
 
 /// Those of all that have the names asked for, in their own order; all of them where none is asked for.
@@ -45,9 +45,9 @@ std::vector<Item> chosen(const Settings& settings, const char* option, const cha
   return result;
 }
 
-std::vector<const Case*> chosen_cases(const Settings& settings) {
+std::vector<const Case*> chosen_cases(const Settings& settings, const CaseList& cases) {
   std::vector<const Case*> all;
-  for (const auto& one : all_cases()) all.push_back(one.get());
+  for (const auto& one : cases) all.push_back(one.get());
   return chosen<const Case*>(settings, "case", "unknown_case", all, [](const Case* c) { return c->name(); });
 }
 
@@ -115,9 +115,9 @@ std::int64_t checked_ranks(std::int64_t ranks, const char* option) {
 
 }  // namespace
 
-CampaignRequest requested_campaign(const Settings& settings) {
+CampaignRequest requested_campaign(const Settings& settings, const CaseList& cases) {
   return {
-      .cases = chosen_cases(settings),
+      .cases = chosen_cases(settings, cases),
       .properties = chosen_properties(settings),
       .dtypes = chosen_dtypes(settings),
       .runs = settings.number("runs").value_or(100),
@@ -133,8 +133,8 @@ void refuse_nothing_to_check() {
                .hint = "--dtype field,f32, or another property"});
 }
 
-OneCase requested_case(const Settings& settings) {
-  const auto cases = chosen_cases(settings);
+OneCase requested_case(const Settings& settings, const CaseList& all) {
+  const auto cases = chosen_cases(settings, all);
   const auto properties = chosen_properties(settings);
   const auto dtypes = chosen_dtypes(settings);
   if (cases.size() != 1 || properties.size() != 1 || dtypes.size() != 1) {

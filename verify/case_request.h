@@ -9,7 +9,8 @@
 
 namespace verify {
 
-CampaignRequest requested_campaign(const Settings& settings);
+/// Among these cases.
+CampaignRequest requested_campaign(const Settings& settings, const CaseList& cases);
 
 /// One case, property and setting, of a scenario that has them all.
 struct OneCase {
@@ -17,7 +18,7 @@ struct OneCase {
   const Property* property;
   CaseSetting setting;
 };
-OneCase requested_case(const Settings& settings);
+OneCase requested_case(const Settings& settings, const CaseList& cases);
 
 /// Cases, properties and dtypes that do not go together.
 [[noreturn]] void refuse_nothing_to_check();

@@ -59,16 +59,15 @@ nlohmann::ordered_json as_json(const CampaignRow& row, const std::string& path) 
   return json;
 }
 
-std::string as_text(const CampaignRow& row, const std::string& path) {
-  const std::string replayed =
-      path.empty() ? "./shardproof replay" +
-                         settings_of(*row.the_case, *row.property, row.failure->setting).as_command_line()
-                   : "./shardproof replay " + path;
+std::string as_text(const CampaignRow& row, const std::string& path, const std::string& called) {
+  const std::string arguments =
+      path.empty() ? settings_of(*row.the_case, *row.property, row.failure->setting).as_command_line()
+                   : " " + path;
   const std::string& why = row.failure->explanation;
-  return fmt::format("\n{} {}: {}\n{}  with       {}\n  reproduce  {}\n", row.the_case->name(),
+  return fmt::format("\n{} {}: {}\n{}  with       {}\n  reproduce  {} replay{}\n", row.the_case->name(),
                      row.property->name, row.failure->detail,
                      why.empty() ? "" : fmt::format("  why        {}\n", why), text_of(row.failure->setting),
-                     replayed);
+                     called, arguments);
 }
 
 void run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>& rows, const Output& output) {
@@ -93,16 +92,17 @@ void check_options(const Settings& settings) {
 
 }  // namespace
 
-int run_check(const CommandLine& line, const Output& output) {
+int check_cases(const CommandLine& line, const CaseList& cases, const std::string& called,
+                const Output& output) {
   if (!line.scenarios.empty()) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[0],
                  .numbers = "a scenario given",
                  .rule = "'check' draws its own settings",
-                 .hint = "shardproof replay " + line.scenarios[0]});
+                 .hint = called + " replay " + line.scenarios[0]});
   }
   check_options(line.settings);
-  const CampaignRequest request = requested_campaign(line.settings);
+  const CampaignRequest request = requested_campaign(line.settings, cases);
   std::vector<CampaignRow> rows = campaign_rows(request);
   if (rows.empty()) refuse_nothing_to_check();
   run_with_progress(request, rows, output);
@@ -119,7 +119,7 @@ int run_check(const CommandLine& line, const Output& output) {
     json_rows.push_back(as_json(row, path));
     table.add({row.the_case->name(), row.property->name, fmt::format("{}", row.runs), slack_text(row),
                verdict_text(row)});
-    if (row.failure) failures += as_text(row, path);
+    if (row.failure) failures += as_text(row, path, called);
   }
   if (line.settings.choice("format") == "json") {
     output.out << one_line({{"verdict", failed == 0 ? "verified" : "falsified"},
@@ -133,6 +133,10 @@ int run_check(const CommandLine& line, const Output& output) {
                               counted(std::ssize(rows), "row"), request.seed, failed);
   }
   return failed == 0 ? kVerified : kFalsified;
+}
+
+int run_check(const CommandLine& line, const Output& output) {
+  return check_cases(line, all_cases(), "./shardproof", output);
 }
 
 }  // namespace verify

@@ -95,7 +95,7 @@ const std::vector<OptionInfo>& option_vocabulary() {
       {"forward-cost", size, kPipeline, "units of time that a forward step takes (1)"},
       {"backward-cost", size, kPipeline, "and a backward step (1)"},
 
-      {"case", words, kCasesSection, "cases to check: shardproof list; may be repeated (all)"},
+      {"case", words, kCasesSection, "cases to check, by name; may be repeated (all)"},
       {"property", words, kCasesSection, "properties to check (all)"},
       {"dtype", words, kCasesSection, "field, f64, f32, bf16 (all)"},
       {"runs", size, kCasesSection, "draws for each case and property (100)"},

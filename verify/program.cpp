@@ -118,17 +118,18 @@ int run(const std::vector<std::string>& arguments, const Output& output) {
   }
   const Command& command = command_named(line.command);
   check_output_options(line);
-  const int code = command.run(line, output);
-  if (output.out.flush()) return code;
-  output.err << "shardproof: the result could not be written to standard output\n";
-  return kRefused;
+  return command.run(line, output);
 }
 
 }  // namespace
 
-int run_program(const std::vector<std::string>& arguments, const Output& output) {
+int exit_code_of(const std::vector<std::string>& arguments, const Output& output,
+                 const std::function<int()>& work) {
   try {
-    return run(arguments, output);
+    const int code = work();
+    if (output.out.flush()) return code;
+    output.err << "shardproof: the result could not be written to standard output\n";
+    return kRefused;
   } catch (const sim::Error& error) {
     report(error.refusal(), asks_for_json(arguments), output);
     return kRefused;
@@ -139,6 +140,10 @@ int run_program(const std::vector<std::string>& arguments, const Output& output)
     output.err << "shardproof: stopped by the system: " << error.what() << "\n";
     return kRefused;
   }
+}
+
+int run_program(const std::vector<std::string>& arguments, const Output& output) {
+  return exit_code_of(arguments, output, [&] { return run(arguments, output); });
 }
 
 void refuse_without_effect(const std::string& option, const std::string& command) {

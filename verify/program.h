@@ -5,12 +5,17 @@
 ///
 /// Errors  missing_command, unknown_command, option_of_groups, and all that the commands refuse: written out, never thrown.
 
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "verify/output.h"
 
 namespace verify {
+
+/// The exit code of the work: what it refuses, or could not write, is written out.
+int exit_code_of(const std::vector<std::string>& arguments, const Output& output,
+                 const std::function<int()>& work);
 
 int run_program(const std::vector<std::string>& arguments, const Output& output);
 

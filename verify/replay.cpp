@@ -9,12 +9,11 @@
 #include "sim/layout/layer_placement.h"
 #include "sim/layout/size_rules.h"
 #include "sim/tensor/cpu_device.h"
-#include "verify/case_request.h"
+#include "verify/case_replay.h"
 #include "verify/collective_round.h"
 #include "verify/commands.h"
 #include "verify/counted.h"
 #include "verify/expectations.h"
-#include "verify/explanation.h"
 #include "verify/model_memory.h"
 #include "verify/nearest_name.h"
 #include "verify/option_vocabulary.h"
@@ -142,19 +141,6 @@ CheckResult check_finding(const std::string& expected, const std::vector<sim::Fi
   return {"finding", true, fmt::format("{}, as expected: {}", first.code, first.sentence)};
 }
 
-/// One setting of one case, as check writes it.
-CheckResult check_case(const Settings& settings) {
-  const OneCase one = requested_case(settings);
-  Bench bench;
-  const Judgement judgement = one.property->judge(bench, *one.the_case, one.setting);
-  const std::string what =
-      fmt::format("{} {}, {}", one.the_case->name(), one.property->name, text_of(one.setting));
-  if (judgement.holds) return {"case", true, what};
-  return {"case", false,
-          fmt::format("{}: {}. {}", what, judgement.detail,
-                      explanation(bench, *one.the_case, *one.property, one.setting))};
-}
-
 /// What virtual ranks say of the layout, or of the program that the settings name.
 void run_virtual_ranks(const Settings& settings, const sim::Layout& layout, sim::Device& device,
                        ScenarioReport& report) {
@@ -252,7 +238,7 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
     checks.push_back(check_nodes(layout, nodes));
     run_virtual_ranks(settings, layout, device, report);
     if (settings.has("dimensions")) {
-      checks.push_back(check_case(settings));
+      checks.push_back(replay_case(settings, all_cases()));
     } else if (!settings.has("program")) {
       Bench bench;
       for (CheckResult& row : check_sharded_layers(settings, layout, bench)) checks.push_back(std::move(row));

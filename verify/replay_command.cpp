@@ -174,7 +174,7 @@ int run_replay(const CommandLine& line, const Output& output) {
   const std::vector<ScenarioReport> reports = replay_all(line, output);
   if (reports.empty()) {
     sim::refuse({.code = "scenario_missing",
-                 .option = SHARDPROOF_SCENARIO_DIR,
+                 .option = scenario_folder(),
                  .numbers = "no .ini file in it",
                  .rule = "replay without a scenario replays all of scenarios/",
                  .hint = "name a scenario file"});

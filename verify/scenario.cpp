@@ -94,11 +94,19 @@ Scenario read_scenario(const std::string& path) {
   return scenario;
 }
 
+std::string scenario_folder() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path installed = program.parent_path() / SHARDPROOF_INSTALLED_SCENARIO_DIR;
+  if (!error && std::filesystem::is_directory(installed, error)) return installed.lexically_normal().string();
+  return SHARDPROOF_SCENARIO_DIR;
+}
+
 std::vector<std::string> scenario_files() {
   std::vector<std::string> files;
   std::error_code error;
   const std::filesystem::path here = std::filesystem::current_path(error);
-  for (const auto& entry : std::filesystem::directory_iterator(SHARDPROOF_SCENARIO_DIR, error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(scenario_folder(), error)) {
     if (entry.path().extension() != ".ini") continue;
     const std::filesystem::path near = here.empty() ? "" : entry.path().lexically_relative(here);
     files.push_back(near.empty() || near.string().starts_with("..") ? entry.path().string() : near.string());

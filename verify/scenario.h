@@ -21,6 +21,9 @@ struct Scenario {
 
 Scenario read_scenario(const std::string& path);
 
+/// Of an installed program share/shardproof/scenarios beside its own folder; else that of the sources.
+std::string scenario_folder();
+
 /// The .ini files of the scenario folder, sorted by name.
 std::vector<std::string> scenario_files();
 

@@ -104,7 +104,7 @@ CaseSetting reduced_setting(const Case& the_case, const Settings& settings, cons
 
 /// What the scenario says of cases, or what a model of its kind has.
 CampaignRequest requested(const Settings& settings) {
-  CampaignRequest request = requested_campaign(settings);
+  CampaignRequest request = requested_campaign(settings, all_cases());
   if (!settings.has("dtype")) request.dtypes = {sim::DType::field};
   if (!settings.has("property")) {
     std::erase_if(request.properties,

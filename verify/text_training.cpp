@@ -14,6 +14,7 @@
 #include "verify/explanation.h"
 #include "verify/properties.h"
 #include "verify/scalars.h"
+#include "verify/scenario.h"
 
 namespace verify {
 
@@ -22,7 +23,7 @@ namespace {
 constexpr std::int64_t kSequence = 4;
 
 std::string training_text(const Settings& settings) {
-  const std::string path = settings.text("text", SHARDPROOF_TEXT);
+  const std::string path = settings.text("text", scenario_folder() + "/../README.md");
   std::ifstream file(path, std::ios::binary);
   std::ostringstream text;
   if (file) text << file.rdbuf();

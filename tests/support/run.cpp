@@ -4,6 +4,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <sstream>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "verify/program.h"
@@ -35,6 +36,15 @@ RunResult run(const std::string& command_line) {
     }
   }
   return run(words);
+}
+
+RunResult run_process(const std::string& command) {
+  std::FILE* pipe = popen(("(" + command + ") 2>&1").c_str(), "r");
+  RunResult result;
+  for (int c = std::getc(pipe); c != EOF; c = std::getc(pipe)) result.out.push_back(static_cast<char>(c));
+  const int status = pclose(pipe);
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+  return result;
 }
 
 TemporaryFile::TemporaryFile(const std::string& name, const std::string& text)

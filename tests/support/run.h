@@ -1,6 +1,6 @@
 #pragma once
 
-/// Runs the program in process, with the words of a command line, and keeps what it wrote.
+/// Runs the program in process, with the words of a command line, or any command of a shell; keeps what was written.
 
 #include <string>
 #include <vector>
@@ -17,6 +17,9 @@ RunResult run(const std::vector<std::string>& arguments);
 
 /// The same, the words separated by blanks; 'single quotes' keep blanks in a word.
 RunResult run(const std::string& command_line);
+
+/// A command of the shell; `out` has what it wrote to standard output and standard error.
+RunResult run_process(const std::string& command);
 
 /// A file under the test's temporary folder, removed when the object goes.
 class TemporaryFile {

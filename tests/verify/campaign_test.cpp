@@ -158,7 +158,7 @@ RC_GTEST_PROP(Campaign, ASettingIsReadAsItWasWritten, (std::uint32_t seed)) {
   for (const Dimension& d : the_case.dimensions()) {
     setting.dimensions[d.name] = *rc::gen::inRange(d.least, d.most + 1);
   }
-  const OneCase read = requested_case(settings_of(the_case, property("calls"), setting));
+  const OneCase read = requested_case(settings_of(the_case, property("calls"), setting), cases);
   RC_ASSERT(read.the_case == &the_case);
   RC_ASSERT(read.property->name == std::string("calls"));
   RC_ASSERT(text_of(read.setting) == text_of(setting));

@@ -1,0 +1,28 @@
+#pragma once
+
+/// What README.md shows: the commands of its console blocks with what they print, and its blocks of code.
+
+#include <string>
+#include <vector>
+
+namespace test {
+
+/// Of a file of the checkout, by its path from the root.
+std::string file_text(const std::string& path);
+
+std::vector<std::string> lines_of(const std::string& text);
+
+/// A line "$ command" of a console block, and the lines under it.
+struct Example {
+  std::string command;
+  std::vector<std::string> lines;
+};
+std::vector<Example> examples(const std::string& markdown);
+
+/// The text of each block that is marked as one of these languages.
+std::vector<std::string> blocks(const std::string& markdown, const std::vector<std::string>& languages);
+
+/// A line "..." of what is expected stands for any number of lines.
+bool agrees(const std::vector<std::string>& expected, const std::vector<std::string>& actual);
+
+}  // namespace test

@@ -1,0 +1,80 @@
+// A project of somebody else's (tests/outside), built against an installed tree: its layer inherits every property, a wrong one is
+// named, and README.md shows what it prints.
+
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <string>
+
+#include "tests/support/readme.h"
+#include "tests/support/run.h"
+
+namespace {
+
+const std::string& folder() {
+  static const std::string path = std::string(SHARDPROOF_BINARY_DIR) + "/outside";
+  return path;
+}
+
+std::string quoted(const std::string& path) { return "'" + path + "'"; }
+
+void expect_done(const std::string& command) {
+  const test::RunResult result = test::run_process(command);
+  ASSERT_EQ(result.exit_code, 0) << command << "\n" << result.out;
+}
+
+/// From nothing, so that no file of an older tree is found.
+void install() {
+  std::filesystem::remove_all(folder());
+  std::filesystem::create_directories(folder());
+  expect_done(quoted(SHARDPROOF_CMAKE) + " --install " + quoted(SHARDPROOF_BINARY_DIR) + " --prefix " +
+              quoted(folder() + "/installed"));
+}
+
+void build() {
+  const std::string source = std::string(SHARDPROOF_SOURCE_DIR) + "/tests/outside";
+  expect_done(quoted(SHARDPROOF_CMAKE) + " " + SHARDPROOF_CONFIGURE +
+              " -DCMAKE_PREFIX_PATH=" + quoted(folder() + "/installed") + " -S " + quoted(source) + " -B " +
+              quoted(folder() + "/build"));
+  expect_done(quoted(SHARDPROOF_CMAKE) + " --build " + quoted(folder() + "/build") + " --parallel 2");
+}
+
+test::RunResult run(const std::string& command) {
+  return test::run_process("cd " + quoted(folder()) + " && " + command);
+}
+
+void expect_readme() {
+  int shown = 0;
+  for (const test::Example& example : test::examples(test::file_text("README.md"))) {
+    if (!example.command.starts_with("build/prove_scaled_linear")) continue;
+    const test::RunResult result = run(example.command);
+    EXPECT_TRUE(test::agrees(example.lines, test::lines_of(result.out))) << example.command << "\nprints\n"
+                                                                         << result.out;
+    ++shown;
+  }
+  EXPECT_GE(shown, 3);
+}
+
+TEST(Outside, AProjectProvesItsOwnLayerWithTheInstalledTree) {
+  ASSERT_NO_FATAL_FAILURE(install());
+  const test::RunResult listed = run("installed/bin/shardproof list");
+  EXPECT_NE(listed.out.find("installed/share/shardproof/scenarios/seed-002-moe.ini"), std::string::npos)
+      << listed.out;
+  ASSERT_NO_FATAL_FAILURE(build());
+
+  const test::RunResult right = run("build/prove_scaled_linear --runs 50");
+  EXPECT_EQ(right.exit_code, 0) << right.out;
+  EXPECT_NE(right.out.find("\nverified: 300 runs in 6 rows, seed 0; 0 falsified\n"), std::string::npos)
+      << right.out;
+
+  const test::RunResult wrong = run("build/prove_scaled_linear --planted check --property serial");
+  EXPECT_EQ(wrong.exit_code, 1) << wrong.out;
+  EXPECT_NE(wrong.out.find("all_reduce 'scaled_linear.forward' of 1 is missing"), std::string::npos)
+      << wrong.out;
+  const std::string reproduce = "build/prove_scaled_linear --planted replay failing-scaled_linear-serial.ini";
+  EXPECT_NE(wrong.out.find("  reproduce  " + reproduce + "\n"), std::string::npos) << wrong.out;
+  EXPECT_EQ(run(reproduce).exit_code, 1);
+  EXPECT_EQ(run("build/prove_scaled_linear replay failing-scaled_linear-serial.ini").exit_code, 0);
+  expect_readme();
+}
+
+}  // namespace

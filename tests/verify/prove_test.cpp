@@ -1,0 +1,81 @@
+// The program of somebody who proves layers of his own: the words it takes, what it says, and its exit codes.
+
+#include "verify/prove.h"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/run.h"
+#include "verify/cases/mlp_case.h"
+#include "verify/cases/norm_case.h"
+
+namespace {
+
+/// With two cases, called "./mine --fast".
+test::RunResult prove(const std::vector<std::string>& arguments) {
+  verify::CaseList cases;
+  cases.push_back(verify::mlp_case());
+  cases.push_back(verify::parallel_norm_case());
+  std::ostringstream out, err;
+  const int code = verify::prove("./mine --fast", arguments, cases, {out, err});
+  return {code, out.str(), err.str()};
+}
+
+TEST(Prove, ChecksItsOwnCasesAndNoOthers) {
+  for (const std::string command : {"", "check"}) {
+    std::vector<std::string> words = {"--runs", "3", "--property", "serial,calls", "--format", "json"};
+    if (!command.empty()) words.insert(words.begin(), command);
+    const test::RunResult result = prove(words);
+    EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+    const auto document = nlohmann::ordered_json::parse(result.out);
+    EXPECT_EQ(document["verdict"], "verified");
+    ASSERT_EQ(document["rows"].size(), 4U);
+    EXPECT_EQ(document["rows"][0]["case"], "mlp");
+    EXPECT_EQ(document["rows"][3]["case"], "parallel_norm");
+  }
+}
+
+TEST(Prove, ReplaysOneSetting) {
+  const std::vector<std::string> words = {"replay",
+                                          "--world-size",
+                                          "2",
+                                          "--tensor-model-parallel-size",
+                                          "2",
+                                          "--case",
+                                          "parallel_norm",
+                                          "--property",
+                                          "serial",
+                                          "--dtype",
+                                          "f32",
+                                          "--dimensions",
+                                          "tokens=2,hidden=3,layer_norm=1,sequence_parallel=1"};
+  const test::RunResult result = prove(words);
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_EQ(result.out.find("ok  parallel_norm serial, tp 2, f32, seed 0, hidden 3"), 0U) << result.out;
+}
+
+TEST(Prove, HelpNamesItsCases) {
+  const test::RunResult result = prove({"--help"});
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.out.find("usage: ./mine --fast [check] [--options]\n"), 0U) << result.out;
+  EXPECT_NE(result.out.find("cases: mlp parallel_norm\n"), std::string::npos) << result.out;
+}
+
+TEST(Prove, RefusesWhatItDoesNotRead) {
+  const auto refused = [](const std::vector<std::string>& words, const std::string& code) {
+    const test::RunResult result = prove(words);
+    EXPECT_EQ(result.exit_code, 2);
+    EXPECT_EQ(result.err.find("shardproof: refused [" + code + "]"), 0U) << result.err;
+  };
+  refused({"groups"}, "unknown_command");
+  refused({"--case", "column_parallel_linear"}, "unknown_case");
+  refused({"--kind", "tp"}, "option_without_effect");
+  refused({"--world-size", "4"}, "option_without_effect");
+  refused({"replay", "--runs", "4"}, "option_without_effect");
+  refused({"replay"}, "bad_dimensions");
+  refused({"check", "a.ini"}, "one_scenario");
+  refused({"--planted"}, "unknown_option");
+}
+
+}  // namespace
