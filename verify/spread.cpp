@@ -28,7 +28,8 @@ void take_larger(const Wholes<reference::Perturbed>& values, const Wholes<refere
 
 }  // namespace
 
-Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const PerturbedRun& run, int threads) {
+Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const PerturbedRun& run,
+                                  const reference::SpreadSize& size, int threads) {
   const double store =
       rounding.store > rounding.unit ? rounding.store : 0;  // bf16 keeps less than it computes
   const auto perturbation = [&](int seed) {
@@ -39,9 +40,9 @@ Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const Per
   Deviations largest;
   for (const auto& [name, value] : values)
     largest[name] = reference::Matrix<double>::Zero(value.rows(), value.cols());
-  for (int first = 1; first <= reference::kPerturbedRuns; first += threads) {
+  for (int first = 1; first <= size.runs; first += threads) {
     std::vector<std::future<Wholes<reference::Perturbed>>> others;
-    for (int seed = first + 1; seed < first + threads && seed <= reference::kPerturbedRuns; ++seed)
+    for (int seed = first + 1; seed < first + threads && seed <= size.runs; ++seed)
       others.push_back(std::async(std::launch::async, run, perturbation(seed)));
     take_larger(values, run(perturbation(first)), largest);
     for (auto& other : others) take_larger(values, other.get(), largest);
@@ -51,7 +52,7 @@ Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const Per
     reference::Matrix<reference::Bounded> bounded(value.rows(), value.cols());
     for (Eigen::Index i = 0; i < value.size(); ++i) {
       bounded.data()[i] = {value.data()[i].value(),
-                           reference::kDeviations * (largest.at(name).data()[i] + rounding.least), nullptr};
+                           size.deviations * (largest.at(name).data()[i] + rounding.least), nullptr};
     }
     wholes[name] = std::move(bounded);
   }

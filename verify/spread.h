@@ -3,7 +3,7 @@
 /// The bounds that a reference's own perturbed runs give (reference/perturbed.h): for computations so deep that the worst of each
 /// operation, added up, says nothing.
 ///
-/// Shapes  of each output value and bound: the plain run, and kDeviations times the largest deviation of kPerturbedRuns others.
+/// Shapes  of each output value and bound: the plain run, and so many times the largest deviation of so many others.
 /// Exact   the same for any number of threads. Where a run is not finite and the plain one is, there is no bound.
 
 #include <functional>
@@ -14,6 +14,7 @@ namespace verify {
 
 using PerturbedRun = std::function<Wholes<reference::Perturbed>(reference::Perturbation)>;
 
-Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const PerturbedRun& run, int threads);
+Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const PerturbedRun& run,
+                                  const reference::SpreadSize& size, int threads);
 
 }  // namespace verify

@@ -78,7 +78,7 @@ CaseSetting training_setting(const Settings& settings, const sim::Layout& layout
                         {"microbatches", is_interleaved ? 1 : 2},
                         {"micro_batch", 1},
                         {"sequence", sp ? length / sizes.tp : length},
-                        {"hidden", 8},
+                        {"hidden", 4},
                         {"queries", 1},
                         {"half_channels", 1},
                         {"ffn", std::max<std::int64_t>(16 / sizes.tp, 1)},

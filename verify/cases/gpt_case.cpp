@@ -194,7 +194,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
       const reference::Number<reference::Perturbed> number(by);
       return reference(Inputs<reference::Perturbed>(s, number), s);
     };
-    return spread(rounding, run, s.text ? 2 : 1);  // a training takes seconds
+    return s.text ? spread(rounding, run, reference::kFewRuns, 2) : spread(rounding, run, {}, 1);
   }
 
   static reference::GptSizes sizes_of(const sim::GptConfig& model) {

@@ -5,7 +5,7 @@
 ///
 /// Shapes  one element. A perturbation without units is the plain double.
 /// Exact   the deviations of several runs with different seeds are samples of what a candidate's may be, which rounds as many times
-///         and as far, in another order. kDeviations times the largest of kPerturbedRuns of them is a bound that a right candidate misses with a
+///         and as far, in another order. 16 times the largest of 12 of them is a bound that a right candidate misses with a
 ///         chance below one in 10^12 an element: were deviations normal, the largest of 12 is below half a standard deviation with chance
 ///         0.38^12, and beyond 16 of these halves lies one in 10^15.
 /// Source  Parker 1997, Monte Carlo arithmetic; Vignes 1978 (CESTAC).
@@ -17,8 +17,13 @@
 
 namespace verify::reference {
 
-inline constexpr int kPerturbedRuns = 12;
-inline constexpr double kDeviations = 16;
+struct SpreadSize {
+  int runs = 12;
+  double deviations = 16;
+};
+/// For long computations: of 4 runs the largest deviation is below a ninth of a standard deviation with chance 0.09^4, and 48 of these
+/// are more than five standard deviations.
+inline constexpr SpreadSize kFewRuns = {4, 48};
 
 struct Perturbation {
   double unit = 0;   // of an operation
