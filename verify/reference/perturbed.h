@@ -21,7 +21,7 @@ struct SpreadSize {
   int runs = 12;
   double deviations = 16;
 };
-/// For long computations: of 4 runs the largest deviation is below a ninth of a standard deviation with chance 0.09^4, and 48 of these
+/// For long computations: of 4 runs the largest deviation is below a ninth of a standard deviation with a chance of 1 in 15,000, and 48 of these
 /// are more than five standard deviations.
 inline constexpr SpreadSize kFewRuns = {4, 48};
 
