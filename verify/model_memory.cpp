@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 
 #include "sim/optimizer/range_map.h"
+#include "verify/activation_memory.h"
+#include "verify/counted.h"
 
 namespace verify {
 
@@ -27,11 +29,28 @@ bool is_tied_across_stages(const ModelShape& shape, const Stage& stage) {
 std::string text_of_most(const MemoryReport& report) {
   const auto most = std::max_element(report.stages.begin(), report.stages.end(),
                                      [](const auto& a, const auto& b) { return a.all() < b.all(); });
+  const std::string activations =
+      report.microbatches == 0
+          ? ""
+          : fmt::format(", {} of activations in a step of {}", gigabytes(most->activations),
+                        counted(report.microbatches, "microbatch"));
   return fmt::format(
-      "stage {} holds most: {} of parameters, {} of gradients, {} of optimizer states over {} owners; {} "
-      "a rank (bf16, ZeRO-1)",
+      "stage {} holds most: {} of parameters, {} of gradients, {} of optimizer states over {}{}; {} a rank "
+      "(bf16, ZeRO-1)",
       most - report.stages.begin(), gigabytes(most->parameters), gigabytes(most->gradients),
-      gigabytes(most->optimizer), report.owners, gigabytes(most->all()));
+      gigabytes(most->optimizer), counted(report.owners, "owner"), activations, gigabytes(most->all()));
+}
+
+void add_activations(const ModelShape& shape, const sim::Layout& layout, const sim::LayerPlacement& placement,
+                     const ActivationRun& run, MemoryReport& report) {
+  const ActivationShape activations{.model = shape,
+                                    .padded_vocab_size = padded_vocabulary(shape, layout.tp),
+                                    .tokens = run.tokens,
+                                    .tp = layout.tp,
+                                    .sequence_parallel = run.sequence_parallel};
+  const auto bytes = activation_bytes(activations, placement, run.schedule, run.pipeline);
+  for (std::size_t stage = 0; stage < bytes.size(); ++stage) report.stages[stage].activations = bytes[stage];
+  report.microbatches = run.pipeline.num_microbatches;
 }
 
 }  // namespace
@@ -94,15 +113,17 @@ HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners) {
     }
     most = std::max(most, owned);
   }
-  return {layout.numel() * kParameterBytes, layout.numel() * kGradientBytes, most * kOptimizerBytes};
+  return {.parameters = layout.numel() * kParameterBytes,
+          .gradients = layout.numel() * kGradientBytes,
+          .optimizer = most * kOptimizerBytes};
 }
 
 MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
-                          const sim::LayerPlacement& placement) {
+                          const sim::LayerPlacement& placement, const std::optional<ActivationRun>& run) {
   const int owners = layout.dp * layout.cp;
   const auto stages = static_cast<int>(placement.stages.size());
   std::int64_t elements = 0;
-  MemoryReport report{.row = {}, .owners = owners, .stages = {}};
+  MemoryReport report{.row = {}, .owners = owners};
   for (int s = 0; s < stages; ++s) {
     Stage stage{.is_first = s == 0, .is_last = s + 1 == stages};
     for (const sim::StageLayers& chunk : placement.stages[static_cast<std::size_t>(s)])
@@ -114,6 +135,7 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
     }
     report.stages.push_back(held_bytes(held, owners));
   }
+  if (run) add_activations(shape, layout, placement, *run, report);
   const std::int64_t padding = (padded_vocabulary(shape, layout.tp) - shape.vocab_size) * shape.hidden_size *
                                (shape.untied_output ? 2 : 1);
   const std::int64_t expected = parameter_count(shape) + padding;

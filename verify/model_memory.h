@@ -1,16 +1,20 @@
 #pragma once
 
 /// What each rank of a published model holds in training: parameters, gradients and optimizer states, from the buffers and range
-/// maps of the distributed optimizer, without allocating any of it.
+/// maps of the distributed optimizer, without allocating any of it; and activations, by its pipeline schedule.
 ///
 /// Shapes  bytes of bf16 training: 2 a parameter, 4 a gradient, with the padding of the buffers, and 12 for each owned element. The
-///         vocabulary is padded to a multiple of 128 tp; a tied output layer on another stage than the embedding is a copy.
+///         vocabulary is padded to a multiple of 128 tp; a tied output layer on another stage than the embedding is a copy. Activations
+///         as in activation_memory.h; none where no schedule is given.
 /// Exact   over tensor-parallel ranks and stages, the elements add up to those of the model.
 /// Source  Rajbhandari et al. 2020, section 3; Megatron-LM, optimizer/distrib_optimizer.py.
+
+#include <optional>
 
 #include "sim/layout/layer_placement.h"
 #include "sim/layout/layout.h"
 #include "sim/optimizer/buffer_layout.h"
+#include "sim/pipeline/schedules.h"
 #include "verify/layout_checks.h"
 #include "verify/parameter_count.h"
 
@@ -35,18 +39,28 @@ std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage&
 struct HeldBytes {
   std::int64_t parameters = 0;
   std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;  // of the rank that owns most
-  std::int64_t all() const { return parameters + gradients + optimizer; }
+  std::int64_t optimizer = 0;    // of the rank that owns most
+  std::int64_t activations = 0;  // where most are in flight
+  std::int64_t all() const { return parameters + gradients + optimizer + activations; }
 };
 HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners);
 
 struct MemoryReport {
   CheckResult row;                // "memory": of the stage that holds most
   int owners = 1;                 // ranks that share the optimizer states of a stage
+  std::int64_t microbatches = 0;  // whose activations are counted; 0: none are
   std::vector<HeldBytes> stages;  // what a rank of each pipeline stage holds
 };
 
+/// What activations depend on, beside the model and where its layers lie.
+struct ActivationRun {
+  std::int64_t tokens = 0;  // of a microbatch, on a rank
+  bool sequence_parallel = false;
+  sim::ScheduleFunction schedule = nullptr;
+  sim::PipelineShape pipeline;
+};
+
 MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
-                          const sim::LayerPlacement& placement);
+                          const sim::LayerPlacement& placement, const std::optional<ActivationRun>& run);
 
 }  // namespace verify

@@ -204,6 +204,44 @@ void train(const Settings& settings, const sim::Layout& layout, Bench& bench, Sc
   report.training = std::move(training.curve);
 }
 
+/// The scenario's; where it gives no batch, that of twice as many microbatches as a chunk takes at a time: of a larger batch no more are
+/// in flight. None where it is refused.
+std::optional<ScheduleRequest> schedule_in_flight(const Settings& settings, const ScenarioReport& report) {
+  if (report.schedule || settings.has("num-microbatches") || settings.has("global-batch-size"))
+    return report.schedule;
+  const std::int64_t group =
+      settings.number("microbatch-group-size-per-virtual-pipeline-stage").value_or(report.layout->pp);
+  Settings pipeline;
+  pipeline.append("schedule", {"1f1b"});
+  pipeline.append("num-microbatches", {std::to_string(2 * group)});
+  try {
+    return requested_schedule(settings.overridden_by(pipeline));
+  } catch (const sim::Error&) {
+    return std::nullopt;
+  }
+}
+
+/// None where the schedule has other chunks than the layers.
+std::optional<ActivationRun> activation_run(const Settings& settings, const sim::Layout& layout,
+                                            const sim::LayerPlacement& placement,
+                                            const std::optional<ScheduleRequest>& schedule) {
+  const std::int64_t samples = settings.number("micro-batch-size").value_or(1);
+  ActivationRun run{.tokens = samples * required_number(settings, "seq-length") / layout.cp,
+                    .sequence_parallel = settings.flag("sequence-parallel")};
+  if (schedule) {
+    run.schedule = schedule->schedule.function;
+    run.pipeline = schedule->shape;
+  } else if (layout.pp == 1) {
+    run.schedule = sim::no_pipelining;
+  } else {
+    return std::nullopt;
+  }
+  const auto chunks = static_cast<std::size_t>(run.pipeline.chunks());
+  const bool fits = std::all_of(placement.stages.begin(), placement.stages.end(),
+                                [&](const auto& stage) { return stage.size() == chunks; });
+  return fits ? std::optional(run) : std::nullopt;
+}
+
 /// Their number has to be there.
 void place_layers(const Settings& settings, const sim::Layout& layout, ScenarioReport& report) {
   const sim::LayerPlacement placement = requested_placement(settings, layout.pp);
@@ -212,7 +250,9 @@ void place_layers(const Settings& settings, const sim::Layout& layout, ScenarioR
   constexpr int kMostLayers = 10'000;  // each parameter of each is listed
   const bool is_listed = has_model_shape(settings) && placement.num_layers <= kMostLayers;
   if (!is_listed || layout.ep > 1 || placement.encoder_ranks > 0) return;
-  report.memory = check_memory(model_shape(settings), layout, placement);
+  report.memory =
+      check_memory(model_shape(settings), layout, placement,
+                   activation_run(settings, layout, placement, schedule_in_flight(settings, report)));
   report.checks.push_back(report.memory->row);
 }
 

@@ -149,21 +149,26 @@ std::string memory_html(const MemoryReport& memory) {
   std::int64_t most = 0;
   for (const HeldBytes& held : memory.stages) most = std::max(most, held.all());
   std::string html = "<h3>Memory of a rank, by pipeline stage</h3>\n<p>bf16 training; ZeRO-1 over " +
-                     counted(memory.owners, "owner") +
-                     ", the one that owns most. Without activations:" + key(0, "parameters") +
-                     key(1, "gradients") + key(2, "optimizer states") + "</p>\n";
+                     counted(memory.owners, "owner") + ", the one that owns most. " +
+                     (memory.microbatches == 0 ? "Without activations:"
+                                               : "Activations where most are in flight, in a step of " +
+                                                     counted(memory.microbatches, "microbatch") + ":") +
+                     key(0, "parameters") + key(1, "gradients") + key(2, "optimizer states") +
+                     key(3, "activations") + "</p>\n";
   if (shown < memory.stages.size())
     html += fmt::format("<p>The first {} of {} stages.</p>\n", shown, memory.stages.size());
   html +=
       "<div class=\"scroll\"><table><thead><tr><th class=\"number\">stage</th><th></th><th "
       "class=\"number\">parameters</th><th class=\"number\">gradients</th><th class=\"number\">optimizer "
-      "states</th><th class=\"number\">together</th></tr></thead><tbody>\n";
+      "states</th><th class=\"number\">activations</th><th "
+      "class=\"number\">together</th></tr></thead><tbody>\n";
   for (std::size_t stage = 0; stage < shown; ++stage) {
     const HeldBytes& held = memory.stages[stage];
     html += "<tr>" + number_cell(static_cast<std::int64_t>(stage)) + "<td>" +
-            share_bar({held.parameters, held.gradients, held.optimizer}, most) + "</td>" +
+            share_bar({held.parameters, held.gradients, held.optimizer, held.activations}, most) + "</td>" +
             number_cell(byte_text(held.parameters)) + number_cell(byte_text(held.gradients)) +
-            number_cell(byte_text(held.optimizer)) + number_cell(byte_text(held.all())) + "</tr>\n";
+            number_cell(byte_text(held.optimizer)) + number_cell(byte_text(held.activations)) +
+            number_cell(byte_text(held.all())) + "</tr>\n";
   }
   return html + "</tbody></table></div>\n";
 }

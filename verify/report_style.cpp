@@ -7,13 +7,13 @@ const char* report_style() {
 :root { color-scheme: light dark;
   --ground: #ffffff; --panel: #f5f6f8; --ink: #1b1f24; --soft: #57606a; --rule: #d5d9df;
   --good: #176b35; --bad: #b42318; --care: #8a5300;
-  --part0: #3b7dd8; --part1: #d9822b; --part2: #6a9f3c;
+  --part0: #3b7dd8; --part1: #d9822b; --part2: #6a9f3c; --part3: #8a63c9;
   --g0: #cfe3fb; --g1: #fbdcc0; --g2: #d3efcf; --g3: #ecd3f4; --g4: #fbe9a6; --g5: #c6eceb; --g6: #fbcfd6;
   --g7: #dcdfe4; }
 @media (prefers-color-scheme: dark) { :root {
   --ground: #15181d; --panel: #1d2229; --ink: #eef1f5; --soft: #a5afbb; --rule: #39414c;
   --good: #6fd08c; --bad: #ff8a80; --care: #f0b95a;
-  --part0: #6aa5f2; --part1: #e9a35c; --part2: #93c766;
+  --part0: #6aa5f2; --part1: #e9a35c; --part2: #93c766; --part3: #b695ee;
   --g0: #23456f; --g1: #6a3f1b; --g2: #28552c; --g3: #57306a; --g4: #5d4d0e; --g5: #1c5654; --g6: #6d2a36;
   --g7: #434a54; } }
 * { box-sizing: border-box; }
@@ -41,9 +41,10 @@ th { color: var(--soft); font-weight: 600; }
 .wide { min-width: 9rem; overflow-wrap: anywhere; }
 .bar { display: block; width: clamp(4rem, 20vw, 14rem); height: .8rem; margin-top: .3rem; background: var(--panel); }
 .part0 { fill: var(--part0); } .part1 { fill: var(--part1); } .part2 { fill: var(--part2); }
+.part3 { fill: var(--part3); }
 .key { display: inline-block; width: .8rem; height: .8rem; margin: 0 .3rem 0 .8rem; }
 .key.part0 { background: var(--part0); } .key.part1 { background: var(--part1); }
-.key.part2 { background: var(--part2); }
+.key.part2 { background: var(--part2); } .key.part3 { background: var(--part3); }
 .nodes { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(17rem, 100%), 1fr)); gap: .75rem; }
 .node { background: var(--panel); padding: .5rem; }
 .ranks { display: grid; grid-template-columns: repeat(4, minmax(0, 1fr)); gap: 3px; margin-top: .3rem; }

@@ -2,7 +2,7 @@
 
 /// One line of a bar chart as inline SVG: parts side by side, as long as their share of the whole.
 ///
-/// Shapes  at most three parts; their colours are the classes part0, part1 and part2 of report_style.h.
+/// Shapes  at most four parts; their colours are the classes part0 to part3 of report_style.h.
 
 #include <cstdint>
 #include <string>

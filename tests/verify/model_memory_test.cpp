@@ -33,7 +33,7 @@ RC_GTEST_PROP(ModelMemory, WhatRanksHoldAddsUpToTheModel, ()) {
       sim::RuleBook::megatron);
   const sim::LayerPlacement placement =
       sim::place_layers({.num_layers = layers, .pipeline_model_parallel_size = pp});
-  const MemoryReport report = check_memory(drawn_shape(tp, layers), layout, placement);
+  const MemoryReport report = check_memory(drawn_shape(tp, layers), layout, placement, std::nullopt);
   RC_ASSERT(std::ssize(report.stages) == pp);
   const CheckResult& row = report.row;
   RC_ASSERT(row.check == "memory");
@@ -51,9 +51,9 @@ TEST(ModelMemory, ALayerTooFewIsFound) {
                          .num_query_groups = 2,
                          .vocab_size = 128,
                          .seq_length = 4};
-  EXPECT_TRUE(check_memory(shape, layout, placement).row.holds);
+  EXPECT_TRUE(check_memory(shape, layout, placement, std::nullopt).row.holds);
   placement.stages[1][0].count = 1;
-  EXPECT_FALSE(check_memory(shape, layout, placement).row.holds);
+  EXPECT_FALSE(check_memory(shape, layout, placement, std::nullopt).row.holds);
 }
 
 RC_GTEST_PROP(ModelMemory, BytesAreTwoAndFourAndTwelveOverTheOwners, ()) {
