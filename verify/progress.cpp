@@ -32,7 +32,7 @@ void Progress::step(std::size_t done, const std::string& what) {
   std::string rate;
   if (done > 0 && seconds > 0) {
     const double per_second = static_cast<double>(done) / seconds;
-    rate = fmt::format(", {:.0f} {}/s, {:.0f} s left", per_second, unit_,
+    rate = fmt::format(", {:.2g} {}/s, {:.0f} s left", per_second, unit_,
                        static_cast<double>(total_ - done) / per_second);
   }
   out_ << kClearLine << fmt::format("{}/{} {}{}: {}", done, total_, unit_, rate, what) << std::flush;

@@ -1,7 +1,11 @@
+#include <algorithm>
 #include <fmt/color.h>
 #include <fmt/format.h>
+#include <future>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <thread>
 
 #include "sim/tensor/cpu_device.h"
 #include "verify/commands.h"
@@ -109,20 +113,44 @@ ScenarioReport replay_file(const std::string& path, const Settings& overrides, s
   }
 }
 
+/// Side by side, each by itself; the reports are in the order of the paths.
+std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, const Settings& overrides,
+                                         const Output& output) {
+  Progress progress(output.err, output.progress, paths.size(), "scenarios");
+  std::vector<ScenarioReport> reports(paths.size());
+  std::mutex mutex;
+  std::size_t begun = 0, done = 0;
+  const auto work = [&] {
+    sim::CpuDevice device;
+    std::unique_lock lock(mutex);
+    while (begun < paths.size()) {
+      const std::size_t i = begun++;
+      progress.step(done, paths[i]);
+      lock.unlock();
+      reports[i] = replay_file(paths[i], overrides, device);
+      lock.lock();
+      ++done;
+    }
+  };
+  constexpr std::size_t kMost = 8;  // up to 300 MB each
+  const std::size_t at_once =
+      std::min<std::size_t>({std::thread::hardware_concurrency(), paths.size(), kMost});
+  std::vector<std::future<void>> others;
+  for (std::size_t i = 1; i < at_once; ++i) others.push_back(std::async(std::launch::async, work));
+  work();
+  for (std::future<void>& other : others) other.get();
+  return reports;
+}
+
 /// The scenarios named, the layout of the command line, or all of scenarios/.
 std::vector<ScenarioReport> replay_all(const CommandLine& line, const Output& output) {
   const Settings& overrides = line.settings;
   std::vector<ScenarioReport> reports;
-  sim::CpuDevice device;
   if (line.scenarios.empty() && overrides.has("world-size")) {
+    sim::CpuDevice device;
     reports.push_back(replay({"", "command line", "options given", overrides}, device));
   } else {
-    const std::vector<std::string> paths = line.scenarios.empty() ? scenario_files() : line.scenarios;
-    Progress progress(output.err, output.progress, paths.size(), "scenarios");
-    for (const std::string& path : paths) {
-      progress.step(reports.size(), path);
-      reports.push_back(replay_file(path, overrides, device));
-    }
+    reports = replay_files(line.scenarios.empty() ? scenario_files() : line.scenarios, overrides, output);
   }
   for (ScenarioReport& report : reports) report.reproduce = reproduce_line(report, overrides);
   return reports;
