@@ -5,6 +5,7 @@
 
 #include "sim/optimizer/range_map.h"
 #include "verify/activation_memory.h"
+#include "verify/byte_text.h"
 #include "verify/counted.h"
 
 namespace verify {
@@ -18,10 +19,6 @@ std::int64_t padded_vocabulary(const ModelShape& shape, int tp) {
   return (shape.vocab_size + multiple - 1) / multiple * multiple;
 }
 
-std::string gigabytes(std::int64_t bytes) {
-  return fmt::format("{:.2f} GB", static_cast<double>(bytes) / 1e9);
-}
-
 bool is_tied_across_stages(const ModelShape& shape, const Stage& stage) {
   return !shape.untied_output && stage.is_first != stage.is_last;
 }
@@ -32,13 +29,13 @@ std::string text_of_most(const MemoryReport& report) {
   const std::string activations =
       report.microbatches == 0
           ? ""
-          : fmt::format(", {} of activations in a step of {}", gigabytes(most->activations),
+          : fmt::format(", {} of activations in a step of {}", byte_text(most->activations),
                         counted(report.microbatches, "microbatch"));
   return fmt::format(
       "stage {} holds most: {} of parameters, {} of gradients, {} of optimizer states over {}{}; {} a rank "
       "(bf16, ZeRO-1)",
-      most - report.stages.begin(), gigabytes(most->parameters), gigabytes(most->gradients),
-      gigabytes(most->optimizer), counted(report.owners, "owner"), activations, gigabytes(most->all()));
+      most - report.stages.begin(), byte_text(most->parameters), byte_text(most->gradients),
+      byte_text(most->optimizer), counted(report.owners, "owner"), activations, byte_text(most->all()));
 }
 
 void add_activations(const ModelShape& shape, const sim::Layout& layout, const sim::LayerPlacement& placement,

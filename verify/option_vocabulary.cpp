@@ -105,6 +105,14 @@ const std::vector<OptionInfo>& option_vocabulary() {
 
       {"text", text, kTraining, "the text that replay trains on (this project's README)"},
       {"train-iters", count, kTraining, "steps that replay trains (20)"},
+      {"eod-mask-loss", flag, kTraining, "no loss where a document of the text begins"},
+      {"calculate-per-token-loss", flag, kTraining,
+       "the mean over all tokens, not over means of microbatches"},
+      {"recompute-granularity",
+       choice,
+       kTraining,
+       "full: each layer again before its backward step (none)",
+       {"full"}},
 
       {"param-sizes", words, kShards, "elements of each parameter, in the order of the model: 10,20"},
       {"data-parallel-size", size, kShards, "ranks that share a bucket (1)"},

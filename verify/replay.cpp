@@ -31,31 +31,6 @@ namespace {
 /// A larger grid is shown by `groups`, not proven: the proof takes seconds and about 90 bytes a rank.
 constexpr std::int64_t kLargestReplayedGrid = 1 << 20;
 
-ModelShape model_shape(const Settings& settings) {
-  const std::int64_t hidden = required_number(settings, "hidden-size");
-  const std::int64_t heads = required_number(settings, "num-attention-heads");
-  // Megatron's default: a gated MLP has three matrices, so its width is cut to two thirds, in multiples of 64.
-  const bool gated = settings.flag("swiglu");
-  const std::int64_t default_ffn = gated ? 8 * hidden / 3 / 64 * 64 : 4 * hidden;
-  return {.num_layers = required_number(settings, "num-layers"),
-          .hidden_size = hidden,
-          .ffn_hidden_size = settings.number("ffn-hidden-size").value_or(default_ffn),
-          .num_attention_heads = heads,
-          .num_query_groups = settings.number("num-query-groups").value_or(heads),
-          .vocab_size = required_number(settings, "vocab-size"),
-          .seq_length = required_number(settings, "seq-length"),
-          .gated_mlp = gated,
-          .linear_bias = !settings.flag("disable-bias-linear"),
-          .untied_output = settings.flag("untie-embeddings-and-output-weights"),
-          .rms_norm = settings.choice("normalization") == "RMSNorm",
-          .learned_positions = settings.choice("position-embedding-type") == "learned_absolute"};
-}
-
-bool has_model_shape(const Settings& settings) {
-  const auto wanted = {"num-layers", "hidden-size", "num-attention-heads", "vocab-size", "seq-length"};
-  return std::all_of(wanted.begin(), wanted.end(), [&](const char* name) { return settings.has(name); });
-}
-
 CheckResult check_parameters(const Settings& settings, const std::string& published) {
   const Figure figure = parse_figure(published);
   const std::int64_t parameters = parameter_count(model_shape(settings));
@@ -198,8 +173,8 @@ void request_schedule(const Settings& settings, ScenarioReport& report) {
   }
 }
 
-void train(const Settings& settings, const sim::Layout& layout, Bench& bench, ScenarioReport& report) {
-  Training training = train_on_text(settings, layout, bench);
+void train(const TrainedModel& model, Bench& bench, ScenarioReport& report) {
+  Training training = train_on_text(model, bench);
   report.checks.push_back(std::move(training.check));
   report.training = std::move(training.curve);
 }
@@ -261,8 +236,9 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
   check_options(settings);
   check_expectations(settings);
   check_grid_can_be_replayed(settings);
-  if (trains(settings)) check_training_text(settings);
   const sim::Layout layout = requested_layout(settings);
+  std::optional<TrainedModel> model;
+  if (trains(settings)) model = trained_model(settings, layout);
   const sim::NodePlacement nodes = node_placement(settings);
   report.warnings = layout.warnings;
   report.layout = layout;
@@ -282,7 +258,7 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
     } else if (!settings.has("program")) {
       Bench bench;
       for (CheckResult& row : check_sharded_layers(settings, layout, bench)) checks.push_back(std::move(row));
-      if (trains(settings)) train(settings, layout, bench, report);
+      if (model) train(*model, bench, report);
     }
   }
   if (settings.has_any_of(kLayersSection)) place_layers(settings, layout, report);

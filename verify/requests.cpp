@@ -180,4 +180,28 @@ sim::NodePlacement node_placement(const Settings& settings) {
   return {static_cast<int>(settings.number("gpus-per-node").value_or(8))};
 }
 
+ModelShape model_shape(const Settings& settings) {
+  const std::int64_t hidden = required_number(settings, "hidden-size");
+  const std::int64_t heads = required_number(settings, "num-attention-heads");
+  const bool gated = settings.flag("swiglu");
+  const std::int64_t default_ffn = gated ? 8 * hidden / 3 / 64 * 64 : 4 * hidden;
+  return {.num_layers = required_number(settings, "num-layers"),
+          .hidden_size = hidden,
+          .ffn_hidden_size = settings.number("ffn-hidden-size").value_or(default_ffn),
+          .num_attention_heads = heads,
+          .num_query_groups = settings.number("num-query-groups").value_or(heads),
+          .vocab_size = required_number(settings, "vocab-size"),
+          .seq_length = required_number(settings, "seq-length"),
+          .gated_mlp = gated,
+          .linear_bias = !settings.flag("disable-bias-linear"),
+          .untied_output = settings.flag("untie-embeddings-and-output-weights"),
+          .rms_norm = settings.choice("normalization") == "RMSNorm",
+          .learned_positions = settings.choice("position-embedding-type") == "learned_absolute"};
+}
+
+bool has_model_shape(const Settings& settings) {
+  const auto wanted = {"num-layers", "hidden-size", "num-attention-heads", "vocab-size", "seq-length"};
+  return std::all_of(wanted.begin(), wanted.end(), [&](const char* name) { return settings.has(name); });
+}
+
 }  // namespace verify

@@ -9,6 +9,7 @@
 #include "sim/layout/layer_placement.h"
 #include "sim/layout/layout.h"
 #include "sim/layout/node_placement.h"
+#include "verify/parameter_count.h"
 #include "verify/settings.h"
 
 namespace verify {
@@ -25,6 +26,11 @@ sim::Layout requested_layout(const Settings& settings);
 sim::LayerPlacement requested_placement(const Settings& settings, std::int64_t pipeline_ranks);
 
 sim::NodePlacement node_placement(const Settings& settings);
+
+/// A published model, with Megatron's defaults: the width of a gated MLP is two thirds of 4 H, in multiples of 64.
+ModelShape model_shape(const Settings& settings);
+/// Whether all it needs is given.
+bool has_model_shape(const Settings& settings);
 
 /// The value of an option that must be there.
 std::int64_t required_number(const Settings& settings, const std::string& name);

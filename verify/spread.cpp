@@ -26,6 +26,11 @@ void take_larger(const Wholes<reference::Perturbed>& values, const Wholes<refere
   }
 }
 
+/// Of a tensor, as deviations from 0 go: the least that one counts for.
+double least_deviation(const reference::Matrix<double>& largest, int share) {
+  return share == 0 || largest.size() == 0 ? 0 : largest.mean() / share;
+}
+
 }  // namespace
 
 Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const PerturbedRun& run,
@@ -50,9 +55,10 @@ Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const Per
   Wholes<reference::Bounded> wholes;
   for (const auto& [name, value] : values) {
     reference::Matrix<reference::Bounded> bounded(value.rows(), value.cols());
+    const double least = least_deviation(largest.at(name), size.least_share);
     for (Eigen::Index i = 0; i < value.size(); ++i) {
-      bounded.data()[i] = {value.data()[i].value(),
-                           size.deviations * (largest.at(name).data()[i] + rounding.least), nullptr};
+      const double deviation = std::max(largest.at(name).data()[i], least) + rounding.least;
+      bounded.data()[i] = {value.data()[i].value(), size.deviations * deviation, nullptr};
     }
     wholes[name] = std::move(bounded);
   }

@@ -1,115 +1,19 @@
 #include "verify/text_training.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <fmt/format.h>
-#include <fstream>
-#include <sstream>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "verify/assembled.h"
 #include "verify/counted.h"
 #include "verify/explanation.h"
 #include "verify/properties.h"
 #include "verify/scalars.h"
-#include "verify/scenario.h"
 
 namespace verify {
 
 namespace {
-
-constexpr std::int64_t kSequence = 4;
-
-std::string training_text(const Settings& settings) {
-  const std::string path = settings.text("text", scenario_folder() + "/../README.md");
-  std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || file.bad()) {
-    sim::refuse({.code = "training_text",
-                 .option = "--text",
-                 .numbers = fmt::format("{}: {}", path, std::strerror(errno)),
-                 .rule = "a text is a file that can be read",
-                 .hint = "--text README.md"});
-  }
-  return text.str();
-}
-
-/// The scenario's tp, pp and replicas, as large as they are trained.
-struct TrainedSizes {
-  int tp, pp, dp;
-  int world() const { return tp * pp * dp; }
-};
-
-/// The largest divisor of a size that leaves it at most as large.
-int folded(int size, int most) {
-  int divisor = std::clamp(most, 1, size);
-  while (size % divisor != 0) --divisor;
-  return divisor;
-}
-
-TrainedSizes trained_sizes(const sim::Layout& layout) {
-  TrainedSizes sizes{layout.tp, layout.pp, layout.dp * layout.cp};
-  sizes.dp = folded(sizes.dp, std::max(kMostTrainingRanks / (sizes.tp * sizes.pp), 1));
-  sizes.pp = folded(sizes.pp, std::max(kMostTrainingRanks / sizes.tp, 1));
-  sizes.tp = folded(sizes.tp, kMostTrainingRanks);
-  return sizes;
-}
-
-CaseSetting training_setting(const Settings& settings, const sim::Layout& layout) {
-  const TrainedSizes sizes = trained_sizes(layout);
-  const std::int64_t chunks = settings.number("virtual-pipeline-model-parallel-size").value_or(1);
-  const bool is_interleaved = chunks > 1 && sizes.pp > 1;
-  const bool sp = settings.flag("sequence-parallel") && sizes.tp > 1;
-  CaseSetting setting{.tp = sizes.world(),
-                      .ranks = Ranks::world,
-                      .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0))};
-  const std::int64_t length = sp ? (kSequence + sizes.tp - 1) / sizes.tp * sizes.tp : kSequence;
-  setting.text =
-      std::make_shared<const sim::TextCorpus>("--text", training_text(settings), length, setting.seed);
-  const auto flag = [&](const char* name) -> std::int64_t { return settings.flag(name) ? 1 : 0; };
-  setting.dimensions = {{"tp", sizes.tp},
-                        {"pp", sizes.pp},
-                        {"schedule", is_interleaved ? 3 : 2},
-                        {"chunks", chunks},
-                        {"layers", 1},
-                        {"microbatches", is_interleaved ? 1 : 2},
-                        {"micro_batch", 1},
-                        {"sequence", sp ? length / sizes.tp : length},
-                        {"hidden", 4},
-                        {"queries", 1},
-                        {"half_channels", 1},
-                        {"ffn", std::max<std::int64_t>(16 / sizes.tp, 1)},
-                        {"vocabulary", 0},
-                        {"padding", 0},
-                        {"steps", train_iters(settings)},
-                        {"loss", 0},
-                        {"ignored", 0},
-                        {"tied", 1 - flag("untie-embeddings-and-output-weights")},
-                        {"sequence_parallel", sp ? 1 : 0},
-                        {"rotary", settings.choice("position-embedding-type") == "rope" ? 1 : 0},
-                        {"rms_norm", settings.choice("normalization") == "RMSNorm" ? 1 : 0},
-                        {"gated", flag("swiglu")},
-                        {"bias", 1 - flag("disable-bias-linear")},
-                        {"recompute", 0},
-                        {"distributed", 1},
-                        {"overlap", 1},
-                        {"bucket", 0},
-                        {"clip", 1}};
-  return setting;
-}
-
-std::string text_of_world(const CaseSetting& setting, const sim::Layout& layout) {
-  const auto size = [](const char* name, std::int64_t reduced, int whole) {
-    return reduced == whole ? fmt::format("{} {}", name, whole)
-                            : fmt::format("{} {} for {}", name, reduced, whole);
-  };
-  const std::int64_t tp = setting["tp"], pp = setting["pp"];
-  return size("tp", tp, layout.tp) + ", " + size("pp", pp, layout.pp) + ", " +
-         size("dp", setting.tp / (tp * pp), layout.dp * layout.cp);
-}
 
 /// One number a step, from a tensor by that name.
 template <typename Value>
@@ -133,27 +37,10 @@ const Property& serial_property() {
 
 }  // namespace
 
-void check_training_text(const Settings& settings) {
-  constexpr std::int64_t kLongest = 64;  // of a sequence, over as many tensor-parallel ranks as there are
-  sim::TextCorpus("--text", training_text(settings), kLongest, 0);
-}
-
-std::int64_t train_iters(const Settings& settings) {
-  constexpr std::int64_t kMost = 1000;
-  const std::int64_t steps = settings.number("train-iters").value_or(kTrainIters);
-  if (steps <= kMost) return steps;
-  sim::refuse(
-      {.code = "train_iters",
-       .option = "--train-iters",
-       .numbers = fmt::format("{}", steps),
-       .rule = fmt::format("replay trains up to {} steps, each twice and on one device as well", kMost),
-       .hint = "--train-iters 20"});
-}
-
-Training train_on_text(const Settings& settings, const sim::Layout& layout, Bench& bench) {
+Training train_on_text(const TrainedModel& model, Bench& bench) {
   const Case& the_case = *find_case("gpt_training");
-  CaseSetting setting = training_setting(settings, layout);
-  Training training{.check = {"training", true, ""}, .curve = {.world = text_of_world(setting, layout)}};
+  CaseSetting setting = model.setting;
+  Training training{.check = {"training", true, ""}, .curve = {.world = model.world, .model = model.model}};
   const Judgement in_field = serial_property().judge(bench, the_case, setting);
   training.curve.is_equal_in_field = in_field.holds;
   Judgement judgement = in_field;
@@ -175,11 +62,12 @@ Training train_on_text(const Settings& settings, const sim::Layout& layout, Benc
   training.curve.bounds =
       losses(setting, [&](const std::string& name) { return wholes.at(name)(0, 0).error(); });
   training.check.holds = judgement.holds;
-  training.check.detail = judgement.holds
-                              ? fmt::format("{} at {}: loss {:.4f} to {:.4f}, as on one device",
-                                            counted(setting["steps"], "step"), training.curve.world,
-                                            training.curve.losses.front(), training.curve.losses.back())
-                              : fmt::format("{}: {}", training.curve.world, judgement.detail);
+  training.check.detail =
+      judgement.holds
+          ? fmt::format("{}{} at {}: loss {:.4f} to {:.4f}, as on one device",
+                        counted(setting["steps"], "step"), model.is_whole ? " of the whole model" : "",
+                        model.world, training.curve.losses.front(), training.curve.losses.back())
+          : fmt::format("{}: {}", model.world, judgement.detail);
   return training;
 }
 

@@ -295,7 +295,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
                     {.learning_rate = {kGptLearningRate.numerator, kGptLearningRate.denominator},
                      .beta1 = {9, 10},
                      .beta2 = {999, 1000},
-                     .epsilon = {1, 1},
+                     .epsilon = {plan.adam_epsilon().numerator, plan.adam_epsilon().denominator},
                      .weight_decay = {decays ? 1 : 0, 4},
                      .step = step + 1},
                     grad, state);

@@ -65,8 +65,8 @@ struct GptPlan {
             .num_layers = num_layers(),
             .hidden_size = s["hidden"],
             .ffn_hidden_size = whole() * s["ffn"],
-            .num_attention_heads = whole() * s["queries"],
-            .num_query_groups = whole(),
+            .num_attention_heads = whole() * fixed("groups", 1) * s["queries"],
+            .num_query_groups = whole() * fixed("groups", 1),
             .kv_channels = 2 * s["half_channels"],
             .seq_length = drawn_tokens() + fixed("pad", 0) * whole(),
             .micro_batch_size = s["micro_batch"],
@@ -108,13 +108,15 @@ struct GptPlan {
                               .overlap_grad_reduce = s["overlap"] == 1,
                               .average_in_collective = s["loss"] == 1,
                               .per_token_loss = per_token()},
-            .optimizer = {.epsilon = {1, 1},
+            .optimizer = {.epsilon = adam_epsilon(),
                           .weight_decay = {1, 4},
                           .clip_grad = s["clip"] == 1 ? sim::Ratio{1, 2} : sim::Ratio{0, 1},
                           .log_grad_norm = true,
                           .overlap_param_gather = s["overlap"] == 1}};
   }
 
+  /// Drawn trials have gradients near 0, and steps that do not depend on their signs.
+  sim::Ratio adam_epsilon() const { return {1, fixed("epsilon_denominator", 1)}; }
   std::int64_t padded_vocabulary() const {
     if (!s.text) return whole() * s["vocabulary"];
     return (sim::kByteVocabulary + whole() - 1) / whole() * whole();
