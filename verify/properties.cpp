@@ -208,6 +208,8 @@ Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting&
   for (const sim::RankReport& rank : report.ranks) {
     const std::vector<ExpectedCall> expected = expected_calls(the_case, setting, rank.rank);
     for (std::size_t i = 0; i < std::max(expected.size(), rank.calls.size()); ++i) {
+      const bool has_both = i < expected.size() && i < rank.calls.size();
+      if (has_both && expected[i] == as_expected(rank.calls[i])) continue;
       const std::string wanted = i < expected.size() ? text_of(expected[i]) : "no call";
       const std::string made = i < rank.calls.size() ? text_of(as_expected(rank.calls[i])) : "no call";
       if (wanted == made) continue;

@@ -1,6 +1,7 @@
 #include "verify/cases/gpt_case.h"
 
 #include "sim/tensor/checks.h"
+#include "verify/cases/gpt_calls.h"
 #include "verify/cases/gpt_plan.h"
 #include "verify/cases/rotary_table.h"
 #include "verify/reference/adam.h"
@@ -112,8 +113,10 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     }
     return all;
   }
-  bool has_calls() const override { return false; }
-  std::vector<ExpectedCall> calls(const CaseSetting&) const override { return {}; }
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override { return calls_of(s, 0); }
+  std::vector<ExpectedCall> calls_of(const CaseSetting& s, int rank) const override {
+    return gpt_calls(GptPlan{s}, rank);
+  }
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const GptPlan plan{s};
