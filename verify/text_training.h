@@ -6,6 +6,7 @@
 /// Shapes  worlds of up to kMostTrainingRanks: replicas are folded first, then stages, then tensor-parallel ranks, and the row says so.
 ///         Context-parallel ranks count as replicas; experts and Megatron's other orders are not trained. One layer a stage, sequences
 ///         of a few bytes.
+/// Calls   each rank makes those of the closed form (cases/gpt_calls.h), or the row does not hold.
 /// Errors  training_text: a text that cannot be read, or is none (sim/model/text_corpus.h); train_iters: more steps than 1,000.
 /// Exact   losses, norms, gradients, states and parameters after all steps: in the field equal to one device, in f32 within the spread of
 ///         perturbed references (reference/perturbed.h).

@@ -46,7 +46,7 @@ class RankCalls {
         pp_(plan.pp()),
         dp_(plan.dp()),
         chunks_(plan.chunks()),
-        pp_rank_(plan.pp_rank(rank)),
+        pp_rank_(plan.places()[static_cast<std::size_t>(rank)].pp),
         shape_(plan.pipeline()),
         actions_(plan.schedule()(shape_, pp_rank_).actions),
         tokens_{.all = model_.tokens() * model_.hidden_size,

@@ -57,23 +57,25 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   /// Losses first, then gradients from the last layer to the first: the order in which a mistake shows.
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const GptPlan plan{s};
+    const std::vector<GptPlan::Place> places = plan.places();
+    const int last = plan.pp() - 1;
     std::vector<CaseOutput> outputs;
     for (std::int64_t step = 0; step < s["steps"]; ++step) {
       CaseOutput loss{.name = fmt::format("loss of step {}", step)};
-      for (int rank = 0; rank < s.tp; ++rank)
-        loss.part_of.push_back(plan.pp_rank(rank) + 1 == plan.pp() ? 0 : -1);
+      for (const GptPlan::Place& place : places) loss.part_of.push_back(place.pp == last ? 0 : -1);
       outputs.push_back(std::move(loss));
     }
     std::vector<GptParameter> parameters = plan.parameters();
     std::reverse(parameters.begin(), parameters.end());
     const bool adds = s["distributed"] == 1;
-    for (const GptParameter& parameter : parameters) outputs.push_back(plan.output(parameter, ".grad", adds));
+    for (const GptParameter& parameter : parameters)
+      outputs.push_back(plan.output(parameter, ".grad", adds, places));
     for (std::int64_t step = 0; step < s["steps"]; ++step)
       outputs.push_back({.name = fmt::format("grad norm squared of step {}", step)});
     for (const GptParameter& parameter : parameters) {
       for (const char* what : {".exp_avg", ".exp_avg_sq", ".main"})
-        outputs.push_back(plan.output(parameter, what, adds));
-      outputs.push_back(plan.output(parameter, "", false));
+        outputs.push_back(plan.output(parameter, what, adds, places));
+      outputs.push_back(plan.output(parameter, "", false, places));
     }
     return outputs;
   }
