@@ -194,7 +194,8 @@ std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting
   if (setting.tp == 1) return {};
   std::vector<ExpectedCall> calls = the_case.calls_of(setting, rank);
   for (ExpectedCall& call : calls) {
-    call.dtype = call.of_sums ? sim::sum_dtype(setting.dtype) : setting.dtype;
+    if (call.dtype != sim::DType::i32)
+      call.dtype = call.of_sums ? sim::sum_dtype(setting.dtype) : setting.dtype;
     call.of_sums = false;  // as what was called does not say it
   }
   return calls;

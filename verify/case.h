@@ -162,8 +162,6 @@ class Case {
   virtual std::vector<Dimension> dimensions() const = 0;
   virtual std::vector<CaseOutput> outputs(const CaseSetting& setting) const = 0;
   virtual std::vector<ExpectedCall> calls(const CaseSetting& setting) const = 0;
-  /// Whether the two below are known.
-  virtual bool has_calls() const { return true; }
   /// Where ranks make different ones.
   virtual std::vector<ExpectedCall> calls_of(const CaseSetting& setting, int /*rank*/) const {
     return calls(setting);

@@ -28,20 +28,64 @@ std::string text_of_ranks(const std::vector<int>& ranks, std::size_t all) {
 
 // ---- calls -------------------------------------------------------------------------------------------------------
 
+/// What differs so often on each of these ranks.
+struct RanksThatDiffer {
+  std::string what;
+  int times = 1;
+  std::string where;  // the first time, on the first rank
+  bool is_everywhere_there = true;
+  std::vector<int> ranks;
+};
+
+/// Of one rank, equal ones as one.
+std::vector<RanksThatDiffer> counted_differences(std::vector<CallDifference> differences, int rank) {
+  std::vector<RanksThatDiffer> all;
+  for (CallDifference& difference : differences) {
+    const auto known =
+        std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.what == difference.what; });
+    if (known == all.end()) {
+      all.push_back(
+          {.what = std::move(difference.what), .where = std::move(difference.where), .ranks = {rank}});
+    } else {
+      ++known->times;
+    }
+  }
+  return all;
+}
+
+/// "on ranks 0, 2: all_reduce 'mlp.forward' of 24 is missing, 3 times (after ...)": the place is that of the first time.
+std::string text_of(const RanksThatDiffer& one, std::size_t all_ranks) {
+  const std::string times = one.times == 1 ? "" : fmt::format(", {} times", one.times);
+  const std::string of_rank = one.is_everywhere_there ? "" : fmt::format("on rank {} ", one.ranks.front());
+  return fmt::format("on {}: {}{} ({}{})", text_of_ranks(one.ranks, all_ranks), one.what, times, of_rank,
+                     one.where);
+}
+
+/// A whole step differs in many calls where one parameter is another.
+constexpr std::size_t kMostPhrases = 4;
+
 std::string explain_calls(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report) {
-  std::vector<std::pair<std::string, std::vector<int>>> phrases;  // and the ranks of each
+  std::vector<RanksThatDiffer> all;
   for (const sim::RankReport& rank : report.ranks) {
-    for (std::string& phrase : differences(expected_calls(the_case, setting, rank.rank), rank.calls)) {
-      auto known = std::find_if(phrases.begin(), phrases.end(),
-                                [&](const auto& other) { return other.first == phrase; });
-      if (known == phrases.end()) known = phrases.insert(phrases.end(), {std::move(phrase), {}});
-      if (known->second.empty() || known->second.back() != rank.rank) known->second.push_back(rank.rank);
+    const auto expected = expected_calls(the_case, setting, rank.rank);
+    for (RanksThatDiffer& one : counted_differences(differences(expected, rank.calls), rank.rank)) {
+      const auto known = std::find_if(all.begin(), all.end(), [&](const auto& other) {
+        return other.what == one.what && other.times == one.times;
+      });
+      if (known == all.end()) {
+        all.push_back(std::move(one));
+      } else {
+        known->ranks.push_back(rank.rank);
+        known->is_everywhere_there = known->is_everywhere_there && known->where == one.where;
+      }
     }
   }
   std::string text;
-  for (const auto& [phrase, ranks] : phrases) {
-    text += fmt::format("{}on {}: {}", text.empty() ? "" : "; ", text_of_ranks(ranks, report.ranks.size()),
-                        phrase);
+  for (std::size_t i = 0; i < std::min(all.size(), kMostPhrases); ++i)
+    text += (text.empty() ? "" : "; ") + text_of(all[i], report.ranks.size());
+  if (all.size() > kMostPhrases) {
+    const auto more = std::ssize(all) - static_cast<std::ptrdiff_t>(kMostPhrases);
+    text += fmt::format("; and {}", counted(more, "more difference"));
   }
   return text;
 }
@@ -291,7 +335,7 @@ std::string explanation(Bench& bench, const Case& the_case, const Property& prop
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, in_field);
   const sim::RunReport& report = *run;
   if (!report.ok()) return "";
-  std::string text = the_case.has_calls() ? explain_calls(the_case, in_field, report) : "";
+  std::string text = explain_calls(the_case, in_field, report);
   if (!text.empty()) text += ".";
   if (!missing_output(report, the_case.outputs(in_field)).empty()) return text;
   const std::string values = explain_first_wrong(bench, the_case, in_field, report);

@@ -29,10 +29,10 @@ CaseOutput output_named(const Case& the_case, const CaseSetting& setting, const 
   return *std::find_if(outputs.begin(), outputs.end(), [&](const CaseOutput& o) { return o.name == name; });
 }
 
-const Property& serial_property() {
+const Property& property(const char* name) {
   const auto& all = all_properties();
   return *std::find_if(all.begin(), all.end(),
-                       [](const Property& p) { return std::strcmp(p.name, "serial") == 0; });
+                       [&](const Property& p) { return std::strcmp(p.name, name) == 0; });
 }
 
 }  // namespace
@@ -41,10 +41,10 @@ Training train_on_text(const TrainedModel& model, Bench& bench) {
   const Case& the_case = *find_case("gpt_training");
   CaseSetting setting = model.setting;
   Training training{.check = {"training", true, ""}, .curve = {.world = model.world, .model = model.model}};
-  const Judgement in_field = serial_property().judge(bench, the_case, setting);
-  training.curve.is_equal_in_field = in_field.holds;
-  Judgement judgement = in_field;
-  if (!in_field.holds) judgement.detail += ". " + explanation(bench, the_case, serial_property(), setting);
+  Judgement judgement = property("serial").judge(bench, the_case, setting);
+  training.curve.is_equal_in_field = judgement.holds;
+  if (judgement.holds) judgement = property("calls").judge(bench, the_case, setting);
+  if (!judgement.holds) judgement.detail += ". " + explanation(bench, the_case, property("serial"), setting);
 
   setting.dtype = sim::DType::f32;
   const auto run = bench.run(the_case, setting);

@@ -2,6 +2,7 @@
 
 /// The main job: a GPT trained on real text with a scenario's own parallel sizes on virtual ranks, beside one device.
 ///
+/// Calls   each rank makes those of the closed form (cases/gpt_calls.h), or the row does not hold.
 /// Exact   losses, norms, gradients, states and parameters after all steps: in the field equal to one device, in f32 within the spread of
 ///         perturbed references (reference/perturbed.h).
 

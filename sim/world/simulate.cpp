@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 #include "sim/base/content_hash.h"
@@ -27,6 +28,14 @@ void add_call(ContentHash& hash, const CallRecord& call, std::uint64_t group_and
   hash.add(static_cast<std::uint64_t>(call.operation) | static_cast<std::uint64_t>(call.dtype) << 8 |
            static_cast<std::uint64_t>(call.reduce_op) << 16 |
            static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root_or_peer)) << 32);
+}
+
+std::vector<std::uint32_t> places_by_name(const std::vector<Published>& published) {
+  std::vector<std::uint32_t> places(published.size());
+  std::iota(places.begin(), places.end(), 0U);
+  std::stable_sort(places.begin(), places.end(),
+                   [&](std::uint32_t a, std::uint32_t b) { return published[a].name < published[b].name; });
+  return places;
 }
 
 std::uint64_t hash_of(const RankReport& rank) {
@@ -60,9 +69,11 @@ const Published* RunReport::find(int rank, std::string_view name) const {
       std::lower_bound(ranks.begin(), ranks.end(), rank,
                        [](const RankReport& report, int wanted) { return report.rank < wanted; });
   if (found == ranks.end() || found->rank != rank) return nullptr;
-  const auto tensor = std::find_if(found->published.begin(), found->published.end(),
-                                   [&](const Published& published) { return published.name == name; });
-  return tensor == found->published.end() ? nullptr : &*tensor;
+  const auto name_at = [&](std::uint32_t place) -> std::string_view { return found->published[place].name; };
+  const auto place =
+      std::lower_bound(found->by_name.begin(), found->by_name.end(), name,
+                       [&](std::uint32_t at, std::string_view wanted) { return name_at(at) < wanted; });
+  return place == found->by_name.end() || name_at(*place) != name ? nullptr : &found->published[*place];
 }
 
 RunReport simulate(const WorldSpec& spec, Device& device, const RankProgram& program) {
@@ -76,6 +87,7 @@ RunReport simulate(const WorldSpec& spec, Device& device, const RankProgram& pro
   for (const auto& state : world->ranks()) {
     ledger.add(state->recorder->calls());
     report.ranks.push_back({state->rank, state->recorder->take_published(), state->recorder->take_calls()});
+    report.ranks.back().by_name = places_by_name(report.ranks.back().published);
     hash.add(hash_of(report.ranks.back()));
   }
   report.ledger = ledger.rows();

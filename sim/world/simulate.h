@@ -30,6 +30,8 @@ struct RankReport {
   int rank = 0;
   std::vector<Published> published;
   std::vector<CallRecord> calls;
+  std::vector<std::uint32_t> by_name =
+      {};  // places in `published`, ascending by name, then by place: for find()
 };
 
 struct RunReport {
@@ -45,7 +47,7 @@ struct RunReport {
   bool ok() const { return findings.empty(); }
   /// The first failure in words, with the line that reproduces it; "" when there is none.
   std::string failure() const;
-  /// Null where the rank published no such tensor.
+  /// The first of this name; null where the rank published no such tensor.
   const Published* find(int rank, std::string_view name) const;
 };
 

@@ -35,7 +35,6 @@ class WithProgram : public verify::Case {
   std::vector<verify::ExpectedCall> calls_of(const CaseSetting& s, int rank) const override {
     return right_.calls_of(s, rank);
   }
-  bool has_calls() const override { return right_.has_calls(); }
   std::vector<verify::AdjointIdentity> adjoint(const CaseSetting& s) const override {
     return right_.adjoint(s);
   }
@@ -95,9 +94,21 @@ Defect in_training_call(std::string name, std::string source, const std::string&
 }
 
 Defect in_step(std::string name, std::string source, const std::string& site, CallFault fault,
-               std::string group) {
-  return in_call(std::move(name), std::move(source), "gpt_training", site, fault, "serial", "",
+               std::string group, std::string says) {
+  return in_call(std::move(name), std::move(source), "gpt_training", site, fault, "serial", std::move(says),
                  std::move(group));
+}
+
+/// What is said of a collective of a step that is left out, and of the first tensor that is wrong.
+std::string missing(const std::string& call, const std::string& group, const std::string& first_wrong) {
+  const std::string of_group = group == "tp" ? "" : " over " + group;
+  return "on all ranks: " + call + " of ..." + of_group + "... is missing... (...). " + first_wrong + ": ";
+}
+
+/// The same, one too many.
+std::string too_many(const std::string& call, const std::string& group, const std::string& file) {
+  const std::string of_group = group == "tp" ? "" : " over " + group;
+  return "on all ranks: " + call + " of ..." + of_group + " is one too many... (at '...' (..." + file + ":";
 }
 
 std::vector<Defect> make_catalogue() {
@@ -210,7 +221,8 @@ std::vector<Defect> make_catalogue() {
                 "serial"),
 
       // ---- a program ----
-      in_program("row: bias on every rank", "", row, bias_before_the_sum, "serial", "linear.bias counted tp"),
+      in_program("row: bias on every rank", "", row, bias_before_the_sum, "serial",
+                 "...linear.bias counted tp"),
       in_program("row: input of the next rank", "MLM e1b8454330", row, input_of_the_next_rank, "serial"),
       in_program("row: 1/tp too much", "TrainVerify", row, output_over_tp, "serial"),
       in_program("row: sum copied, input returned", "MLM#5338", row, sum_returns_its_input, "serial"),
@@ -220,17 +232,18 @@ std::vector<Defect> make_catalogue() {
       in_program("column: each rank draws its own weight", "FLA#739", column, every_rank_draws_its_own_weight,
                  "serial"),
       in_program("column: no sum in backward", "MLM 5fffdfc737", column, input_gradient_not_summed, "calls",
-                 "all_reduce 'column_parallel_linear.backward'"),
+                 "on all ranks: all_reduce 'column_parallel_linear.backward' of ... is missing"),
       in_program("column: weight gradient from another chunk", "TE#1616", column,
                  gathered_rows_of_the_next_rank, "adjoint"),
       in_program("gather: backward sums", "", "gather_from_tensor_model_parallel_region",
-                 gather_whose_backward_sums, "adjoint", "times the serial one"),
+                 gather_whose_backward_sums, "adjoint", "...times the serial one"),
       in_program("gather: backward only splits", "", "gather_from_sequence_parallel_region",
-                 gather_whose_backward_only_splits, "adjoint", "reduce_scatter 'mapping.backward'"),
+                 gather_whose_backward_only_splits, "adjoint", "...reduce_scatter 'mapping.backward'"),
       in_program("gather: along the wrong axis", "", "all_gather_last_dim_from_tensor_parallel_region",
                  gathered_along_the_wrong_axis, "serial"),
       in_program("norm: sequence-parallel flag lost", "MLM#599, MLM#1446, Entangle 9, GPT-NeoX#1257", norm,
-                 flag_lost, "calls", "all_reduce 'sequence_parallel_grads.sum'"),
+                 flag_lost, "calls",
+                 "on all ranks: all_reduce 'sequence_parallel_grads.sum' of ... is missing"),
       in_program("norm: flagged without sequence parallelism", "NeMo-RL#3788", norm, flag_where_none_belongs,
                  "serial"),
       in_program("mlp: gate and up exchanged", "TrainVerify", "mlp", gate_and_up_swapped, "serial"),
@@ -336,46 +349,78 @@ std::vector<Defect> make_catalogue() {
                  "resumes"),
 
       // ---- a whole step ----
-      in_step("step: tie lost", "MLM#656", "tied_embeddings.tie", left_out, "embd"),
-      in_step("step: gradients of the tie not summed", "MLM#656", "tied_embeddings.grads", left_out, "embd"),
-      in_step("step: gradients of the tie averaged", "", "tied_embeddings.grads", averaged, "embd"),
-      in_step("step: norm of one stage", "MLM abf10f8590", "optimizer.grad_norm", over_half,
-              "intra-dist-opt"),
-      in_step("step: norm of one stage, plain", "NeMo-RL#3788", "optimizer.grad_norm", left_out, "mp"),
+      in_step("step: tie lost", "MLM#656", "tied_embeddings.tie", left_out, "embd",
+              missing("all_reduce 'tied_embeddings.tie'", "embd", "loss of step 0")),
+      in_step("step: gradients of the tie not summed", "MLM#656", "tied_embeddings.grads", left_out, "embd",
+              missing("all_reduce 'tied_embeddings.grads'", "embd", "embedding.word_embeddings.weight.grad")),
+      in_step("step: gradients of the tie averaged", "", "tied_embeddings.grads", averaged, "embd",
+              "output_layer.weight.grad: every element is the serial one divided by"),
+      in_step("step: norm of one stage", "MLM abf10f8590", "optimizer.grad_norm", over_half, "intra-dist-opt",
+              "on all ranks: all_reduce 'optimizer.grad_norm' of 1 over intra-dist-opt is "
+              "all_gather...sim/optimizer/distributed_optimizer.cpp:...). grad norm squared of step 0: "),
+      in_step("step: norm of one stage, plain", "NeMo-RL#3788", "optimizer.grad_norm", left_out, "mp",
+              missing("all_reduce 'optimizer.grad_norm'", "mp", "grad norm squared of step 0")),
       in_step("step: gradients not reduced", "PyTorch#104336", "data_parallel.reduce_scatter", left_out,
-              "dp-cp"),
-      in_step("step: parameters not gathered", "MLM#6920", "optimizer.gather_params", left_out, "dp-cp"),
+              "dp-cp",
+              missing("reduce_scatter 'data_parallel.reduce_scatter'", "dp-cp", "output_layer.weight.grad")),
+      in_step("step: parameters not gathered", "MLM#6920", "optimizer.gather_params", left_out, "dp-cp",
+              missing("all_gather 'optimizer.gather_params'", "dp-cp", "loss of step 1")),
       in_step("step: norm gradients of each rank's tokens", "MLM#1446", "sequence_parallel_grads.sum",
-              left_out, "tp"),
-      in_step("step: loss of one replica", "MLM adfa873d96", "training_log.loss", left_out, "dp-cp"),
-      in_step("step: tokens not told to other stages", "MLM 5946e24b37", "finalize_model_grads.tokens",
-              left_out, "pp"),
+              left_out, "tp",
+              missing("all_reduce 'sequence_parallel_grads.sum'", "tp", "decoder.final_layernorm.bias.grad")),
+      in_step("step: loss of one replica", "MLM adfa873d96", "training_log.loss", left_out, "dp-cp",
+              missing("all_reduce 'training_log.loss'", "dp-cp", "loss of step 0")),
+      in_step(
+          "step: tokens not told to other stages", "MLM 5946e24b37", "finalize_model_grads.tokens", left_out,
+          "pp",
+          missing("broadcast 'finalize_model_grads.tokens'", "pp", "embedding.word_embeddings.weight.grad")),
       in_step("step: divided by the own tokens", "MLM adfa873d96", "finalize_model_grads.sum_tokens",
-              left_out, "dp-cp"),
-      in_step("step: labels not told to the group", "MLM#1754", "get_batch.labels", left_out, "tp"),
-      in_step("step: tokens not told to the group", "MLM#1754", "get_batch.tokens", left_out, "tp"),
-      in_step("step: activations of the microbatch before", "MLM#1450", "pipeline.recv_forward", stale, "pp"),
-      in_step("step: gradients of the microbatch before", "MLM#1495", "pipeline.recv_backward", stale, "pp"),
-      in_program("step: microbatches forgotten", "MLM ec97c85a60", gpt, microbatches_forgotten, "serial"),
+              left_out, "dp-cp",
+              missing("all_reduce 'finalize_model_grads.sum_tokens'", "dp-cp", "loss of step 0")),
+      in_step("step: labels not told to the group", "MLM#1754", "get_batch.labels", left_out, "tp",
+              missing("broadcast 'get_batch.labels'", "tp", "loss of step 0")),
+      in_step("step: tokens not told to the group", "MLM#1754", "get_batch.tokens", left_out, "tp",
+              missing("broadcast 'get_batch.tokens'", "tp", "loss of step 0")),
+      in_step("step: activations of the microbatch before", "MLM#1450", "pipeline.recv_forward", stale, "pp",
+              "loss of step 1: "),
+      in_step("step: gradients of the microbatch before", "MLM#1495", "pipeline.recv_backward", stale, "pp",
+              "decoder.layers.0.mlp.linear_fc2.weight.grad: "),
+      in_program("step: microbatches forgotten", "MLM ec97c85a60", gpt, microbatches_forgotten, "serial",
+                 "output_layer.weight.grad: every element is microbatches"),
       in_program("step: tie summed before the reduction", "MLM 3548385ac3", gpt,
-                 tie_summed_before_the_reduction, "serial"),
+                 tie_summed_before_the_reduction, "serial",
+                 too_many("all_reduce 'tied_embeddings.grads'", "embd", "sim/model/tied_embeddings.cpp")),
       in_program("step: tied weight counted twice in the norm", "NeMo-RL#3788", gpt,
-                 tied_weight_counted_twice, "serial"),
+                 tied_weight_counted_twice, "serial", "grad norm squared of step 0: "),
       in_program("step: every replica sees the same samples", "", gpt, every_replica_sees_the_same_samples,
-                 "serial"),
-      in_program("step: samples of the first iteration", "", gpt, samples_of_the_first_iteration, "serial"),
-      in_program("step: labels not shifted", "", gpt, labels_not_shifted, "serial"),
-      in_program("step: ignored labels counted", "Transformers#34191", gpt, ignored_labels_counted, "serial"),
+                 "serial", "loss of step 0: "),
+      in_program("step: samples of the first iteration", "", gpt, samples_of_the_first_iteration, "serial",
+                 "loss of step 1: "),
+      in_program("step: labels not shifted", "", gpt, labels_not_shifted, "serial", "loss of step 0: "),
+      in_program("step: ignored labels counted", "Transformers#34191", gpt, ignored_labels_counted, "serial",
+                 "loss of step 0: "),
       in_program("step: layer numbers of the next stage", "MLM c0665e01cd", gpt,
                  layer_number_of_the_next_stage, "serial"),
-      in_program("step: layer held by two stages", "MLM c0665e01cd", gpt, layer_held_by_two_stages, "serial"),
+      in_program("step: layer held by two stages", "MLM c0665e01cd", gpt, layer_held_by_two_stages, "serial",
+                 "loss of step 0: "),
       in_program("step: chunks in the order of ranks", "MLM 32bbb76d57", gpt, chunks_in_rank_order, "serial"),
       in_program("step: positions flagged sequence-parallel", "NeMo-RL#3788", gpt,
-                 positions_flagged_sequence_parallel, "serial"),
-      in_program("step: flag of the final norm lost", "MLM#1446", gpt, final_norm_flag_lost, "serial"),
+                 positions_flagged_sequence_parallel, "serial",
+                 too_many("all_reduce 'sequence_parallel_grads.sum'", "tp",
+                          "sim/parallel/sequence_parallel_grads.cpp")),
+      in_program(
+          "step: flag of the final norm lost", "MLM#1446", gpt, final_norm_flag_lost, "serial",
+          missing("all_reduce 'sequence_parallel_grads.sum'", "tp", "decoder.final_layernorm.bias.grad")),
       in_program("step: gradients of the step before kept", "torchtitan#1733", gpt,
-                 gradients_kept_from_the_step_before, "serial"),
-      in_program("step: updated before finalized", "", gpt, updated_before_finalized, "serial"),
+                 gradients_kept_from_the_step_before, "serial", "output_layer.weight.grad: "),
+      in_program(
+          "step: updated before finalized", "", gpt, updated_before_finalized, "serial",
+          missing("all_reduce 'sequence_parallel_grads.sum'", "tp", "decoder.final_layernorm.bias.grad")),
+      in_program("step: parameters gathered twice", "", gpt, parameters_gathered_twice, "calls",
+                 too_many("all_gather 'optimizer.gather_params'", "dp-cp",
+                          "sim/optimizer/distributed_optimizer.cpp")),
+      in_program("step: nothing overlaps", "", gpt, nothing_overlaps, "calls",
+                 "on all ranks: all_reduce 'data_parallel.all_reduce' of ... over dp-cp comes too "),
   };
 }
 

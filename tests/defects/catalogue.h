@@ -18,7 +18,7 @@ struct Defect {
   std::string name;
   std::string source;    // "MLM#5338"; empty: of our own
   std::string property;  // that catches it in the field
-  std::string says;      // what the explanation contains; empty: not said
+  std::string says;      // how the explanation begins; "..." is any text; empty: not said
   std::shared_ptr<const verify::Case> the_case;
   std::shared_ptr<sim::CpuDevice> device;
 };

@@ -161,4 +161,19 @@ void updated_before_finalized(sim::Rank& rank, const CaseSetting& s) {
       }});
 }
 
+void parameters_gathered_twice(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
+        training.optimizer().finish_param_gather();
+        training.optimizer().start_param_gather();
+        training.optimizer().finish_param_gather();
+        training.forward_backward(iteration);
+        training.finalize_model_grads();
+      }});
+}
+
+void nothing_overlaps(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s,
+      {.config = [](sim::GptTrainingConfig& config) { config.data_parallel.overlap_grad_reduce = false; }});
+}
+
 }  // namespace test

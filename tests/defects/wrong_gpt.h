@@ -21,5 +21,8 @@ void positions_flagged_sequence_parallel(sim::Rank& rank, const verify::CaseSett
 void final_norm_flag_lost(sim::Rank& rank, const verify::CaseSetting& setting);
 void gradients_kept_from_the_step_before(sim::Rank& rank, const verify::CaseSetting& setting);
 void updated_before_finalized(sim::Rank& rank, const verify::CaseSetting& setting);
+// Values are right: more calls, or in another order.
+void parameters_gathered_twice(sim::Rank& rank, const verify::CaseSetting& setting);
+void nothing_overlaps(sim::Rank& rank, const verify::CaseSetting& setting);
 
 }  // namespace test

@@ -115,7 +115,7 @@ TEST(Campaign, ACallTooManyIsFound) {
   EXPECT_EQ(row.failure->detail,
             "rank 0, call 0: barrier 'one.more' of 0, where the closed form has no call");
   EXPECT_EQ(row.failure->explanation.find(
-                "on all ranks: barrier 'one.more' of 0 is one too many, at 'one.more' (tests/"),
+                "on all ranks: barrier 'one.more' of 0 is one too many (at 'one.more' (tests/"),
             0U)
       << row.failure->explanation;
 }

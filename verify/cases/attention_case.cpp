@@ -7,6 +7,7 @@
 #include "sim/tensor/cpu_device.h"
 #include "verify/cases/dropout_masks.h"
 #include "verify/cases/rotary_table.h"
+#include "verify/cases/token_calls.h"
 #include "verify/cases/token_layer.h"
 #include "verify/reference/self_attention.h"
 #include "verify/scalars.h"
@@ -73,24 +74,20 @@ class AttentionCase : public CaseOf<AttentionCase> {
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
     const Sizes sizes(s);
-    const std::int64_t all = sizes.tokens() * sizes.hidden;
     const std::int64_t gathered = sizes.tokens() * sizes.qkv() / s.tp;
     const bool sp = s["sequence_parallel"] == 1;
+    const TokenCalls tokens{.all = sizes.tokens() * sizes.hidden, .tp = s.tp, .sequence_parallel = sp};
     std::vector<ExpectedCall> expected;
-    const auto add = [&](bool is_made, const char* site, Operation operation, std::int64_t elements) {
-      if (is_made) expected.push_back({site, operation, elements});
+    const auto of_shared_groups = [&](Operation operation) {
+      if (sizes.shares_groups) expected.push_back({"self_attention.gather_qkv", operation, gathered});
     };
-    add(sp, "column_parallel_linear.forward", Operation::all_gather, all / s.tp);
-    add(sizes.shares_groups, "self_attention.gather_qkv", Operation::all_gather, gathered);
-    add(sp, "row_parallel_linear.forward", Operation::reduce_scatter, all / s.tp);
-    add(!sp, "row_parallel_linear.forward", Operation::all_reduce, all);
-    add(sp, "row_parallel_linear.backward", Operation::all_gather, all / s.tp);
-    add(sizes.shares_groups, "self_attention.gather_qkv", Operation::reduce_scatter, gathered);
-    add(sp, "column_parallel_linear.backward_input", Operation::all_gather, all / s.tp);
-    add(sp, "column_parallel_linear.backward", Operation::reduce_scatter, all / s.tp);
-    add(!sp, "column_parallel_linear.backward", Operation::all_reduce, all);
-    if (sp && s["bias"] == 1)
-      expected.push_back({"sequence_parallel_grads.sum", Operation::all_reduce, sizes.hidden, true});
+    tokens.column_forward(expected);
+    of_shared_groups(Operation::all_gather);
+    tokens.row_forward(expected);
+    tokens.row_backward(expected);
+    of_shared_groups(Operation::reduce_scatter);
+    tokens.column_backward(expected);
+    if (sp && s["bias"] == 1) sequence_parallel_sum(sizes.hidden, s.tp, expected);
     return expected;
   }
 

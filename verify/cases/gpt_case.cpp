@@ -1,6 +1,7 @@
 #include "verify/cases/gpt_case.h"
 
 #include "sim/tensor/checks.h"
+#include "verify/cases/gpt_calls.h"
 #include "verify/cases/gpt_plan.h"
 #include "verify/cases/rotary_table.h"
 #include "verify/reference/adam.h"
@@ -56,23 +57,25 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   /// Losses first, then gradients from the last layer to the first: the order in which a mistake shows.
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const GptPlan plan{s};
+    const std::vector<GptPlan::Place> places = plan.places();
+    const int last = plan.pp() - 1;
     std::vector<CaseOutput> outputs;
     for (std::int64_t step = 0; step < s["steps"]; ++step) {
       CaseOutput loss{.name = fmt::format("loss of step {}", step)};
-      for (int rank = 0; rank < s.tp; ++rank)
-        loss.part_of.push_back(plan.pp_rank(rank) + 1 == plan.pp() ? 0 : -1);
+      for (const GptPlan::Place& place : places) loss.part_of.push_back(place.pp == last ? 0 : -1);
       outputs.push_back(std::move(loss));
     }
     std::vector<GptParameter> parameters = plan.parameters();
     std::reverse(parameters.begin(), parameters.end());
     const bool adds = s["distributed"] == 1;
-    for (const GptParameter& parameter : parameters) outputs.push_back(plan.output(parameter, ".grad", adds));
+    for (const GptParameter& parameter : parameters)
+      outputs.push_back(plan.output(parameter, ".grad", adds, places));
     for (std::int64_t step = 0; step < s["steps"]; ++step)
       outputs.push_back({.name = fmt::format("grad norm squared of step {}", step)});
     for (const GptParameter& parameter : parameters) {
       for (const char* what : {".exp_avg", ".exp_avg_sq", ".main"})
-        outputs.push_back(plan.output(parameter, what, adds));
-      outputs.push_back(plan.output(parameter, "", false));
+        outputs.push_back(plan.output(parameter, what, adds, places));
+      outputs.push_back(plan.output(parameter, "", false, places));
     }
     return outputs;
   }
@@ -112,8 +115,10 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     }
     return all;
   }
-  bool has_calls() const override { return false; }
-  std::vector<ExpectedCall> calls(const CaseSetting&) const override { return {}; }
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override { return calls_of(s, 0); }
+  std::vector<ExpectedCall> calls_of(const CaseSetting& s, int rank) const override {
+    return gpt_calls(GptPlan{s}, rank);
+  }
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const GptPlan plan{s};

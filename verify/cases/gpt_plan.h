@@ -7,8 +7,9 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <map>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sim/model/gpt_training.h"
@@ -171,31 +172,45 @@ struct GptPlan {
                                               "dp-cp-ep-tp-pp"};
     return kOrders[fixed("order", 0)];
   }
-  int tp_rank(int rank) const { return coordinate("tp", rank); }
-  int pp_rank(int rank) const { return coordinate("pp", rank); }
+  /// Where a rank stands.
+  struct Place {
+    int tp = 0;
+    int pp = 0;
+  };
+  /// Of all ranks. Of the axes of the order, the first varies fastest.
+  std::vector<Place> places() const {
+    const std::string_view order = this->order();
+    const int sizes[] = {tp(), dp(), pp()};
+    int tp_stride = 0, pp_stride = 0, stride = 1;
+    for (std::size_t at = 0; at < order.size(); at += 3) {
+      const std::string_view axis = order.substr(at, 2);
+      if (axis == "tp") tp_stride = std::exchange(stride, stride * sizes[0]);
+      if (axis == "dp") stride *= sizes[1];
+      if (axis == "pp") pp_stride = std::exchange(stride, stride * sizes[2]);
+    }
+    std::vector<Place> all;
+    for (int rank = 0; rank < s.tp; ++rank)
+      all.push_back({rank / tp_stride % sizes[0], rank / pp_stride % sizes[2]});
+    return all;
+  }
   /// Which ranks have it, and which part.
-  CaseOutput output(const GptParameter& parameter, const char* what, bool adds) const {
+  CaseOutput output(const GptParameter& parameter, const char* what, bool adds,
+                    const std::vector<Place>& places) const {
     CaseOutput output{.name = parameter.name + what,
                       .placement = parameter.placement,
                       .stride = parameter.stride,
                       .adds = adds};
-    for (int rank = 0; rank < s.tp; ++rank) {
-      const bool is_twin = adds && parameter.placement == Placement::replicated && tp_rank(rank) > 0;
-      const bool has = parameter.stage % pp() == pp_rank(rank) && !is_twin;
-      const int part = parameter.placement == Placement::replicated ? 0 : tp_rank(rank);
+    const std::int64_t pp_rank = parameter.stage % pp();
+    for (const Place& place : places) {
+      const bool is_twin = adds && parameter.placement == Placement::replicated && place.tp > 0;
+      const bool has = pp_rank == place.pp && !is_twin;
+      const int part = parameter.placement == Placement::replicated ? 0 : place.tp;
       output.part_of.push_back(has ? part : -1);
     }
     return output;
   }
 
  private:
-  /// Of the axes of the order, the first varies fastest.
-  int coordinate(const std::string& axis, int rank) const {
-    const std::map<std::string, int> sizes = {{"tp", tp()}, {"dp", dp()}, {"pp", pp()}, {"cp", 1}, {"ep", 1}};
-    const std::string order = this->order();
-    for (std::size_t at = 0; order.substr(at, 2) != axis; at += 3) rank /= sizes.at(order.substr(at, 2));
-    return rank % sizes.at(axis);
-  }
   std::int64_t fixed(const char* name, std::int64_t otherwise) const {
     const auto known = s.dimensions.find(name);
     return known == s.dimensions.end() ? otherwise : known->second;

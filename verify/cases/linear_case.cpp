@@ -4,6 +4,7 @@
 #include "sim/parallel/row_parallel_linear.h"
 #include "sim/parallel/sequence_parallel_grads.h"
 #include "verify/cases/linear_layer.h"
+#include "verify/cases/token_calls.h"
 #include "verify/reference/linear.h"
 
 namespace verify {
@@ -69,18 +70,15 @@ class ColumnCase : public CaseOf<ColumnCase> {
   std::vector<AdjointIdentity> adjoint(const CaseSetting& s) const override { return adjoint_of_linear(s); }
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
-    const std::int64_t input = s.whole("tokens") * s["hidden"];
-    if (s["sequence_parallel"] == 1) {
-      return {{"column_parallel_linear.forward", Operation::all_gather, input / s.tp},
-              {"column_parallel_linear.backward_input", Operation::all_gather, input / s.tp},
-              {"column_parallel_linear.backward", Operation::reduce_scatter, input / s.tp}};
-    }
+    const TokenCalls tokens{
+        .all = s.whole("tokens") * s["hidden"], .tp = s.tp, .sequence_parallel = s["sequence_parallel"] == 1};
     std::vector<ExpectedCall> expected;
+    tokens.column_forward(expected);
     if (gathers(s)) {
       expected.push_back({"column_parallel_linear.gather_output", Operation::all_gather,
                           s.whole("tokens") * s["features"] * stride(s)});
     }
-    expected.push_back({"column_parallel_linear.backward", Operation::all_reduce, input});
+    tokens.column_backward(expected);
     return expected;
   }
 
@@ -145,20 +143,16 @@ class RowCase : public CaseOf<RowCase> {
   std::vector<AdjointIdentity> adjoint(const CaseSetting& s) const override { return adjoint_of_linear(s); }
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
-    const std::int64_t output = s.whole("tokens") * s["hidden"];
-    if (s["sequence_parallel"] == 1) {
-      std::vector<ExpectedCall> expected = {
-          {"row_parallel_linear.forward", Operation::reduce_scatter, output / s.tp},
-          {"row_parallel_linear.backward", Operation::all_gather, output / s.tp}};
-      if (s["bias"] == 1)
-        expected.push_back({"sequence_parallel_grads.sum", Operation::all_reduce, s["hidden"], true});
-      return expected;
-    }
-    std::vector<ExpectedCall> expected = {{"row_parallel_linear.forward", Operation::all_reduce, output}};
+    const bool sp = s["sequence_parallel"] == 1;
+    const TokenCalls tokens{.all = s.whole("tokens") * s["hidden"], .tp = s.tp, .sequence_parallel = sp};
+    std::vector<ExpectedCall> expected;
+    tokens.row_forward(expected);
+    tokens.row_backward(expected);
     if (!parallel(s)) {
       expected.push_back(
           {"row_parallel_linear.scatter_input", Operation::all_gather, s.whole("tokens") * s["features"]});
     }
+    if (sp && s["bias"] == 1) sequence_parallel_sum(s["hidden"], s.tp, expected);
     return expected;
   }
 

@@ -1,14 +1,13 @@
 #include "verify/cases/mlp_case.h"
 
 #include "sim/model/mlp.h"
+#include "verify/cases/token_calls.h"
 #include "verify/cases/token_layer.h"
 #include "verify/reference/mlp.h"
 
 namespace verify {
 
 namespace {
-
-using sim::Operation;
 
 class MlpCase : public CaseOf<MlpCase> {
  public:
@@ -33,19 +32,14 @@ class MlpCase : public CaseOf<MlpCase> {
   }
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
-    const std::int64_t all = s.whole("tokens") * s["hidden"];
-    if (s["sequence_parallel"] == 0) {
-      return {{"row_parallel_linear.forward", Operation::all_reduce, all},
-              {"column_parallel_linear.backward", Operation::all_reduce, all}};
-    }
-    std::vector<ExpectedCall> expected = {
-        {"column_parallel_linear.forward", Operation::all_gather, all / s.tp},
-        {"row_parallel_linear.forward", Operation::reduce_scatter, all / s.tp},
-        {"row_parallel_linear.backward", Operation::all_gather, all / s.tp},
-        {"column_parallel_linear.backward_input", Operation::all_gather, all / s.tp},
-        {"column_parallel_linear.backward", Operation::reduce_scatter, all / s.tp}};
-    if (s["bias"] == 1)
-      expected.push_back({"sequence_parallel_grads.sum", Operation::all_reduce, s["hidden"], true});
+    const bool sp = s["sequence_parallel"] == 1;
+    const TokenCalls tokens{.all = s.whole("tokens") * s["hidden"], .tp = s.tp, .sequence_parallel = sp};
+    std::vector<ExpectedCall> expected;
+    tokens.column_forward(expected);
+    tokens.row_forward(expected);
+    tokens.row_backward(expected);
+    tokens.column_backward(expected);
+    if (sp && s["bias"] == 1) sequence_parallel_sum(s["hidden"], s.tp, expected);
     return expected;
   }
 

@@ -5,6 +5,7 @@
 
 #include "sim/model/transformer_layer.h"
 #include "verify/cases/dropout_masks.h"
+#include "verify/cases/token_calls.h"
 #include "verify/cases/token_layer.h"
 #include "verify/reference/mlp.h"
 #include "verify/reference/norm.h"
@@ -13,8 +14,6 @@
 namespace verify {
 
 namespace {
-
-using sim::Operation;
 
 /// Of the initial values: in bf16, the bound of an exponential is of use only where scores are small, and sums over many ranks
 /// are rounded often.
@@ -72,29 +71,14 @@ class TransformerCase : public CaseOf<TransformerCase> {
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
     const Sizes sizes(s);
-    const std::int64_t all = sizes.tokens() * sizes.hidden;
+    const bool sp = s["sequence_parallel"] == 1;
+    const TokenCalls tokens{.all = sizes.tokens() * sizes.hidden, .tp = s.tp, .sequence_parallel = sp};
     std::vector<ExpectedCall> expected;
-    if (s["sequence_parallel"] == 0) {
-      for (int i = 0; i < 2; ++i)
-        expected.push_back({"row_parallel_linear.forward", Operation::all_reduce, all});
-      for (int i = 0; i < 2; ++i)
-        expected.push_back({"column_parallel_linear.backward", Operation::all_reduce, all});
-      return expected;
-    }
-    for (int i = 0; i < 2; ++i) {
-      expected.push_back({"column_parallel_linear.forward", Operation::all_gather, all / s.tp});
-      expected.push_back({"row_parallel_linear.forward", Operation::reduce_scatter, all / s.tp});
-    }
-    for (int i = 0; i < 2; ++i) {
-      expected.push_back({"row_parallel_linear.backward", Operation::all_gather, all / s.tp});
-      expected.push_back({"column_parallel_linear.backward_input", Operation::all_gather, all / s.tp});
-      expected.push_back({"column_parallel_linear.backward", Operation::reduce_scatter, all / s.tp});
-    }
+    tokens.layer_forward(expected);
+    tokens.layer_backward(expected);
     // Two norms, and the biases of two row-parallel layers.
     const std::int64_t flagged = (s["layer_norm"] == 1 ? 4 : 2) + (s["bias"] == 1 ? 2 : 0);
-    for (std::int64_t i = 0; i < flagged; ++i) {
-      expected.push_back({"sequence_parallel_grads.sum", Operation::all_reduce, sizes.hidden, true});
-    }
+    for (std::int64_t i = 0; sp && i < flagged; ++i) sequence_parallel_sum(sizes.hidden, s.tp, expected);
     return expected;
   }
 

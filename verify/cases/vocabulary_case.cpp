@@ -5,6 +5,7 @@
 #include "sim/parallel/region.h"
 #include "sim/parallel/vocab_parallel_cross_entropy.h"
 #include "sim/parallel/vocab_parallel_embedding.h"
+#include "verify/cases/token_calls.h"
 #include "verify/reference/cross_entropy.h"
 #include "verify/reference/embedding.h"
 
@@ -12,7 +13,6 @@ namespace verify {
 
 namespace {
 
-using sim::Operation;
 using sim::Tensor;
 
 class EmbeddingCase : public CaseOf<EmbeddingCase> {
@@ -34,11 +34,12 @@ class EmbeddingCase : public CaseOf<EmbeddingCase> {
     return {{{"weight", "weight_grad"}}};
   }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
-    const std::int64_t output = s.whole("tokens") * s["hidden"];
-    if (s["sequence_parallel"] == 0)
-      return {{"vocab_parallel_embedding.forward", Operation::all_reduce, output}};
-    return {{"vocab_parallel_embedding.forward", Operation::reduce_scatter, output / s.tp},
-            {"vocab_parallel_embedding.backward", Operation::all_gather, output / s.tp}};
+    const TokenCalls tokens{
+        .all = s.whole("tokens") * s["hidden"], .tp = s.tp, .sequence_parallel = s["sequence_parallel"] == 1};
+    std::vector<ExpectedCall> expected;
+    tokens.embedding_forward(expected);
+    tokens.embedding_backward(expected);
+    return expected;
   }
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
@@ -87,9 +88,9 @@ class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
     return {{"loss", Placement::replicated}, {"grad_logits", Placement::columns}};
   }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
-    return {{"vocab_parallel_cross_entropy.max", Operation::all_reduce, s["tokens"], true},
-            {"vocab_parallel_cross_entropy.sum", Operation::all_reduce,
-             s["tokens"] * (s["smoothing"] == 0 ? 2 : 3), true}};
+    std::vector<ExpectedCall> expected;
+    loss_calls(s["tokens"], s["smoothing"] != 0, s.tp, expected);
+    return expected;
   }
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     sim::VocabParallelCrossEntropy layer(

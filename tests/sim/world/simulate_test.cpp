@@ -4,7 +4,11 @@
 
 #include <cstring>
 #include <gtest/gtest.h>
+#include <map>
+#include <rapidcheck/gtest.h>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include "sim/tensor/cpu_device.h"
 
@@ -31,6 +35,25 @@ TEST(Simulate, AllReduceAddsUp) {
   for (int rank = 0; rank < 4; ++rank) {
     EXPECT_EQ(floats(*report.find(rank, "x")), (std::vector<float>{10, 10, 10}));
   }
+}
+
+RC_GTEST_PROP(Simulate, FindsTheFirstOfAName, ()) {
+  const auto names = *rc::gen::container<std::vector<std::string>>(
+      rc::gen::container<std::string>(rc::gen::element('a', 'b')));
+  CpuDevice device;
+  const RunReport report = simulate(world_of(2), device, [&](Rank& rank) {
+    for (std::size_t i = 0; i < names.size(); ++i)
+      rank.publish(names[i], filled(rank.device, DType::f32, {1}, static_cast<double>(i)));
+  });
+  std::map<std::string, float> first;
+  for (std::size_t i = 0; i < names.size(); ++i) first.emplace(names[i], static_cast<float>(i));
+  for (const auto& [name, value] : first) {
+    RC_ASSERT(report.find(1, name) != nullptr);
+    RC_ASSERT(floats(*report.find(1, name)) == std::vector<float>{value});
+    RC_ASSERT((report.find(1, name + "a") == nullptr) == (first.count(name + "a") == 0));
+  }
+  RC_ASSERT(report.find(1, "c") == nullptr);
+  RC_ASSERT(report.find(2, "a") == nullptr);
 }
 
 TEST(Simulate, Threads) {

@@ -1,0 +1,310 @@
+#include "verify/cases/gpt_calls.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "sim/optimizer/buffer_layout.h"
+#include "verify/cases/token_calls.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Operation;
+using Calls = std::vector<ExpectedCall>;
+
+ExpectedCall over(const char* group, std::string site, Operation operation, std::int64_t elements) {
+  return {.site = std::move(site), .operation = operation, .elements = elements, .group = group};
+}
+ExpectedCall sums_over(const char* group, std::string site, Operation operation, std::int64_t elements) {
+  ExpectedCall call = over(group, std::move(site), operation, elements);
+  call.of_sums = true;
+  return call;
+}
+
+/// A parameter of this rank.
+struct OwnParameter {
+  std::int64_t elements = 0;
+  int chunk = 0;
+  bool is_tied = false;             // to one of another stage
+  bool has_grad_of_tokens = false;  // of this rank's tokens alone, where sequences are parallel
+};
+
+struct OwnBucket {
+  std::int64_t elements = 0;
+  int completed_by = 0;      // the chunk whose backward steps are the last to be over
+  std::size_t complete = 0;  // then the place of the last of its parameters to be ready
+};
+
+class RankCalls {
+ public:
+  RankCalls(const GptPlan& plan, int rank)
+      : plan_(plan),
+        model_(plan.model()),
+        tp_(plan.tp()),
+        pp_(plan.pp()),
+        dp_(plan.dp()),
+        chunks_(plan.chunks()),
+        pp_rank_(plan.places()[static_cast<std::size_t>(rank)].pp),
+        shape_(plan.pipeline()),
+        actions_(plan.schedule()(shape_, pp_rank_).actions),
+        tokens_{.all = model_.tokens() * model_.hidden_size,
+                .tp = tp_,
+                .sequence_parallel = model_.sequence_parallel},
+        parameters_(own_parameters()),
+        buckets_(own_buckets()) {}
+
+  Calls of_all_steps() const {
+    Calls all;
+    if (const OwnParameter* tied = tied_parameter())
+      all.push_back(over("embd", "tied_embeddings.tie", Operation::all_reduce, tied->elements));
+    const Calls step = of_step();
+    for (std::int64_t i = 0; i < plan_.s["steps"]; ++i) all.insert(all.end(), step.begin(), step.end());
+    return all;
+  }
+
+ private:
+  // ---- where this rank stands ------------------------------------------------------------------------------------
+
+  bool is_first(int chunk) const { return pp_rank_ == 0 && chunk == 0; }
+  bool is_last(int chunk) const { return pp_rank_ + 1 == pp_ && chunk + 1 == chunks_; }
+  std::int64_t layers_of_a_chunk() const { return model_.num_layers / (pp_ * chunks_); }
+
+  /// In the order in which the chunks use them.
+  std::vector<OwnParameter> own_parameters() const {
+    std::vector<OwnParameter> all;
+    const bool ties_stages = plan_.is_tied() && pp_ > 1;
+    for (const GptParameter& parameter : plan_.parameters()) {
+      if (parameter.stage % pp_ != pp_rank_) continue;
+      const bool is_word_embedding = parameter.name == "embedding.word_embeddings.weight";
+      const bool is_replicated = parameter.placement == Placement::replicated;
+      all.push_back({.elements = parameter.rows * parameter.columns / (is_replicated ? 1 : tp_),
+                     .chunk = static_cast<int>(parameter.stage / pp_),
+                     .is_tied = ties_stages && (is_word_embedding || !parameter.same_as.empty()),
+                     .has_grad_of_tokens = is_replicated && parameter.is_vector});
+    }
+    return all;
+  }
+
+  /// Two stages have one, each in a chunk of its own.
+  const OwnParameter* tied_parameter() const {
+    const auto tied = std::find_if(parameters_.begin(), parameters_.end(),
+                                   [](const OwnParameter& parameter) { return parameter.is_tied; });
+    return tied == parameters_.end() ? nullptr : &*tied;
+  }
+
+  // ---- buckets ---------------------------------------------------------------------------------------------------
+
+  bool is_distributed() const { return plan_.s["distributed"] == 1; }
+  bool overlaps() const { return plan_.s["overlap"] == 1; }
+
+  /// By chunk, how many chunks' backward steps are over before its own are.
+  std::vector<int> order_of_completion() const {
+    std::vector<int> left(static_cast<std::size_t>(chunks_), shape_.microbatches());
+    std::vector<int> place(left.size(), 0);
+    int completed = 0;
+    for (const sim::Action& action : actions_) {
+      if (!action.step || action.step->pass == sim::Pass::forward) continue;
+      const auto chunk = static_cast<std::size_t>(action.step->chunk);
+      if (--left[chunk] == 0) place[chunk] = completed++;
+    }
+    return place;
+  }
+
+  std::vector<OwnBucket> own_buckets() const {
+    std::vector<sim::BufferParameter> placed;
+    for (const OwnParameter& parameter : parameters_)
+      placed.push_back({.elements = parameter.elements, .shared_embedding = parameter.is_tied});
+    const std::int64_t size = plan_.s["bucket"];
+    const sim::BufferLayout layout =
+        sim::buffer_layout(placed, {.owners = is_distributed() ? dp_ : 1,
+                                    .bucket_size = size == 0 ? std::nullopt : std::optional(size),
+                                    .distributed_optimizer = is_distributed()});
+    const std::vector<int> completion = order_of_completion();
+    std::vector<OwnBucket> buckets;
+    for (const sim::Bucket& bucket : layout.buckets) {
+      OwnBucket own{.elements = bucket.range.size()};
+      int latest = -1;
+      for (const int index : bucket.parameters) {
+        const auto place = static_cast<std::size_t>(index);
+        const int chunk = parameters_[place].chunk;
+        const int completed = completion[static_cast<std::size_t>(chunk)];
+        if (completed < latest || (completed == latest && place < own.complete)) continue;
+        latest = completed;
+        own.completed_by = chunk;
+        own.complete = place;
+      }
+      buckets.push_back(own);
+    }
+    return buckets;
+  }
+
+  void reduce(const OwnBucket& bucket, Calls& calls) const {
+    if (dp_ == 1) return;
+    if (is_distributed()) {
+      calls.push_back(sums_over("dp-cp", "data_parallel.reduce_scatter", Operation::reduce_scatter,
+                                bucket.elements / dp_));
+    } else {
+      calls.push_back(sums_over("dp-cp", "data_parallel.all_reduce", Operation::all_reduce, bucket.elements));
+    }
+  }
+
+  /// In the order in which they become ready.
+  void reduce_completed_by(int chunk, Calls& calls) const {
+    std::vector<OwnBucket> completed;
+    std::copy_if(buckets_.begin(), buckets_.end(), std::back_inserter(completed),
+                 [&](const OwnBucket& bucket) { return bucket.completed_by == chunk; });
+    std::sort(completed.begin(), completed.end(),
+              [](const OwnBucket& a, const OwnBucket& b) { return a.complete < b.complete; });
+    for (const OwnBucket& bucket : completed) reduce(bucket, calls);
+  }
+
+  // ---- the schedule ----------------------------------------------------------------------------------------------
+
+  void get_batch(const char* site, Calls& calls) const {
+    if (tp_ == 1) return;
+    calls.push_back(over("tp", site, Operation::broadcast, model_.tokens()));
+    calls.back().dtype = sim::DType::i32;
+    calls.back().root_or_peer = 0;
+  }
+
+  bool has_learned_positions() const { return model_.rotary_base == 0; }
+  /// Learned positions are added to whole sequences, which are split after that.
+  TokenCalls embedding() const {
+    TokenCalls calls = tokens_;
+    calls.sequence_parallel = tokens_.sequence_parallel && !has_learned_positions();
+    return calls;
+  }
+
+  void forward(int chunk, Calls& calls) const {
+    if (is_first(chunk)) get_batch("get_batch.tokens", calls);
+    if (is_last(chunk)) get_batch("get_batch.labels", calls);
+    if (is_first(chunk)) embedding().embedding_forward(calls);
+    for (std::int64_t i = 0; i < layers_of_a_chunk(); ++i) tokens_.layer_forward(calls);
+    if (!is_last(chunk)) return;
+    tokens_.column_forward(calls);
+    loss_calls(model_.tokens(), false, tp_, calls);
+  }
+
+  void backward(int chunk, Calls& calls) const {
+    if (is_last(chunk)) tokens_.column_backward(calls);
+    for (std::int64_t i = 0; i < layers_of_a_chunk(); ++i) {
+      if (model_.recompute) tokens_.layer_forward(calls);
+      tokens_.layer_backward(calls);
+    }
+    if (!is_first(chunk)) return;
+    if (tokens_.sequence_parallel && has_learned_positions()) {
+      calls.push_back(
+          over("tp", "language_model_embedding.backward", Operation::all_gather, tokens_.all / tp_));
+    }
+    embedding().embedding_backward(calls);
+  }
+
+  /// "pipeline.send_forward_recv_backward"
+  static std::string site_of(const std::vector<sim::Message>& batch) {
+    std::string site = "pipeline.";
+    for (const bool sends : {true, false}) {
+      std::string passes;
+      for (const sim::Message& message : batch) {
+        if (message.is_send == sends)
+          passes += message.input.pass == sim::Pass::forward ? "_forward" : "_backward";
+      }
+      if (passes.empty()) continue;
+      if (!site.ends_with('.')) site += "_";
+      site += (sends ? "send" : "recv") + passes;
+    }
+    return site;
+  }
+
+  void exchange(const std::vector<sim::Message>& batch, Calls& calls) const {
+    const std::string site = site_of(batch);
+    const std::int64_t elements = tokens_.all / (tokens_.sequence_parallel ? tp_ : 1);
+    for (const sim::Message& message : batch) {
+      const Operation operation = message.is_send ? Operation::send : Operation::recv;
+      calls.push_back(over("pp", site, operation, elements));
+      calls.back().root_or_peer = message.peer;
+    }
+  }
+
+  void run_schedule(Calls& calls) const {
+    std::vector<int> left(static_cast<std::size_t>(chunks_), shape_.microbatches());
+    for (const sim::Action& action : actions_) {
+      if (!action.messages.empty()) exchange(action.messages, calls);
+      if (!action.step) continue;
+      const int chunk = action.step->chunk;
+      if (action.step->pass == sim::Pass::forward) {
+        forward(chunk, calls);
+        continue;
+      }
+      backward(chunk, calls);
+      const bool is_complete = --left[static_cast<std::size_t>(chunk)] == 0;
+      if (is_complete && overlaps()) reduce_completed_by(chunk, calls);
+    }
+  }
+
+  // ---- after it --------------------------------------------------------------------------------------------------
+
+  void finalize_grads(Calls& calls) const {
+    for (const OwnBucket& bucket : buckets_) {
+      if (!overlaps()) reduce(bucket, calls);
+    }
+    for (const OwnParameter& parameter : parameters_) {
+      if (tokens_.sequence_parallel && parameter.has_grad_of_tokens)
+        sequence_parallel_sum(parameter.elements, tp_, calls);
+    }
+    if (const OwnParameter* tied = tied_parameter())
+      calls.push_back(sums_over("embd", "tied_embeddings.grads", Operation::all_reduce, tied->elements));
+    if (!plan_.per_token()) return;
+    if (pp_ > 1) {
+      calls.push_back(over("pp", "finalize_model_grads.tokens", Operation::broadcast, 1));
+      calls.back().dtype = sim::DType::i32;
+      calls.back().root_or_peer = pp_ - 1;
+    }
+    if (dp_ > 1) {
+      calls.push_back(over("dp-cp", "finalize_model_grads.sum_tokens", Operation::all_reduce, 1));
+      calls.back().dtype = sim::DType::i32;
+    }
+  }
+
+  /// The norm is added up over all that have other gradients: with ZeRO-1, all ranks.
+  void update(Calls& calls) const {
+    const int sharers = is_distributed() ? tp_ * pp_ * dp_ : tp_ * pp_;
+    if (sharers > 1) {
+      const char* group = is_distributed() ? "intra-dist-opt" : "mp";
+      calls.push_back(sums_over(group, "optimizer.grad_norm", Operation::all_reduce, 1));
+    }
+    if (!is_distributed() || dp_ == 1) return;
+    for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
+      calls.push_back(
+          over("dp-cp", "optimizer.gather_params", Operation::all_gather, bucket->elements / dp_));
+    }
+  }
+
+  Calls of_step() const {
+    Calls calls;
+    run_schedule(calls);
+    finalize_grads(calls);
+    update(calls);
+    if (is_last(chunks_ - 1) && dp_ > 1)
+      calls.push_back(sums_over("dp-cp", "training_log.loss", Operation::all_reduce, 1));
+    return calls;
+  }
+
+  const GptPlan& plan_;
+  sim::GptConfig model_;
+  int tp_, pp_, dp_, chunks_, pp_rank_;
+  sim::PipelineShape shape_;
+  std::vector<sim::Action> actions_;
+  TokenCalls tokens_;
+  std::vector<OwnParameter> parameters_;
+  std::vector<OwnBucket> buckets_;
+};
+
+}  // namespace
+
+std::vector<ExpectedCall> gpt_calls(const GptPlan& plan, int rank) {
+  return RankCalls(plan, rank).of_all_steps();
+}
+
+}  // namespace verify
