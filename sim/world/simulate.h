@@ -30,6 +30,8 @@ struct RankReport {
   int rank = 0;
   std::vector<Published> published;
   std::vector<CallRecord> calls;
+  std::vector<Moment> moments;  // none where the device counts no work
+  std::int64_t work = 0;        // of the whole program
 };
 
 struct RunReport {
