@@ -9,12 +9,14 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/tensor/counting_device.h"
 #include "verify/assembled.h"
 #include "verify/counted.h"
 #include "verify/explanation.h"
 #include "verify/properties.h"
 #include "verify/scalars.h"
 #include "verify/scenario.h"
+#include "verify/world_options.h"
 
 namespace verify {
 
@@ -181,6 +183,24 @@ Training train_on_text(const Settings& settings, const sim::Layout& layout, Benc
                                             training.curve.losses.front(), training.curve.losses.back())
                               : fmt::format("{}: {}", training.curve.world, judgement.detail);
   return training;
+}
+
+TracedRun trace_training(const Settings& settings, const sim::Layout& layout) {
+  const Case& the_case = *find_case("gpt_training");
+  CaseSetting setting = training_setting(settings, layout);
+  setting.dtype = sim::DType::f32;
+  const std::int64_t all = setting["steps"];
+  const std::int64_t steps = setting.dimensions["steps"] = std::min(all, kMostTracedSteps);
+  sim::WorldSpec spec =
+      requested_world(settings, sim::make_layout(the_case.sizes(setting), sim::RuleBook::megatron));
+  spec.seed = setting.seed;
+  spec.stack_bytes = sim::kDefaultStackBytes;
+  sim::CpuDevice cpu;
+  sim::CountingDevice device(cpu);
+  sim::RunReport run = sim::simulate(spec, device, [&](sim::Rank& rank) { the_case.run(rank, setting); });
+  return traced_run(
+      fmt::format("training steps 1 to {} of {}, in f32 at {}", steps, all, text_of_world(setting, layout)),
+      spec, std::move(run));
 }
 
 }  // namespace verify

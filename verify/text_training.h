@@ -15,11 +15,14 @@
 #include "verify/bench.h"
 #include "verify/layout_checks.h"
 #include "verify/settings.h"
+#include "verify/traced_run.h"
 #include "verify/training_curve.h"
 
 namespace verify {
 
 inline constexpr int kMostTrainingRanks = 256;
+/// The second has what the first leaves in flight; all others are as the second.
+inline constexpr std::int64_t kMostTracedSteps = 2;
 #ifdef SHARDPROOF_SANITIZED
 inline constexpr std::int64_t kTrainIters = 2;  // a step takes thirty times as long
 #else
@@ -32,6 +35,9 @@ struct Training {
 };
 
 Training train_on_text(const Settings& settings, const sim::Layout& layout, Bench& bench);
+
+/// The first kMostTracedSteps of these steps once more, on a device that counts, in the world of virtual ranks that is asked for.
+TracedRun trace_training(const Settings& settings, const sim::Layout& layout);
 
 /// Of the text that is asked for, or of this project's own: before any work.
 void check_training_text(const Settings& settings);
