@@ -132,6 +132,8 @@ const std::vector<OptionInfo>& option_vocabulary() {
       {"svg", text, kOutputSection, "draw the pipeline schedule into this file"},
       {"report", text, kOutputSection, "write a page of what replay found into this file (HTML)"},
       {"junit", text, kOutputSection, "write the checks of replay into this file (JUnit XML)"},
+      {"trace", text, kOutputSection,
+       "write what the virtual ranks of replay did into this file, in logical time (for ui.perfetto.dev)"},
       {"format", choice, kOutputSection, "text or json (text)", {"text", "json"}},
       {"help", flag, kOutputSection, "this page"},
       {"version", flag, kOutputSection, "the version"},

@@ -11,6 +11,15 @@ namespace verify {
 
 namespace fs = std::filesystem;
 
+namespace {
+
+const char* ending_of(const std::string& option) {
+  if (option == "report") return "html";
+  return option == "junit" ? "xml" : "json";
+}
+
+}  // namespace
+
 OutputFile::OutputFile(std::string option, const std::string& path)
     : option_(std::move(option)), given_(path) {
   std::error_code error;
@@ -54,7 +63,7 @@ void OutputFile::refuse_path(const std::string& problem) const {
                .option = "--" + option_,
                .numbers = fmt::format("'{}' {}", given_.string(), problem),
                .rule = "a file of its own, in a folder that is there and may be written",
-               .hint = option_ == "report" ? "--report report.html" : "--junit junit.xml"});
+               .hint = fmt::format("--{0} {0}.{1}", option_, ending_of(option_))});
 }
 
 }  // namespace verify

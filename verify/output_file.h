@@ -4,8 +4,8 @@
 /// under another name in the same folder and then renamed, so that whoever looks finds the old file or the new one, never half of
 /// one. A link is followed: the file it leads to is the one that is replaced.
 ///
-/// Errors  report_file, junit_file: no folder, a folder or a device, not to be written, a scenario's name (.ini), or the file of the
-///         other option. Thrown by the constructor and, when the system has changed its mind, by write.
+/// Errors  report_file, junit_file, trace_file: no folder, a folder or a device, not to be written, a scenario's name (.ini), or the file of
+///         another option. Thrown by the constructor and, when the system has changed its mind, by write.
 
 #include <filesystem>
 #include <string>

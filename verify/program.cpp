@@ -78,8 +78,8 @@ const Command& command_named(const std::string& name) {
                .hint = nearest.empty() ? "shardproof --help" : "shardproof " + nearest});
 }
 
-/// --kind and --rank choose among groups, --svg draws a schedule, --report and --junit tell of a replay; given to another command
-/// they would be silently without effect.
+/// --kind and --rank choose among groups, --svg draws a schedule, --report, --junit and --trace tell of a replay; given to another
+/// command they would be silently without effect.
 void check_output_options(const CommandLine& line) {
   for (const char* option : {"kind", "rank"}) {
     if (line.command == "groups" || !line.settings.has(option)) continue;
@@ -90,7 +90,7 @@ void check_output_options(const CommandLine& line) {
                  .hint = "shardproof groups"});
   }
   if (line.command != "schedule" && line.settings.has("svg")) refuse_without_effect("svg", line.command);
-  for (const char* option : {"report", "junit"}) {
+  for (const char* option : {"report", "junit", "trace"}) {
     if (line.command != "replay" && line.settings.has(option)) refuse_without_effect(option, line.command);
   }
 }

@@ -8,6 +8,7 @@
 
 #include "sim/layout/layer_placement.h"
 #include "sim/layout/size_rules.h"
+#include "sim/tensor/counting_device.h"
 #include "sim/tensor/cpu_device.h"
 #include "verify/case_replay.h"
 #include "verify/collective_round.h"
@@ -116,26 +117,37 @@ CheckResult check_finding(const std::string& expected, const std::vector<sim::Fi
   return {"finding", true, fmt::format("{}, as expected: {}", first.code, first.sentence)};
 }
 
+/// Not where the settings name what runs.
+bool trains(const Settings& settings) {
+  return !settings.has("program") && !settings.has("case") && train_iters(settings) > 0;
+}
+
 /// What virtual ranks say of the layout, or of the program that the settings name.
 void run_virtual_ranks(const Settings& settings, const sim::Layout& layout, sim::Device& device,
                        ScenarioReport& report) {
   const sim::WorldSpec spec = requested_world(settings, layout);
+  const bool is_traced = settings.has("trace") && !trains(settings);
+  sim::CountingDevice counting(device);
+  sim::Device& used = is_traced ? counting : device;
   sim::RunReport run;
+  std::string what = "the collective round";
   if (settings.has("program")) {
     const PlantedProgram& program = requested_program(settings.text("program", ""));
     check_program_world(layout);
-    run = sim::simulate(spec, device, program.run);
+    run = sim::simulate(spec, used, program.run);
+    what = fmt::format("the program {}", program.name);
     const std::string said =
         run.ok() ? fmt::format("{} broke no contract; run hash {:016x}", program.name, run.run_hash)
                  : fmt::format("{}: {}", program.name, run.findings.front().sentence);
     if (!settings.has("expect-finding")) report.checks.push_back({"program", run.ok(), said});
   } else {
-    RoundReport round = collective_round(spec, device);
+    RoundReport round = collective_round(spec, used);
     report.checks.push_back(std::move(round.check));
     run = std::move(round.run);
   }
   report.ledger = std::move(run.ledger);
   report.findings = std::move(run.findings);
+  if (is_traced) report.trace = traced_run(std::move(what), spec, std::move(run));
   if (settings.has("expect-finding")) {
     report.checks.push_back(check_finding(settings.text("expect-finding", ""), report.findings));
   }
@@ -150,11 +162,6 @@ void check_options(const Settings& settings) {
     if (settings.has("program") && settings.has(option))
       refuse_without_effect(option, "replay' with '--program");
   }
-}
-
-/// Not where the settings name what runs.
-bool trains(const Settings& settings) {
-  return !settings.has("program") && !settings.has("case") && train_iters(settings) > 0;
 }
 
 /// What `schedule` would show of the pipeline. A batch that gives none is for the check "batch" to judge.
@@ -173,10 +180,11 @@ void request_schedule(const Settings& settings, ScenarioReport& report) {
   }
 }
 
-void train(const TrainedModel& model, Bench& bench, ScenarioReport& report) {
+void train(const TrainedModel& model, const Settings& settings, Bench& bench, ScenarioReport& report) {
   Training training = train_on_text(model, bench);
   report.checks.push_back(std::move(training.check));
   report.training = std::move(training.curve);
+  if (settings.has("trace")) report.trace = trace_training(model, settings);
 }
 
 /// The scenario's; where it gives no batch, that of twice as many microbatches as a chunk takes at a time: of a larger batch no more are
@@ -258,7 +266,7 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
     } else if (!settings.has("program")) {
       Bench bench;
       for (CheckResult& row : check_sharded_layers(settings, layout, bench)) checks.push_back(std::move(row));
-      if (model) train(*model, bench, report);
+      if (model) train(*model, settings, bench, report);
     }
   }
   if (settings.has_any_of(kLayersSection)) place_layers(settings, layout, report);

@@ -25,6 +25,7 @@
 #include "verify/model_memory.h"
 #include "verify/scenario.h"
 #include "verify/schedule_request.h"
+#include "verify/traced_run.h"
 #include "verify/training_curve.h"
 
 namespace verify {
@@ -42,6 +43,7 @@ struct ScenarioReport {
   std::vector<sim::LedgerRow> ledger;   // of the virtual ranks
   std::vector<sim::Finding> findings;   // set when the verdict is broken, or one is expected
   std::optional<TrainingCurve> training;
+  std::optional<TracedRun> trace;  // where --trace is asked for, and ranks ran
   std::optional<sim::Layout> layout;
   sim::NodePlacement nodes;
   std::optional<ScheduleRequest> schedule;  // of more than one pipeline rank

@@ -2,10 +2,12 @@
 #include <fmt/color.h>
 #include <fmt/format.h>
 #include <future>
+#include <initializer_list>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "sim/tensor/cpu_device.h"
 #include "verify/commands.h"
@@ -19,6 +21,7 @@
 #include "verify/report_junit.h"
 #include "verify/scenario.h"
 #include "verify/text_table.h"
+#include "verify/trace_json.h"
 
 namespace verify {
 
@@ -156,23 +159,29 @@ std::vector<ScenarioReport> replay_all(const CommandLine& line, const Output& ou
   return reports;
 }
 
+using TextOf = std::string (*)(const std::vector<ScenarioReport>&);
+
 /// The files that replay is asked for beside its result, judged before any work.
 class ReportFiles {
  public:
   explicit ReportFiles(const Settings& settings) {
-    if (settings.has("report")) page_.emplace("report", settings.text("report", ""));
-    if (settings.has("junit")) junit_.emplace("junit", settings.text("junit", ""));
-    if (page_ && junit_) junit_->check_differs_from(*page_);
+    for (const auto& [option, text_of] : std::initializer_list<std::pair<const char*, TextOf>>{
+             {"report", report_html}, {"junit", report_junit}, {"trace", trace_json}}) {
+      if (settings.has(option)) add(OutputFile(option, settings.text(option, "")), text_of);
+    }
   }
 
   void write(const std::vector<ScenarioReport>& reports) const {
-    if (page_) page_->write(report_html(reports));
-    if (junit_) junit_->write(report_junit(reports));
+    for (const auto& [file, text_of] : files_) file.write(text_of(reports));
   }
 
  private:
-  std::optional<OutputFile> page_;
-  std::optional<OutputFile> junit_;
+  void add(OutputFile file, TextOf text_of) {
+    for (const auto& [other, of_other] : files_) file.check_differs_from(other);
+    files_.emplace_back(std::move(file), text_of);
+  }
+
+  std::vector<std::pair<OutputFile, TextOf>> files_;
 };
 
 std::string all_as_json(const std::vector<ScenarioReport>& reports) {

@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "sim/tensor/counting_device.h"
 #include "verify/assembled.h"
 #include "verify/counted.h"
 #include "verify/explanation.h"
 #include "verify/properties.h"
 #include "verify/scalars.h"
+#include "verify/world_options.h"
 
 namespace verify {
 
@@ -69,6 +71,23 @@ Training train_on_text(const TrainedModel& model, Bench& bench) {
                         model.world, training.curve.losses.front(), training.curve.losses.back())
           : fmt::format("{}: {}", model.world, judgement.detail);
   return training;
+}
+
+TracedRun trace_training(const TrainedModel& model, const Settings& settings) {
+  const Case& the_case = *find_case("gpt_training");
+  CaseSetting setting = model.setting;
+  setting.dtype = sim::DType::f32;
+  const std::int64_t all = setting["steps"];
+  const std::int64_t steps = setting.dimensions["steps"] = std::min(all, kMostTracedSteps);
+  sim::WorldSpec spec =
+      requested_world(settings, sim::make_layout(the_case.sizes(setting), sim::RuleBook::megatron));
+  spec.seed = setting.seed;
+  spec.stack_bytes = sim::kDefaultStackBytes;
+  sim::CpuDevice cpu;
+  sim::CountingDevice device(cpu);
+  sim::RunReport run = sim::simulate(spec, device, [&](sim::Rank& rank) { the_case.run(rank, setting); });
+  return traced_run(fmt::format("training steps 1 to {} of {}, in f32 at {}", steps, all, model.world), spec,
+                    std::move(run));
 }
 
 }  // namespace verify

@@ -8,10 +8,14 @@
 
 #include "verify/bench.h"
 #include "verify/layout_checks.h"
+#include "verify/traced_run.h"
 #include "verify/trained_model.h"
 #include "verify/training_curve.h"
 
 namespace verify {
+
+/// The second has what the first leaves in flight; all others are as the second.
+inline constexpr std::int64_t kMostTracedSteps = 2;
 
 struct Training {
   CheckResult check;
@@ -19,5 +23,8 @@ struct Training {
 };
 
 Training train_on_text(const TrainedModel& model, Bench& bench);
+
+/// The first kMostTracedSteps steps once more, on a device that counts, in the world of virtual ranks that the settings ask for.
+TracedRun trace_training(const TrainedModel& model, const Settings& settings);
 
 }  // namespace verify

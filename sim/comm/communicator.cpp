@@ -253,6 +253,7 @@ void Communicator::run(Call call) {
 
 void Communicator::start_into(Work& work, Call call) {
   const std::size_t record = record_call(call);
+  recorder_->set_started();
   Work::Started started{nullptr, recorder_, record, call.input, call.output};
   const Site site = call.site;
   if (size() == 1) {

@@ -5,12 +5,22 @@
 
 #include "sim/base/error.h"
 #include "sim/tensor/ops.h"
+#include "sim/tensor/running_device.h"
 
 namespace sim {
 
 void Recorder::publish(std::string name, const Tensor& tensor) {
   std::vector<std::byte> values = host_bytes(tensor);
   published_.push_back({std::move(name), tensor.dtype(), tensor.shape(), std::move(values)});
+}
+
+void Recorder::keep_moments(const Device& device) {
+  if (device.work() != nullptr) counting_ = &device;
+}
+
+/// Not of another rank that waits with a Work of this one, which it is refused, nor after the run.
+void Recorder::add_moment(MomentKind kind, std::size_t record) {
+  if (running_device() == counting_) moments_.push_back({kind, record, *counting_->work()});
 }
 
 void Recorder::refuse_more(const CallRecord& call) {

@@ -23,6 +23,7 @@ void Work::drop() {
 
 void Work::wait() {
   for (Started& call : started_) {
+    call.recorder->wait_begins(call.record);
     if (call.pending != nullptr) call.pending->wait();
     call.pending = nullptr;
     land(call.input, call.output);

@@ -63,6 +63,8 @@ class Device {
   /// which of them made them, and keep it alive.
   virtual std::shared_ptr<Device> for_rank(int rank) = 0;
   virtual const char* name() const = 0;
+  /// The work that this rank's program has given it so far, where that is counted (counting_device.h); else null.
+  virtual const std::int64_t* work() const { return nullptr; }
 
   virtual Tensor empty(DType dtype, const Shape& shape) = 0;
   virtual void from_host(std::span<const std::byte> values, Tensor& to) = 0;

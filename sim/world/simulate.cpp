@@ -86,7 +86,12 @@ RunReport simulate(const WorldSpec& spec, Device& device, const RankProgram& pro
   report.ranks.reserve(world->ranks().size());
   for (const auto& state : world->ranks()) {
     ledger.add(state->recorder->calls());
-    report.ranks.push_back({state->rank, state->recorder->take_published(), state->recorder->take_calls()});
+    const std::int64_t* work = state->device->work();
+    report.ranks.push_back({.rank = state->rank,
+                            .published = state->recorder->take_published(),
+                            .calls = state->recorder->take_calls(),
+                            .moments = state->recorder->take_moments(),
+                            .work = work == nullptr ? 0 : *work});
     report.ranks.back().by_name = places_by_name(report.ranks.back().published);
     hash.add(hash_of(report.ranks.back()));
   }

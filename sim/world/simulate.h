@@ -31,7 +31,9 @@ struct RankReport {
   std::vector<Published> published;
   std::vector<CallRecord> calls;
   std::vector<std::uint32_t> by_name =
-      {};  // places in `published`, ascending by name, then by place: for find()
+      {};                            // places in `published`, ascending by name, then by place: for find()
+  std::vector<Moment> moments = {};  // none where the device counts no work
+  std::int64_t work = 0;             // of the whole program
 };
 
 struct RunReport {

@@ -77,6 +77,7 @@ VirtualWorld::VirtualWorld(const WorldSpec& spec, Device& device)
   for (const int rank : present_) {
     RankState& state = *ranks_.emplace_back(std::make_unique<RankState>(*this, rank, spec.call_limit));
     state.device = device.for_rank(rank);
+    state.recorder->keep_moments(*state.device);
   }
 }
 

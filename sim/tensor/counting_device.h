@@ -1,0 +1,82 @@
+#pragma once
+
+/// A device that counts what it is given to do, and leaves the doing to another one. It is how a timeline (sim/world/run_timeline.h)
+/// knows how much lay between two calls; a world that nobody wants a timeline of runs without it.
+///
+/// Shapes  a unit of work is a multiply-add of matmul, or an element of a kernel's largest tensor. What moves between host and device,
+///         and poison, are none.
+/// Calls   each rank's handle counts for itself, and only while that rank's program runs: what the world computes for it (the sums of
+///         a collective, the copy of an eager message) is part of the call, not of the rank's work.
+/// Exact   results are those of the device within; the count depends on the program alone.
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+
+#include "sim/tensor/device.h"
+
+namespace sim {
+
+class CountingDevice : public Device, public std::enable_shared_from_this<CountingDevice> {
+ public:
+  /// `device` outlives it.
+  explicit CountingDevice(Device& device) : device_(std::shared_ptr<Device>(), &device) {}
+
+  const std::int64_t* work() const override { return &work_; }
+  std::shared_ptr<Device> for_rank(int rank) override;
+  const char* name() const override { return device_->name(); }
+  Tensor empty(DType dtype, const Shape& shape) override;
+  void from_host(std::span<const std::byte> values, Tensor& to) override;
+  void to_host(const Tensor& from, std::span<std::byte> values) override;
+  void fill(Tensor& out, double value) override;
+  void poison(Tensor& out) override;
+  void copy(const Tensor& from, Tensor& to) override;
+  void combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) override;
+  void scale(const Tensor& a, Ratio ratio, Tensor& out) override;
+  void cast(const Tensor& from, Tensor& to) override;
+  void fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
+            std::span<const Tensor> outputs) override;
+  void matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
+              bool accumulate) override;
+  void add_bias(const Tensor& x, const Tensor& bias, Tensor& out) override;
+  void add_column_sums(const Tensor& x, Tensor& sums) override;
+  void copy_columns(const Tensor& from, std::int64_t from_column, Tensor& to, std::int64_t to_column,
+                    std::int64_t columns) override;
+  void lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) override;
+  void add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) override;
+  void permute(const Tensor& from, std::array<int, 4> order, Tensor& to) override;
+  void activate(Activation function, const Tensor& x, Tensor& out) override;
+  void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) override;
+  void dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, Tensor& out) override;
+  void rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
+              Tensor& out) override;
+  void softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) override;
+  void softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) override;
+  void normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
+                 Tensor& out, Tensor& stats) override;
+  void normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
+                          const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
+                          Tensor& grad_bias) override;
+  void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,
+            Tensor& exp_avg_sq) override;
+  void clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) override;
+  void scale_by(Tensor& x, const Tensor& factor) override;
+  void find_nonfinite(const Tensor& x, Tensor& flag) override;
+  void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) override;
+  void token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets, const TokenLoss& loss,
+                   Tensor& exps, Tensor& parts) override;
+  void token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) override;
+  void token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
+                           const TokenLoss& loss, const Tensor& grad, Tensor& out) override;
+
+ private:
+  explicit CountingDevice(std::shared_ptr<Device> device) : device_(std::move(device)) {}
+  void add(std::int64_t work);
+  /// Elements, of a kernel that looks at each of them once.
+  void add(const Tensor& largest) { add(largest.count()); }
+
+  std::shared_ptr<Device> device_;
+  std::int64_t work_ = 0;
+};
+
+}  // namespace sim
