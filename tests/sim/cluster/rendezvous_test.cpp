@@ -181,11 +181,15 @@ TEST(Rendezvous, SignalsInterruptNothing) {
   RendezvousSpec alone = spec_of(0, 2, 0);
   alone.deadline = 50ms;  // a hundred signals long
   const std::string lonely = test::refusal_code([&] { Rendezvous(alone).meet(); });
+  const Deadline deadline = Deadline::after(20ms);
+  poll_until({}, deadline);
+  const bool has_waited = deadline.has_passed();
   const itimerval never{};
   setitimer(ITIMER_REAL, &never, nullptr);
   sigaction(SIGALRM, &before, nullptr);
   for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.refused, "");
   EXPECT_EQ(lonely, "rendezvous_missing");
+  EXPECT_TRUE(has_waited);
 }
 
 // ---- worlds that are not ----------------------------------------------------------------------------------
@@ -439,13 +443,11 @@ TEST(Rendezvous, WithoutDescriptorsStrangersGiveWay) {
   // Thirty strangers and a rank wait to be accepted, while descriptors for about twenty are left.
   std::vector<Socket> many;
   for (int i = 0; i < 30; ++i) many.push_back(stranger_at(host.port()));
-  const Socket probe(dup(0));
   rlimit limit{};
   getrlimit(RLIMIT_NOFILE, &limit);
-  const rlimit low{static_cast<rlim_t>(probe.descriptor()) + 20, limit.rlim_max};
-  auto guest = stranger_at(host.port());
-  const Bytes hello = encoded_frame(frame_of(Hello{"1.0", 1, 2, 7, "host", {}}));
-  send_some(guest, hello);
+  const Socket guest = stranger_at(host.port());
+  send_some(guest, encoded_frame(frame_of(Hello{"1.0", 1, 2, 7, "host", {}})));
+  const rlimit low{static_cast<rlim_t>(guest.descriptor()) + 20, limit.rlim_max};
   setrlimit(RLIMIT_NOFILE, &low);
   const std::string code = test::refusal_code([&] { host.meet(); });
   setrlimit(RLIMIT_NOFILE, &limit);
@@ -466,6 +468,19 @@ TEST(Rendezvous, MoreHellosThanTwiceTheWorldAreDropped) {
   }
   EXPECT_EQ(test::refusal_code([&] { host.meet(); }), "rendezvous_world");
   EXPECT_TRUE(is_noted(host.dropped(), "more ranks than twice the world"));
+}
+
+TEST(Rendezvous, SendingToOneThatHungUpRaisesNoSignal) {
+  const auto listener = std::get<Socket>(listen_at("127.0.0.1", 0));
+  const Socket sender = stranger_at(port_of(listener));
+  std::array<pollfd, 1> waiting = {{{listener.descriptor(), POLLIN, 0}}};
+  poll_until(waiting, Deadline::after(10s));
+  std::get<Accepted>(accept_from(listener)).socket.close();
+  const Deadline deadline = Deadline::after(10s);
+  bool has_ended = false;
+  while (!has_ended && !deadline.has_passed())
+    has_ended = send_some(sender, bytes_of("is anybody there")).has_ended;
+  EXPECT_TRUE(has_ended);
 }
 
 // ---- the end ----------------------------------------------------------------------------------------------
