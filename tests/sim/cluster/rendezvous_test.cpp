@@ -152,10 +152,11 @@ TEST(Rendezvous, TheLongestPayloadsAndTexts) {
     Rendezvous rank_1(guest);
     return taken_part(rank_1, {false, std::string(3 * kMostText, 't')});
   });
-  const Outcome outcome = taken_part(rendezvous, {true, ""});
+  const Outcome outcome = taken_part(rendezvous, {true, std::string(kMostText + 1, '0')});
   EXPECT_EQ(other.get().meeting.payload, host.payload);
   ASSERT_EQ(outcome.meeting.payloads.size(), 2U);
   EXPECT_EQ(outcome.meeting.payloads[1], guest.payload);
+  EXPECT_EQ(outcome.conclusion.reports[0].text, std::string(kMostText, '0'));
   EXPECT_EQ(outcome.conclusion.reports[1].text, std::string(kMostText, 't'));
   EXPECT_EQ(outcome.conclusion.exit_code, 1);
 }
@@ -168,6 +169,18 @@ TEST(Rendezvous, OverIPv6AndByName) {
     host.master_addr = guest.master_addr = address;
     for (const Outcome& outcome : outcomes_of(host, {guest})) EXPECT_EQ(outcome.refused, "") << address;
   }
+}
+
+/// All of 127.0.0.0/8 is this machine.
+TEST(Rendezvous, ANameIsListenedAtOnEveryAddressAndANumberOnItsOwn) {
+  const auto reaches = [](const char* listened, const char* called) {
+    const auto listener = listen_at(listened, 0);
+    const int port = port_of(std::get<Socket>(listener));
+    return std::holds_alternative<Socket>(connect_to(called, port, Deadline::after(10s)));
+  };
+  EXPECT_TRUE(reaches("localhost", "127.0.0.2"));
+  EXPECT_TRUE(reaches("127.0.0.2", "127.0.0.2"));
+  EXPECT_FALSE(reaches("127.0.0.1", "127.0.0.2"));
 }
 
 TEST(Rendezvous, SignalsInterruptNothing) {
