@@ -56,6 +56,8 @@ TEST(HouseRules, IncludesFollowTheArrows) {
   EXPECT_EQ(
       test::include_direction({{"verify/reference/a.cpp", "#include \"sim/layout/layout.h\"\n"}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/layout/a.cpp", "  #include <verify/settings.h>\n"}}).size(), 1U);
+  EXPECT_EQ(test::include_direction({{"sim/cluster/a.cpp", "#include \"sim/tensor/tensor.h\"\n"}}).size(),
+            1U);
   EXPECT_EQ(test::include_direction({{"sim/unknown/a.h", ""}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/parallel/a.cpp", "#include \"sim/base/field.h\"\n"}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/pipeline/a.cpp", "#include \"sim/model/mlp.h\"\n"}}).size(), 1U);
@@ -73,6 +75,10 @@ TEST(HouseRules, NoBannedNames) {
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "if (error < 0.001) return;"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "std::chrono::steady_clock::now()"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "const auto now = std::time(nullptr);"}}).size(), 1U);
+  EXPECT_EQ(test::banned_names({{"sim/cluster/socket.cpp", "std::chrono::steady_clock::now()"}}).size(), 1U);
+  EXPECT_EQ(test::banned_names({{"sim/cluster/deadline.cpp", "const auto now = std::time(nullptr);"}}).size(),
+            1U);
+  EXPECT_EQ(test::banned_names({{"sim/cluster/deadline.cpp", "std::chrono::steady_clock::now()"}}), Lines{});
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "std::chrono::steady_clock::now()"}}), Lines{});
   EXPECT_EQ(test::banned_names({{"sim/a.cpp", "std::unordered_map<int, int> m;"}}).size(), 1U);
 }
