@@ -287,6 +287,8 @@ void VirtualWorld::arrive(PostedCall& call) {
 
 void VirtualWorld::arrive_collective(PostedCall& call) {
   GroupState& group = call.group_state;
+  // Of a group of one, only splits arrive: all others are the identity, and are numbered.
+  if (group.group.size() == 1) group.first_sequence = call.call.sequence;
   const std::int64_t index = call.call.sequence - group.first_sequence;
   CHECK(index >= 0);
   while (std::ssize(group.pending) <= index) group.pending.emplace_back();

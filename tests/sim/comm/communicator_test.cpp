@@ -177,6 +177,23 @@ RC_GTEST_PROP(Communicator, UnevenExchangesAreTheirDefinition, ()) {
   }
 }
 
+TEST(Communicator, AGroupOfOneSplitsBetweenOtherCalls) {
+  CpuDevice device;
+  int made = 0;
+  const RunReport report = simulate(world_of(1), device, [&](Rank& rank) {
+    Communicator& alone = rank.groups.world();
+    for (const char* name : {"first", "second"}) {
+      alone.barrier("before");
+      const auto part = alone.split(3, 0, Site::named(name));
+      part->barrier("in it");
+      made += part->size();
+      rank.groups.new_group(name, {0}, "group")->barrier("in the group");
+    }
+  });
+  EXPECT_TRUE(report.ok());
+  EXPECT_EQ(made, 2);
+}
+
 RC_GTEST_PROP(Communicator, MessagesArriveInOrderAndBatchesProgress, ()) {
   const int n = *rc::gen::inRange(2, 6);
   const auto all = run(n, [&](Rank& rank) {

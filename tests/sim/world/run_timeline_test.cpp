@@ -64,7 +64,7 @@ void take(Rank& rank, const Step& step, int number, std::vector<Work>& kept) {
     case 4:
       return started(group->start_broadcast(zeros(step.count), number % n, "broadcast"));
     case 5:
-      if (n > 1) group->split(group->rank() % 2, 0, "split");
+      group->split(group->rank() % 2, 0, "split");
       return;
     default: {
       if (n == 1) return;
