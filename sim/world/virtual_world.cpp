@@ -256,10 +256,9 @@ void VirtualWorld::run_round() {
   if (crew_.size() == 1) {
     for (const int slot : chosen_) resume(slot);
   } else {
-    // A rank stays with one worker: what a thread keeps for itself (a compiler's cached addresses included) stays right.
-    const auto worker_of = [&](int slot) {
-      return static_cast<int>(static_cast<std::int64_t>(slot) * crew_.size() / std::ssize(ranks_));
-    };
+    // A rank stays with one worker: what a thread keeps for itself (a compiler's cached addresses included) stays right. Neighbours, which
+    // as a rule compute alike at the same time, are with different ones.
+    const auto worker_of = [&](int slot) { return slot % crew_.size(); };
     crew_.for_each_worker([&](int worker) {
       for (const int slot : chosen_) {
         if (worker_of(slot) == worker) resume(slot);
