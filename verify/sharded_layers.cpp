@@ -146,10 +146,12 @@ struct Row {
   std::int64_t cases = 0;
   const Case* last = nullptr;
   std::string failure;  // the first one
+  double slack = 0;     // the largest share of a bound that was used
 };
 
 void judge(Bench& bench, const Case& the_case, const CaseSetting& setting, Row& row) {
   const Judgement judgement = row.property->judge(bench, the_case, setting);
+  row.slack = std::max(row.slack, judgement.slack);
   if (judgement.holds) return;
   row.failure = fmt::format("{}, {}: {}. {} ./shardproof replay{}", the_case.name(), text_of(setting),
                             judgement.detail, explanation(bench, the_case, *row.property, setting),
@@ -168,9 +170,10 @@ std::string loss_traffic(const Case& loss, const Settings& settings, int tp) {
 }
 
 CheckResult result_of(const Row& row, const std::string& world) {
+  const std::string slack = row.slack > 0 ? fmt::format("; worst slack {:.3g}", row.slack) : "";
   return {"sharded " + std::string(row.property->name), row.failure.empty(),
           row.failure.empty()
-              ? fmt::format("{} at {}: {}", counted(row.cases, "case"), world, row.property->proves)
+              ? fmt::format("{} at {}: {}{}", counted(row.cases, "case"), world, row.property->proves, slack)
               : row.failure};
 }
 

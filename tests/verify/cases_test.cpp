@@ -55,6 +55,37 @@ TEST_P(Cases, HoldInDoubles) { check(sim::DType::f64); }
 TEST_P(Cases, HoldInFloats) { check(sim::DType::f32); }
 TEST_P(Cases, HoldInBfloat16) { check(sim::DType::bf16); }
 
+#ifdef SHARDPROOF_SANITIZED
+constexpr std::uint64_t kSeeds = 1;
+#else
+constexpr std::uint64_t kSeeds = 6;
+#endif
+
+/// Ten steps, where the drawn trials have up to three.
+TEST(Trainings, OfTenStepsHold) {
+  const Case& training = *find_case("gpt_training");
+  Bench bench;
+  for (const sim::DType dtype : {sim::DType::field, sim::DType::f64, sim::DType::f32, sim::DType::bf16}) {
+    for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
+      CaseSetting setting{.tp = 8, .ranks = Ranks::world, .dtype = dtype, .seed = seed};
+      const sim::KeyedRandom random = sim::KeyedRandom(seed).named("ten steps");
+      std::uint64_t drawn = 0;
+      for (const Dimension& d : training.dimensions()) {
+        const auto choices = static_cast<std::uint32_t>(d.most - d.least + 1);
+        setting.dimensions[d.name] = d.least + random.below(drawn++, choices);
+      }
+      setting.dimensions["steps"] = 10;
+      for (const Property& property : all_properties()) {
+        if (!property.judges(training, dtype)) continue;
+        const Judgement judgement = property.judge(bench, training, setting);
+        EXPECT_TRUE(judgement.holds) << property.name << ": " << judgement.detail << " (" << text_of(setting)
+                                     << ")";
+        EXPECT_FALSE(judgement.has_unbounded) << property.name << " (" << text_of(setting) << ")";
+      }
+    }
+  }
+}
+
 std::vector<const Case*> pointers() {
   std::vector<const Case*> cases;
   for (const auto& one : all_cases()) cases.push_back(one.get());
