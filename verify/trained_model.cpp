@@ -5,7 +5,10 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <fstream>
+#include <map>
 #include <sstream>
+#include <string_view>
+#include <utility>
 
 #include "sim/base/error.h"
 #include "verify/cases/gpt_plan.h"
@@ -60,6 +63,25 @@ std::string text_of_world(const TrainedSizes& sizes, const sim::Layout& layout) 
   };
   return size("tp", sizes.tp, layout.tp) + ", " + size("pp", sizes.pp, layout.pp) + ", " +
          size("dp", sizes.dp, layout.dp * layout.cp);
+}
+
+/// Of the plan's orders, the first in which tp, pp and replicas vary as fast, one against the other, as in the layout.
+std::int64_t order_of(const sim::Layout& layout) {
+  const std::map<std::string_view, std::pair<int, int>> axes = {
+      {"tp", {layout.tp, layout.dense.stride(sim::Axis::tp)}},
+      {"pp", {layout.pp, layout.dense.stride(sim::Axis::pp)}},
+      {"dp", {layout.dp * layout.cp, layout.dense.stride(layout.dp > 1 ? sim::Axis::dp : sim::Axis::cp)}}};
+  const auto fits = [&](std::string_view order) {
+    int fastest = 0;
+    for (std::size_t at = 0; at < order.size(); at += 3) {
+      const auto axis = axes.find(order.substr(at, 2));
+      if (axis == axes.end() || axis->second.first == 1) continue;
+      if (axis->second.second < fastest) return false;
+      fastest = axis->second.second;
+    }
+    return true;
+  };
+  return std::find_if(GptPlan::kOrders.begin(), GptPlan::kOrders.end(), fits) - GptPlan::kOrders.begin();
 }
 
 std::int64_t chunks_of(const Settings& settings, const TrainedSizes& sizes) {
@@ -173,6 +195,7 @@ TrainedModel trained_model(const Settings& settings, const sim::Layout& layout) 
   const std::int64_t length = GptPlan{trained.setting}.drawn_tokens();
   trained.setting.text = std::make_shared<const sim::TextCorpus>(
       "--text", training_text(settings), length, trained.setting.seed, settings.flag("eod-mask-loss"));
+  trained.setting.dimensions["order"] = order_of(layout);
   trained.model = text_of_model(GptPlan{trained.setting}.model());
   return trained;
 }

@@ -4,7 +4,7 @@
 /// else a reduced one of its kind.
 ///
 /// Shapes  worlds of up to kMostTrainingRanks: replicas are folded first, then stages, then tensor-parallel ranks, and `world` says so.
-///         Context-parallel ranks count as replicas; experts and Megatron's other orders are not trained. Reduced: one layer a stage,
+///         Context-parallel ranks count as replicas; experts are not trained. Ranks lie in the order of the layout. Reduced: one layer a stage,
 ///         hidden size 4, sequences of a few bytes, two microbatches. The scenario's own: a vocabulary of 256 tokens (bytes), a batch that
 ///         replicas and microbatches divide, layers even over the stages, nothing folded, no context-parallel ranks, and
 ///         parameters times tokens of a step at most kMostTrainingWork.

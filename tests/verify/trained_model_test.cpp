@@ -2,7 +2,9 @@
 
 #include "verify/trained_model.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
 
 #include "verify/cases/gpt_plan.h"
 #include "verify/requests.h"
@@ -83,6 +85,32 @@ TEST(TrainedModel, ReplicasAreFoldedFirst) {
   options["pipeline-model-parallel-size"] = "2";
   options["num-query-groups"] = "4";
   EXPECT_EQ(trained(options).world, "tp 256 for 512, pp 1 for 2, dp 1");
+}
+
+/// On a world that is not folded, every rank has the tp and pp coordinate that it has in the layout.
+RC_GTEST_PROP(TrainedModel, RanksStandWhereTheLayoutHasThem, ()) {
+  std::vector<std::string> axes = {"tp", "cp", "ep", "dp", "pp"};
+  const auto keys = *rc::gen::container<std::vector<int>>(5, rc::gen::arbitrary<int>());
+  std::vector<std::size_t> places = {0, 1, 2, 3, 4};
+  std::stable_sort(places.begin(), places.end(), [&](auto a, auto b) { return keys[a] < keys[b]; });
+  std::string order;
+  for (const std::size_t place : places) order += (order.empty() ? "" : "-") + axes[place];
+  const int tp = *rc::gen::inRange(1, 4), pp = *rc::gen::inRange(1, 4), dp = *rc::gen::inRange(1, 4);
+  Options options = {{"order", order},
+                     {"world-size", std::to_string(tp * pp * dp)},
+                     {"tensor-model-parallel-size", std::to_string(tp)},
+                     {"pipeline-model-parallel-size", std::to_string(pp)}};
+  Settings settings;
+  for (const auto& [name, value] : options) settings.append(name, {value});
+  const sim::Layout layout = requested_layout(settings);
+  const TrainedModel model = trained_model(settings, layout);
+  const auto stand = GptPlan{model.setting}.places();
+  RC_ASSERT(std::ssize(stand) == layout.world_size);
+  for (int rank = 0; rank < layout.world_size; ++rank) {
+    const auto coordinates = layout.dense.coordinates_of(rank);
+    RC_ASSERT(stand[static_cast<std::size_t>(rank)].tp == coordinates[sim::Axis::tp]);
+    RC_ASSERT(stand[static_cast<std::size_t>(rank)].pp == coordinates[sim::Axis::pp]);
+  }
 }
 
 TEST(TrainedModel, MasksAndLossesAreTheScenariosOwn) {

@@ -107,7 +107,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
         twin.dimensions["pp"] = 1 + draw(6, 4);
         twin.dimensions["micro_batch"] = 1 + draw(7, 4);
         twin.dimensions["schedule"] = draw(8, 4);
-        twin.dimensions["order"] = draw(9, 4);
+        twin.dimensions["order"] = draw(9, std::ssize(GptPlan::kOrders));
         // Learned positions are as many as there are tokens.
         if (s["rotary"] == 1) twin.dimensions["pad"] = draw(10, 2);
       }

@@ -6,6 +6,7 @@
 ///         layers of the stages. S is one of tp where sequences are parallel.
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <string>
 #include <string_view>
@@ -166,12 +167,10 @@ struct GptPlan {
     }
     return all;
   }
-  /// Megatron's default order, and others.
-  const char* order() const {
-    static constexpr const char* kOrders[] = {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "pp-tp-cp-ep-dp",
-                                              "dp-cp-ep-tp-pp"};
-    return kOrders[fixed("order", 0)];
-  }
+  /// Megatron's default order first.
+  static constexpr std::array kOrders = {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "pp-tp-cp-ep-dp",
+                                         "dp-cp-ep-tp-pp", "pp-dp-cp-ep-tp", "dp-cp-ep-pp-tp"};
+  const char* order() const { return kOrders[static_cast<std::size_t>(fixed("order", 0))]; }
   /// Where a rank stands.
   struct Place {
     int tp = 0;
