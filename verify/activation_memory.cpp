@@ -29,7 +29,10 @@ std::vector<std::int64_t> chunk_bytes(const ActivationShape& shape,
                                       const std::vector<sim::StageLayers>& chunks, bool is_first,
                                       bool is_last) {
   std::vector<std::int64_t> bytes;
-  for (const sim::StageLayers& chunk : chunks) bytes.push_back(chunk.count * layer_activation_bytes(shape));
+  for (const sim::StageLayers& chunk : chunks) {
+    const std::int64_t input = of_rank(shape, kActivation * shape.model.hidden_size * shape.tokens);
+    bytes.push_back(chunk.count * (shape.recompute ? input : layer_activation_bytes(shape)));
+  }
   if (is_first) bytes.front() += embedding_bytes(shape);
   if (is_last) bytes.back() += output_bytes(shape);
   return bytes;
@@ -46,6 +49,17 @@ std::int64_t most_in_flight(const sim::RankSchedule& schedule, const std::vector
 }
 
 }  // namespace
+
+bool can_be_counted(const ActivationShape& shape, const sim::PipelineShape& pipeline) {
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  const ModelShape& model = shape.model;
+  constexpr double kMostOfAnElement = 16, kMost = std::int64_t{1} << 53;
+  const double of_layers = kMostOfAnElement * number(model.num_layers) *
+                           (number(model.hidden_size) + number(model.ffn_hidden_size));
+  const double in_flight =
+      number(std::min(pipeline.num_microbatches, 2 * pipeline.pipeline_model_parallel_size));
+  return (of_layers + kLogit * number(shape.padded_vocab_size)) * number(shape.tokens) * in_flight <= kMost;
+}
 
 std::int64_t layer_activation_bytes(const ActivationShape& shape) {
   const ModelShape& model = shape.model;
@@ -66,7 +80,9 @@ std::vector<std::int64_t> activation_bytes(const ActivationShape& shape, const s
     const auto& chunks = placement.stages[static_cast<std::size_t>(rank)];
     CHECK(std::ssize(chunks) == pipeline.chunks());
     const bool is_last = rank + 1 == pipeline.ranks();
-    all.push_back(most_in_flight(schedule(pipeline, rank), chunk_bytes(shape, chunks, rank == 0, is_last)));
+    const std::int64_t again = shape.recompute ? layer_activation_bytes(shape) : 0;
+    all.push_back(again +
+                  most_in_flight(schedule(pipeline, rank), chunk_bytes(shape, chunks, rank == 0, is_last)));
   }
   return all;
 }

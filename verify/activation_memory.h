@@ -6,8 +6,8 @@
 /// Shapes  bytes, of bf16 activations. n tokens of a microbatch on a rank, H, F, heads and G as in parameter_count.h. A layer keeps
 ///         10 H n that every tensor-parallel rank holds (with sequence parallelism a tp-th of it): the inputs of two norms, of QKV and of
 ///         the MLP, and a byte each for two dropout masks; and of what is split over tp: Q, K and V, the attention's output, the MLP
-///         before and after its activation. The embedding's chunk keeps a dropout mask; the output's two inputs of H, and logits in
-///         f32 for the loss.
+///         before and after its activation. Recomputed, it keeps its input, and one layer at a time all the rest. The embedding's chunk
+///         keeps a dropout mask; the output's two inputs of H, and logits in f32 for the loss.
 /// Exact   scores of attention are not kept: recomputed, as selective recomputation and flash kernels do. With F = 4 H, no gate and as many
 ///         groups as heads a layer is H n (10 + 24 / tp), with sequence parallelism 34 H n / tp.
 /// Source  Korthikanti et al. 2022, sections 4 and 4.3 (equations 2 and 4, without their scores).
@@ -27,7 +27,11 @@ struct ActivationShape {
   std::int64_t tokens = 0;  // n
   int tp = 1;
   bool sequence_parallel = false;
+  bool recompute = false;
 };
+
+/// Whether what a rank may hold fits into a double: 2^53 bytes.
+bool can_be_counted(const ActivationShape& shape, const sim::PipelineShape& pipeline);
 
 std::int64_t layer_activation_bytes(const ActivationShape& shape);
 

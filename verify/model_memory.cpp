@@ -27,10 +27,7 @@ std::string text_of_most(const MemoryReport& report) {
   const auto most = std::max_element(report.stages.begin(), report.stages.end(),
                                      [](const auto& a, const auto& b) { return a.all() < b.all(); });
   const std::string activations =
-      report.microbatches == 0
-          ? ""
-          : fmt::format(", {} of activations in a step of {}", byte_text(most->activations),
-                        counted(report.microbatches, "microbatch"));
+      report.has_activations ? fmt::format(", {} of activations", byte_text(most->activations)) : "";
   return fmt::format(
       "stage {} holds most: {} of parameters, {} of gradients, {} of optimizer states over {}{}; {} a rank "
       "(bf16, ZeRO-1)",
@@ -44,10 +41,12 @@ void add_activations(const ModelShape& shape, const sim::Layout& layout, const s
                                     .padded_vocab_size = padded_vocabulary(shape, layout.tp),
                                     .tokens = run.tokens,
                                     .tp = layout.tp,
-                                    .sequence_parallel = run.sequence_parallel};
+                                    .sequence_parallel = run.sequence_parallel,
+                                    .recompute = run.recompute};
+  if (!can_be_counted(activations, run.pipeline)) return;
   const auto bytes = activation_bytes(activations, placement, run.schedule, run.pipeline);
   for (std::size_t stage = 0; stage < bytes.size(); ++stage) report.stages[stage].activations = bytes[stage];
-  report.microbatches = run.pipeline.num_microbatches;
+  report.has_activations = true;
 }
 
 }  // namespace
@@ -117,7 +116,7 @@ HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners) {
 
 MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
                           const sim::LayerPlacement& placement, const std::optional<ActivationRun>& run) {
-  const int owners = layout.dp * layout.cp;
+  const int owners = layout.dp * layout.cp / layout.instances;
   const auto stages = static_cast<int>(placement.stages.size());
   std::int64_t elements = 0;
   MemoryReport report{.row = {}, .owners = owners};

@@ -5,7 +5,7 @@
 ///
 /// Shapes  bytes of bf16 training: 2 a parameter, 4 a gradient, with the padding of the buffers, and 12 for each owned element. The
 ///         vocabulary is padded to a multiple of 128 tp; a tied output layer on another stage than the embedding is a copy. Activations
-///         as in activation_memory.h; none where no schedule is given.
+///         as in activation_memory.h; none where no schedule is given, or where they are more than 2^53.
 /// Exact   over tensor-parallel ranks and stages, the elements add up to those of the model.
 /// Source  Rajbhandari et al. 2020, section 3; Megatron-LM, optimizer/distrib_optimizer.py.
 
@@ -48,7 +48,7 @@ HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners);
 struct MemoryReport {
   CheckResult row;                // "memory": of the stage that holds most
   int owners = 1;                 // ranks that share the optimizer states of a stage
-  std::int64_t microbatches = 0;  // whose activations are counted; 0: none are
+  bool has_activations = false;   // they are counted, too
   std::vector<HeldBytes> stages;  // what a rank of each pipeline stage holds
 };
 
@@ -56,6 +56,7 @@ struct MemoryReport {
 struct ActivationRun {
   std::int64_t tokens = 0;  // of a microbatch, on a rank
   bool sequence_parallel = false;
+  bool recompute = false;
   sim::ScheduleFunction schedule = nullptr;
   sim::PipelineShape pipeline;
 };

@@ -15,7 +15,20 @@ namespace {
 
 const char* ending_of(const std::string& option) {
   if (option == "report") return "html";
+  if (option == "svg") return "svg";
   return option == "junit" ? "xml" : "json";
+}
+
+/// Where a link leads, even if nothing is there yet.
+fs::path without_links(const fs::path& path, std::error_code& error) {
+  constexpr int kMostLinks = 40;
+  fs::path at = fs::absolute(path, error);
+  std::error_code nothing_there;
+  for (int i = 0; i < kMostLinks && !error && fs::is_symlink(at, nothing_there); ++i) {
+    const fs::path to = fs::read_symlink(at, error);
+    at = to.is_absolute() ? to : at.parent_path() / to;
+  }
+  return fs::weakly_canonical(at, error);
 }
 
 }  // namespace
@@ -23,7 +36,7 @@ const char* ending_of(const std::string& option) {
 OutputFile::OutputFile(std::string option, const std::string& path)
     : option_(std::move(option)), given_(path) {
   std::error_code error;
-  path_ = fs::weakly_canonical(fs::absolute(given_, error), error);
+  path_ = without_links(given_, error);
   if (path.empty() || error || !given_.has_filename()) refuse_path("names no file");
   if (given_.extension() == ".ini") refuse_path("is the name of a scenario");
   if (!fs::is_directory(path_.parent_path(), error)) refuse_path("lies in no folder that is there");
@@ -40,11 +53,19 @@ void OutputFile::check_differs_from(const OutputFile& other) const {
   if (path_ == other.path_) refuse_path(fmt::format("is also the file of --{}", other.option_));
 }
 
+void OutputFile::check_is_no_input(const std::string& input) const {
+  std::error_code error;
+  if (fs::equivalent(path_, input, error)) refuse_path("is what the command reads");
+}
+
 void OutputFile::write(const std::string& text) const {
   std::error_code error;
   std::ofstream file(temporary(), std::ios::binary);
   const bool is_whole = file && (file << text) && file.flush();
   file.close();
+  const fs::file_status before = fs::status(path_, error);
+  if (fs::exists(before)) fs::permissions(temporary(), before.permissions(), error);
+  error.clear();
   if (is_whole && file) fs::rename(temporary(), path_, error);
   if (is_whole && file && !error) return;
   fs::remove(temporary(), error);
@@ -54,7 +75,7 @@ void OutputFile::write(const std::string& text) const {
 /// Another name for each process, so that two runs do not write into one file.
 fs::path OutputFile::temporary() const {
   fs::path name = path_;
-  name.replace_filename(fmt::format(".{}.part-{}", path_.filename().string(), getpid()));
+  name.replace_filename(fmt::format(".{}.part-{}", option_, getpid()));
   return name;
 }
 

@@ -2,10 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "sim/base/error.h"
 #include "sim/pipeline/schedule_checks.h"
 #include "verify/counted.h"
-#include "verify/markup.h"
 #include "verify/schedule_svg.h"
 #include "verify/schedule_text.h"
 
@@ -44,15 +42,10 @@ std::string drawn(const ScheduleRequest& request, std::int64_t steps) {
 }  // namespace
 
 std::string pipeline_html(const ScheduleRequest& request) {
-  try {
-    check(request.shape);
-    const std::int64_t steps = steps_of(request.shape);
-    const std::string title =
-        steps > kMostReportedSteps ? fmt::format("<p>{}</p>\n", title_of(request)) : "";  // else the chart's
-    return title + (steps <= kMostCountedSteps ? drawn(request, steps) : too_many(steps));
-  } catch (const sim::Error& error) {
-    return fmt::format("<p>Refused: {}</p>\n", markup_text(error.what()));
-  }
+  const std::int64_t steps = steps_of(request.shape);
+  const std::string title =
+      steps > kMostReportedSteps ? fmt::format("<p>{}</p>\n", title_of(request)) : "";  // else the chart's
+  return title + (steps <= kMostCountedSteps ? drawn(request, steps) : too_many(steps));
 }
 
 }  // namespace verify

@@ -4,7 +4,7 @@
 ///
 /// Shapes  a chart of at most kMostReportedSteps steps over all ranks; of a larger schedule a sentence, and what it takes where
 ///         kMostCountedSteps allow.
-/// Errors  none: what refuses the schedule stands in the text.
+/// Calls   of a request that its schedule does not refuse.
 
 #include <cstdint>
 #include <string>

@@ -15,6 +15,7 @@
 #include "verify/commands.h"
 #include "verify/counted.h"
 #include "verify/expectations.h"
+#include "verify/model_divisions.h"
 #include "verify/model_memory.h"
 #include "verify/nearest_name.h"
 #include "verify/option_vocabulary.h"
@@ -117,9 +118,10 @@ CheckResult check_finding(const std::string& expected, const std::vector<sim::Fi
   return {"finding", true, fmt::format("{}, as expected: {}", first.code, first.sentence)};
 }
 
-/// Not where the settings name what runs.
+/// Not where the settings name what runs, nor for an evaluation.
 bool trains(const Settings& settings) {
-  return !settings.has("program") && !settings.has("case") && train_iters(settings) > 0;
+  return !settings.has("program") && !settings.has("case") && !settings.flag("forward-only") &&
+         train_iters(settings) > 0;
 }
 
 /// What virtual ranks say of the layout, or of the program that the settings name.
@@ -164,8 +166,24 @@ void check_options(const Settings& settings) {
   }
 }
 
+/// A step is made of the whole batch.
+void check_microbatches(const Settings& settings, const sim::Layout& layout) {
+  if (!settings.has("num-microbatches") || !settings.has("global-batch-size")) return;
+  const std::int64_t batch = required_number(settings, "global-batch-size");
+  const std::int64_t micro = settings.number("micro-batch-size").value_or(1);
+  const std::int64_t microbatches = required_number(settings, "num-microbatches");
+  if (sim::capped_product({microbatches, micro, layout.dp}) == batch) return;
+  sim::refuse({.code = "microbatches_batch",
+               .option = "--num-microbatches",
+               .numbers = fmt::format("{} microbatches of {} on {} replicas, while the global batch is {}",
+                                      microbatches, micro, layout.dp, batch),
+               .rule = "the microbatches of all replicas are the global batch",
+               .hint = "one of --num-microbatches and --global-batch-size"});
+}
+
 /// What `schedule` would show of the pipeline. A batch that gives none is for the check "batch" to judge.
 void request_schedule(const Settings& settings, ScenarioReport& report) {
+  check_microbatches(settings, *report.layout);
   if (report.layout->pp == 1) return;
   if (!settings.has("num-microbatches") && !settings.has("global-batch-size")) {
     report.no_schedule = "the scenario gives neither num-microbatches nor global-batch-size";
@@ -174,8 +192,12 @@ void request_schedule(const Settings& settings, ScenarioReport& report) {
   Settings pipeline;
   pipeline.append("schedule", {"1f1b"});  // the word of a replay is that of the virtual ranks
   try {
-    report.schedule = requested_schedule(settings.overridden_by(pipeline));
+    const ScheduleRequest request = requested_schedule(settings.overridden_by(pipeline));
+    sim::check(request.shape);
+    report.schedule = request;
   } catch (const sim::Error& error) {
+    const std::string& code = error.refusal().code;
+    if (code != "microbatches_div" && code != "schedule_size") throw;
     report.no_schedule = error.what();
   }
 }
@@ -188,7 +210,7 @@ void train(const TrainedModel& model, const Settings& settings, Bench& bench, Sc
 }
 
 /// The scenario's; where it gives no batch, that of twice as many microbatches as a chunk takes at a time: of a larger batch no more are
-/// in flight. None where it is refused.
+/// in flight. None where it is too large.
 std::optional<ScheduleRequest> schedule_in_flight(const Settings& settings, const ScenarioReport& report) {
   if (report.schedule || settings.has("num-microbatches") || settings.has("global-batch-size"))
     return report.schedule;
@@ -198,24 +220,27 @@ std::optional<ScheduleRequest> schedule_in_flight(const Settings& settings, cons
   pipeline.append("schedule", {"1f1b"});
   pipeline.append("num-microbatches", {std::to_string(2 * group)});
   try {
-    return requested_schedule(settings.overridden_by(pipeline));
-  } catch (const sim::Error&) {
+    const ScheduleRequest request = requested_schedule(settings.overridden_by(pipeline));
+    sim::check(request.shape);
+    return request;
+  } catch (const sim::Error& error) {
+    if (error.refusal().code != "schedule_size") throw;
     return std::nullopt;
   }
 }
 
 /// None where the schedule has other chunks than the layers.
-std::optional<ActivationRun> activation_run(const Settings& settings, const sim::Layout& layout,
-                                            const sim::LayerPlacement& placement,
-                                            const std::optional<ScheduleRequest>& schedule) {
+std::optional<ActivationRun> activation_run(const Settings& settings, const sim::LayerPlacement& placement,
+                                            const ScenarioReport& report) {
   const std::int64_t samples = settings.number("micro-batch-size").value_or(1);
-  ActivationRun run{.tokens = samples * required_number(settings, "seq-length") / layout.cp,
-                    .sequence_parallel = settings.flag("sequence-parallel")};
-  if (schedule) {
+  ActivationRun run{.tokens = samples * required_number(settings, "seq-length") / report.layout->cp,
+                    .sequence_parallel = settings.flag("sequence-parallel"),
+                    .recompute = settings.has("recompute-granularity")};
+  if (report.layout->pp == 1) {
+    run.schedule = sim::no_pipelining;
+  } else if (const auto schedule = schedule_in_flight(settings, report)) {
     run.schedule = schedule->schedule.function;
     run.pipeline = schedule->shape;
-  } else if (layout.pp == 1) {
-    run.schedule = sim::no_pipelining;
   } else {
     return std::nullopt;
   }
@@ -225,18 +250,29 @@ std::optional<ActivationRun> activation_run(const Settings& settings, const sim:
   return fits ? std::optional(run) : std::nullopt;
 }
 
-/// Their number has to be there.
-void place_layers(const Settings& settings, const sim::Layout& layout, ScenarioReport& report) {
-  const sim::LayerPlacement placement = requested_placement(settings, layout.pp);
-  report.warnings.insert(report.warnings.end(), placement.warnings.begin(), placement.warnings.end());
-  report.checks.push_back(check_layers(placement));
+/// Of a dense model that is trained.
+void add_memory(const Settings& settings, const sim::LayerPlacement& placement, ScenarioReport& report) {
+  const sim::Layout& layout = *report.layout;
+  if (!has_model_shape(settings) || settings.flag("forward-only")) return;
+  if (layout.ep > 1 || placement.encoder_ranks > 0 || settings.number("mtp-num-layers").value_or(0) > 0)
+    return;
+  const ModelShape shape = model_shape(settings);
   constexpr int kMostLayers = 10'000;  // each parameter of each is listed
-  const bool is_listed = has_model_shape(settings) && placement.num_layers <= kMostLayers;
-  if (!is_listed || layout.ep > 1 || placement.encoder_ranks > 0) return;
-  report.memory =
-      check_memory(model_shape(settings), layout, placement,
-                   activation_run(settings, layout, placement, schedule_in_flight(settings, report)));
+  constexpr std::int64_t kMostParameters = std::int64_t{1} << 50;
+  if (placement.num_layers > kMostLayers || parameter_count(shape) > kMostParameters) {
+    report.warnings.push_back(
+        {"memory_not_counted", fmt::format("memory is counted of up to {} layers and {} parameters",
+                                           kMostLayers, kMostParameters)});
+    return;
+  }
+  report.memory = check_memory(shape, layout, placement, activation_run(settings, placement, report));
   report.checks.push_back(report.memory->row);
+}
+
+std::vector<ExpectedGroups> groups_expected(const Settings& settings) {
+  std::vector<ExpectedGroups> all;
+  for (const std::string& text : settings.texts("expect-groups")) all.push_back(parse_expected_groups(text));
+  return all;
 }
 
 void prove(const Settings& settings, sim::Device& device, ScenarioReport& report) {
@@ -245,6 +281,12 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
   check_expectations(settings);
   check_grid_can_be_replayed(settings);
   const sim::Layout layout = requested_layout(settings);
+  check_model_divides(settings, layout);
+  std::optional<sim::LayerPlacement> placement;  // where their number is there
+  if (settings.has_any_of(kLayersSection)) placement = requested_placement(settings, layout.pp);
+  if (has_model_shape(settings)) parameter_count(model_shape(settings));
+  const std::vector<ExpectedGroups> expected_groups = groups_expected(settings);
+  if (settings.has("expect-parameters")) parse_figure(settings.text("expect-parameters", ""));
   std::optional<TrainedModel> model;
   if (trains(settings)) model = trained_model(settings, layout);
   const sim::NodePlacement nodes = node_placement(settings);
@@ -269,12 +311,14 @@ void prove(const Settings& settings, sim::Device& device, ScenarioReport& report
       if (model) train(*model, settings, bench, report);
     }
   }
-  if (settings.has_any_of(kLayersSection)) place_layers(settings, layout, report);
-  if (settings.has("global-batch-size")) checks.push_back(check_batch(settings, layout));
-  for (const std::string& text : settings.texts("expect-groups")) {
-    const ExpectedGroups expected = parse_expected_groups(text);
-    checks.push_back(check_expected_groups(layout, expected.kind, expected.groups));
+  if (placement) {
+    report.warnings.insert(report.warnings.end(), placement->warnings.begin(), placement->warnings.end());
+    checks.push_back(check_layers(*placement));
+    add_memory(settings, *placement, report);
   }
+  if (settings.has("global-batch-size")) checks.push_back(check_batch(settings, layout));
+  for (const ExpectedGroups& expected : expected_groups)
+    checks.push_back(check_expected_groups(layout, expected.kind, expected.groups));
   if (settings.has("expect-parameters")) {
     checks.push_back(check_parameters(settings, settings.text("expect-parameters", "")));
   }

@@ -4,6 +4,7 @@
 #include <future>
 #include <initializer_list>
 #include <mutex>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <thread>
@@ -102,18 +103,24 @@ nlohmann::ordered_json as_json(const ScenarioReport& report) {
   return document;
 }
 
-/// A scenario file that cannot be read is reported as refused, and the others are still replayed.
+/// A scenario file that cannot be read, or that takes more memory than there is, is reported as refused, and the others are still replayed.
 ScenarioReport replay_file(const std::string& path, const Settings& overrides, sim::Device& device) {
+  ScenarioReport report;
+  report.path = report.name = path;
   try {
     Scenario scenario = read_scenario(path);
     scenario.settings = scenario.settings.overridden_by(overrides);
     return replay(scenario, device);
   } catch (const sim::Error& error) {
-    ScenarioReport report;
-    report.path = report.name = path;
     report.refusal = error.refusal();
-    return report;
+  } catch (const std::bad_alloc&) {
+    report.refusal = sim::Refusal{.code = "out_of_memory",
+                                  .option = path,
+                                  .numbers = "takes more memory than this process gets",
+                                  .rule = "a scenario is proven in memory",
+                                  .hint = "it alone, with fewer ranks or shorter sequences"};
   }
+  return report;
 }
 
 /// Side by side, each by itself; the reports are in the order of the paths.
@@ -164,10 +171,15 @@ using TextOf = std::string (*)(const std::vector<ScenarioReport>&);
 /// The files that replay is asked for beside its result, judged before any work.
 class ReportFiles {
  public:
-  explicit ReportFiles(const Settings& settings) {
+  explicit ReportFiles(const CommandLine& line) {
+    const Settings& settings = line.settings;
     for (const auto& [option, text_of] : std::initializer_list<std::pair<const char*, TextOf>>{
              {"report", report_html}, {"junit", report_junit}, {"trace", trace_json}}) {
       if (settings.has(option)) add(OutputFile(option, settings.text(option, "")), text_of);
+    }
+    for (const auto& [file, text_of] : files_) {
+      for (const std::string& scenario : line.scenarios) file.check_is_no_input(scenario);
+      if (settings.has("text")) file.check_is_no_input(settings.text("text", ""));
     }
   }
 
@@ -207,7 +219,7 @@ int exit_code(Verdict verdict) {
 }  // namespace
 
 int run_replay(const CommandLine& line, const Output& output) {
-  const ReportFiles files(line.settings);
+  const ReportFiles files(line);
   const std::vector<ScenarioReport> reports = replay_all(line, output);
   if (reports.empty()) {
     sim::refuse({.code = "scenario_missing",

@@ -148,13 +148,12 @@ std::string memory_html(const MemoryReport& memory) {
   const std::size_t shown = std::min(memory.stages.size(), kMostStages);
   std::int64_t most = 0;
   for (const HeldBytes& held : memory.stages) most = std::max(most, held.all());
-  std::string html = "<h3>Memory of a rank, by pipeline stage</h3>\n<p>bf16 training; ZeRO-1 over " +
-                     counted(memory.owners, "owner") + ", the one that owns most. " +
-                     (memory.microbatches == 0 ? "Without activations:"
-                                               : "Activations where most are in flight, in a step of " +
-                                                     counted(memory.microbatches, "microbatch") + ":") +
-                     key(0, "parameters") + key(1, "gradients") + key(2, "optimizer states") +
-                     key(3, "activations") + "</p>\n";
+  std::string html =
+      "<h3>Memory of a rank, by pipeline stage</h3>\n<p>bf16 training; ZeRO-1 over " +
+      counted(memory.owners, "owner") + ", the one that owns most. " +
+      (memory.has_activations ? "Activations where most are in flight:" : "Without activations:") +
+      key(0, "parameters") + key(1, "gradients") + key(2, "optimizer states") + key(3, "activations") +
+      "</p>\n";
   if (shown < memory.stages.size())
     html += fmt::format("<p>The first {} of {} stages.</p>\n", shown, memory.stages.size());
   html +=

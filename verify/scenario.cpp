@@ -57,7 +57,9 @@ std::string first_comment(const std::string& text) {
   const std::string line = text.substr(0, text.find('\n'));
   const std::size_t start = line.find_first_not_of("# ");
   if (!line.starts_with('#') || start == std::string::npos) return "";
-  const std::string comment = line.substr(start);
+  std::string comment = line.substr(start);
+  std::replace_if(
+      comment.begin(), comment.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
   return comment.starts_with("Source: ") ? comment.substr(8) : comment;
 }
 

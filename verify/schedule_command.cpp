@@ -1,9 +1,11 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "sim/pipeline/schedule_checks.h"
 #include "verify/commands.h"
 #include "verify/counted.h"
+#include "verify/output_file.h"
 #include "verify/report_json.h"
 #include "verify/schedule_request.h"
 #include "verify/schedule_svg.h"
@@ -52,12 +54,16 @@ std::string as_text(const ScheduleRequest& request, const sim::PipelineSchedule&
 
 int run_schedule(const CommandLine& line, const Output& output) {
   const Settings settings = single_scenario(line);
+  std::optional<OutputFile> svg;
+  if (settings.has("svg")) {
+    svg.emplace("svg", settings.text("svg", ""));
+    for (const std::string& scenario : line.scenarios) svg->check_is_no_input(scenario);
+  }
   const ScheduleRequest request = requested_schedule(settings);
   const sim::PipelineSchedule schedule = make_schedule(request.schedule.function, request.shape);
   check(schedule);
   const sim::Timeline timeline = sim::timeline(schedule, request.cost);
-  if (settings.has("svg"))
-    write_svg(settings.text("svg", ""), schedule_svg(schedule, timeline, title_of(request)));
+  if (svg) svg->write(schedule_svg(schedule, timeline, title_of(request)));
   if (settings.choice("format") == "json") {
     output.out << one_line(as_json(request, schedule, timeline));
   } else {

@@ -4,7 +4,6 @@
 #include <cstddef>
 #include <cstdio>
 #include <fmt/format.h>
-#include <fstream>
 
 #include "sim/base/error.h"
 #include "verify/markup.h"
@@ -137,16 +136,6 @@ std::string schedule_svg(const sim::PipelineSchedule& schedule, const sim::Timel
 
 std::int64_t schedule_svg_width(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline) {
   return Drawing(schedule, timeline).width();
-}
-
-void write_svg(const std::string& path, const std::string& svg) {
-  std::ofstream file(path, std::ios::binary);
-  if (file && (file << svg) && file.flush()) return;
-  sim::refuse({.code = "svg_file",
-               .option = "--svg",
-               .numbers = fmt::format("'{}' cannot be written", path),
-               .rule = "a file in a folder that is there and may be written",
-               .hint = "--svg schedule.svg"});
 }
 
 }  // namespace verify

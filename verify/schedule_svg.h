@@ -3,7 +3,7 @@
 /// The Gantt chart of a pipeline schedule as one self-contained SVG: ranks are rows, time goes to the right, forward and backward
 /// have a colour each, chunks a shade each. Readable on light and on dark ground.
 ///
-/// Errors  svg_size: more steps than kMostDrawnSteps; svg_file: a path that cannot be written.
+/// Errors  svg_size: more steps than kMostDrawnSteps.
 
 #include <cstdint>
 #include <string>
@@ -19,7 +19,5 @@ std::string schedule_svg(const sim::PipelineSchedule& schedule, const sim::Timel
 
 /// In pixels, where a letter has the size of the text beside it.
 std::int64_t schedule_svg_width(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline);
-
-void write_svg(const std::string& path, const std::string& svg);
 
 }  // namespace verify

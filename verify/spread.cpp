@@ -26,9 +26,15 @@ void take_larger(const Wholes<reference::Perturbed>& values, const Wholes<refere
   }
 }
 
-/// Of a tensor, as deviations from 0 go: the least that one counts for.
+/// Of a tensor, the least that a deviation counts for; those without a bound do not tell.
 double least_deviation(const reference::Matrix<double>& largest, int share) {
-  return share == 0 || largest.size() == 0 ? 0 : largest.mean() / share;
+  double sum = 0, count = 0;
+  for (Eigen::Index i = 0; i < largest.size(); ++i) {
+    if (!std::isfinite(largest.data()[i])) continue;
+    sum += largest.data()[i];
+    ++count;
+  }
+  return share == 0 || count == 0 ? 0 : sum / count / share;
 }
 
 }  // namespace

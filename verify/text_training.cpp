@@ -66,10 +66,10 @@ Training train_on_text(const TrainedModel& model, Bench& bench) {
   training.check.holds = judgement.holds;
   training.check.detail =
       judgement.holds
-          ? fmt::format("{}{} at {}: loss {:.4f} to {:.4f}, as on one device (worst slack {:.2g} in f32)",
+          ? fmt::format("{}{} at {}: loss {:.4f} to {:.4f}, as on one device (worst slack {:.2g} in f32{})",
                         counted(setting["steps"], "step"), model.is_whole ? " of the whole model" : "",
                         model.world, training.curve.losses.front(), training.curve.losses.back(),
-                        judgement.slack)
+                        judgement.slack, judgement.has_unbounded ? "; some elements had no bound" : "")
           : fmt::format("{}: {}", model.world, judgement.detail);
   return training;
 }

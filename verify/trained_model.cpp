@@ -3,11 +3,12 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
 #include <map>
-#include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -20,19 +21,29 @@ namespace verify {
 
 namespace {
 
+constexpr std::uintmax_t kMostTextBytes = std::uintmax_t{1} << 26;
+
+[[noreturn]] void refuse_text(std::string numbers) {
+  sim::refuse(
+      {.code = "training_text",
+       .option = "--text",
+       .numbers = std::move(numbers),
+       .rule = fmt::format("a text is a plain file of up to {} bytes that can be read", kMostTextBytes),
+       .hint = "--text README.md"});
+}
+
 std::string training_text(const Settings& settings) {
   const std::string path = settings.text("text", scenario_folder() + "/../README.md");
+  std::error_code error;
+  const bool is_plain = std::filesystem::is_regular_file(path, error);
+  if (!is_plain) refuse_text(fmt::format("{}: {}", path, error ? error.message() : "no plain file"));
+  const auto bytes = std::filesystem::file_size(path, error);
+  if (error || bytes > kMostTextBytes) refuse_text(fmt::format("{}: {} bytes", path, bytes));
+  std::string text(static_cast<std::size_t>(bytes), '\0');
   std::ifstream file(path, std::ios::binary);
-  std::ostringstream text;
-  if (file) text << file.rdbuf();
-  if (!file || file.bad()) {
-    sim::refuse({.code = "training_text",
-                 .option = "--text",
-                 .numbers = fmt::format("{}: {}", path, std::strerror(errno)),
-                 .rule = "a text is a file that can be read",
-                 .hint = "--text README.md"});
-  }
-  return text.str();
+  if (!file.read(text.data(), static_cast<std::streamsize>(bytes)))
+    refuse_text(fmt::format("{}: {}", path, std::strerror(errno)));
+  return text;
 }
 
 /// The scenario's tp, pp and replicas, as large as they are trained.
@@ -114,12 +125,31 @@ bool has_batch(const Settings& settings, const TrainedSizes& sizes) {
   return batch > 0 && batch % (at_a_time * group) == 0;
 }
 
+/// What the trained model has none of.
+bool has_more(const Settings& settings, const TrainedSizes& sizes) {
+  const std::int64_t mtp = settings.number("mtp-num-layers").value_or(0);
+  const std::int64_t instances = settings.number("num-distributed-optimizer-instances").value_or(1);
+  const std::int64_t group =
+      settings.number("microbatch-group-size-per-virtual-pipeline-stage").value_or(sizes.pp);
+  const bool has_one_chunk = settings.number("virtual-pipeline-model-parallel-size") == 1;
+  return mtp > 0 || instances > 1 || group != sizes.pp || has_one_chunk ||
+         settings.flag("overlap-moe-expert-parallel-comm");
+}
+
+/// Of a step, as parameters times tokens; a score of attention is as much as some of these.
+double training_work(const ModelShape& shape, std::int64_t batch) {
+  constexpr double kWorkOfAScore = 16;
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  const double scores = number(shape.num_layers) * number(shape.seq_length) *
+                        (2 * number(shape.hidden_size) + kWorkOfAScore * number(shape.num_attention_heads));
+  return (number(parameter_count(shape)) + scores) * number(batch) * number(shape.seq_length);
+}
+
 bool is_trained_whole(const Settings& settings, const sim::Layout& layout, const TrainedSizes& sizes) {
-  if (!has_model_shape(settings) || !has_batch(settings, sizes)) return false;
+  if (!has_model_shape(settings) || !has_batch(settings, sizes) || has_more(settings, sizes)) return false;
   const ModelShape shape = model_shape(settings);
   if (shape.vocab_size != sim::kByteVocabulary || !fits(settings, layout, sizes, shape)) return false;
-  const std::int64_t tokens = *settings.number("global-batch-size") * shape.seq_length;
-  return tokens <= kMostTrainingWork / parameter_count(shape);
+  return training_work(shape, *settings.number("global-batch-size")) <= kMostTrainingWork;
 }
 
 /// Of a model of the scenario's kind.
@@ -178,6 +208,22 @@ void make_whole(const Settings& settings, const TrainedSizes& sizes, CaseSetting
   dimensions["ffn"] = shape.ffn_hidden_size / sizes.tp;
 }
 
+/// A training without a loss proves nothing.
+void check_has_labels(const CaseSetting& setting) {
+  const std::int64_t samples = setting["steps"] * GptPlan{setting}.global_batch();
+  for (std::int64_t number = 0; number < samples; ++number) {
+    const sim::Sample sample = setting.text->sample(number);
+    if (std::any_of(sample.labels.begin(), sample.labels.end(),
+                    [](auto id) { return id != sim::kIgnoredLabel; }))
+      return;
+  }
+  sim::refuse({.code = "training_labels",
+               .option = "--eod-mask-loss",
+               .numbers = fmt::format("none of {} has a token with a loss", counted(samples, "sample")),
+               .rule = "some byte of the text is not the first of a document",
+               .hint = "a text with words between its blank lines, or no --eod-mask-loss"});
+}
+
 std::string text_of_model(const sim::GptConfig& model) {
   return fmt::format("{}, hidden {}, ffn {}, {} of {}, sequences of {}", counted(model.num_layers, "layer"),
                      model.hidden_size, model.ffn_hidden_size, counted(model.num_attention_heads, "head"),
@@ -196,6 +242,7 @@ TrainedModel trained_model(const Settings& settings, const sim::Layout& layout) 
   trained.setting.text = std::make_shared<const sim::TextCorpus>(
       "--text", training_text(settings), length, trained.setting.seed, settings.flag("eod-mask-loss"));
   trained.setting.dimensions["order"] = order_of(layout);
+  check_has_labels(trained.setting);
   trained.model = text_of_model(GptPlan{trained.setting}.model());
   return trained;
 }

@@ -6,9 +6,11 @@
 /// Shapes  worlds of up to kMostTrainingRanks: replicas are folded first, then stages, then tensor-parallel ranks, and `world` says so.
 ///         Context-parallel ranks count as replicas; experts are not trained. Ranks lie in the order of the layout. Reduced: one layer a stage,
 ///         hidden size 4, sequences of a few bytes, two microbatches. The scenario's own: a vocabulary of 256 tokens (bytes), a batch that
-///         replicas and microbatches divide, layers even over the stages, nothing folded, no context-parallel ranks, and
-///         parameters times tokens of a step at most kMostTrainingWork.
-/// Errors  training_text: a text that cannot be read, or is none (sim/model/text_corpus.h); train_iters: more steps than 1,000.
+///         replicas and microbatches divide, layers even over the stages, nothing folded, no context-parallel ranks, prediction layers or
+///         optimizer instances, chunks that take pp microbatches at a time, and parameters (and scores of attention) times tokens of a
+///         step at most kMostTrainingWork.
+/// Errors  training_text: a text that cannot be read, or is none (sim/model/text_corpus.h); training_labels: no label has a loss;
+///         train_iters: more steps than 1,000.
 
 #include <string>
 
@@ -19,7 +21,7 @@
 namespace verify {
 
 inline constexpr int kMostTrainingRanks = 256;
-inline constexpr std::int64_t kMostTrainingWork = std::int64_t{1} << 23;
+inline constexpr double kMostTrainingWork = 1 << 23;
 #ifdef SHARDPROOF_SANITIZED
 inline constexpr std::int64_t kTrainIters = 2;  // a step takes thirty times as long
 #else

@@ -34,7 +34,9 @@ TextCorpus::TextCorpus(const std::string& name, std::string text, std::int64_t s
 }
 
 bool TextCorpus::begins_document(std::size_t at) const {
-  return at >= 2 && text_[at - 1] == '\n' && text_[at - 2] == '\n';
+  if (at < 2 || text_[at - 1] != '\n') return false;
+  const std::size_t before = at >= 3 && text_[at - 2] == '\r' ? at - 3 : at - 2;
+  return text_[before] == '\n';
 }
 
 Sample TextCorpus::sample(std::int64_t number) const {

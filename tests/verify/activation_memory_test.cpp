@@ -89,6 +89,29 @@ TEST(ActivationMemory, TheLastStageAddsTheLogits) {
   EXPECT_EQ(bytes, (std::vector<std::int64_t>{2 * layer_activation_bytes(shape) + embedding + output}));
 }
 
+/// Korthikanti et al. 2022, section 5: a layer keeps its input of 2 H n, and one layer at a time is there in full.
+RC_GTEST_PROP(ActivationMemory, RecomputedLayersKeepTheirInput, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  const int layers = *rc::gen::inRange(1, 9);
+  const sim::LayerPlacement placement = sim::place_layers({.num_layers = layers});
+  const auto bytes = [&] {
+    return activation_bytes(shape, placement, sim::no_pipelining, {.num_microbatches = 2}).front();
+  };
+  const std::int64_t kept = bytes(), layer = layer_activation_bytes(shape);
+  shape.recompute = true;
+  const std::int64_t input = 2 * shape.model.hidden_size * shape.tokens;
+  RC_ASSERT(kept - bytes() == layers * layer - layers * input - layer);
+}
+
+TEST(ActivationMemory, WhatNoRankHoldsIsNotCounted) {
+  ActivationShape shape{.model = {.num_layers = 96, .hidden_size = 12288, .ffn_hidden_size = 49152},
+                        .padded_vocab_size = 51200,
+                        .tokens = 2048};
+  EXPECT_TRUE(can_be_counted(shape, {.pipeline_model_parallel_size = 8, .num_microbatches = 64}));
+  shape.tokens = std::int64_t{1} << 48;
+  EXPECT_FALSE(can_be_counted(shape, {}));
+}
+
 /// Grouped queries and a gate, by hand: H 8, two of four heads a group, F 6.
 TEST(ActivationMemory, AGatedLayerOfGroupedQueriesIsThatByHand) {
   const ActivationShape shape{.model = {.num_layers = 1,

@@ -56,6 +56,22 @@ TEST(ModelMemory, ALayerTooFewIsFound) {
   EXPECT_FALSE(check_memory(shape, layout, placement, std::nullopt).row.holds);
 }
 
+TEST(ModelMemory, InstancesOfTheOptimizerShareNoStates) {
+  const ModelShape shape{.num_layers = 1,
+                         .hidden_size = 8,
+                         .ffn_hidden_size = 32,
+                         .num_attention_heads = 2,
+                         .num_query_groups = 2,
+                         .vocab_size = 128,
+                         .seq_length = 4};
+  const sim::LayerPlacement placement = sim::place_layers({.num_layers = 1});
+  for (const int instances : {1, 2, 4}) {
+    const sim::Layout layout = sim::make_layout(
+        {.world_size = 4, .num_distributed_optimizer_instances = instances}, sim::RuleBook::megatron);
+    EXPECT_EQ(check_memory(shape, layout, placement, std::nullopt).owners, 4 / instances);
+  }
+}
+
 RC_GTEST_PROP(ModelMemory, BytesAreTwoAndFourAndTwelveOverTheOwners, ()) {
   const int owners = *rc::gen::inRange(1, 17);
   const std::int64_t elements = 128 * owners * *rc::gen::inRange(1, 50);  // nothing to pad

@@ -119,7 +119,16 @@ const std::vector<Case>& cases() {
       {"training_text", "replay --world-size 2 --text /dev/null"},
       {"training_text", "replay --world-size 2 --text ."},
       {"training_text", "replay --world-size 2 --text /proc/self/environ"},
+      {"training_text", "replay --world-size 2 --text /dev/zero"},
       {"train_iters", "replay --world-size 2 --train-iters 1001"},
+      {"ffn_tp_div", "replay --world-size 2 --tensor-model-parallel-size 2 --ffn-hidden-size 17"},
+      {"sequence_tp_div",
+       "replay --world-size 2 --tensor-model-parallel-size 2 --sequence-parallel --seq-length 15"},
+      {"sequence_cp_div", "replay --world-size 2 --context-parallel-size 2 --seq-length 18"},
+      {"microbatches_batch", "replay --world-size 2 --global-batch-size 6 --num-microbatches 2"},
+      {"microbatch_group_size",
+       "replay --world-size 4 --pipeline-model-parallel-size 2 --virtual-pipeline-model-parallel-size 2 "
+       "--num-layers 4 --global-batch-size 8 --microbatch-group-size-per-virtual-pipeline-stage 100"},
       {"size_range", "replay --world-size 2 --train-iters -1"},
       {"option_without_effect", "check --text README.md"},
       {"bad_dimensions",
@@ -172,7 +181,7 @@ const std::vector<Case>& cases() {
       {"dense_div", "schedule --world-size 6 --pipeline-model-parallel-size 4 --num-microbatches 8"},
       {"svg_file", "schedule --num-microbatches 8 --svg no/such/folder/schedule.svg"},
       {"svg_file", "schedule --num-microbatches 8 --svg /"},
-      {"svg_size", "schedule --num-microbatches 65536 --svg no/such/folder/schedule.svg"},
+      {"svg_size", "schedule --num-microbatches 65536 --svg schedule.svg"},
       {"missing_value", "schedule --num-microbatches 8 --svg"},
       {"option_without_effect", "layers --num-layers 8 --svg layers.svg"},
       {"option_without_effect", "groups --world-size 8 --report groups.html"},
@@ -440,6 +449,15 @@ TEST(Refusals, EachByItsCodeAndInFull) {
       EXPECT_FALSE(error[field].get<std::string>().empty()) << refused.command_line << " " << field;
     }
   }
+}
+
+/// Every byte of this text but the first two begins a document.
+TEST(Refusals, ATrainingWithoutALabelProvesNothing) {
+  const test::TemporaryFile lines("lines.txt", std::string(100'000, '\n'));
+  const std::string line = "replay --world-size 2 --text '" + lines.path() + "' --format json";
+  const test::RunResult result = test::run(line + " --eod-mask-loss");
+  EXPECT_EQ(result.exit_code, 2);
+  EXPECT_NE(result.out.find("training_labels"), std::string::npos) << result.out;
 }
 
 TEST(Refusals, TextGoesToStandardErrorAlone) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "sim/base/error.h"
+#include "tests/support/refusal_code.h"
 #include "tests/support/run.h"
 #include "verify/byte_text.h"
 #include "verify/markup.h"
@@ -278,14 +279,13 @@ TEST(Report, WhatIsNotDrawnIsSaid) {
   const std::string small = "--world-size 2 --pipeline-model-parallel-size 2 --num-microbatches ";
   EXPECT_TRUE(has(replayed(small + "256").page, "class=\"gantt\""));
   for (const char* microbatches : {"257", "100000", "16000000"})
-    EXPECT_TRUE(has(replayed(small + microbatches).page,
-                    microbatches == std::string("16000000") ? "Refused: " : "Not drawn: "));
-  // Chunks that no schedule takes are its refusal, not that of the layout.
+    EXPECT_TRUE(has(replayed(small + microbatches).page, "Not drawn: "));
+  // Chunks that no schedule takes.
   const Written odd = replayed(
       small +
       "3 --virtual-pipeline-model-parallel-size 2 --microbatch-group-size-per-virtual-pipeline-stage 1");
-  EXPECT_EQ(odd.result.exit_code, 0);
-  EXPECT_TRUE(has(odd.page, "Refused: "));
+  EXPECT_EQ(odd.result.exit_code, 2);
+  EXPECT_TRUE(has(odd.page, "microbatch_group_size"));
 }
 
 TEST(Report, RanksKeepTheirNumbersWhereverTheGridBegins) {
@@ -356,6 +356,30 @@ TEST(OutputFile, ReplacesAWholeFileAndFollowsALink) {
   EXPECT_EQ(contents(folder.file("old.html")), "new");
   EXPECT_TRUE(fs::is_symlink(folder.file("link.html")));
   EXPECT_EQ(folder.size(), 2);
+}
+
+TEST(OutputFile, FollowsALinkToNothingYet) {
+  const Folder folder("dangling");
+  fs::create_symlink("later.html", folder.file("link.html"));
+  const verify::OutputFile file("report", folder.file("link.html"));
+  file.write("page");
+  EXPECT_TRUE(fs::is_symlink(folder.file("link.html")));
+  EXPECT_EQ(contents(folder.file("later.html")), "page");
+  const verify::OutputFile same("junit", folder.file("later.html"));
+  EXPECT_EQ(test::refusal_code([&] { same.check_differs_from(file); }), "junit_file");
+}
+
+TEST(OutputFile, KeepsPermissionsAndInputs) {
+  const Folder folder("kept");
+  const std::string path = folder.file("page.html");
+  std::ofstream(path) << "old";
+  const auto only_ours = fs::perms::owner_read | fs::perms::owner_write;
+  fs::permissions(path, only_ours);
+  const verify::OutputFile file("report", path);
+  file.write("new");
+  EXPECT_EQ(fs::status(path).permissions(), only_ours);
+  EXPECT_EQ(test::refusal_code([&] { file.check_is_no_input(path); }), "report_file");
+  file.check_is_no_input(folder.file("another.html"));
 }
 
 TEST(OutputFile, AFolderThatWentAwayIsARefusal) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "tests/support/run.h"
 #include "verify/cases/gpt_plan.h"
 #include "verify/requests.h"
 
@@ -54,18 +55,23 @@ TEST(TrainedModel, ASmallModelOfBytesIsTrainedWhole) {
 }
 
 TEST(TrainedModel, AnyOtherIsReduced) {
-  const std::vector<Options> changes = {{{"vocab-size", "512"}},
-                                        {{"num-layers", "5"}},
-                                        {{"num-layers", "6"}, {"decoder-first-pipeline-num-layers", "2"}},
-                                        {{"num-attention-heads", "16"}, {"num-query-groups", "16"}},
-                                        {{"num-query-groups", "1"}},
-                                        {{"ffn-hidden-size", "3"}},
-                                        {{"global-batch-size", "18"}},
-                                        {{"seq-length", "65536"}},
-                                        {{"hidden-size", "1024"}},
-                                        {{"world-size", "16"}, {"context-parallel-size", "2"}},
-                                        {{"seq-length", "15"}, {"sequence-parallel", "true"}},
-                                        {{"world-size", "512"}, {"global-batch-size", "1024"}}};
+  const std::vector<Options> changes = {
+      {{"vocab-size", "512"}},
+      {{"num-layers", "5"}},
+      {{"num-layers", "6"}, {"decoder-first-pipeline-num-layers", "2"}},
+      {{"num-attention-heads", "16"}, {"num-query-groups", "16"}},
+      {{"num-query-groups", "1"}},
+      {{"ffn-hidden-size", "3"}},
+      {{"global-batch-size", "18"}},
+      {{"seq-length", "65536"}},
+      {{"hidden-size", "1024"}},
+      {{"world-size", "16"}, {"context-parallel-size", "2"}},
+      {{"seq-length", "15"}, {"sequence-parallel", "true"}},
+      {{"mtp-num-layers", "1"}},
+      {{"num-distributed-optimizer-instances", "2"}},
+      {{"virtual-pipeline-model-parallel-size", "1"}},
+      {{"seq-length", "1000"}, {"hidden-size", "4"}, {"num-attention-heads", "2"}},
+      {{"world-size", "512"}, {"global-batch-size", "1024"}}};
   for (const Options& change : changes) {
     Options options = small_model();
     for (const auto& [name, value] : change) options[name] = value;
@@ -74,6 +80,24 @@ TEST(TrainedModel, AnyOtherIsReduced) {
     const TrainedModel model = trained(options);
     EXPECT_FALSE(model.is_whole) << change.begin()->first;
     EXPECT_EQ(GptPlan{model.setting}.model().hidden_size, 4) << change.begin()->first;
+  }
+}
+
+TEST(TrainedModel, DocumentsEndWithCarriageReturnsToo) {
+  const test::TemporaryFile plain("plain.txt", "one two\n\nthree four\n\nfive six seven\n");
+  const test::TemporaryFile dos("dos.txt", "one two\r\n\r\nthree four\r\n\r\nfive six seven\r\n");
+  for (const auto* file : {&plain, &dos}) {
+    Options options = small_model();
+    options["text"] = file->path();
+    options["seq-length"] = "20";
+    options["eod-mask-loss"] = "true";
+    const TrainedModel model = trained(options);
+    bool is_masked = false;
+    for (std::int64_t number = 0; number < 20; ++number) {
+      const sim::Sample sample = model.setting.text->sample(number);
+      is_masked |= std::count(sample.labels.begin(), sample.labels.end(), sim::kIgnoredLabel) > 0;
+    }
+    EXPECT_TRUE(is_masked) << file->path();
   }
 }
 
