@@ -78,6 +78,7 @@ void run_defect(const std::string& mode, sim::Rank& rank) {
       static_cast<void>(world.start_all_reduce(x, sim::ReduceOp::sum, "defect.sum"));
       return;
     }
+    if (mode == "sends") world.send(x, 0, "defect.send");
     if (mode == "kind") return world.broadcast(x, 0, "defect.broadcast");
     if (mode == "count") return world.all_reduce(x.rows(0, 3), sim::ReduceOp::sum, "defect.sum");
     if (mode == "dtype")
@@ -102,7 +103,7 @@ sim::Layout layout_of(int ranks, std::uint64_t seed) {
 sim::ClusterSpec spec_of(const Words& words) {
   constexpr std::size_t kSmallPieces = 1000;  // so that letters have several
   constexpr std::chrono::seconds kShort{6};
-  const bool is_short = words.mode == "hangs" || words.mode == "absent";
+  const bool is_short = words.mode == "hangs" || words.mode == "absent" || words.mode == "sends";
   sim::ClusterSpec spec{.launch = sim::detect_launch({}, sim::environment_of_process()),
                         .program_version = "test",
                         .configuration = 1,

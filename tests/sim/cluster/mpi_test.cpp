@@ -105,6 +105,8 @@ TEST_F(Mpi, WhatAProgramDoesWrongIsNamed) {
   expect_broken("leaves", "left_early");
   expect_broken("throws", "rank 1: rank_threw: an exception left the program: planted");
   expect_broken("forgets", "rank 1: pending_work");
+  expect_broken("sends 1", "unmatched_send");  // eagerly: nobody waits
+  expect_broken("sends 2", "send 'defect.send'");
   expect_broken("kind", "collective_type_mismatch");
   expect_broken("count", "size_or_syntax_mismatch");
   expect_broken("dtype", "collective_dtype_mismatch");
