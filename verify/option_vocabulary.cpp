@@ -129,6 +129,12 @@ const std::vector<OptionInfo>& option_vocabulary() {
 
       {"kind", words, kOutputSection, "group kinds to show: tp or tp,dp; may be repeated (all)"},
       {"rank", number, kOutputSection, "show the groups of this rank"},
+      {"backend",
+       choice,
+       kOutputSection,
+       "what replay's ranks are: sim, in one process, or mpi, a process each, under mpirun (sim)",
+       {"sim", "mpi"}},
+      {"deadline", size, kOutputSection, "seconds that processes wait for each other (60)"},
       {"svg", text, kOutputSection, "draw the pipeline schedule into this file"},
       {"report", text, kOutputSection, "write a page of what replay found into this file (HTML)"},
       {"junit", text, kOutputSection, "write the checks of replay into this file (JUnit XML)"},

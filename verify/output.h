@@ -17,10 +17,11 @@ struct Output {
 
 /// The exit codes of the program.
 enum ExitCode : int {
-  kVerified = 0,   // all that was asked holds
-  kFalsified = 1,  // a check failed
-  kRefused = 2,    // bad usage, scenario or layout
-  kBroken = 3,     // a rank program broke a contract: deadlock, mismatch, ...
+  kVerified = 0,     // all that was asked holds
+  kFalsified = 1,    // a check failed
+  kRefused = 2,      // bad usage, scenario or layout
+  kBroken = 3,       // a rank program broke a contract: deadlock, mismatch, ...
+  kUnavailable = 4,  // the backend is not there
 };
 
 }  // namespace verify

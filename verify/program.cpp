@@ -78,7 +78,7 @@ const Command& command_named(const std::string& name) {
                .hint = nearest.empty() ? "shardproof --help" : "shardproof " + nearest});
 }
 
-/// --kind and --rank choose among groups, --svg draws a schedule, --report, --junit and --trace tell of a replay; given to another
+/// --kind and --rank choose among groups, --svg draws a schedule, --backend and --deadline are of replay, --report, --junit and --trace tell of one; given to another
 /// command they would be silently without effect.
 void check_output_options(const CommandLine& line) {
   for (const char* option : {"kind", "rank"}) {
@@ -90,7 +90,7 @@ void check_output_options(const CommandLine& line) {
                  .hint = "shardproof groups"});
   }
   if (line.command != "schedule" && line.settings.has("svg")) refuse_without_effect("svg", line.command);
-  for (const char* option : {"report", "junit", "trace"}) {
+  for (const char* option : {"backend", "deadline", "report", "junit", "trace"}) {
     if (line.command != "replay" && line.settings.has(option)) refuse_without_effect(option, line.command);
   }
 }
@@ -132,7 +132,7 @@ int exit_code_of(const std::vector<std::string>& arguments, const Output& output
     return kRefused;
   } catch (const sim::Error& error) {
     report(error.refusal(), asks_for_json(arguments), output);
-    return kRefused;
+    return error.refusal().code == "backend_unavailable" ? kUnavailable : kRefused;
   } catch (const std::bad_alloc&) {
     output.err << "shardproof: out of memory\n";
     return kRefused;

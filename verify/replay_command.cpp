@@ -14,6 +14,7 @@
 #include "verify/commands.h"
 #include "verify/ledger_by_kind.h"
 #include "verify/output_file.h"
+#include "verify/process_replay.h"
 #include "verify/progress.h"
 #include "verify/replay.h"
 #include "verify/replay_summary.h"
@@ -216,9 +217,42 @@ int exit_code(Verdict verdict) {
   return kRefused;
 }
 
+void write_result(const std::vector<ScenarioReport>& reports, const ReportFiles& files, bool as_json_text,
+                  const Output& output) {
+  if (as_json_text) {
+    files.write(reports);  // first: a refusal has to be the only document
+    output.out << all_as_json(reports);
+    return;
+  }
+  for (const ScenarioReport& report : reports) output.out << as_text(report, output.colour);
+  const bool good = overall(reports) == Verdict::verified;
+  output.out << fmt::format(style(good, output.colour), "{}", summary_line(reports)) << "\n";
+  files.write(reports);
+}
+
+/// Rank 0 alone speaks, and before any process ends: the first that does may end all. mpirun gives it a terminal even where its own
+/// output goes to a file: so without colours.
+int run_on_processes(const CommandLine& line, const Output& output) {
+  const ReportFiles files(line.settings);
+  ProcessReplay replayed = replay_on_processes(line);
+  try {
+    if (replayed.speaks()) {
+      write_result({std::move(replayed.report)}, files, line.settings.choice("format") == "json",
+                   {output.out, output.err});
+      output.out.flush();
+    }
+  } catch (const sim::Error& error) {
+    replayed.cluster->end_all(sim::text_of(error.refusal()), kRefused);
+  }
+  replayed.cluster->close();
+  return replayed.exit_code;
+}
+
 }  // namespace
 
 int run_replay(const CommandLine& line, const Output& output) {
+  if (line.settings.choice("backend") == "mpi") return run_on_processes(line, output);
+  if (line.settings.has("deadline")) refuse_without_effect("deadline", "replay' without '--backend mpi");
   const ReportFiles files(line);
   const std::vector<ScenarioReport> reports = replay_all(line, output);
   if (reports.empty()) {
@@ -228,15 +262,7 @@ int run_replay(const CommandLine& line, const Output& output) {
                  .rule = "replay without a scenario replays all of scenarios/",
                  .hint = "name a scenario file"});
   }
-  if (line.settings.choice("format") == "json") {
-    files.write(reports);  // first: a refusal has to be the only document
-    output.out << all_as_json(reports);
-  } else {
-    for (const ScenarioReport& report : reports) output.out << as_text(report, output.colour);
-    const bool good = overall(reports) == Verdict::verified;
-    output.out << fmt::format(style(good, output.colour), "{}", summary_line(reports)) << "\n";
-    files.write(reports);
-  }
+  write_result(reports, files, line.settings.choice("format") == "json", output);
   return exit_code(overall(reports));
 }
 

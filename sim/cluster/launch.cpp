@@ -6,9 +6,11 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
 
+#include "sim/base/content_hash.h"
 #include "sim/base/error.h"
 #include "sim/cluster/host_list.h"
 
@@ -311,6 +313,11 @@ void find_port(const ExplicitLaunch& given, const Reader& read, Launch& launch) 
   } else if (launch.launcher == "Slurm" && read.has("SLURM_JOB_ID")) {
     const Number job = number_of(*read("SLURM_JOB_ID"), 0, std::int64_t{1} << 32);
     port = {job.name, kFirstJobPort + job.value % kJobPorts};  // two jobs on one node do not meet each other
+  } else if (const Value job = read("PMIX_NAMESPACE"); launch.launcher == "Open MPI" && job) {
+    ContentHash hash;
+    hash.add(std::string_view(job->text));
+    port = {job->name,
+            kFirstJobPort + static_cast<std::int64_t>(hash.value() % static_cast<std::uint64_t>(kJobPorts))};
   }
   if (port.value < 1 || port.value > kMostPort) {
     refuse_launch("launch_range", port.name, fmt::format("port {}", port.value), "a port from 1 to 65535",

@@ -12,7 +12,7 @@
 ///         not exist.
 ///         The address is --master-addr, or MASTER_ADDR, or Slurm's first node of the step, or this machine where all ranks are on it.
 ///         The port is --master-port, or MASTER_PORT (one above it where torchrun's agent listens there itself), or one from the Slurm
-///         job's number, or kDefaultPort.
+///         job's number or from Open MPI's name of the job, or kDefaultPort.
 /// Errors  all or nothing: launch_partly_set (a rank without a size, MPI without an address across nodes), launch_number (no whole
 ///         number), launch_range (rank >= world size, local rank >= local size, a port that is none), launch_address,
 ///         launch_contradiction (RANK and an MPI or Slurm rank beside it that differ, or two MPIs that do), host_list.

@@ -19,4 +19,14 @@ std::string text_of(const ProcessGroup& group) {
   return text + "}";
 }
 
+std::string text_of_ranks(const std::vector<int>& ranks) {
+  constexpr std::size_t kShown = 8;
+  const std::size_t shown = std::min(ranks.size(), kShown);
+  const auto first = ranks.begin();
+  const std::string list =
+      fmt::format("{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (shown < ranks.size()) return fmt::format("ranks {}, ... ({} ranks)", list, ranks.size());
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", list);
+}
+
 }  // namespace sim

@@ -26,4 +26,7 @@ struct ProcessGroup {
 /// "tp[3] = {12, 13, 14, 15}", long lists cut.
 std::string text_of(const ProcessGroup& group);
 
+/// "ranks 0, 1, 5", long lists cut.
+std::string text_of_ranks(const std::vector<int>& ranks);
+
 }  // namespace sim

@@ -1,9 +1,7 @@
 #include "sim/world/finding.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <utility>
 
 namespace sim {
@@ -68,16 +66,6 @@ std::string text_of(const Finding& finding, const std::string& reproduce) {
   text += fmt::format("  rule       {}\n  try        {}\n  reproduce  {}\n", finding.rule, finding.hint,
                       reproduce);
   return text;
-}
-
-std::string text_of_ranks(const std::vector<int>& ranks) {
-  constexpr std::size_t kShown = 8;
-  const std::size_t shown = std::min(ranks.size(), kShown);
-  const auto first = ranks.begin();
-  const std::string list =
-      fmt::format("{}", fmt::join(first, first + static_cast<std::ptrdiff_t>(shown), ", "));
-  if (shown < ranks.size()) return fmt::format("ranks {}, ... ({} ranks)", list, ranks.size());
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", list);
 }
 
 }  // namespace sim

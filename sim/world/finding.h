@@ -62,7 +62,4 @@ void add_facts(Finding& finding, CallFacts facts);
 /// Several lines; `reproduce` is the line that makes it happen again.
 std::string text_of(const Finding& finding, const std::string& reproduce);
 
-/// "ranks 0, 1, 5", long lists cut.
-std::string text_of_ranks(const std::vector<int>& ranks);
-
 }  // namespace sim

@@ -21,20 +21,11 @@
 
 #include "sim/comm/ledger.h"
 #include "sim/comm/rank.h"
+#include "sim/comm/rank_report.h"
 #include "sim/world/finding.h"
 #include "sim/world/world_spec.h"
 
 namespace sim {
-
-struct RankReport {
-  int rank = 0;
-  std::vector<Published> published;
-  std::vector<CallRecord> calls;
-  std::vector<std::uint32_t> by_name =
-      {};                            // places in `published`, ascending by name, then by place: for find()
-  std::vector<Moment> moments = {};  // none where the device counts no work
-  std::int64_t work = 0;             // of the whole program
-};
 
 struct RunReport {
   std::vector<RankReport> ranks;  // ascending

@@ -2,11 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <fmt/format.h>
 #include <utility>
 
 #include "sim/base/check.h"
-#include "sim/base/error.h"
+#include "sim/comm/group_refusals.h"
 
 namespace sim {
 
@@ -65,37 +64,13 @@ Communicator* VirtualGroups::find(std::string_view kind) {
 Communicator& VirtualGroups::get(std::string_view kind) {
   Communicator* found = find(kind);
   if (found != nullptr) return *found;
-  const bool known = rank_.world.spec().layout.find(kind) != nullptr;
-  refuse({.code = "no_such_group",
-          .option = fmt::format("rank {}, group '{}'", rank_.rank, kind),
-          .numbers = known ? "this rank is in no group of the kind" : "the layout has no such kind",
-          .rule = "a rank asks for groups of the layout that it is in",
-          .hint = "Groups::find, which gives null; shardproof groups --rank shows them"});
+  refuse_no_group(rank_.world.spec().layout, rank_.rank, kind);
 }
 
 Communicator* VirtualGroups::new_group(std::string name, const std::vector<int>& members, Site site) {
-  std::vector<int> sorted = members;
-  std::sort(sorted.begin(), sorted.end());
-  const bool repeated = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
-  const bool outside = std::any_of(members.begin(), members.end(),
-                                   [&](int member) { return rank_.world.slot_of(member) < 0; });
-  const std::string where = fmt::format("rank {}, new_group '{}' at {}", rank_.rank, name, text_of(site));
-  // A name that others have would make two groups one in reports, ledgers and the world's own table.
-  const bool taken = name == "world" || rank_.world.spec().layout.find(name) != nullptr;
-  if (name.empty() || taken || name.find_first_of("[]") != std::string::npos) {
-    refuse({.code = "bad_group_name",
-            .option = where,
-            .numbers = taken ? "a group of the layout has this name" : "no name, or one with brackets",
-            .rule = "a new group has a name of its own, without [ and ]",
-            .hint = taken ? fmt::format("'my_{}'", name) : "a word"});
-  }
-  if (members.empty() || repeated || outside) {
-    refuse({.code = "bad_group",
-            .option = where,
-            .numbers = fmt::format("{} of a world of {}", text_of_ranks(members), world_.size()),
-            .rule = "members are ranks that run, each once, and at least one",
-            .hint = "global ranks"});
-  }
+  check_new_group(
+      rank_.world.spec().layout, rank_.rank, name, members, world_.size(),
+      [this](int member) { return rank_.world.slot_of(member) >= 0; }, site);
   std::unique_ptr<VirtualCommunicator> made = world_.new_group(std::move(name), members, site);
   if (made == nullptr) return nullptr;
   return made_.emplace_back(std::move(made)).get();

@@ -15,7 +15,7 @@ namespace {
 const std::map<std::string, std::vector<std::string>>& arrows() {
   static const std::map<std::string, std::vector<std::string>> table = {
       {"sim/base", {"sim/base"}},
-      {"sim/cluster", {"sim/base", "sim/cluster"}},
+      {"sim/cluster", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/cluster"}},
       {"sim/layout", {"sim/base", "sim/layout"}},
       {"sim/tensor", {"sim/base", "sim/tensor"}},
       {"sim/comm", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},

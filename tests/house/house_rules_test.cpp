@@ -56,7 +56,7 @@ TEST(HouseRules, IncludesFollowTheArrows) {
   EXPECT_EQ(
       test::include_direction({{"verify/reference/a.cpp", "#include \"sim/layout/layout.h\"\n"}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/layout/a.cpp", "  #include <verify/settings.h>\n"}}).size(), 1U);
-  EXPECT_EQ(test::include_direction({{"sim/cluster/a.cpp", "#include \"sim/tensor/tensor.h\"\n"}}).size(),
+  EXPECT_EQ(test::include_direction({{"sim/cluster/a.cpp", "#include \"sim/world/finding.h\"\n"}}).size(),
             1U);
   EXPECT_EQ(test::include_direction({{"sim/unknown/a.h", ""}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/parallel/a.cpp", "#include \"sim/base/field.h\"\n"}}).size(), 1U);
@@ -100,8 +100,9 @@ std::string outside_commands() {
 }
 
 TEST(HouseRules, EveryFileIsBuilt) {
-  const std::string commands =
-      contents(std::string(SHARDPROOF_BINARY_DIR) + "/compile_commands.json") + outside_commands();
+  const std::string commands = contents(std::string(SHARDPROOF_BINARY_DIR) + "/compile_commands.json") +
+                               outside_commands() +
+                               SHARDPROOF_LEFT_OUT;  // in place of which another file is built here
   EXPECT_EQ(test::unbuilt_files(sources(), commands), Lines{});
   EXPECT_EQ(test::unbuilt_files({{"sim/forgotten.cpp", ""}, {"sim/forgotten.h", ""}}, commands).size(), 2U);
   EXPECT_EQ(test::unbuilt_files({{"tests/outside/forgotten.cpp", ""}}, commands).size(), 1U);

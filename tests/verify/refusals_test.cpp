@@ -88,6 +88,8 @@ const std::vector<Case>& cases() {
       {"option_without_effect", "check --program throws"},
       {"option_without_effect", "check --dimensions tokens=1"},
       {"option_without_effect", "replay --world-size 2 --runs 5"},
+      {"option_without_effect", "replay --world-size 2 --deadline 5"},
+      {"option_without_effect", "groups --world-size 2 --backend mpi"},
       {"option_without_effect", "replay --world-size 2 --program throws --case mlp"},
       {"attention_heads", "replay --world-size 2 --tensor-model-parallel-size 2 --num-attention-heads 1"},
       {"groups_div", "replay --world-size 2 --num-attention-heads 7 --num-query-groups 5"},

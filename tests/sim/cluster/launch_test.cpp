@@ -333,4 +333,23 @@ TEST(Launch, ReadsTheEnvironmentOfThisProcess) {
   EXPECT_EQ(environment.at("PATH"), std::getenv("PATH"));
 }
 
+/// Two jobs of mpirun on one node do not meet each other.
+TEST(Launch, APortIsMadeOfOpenMpisNameOfTheJob) {
+  Environment environment = of_open_mpi();
+  EXPECT_EQ(detect_launch({}, environment).master_port, kDefaultPort);
+  environment["PMIX_NAMESPACE"] = "1422589953";
+  const Launch one = detect_launch({}, environment);
+  EXPECT_EQ(one, detect_launch({}, environment));
+  EXPECT_EQ(one.read.back(), "PMIX_NAMESPACE");
+  environment["PMIX_NAMESPACE"] = "1422655489";
+  const Launch other = detect_launch({}, environment);
+  EXPECT_NE(one.master_port, other.master_port);
+  for (const int port : {one.master_port, other.master_port}) {
+    EXPECT_GE(port, 20'000);
+    EXPECT_LT(port, 30'000);
+  }
+  environment["MASTER_PORT"] = "4000";
+  EXPECT_EQ(detect_launch({}, environment).master_port, 4000);
+}
+
 }  // namespace

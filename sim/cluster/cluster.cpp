@@ -1,0 +1,162 @@
+#include "sim/cluster/cluster.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <thread>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/cluster/mpi_communicator.h"
+#include "sim/tensor/running_device.h"
+
+namespace sim {
+
+namespace {
+
+// Exit codes, as those of the program.
+constexpr int kRefused = 2;
+constexpr int kBrokenContract = 3;
+
+RendezvousSpec rendezvous_spec(const ClusterSpec& spec) {
+  return {.rank = spec.launch.rank,
+          .world_size = spec.launch.world_size,
+          .master_addr = spec.launch.master_addr,
+          .master_port = spec.launch.master_port,
+          .program_version = spec.program_version,
+          .configuration = spec.configuration,
+          .payload = {},
+          .deadline = spec.deadline};
+}
+
+std::string record_text(const CallRecord& call) {
+  return fmt::format("{} at {}, call {} of {}", name_of(call.operation), text_of(call.site), call.sequence,
+                     text_of(*call.group));
+}
+
+}  // namespace
+
+std::string text_of(const Refusal& refusal) {
+  return fmt::format("{}: {}\n  given  {}\n  rule   {}\n  try    {}\n", refusal.code, refusal.option,
+                     refusal.numbers, refusal.rule, refusal.hint);
+}
+
+void check_processes(const Layout& layout, const Launch& launch) {
+  if (layout.grid_size == launch.world_size && layout.first_rank == 0) return;
+  refuse({.code = "backend_world",
+          .option = "--world-size",
+          .numbers = fmt::format("a layout of {} ranks from rank {} on, and {} processes ({})",
+                                 layout.grid_size, layout.first_rank, launch.world_size, launch.launcher),
+          .rule = "each rank of the layout is a process",
+          .hint = fmt::format("mpirun -n {}", layout.grid_size)});
+}
+
+Cluster::Cluster(ClusterSpec spec) : spec_(std::move(spec)), rendezvous_(rendezvous_spec(spec_)) {
+  rendezvous_.meet();
+  wire_ = spec_.open_wire();
+  mailbox_ = std::make_unique<Mailbox>(*wire_, spec_.deadline);
+  check_wire();
+}
+
+void Cluster::check_wire() {
+  const Launch& told = spec_.launch;
+  if (wire_->rank() == told.rank && wire_->size() == told.world_size) return;
+  end_all(text_of(Refusal{.code = "launch_contradiction",
+                          .option = told.launcher,
+                          .numbers = fmt::format("rank {} of {} there, rank {} of {} in MPI", told.rank,
+                                                 told.world_size, wire_->rank(), wire_->size()),
+                          .rule = "the launcher and MPI agree on who a process is",
+                          .hint = "one launcher: mpirun alone, or srun with its MPI plugin"}),
+          kRefused);
+}
+
+/// Where one rank waits in vain, others do: they come to their deadlines a little later, and have more to say of who is at fault.
+void Cluster::end_all(const std::string& text, int exit_code) {
+  constexpr std::chrono::milliseconds kForOthers{500};
+  const std::string line = fmt::format("rank {}: {}", rank(), text);
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+  std::this_thread::sleep_for(kForOthers);
+  wire_->abort(exit_code);
+  std::_Exit(exit_code);  // a compiler does not see that a virtual function never returns
+}
+
+/// Nothing that was begun may be left, here or on its way to here.
+void Cluster::end_program(const ProcessRun& run) {
+  for (const CallRecord& call : run.recorder->calls()) {
+    if (call.waited) continue;
+    refuse({.code = "pending_work",
+            .option = record_text(call),
+            .numbers = "started, and not waited for",
+            .rule = "a rank waits for what it starts",
+            .hint = "wait() before the program ends"});
+  }
+  for (int to = 0; to < wire_->size(); ++to) {
+    if (to != rank()) mailbox_->send(to, {.key = {rank(), run.number, "", LetterKind::ended, 0}});
+  }
+  const std::vector<Letter> rest =
+      mailbox_->take_rest(run.number, rank(), fmt::format("rank {} at the end of its program", rank()));
+  if (rest.empty()) return;
+  const Letter& first = rest.front();
+  refuse({.code = "unmatched_send",
+          .option = fmt::format("call {} of {}", first.key.sequence, first.key.group),
+          .numbers = fmt::format("{} of rank {} at '{}' ({}:{})", name_of(first.operation), first.key.from,
+                                 first.site, first.file, first.line),
+          .rule = "what is sent to a rank is received by its program",
+          .hint = "the call that this rank skips"});
+}
+
+ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, const RankProgram& program) {
+  const auto recorder = std::make_shared<Recorder>(world.call_limit, [this] {
+    end_all("rank_will_not_end: it catches call_limit and goes on calling\n", kBrokenContract);
+  });
+  ProcessRun run{.mailbox = *mailbox_,
+                 .number = runs_++,
+                 .rank = rank(),
+                 .layout = world.layout,
+                 .nodes = world.nodes,
+                 .reduction_order = world.reduction_order,
+                 .eager_bytes = world.eager_bytes,
+                 .device = device.for_rank(rank()),
+                 .recorder = recorder,
+                 .groups = {}};
+  const KeyedRandom random(world.seed);
+  {
+    const RunningDevice running(run.device.get());
+    MpiGroups groups(run);
+    Rank own{rank(), world.layout, *run.device, groups, random, *recorder};
+    program(own);
+  }
+  end_program(run);
+  return {{.rank = rank(), .published = recorder->take_published(), .calls = recorder->take_calls()},
+          std::move(run.groups)};
+}
+
+ProcessReport Cluster::run(const ClusterWorld& world, Device& device, const RankProgram& program) {
+  try {
+    check_processes(world.layout, spec_.launch);
+    return run_program(world, device, program);
+  } catch (const Error& error) {
+    end_all(text_of(error.refusal()), kBrokenContract);
+  } catch (const std::exception& error) {
+    end_all(fmt::format("rank_threw: an exception left the program: {}\n", error.what()), kBrokenContract);
+  }
+}
+
+Conclusion Cluster::finish(const Report& report) {
+  Conclusion conclusion = rendezvous_.finish(report);
+  if (conclusion.failure) end_all(text_of(*conclusion.failure), kBrokenContract);
+  return conclusion;
+}
+
+ProcessReport launch(const ClusterSpec& spec, const ClusterWorld& world, Device& device,
+                     const RankProgram& program) {
+  check_processes(world.layout, spec.launch);
+  Cluster cluster(spec);
+  ProcessReport report = cluster.run(world, device, program);
+  cluster.finish({});
+  cluster.close();
+  return report;
+}
+
+}  // namespace sim

@@ -1,0 +1,93 @@
+#pragma once
+
+/// This process as one rank of a world of processes.
+///
+///   Cluster cluster({.launch = detect_launch({}, environment_of_process()), .program_version = "1", .configuration = hash});
+///   const ProcessReport report = cluster.run({.layout = layout}, device, [](Rank& rank) { ... });
+///   const Conclusion conclusion = cluster.finish({is_equal, text});
+///   ... rank 0 says what came out ...
+///   cluster.close();
+///
+/// Calls   all processes make the same ones. The constructor meets the others over TCP (rendezvous.h) and only then starts MPI, which would
+///         wait for ever for one that never comes. Programs run one after the other. launch() is all of it for one program.
+/// Errors  thrown before the world starts: those of rendezvous.h and mpi_wire.h; backend_world: the layout has not as many ranks as there
+///         are processes. Said, and all ended with exit code 2: launch_contradiction: MPI counts ranks otherwise than the launcher.
+///         In a program, what it does wrong, or another rank does that is silent or gone, is written to standard error with this rank's
+///         name, and ends all processes with exit code 3: the codes of mpi_communicator.h; rank_threw, pending_work, unmatched_send.
+/// Exact   what is published and recorded is the same as on virtual ranks of the same world.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/cluster/launch.h"
+#include "sim/cluster/mailbox.h"
+#include "sim/cluster/mpi_wire.h"
+#include "sim/cluster/rendezvous.h"
+#include "sim/comm/rank.h"
+#include "sim/comm/rank_report.h"
+#include "sim/comm/reduction_order.h"
+#include "sim/layout/layout.h"
+#include "sim/layout/node_placement.h"
+
+namespace sim {
+
+struct ClusterSpec {
+  Launch launch;
+  std::string program_version;
+  std::uint64_t configuration = 0;             // a hash of what has to be the same on every rank
+  std::chrono::milliseconds deadline{60'000};  // of every wait for others
+  OpenWire open_wire = [] { return open_mpi_wire(); };
+};
+
+/// The world of one program; the fields are those of WorldSpec.
+struct ClusterWorld {
+  Layout layout;
+  NodePlacement nodes = {};
+  ReductionOrder reduction_order = {};
+  std::int64_t eager_bytes = 0;
+  std::uint64_t seed = 0;
+  std::int64_t call_limit = 1'000'000;
+};
+
+struct ProcessReport {
+  RankReport rank;
+  std::vector<std::shared_ptr<const ProcessGroup>> kept;  // what the call records point to
+};
+
+struct ProcessRun;
+
+class Cluster {
+ public:
+  explicit Cluster(ClusterSpec spec);
+
+  int rank() const { return spec_.launch.rank; }
+  ProcessReport run(const ClusterWorld& world, Device& device, const RankProgram& program);
+  Conclusion finish(const Report& report);
+  void close() { wire_->close(); }
+  /// Says why, with this rank's name, and ends all processes.
+  [[noreturn]] void end_all(const std::string& text, int exit_code);
+
+ private:
+  void check_wire();
+  ProcessReport run_program(const ClusterWorld& world, Device& device, const RankProgram& program);
+  void end_program(const ProcessRun& run);
+
+  ClusterSpec spec_;
+  Rendezvous rendezvous_;
+  std::unique_ptr<Wire> wire_;
+  std::unique_ptr<Mailbox> mailbox_;
+  std::uint32_t runs_ = 0;
+};
+
+/// In words, as it is written to standard error.
+std::string text_of(const Refusal& refusal);
+
+/// Refuses a layout that has not a rank for each process.
+void check_processes(const Layout& layout, const Launch& launch);
+
+/// Meets, runs the program, and parts.
+ProcessReport launch(const ClusterSpec& spec, const ClusterWorld& world, Device& device,
+                     const RankProgram& program);
+
+}  // namespace sim

@@ -1,0 +1,207 @@
+#include "sim/cluster/mpi_communicator.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+#include <tuple>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/base/error.h"
+#include "sim/cluster/exchange.h"
+#include "sim/cluster/letter_agreement.h"
+#include "sim/comm/group_refusals.h"
+#include "sim/tensor/device.h"
+#include "sim/tensor/running_device.h"
+
+namespace sim {
+
+namespace {
+
+int place_in(const ProcessGroup& group, int rank) {
+  const auto found = std::find(group.members.begin(), group.members.end(), rank);
+  CHECK(found != group.members.end());
+  return static_cast<int>(found - group.members.begin());
+}
+
+std::vector<int> ranks_of_grid(const Layout& layout) {
+  std::vector<int> ranks;
+  for (int i = 0; i < layout.grid_size; ++i) ranks.push_back(layout.first_rank + i);
+  return ranks;
+}
+
+/// A call whose letters have left.
+class SentCall : public Pending {
+ public:
+  SentCall(ProcessRun& run, const ProcessGroup& group, Call&& call)
+      : run_(run),
+        group_(group),
+        place_(place_in(group, run.rank)),
+        call_(std::move(call)),
+        device_(run.device.get()) {}
+
+  void send() {
+    const bool is_message = is_point_to_point(call_.operation);
+    if (is_message && is_unasked()) return;
+    Letter letter = letter_of(call_, group_, run_.rank, run_.number);
+    for (int to = 0; to < group_.size(); ++to) {
+      if (to == place_ || (is_message && to != call_.peer)) continue;
+      letter.payload = payload_for(call_, group_.size(), place_, to);
+      run_.mailbox.send(group_.rank_at(to), letter);
+    }
+  }
+
+  void wait() override {
+    if (is_done_) return;
+    if (running_device() != device_) {
+      refuse({.code = "wrong_rank",
+              .option = fmt::format("wait() for {} {}", name_of(call_.operation), text_of(call_.site)),
+              .numbers = "a Work of a program that is over",
+              .rule = "a rank waits for its own calls, while its program runs",
+              .hint = "a Work that does not leave its rank"});
+    }
+    take_in(call_, group_, place_, run_.reduction_order, answers());
+    is_done_ = true;
+  }
+
+  /// The letters of all members, by place; the rank's own as if it had come.
+  std::vector<Letter> answers() {
+    const Letter own = letter_of(call_, group_, run_.rank, run_.number);
+    std::vector<Letter> by_place(static_cast<std::size_t>(group_.size()), own);
+    std::vector<int> places;
+    std::vector<LetterKey> keys;
+    for (int from = 0; from < group_.size(); ++from) {
+      if (!waits_for(from)) continue;
+      places.push_back(from);
+      keys.push_back({group_.rank_at(from), run_.number, own.key.group, answer_kind(), call_.sequence});
+    }
+    std::vector<Letter> letters = run_.mailbox.take(keys, waiting());
+    for (const Letter& letter : letters) check_agreement(own, letter);
+    for (std::size_t i = 0; i < letters.size(); ++i)
+      by_place[static_cast<std::size_t>(places[i])] = std::move(letters[i]);
+    return by_place;
+  }
+
+  const Call& call() const { return call_; }
+
+ private:
+  /// Both sides of a message know whether the send waits for its recv.
+  bool is_eager(const Tensor& tensor) const {
+    return run_.eager_bytes > 0 && tensor.bytes() <= run_.eager_bytes;
+  }
+  bool is_unasked() const { return call_.operation == Operation::recv && is_eager(call_.output); }
+  LetterKind answer_kind() const {
+    if (call_.operation == Operation::send) return LetterKind::recv;
+    return call_.operation == Operation::recv ? LetterKind::send : LetterKind::collective;
+  }
+  bool waits_for(int from) const {
+    if (!is_point_to_point(call_.operation)) return from != place_;
+    return from == call_.peer && !(call_.operation == Operation::send && is_eager(call_.input));
+  }
+  std::string waiting() const {
+    return fmt::format("rank {} in call {} of {}, {} {}", run_.rank, call_.sequence, text_of(group_),
+                       name_of(call_.operation), text_of(call_.site));
+  }
+
+  ProcessRun& run_;
+  const ProcessGroup& group_;
+  int place_;
+  Call call_;
+  const Device* device_;
+  bool is_done_ = false;
+};
+
+/// The groups that a split makes: their indices are those of all colors, so every member knows its own.
+std::unique_ptr<MpiCommunicator> split_group(ProcessRun& run, const ProcessGroup& parent, const Call& call,
+                                             const std::vector<Letter>& letters) {
+  std::vector<std::tuple<int, int, int>> order;  // color, key, place
+  std::vector<int> colors;
+  for (std::size_t place = 0; place < letters.size(); ++place) {
+    if (letters[place].color < 0) continue;
+    order.emplace_back(letters[place].color, letters[place].split_key, static_cast<int>(place));
+    colors.push_back(letters[place].color);
+  }
+  std::sort(order.begin(), order.end());
+  std::sort(colors.begin(), colors.end());
+  colors.erase(std::unique(colors.begin(), colors.end()), colors.end());
+  if (call.color < 0) return nullptr;
+  std::vector<int> members;
+  for (const auto& [color, key, place] : order) {
+    if (color == call.color) members.push_back(parent.rank_at(place));
+  }
+  const auto index = std::lower_bound(colors.begin(), colors.end(), call.color) - colors.begin();
+  return std::make_unique<MpiCommunicator>(
+      run, run.add_group(fmt::format("{}.split{}", short_text_of(parent), call.sequence),
+                         static_cast<int>(index), std::move(members)));
+}
+
+}  // namespace
+
+const ProcessGroup& ProcessRun::add_group(std::string kind, int index, std::vector<int> members) {
+  groups.push_back(std::make_shared<const ProcessGroup>(
+      ProcessGroup{std::move(kind), index, std::move(members), nodes.gpus_per_node}));
+  return *groups.back();
+}
+
+MpiCommunicator::MpiCommunicator(ProcessRun& run, const ProcessGroup& group)
+    : Communicator(group, place_in(group, run.rank), *run.device, run.recorder), run_(run) {}
+
+std::unique_ptr<Pending> MpiCommunicator::post(Call&& call) {
+  auto sent = std::make_unique<SentCall>(run_, group(), std::move(call));
+  sent->send();
+  return sent;
+}
+
+std::unique_ptr<Communicator> MpiCommunicator::do_split(Call&& call) {
+  SentCall sent(run_, group(), std::move(call));
+  sent.send();
+  return split_group(run_, group(), sent.call(), sent.answers());
+}
+
+std::unique_ptr<MpiCommunicator> MpiCommunicator::new_group(std::string name, const std::vector<int>& members,
+                                                            Site site) {
+  Call call{.operation = Operation::new_group, .site = site, .name = std::move(name), .members = members};
+  const std::size_t record = record_call(call);
+  SentCall sent(run_, group(), std::move(call));
+  sent.send();
+  sent.wait();
+  recorder().set_waited(record);
+  if (std::find(members.begin(), members.end(), run_.rank) == members.end()) return nullptr;
+  return std::make_unique<MpiCommunicator>(
+      run_, run_.add_group(sent.call().name, static_cast<int>(sent.call().sequence), members));
+}
+
+MpiGroups::MpiGroups(ProcessRun& run)
+    : run_(run), world_(run, run.add_group("world", 0, ranks_of_grid(run.layout))) {}
+
+Communicator* MpiGroups::find(std::string_view kind) {
+  if (kind == "world") return &world_;
+  const auto known = by_kind_.find(kind);
+  if (known != by_kind_.end()) return known->second.get();
+  const GroupKind* of_layout = run_.layout.find(kind);
+  const auto place = of_layout == nullptr ? std::nullopt : of_layout->place_of(run_.rank);
+  std::unique_ptr<MpiCommunicator> made;
+  if (place) {
+    made = std::make_unique<MpiCommunicator>(
+        run_, run_.add_group(of_layout->name(), place->group, of_layout->members(place->group)));
+  }
+  return by_kind_.emplace(std::string(kind), std::move(made)).first->second.get();
+}
+
+Communicator& MpiGroups::get(std::string_view kind) {
+  Communicator* found = find(kind);
+  if (found != nullptr) return *found;
+  refuse_no_group(run_.layout, run_.rank, kind);
+}
+
+Communicator* MpiGroups::new_group(std::string name, const std::vector<int>& members, Site site) {
+  const std::vector<int>& ranks = world_.group().members;
+  check_new_group(
+      run_.layout, run_.rank, name, members, world_.size(),
+      [&](int member) { return std::find(ranks.begin(), ranks.end(), member) != ranks.end(); }, site);
+  std::unique_ptr<MpiCommunicator> made = world_.new_group(std::move(name), members, site);
+  if (made == nullptr) return nullptr;
+  return made_.emplace_back(std::move(made)).get();
+}
+
+}  // namespace sim

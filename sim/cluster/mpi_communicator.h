@@ -1,0 +1,82 @@
+#pragma once
+
+/// A communicator of real processes: every call is an exchange of letters between the members (letter.h), over any wire.
+///
+/// Calls   letters leave when a call is made, before anybody waits; so started calls of any groups go on side by side, and what does not
+///         deadlock on virtual ranks does not here. A send waits for its recv, unless it has at most eager_bytes.
+/// Errors  those of mailbox.h and letter_agreement.h; split_size_mismatch; wrong_rank for a Work that left its rank's program.
+/// Exact   reductions gather what all members give and fold it in the world's order, as virtual ranks do: the same bits.
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/cluster/mailbox.h"
+#include "sim/comm/groups.h"
+#include "sim/comm/reduction_order.h"
+#include "sim/layout/layout.h"
+#include "sim/layout/node_placement.h"
+
+namespace sim {
+
+/// What all communicators of a program have in common, on one process.
+struct ProcessRun {
+  Mailbox& mailbox;
+  std::uint32_t number;  // of the program
+  int rank;
+  const Layout& layout;
+  NodePlacement nodes;
+  ReductionOrder reduction_order;
+  std::int64_t eager_bytes;
+  std::shared_ptr<Device> device;
+  std::shared_ptr<Recorder> recorder;
+  std::vector<std::shared_ptr<const ProcessGroup>> groups;  // for call records that outlive the program
+
+  const ProcessGroup& add_group(std::string kind, int index, std::vector<int> members);
+};
+
+class MpiCommunicator : public Communicator {
+ public:
+  MpiCommunicator(ProcessRun& run, const ProcessGroup& group);
+
+  /// Of the world's communicator: a group that all ranks make together; null for a rank that is no member.
+  std::unique_ptr<MpiCommunicator> new_group(std::string name, const std::vector<int>& members, Site site);
+
+ private:
+  std::unique_ptr<Pending> do_all_reduce(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_reduce_scatter(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_all_gather(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_broadcast(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_reduce(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_gather(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_scatter(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_all_to_all(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_all_to_all_uneven(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_send(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_recv(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_barrier(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Communicator> do_split(Call&& call) override;
+
+  std::unique_ptr<Pending> post(Call&& call);
+
+  ProcessRun& run_;
+};
+
+/// The groups of a process, made when first asked for: that takes no word with others.
+class MpiGroups : public Groups {
+ public:
+  explicit MpiGroups(ProcessRun& run);
+  Communicator& world() override { return world_; }
+  Communicator& get(std::string_view kind) override;
+  Communicator* find(std::string_view kind) override;
+  Communicator* new_group(std::string name, const std::vector<int>& members, Site site) override;
+
+ private:
+  ProcessRun& run_;
+  MpiCommunicator world_;
+  std::map<std::string, std::unique_ptr<MpiCommunicator>, std::less<>> by_kind_;
+  std::vector<std::unique_ptr<MpiCommunicator>> made_;
+};
+
+}  // namespace sim

@@ -1,0 +1,225 @@
+// Real processes under mpirun: what they compute is, bit for bit, what virtual ranks do; a defect planted in one of them is found, and
+// named, and ends all.
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/cluster/exchange.h"
+#include "sim/cluster/letter_agreement.h"
+#include "tests/support/refusal_code.h"
+#include "tests/support/run.h"
+
+namespace {
+
+using namespace sim;
+
+/// Why there are no processes here; empty: there are.
+std::string no_processes() {
+  if (std::string(SHARDPROOF_MPIRUN).empty()) return "no MPI here, or no mpirun";
+  if (std::string(SHARDPROOF_SANITIZERS).find("thread") != std::string::npos)
+    return "MPI itself is not built for the thread sanitizer";
+  return "";
+}
+
+/// As root, on any number of cores, and with MPI's own leaks left out.
+test::RunResult run_under_mpi(int processes, const std::string& command) {
+  const std::string environment =
+      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
+      "OMPI_MCA_mpi_yield_when_idle=1 ASAN_OPTIONS=detect_leaks=0";
+  return test::run_process(environment + " timeout 300 '" + SHARDPROOF_MPIRUN + "' -n " +
+                           std::to_string(processes) + " '" + SHARDPROOF_BINARY_DIR + "'/" + command);
+}
+
+class Mpi : public testing::Test {
+ protected:
+  void SetUp() override {
+    if (const std::string why = no_processes(); !why.empty()) GTEST_SKIP() << why;
+  }
+};
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+void expect_equal(const test::RunResult& result) {
+  EXPECT_EQ(result.exit_code, 0) << result.out;
+  EXPECT_FALSE(contains(result.out, "simulated")) << result.out;
+}
+
+TEST_F(Mpi, RandomProgramsPublishWhatVirtualRanksPublish) {
+  for (const auto& [processes, seed] :
+       std::vector<std::pair<int, int>>{{1, 1}, {2, 1}, {2, 2}, {3, 3}, {4, 4}, {4, 5}, {8, 6}}) {
+    const test::RunResult result =
+        run_under_mpi(processes, "mpi_ranks equal " + std::to_string(seed) + " 200");
+    SCOPED_TRACE("processes " + std::to_string(processes) + ", seed " + std::to_string(seed));
+    expect_equal(result);
+    EXPECT_TRUE(contains(result.out, " calls of rank 0")) << result.out;
+  }
+}
+
+void expect_broken(const std::string& mode, const std::string& said) {
+  const test::RunResult result = run_under_mpi(4, "mpi_ranks " + mode);
+  EXPECT_EQ(result.exit_code, 3) << mode << "\n" << result.out;
+  EXPECT_TRUE(contains(result.out, said)) << mode << "\n" << result.out;
+}
+
+TEST_F(Mpi, AWrongFoldOrderIsFound) {
+  const test::RunResult result = run_under_mpi(4, "mpi_ranks order 4");
+  EXPECT_EQ(result.exit_code, 1) << result.out;
+  EXPECT_TRUE(contains(result.out, ", element ")) << result.out;
+}
+
+TEST_F(Mpi, ADamagedLetterIsFound) {
+  const test::RunResult result = run_under_mpi(4, "mpi_ranks damaged 4");
+  EXPECT_EQ(result.exit_code, 1) << result.out;
+  EXPECT_TRUE(contains(result.out, ", element ")) << result.out;
+}
+
+TEST_F(Mpi, ALetterToTheWrongRankIsFound) {
+  const test::RunResult result = run_under_mpi(4, "mpi_ranks misdirected 4");
+  EXPECT_EQ(result.exit_code, 3) << result.out;
+  EXPECT_TRUE(contains(result.out, "letter_astray")) << result.out;
+  EXPECT_TRUE(contains(result.out, "of rank 1 for rank ")) << result.out;
+}
+
+TEST_F(Mpi, ARankThatHangsIsNamedWithTheCallThatWaits) {
+  const test::RunResult result = run_under_mpi(4, "mpi_ranks hangs");
+  EXPECT_EQ(result.exit_code, 3) << result.out;
+  EXPECT_TRUE(contains(result.out, "rank_silent")) << result.out;
+  EXPECT_TRUE(contains(result.out, "in call 1 of world[0] = {0, 1, 2, 3}, all_reduce 'defect.sum' (tests/"))
+      << result.out;
+  EXPECT_TRUE(contains(result.out, "waited 6 s for rank 1\n")) << result.out;
+}
+
+TEST_F(Mpi, AKilledRankEndsTheOthers) {
+  const test::RunResult result = run_under_mpi(4, "mpi_ranks killed");
+  EXPECT_NE(result.exit_code, 0) << result.out;
+  EXPECT_NE(result.exit_code, 124) << "it had to be stopped\n" << result.out;
+  EXPECT_TRUE(contains(result.out, "rank 1 ") && contains(result.out, "signal 9")) << result.out;
+}
+
+TEST_F(Mpi, WhatAProgramDoesWrongIsNamed) {
+  expect_broken("leaves", "left_early");
+  expect_broken("throws", "rank 1: rank_threw: an exception left the program: planted");
+  expect_broken("forgets", "rank 1: pending_work");
+  expect_broken("sends 1", "unmatched_send");  // eagerly: nobody waits
+  expect_broken("sends 2", "send 'defect.send'");
+  expect_broken("kind", "collective_type_mismatch");
+  expect_broken("count", "size_or_syntax_mismatch");
+  expect_broken("dtype", "collective_dtype_mismatch");
+  expect_broken("reduction", "reduction_mismatch");
+}
+
+TEST_F(Mpi, WorldsThatAreNoneDoNotStart) {
+  const test::RunResult absent = run_under_mpi(4, "mpi_ranks absent");
+  EXPECT_NE(absent.exit_code, 0);
+  EXPECT_TRUE(contains(absent.out, "rendezvous_missing") && contains(absent.out, "rank 1")) << absent.out;
+  const test::RunResult other = run_under_mpi(4, "mpi_ranks configuration");
+  EXPECT_EQ(other.exit_code, 2) << other.out;
+  EXPECT_TRUE(contains(other.out, "rendezvous_configuration")) << other.out;
+  const test::RunResult swapped = run_under_mpi(2, "mpi_ranks swapped");
+  EXPECT_NE(swapped.exit_code, 0);
+  EXPECT_TRUE(contains(swapped.out, "launch_contradiction")) << swapped.out;
+}
+
+// ---- the program ----
+
+constexpr const char* kSmall = "shardproof replay scenarios/train_tp2_pp2_dp2.ini --backend mpi";
+
+TEST_F(Mpi, ReplayIsEqualOnTwoFourAndEightProcesses) {
+  const std::string four = std::string(kSmall) + " --world-size 4 --global-batch-size 4";
+  const std::string two = std::string(kSmall) +
+                          " --world-size 2 --pipeline-model-parallel-size 1 --global-batch-size 4 "
+                          "--reduction-order nccl_ring";
+  for (const auto& [processes, command] :
+       std::vector<std::pair<int, std::string>>{{2, two}, {4, four}, {8, kSmall}}) {
+    const test::RunResult result = run_under_mpi(processes, command);
+    SCOPED_TRACE(command);
+    EXPECT_EQ(result.exit_code, 0) << result.out;
+    for (const char* row : {"ok  mpi collectives", "ok  mpi training f32", "ok  mpi training field"})
+      EXPECT_TRUE(contains(result.out, row)) << result.out;
+  }
+}
+
+TEST_F(Mpi, ReplaySaysInJsonWhatItSaysInWords) {
+  const test::RunResult result =
+      run_under_mpi(2, "shardproof replay --world-size 2 --backend mpi --train-iters 0 --format json");
+  EXPECT_EQ(result.exit_code, 0) << result.out;
+  const auto document = nlohmann::json::parse(result.out, nullptr, false);
+  ASSERT_TRUE(document.is_object()) << result.out;
+  EXPECT_EQ(document["scenarios"][0]["checks"].size(), 1U);
+}
+
+TEST_F(Mpi, ReplayRefusesAWorldOfAnotherSize) {
+  const test::RunResult result = run_under_mpi(2, kSmall);
+  EXPECT_EQ(result.exit_code, 2) << result.out;
+  EXPECT_TRUE(contains(result.out, "backend_world") && contains(result.out, "8 ranks") &&
+              contains(result.out, "2 processes"))
+      << result.out;
+}
+
+TEST(MpiAbsent, IsRefusedByName) {
+  const test::RunResult result =
+      test::run_process(std::string("'") + SHARDPROOF_BINARY_DIR + "/mpi_ranks_without_mpi' equal");
+  EXPECT_EQ(result.exit_code, 4);
+  EXPECT_TRUE(contains(result.out, "backend_unavailable") && contains(result.out, "built without MPI"))
+      << result.out;
+}
+
+// ---- letters ----
+
+Letter letter(Operation operation) {
+  Letter letter;
+  letter.key = {3, 1, "tp[2]", LetterKind::collective, 7};
+  letter.operation = operation;
+  letter.site = "site";
+  letter.file = "file.cpp";
+  return letter;
+}
+
+TEST(Letters, ComeAsTheyWereSent) {
+  Letter sent = letter(Operation::new_group);
+  sent.dtype = DType::bf16;
+  sent.reduce_op = ReduceOp::average;
+  sent.root = -1;
+  sent.color = -2;
+  sent.split_key = 5;
+  sent.count = 1234567890123;
+  sent.name = "pair";
+  sent.members = {4, 0};
+  sent.line = 12;
+  sent.payload = {std::byte{1}, std::byte{0}, std::byte{255}};
+  const Letter got = decoded_letter(encoded_letter(sent), 3);
+  EXPECT_EQ(got.key, sent.key);
+  EXPECT_EQ(got.payload, sent.payload);
+  EXPECT_EQ(encoded_letter(got), encoded_letter(sent));
+}
+
+std::string disagreement(const Letter& own, const Letter& other) {
+  return test::refusal_code([&] { check_agreement(own, other); });
+}
+
+TEST(Letters, ThatDisagreeAreRefusedByName) {
+  const Letter own = letter(Operation::broadcast);
+  EXPECT_EQ(disagreement(own, own), "none");
+  EXPECT_EQ(disagreement(own, letter(Operation::all_reduce)), "collective_type_mismatch");
+  EXPECT_EQ(disagreement(own, letter(Operation::split)), "group_not_created_by_all");
+  Letter other = own;
+  other.root = 1;
+  EXPECT_EQ(disagreement(own, other), "root_mismatch");
+  other.dtype = DType::i32;
+  EXPECT_EQ(disagreement(own, other), "collective_dtype_mismatch");
+  Letter group = letter(Operation::new_group);
+  group.name = "other";
+  EXPECT_EQ(disagreement(letter(Operation::new_group), group), "group_order_mismatch");
+  Letter message = letter(Operation::send);
+  message.count = 3;
+  EXPECT_EQ(disagreement(letter(Operation::recv), message), "message_size_mismatch");
+  message.dtype = DType::bf16;
+  EXPECT_EQ(disagreement(letter(Operation::recv), message), "message_dtype_mismatch");
+}
+
+}  // namespace
