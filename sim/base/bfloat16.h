@@ -10,6 +10,8 @@
 #include <cmath>
 #include <cstdint>
 
+#include "sim/base/host_device.h"
+
 namespace sim {
 
 struct bfloat16 {
@@ -17,9 +19,11 @@ struct bfloat16 {
   bool operator==(const bfloat16&) const = default;  // of the bits: a NaN equals itself, 0 differs from -0
 };
 
-inline float to_float(bfloat16 value) { return std::bit_cast<float>(std::uint32_t{value.bits} << 16); }
+SIM_HOST_DEVICE inline float to_float(bfloat16 value) {
+  return std::bit_cast<float>(std::uint32_t{value.bits} << 16);
+}
 
-inline bfloat16 to_bfloat16(float value) {
+SIM_HOST_DEVICE inline bfloat16 to_bfloat16(float value) {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   const bool is_nan = (bits & 0x7fffffffU) > 0x7f800000U;
   if (is_nan) return {static_cast<std::uint16_t>((bits >> 16) | 0x0040U)};
@@ -29,7 +33,7 @@ inline bfloat16 to_bfloat16(float value) {
 }
 
 /// Rounds once: a float on the way is rounded to odd, so that it never is a tie that the value was not.
-inline bfloat16 to_bfloat16(double value) {
+SIM_HOST_DEVICE inline bfloat16 to_bfloat16(double value) {
   const auto nearest = static_cast<float>(value);
   if (double{nearest} == value || value != value) return to_bfloat16(nearest);
   const bool is_away = std::fabs(double{nearest}) > std::fabs(value);

@@ -29,11 +29,7 @@
 #include <cstdint>
 #include <limits>
 
-#if defined(__CUDACC__)
-#define SIM_HOST_DEVICE __host__ __device__
-#else
-#define SIM_HOST_DEVICE
-#endif
+#include "sim/base/host_device.h"
 
 namespace sim::elementary {
 
@@ -365,6 +361,8 @@ SIM_ELEMENTARY double turned(double x, std::int64_t turns) {
 
 }  // namespace detail
 
+SIM_ELEMENTARY float fma(float a, float b, float c) { return detail::fma(a, b, c); }
+SIM_ELEMENTARY double fma(double a, double b, double c) { return detail::fma(a, b, c); }
 SIM_ELEMENTARY float exp(float x) { return detail::exp_of(x); }
 SIM_ELEMENTARY double exp(double x) { return detail::exp_of(x); }
 SIM_ELEMENTARY float log(float x) { return detail::log_of(x); }

@@ -77,16 +77,12 @@ template <typename To, typename From>
 To converted(From value) {
   if constexpr (std::is_same_v<To, From>)
     return value;
-  else if constexpr (std::is_same_v<From, bfloat16>)
-    return converted<To>(to_float(value));
   else if constexpr (std::is_same_v<To, Field> && std::is_same_v<From, std::int32_t>)
     return Field::of(value);
   else if constexpr (std::is_same_v<To, Field> || std::is_same_v<From, Field>)
     return To{};  // ops refuses it
-  else if constexpr (std::is_same_v<To, bfloat16>)
-    return to_bfloat16(static_cast<double>(value));
   else
-    return static_cast<To>(value);
+    return rounded_to<To>(value);
 }
 
 }  // namespace

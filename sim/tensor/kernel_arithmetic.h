@@ -2,105 +2,21 @@
 
 /// What kernels compute in: the functions of each scalar behind one set of names, so that a kernel is written once.
 ///
-///   Arithmetic<double>, <float>   themselves, with the functions of base/elementary.h
-///   Arithmetic<bfloat16>          floats, rounded when they are stored
-///   Arithmetic<Field>             the tower's exp and log; what algebra does not have is a keyed function
+///   Arithmetic<double>, <float>, <bfloat16>   of float_arithmetic.h
+///   Arithmetic<Field>                         the tower's exp and log; what algebra does not have is a keyed function
 ///
 /// Exact   every function is a fixed sequence of operations that are rounded once; nothing is fused but by name.
-/// Source  Hendrycks and Gimpel 2016 (GELU, both forms); Elfwing et al. 2018 (SiLU).
 
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
-#include "sim/base/elementary.h"
 #include "sim/base/field_sum.h"
 #include "sim/base/field_tower.h"
 #include "sim/tensor/device.h"
 #include "sim/tensor/scalar_arithmetic.h"
 
 namespace sim {
-
-template <typename T>
-class FloatArithmetic {
- public:
-  using Wide = T;
-
-  T of(Ratio ratio) const { return quotient_of<T>(ratio); }
-  T fma(T a, T b, T c) const { return std::fma(a, b, c); }
-  T exp(T x) const { return elementary::exp(x); }
-  T log(T x) const { return elementary::log(x); }
-  T rsqrt(T x) const { return elementary::rsqrt(x); }
-  T sqrt(T x) const { return std::sqrt(x); }
-  /// The one of c and 1 that a gradient is scaled by.
-  T clipped(T c) const { return c < 1 ? c : T{1}; }
-  /// b is no NaN; it is kept where a is one.
-  T larger(T a, T b) const { return a > b ? a : b; }
-  T least() const { return -std::numeric_limits<T>::infinity(); }
-
-  /// f(x)
-  template <Activation function>
-  T activation(T x) const {
-    if constexpr (function == Activation::gelu_tanh) {
-      return kHalf * x * (1 + elementary::tanh(gelu_argument(x)));
-    } else if constexpr (function == Activation::gelu_erf) {
-      return kHalf * x * (1 + elementary::erf(x * kRootHalf));
-    } else {
-      return x / (1 + elementary::exp(-x));
-    }
-  }
-
-  /// f'(x)
-  template <Activation function>
-  T derivative(T x) const {
-    if constexpr (function == Activation::gelu_tanh) {
-      const T t = elementary::tanh(gelu_argument(x));
-      const T inner = kRootTwoByPi * std::fma(3 * kCubic * x, x, T{1});
-      return std::fma(kHalf * x * (1 - t * t), inner, kHalf * (1 + t));
-    } else if constexpr (function == Activation::gelu_erf) {
-      const T density = kRootOneByTwoPi * elementary::exp(-kHalf * x * x);
-      return std::fma(x, density, std::fma(kHalf, elementary::erf(x * kRootHalf), kHalf));
-    } else {
-      const T s = 1 / (1 + elementary::exp(-x));
-      return s * std::fma(x, 1 - s, T{1});
-    }
-  }
-
- private:
-  static constexpr T kHalf = T{0.5};
-  static constexpr T kRootHalf = T(0.70710678118654752440L);
-  static constexpr T kRootTwoByPi = T(0.79788456080286535588L);
-  static constexpr T kRootOneByTwoPi = T(0.39894228040143267794L);
-  static constexpr T kCubic = T(0.044715L);
-
-  static T gelu_argument(T x) { return kRootTwoByPi * std::fma(kCubic * x * x, x, x); }
-};
-
-template <typename Scalar>
-class Arithmetic;
-
-template <>
-class Arithmetic<double> : public FloatArithmetic<double> {
- public:
-  double load(double value) const { return value; }
-  double store(double value) const { return value; }
-};
-
-template <>
-class Arithmetic<float> : public FloatArithmetic<float> {
- public:
-  float load(float value) const { return value; }
-  float store(float value) const { return value; }
-};
-
-template <>
-class Arithmetic<bfloat16> : public FloatArithmetic<float> {
- public:
-  float load(bfloat16 value) const { return to_float(value); }
-  bfloat16 store(float value) const { return to_bfloat16(value); }
-};
 
 template <>
 class Arithmetic<Field> {

@@ -41,28 +41,34 @@ SizeClass size_class(std::size_t bytes) {
           .hint = "smaller tensors or fewer ranks"});
 }
 
-std::byte* from_system(std::size_t bytes) {
-  void* block = ::operator new (bytes, std::align_val_t{MemoryPool::kAlignment}, std::nothrow);
-  if (block == nullptr) refuse_memory(bytes);
-  return static_cast<std::byte*>(block);
-}
-
-void to_system(std::byte* block) { ::operator delete (block, std::align_val_t{MemoryPool::kAlignment}); }
+class MachineMemory : public BlockSource {
+ public:
+  std::byte* take(std::size_t bytes) override {
+    void* block = ::operator new (bytes, std::align_val_t{MemoryPool::kAlignment}, std::nothrow);
+    if (block == nullptr) refuse_memory(bytes);
+    return static_cast<std::byte*>(block);
+  }
+  void give_back(std::byte* block) override {
+    ::operator delete (block, std::align_val_t{MemoryPool::kAlignment});
+  }
+};
 
 }  // namespace
+
+MemoryPool::MemoryPool() : source_(std::make_unique<MachineMemory>()) {}
 
 MemoryPool::~MemoryPool() {
   for (Lane& lane : lanes_) {
     for (std::size_t index = kSlabClasses; index < lane.free.size(); ++index) {
-      for (std::byte* block : lane.free[index]) to_system(block);
+      for (std::byte* block : lane.free[index]) source_->give_back(block);
     }
-    for (std::byte* slab : lane.slabs) to_system(slab);
+    for (std::byte* slab : lane.slabs) source_->give_back(slab);
   }
 }
 
 std::byte* MemoryPool::cut_from_slab(Lane& lane, std::size_t bytes) {
   if (lane.slab_left < bytes) {
-    lane.slabs.push_back(from_system(kSlabBytes));
+    lane.slabs.push_back(source_->take(kSlabBytes));
     lane.slab_left = kSlabBytes;
   }
   lane.slab_left -= bytes;
@@ -84,7 +90,7 @@ std::byte* MemoryPool::take(std::size_t bytes, std::size_t lane_index) {
     }
     if (wanted.index < kSlabClasses) return cut_from_slab(lane, wanted.bytes);
   }
-  return from_system(wanted.bytes);
+  return source_->take(wanted.bytes);
 }
 
 void MemoryPool::give_back(std::byte* block, std::size_t bytes, std::size_t lane_index) {

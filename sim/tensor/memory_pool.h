@@ -1,6 +1,6 @@
 #pragma once
 
-/// Blocks of host memory that are kept and handed out again: fresh pages cost ten times a copy, and small cases would
+/// Blocks of memory that are kept and handed out again: fresh pages cost ten times a copy, and small cases would
 /// spend their time in malloc. A pool has lanes, each with its own lock; a rank always uses the same one.
 ///
 /// Shapes  a block has at least the bytes asked for, in four size classes an octave, aligned to 64 bytes. Its
@@ -10,8 +10,12 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <mutex>
+#include <utility>
 #include <vector>
+
+#include "sim/tensor/block_source.h"
 
 namespace sim {
 
@@ -20,7 +24,9 @@ class MemoryPool {
   static constexpr std::size_t kAlignment = 64;
   static constexpr std::size_t kLanes = 64;
 
-  MemoryPool() = default;
+  /// Of this machine's memory.
+  MemoryPool();
+  explicit MemoryPool(std::unique_ptr<BlockSource> source) : source_(std::move(source)) {}
   ~MemoryPool();
   MemoryPool(const MemoryPool&) = delete;
   MemoryPool& operator=(const MemoryPool&) = delete;
@@ -39,6 +45,7 @@ class MemoryPool {
   };
   std::byte* cut_from_slab(Lane& lane, std::size_t bytes);
 
+  std::unique_ptr<BlockSource> source_;
   std::array<Lane, kLanes> lanes_;
 };
 

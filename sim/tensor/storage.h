@@ -41,6 +41,8 @@ class Storage {
 
   std::byte* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
+  /// Of the pool: whose memory it is.
+  std::size_t lane() const { return lane_; }
 
   /// Refuses an access that a call in flight forbids. `user` says what wants it: "add", "tp.all_reduce at ...".
   bool is_free(ByteRange range, Access access) const {

@@ -59,6 +59,8 @@ TEST(HouseRules, IncludesFollowTheArrows) {
   EXPECT_EQ(test::include_direction({{"sim/cluster/a.cpp", "#include \"sim/world/finding.h\"\n"}}).size(),
             1U);
   EXPECT_EQ(test::include_direction({{"sim/unknown/a.h", ""}}).size(), 1U);
+  EXPECT_EQ(test::include_direction({{"gpu/cuda/a.cu", "#include \"sim/tensor/tensor.h\"\n"}}).size(), 1U);
+  EXPECT_EQ(test::include_direction({{"sim/tensor/a.cpp", "#include \"gpu/kernels.h\"\n"}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/parallel/a.cpp", "#include \"sim/base/field.h\"\n"}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/pipeline/a.cpp", "#include \"sim/model/mlp.h\"\n"}}).size(), 1U);
   EXPECT_EQ(test::include_direction({{"sim/pipeline/a.cpp", "#include \"sim/base/bfloat16.h\"\n"}}).size(),
@@ -99,9 +101,19 @@ std::string outside_commands() {
   return commands;
 }
 
+/// Of gpu/cuda, which is compiled only where there is CUDA, as compile_commands.json would name them there.
+std::string cuda_commands() {
+  std::istringstream words(root_file("CMakeLists.txt"));
+  std::string commands;
+  for (std::string word; words >> word;) {
+    if (word.starts_with("gpu/cuda/") && word.ends_with(".cpp")) commands += "/" + word + "\"\n";
+  }
+  return commands;
+}
+
 TEST(HouseRules, EveryFileIsBuilt) {
   const std::string commands = contents(std::string(SHARDPROOF_BINARY_DIR) + "/compile_commands.json") +
-                               outside_commands() +
+                               outside_commands() + cuda_commands() +
                                SHARDPROOF_LEFT_OUT;  // in place of which another file is built here
   EXPECT_EQ(test::unbuilt_files(sources(), commands), Lines{});
   EXPECT_EQ(test::unbuilt_files({{"sim/forgotten.cpp", ""}, {"sim/forgotten.h", ""}}, commands).size(), 2U);
@@ -121,7 +133,7 @@ TEST(HouseRules, EveryRefusalIsProvoked) {
   // What the program refuses is provoked through the program; what a rank program is refused, where its room is tested.
   std::string refusal_tests =
       root_file("tests/verify/refusals_test.cpp") + root_file("verify/rank_programs.cpp");
-  for (const SourceFile& file : files_under({"tests/sim"}, {".cpp"})) refusal_tests += file.text;
+  for (const SourceFile& file : files_under({"tests/sim", "tests/gpu"}, {".cpp"})) refusal_tests += file.text;
   EXPECT_EQ(test::unprovoked_refusals(sources(), refusal_tests), Lines{});
   EXPECT_EQ(
       test::unprovoked_refusals({{"sim/a.cpp", "refuse({.code = \"never_seen\","}}, refusal_tests).size(),

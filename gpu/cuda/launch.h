@@ -1,0 +1,142 @@
+#pragma once
+
+/// launch.h for CUDA. Only nvcc compiles it.
+///
+/// Exact   sixteen threads of a warp are the lanes of a row; their sums are added as sim/tensor/device.h says.
+
+#include <algorithm>
+#include <cuda_runtime.h>
+
+#include "gpu/cuda/check.h"
+#include "gpu/launch.h"
+
+namespace gpu {
+
+namespace {
+
+constexpr int kThreads = 256;
+/// More than a GPU runs at a time; the rest is done in rounds.
+constexpr std::int64_t kMostBlocks = 1 << 16;
+
+inline cudaStream_t native(Stream* stream) { return reinterpret_cast<cudaStream_t>(stream); }
+
+inline unsigned blocks_of(std::int64_t count, std::int64_t a_block) {
+  return static_cast<unsigned>(std::min((count + a_block - 1) / a_block, kMostBlocks));
+}
+
+template <typename Function>
+__global__ void __launch_bounds__(kThreads) each_element(std::int64_t count, Function function) {
+  const std::int64_t step = std::int64_t{gridDim.x} * kThreads;
+  for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) function(i);
+}
+
+/// One of sixteen neighbouring threads.
+class WarpLanes {
+ public:
+  __device__ WarpLanes()
+      : lane_(static_cast<int>(threadIdx.x) % kLanes),
+        mask_(0xffffU << (threadIdx.x % 32 / kLanes * kLanes)) {}
+
+  template <typename Wide, typename Term>
+  __device__ Wide sum(std::int64_t n, const Term& term) const {
+    Wide sum{};
+    for (std::int64_t i = lane_; i < n; i += kLanes) sum += term(i);
+    for (int half = kLanes / 2; half > 0; half /= 2) sum += __shfl_down_sync(mask_, sum, half, kLanes);
+    return __shfl_sync(mask_, sum, 0, kLanes);
+  }
+
+  /// As sim::lane_max has it, so that -0 and 0 come out alike: lane 0 takes what is left of the last round.
+  template <typename Number, typename Term>
+  __device__ typename Number::Wide max(const Number& number, std::int64_t n, const Term& term) const {
+    using Wide = typename Number::Wide;
+    const std::int64_t whole = n - n % kLanes;
+    Wide largest = number.least();
+    for (std::int64_t i = lane_; i < whole; i += kLanes) largest = number.larger(term(i), largest);
+    if (lane_ == 0) {
+      for (std::int64_t i = whole; i < n; ++i) largest = number.larger(term(i), largest);
+    }
+    Wide of_all = __shfl_sync(mask_, largest, 0, kLanes);
+    for (int lane = 1; lane < kLanes; ++lane)
+      of_all = number.larger(__shfl_sync(mask_, largest, lane, kLanes), of_all);
+    return of_all;
+  }
+
+  template <typename Call>
+  __device__ void each(std::int64_t n, const Call& call) const {
+    for (std::int64_t i = lane_; i < n; i += kLanes) call(i);
+  }
+
+  /// When all lanes are here.
+  template <typename Call>
+  __device__ void first(const Call& call) const {
+    __syncwarp(mask_);
+    if (lane_ == 0) call();
+    __syncwarp(mask_);
+  }
+
+ private:
+  int lane_;
+  unsigned mask_;
+};
+
+template <typename Function>
+__global__ void __launch_bounds__(kThreads) each_row(std::int64_t rows, Function function) {
+  constexpr int kRows = kThreads / kLanes;
+  const WarpLanes lanes;
+  const std::int64_t step = std::int64_t{gridDim.x} * kRows;
+  for (std::int64_t row = std::int64_t{blockIdx.x} * kRows + threadIdx.x / kLanes; row < rows; row += step)
+    function(row, lanes);
+}
+
+/// The threads of a block, each with its part in registers.
+template <typename Part>
+class ThreadBlock {
+ public:
+  template <typename Call>
+  __device__ void each(const Call& call) {
+    call(static_cast<int>(threadIdx.x), part_);
+    __syncthreads();
+  }
+
+ private:
+  Part part_;
+};
+
+template <typename Product>
+__global__ void __launch_bounds__(Product::kThreads, 2) each_tile(Product product) {
+  __shared__ typename Product::Shared shared;
+  const std::int64_t row_tiles = product.row_tiles();
+  const std::int64_t column_tiles = product.column_tiles();
+  const std::int64_t tiles = product.sizes.batches * row_tiles * column_tiles;
+  for (std::int64_t tile = blockIdx.x; tile < tiles; tile += gridDim.x) {
+    ThreadBlock<typename Product::Part> block;
+    product.run(block, shared, tile / column_tiles / row_tiles,
+                tile / column_tiles % row_tiles * Product::kTile, tile % column_tiles * Product::kTile);
+  }
+}
+
+}  // namespace
+
+template <typename Function>
+void launch_elements(Stream* stream, std::int64_t count, const Function& function) {
+  if (count <= 0) return;
+  each_element<<<blocks_of(count, kThreads), kThreads, 0, native(stream)>>>(count, function);
+  check(cudaGetLastError(), "launch of a kernel of elements");
+}
+
+template <typename Function>
+void launch_rows(Stream* stream, std::int64_t rows, const Function& function) {
+  if (rows <= 0) return;
+  each_row<<<blocks_of(rows, kThreads / kLanes), kThreads, 0, native(stream)>>>(rows, function);
+  check(cudaGetLastError(), "launch of a kernel of rows");
+}
+
+template <typename Product>
+void launch_tiles(Stream* stream, const Product& product) {
+  const std::int64_t tiles = product.sizes.batches * product.row_tiles() * product.column_tiles();
+  if (tiles <= 0) return;
+  each_tile<<<blocks_of(tiles, 1), Product::kThreads, 0, native(stream)>>>(product);
+  check(cudaGetLastError(), "launch of a matrix product");
+}
+
+}  // namespace gpu

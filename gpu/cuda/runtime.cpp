@@ -1,0 +1,100 @@
+#include "gpu/runtime.h"
+
+#include <cuda_runtime_api.h>
+#include <fmt/format.h>
+
+#include "gpu/cuda/check.h"
+#include "gpu/refusals.h"
+
+namespace gpu {
+
+namespace {
+
+cudaStream_t native(Stream* stream) { return reinterpret_cast<cudaStream_t>(stream); }
+
+}  // namespace
+
+void check(cudaError_t error, const char* call) {
+  if (error != cudaSuccess) refuse_failed(call, cudaGetErrorName(error), cudaGetErrorString(error));
+}
+
+void open_gpu(int ordinal) {
+  int count = 0;  // CUDA leaves it alone when it fails
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess) {
+    refuse_unavailable(ordinal, fmt::format("{}: {}", cudaGetErrorName(error), cudaGetErrorString(error)),
+                       "a machine with an NVIDIA GPU and its driver, or the cpu device");
+  }
+  if (ordinal < 0 || ordinal >= count) {
+    refuse_unavailable(ordinal, fmt::format("{} GPUs", count),
+                       "a number from 0 on; CUDA_VISIBLE_DEVICES says which GPUs are seen");
+  }
+  check(cudaSetDevice(ordinal), "cudaSetDevice");
+  const cudaError_t started = cudaFree(nullptr);  // makes the context
+  if (started != cudaSuccess) {
+    refuse_unavailable(ordinal, fmt::format("{}: {}", cudaGetErrorName(started), cudaGetErrorString(started)),
+                       "a GPU that this user may use, and that no other process has for itself");
+  }
+}
+
+void use_gpu(int ordinal) { check(cudaSetDevice(ordinal), "cudaSetDevice"); }
+
+std::byte* allocate(std::size_t bytes) {
+  void* block = nullptr;
+  const cudaError_t error = cudaMalloc(&block, bytes);
+  if (error != cudaSuccess) {
+    cudaGetLastError();  // it is no error of what comes after
+    check(error, "cudaMalloc");
+  }
+  return static_cast<std::byte*>(block);
+}
+
+// At the end of a process, the runtime may be gone before the last tensor is.
+void release(std::byte* block) { static_cast<void>(cudaFree(block)); }
+void end_stream(Stream* stream) { static_cast<void>(cudaStreamDestroy(native(stream))); }
+
+Stream* make_stream() {
+  cudaStream_t stream = nullptr;
+  check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+  return reinterpret_cast<Stream*>(stream);
+}
+
+void wait_for(Stream* stream) { check(cudaStreamSynchronize(native(stream)), "cudaStreamSynchronize"); }
+
+void order_after(Stream* later, Stream* earlier) {
+  cudaEvent_t event = nullptr;
+  check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  const cudaError_t recorded = cudaEventRecord(event, native(earlier));
+  const cudaError_t waits =
+      recorded == cudaSuccess ? cudaStreamWaitEvent(native(later), event, 0) : cudaSuccess;
+  const cudaError_t gone = cudaEventDestroy(event);  // when it has happened
+  check(recorded, "cudaEventRecord");
+  check(waits, "cudaStreamWaitEvent");
+  check(gone, "cudaEventDestroy");
+}
+
+void copy_to_gpu(Stream* stream, const void* from, void* to, std::size_t bytes) {
+  if (bytes == 0) return;
+  // Of pageable memory, which is copied aside before the call returns.
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, native(stream)),
+        "cudaMemcpyAsync to the GPU");
+}
+
+void copy_from_gpu(Stream* stream, const void* from, void* to, std::size_t bytes) {
+  if (bytes == 0) return;
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToHost, native(stream)),
+        "cudaMemcpyAsync from the GPU");
+}
+
+void copy_on_gpu(Stream* stream, const void* from, void* to, std::size_t bytes) {
+  if (bytes == 0 || from == to) return;
+  check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, native(stream)),
+        "cudaMemcpyAsync on the GPU");
+}
+
+void set_bytes(Stream* stream, void* to, int value, std::size_t bytes) {
+  if (bytes == 0) return;
+  check(cudaMemsetAsync(to, value, bytes, native(stream)), "cudaMemsetAsync");
+}
+
+}  // namespace gpu

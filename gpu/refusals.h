@@ -1,0 +1,17 @@
+#pragma once
+
+/// What a reader is told when CUDA cannot do what it is asked for.
+///
+/// Errors  cuda_unavailable, cuda_failed, cuda_dtype.
+
+#include <string>
+
+namespace gpu {
+
+/// `numbers`: what there is instead.
+[[noreturn]] void refuse_unavailable(int ordinal, const std::string& numbers, const std::string& hint);
+/// A call of CUDA, the error's name, and what CUDA says about it.
+[[noreturn]] void refuse_failed(const char* call, const std::string& name, const std::string& words);
+[[noreturn]] void refuse_dtype(const char* dtype);
+
+}  // namespace gpu

@@ -1,0 +1,15 @@
+// No CUDA in this program.
+
+#include "gpu/cuda_device.h"
+
+#include "gpu/refusals.h"
+
+namespace gpu {
+
+std::shared_ptr<sim::Device> make_cuda_device(CudaOptions options) {
+  refuse_unavailable(
+      options.ordinal, "a program that was built without CUDA",
+      "install the CUDA toolkit and configure with -DSHARDPROOF_GPU=ON, or use the cpu device");
+}
+
+}  // namespace gpu

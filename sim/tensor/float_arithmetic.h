@@ -1,0 +1,204 @@
+#pragma once
+
+/// What kernels compute with f64, f32 and bf16, and reduce with i32, too: on processors, and in CUDA the same lines again.
+///
+///   Arithmetic<double>, <float>   themselves, with the functions of base/elementary.h
+///   Arithmetic<bfloat16>          floats, rounded when they are stored
+///
+/// Exact   every function is a fixed sequence of operations that are rounded once; nothing is fused but by name. In reductions
+///         bf16 is computed in f32 and rounded to nearest even; i32 wraps around; max and min ignore a NaN when the other
+///         is a number, make the plain NaN of two, and hold -0 below +0: no order changes their bits.
+/// Source  Hendrycks and Gimpel 2016 (GELU, both forms); Elfwing et al. 2018 (SiLU); CUDA math API, fmaxf; NCCL 2.28.9,
+///         reduce_kernel.h.
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "sim/base/bfloat16.h"
+#include "sim/base/elementary.h"
+#include "sim/base/host_device.h"
+#include "sim/tensor/kernel_parameters.h"
+#include "sim/tensor/reduce_op.h"
+
+namespace sim {
+
+template <typename Float>
+SIM_HOST_DEVICE Float larger(Float a, Float b) {
+  if (a == b) return std::signbit(a) ? b : a;
+  if (a != a && b != b) return std::numeric_limits<Float>::quiet_NaN();
+  return a > b || b != b ? a : b;
+}
+template <typename Float>
+SIM_HOST_DEVICE Float smaller(Float a, Float b) {
+  if (a == b) return std::signbit(a) ? a : b;
+  if (a != a && b != b) return std::numeric_limits<Float>::quiet_NaN();
+  return a < b || b != b ? a : b;
+}
+
+template <ReduceOp op, typename Scalar>
+SIM_HOST_DEVICE Scalar combined(Scalar a, Scalar b) {
+  if constexpr (op == ReduceOp::max) return larger(a, b);
+  if constexpr (op == ReduceOp::min) return smaller(a, b);
+  if constexpr (op == ReduceOp::product) return a * b;
+  return a + b;
+}
+
+template <ReduceOp op>
+SIM_HOST_DEVICE bfloat16 combined(bfloat16 a, bfloat16 b) {
+  return to_bfloat16(combined<op>(to_float(a), to_float(b)));
+}
+
+template <ReduceOp op>
+SIM_HOST_DEVICE std::int32_t combined(std::int32_t a, std::int32_t b) {
+  if constexpr (op == ReduceOp::max) return a > b ? a : b;
+  if constexpr (op == ReduceOp::min) return a < b ? a : b;
+  const auto x = static_cast<std::uint32_t>(a);
+  const auto y = static_cast<std::uint32_t>(b);
+  if constexpr (op == ReduceOp::product) return static_cast<std::int32_t>(x * y);
+  return static_cast<std::int32_t>(x + y);
+}
+
+/// numerator / denominator, rounded once to the scalar.
+template <typename Scalar>
+Scalar quotient_of(Ratio ratio) {
+  const auto numerator = static_cast<double>(ratio.numerator);
+  const auto denominator = static_cast<double>(ratio.denominator);
+  const double nearest = numerator / denominator;
+  if constexpr (std::is_same_v<Scalar, double>) return nearest;
+  // To f32 by a double that is rounded to odd, so that it never is a tie that the quotient was not.
+  const double rest = std::fma(-nearest, denominator, numerator);
+  const bool is_odd = std::bit_cast<std::uint64_t>(nearest) % 2 == 1;
+  if (rest == 0 || is_odd) return static_cast<Scalar>(nearest);
+  const double towards = std::copysign(std::numeric_limits<double>::infinity(), rest);
+  return static_cast<Scalar>(std::nextafter(nearest, towards));
+}
+
+/// Multiplies by one ratio, worked out once. Its numbers are as device.h says.
+template <typename Scalar>
+class Scaling {
+ public:
+  explicit Scaling(Ratio ratio) : factor_(quotient_of<Scalar>(ratio)) {}
+  SIM_HOST_DEVICE Scalar operator()(Scalar x) const { return x * factor_; }
+
+ private:
+  Scalar factor_;
+};
+
+template <>
+class Scaling<bfloat16> {
+ public:
+  explicit Scaling(Ratio ratio) : scaling_(ratio) {}
+  SIM_HOST_DEVICE bfloat16 operator()(bfloat16 x) const { return to_bfloat16(scaling_(to_float(x))); }
+
+ private:
+  Scaling<float> scaling_;
+};
+
+template <>
+class Scaling<std::int32_t> {
+ public:
+  explicit Scaling(Ratio ratio) : ratio_(ratio) {}
+  SIM_HOST_DEVICE std::int32_t operator()(std::int32_t x) const {
+    return static_cast<std::int32_t>(x * ratio_.numerator / ratio_.denominator);
+  }
+
+ private:
+  Ratio ratio_;
+};
+
+/// Between floats, and from i32 to any: rounded once.
+template <typename To, typename From>
+SIM_HOST_DEVICE To rounded_to(From value) {
+  if constexpr (std::is_same_v<To, From>)
+    return value;
+  else if constexpr (std::is_same_v<From, bfloat16>)
+    return rounded_to<To>(to_float(value));
+  else if constexpr (std::is_same_v<To, bfloat16>)
+    return to_bfloat16(static_cast<double>(value));
+  else
+    return static_cast<To>(value);
+}
+
+template <typename T>
+class FloatArithmetic {
+ public:
+  using Wide = T;
+
+  T of(Ratio ratio) const { return quotient_of<T>(ratio); }
+  SIM_HOST_DEVICE T fma(T a, T b, T c) const { return elementary::fma(a, b, c); }
+  SIM_HOST_DEVICE T exp(T x) const { return elementary::exp(x); }
+  SIM_HOST_DEVICE T log(T x) const { return elementary::log(x); }
+  SIM_HOST_DEVICE T rsqrt(T x) const { return elementary::rsqrt(x); }
+  SIM_HOST_DEVICE T sqrt(T x) const { return std::sqrt(x); }
+  /// The one of c and 1 that a gradient is scaled by.
+  SIM_HOST_DEVICE T clipped(T c) const { return c < 1 ? c : T{1}; }
+  /// b is no NaN; it is kept where a is one.
+  SIM_HOST_DEVICE T larger(T a, T b) const { return a > b ? a : b; }
+  SIM_HOST_DEVICE T least() const { return -std::numeric_limits<T>::infinity(); }
+
+  /// f(x)
+  template <Activation function>
+  SIM_HOST_DEVICE T activation(T x) const {
+    if constexpr (function == Activation::gelu_tanh) {
+      return kHalf * x * (1 + elementary::tanh(gelu_argument(x)));
+    } else if constexpr (function == Activation::gelu_erf) {
+      return kHalf * x * (1 + elementary::erf(x * kRootHalf));
+    } else {
+      return x / (1 + elementary::exp(-x));
+    }
+  }
+
+  /// f'(x)
+  template <Activation function>
+  SIM_HOST_DEVICE T derivative(T x) const {
+    if constexpr (function == Activation::gelu_tanh) {
+      const T t = elementary::tanh(gelu_argument(x));
+      const T inner = kRootTwoByPi * elementary::fma(3 * kCubic * x, x, T{1});
+      return elementary::fma(kHalf * x * (1 - t * t), inner, kHalf * (1 + t));
+    } else if constexpr (function == Activation::gelu_erf) {
+      const T density = kRootOneByTwoPi * elementary::exp(-kHalf * x * x);
+      return elementary::fma(x, density, elementary::fma(kHalf, elementary::erf(x * kRootHalf), kHalf));
+    } else {
+      const T s = 1 / (1 + elementary::exp(-x));
+      return s * elementary::fma(x, 1 - s, T{1});
+    }
+  }
+
+ private:
+  static constexpr T kHalf = T{0.5};
+  static constexpr T kRootHalf = T(0.70710678118654752440L);
+  static constexpr T kRootTwoByPi = T(0.79788456080286535588L);
+  static constexpr T kRootOneByTwoPi = T(0.39894228040143267794L);
+  static constexpr T kCubic = T(0.044715L);
+
+  SIM_HOST_DEVICE static T gelu_argument(T x) { return kRootTwoByPi * elementary::fma(kCubic * x * x, x, x); }
+};
+
+template <typename Scalar>
+class Arithmetic;
+
+template <>
+class Arithmetic<double> : public FloatArithmetic<double> {
+ public:
+  SIM_HOST_DEVICE double load(double value) const { return value; }
+  SIM_HOST_DEVICE double store(double value) const { return value; }
+};
+
+template <>
+class Arithmetic<float> : public FloatArithmetic<float> {
+ public:
+  SIM_HOST_DEVICE float load(float value) const { return value; }
+  SIM_HOST_DEVICE float store(float value) const { return value; }
+};
+
+template <>
+class Arithmetic<bfloat16> : public FloatArithmetic<float> {
+ public:
+  SIM_HOST_DEVICE float load(bfloat16 value) const { return to_float(value); }
+  SIM_HOST_DEVICE bfloat16 store(float value) const { return to_bfloat16(value); }
+};
+
+}  // namespace sim

@@ -1,0 +1,204 @@
+// Rungs 09 and 12: many ranks on one GPU, and a whole training step. 10 and 11 are NCCL's.
+
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+
+#include "sim/model/gpt_training.h"
+#include "sim/pipeline/schedules.h"
+#include "sim/tensor/activation.h"
+#include "sim/tensor/counting_device.h"
+#include "sim/tensor/ops.h"
+#include "sim/world/simulate.h"
+#include "tests/gpu/both_devices.h"
+
+namespace {
+
+using namespace sim;
+
+/// "" where both devices' ranks published the same and made the same calls.
+std::string difference(test::BothDevices& both, const WorldSpec& spec, const RankProgram& program) {
+  const RunReport expected = simulate(spec, both.cpu(), program);
+  if (!expected.ok()) return expected.failure();
+  const RunReport found = simulate(spec, both.gpu(), program);
+  if (!found.ok()) return found.failure();
+  for (std::size_t rank = 0; rank < expected.ranks.size(); ++rank) {
+    const auto& left = expected.ranks[rank].published;
+    const auto& right = found.ranks[rank].published;
+    if (left.size() != right.size()) return "another number of tensors";
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      const std::string differs = test::first_difference(left[i].dtype, left[i].values, right[i].values);
+      if (!differs.empty()) return "rank " + std::to_string(rank) + ", " + left[i].name + ": " + differs;
+      both.count(left[i].shape.count());
+    }
+  }
+  return expected.run_hash == found.run_hash ? "" : "another run hash";
+}
+
+struct Step {
+  int call;
+  std::int64_t count;
+  ReduceOp op;
+};
+
+/// Work is on the stream before each call and after it, so that a call that does not wait for another rank's is seen.
+void take(Rank& rank, const Step& step, DType dtype, int number) {
+  Communicator& world = rank.groups.world();
+  const int n = world.size();
+  const auto own = [&](std::int64_t count) {
+    Tensor x = keyed(rank.device, dtype, {count}, rank.random, (number * 1000 + rank.id) * 4096);
+    for (int i = 0; i < 3; ++i) x = activate(Activation::gelu_tanh, x);
+    return x;
+  };
+  Tensor out = own(step.count);
+  if (step.call == 0) {
+    world.all_reduce(out, step.op, "step.all_reduce");
+  } else if (step.call == 1) {
+    out = own(step.count * n);
+    world.all_gather(own(step.count), out, "step.all_gather");
+  } else if (step.call == 2) {
+    world.reduce_scatter(own(step.count * n), out, step.op, "step.reduce_scatter");
+  } else if (step.call == 3) {
+    out = own(step.count * n);
+    world.all_to_all(own(step.count * n), out, "step.all_to_all");
+  } else if (step.call == 4) {
+    Work work = world.start_broadcast(out, number % n, "step.broadcast");
+    const Tensor meanwhile = own(step.count);
+    work.wait();
+    add_to(out, meanwhile);
+  } else if (step.call == 5) {
+    world.reduce(out, step.op, number % n, "step.reduce");
+  } else if (n > 1) {
+    const Tensor sent = own(step.count);
+    Work receive = world.start_recv(out, (rank.id + n - 1) % n, "step.recv");
+    world.send(sent, (rank.id + 1) % n, "step.send");
+    receive.wait();
+  }
+  out = activate(Activation::silu, out);
+  rank.publish("out", out);
+}
+
+WorldSpec drawn_world(int ranks) {
+  WorldSpec spec = world_of(ranks);
+  spec.schedule = {.policy = *rc::gen::element(SchedulePolicy::round_robin, SchedulePolicy::uniform),
+                   .seed = *rc::gen::arbitrary<std::uint64_t>()};
+  spec.threads = *rc::gen::inRange(1, 4);
+  spec.reduction_order.kind = *rc::gen::element(ReductionOrderKind::rank_order, ReductionOrderKind::nccl_ring,
+                                                ReductionOrderKind::shuffled);
+  return spec;
+}
+
+TEST(Gpu09Collectives, OfVirtualRanksOnOneGpu) {
+  GPU_OR_SKIP(gpu);
+  test::BothDevices both("09 collectives", gpu.device);
+  EXPECT_TRUE(rc::check([&] {
+    const DType dtype = test::drawn_float();
+    std::vector<Step> steps;
+    const int count = *rc::gen::inRange(1, 6);
+    for (int i = 0; i < count; ++i) {
+      steps.push_back({*rc::gen::inRange(0, 7), *rc::gen::element<std::int64_t>(0, 1, 5, 64, 1300),
+                       *rc::gen::element(ReduceOp::sum, ReduceOp::max, ReduceOp::average)});
+    }
+    const std::string differs = difference(both, drawn_world(*rc::gen::inRange(1, 7)), [&](Rank& rank) {
+      for (std::size_t i = 0; i < steps.size(); ++i) take(rank, steps[i], dtype, static_cast<int>(i));
+    });
+    RC_ASSERT(differs == "");
+  }));
+}
+
+// More ranks than there are streams, and a device around the device.
+TEST(Gpu09Collectives, OfMoreRanksThanStreams) {
+  GPU_OR_SKIP(gpu);
+  test::BothDevices both("09 collectives of 70 ranks, counted",
+                         std::make_shared<CountingDevice>(*gpu.device));
+  WorldSpec spec = world_of(70);
+  spec.threads = 3;
+  EXPECT_EQ(difference(both, spec,
+                       [](Rank& rank) {
+                         for (int call = 0; call < 7; ++call)
+                           take(rank, {call, 9, ReduceOp::sum}, DType::f32, call);
+                       }),
+            "");
+}
+
+GptTrainingConfig training_of(DType dtype, int pp, int microbatches) {
+  GptTrainingConfig config = {
+      .model = {.dtype = dtype,
+                .num_layers = 2 * pp,
+                .hidden_size = 16,
+                .ffn_hidden_size = 24,
+                .num_attention_heads = 4,
+                .num_query_groups = 2,
+                .kv_channels = 4,
+                .seq_length = 6,
+                .micro_batch_size = 2,
+                .vocab_size = 21,
+                .padded_vocab_size = 24},
+      .placement = place_layers({.num_layers = 2 * pp, .pipeline_model_parallel_size = pp}),
+      .pipeline = {.pipeline_model_parallel_size = pp, .num_microbatches = microbatches},
+      .schedule = one_forward_one_backward};
+  config.optimizer.clip_grad = {1, 2};
+  config.optimizer.weight_decay = {1, 100};
+  return config;
+}
+
+Sample sample_of(std::int64_t number) {
+  Sample sample;
+  for (std::int64_t i = 0; i < 6; ++i) {
+    sample.tokens.push_back(static_cast<std::int32_t>((number * 7 + i * 5) % 21));
+    sample.labels.push_back(static_cast<std::int32_t>((number * 7 + (i + 1) * 5) % 21));
+  }
+  return sample;
+}
+
+void train(Rank& rank, const GptTrainingConfig& config) {
+  GptTraining training(rank, config, sample_of);
+  for (std::int64_t iteration = 0; iteration < 3; ++iteration) {
+    const GptTraining::Result result = training.step(iteration, {1, 50});
+    if (!result.loss.is_none()) rank.publish("loss", result.loss);
+  }
+  for (const Parameter* parameter : training.parameters()) {
+    rank.publish(parameter->name, parameter->value);
+    rank.publish(parameter->name + ".grad", parameter->main_grad);
+  }
+  for (const DistributedOptimizer::Piece& piece : training.optimizer().pieces()) {
+    rank.publish("main", piece.main);
+    rank.publish("exp_avg", piece.exp_avg);
+    rank.publish("exp_avg_sq", piece.exp_avg_sq);
+  }
+}
+
+TEST(Gpu12Training, ThreeStepsOfAGpt) {
+  GPU_OR_SKIP(gpu);
+  test::BothDevices both("12 training", gpu.device);
+  for (const DType dtype : {DType::f64, DType::f32, DType::bf16}) {
+    for (const int variant : {0, 1, 2}) {
+      if (dtype == DType::f64 && variant != 1) continue;
+      if (dtype == DType::bf16 && variant == 2) continue;
+      GptTrainingConfig config = training_of(dtype, 2, 3);
+      if (variant == 1) {
+        config.model.sequence_parallel = true;
+        config.model.rotary_base = 10000;
+        config.model.normalization = Norm::rms_norm;
+        config.model.activation = Activation::silu;
+        config.model.gated = true;
+        config.model.bias = false;
+        config.model.untie_embeddings_and_output_weights = true;
+      }
+      if (variant == 2) {
+        config.model.activation = Activation::gelu_erf;
+        config.model.recompute = true;
+        config.data_parallel.distributed_optimizer = false;
+      }
+      WorldSpec spec = world_of(8);
+      spec.layout =
+          make_layout({.world_size = 8, .tensor_model_parallel_size = 2, .pipeline_model_parallel_size = 2},
+                      RuleBook::megatron);
+      spec.threads = 2;
+      spec.schedule = {.policy = SchedulePolicy::uniform, .seed = 3};
+      EXPECT_EQ(difference(both, spec, [&](Rank& rank) { train(rank, config); }), "")
+          << name_of(dtype) << " variant " << variant;
+    }
+  }
+}
+
+}  // namespace
