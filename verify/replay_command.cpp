@@ -233,7 +233,7 @@ void write_result(const std::vector<ScenarioReport>& reports, const ReportFiles&
 /// Rank 0 alone speaks, and before any process ends: the first that does may end all. mpirun gives it a terminal even where its own
 /// output goes to a file: so without colours.
 int run_on_processes(const CommandLine& line, const Output& output) {
-  const ReportFiles files(line.settings);
+  const ReportFiles files(line);
   ProcessReplay replayed = replay_on_processes(line);
   try {
     if (replayed.speaks()) {
