@@ -190,7 +190,8 @@ CaseSetting reduced_setting(const Settings& settings, const TrainedSizes& sizes)
                          {"overlap", 1},
                          {"bucket", 0},
                          {"clip", 1},
-                         {"epsilon_denominator", 100}}};
+                         {"epsilon_denominator", 100},
+                         {"learning_rate_denominator", 32}}};
 }
 
 /// The sizes of the scenario's own model, in place of the reduced ones.

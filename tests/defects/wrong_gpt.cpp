@@ -34,7 +34,7 @@ void run(sim::Rank& rank, const CaseSetting& s, const Mistakes& mistakes) {
     } else {
       mistakes.step(plan, training, iteration);
     }
-    return training.update(verify::kGptLearningRate);
+    return training.update(plan.learning_rate());
   });
 }
 

@@ -125,7 +125,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     sim::GptTraining training(rank, plan.training(),
                               [&](std::int64_t number) { return plan.sample(number); });
     train_and_publish(rank, plan, training,
-                      [&](std::int64_t step) { return training.step(step, kGptLearningRate); });
+                      [&](std::int64_t step) { return training.step(step, plan.learning_rate()); });
   }
 
   /// In f32 and bf16 the bounds of so many operations, each taken at its worst, say little: there the spread of perturbed runs. So in
@@ -297,7 +297,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
                      bool decays, const reference::Matrix<Scalar>& grad, reference::AdamState<Scalar>& state,
                      reference::Matrix<Scalar>& weight) {
     reference::adam(number,
-                    {.learning_rate = {kGptLearningRate.numerator, kGptLearningRate.denominator},
+                    {.learning_rate = {plan.learning_rate().numerator, plan.learning_rate().denominator},
                      .beta1 = {9, 10},
                      .beta2 = {999, 1000},
                      .epsilon = {plan.adam_epsilon().numerator, plan.adam_epsilon().denominator},

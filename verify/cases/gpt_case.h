@@ -9,8 +9,6 @@
 
 namespace verify {
 
-inline constexpr sim::Ratio kGptLearningRate = {1, 8};
-
 std::unique_ptr<Case> gpt_training_case();
 
 /// Takes the plan's steps, and publishes losses, norms, gradients, states and parameters.

@@ -117,8 +117,10 @@ struct GptPlan {
                           .overlap_param_gather = s["overlap"] == 1}};
   }
 
-  /// Drawn trials have gradients near 0, and steps that do not depend on their signs.
+  /// Drawn trials have gradients near 0, and steps that do not depend on their signs. A training on text learns, in steps so small that a
+  /// deviation does not grow from one to the next.
   sim::Ratio adam_epsilon() const { return {1, fixed("epsilon_denominator", 1)}; }
+  sim::Ratio learning_rate() const { return {1, fixed("learning_rate_denominator", 8)}; }
   std::int64_t padded_vocabulary() const {
     if (!s.text) return whole() * s["vocabulary"];
     return (sim::kByteVocabulary + whole() - 1) / whole() * whole();
