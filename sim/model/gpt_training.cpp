@@ -93,8 +93,8 @@ int GptTraining::forward_backward(std::int64_t iteration) {
   loss_ = filled(rank_.device, sum_dtype(config_.model.dtype), {1}, 0);
   data_parallel_.zero_grads();
   const std::int64_t sharers = config_.model.sequence_parallel ? rank_.groups.get("tp").size() : 1;
-  const Wire wire{.dtype = config_.model.dtype,
-                  .shape = {config_.model.tokens() / sharers, config_.model.hidden_size}};
+  const StageTensor wire{.dtype = config_.model.dtype,
+                         .shape = {config_.model.tokens() / sharers, config_.model.hidden_size}};
   return run_schedule(rank_, pp_, config_.pipeline, config_.schedule(config_.pipeline, pp_.rank()), *this,
                       wire);
 }

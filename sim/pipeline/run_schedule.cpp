@@ -31,7 +31,8 @@ Site site_of(const std::vector<Message>& batch) {
 
 class Execution {
  public:
-  Execution(Rank& rank, Communicator& pp, const PipelineShape& shape, StageProgram& stage, const Wire& wire)
+  Execution(Rank& rank, Communicator& pp, const PipelineShape& shape, StageProgram& stage,
+            const StageTensor& wire)
       : rank_(rank),
         pp_(pp),
         shape_(shape),
@@ -103,7 +104,7 @@ class Execution {
   Communicator& pp_;
   const PipelineShape& shape_;
   StageProgram& stage_;
-  const Wire& wire_;
+  const StageTensor& wire_;
   std::vector<int> missing_backward_;  // by chunk
   std::map<Step, Tensor> inputs_;      // that have arrived
   std::map<Step, Tensor> outputs_;     // that have not been sent
@@ -114,7 +115,7 @@ class Execution {
 }  // namespace
 
 int run_schedule(Rank& rank, Communicator& pp, const PipelineShape& shape, const RankSchedule& schedule,
-                 StageProgram& stage, const Wire& wire) {
+                 StageProgram& stage, const StageTensor& wire) {
   if (pp.size() != shape.pipeline_model_parallel_size) {
     refuse({.code = "schedule_group",
             .option = "--pipeline-model-parallel-size",

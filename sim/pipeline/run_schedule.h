@@ -28,13 +28,14 @@ class StageProgram {
   virtual void grads_are_complete(int /*chunk*/) {}
 };
 
-struct Wire {
+/// What goes from one stage to the next, and its gradient back.
+struct StageTensor {
   DType dtype = DType::f32;
   Shape shape;
 };
 
 /// Most microbatches that were in flight.
 int run_schedule(Rank& rank, Communicator& pp, const PipelineShape& shape, const RankSchedule& schedule,
-                 StageProgram& stage, const Wire& wire);
+                 StageProgram& stage, const StageTensor& wire);
 
 }  // namespace sim

@@ -18,7 +18,7 @@ namespace {
 using namespace sim;
 
 constexpr std::int64_t kTokens = 2, kHidden = 3;
-const Wire kWire = {DType::field, {kTokens, kHidden}};
+const StageTensor kWire = {DType::field, {kTokens, kHidden}};
 
 KeyedRandom keys() { return KeyedRandom(7); }
 Tensor drawn(Device& device, const Shape& shape, const char* name, int index) {
@@ -196,7 +196,7 @@ TEST(RunSchedule, AReceiveBufferOfAnotherShapeIsFound) {
   const PipelineShape shape{2, 2};
   CpuDevice device;
   const RunReport report = simulate(world_of_pipeline(shape), device, [&](Rank& rank) {
-    const Wire wire = {DType::field, {kTokens * (1 + rank.id), kHidden}};
+    const StageTensor wire = {DType::field, {kTokens * (1 + rank.id), kHidden}};
     SameOutput stage(filled(rank.device, DType::field, wire.shape, 1));
     run_schedule(rank, rank.groups.get("pp"), shape, gpipe(shape, rank.id), stage, wire);
   });
