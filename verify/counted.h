@@ -1,6 +1,6 @@
 #pragma once
 
-/// "1 rank", "2 ranks": a number with its noun.
+/// "1 rank", "2 ranks": a number with its noun. "tp 4", "dp 8 for 64": a size with its name, and what it stands for.
 
 #include <cstdint>
 #include <fmt/format.h>
@@ -14,6 +14,11 @@ inline std::string counted(std::int64_t count, const char* noun) {
                      count == 1                               ? ""
                      : std::string_view(noun).ends_with("ch") ? "es"
                                                               : "s");
+}
+
+inline std::string reduced_size(const char* name, int reduced, int whole) {
+  return reduced == whole ? fmt::format("{} {}", name, whole)
+                          : fmt::format("{} {} for {}", name, reduced, whole);
 }
 
 }  // namespace verify

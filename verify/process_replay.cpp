@@ -4,9 +4,7 @@
 #include <chrono>
 #include <exception>
 #include <fmt/format.h>
-#include <fstream>
 #include <functional>
-#include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
@@ -82,11 +80,9 @@ std::vector<Piece> pieces(const Settings& settings, const sim::Layout& layout) {
 
 /// Of all that a result depends on, beside the program.
 std::uint64_t configuration_of(const Settings& settings) {
-  std::ifstream file(settings.text("text", scenario_folder() + "/../README.md"), std::ios::binary);
-  const std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   sim::ContentHash hash;
   hash.add(std::string_view(settings.as_command_line()));
-  hash.add(std::string_view(text));
+  if (train_iters(settings) > 0) hash.add(std::string_view(training_text(settings)));
   return hash.value();
 }
 

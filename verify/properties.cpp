@@ -360,4 +360,11 @@ const std::vector<Property>& all_properties() {
   return properties;
 }
 
+const Property& property_named(const std::string& name) {
+  const auto& all = all_properties();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Property& p) { return name == p.name; });
+  CHECK(found != all.end());
+  return *found;
+}
+
 }  // namespace verify

@@ -49,6 +49,8 @@ struct Property {
 };
 
 const std::vector<Property>& all_properties();
+/// Of these, the one of a name that is there.
+const Property& property_named(const std::string& name);
 
 /// As serial does, in floats, of a run and a reference that are there already.
 Judgement judge_floats(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report,

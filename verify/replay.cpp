@@ -181,7 +181,15 @@ void check_microbatches(const Settings& settings, const sim::Layout& layout) {
                .hint = "one of --num-microbatches and --global-batch-size"});
 }
 
-/// What `schedule` would show of the pipeline. A batch that gives none is for the check "batch" to judge.
+/// What `schedule` would show of the pipeline; `more` is given beside the settings.
+ScheduleRequest pipeline_schedule(const Settings& settings, Settings more) {
+  more.append("schedule", {"1f1b"});  // the word of a replay is that of the virtual ranks
+  const ScheduleRequest request = requested_schedule(settings.overridden_by(more));
+  sim::check(request.shape);
+  return request;
+}
+
+/// A batch that gives no schedule is for the check "batch" to judge.
 void request_schedule(const Settings& settings, ScenarioReport& report) {
   check_microbatches(settings, *report.layout);
   if (report.layout->pp == 1) return;
@@ -189,12 +197,8 @@ void request_schedule(const Settings& settings, ScenarioReport& report) {
     report.no_schedule = "the scenario gives neither num-microbatches nor global-batch-size";
     return;
   }
-  Settings pipeline;
-  pipeline.append("schedule", {"1f1b"});  // the word of a replay is that of the virtual ranks
   try {
-    const ScheduleRequest request = requested_schedule(settings.overridden_by(pipeline));
-    sim::check(request.shape);
-    report.schedule = request;
+    report.schedule = pipeline_schedule(settings, {});
   } catch (const sim::Error& error) {
     const std::string& code = error.refusal().code;
     if (code != "microbatches_div" && code != "schedule_size") throw;
@@ -216,13 +220,10 @@ std::optional<ScheduleRequest> schedule_in_flight(const Settings& settings, cons
     return report.schedule;
   const std::int64_t group =
       settings.number("microbatch-group-size-per-virtual-pipeline-stage").value_or(report.layout->pp);
-  Settings pipeline;
-  pipeline.append("schedule", {"1f1b"});
-  pipeline.append("num-microbatches", {std::to_string(2 * group)});
+  Settings batch;
+  batch.append("num-microbatches", {std::to_string(2 * group)});
   try {
-    const ScheduleRequest request = requested_schedule(settings.overridden_by(pipeline));
-    sim::check(request.shape);
-    return request;
+    return pipeline_schedule(settings, std::move(batch));
   } catch (const sim::Error& error) {
     if (error.refusal().code != "schedule_size") throw;
     return std::nullopt;

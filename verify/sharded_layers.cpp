@@ -125,17 +125,13 @@ sim::ParallelSizes trained_sizes(const Settings& settings, const sim::Layout& la
 }
 
 std::string text_of_world(const Settings& settings, const sim::Layout& layout) {
-  const auto size = [](const char* name, int reduced, int whole) {
-    return reduced == whole ? fmt::format("{} {}", name, whole)
-                            : fmt::format("{} {} for {}", name, reduced, whole);
-  };
-  std::string text = size("tp", reduced_tp(layout), layout.tp) + ", " +
-                     size("dp", reduced_dp(layout), layout.dp * layout.cp);
+  std::string text = reduced_size("tp", reduced_tp(layout), layout.tp) + ", " +
+                     reduced_size("dp", reduced_dp(layout), layout.dp * layout.cp);
   const sim::ParallelSizes trained = trained_sizes(settings, layout);
   const auto instances = static_cast<int>(trained.num_distributed_optimizer_instances);
   if (layout.ep > 1)
-    text += ", " + size("ep", static_cast<int>(trained.expert_model_parallel_size), layout.ep);
-  if (layout.instances > 1) text += ", " + size("optimizer instances", instances, layout.instances);
+    text += ", " + reduced_size("ep", static_cast<int>(trained.expert_model_parallel_size), layout.ep);
+  if (layout.instances > 1) text += ", " + reduced_size("optimizer instances", instances, layout.instances);
   if (settings.flag("sequence-parallel") && layout.tp > 1) text += ", sequence parallel";
   return text;
 }

@@ -1,7 +1,6 @@
 #include "verify/text_training.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 #include <utility>
 
@@ -26,15 +25,8 @@ std::vector<double> losses(const CaseSetting& setting, const Value& value_of) {
   return all;
 }
 
-CaseOutput output_named(const Case& the_case, const CaseSetting& setting, const std::string& name) {
-  const std::vector<CaseOutput> outputs = the_case.outputs(setting);
+const CaseOutput& output_named(const std::vector<CaseOutput>& outputs, const std::string& name) {
   return *std::find_if(outputs.begin(), outputs.end(), [&](const CaseOutput& o) { return o.name == name; });
-}
-
-const Property& property(const char* name) {
-  const auto& all = all_properties();
-  return *std::find_if(all.begin(), all.end(),
-                       [&](const Property& p) { return std::strcmp(p.name, name) == 0; });
 }
 
 }  // namespace
@@ -43,10 +35,11 @@ Training train_on_text(const TrainedModel& model, Bench& bench) {
   const Case& the_case = *find_case("gpt_training");
   CaseSetting setting = model.setting;
   Training training{.check = {"training", true, ""}, .curve = {.world = model.world, .model = model.model}};
-  Judgement judgement = property("serial").judge(bench, the_case, setting);
+  Judgement judgement = property_named("serial").judge(bench, the_case, setting);
   training.curve.is_equal_in_field = judgement.holds;
-  if (judgement.holds) judgement = property("calls").judge(bench, the_case, setting);
-  if (!judgement.holds) judgement.detail += ". " + explanation(bench, the_case, property("serial"), setting);
+  if (judgement.holds) judgement = property_named("calls").judge(bench, the_case, setting);
+  if (!judgement.holds)
+    judgement.detail += ". " + explanation(bench, the_case, property_named("serial"), setting);
 
   setting.dtype = sim::DType::f32;
   const auto run = bench.run(the_case, setting);
@@ -55,8 +48,9 @@ Training train_on_text(const TrainedModel& model, Bench& bench) {
       Inputs<reference::Bounded>(setting, reference::Number<reference::Bounded>(rounding)), setting);
   if (judgement.holds) judgement = judge_floats(the_case, setting, *run, wholes);
   if (run->ok()) {
+    const std::vector<CaseOutput> outputs = the_case.outputs(setting);
     training.curve.losses = losses(setting, [&](const std::string& name) {
-      return assembled<double>(*run, output_named(the_case, setting, name), setting.tp).values.front();
+      return assembled<double>(*run, output_named(outputs, name), setting.tp).values.front();
     });
   }
   training.curve.reference =

@@ -32,20 +32,6 @@ constexpr std::uintmax_t kMostTextBytes = std::uintmax_t{1} << 26;
        .hint = "--text README.md"});
 }
 
-std::string training_text(const Settings& settings) {
-  const std::string path = settings.text("text", scenario_folder() + "/../README.md");
-  std::error_code error;
-  const bool is_plain = std::filesystem::is_regular_file(path, error);
-  if (!is_plain) refuse_text(fmt::format("{}: {}", path, error ? error.message() : "no plain file"));
-  const auto bytes = std::filesystem::file_size(path, error);
-  if (error || bytes > kMostTextBytes) refuse_text(fmt::format("{}: {} bytes", path, bytes));
-  std::string text(static_cast<std::size_t>(bytes), '\0');
-  std::ifstream file(path, std::ios::binary);
-  if (!file.read(text.data(), static_cast<std::streamsize>(bytes)))
-    refuse_text(fmt::format("{}: {}", path, std::strerror(errno)));
-  return text;
-}
-
 /// The scenario's tp, pp and replicas, as large as they are trained.
 struct TrainedSizes {
   int tp, pp, dp;
@@ -68,12 +54,8 @@ TrainedSizes trained_sizes(const sim::Layout& layout) {
 }
 
 std::string text_of_world(const TrainedSizes& sizes, const sim::Layout& layout) {
-  const auto size = [](const char* name, int reduced, int whole) {
-    return reduced == whole ? fmt::format("{} {}", name, whole)
-                            : fmt::format("{} {} for {}", name, reduced, whole);
-  };
-  return size("tp", sizes.tp, layout.tp) + ", " + size("pp", sizes.pp, layout.pp) + ", " +
-         size("dp", sizes.dp, layout.dp * layout.cp);
+  return reduced_size("tp", sizes.tp, layout.tp) + ", " + reduced_size("pp", sizes.pp, layout.pp) + ", " +
+         reduced_size("dp", sizes.dp, layout.dp * layout.cp);
 }
 
 /// Of the plan's orders, the first in which tp, pp and replicas vary as fast, one against the other, as in the layout.
@@ -232,6 +214,20 @@ std::string text_of_model(const sim::GptConfig& model) {
 }
 
 }  // namespace
+
+std::string training_text(const Settings& settings) {
+  const std::string path = settings.text("text", scenario_folder() + "/../README.md");
+  std::error_code error;
+  const bool is_plain = std::filesystem::is_regular_file(path, error);
+  if (!is_plain) refuse_text(fmt::format("{}: {}", path, error ? error.message() : "no plain file"));
+  const auto bytes = std::filesystem::file_size(path, error);
+  if (error || bytes > kMostTextBytes) refuse_text(fmt::format("{}: {} bytes", path, bytes));
+  std::string text(static_cast<std::size_t>(bytes), '\0');
+  std::ifstream file(path, std::ios::binary);
+  if (!file.read(text.data(), static_cast<std::streamsize>(bytes)))
+    refuse_text(fmt::format("{}: {}", path, std::strerror(errno)));
+  return text;
+}
 
 TrainedModel trained_model(const Settings& settings, const sim::Layout& layout) {
   const TrainedSizes sizes = trained_sizes(layout);

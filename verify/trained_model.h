@@ -35,6 +35,9 @@ struct TrainedModel {
   bool is_whole = false;
 };
 
+/// What a training reads: --text, or this project's own README.
+std::string training_text(const Settings& settings);
+
 /// Before any work: the text is read.
 TrainedModel trained_model(const Settings& settings, const sim::Layout& layout);
 

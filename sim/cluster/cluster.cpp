@@ -149,14 +149,4 @@ Conclusion Cluster::finish(const Report& report) {
   return conclusion;
 }
 
-ProcessReport launch(const ClusterSpec& spec, const ClusterWorld& world, Device& device,
-                     const RankProgram& program) {
-  check_processes(world.layout, spec.launch);
-  Cluster cluster(spec);
-  ProcessReport report = cluster.run(world, device, program);
-  cluster.finish({});
-  cluster.close();
-  return report;
-}
-
 }  // namespace sim

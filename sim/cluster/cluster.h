@@ -9,7 +9,7 @@
 ///   cluster.close();
 ///
 /// Calls   all processes make the same ones. The constructor meets the others over TCP (rendezvous.h) and only then starts MPI, which would
-///         wait for ever for one that never comes. Programs run one after the other. launch() is all of it for one program.
+///         wait for ever for one that never comes. Programs run one after the other.
 /// Errors  thrown before the world starts: those of rendezvous.h and mpi_wire.h; backend_world: the layout has not as many ranks as there
 ///         are processes. Said, and all ended with exit code 2: launch_contradiction: MPI counts ranks otherwise than the launcher.
 ///         In a program, what it does wrong, or another rank does that is silent or gone, is written to standard error with this rank's
@@ -85,9 +85,5 @@ std::string text_of(const Refusal& refusal);
 
 /// Refuses a layout that has not a rank for each process.
 void check_processes(const Layout& layout, const Launch& launch);
-
-/// Meets, runs the program, and parts.
-ProcessReport launch(const ClusterSpec& spec, const ClusterWorld& world, Device& device,
-                     const RankProgram& program);
 
 }  // namespace sim

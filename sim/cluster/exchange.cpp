@@ -7,18 +7,12 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/comm/blocks.h"
 #include "sim/tensor/device.h"
 
 namespace sim {
 
 namespace {
-
-Tensor elements(const Tensor& tensor, std::int64_t begin, std::int64_t end) {
-  return tensor.flat().rows(begin, end);
-}
-Tensor block(const Tensor& tensor, std::int64_t count, int place) {
-  return elements(tensor, place * count, (place + 1) * count);
-}
 
 /// The rows for place `place`, or from it.
 Tensor rows_of(const Tensor& tensor, const std::vector<std::int64_t>& rows, int place) {
@@ -36,10 +30,6 @@ Bytes bytes_of(const Tensor& tensor) {
 void write(const Bytes& payload, Tensor to) {
   CHECK(static_cast<std::int64_t>(payload.size()) == to.bytes());
   if (!payload.empty()) to.device().from_host(payload, to);
-}
-
-void copy_elements(const Tensor& from, Tensor to) {
-  if (to.count() > 0) to.device().copy(from, to);
 }
 
 /// Part of the rank's own input, or of its own output, that belongs to it alone.

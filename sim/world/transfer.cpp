@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "sim/base/check.h"
+#include "sim/comm/blocks.h"
 
 namespace sim {
 
@@ -14,15 +15,6 @@ namespace {
 constexpr std::int64_t kWorthAPart = std::int64_t{1} << 20;
 
 using Calls = std::span<PostedCall* const>;
-
-void copy_elements(const Tensor& from, Tensor to) {
-  if (to.count() > 0) to.device().copy(from, to);
-}
-
-/// Elements begin to end - 1 of a flat tensor.
-Tensor elements(const Tensor& tensor, std::int64_t begin, std::int64_t end) {
-  return tensor.flat().rows(begin, end);
-}
 
 std::vector<FoldSegment> part_of(const std::vector<FoldSegment>& segments, std::int64_t count, int part,
                                  int parts) {
@@ -93,10 +85,8 @@ void reduce_scatter_small(Calls calls, const ProcessGroup& group, const Reductio
   const Tensor blocks = device.empty(call.dtype, {std::ssize(calls) * call.count});
   device.fold(call.reduce_op, inputs_of(calls, fold_plan(order, call, group, 0)),
               segments_of_blocks(calls, group, order), {&blocks, 1});
-  for (std::size_t place = 0; place < calls.size(); ++place) {
-    const std::int64_t begin = static_cast<std::int64_t>(place) * call.count;
-    copy_elements(blocks.rows(begin, begin + call.count), calls[place]->call.output);
-  }
+  for (std::size_t place = 0; place < calls.size(); ++place)
+    copy_elements(block(blocks, call.count, static_cast<std::int64_t>(place)), calls[place]->call.output);
 }
 
 /// Block p of the inputs becomes the output of place p. The base order is that of the call, the same for all blocks.
@@ -116,10 +106,8 @@ void reduce_scatter(Calls calls, const ProcessGroup& group, const ReductionOrder
 void all_gather(Calls calls) {
   const std::int64_t count = calls.front()->call.count;
   const Tensor whole = calls.front()->call.output.flat();
-  for (std::size_t place = 0; place < calls.size(); ++place) {
-    const auto block = static_cast<std::int64_t>(place);
-    copy_elements(calls[place]->call.input, whole.rows(block * count, (block + 1) * count));
-  }
+  for (std::size_t place = 0; place < calls.size(); ++place)
+    copy_elements(calls[place]->call.input, block(whole, count, static_cast<std::int64_t>(place)));
   for (std::size_t place = 1; place < calls.size(); ++place) copy_elements(whole, calls[place]->call.output);
 }
 
@@ -132,20 +120,14 @@ void broadcast(Calls calls) {
 
 void gather(Calls calls) {
   const Call& root = calls[static_cast<std::size_t>(calls.front()->call.root)]->call;
-  for (std::size_t place = 0; place < calls.size(); ++place) {
-    const auto block = static_cast<std::int64_t>(place);
-    copy_elements(calls[place]->call.input,
-                  elements(root.output, block * root.count, (block + 1) * root.count));
-  }
+  for (std::size_t place = 0; place < calls.size(); ++place)
+    copy_elements(calls[place]->call.input, block(root.output, root.count, static_cast<std::int64_t>(place)));
 }
 
 void scatter(Calls calls) {
   const Call& root = calls[static_cast<std::size_t>(calls.front()->call.root)]->call;
-  for (std::size_t place = 0; place < calls.size(); ++place) {
-    const auto block = static_cast<std::int64_t>(place);
-    copy_elements(elements(root.input, block * root.count, (block + 1) * root.count),
-                  calls[place]->call.output);
-  }
+  for (std::size_t place = 0; place < calls.size(); ++place)
+    copy_elements(block(root.input, root.count, static_cast<std::int64_t>(place)), calls[place]->call.output);
 }
 
 void all_to_all(Calls calls) {
@@ -154,8 +136,8 @@ void all_to_all(Calls calls) {
     for (std::size_t to = 0; to < calls.size(); ++to) {
       const auto sender = static_cast<std::int64_t>(from);
       const auto receiver = static_cast<std::int64_t>(to);
-      copy_elements(elements(calls[from]->call.input, receiver * count, (receiver + 1) * count),
-                    elements(calls[to]->call.output, sender * count, (sender + 1) * count));
+      copy_elements(block(calls[from]->call.input, count, receiver),
+                    block(calls[to]->call.output, count, sender));
     }
   }
 }

@@ -47,11 +47,7 @@ BENCHMARK(mlp)
     ->Args({8, 1})
     ->Args({8, 2})
     ->Iterations(3)
-    ->Repetitions(9)
-    ->MeasureProcessCPUTime()
-    ->UseRealTime()
-    ->ReportAggregatesOnly()
-    ->Unit(benchmark::kMillisecond);
+    ->Apply(benchmarks::in_cpu_and_wall_time);
 
 Tensor spread_targets(Device& device, std::int64_t vocabulary) {
   std::array<std::int32_t, kTokens> ids = {};
@@ -83,10 +79,6 @@ BENCHMARK(cross_entropy)
     ->Args({8, 1})
     ->Args({8, 2})
     ->Iterations(20)
-    ->Repetitions(9)
-    ->MeasureProcessCPUTime()
-    ->UseRealTime()
-    ->ReportAggregatesOnly()
-    ->Unit(benchmark::kMillisecond);
+    ->Apply(benchmarks::in_cpu_and_wall_time);
 
 }  // namespace

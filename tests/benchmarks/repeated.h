@@ -26,6 +26,12 @@ inline bool goes_on(benchmark::State& state, sim::Rank& rank) {
   return sim::host_bytes(answer).front() != std::byte{0};
 }
 
+/// Nine repetitions; CPU time of all threads beside the wall's.
+inline void in_cpu_and_wall_time(benchmark::internal::Benchmark* benchmark) {
+  benchmark->Repetitions(9)->MeasureProcessCPUTime()->UseRealTime()->ReportAggregatesOnly()->Unit(
+      benchmark::kMillisecond);
+}
+
 template <typename Step>
 void repeat(benchmark::State& state, sim::Rank& rank, const Step& step) {
   sim::Communicator& world = rank.groups.world();

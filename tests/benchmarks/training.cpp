@@ -71,10 +71,6 @@ BENCHMARK(training_step)
     ->Args({8, 1})
     ->Args({8, 2})
     ->Iterations(2)
-    ->Repetitions(9)
-    ->MeasureProcessCPUTime()
-    ->UseRealTime()
-    ->ReportAggregatesOnly()
-    ->Unit(benchmark::kMillisecond);
+    ->Apply(benchmarks::in_cpu_and_wall_time);
 
 }  // namespace

@@ -17,16 +17,9 @@ namespace {
 using namespace verify;
 using test::Defect;
 
-const Property& property(const std::string& name) {
-  for (const Property& one : all_properties()) {
-    if (one.name == name) return one;
-  }
-  throw std::runtime_error("no property " + name);
-}
-
 std::optional<Failure> failure_of(const Defect& defect, const std::string& property_name, sim::DType dtype) {
   const CampaignRequest request{.cases = {defect.the_case.get()},
-                                .properties = {&property(property_name)},
+                                .properties = {&property_named(property_name)},
                                 .dtypes = {dtype},
                                 .runs = 300,
                                 .seed = 1,
@@ -114,7 +107,7 @@ CaseSetting trial(const Case& the_case, std::uint64_t i) {
 bool is_caught(const Defect& defect, Bench& bench, CaseSetting setting, sim::DType dtype) {
   setting.dtype = dtype;
   const auto holds = [&](const char* name) {
-    return property(name).judge(bench, *defect.the_case, setting).holds;
+    return property_named(name).judge(bench, *defect.the_case, setting).holds;
   };
   return defect.property == "resumes" ? !holds("resumes") : !holds("serial") || !holds("agree");
 }

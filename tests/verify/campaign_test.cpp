@@ -57,16 +57,9 @@ class WrongCase : public CaseOf<WrongCase> {
   Wrong wrong_;
 };
 
-const Property& property(const std::string& name) {
-  for (const Property& one : all_properties()) {
-    if (one.name == name) return one;
-  }
-  throw std::runtime_error("no property " + name);
-}
-
 CampaignRow campaign(const Case& the_case, const std::string& name, sim::DType dtype) {
   const CampaignRequest request{.cases = {&the_case},
-                                .properties = {&property(name)},
+                                .properties = {&property_named(name)},
                                 .dtypes = {dtype},
                                 .runs = 200,
                                 .seed = 3,
@@ -158,7 +151,7 @@ RC_GTEST_PROP(Campaign, ASettingIsReadAsItWasWritten, (std::uint32_t seed)) {
   for (const Dimension& d : the_case.dimensions()) {
     setting.dimensions[d.name] = *rc::gen::inRange(d.least, d.most + 1);
   }
-  const OneCase read = requested_case(settings_of(the_case, property("calls"), setting), cases);
+  const OneCase read = requested_case(settings_of(the_case, property_named("calls"), setting), cases);
   RC_ASSERT(read.the_case == &the_case);
   RC_ASSERT(read.property->name == std::string("calls"));
   RC_ASSERT(text_of(read.setting) == text_of(setting));

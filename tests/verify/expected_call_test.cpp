@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 #include <map>
 #include <rapidcheck/gtest.h>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -116,13 +115,6 @@ TEST(ExpectedCall, AMessageSaysItsPeer) {
 
 // ---- a whole training --------------------------------------------------------------------------------------------
 
-const Property& calls_property() {
-  for (const Property& one : all_properties()) {
-    if (std::string(one.name) == "calls") return one;
-  }
-  throw std::runtime_error("no property calls");
-}
-
 CaseSetting training(int ranks, std::uint64_t seed) {
   const Case& the_case = *find_case("gpt_training");
   CaseSetting setting{.tp = ranks, .ranks = the_case.ranks(), .seed = seed};
@@ -138,7 +130,7 @@ RC_GTEST_PROP(GptCalls, AreThoseOfTheTwinsToo, ()) {
                                        static_cast<std::uint64_t>(*rc::gen::inRange(0, 1000)));
   Bench bench;
   for (const CaseSetting& twin : the_case.twins(setting)) {
-    const Judgement judgement = calls_property().judge(bench, the_case, twin);
+    const Judgement judgement = property_named("calls").judge(bench, the_case, twin);
     if (!judgement.holds) RC_FAIL(text_of(twin) + ": " + judgement.detail);
   }
 }
