@@ -114,6 +114,8 @@ std::shared_ptr<sim::Device> CudaDevice::for_rank(int rank) {
   return std::shared_ptr<sim::Device>(new CudaDevice(*this, rank));
 }
 
+Stream* CudaDevice::stream() { return streams_->stream(lane_); }
+
 template <typename Put>
 void CudaDevice::on_stream(std::span<const Tensor* const> tensors, const Put& put) {
   use_gpu(streams_->ordinal());

@@ -46,6 +46,8 @@ class CudaDevice : public sim::Device, public std::enable_shared_from_this<CudaD
 
   std::shared_ptr<sim::Device> for_rank(int rank) override;
   const char* name() const override { return "cuda"; }
+  /// This rank's: what is put on it comes after the kernels that were called before.
+  Stream* stream();
   Tensor empty(sim::DType dtype, const sim::Shape& shape) override;
   void from_host(std::span<const std::byte> values, Tensor& to) override;
   void to_host(const Tensor& from, std::span<std::byte> values) override;

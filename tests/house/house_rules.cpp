@@ -28,10 +28,11 @@ const std::map<std::string, std::vector<std::string>>& arrows() {
       {"sim/model",
        {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/optimizer", "sim/pipeline",
         "sim/model"}},
-      // Kernels and what runs them know plain numbers; only the device itself knows tensors.
-      {"gpu", {"gpu", "sim/base", "sim/tensor"}},
+      // Kernels and what runs them know plain numbers; the device itself knows tensors, and the communicator ranks.
+      {"gpu", {"gpu", "sim/base", "sim/tensor", "sim/comm", "sim/layout", "sim/cluster"}},
       {"gpu/cuda", {"gpu", "sim/base"}},
       {"gpu/on_host", {"gpu", "sim/base"}},
+      {"gpu/stub", {"gpu", "sim/base"}},
       {"verify/reference", {"verify/reference", "sim/base"}},
       {"verify", {"verify", "sim"}},
       {"tests", {"tests", "verify", "gpu", "sim"}},

@@ -1,0 +1,254 @@
+// The one file that sees NCCL.
+
+#include "gpu/nccl_library.h"
+
+#include <cstring>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <set>
+#include <utility>
+
+#include "gpu/cuda/check.h"
+#include "gpu/cuda_device.h"
+#include "gpu/refusals.h"
+#include "gpu/runtime.h"
+#include "sim/base/check.h"
+#include "sim/base/error.h"
+
+namespace gpu {
+
+namespace {
+
+cudaStream_t native(Stream* stream) { return reinterpret_cast<cudaStream_t>(stream); }
+
+/// What NCCL last warned of says more than a code.
+std::string words_of(ncclResult_t result) {
+  const std::string last = ncclGetLastError(nullptr);
+  return std::string(ncclGetErrorString(result)) + (last.empty() ? "" : ": " + last);
+}
+
+void check(ncclResult_t result, const char* call) {
+  if (result != ncclSuccess && result != ncclInProgress) refuse_nccl(call, words_of(result));
+}
+
+NcclState state_of(ncclComm_t comm) {
+  ncclResult_t result = ncclSuccess;
+  const ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
+  if (asked != ncclSuccess) result = asked;
+  if (result == ncclSuccess) return {};
+  if (result == ncclInProgress) return {NcclState::Kind::busy};
+  return {NcclState::Kind::failed, words_of(result)};
+}
+
+ncclDataType_t type_of(sim::DType dtype) {
+  switch (dtype) {
+    case sim::DType::f64:
+      return ncclFloat64;
+    case sim::DType::f32:
+      return ncclFloat32;
+    case sim::DType::bf16:
+      return ncclBfloat16;
+    case sim::DType::i32:
+      return ncclInt32;
+    case sim::DType::field:
+      break;
+  }
+  CHECK(false && "refused before");
+  return ncclFloat32;
+}
+
+ncclRedOp_t reduction_of(sim::ReduceOp op) {
+  switch (op) {
+    case sim::ReduceOp::sum:
+      return ncclSum;
+    case sim::ReduceOp::max:
+      return ncclMax;
+    case sim::ReduceOp::min:
+      return ncclMin;
+    case sim::ReduceOp::product:
+      return ncclProd;
+    case sim::ReduceOp::average:
+      break;
+  }
+  CHECK(false && "an average is a sum (nccl_steps.h)");
+  return ncclSum;
+}
+
+/// What all links of a process share.
+struct Process {
+  int ordinal = 0;
+  Stream* ranks_stream = nullptr;
+  std::set<ncclComm_t> comms;
+};
+
+class Event : public NcclEvent {
+ public:
+  Event(cudaStream_t stream, ncclComm_t comm) : comm_(comm) {
+    gpu::check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+    gpu::check(cudaEventRecord(event_, stream), "cudaEventRecord");
+  }
+  ~Event() override { static_cast<void>(cudaEventDestroy(event_)); }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+
+  NcclState state() override {
+    const cudaError_t result = cudaEventQuery(event_);
+    if (result == cudaSuccess) return {};
+    if (result != cudaErrorNotReady) return {NcclState::Kind::failed, cudaGetErrorString(result)};
+    const NcclState of_comm = state_of(comm_);
+    return of_comm.kind == NcclState::Kind::failed ? of_comm : NcclState{NcclState::Kind::busy};
+  }
+
+ private:
+  ncclComm_t comm_;
+  cudaEvent_t event_ = nullptr;
+};
+
+void ask(const NcclRequest& request, ncclComm_t comm, cudaStream_t stream) {
+  const auto count = static_cast<std::size_t>(request.count);
+  const ncclDataType_t type = type_of(request.dtype);
+  switch (request.operation) {
+    case NcclOperation::all_reduce:
+      return check(ncclAllReduce(request.from, request.to, count, type, reduction_of(request.reduce_op), comm,
+                                 stream),
+                   "ncclAllReduce");
+    case NcclOperation::reduce_scatter:
+      return check(ncclReduceScatter(request.from, request.to, count, type, reduction_of(request.reduce_op),
+                                     comm, stream),
+                   "ncclReduceScatter");
+    case NcclOperation::all_gather:
+      return check(ncclAllGather(request.from, request.to, count, type, comm, stream), "ncclAllGather");
+    case NcclOperation::broadcast:
+      return check(ncclBroadcast(request.from, request.to, count, type, request.peer, comm, stream),
+                   "ncclBroadcast");
+    case NcclOperation::reduce:
+      return check(ncclReduce(request.from, request.to, count, type, reduction_of(request.reduce_op),
+                              request.peer, comm, stream),
+                   "ncclReduce");
+    case NcclOperation::send:
+      return check(ncclSend(request.from, count, type, request.peer, comm, stream), "ncclSend");
+    case NcclOperation::recv:
+      return check(ncclRecv(request.to, count, type, request.peer, comm, stream), "ncclRecv");
+    case NcclOperation::copy:
+      break;
+  }
+  CHECK(false && "copies are CUDA's");
+}
+
+class Link : public NcclLink {
+ public:
+  explicit Link(Process& process) : process_(process), stream_(make_stream()) {}
+  ~Link() override {
+    const bool is_there = comm_ != nullptr && process_.comms.erase(comm_) > 0;
+    if (is_there) static_cast<void>(is_closing_ ? ncclCommDestroy(comm_) : ncclCommAbort(comm_));
+    end_stream(stream_);
+  }
+  Link(const Link&) = delete;
+  Link& operator=(const Link&) = delete;
+
+  /// NCCL may write it later than its call returns.
+  ncclComm_t* comm() { return &comm_; }
+
+  NcclState state() override {
+    if (comm_ == nullptr) return {NcclState::Kind::busy};
+    process_.comms.insert(comm_);
+    return state_of(comm_);
+  }
+
+  void put(std::span<const NcclRequest> requests) override {
+    use_gpu(process_.ordinal);
+    order_after(stream_, process_.ranks_stream);
+    for (const NcclRequest& request : requests) {
+      if (request.operation != NcclOperation::copy) continue;
+      copy_on_gpu(stream_, request.from, request.to,
+                  static_cast<std::size_t>(request.count * sim::size_of(request.dtype)));
+    }
+    check(ncclGroupStart(), "ncclGroupStart");
+    for (const NcclRequest& request : requests) {
+      if (request.operation != NcclOperation::copy) ask(request, comm_, native(stream_));
+    }
+    check(ncclGroupEnd(), "ncclGroupEnd");
+  }
+
+  std::unique_ptr<NcclEvent> mark() override {
+    use_gpu(process_.ordinal);
+    return std::make_unique<Event>(native(stream_), comm_);
+  }
+
+  std::unique_ptr<NcclLink> split(int color, int key) override {
+    use_gpu(process_.ordinal);
+    auto part = color < 0 ? nullptr : std::make_unique<Link>(process_);
+    ncclComm_t* made = part == nullptr ? &nobody_ : part->comm();
+    check(ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, made, nullptr), "ncclCommSplit");
+    return part;
+  }
+
+  void begin_close() override {
+    is_closing_ = true;
+    check(ncclCommFinalize(comm_), "ncclCommFinalize");
+  }
+
+ private:
+  Process& process_;
+  Stream* stream_;
+  ncclComm_t comm_ = nullptr;
+  ncclComm_t nobody_ = nullptr;
+  bool is_closing_ = false;
+};
+
+class Library : public NcclLibrary {
+ public:
+  int version() const override {
+    int version = 0;
+    check(ncclGetVersion(&version), "ncclGetVersion");
+    return version;
+  }
+
+  sim::Bytes unique_id() override {
+    ncclUniqueId id;
+    check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    sim::Bytes bytes(sizeof id);
+    std::memcpy(bytes.data(), &id, sizeof id);
+    return bytes;
+  }
+
+  std::shared_ptr<sim::Device> open_device(int local_rank, int rank) override {
+    int count = 0;  // CUDA leaves it alone when it fails
+    const cudaError_t error = cudaGetDeviceCount(&count);
+    if (error != cudaSuccess || count == 0) {
+      refuse_unavailable(0, error == cudaSuccess ? "0 GPUs" : cudaGetErrorString(error),
+                         "a machine with an NVIDIA GPU and its driver, or --backend mpi");
+    }
+    process_.ordinal = local_rank % count;
+    const auto device = std::make_shared<CudaDevice>(CudaOptions{.ordinal = process_.ordinal})->for_rank(rank);
+    process_.ranks_stream = static_cast<CudaDevice&>(*device).stream();
+    return device;
+  }
+
+  std::unique_ptr<NcclLink> open(const sim::Bytes& id, int rank, int size) override {
+    ncclUniqueId unique_id;
+    if (id.size() != sizeof unique_id) refuse_nccl("ncclCommInitRankConfig", "an id of another length");
+    std::memcpy(&unique_id, id.data(), sizeof unique_id);
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    config.splitShare = 1;
+    use_gpu(process_.ordinal);
+    auto link = std::make_unique<Link>(process_);
+    check(ncclCommInitRankConfig(link->comm(), size, unique_id, rank, &config), "ncclCommInitRankConfig");
+    return link;
+  }
+
+  void abort() override {
+    const std::set<ncclComm_t> comms = std::exchange(process_.comms, {});
+    for (ncclComm_t comm : comms) static_cast<void>(ncclCommAbort(comm));
+  }
+
+ private:
+  Process process_;
+};
+
+}  // namespace
+
+std::unique_ptr<NcclLibrary> open_nccl() { return std::make_unique<Library>(); }
+
+}  // namespace gpu

@@ -1,0 +1,18 @@
+// No NCCL in this program.
+
+#include "gpu/nccl_library.h"
+
+#include "sim/base/error.h"
+
+namespace gpu {
+
+std::unique_ptr<NcclLibrary> open_nccl() {
+  sim::refuse({.code = "backend_unavailable",
+               .option = "--backend nccl",
+               .numbers = "built without NCCL",
+               .rule = "a backend is there when the program is built",
+               .hint = "install CUDA and NCCL (its header and library), configure with -DSHARDPROOF_GPU=ON, and "
+                       "build again; or --backend mpi"});
+}
+
+}  // namespace gpu
