@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "gpu/refusals.h"
 #include "sim/base/error.h"
 #include "sim/cluster/deadline.h"
 #include "sim/comm/reduction_order.h"
@@ -56,14 +57,6 @@ std::vector<std::byte> bytes_of(const Tensor& tensor) {
 
 }  // namespace
 
-void refuse_nccl(const std::string& call, const std::string& words) {
-  sim::refuse({.code = "nccl_failed",
-               .option = call,
-               .numbers = words,
-               .rule = "every call of NCCL succeeds, on every rank",
-               .hint = "NCCL_DEBUG=INFO says what it does; look at what the other ranks wrote first"});
-}
-
 void NcclTraffic::send_messages() {
   for (NcclChannel* channel : std::exchange(unsent, {})) channel->send_messages();
 }
@@ -78,12 +71,13 @@ void NcclTraffic::await(const std::function<NcclState()>& state,
     if (now.kind == NcclState::Kind::ready) return;
     if (now.kind == NcclState::Kind::failed) refuse_nccl(what(), now.words);
     if (is_late) {
-      sim::refuse({.code = "nccl_deadline",
-                   .option = what(),
-                   .numbers = fmt::format("not over after {} ms", deadline.count()),
-                   .rule = "all members make the same calls of a group in the same order, each within the deadline",
-                   .hint = "the rank that says something else than the others is the one to look at; replay without "
-                           "--backend finds most mismatches"});
+      sim::refuse(
+          {.code = "nccl_deadline",
+           .option = what(),
+           .numbers = fmt::format("not over after {} ms", deadline.count()),
+           .rule = "all members make the same calls of a group in the same order, each within the deadline",
+           .hint = "the rank that says something else than the others is the one to look at; replay without "
+                   "--backend finds most mismatches"});
     }
     std::this_thread::sleep_for(kNap);
   }
@@ -116,11 +110,12 @@ void NcclChannel::go(NcclFlight& flight, const std::vector<NcclRequest>& request
 std::shared_ptr<NcclFlight> NcclChannel::put(const Call& given) {
   Call call = given;
   if (call.dtype == DType::field && sim::moves_data(call.operation)) {
-    sim::refuse({.code = "nccl_dtype",
-                 .option = fmt::format("{} {} in {}", name_of(call.operation), text_of(call.site), text_of(group_)),
-                 .numbers = "a tensor of the field",
-                 .rule = "NCCL moves f64, f32, bf16 and i32",
-                 .hint = "the field runs on virtual ranks and over MPI"});
+    sim::refuse(
+        {.code = "nccl_dtype",
+         .option = fmt::format("{} {} in {}", name_of(call.operation), text_of(call.site), text_of(group_)),
+         .numbers = "a tensor of the field",
+         .rule = "NCCL moves f64, f32, bf16 and i32",
+         .hint = "the field runs on virtual ranks and over MPI"});
   }
   if (call.operation == Operation::barrier) {
     call.input = call.output = token_;
@@ -130,7 +125,8 @@ std::shared_ptr<NcclFlight> NcclChannel::put(const Call& given) {
   std::vector<NcclRequest> requests = requests_of(call);
   if (requests.empty()) return nullptr;
   if (!sim::is_point_to_point(call.operation)) {
-    if (!unsent_.empty()) traffic_.send_messages();  // on one communicator NCCL keeps the order that it is given
+    if (!unsent_.empty())
+      traffic_.send_messages();  // on one communicator NCCL keeps the order that it is given
     auto flight = std::make_shared<NcclFlight>();
     go(*flight, requests);
     return flight;
@@ -191,17 +187,19 @@ void NcclChannel::check_ring() {
   sim::CpuDevice& cpu = *shared;
   std::vector<Tensor> blocks;
   for (int place = 0; place < n; ++place)
-    blocks.push_back(tensor_of(cpu, values_of(n * kCount, place)).rows(place_ * kCount, (place_ + 1) * kCount));
+    blocks.push_back(
+        tensor_of(cpu, values_of(n * kCount, place)).rows(place_ * kCount, (place_ + 1) * kCount));
   const Tensor expected = cpu.empty(DType::f32, {kCount});
   const sim::FoldPlan plan =
       sim::fold_plan({.kind = sim::ReductionOrderKind::nccl_ring}, call, group_, place_);
   cpu.fold(sim::ReduceOp::sum, blocks, plan.segments, {&expected, 1});
   if (bytes_of(found) == bytes_of(expected)) return;
-  sim::refuse({.code = "nccl_ring",
-               .option = text("the first sums"),
-               .numbers = fmt::format("{} sums of {} floats in another order than that of places", kCount, n),
-               .rule = "in the exact order NCCL's rings go from each place to the next",
-               .hint = "more than one rank on a GPU, which makes them so; or the order any, which compares no bits"});
+  sim::refuse(
+      {.code = "nccl_ring",
+       .option = text("the first sums"),
+       .numbers = fmt::format("{} sums of {} floats in another order than that of places", kCount, n),
+       .rule = "in the exact order NCCL's rings go from each place to the next",
+       .hint = "more than one rank on a GPU, which makes them so; or the order any, which compares no bits"});
 }
 
 void NcclChannel::connect() {

@@ -34,10 +34,7 @@ int place_in(const ProcessGroup& group, int rank) {
 class PostedCall : public sim::Pending {
  public:
   PostedCall(NcclRun& run, NcclChannel& channel, Call&& call)
-      : channel_(channel),
-        call_(std::move(call)),
-        device_(run.device.get()),
-        flight_(channel.put(call_)) {}
+      : channel_(channel), call_(std::move(call)), device_(run.device.get()), flight_(channel.put(call_)) {}
 
   void wait() override {
     if (is_done_) return;
@@ -96,7 +93,9 @@ std::vector<std::int32_t> digest(const std::string& name, const std::vector<int>
           static_cast<std::int32_t>(static_cast<std::uint32_t>(value >> 32))};
 }
 
-std::string short_text_of(const ProcessGroup& group) { return fmt::format("{}[{}]", group.kind, group.index); }
+std::string short_text_of(const ProcessGroup& group) {
+  return fmt::format("{}[{}]", group.kind, group.index);
+}
 
 }  // namespace
 
@@ -131,8 +130,8 @@ std::unique_ptr<sim::Pending> NcclCommunicator::post(Call&& call) {
 
 std::unique_ptr<sim::Communicator> NcclCommunicator::do_split(Call&& call) {
   const auto parts = parts_of(channel_.exchange({call.color, call.key}));
-  const auto own = std::find_if(parts.begin(), parts.end(),
-                                [&](const auto& part) { return part.first == call.color; });
+  const auto own =
+      std::find_if(parts.begin(), parts.end(), [&](const auto& part) { return part.first == call.color; });
   const bool is_alone = own == parts.end() || own->second.size() == 1;
   const bool all_alone =
       std::all_of(parts.begin(), parts.end(), [](const auto& part) { return part.second.size() == 1; });
@@ -147,8 +146,8 @@ std::unique_ptr<sim::Communicator> NcclCommunicator::do_split(Call&& call) {
     link = channel_.split(is_alone ? kNoColor : index, static_cast<int>(key));
   }
   if (call.color < 0) return nullptr;
-  const ProcessGroup& part = run_.add_group(
-      fmt::format("{}.split{}", short_text_of(group()), call.sequence), index, std::move(members));
+  const ProcessGroup& part = run_.add_group(fmt::format("{}.split{}", short_text_of(group()), call.sequence),
+                                            index, std::move(members));
   return std::make_unique<NcclCommunicator>(run_, run_.add_channel(part, std::move(link)));
 }
 
@@ -160,12 +159,13 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::new_group(std::string name,
   const Table table = channel_.exchange(digest(call.name, members));
   for (std::size_t place = 0; place < table.size(); ++place) {
     if (table[place] == table[static_cast<std::size_t>(rank())]) continue;
-    sim::refuse({.code = "group_order_mismatch",
-                 .option = describe(call),
-                 .numbers = fmt::format("'{}' of {} here, another group on rank {}", call.name,
-                                        sim::text_of_ranks(members), group().rank_at(static_cast<int>(place))),
-                 .rule = "every rank creates the same groups in the same order",
-                 .hint = "one loop over all groups, on every rank"});
+    sim::refuse(
+        {.code = "group_order_mismatch",
+         .option = describe(call),
+         .numbers = fmt::format("'{}' of {} here, another group on rank {}", call.name,
+                                sim::text_of_ranks(members), group().rank_at(static_cast<int>(place))),
+         .rule = "every rank creates the same groups in the same order",
+         .hint = "one loop over all groups, on every rank"});
   }
   const auto own = std::find(members.begin(), members.end(), run_.rank);
   std::unique_ptr<NcclLink> link;
@@ -202,7 +202,8 @@ sim::Communicator* NcclGroups::find(std::string_view kind) {
   const sim::GroupKind* of_layout = run_.layout.find(kind);
   const auto place = of_layout == nullptr ? std::nullopt : of_layout->place_of(run_.rank);
   if (!place) return nullptr;
-  const ProcessGroup& alone = run_.add_group(of_layout->name(), place->group, of_layout->members(place->group));
+  const ProcessGroup& alone =
+      run_.add_group(of_layout->name(), place->group, of_layout->members(place->group));
   auto made = std::make_unique<NcclCommunicator>(run_, run_.add_channel(alone, nullptr));
   return by_kind_.emplace(std::string(kind), std::move(made)).first->second.get();
 }

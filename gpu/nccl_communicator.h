@@ -30,8 +30,9 @@ struct NcclRun {
   sim::NodePlacement nodes;
   std::shared_ptr<sim::Device> device;
   std::shared_ptr<sim::Recorder> recorder;
-  std::vector<std::shared_ptr<const sim::ProcessGroup>> groups = {};  // for call records that outlive the program
-  std::vector<std::unique_ptr<NcclChannel>> channels = {};            // of all groups, in the order they were made
+  std::vector<std::shared_ptr<const sim::ProcessGroup>> groups =
+      {};                                                   // for call records that outlive the program
+  std::vector<std::unique_ptr<NcclChannel>> channels = {};  // of all groups, in the order they were made
 
   const sim::ProcessGroup& add_group(std::string kind, int index, std::vector<int> members);
   /// Of a new group, connected.

@@ -77,7 +77,4 @@ using OpenNccl = std::function<std::unique_ptr<NcclLibrary>()>;
 /// Refuses where there is no NCCL (gpu/stub).
 std::unique_ptr<NcclLibrary> open_nccl();
 
-/// A call of NCCL that failed, and what NCCL says of it.
-[[noreturn]] void refuse_nccl(const std::string& call, const std::string& words);
-
 }  // namespace gpu

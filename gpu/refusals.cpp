@@ -36,4 +36,12 @@ void refuse_dtype(const char* dtype) {
                .hint = "the cpu device has the field"});
 }
 
+void refuse_nccl(const std::string& call, const std::string& words) {
+  sim::refuse({.code = "nccl_failed",
+               .option = call,
+               .numbers = words,
+               .rule = "every call of NCCL succeeds, on every rank",
+               .hint = "NCCL_DEBUG=INFO says what it does; look at what the other ranks wrote first"});
+}
+
 }  // namespace gpu

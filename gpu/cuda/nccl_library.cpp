@@ -109,9 +109,9 @@ void ask(const NcclRequest& request, ncclComm_t comm, cudaStream_t stream) {
   const ncclDataType_t type = type_of(request.dtype);
   switch (request.operation) {
     case NcclOperation::all_reduce:
-      return check(ncclAllReduce(request.from, request.to, count, type, reduction_of(request.reduce_op), comm,
-                                 stream),
-                   "ncclAllReduce");
+      return check(
+          ncclAllReduce(request.from, request.to, count, type, reduction_of(request.reduce_op), comm, stream),
+          "ncclAllReduce");
     case NcclOperation::reduce_scatter:
       return check(ncclReduceScatter(request.from, request.to, count, type, reduction_of(request.reduce_op),
                                      comm, stream),
@@ -220,7 +220,8 @@ class Library : public NcclLibrary {
                          "a machine with an NVIDIA GPU and its driver, or --backend mpi");
     }
     process_.ordinal = local_rank % count;
-    const auto device = std::make_shared<CudaDevice>(CudaOptions{.ordinal = process_.ordinal})->for_rank(rank);
+    const auto device =
+        std::make_shared<CudaDevice>(CudaOptions{.ordinal = process_.ordinal})->for_rank(rank);
     process_.ranks_stream = static_cast<CudaDevice&>(*device).stream();
     return device;
   }

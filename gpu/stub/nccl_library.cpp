@@ -11,8 +11,9 @@ std::unique_ptr<NcclLibrary> open_nccl() {
                .option = "--backend nccl",
                .numbers = "built without NCCL",
                .rule = "a backend is there when the program is built",
-               .hint = "install CUDA and NCCL (its header and library), configure with -DSHARDPROOF_GPU=ON, and "
-                       "build again; or --backend mpi"});
+               .hint =
+                   "install CUDA and NCCL (its header and library), configure with -DSHARDPROOF_GPU=ON, and "
+                   "build again; or --backend mpi"});
 }
 
 }  // namespace gpu

@@ -41,13 +41,31 @@ std::int64_t first_place(std::int64_t i, std::int64_t count, std::int64_t n, std
 }
 
 template <typename Scalar>
+auto widened(Scalar value) {
+  if constexpr (std::is_same_v<Scalar, std::int32_t>) {
+    return std::int64_t{value};
+  } else if constexpr (std::is_same_v<Scalar, sim::bfloat16>) {
+    return sim::to_float(value);
+  } else {
+    return value;
+  }
+}
+
+template <typename Scalar, typename Wide>
+Scalar narrowed(Wide value) {
+  if constexpr (std::is_same_v<Scalar, sim::bfloat16>) {
+    return sim::to_bfloat16(value);
+  } else {
+    return static_cast<Scalar>(value);
+  }
+}
+
+template <typename Scalar>
 Scalar joined(ReduceOp op, Scalar a, Scalar b) {
-  using Wide = std::conditional_t<std::is_same_v<Scalar, std::int32_t>, std::int64_t,
-                                  std::conditional_t<std::is_same_v<Scalar, double>, double, float>>;
-  const auto x = static_cast<Wide>(a);
-  const auto y = static_cast<Wide>(b);
-  if (op == ReduceOp::sum) return static_cast<Scalar>(x + y);
-  if (op == ReduceOp::product) return static_cast<Scalar>(x * y);
+  const auto x = widened(a);
+  const auto y = widened(b);
+  if (op == ReduceOp::sum) return narrowed<Scalar>(x + y);
+  if (op == ReduceOp::product) return narrowed<Scalar>(x * y);
   return op == ReduceOp::max ? (x < y ? b : a) : (y < x ? b : a);
 }
 
@@ -63,8 +81,10 @@ void fold(const std::vector<const NcclRequest*>& members, int to, bool by_rank) 
     const std::int64_t at = first.operation == NcclOperation::reduce_scatter ? to * first.count + i : i;
     const auto value = [&](std::int64_t of) {
       Scalar x;
-      std::memcpy(&x, members[static_cast<std::size_t>(of % n)]->from + at * static_cast<std::int64_t>(sizeof(Scalar)),
-                  sizeof x);
+      std::memcpy(
+          &x,
+          members[static_cast<std::size_t>(of % n)]->from + at * static_cast<std::int64_t>(sizeof(Scalar)),
+          sizeof x);
       return x;
     };
     Scalar sum = value(place);
@@ -81,7 +101,7 @@ void fold_of_type(const std::vector<const NcclRequest*>& members, int to, bool b
     case DType::f32:
       return fold<float>(members, to, by_rank);
     case DType::bf16:
-      return fold<sim::Bfloat16>(members, to, by_rank);
+      return fold<sim::bfloat16>(members, to, by_rank);
     case DType::i32:
       return fold<std::int32_t>(members, to, by_rank);
     case DType::field:
@@ -100,7 +120,9 @@ std::size_t bytes_of(const NcclRequest& request) {
 struct PlayedGroup {
   std::vector<NcclRequest> requests;
   std::vector<bool> is_done;
-  bool is_over() const { return std::all_of(is_done.begin(), is_done.end(), [](bool done) { return done; }); }
+  bool is_over() const {
+    return std::all_of(is_done.begin(), is_done.end(), [](bool done) { return done; });
+  }
 };
 
 struct PlayedMember {
@@ -117,7 +139,8 @@ struct PlayedComm {
   PlayedNccl& nccl;
   std::vector<int> ranks;
   std::vector<PlayedMember> members;
-  std::vector<std::vector<std::pair<std::shared_ptr<PlayedComm>, int>>> children;  // of split, by member: and place
+  std::vector<std::vector<std::pair<std::shared_ptr<PlayedComm>, int>>>
+      children;  // of split, by member: and place
 
   bool all_split(std::size_t number) const {
     return std::all_of(members.begin(), members.end(),
@@ -151,12 +174,14 @@ struct PlayedComm {
   bool run_collective() {
     std::vector<const NcclRequest*> heads;
     for (const PlayedMember& member : members) {
-      if (member.waiting.empty() || !is_collective(member.waiting.front().requests.front().operation)) return false;
+      if (member.waiting.empty() || !is_collective(member.waiting.front().requests.front().operation))
+        return false;
       heads.push_back(&member.waiting.front().requests.front());
     }
     const NcclRequest first = *heads.front();
     for (const NcclRequest* head : heads) {  // or it hangs, or does anything
-      if (head->operation != first.operation || head->count != first.count || head->dtype != first.dtype) return false;
+      if (head->operation != first.operation || head->count != first.count || head->dtype != first.dtype)
+        return false;
     }
     const auto n = static_cast<int>(members.size());
     std::vector<std::vector<std::byte>> inputs;  // members may read what others write
@@ -207,7 +232,8 @@ struct PlayedComm {
     const PlayedGroup& group = members[member].waiting.front();
     for (std::size_t i = 0; i < group.requests.size(); ++i) {
       const NcclRequest& request = group.requests[i];
-      if (!group.is_done[i] && request.operation == operation && request.peer == static_cast<int>(peer)) return i;
+      if (!group.is_done[i] && request.operation == operation && request.peer == static_cast<int>(peer))
+        return i;
     }
     return std::nullopt;
   }
@@ -276,7 +302,8 @@ class PlayedLink : public gpu::NcclLink {
  public:
   PlayedLink(PlayedNccl& nccl, std::shared_ptr<PlayedComm> comm, int place)
       : nccl_(nccl), comm_(std::move(comm)), place_(static_cast<std::size_t>(place)) {}
-  PlayedLink(PlayedNccl& nccl, std::shared_ptr<PlayedComm> parent, std::size_t place_in_parent, std::size_t number)
+  PlayedLink(PlayedNccl& nccl, std::shared_ptr<PlayedComm> parent, std::size_t place_in_parent,
+             std::size_t number)
       : nccl_(nccl), parent_(std::move(parent)), place_(place_in_parent), number_(number) {}
 
   NcclState state() override {
@@ -339,9 +366,9 @@ std::vector<PlayedNccl::Outcome> PlayedNccl::run(const sim::Layout& layout, cons
   for (int rank = 0; rank < layout.grid_size; ++rank) ranks.push_back(rank);
   const auto world = std::make_shared<PlayedComm>(*this, ranks);
   std::vector<Outcome> outcomes(ranks.size());
+  const auto whole = std::make_shared<sim::CpuDevice>();  // its memory stays until all are over
   const auto one = [&](int rank) {
     Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
-    const auto whole = std::make_shared<sim::CpuDevice>();
     const std::shared_ptr<sim::Device> device = whole->for_rank(rank);
     const auto recorder = std::make_shared<sim::Recorder>(100'000, [] {});
     gpu::NcclRun run{.traffic = {options.deadline, options.order, device.get(), {}},
@@ -352,7 +379,8 @@ std::vector<PlayedNccl::Outcome> PlayedNccl::run(const sim::Layout& layout, cons
                      .recorder = recorder};
     try {
       const sim::RunningDevice running(device.get());
-      gpu::NcclGroups groups(run, layout.grid_size == 1 ? nullptr : std::make_unique<PlayedLink>(*this, world, rank));
+      gpu::NcclGroups groups(
+          run, layout.grid_size == 1 ? nullptr : std::make_unique<PlayedLink>(*this, world, rank));
       const sim::KeyedRandom random(0);
       sim::Rank own{rank, layout, *device, groups, random, *recorder};
       program(own);

@@ -24,7 +24,8 @@ namespace test {
 
 /// What goes wrong in it.
 struct PlayedFaults {
-  std::function<void(int rank, std::vector<gpu::NcclRequest>&)> requests = {};  // may change what a rank puts in
+  std::function<void(int rank, std::vector<gpu::NcclRequest>&)> requests =
+      {};                      // may change what a rank puts in
   bool folds_by_rank = false;  // a ring that starts at place 0 for every element
   int never_comes = -1;        // a rank whose requests are never seen
 };

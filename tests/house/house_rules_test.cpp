@@ -106,6 +106,7 @@ std::string cuda_commands() {
   std::istringstream words(root_file("CMakeLists.txt"));
   std::string commands;
   for (std::string word; words >> word;) {
+    if (word.ends_with(')')) word.pop_back();
     if (word.starts_with("gpu/cuda/") && word.ends_with(".cpp")) commands += "/" + word + "\"\n";
   }
   return commands;

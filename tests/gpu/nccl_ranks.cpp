@@ -1,0 +1,96 @@
+// A process of a world on NCCL, for nccl_rungs_test.cpp, which starts one for each rank:
+//
+//   nccl_ranks MODE RANKS_PER_GPU [SEED] [STEPS]
+//
+// gpus says how many GPUs there are, or why none. calls runs every_call on NCCL, training three steps of a GPT, and both compare with
+// the same world simulated on CPU devices, bit for bit. late leaves one rank out of a call. Exit codes as those of the program.
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <string>
+#include <vector>
+
+#include "gpu/nccl_cluster.h"
+#include "sim/base/error.h"
+#include "sim/tensor/cpu_device.h"
+#include "sim/world/simulate.h"
+#include "tests/gpu/every_call.h"
+#include "tests/gpu/little_training.h"
+
+namespace {
+
+using namespace sim;
+
+struct Words {
+  std::string mode;
+  int ranks_per_gpu = 1;
+  std::uint64_t seed = 0;
+  int steps = 100;
+};
+
+Layout layout_of(int ranks) {
+  const int tp = ranks % 2 == 0 ? 2 : 1;
+  const int pp = ranks % 4 == 0 ? 2 : 1;
+  return make_layout(
+      {.world_size = ranks, .tensor_model_parallel_size = tp, .pipeline_model_parallel_size = pp},
+      RuleBook::megatron);
+}
+
+RankProgram program_of(const Words& words, const Layout& layout) {
+  if (words.mode == "training") return [pp = layout.pp](Rank& rank) { test::train(rank, pp); };
+  if (words.mode == "late") {
+    return [](Rank& rank) {
+      if (rank.id != 0) rank.groups.world().barrier("late.barrier");
+    };
+  }
+  return [words](Rank& rank) { test::every_call(rank, words.seed, words.steps); };
+}
+
+int run(const Words& words) {
+  const Launch launch = detect_launch({}, environment_of_process());
+  const Layout layout = layout_of(launch.world_size);
+  const std::chrono::seconds deadline(words.mode == "late" ? 5 : 60);
+  gpu::NcclCluster cluster({.launch = launch,
+                            .program_version = "test",
+                            .options = {.ranks_per_gpu = words.ranks_per_gpu, .deadline = deadline}});
+  const RankProgram program = program_of(words, layout);
+  const ProcessReport real = cluster.run({.layout = layout}, program);
+  WorldSpec spec = world_of(1);
+  spec.layout = layout;
+  spec.reduction_order.kind = ReductionOrderKind::nccl_ring;
+  CpuDevice device;
+  const RunReport expected = simulate(spec, device, program);
+  const std::string differs =
+      expected.ok() ? test::first_difference(expected.ranks[static_cast<std::size_t>(launch.rank)], real.rank)
+                    : expected.failure();
+  if (!differs.empty()) fmt::print(stderr, "rank {}: {}\n", launch.rank, differs);
+  const Conclusion conclusion = cluster.finish({differs.empty(), differs});
+  cluster.close();
+  if (launch.rank == 0)
+    fmt::print("{} tensors and {} calls of rank 0\n", real.rank.published.size(), real.rank.calls.size());
+  return conclusion.exit_code;
+}
+
+/// As many ranks as there are GPUs find one each.
+int say_gpus() {
+  gpu::open_nccl()->open_device(0, 0);
+  fmt::print("a GPU\n");
+  return 0;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  Words words{.mode = count > 1 ? arguments[1] : "calls"};
+  if (count > 2) words.ranks_per_gpu = std::atoi(arguments[2]);
+  if (count > 3) words.seed = static_cast<std::uint64_t>(std::atoll(arguments[3]));
+  if (count > 4) words.steps = std::atoi(arguments[4]);
+  try {
+    return words.mode == "gpus" ? say_gpus() : run(words);
+  } catch (const Error& error) {
+    fmt::print("{}", text_of(error.refusal()));
+    return 2;
+  }
+}
