@@ -23,6 +23,7 @@ std::uint64_t configuration_of(const NcclClusterSpec& spec) {
   sim::ContentHash hash;
   hash.add(spec.configuration);
   hash.add(std::string_view(text_of(spec.options)));
+  hash.add(std::uint64_t{spec.mode == CudaMode::vendor});
   return hash.value();
 }
 
@@ -88,7 +89,7 @@ NcclCluster::NcclCluster(NcclClusterSpec spec) : spec_(std::move(spec)), library
   rendezvous_ = std::make_unique<sim::Rendezvous>(std::move(meeting_spec));
   const sim::Meeting meeting = rendezvous_->meet();
   const int local_rank = launch.local ? launch.local->rank : meeting.local_rank;
-  device_ = library_->open_device(local_rank, launch.rank);
+  device_ = library_->open_device(local_rank, launch.rank, spec_.mode);
   if (launch.world_size == 1) return;
   ended_by_errors([&] {
     world_ = library_->open(meeting.payload, launch.rank, launch.world_size);

@@ -30,6 +30,7 @@ struct NcclClusterSpec {
   std::string program_version;
   std::uint64_t configuration = 0;  // a hash of what has to be the same on every rank, beside the options
   NcclOptions options;
+  CudaMode mode = CudaMode::exact;
   OpenNccl open = [] { return open_nccl(); };
 };
 

@@ -16,6 +16,7 @@
 #include <span>
 #include <string>
 
+#include "gpu/cuda_device.h"
 #include "gpu/nccl_steps.h"
 #include "sim/cluster/frame.h"
 #include "sim/tensor/device.h"
@@ -66,7 +67,7 @@ class NcclLibrary {
   /// Of a world; it has to live as long as ranks come.
   virtual sim::Bytes unique_id() = 0;
   /// The device of this process's rank, on the GPU that is its turn; links follow its stream.
-  virtual std::shared_ptr<sim::Device> open_device(int local_rank, int rank) = 0;
+  virtual std::shared_ptr<sim::Device> open_device(int local_rank, int rank, CudaMode mode) = 0;
   virtual std::unique_ptr<NcclLink> open(const sim::Bytes& id, int rank, int size) = 0;
   /// Every link, whatever it does.
   virtual void abort() = 0;

@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
+#include "verify/backend_check.h"
+#include "verify/backend_options.h"
 #include "verify/campaign.h"
 #include "verify/case_request.h"
 #include "verify/commands.h"
@@ -84,7 +86,8 @@ void run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>&
 /// Options of scenarios and layouts would be silently without effect.
 void check_options(const Settings& settings) {
   for (const OptionInfo& option : option_vocabulary()) {
-    const bool is_read = option.section == kOutputSection ||
+    const bool is_read = option.is_of_a_call() || option.section == kBackendSection ||
+                         (std::string_view(option.name) == "world-size" && settings.has("rank")) ||
                          (option.section == kCasesSection && std::string_view(option.name) != "dimensions");
     if (!is_read && settings.has(option.name)) refuse_without_effect(option.name, "check");
   }
@@ -93,7 +96,7 @@ void check_options(const Settings& settings) {
 }  // namespace
 
 int check_cases(const CommandLine& line, const CaseList& cases, const std::string& called,
-                const Output& output) {
+                const OpenBackend& open_gpu, const Output& output) {
   if (!line.scenarios.empty()) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[0],
@@ -102,6 +105,12 @@ int check_cases(const CommandLine& line, const CaseList& cases, const std::strin
                  .hint = called + " replay " + line.scenarios[0]});
   }
   check_options(line.settings);
+  if (!backend_name(line.settings).empty()) {
+    int code = kVerified;
+    with_rank_0_first(line.settings, [&] { code = check_on_backend(line, cases, called, open_gpu, output); });
+    return code;
+  }
+  check_no_backend(line.settings, "check");
   const CampaignRequest request = requested_campaign(line.settings, cases);
   std::vector<CampaignRow> rows = campaign_rows(request);
   if (rows.empty()) refuse_nothing_to_check();
@@ -135,8 +144,8 @@ int check_cases(const CommandLine& line, const CaseList& cases, const std::strin
   return failed == 0 ? kVerified : kFalsified;
 }
 
-int run_check(const CommandLine& line, const Output& output) {
-  return check_cases(line, all_cases(), "./shardproof", output);
+int run_check(const CommandLine& line, const OpenBackend& open_gpu, const Output& output) {
+  return check_cases(line, all_cases(), "./shardproof", open_gpu, output);
 }
 
 }  // namespace verify

@@ -16,6 +16,7 @@
 /// Errors  one_scenario, option_without_effect, unknown_kind, absent_kind, rank_outside_grid, scenario_missing; and what the layouts
 ///         and settings refuse. replay keeps the refusals of its scenarios as results.
 
+#include "verify/backend.h"
 #include "verify/case.h"
 #include "verify/command_line.h"
 #include "verify/output.h"
@@ -33,11 +34,12 @@ int run_groups(const CommandLine& line, const Output& output);
 int run_layers(const CommandLine& line, const Output& output);
 int run_schedule(const CommandLine& line, const Output& output);
 int run_shards(const CommandLine& line, const Output& output);
-int run_replay(const CommandLine& line, const Output& output);
-int run_check(const CommandLine& line, const Output& output);
+/// `open_gpu`: of the backends that compute on GPUs; null in a program that has none.
+int run_replay(const CommandLine& line, const OpenBackend& open_gpu, const Output& output);
+int run_check(const CommandLine& line, const OpenBackend& open_gpu, const Output& output);
 /// check, of these cases; its failures are reproduced by the program that is called so.
 int check_cases(const CommandLine& line, const CaseList& cases, const std::string& called,
-                const Output& output);
+                const OpenBackend& open_gpu, const Output& output);
 int run_list(const CommandLine& line, const Output& output);
 
 }  // namespace verify

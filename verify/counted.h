@@ -10,10 +10,9 @@
 namespace verify {
 
 inline std::string counted(std::int64_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun,
-                     count == 1                               ? ""
-                     : std::string_view(noun).ends_with("ch") ? "es"
-                                                              : "s");
+  const std::string_view word = noun;
+  const bool hisses = word.ends_with("ch") || word.ends_with("ss");
+  return fmt::format("{} {}{}", count, word, count == 1 ? "" : hisses ? "es" : "s");
 }
 
 inline std::string reduced_size(const char* name, int reduced, int whole) {

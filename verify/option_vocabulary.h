@@ -1,7 +1,7 @@
 #pragma once
 
 /// Every option the program knows: Megatron's flag names, and a few of ours. Command line and scenario files have
-/// the same vocabulary; a scenario writes the names without "--". Output options belong on the command line.
+/// the same vocabulary; a scenario writes the names without "--". Those of output and of this process belong on the command line.
 
 #include <string>
 #include <string_view>
@@ -24,6 +24,8 @@ enum class OptionKind {
 /// The sections that code asks for; an option's section is also its heading on the page of help.
 inline constexpr std::string_view kLayersSection = "Layers";
 inline constexpr std::string_view kCasesSection = "Cases";
+inline constexpr std::string_view kBackendSection = "Backends";
+inline constexpr std::string_view kProcessSection = "This process";
 inline constexpr std::string_view kOutputSection = "Output";
 
 struct OptionInfo {
@@ -32,6 +34,8 @@ struct OptionInfo {
   std::string_view section;
   const char* help;
   std::vector<std::string> choices = {};  // the first is the default
+  /// Of one call of the program, and of no scenario.
+  bool is_of_a_call() const { return section == kOutputSection || section == kProcessSection; }
 };
 
 /// All options, by section.

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sim/base/error.h"
+#include "verify/backend_options.h"
 #include "verify/command_line.h"
 #include "verify/commands.h"
 #include "verify/nearest_name.h"
@@ -22,11 +23,12 @@ namespace {
 struct Command {
   const char* name;
   const char* help;
-  int (*run)(const CommandLine&, const Output&);
+  int (*run)(const CommandLine&, const Output&) = nullptr;
+  int (*run_on_backends)(const CommandLine&, const OpenBackend&, const Output&) = nullptr;  // or this
 };
 
 constexpr std::array<Command, 7> kCommands = {{
-    {"replay", "prove scenarios end to end, one row a check; without a scenario, all of scenarios/",
+    {"replay", "prove scenarios end to end, one row a check; without a scenario, all of scenarios/", nullptr,
      run_replay},
     {"groups", "show every process group of a layout", run_groups},
     {"layers", "show which layers live on which pipeline rank", run_layers},
@@ -34,7 +36,7 @@ constexpr std::array<Command, 7> kCommands = {{
      run_schedule},
     {"shards", "show a gradient buffer: parameters, padding, buckets, and who owns what under ZeRO-1",
      run_shards},
-    {"check", "prove sharded layers over random worlds and shapes; a failure is shrunk", run_check},
+    {"check", "prove sharded layers over random worlds and shapes; a failure is shrunk", nullptr, run_check},
     {"list", "list scenarios, checks, cases, properties and group kinds", run_list},
 }};
 
@@ -78,11 +80,13 @@ const Command& command_named(const std::string& name) {
                .hint = nearest.empty() ? "shardproof --help" : "shardproof " + nearest});
 }
 
-/// --kind and --rank choose among groups, --svg draws a schedule, --backend and --deadline are of replay, --report, --junit and --trace tell of one; given to another
-/// command they would be silently without effect.
-void check_output_options(const CommandLine& line) {
+/// --kind and --rank choose among groups (--rank is also a process's), --svg draws a schedule, --report, --junit and --trace tell of a
+/// replay; given to another command they would be silently without effect.
+void check_options(const CommandLine& line, const Command& command) {
   for (const char* option : {"kind", "rank"}) {
-    if (line.command == "groups" || !line.settings.has(option)) continue;
+    const bool is_read = line.command == "groups" ||
+                         (std::string_view(option) == "rank" && command.run_on_backends != nullptr);
+    if (is_read || !line.settings.has(option)) continue;
     sim::refuse({.code = "option_of_groups",
                  .option = fmt::format("--{}", option),
                  .numbers = fmt::format("given to '{}'", line.command),
@@ -90,12 +94,13 @@ void check_output_options(const CommandLine& line) {
                  .hint = "shardproof groups"});
   }
   if (line.command != "schedule" && line.settings.has("svg")) refuse_without_effect("svg", line.command);
-  for (const char* option : {"backend", "deadline", "report", "junit", "trace"}) {
+  for (const char* option : {"report", "junit", "trace"}) {
     if (line.command != "replay" && line.settings.has(option)) refuse_without_effect(option, line.command);
   }
+  if (command.run_on_backends == nullptr) check_no_backend(line.settings, line.command);
 }
 
-int run(const std::vector<std::string>& arguments, const Output& output) {
+int run(const std::vector<std::string>& arguments, const Output& output, const OpenBackend& open_gpu) {
   const CommandLine line = parse_command_line(arguments);
   line.settings.check();
   if (line.version) {
@@ -117,8 +122,8 @@ int run(const std::vector<std::string>& arguments, const Output& output) {
                  .hint = "shardproof replay, or shardproof --help"});
   }
   const Command& command = command_named(line.command);
-  check_output_options(line);
-  return command.run(line, output);
+  check_options(line, command);
+  return command.run == nullptr ? command.run_on_backends(line, open_gpu, output) : command.run(line, output);
 }
 
 }  // namespace
@@ -132,7 +137,9 @@ int exit_code_of(const std::vector<std::string>& arguments, const Output& output
     return kRefused;
   } catch (const sim::Error& error) {
     report(error.refusal(), asks_for_json(arguments), output);
-    return error.refusal().code == "backend_unavailable" ? kUnavailable : kRefused;
+    const bool is_absent =
+        error.refusal().code == "backend_unavailable" || error.refusal().code == "cuda_unavailable";
+    return is_absent ? kUnavailable : kRefused;
   } catch (const std::bad_alloc&) {
     output.err << "shardproof: out of memory\n";
     return kRefused;
@@ -142,8 +149,9 @@ int exit_code_of(const std::vector<std::string>& arguments, const Output& output
   }
 }
 
-int run_program(const std::vector<std::string>& arguments, const Output& output) {
-  return exit_code_of(arguments, output, [&] { return run(arguments, output); });
+int run_program(const std::vector<std::string>& arguments, const Output& output,
+                const OpenBackend& open_gpu) {
+  return exit_code_of(arguments, output, [&] { return run(arguments, output, open_gpu); });
 }
 
 void refuse_without_effect(const std::string& option, const std::string& command) {

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "verify/backend.h"
 #include "verify/output.h"
 
 namespace verify {
@@ -17,6 +18,8 @@ namespace verify {
 int exit_code_of(const std::vector<std::string>& arguments, const Output& output,
                  const std::function<int()>& work);
 
-int run_program(const std::vector<std::string>& arguments, const Output& output);
+/// `open_gpu`: of the backends that compute on GPUs; null: there are none.
+int run_program(const std::vector<std::string>& arguments, const Output& output,
+                const OpenBackend& open_gpu = nullptr);
 
 }  // namespace verify

@@ -150,9 +150,8 @@ Judgement equals_serial(Bench& bench, const Case& the_case, const CaseSetting& s
     const reference::Number<sim::Field> number(bench.tower(the_case, setting));
     return compare_all<sim::Field>(the_case, setting, report, serial_of(the_case, setting, number));
   }
-  const reference::Rounding rounding = rounding_of(setting);
-  const Judgement judgement = compare_all<double>(
-      the_case, setting, report, serial_of(the_case, setting, reference::Number<Bounded>(rounding)));
+  const Judgement judgement =
+      compare_all<double>(the_case, setting, report, bounded_reference(the_case, setting));
   if (!judgement.holds || setting.special != Special::none) return judgement;
   const Judgement bits = compare_bits(bench, the_case, setting, report);
   return bits.holds ? judgement : bits;
@@ -333,6 +332,11 @@ Judgement keeps_its_hash(Bench& bench, const Case& the_case, const CaseSetting& 
 }
 
 }  // namespace
+
+Wholes<Bounded> bounded_reference(const Case& the_case, const CaseSetting& setting) {
+  const reference::Rounding rounding = rounding_of(setting);
+  return serial_of(the_case, setting, reference::Number<Bounded>(rounding));
+}
 
 Judgement judge_floats(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report,
                        const Wholes<reference::Bounded>& wholes) {

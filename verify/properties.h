@@ -52,6 +52,9 @@ const std::vector<Property>& all_properties();
 /// Of these, the one of a name that is there.
 const Property& property_named(const std::string& name);
 
+/// The reference of a case in floats, with the bounds of the setting's dtype.
+Wholes<reference::Bounded> bounded_reference(const Case& the_case, const CaseSetting& setting);
+
 /// As serial does, in floats, of a run and a reference that are there already.
 Judgement judge_floats(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report,
                        const Wholes<reference::Bounded>& wholes);

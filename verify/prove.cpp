@@ -89,7 +89,7 @@ int run(const std::string& called, const std::vector<std::string>& arguments, co
   if (line.command == "replay") return run_replay(line, cases, output);
   if (line.command == "check") {
     check_options(line.settings, options_of_check(), line.command);
-    return check_cases(line, cases, called, output);
+    return check_cases(line, cases, called, nullptr, output);
   }
   sim::refuse({.code = "unknown_command",
                .option = line.command,

@@ -1,9 +1,11 @@
 #include "verify/random_calls.h"
 
+#include <array>
 #include <cstddef>
 #include <deque>
 #include <fmt/format.h>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -55,16 +57,17 @@ struct Sizes {
 
 class RandomProgram {
  public:
-  RandomProgram(sim::Rank& rank, std::uint64_t seed) : rank_(rank), seed_(seed) {}
+  RandomProgram(sim::Rank& rank, const RandomCalls& calls) : rank_(rank), calls_(calls) {}
 
   void step(int number) {
-    Draws draws(seed_, number);
+    Draws draws(calls_.seed, number);
     const auto operation = static_cast<Operation>(number % kOperations);
     const auto kinds = std::ssize(rank_.layout.kinds) + 1;
     const std::int64_t kind = (number / kOperations + draws.below(2)) % kinds;
     // With a few large counts: they go in several pieces.
     const bool is_large = draws.below(8) == 0;
-    Sizes sizes{.dtype = static_cast<DType>(draws.below(5)),
+    const std::int64_t dtype = draws.below(std::ssize(calls_.dtypes));
+    Sizes sizes{.dtype = calls_.dtypes[static_cast<std::size_t>(dtype)],
                 .count = draws.below(is_large ? 3000 : 20),
                 .op = static_cast<ReduceOp>(draws.below(5)),
                 .root = 0,
@@ -93,14 +96,22 @@ class RandomProgram {
     for (const Tensor& output : outputs) rank_.publish(name, output);
   }
 
+  Tensor drawn(const sim::KeyedRandom& random, const Sizes& sizes, const sim::Shape& shape) {
+    if (!calls_.any_order) return sim::keyed(rank_.device, sizes.dtype, shape, random);
+    constexpr std::array<std::int32_t, 4> kExact = {-2, -1, 1, 2};
+    std::vector<std::int32_t> values;
+    for (std::uint64_t i = 0; std::ssize(values) < shape.count(); ++i)
+      values.push_back(kExact[random.below(i, kExact.size())]);
+    return sim::cast(
+        sim::from_host(rank_.device, DType::i32, shape, std::as_bytes(std::span<const std::int32_t>(values))),
+        sizes.dtype);
+  }
   Tensor keyed(const Draws& draws, const char* name, const Sizes& sizes, std::int64_t count) {
-    return sim::keyed(rank_.device, sizes.dtype, {count},
-                      draws.random().named(fmt::format("{} {}", name, rank_.id)));
+    return drawn(draws.random().named(fmt::format("{} {}", name, rank_.id)), sizes, {count});
   }
   Tensor keyed_rows(const Draws& draws, const Sizes& sizes, std::int64_t rows) {
     constexpr std::int64_t kColumns = 3;
-    return sim::keyed(rank_.device, sizes.dtype, {rows, kColumns},
-                      draws.random().named(fmt::format("rows {}", rank_.id)));
+    return drawn(draws.random().named(fmt::format("rows {}", rank_.id)), sizes, {rows, kColumns});
   }
 
   void in_group(int number, Operation operation, Communicator& group, Draws& draws, const Sizes& sizes) {
@@ -223,7 +234,6 @@ class RandomProgram {
 
   void split(const std::string& name, Communicator& group, const Draws& draws, const Sizes& sizes) {
     const int n = group.size();
-    if (n == 1) return;
     constexpr std::int64_t kColors = 3;
     const auto color = static_cast<int>(draws.of_pair(group.rank(), 0, n, kColors)) - 1;
     const auto key = static_cast<int>(draws.of_pair(0, group.rank(), n, kColors));
@@ -233,7 +243,6 @@ class RandomProgram {
 
   void new_group(int number, Draws& draws, const Sizes& sizes) {
     Communicator& world = rank_.groups.world();
-    if (world.size() == 1) return;
     std::vector<int> members;
     for (int place = 0; place < world.size(); ++place) {
       if (draws.below(2) == 0) members.push_back(world.group().rank_at(place));
@@ -245,17 +254,17 @@ class RandomProgram {
   }
 
   sim::Rank& rank_;
-  std::uint64_t seed_;
+  const RandomCalls& calls_;
   std::deque<Begun> begun_;
 };
 
 }  // namespace
 
-void random_calls(sim::Rank& rank, std::uint64_t seed, int steps) {
+void random_calls(sim::Rank& rank, const RandomCalls& calls) {
   constexpr int kAtTheEnd = 4;  // later than any step is due
-  RandomProgram program(rank, seed);
-  for (int number = 0; number < steps; ++number) program.step(number);
-  program.finish_due(steps + kAtTheEnd);
+  RandomProgram program(rank, calls);
+  for (int number = 0; number < calls.steps; ++number) program.step(number);
+  program.finish_due(calls.steps + kAtTheEnd);
 }
 
 }  // namespace verify

@@ -6,8 +6,11 @@
 /// Shapes  step i is operation i modulo their number, in a group, a dtype and sizes that are drawn; about half of them started, and
 ///         waited for up to three steps later. kOperations * (kinds + 1) steps make every operation in every kind of group.
 /// Calls   right on every layout: all ranks go through the same steps, and those that are in no group of a step's kind leave it out.
-///         In a group of one nothing is split, and in a world of one no group made.
-/// Exact   publishes every output. A function of (seed, layout) alone.
+/// Exact   publishes every output. A function of (calls, layout) alone. Values of `any_order` are of -2, -1, 1 and 2: in groups of up to
+///         128 ranks no partial sum or product of them is rounded, so that every order of adding gives the same bits.
+
+#include <cstdint>
+#include <vector>
 
 #include "sim/comm/rank.h"
 
@@ -15,6 +18,14 @@ namespace verify {
 
 inline constexpr int kOperations = 14;
 
-void random_calls(sim::Rank& rank, std::uint64_t seed, int steps);
+struct RandomCalls {
+  std::uint64_t seed = 0;
+  int steps = 0;
+  std::vector<sim::DType> dtypes = {sim::DType::f64, sim::DType::f32, sim::DType::bf16, sim::DType::field,
+                                    sim::DType::i32};
+  bool any_order = false;
+};
+
+void random_calls(sim::Rank& rank, const RandomCalls& calls);
 
 }  // namespace verify

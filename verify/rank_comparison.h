@@ -20,8 +20,10 @@ struct RankComparison {
   bool is_equal() const { return difference.empty(); }
 };
 
-/// `name` is that of the other backend: "mpi".
+enum class Compared { bits, shapes };
+
+/// `name` is that of the other backend: "mpi". With `shapes` the values of tensors may differ.
 RankComparison compare_ranks(const sim::RankReport& simulated, const sim::RankReport& other,
-                             const std::string& name);
+                             const std::string& name, Compared compared = Compared::bits);
 
 }  // namespace verify

@@ -11,10 +11,11 @@
 #include <utility>
 
 #include "sim/tensor/cpu_device.h"
+#include "verify/backend_options.h"
+#include "verify/backend_replay.h"
 #include "verify/commands.h"
 #include "verify/ledger_by_kind.h"
 #include "verify/output_file.h"
-#include "verify/process_replay.h"
 #include "verify/progress.h"
 #include "verify/replay.h"
 #include "verify/replay_summary.h"
@@ -111,6 +112,7 @@ ScenarioReport replay_file(const std::string& path, const Settings& overrides, s
   try {
     Scenario scenario = read_scenario(path);
     scenario.settings = scenario.settings.overridden_by(overrides);
+    check_no_backend(scenario.settings, "replay");
     return replay(scenario, device);
   } catch (const sim::Error& error) {
     report.refusal = error.refusal();
@@ -230,11 +232,32 @@ void write_result(const std::vector<ScenarioReport>& reports, const ReportFiles&
   files.write(reports);
 }
 
+/// What one scenario, or the command line alone, asks for.
+Scenario only_scenario(const CommandLine& line) {
+  single_scenario(line);  // refuses several
+  if (line.scenarios.empty()) return {"", "command line", "options given", line.settings};
+  Scenario scenario = read_scenario(line.scenarios.front());
+  scenario.settings = scenario.settings.overridden_by(line.settings);
+  return scenario;
+}
+
+/// By its options, or by its one scenario.
+bool asks_for_backend(const CommandLine& line) {
+  if (!backend_name(line.settings).empty()) return true;
+  if (line.scenarios.size() != 1) return false;
+  try {
+    return !backend_name(only_scenario(line).settings).empty();
+  } catch (const sim::Error&) {
+    return false;  // it is reported as refused
+  }
+}
+
 /// Rank 0 alone speaks, and before any process ends: the first that does may end all. mpirun gives it a terminal even where its own
 /// output goes to a file: so without colours.
-int run_on_processes(const CommandLine& line, const Output& output) {
+int run_on_backend(const CommandLine& line, const OpenBackend& open_gpu, const Output& output) {
   const ReportFiles files(line);
-  ProcessReplay replayed = replay_on_processes(line);
+  BackendReplay replayed = replay_on_backend(only_scenario(line), open_gpu, output.err);
+  replayed.report.reproduce = launched(*replayed.backend) + reproduce_line(replayed.report, line.settings);
   try {
     if (replayed.speaks()) {
       write_result({std::move(replayed.report)}, files, line.settings.choice("format") == "json",
@@ -242,17 +265,21 @@ int run_on_processes(const CommandLine& line, const Output& output) {
       output.out.flush();
     }
   } catch (const sim::Error& error) {
-    replayed.cluster->end_all(sim::text_of(error.refusal()), kRefused);
+    replayed.backend->end_all(sim::text_of(error.refusal()), kRefused);
   }
-  replayed.cluster->close();
+  replayed.backend->close();
   return replayed.exit_code;
 }
 
 }  // namespace
 
-int run_replay(const CommandLine& line, const Output& output) {
-  if (line.settings.choice("backend") == "mpi") return run_on_processes(line, output);
-  if (line.settings.has("deadline")) refuse_without_effect("deadline", "replay' without '--backend mpi");
+int run_replay(const CommandLine& line, const OpenBackend& open_gpu, const Output& output) {
+  if (asks_for_backend(line)) {
+    int code = kVerified;
+    with_rank_0_first(line.settings, [&] { code = run_on_backend(line, open_gpu, output); });
+    return code;
+  }
+  check_no_backend(line.settings, "replay");
   const ReportFiles files(line);
   const std::vector<ScenarioReport> reports = replay_all(line, output);
   if (reports.empty()) {

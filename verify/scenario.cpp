@@ -76,11 +76,11 @@ Scenario read_scenario(const std::string& path) {
         throw po::error(fmt::format("'{}' stands in a section", option.string_key));
       }
       if (option.unregistered) refuse_unknown_option(option.string_key, " in " + path);
-      if (option_named(option.string_key).section == kOutputSection) {
+      if (option_named(option.string_key).is_of_a_call()) {
         sim::refuse({.code = "not_in_scenario",
                      .option = option.string_key,
                      .numbers = "stands in " + path,
-                     .rule = "how a result is shown is said on the command line",
+                     .rule = "how a result is shown, and which process this is, is said on the command line",
                      .hint = fmt::format("--{} on the command line", option.string_key)});
       }
       collector.add(option.string_key, option.value);

@@ -158,7 +158,7 @@ std::string Settings::as_command_line() const {
   std::string line;
   for (const auto& [name, values] : values_) {
     const OptionInfo& option = option_named(name);
-    if (option.section == kOutputSection) continue;
+    if (option.is_of_a_call()) continue;
     if (option.kind == OptionKind::flag) {
       line += fmt::format(" --{}{}", name, values.at(0) == "true" ? "" : "=" + values.at(0));
       continue;

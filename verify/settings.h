@@ -38,8 +38,8 @@ class Settings {
 
   /// These settings, with every option of `stronger` replacing the one of the same name.
   Settings overridden_by(const Settings& stronger) const;
-  /// As command-line options, quoted for a shell: " --world-size 16 --order tp-dp-pp". Output options are
-  /// left out.
+  /// As command-line options, quoted for a shell: " --world-size 16 --order tp-dp-pp". Options of one call
+  /// are left out.
   std::string as_command_line() const;
 
  private:

@@ -212,7 +212,7 @@ class Library : public NcclLibrary {
     return bytes;
   }
 
-  std::shared_ptr<sim::Device> open_device(int local_rank, int rank) override {
+  std::shared_ptr<sim::Device> open_device(int local_rank, int rank, CudaMode mode) override {
     int count = 0;  // CUDA leaves it alone when it fails
     const cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess || count == 0) {
@@ -221,7 +221,7 @@ class Library : public NcclLibrary {
     }
     process_.ordinal = local_rank % count;
     const auto device =
-        std::make_shared<CudaDevice>(CudaOptions{.ordinal = process_.ordinal})->for_rank(rank);
+        std::make_shared<CudaDevice>(CudaOptions{.ordinal = process_.ordinal, .mode = mode})->for_rank(rank);
     process_.ranks_stream = static_cast<CudaDevice&>(*device).stream();
     return device;
   }

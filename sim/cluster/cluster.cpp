@@ -45,8 +45,9 @@ void check_processes(const Layout& layout, const Launch& launch) {
   if (layout.grid_size == launch.world_size && layout.first_rank == 0) return;
   refuse({.code = "backend_world",
           .option = "--world-size",
-          .numbers = fmt::format("a layout of {} ranks from rank {} on, and {} processes ({})",
-                                 layout.grid_size, layout.first_rank, launch.world_size, launch.launcher),
+          .numbers = fmt::format("a layout of {} ranks from rank {} on, and {} {} ({})", layout.grid_size,
+                                 layout.first_rank, launch.world_size,
+                                 launch.world_size == 1 ? "process" : "processes", launch.launcher),
           .rule = "each rank of the layout is a process",
           .hint = fmt::format("mpirun -n {}", layout.grid_size)});
 }

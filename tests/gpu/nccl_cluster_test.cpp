@@ -8,7 +8,9 @@
 #include "sim/base/error.h"
 #include "sim/tensor/cpu_device.h"
 #include "sim/world/simulate.h"
-#include "tests/gpu/every_call.h"
+#include "tests/gpu/nccl_dtypes.h"
+#include "verify/random_calls.h"
+#include "verify/rank_comparison.h"
 
 namespace {
 
@@ -19,7 +21,9 @@ class OneRank : public gpu::NcclLibrary {
  public:
   int version() const override { return 22'809; }
   Bytes unique_id() override { return {}; }
-  std::shared_ptr<Device> open_device(int, int rank) override { return whole_->for_rank(rank); }
+  std::shared_ptr<Device> open_device(int, int rank, gpu::CudaMode) override {
+    return whole_->for_rank(rank);
+  }
   std::unique_ptr<gpu::NcclLink> open(const Bytes&, int, int) override { return nullptr; }
   void abort() override {}
 
@@ -36,13 +40,15 @@ gpu::NcclClusterSpec spec_of_one() {
 Layout one_rank() { return make_layout({.world_size = 1}, RuleBook::megatron); }
 
 TEST(NcclCluster, AWorldOfOneDoesWhatItsVirtualTwinDoes) {
-  const RankProgram program = [](Rank& rank) { test::every_call(rank, 5, 200); };
+  const RankProgram program = [](Rank& rank) {
+    verify::random_calls(rank, {.seed = 5, .steps = 200, .dtypes = test::kNcclDTypes});
+  };
   CpuDevice device;
   const RunReport expected = simulate(world_of(1), device, program);
   ASSERT_TRUE(expected.ok()) << expected.failure();
   gpu::NcclCluster cluster(spec_of_one());
   const ProcessReport found = cluster.run({.layout = one_rank()}, program);
-  EXPECT_EQ(test::first_difference(expected.ranks.front(), found.rank), "");
+  EXPECT_EQ(verify::compare_ranks(expected.ranks.front(), found.rank, "nccl").difference, "");
   EXPECT_GT(found.rank.published.size(), 20U);
   EXPECT_EQ(cluster.finish({true, ""}).exit_code, 0);
   cluster.close();

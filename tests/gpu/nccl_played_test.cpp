@@ -8,8 +8,10 @@
 #include "sim/base/error.h"
 #include "sim/tensor/cpu_device.h"
 #include "sim/world/simulate.h"
-#include "tests/gpu/every_call.h"
+#include "tests/gpu/nccl_dtypes.h"
 #include "tests/gpu/played_nccl.h"
+#include "verify/random_calls.h"
+#include "verify/rank_comparison.h"
 
 namespace {
 
@@ -39,8 +41,9 @@ RunReport simulated(const Layout& layout, const RankProgram& program) {
 std::string difference(const RunReport& expected, const Outcomes& found) {
   for (std::size_t rank = 0; rank < found.size(); ++rank) {
     if (!found[rank].refused.empty()) return found[rank].refused + ": " + found[rank].words;
-    const std::string differs = test::first_difference(expected.ranks[rank], found[rank].report);
-    if (!differs.empty()) return "rank " + std::to_string(rank) + ", " + differs;
+    const std::string differs =
+        verify::compare_ranks(expected.ranks[rank], found[rank].report, "nccl").difference;
+    if (!differs.empty()) return differs;
   }
   return "";
 }
@@ -58,7 +61,9 @@ RC_GTEST_PROP(PlayedNccl, GivesTheBitsOfVirtualRanks, ()) {
   const auto seed = *rc::gen::arbitrary<std::uint64_t>();
   const int steps = *rc::gen::inRange(1, 60);
   const Layout layout = layout_of(tp, cp, pp, dp);
-  const RankProgram program = [&](Rank& rank) { test::every_call(rank, seed, steps); };
+  const RankProgram program = [&](Rank& rank) {
+    verify::random_calls(rank, {.seed = seed, .steps = steps, .dtypes = test::kNcclDTypes});
+  };
   const RunReport expected = simulated(layout, program);
   if (!expected.ok()) RC_FAIL(expected.failure());
   test::PlayedNccl nccl;

@@ -2,7 +2,7 @@
 //
 //   nccl_ranks MODE RANKS_PER_GPU [SEED] [STEPS]
 //
-// gpus says how many GPUs there are, or why none. calls runs every_call on NCCL, training three steps of a GPT, and both compare with
+// gpus says how many GPUs there are, or why none. calls runs random_calls on NCCL, training three steps of a GPT, and both compare with
 // the same world simulated on CPU devices, bit for bit. late leaves one rank out of a call. Exit codes as those of the program.
 
 #include <chrono>
@@ -16,8 +16,10 @@
 #include "sim/base/error.h"
 #include "sim/tensor/cpu_device.h"
 #include "sim/world/simulate.h"
-#include "tests/gpu/every_call.h"
 #include "tests/gpu/little_training.h"
+#include "tests/gpu/nccl_dtypes.h"
+#include "verify/random_calls.h"
+#include "verify/rank_comparison.h"
 
 namespace {
 
@@ -45,7 +47,9 @@ RankProgram program_of(const Words& words, const Layout& layout) {
       if (rank.id != 0) rank.groups.world().barrier("late.barrier");
     };
   }
-  return [words](Rank& rank) { test::every_call(rank, words.seed, words.steps); };
+  return [words](Rank& rank) {
+    verify::random_calls(rank, {.seed = words.seed, .steps = words.steps, .dtypes = test::kNcclDTypes});
+  };
 }
 
 int run(const Words& words) {
@@ -63,9 +67,11 @@ int run(const Words& words) {
   CpuDevice device;
   const RunReport expected = simulate(spec, device, program);
   const std::string differs =
-      expected.ok() ? test::first_difference(expected.ranks[static_cast<std::size_t>(launch.rank)], real.rank)
-                    : expected.failure();
-  if (!differs.empty()) fmt::print(stderr, "rank {}: {}\n", launch.rank, differs);
+      expected.ok()
+          ? verify::compare_ranks(expected.ranks[static_cast<std::size_t>(launch.rank)], real.rank, "nccl")
+                .difference
+          : expected.failure();
+  if (!differs.empty()) fmt::print(stderr, "{}\n", differs);
   const Conclusion conclusion = cluster.finish({differs.empty(), differs});
   cluster.close();
   if (launch.rank == 0)
@@ -75,7 +81,7 @@ int run(const Words& words) {
 
 /// As many ranks as there are GPUs find one each.
 int say_gpus() {
-  gpu::open_nccl()->open_device(0, 0);
+  gpu::open_nccl()->open_device(0, 0, gpu::CudaMode::exact);
   fmt::print("a GPU\n");
   return 0;
 }

@@ -34,7 +34,7 @@ const std::map<std::string, std::vector<std::string>>& arrows() {
       {"gpu/on_host", {"gpu", "sim/base"}},
       {"gpu/stub", {"gpu", "sim/base"}},
       {"verify/reference", {"verify/reference", "sim/base"}},
-      {"verify", {"verify", "sim"}},
+      {"verify", {"verify", "sim", "gpu"}},
       {"tests", {"tests", "verify", "gpu", "sim"}},
   };
   return table;

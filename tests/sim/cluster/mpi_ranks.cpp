@@ -127,7 +127,7 @@ int compare(const Words& words) {
   sim::Cluster cluster(spec_of(words));
   const int ranks = sim::detect_launch({}, sim::environment_of_process()).world_size;
   const sim::RankProgram random = [&](sim::Rank& rank) {
-    verify::random_calls(rank, words.seed, words.steps);
+    verify::random_calls(rank, {.seed = words.seed, .steps = words.steps});
   };
   const bool is_random = words.mode == "equal" || words.mode == "order" || words.mode == "misdirected" ||
                          words.mode == "damaged";

@@ -1,0 +1,162 @@
+#include "verify/backend_check.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "sim/base/content_hash.h"
+#include "sim/base/error.h"
+#include "verify/backend_options.h"
+#include "verify/case_request.h"
+#include "verify/commands.h"
+#include "verify/counted.h"
+#include "verify/progress.h"
+#include "verify/report_json.h"
+#include "verify/text_table.h"
+#include "verify/twin_program.h"
+
+namespace verify {
+
+namespace {
+
+std::vector<sim::DType> dtypes_on(const Backend& backend, const std::vector<sim::DType>& asked) {
+  std::vector<sim::DType> dtypes;
+  for (const sim::DType dtype : asked) {
+    const bool is_judged =
+        dtype != sim::DType::field || backend.same_bits().all();  // the field has no bounds
+    if (backend.has(dtype) && is_judged) dtypes.push_back(dtype);
+  }
+  if (dtypes.empty()) refuse_nothing_to_check();
+  return dtypes;
+}
+
+std::vector<TwinProgram> programs(const CampaignRequest& request, const Backend& backend) {
+  const std::vector<sim::DType> dtypes = dtypes_on(backend, request.dtypes);
+  std::vector<TwinProgram> all;
+  for (const Case* the_case : request.cases) {
+    for (std::int64_t number = 0; number < request.runs; ++number) {
+      const CaseSetting setting =
+          drawn_for_backend(*the_case, dtypes, request.seed, number, backend, request.max_world);
+      all.push_back(twin_of(the_case->name(), *the_case, setting,
+                            {.layout = sim::make_layout(the_case->sizes(setting), sim::RuleBook::megatron)}));
+      all.back().words = text_of(setting);
+    }
+  }
+  return all;
+}
+
+std::vector<TwinRow> run_with_progress(Backend& backend, const std::vector<TwinProgram>& programs,
+                                       const Output& output) {
+  Progress progress(output.err, output.progress && backend.rank() == 0, programs.size(), "runs");
+  return run_twins(backend, programs,
+                   [&](std::size_t done, const std::string& row) { progress.step(done, row); });
+}
+
+std::string verdict_text(const TwinRow& row) {
+  if (!row.is_equal()) return "FALSIFIED";
+  return row.is_bounded ? "within bounds" : "equal, bit for bit";
+}
+
+nlohmann::ordered_json as_json(const TwinRow& row) {
+  nlohmann::ordered_json json = {{"case", row.name},       {"runs", row.runs},
+                                 {"tensors", row.tensors}, {"bytes", row.bytes},
+                                 {"calls", row.calls},     {"to_the_bit", !row.is_bounded},
+                                 {"holds", row.is_equal()}};
+  if (!row.is_equal()) json["detail"] = row.difference;
+  return json;
+}
+
+void write(const std::vector<TwinRow>& rows, const CampaignRequest& request, const Backend& backend,
+           const std::string& reproduce, bool as_json_text, const Output& output) {
+  std::int64_t runs = 0, failed = 0;
+  nlohmann::ordered_json json_rows = nlohmann::ordered_json::array();
+  TextTable table({{"case"},
+                   {"runs", Align::right},
+                   {"tensors", Align::right},
+                   {"bytes", Align::right},
+                   {"calls", Align::right},
+                   {fmt::format("{} and virtual ranks", backend.name())}});
+  std::string failures;
+  for (const TwinRow& row : rows) {
+    runs += row.runs;
+    failed += row.is_equal() ? 0 : 1;
+    json_rows.push_back(as_json(row));
+    table.add({row.name, fmt::format("{}", row.runs), fmt::format("{}", row.tensors),
+               fmt::format("{}", row.bytes), fmt::format("{}", row.calls), verdict_text(row)});
+    if (!row.is_equal())
+      failures +=
+          fmt::format("\n{}: {}\n  reproduce  {} --case {}\n", row.name, row.difference, reproduce, row.name);
+  }
+  const char* verdict = failed == 0 ? "verified" : "falsified";
+  if (as_json_text) {
+    output.out << one_line({{"verdict", verdict},
+                            {"backend", backend.name()},
+                            {"processes", backend.processes()},
+                            {"seed", request.seed},
+                            {"runs", runs},
+                            {"rows", std::move(json_rows)}});
+    return;
+  }
+  output.out << table.text() << failures
+             << fmt::format("\n{}: {} in {} on {}, seed {}; {} falsified\n", verdict, counted(runs, "run"),
+                            counted(std::ssize(rows), "row"), counted(backend.processes(), "process"),
+                            request.seed, failed);
+}
+
+/// By those that divide it.
+int drawn_divisor(std::int64_t of, const sim::KeyedRandom& random) {
+  std::vector<int> divisors;
+  for (int divisor = 1; divisor <= of; ++divisor) {
+    if (of % divisor == 0) divisors.push_back(divisor);
+  }
+  return divisors[random.below(0, static_cast<std::uint32_t>(divisors.size()))];
+}
+
+}  // namespace
+
+CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType>& dtypes, std::uint64_t seed,
+                              std::int64_t number, const Backend& backend, int max_world) {
+  const sim::KeyedRandom random =
+      sim::KeyedRandom(seed).named(fmt::format("{} run {}", the_case.name(), number));
+  std::uint64_t next = 1;
+  const auto between = [&](std::int64_t least, std::int64_t most) {
+    return least + std::int64_t{random.below(next++, static_cast<std::uint32_t>(most - least + 1))};
+  };
+  const std::int64_t world = backend.processes() > 1 ? backend.processes() : between(1, max_world);
+  CaseSetting setting{.tp = static_cast<int>(world), .ranks = the_case.ranks()};
+  if (setting.ranks == Ranks::tensor_parallel) {
+    setting.tp = drawn_divisor(world, random.named("tp"));
+    setting.replicas = static_cast<int>(world) / setting.tp;
+  }
+  setting.dtype = dtypes[static_cast<std::size_t>(between(0, std::ssize(dtypes) - 1))];
+  setting.seed = static_cast<std::uint64_t>(between(0, (1 << 24) - 1));  // as large as an option may be
+  for (const Dimension& dimension : the_case.dimensions())
+    setting.dimensions[dimension.name] = between(dimension.least, dimension.most);
+  return setting;
+}
+
+int check_on_backend(const CommandLine& line, const CaseList& cases, const std::string& called,
+                     const OpenBackend& open_gpu, const Output& output) {
+  if (line.settings.has("property")) refuse_without_effect("property", "check on a backend");
+  CampaignRequest request = requested_campaign(line.settings, cases);
+  if (!line.settings.has("runs")) request.runs = kBackendRuns;
+  sim::ContentHash hash;
+  hash.add(std::string_view(line.settings.as_command_line()));
+  for (const auto& one : cases) hash.add(std::string_view(one->name()));
+  const BackendRequest asked = backend_request(line.settings, hash.value());
+  const std::unique_ptr<Backend> backend = open_backend(asked, open_gpu, output.err);
+  const TwinVerdict verdict =
+      concluded(*backend, run_with_progress(*backend, programs(request, *backend), output), "");
+  if (backend->rank() == 0) {
+    const std::string reproduce =
+        fmt::format("{}{} check{}", launched(*backend), called, line.settings.as_command_line());
+    write(verdict.rows, request, *backend, reproduce, line.settings.choice("format") == "json",
+          {output.out, output.err});
+    output.out.flush();
+  }
+  backend->close();
+  return verdict.exit_code;
+}
+
+}  // namespace verify

@@ -1,0 +1,134 @@
+#include "verify/backend_options.h"
+
+#include <array>
+#include <fmt/format.h>
+#include <thread>
+
+#include "sim/base/error.h"
+#include "sim/cluster/mpi_wire.h"
+#include "verify/commands.h"
+#include "verify/mpi_backend.h"
+
+namespace verify {
+
+namespace {
+
+/// An option, and the backends that read it.
+struct BackendOption {
+  const char* name;
+  bool mpi;
+  bool nccl;
+  bool cuda;
+};
+
+constexpr std::array<BackendOption, 8> kOptions = {{{"deadline", true, true, false},
+                                                    {"rank", true, true, false},
+                                                    {"master-addr", true, true, false},
+                                                    {"master-port", true, true, false},
+                                                    {"mpi-reductions", true, false, false},
+                                                    {"nccl-order", false, true, false},
+                                                    {"ranks-per-gpu", false, true, false},
+                                                    {"cuda-kernels", false, true, true}}};
+
+bool reads(const BackendOption& option, const std::string& backend) {
+  return (option.mpi && backend == "mpi") || (option.nccl && backend == "nccl") ||
+         (option.cuda && backend == "cuda");
+}
+
+/// As the user asked for it.
+std::string asked_by(const std::string& backend) {
+  return backend == "cuda" ? "--device cuda" : "--backend " + backend;
+}
+
+void check_options(const Settings& settings, const std::string& backend) {
+  for (const BackendOption& option : kOptions) {
+    if (settings.has(option.name) && !reads(option, backend))
+      refuse_without_effect(option.name, asked_by(backend));
+  }
+  const bool has_own_order = backend == "nccl" || settings.choice("mpi-reductions") == "native";
+  if (has_own_order && settings.has("reduction-order") && settings.choice("reduction-order") != "nccl_ring")
+    refuse_without_effect("reduction-order", asked_by(backend));
+}
+
+}  // namespace
+
+sim::Launch requested_launch(const Settings& settings) {
+  if (backend_name(settings) == "cuda") return {};
+  const auto given = [&](const char* name) -> std::optional<std::string> {
+    if (!settings.has(name)) return std::nullopt;
+    return settings.given(name).front();
+  };
+  sim::ExplicitLaunch launch{
+      .rank = given("rank"), .master_addr = given("master-addr"), .master_port = given("master-port")};
+  if (launch.rank) launch.world_size = given("world-size");
+  return sim::detect_launch(launch, sim::environment_of_process());
+}
+
+std::string backend_name(const Settings& settings) {
+  const std::string backend = settings.choice("backend");
+  const std::string device = settings.choice("device");
+  if (backend == "sim") return device == "cuda" ? "cuda" : "";
+  const char* own_device = backend == "nccl" ? "cuda" : "cpu";
+  if (!settings.has("device") || device == own_device) return backend;
+  sim::refuse(
+      {.code = "backend_device",
+       .option = "--device " + device,
+       .numbers = "given with --backend " + backend,
+       .rule = "ranks over MPI compute on CPUs, ranks over NCCL on GPUs; virtual ranks on either",
+       .hint = fmt::format("--backend {} without --device, or --backend sim --device {}", backend, device)});
+}
+
+BackendRequest backend_request(const Settings& settings, std::uint64_t configuration) {
+  const std::string name = backend_name(settings);
+  check_options(settings, name);
+  if (name == "mpi") sim::require_mpi();
+  constexpr std::int64_t kDeadline = 60;
+  return {.name = name,
+          .launch = requested_launch(settings),
+          .configuration = configuration,
+          .deadline = std::chrono::seconds(settings.number("deadline").value_or(kDeadline)),
+          .any_order = settings.choice(name == "nccl" ? "nccl-order" : "mpi-reductions") ==
+                       (name == "nccl" ? "any" : "native"),
+          .ranks_per_gpu = static_cast<int>(settings.number("ranks-per-gpu").value_or(1)),
+          .vendor_kernels = settings.choice("cuda-kernels") == "vendor"};
+}
+
+void check_no_backend(const Settings& settings, const std::string& command) {
+  if (!backend_name(settings).empty())
+    refuse_without_effect(settings.choice("backend") == "sim" ? "device" : "backend", command);
+  for (const BackendOption& option : kOptions) {
+    const bool is_read = command == "groups" && std::string_view(option.name) == "rank";
+    if (settings.has(option.name) && !is_read)
+      refuse_without_effect(option.name, command + " without its backend");
+  }
+}
+
+void with_rank_0_first(const Settings& settings, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const sim::Error&) {
+    constexpr std::chrono::seconds kForRank0{2};
+    if (requested_launch(settings).rank != 0) std::this_thread::sleep_for(kForRank0);
+    throw;
+  }
+}
+
+std::unique_ptr<Backend> open_backend(const BackendRequest& request, const OpenBackend& open_gpu,
+                                      std::ostream& err) {
+  if (request.launch.rank == 0 && request.launch.world_size > 1)
+    err << "shardproof: " << sim::text_of(request.launch) << "\n" << std::flush;
+  if (request.name == "mpi") return open_mpi_backend(request);
+  if (open_gpu) return open_gpu(request);
+  sim::refuse({.code = "backend_unavailable",
+               .option = asked_by(request.name),
+               .numbers = "a program that was linked without GPU backends",
+               .rule = "a backend is there when the program is built",
+               .hint = "shardproof itself, or --backend mpi"});
+}
+
+std::string launched(const Backend& backend) {
+  if (backend.processes() == 1) return "";
+  return fmt::format("mpirun -n {} ", backend.processes());
+}
+
+}  // namespace verify

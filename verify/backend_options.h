@@ -1,0 +1,40 @@
+#pragma once
+
+/// From settings to the backend they ask for: backend, device, deadline, mpi-reductions, nccl-order, ranks-per-gpu, cuda-kernels, and
+/// who this process is (rank, master-addr, master-port; else what its launcher says: sim/cluster/launch.h).
+///
+/// Errors  backend_device: a backend on a device that it does not compute on; option_without_effect; backend_unavailable; those of
+///         sim/cluster/launch.h.
+
+#include <cstdint>
+#include <ostream>
+
+#include "verify/backend.h"
+#include "verify/settings.h"
+
+namespace verify {
+
+/// "mpi", "nccl" or "cuda"; "" where all runs on virtual ranks on the CPU.
+std::string backend_name(const Settings& settings);
+
+/// Who this process is; nothing in it where all ranks are here.
+sim::Launch requested_launch(const Settings& settings);
+
+/// `configuration`: a hash of what has to be the same on every process.
+BackendRequest backend_request(const Settings& settings, std::uint64_t configuration);
+
+/// Refuses a backend, and options of backends.
+void check_no_backend(const Settings& settings, const std::string& command);
+
+/// Runs `work`. What all processes are refused, rank 0 says first: the others hold their tongue for a while, since the first process to
+/// end may end all.
+void with_rank_0_first(const Settings& settings, const std::function<void()>& work);
+
+/// `open_gpu`: null in a program without GPU backends. Rank 0 says on `err` who told the processes who they are.
+std::unique_ptr<Backend> open_backend(const BackendRequest& request, const OpenBackend& open_gpu,
+                                      std::ostream& err);
+
+/// The line that runs so many processes, with its blank; "" for one.
+std::string launched(const Backend& backend);
+
+}  // namespace verify

@@ -1,0 +1,30 @@
+#pragma once
+
+/// replay on a backend (backend.h): the scenario's ranks run there and among virtual ranks, and are held against each other.
+///
+///   B collectives      every operation in every kind of group (random_calls.h)
+///   B training D       the training that replay does on virtual ranks (trained_model.h), in dtype D: f32, and the field on CPUs or bf16 on
+///                      GPUs. Where sums have no known order, f32 alone, within the bounds of its reference
+///
+/// Calls   every process makes the same ones; rank 0 has the rows of all, the others their own.
+/// Errors  backend_world: as many processes as ranks; option_without_effect; those of backend_options.h and backend.h.
+
+#include "verify/backend.h"
+#include "verify/replay.h"
+#include "verify/scenario.h"
+
+namespace verify {
+
+struct BackendReplay {
+  ScenarioReport report;
+  int exit_code = 0;                 // the same on every process
+  std::unique_ptr<Backend> backend;  // closed when rank 0 has spoken
+  bool speaks() const { return backend->rank() == 0; }
+};
+
+/// Steps that are trained unless train-iters says otherwise.
+inline constexpr int kBackendTrainIters = 2;
+
+BackendReplay replay_on_backend(Scenario scenario, const OpenBackend& open_gpu, std::ostream& err);
+
+}  // namespace verify

@@ -1,0 +1,61 @@
+#pragma once
+
+/// A rank program that runs on a backend and among virtual ranks: what each rank published and called there is held against its twin.
+///
+///   bits       where the backend adds in a known order: everything, bit for bit
+///   bounds     where it does not: calls and shapes; and what a case published, put in the place of its twins' in the simulated world, lies
+///              within the bounds of the case's serial reference
+///
+/// Calls   run_twins() by all processes, with the same programs; rank 0 then has what all found. A program that is refused, or throws,
+///         stops all processes.
+/// Exact   the same programs give the same rows on every run.
+
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "sim/comm/rank.h"
+#include "verify/backend.h"
+#include "verify/case.h"
+
+namespace verify {
+
+struct TwinProgram {
+  std::string row;  // that it counts for; those of a row follow one another
+  sim::WorldSpec world;
+  sim::RankProgram program;        // of a case: not given
+  const Case* the_case = nullptr;  // with its setting
+  CaseSetting setting = {};
+  std::string words = {};  // what a difference is said of, where the row does not tell
+};
+
+/// A case with one setting.
+TwinProgram twin_of(std::string row, const Case& the_case, const CaseSetting& setting, sim::WorldSpec world);
+
+struct TwinRow {
+  std::string name;
+  std::int64_t runs = 0;
+  std::int64_t tensors = 0;  // of all ranks
+  std::int64_t bytes = 0;    // of them
+  std::int64_t calls = 0;
+  bool is_bounded = false;      // not held to the bit
+  std::string difference = {};  // the first that was found; empty: none
+  bool is_equal() const { return difference.empty(); }
+};
+
+/// What all processes found.
+struct TwinVerdict {
+  std::vector<TwinRow> rows;
+  int exit_code = 0;               // the same on every process
+  std::vector<std::string> notes;  // rank 0: of every rank, in order
+};
+
+/// `before_run` is told of the number of programs that have run, and of the row of the next.
+std::vector<TwinRow> run_twins(Backend& backend, const std::vector<TwinProgram>& programs,
+                               const std::function<void(std::size_t, const std::string&)>& before_run);
+
+/// All processes tell rank 0; `note` is a few words of this process beside the rows.
+TwinVerdict concluded(Backend& backend, std::vector<TwinRow> rows, const std::string& note);
+
+}  // namespace verify
