@@ -114,7 +114,10 @@ std::shared_ptr<sim::Device> CudaDevice::for_rank(int rank) {
   return std::shared_ptr<sim::Device>(new CudaDevice(*this, rank));
 }
 
-Stream* CudaDevice::stream() { return streams_->stream(lane_); }
+Stream* CudaDevice::stream() {
+  use_gpu(streams_->ordinal());  // it may have to be made
+  return streams_->stream(lane_);
+}
 
 template <typename Put>
 void CudaDevice::on_stream(std::span<const Tensor* const> tensors, const Put& put) {

@@ -88,6 +88,16 @@ __global__ void __launch_bounds__(kThreads) each_row(std::int64_t rows, Function
     function(row, lanes);
 }
 
+/// With the launch's own error: <<<>>> has none, and cudaGetLastError may tell of a call long before.
+template <typename... Given>
+void launch(const char* what, Stream* stream, unsigned blocks, int threads, void (*kernel)(Given...),
+            Given... given) {
+  void* arguments[] = {&given...};
+  check(cudaLaunchKernel(kernel, dim3(blocks), dim3(static_cast<unsigned>(threads)), arguments, 0,
+                         native(stream)),
+        what);
+}
+
 /// The threads of a block, each with its part in registers.
 template <typename Part>
 class ThreadBlock {
@@ -120,23 +130,23 @@ __global__ void __launch_bounds__(Product::kThreads, 2) each_tile(Product produc
 template <typename Function>
 void launch_elements(Stream* stream, std::int64_t count, const Function& function) {
   if (count <= 0) return;
-  each_element<<<blocks_of(count, kThreads), kThreads, 0, native(stream)>>>(count, function);
-  check(cudaGetLastError(), "launch of a kernel of elements");
+  launch("launch of a kernel of elements", stream, blocks_of(count, kThreads), kThreads,
+         each_element<Function>, count, function);
 }
 
 template <typename Function>
 void launch_rows(Stream* stream, std::int64_t rows, const Function& function) {
   if (rows <= 0) return;
-  each_row<<<blocks_of(rows, kThreads / kLanes), kThreads, 0, native(stream)>>>(rows, function);
-  check(cudaGetLastError(), "launch of a kernel of rows");
+  launch("launch of a kernel of rows", stream, blocks_of(rows, kThreads / kLanes), kThreads,
+         each_row<Function>, rows, function);
 }
 
 template <typename Product>
 void launch_tiles(Stream* stream, const Product& product) {
   const std::int64_t tiles = product.sizes.batches * product.row_tiles() * product.column_tiles();
   if (tiles <= 0) return;
-  each_tile<<<blocks_of(tiles, 1), Product::kThreads, 0, native(stream)>>>(product);
-  check(cudaGetLastError(), "launch of a matrix product");
+  launch("launch of a matrix product", stream, blocks_of(tiles, 1), Product::kThreads, each_tile<Product>,
+         product);
 }
 
 }  // namespace gpu

@@ -12,6 +12,15 @@ namespace {
 
 cudaStream_t native(Stream* stream) { return reinterpret_cast<cudaStream_t>(stream); }
 
+/// As processors do: with HMM, or over NVLink.
+bool reads_pageable_memory() {
+  int gpu = 0;
+  int reads = 0;
+  check(cudaGetDevice(&gpu), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&reads, cudaDevAttrPageableMemoryAccess, gpu), "cudaDeviceGetAttribute");
+  return reads != 0;
+}
+
 }  // namespace
 
 void check(cudaError_t error, const char* call) {
@@ -75,9 +84,10 @@ void order_after(Stream* later, Stream* earlier) {
 
 void copy_to_gpu(Stream* stream, const void* from, void* to, std::size_t bytes) {
   if (bytes == 0) return;
-  // Of pageable memory, which is copied aside before the call returns.
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, native(stream)),
         "cudaMemcpyAsync to the GPU");
+  // Pageable memory is copied aside before the call returns, but for a GPU that needs no copy aside.
+  if (reads_pageable_memory()) wait_for(stream);
 }
 
 void copy_from_gpu(Stream* stream, const void* from, void* to, std::size_t bytes) {
