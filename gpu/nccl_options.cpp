@@ -20,15 +20,22 @@ void check(const NcclOptions& options) {
 NcclEnvironment nccl_environment(const NcclOptions& options, int rank, int version) {
   // Communicators have a stream each, and none may stand in another's way.
   NcclEnvironment all = {{"CUDA_DEVICE_MAX_CONNECTIONS", "32"}};
+  // They have the last word: calls do not wait, and those of different groups go on side by side.
+  for (const char* name :
+       {"NCCL_COMM_BLOCKING", "NCCL_COMM_SPLIT_SHARE_RESOURCES", "NCCL_LAUNCH_ORDER_IMPLICIT"})
+    all[name] = "0";
   if (options.order == NcclOrder::exact) {
     for (const char* name : {"NCCL_MIN_NCHANNELS", "NCCL_MAX_NCHANNELS", "NCCL_MIN_CTAS", "NCCL_MAX_CTAS"})
       all[name] = "1";
     for (const char* name : {"NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE", "NCCL_PAT_ENABLE"}) all[name] = "0";
-    for (const char* name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE", "NCCL_CTA_POLICY"})
-      all[name] = std::nullopt;
+    for (const char* name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CTA_POLICY"}) all[name] = std::nullopt;
+    all["NCCL_TUNER_PLUGIN"] = "none";  // where it is absent, NCCL looks for one
     all["NCCL_ALGO"] = "Ring";
     all["NCCL_PROTO"] = "Simple";
     all["NCCL_BUFFSIZE"] = std::to_string(4 << 20);
+  } else {
+    all["NCCL_RUNTIME_CONNECT"] =
+        "0";  // or each algorithm's first call is a wait of the hosts for each other
   }
   if (options.ranks_per_gpu == 1) return all;
   all["NCCL_NVLS_ENABLE"] = "0";

@@ -6,7 +6,7 @@
 ///   exact           a ring, one channel, the Simple protocol, buffers of the size that sim/comm/reduction_order.h has in mind: sums
 ///                   are those of the order nccl_ring, bit for bit. Rings in the order of places are checked when a communicator
 ///                   is made (nccl_channel.h).
-///   any             NCCL chooses: the order of sums is not known
+///   any             NCCL chooses: the order of sums is not known. All that it may choose is connected beforehand.
 ///   ranks_per_gpu   1: each rank has a GPU. More: processes take turns on one. NCCL has a switch for that since 2.30; before, each rank
 ///                   has to look like a host of its own, and only the network is between them.
 ///

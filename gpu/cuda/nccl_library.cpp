@@ -2,8 +2,10 @@
 
 #include "gpu/nccl_library.h"
 
+#include <atomic>
 #include <cstring>
 #include <cuda_runtime_api.h>
+#include <deque>
 #include <nccl.h>
 #include <set>
 #include <utility>
@@ -79,6 +81,7 @@ struct Process {
   int ordinal = 0;
   Stream* ranks_stream = nullptr;
   std::set<ncclComm_t> comms;
+  std::deque<ncclComm_t> spots;  // where NCCL writes them, from a thread of its own, when a link may be gone
 };
 
 class Event : public NcclEvent {
@@ -94,6 +97,7 @@ class Event : public NcclEvent {
   NcclState state() override {
     const cudaError_t result = cudaEventQuery(event_);
     if (result == cudaSuccess) return {};
+    static_cast<void>(cudaGetLastError());  // that it is not over is no error of what comes after
     if (result != cudaErrorNotReady) return {NcclState::Kind::failed, cudaGetErrorString(result)};
     const NcclState of_comm = state_of(comm_);
     return of_comm.kind == NcclState::Kind::failed ? of_comm : NcclState{NcclState::Kind::busy};
@@ -137,22 +141,27 @@ void ask(const NcclRequest& request, ncclComm_t comm, cudaStream_t stream) {
 
 class Link : public NcclLink {
  public:
-  explicit Link(Process& process) : process_(process), stream_(make_stream()) {}
+  explicit Link(Process& process)
+      : process_(process), stream_(make_stream()), spot_(process.spots.emplace_back(nullptr)) {}
   ~Link() override {
-    const bool is_there = comm_ != nullptr && process_.comms.erase(comm_) > 0;
-    if (is_there) static_cast<void>(is_closing_ ? ncclCommDestroy(comm_) : ncclCommAbort(comm_));
+    const ncclComm_t made = comm();
+    const bool is_there = made != nullptr && process_.comms.erase(made) > 0;
+    if (is_there) static_cast<void>(is_closing_ ? ncclCommDestroy(made) : ncclCommAbort(made));
     end_stream(stream_);
   }
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
   /// NCCL may write it later than its call returns.
-  ncclComm_t* comm() { return &comm_; }
+  ncclComm_t* spot() { return &spot_; }
+  /// Null until then.
+  ncclComm_t comm() const { return std::atomic_ref(spot_).load(std::memory_order_acquire); }
 
   NcclState state() override {
-    if (comm_ == nullptr) return {NcclState::Kind::busy};
-    process_.comms.insert(comm_);
-    return state_of(comm_);
+    const ncclComm_t made = comm();
+    if (made == nullptr) return {NcclState::Kind::busy};
+    process_.comms.insert(made);
+    return state_of(made);
   }
 
   void put(std::span<const NcclRequest> requests) override {
@@ -165,34 +174,33 @@ class Link : public NcclLink {
     }
     check(ncclGroupStart(), "ncclGroupStart");
     for (const NcclRequest& request : requests) {
-      if (request.operation != NcclOperation::copy) ask(request, comm_, native(stream_));
+      if (request.operation != NcclOperation::copy) ask(request, comm(), native(stream_));
     }
     check(ncclGroupEnd(), "ncclGroupEnd");
   }
 
   std::unique_ptr<NcclEvent> mark() override {
     use_gpu(process_.ordinal);
-    return std::make_unique<Event>(native(stream_), comm_);
+    return std::make_unique<Event>(native(stream_), comm());
   }
 
   std::unique_ptr<NcclLink> split(int color, int key) override {
     use_gpu(process_.ordinal);
     auto part = color < 0 ? nullptr : std::make_unique<Link>(process_);
-    ncclComm_t* made = part == nullptr ? &nobody_ : part->comm();
-    check(ncclCommSplit(comm_, color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, made, nullptr), "ncclCommSplit");
+    ncclComm_t* made = part == nullptr ? &process_.spots.emplace_back(nullptr) : part->spot();
+    check(ncclCommSplit(comm(), color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, made, nullptr), "ncclCommSplit");
     return part;
   }
 
   void begin_close() override {
     is_closing_ = true;
-    check(ncclCommFinalize(comm_), "ncclCommFinalize");
+    check(ncclCommFinalize(comm()), "ncclCommFinalize");
   }
 
  private:
   Process& process_;
   Stream* stream_;
-  ncclComm_t comm_ = nullptr;
-  ncclComm_t nobody_ = nullptr;
+  ncclComm_t& spot_;
   bool is_closing_ = false;
 };
 
@@ -232,10 +240,10 @@ class Library : public NcclLibrary {
     std::memcpy(&unique_id, id.data(), sizeof unique_id);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    config.splitShare = 1;
+    config.splitShare = 0;  // or a process's kernels, of whichever group, run one after the other
     use_gpu(process_.ordinal);
     auto link = std::make_unique<Link>(process_);
-    check(ncclCommInitRankConfig(link->comm(), size, unique_id, rank, &config), "ncclCommInitRankConfig");
+    check(ncclCommInitRankConfig(link->spot(), size, unique_id, rank, &config), "ncclCommInitRankConfig");
     return link;
   }
 

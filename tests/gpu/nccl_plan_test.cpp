@@ -46,13 +46,19 @@ TEST(NcclOptions, ExactAsksForOneRing) {
                                                         {"NCCL_NVLS_ENABLE", "0"},
                                                         {"NCCL_COLLNET_ENABLE", "0"},
                                                         {"NCCL_PAT_ENABLE", "0"},
-                                                        {"NCCL_TUNER_PLUGIN", "absent"},
+                                                        {"NCCL_TUNER_PLUGIN", "none"},
+                                                        {"NCCL_CTA_POLICY", "absent"},
+                                                        {"NCCL_COMM_BLOCKING", "0"},
+                                                        {"NCCL_COMM_SPLIT_SHARE_RESOURCES", "0"},
+                                                        {"NCCL_RUNTIME_CONNECT", "not set"},
                                                         {"NCCL_BUFFSIZE", "4194304"},
                                                         {"NCCL_HOSTID", "not set"}}) {
     EXPECT_EQ(value(exact, name), wanted) << name;
   }
   const auto any = gpu::nccl_environment({.order = NcclOrder::any}, 3, 22'809);
   EXPECT_EQ(value(any, "NCCL_ALGO"), "not set");
+  EXPECT_EQ(value(any, "NCCL_COMM_BLOCKING"), "0");
+  EXPECT_EQ(value(any, "NCCL_RUNTIME_CONNECT"), "0");
 }
 
 TEST(NcclOptions, RanksThatShareAGpuLookLikeHosts) {
