@@ -155,17 +155,24 @@ void NcclChannel::run(Call call, const char* what) {
   if (flight != nullptr) wait_for(*flight, [&] { return text(what); });
 }
 
-void NcclChannel::meet_neighbours() {
+/// Two members that first meet in a program's messages wait for each other on their hosts, whatever else they have to do, and have to
+/// do the same at once in both directions. In a large group only neighbours meet: of each other member there are buffers to be kept.
+void NcclChannel::meet_members() {
+  constexpr int kAllMeet = 16;
   const int n = group_.size();
-  sim::Device& device = *traffic_.device;
-  const Tensor in = sim::filled(device, DType::i32, {1}, 0);
+  const Tensor in = sim::filled(*traffic_.device, DType::i32, {n}, 0);
   const auto message = [&](Operation operation, int peer) {
     Call call{.operation = operation, .site = "connect", .peer = peer, .count = 1, .dtype = DType::i32};
-    (operation == Operation::send ? call.input : call.output) = operation == Operation::send ? token_ : in;
+    (operation == Operation::send ? call.input : call.output) =
+        operation == Operation::send ? token_ : in.rows(peer, peer + 1);
     return put(call);
   };
-  message(Operation::send, (place_ + 1) % n);
-  const std::shared_ptr<NcclFlight> flight = message(Operation::recv, (place_ + n - 1) % n);
+  std::shared_ptr<NcclFlight> flight;
+  for (int step = 1; step < n; ++step) {
+    if (n > kAllMeet && step != 1 && step != n - 1) continue;
+    message(Operation::send, (place_ + step) % n);
+    flight = message(Operation::recv, (place_ + n - step) % n);
+  }
   wait_for(*flight, [&] { return text("the first messages"); });
 }
 
@@ -207,7 +214,7 @@ void NcclChannel::connect() {
   traffic_.await([&] { return link_->state(); }, [&] { return text("making the communicator"); });
   token_ = sim::filled(*traffic_.device, DType::i32, {1}, 0);
   run({.operation = Operation::barrier, .site = "connect"}, "the first call");
-  meet_neighbours();
+  meet_members();
   if (traffic_.order == NcclOrder::exact && group_.size() > 2) check_ring();
 }
 

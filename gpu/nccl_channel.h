@@ -3,7 +3,8 @@
 /// One rank's part of one group on NCCL: puts calls in, and waits for them, never for ever.
 ///
 /// Calls   connect() by all members in one order of groups: it makes NCCL's connections, which is a wait of the hosts for each other,
-///         and in the exact order finds out whether NCCL's ring is in the order of places.
+///         and in the exact order finds out whether NCCL's ring is in the order of places. In a group of more than sixteen, a member's
+///         first message to one that is no neighbour is such a wait, too.
 ///         Sends and receives stay here until the rank waits for anything, or calls a collective of their group; then all that have
 ///         stayed go, each group's in one ncclGroup, so that those that are started together progress together. Collectives go at once.
 /// Errors  nccl_failed, nccl_deadline, nccl_dtype (the field), nccl_ring: all with the group, and where there is a call with its rank,
@@ -65,7 +66,7 @@ class NcclChannel {
   std::vector<NcclRequest> requests_of(const sim::Call& call) const;
   void go(NcclFlight& flight, const std::vector<NcclRequest>& requests);
   void run(sim::Call call, const char* what);
-  void meet_neighbours();
+  void meet_members();
   void check_ring();
   std::string text(const char* what) const;
 

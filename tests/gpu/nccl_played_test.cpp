@@ -138,6 +138,46 @@ TEST(PlayedNccl, AnotherRingIsFoundWhenTheGroupIsMade) {
   EXPECT_EQ(codes(gpu::NcclOrder::any), std::vector<std::string>(3));
 }
 
+/// What a member of a world sent each other one before its program began, by sender and receiver; in as many groups as there are.
+std::vector<std::vector<int>> first_messages(int ranks) {
+  const auto n = static_cast<std::size_t>(ranks);
+  std::vector<std::vector<int>> sent(n, std::vector<int>(n, 0));
+  std::vector<std::vector<int>> received = sent;
+  std::vector<char> began(n, 0);
+  test::PlayedNccl nccl({.requests = [&](int rank, std::vector<gpu::NcclRequest>& requests) {
+    const auto at = static_cast<std::size_t>(rank);
+    for (const gpu::NcclRequest& request : requests) {
+      if (began[at] != 0) return;
+      if (request.operation == gpu::NcclOperation::send) ++sent[at][static_cast<std::size_t>(request.peer)];
+      if (request.operation == gpu::NcclOperation::recv)
+        ++received[static_cast<std::size_t>(request.peer)][at];
+    }
+  }});
+  const Outcomes outcomes = nccl.run(layout_of(1, 1, 1, ranks), {.deadline = kPatient}, [&](Rank& rank) {
+    began[static_cast<std::size_t>(rank.id)] = 1;
+    rank.groups.world().barrier("began");
+  });
+  for (const auto& outcome : outcomes) EXPECT_EQ(outcome.refused, "") << outcome.words;
+  EXPECT_EQ(sent, received);
+  return sent;
+}
+
+TEST(PlayedNccl, MembersMeetBeforeTheProgramBegins) {
+  for (const int ranks : {2, 3, 5, 8, 18}) {
+    const std::vector<std::vector<int>> messages = first_messages(ranks);
+    const int groups = messages[0][1];
+    EXPECT_GT(groups, 0);
+    for (int from = 0; from < ranks; ++from) {
+      for (int to = 0; to < ranks; ++to) {
+        const int step = (to - from + ranks) % ranks;
+        const bool meets = step != 0 && (ranks <= 16 || step == 1 || step == ranks - 1);
+        EXPECT_EQ(messages[static_cast<std::size_t>(from)][static_cast<std::size_t>(to)], meets ? groups : 0)
+            << ranks << " ranks, " << from << " to " << to;
+      }
+    }
+  }
+}
+
 TEST(PlayedNccl, RefusesWhatItCannot) {
   const Layout layout = layout_of(1, 1, 1, 2);
   const auto refused = [&](const RankProgram& program) {
