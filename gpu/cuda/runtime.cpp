@@ -38,8 +38,8 @@ void open_gpu(int ordinal) {
     refuse_unavailable(ordinal, fmt::format("{} GPUs", count),
                        "a number from 0 on; CUDA_VISIBLE_DEVICES says which GPUs are seen");
   }
-  check(cudaSetDevice(ordinal), "cudaSetDevice");
-  const cudaError_t started = cudaFree(nullptr);  // makes the context
+  cudaError_t started = cudaSetDevice(ordinal);  // since CUDA 12 it makes the context, too
+  if (started == cudaSuccess) started = cudaFree(nullptr);
   if (started != cudaSuccess) {
     refuse_unavailable(ordinal, fmt::format("{}: {}", cudaGetErrorName(started), cudaGetErrorString(started)),
                        "a GPU that this user may use, and that no other process has for itself");
