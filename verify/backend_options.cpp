@@ -40,16 +40,6 @@ std::string asked_by(const std::string& backend) {
   return backend == "cuda" ? "--device cuda" : "--backend " + backend;
 }
 
-void check_options(const Settings& settings, const std::string& backend) {
-  for (const BackendOption& option : kOptions) {
-    if (settings.has(option.name) && !reads(option, backend))
-      refuse_without_effect(option.name, asked_by(backend));
-  }
-  const bool has_own_order = backend == "nccl" || settings.choice("mpi-reductions") == "native";
-  if (has_own_order && settings.has("reduction-order") && settings.choice("reduction-order") != "nccl_ring")
-    refuse_without_effect("reduction-order", asked_by(backend));
-}
-
 }  // namespace
 
 sim::Launch requested_launch(const Settings& settings) {
@@ -80,7 +70,10 @@ std::string backend_name(const Settings& settings) {
 
 BackendRequest backend_request(const Settings& settings, std::uint64_t configuration) {
   const std::string name = backend_name(settings);
-  check_options(settings, name);
+  const bool has_own_order =
+      name == "nccl" || (name == "mpi" && settings.choice("mpi-reductions") == "native");
+  if (has_own_order && settings.has("reduction-order") && settings.choice("reduction-order") != "nccl_ring")
+    refuse_without_effect("reduction-order", asked_by(name));
   if (name == "mpi") sim::require_mpi();
   constexpr std::int64_t kDeadline = 60;
   return {.name = name,
@@ -93,13 +86,11 @@ BackendRequest backend_request(const Settings& settings, std::uint64_t configura
           .vendor_kernels = settings.choice("cuda-kernels") == "vendor"};
 }
 
-void check_no_backend(const Settings& settings, const std::string& command) {
-  if (!backend_name(settings).empty())
-    refuse_without_effect(settings.choice("backend") == "sim" ? "device" : "backend", command);
+void check_backend_options(const Settings& given, const std::string& backend, const std::string& command) {
   for (const BackendOption& option : kOptions) {
-    const bool is_read = command == "groups" && std::string_view(option.name) == "rank";
-    if (settings.has(option.name) && !is_read)
-      refuse_without_effect(option.name, command + " without its backend");
+    const bool is_of_groups = command == "groups" && std::string_view(option.name) == "rank";
+    if (given.has(option.name) && !reads(option, backend) && !is_of_groups)
+      refuse_without_effect(option.name, backend.empty() ? command : command + " " + asked_by(backend));
   }
 }
 

@@ -23,8 +23,9 @@ sim::Launch requested_launch(const Settings& settings);
 /// `configuration`: a hash of what has to be the same on every process.
 BackendRequest backend_request(const Settings& settings, std::uint64_t configuration);
 
-/// Refuses a backend, and options of backends.
-void check_no_backend(const Settings& settings, const std::string& command);
+/// Refuses options that the backend, or none (""), does not read. `given`: on the command line; what a scenario says of another backend
+/// than the one it runs on is left alone.
+void check_backend_options(const Settings& given, const std::string& backend, const std::string& command);
 
 /// Runs `work`. What all processes are refused, rank 0 says first: the others hold their tongue for a while, since the first process to
 /// end may end all.

@@ -97,7 +97,11 @@ void check_options(const CommandLine& line, const Command& command) {
   for (const char* option : {"report", "junit", "trace"}) {
     if (line.command != "replay" && line.settings.has(option)) refuse_without_effect(option, line.command);
   }
-  if (command.run_on_backends == nullptr) check_no_backend(line.settings, line.command);
+  if (command.run_on_backends != nullptr) return;
+  for (const char* option : {"backend", "device"}) {
+    if (line.settings.has(option)) refuse_without_effect(option, line.command);
+  }
+  check_backend_options(line.settings, "", line.command);
 }
 
 int run(const std::vector<std::string>& arguments, const Output& output, const OpenBackend& open_gpu) {

@@ -112,7 +112,8 @@ ScenarioReport replay_file(const std::string& path, const Settings& overrides, s
   try {
     Scenario scenario = read_scenario(path);
     scenario.settings = scenario.settings.overridden_by(overrides);
-    check_no_backend(scenario.settings, "replay");
+    if (!backend_name(scenario.settings).empty())
+      refuse_without_effect("backend", "replay of several scenarios");
     return replay(scenario, device);
   } catch (const sim::Error& error) {
     report.refusal = error.refusal();
@@ -256,7 +257,9 @@ bool asks_for_backend(const CommandLine& line) {
 /// output goes to a file: so without colours.
 int run_on_backend(const CommandLine& line, const OpenBackend& open_gpu, const Output& output) {
   const ReportFiles files(line);
-  BackendReplay replayed = replay_on_backend(only_scenario(line), open_gpu, output.err);
+  const Scenario scenario = only_scenario(line);
+  check_backend_options(line.settings, backend_name(scenario.settings), "replay");
+  BackendReplay replayed = replay_on_backend(scenario, open_gpu, output.err);
   replayed.report.reproduce = launched(*replayed.backend) + reproduce_line(replayed.report, line.settings);
   try {
     if (replayed.speaks()) {
@@ -279,7 +282,7 @@ int run_replay(const CommandLine& line, const OpenBackend& open_gpu, const Outpu
     with_rank_0_first(line.settings, [&] { code = run_on_backend(line, open_gpu, output); });
     return code;
   }
-  check_no_backend(line.settings, "replay");
+  check_backend_options(line.settings, "", "replay");
   const ReportFiles files(line);
   const std::vector<ScenarioReport> reports = replay_all(line, output);
   if (reports.empty()) {
