@@ -7,15 +7,15 @@
 ///   cluster.run(world, device, [&](sim::Rank& rank) { rows = bandwidth_round(rank, plan, clock); });
 ///
 /// Shapes  a row for each kind of groups with more than one member, operation and size, in this order, on every rank the same rows.
-///         Sizes are those of nccl-tests: the larger of what a rank gives
-///         and gets, cut to whole elements, or to whole blocks, but at least one.
-///         broadcast comes from the last member, reduce goes to the first: rank 0, which is first where it is in a group, waits for data.
+///         Sizes are those of nccl-tests: the larger of what a rank gives and gets, cut to whole elements, or to whole blocks, but at
+///         least one. broadcast comes from the last member, reduce goes to the first: rank 0, the first wherever it is a member, waits
+///         for data.
 /// Calls   of each row: one to warm up, a barrier, `iterations` that are timed, one that is checked; each is waited for before the next.
 ///         Right on every layout: ranks that are in no group of a kind leave it out.
 ///         A plan is right (CHECK): f32 or i32, one iteration and more, operations of kBandwidthOperations.
-/// Exact   a checked call sums whole numbers that every order of addition adds exactly (exact_values.h), into memory that was spoilt; of a
-///         result that is to come to this rank every element is held against the definition, bit for bit. What is timed moves zeros.
-///         The clock reaches `seconds` alone. A device is waited for by reading an element, before and after what is timed.
+/// Exact   what is timed moves zeros. The checked call sums positive whole numbers that every order of addition adds exactly
+///         (exact_values.h), into memory of zeros; of what is to come to this rank every element is held against the definition, bit for
+///         bit. The clock reaches `seconds` alone. A device is waited for by reading an element, before and after what is timed.
 /// Source  nccl-tests.
 
 #include <cstdint>

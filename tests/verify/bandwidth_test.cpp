@@ -1,6 +1,8 @@
 // The timed round on virtual ranks, on clocks that count: its table to the letter, no wrong element in any order of reduction, and
 // with planted defects as many as there are.
 
+#include <array>
+#include <functional>
 #include <gtest/gtest.h>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -328,6 +330,78 @@ RC_GTEST_PROP(Bandwidth, NoElementIsWrongInAnyOrderOfReduction, ()) {
       RC_ASSERT(rows[i] == expected);
     }
   }
+}
+
+RC_GTEST_PROP(Bandwidth, BetweenTwoReadingsOfTheClockAreTheTimedCallsAlone, ()) {
+  const sim::WorldSpec world = drawn_world(8);
+  const BandwidthPlan plan = drawn_plan();
+  const auto rows_count = verify::bandwidth_rows(world.layout, plan).size();
+  sim::CpuDevice device;
+  std::vector<BandwidthRows> found(static_cast<std::size_t>(world.layout.grid_size));
+  const sim::RunReport report = sim::simulate(world, device, [&](sim::Rank& rank) {
+    // A clock on which a call takes a second.
+    found[static_cast<std::size_t>(rank.id - world.layout.first_rank)] = verify::bandwidth_round(
+        rank, plan, [&rank] { return static_cast<double>(rank.record.calls().size()); });
+  });
+  RC_ASSERT(report.ok());
+  for (std::size_t rank = 0; rank < found.size(); ++rank) {
+    RC_ASSERT(found[rank].size() == rows_count);
+    std::vector<std::pair<std::string, Operation>> expected;
+    for (const BandwidthRow& row : found[rank]) {
+      if (!row.group) continue;
+      RC_ASSERT(row.seconds == 1.0);
+      const std::pair call(row.kind, row.operation);
+      expected.insert(expected.end(), {call, {row.kind, Operation::barrier}});
+      expected.insert(expected.end(), static_cast<std::size_t>(plan.iterations) + 1, call);
+    }
+    std::vector<std::pair<std::string, Operation>> calls;
+    for (const sim::CallRecord& call : report.ranks[rank].calls)
+      calls.emplace_back(call.group->kind, call.operation);
+    RC_ASSERT(calls == expected);
+  }
+}
+
+/// Says whose values are read.
+class ReadDevice : public sim::CpuDevice {
+ public:
+  explicit ReadDevice(std::function<void(int)> on_read) : on_read_(std::move(on_read)) {}
+  ReadDevice(const ReadDevice& whole, int rank)
+      : CpuDevice(whole, rank), on_read_(whole.on_read_), rank_(rank) {}
+  std::shared_ptr<sim::Device> for_rank(int rank) override {
+    return std::make_shared<ReadDevice>(*this, rank);
+  }
+  void to_host(const sim::Tensor& from, std::span<std::byte> values) override {
+    on_read_(rank_);
+    CpuDevice::to_host(from, values);
+  }
+
+ private:
+  std::function<void(int)> on_read_;
+  int rank_ = 0;
+};
+
+TEST(Bandwidth, ADeviceIsWaitedForBeforeTheClockIsRead) {
+  using Log = std::vector<std::pair<std::string, std::size_t>>;  // what a rank did, after how many calls
+  std::array<Log, 2> logs;
+  std::array<const sim::Recorder*, 2> records = {};
+  const auto note = [&](int rank, const char* what) {
+    const auto at = static_cast<std::size_t>(rank);
+    logs[at].emplace_back(what, records[at]->calls().size());
+  };
+  ReadDevice device([&](int rank) { note(rank, "read"); });
+  const BandwidthPlan plan{
+      .sizes = {8}, .iterations = 3, .operations = {Operation::all_gather}, .kinds = {"dp"}};
+  const sim::RunReport report = sim::simulate(sim::world_of(2), device, [&](sim::Rank& rank) {
+    records[static_cast<std::size_t>(rank.id)] = &rank.record;
+    verify::bandwidth_round(rank, plan, [&] {
+      note(rank.id, "clock");
+      return 0.0;
+    });
+  });
+  EXPECT_TRUE(report.ok()) << report.failure();
+  const Log expected = {{"read", 2}, {"clock", 2}, {"read", 5}, {"clock", 5}, {"read", 6}};
+  EXPECT_EQ(logs[0], expected);
+  EXPECT_EQ(logs[1], expected);
 }
 
 RC_GTEST_PROP(Bandwidth, TheClockReachesSecondsAlone, ()) {
