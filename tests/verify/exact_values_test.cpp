@@ -2,6 +2,7 @@
 
 #include "verify/exact_values.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 #include <numeric>
 #include <rapidcheck/gtest.h>
@@ -65,9 +66,12 @@ TEST(ExactValues, DifferFromRankToRankAndFromElementToElement) {
     for (std::size_t i = 0; i < other.size(); ++i) equal += first[i] == other[i] ? 1 : 0;
     EXPECT_LT(equal, kCount / 100) << rank;
   }
-  std::int64_t repeated = 0;
-  for (std::size_t i = 1; i < first.size(); ++i) repeated += first[i] == first[i - 1] ? 1 : 0;
-  EXPECT_LT(repeated, kCount / 100);
+  const std::vector<std::int32_t> longer = elements(ExactValues(8, 4 * kCount), {1, 1}, 0, 4 * kCount);
+  for (std::size_t by = 1; by <= 3 * kCount; ++by) {
+    std::int64_t repeated = 0;
+    for (std::size_t i = 0; i < kCount; ++i) repeated += longer[i] == longer[i + by] ? 1 : 0;
+    EXPECT_LT(repeated, kCount / 100) << by;
+  }
 }
 
 }  // namespace
