@@ -313,6 +313,13 @@ TEST(Bandwidth, SizesAreCutToWholeBlocks) {
   EXPECT_EQ(found[Operation::all_to_all], blocks);
 }
 
+TEST(Bandwidth, PlansThatAreNotRightStopHere) {
+  const sim::Layout layout = sim::world_of(2).layout;
+  EXPECT_DEATH(verify::bandwidth_rows(layout, {.sizes = {8}, .dtype = sim::DType::bf16}), "");
+  EXPECT_DEATH(verify::bandwidth_rows(layout, {.sizes = {8}, .iterations = 0}), "");
+  EXPECT_DEATH(verify::bandwidth_rows(layout, {.sizes = {8}, .operations = {Operation::send}}), "");
+}
+
 RC_GTEST_PROP(Bandwidth, NoElementIsWrongInAnyOrderOfReduction, ()) {
   const sim::WorldSpec world = drawn_world(16);
   const BandwidthPlan plan = drawn_plan();
