@@ -1,5 +1,11 @@
 #include "verify/backend.h"
 
+#include <exception>
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
+#include "verify/output.h"
+
 namespace verify {
 
 sim::ClusterWorld cluster_world(const sim::WorldSpec& world) {
@@ -9,6 +15,18 @@ sim::ClusterWorld cluster_world(const sim::WorldSpec& world) {
           .eager_bytes = world.eager_bytes,
           .seed = world.seed,
           .call_limit = world.call_limit};
+}
+
+void run_or_end_all(Backend& backend, const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const sim::Error& error) {
+    if (backend.processes() == 1) throw;
+    backend.end_all(sim::text_of(error.refusal()), kRefused);
+  } catch (const std::exception& error) {
+    if (backend.processes() == 1) throw;
+    backend.end_all(fmt::format("stopped by the system: {}\n", error.what()), kRefused);
+  }
 }
 
 }  // namespace verify

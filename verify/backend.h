@@ -72,6 +72,9 @@ class Backend {
 /// The same world, of processes.
 sim::ClusterWorld cluster_world(const sim::WorldSpec& world);
 
+/// Does `work`. What stops it here stops all processes, since none may wait for this one; of one process it is thrown.
+void run_or_end_all(Backend& backend, const std::function<void()>& work);
+
 using OpenBackend = std::function<std::unique_ptr<Backend>(const BackendRequest&)>;
 
 }  // namespace verify

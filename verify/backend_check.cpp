@@ -147,7 +147,7 @@ int check_on_backend(const CommandLine& line, const CaseList& cases, const std::
   const BackendRequest asked = backend_request(line.settings, hash.value());
   const std::unique_ptr<Backend> backend = open_backend(asked, open_gpu, output.err);
   const TwinVerdict verdict =
-      concluded(*backend, run_with_progress(*backend, programs(request, *backend), output), "");
+      concluded(*backend, run_with_progress(*backend, programs(request, *backend), output));
   if (backend->rank() == 0) {
     const std::string reproduce =
         fmt::format("{}{} check{}", launched(*backend), called, line.settings.as_command_line());

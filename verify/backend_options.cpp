@@ -21,7 +21,8 @@ struct BackendOption {
   bool cuda;
 };
 
-constexpr std::array<BackendOption, 8> kOptions = {{{"deadline", true, true, false},
+constexpr std::array<BackendOption, 9> kOptions = {{{"deadline", true, true, false},
+                                                    {"message-bytes", true, true, false},
                                                     {"rank", true, true, false},
                                                     {"master-addr", true, true, false},
                                                     {"master-port", true, true, false},

@@ -1,6 +1,7 @@
 #include "verify/backend_replay.h"
 
 #include <algorithm>
+#include <chrono>
 #include <fmt/format.h>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
 #include "verify/backend_options.h"
+#include "verify/bandwidth_table.h"
 #include "verify/commands.h"
 #include "verify/counted.h"
 #include "verify/random_calls.h"
@@ -15,6 +17,7 @@
 #include "verify/trained_model.h"
 #include "verify/twin_program.h"
 #include "verify/world_options.h"
+#include "verify/wrong_elements.h"
 
 namespace verify {
 
@@ -58,6 +61,54 @@ std::vector<TwinProgram> programs(const Settings& settings, const sim::Layout& l
   return all;
 }
 
+std::vector<std::int64_t> message_bytes(const Settings& settings) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  std::vector<std::int64_t> sizes = {4096, 1 << 20};
+  if (settings.has("message-bytes")) sizes = settings.numbers("message-bytes");
+  for (const std::int64_t size : sizes) {
+    if (size >= 0 && size <= kMost) continue;
+    sim::refuse(
+        {.code = "message_bytes",
+         .option = "--message-bytes",
+         .numbers = fmt::format("{}", size),
+         .rule = fmt::format("messages that are timed have from 1 to {} bytes; 0 stands for none", kMost),
+         .hint = "--message-bytes 4096,1048576"});
+  }
+  std::erase(sizes, 0);
+  return sizes;
+}
+
+double seconds_now() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+BandwidthRows measured(const Settings& settings, const BandwidthPlan& plan, const sim::Layout& layout,
+                       Backend& backend) {
+  BandwidthRows rows;
+  if (backend.processes() == 1 || bandwidth_rows(layout, plan).empty()) return rows;
+  run_or_end_all(backend, [&] {
+    sim::CpuDevice cpu;
+    backend.run(requested_world(settings, layout), cpu,
+                [&](sim::Rank& rank) { rows = bandwidth_round(rank, plan, seconds_now); });
+  });
+  return rows;
+}
+
+CheckResult bandwidth_check(const Backend& backend, BandwidthRows& rows,
+                            const std::vector<std::string>& notes) {
+  CheckResult check{fmt::format("{} bandwidth", backend.name()), true, ""};
+  for (std::size_t rank = 1; rank < notes.size(); ++rank) {
+    if (!add_wrong_elements(rows, notes[rank])) {
+      return {check.check, false, fmt::format("rank {} said nothing of its wrong elements", rank)};
+    }
+  }
+  const std::int64_t wrong = wrong_elements(rows);
+  check.holds = wrong == 0;
+  check.detail = fmt::format("{}: {} of collectives, {} wrong", counted(backend.processes(), "process"),
+                             counted(std::ssize(rows), "row"), counted(wrong, "element"));
+  return check;
+}
+
 /// Of all that a result depends on, beside the program and the backend.
 std::uint64_t configuration_of(const Settings& settings) {
   sim::ContentHash hash;
@@ -89,20 +140,25 @@ BackendReplay replay_on_backend(Scenario scenario, const OpenBackend& open_gpu, 
   const sim::Layout layout = requested_layout(settings);
   std::optional<TrainedModel> model;
   if (train_iters(settings) > 0) model = trained_model(settings, layout);
+  const BandwidthPlan plan{.sizes = message_bytes(settings), .kinds = {"tp", "cp", "dp", "ep", "pp"}};
   const BackendRequest request = backend_request(settings, configuration_of(settings));
   if (request.name != "cuda") sim::check_processes(layout, request.launch);
   BackendReplay result;
   result.backend = open_backend(request, open_gpu, err);
   Backend& backend = *result.backend;
   const auto tell_nobody = [](std::size_t, const std::string&) {};
+  std::vector<TwinRow> rows = run_twins(backend, programs(settings, layout, model, backend), tell_nobody);
+  BandwidthRows bandwidth = measured(settings, plan, layout, backend);
   const TwinVerdict verdict =
-      concluded(backend, run_twins(backend, programs(settings, layout, model, backend), tell_nobody), "");
+      concluded(backend, std::move(rows), wrong_elements(bandwidth) == 0, wrong_elements_text(bandwidth));
   result.exit_code = verdict.exit_code;
   result.report.path = scenario.path;
   result.report.name = scenario.name;
   result.report.source = scenario.source;
   result.report.layout = layout;
   for (const TwinRow& row : verdict.rows) result.report.checks.push_back(check_of(row, backend));
+  if (!bandwidth.empty()) result.report.checks.push_back(bandwidth_check(backend, bandwidth, verdict.notes));
+  result.report.bandwidth = std::move(bandwidth);
   return result;
 }
 

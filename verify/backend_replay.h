@@ -3,11 +3,13 @@
 /// replay on a backend (backend.h): the scenario's ranks run there and among virtual ranks, and are held against each other.
 ///
 ///   B collectives      every operation in every kind of group (random_calls.h)
+///   B bandwidth        collectives in the groups of tp, cp, dp, ep and pp are timed, and no element of a result is wrong (bandwidth_round.h);
+///                      of more than one process
 ///   B training D       the training that replay does on virtual ranks (trained_model.h), in dtype D: f32, and the field on CPUs or bf16 on
 ///                      GPUs. Where sums have no known order, f32 alone, within the bounds of its reference
 ///
 /// Calls   every process makes the same ones; rank 0 has the rows of all, the others their own.
-/// Errors  backend_world: as many processes as ranks; option_without_effect; those of backend_options.h and backend.h.
+/// Errors  message_bytes: a message that is too large, or less than none; backend_world: as many processes as ranks; option_without_effect; those of backend_options.h and backend.h.
 
 #include "verify/backend.h"
 #include "verify/replay.h"

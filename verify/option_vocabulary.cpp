@@ -151,6 +151,9 @@ const std::vector<OptionInfo>& option_vocabulary() {
        "exact: the CPU's order of additions; vendor: products of cuBLAS, in any order (exact)",
        {"exact", "vendor"}},
 
+      {"message-bytes", numbers, kBackendSection,
+       "sizes that collectives of processes are timed at; 0: none (4096,1048576)"},
+
       {"master-addr", text, kProcessSection, "where rank 0 listens (what the launcher says)"},
       {"master-port", number, kProcessSection, "its port (what the launcher says)"},
 

@@ -23,7 +23,8 @@ namespace {
 using Names = std::vector<std::string>;
 
 const Names& options_of_check() {
-  static const Names names = {"case", "property", "dtype", "runs", "seed", "max-world", "format"};
+  static const Names names = {"case",      "property", "dtype",    "runs",           "seed",
+                              "max-world", "backend",  "deadline", "mpi-reductions", "format"};
   return names;
 }
 

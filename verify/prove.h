@@ -9,7 +9,8 @@
 ///   }
 ///
 ///   PROGRAM [check]      every property of every case, over random worlds and shapes; a failure is shrunk, explained, and
-///                        written as a scenario. Options: --case, --property, --dtype, --runs, --seed, --max-world
+///                        written as a scenario. Options: --case, --property, --dtype, --runs, --seed, --max-world;
+///                        --backend mpi under mpirun (backend_check.h), --deadline, --mpi-reductions
 ///   PROGRAM replay FILE  the one setting of such a scenario; or the same as options
 ///
 /// Both take --format text|json. Exit codes are those of output.h.

@@ -21,6 +21,7 @@
 #include "sim/layout/layout.h"
 #include "sim/layout/node_placement.h"
 #include "sim/world/simulate.h"
+#include "verify/bandwidth_round.h"
 #include "verify/layout_checks.h"
 #include "verify/model_memory.h"
 #include "verify/scenario.h"
@@ -49,7 +50,8 @@ struct ScenarioReport {
   std::optional<ScheduleRequest> schedule;  // of more than one pipeline rank
   std::string no_schedule;                  // why such a pipeline has none
   std::optional<MemoryReport> memory;
-  std::string reproduce;  // the line that does it again; set by the command
+  BandwidthRows bandwidth;  // of ranks that are processes
+  std::string reproduce;    // the line that does it again; set by the command
   Verdict verdict() const;
 };
 

@@ -13,6 +13,7 @@
 #include "sim/tensor/cpu_device.h"
 #include "verify/backend_options.h"
 #include "verify/backend_replay.h"
+#include "verify/bandwidth_table.h"
 #include "verify/commands.h"
 #include "verify/ledger_by_kind.h"
 #include "verify/output_file.h"
@@ -73,6 +74,7 @@ std::string as_text(const ScenarioReport& report, bool colour) {
   }
   text += table.text("  ");
   if (!report.ledger.empty()) text += ledger_text(report.ledger);
+  if (!report.bandwidth.empty()) text += "\n" + bandwidth_text(report.bandwidth, "  ");
   for (const sim::Finding& finding : report.findings) {
     text += "\n" + sim::text_of(finding, report.reproduce);
   }
@@ -93,6 +95,7 @@ nlohmann::ordered_json as_json(const ScenarioReport& report) {
   nlohmann::ordered_json ledger = nlohmann::ordered_json::array();
   for (const sim::LedgerRow& row : report.ledger) ledger.push_back(ledger_json(row));
   document["ledger"] = std::move(ledger);
+  if (!report.bandwidth.empty()) document["bandwidth"] = bandwidth_json(report.bandwidth);
   if (!report.findings.empty()) {
     nlohmann::ordered_json findings = nlohmann::ordered_json::array();
     for (const sim::Finding& finding : report.findings) findings.push_back(finding_json(finding));

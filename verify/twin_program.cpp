@@ -2,14 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <exception>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "sim/base/error.h"
 #include "sim/world/simulate.h"
-#include "verify/output.h"
 #include "verify/properties.h"
 #include "verify/rank_comparison.h"
 
@@ -115,25 +112,19 @@ TwinProgram twin_of(std::string row, const Case& the_case, const CaseSetting& se
 std::vector<TwinRow> run_twins(Backend& backend, const std::vector<TwinProgram>& programs,
                                const std::function<void(std::size_t, const std::string&)>& before_run) {
   std::vector<TwinRow> rows;
-  try {
+  run_or_end_all(backend, [&] {
     for (std::size_t i = 0; i < programs.size(); ++i) {
       if (rows.empty() || rows.back().name != programs[i].row) rows.push_back({.name = programs[i].row});
       before_run(i, programs[i].row);
       run_one(backend, programs[i], rows.back());
     }
-  } catch (const sim::Error& error) {
-    if (backend.processes() == 1) throw;
-    backend.end_all(sim::text_of(error.refusal()), kRefused);
-  } catch (const std::exception& error) {
-    if (backend.processes() == 1) throw;
-    backend.end_all(fmt::format("stopped by the system: {}\n", error.what()), kRefused);
-  }
+  });
   return rows;
 }
 
-TwinVerdict concluded(Backend& backend, std::vector<TwinRow> rows, const std::string& note) {
+TwinVerdict concluded(Backend& backend, std::vector<TwinRow> rows, bool is_right, const std::string& note) {
   const bool is_equal =
-      std::all_of(rows.begin(), rows.end(), [](const TwinRow& row) { return row.is_equal(); });
+      is_right && std::all_of(rows.begin(), rows.end(), [](const TwinRow& row) { return row.is_equal(); });
   const std::string text =
       report_json(rows, note).dump(-1, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
   const sim::Conclusion conclusion = backend.finish({is_equal, text});

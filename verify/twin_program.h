@@ -55,7 +55,8 @@ struct TwinVerdict {
 std::vector<TwinRow> run_twins(Backend& backend, const std::vector<TwinProgram>& programs,
                                const std::function<void(std::size_t, const std::string&)>& before_run);
 
-/// All processes tell rank 0; `note` is a few words of this process beside the rows.
-TwinVerdict concluded(Backend& backend, std::vector<TwinRow> rows, const std::string& note);
+/// All processes tell rank 0 what they found; beside the rows, whether all else was right on this one, and a few words.
+TwinVerdict concluded(Backend& backend, std::vector<TwinRow> rows, bool is_right = true,
+                      const std::string& note = "");
 
 }  // namespace verify

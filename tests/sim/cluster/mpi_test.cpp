@@ -140,7 +140,8 @@ TEST_F(Mpi, ReplayIsEqualOnTwoFourAndEightProcesses) {
     const test::RunResult result = run_under_mpi(processes, command);
     SCOPED_TRACE(command);
     EXPECT_EQ(result.exit_code, 0) << result.out;
-    for (const char* row : {"ok  mpi collectives", "ok  mpi training f32", "ok  mpi training field"})
+    for (const char* row : {"ok  mpi collectives", "ok  mpi training f32", "ok  mpi training field",
+                            "ok  mpi bandwidth", "wrong elements    : 0"})
       EXPECT_TRUE(contains(result.out, row)) << result.out;
   }
 }
@@ -152,7 +153,28 @@ TEST_F(Mpi, ReplaySaysInJsonWhatItSaysInWords) {
   const auto document = nlohmann::json::parse(
       result.out.substr(std::min(result.out.find("{\"verdict"), result.out.size())), nullptr, false);
   ASSERT_TRUE(document.is_object()) << result.out;
-  EXPECT_EQ(document["scenarios"][0]["checks"].size(), 1U);
+  const auto& scenario = document["scenarios"][0];
+  EXPECT_EQ(scenario["checks"].size(), 2U);
+  ASSERT_TRUE(scenario.contains("bandwidth")) << result.out;
+  EXPECT_EQ(scenario["bandwidth"]["wrong"], 0) << result.out;
+}
+
+TEST_F(Mpi, CheckIsEqualOnTwoFourAndEightProcesses) {
+  for (const int processes : {2, 4, 8}) {
+    const test::RunResult result = run_under_mpi(processes, "shardproof check --backend mpi --runs 2");
+    EXPECT_EQ(result.exit_code, 0) << result.out;
+    EXPECT_TRUE(contains(result.out, "verified: 46 runs in 23 rows on " + std::to_string(processes) +
+                                         " processes, seed 0; 0 falsified"))
+        << result.out;
+  }
+}
+
+TEST_F(Mpi, AReadyRunNamesItsBackend) {
+  const test::RunResult result =
+      run_under_mpi(8, "shardproof replay scenarios/cluster/mpi-8-processes.ini --message-bytes 64");
+  EXPECT_EQ(result.exit_code, 0) << result.out;
+  EXPECT_TRUE(contains(result.out, "told by Open MPI") && contains(result.out, "ok  mpi training field"))
+      << result.out;
 }
 
 TEST_F(Mpi, ReplayRefusesAWorldOfAnotherSize) {
