@@ -1,44 +1,26 @@
 #include "verify/mpi_backend.h"
 
-#include <utility>
-
 #include "sim/cluster/cluster.h"
+#include "verify/process_backend.h"
 
 namespace verify {
 
 namespace {
 
-class MpiBackend : public Backend {
+class MpiBackend : public ProcessBackend<sim::Cluster> {
  public:
   explicit MpiBackend(const BackendRequest& request)
-      : processes_(request.launch.world_size),
-        any_order_(request.any_order),
-        cluster_({.launch = request.launch,
-                  .program_version = SHARDPROOF_VERSION,
-                  .configuration = request.configuration,
-                  .deadline = request.deadline}) {}
+      : ProcessBackend(request, sim::ClusterSpec{.launch = request.launch,
+                                                 .program_version = SHARDPROOF_VERSION,
+                                                 .configuration = request.configuration,
+                                                 .deadline = request.deadline}) {}
 
   const char* name() const override { return "mpi"; }
-  int rank() const override { return cluster_.rank(); }
-  int processes() const override { return processes_; }
   bool has(sim::DType) const override { return true; }
-  SameBits same_bits() const override { return {.sums = !any_order_}; }
-
+  SameBits same_bits() const override { return {.sums = !request_.any_order}; }
   RanksHere run(const sim::WorldSpec& world, sim::CpuDevice& cpu, const sim::RankProgram& program) override {
-    sim::ProcessReport report = cluster_.run(cluster_world(world), cpu, program);
-    return {{std::move(report.rank)}, {report.kept.begin(), report.kept.end()}};
+    return own_rank(cluster_.run(cluster_world(world), cpu, program));
   }
-
-  sim::Conclusion finish(const sim::Report& report) override { return cluster_.finish(report); }
-  void close() override { cluster_.close(); }
-  [[noreturn]] void end_all(const std::string& text, int exit_code) override {
-    cluster_.end_all(text, exit_code);
-  }
-
- private:
-  int processes_;
-  bool any_order_;
-  sim::Cluster cluster_;
 };
 
 }  // namespace

@@ -1,13 +1,12 @@
 #include "tests/gpu/little_training.h"
 
-#include "sim/model/gpt_training.h"
 #include "sim/pipeline/schedules.h"
 
 namespace test {
 
-namespace {
-
 using namespace sim;
+
+namespace {
 
 Sample sample_of(std::int64_t number) {
   Sample sample;
@@ -20,9 +19,9 @@ Sample sample_of(std::int64_t number) {
 
 }  // namespace
 
-void train(sim::Rank& rank, int pp) {
-  const GptTrainingConfig config = {
-      .model = {.dtype = DType::f32,
+GptTrainingConfig little_gpt(DType dtype, int pp, int microbatches) {
+  GptTrainingConfig config = {
+      .model = {.dtype = dtype,
                 .num_layers = 2 * pp,
                 .hidden_size = 16,
                 .ffn_hidden_size = 24,
@@ -34,14 +33,28 @@ void train(sim::Rank& rank, int pp) {
                 .vocab_size = 21,
                 .padded_vocab_size = 24},
       .placement = place_layers({.num_layers = 2 * pp, .pipeline_model_parallel_size = pp}),
-      .pipeline = {.pipeline_model_parallel_size = pp, .num_microbatches = 3},
+      .pipeline = {.pipeline_model_parallel_size = pp, .num_microbatches = microbatches},
       .schedule = one_forward_one_backward};
+  config.optimizer.clip_grad = {1, 2};
+  config.optimizer.weight_decay = {1, 100};
+  return config;
+}
+
+void train(Rank& rank, const GptTrainingConfig& config) {
   GptTraining training(rank, config, sample_of);
   for (std::int64_t iteration = 0; iteration < 3; ++iteration) {
     const GptTraining::Result result = training.step(iteration, {1, 50});
     if (!result.loss.is_none()) rank.publish("loss", result.loss);
   }
-  for (const Parameter* parameter : training.parameters()) rank.publish(parameter->name, parameter->value);
+  for (const Parameter* parameter : training.parameters()) {
+    rank.publish(parameter->name, parameter->value);
+    rank.publish(parameter->name + ".grad", parameter->main_grad);
+  }
+  for (const DistributedOptimizer::Piece& piece : training.optimizer().pieces()) {
+    rank.publish("main", piece.main);
+    rank.publish("exp_avg", piece.exp_avg);
+    rank.publish("exp_avg_sq", piece.exp_avg_sq);
+  }
 }
 
 }  // namespace test

@@ -41,7 +41,8 @@ Layout layout_of(int ranks) {
 }
 
 RankProgram program_of(const Words& words, const Layout& layout) {
-  if (words.mode == "training") return [pp = layout.pp](Rank& rank) { test::train(rank, pp); };
+  if (words.mode == "training")
+    return [config = test::little_gpt(DType::f32, layout.pp, 3)](Rank& rank) { test::train(rank, config); };
   if (words.mode == "late") {
     return [](Rank& rank) {
       if (rank.id != 0) rank.groups.world().barrier("late.barrier");

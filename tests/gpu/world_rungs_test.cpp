@@ -3,13 +3,12 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "sim/model/gpt_training.h"
-#include "sim/pipeline/schedules.h"
 #include "sim/tensor/activation.h"
 #include "sim/tensor/counting_device.h"
 #include "sim/tensor/ops.h"
 #include "sim/world/simulate.h"
 #include "tests/gpu/both_devices.h"
+#include "tests/gpu/little_training.h"
 
 namespace {
 
@@ -120,53 +119,6 @@ TEST(Gpu09Collectives, OfMoreRanksThanStreams) {
             "");
 }
 
-GptTrainingConfig training_of(DType dtype, int pp, int microbatches) {
-  GptTrainingConfig config = {
-      .model = {.dtype = dtype,
-                .num_layers = 2 * pp,
-                .hidden_size = 16,
-                .ffn_hidden_size = 24,
-                .num_attention_heads = 4,
-                .num_query_groups = 2,
-                .kv_channels = 4,
-                .seq_length = 6,
-                .micro_batch_size = 2,
-                .vocab_size = 21,
-                .padded_vocab_size = 24},
-      .placement = place_layers({.num_layers = 2 * pp, .pipeline_model_parallel_size = pp}),
-      .pipeline = {.pipeline_model_parallel_size = pp, .num_microbatches = microbatches},
-      .schedule = one_forward_one_backward};
-  config.optimizer.clip_grad = {1, 2};
-  config.optimizer.weight_decay = {1, 100};
-  return config;
-}
-
-Sample sample_of(std::int64_t number) {
-  Sample sample;
-  for (std::int64_t i = 0; i < 6; ++i) {
-    sample.tokens.push_back(static_cast<std::int32_t>((number * 7 + i * 5) % 21));
-    sample.labels.push_back(static_cast<std::int32_t>((number * 7 + (i + 1) * 5) % 21));
-  }
-  return sample;
-}
-
-void train(Rank& rank, const GptTrainingConfig& config) {
-  GptTraining training(rank, config, sample_of);
-  for (std::int64_t iteration = 0; iteration < 3; ++iteration) {
-    const GptTraining::Result result = training.step(iteration, {1, 50});
-    if (!result.loss.is_none()) rank.publish("loss", result.loss);
-  }
-  for (const Parameter* parameter : training.parameters()) {
-    rank.publish(parameter->name, parameter->value);
-    rank.publish(parameter->name + ".grad", parameter->main_grad);
-  }
-  for (const DistributedOptimizer::Piece& piece : training.optimizer().pieces()) {
-    rank.publish("main", piece.main);
-    rank.publish("exp_avg", piece.exp_avg);
-    rank.publish("exp_avg_sq", piece.exp_avg_sq);
-  }
-}
-
 TEST(Gpu12Training, ThreeStepsOfAGpt) {
   GPU_OR_SKIP(gpu);
   test::BothDevices both("12 training", gpu.device);
@@ -174,7 +126,7 @@ TEST(Gpu12Training, ThreeStepsOfAGpt) {
     for (const int variant : {0, 1, 2}) {
       if (dtype == DType::f64 && variant != 1) continue;
       if (dtype == DType::bf16 && variant == 2) continue;
-      GptTrainingConfig config = training_of(dtype, 2, 3);
+      GptTrainingConfig config = test::little_gpt(dtype, 2, 3);
       if (variant == 1) {
         config.model.sequence_parallel = true;
         config.model.rotary_base = 10000;
@@ -195,7 +147,7 @@ TEST(Gpu12Training, ThreeStepsOfAGpt) {
                       RuleBook::megatron);
       spec.threads = 2;
       spec.schedule = {.policy = SchedulePolicy::uniform, .seed = 3};
-      EXPECT_EQ(difference(both, spec, [&](Rank& rank) { train(rank, config); }), "")
+      EXPECT_EQ(difference(both, spec, [&](Rank& rank) { test::train(rank, config); }), "")
           << name_of(dtype) << " variant " << variant;
     }
   }
