@@ -101,13 +101,14 @@ std::string outside_commands() {
   return commands;
 }
 
-/// Of gpu/cuda, which is compiled only where there is CUDA, as compile_commands.json would name them there.
+/// Of sources that are compiled only where there is CUDA, as compile_commands.json would name them there.
 std::string cuda_commands() {
   std::istringstream words(root_file("CMakeLists.txt"));
   std::string commands;
   for (std::string word; words >> word;) {
     if (word.ends_with(')')) word.pop_back();
-    if (word.starts_with("gpu/cuda/") && word.ends_with(".cpp")) commands += "/" + word + "\"\n";
+    const bool needs_cuda = word.starts_with("gpu/cuda/") || word.starts_with("tests/benchmarks/gpu_");
+    if (needs_cuda && word.ends_with(".cpp")) commands += "/" + word + "\"\n";
   }
   return commands;
 }

@@ -1,0 +1,120 @@
+// Square matrix products on a GPU: the project's own kernels, cuBLAS through the device, and cuBLAS called alone in the same run.
+// FLOP/s counts two for each term. Without a GPU each says why it is skipped.
+
+#include <benchmark/benchmark.h>
+#include <cstdint>
+#include <cublas_v2.h>
+#include <cuda_runtime.h>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "gpu/cuda_device.h"
+#include "sim/base/error.h"
+#include "sim/tensor/ops.h"
+
+namespace {
+
+using sim::DType;
+using sim::Tensor;
+
+constexpr int kProducts = 10;  // between two waits for the GPU
+
+/// Of one mode; null, and the benchmark skipped, where there is no GPU.
+std::shared_ptr<sim::Device> device_or_skip(benchmark::State& state, gpu::CudaMode mode) {
+  try {
+    return gpu::make_cuda_device({.mode = mode});
+  } catch (const sim::Error& error) {
+    state.SkipWithError(error.refusal().numbers.c_str());
+    return nullptr;
+  }
+}
+
+void count_terms(benchmark::State& state) {
+  const auto size = static_cast<double>(state.range(0));
+  state.counters["FLOP/s"] =
+      benchmark::Counter(2 * size * size * size * kProducts, benchmark::Counter::kIsIterationInvariantRate);
+}
+
+/// The GPU has done all that this device was asked for.
+void wait_for(const Tensor& tensor) { benchmark::DoNotOptimize(sim::host_bytes(tensor.rows(0, 1)).data()); }
+
+void on_device(benchmark::State& state, gpu::CudaMode mode, DType dtype) {
+  const std::shared_ptr<sim::Device> device = device_or_skip(state, mode);
+  if (device == nullptr) return;
+  const sim::Shape shape = {state.range(0), state.range(0)};
+  const Tensor a = sim::keyed(*device, dtype, shape, sim::KeyedRandom(1));
+  const Tensor b = sim::keyed(*device, dtype, shape, sim::KeyedRandom(2));
+  Tensor out = device->empty(dtype, shape);
+  device->matmul(a, false, b, false, out, false);
+  wait_for(out);
+  for (auto _ : state) {
+    for (int i = 0; i < kProducts; ++i) device->matmul(a, false, b, false, out, false);
+    wait_for(out);
+  }
+  count_terms(state);
+}
+
+void exact_f32(benchmark::State& state) { on_device(state, gpu::CudaMode::exact, DType::f32); }
+void exact_f64(benchmark::State& state) { on_device(state, gpu::CudaMode::exact, DType::f64); }
+void exact_bf16(benchmark::State& state) { on_device(state, gpu::CudaMode::exact, DType::bf16); }
+void vendor_f32(benchmark::State& state) { on_device(state, gpu::CudaMode::vendor, DType::f32); }
+void vendor_bf16(benchmark::State& state) { on_device(state, gpu::CudaMode::vendor, DType::bf16); }
+
+/// Memory that cuBLAS alone works on.
+class Block {
+ public:
+  explicit Block(std::size_t bytes) : is_there_(cudaMalloc(&first_, bytes) == cudaSuccess) {}
+  ~Block() { static_cast<void>(cudaFree(first_)); }
+  Block(const Block&) = delete;
+  Block& operator=(const Block&) = delete;
+  void* first() const { return first_; }
+  bool is_there() const { return is_there_; }
+
+ private:
+  void* first_ = nullptr;
+  bool is_there_;
+};
+
+/// With cuBLAS's defaults, and the same values.
+void cublas_alone_bf16(benchmark::State& state) {
+  const std::shared_ptr<sim::Device> device = device_or_skip(state, gpu::CudaMode::exact);
+  if (device == nullptr) return;
+  const int n = static_cast<int>(state.range(0));
+  const sim::Shape shape = {n, n};
+  const auto bytes = static_cast<std::size_t>(shape.count() * sim::size_of(DType::bf16));
+  const Block a(bytes), b(bytes), out(bytes);
+  cublasHandle_t handle = nullptr;
+  if (!a.is_there() || !b.is_there() || !out.is_there() || cublasCreate(&handle) != CUBLAS_STATUS_SUCCESS) {
+    state.SkipWithError("no memory, or no cuBLAS");
+    return;
+  }
+  for (const auto& [block, seed] : {std::pair{&a, 1U}, {&b, 2U}}) {
+    const std::vector<std::byte> values =
+        sim::host_bytes(sim::keyed(*device, DType::bf16, shape, sim::KeyedRandom(seed)));
+    static_cast<void>(cudaMemcpy(block->first(), values.data(), bytes, cudaMemcpyHostToDevice));
+  }
+  const float one = 1, zero = 0;
+  const auto product = [&] {
+    return cublasGemmEx(handle, CUBLAS_OP_N, CUBLAS_OP_N, n, n, n, &one, b.first(), CUDA_R_16BF, n, a.first(),
+                        CUDA_R_16BF, n, &zero, out.first(), CUDA_R_16BF, n, CUBLAS_COMPUTE_32F,
+                        CUBLAS_GEMM_DEFAULT);
+  };
+  bool is_fine = product() == CUBLAS_STATUS_SUCCESS && cudaDeviceSynchronize() == cudaSuccess;
+  for (auto _ : state) {
+    for (int i = 0; i < kProducts; ++i) is_fine = product() == CUBLAS_STATUS_SUCCESS && is_fine;
+    is_fine = cudaDeviceSynchronize() == cudaSuccess && is_fine;
+  }
+  if (!is_fine) state.SkipWithError("cuBLAS failed");
+  static_cast<void>(cublasDestroy(handle));
+  count_terms(state);
+}
+
+BENCHMARK(exact_f32)->Arg(1024)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(exact_f64)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(exact_bf16)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(vendor_f32)->Arg(4096)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(vendor_bf16)->Arg(4096)->Arg(8192)->Unit(benchmark::kMillisecond)->UseRealTime();
+BENCHMARK(cublas_alone_bf16)->Arg(4096)->Arg(8192)->Unit(benchmark::kMillisecond)->UseRealTime();
+
+}  // namespace
