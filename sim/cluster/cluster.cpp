@@ -6,6 +6,7 @@
 #include <thread>
 #include <utility>
 
+#include "sim/base/content_hash.h"
 #include "sim/base/error.h"
 #include "sim/cluster/mpi_communicator.h"
 #include "sim/tensor/running_device.h"
@@ -18,13 +19,20 @@ namespace {
 constexpr int kRefused = 2;
 constexpr int kBrokenContract = 3;
 
+std::uint64_t configuration_of(const ClusterSpec& spec) {
+  ContentHash hash;
+  hash.add(spec.configuration);
+  hash.add(static_cast<std::uint64_t>(spec.reductions));
+  return hash.value();
+}
+
 RendezvousSpec rendezvous_spec(const ClusterSpec& spec) {
   return {.rank = spec.launch.rank,
           .world_size = spec.launch.world_size,
           .master_addr = spec.launch.master_addr,
           .master_port = spec.launch.master_port,
           .program_version = spec.program_version,
-          .configuration = spec.configuration,
+          .configuration = configuration_of(spec),
           .payload = {},
           .deadline = spec.deadline};
 }
@@ -57,6 +65,16 @@ Cluster::Cluster(ClusterSpec spec) : spec_(std::move(spec)), rendezvous_(rendezv
   wire_ = spec_.open_wire();
   mailbox_ = std::make_unique<Mailbox>(*wire_, spec_.deadline);
   check_wire();
+  if (spec_.reductions == MpiReductions::native) open_native();
+}
+
+/// Others wait there for this process: none leaves alone.
+void Cluster::open_native() {
+  try {
+    native_ = spec_.open_native();
+  } catch (const Error& error) {
+    end_all(text_of(error.refusal()), kRefused);
+  }
 }
 
 void Cluster::check_wire() {
@@ -120,6 +138,8 @@ ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, co
                  .eager_bytes = world.eager_bytes,
                  .device = device.for_rank(rank()),
                  .recorder = recorder,
+                 .native = native_.get(),
+                 .native_queue = {},
                  .groups = {}};
   const KeyedRandom random(world.seed);
   {
@@ -129,6 +149,7 @@ ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, co
     program(own);
   }
   end_program(run);
+  if (native_ != nullptr) native_->close_groups();
   return {{.rank = rank(), .published = recorder->take_published(), .calls = recorder->take_calls()},
           std::move(run.groups)};
 }

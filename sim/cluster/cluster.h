@@ -10,11 +10,14 @@
 ///
 /// Calls   all processes make the same ones. The constructor meets the others over TCP (rendezvous.h) and only then starts MPI, which would
 ///         wait for ever for one that never comes. Programs run one after the other.
+///         Whether reductions are native is a part of the configuration that all have to have.
 /// Errors  thrown before the world starts: those of rendezvous.h and mpi_wire.h; backend_world: the layout has not as many ranks as there
-///         are processes. Said, and all ended with exit code 2: launch_contradiction: MPI counts ranks otherwise than the launcher.
+///         are processes. Said, and all ended with exit code 2: launch_contradiction: MPI counts ranks otherwise than the launcher;
+///         mpi_failed: no native reductions.
 ///         In a program, what it does wrong, or another rank does that is silent or gone, is written to standard error with this rank's
 ///         name, and ends all processes with exit code 3: the codes of mpi_communicator.h; rank_threw, pending_work, unmatched_send.
-/// Exact   what is published and recorded is the same as on virtual ranks of the same world.
+/// Exact   what is published and recorded is the same as on virtual ranks of the same world; with native reductions, where
+///         native_reductions.h says that their bits are.
 
 #include <memory>
 #include <string>
@@ -23,6 +26,7 @@
 #include "sim/cluster/launch.h"
 #include "sim/cluster/mailbox.h"
 #include "sim/cluster/mpi_wire.h"
+#include "sim/cluster/native_reductions.h"
 #include "sim/cluster/rendezvous.h"
 #include "sim/comm/rank.h"
 #include "sim/comm/rank_report.h"
@@ -38,6 +42,8 @@ struct ClusterSpec {
   std::uint64_t configuration = 0;             // a hash of what has to be the same on every rank
   std::chrono::milliseconds deadline{60'000};  // of every wait for others
   OpenWire open_wire = [] { return open_mpi_wire(); };
+  MpiReductions reductions = MpiReductions::folded;
+  OpenNativeReductions open_native = [] { return open_mpi_reductions(); };
 };
 
 /// The world of one program; the fields are those of WorldSpec.
@@ -62,6 +68,8 @@ class Cluster {
   explicit Cluster(ClusterSpec spec);
 
   int rank() const { return spec_.launch.rank; }
+  /// That MPI was asked for, on this process.
+  std::int64_t native_reductions() const { return native_ == nullptr ? 0 : native_->started(); }
   ProcessReport run(const ClusterWorld& world, Device& device, const RankProgram& program);
   Conclusion finish(const Report& report);
   void close() { wire_->close(); }
@@ -70,6 +78,7 @@ class Cluster {
 
  private:
   void check_wire();
+  void open_native();
   ProcessReport run_program(const ClusterWorld& world, Device& device, const RankProgram& program);
   void end_program(const ProcessRun& run);
 
@@ -77,6 +86,7 @@ class Cluster {
   Rendezvous rendezvous_;
   std::unique_ptr<Wire> wire_;
   std::unique_ptr<Mailbox> mailbox_;
+  std::unique_ptr<NativeReductions> native_;  // null: folded
   std::uint32_t runs_ = 0;
 };
 

@@ -59,20 +59,18 @@ bool Mailbox::receive() {
   return true;
 }
 
-/// `is_done` gives the ranks that are still waited for, or throws.
-template <typename IsDone>
-void Mailbox::wait_until(const IsDone& is_done, const std::string& waiting) {
+void Mailbox::wait_until(const std::function<std::vector<int>()>& missing, const std::string& waiting) {
   Patience patience;
   std::optional<Deadline> deadline;
   for (;;) {
     while (receive()) patience.reset();
-    const std::vector<int> missing = is_done();
-    if (missing.empty()) return;
+    const std::vector<int> ranks = missing();
+    if (ranks.empty()) return;
     if (!deadline) deadline = Deadline::after(deadline_);
     if (deadline->has_passed()) {
       refuse({.code = "rank_silent",
               .option = waiting,
-              .numbers = fmt::format("waited {} for {}", text_of(deadline_), named_ranks(missing)),
+              .numbers = fmt::format("waited {} for {}", text_of(deadline_), named_ranks(ranks)),
               .rule = "all ranks of a call come to it, within the deadline",
               .hint = "what those ranks wrote last, and where they stand; --deadline for slow machines"});
     }
@@ -80,23 +78,37 @@ void Mailbox::wait_until(const IsDone& is_done, const std::string& waiting) {
   }
 }
 
-std::vector<Letter> Mailbox::take(const std::vector<LetterKey>& keys, const std::string& waiting) {
+std::vector<Letter> Mailbox::take(const std::vector<LetterKey>& keys, const std::string& waiting,
+                                  const std::function<void()>& meanwhile) {
   wait_until(
       [&] {
-        std::vector<int> missing, gone;
-        for (const LetterKey& key : keys) {
-          if (letters_.contains(key)) continue;
-          missing.push_back(key.from);
-          if (ended_.contains({key.run, key.from})) gone.push_back(key.from);
-        }
-        if (gone.empty()) return missing;
-        refuse({.code = "left_early",
-                .option = waiting,
-                .numbers = fmt::format("the program of {} has ended without this call", named_ranks(gone)),
-                .rule = "every member of a group makes the same calls in the same order",
-                .hint = "a call that those ranks skip"});
+        meanwhile();
+        return missing(keys, waiting);
       },
       waiting);
+  return take_out(keys);
+}
+
+std::vector<int> Mailbox::missing(const std::vector<LetterKey>& keys, const std::string& waiting) const {
+  std::vector<int> missing, gone;
+  for (const LetterKey& key : keys) {
+    if (letters_.contains(key)) continue;
+    missing.push_back(key.from);
+    if (has_ended(key.run, key.from)) gone.push_back(key.from);
+  }
+  if (gone.empty()) return missing;
+  refuse({.code = "left_early",
+          .option = waiting,
+          .numbers = fmt::format("the program of {} has ended without this call", named_ranks(gone)),
+          .rule = "every member of a group makes the same calls in the same order",
+          .hint = "a call that those ranks skip"});
+}
+
+bool Mailbox::has(const std::vector<LetterKey>& keys) const {
+  return std::all_of(keys.begin(), keys.end(), [&](const LetterKey& key) { return letters_.contains(key); });
+}
+
+std::vector<Letter> Mailbox::take_out(const std::vector<LetterKey>& keys) {
   std::vector<Letter> taken;
   taken.reserve(keys.size());
   for (const LetterKey& key : keys) taken.push_back(std::move(letters_.extract(key).mapped()));

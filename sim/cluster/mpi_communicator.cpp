@@ -30,6 +30,20 @@ std::vector<int> ranks_of_grid(const Layout& layout) {
   return ranks;
 }
 
+void check_running(const Device* device, const Call& call) {
+  if (running_device() == device) return;
+  refuse({.code = "wrong_rank",
+          .option = fmt::format("wait() for {} {}", name_of(call.operation), text_of(call.site)),
+          .numbers = "a Work of a program that is over",
+          .rule = "a rank waits for its own calls, while its program runs",
+          .hint = "a Work that does not leave its rank"});
+}
+
+std::string text_of_waiting(const Call& call, const ProcessGroup& group, int rank) {
+  return fmt::format("rank {} in call {} of {}, {} {}", rank, call.sequence, text_of(group),
+                     name_of(call.operation), text_of(call.site));
+}
+
 /// A call whose letters have left.
 class SentCall : public Pending {
  public:
@@ -53,13 +67,7 @@ class SentCall : public Pending {
 
   void wait() override {
     if (is_done_) return;
-    if (running_device() != device_) {
-      refuse({.code = "wrong_rank",
-              .option = fmt::format("wait() for {} {}", name_of(call_.operation), text_of(call_.site)),
-              .numbers = "a Work of a program that is over",
-              .rule = "a rank waits for its own calls, while its program runs",
-              .hint = "a Work that does not leave its rank"});
-    }
+    check_running(device_, call_);
     take_in(call_, group_, place_, run_.reduction_order, answers());
     is_done_ = true;
   }
@@ -75,7 +83,8 @@ class SentCall : public Pending {
       places.push_back(from);
       keys.push_back({group_.rank_at(from), run_.number, own.key.group, answer_kind(), call_.sequence});
     }
-    std::vector<Letter> letters = run_.mailbox.take(keys, waiting());
+    std::vector<Letter> letters = run_.mailbox.take(keys, text_of_waiting(call_, group_, run_.rank),
+                                                    [this] { run_.native_queue.ask(run_.mailbox); });
     for (const Letter& letter : letters) check_agreement(own, letter);
     for (std::size_t i = 0; i < letters.size(); ++i)
       by_place[static_cast<std::size_t>(places[i])] = std::move(letters[i]);
@@ -98,10 +107,6 @@ class SentCall : public Pending {
     if (!is_point_to_point(call_.operation)) return from != place_;
     return from == call_.peer && !(call_.operation == Operation::send && is_eager(call_.input));
   }
-  std::string waiting() const {
-    return fmt::format("rank {} in call {} of {}, {} {}", run_.rank, call_.sequence, text_of(group_),
-                       name_of(call_.operation), text_of(call_.site));
-  }
 
   ProcessRun& run_;
   const ProcessGroup& group_;
@@ -110,6 +115,82 @@ class SentCall : public Pending {
   const Device* device_;
   bool is_done_ = false;
 };
+
+/// A reduction that is MPI's: its letters, which have no data, have left.
+class NativeCall : public Pending {
+ public:
+  NativeCall(ProcessRun& run, const ProcessGroup& group, NativeGroup& native, Call&& call)
+      : run_(run), group_(group), device_(run.device.get()) {
+    const Letter own = letter_of(call, group, run.rank, run.number);
+    std::vector<LetterKey> answers;
+    for (const int member : group.members) {
+      if (member == run.rank) continue;
+      run.mailbox.send(member, own);
+      answers.push_back(own.key);
+      answers.back().from = member;
+    }
+    queued_ =
+        std::make_shared<QueuedReduction>(QueuedReduction{std::move(call), own, std::move(answers), native});
+    run.native_queue.add(queued_);
+  }
+
+  void wait() override {
+    if (is_done_) return;
+    check_running(device_, queued_->call);
+    const std::string waiting = text_of_waiting(queued_->call, group_, run_.rank);
+    run_.mailbox.wait_until(
+        [&] {
+          run_.native_queue.ask(run_.mailbox);
+          if (queued_->request != nullptr) return std::vector<int>();
+          return run_.mailbox.missing(queued_->answers, waiting);
+        },
+        waiting);
+    run_.mailbox.wait_until(
+        [&] {
+          run_.native_queue.ask(run_.mailbox);
+          return queued_->request->is_done() ? std::vector<int>() : running_others();
+        },
+        waiting + ", to which all came and which MPI has not done");
+    take_in_native(queued_->call, group_.size(), queued_->request->result());
+    is_done_ = true;
+  }
+
+ private:
+  /// Those whose programs go on, as long as there are any: MPI does not say who is behind.
+  std::vector<int> running_others() const {
+    std::vector<int> all, running;
+    for (const LetterKey& key : queued_->answers) {
+      all.push_back(key.from);
+      if (!run_.mailbox.has_ended(run_.number, key.from)) running.push_back(key.from);
+    }
+    return running.empty() ? all : running;
+  }
+
+  ProcessRun& run_;
+  const ProcessGroup& group_;
+  const Device* device_;
+  std::shared_ptr<QueuedReduction> queued_;
+  bool is_done_ = false;
+};
+
+/// All ranks are here, and make the same groups next: so that no group of MPI is waited for without a deadline.
+void meet_before_groups(ProcessRun& run, const std::vector<int>& ranks) {
+  const LetterKey key{run.rank, run.number, "groups of the layout", LetterKind::collective, 0};
+  std::vector<LetterKey> keys;
+  for (const int rank : ranks) {
+    if (rank == run.rank) continue;
+    run.mailbox.send(rank, {.key = key});
+    keys.push_back(key);
+    keys.back().from = rank;
+  }
+  run.mailbox.take(keys, fmt::format("rank {} before the groups of the layout are made in MPI", run.rank));
+}
+
+const ProcessGroup& world_of(ProcessRun& run) {
+  const std::vector<int> ranks = ranks_of_grid(run.layout);
+  if (run.native != nullptr) meet_before_groups(run, ranks);
+  return run.add_group("world", 0, ranks);
+}
 
 /// The groups that a split makes: their indices are those of all colors, so every member knows its own.
 std::unique_ptr<MpiCommunicator> split_group(ProcessRun& run, const ProcessGroup& parent, const Call& call,
@@ -144,9 +225,14 @@ const ProcessGroup& ProcessRun::add_group(std::string kind, int index, std::vect
 }
 
 MpiCommunicator::MpiCommunicator(ProcessRun& run, const ProcessGroup& group)
-    : Communicator(group, place_in(group, run.rank), *run.device, run.recorder), run_(run) {}
+    : Communicator(group, place_in(group, run.rank), *run.device, run.recorder),
+      run_(run),
+      native_(run.native == nullptr || group.size() == 1 ? nullptr : &run.native->open_group(group.members)) {
+}
 
 std::unique_ptr<Pending> MpiCommunicator::post(Call&& call) {
+  if (native_ != nullptr && has_native_reduction(call.operation, call.dtype, call.count, size()))
+    return std::make_unique<NativeCall>(run_, group(), *native_, std::move(call));
   auto sent = std::make_unique<SentCall>(run_, group(), std::move(call));
   sent->send();
   return sent;
@@ -171,8 +257,10 @@ std::unique_ptr<MpiCommunicator> MpiCommunicator::new_group(std::string name, co
       run_, run_.add_group(sent.call().name, static_cast<int>(sent.call().sequence), members));
 }
 
-MpiGroups::MpiGroups(ProcessRun& run)
-    : run_(run), world_(run, run.add_group("world", 0, ranks_of_grid(run.layout))) {}
+MpiGroups::MpiGroups(ProcessRun& run) : run_(run), world_(run, world_of(run)) {
+  if (run.native == nullptr) return;
+  for (const GroupKind& kind : run.layout.kinds) find(kind.name());
+}
 
 Communicator* MpiGroups::find(std::string_view kind) {
   if (kind == "world") return &world_;

@@ -4,8 +4,13 @@
 ///
 /// Calls   letters leave when a call is made, before anybody waits; so started calls of any groups go on side by side, and what does not
 ///         deadlock on virtual ranks does not here. A send waits for its recv, unless it has at most eager_bytes.
-/// Errors  those of mailbox.h and letter_agreement.h; split_size_mismatch; wrong_rank for a Work that left its rank's program.
-/// Exact   reductions gather what all members give and fold it in the world's order, as virtual ranks do: the same bits.
+///         With native reductions, letters of calls that MPI has are without data, and it is asked when all have come and agree
+///         (native_queue.h). Groups of MPI are made when all members are known to come at once: those of the layout, by all ranks in the
+///         order of its kinds, before the program begins; others when the letters of their making have come.
+/// Errors  those of mailbox.h and letter_agreement.h; split_size_mismatch; wrong_rank for a Work that left its rank's program; mpi_failed.
+/// Exact   reductions gather what all members give and fold it in the world's order, as virtual ranks do: the same bits. With native
+///         reductions MPI does what it has (native_reductions.h: f64, f32, i32, in an order of its own), and bf16 and the field, which
+///         are no types of MPI, stay as they were.
 
 #include <map>
 #include <memory>
@@ -13,6 +18,8 @@
 #include <vector>
 
 #include "sim/cluster/mailbox.h"
+#include "sim/cluster/native_queue.h"
+#include "sim/cluster/native_reductions.h"
 #include "sim/comm/groups.h"
 #include "sim/comm/reduction_order.h"
 #include "sim/layout/layout.h"
@@ -31,6 +38,8 @@ struct ProcessRun {
   std::int64_t eager_bytes;
   std::shared_ptr<Device> device;
   std::shared_ptr<Recorder> recorder;
+  NativeReductions* native;  // null: all is folded
+  NativeQueue native_queue;
   std::vector<std::shared_ptr<const ProcessGroup>> groups;  // for call records that outlive the program
 
   const ProcessGroup& add_group(std::string kind, int index, std::vector<int> members);
@@ -38,6 +47,7 @@ struct ProcessRun {
 
 class MpiCommunicator : public Communicator {
  public:
+  /// By all members at once, where reductions are native.
   MpiCommunicator(ProcessRun& run, const ProcessGroup& group);
 
   /// Of the world's communicator: a group that all ranks make together; null for a rank that is no member.
@@ -61,9 +71,11 @@ class MpiCommunicator : public Communicator {
   std::unique_ptr<Pending> post(Call&& call);
 
   ProcessRun& run_;
+  NativeGroup* native_;  // null: all is folded, or there is nobody else
 };
 
-/// The groups of a process, made when first asked for: that takes no word with others.
+/// The groups of a process, made when first asked for: that takes no word with others. Where reductions are native it does: then they
+/// are made by all ranks at once, before the program begins.
 class MpiGroups : public Groups {
  public:
   explicit MpiGroups(ProcessRun& run);

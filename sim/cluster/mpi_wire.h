@@ -1,7 +1,7 @@
 #pragma once
 
 /// The processes of MPI_COMM_WORLD as a wire. Everything goes by non-blocking sends and probes; no collective and no communicator of MPI
-/// is used, so that a process that does not answer can be waited for with a deadline.
+/// is used, so that a process that does not answer can be waited for with a deadline. (MPI's own reductions: native_reductions.h.)
 ///
 /// Shapes  letters of any length go in pieces of `most_piece` bytes at most: counts of MPI are of 31 bits.
 /// Calls   once a process: MPI can be started once. A wire that goes without close() ends all processes.
