@@ -10,10 +10,13 @@ namespace {
 class MpiBackend : public ProcessBackend<sim::Cluster> {
  public:
   explicit MpiBackend(const BackendRequest& request)
-      : ProcessBackend(request, sim::ClusterSpec{.launch = request.launch,
-                                                 .program_version = SHARDPROOF_VERSION,
-                                                 .configuration = request.configuration,
-                                                 .deadline = request.deadline}) {}
+      : ProcessBackend(request,
+                       sim::ClusterSpec{.launch = request.launch,
+                                        .program_version = SHARDPROOF_VERSION,
+                                        .configuration = request.configuration,
+                                        .deadline = request.deadline,
+                                        .reductions = request.any_order ? sim::MpiReductions::native
+                                                                        : sim::MpiReductions::folded}) {}
 
   const char* name() const override { return "mpi"; }
   bool has(sim::DType) const override { return true; }

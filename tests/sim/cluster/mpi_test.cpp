@@ -252,6 +252,20 @@ TEST_F(Mpi, CheckIsEqualOnTwoFourAndEightProcesses) {
   }
 }
 
+// MPI adds in its own order: what has no rounding is held to the bit, a training and cases to their bounds.
+TEST_F(Mpi, WithMpisOwnReductionsResultsAreWithinBounds) {
+  const test::RunResult replayed =
+      run_under_mpi(8, std::string(kSmall) + " --mpi-reductions native --message-bytes 4096");
+  EXPECT_EQ(replayed.exit_code, 0) << replayed.out;
+  EXPECT_TRUE(contains(replayed.out, "within the bounds of the serial reference, 944 call records equal"))
+      << replayed.out;
+  EXPECT_FALSE(contains(replayed.out, "training field")) << replayed.out;
+  const test::RunResult checked = run_under_mpi(
+      4, "shardproof check --backend mpi --mpi-reductions native --runs 2 --case mlp,gpt_training");
+  EXPECT_EQ(checked.exit_code, 0) << checked.out;
+  EXPECT_TRUE(contains(checked.out, "within bounds")) << checked.out;
+}
+
 TEST_F(Mpi, AReadyRunNamesItsBackend) {
   const test::RunResult result =
       run_under_mpi(8, "shardproof replay scenarios/cluster/mpi-8-processes.ini --message-bytes 64");
