@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <string>
 
+#include "tests/support/mpi.h"
 #include "tests/support/readme.h"
 #include "tests/support/run.h"
 
@@ -75,6 +76,14 @@ TEST(Outside, AProjectProvesItsOwnLayerWithTheInstalledTree) {
   EXPECT_EQ(run(reproduce).exit_code, 1);
   EXPECT_EQ(run("build/prove_scaled_linear replay failing-scaled_linear-serial.ini").exit_code, 0);
   expect_readme();
+
+  if (!test::no_processes().empty()) return;
+  const std::string program = quoted(folder() + "/build/prove_scaled_linear");
+  const test::RunResult processes = test::run_under_mpi(2, program + " check --backend mpi --runs 20");
+  EXPECT_EQ(processes.exit_code, 0) << processes.out;
+  EXPECT_NE(processes.out.find("verified: 20 runs in 1 row on 2 processes, seed 0; 0 falsified"),
+            std::string::npos)
+      << processes.out;
 }
 
 }  // namespace

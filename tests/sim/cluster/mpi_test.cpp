@@ -1,6 +1,8 @@
 // Real processes under mpirun: what they compute is, bit for bit, what virtual ranks do; a defect planted in one of them is found, and
 // named, and ends all.
 
+#include "tests/support/mpi.h"
+
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -18,27 +20,15 @@ namespace {
 
 using namespace sim;
 
-/// Why there are no processes here; empty: there are.
-std::string no_processes() {
-  if (std::string(SHARDPROOF_MPIRUN).empty()) return "no MPI here, or no mpirun";
-  if (std::string(SHARDPROOF_SANITIZERS).find("thread") != std::string::npos)
-    return "MPI itself is not built for the thread sanitizer";
-  return "";
-}
-
-/// As root, on any number of cores, and with MPI's own leaks left out.
+/// Of the programs that are built here.
 test::RunResult run_under_mpi(int processes, const std::string& command) {
-  const std::string environment =
-      "OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_rmaps_base_oversubscribe=1 "
-      "OMPI_MCA_mpi_yield_when_idle=1 ASAN_OPTIONS=detect_leaks=0";
-  return test::run_process(environment + " timeout 300 '" + SHARDPROOF_MPIRUN + "' -n " +
-                           std::to_string(processes) + " '" + SHARDPROOF_BINARY_DIR + "'/" + command);
+  return test::run_under_mpi(processes, std::string("'") + SHARDPROOF_BINARY_DIR + "'/" + command);
 }
 
 class Mpi : public testing::Test {
  protected:
   void SetUp() override {
-    if (const std::string why = no_processes(); !why.empty()) GTEST_SKIP() << why;
+    if (const std::string why = test::no_processes(); !why.empty()) GTEST_SKIP() << why;
   }
 };
 
