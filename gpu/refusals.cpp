@@ -37,11 +37,14 @@ void refuse_dtype(const char* dtype) {
 }
 
 void refuse_nccl(const std::string& call, const std::string& words) {
+  const bool is_shared = words.find("Duplicate GPU") != std::string::npos;
   sim::refuse({.code = "nccl_failed",
                .option = call,
                .numbers = words,
                .rule = "every call of NCCL succeeds, on every rank",
-               .hint = "NCCL_DEBUG=INFO says what it does; look at what the other ranks wrote first"});
+               .hint = is_shared
+                           ? "--ranks-per-gpu N, where N processes share a GPU"
+                           : "NCCL_DEBUG=INFO says what it does; look at what the other ranks wrote first"});
 }
 
 }  // namespace gpu

@@ -209,6 +209,12 @@ TEST(PlayedNccl, ACallThatFailsIsRefused) {
   } catch (const Error& error) {
     EXPECT_EQ(error.refusal().code, "nccl_failed");
   }
+  try {
+    gpu::refuse_nccl("ncclCommInitRankConfig", "invalid usage: Duplicate GPU detected : rank 1 and rank 0");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.refusal().hint, "--ranks-per-gpu N, where N processes share a GPU");
+  }
 }
 
 }  // namespace
