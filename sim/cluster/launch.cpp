@@ -230,6 +230,12 @@ void check_agree(const Identity& a, const Identity& b) {
   same(a.world_size, b.world_size);
 }
 
+/// srun's PMI plugins (--mpi=pmi2) set Hydra's names for a rank and its size, and no others. The step says more of the same process.
+bool speaks_of_step(const Identity& pmi, const Identity& step) {
+  return pmi.launcher == "MPICH or Intel MPI" && !pmi.local && step.launcher == "Slurm" &&
+         pmi.rank.value == step.rank.value && pmi.world_size.value == step.world_size.value;
+}
+
 /// The innermost launcher: the one that started this very process.
 std::optional<Identity> environment_identity(const Reader& read) {
   std::vector<Identity> found;
@@ -240,6 +246,8 @@ std::optional<Identity> environment_identity(const Reader& read) {
     found.push_back(std::move(*identity));
   }
   if (found.empty()) return std::nullopt;
+  const Identity last = found.back();  // Slurm's, where it is there
+  std::erase_if(found, [&](const Identity& identity) { return speaks_of_step(identity, last); });
   const Identity& first = found.front();
   // torchrun's agent may itself have been started by any other, one a node; an MPI's by srun. Then they do not speak of this
   // process. Nor does a step of one task in which somebody started a launcher by hand.
@@ -299,6 +307,7 @@ void find_port(const ExplicitLaunch& given, const Reader& read, Launch& launch) 
   constexpr std::int64_t kFirstJobPort =
       20'000;  // up to 29,999: below those that the system hands out itself
   constexpr std::int64_t kJobPorts = 10'000;
+  constexpr std::int64_t kBetweenSteps = 1'009;  // a prime: jobs of one time have neighbouring numbers
   Number port{"", kDefaultPort};
   if (given.master_port) {
     port = number_of({"--master-port", *given.master_port}, 0, kMostRanks);
@@ -311,8 +320,11 @@ void find_port(const ExplicitLaunch& given, const Reader& read, Launch& launch) 
       ++port.value;
     }
   } else if (launch.launcher == "Slurm" && read.has("SLURM_JOB_ID")) {
+    // Two jobs on one node do not meet each other, nor do two steps of a job.
     const Number job = number_of(*read("SLURM_JOB_ID"), 0, std::int64_t{1} << 32);
-    port = {job.name, kFirstJobPort + job.value % kJobPorts};  // two jobs on one node do not meet each other
+    const Number step = number_of(*read("SLURM_STEP_ID"), 0, std::int64_t{1} << 32);
+    launch.read.push_back(job.name);
+    port = {step.name, kFirstJobPort + (job.value + kBetweenSteps * step.value) % kJobPorts};
   } else if (const Value job = read("PMIX_NAMESPACE"); launch.launcher == "Open MPI" && job) {
     ContentHash hash;
     hash.add(std::string_view(job->text));

@@ -7,12 +7,13 @@
 ///   std::cerr << text_of(launch);
 ///
 /// Calls   the first that is there decides: explicit values; torchrun, and whatever else sets RANK and WORLD_SIZE; Open MPI; MPICH
-///         and Intel MPI (PMI); MVAPICH2; a task of a Slurm step (srun). With none of them, the process is a world of its own.
-///         A Slurm allocation in which no srun started this process is no launcher: its SLURM_NTASKS counts processes that do
-///         not exist.
+///         and Intel MPI (PMI); MVAPICH2; a task of a Slurm step (srun, with or without an MPI plugin). With none of them, the process
+///         is a world of its own. A Slurm allocation in which no srun started this process is no launcher: its SLURM_NTASKS counts
+///         processes that do not exist.
 ///         The address is --master-addr, or MASTER_ADDR, or Slurm's first node of the step, or this machine where all ranks are on it.
-///         The port is --master-port, or MASTER_PORT (one above it where torchrun's agent listens there itself), or one from the Slurm
-///         job's number or from Open MPI's name of the job, or kDefaultPort.
+///         The port is --master-port, or MASTER_PORT (one above it where torchrun's agent listens there itself), or one from the numbers
+///         of the Slurm job and step or from Open MPI's name of the job, or kDefaultPort: MPICH and Intel MPI do not name their jobs,
+///         so two of them at once on one node need a --master-port each.
 /// Errors  all or nothing: launch_partly_set (a rank without a size, MPI without an address across nodes), launch_number (no whole
 ///         number), launch_range (rank >= world size, local rank >= local size, a port that is none), launch_address,
 ///         launch_contradiction (RANK and an MPI or Slurm rank beside it that differ, or two MPIs that do), host_list.

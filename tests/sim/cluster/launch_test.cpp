@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -61,6 +62,110 @@ Environment of_srun() {
           {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.254"}};
 }
 
+// ---- what launchers were seen to set, of all that speaks of ranks, places, jobs and addresses ----------------
+
+/// Slurm 22.05: srun -N 2 -n 5, rank 4, which is alone on the second node.
+Environment seen_of_srun() {
+  return {{"SLURM_GTIDS", "4"},
+          {"SLURM_JOBID", "1"},
+          {"SLURM_JOB_ID", "1"},
+          {"SLURM_JOB_NODELIST", "n[1-2]"},
+          {"SLURM_JOB_NUM_NODES", "2"},
+          {"SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1"},
+          {"SLURM_LOCALID", "0"},
+          {"SLURM_NNODES", "2"},
+          {"SLURM_NODEID", "1"},
+          {"SLURM_NODELIST", "n[1-2]"},
+          {"SLURM_NPROCS", "5"},
+          {"SLURM_NTASKS", "5"},
+          {"SLURM_PROCID", "4"},
+          {"SLURM_STEPID", "0"},
+          {"SLURM_STEP_ID", "0"},
+          {"SLURM_STEP_NODELIST", "n[1-2]"},
+          {"SLURM_STEP_NUM_NODES", "2"},
+          {"SLURM_STEP_NUM_TASKS", "5"},
+          {"SLURM_STEP_TASKS_PER_NODE", "4,1"},
+          {"SLURM_TASKS_PER_NODE", "4,1"},
+          {"SLURM_TOPOLOGY_ADDR", "n2"}};
+}
+
+/// What --mpi=pmi2 and --mpi=pmix add for the same task.
+Environment seen_of_pmi2() {
+  return {{"PMI_FD", "11"},
+          {"PMI_JOBID", "1.0"},
+          {"PMI_RANK", "4"},
+          {"PMI_SIZE", "5"},
+          {"SLURM_MPI_TYPE", "pmi2"}};
+}
+Environment seen_of_pmix() {
+  return {{"PMIX_NAMESPACE", "slurm.pmix.1.0"}, {"PMIX_RANK", "4"}, {"SLURM_MPI_TYPE", "pmix"}};
+}
+
+/// The body of sbatch -n 2.
+Environment seen_of_sbatch() {
+  return {{"SLURM_GTIDS", "0"},  {"SLURM_JOB_ID", "5"}, {"SLURM_JOB_NODELIST", "n1"}, {"SLURM_LOCALID", "0"},
+          {"SLURM_NNODES", "1"}, {"SLURM_NODEID", "0"}, {"SLURM_NODELIST", "n1"},     {"SLURM_NPROCS", "2"},
+          {"SLURM_NTASKS", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_TASKS_PER_NODE", "2"}};
+}
+
+/// srun -n 1 --mpi=pmi2, in which somebody starts a launcher.
+Environment seen_of_one_task() {
+  return {{"PMI_FD", "11"},
+          {"PMI_JOBID", "9.0"},
+          {"PMI_RANK", "0"},
+          {"PMI_SIZE", "1"},
+          {"SLURM_JOB_ID", "9"},
+          {"SLURM_LOCALID", "0"},
+          {"SLURM_NODEID", "0"},
+          {"SLURM_NTASKS", "1"},
+          {"SLURM_PROCID", "0"},
+          {"SLURM_STEP_ID", "0"},
+          {"SLURM_STEP_NODELIST", "n1"},
+          {"SLURM_STEP_NUM_TASKS", "1"},
+          {"SLURM_STEP_TASKS_PER_NODE", "1"}};
+}
+
+/// MPICH 4.0: mpirun -n 2, rank 1.
+Environment seen_of_mpich() {
+  return {{"HYDI_CONTROL_FD", "7"}, {"MPI_LOCALNRANKS", "2"}, {"MPI_LOCALRANKID", "1"},
+          {"PMI_FD", "8"},          {"PMI_RANK", "1"},        {"PMI_SIZE", "2"}};
+}
+
+/// Open MPI 4.1: mpirun -n 2, rank 1.
+Environment seen_of_open_mpi() {
+  return {{"OMPI_APP_CTX_NUM_PROCS", "2"},
+          {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+          {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+          {"OMPI_COMM_WORLD_NODE_RANK", "1"},
+          {"OMPI_COMM_WORLD_RANK", "1"},
+          {"OMPI_COMM_WORLD_SIZE", "2"},
+          {"OMPI_FIRST_RANKS", "0"},
+          {"OMPI_UNIVERSE_SIZE", "4"},
+          {"PMIX_ID", "1277100033.1"},
+          {"PMIX_NAMESPACE", "1277100033"},
+          {"PMIX_RANK", "1"}};
+}
+
+/// torchrun of PyTorch 2.15: --nnodes 2 --node-rank 1 --master-addr node1 --master-port 29577 --nproc-per-node 2, the last rank.
+Environment seen_of_torchrun() {
+  return {{"GROUP_RANK", "1"},
+          {"GROUP_WORLD_SIZE", "2"},
+          {"LOCAL_RANK", "1"},
+          {"LOCAL_WORLD_SIZE", "2"},
+          {"MASTER_ADDR", "node1"},
+          {"MASTER_PORT", "29577"},
+          {"RANK", "3"},
+          {"ROLE_NAME", "default"},
+          {"ROLE_RANK", "3"},
+          {"ROLE_WORLD_SIZE", "4"},
+          {"TORCHELASTIC_MAX_RESTARTS", "0"},
+          {"TORCHELASTIC_RESTART_COUNT", "0"},
+          {"TORCHELASTIC_RUN_ID", "none"},
+          {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+          {"WORLD_SIZE", "4"}};
+}
+
+/// Those of a launcher win over those that it found.
 Environment joined(Environment a, const Environment& b) {
   a.insert(b.begin(), b.end());
   return a;
@@ -201,6 +306,81 @@ TEST(Launch, WhatIsNoRankIsRefusedByName) {
   EXPECT_EQ(refusal_of({.rank = "0"}, of_torchrun()).option, "--world-size");
   EXPECT_EQ(refusal_of({.local_rank = "0"}, of_torchrun()).option, "--rank");
   EXPECT_EQ(refusal_of({.rank = "2", .world_size = "2"}, {}).option, "--rank");
+}
+
+// ---- as they were seen ------------------------------------------------------------------------------------
+
+TEST(Launch, AsLaunchersWereSeen) {
+  expect_place(detect_launch({}, seen_of_torchrun()), "torchrun", 3, 4, LocalPlace{1, 2});
+  EXPECT_EQ(detect_launch({}, seen_of_torchrun()).master_port, 29578);
+  expect_place(detect_launch({}, seen_of_open_mpi()), "Open MPI", 1, 2, LocalPlace{1, 2});
+  expect_place(detect_launch({}, seen_of_mpich()), "MPICH or Intel MPI", 1, 2, LocalPlace{1, 2});
+  EXPECT_EQ(detect_launch({}, seen_of_mpich()).master_addr, "127.0.0.1");
+  expect_place(detect_launch({}, seen_of_sbatch()), "none", 0, 1, LocalPlace{0, 1});
+  expect_place(detect_launch({}, seen_of_one_task()), "Slurm", 0, 1, LocalPlace{0, 1});
+}
+
+TEST(Launch, AnMpiPluginOfSrunAddsNothing) {
+  const Launch launch = detect_launch({}, seen_of_srun());
+  expect_place(launch, "Slurm", 4, 5, LocalPlace{0, 1});
+  EXPECT_EQ(launch.master_addr, "n1");
+  EXPECT_EQ(detect_launch({}, joined(seen_of_pmi2(), seen_of_srun())), launch);
+  EXPECT_EQ(detect_launch({}, joined(seen_of_pmix(), seen_of_srun())), launch);
+}
+
+TEST(Launch, ALauncherWithinAStepOfOneTask) {
+  for (const Environment& inner : {seen_of_open_mpi(), seen_of_mpich()})
+    EXPECT_EQ(detect_launch({}, joined(inner, seen_of_one_task())), detect_launch({}, inner));
+  expect_place(detect_launch({}, joined(seen_of_torchrun(), seen_of_one_task())), "torchrun", 3, 4,
+               LocalPlace{1, 2});
+}
+
+/// Two steps of a job on one node do not meet each other, nor do those of neighbouring jobs.
+TEST(Launch, APortIsMadeOfTheNumbersOfSlurmsJobAndStep) {
+  std::set<int> ports;
+  Environment environment = seen_of_srun();
+  for (const char* job : {"1234567", "1234568", "1234569", "1234570"}) {
+    for (const char* step : {"0", "1", "2", "3", "4"}) {
+      environment["SLURM_JOB_ID"] = job;
+      environment["SLURM_STEP_ID"] = step;
+      const Launch launch = detect_launch({}, environment);
+      EXPECT_GE(launch.master_port, 20'000);
+      EXPECT_LT(launch.master_port, 30'000);
+      EXPECT_TRUE(ports.insert(launch.master_port).second) << job << "." << step;
+      EXPECT_EQ(launch.read.back(), "SLURM_STEP_ID");
+    }
+  }
+}
+
+/// Where PMI says of a task what its step says, the step is believed, to every field; where it says something else, another launcher was
+/// started within the step.
+RC_GTEST_PROP(Launch, APmiRankIsTheStepsWhereItIsTheSame, ()) {
+  Environment environment = of_srun();
+  const int world = 8;  // of three nodes: 3 + 3 + 2 tasks
+  const int rank = *rc::gen::inRange(0, world);
+  environment["SLURM_PROCID"] = std::to_string(rank);
+  environment["SLURM_NODEID"] = std::to_string(rank / 3);
+  environment["SLURM_LOCALID"] = std::to_string(rank % 3);
+  environment["MASTER_ADDR"] = "a";
+  const Launch step = detect_launch({}, environment);
+  const int pmi_rank = *rc::gen::oneOf(rc::gen::just(rank), rc::gen::inRange(0, world));
+  const int pmi_size =
+      *rc::gen::oneOf(rc::gen::just(world), rc::gen::inRange(std::max(pmi_rank + 1, 2), 2 * world));
+  environment["PMI_RANK"] = std::to_string(pmi_rank);
+  environment["PMI_SIZE"] = std::to_string(pmi_size);
+  const bool is_same = pmi_size == world && pmi_rank == rank;
+  RC_CLASSIFY(is_same);
+  const Launch launch = detect_launch({}, environment);
+  if (is_same) {
+    RC_ASSERT(launch == step);
+  } else {
+    RC_ASSERT(launch.launcher == "MPICH or Intel MPI");
+    RC_ASSERT(launch.rank == pmi_rank && launch.world_size == pmi_size && !launch.local);
+  }
+  // Hydra itself says where on its node a process is.
+  environment["MPI_LOCALRANKID"] = "0";
+  environment["MPI_LOCALNRANKS"] = "1";
+  RC_ASSERT(detect_launch({}, environment).launcher == "MPICH or Intel MPI");
 }
 
 // ---- any subset of anybody's variables --------------------------------------------------------------------
