@@ -9,6 +9,7 @@
 #include "sim/base/check.h"
 #include "sim/base/field_sum.h"
 #include "verify/assembled.h"
+#include "verify/spread.h"
 
 namespace verify {
 
@@ -134,12 +135,6 @@ Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& se
     }
   }
   return {};
-}
-
-reference::Rounding rounding_of(const CaseSetting& setting) {
-  if (setting.dtype == sim::DType::f64) return reference::rounding_of_f64(setting.tp);
-  if (setting.dtype == sim::DType::bf16) return reference::rounding_of_bf16(setting.tp);
-  return reference::rounding_of_f32(setting.tp);
 }
 
 Judgement equals_serial(Bench& bench, const Case& the_case, const CaseSetting& setting) {
@@ -334,7 +329,7 @@ Judgement keeps_its_hash(Bench& bench, const Case& the_case, const CaseSetting& 
 }  // namespace
 
 Wholes<Bounded> bounded_reference(const Case& the_case, const CaseSetting& setting) {
-  const reference::Rounding rounding = rounding_of(setting);
+  const reference::Rounding rounding = rounding_of(setting.dtype, setting.tp);
   return serial_of(the_case, setting, reference::Number<Bounded>(rounding));
 }
 

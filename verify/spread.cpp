@@ -39,6 +39,19 @@ double least_deviation(const reference::Matrix<double>& largest, int share) {
 
 }  // namespace
 
+reference::Rounding rounding_of(sim::DType dtype, int parts) {
+  if (dtype == sim::DType::f64) return reference::rounding_of_f64(parts);
+  return dtype == sim::DType::bf16 ? reference::rounding_of_bf16(parts) : reference::rounding_of_f32(parts);
+}
+
+bool is_bounded(const Wholes<reference::Bounded>& wholes) {
+  return std::all_of(wholes.begin(), wholes.end(), [](const auto& whole) {
+    const auto& [name, values] = whole;
+    return std::all_of(values.data(), values.data() + values.size(),
+                       [](const reference::Bounded& x) { return std::isfinite(x.error()); });
+  });
+}
+
 Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const PerturbedRun& run,
                                   const reference::SpreadSize& size, int threads) {
   const double store =

@@ -12,6 +12,12 @@
 
 namespace verify {
 
+/// Of a dtype, where sums are spread over so many ranks.
+reference::Rounding rounding_of(sim::DType dtype, int parts);
+
+/// Whether every element has a bound.
+bool is_bounded(const Wholes<reference::Bounded>& wholes);
+
 using PerturbedRun = std::function<Wholes<reference::Perturbed>(reference::Perturbation)>;
 
 Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const PerturbedRun& run,

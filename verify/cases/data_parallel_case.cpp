@@ -6,6 +6,7 @@
 #include "sim/tensor/checks.h"
 #include "verify/cases/data_parallel_plan.h"
 #include "verify/reference/adam.h"
+#include "verify/spread.h"
 
 namespace verify {
 
@@ -130,6 +131,19 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
       sim::save_checkpoint(rank, training.optimizer, *s.stretch->store, plan.end_step());
     training.publish();
   }
+
+  /// Where a variance is near 0 the worst of each operation, added up over steps, is no bound any more: there the spread of perturbed runs.
+  Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
+                                    const CaseSetting& s) const override {
+    Wholes<reference::Bounded> wholes = reference(inputs, s);
+    if (s.special != Special::none || is_bounded(wholes)) return wholes;
+    const auto run = [&](reference::Perturbation by) {
+      const reference::Number<reference::Perturbed> number(by);
+      return reference(Inputs<reference::Perturbed>(s, number), s);
+    };
+    return spread(rounding_of(s.dtype, s.tp), run, {}, 1);
+  }
+  using CaseOf<DistributedOptimizerCase>::serial;
 
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {

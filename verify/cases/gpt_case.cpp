@@ -195,21 +195,8 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     });
   }
 
-  static bool is_bounded(const Wholes<reference::Bounded>& wholes) {
-    return std::all_of(wholes.begin(), wholes.end(), [](const auto& whole) {
-      const auto& [name, values] = whole;
-      return std::all_of(values.data(), values.data() + values.size(),
-                         [](const reference::Bounded& x) { return std::isfinite(x.error()); });
-    });
-  }
-
-  static reference::Rounding rounding_of(sim::DType dtype) {
-    if (dtype == sim::DType::f64) return reference::rounding_of_f64(1);
-    return dtype == sim::DType::bf16 ? reference::rounding_of_bf16(1) : reference::rounding_of_f32(1);
-  }
-
   Wholes<reference::Bounded> spread_of(const CaseSetting& s) const {
-    const reference::Rounding rounding = rounding_of(s.dtype);
+    const reference::Rounding rounding = rounding_of(s.dtype, 1);
     const auto run = [&](reference::Perturbation by) {
       const reference::Number<reference::Perturbed> number(by);
       return reference(Inputs<reference::Perturbed>(s, number), s);
