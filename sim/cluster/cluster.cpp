@@ -57,12 +57,16 @@ void check_processes(const Layout& layout, const Launch& launch) {
                                  layout.first_rank, launch.world_size,
                                  launch.world_size == 1 ? "process" : "processes", launch.launcher),
           .rule = "each rank of the layout is a process",
-          .hint = fmt::format("mpirun -n {}", layout.grid_size)});
+          .hint = layout.first_rank == 0 ? fmt::format("mpirun -n {}", layout.grid_size)
+                                         : "a layout without --rank-offset"});
 }
 
 Cluster::Cluster(ClusterSpec spec) : spec_(std::move(spec)), rendezvous_(rendezvous_spec(spec_)) {
   rendezvous_.meet();
-  wire_ = spec_.open_wire();
+  {
+    const Watch watch(watched("the start of MPI"));
+    wire_ = spec_.open_wire();
+  }
   mailbox_ = std::make_unique<Mailbox>(*wire_, spec_.deadline);
   check_wire();
   if (spec_.reductions == MpiReductions::native) open_native();
@@ -71,6 +75,7 @@ Cluster::Cluster(ClusterSpec spec) : spec_(std::move(spec)), rendezvous_(rendezv
 /// Others wait there for this process: none leaves alone.
 void Cluster::open_native() {
   try {
+    const Watch watch(watched("the start of MPI's reductions"));
     native_ = spec_.open_native();
   } catch (const Error& error) {
     end_all(text_of(error.refusal()), kRefused);
@@ -132,6 +137,7 @@ ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, co
   ProcessRun run{.mailbox = *mailbox_,
                  .number = runs_++,
                  .rank = rank(),
+                 .deadline = spec_.deadline,
                  .layout = world.layout,
                  .nodes = world.nodes,
                  .reduction_order = world.reduction_order,
@@ -149,7 +155,10 @@ ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, co
     program(own);
   }
   end_program(run);
-  if (native_ != nullptr) native_->close_groups();
+  if (native_ != nullptr) {
+    const Watch watch(watched("the end of MPI's groups"));
+    native_->close_groups();
+  }
   return {{.rank = rank(), .published = recorder->take_published(), .calls = recorder->take_calls()},
           std::move(run.groups)};
 }
@@ -169,6 +178,11 @@ Conclusion Cluster::finish(const Report& report) {
   Conclusion conclusion = rendezvous_.finish(report);
   if (conclusion.failure) end_all(text_of(*conclusion.failure), kBrokenContract);
   return conclusion;
+}
+
+void Cluster::close() {
+  const Watch watch(watched("the end of MPI"));
+  wire_->close();
 }
 
 }  // namespace sim

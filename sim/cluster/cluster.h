@@ -13,7 +13,7 @@
 ///         Whether reductions are native is a part of the configuration that all have to have.
 /// Errors  thrown before the world starts: those of rendezvous.h and mpi_wire.h; backend_world: the layout has not as many ranks as there
 ///         are processes. Said, and all ended with exit code 2: launch_contradiction: MPI counts ranks otherwise than the launcher;
-///         mpi_failed: no native reductions.
+///         mpi_failed: no native reductions. process_silent (watch.h): others do not come where MPI starts, makes groups, or ends.
 ///         In a program, what it does wrong, or another rank does that is silent or gone, is written to standard error with this rank's
 ///         name, and ends all processes with exit code 3: the codes of mpi_communicator.h; rank_threw, pending_work, unmatched_send.
 /// Exact   what is published and recorded is the same as on virtual ranks of the same world; with native reductions, where
@@ -28,6 +28,7 @@
 #include "sim/cluster/mpi_wire.h"
 #include "sim/cluster/native_reductions.h"
 #include "sim/cluster/rendezvous.h"
+#include "sim/cluster/watch.h"
 #include "sim/comm/rank.h"
 #include "sim/comm/rank_report.h"
 #include "sim/comm/reduction_order.h"
@@ -72,12 +73,13 @@ class Cluster {
   std::int64_t native_reductions() const { return native_ == nullptr ? 0 : native_->started(); }
   ProcessReport run(const ClusterWorld& world, Device& device, const RankProgram& program);
   Conclusion finish(const Report& report);
-  void close() { wire_->close(); }
+  void close();
   /// Says why, with this rank's name, and ends all processes.
   [[noreturn]] void end_all(const std::string& text, int exit_code);
 
  private:
   void check_wire();
+  WatchedCall watched(const char* what) const { return {rank(), spec_.deadline, what}; }
   void open_native();
   ProcessReport run_program(const ClusterWorld& world, Device& device, const RankProgram& program);
   void end_program(const ProcessRun& run);

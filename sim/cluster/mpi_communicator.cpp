@@ -10,6 +10,7 @@
 #include "sim/base/error.h"
 #include "sim/cluster/exchange.h"
 #include "sim/cluster/letter_agreement.h"
+#include "sim/cluster/watch.h"
 #include "sim/comm/group_refusals.h"
 #include "sim/tensor/device.h"
 #include "sim/tensor/running_device.h"
@@ -224,11 +225,19 @@ const ProcessGroup& ProcessRun::add_group(std::string kind, int index, std::vect
   return *groups.back();
 }
 
+namespace {
+
+NativeGroup& open_native(ProcessRun& run, const ProcessGroup& group) {
+  const Watch watch({run.rank, run.deadline, fmt::format("the making of {} in MPI", text_of(group))});
+  return run.native->open_group(group.members);
+}
+
+}  // namespace
+
 MpiCommunicator::MpiCommunicator(ProcessRun& run, const ProcessGroup& group)
     : Communicator(group, place_in(group, run.rank), *run.device, run.recorder),
       run_(run),
-      native_(run.native == nullptr || group.size() == 1 ? nullptr : &run.native->open_group(group.members)) {
-}
+      native_(run.native == nullptr || group.size() == 1 ? nullptr : &open_native(run, group)) {}
 
 std::unique_ptr<Pending> MpiCommunicator::post(Call&& call) {
   if (native_ != nullptr && has_native_reduction(call.operation, call.dtype, call.count, size()))

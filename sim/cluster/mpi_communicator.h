@@ -32,6 +32,7 @@ struct ProcessRun {
   Mailbox& mailbox;
   std::uint32_t number;  // of the program
   int rank;
+  std::chrono::milliseconds deadline;
   const Layout& layout;
   NodePlacement nodes;
   ReductionOrder reduction_order;

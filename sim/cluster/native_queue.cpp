@@ -8,16 +8,16 @@
 namespace sim {
 
 void NativeQueue::ask(Mailbox& mailbox) {
-  std::vector<std::shared_ptr<QueuedReduction>> left;
-  for (auto& reduction : waiting_) {
-    if (!mailbox.has(reduction->answers)) {
-      left.push_back(std::move(reduction));
+  for (auto next = waiting_.begin(); next != waiting_.end();) {
+    if (!mailbox.has((*next)->answers)) {
+      ++next;
       continue;
     }
+    const std::shared_ptr<QueuedReduction> reduction = *next;
+    next = waiting_.erase(next);
     for (const Letter& letter : mailbox.take_out(reduction->answers)) check_agreement(reduction->own, letter);
     reduction->request = reduction->group.start(native_reduction_of(reduction->call));
   }
-  waiting_ = std::move(left);
 }
 
 }  // namespace sim

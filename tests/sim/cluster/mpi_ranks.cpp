@@ -59,6 +59,32 @@ class FaultyWire : public sim::Wire {
   int sent_ = 0;
 };
 
+/// A process that stops says nothing, and its clock stands still.
+void stop_if(bool stops) {
+  if (stops) std::raise(SIGSTOP);
+}
+
+/// A wire whose end never comes.
+class EndlessWire : public sim::Wire {
+ public:
+  explicit EndlessWire(std::unique_ptr<sim::Wire> wire) : wire_(std::move(wire)) {}
+  int rank() const override { return wire_->rank(); }
+  int size() const override { return wire_->size(); }
+  void send(int to, sim::Bytes letter) override { wire_->send(to, std::move(letter)); }
+  std::optional<sim::Arrival> receive() override { return wire_->receive(); }
+  void close() override {
+    stop_if(rank() == kGuilty);
+    wire_->close();
+  }
+  void abort(int exit_code) override {
+    wire_->abort(exit_code);
+    std::_Exit(exit_code);
+  }
+
+ private:
+  std::unique_ptr<sim::Wire> wire_;
+};
+
 /// MPI's reductions, asked for something else.
 class FaultyReductions : public sim::NativeReductions {
   class Group : public sim::NativeGroup {
@@ -85,6 +111,7 @@ class FaultyReductions : public sim::NativeReductions {
   FaultyReductions(std::unique_ptr<sim::NativeReductions> native, std::string mode)
       : native_(std::move(native)), mode_(std::move(mode)) {}
   sim::NativeGroup& open_group(const std::vector<int>& members) override {
+    stop_if(mode_ == "ungrouped");
     return *groups_.emplace_back(std::make_unique<Group>(native_->open_group(members), mode_));
   }
   void close_groups() override {
@@ -183,29 +210,34 @@ sim::Layout layout_of(int ranks, std::uint64_t seed) {
 sim::ClusterSpec spec_of(const Words& words) {
   constexpr std::size_t kSmallPieces = 1000;  // so that letters have several
   constexpr std::chrono::seconds kShort{6};
-  const bool is_short =
-      words.mode == "hangs" || words.mode == "halfway" || words.mode == "absent" || words.mode == "sends";
+  const bool is_short = words.mode == "hangs" || words.mode == "halfway" || words.mode == "absent" ||
+                        words.mode == "sends" || words.mode == "unstarted" || words.mode == "unended" ||
+                        words.mode == "ungrouped";
+  const sim::Launch launch = sim::detect_launch({}, sim::environment_of_process());
+  const bool guilty = launch.rank == kGuilty;
   sim::ClusterSpec spec{
-      .launch = sim::detect_launch({}, sim::environment_of_process()),
+      .launch = launch,
       .program_version = "test",
       .configuration = 1,
-      .open_wire = [words]() -> std::unique_ptr<sim::Wire> {
+      .open_wire = [words, guilty]() -> std::unique_ptr<sim::Wire> {
+        stop_if(words.mode == "unstarted" && guilty);
         auto wire = sim::open_mpi_wire(kSmallPieces);
         const bool damages = words.mode == "damaged";
         if (damages || words.mode == "misdirected")
           return std::make_unique<FaultyWire>(std::move(wire), damages);
+        if (words.mode == "unended") return std::make_unique<EndlessWire>(std::move(wire));
         return wire;
       },
-      .open_native = [words]() -> std::unique_ptr<sim::NativeReductions> {
+      .open_native = [words, guilty]() -> std::unique_ptr<sim::NativeReductions> {
         if (words.mode == "unopened") {
           sim::refuse(
               {.code = "mpi_failed", .option = "MPI_Comm_dup", .numbers = "planted", .rule = "", .hint = ""});
         }
-        return std::make_unique<FaultyReductions>(sim::open_mpi_reductions(), words.mode);
+        return std::make_unique<FaultyReductions>(sim::open_mpi_reductions(),
+                                                  words.mode == "ungrouped" && !guilty ? "" : words.mode);
       }};
   if (words.is_native) spec.reductions = sim::MpiReductions::native;
   if (is_short) spec.deadline = kShort;
-  const bool guilty = spec.launch.rank == kGuilty;
   if (words.mode == "configuration" && guilty) spec.configuration = 2;
   if (words.mode == "alone" && guilty) spec.reductions = sim::MpiReductions::native;
   if (words.mode == "absent" && guilty) std::this_thread::sleep_for(std::chrono::hours(1));

@@ -87,6 +87,20 @@ TEST_F(Mpi, ARankThatHangsIsNamedWithTheCallThatWaits) {
   EXPECT_TRUE(contains(result.out, "waited 6 s for rank 1\n")) << result.out;
 }
 
+// Calls of MPI that have no deadline of their own are watched.
+TEST_F(Mpi, ARankThatStopsWhileMpiStartsOrEndsEndsTheOthers) {
+  for (const auto& [mode, where] : std::vector<std::pair<const char*, const char*>>{
+           {"unstarted", "in the start of MPI\n"},
+           {"unended", "in the end of MPI\n"},
+           {"native-ungrouped", "in the making of world[0] ="}}) {
+    const test::RunResult result = run_under_mpi(4, std::string("mpi_ranks ") + mode);
+    EXPECT_EQ(result.exit_code, 3) << mode << "\n" << result.out;
+    EXPECT_TRUE(contains(result.out, "process_silent: rank ") && contains(result.out, where)) << mode << "\n"
+                                                                                              << result.out;
+    EXPECT_FALSE(contains(result.out, "rank 1: process_silent")) << mode << "\n" << result.out;
+  }
+}
+
 TEST_F(Mpi, AKilledRankEndsTheOthers) {
   const test::RunResult result = run_under_mpi(4, "mpi_ranks killed");
   EXPECT_NE(result.exit_code, 0) << result.out;
