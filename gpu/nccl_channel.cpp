@@ -61,8 +61,7 @@ void NcclTraffic::send_messages() {
   for (NcclChannel* channel : std::exchange(unsent, {})) channel->send_messages();
 }
 
-void NcclTraffic::await(const std::function<NcclState()>& state,
-                        const std::function<std::string()>& what) const {
+void NcclTraffic::await(const std::function<NcclState()>& state, const Words& what) const {
   constexpr std::chrono::microseconds kNap{20};
   const sim::Deadline limit = sim::Deadline::after(deadline);
   for (;;) {
@@ -87,8 +86,13 @@ NcclChannel::NcclChannel(NcclTraffic& traffic, const sim::ProcessGroup& group, i
                          std::unique_ptr<NcclLink> link)
     : traffic_(traffic), group_(group), place_(place), link_(std::move(link)) {}
 
-std::string NcclChannel::text(const char* what) const {
+std::string NcclChannel::text(std::string_view what) const {
   return fmt::format("rank {}, {} of {}", group_.rank_at(place_), what, text_of(group_));
+}
+
+std::string NcclChannel::text(const Call& call) const {
+  return fmt::format("rank {} in call {} of {}, {} {}", group_.rank_at(place_), call.sequence,
+                     text_of(group_), name_of(call.operation), text_of(call.site));
 }
 
 std::vector<NcclRequest> NcclChannel::requests_of(const Call& call) const {
@@ -100,15 +104,26 @@ std::vector<NcclRequest> NcclChannel::requests_of(const Call& call) const {
   return requests;
 }
 
-/// The link may be used, and be marked, once NCCL has taken what was put in.
-void NcclChannel::go(NcclFlight& flight, const std::vector<NcclRequest>& requests) {
+void NcclChannel::await_link(const Words& what) const {
+  traffic_.await([&] { return link_->state(); }, what);
+}
+
+/// The link may be used, and be marked, once NCCL has taken what was put in. One that has failed since its last call is found before NCCL
+/// refuses it, which knows neither group nor call.
+void NcclChannel::go(NcclFlight& flight, const std::vector<NcclRequest>& requests, const Words& what) {
+  await_link(what);
   link_->put(requests);
-  traffic_.await([&] { return link_->state(); }, [&] { return text("a call"); });
+  await_link(what);
   flight.event = link_->mark();
 }
 
-std::shared_ptr<NcclFlight> NcclChannel::put(const Call& given) {
-  Call call = given;
+std::shared_ptr<NcclFlight> NcclChannel::put(const Call& call) {
+  // What stays is named later than it is put.
+  if (sim::is_point_to_point(call.operation)) return put(call, [this, call] { return text(call); });
+  return put(call, [&] { return text(call); });
+}
+
+std::shared_ptr<NcclFlight> NcclChannel::put(Call call, const Words& what) {
   if (call.dtype == DType::field && sim::moves_data(call.operation)) {
     sim::refuse(
         {.code = "nccl_dtype",
@@ -128,12 +143,13 @@ std::shared_ptr<NcclFlight> NcclChannel::put(const Call& given) {
     if (!unsent_.empty())
       traffic_.send_messages();  // on one communicator NCCL keeps the order that it is given
     auto flight = std::make_shared<NcclFlight>();
-    go(*flight, requests);
+    go(*flight, requests, what);
     return flight;
   }
   if (unsent_.empty()) {
     traffic_.unsent.push_back(this);
     next_ = std::make_shared<NcclFlight>();
+    words_of_unsent_ = what;
   }
   unsent_.insert(unsent_.end(), requests.begin(), requests.end());
   return next_;
@@ -141,18 +157,17 @@ std::shared_ptr<NcclFlight> NcclChannel::put(const Call& given) {
 
 void NcclChannel::send_messages() {
   const std::vector<NcclRequest> requests = std::exchange(unsent_, {});
-  go(*std::exchange(next_, nullptr), requests);
+  go(*std::exchange(next_, nullptr), requests, std::exchange(words_of_unsent_, nullptr));
 }
 
-void NcclChannel::wait_for(const NcclFlight& flight, const std::function<std::string()>& what) {
+void NcclChannel::wait_for(const NcclFlight& flight, const Words& what) {
   traffic_.send_messages();
   traffic_.await([&] { return flight.event->state(); }, what);
 }
 
-void NcclChannel::run(Call call, const char* what) {
-  call.sequence = -1;
-  const std::shared_ptr<NcclFlight> flight = put(call);
-  if (flight != nullptr) wait_for(*flight, [&] { return text(what); });
+void NcclChannel::run(const Call& call, const Words& what) {
+  const std::shared_ptr<NcclFlight> flight = put(call, what);
+  if (flight != nullptr) wait_for(*flight, what);
 }
 
 /// Two members that first meet in a program's messages wait for each other on their hosts, whatever else they have to do, and have to
@@ -161,11 +176,12 @@ void NcclChannel::meet_members() {
   constexpr int kAllMeet = 16;
   const int n = group_.size();
   const Tensor in = sim::filled(*traffic_.device, DType::i32, {n}, 0);
+  const Words what = [this] { return text("the first messages"); };
   const auto message = [&](Operation operation, int peer) {
     Call call{.operation = operation, .site = "connect", .peer = peer, .count = 1, .dtype = DType::i32};
     (operation == Operation::send ? call.input : call.output) =
         operation == Operation::send ? token_ : in.rows(peer, peer + 1);
-    return put(call);
+    return put(call, what);
   };
   std::shared_ptr<NcclFlight> flight;
   for (int step = 1; step < n; ++step) {
@@ -173,7 +189,7 @@ void NcclChannel::meet_members() {
     message(Operation::send, (place_ + step) % n);
     flight = message(Operation::recv, (place_ + n - step) % n);
   }
-  wait_for(*flight, [&] { return text("the first messages"); });
+  wait_for(*flight, what);
 }
 
 /// A sum of floats depends on its order; that of a ring whose order is another would be taken for a wrong program.
@@ -189,7 +205,7 @@ void NcclChannel::check_ring() {
                   .output = found,
                   .count = kCount,
                   .dtype = DType::f32};
-  run(call, "the first sums");
+  run(call, [&] { return text("the first sums"); });
   const auto shared = std::make_shared<sim::CpuDevice>();
   sim::CpuDevice& cpu = *shared;
   std::vector<Tensor> blocks;
@@ -211,14 +227,15 @@ void NcclChannel::check_ring() {
 
 void NcclChannel::connect() {
   if (link_ == nullptr) return;
-  traffic_.await([&] { return link_->state(); }, [&] { return text("making the communicator"); });
+  await_link([&] { return text("making the communicator"); });
   token_ = sim::filled(*traffic_.device, DType::i32, {1}, 0);
-  run({.operation = Operation::barrier, .site = "connect"}, "the first call");
+  run({.operation = Operation::barrier, .site = "connect"}, [&] { return text("the first call"); });
   meet_members();
   if (traffic_.order == NcclOrder::exact && group_.size() > 2) check_ring();
 }
 
-std::vector<std::vector<std::int32_t>> NcclChannel::exchange(const std::vector<std::int32_t>& own) {
+std::vector<std::vector<std::int32_t>> NcclChannel::exchange(const std::vector<std::int32_t>& own,
+                                                             const Words& what) {
   if (link_ == nullptr) return {own};
   const auto n = static_cast<std::size_t>(group_.size());
   const auto count = static_cast<std::int64_t>(own.size());
@@ -231,7 +248,7 @@ std::vector<std::vector<std::int32_t>> NcclChannel::exchange(const std::vector<s
        .output = output,
        .count = count,
        .dtype = DType::i32},
-      "what members tell each other");
+      what);
   const std::vector<std::byte> bytes = bytes_of(output);
   std::vector<std::vector<std::int32_t>> by_place(n, own);
   for (std::size_t place = 0; place < n; ++place) {
@@ -241,16 +258,19 @@ std::vector<std::vector<std::int32_t>> NcclChannel::exchange(const std::vector<s
   return by_place;
 }
 
-std::unique_ptr<NcclLink> NcclChannel::split(int color, int key) {
+std::unique_ptr<NcclLink> NcclChannel::split(int color, int key, const Words& what) {
+  await_link(what);
   std::unique_ptr<NcclLink> part = link_->split(color, key);
-  traffic_.await([&] { return link_->state(); }, [&] { return text("a split"); });
+  await_link(what);
   return part;
 }
 
 void NcclChannel::close() {
   if (link_ == nullptr) return;
+  const Words what = [this] { return text("the end"); };
+  await_link(what);
   link_->begin_close();
-  traffic_.await([&] { return link_->state(); }, [&] { return text("the end"); });
+  await_link(what);
   link_.reset();
 }
 

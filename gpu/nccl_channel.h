@@ -15,6 +15,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpu/nccl_library.h"
@@ -24,6 +25,7 @@
 namespace gpu {
 
 class NcclChannel;
+using Words = std::function<std::string()>;
 
 /// What was put in together.
 struct NcclFlight {
@@ -39,7 +41,7 @@ struct NcclTraffic {
 
   void send_messages();
   /// `what`: who waits, and for what.
-  void await(const std::function<NcclState()>& state, const std::function<std::string()>& what) const;
+  void await(const std::function<NcclState()>& state, const Words& what) const;
 };
 
 class NcclChannel {
@@ -51,24 +53,28 @@ class NcclChannel {
   void connect();
   /// Null where nothing has to be done.
   std::shared_ptr<NcclFlight> put(const sim::Call& call);
-  void wait_for(const NcclFlight& flight, const std::function<std::string()>& what);
-  /// What each member gives, as all have it; by place.
-  std::vector<std::vector<std::int32_t>> exchange(const std::vector<std::int32_t>& own);
+  void wait_for(const NcclFlight& flight, const Words& what);
+  /// What each member gives, as all have it; by place. `what`: who waits, and for what.
+  std::vector<std::vector<std::int32_t>> exchange(const std::vector<std::int32_t>& own, const Words& what);
   /// This rank's link to the members of its color; null for a negative one.
-  std::unique_ptr<NcclLink> split(int color, int key);
+  std::unique_ptr<NcclLink> split(int color, int key, const Words& what);
   void send_messages();
   void close();
 
+  /// As it is named where it fails: rank, number, group, operation, site.
+  std::string text(const sim::Call& call) const;
+  std::string text(std::string_view what) const;
   int place() const { return place_; }
   const sim::ProcessGroup& group() const { return group_; }
 
  private:
   std::vector<NcclRequest> requests_of(const sim::Call& call) const;
-  void go(NcclFlight& flight, const std::vector<NcclRequest>& requests);
-  void run(sim::Call call, const char* what);
+  void await_link(const Words& what) const;
+  std::shared_ptr<NcclFlight> put(sim::Call call, const Words& what);
+  void go(NcclFlight& flight, const std::vector<NcclRequest>& requests, const Words& what);
+  void run(const sim::Call& call, const Words& what);
   void meet_members();
   void check_ring();
-  std::string text(const char* what) const;
 
   NcclTraffic& traffic_;
   const sim::ProcessGroup& group_;
@@ -76,6 +82,7 @@ class NcclChannel {
   std::unique_ptr<NcclLink> link_;
   sim::Tensor token_;  // what a barrier adds up
   std::vector<NcclRequest> unsent_;
+  Words words_of_unsent_;             // of the first of them
   std::shared_ptr<NcclFlight> next_;  // theirs
 };
 

@@ -45,7 +45,7 @@ class PostedCall : public sim::Pending {
                    .rule = "a rank waits for its own calls, while its program runs",
                    .hint = "a Work that does not leave its rank"});
     }
-    if (flight_ != nullptr) channel_.wait_for(*flight_, [this] { return words(); });
+    if (flight_ != nullptr) channel_.wait_for(*flight_, [this] { return channel_.text(call_); });
     const bool averages = has_reduce_op(call_.operation) && call_.reduce_op == ReduceOp::average;
     if (averages && !call_.output.is_none() && call_.output.count() > 0) {
       device_->scale(call_.output, {1, channel_.group().size()}, call_.output);
@@ -54,12 +54,6 @@ class PostedCall : public sim::Pending {
   }
 
  private:
-  std::string words() const {
-    const ProcessGroup& group = channel_.group();
-    return fmt::format("rank {} in call {} of {}, {} {}", group.rank_at(channel_.place()), call_.sequence,
-                       text_of(group), name_of(call_.operation), text_of(call_.site));
-  }
-
   NcclChannel& channel_;
   Call call_;
   sim::Device* device_;
@@ -112,6 +106,11 @@ NcclChannel& NcclRun::add_channel(const ProcessGroup& group, std::unique_ptr<Ncc
   return *channels.back();
 }
 
+void NcclRun::meet_at_end() {
+  NcclChannel& world = *channels.front();
+  world.exchange({0}, [&] { return world.text("the end of the program"); });
+}
+
 void NcclRun::close() {
   while (!channels.empty()) {
     channels.back()->close();
@@ -129,7 +128,8 @@ std::unique_ptr<sim::Pending> NcclCommunicator::post(Call&& call) {
 }
 
 std::unique_ptr<sim::Communicator> NcclCommunicator::do_split(Call&& call) {
-  const auto parts = parts_of(channel_.exchange({call.color, call.key}));
+  const Words what = [&] { return channel_.text(call); };
+  const auto parts = parts_of(channel_.exchange({call.color, call.key}, what));
   const auto own =
       std::find_if(parts.begin(), parts.end(), [&](const auto& part) { return part.first == call.color; });
   const bool is_alone = own == parts.end() || own->second.size() == 1;
@@ -143,7 +143,7 @@ std::unique_ptr<sim::Communicator> NcclCommunicator::do_split(Call&& call) {
   std::unique_ptr<NcclLink> link;
   if (!all_alone) {
     const auto key = is_alone ? 0 : std::find(members.begin(), members.end(), run_.rank) - members.begin();
-    link = channel_.split(is_alone ? kNoColor : index, static_cast<int>(key));
+    link = channel_.split(is_alone ? kNoColor : index, static_cast<int>(key), what);
   }
   if (call.color < 0) return nullptr;
   const ProcessGroup& part = run_.add_group(fmt::format("{}.split{}", short_text_of(group()), call.sequence),
@@ -156,7 +156,8 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::new_group(std::string name,
                                                               sim::Site site) {
   Call call{.operation = Operation::new_group, .site = site, .name = std::move(name), .members = members};
   const std::size_t record = record_call(call);
-  const Table table = channel_.exchange(digest(call.name, members));
+  const Words what = [&] { return channel_.text(call); };
+  const Table table = channel_.exchange(digest(call.name, members), what);
   for (std::size_t place = 0; place < table.size(); ++place) {
     if (table[place] == table[static_cast<std::size_t>(rank())]) continue;
     sim::refuse(
@@ -170,8 +171,8 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::new_group(std::string name,
   const auto own = std::find(members.begin(), members.end(), run_.rank);
   std::unique_ptr<NcclLink> link;
   if (members.size() > 1) {
-    link = own == members.end() ? channel_.split(kNoColor, 0)
-                                : channel_.split(0, static_cast<int>(own - members.begin()));
+    link = own == members.end() ? channel_.split(kNoColor, 0, what)
+                                : channel_.split(0, static_cast<int>(own - members.begin()), what);
   }
   recorder().set_waited(record);
   if (own == members.end()) return nullptr;
@@ -186,7 +187,9 @@ NcclGroups::NcclGroups(NcclRun& run, std::unique_ptr<NcclLink> world) : run_(run
   world_ = std::make_unique<NcclCommunicator>(run, all);
   for (const NcclSplit& split : nccl_splits(run.layout)) {
     const auto rank = static_cast<std::size_t>(run.rank);
-    std::unique_ptr<NcclLink> link = all.split(split.colors[rank], split.keys[rank]);
+    std::unique_ptr<NcclLink> link = all.split(split.colors[rank], split.keys[rank], [&] {
+      return all.text(fmt::format("making the groups of {} out", split.kind));
+    });
     if (link == nullptr) continue;
     const sim::GroupKind& kind = *run.layout.find(split.kind);
     const ProcessGroup& group =

@@ -37,6 +37,8 @@ struct NcclRun {
   const sim::ProcessGroup& add_group(std::string kind, int index, std::vector<int> members);
   /// Of a new group, connected.
   NcclChannel& add_channel(const sim::ProcessGroup& group, std::unique_ptr<NcclLink> link);
+  /// By all ranks: nobody closes what others still use.
+  void meet_at_end();
   /// All links, the latest first.
   void close();
 };
