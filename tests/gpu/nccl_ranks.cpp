@@ -3,12 +3,14 @@
 //   nccl_ranks MODE RANKS_PER_GPU [SEED] [STEPS]
 //
 // gpus says how many GPUs there are, or why none. calls runs random_calls on NCCL, training three steps of a GPT, and both compare with
-// the same world simulated on CPU devices, bit for bit. late leaves one rank out of a call. Exit codes as those of the program.
+// the same world simulated on CPU devices, bit for bit. late leaves one rank out of a call; throws has one throw instead. Exit codes as
+// those of the program.
 
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -46,6 +48,12 @@ RankProgram program_of(const Words& words, const Layout& layout) {
   if (words.mode == "late") {
     return [](Rank& rank) {
       if (rank.id != 0) rank.groups.world().barrier("late.barrier");
+    };
+  }
+  if (words.mode == "throws") {
+    return [](Rank& rank) {
+      if (rank.id == 1) throw std::runtime_error("planted");
+      rank.groups.world().barrier("throws.barrier");
     };
   }
   return [words](Rank& rank) {

@@ -1,0 +1,270 @@
+// Processes on a NCCL that is played between them (played_processes.h): all of --backend nccl, and of rungs 10 and 11, but NCCL and CUDA.
+
+#include <future>
+#include <gtest/gtest.h>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <sstream>
+
+#include "tests/support/processes.h"
+
+namespace {
+
+enum class Told { by_torchrun, without_local_ranks, by_options };
+
+struct World {
+  int ranks = 1;
+  std::string words;       // of every rank
+  std::string fault = {};  // played_open.cpp
+  Told told = Told::by_torchrun;
+  std::map<int, std::string> own_words = {};  // of one rank, beside those of all
+  std::optional<int> hangs = {};
+  std::optional<int> never_starts = {};
+};
+
+using Ended = std::vector<test::EndedProcess>;
+
+Ended run_world(const std::string& program, const World& world) {
+  constexpr std::chrono::seconds kPatience{100};
+  const std::string size = std::to_string(world.ranks);
+  const std::string port = std::to_string(test::free_port());
+  std::vector<test::ProcessWords> all;
+  for (int rank = 0; rank < world.ranks; ++rank) {
+    if (rank == world.never_starts) continue;
+    const std::string number = std::to_string(rank);
+    std::string words = world.words;
+    if (const auto own = world.own_words.find(rank); own != world.own_words.end()) words += " " + own->second;
+    test::ProcessWords process{.arguments = {program}, .environment = {"SHARDPROOF_PLAYED=" + world.fault}};
+    if (world.told == Told::by_options) {
+      words += " --rank " + number + " --master-addr 127.0.0.1 --master-port " + port;
+    } else {
+      process.environment.insert(process.environment.end(), {"RANK=" + number, "WORLD_SIZE=" + size,
+                                                             "MASTER_ADDR=127.0.0.1", "MASTER_PORT=" + port});
+    }
+    if (world.told == Told::by_torchrun) {
+      process.environment.push_back("LOCAL_RANK=" + number);
+      process.environment.push_back("LOCAL_WORLD_SIZE=" + size);
+    }
+    std::istringstream stream(words);
+    for (std::string word; stream >> word;) process.arguments.push_back(word);
+    all.push_back(std::move(process));
+  }
+  const auto hung = world.hangs ? std::optional(static_cast<std::size_t>(*world.hangs)) : std::nullopt;
+  return test::run_processes(all, kPatience, hung);
+}
+
+Ended run_ranks(const World& world) { return run_world(SHARDPROOF_NCCL_RANKS_PLAYED, world); }
+Ended run_program(const World& world) { return run_world(SHARDPROOF_NCCL_PLAYED, world); }
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+int count_of(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+void expect_all_end(const Ended& ended, int exit_code) {
+  for (std::size_t rank = 0; rank < ended.size(); ++rank)
+    EXPECT_EQ(ended[rank].exit_code, exit_code) << "process " << rank << "\n"
+                                                << ended[rank].out << ended[rank].err;
+}
+
+/// Of a world that ends well, or with a verdict.
+void expect_only_rank_0_speaks(const Ended& ended) {
+  EXPECT_NE(ended.front().out, "");
+  for (std::size_t rank = 1; rank < ended.size(); ++rank)
+    EXPECT_EQ(ended[rank].out + ended[rank].err, "") << "rank " << rank;
+}
+
+/// The words of the sizes that fit so many ranks.
+std::string replay(int ranks, const std::string& more = "") {
+  static const std::map<int, std::string> sizes = {
+      {2, " --world-size 2 --pipeline-model-parallel-size 1 --global-batch-size 4"},
+      {4, " --world-size 4 --global-batch-size 4"},
+      {8, ""}};
+  return "replay scenarios/train_tp2_pp2_dp2.ini --backend nccl --ranks-per-gpu " + std::to_string(ranks) +
+         sizes.at(ranks) + more;
+}
+
+void expect_verified(const Ended& ended) {
+  expect_all_end(ended, 0);
+  expect_only_rank_0_speaks(ended);
+  for (const char* row : {"ok  nccl collectives", "ok  nccl training f32", "ok  nccl training bf16"})
+    EXPECT_TRUE(contains(ended.front().out, row)) << ended.front().out;
+  EXPECT_EQ(count_of(ended.front().out, "bit for bit"), 3) << ended.front().out;
+}
+
+// ---- the programs of the ladder ----
+
+TEST(NcclProcesses, RandomProgramsPublishWhatVirtualRanksPublish) {
+  for (const auto& [ranks, seed] :
+       std::vector<std::pair<int, int>>{{1, 1}, {2, 2}, {3, 6}, {4, 3}, {8, 4}, {18, 5}}) {
+    const std::string of_gpu = std::to_string(ranks);
+    const Ended ended =
+        run_ranks({.ranks = ranks, .words = "calls " + of_gpu + " " + std::to_string(seed) + " 60"});
+    expect_all_end(ended, 0);
+    EXPECT_TRUE(contains(ended.front().out, " calls of rank 0")) << ended.front().out;
+  }
+}
+
+TEST(NcclProcesses, TrainingIsThatOfVirtualRanks) {
+  for (const int ranks : {1, 2, 4, 8})
+    expect_all_end(run_ranks({.ranks = ranks, .words = "training " + std::to_string(ranks)}), 0);
+}
+
+TEST(NcclProcesses, WhatARanksProgramThrowsEndsAll) {
+  const Ended ended = run_ranks({.ranks = 4, .words = "throws 4"});
+  expect_all_end(ended, 3);
+  EXPECT_TRUE(contains(ended[1].err, "rank 1: rank_threw: an exception left the program: planted"))
+      << ended[1].err;
+  for (const int rank : {0, 2, 3}) {
+    const std::string& err = ended[static_cast<std::size_t>(rank)].err;
+    EXPECT_TRUE(contains(err, "nccl_failed") && contains(err, "barrier 'throws.barrier'") &&
+                contains(err, "rank 1"))
+        << err;
+  }
+}
+
+// ---- the program ----
+
+TEST(NcclProcesses, ReplayIsEqualOnTwoFourAndEight) {
+  for (const int ranks : {2, 4, 8}) expect_verified(run_program({.ranks = ranks, .words = replay(ranks)}));
+}
+
+TEST(NcclProcesses, HoweverRanksAreTold) {
+  expect_verified(run_program({.ranks = 4, .words = replay(4), .told = Told::without_local_ranks}));
+  expect_verified(run_program({.ranks = 2, .words = replay(2), .told = Told::by_options}));
+}
+
+TEST(NcclProcesses, ReplayIsOneDocument) {
+  const Ended ended = run_program({.ranks = 4, .words = replay(4, " --format json")});
+  expect_all_end(ended, 0);
+  expect_only_rank_0_speaks(ended);
+  const auto document = nlohmann::json::parse(ended.front().out, nullptr, false);
+  ASSERT_TRUE(document.is_object()) << ended.front().out;
+  EXPECT_EQ(document["verdict"], "verified");
+  EXPECT_EQ(document["scenarios"][0]["checks"].size(), 3U);
+}
+
+TEST(NcclProcesses, CheckIsEqual) {
+  const Ended ended =
+      run_program({.ranks = 4, .words = "check --backend nccl --ranks-per-gpu 4 --runs 2 --format json"});
+  expect_all_end(ended, 0);
+  expect_only_rank_0_speaks(ended);
+  const auto document = nlohmann::json::parse(ended.front().out, nullptr, false);
+  ASSERT_TRUE(document.is_object()) << ended.front().out;
+  EXPECT_EQ(document["processes"], 4);
+  EXPECT_GT(document["rows"].size(), 10U);
+  for (const auto& row : document["rows"]) {
+    EXPECT_TRUE(row["holds"].get<bool>() && row["to_the_bit"].get<bool>()) << row;
+    EXPECT_EQ(row["runs"], 2);
+  }
+}
+
+TEST(NcclProcesses, AnotherOrderOfSums) {
+  const Ended any = run_program({.ranks = 4, .words = replay(4, " --nccl-order any"), .fault = "ring"});
+  expect_all_end(any, 0);
+  EXPECT_EQ(count_of(any.front().out, "bit for bit"), 1) << any.front().out;  // what has no rounding
+  EXPECT_EQ(count_of(any.front().out, "within the bounds of the serial reference"), 1) << any.front().out;
+  const Ended exact = run_program({.ranks = 4, .words = replay(4), .fault = "ring"});
+  expect_all_end(exact, 3);
+  EXPECT_TRUE(contains(exact.front().err, "rank 0: nccl_ring: ")) << exact.front().err;
+}
+
+// A block that lies where another one should: all processes end with 1, and rank 0 says which tensor of which rank.
+TEST(NcclProcesses, AWrongOffsetIsFound) {
+  const Ended replayed = run_program({.ranks = 8, .words = replay(8), .fault = "offset 3"});
+  expect_all_end(replayed, 1);
+  expect_only_rank_0_speaks(replayed);
+  EXPECT_TRUE(contains(replayed.front().out, "FAILED  nccl collectives    rank 0: tensor 'step "))
+      << replayed.front().out;
+  EXPECT_TRUE(contains(replayed.front().out, "ok      nccl training f32")) << replayed.front().out;
+  EXPECT_TRUE(contains(replayed.front().out, "reproduce: mpirun -n 8 ./shardproof replay scenarios/"))
+      << replayed.front().out;
+}
+
+TEST(NcclProcesses, ASharedGpuIsAskedFor) {
+  expect_verified(run_program({.ranks = 2, .words = replay(2), .fault = "shares"}));
+  std::string words = replay(2);
+  words.replace(words.find("--ranks-per-gpu 2"), std::string("--ranks-per-gpu 2").size(),
+                "--ranks-per-gpu 1");
+  for (const std::string fault : {"", "shares"}) {
+    const Ended refused = run_program({.ranks = 2, .words = words, .fault = fault});
+    expect_all_end(refused, 3);
+    for (const auto& ended : refused)
+      EXPECT_TRUE(contains(ended.err, "nccl_failed") && contains(ended.err, "making the world of 2") &&
+                  contains(ended.err, "Duplicate GPU detected"))
+          << ended.err;
+  }
+}
+
+// ---- ranks that end, hang, or never come ----
+
+/// All others say what they wait for: `call` is of each.
+void expect_others_end(const Ended& ended, std::size_t gone, const std::string& code,
+                       const std::string& call) {
+  EXPECT_EQ(ended[gone].exit_code, 137) << ended[gone].out << ended[gone].err;
+  for (std::size_t rank = 0; rank < ended.size(); ++rank) {
+    if (rank == gone) continue;
+    const std::string name = "rank " + std::to_string(rank);
+    EXPECT_EQ(ended[rank].exit_code, 3) << name << "\n" << ended[rank].err;
+    EXPECT_TRUE(contains(ended[rank].err, name + ": " + code + ": " + name + " in call ") &&
+                contains(ended[rank].err, call))
+        << ended[rank].err;
+  }
+}
+
+TEST(NcclProcesses, AKilledRankEndsTheOthersAtOnceWhereNcclSaysSo) {
+  const Ended calls = run_program({.ranks = 4, .words = replay(4), .fault = "killed 2 200"});
+  expect_others_end(calls, 2, "nccl_failed",
+                    " of tp-ep-pp[0] = {0, 1, 2, 3}, reduce 'random.reduce' (verify/random_calls.cpp:");
+  for (const std::size_t rank : {0U, 1U, 3U})
+    EXPECT_TRUE(contains(calls[rank].err, "remote process exited or there was a network error: rank 2"));
+  const Ended training = run_program({.ranks = 4, .words = replay(4), .fault = "killed 2 300"});
+  expect_others_end(training, 2, "nccl_failed", "(sim/p");  // in pipeline, or in parallel
+}
+
+// Nobody says so: deadlines do. These worlds wait beside each other.
+TEST(NcclProcesses, WhateverHappensToARankTheOthersEndInTime) {
+  const auto beside = [](auto run, World world) {
+    return std::async(std::launch::async, run, std::move(world));
+  };
+  const std::string words = replay(4, " --deadline 3");
+  auto killed = beside(run_program, {.ranks = 4, .words = words, .fault = "killed 0 200 silent"});
+  auto hangs = beside(run_program, {.ranks = 4, .words = words, .fault = "hangs 2 200 silent", .hangs = 2});
+  auto absent = beside(run_program, {.ranks = 4, .words = words, .never_starts = 2});
+  auto late = beside(run_ranks, {.ranks = 4, .words = "late 4", .fault = "silent"});
+  expect_others_end(killed.get(), 0, "nccl_deadline", "(verify/random_calls.cpp:");
+  const Ended hung = hangs.get();
+  expect_others_end(hung, 2, "nccl_deadline",
+                    " of tp-ep-pp[0] = {0, 1, 2, 3}, reduce 'random.reduce' (verify/random_calls.cpp:");
+  EXPECT_TRUE(contains(hung.front().err, "not over after 3000 ms")) << hung.front().err;
+  const Ended without_one = absent.get();
+  expect_all_end(without_one, 2);
+  for (const auto& one : without_one)
+    EXPECT_TRUE(contains(one.err, "rendezvous_missing") &&
+                contains(one.err, "rank 2 of 4 did not come within 3 s"))
+        << one.err;
+  const Ended stayed_away = late.get();
+  expect_all_end(stayed_away, 3);
+  for (const std::size_t rank : {1U, 2U, 3U}) {
+    const std::string name = "rank " + std::to_string(rank);
+    EXPECT_TRUE(contains(
+        stayed_away[rank].err,
+        name + ": nccl_deadline: " + name + " in call 0 of world[0] = {0, 1, 2, 3}, barrier 'late.barrier'"))
+        << stayed_away[rank].err;
+  }
+}
+
+TEST(NcclProcesses, RanksWithOtherOptionsAreRefused) {
+  const Ended ended = run_program({.ranks = 4, .words = replay(4), .own_words = {{2, "--nccl-order any"}}});
+  expect_all_end(ended, 2);
+  for (const auto& one : ended)
+    EXPECT_TRUE(contains(one.err, "rendezvous_configuration") && contains(one.err, "on rank 2")) << one.err;
+}
+
+}  // namespace
