@@ -90,6 +90,12 @@ std::string replay(int ranks, const std::string& more = "") {
          sizes.at(ranks) + more;
 }
 
+std::string with_a_gpu_each(int ranks) {
+  std::string words = replay(ranks);
+  words.replace(words.find("per-gpu ") + 8, 1, "1");
+  return words;
+}
+
 void expect_verified(const Ended& ended) {
   expect_all_end(ended, 0);
   expect_only_rank_0_speaks(ended);
@@ -135,9 +141,13 @@ TEST(NcclProcesses, ReplayIsEqualOnTwoFourAndEight) {
   for (const int ranks : {2, 4, 8}) expect_verified(run_program({.ranks = ranks, .words = replay(ranks)}));
 }
 
+// Without local ranks they are counted by host: else two would have one GPU.
 TEST(NcclProcesses, HoweverRanksAreTold) {
-  expect_verified(run_program({.ranks = 4, .words = replay(4), .told = Told::without_local_ranks}));
+  for (const Told told : {Told::by_torchrun, Told::without_local_ranks})
+    expect_verified(run_program({.ranks = 4, .words = with_a_gpu_each(4), .fault = "gpus 4", .told = told}));
   expect_verified(run_program({.ranks = 2, .words = replay(2), .told = Told::by_options}));
+  expect_verified(
+      run_program({.ranks = 2, .words = with_a_gpu_each(2), .fault = "gpus 2", .told = Told::by_options}));
 }
 
 TEST(NcclProcesses, ReplayIsOneDocument) {
@@ -189,11 +199,8 @@ TEST(NcclProcesses, AWrongOffsetIsFound) {
 
 TEST(NcclProcesses, ASharedGpuIsAskedFor) {
   expect_verified(run_program({.ranks = 2, .words = replay(2), .fault = "shares"}));
-  std::string words = replay(2);
-  words.replace(words.find("--ranks-per-gpu 2"), std::string("--ranks-per-gpu 2").size(),
-                "--ranks-per-gpu 1");
   for (const std::string fault : {"", "shares"}) {
-    const Ended refused = run_program({.ranks = 2, .words = words, .fault = fault});
+    const Ended refused = run_program({.ranks = 2, .words = with_a_gpu_each(2), .fault = fault});
     expect_all_end(refused, 3);
     for (const auto& ended : refused)
       EXPECT_TRUE(contains(ended.err, "nccl_failed") && contains(ended.err, "making the world of 2") &&

@@ -1,11 +1,15 @@
-// gpu::open_nccl() of a program whose NCCL is played between processes. SHARDPROOF_PLAYED says what is to go wrong:
+// gpu::open_nccl() of a program whose NCCL is played between processes. SHARDPROOF_PLAYED says what goes wrong in it:
 //
 //   offset R     rank R sends each first block of a group of messages from where its second lies
 //   killed R N   rank R is killed when it puts in its Nth group
 //   hangs R N    rank R never comes back then
 //   ring         sums start at place 0 for every element
 //   silent       nobody is told of a process that ended
+//
+// And what it is:
+//
 //   shares       a NCCL whose ranks may share a GPU
+//   gpus N       that many on a host
 
 #include <csignal>
 #include <cstdint>
@@ -56,6 +60,8 @@ test::PlayedProcesses played(const std::string& words) {
       spec.tells_of_ends = false;
     } else if (how == "shares") {
       spec.version = gpu::kNcclSharesGpus;
+    } else if (how == "gpus") {
+      stream >> spec.gpus;
     } else {
       int failing = 0;
       std::int64_t last_put = 0;
