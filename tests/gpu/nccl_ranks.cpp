@@ -3,8 +3,8 @@
 //   nccl_ranks MODE RANKS_PER_GPU [SEED] [STEPS]
 //
 // gpus says how many GPUs there are, or why none. calls runs random_calls on NCCL, training three steps of a GPT, and both compare with
-// the same world simulated on CPU devices, bit for bit. late leaves one rank out of a call; throws has one throw instead. Exit codes as
-// those of the program.
+// the same world simulated on CPU devices, bit for bit. late leaves one rank out of a call; throws has one throw instead; dies
+// has one end before all tell each other what they found. Exit codes as those of the program.
 
 #include <chrono>
 #include <cstdio>
@@ -81,6 +81,7 @@ int run(const Words& words) {
                 .difference
           : expected.failure();
   if (!differs.empty()) fmt::print(stderr, "{}\n", differs);
+  if (words.mode == "dies" && launch.rank == 1) std::_Exit(9);
   const Conclusion conclusion = cluster.finish({differs.empty(), differs});
   cluster.close();
   if (launch.rank == 0)

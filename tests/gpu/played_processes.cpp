@@ -117,10 +117,11 @@ class Here {
   std::map<std::uint32_t, LinkHere> links_;
 };
 
+/// Of what NCCL has taken: what it has not is not on its stream yet.
 class Event : public gpu::NcclEvent {
  public:
   Event(std::shared_ptr<Here> here, std::uint32_t link)
-      : here_(std::move(here)), link_(link), position_(here_->link(link).put) {}
+      : here_(std::move(here)), link_(link), position_(here_->link(link).taken) {}
 
   NcclState state() override {
     here_->take_what_came();
