@@ -10,10 +10,10 @@
 /// Calls   all processes make the same ones. The constructor sets NCCL's environment, meets the others over TCP, where rank 0's id of the
 ///         world goes to all, takes the GPU local rank % GPUs, and only then asks NCCL for the world, without waiting for ever.
 ///         One in a process. `reduction_order` and `eager_bytes` of a world are NCCL's here.
-/// Errors  thrown by the constructor: those of rendezvous.h, nccl_library.h and cuda_device.h; nccl_options, nccl_deadline.
-///         In a program, what it does wrong, or what NCCL reports, or does not within the deadline, is written to standard error with this
-///         rank's name; then every communicator is aborted and the process ends with exit code 3, and the others with it, by NCCL or by
-///         their own deadlines: the codes of nccl_communicator.h; rank_threw, pending_work.
+/// Errors  thrown by the constructor, before it asks NCCL for the world: those of rendezvous.h, nccl_library.h and cuda_device.h;
+///         nccl_options. From then on, what a program does wrong, or what NCCL reports, or does not within the deadline, is written to
+///         standard error with this rank's name; then every communicator is aborted and the process ends with exit code 3, and the others
+///         with it, by NCCL or by their own deadlines: the codes of nccl_communicator.h; rank_threw, pending_work.
 /// Exact   with NcclOrder::exact, what is published and recorded is the same as on virtual ranks of the same world in the order nccl_ring.
 
 #include <cstdint>

@@ -197,11 +197,11 @@ class Link : public gpu::NcclLink {
 
  private:
   LinkHere& own() const { return here_->link(number_); }
-  /// As NCCL: it refuses a call on what has failed; one on what is busy is a misuse.
+  /// As NCCL: it refuses a call on what has failed; one on what is busy, or closed, is a misuse.
   void check_ready(const char* call) const {
     const NcclState state = own().state();
     if (state.kind == NcclState::Kind::failed) gpu::refuse_nccl(call, state.words);
-    CHECK(state.kind == NcclState::Kind::ready);
+    CHECK(state.kind == NcclState::Kind::ready && !own().is_closing);
   }
 
   std::shared_ptr<Here> here_;
