@@ -122,6 +122,12 @@ TEST(NcclProcesses, TrainingIsThatOfVirtualRanks) {
     expect_all_end(run_ranks({.ranks = ranks, .words = "training " + std::to_string(ranks)}), 0);
 }
 
+// The first messages of two ranks make them wait for each other, in the order in which each puts them in: they have to have met.
+TEST(NcclProcesses, MessagesThatCrossDoNotWaitForEachOther) {
+  for (const int ranks : {2, 8})
+    expect_all_end(run_ranks({.ranks = ranks, .words = "crossed " + std::to_string(ranks)}), 0);
+}
+
 TEST(NcclProcesses, WhatARanksProgramThrowsEndsAll) {
   const Ended ended = run_ranks({.ranks = 4, .words = "throws 4"});
   expect_all_end(ended, 3);

@@ -3,7 +3,7 @@
 //   nccl_ranks MODE RANKS_PER_GPU [SEED] [STEPS]
 //
 // gpus says how many GPUs there are, or why none. calls runs random_calls on NCCL, training three steps of a GPT, and both compare with
-// the same world simulated on CPU devices, bit for bit. late leaves one rank out of a call; throws has one throw instead; dies
+// the same world simulated on CPU devices, bit for bit; so does crossed, two messages of each pair of ranks. late leaves one rank out of a call; throws has one throw instead; dies
 // has one end before all tell each other what they found. Exit codes as those of the program.
 
 #include <chrono>
@@ -17,6 +17,7 @@
 #include "gpu/nccl_cluster.h"
 #include "sim/base/error.h"
 #include "sim/tensor/cpu_device.h"
+#include "sim/tensor/ops.h"
 #include "sim/world/simulate.h"
 #include "tests/gpu/little_training.h"
 #include "tests/gpu/nccl_dtypes.h"
@@ -42,7 +43,23 @@ Layout layout_of(int ranks) {
       RuleBook::megatron);
 }
 
+/// Two messages of each pair of ranks, in two groups: either begins with another one. Nobody waits before both have begun.
+void cross_messages(Rank& rank) {
+  Communicator& world = rank.groups.world();
+  Communicator& tp = rank.groups.get("tp");
+  const Tensor out = keyed(rank.device, DType::f32, {5}, rank.random, rank.id * 5);
+  const Tensor in = filled(rank.device, DType::f32, {5}, 0);
+  const bool is_even = rank.id % 2 == 0;
+  const int peer = rank.id ^ 1;
+  Work first = is_even ? world.start_send(out, peer, "crossed.send") : tp.start_send(out, 0, "crossed.send");
+  Work second = is_even ? tp.start_recv(in, 1, "crossed.recv") : world.start_recv(in, peer, "crossed.recv");
+  first.wait();
+  second.wait();
+  rank.publish("in", in);
+}
+
 RankProgram program_of(const Words& words, const Layout& layout) {
+  if (words.mode == "crossed") return cross_messages;
   if (words.mode == "training")
     return [config = test::little_gpt(DType::f32, layout.pp, 3)](Rank& rank) { test::train(rank, config); };
   if (words.mode == "late") {
@@ -64,7 +81,7 @@ RankProgram program_of(const Words& words, const Layout& layout) {
 int run(const Words& words) {
   const Launch launch = detect_launch({}, environment_of_process());
   const Layout layout = layout_of(launch.world_size);
-  const std::chrono::seconds deadline(words.mode == "late" ? 5 : 60);
+  const std::chrono::seconds deadline(words.mode == "late" || words.mode == "crossed" ? 5 : 60);
   gpu::NcclCluster cluster({.launch = launch,
                             .program_version = "test",
                             .options = {.ranks_per_gpu = words.ranks_per_gpu, .deadline = deadline}});
