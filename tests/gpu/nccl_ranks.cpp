@@ -2,9 +2,9 @@
 //
 //   nccl_ranks MODE RANKS_PER_GPU [SEED] [STEPS]
 //
-// gpus says how many GPUs there are, or why none. calls runs random_calls on NCCL, training three steps of a GPT, and both compare with
-// the same world simulated on CPU devices, bit for bit; so does crossed, two messages of each pair of ranks. late leaves one rank out of a call; throws has one throw instead; dies
-// has one end before all tell each other what they found. Exit codes as those of the program.
+// gpus says how many GPUs there are, or why none. calls runs random_calls on NCCL, training three steps of a GPT, crossed two messages of
+// each pair of ranks; all compare with the same world simulated on CPU devices, bit for bit. late leaves one rank out of a call, throws has
+// one throw instead, dies has one end before all tell each other what they found. Exit codes as those of the program.
 
 #include <chrono>
 #include <cstdio>
