@@ -103,7 +103,7 @@ class Here {
         of.is_closed = true;
         break;
       case PlayedWord::failed:
-        of.failed = body.text();
+        if (const std::string words = body.text(); of.failed.empty()) of.failed = words;
         break;
       default:
         CHECK(false && "a word of a process's own");
