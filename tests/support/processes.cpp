@@ -1,6 +1,7 @@
 #include "tests/support/processes.h"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstdio>
 #include <memory>
@@ -119,9 +120,12 @@ std::vector<EndedProcess> run_processes(const std::vector<ProcessWords>& all, st
 }
 
 int free_port() {
-  auto listening = sim::listen_at("127.0.0.1", 0);
-  CHECK(std::holds_alternative<sim::Socket>(listening));
-  return sim::port_of(std::get<sim::Socket>(listening));
+  constexpr int kFirst = 20'000, kPorts = 9'000;
+  static std::atomic<int> next = getpid() * 16;
+  for (;;) {
+    const int port = kFirst + next++ % kPorts;
+    if (std::holds_alternative<sim::Socket>(sim::listen_at("127.0.0.1", port))) return port;
+  }
 }
 
 }  // namespace test

@@ -29,7 +29,7 @@ struct EndedProcess {
 std::vector<EndedProcess> run_processes(const std::vector<ProcessWords>& all, std::chrono::seconds patience,
                                         std::optional<std::size_t> hung = std::nullopt);
 
-/// One of this machine that nobody listens at.
+/// One of this machine that nobody listens at, and that the system gives to no connection of its own: another one each time.
 int free_port();
 
 }  // namespace test
