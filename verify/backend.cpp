@@ -21,10 +21,10 @@ void run_or_end_all(Backend& backend, const std::function<void()>& work) {
   try {
     work();
   } catch (const sim::Error& error) {
-    if (backend.processes() == 1) throw;
+    if (!backend.ranks_are_processes()) throw;
     backend.end_all(sim::text_of(error.refusal()), kRefused);
   } catch (const std::exception& error) {
-    if (backend.processes() == 1) throw;
+    if (!backend.ranks_are_processes()) throw;
     backend.end_all(fmt::format("stopped by the system: {}\n", error.what()), kRefused);
   }
 }

@@ -9,7 +9,7 @@
 ///
 /// Calls   all processes make the same ones; finish() once, then close().
 /// Errors  opening one: backend_unavailable, cuda_unavailable, and those of sim/cluster/cluster.h or gpu/nccl_cluster.h. What a program does
-///         wrong on a world of processes ends them all; on one process it is thrown.
+///         wrong where ranks are processes ends them all; elsewhere it is a failure of the run.
 
 #include <chrono>
 #include <cstdint>
@@ -41,6 +41,7 @@ struct BackendRequest {
 struct RanksHere {
   std::vector<sim::RankReport> ranks;             // ascending
   std::vector<std::shared_ptr<const void>> kept;  // what their call records point to
+  std::string failure = {};                       // what broke a contract; empty: nothing
 };
 
 /// Bits are those of the twins where all of these are so.
@@ -54,8 +55,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
-  virtual int rank() const = 0;       // of this process
-  virtual int processes() const = 0;  // 1: all ranks are here
+  virtual bool ranks_are_processes() const = 0;  // or all are here
+  virtual int rank() const = 0;                  // of this process
+  virtual int processes() const = 0;
   virtual bool has(sim::DType dtype) const = 0;
   virtual SameBits same_bits() const = 0;
   /// The order that its twins add in; none: the world's own.
@@ -72,7 +74,7 @@ class Backend {
 /// The same world, of processes.
 sim::ClusterWorld cluster_world(const sim::WorldSpec& world);
 
-/// Does `work`. What stops it here stops all processes, since none may wait for this one; of one process it is thrown.
+/// Does `work`. What stops it here stops all processes, since none may wait for this one; where ranks are no processes it is thrown.
 void run_or_end_all(Backend& backend, const std::function<void()>& work);
 
 using OpenBackend = std::function<std::unique_ptr<Backend>(const BackendRequest&)>;

@@ -2,7 +2,6 @@
 
 #include <array>
 #include <fmt/format.h>
-#include <thread>
 
 #include "sim/base/error.h"
 #include "sim/cluster/mpi_wire.h"
@@ -90,18 +89,9 @@ BackendRequest backend_request(const Settings& settings, std::uint64_t configura
 void check_backend_options(const Settings& given, const std::string& backend, const std::string& command) {
   for (const BackendOption& option : kOptions) {
     const bool is_of_groups = command == "groups" && std::string_view(option.name) == "rank";
-    if (given.has(option.name) && !reads(option, backend) && !is_of_groups)
+    const bool is_of_replay = command == "check" && std::string_view(option.name) == "message-bytes";
+    if (given.has(option.name) && !is_of_groups && (is_of_replay || !reads(option, backend)))
       refuse_without_effect(option.name, backend.empty() ? command : command + " " + asked_by(backend));
-  }
-}
-
-void with_rank_0_first(const Settings& settings, const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const sim::Error&) {
-    constexpr std::chrono::seconds kForRank0{2};
-    if (requested_launch(settings).rank != 0) std::this_thread::sleep_for(kForRank0);
-    throw;
   }
 }
 
@@ -119,7 +109,7 @@ std::unique_ptr<Backend> open_backend(const BackendRequest& request, const OpenB
 }
 
 std::string launched(const Backend& backend) {
-  if (backend.processes() == 1) return "";
+  if (!backend.ranks_are_processes()) return "";
   return fmt::format("mpirun -n {} ", backend.processes());
 }
 

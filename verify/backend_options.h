@@ -27,10 +27,6 @@ BackendRequest backend_request(const Settings& settings, std::uint64_t configura
 /// than the one it runs on is left alone.
 void check_backend_options(const Settings& given, const std::string& backend, const std::string& command);
 
-/// Runs `work`. What all processes are refused, rank 0 says first: the others hold their tongue for a while, since the first process to
-/// end may end all.
-void with_rank_0_first(const Settings& settings, const std::function<void()>& work);
-
 /// `open_gpu`: null in a program without GPU backends. Rank 0 says on `err` who told the processes who they are.
 std::unique_ptr<Backend> open_backend(const BackendRequest& request, const OpenBackend& open_gpu,
                                       std::ostream& err);

@@ -13,6 +13,7 @@
 #include "verify/commands.h"
 #include "verify/counted.h"
 #include "verify/random_calls.h"
+#include "verify/replay_summary.h"
 #include "verify/requests.h"
 #include "verify/trained_model.h"
 #include "verify/twin_program.h"
@@ -25,7 +26,7 @@ namespace {
 
 void check_options(const Settings& settings, const std::string& backend) {
   for (const char* option : {"program", "case", "property", "dtype", "dimensions", "trace", "runs",
-                             "max-world", "expect", "expect-refusal", "expect-finding"}) {
+                             "max-world", "expect-finding"}) {
     if (settings.has(option)) refuse_without_effect(option, "replay on " + backend);
   }
 }
@@ -45,11 +46,15 @@ std::vector<sim::DType> training_dtypes(const Backend& backend) {
   return {sim::DType::f32, backend.has(sim::DType::field) ? sim::DType::field : sim::DType::bf16};
 }
 
+/// Then it is of another world.
+bool is_folded(const TrainedModel& model, const sim::Layout& layout) {
+  return model.setting.tp != layout.world_size;
+}
+
 std::vector<TwinProgram> programs(const Settings& settings, const sim::Layout& layout,
                                   const std::optional<TrainedModel>& model, const Backend& backend) {
   std::vector<TwinProgram> all = {collectives(settings, layout, backend)};
-  // A folded training is of another world.
-  if (!model || (backend.processes() > 1 && model->setting.tp != layout.world_size)) return all;
+  if (!model || (backend.ranks_are_processes() && is_folded(*model, layout))) return all;
   const Case& the_case = *find_case("gpt_training");
   for (const sim::DType dtype : training_dtypes(backend)) {
     CaseSetting setting = model->setting;
@@ -85,7 +90,7 @@ double seconds_now() {
 BandwidthRows measured(const Settings& settings, const BandwidthPlan& plan, const sim::Layout& layout,
                        Backend& backend) {
   BandwidthRows rows;
-  if (backend.processes() == 1 || bandwidth_rows(layout, plan).empty()) return rows;
+  if (!backend.ranks_are_processes() || bandwidth_rows(layout, plan).empty()) return rows;
   run_or_end_all(backend, [&] {
     sim::CpuDevice cpu;
     backend.run(requested_world(settings, layout), cpu,
@@ -119,16 +124,39 @@ std::uint64_t configuration_of(const Settings& settings) {
 
 CheckResult check_of(const TwinRow& row, const Backend& backend) {
   if (!row.is_equal()) return {row.name, false, row.difference};
-  const std::string where = backend.processes() == 1 ? "" : counted(backend.processes(), "process") + ": ";
+  const std::string where =
+      backend.ranks_are_processes() ? counted(backend.processes(), "process") + ": " : "";
   const std::string what = fmt::format("{} of {} bytes", counted(row.tensors, "tensor"), row.bytes);
   if (row.is_bounded) {
-    return {row.name, true,
-            fmt::format("{}{} within the bounds of the serial reference, {} equal to those of virtual ranks",
-                        where, what, counted(row.calls, "call record"))};
+    return {
+        row.name, true,
+        fmt::format("{}{} within the bounds of the serial reference{}, {} equal to those of virtual ranks",
+                    where, what, row.runs_with_unbounded == 0 ? "" : " (some elements had no bound)",
+                    counted(row.calls, "call record"))};
   }
   return {row.name, true,
           fmt::format("{}{} and {} equal to those of virtual ranks, bit for bit", where, what,
                       counted(row.calls, "call record"))};
+}
+
+void run_on(Backend& backend, const Settings& settings, const sim::Layout& layout,
+            const std::optional<TrainedModel>& model, const BandwidthPlan& plan, BackendReplay& result) {
+  const auto tell_nobody = [](std::size_t, const std::string&) {};
+  std::vector<TwinRow> rows = run_twins(backend, programs(settings, layout, model, backend), tell_nobody);
+  BandwidthRows bandwidth = measured(settings, plan, layout, backend);
+  const TwinVerdict verdict =
+      concluded(backend, std::move(rows), wrong_elements(bandwidth) == 0, wrong_elements_text(bandwidth));
+  result.exit_code = verdict.exit_code;
+  ScenarioReport& report = result.report;
+  for (const TwinRow& row : verdict.rows) report.checks.push_back(check_of(row, backend));
+  if (!bandwidth.empty()) report.checks.push_back(bandwidth_check(backend, bandwidth, verdict.notes));
+  report.bandwidth = std::move(bandwidth);
+  if (model && backend.ranks_are_processes() && is_folded(*model, layout)) {
+    report.warnings.push_back(
+        {"training_folded",
+         fmt::format("trained on virtual ranks alone: at {}, which are not the {} processes", model->world,
+                     backend.processes())});
+  }
 }
 
 }  // namespace
@@ -136,29 +164,24 @@ CheckResult check_of(const TwinRow& row, const Backend& backend) {
 BackendReplay replay_on_backend(Scenario scenario, const OpenBackend& open_gpu, std::ostream& err) {
   Settings& settings = scenario.settings;
   if (!settings.has("train-iters")) settings.append("train-iters", {std::to_string(kBackendTrainIters)});
-  check_options(settings, backend_name(settings));
-  const sim::Layout layout = requested_layout(settings);
-  std::optional<TrainedModel> model;
-  if (train_iters(settings) > 0) model = trained_model(settings, layout);
   const BandwidthPlan plan{.sizes = message_bytes(settings), .kinds = {"tp", "cp", "dp", "ep", "pp"}};
   const BackendRequest request = backend_request(settings, configuration_of(settings));
-  if (request.name != "cuda") sim::check_processes(layout, request.launch);
+  check_options(settings, request.name);
+  if (request.name != "cuda" && settings.choice("expect") == "verified")
+    sim::check_processes(requested_layout(settings), request.launch);
   BackendReplay result;
+  result.speaks = request.launch.rank == 0;
+  {
+    sim::CpuDevice device;
+    result.report = replay(scenario, device);
+  }
+  result.exit_code = exit_code(result.report.verdict());
+  if (result.exit_code != kVerified || !result.report.layout) return result;
+  const sim::Layout& layout = *result.report.layout;
+  std::optional<TrainedModel> model;
+  if (train_iters(settings) > 0) model = trained_model(settings, layout);
   result.backend = open_backend(request, open_gpu, err);
-  Backend& backend = *result.backend;
-  const auto tell_nobody = [](std::size_t, const std::string&) {};
-  std::vector<TwinRow> rows = run_twins(backend, programs(settings, layout, model, backend), tell_nobody);
-  BandwidthRows bandwidth = measured(settings, plan, layout, backend);
-  const TwinVerdict verdict =
-      concluded(backend, std::move(rows), wrong_elements(bandwidth) == 0, wrong_elements_text(bandwidth));
-  result.exit_code = verdict.exit_code;
-  result.report.path = scenario.path;
-  result.report.name = scenario.name;
-  result.report.source = scenario.source;
-  result.report.layout = layout;
-  for (const TwinRow& row : verdict.rows) result.report.checks.push_back(check_of(row, backend));
-  if (!bandwidth.empty()) result.report.checks.push_back(bandwidth_check(backend, bandwidth, verdict.notes));
-  result.report.bandwidth = std::move(bandwidth);
+  run_or_end_all(*result.backend, [&] { run_on(*result.backend, settings, layout, model, plan, result); });
   return result;
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
-/// replay on a backend (backend.h): the scenario's ranks run there and among virtual ranks, and are held against each other.
+/// replay on a backend (backend.h): every process proves the scenario on virtual ranks, as replay does (replay.h). Where that holds, its ranks
+/// run on the backend too, and are held against virtual ones:
 ///
 ///   B collectives      every operation in every kind of group (random_calls.h)
 ///   B bandwidth        collectives in the groups of tp, cp, dp, ep and pp are timed, and no element of a result is wrong (bandwidth_round.h);
@@ -20,8 +21,8 @@ namespace verify {
 struct BackendReplay {
   ScenarioReport report;
   int exit_code = 0;                 // the same on every process
-  std::unique_ptr<Backend> backend;  // closed when rank 0 has spoken
-  bool speaks() const { return backend->rank() == 0; }
+  bool speaks = true;                // this is rank 0
+  std::unique_ptr<Backend> backend;  // closed when rank 0 has spoken; null where nothing had to run there
 };
 
 /// Steps that are trained unless train-iters says otherwise.

@@ -106,11 +106,7 @@ int check_cases(const CommandLine& line, const CaseList& cases, const std::strin
   }
   check_options(line.settings);
   check_backend_options(line.settings, backend_name(line.settings), "check");
-  if (!backend_name(line.settings).empty()) {
-    int code = kVerified;
-    with_rank_0_first(line.settings, [&] { code = check_on_backend(line, cases, called, open_gpu, output); });
-    return code;
-  }
+  if (!backend_name(line.settings).empty()) return check_on_backend(line, cases, called, open_gpu, output);
   const CampaignRequest request = requested_campaign(line.settings, cases);
   std::vector<CampaignRow> rows = campaign_rows(request);
   if (rows.empty()) refuse_nothing_to_check();

@@ -2,7 +2,7 @@
 
 /// A backend of one process: virtual ranks on another device, which has no field.
 ///
-/// Errors  what a program does wrong is thrown in words.
+/// Errors  what a program does wrong is the run's failure.
 
 #include "verify/backend.h"
 
@@ -14,6 +14,7 @@ class DeviceBackend : public Backend {
       : name_(name), device_(std::move(device)), same_bits_(same_bits) {}
 
   const char* name() const override { return name_; }
+  bool ranks_are_processes() const override { return false; }
   int rank() const override { return 0; }
   int processes() const override { return 1; }
   bool has(sim::DType dtype) const override { return dtype != sim::DType::field; }

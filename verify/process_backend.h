@@ -17,6 +17,7 @@ class ProcessBackend : public Backend {
   ProcessBackend(const BackendRequest& request, Spec&& spec)
       : request_(request), cluster_(std::forward<Spec>(spec)) {}
 
+  bool ranks_are_processes() const override { return true; }
   int rank() const override { return request_.launch.rank; }
   int processes() const override { return request_.launch.world_size; }
   sim::Conclusion finish(const sim::Report& report) override { return cluster_.finish(report); }
@@ -27,7 +28,7 @@ class ProcessBackend : public Backend {
 
  protected:
   static RanksHere own_rank(sim::ProcessReport report) {
-    return {{std::move(report.rank)}, {report.kept.begin(), report.kept.end()}};
+    return {{std::move(report.rank)}, {report.kept.begin(), report.kept.end()}, ""};
   }
 
   BackendRequest request_;

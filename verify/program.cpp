@@ -2,12 +2,15 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstddef>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "sim/base/error.h"
+#include "sim/cluster/launch.h"
 #include "verify/backend_options.h"
 #include "verify/command_line.h"
 #include "verify/commands.h"
@@ -59,6 +62,28 @@ bool asks_for_json(const std::vector<std::string>& arguments) {
   return false;
 }
 
+/// Which of several processes this is, where the words may be about processes; 0 where it is alone, or its launcher contradicts itself.
+int rank_of_process(const std::vector<std::string>& arguments) {
+  const bool may_be = std::any_of(arguments.begin(), arguments.end(), [](const std::string& word) {
+    return word.starts_with("--backend") || word.ends_with(".ini");
+  });
+  if (!may_be) return 0;
+  try {
+    return sim::detect_launch({}, sim::environment_of_process()).rank;
+  } catch (const sim::Error&) {
+    return 0;
+  }
+}
+
+/// What all processes are refused, rank 0 says: the others hold their tongue for a while, since the first process to end may end all, and
+/// then say a line.
+void report_of_rank(int rank, const sim::Refusal& refusal, const Output& output) {
+  constexpr std::chrono::seconds kForRank0{2};
+  std::this_thread::sleep_for(kForRank0);
+  output.err << fmt::format("shardproof: rank {}: refused [{}] {}: {}\n", rank, refusal.code, refusal.option,
+                            refusal.numbers);
+}
+
 void report(const sim::Refusal& refusal, bool json, const Output& output) {
   output.err << fmt::format("shardproof: refused [{}]\n  where  {}\n  given  {}\n  rule   {}\n  try    {}\n",
                             refusal.code, refusal.option, refusal.numbers, refusal.rule, refusal.hint);
@@ -90,7 +115,7 @@ void check_options(const CommandLine& line, const Command& command) {
     sim::refuse({.code = "option_of_groups",
                  .option = fmt::format("--{}", option),
                  .numbers = fmt::format("given to '{}'", line.command),
-                 .rule = "only 'groups' reads it",
+                 .rule = "only 'groups' reads it, and of --rank a backend of processes",
                  .hint = "shardproof groups"});
   }
   if (line.command != "schedule" && line.settings.has("svg")) refuse_without_effect("svg", line.command);
@@ -140,7 +165,12 @@ int exit_code_of(const std::vector<std::string>& arguments, const Output& output
     output.err << "shardproof: the result could not be written to standard output\n";
     return kRefused;
   } catch (const sim::Error& error) {
-    report(error.refusal(), asks_for_json(arguments), output);
+    const int rank = rank_of_process(arguments);
+    if (rank == 0) {
+      report(error.refusal(), asks_for_json(arguments), output);
+    } else {
+      report_of_rank(rank, error.refusal(), output);
+    }
     const bool is_absent =
         error.refusal().code == "backend_unavailable" || error.refusal().code == "cuda_unavailable";
     return is_absent ? kUnavailable : kRefused;

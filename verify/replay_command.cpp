@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <exception>
 #include <fmt/color.h>
 #include <fmt/format.h>
 #include <future>
@@ -16,6 +17,7 @@
 #include "verify/bandwidth_table.h"
 #include "verify/commands.h"
 #include "verify/ledger_by_kind.h"
+#include "verify/option_vocabulary.h"
 #include "verify/output_file.h"
 #include "verify/progress.h"
 #include "verify/replay.h"
@@ -108,6 +110,14 @@ nlohmann::ordered_json as_json(const ScenarioReport& report) {
   return document;
 }
 
+[[noreturn]] void refuse_scenarios(const std::string& numbers) {
+  sim::refuse({.code = "backend_scenarios",
+               .option = "--backend, --device",
+               .numbers = numbers,
+               .rule = "on a backend one scenario is replayed at a time: its ranks are the processes",
+               .hint = "one scenario, or --world-size; several without a backend"});
+}
+
 /// A scenario file that cannot be read, or that takes more memory than there is, is reported as refused, and the others are still replayed.
 ScenarioReport replay_file(const std::string& path, const Settings& overrides, sim::Device& device) {
   ScenarioReport report;
@@ -115,8 +125,7 @@ ScenarioReport replay_file(const std::string& path, const Settings& overrides, s
   try {
     Scenario scenario = read_scenario(path);
     scenario.settings = scenario.settings.overridden_by(overrides);
-    if (!backend_name(scenario.settings).empty())
-      refuse_without_effect("backend", "replay of several scenarios");
+    if (!backend_name(scenario.settings).empty()) refuse_scenarios(path + " among several");
     return replay(scenario, device);
   } catch (const sim::Error& error) {
     report.refusal = error.refusal();
@@ -209,20 +218,6 @@ std::string all_as_json(const std::vector<ScenarioReport>& reports) {
   return one_line({{"verdict", verdict_name(overall(reports))}, {"scenarios", std::move(scenarios)}});
 }
 
-int exit_code(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::verified:
-      return kVerified;
-    case Verdict::falsified:
-      return kFalsified;
-    case Verdict::refused:
-      return kRefused;
-    case Verdict::broken:
-      return kBroken;
-  }
-  return kRefused;
-}
-
 void write_result(const std::vector<ScenarioReport>& reports, const ReportFiles& files, bool as_json_text,
                   const Output& output) {
   if (as_json_text) {
@@ -238,10 +233,15 @@ void write_result(const std::vector<ScenarioReport>& reports, const ReportFiles&
 
 /// What one scenario, or the command line alone, asks for.
 Scenario only_scenario(const CommandLine& line) {
-  single_scenario(line);  // refuses several
-  if (line.scenarios.empty()) return {"", "command line", "options given", line.settings};
-  Scenario scenario = read_scenario(line.scenarios.front());
-  scenario.settings = scenario.settings.overridden_by(line.settings);
+  if (line.scenarios.size() > 1) refuse_scenarios(fmt::format("{} scenarios", line.scenarios.size()));
+  Scenario scenario{"", "command line", "options given", line.settings};
+  if (!line.scenarios.empty()) {
+    scenario = read_scenario(line.scenarios.front());
+    scenario.settings = scenario.settings.overridden_by(line.settings);
+  } else if (!line.settings.has("world-size")) {
+    refuse_scenarios("none, and no --world-size");
+  }
+  scenario.settings.check();
   return scenario;
 }
 
@@ -252,6 +252,7 @@ bool asks_for_backend(const CommandLine& line) {
   try {
     return !backend_name(only_scenario(line).settings).empty();
   } catch (const sim::Error&) {
+    if (line.settings.has_any_of(kBackendSection) || line.settings.has_any_of(kProcessSection)) throw;
     return false;  // it is reported as refused
   }
 }
@@ -263,28 +264,27 @@ int run_on_backend(const CommandLine& line, const OpenBackend& open_gpu, const O
   const Scenario scenario = only_scenario(line);
   check_backend_options(line.settings, backend_name(scenario.settings), "replay");
   BackendReplay replayed = replay_on_backend(scenario, open_gpu, output.err);
-  replayed.report.reproduce = launched(*replayed.backend) + reproduce_line(replayed.report, line.settings);
+  const std::string launch = replayed.backend == nullptr ? "" : launched(*replayed.backend);
+  replayed.report.reproduce = launch + reproduce_line(replayed.report, line.settings);
+  std::exception_ptr unwritten;
   try {
-    if (replayed.speaks()) {
+    if (replayed.speaks) {
       write_result({std::move(replayed.report)}, files, line.settings.choice("format") == "json",
                    {output.out, output.err});
       output.out.flush();
     }
-  } catch (const sim::Error& error) {
-    replayed.backend->end_all(sim::text_of(error.refusal()), kRefused);
+  } catch (const sim::Error&) {
+    unwritten = std::current_exception();  // the others have their verdict, and wait to end together
   }
-  replayed.backend->close();
+  if (replayed.backend != nullptr) replayed.backend->close();
+  if (unwritten) std::rethrow_exception(unwritten);
   return replayed.exit_code;
 }
 
 }  // namespace
 
 int run_replay(const CommandLine& line, const OpenBackend& open_gpu, const Output& output) {
-  if (asks_for_backend(line)) {
-    int code = kVerified;
-    with_rank_0_first(line.settings, [&] { code = run_on_backend(line, open_gpu, output); });
-    return code;
-  }
+  if (asks_for_backend(line)) return run_on_backend(line, open_gpu, output);
   check_backend_options(line.settings, "", "replay");
   const ReportFiles files(line);
   const std::vector<ScenarioReport> reports = replay_all(line, output);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "verify/counted.h"
+#include "verify/output.h"
 
 namespace verify {
 
@@ -20,6 +21,20 @@ const char* verdict_name(Verdict verdict) {
       return "broken";
   }
   return "";
+}
+
+int exit_code(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::verified:
+      return kVerified;
+    case Verdict::falsified:
+      return kFalsified;
+    case Verdict::refused:
+      return kRefused;
+    case Verdict::broken:
+      return kBroken;
+  }
+  return kRefused;
 }
 
 std::size_t count_of(const std::vector<ScenarioReport>& reports, Verdict verdict) {

@@ -11,6 +11,8 @@
 namespace verify {
 
 const char* verdict_name(Verdict verdict);
+/// Of the program (output.h).
+int exit_code(Verdict verdict);
 
 std::size_t count_of(const std::vector<ScenarioReport>& reports, Verdict verdict);
 

@@ -19,6 +19,7 @@ namespace verify {
 class Settings {
  public:
   void append(const std::string& name, const std::vector<std::string>& values);
+  void remove(const std::string& name) { values_.erase(name); }
   bool has(const std::string& name) const { return values_.contains(name); }
   bool has_any_of(std::string_view section) const;
   /// The values as they were given; none when the option was not.

@@ -14,11 +14,29 @@ namespace verify {
 
 namespace {
 
-/// Of the simulated world, with what these ranks published in the place of what their twins did.
-sim::RunReport with_ranks(sim::RunReport simulated, const std::vector<sim::RankReport>& ranks, int first) {
-  for (const sim::RankReport& rank : ranks)
-    simulated.ranks[static_cast<std::size_t>(rank.rank - first)].published = rank.published;
-  return simulated;
+/// The simulated world, in which what this rank published stands for what its twin did, and, of what is no sum of several ranks', for what all
+/// ranks hold that hold the same part: the judge looks at the first of them.
+sim::RunReport with_rank(const sim::RunReport& simulated, const sim::RankReport& rank,
+                         const TwinProgram& twins) {
+  sim::RunReport mixed = simulated;
+  const int first = twins.world.layout.first_rank;
+  const auto own_index = static_cast<std::size_t>(rank.rank - first);
+  mixed.ranks[own_index].published = rank.published;
+  for (const CaseOutput& output : twins.the_case->outputs(twins.setting)) {
+    const int part = output.part(rank.rank, twins.setting.tp);
+    const sim::Published* own = mixed.find(rank.rank, output.name);
+    if (part < 0 || own == nullptr || (output.is_sum() && !output.part_of.empty())) continue;
+    for (sim::RankReport& other : mixed.ranks) {
+      const bool is_twin = output.part_of.empty() && output.is_sum()
+                               ? other.rank % twins.setting.tp == rank.rank % twins.setting.tp
+                               : output.part(other.rank, twins.setting.tp) == part;
+      if (other.rank == rank.rank || !is_twin) continue;
+      for (sim::Published& published : other.published) {
+        if (published.name == output.name) published = *own;
+      }
+    }
+  }
+  return mixed;
 }
 
 void count(const sim::RunReport& run, TwinRow& row) {
@@ -30,24 +48,28 @@ void count(const sim::RunReport& run, TwinRow& row) {
   }
 }
 
-/// The first difference; "" for none.
-std::string difference_of(const Backend& backend, const TwinProgram& twins, const RanksHere& here,
-                          sim::RunReport simulated) {
+Judgement differs(std::string detail) { return {.holds = false, .detail = std::move(detail)}; }
+
+/// Of each rank that is here; the first that does not hold.
+Judgement judged(const Backend& backend, const TwinProgram& twins, const RanksHere& here,
+                 const sim::RunReport& simulated) {
   const bool is_bounded = twins.the_case != nullptr && !backend.same_bits().all();
   const int first = twins.world.layout.first_rank;
+  Judgement all;
+  std::optional<Wholes<reference::Bounded>> wholes;
   for (const sim::RankReport& rank : here.ranks) {
     const RankComparison comparison =
         compare_ranks(simulated.ranks[static_cast<std::size_t>(rank.rank - first)], rank, backend.name(),
                       is_bounded ? Compared::shapes : Compared::bits);
-    if (!comparison.is_equal()) return comparison.difference;
+    if (!comparison.is_equal()) return differs(comparison.difference);
+    if (!is_bounded) continue;
+    if (!wholes) wholes = bounded_reference(*twins.the_case, twins.setting);
+    const Judgement one =
+        judge_floats(*twins.the_case, twins.setting, with_rank(simulated, rank, twins), *wholes);
+    if (!one.holds) return differs(fmt::format("rank {}: {}", rank.rank, one.detail));
+    all.has_unbounded = all.has_unbounded || one.has_unbounded;
   }
-  if (!is_bounded) return "";
-  const Judgement judgement =
-      judge_floats(*twins.the_case, twins.setting, with_ranks(std::move(simulated), here.ranks, first),
-                   bounded_reference(*twins.the_case, twins.setting));
-  return judgement.holds
-             ? ""
-             : fmt::format("with rank {} of {}: {}", backend.rank(), backend.name(), judgement.detail);
+  return all;
 }
 
 void run_one(Backend& backend, const TwinProgram& twins, TwinRow& row) {
@@ -60,42 +82,55 @@ void run_one(Backend& backend, const TwinProgram& twins, TwinRow& row) {
   const RanksHere here = backend.run(twins.world, *cpu, program);
   sim::WorldSpec world = twins.world;
   if (const auto order = backend.order()) world.reduction_order = {.kind = *order};
-  sim::RunReport simulated = sim::simulate(world, *cpu, program);
-  std::string difference = simulated.failure();
-  if (simulated.ok()) {
-    count(simulated, row);
-    difference = difference_of(backend, twins, here, std::move(simulated));
+  const sim::RunReport simulated = sim::simulate(world, *cpu, program);
+  Judgement judgement;
+  if (!here.failure.empty()) {
+    judgement = differs(fmt::format("{}: {}", backend.name(), here.failure));
+  } else if (!simulated.ok()) {
+    judgement = differs("simulated: " + simulated.failure());
   } else {
-    difference = "simulated: " + difference;
+    count(simulated, row);
+    judgement = judged(backend, twins, here, simulated);
   }
   row.is_bounded = twins.the_case != nullptr && !backend.same_bits().all();
-  if (difference.empty() || !row.is_equal()) return;
-  row.difference = twins.words.empty() ? difference : fmt::format("{}: {}", twins.words, difference);
+  row.runs_with_unbounded += judgement.has_unbounded ? 1 : 0;
+  if (judgement.holds || !row.is_equal()) return;
+  row.difference =
+      twins.words.empty() ? judgement.detail : fmt::format("{}: {}", twins.words, judgement.detail);
 }
 
+/// Of each failed row some words: as many as a report of 4,096 bytes has room for.
 nlohmann::ordered_json report_json(const std::vector<TwinRow>& rows, const std::string& note) {
-  constexpr std::size_t kMostDifference = 1500;  // a report takes 4,096 bytes
+  constexpr std::size_t kWords = 1200;  // of all rows
+  constexpr std::size_t kMostRows = 12;
   nlohmann::ordered_json failed = nlohmann::ordered_json::array();
-  std::string difference;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    if (rows[i].is_equal()) continue;
-    failed.push_back(i);
-    if (difference.empty()) difference = rows[i].difference.substr(0, kMostDifference);
+  const auto count =
+      std::count_if(rows.begin(), rows.end(), [](const TwinRow& row) { return !row.is_equal(); });
+  const std::size_t each =
+      kWords / std::min(kMostRows, static_cast<std::size_t>(std::max<std::ptrdiff_t>(count, 1)));
+  for (std::size_t i = 0; i < rows.size() && failed.size() < kMostRows; ++i) {
+    if (!rows[i].is_equal()) failed.push_back({i, rows[i].difference.substr(0, each)});
   }
-  return {{"failed", std::move(failed)}, {"difference", difference}, {"note", note}};
+  return {{"failed", std::move(failed)}, {"note", note}};
 }
 
 /// What another rank reported; of differences the first rank's stays. Its note.
-std::string add_report(std::vector<TwinRow>& rows, const sim::Report& report) {
+std::string add_report(std::vector<TwinRow>& rows, const sim::Report& report, std::size_t rank) {
   const auto document = nlohmann::ordered_json::parse(report.text, nullptr, false);
-  if (!document.is_object()) return "";
-  std::string difference = document["difference"].get<std::string>();
-  for (const auto& index : document["failed"]) {
-    TwinRow& row = rows.at(index.get<std::size_t>());
-    if (row.is_equal()) row.difference = difference;
-    difference = "another difference";  // its report has room for one
+  const bool is_whole = document.is_object();
+  std::string note;
+  if (is_whole) {
+    note = document["note"].get<std::string>();
+    for (const auto& failed : document["failed"]) {
+      TwinRow& row = rows.at(failed[0].get<std::size_t>());
+      if (row.is_equal()) row.difference = failed[1].get<std::string>();
+    }
   }
-  return document["note"].get<std::string>();
+  const bool is_told =
+      std::any_of(rows.begin(), rows.end(), [](const TwinRow& row) { return !row.is_equal(); });
+  if (!report.is_equal && !is_told && !is_whole && !rows.empty())
+    rows.front().difference = fmt::format("rank {} found differences, and could not say which", rank);
+  return note;
 }
 
 }  // namespace
@@ -130,7 +165,7 @@ TwinVerdict concluded(Backend& backend, std::vector<TwinRow> rows, bool is_right
   const sim::Conclusion conclusion = backend.finish({is_equal, text});
   TwinVerdict verdict{std::move(rows), conclusion.exit_code, {}};
   for (std::size_t rank = 0; rank < conclusion.reports.size(); ++rank) {
-    verdict.notes.push_back(rank == 0 ? note : add_report(verdict.rows, conclusion.reports[rank]));
+    verdict.notes.push_back(rank == 0 ? note : add_report(verdict.rows, conclusion.reports[rank], rank));
   }
   return verdict;
 }

@@ -3,8 +3,8 @@
 /// A rank program that runs on a backend and among virtual ranks: what each rank published and called there is held against its twin.
 ///
 ///   bits       where the backend adds in a known order: everything, bit for bit
-///   bounds     where it does not: calls and shapes; and what a case published, put in the place of its twins' in the simulated world, lies
-///              within the bounds of the case's serial reference
+///   bounds     where it does not: calls and shapes; and what each rank of a case published, put in the place of its twin's in the simulated
+///              world, and of those that hold the same, lies within the bounds of the case's serial reference
 ///
 /// Calls   run_twins() by all processes, with the same programs; rank 0 then has what all found. A program that is refused, or throws,
 ///         stops all processes.
@@ -39,7 +39,9 @@ struct TwinRow {
   std::int64_t tensors = 0;  // of all ranks
   std::int64_t bytes = 0;    // of them
   std::int64_t calls = 0;
-  bool is_bounded = false;      // not held to the bit
+  bool is_bounded = false;  // not held to the bit
+  std::int64_t runs_with_unbounded =
+      0;                        // of this process's ranks: some elements had no bound, and were not judged
   std::string difference = {};  // the first that was found; empty: none
   bool is_equal() const { return difference.empty(); }
 };

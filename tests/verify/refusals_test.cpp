@@ -99,6 +99,8 @@ const std::vector<Case>& cases() {
       {"option_without_effect", "check --device cuda --property serial"},
       {"backend_device", "replay --world-size 2 --backend mpi --device cuda"},
       {"backend_device", "check --backend nccl --device cpu"},
+      {"backend_scenarios", "replay --backend mpi"},
+      {"backend_scenarios", "replay --device cuda scenarios/seed-002-moe.ini scenarios/seed-002-dense.ini"},
       {"message_bytes", "replay --world-size 1 --backend mpi --message-bytes -1"},
       {"option_without_effect", "replay --world-size 2 --program throws --case mlp"},
       {"attention_heads", "replay --world-size 2 --tensor-model-parallel-size 2 --num-attention-heads 1"},
