@@ -166,7 +166,7 @@ int check_on_backend(const CommandLine& line, const CaseList& cases, const std::
     Settings others = settings;
     others.remove("case");
     const std::string reproduce =
-        fmt::format("{}{} check{}", launched(*backend), called, others.as_command_line());
+        fmt::format("{}{} check{}", launched(backend->processes()), called, others.as_command_line());
     write(verdict.rows, request, *backend, reproduce, settings.choice("format") == "json",
           {output.out, output.err});
     output.out.flush();

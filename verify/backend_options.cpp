@@ -108,9 +108,6 @@ std::unique_ptr<Backend> open_backend(const BackendRequest& request, const OpenB
                .hint = "shardproof itself, or --backend mpi"});
 }
 
-std::string launched(const Backend& backend) {
-  if (!backend.ranks_are_processes()) return "";
-  return fmt::format("mpirun -n {} ", backend.processes());
-}
+std::string launched(int processes) { return processes == 1 ? "" : fmt::format("mpirun -n {} ", processes); }
 
 }  // namespace verify

@@ -31,7 +31,7 @@ void check_backend_options(const Settings& given, const std::string& backend, co
 std::unique_ptr<Backend> open_backend(const BackendRequest& request, const OpenBackend& open_gpu,
                                       std::ostream& err);
 
-/// The line that runs so many processes, with its blank; "" for one.
-std::string launched(const Backend& backend);
+/// What a line that runs so many processes begins with; "" for one.
+std::string launched(int processes);
 
 }  // namespace verify

@@ -171,6 +171,7 @@ BackendReplay replay_on_backend(Scenario scenario, const OpenBackend& open_gpu, 
     sim::check_processes(requested_layout(settings), request.launch);
   BackendReplay result;
   result.speaks = request.launch.rank == 0;
+  result.processes = request.launch.world_size;
   {
     sim::CpuDevice device;
     result.report = replay(scenario, device);

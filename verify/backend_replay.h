@@ -20,8 +20,9 @@ namespace verify {
 
 struct BackendReplay {
   ScenarioReport report;
-  int exit_code = 0;                 // the same on every process
-  bool speaks = true;                // this is rank 0
+  int exit_code = 0;   // the same on every process
+  bool speaks = true;  // this is rank 0
+  int processes = 1;
   std::unique_ptr<Backend> backend;  // closed when rank 0 has spoken; null where nothing had to run there
 };
 

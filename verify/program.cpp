@@ -75,11 +75,9 @@ int rank_of_process(const std::vector<std::string>& arguments) {
   }
 }
 
-/// What all processes are refused, rank 0 says: the others hold their tongue for a while, since the first process to end may end all, and
-/// then say a line.
+/// What all processes are refused, rank 0 says; the others a line, after it.
 void report_of_rank(int rank, const sim::Refusal& refusal, const Output& output) {
-  constexpr std::chrono::seconds kForRank0{2};
-  std::this_thread::sleep_for(kForRank0);
+  let_rank_0_speak();
   output.err << fmt::format("shardproof: rank {}: refused [{}] {}: {}\n", rank, refusal.code, refusal.option,
                             refusal.numbers);
 }
@@ -156,6 +154,11 @@ int run(const std::vector<std::string>& arguments, const Output& output, const O
 }
 
 }  // namespace
+
+void let_rank_0_speak() {
+  constexpr std::chrono::seconds kForRank0{2};
+  std::this_thread::sleep_for(kForRank0);
+}
 
 int exit_code_of(const std::vector<std::string>& arguments, const Output& output,
                  const std::function<int()>& work) {

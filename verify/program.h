@@ -18,6 +18,9 @@ namespace verify {
 int exit_code_of(const std::vector<std::string>& arguments, const Output& output,
                  const std::function<int()>& work);
 
+/// Of several processes that end before they have met, others than rank 0 wait a while: the first to end may end all.
+void let_rank_0_speak();
+
 /// `open_gpu`: of the backends that compute on GPUs; null: there are none.
 int run_program(const std::vector<std::string>& arguments, const Output& output,
                 const OpenBackend& open_gpu = nullptr);

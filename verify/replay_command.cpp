@@ -19,6 +19,7 @@
 #include "verify/ledger_by_kind.h"
 #include "verify/option_vocabulary.h"
 #include "verify/output_file.h"
+#include "verify/program.h"
 #include "verify/progress.h"
 #include "verify/replay.h"
 #include "verify/replay_summary.h"
@@ -264,8 +265,7 @@ int run_on_backend(const CommandLine& line, const OpenBackend& open_gpu, const O
   const Scenario scenario = only_scenario(line);
   check_backend_options(line.settings, backend_name(scenario.settings), "replay");
   BackendReplay replayed = replay_on_backend(scenario, open_gpu, output.err);
-  const std::string launch = replayed.backend == nullptr ? "" : launched(*replayed.backend);
-  replayed.report.reproduce = launch + reproduce_line(replayed.report, line.settings);
+  replayed.report.reproduce = launched(replayed.processes) + reproduce_line(replayed.report, line.settings);
   std::exception_ptr unwritten;
   try {
     if (replayed.speaks) {
@@ -276,7 +276,11 @@ int run_on_backend(const CommandLine& line, const OpenBackend& open_gpu, const O
   } catch (const sim::Error&) {
     unwritten = std::current_exception();  // the others have their verdict, and wait to end together
   }
-  if (replayed.backend != nullptr) replayed.backend->close();
+  if (replayed.backend != nullptr) {
+    replayed.backend->close();
+  } else if (!replayed.speaks) {
+    let_rank_0_speak();
+  }
   if (unwritten) std::rethrow_exception(unwritten);
   return replayed.exit_code;
 }
