@@ -247,7 +247,8 @@ TEST_F(Mpi, ReplaySaysInJsonWhatItSaysInWords) {
   ASSERT_TRUE(document.is_object()) << result.out;
   const auto& scenario = document["scenarios"][0];
   for (const char* row : {"partition", "mpi collectives", "mpi bandwidth"})
-    EXPECT_TRUE(contains(scenario["checks"].dump(), std::string("\"") + row + "\"")) << row << "\n" << result.out;
+    EXPECT_TRUE(contains(scenario["checks"].dump(), std::string("\"") + row + "\"")) << row << "\n"
+                                                                                     << result.out;
   ASSERT_TRUE(scenario.contains("bandwidth")) << result.out;
   EXPECT_EQ(scenario["bandwidth"]["wrong"], 0) << result.out;
 }
