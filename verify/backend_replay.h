@@ -10,7 +10,8 @@
 ///                      GPUs. Where sums have no known order, f32 alone, within the bounds of its reference
 ///
 /// Calls   every process makes the same ones; rank 0 has the rows of all, the others their own.
-/// Errors  message_bytes: a message that is too large, or less than none; backend_world: as many processes as ranks; option_without_effect; those of backend_options.h and backend.h.
+/// Errors  message_bytes: a message that is too large, or less than none; backend_world: as many processes as ranks; option_without_effect;
+///         those of backend_options.h and backend.h. What replay refuses is in the report.
 
 #include "verify/backend.h"
 #include "verify/replay.h"

@@ -13,7 +13,7 @@
 ///
 /// The JSON that others parse is described in README.md.
 ///
-/// Errors  one_scenario, option_without_effect, unknown_kind, absent_kind, rank_outside_grid, scenario_missing; and what the layouts
+/// Errors  one_scenario, backend_scenarios, option_without_effect, unknown_kind, absent_kind, rank_outside_grid, scenario_missing; and what the layouts
 ///         and settings refuse. replay keeps the refusals of its scenarios as results.
 
 #include "verify/backend.h"

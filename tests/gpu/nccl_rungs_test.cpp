@@ -59,6 +59,7 @@ class Gpu11NcclTraining : public Nccl {};
 TEST_F(Gpu10Nccl, AWorldOfOne) { expect(1, "calls 1 1 60"); }
 TEST_F(Gpu10Nccl, TwoRanksOnOneGpu) { expect(2, "calls 2 2 60"); }
 TEST_F(Gpu10Nccl, FourRanksOnOneGpu) { expect(4, "calls 4 3 60"); }
+TEST_F(Gpu10Nccl, MessagesThatCross) { expect(2, "crossed 2"); }
 TEST_F(Gpu10Nccl, ARankThatStaysAwayEndsAll) {
   const Ended ended = run_ranks(2, "late 2");
   EXPECT_EQ(ended.exit_code, 3) << ended.out;
