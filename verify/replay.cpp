@@ -395,6 +395,10 @@ const std::vector<CheckInfo>& replay_checks() {
       {"expected K", "kind K has the groups that the source prints"},
       {"parameters", "the shape has the published number of parameters"},
       {"refusal", "a scenario that must be refused is, for its stated reason"},
+      {"B collectives",
+       "on backend B every operation in every kind of group does what it does on virtual ranks"},
+      {"B training D", "on backend B the training, in dtype D, is that of virtual ranks"},
+      {"B bandwidth", "between processes collectives are timed, and no element of a result is wrong"},
   };
   return checks;
 }
