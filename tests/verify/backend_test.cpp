@@ -182,9 +182,12 @@ std::string unfound(const std::string& case_name) {
 
 // Within bounds, every rank is looked at, not only the first that holds a part.
 TEST(Backend, WithinBoundsEveryTensorOfEveryRankIsJudged) {
-  for (const char* name : {"mlp", "row_parallel_linear", "parallel_dropout", "all_to_all_hp2sp",
-                           "tied_embedding", "distributed_optimizer", "gpt_training"})
-    EXPECT_EQ(unfound(name), "") << name;
+  std::vector<const char*> names = {"mlp", "tied_embedding"};
+#ifndef SHARDPROOF_SANITIZED
+  names.insert(names.end(), {"row_parallel_linear", "parallel_dropout", "all_to_all_hp2sp",
+                             "distributed_optimizer", "gpt_training"});
+#endif
+  for (const char* name : names) EXPECT_EQ(unfound(name), "") << name;
 }
 
 /// What is drawn for any order is exact in each: two orders of sums, the same bits. What is drawn otherwise is not.
