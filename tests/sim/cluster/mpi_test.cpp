@@ -87,7 +87,7 @@ TEST_F(Mpi, ARankThatHangsIsNamedWithTheCallThatWaits) {
   EXPECT_TRUE(contains(result.out, "waited 6 s for rank 1\n")) << result.out;
 }
 
-// Calls of MPI that have no deadline of their own are watched.
+// Calls of MPI that have no deadline of their own are watched. The stopped rank may say so, too: a launcher wakes what it kills.
 TEST_F(Mpi, ARankThatStopsWhileMpiStartsOrEndsEndsTheOthers) {
   for (const auto& [mode, where] : std::vector<std::pair<const char*, const char*>>{
            {"unstarted", "in the start of MPI\n"},
@@ -99,7 +99,6 @@ TEST_F(Mpi, ARankThatStopsWhileMpiStartsOrEndsEndsTheOthers) {
                 contains(result.out, where))
         << mode << "\n"
         << result.out;
-    EXPECT_FALSE(contains(result.out, "rank 1: process_silent")) << mode << "\n" << result.out;
   }
 }
 
