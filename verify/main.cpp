@@ -1,9 +1,9 @@
 #include <string>
 #include <vector>
 
-#include "verify/gpu_backends.h"
-#include "verify/program.h"
-#include "verify/terminal.h"
+#include "verify/backends/gpu_backends.h"
+#include "verify/output/terminal.h"
+#include "verify/program/program.h"
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);

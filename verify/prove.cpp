@@ -3,18 +3,19 @@
 #include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 #include <utility>
 
 #include "sim/base/error.h"
-#include "verify/case_replay.h"
-#include "verify/commands.h"
-#include "verify/option_vocabulary.h"
-#include "verify/program.h"
-#include "verify/report_json.h"
-#include "verify/scenario.h"
-#include "verify/terminal.h"
-#include "verify/text_table.h"
+#include "verify/cases/case_list.h"
+#include "verify/checks/case_replay.h"
+#include "verify/options/option_vocabulary.h"
+#include "verify/options/scenario.h"
+#include "verify/output/json.h"
+#include "verify/output/report_json.h"
+#include "verify/output/terminal.h"
+#include "verify/output/text_table.h"
+#include "verify/program/commands.h"
+#include "verify/program/program.h"
 
 namespace verify {
 

@@ -1,4 +1,4 @@
-// The kernels of gpu/element_kernels.h, for CUDA.
+// The kernels of gpu/device/element_kernels.h, for CUDA.
 
 #include "gpu/cuda/launch.h"
-#include "gpu/element_kernels.h"
+#include "gpu/device/element_kernels.h"

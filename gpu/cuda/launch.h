@@ -2,13 +2,14 @@
 
 /// launch.h for CUDA. Only nvcc compiles it.
 ///
-/// Exact   sixteen threads of a warp are the lanes of a row; their sums are added as sim/tensor/device.h says.
+/// Exact   sixteen threads of a warp are the lanes of a row; their sums are added as sim/tensor/device.h
+///         says.
 
 #include <algorithm>
 #include <cuda_runtime.h>
 
 #include "gpu/cuda/check.h"
-#include "gpu/launch.h"
+#include "gpu/device/launch.h"
 
 namespace gpu {
 

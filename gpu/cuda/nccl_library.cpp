@@ -1,6 +1,6 @@
 // The one file that sees NCCL.
 
-#include "gpu/nccl_library.h"
+#include "gpu/nccl/nccl_library.h"
 
 #include <atomic>
 #include <cstring>
@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "gpu/cuda/check.h"
-#include "gpu/cuda_device.h"
-#include "gpu/refusals.h"
-#include "gpu/runtime.h"
+#include "gpu/device/cuda_device.h"
+#include "gpu/device/refusals.h"
+#include "gpu/device/runtime.h"
 #include "sim/base/check.h"
 #include "sim/base/error.h"
 

@@ -1,4 +1,4 @@
-// The kernels of gpu/product_kernel.h, for CUDA.
+// The kernels of gpu/device/product_kernel.h, for CUDA.
 
 #include "gpu/cuda/launch.h"
-#include "gpu/product_kernel.h"
+#include "gpu/device/product_kernel.h"

@@ -1,4 +1,4 @@
-// The kernels of gpu/row_kernels.h, for CUDA.
+// The kernels of gpu/device/row_kernels.h, for CUDA.
 
 #include "gpu/cuda/launch.h"
-#include "gpu/row_kernels.h"
+#include "gpu/device/row_kernels.h"

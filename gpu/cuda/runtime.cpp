@@ -1,10 +1,10 @@
-#include "gpu/runtime.h"
+#include "gpu/device/runtime.h"
 
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
 
 #include "gpu/cuda/check.h"
-#include "gpu/refusals.h"
+#include "gpu/device/refusals.h"
 
 namespace gpu {
 

@@ -3,8 +3,8 @@
 #include <cublas_v2.h>
 #include <memory>
 
-#include "gpu/kernels.h"
-#include "gpu/refusals.h"
+#include "gpu/device/kernels.h"
+#include "gpu/device/refusals.h"
 
 namespace gpu {
 
@@ -33,7 +33,8 @@ class Vendor {
   explicit Vendor(Stream* on) : stream(on) {
     check(cublasCreate(&handle), "cublasCreate");
     check(cublasSetStream(handle, reinterpret_cast<cudaStream_t>(stream)), "cublasSetStream");
-    // Of f32 and f64 the compute types below are the pedantic ones; of bf16 this is about sums that are split.
+    // Of f32 and f64 the compute types below are the pedantic ones; of bf16 this is about sums that are
+    // split.
     const int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
     check(cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)), "cublasSetMathMode");
   }

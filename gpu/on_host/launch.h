@@ -2,14 +2,14 @@
 
 /// launch.h for a GPU that is played by this machine's processor.
 ///
-/// Exact   elements, rows, lanes and threads take their turns from the last to the first: a kernel whose result hangs on their order is
-///         not that of the CPU device.
+/// Exact   elements, rows, lanes and threads take their turns from the last to the first: a kernel whose
+///         result hangs on their order is not that of the CPU device.
 
 #include <array>
 #include <memory>
 #include <vector>
 
-#include "gpu/launch.h"
+#include "gpu/device/launch.h"
 #include "gpu/on_host/stream.h"
 
 namespace gpu {

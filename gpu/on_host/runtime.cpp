@@ -1,6 +1,6 @@
 // A GPU that is played by this machine's processor: for tests of everything about the CUDA device but CUDA.
 
-#include "gpu/runtime.h"
+#include "gpu/device/runtime.h"
 
 #include <cstring>
 #include <memory>
@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpu/device/refusals.h"
 #include "gpu/on_host/stream.h"
-#include "gpu/refusals.h"
 
 namespace gpu {
 

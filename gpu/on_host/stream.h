@@ -1,7 +1,7 @@
 #pragma once
 
-/// A stream of a GPU that is played by this machine's processor. It does nothing until somebody has to wait for it: what is not
-/// ordered by order_after is seen to be missing.
+/// A stream of a GPU that is played by this machine's processor. It does nothing until somebody has to wait
+/// for it: what is not ordered by order_after is seen to be missing.
 ///
 /// Calls   from any thread; one thread works at a time.
 

@@ -1,8 +1,8 @@
 // No CUDA in this program.
 
-#include "gpu/cuda_device.h"
+#include "gpu/device/cuda_device.h"
 
-#include "gpu/refusals.h"
+#include "gpu/device/refusals.h"
 
 namespace gpu {
 

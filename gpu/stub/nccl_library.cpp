@@ -1,6 +1,6 @@
 // No NCCL in this program.
 
-#include "gpu/nccl_library.h"
+#include "gpu/nccl/nccl_library.h"
 
 #include "sim/base/error.h"
 

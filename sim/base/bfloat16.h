@@ -2,8 +2,8 @@
 
 /// bfloat16: the upper half of a float. Eight bits of precision, the exponent range of a float.
 ///
-/// Exact   to_float is exact. to_bfloat16 rounds to the nearest, ties to even, as GPUs do on every hop; a value
-///         too large becomes infinity, a NaN stays a quiet NaN.
+/// Exact   to_float is exact. to_bfloat16 rounds to the nearest, ties to even, as GPUs do on every hop; a
+///         value too large becomes infinity, a NaN stays a quiet NaN.
 /// Source  NVIDIA CUDA math API, __float2bfloat16_rn.
 
 #include <bit>

@@ -2,8 +2,8 @@
 
 /// A hash of bytes in the order they are given, the same on every machine: what a run hash is made of.
 ///
-/// Exact   64-bit FNV-1a over words of eight bytes, the lowest first, with the upper half folded into the lower after each; bytes
-///         that are left over go in one by one.
+/// Exact   64-bit FNV-1a over words of eight bytes, the lowest first, with the upper half folded into the
+///         lower after each; bytes that are left over go in one by one.
 /// Source  Fowler, Noll, Vo.
 
 #include <cstddef>

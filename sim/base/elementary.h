@@ -1,7 +1,7 @@
 #pragma once
 
-/// exp, log, tanh, erf and rsqrt (1 / sqrt) of a float and of a double, and sin and cos of a double, with the same
-/// bits wherever they are computed: under any compiler, for any instruction set, in CUDA.
+/// exp, log, tanh, erf and rsqrt (1 / sqrt) of a float and of a double, and sin and cos of a double, with the
+/// same bits wherever they are computed: under any compiler, for any instruction set, in CUDA.
 ///
 /// Shapes  one element. A call is straight-line code without branches or tables: a loop of calls becomes
 ///         vector code where it is compiled for vectors with fma, and is slow (a call of fma each) where it
@@ -319,9 +319,11 @@ SIM_ELEMENTARY T rsqrt_of(T x) {
   return x >= 0 ? result : kNan<T>;
 }
 
-// ---- sin(x), cos(x) ---------------------------------------------------------------------------------------------
+// ---- sin(x), cos(x)
+// ---------------------------------------------------------------------------------------------
 
-/// x = n pi / 2 + r with |r| <= pi / 4: three parts of pi / 2, of 53 bits each, keep r right for n below 2^25.
+/// x = n pi / 2 + r with |r| <= pi / 4: three parts of pi / 2, of 53 bits each, keep r right for n below
+/// 2^25.
 struct QuarterTurns {
   std::int64_t n;
   double r;

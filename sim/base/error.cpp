@@ -11,6 +11,11 @@ Error::Error(Refusal refusal)
       what_(fmt::format("{} [{}]: {}; rule: {}; try: {}", refusal_.option, refusal_.code, refusal_.numbers,
                         refusal_.rule, refusal_.hint)) {}
 
+std::string text_of(const Refusal& refusal) {
+  return fmt::format("{}: {}\n  given  {}\n  rule   {}\n  try    {}\n", refusal.code, refusal.option,
+                     refusal.numbers, refusal.rule, refusal.hint);
+}
+
 void refuse(Refusal refusal) {
   constexpr std::size_t kLongest = 400;
   for (std::string* field : {&refusal.option, &refusal.numbers, &refusal.rule, &refusal.hint}) {

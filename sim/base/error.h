@@ -32,6 +32,9 @@ class Error : public std::exception {
   std::string what_;
 };
 
+/// Several lines for a reader, as processes write them to standard error.
+std::string text_of(const Refusal& refusal);
+
 /// Throws the refusal; input quoted in it is cut to a few hundred characters.
 [[noreturn]] void refuse(Refusal refusal);
 

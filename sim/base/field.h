@@ -1,17 +1,19 @@
 #pragma once
 
-/// An element of the field tower: one residue for each of a few primes, each of which divides the next minus one.
-/// Sums, products and quotients act on every residue, exactly; a sharded program that equals the serial one
-/// as algebra gives the same element, and one that does not gives another (by chance the same, 1 in p a level).
+/// An element of the field tower: one residue for each of a few primes, each of which divides the next minus
+/// one. Sums, products and quotients act on every residue, exactly; a sharded program that equals the serial
+/// one as algebra gives the same element, and one that does not gives another (by chance the same, 1 in p a
+/// level).
 ///
-/// exp (field_tower.h) takes the residue of one level to the next one up and retires the lowest level; log takes it back,
-/// and retires the highest. A retired level is NaN, which every operation hands on by itself. Carry one level more than a
-/// program nests exps.
+/// exp (field_tower.h) takes the residue of one level to the next one up and retires the lowest level; log
+/// takes it back, and retires the highest. A retired level is NaN, which every operation hands on by itself.
+/// Carry one level more than a program nests exps.
 ///
 /// Shapes  kFieldLevels residues, each a whole number in a double: level 0 first, the smallest prime.
 /// Calls   many products that are added up: field_sum.h. Matrices of them: tensor/matrix_product.h.
-/// Errors  none: a quotient by a zero residue, one in p by chance, is 0 on that level: a training of millions of quotients would else
-///         have no level left. Products and quotients may still be regrouped; only x / x is not 1 there.
+/// Errors  none: a quotient by a zero residue, one in p by chance, is 0 on that level: a training of millions
+///         of quotients would else have no level left. Products and quotients may still be regrouped; only x
+///         / x is not 1 there.
 /// Exact   always. Primes are below 2^21, so 2,048 products of residues add up exactly in a double.
 /// Source  the tower extends the two primes of Mirage (Wu et al. 2024) to nested exps.
 

@@ -48,8 +48,8 @@ std::int64_t primitive_root(std::size_t level) {
   return root;
 }
 
-/// For each level but the lowest, the discrete logarithm of each residue to the base of the primitive root, modulo the prime
-/// below; that of 0 is not used.
+/// For each level but the lowest, the discrete logarithm of each residue to the base of the primitive root,
+/// modulo the prime below; that of 0 is not used.
 using LogarithmTable = std::array<std::vector<std::uint32_t>, kFieldLevels>;
 
 LogarithmTable build_logarithm_table() {
@@ -109,8 +109,8 @@ Field FieldTower::exp(const Field& x) const {
   return result;
 }
 
-/// y = root^k and generator = root^g: k / g modulo the prime below is the exponent of the generator that gives y, but for a
-/// factor whose order divides (p_{i+1} - 1) / p_i.
+/// y = root^k and generator = root^g: k / g modulo the prime below is the exponent of the generator that
+/// gives y, but for a factor whose order divides (p_{i+1} - 1) / p_i.
 Field FieldTower::log(const Field& x) const {
   if (functions_ == FieldFunctions::keyed) return keyed("log", x);
   const LogarithmTable& table = logarithm_table();

@@ -1,22 +1,24 @@
 #pragma once
 
-/// The functions of the field tower that need a key: a trial draws it anew, so that a false "equal" would have to
-/// happen by chance in every trial.
+/// The functions of the field tower that need a key: a trial draws it anew, so that a false "equal" would
+/// have to happen by chance in every trial.
 ///
-///   exp          residue x modulo p_i becomes g_i^x modulo p_{i+1}, with g_i of order p_i: exp(a + b) = exp(a) exp(b)
-///   log          the way back: a homomorphism from the products modulo p_{i+1} to the sums modulo p_i, with log(exp(a)) = a
-///                and log(a b) = log(a) + log(b)
-///   keyed        an arbitrary function of the residues, for what no algebra has (square root, GELU): equal inputs
-///                give equal outputs, different ones do not, whoever computes them
+///   exp          residue x modulo p_i becomes g_i^x modulo p_{i+1}, with g_i of order p_i: exp(a + b) =
+///                exp(a) exp(b)
+///   log          the way back: a homomorphism from the products modulo p_{i+1} to the sums modulo p_i, with
+///                log(exp(a)) = a and log(a b) = log(a) + log(b)
+///   keyed        an arbitrary function of the residues, for what no algebra has (square root, GELU): equal
+///                inputs give equal outputs, different ones do not, whoever computes them
 ///   draw         a random element, all levels live
 ///
-/// A model that nests more exps than the tower has levels computes with FieldFunctions::keyed instead: there exp and log are keyed
-/// functions as well, which no depth retires, and which have no laws.
+/// A model that nests more exps than the tower has levels computes with FieldFunctions::keyed instead: there
+/// exp and log are keyed functions as well, which no depth retires, and which have no laws.
 ///
-/// Calls   exp is two look-ups and a product a level. A tower costs its tables: some 10 us, and 19 to 28 KB. The first log
-///         of a process builds the table of discrete logarithms: some 30 ms and 14 MB, of any tower.
-/// Errors  none: what nests exps deeper than the tower has levels is retired in all of them, and proves nothing; the log of a
-///         zero residue is retired.
+/// Calls   exp is two look-ups and a product a level. A tower costs its tables: some 10 us, and 19 to 28 KB.
+///         The first log of a process builds the table of discrete logarithms: some 30 ms and 14 MB, of any
+///         tower.
+/// Errors  none: what nests exps deeper than the tower has levels is retired in all of them, and proves
+///         nothing; the log of a zero residue is retired.
 /// Exact   always; the same on every machine.
 
 #include <array>
@@ -53,7 +55,8 @@ class FieldTower {
   Field exp(const Field& x) const;
   Field log(const Field& x) const;
   Field keyed(std::string_view function, const Field& x) const;
-  /// One of two, by an arbitrary function of the residues that are live, for a branch that floats take by an order.
+  /// One of two, by an arbitrary function of the residues that are live, for a branch that floats take by an
+  /// order.
   bool chooses(std::string_view function, const Field& x) const;
   Field draw(std::string_view name, std::uint64_t index) const;
 

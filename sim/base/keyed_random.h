@@ -1,9 +1,10 @@
 #pragma once
 
-/// Random numbers that are a pure function of (seed, name, index): any rank can draw any slice of a matrix, and
-/// gets the slice of the whole. No state, no order of calls.
+/// Random numbers that are a pure function of (seed, name, index): any rank can draw any slice of a matrix,
+/// and gets the slice of the whole. No state, no order of calls.
 ///
-/// Exact   the same bits on every machine: Philox 4x32-10 in whole numbers; uniform() is a whole number of 2^-53.
+/// Exact   the same bits on every machine: Philox 4x32-10 in whole numbers; uniform() is a whole number of
+///         2^-53.
 /// Source  Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3.
 
 #include <array>
@@ -32,7 +33,8 @@ class KeyedRandom {
   /// In [0, 1), a multiple of 2^-53.
   double uniform(std::uint64_t index) const { return uniform_of(bits(index)); }
   static double uniform_of(std::uint64_t bits) { return random_words::uniform_of(bits); }
-  /// A whole number from 0 to below - 1, each as likely as the others (up to one part in 2^32 for small `below`).
+  /// A whole number from 0 to below - 1, each as likely as the others (up to one part in 2^32 for small
+  /// `below`).
   std::uint32_t below(std::uint64_t index, std::uint32_t below) const { return below_of(bits(index), below); }
   static std::uint32_t below_of(std::uint64_t bits, std::uint32_t below);
 

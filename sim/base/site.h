@@ -1,12 +1,12 @@
 #pragma once
 
-/// Where a rank program calls: the call's name in the field's words ("row_parallel_linear.forward"), file and line.
-/// Reports, ledgers and records all speak of sites. A Site is made from the name alone, at the call:
+/// Where a rank program calls: the call's name in the field's words ("row_parallel_linear.forward"), file and
+/// line. Reports, ledgers and records all speak of sites. A Site is made from the name alone, at the call:
 ///
 ///   group.all_reduce(output, ReduceOp::sum, "row_parallel_linear.forward");
 ///
-/// Calls   a name is a literal, which the compiler insists on: records outlive what a program makes up. Site::named()
-///         takes any text, and keeps it for the life of the process.
+/// Calls   a name is a literal, which the compiler insists on: records outlive what a program makes up.
+///         Site::named() takes any text, and keeps it for the life of the process.
 
 #include <source_location>
 #include <string>

@@ -1,14 +1,14 @@
 #pragma once
 
-/// Runs a loop compiled for the vectors of this machine: a kernel is written once, as plain loops in a lambda, and gets
-/// AVX2 and fma where they are.
+/// Runs a loop compiled for the vectors of this machine: a kernel is written once, as plain loops in a
+/// lambda, and gets AVX2 and fma where they are.
 ///
 ///   vectorised([&] { for (std::int64_t i = 0; i < n; ++i) out[i] = std::fma(a[i], b[i], out[i]); });
 ///
 /// Calls   the lambda and all it calls are inlined, so keep them to loops over elements. Compile with -O3 and
 ///         -fno-math-errno, which change no bit.
-/// Exact   the same bits on either path: elements are rounded one by one, and fma is asked for by name. Where there is no
-///         instruction for it, fma is a call, and slow.
+/// Exact   the same bits on either path: elements are rounded one by one, and fma is asked for by name. Where
+///         there is no instruction for it, fma is a call, and slow.
 
 #if defined(__x86_64__)
 

@@ -1,6 +1,7 @@
 #pragma once
 
-/// One rank's communication call: which operation, on which tensors, and what has to agree with the other members.
+/// One rank's communication call: which operation, on which tensors, and what has to agree with the other
+/// members.
 ///
 /// Shapes  count, in elements, of
 ///           all_reduce, broadcast, reduce, send, recv   the tensor

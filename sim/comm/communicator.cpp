@@ -43,7 +43,8 @@ void Communicator::refuse_call(const Call& call, const char* code, std::string n
   refuse({.code = code, .option = describe(call), .numbers = std::move(numbers), .rule = rule, .hint = hint});
 }
 
-// ---- checks ------------------------------------------------------------------------------------------------------
+// ---- checks
+// ------------------------------------------------------------------------------------------------------
 
 /// Says nothing of the group: where the world is over, it is no more.
 void Communicator::check_caller(const Call& call) const {
@@ -148,7 +149,8 @@ void Communicator::check_places(const Call& call) const {
   }
 }
 
-/// A reduce_scatter may leave its block where it lies in the input, an all_gather give the one that lies in the output.
+/// A reduce_scatter may leave its block where it lies in the input, an all_gather give the one that lies in
+/// the output.
 bool Communicator::is_own_block(const Call& call) const {
   const bool scatters = call.operation == Operation::reduce_scatter;
   if (!scatters && call.operation != Operation::all_gather) return false;
@@ -198,41 +200,8 @@ std::size_t Communicator::record_call(Call& call) {
                          call.operation, call.dtype, call.reduce_op, false});
 }
 
-// ---- starting and running ----------------------------------------------------------------------------------------
-
-std::unique_ptr<Pending> Communicator::dispatch(Call&& call) {
-  switch (call.operation) {
-    case Operation::all_reduce:
-      return do_all_reduce(std::move(call));
-    case Operation::reduce_scatter:
-      return do_reduce_scatter(std::move(call));
-    case Operation::all_gather:
-      return do_all_gather(std::move(call));
-    case Operation::broadcast:
-      return do_broadcast(std::move(call));
-    case Operation::reduce:
-      return do_reduce(std::move(call));
-    case Operation::gather:
-      return do_gather(std::move(call));
-    case Operation::scatter:
-      return do_scatter(std::move(call));
-    case Operation::all_to_all:
-      return do_all_to_all(std::move(call));
-    case Operation::all_to_all_uneven:
-      return do_all_to_all_uneven(std::move(call));
-    case Operation::send:
-      return do_send(std::move(call));
-    case Operation::recv:
-      return do_recv(std::move(call));
-    case Operation::barrier:
-      return do_barrier(std::move(call));
-    case Operation::split:
-    case Operation::new_group:
-      break;
-  }
-  CHECK(false && "split and new_group have ways of their own");
-  return nullptr;
-}
+// ---- starting and running
+// ----------------------------------------------------------------------------------------
 
 /// What every call does in a group of one.
 void Communicator::copy_as_identity(const Call& call) const {
@@ -246,7 +215,7 @@ void Communicator::run(Call call) {
   if (size() == 1) {
     copy_as_identity(call);
   } else {
-    dispatch(std::move(call))->wait();
+    do_call(std::move(call))->wait();
   }
   recorder_->set_waited(record);
 }
@@ -259,7 +228,7 @@ void Communicator::start_into(Work& work, Call call) {
   if (size() == 1) {
     copy_as_identity(call);
   } else {
-    started.pending = dispatch(std::move(call));
+    started.pending = do_call(std::move(call));
   }
   take_off(started.input, started.output, site);
   work.started_.push_back(std::move(started));

@@ -1,24 +1,25 @@
 #pragma once
 
-/// One rank's handle on one process group. The public half checks every call, records it and counts its bytes; a backend
-/// supplies the private half, so every backend runs the same checks up to the last line.
+/// One rank's handle on one process group. The public half checks every call, records it and counts its
+/// bytes; a backend supplies the private half, so every backend runs the same checks up to the last line.
 ///
 /// Shapes  n members. Tensors are handles: outputs are written through them.
 ///           all_reduce          inout [any]: becomes the fold of all
 ///           reduce_scatter      input n blocks -> output 1 block: block p of the fold, at place p
-///           all_gather          input 1 block -> output n blocks, in the group's order. Of these two the one block may be the
-///                               member's own of the n
+///           all_gather          input 1 block -> output n blocks, in the group's order. Of these two the one
+///                               block may be the member's own of the n
 ///           broadcast           inout: the root's everywhere.  reduce: inout, the fold at the root only
 ///           gather, scatter     the n blocks lie at the root; the other side may be a Tensor() elsewhere
 ///           all_to_all          input n blocks, output n blocks: block q goes to place q
-///           all_to_all_uneven   rows of the first dimension: send_rows[q] go to place q, receive_rows[q] come
+///           all_to_all_uneven   rows of the first dimension: send_rows[q] go to place q, receive_rows[q]
+///                               come
 ///           send, recv          to and from a place of the group
-/// Calls   every member makes the same calls in the same order. start_ forms return Work: the buffers may not be
-///         touched until its wait() has returned. A group of one is the identity, decided here.
-/// Errors  thrown in the rank that calls: wrong_rank (another rank's communicator, or one kept beyond its world),
-///         null_tensor, wrong_device, dtype_mismatch, call_shape, call_root, call_peer, call_operation, split_rows,
-///         overlapping_buffers, buffer_in_flight_read, buffer_in_flight_write, call_limit. What members disagree on is
-///         found by the backend.
+/// Calls   every member makes the same calls in the same order. start_ forms return Work: the buffers may not
+///         be touched until its wait() has returned. A group of one is the identity, decided here.
+/// Errors  thrown in the rank that calls: wrong_rank (another rank's communicator, or one kept beyond its
+///         world), null_tensor, wrong_device, dtype_mismatch, call_shape, call_root, call_peer,
+///         call_operation, split_rows, overlapping_buffers, buffer_in_flight_read, buffer_in_flight_write,
+///         call_limit. What members disagree on is found by the backend.
 /// Source  torch.distributed and NCCL, whose names these are.
 
 #include <cstddef>
@@ -86,7 +87,8 @@ class Communicator {
   [[nodiscard]] Work start_batch(std::span<const PointToPoint> calls, Site site);
   [[nodiscard]] Work start_barrier(Site site);
 
-  /// The members of one color, ordered by key and then by place, as a group of their own; null for a negative color.
+  /// The members of one color, ordered by key and then by place, as a group of their own; null for a negative
+  /// color.
   std::unique_ptr<Communicator> split(int color, int key, Site site);
 
  protected:
@@ -97,21 +99,10 @@ class Communicator {
   std::size_t record_call(Call& call);
 
  private:
-  virtual std::unique_ptr<Pending> do_all_reduce(Call&& call) = 0;
-  virtual std::unique_ptr<Pending> do_reduce_scatter(Call&& call) = 0;
-  virtual std::unique_ptr<Pending> do_all_gather(Call&& call) = 0;
-  virtual std::unique_ptr<Pending> do_broadcast(Call&& call) = 0;
-  virtual std::unique_ptr<Pending> do_reduce(Call&& call) = 0;
-  virtual std::unique_ptr<Pending> do_gather(Call&& call) = 0;
-  virtual std::unique_ptr<Pending> do_scatter(Call&& call) = 0;
-  virtual std::unique_ptr<Pending> do_all_to_all(Call&& call) = 0;
-  virtual std::unique_ptr<Pending> do_all_to_all_uneven(Call&& call) = 0;
-  virtual std::unique_ptr<Pending> do_send(Call&& call) = 0;
-  virtual std::unique_ptr<Pending> do_recv(Call&& call) = 0;
-  virtual std::unique_ptr<Pending> do_barrier(Call&& call) = 0;
+  /// A call of several members that has been checked and recorded: every operation but split and new_group.
+  virtual std::unique_ptr<Pending> do_call(Call&& call) = 0;
   virtual std::unique_ptr<Communicator> do_split(Call&& call) = 0;
 
-  std::unique_ptr<Pending> dispatch(Call&& call);
   void run(Call call);
   Work start(Call call);
   void start_into(Work& work, Call call);

@@ -1,10 +1,12 @@
 #pragma once
 
-/// The process groups of one rank: those of the layout, by the names of their kinds, and those it makes itself.
+/// The process groups of one rank: those of the layout, by the names of their kinds, and those it makes
+/// itself.
 ///
 /// Calls   every rank of the world makes the same new_group calls in the same order, member or not.
-/// Errors  no_such_group: the layout has no such kind, or this rank is in none of its groups; bad_group: members that are no
-///         ranks of the world, or not each once; bad_group_name: one that a group of the layout has.
+/// Errors  no_such_group: the layout has no such kind, or this rank is in none of its groups; bad_group:
+///         members that are no ranks of the world, or not each once; bad_group_name: one that a group of the
+///         layout has.
 /// Source  Megatron-LM parallel_state.py; torch.distributed.new_group.
 
 #include <string>

@@ -1,7 +1,8 @@
 #pragma once
 
-/// The ledger: for each group kind and site, how often ranks called what, how many elements, and the bytes they sent as
-/// a ring algorithm sends them, inside a node and across nodes. It is made from the call records alone.
+/// The ledger: for each group kind and site, how often ranks called what, how many elements, and the bytes
+/// they sent as a ring algorithm sends them, inside a node and across nodes. It is made from the call records
+/// alone.
 ///
 /// Shapes  totals over all ranks; `most_bytes` is what the busiest rank sent.
 /// Exact   rows are in order of kind, site, operation and dtype.

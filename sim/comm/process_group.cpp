@@ -5,7 +5,19 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "sim/base/check.h"
+
 namespace sim {
+
+int ProcessGroup::place_of(int rank) const {
+  const auto found = std::find(members.begin(), members.end(), rank);
+  CHECK(found != members.end());
+  return static_cast<int>(found - members.begin());
+}
+
+std::string short_text_of(const ProcessGroup& group) {
+  return fmt::format("{}[{}]", group.kind, group.index);
+}
 
 std::string text_of(const ProcessGroup& group) {
   constexpr std::size_t kShown = 8;

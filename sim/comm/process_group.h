@@ -18,10 +18,15 @@ struct ProcessGroup {
 
   int size() const { return static_cast<int>(members.size()); }
   int rank_at(int place) const { return members[static_cast<std::size_t>(place)]; }
+  /// Of a member.
+  int place_of(int rank) const;
   bool on_one_node(int place_a, int place_b) const {
     return rank_at(place_a) / gpus_per_node == rank_at(place_b) / gpus_per_node;
   }
 };
+
+/// "tp[3]": two groups are the same iff this is.
+std::string short_text_of(const ProcessGroup& group);
 
 /// "tp[3] = {12, 13, 14, 15}", long lists cut.
 std::string text_of(const ProcessGroup& group);

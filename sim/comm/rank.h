@@ -1,10 +1,10 @@
 #pragma once
 
-/// What a rank program is given: everything that differs from rank to rank is reachable from here. A rank program is
-/// ordinary blocking C++, written once, and runs on virtual ranks and on real ones.
+/// What a rank program is given: everything that differs from rank to rank is reachable from here. A rank
+/// program is ordinary blocking C++, written once, and runs on virtual ranks and on real ones.
 ///
-/// Calls   values leave a device only through publish() and host_bytes(); no clocks, no globals, no iteration over
-///         unordered containers. Communication goes through `groups`.
+/// Calls   values leave a device only through publish() and host_bytes(); no clocks, no globals, no iteration
+///         over unordered containers. Communication goes through `groups`.
 
 #include <functional>
 #include <string>

@@ -1,11 +1,11 @@
 #pragma once
 
-/// What one rank leaves behind: the record of its calls, and the tensors it published; where its device counts work
-/// (sim/tensor/counting_device.h), also when in its program it called and waited.
+/// What one rank leaves behind: the record of its calls, and the tensors it published; where its device
+/// counts work (sim/tensor/counting_device.h), also when in its program it called and waited.
 ///
 /// Calls   a recorder is used by its rank alone, and read when the run is over.
-/// Errors  call_limit: a program that would call for ever is stopped. One that catches this again and again is given up,
-///         in the backend's own way, which does not return.
+/// Errors  call_limit: a program that would call for ever is stopped. One that catches this again and again
+///         is given up, in the backend's own way, which does not return.
 
 #include <cstddef>
 #include <cstdint>

@@ -1,9 +1,10 @@
 #pragma once
 
-/// One or more calls that were started and have not been waited for. Their buffers are in flight until wait() returns.
+/// One or more calls that were started and have not been waited for. Their buffers are in flight until wait()
+/// returns.
 ///
-/// Calls   wait() once, on the rank that started them; a second one does nothing. A rank that ends without it is reported
-///         (pending_work).
+/// Calls   wait() once, on the rank that started them; a second one does nothing. A rank that ends without it
+///         is reported (pending_work).
 
 #include <cstddef>
 #include <memory>

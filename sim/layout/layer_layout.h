@@ -8,8 +8,8 @@
 /// "x*n" for any single character x, '|' too. Parentheses do not nest. Stages may be empty.
 ///
 /// Shapes  stage s belongs to pipeline rank s % pp, chunk s / pp.
-/// Errors  layout_syntax, layout_too_long, stages_range, layout_stages, vpp_needs_pp, layout_vpp, layout_ends,
-///         layout_layers, layout_mtp.
+/// Errors  layout_syntax, layout_too_long, stages_range, layout_stages, vpp_needs_pp, layout_vpp,
+///         layout_ends, layout_layers, layout_mtp.
 /// Source  Megatron-LM pipeline_parallel_layer_layout.py.
 
 #include <optional>

@@ -31,7 +31,8 @@ struct CreationBlock {
   std::vector<int> kinds;  // indices into Layout::kinds
 };
 
-/// The new_group calls of one kind among those of its block: `each` calls for every group that leads the block.
+/// The new_group calls of one kind among those of its block: `each` calls for every group that leads the
+/// block.
 struct CallSequence {
   int first = 0;   // the call of group 0
   int each = 1;    // groups of this kind for one group of the block's first kind
@@ -56,7 +57,8 @@ struct Layout {
 
   /// Null when the layout has no such kind.
   const GroupKind* find(std::string_view name) const;
-  /// The calls of a kind: which of all new_group calls creates a group. Every rank makes all calls, in this order.
+  /// The calls of a kind: which of all new_group calls creates a group. Every rank makes all calls, in this
+  /// order.
   CallSequence calls_of(int kind) const;
   int call_count() const;
 };

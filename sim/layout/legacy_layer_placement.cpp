@@ -117,7 +117,8 @@ void place_encoder_decoder(const LegacyLayerRequest& request, LayerPlacement& pl
   placement.encoder_ranks = narrow(split);
 }
 
-/// The seeds read the split rank of encoder-decoder models only; a value that no pipeline rank has is then a slip.
+/// The seeds read the split rank of encoder-decoder models only; a value that no pipeline rank has is then a
+/// slip.
 void warn_about_unread_split(const LegacyLayerRequest& request, LayerPlacement& placement) {
   const std::int64_t pp = request.pipeline_model_parallel_size;
   const std::int64_t split = request.pipeline_model_parallel_split_rank.value_or(0);

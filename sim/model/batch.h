@@ -2,9 +2,10 @@
 
 /// Which sample of the training a rank sees in which microbatch, and how its tensor-parallel group gets it.
 ///
-/// Shapes  a sample is S tokens and S labels; a microbatch B of them, token s of sequence b in row s B + b. Of the samples of an
-///         iteration, microbatch k has m_k = k B dp + r B, ... on data-parallel rank r.
-/// Calls   get_batch: one broadcast of [T] i32 from the first rank of tp, of what a stage needs: tokens on the first, labels on the last.
+/// Shapes  a sample is S tokens and S labels; a microbatch B of them, token s of sequence b in row s B + b.
+///         Of the samples of an iteration, microbatch k has m_k = k B dp + r B, ... on data-parallel rank r.
+/// Calls   get_batch: one broadcast of [T] i32 from the first rank of tp, of what a stage needs: tokens on
+///         the first, labels on the last.
 /// Exact   samples are a function of their number alone: the same on any layout.
 /// Source  Megatron-LM, MegatronPretrainingSampler and get_batch_on_this_tp_rank.
 

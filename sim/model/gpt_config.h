@@ -2,8 +2,10 @@
 
 /// The sizes and kinds of a GPT model, by the names that Megatron's flags have.
 ///
-/// Shapes  H hidden_size, V padded_vocab_size, S seq_length, B micro_batch_size, T = S B; token s of sequence b is row s B + b.
-/// Exact   no dropout: its masks are proven for a layer (parallel_dropout.h), and a model without it is a function of its tokens.
+/// Shapes  H hidden_size, V padded_vocab_size, S seq_length, B micro_batch_size, T = S B; token s of sequence
+///         b is row s B + b.
+/// Exact   no dropout: its masks are proven for a layer (parallel_dropout.h), and a model without it is a
+///         function of its tokens.
 
 #include "sim/model/transformer_layer.h"
 

@@ -1,12 +1,13 @@
 #pragma once
 
-/// The part of a GPT that one chunk of a pipeline rank holds: the embedding on the first stage, layers, and on the last stage the
-/// final norm, the output layer and the loss.
+/// The part of a GPT that one chunk of a pipeline rank holds: the embedding on the first stage, layers, and
+/// on the last stage the final norm, the output layer and the loss.
 ///
-/// Shapes  tokens and labels [T] i32; between stages [T, H], or [T/tp, H] with sequence_parallel; loss [T], of sums.
+/// Shapes  tokens and labels [T] i32; between stages [T, H], or [T/tp, H] with sequence_parallel; loss [T],
+///         of sums.
 /// Calls   those of its layers; with recompute those of a layer's forward once more in backward.
-/// Exact   the output layer has the embedding's weight, where they are tied: the Parameter itself on one rank, a copy on another
-///         stage (tied_embeddings.h).
+/// Exact   the output layer has the embedding's weight, where they are tied: the Parameter itself on one
+///         rank, a copy on another stage (tied_embeddings.h).
 /// Source  Megatron-LM, GPTModel with pre_process and post_process.
 
 #include <deque>

@@ -79,7 +79,8 @@ BatchShape GptTraining::batch_shape() const {
           .num_microbatches = config_.pipeline.microbatches()};
 }
 
-// ---- a step ------------------------------------------------------------------------------------------------------
+// ---- a step
+// ------------------------------------------------------------------------------------------------------
 
 GptTraining::Result GptTraining::step(std::int64_t iteration, Ratio learning_rate) {
   forward_backward(iteration);
@@ -149,7 +150,8 @@ void GptTraining::grads_are_complete(int chunk) {
     data_parallel_.grad_ready(*parameter);
 }
 
-// ---- after the schedule ------------------------------------------------------------------------------------------
+// ---- after the schedule
+// ------------------------------------------------------------------------------------------
 
 void GptTraining::finalize_model_grads() {
   data_parallel_.finish_grad_sync();

@@ -1,16 +1,19 @@
 #pragma once
 
-/// Training a GPT on one rank of a tp x pp x dp world: its chunks of the model, their buffers and optimizer, and the step.
+/// Training a GPT on one rank of a tp x pp x dp world: its chunks of the model, their buffers and optimizer,
+/// and the step.
 ///
-/// Shapes  of GptConfig; p, m and v of the pipeline; layers as placed. One gradient buffer for all chunks of the rank.
-/// Calls   a step: the schedule's messages over pp, and inside each of its steps those of get_batch and of the chunk; data-parallel
-///         reductions while the schedule runs (a chunk's when its last backward step is done), or after it. Then, in this order:
-///         all_reduces of sequence-parallel gradients over tp; of the tied embedding over embd; with a per-token loss a broadcast of
-///         the number of tokens over pp and its all_reduce over dp-cp; the optimizer's; on the last stage one all_reduce of the loss
-///         over dp-cp.
+/// Shapes  of GptConfig; p, m and v of the pipeline; layers as placed. One gradient buffer for all chunks of
+///         the rank.
+/// Calls   a step: the schedule's messages over pp, and inside each of its steps those of get_batch and of
+///         the chunk; data-parallel reductions while the schedule runs (a chunk's when its last backward step
+///         is done), or after it. Then, in this order: all_reduces of sequence-parallel gradients over tp; of
+///         the tied embedding over embd; with a per-token loss a broadcast of the number of tokens over pp
+///         and its all_reduce over dp-cp; the optimizer's; on the last stage one all_reduce of the loss over
+///         dp-cp.
 /// Errors  gpt_training: a placement of other stages than the pipeline has; those of its parts.
-/// Exact   the objective: the mean over microbatches (of all ranks) of the mean over a microbatch's tokens; with per_token_loss the mean
-///         over all tokens.
+/// Exact   the objective: the mean over microbatches (of all ranks) of the mean over a microbatch's tokens;
+///         with per_token_loss the mean over all tokens.
 /// Source  Megatron-LM, train_step and finalize_model_grads.
 
 #include "sim/layout/layer_placement.h"
@@ -60,7 +63,8 @@ class GptTraining : private StageProgram {
 
   BatchShape batch_shape() const;
   bool is_per_token() const { return config_.data_parallel.per_token_loss; }
-  /// What the loss of a token is multiplied by in the objective of a step, as far as it is known before the step.
+  /// What the loss of a token is multiplied by in the objective of a step, as far as it is known before the
+  /// step.
   Ratio share_of_token(std::int64_t tokens) const;
   void take_loss(const Tensor& loss, std::int64_t tokens);
   std::int64_t all_tokens();

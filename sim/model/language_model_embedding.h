@@ -1,11 +1,12 @@
 #pragma once
 
-/// What tokens become on the first stage: their rows of the word embedding, and where positions are learned, those of their places.
+/// What tokens become on the first stage: their rows of the word embedding, and where positions are learned,
+/// those of their places.
 ///
-/// Shapes  tokens [T] i32;  word_embeddings [V/tp, H], position_embeddings [S, H] replicated;  output [T, H], or [T/tp, H] with
-///         sequence_parallel.
-/// Calls   forward: one all_reduce(sum) of [T, H]; with sequence_parallel and no learned positions a reduce_scatter in its place.
-///         backward: none; with sequence_parallel one all_gather of [T/tp, H].
+/// Shapes  tokens [T] i32;  word_embeddings [V/tp, H], position_embeddings [S, H] replicated;  output [T, H],
+///         or [T/tp, H] with sequence_parallel.
+/// Calls   forward: one all_reduce(sum) of [T, H]; with sequence_parallel and no learned positions a
+///         reduce_scatter in its place. backward: none; with sequence_parallel one all_gather of [T/tp, H].
 /// Exact   each rank has the whole gradient of the positions: they are added before the tokens are split.
 /// Source  Megatron-LM, LanguageModelEmbedding.
 

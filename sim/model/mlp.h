@@ -1,10 +1,11 @@
 #pragma once
 
-/// The MLP of a transformer layer: linear_fc1, an activation, linear_fc2. Gated (SwiGLU and its kin), linear_fc1 holds two
-/// matrices, and each rank's columns are [gate | up].
+/// The MLP of a transformer layer: linear_fc1, an activation, linear_fc2. Gated (SwiGLU and its kin),
+/// linear_fc1 holds two matrices, and each rank's columns are [gate | up].
 ///
 /// Shapes  input [T, H] replicated, or [T/tp, H] with sequence_parallel; inside [T, F/tp]; output as input.
-/// Calls   those of ColumnParallelLinear and RowParallelLinear: one all_reduce of [T, H] forward, one backward.
+/// Calls   those of ColumnParallelLinear and RowParallelLinear: one all_reduce of [T, H] forward, one
+///         backward.
 /// Errors  partition when F does not divide by tp.
 /// Source  Shoeybi et al. 2019; Shazeer 2020 (gated); Megatron-LM MLP.
 

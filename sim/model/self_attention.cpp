@@ -77,9 +77,11 @@ std::vector<Parameter*> SelfAttention::parameters() {
   return joined({qkv_.parameters(), proj_.parameters()});
 }
 
-// ---- where heads lie in [T, ...] ---------------------------------------------------------------------------------
+// ---- where heads lie in [T, ...]
+// ---------------------------------------------------------------------------------
 
-/// The first column of this rank's heads in one of its groups: in its own columns, or in all of them where groups are shared.
+/// The first column of this rank's heads in one of its groups: in its own columns, or in all of them where
+/// groups are shared.
 std::int64_t SelfAttention::column_of(Part part, std::int64_t group) const {
   const std::int64_t d = config_.kv_channels;
   const std::int64_t queries = config_.num_attention_heads / config_.num_query_groups * d;
@@ -121,7 +123,8 @@ Tensor SelfAttention::turned(const Tensor& heads, bool backward) const {
   return config_.rotary_base == 0 ? heads : rotate(heads, rotary_.cosines, rotary_.sines, backward);
 }
 
-// ---- forward and backward ----------------------------------------------------------------------------------------
+// ---- forward and backward
+// ----------------------------------------------------------------------------------------
 
 SelfAttention::Forward SelfAttention::forward(const Tensor& input, std::uint64_t pass) {
   const std::int64_t d = config_.kv_channels;

@@ -1,15 +1,15 @@
 #pragma once
 
-/// Self-attention of a transformer layer: linear_qkv, rotary positions, softmax attention of this rank's heads, linear_proj.
-/// Query heads share key and value heads in groups; heads, and with them groups, are split over the tensor-model-parallel
-/// group. Where there are fewer groups than ranks, linear_qkv's output is gathered, and each rank takes its query heads with
-/// their group.
+/// Self-attention of a transformer layer: linear_qkv, rotary positions, softmax attention of this rank's
+/// heads, linear_proj. Query heads share key and value heads in groups; heads, and with them groups, are
+/// split over the tensor-model-parallel group. Where there are fewer groups than ranks, linear_qkv's output
+/// is gathered, and each rank takes its query heads with their group.
 ///
-/// Shapes  input [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel;  linear_qkv [(n + 2 g) d, H],
-///         group by group [q ... q, k, v];  scores [B, n/tp, S, S];  linear_proj [H, n d];  output as input. n heads, g query
-///         groups, d = the head dimension.
-/// Calls   those of the two linear layers. With fewer groups than ranks, forward one all_gather of [T, (n + 2 g) d / tp] more,
-///         backward one reduce_scatter.
+/// Shapes  input [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel;  linear_qkv
+///         [(n + 2 g) d, H], group by group [q ... q, k, v];  scores [B, n/tp, S, S];  linear_proj [H, n d];
+///         output as input. n heads, g query groups, d = the head dimension.
+/// Calls   those of the two linear layers. With fewer groups than ranks, forward one all_gather of [T, (n + 2
+///         g) d / tp] more, backward one reduce_scatter.
 /// Errors  attention_heads, when heads do not divide by groups or tp, or groups and tp by neither; partition.
 /// Exact   scores and probabilities of a head are those of one rank, bit for bit.
 /// Source  Shoeybi et al. 2019; Ainslie et al. 2023 (groups); Megatron-LM SelfAttention.

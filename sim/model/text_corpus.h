@@ -1,11 +1,14 @@
 #pragma once
 
-/// Text as training samples: a token is a byte, a document ends where a blank line does, with or without carriage returns.
+/// Text as training samples: a token is a byte, a document ends where a blank line does, with or without
+/// carriage returns.
 ///
-/// Shapes  samples of S tokens, and S labels, each the byte after its token; the vocabulary is kByteVocabulary.
+/// Shapes  samples of S tokens, and S labels, each the byte after its token; the vocabulary is
+///         kByteVocabulary.
 /// Errors  training_text: fewer than S + 1 bytes; a byte 0, which text has none of.
-/// Exact   where a sample begins is a function of (seed, number) alone: the same on any layout. With document masks the first byte of a
-///         document is nobody's label: samples have unequal numbers of tokens with a loss.
+/// Exact   where a sample begins is a function of (seed, number) alone: the same on any layout. With document
+///         masks the first byte of a document is nobody's label: samples have unequal numbers of tokens with
+///         a loss.
 /// Source  Radford et al. 2019 (bytes); Megatron-LM, GPTDataset with --eod-mask-loss.
 
 #include <string>

@@ -3,8 +3,9 @@
 /// A pre-norm transformer layer: x + dropout(attention(norm(x))), then x + dropout(mlp(norm(x))).
 ///
 /// Shapes  input and output [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel.
-/// Calls   those of self-attention and the MLP: two all_reduces of [T, H] forward and two backward; with sequence_parallel an
-///         all_gather and a reduce_scatter in place of each, and backward the all_gather of each input again.
+/// Calls   those of self-attention and the MLP: two all_reduces of [T, H] forward and two backward; with
+///         sequence_parallel an all_gather and a reduce_scatter in place of each, and backward the all_gather
+///         of each input again.
 /// Source  Shoeybi et al. 2019; Korthikanti et al. 2022; Megatron-LM TransformerLayer.
 
 #include "sim/model/mlp.h"

@@ -1,14 +1,17 @@
 #pragma once
 
-/// Where parameters lie in a gradient buffer, and where it is cut into buckets: the unit in which data-parallel ranks reduce.
+/// Where parameters lie in a gradient buffer, and where it is cut into buckets: the unit in which
+/// data-parallel ranks reduce.
 ///
-/// Shapes  elements. Parameters lie in reverse order: gradients arrive from the last layer to the first, and fill buckets so.
-/// Calls   without the distributed optimizer: one after another, a bucket closes at the parameter that fills it. With it: a
-///         parameter starts at a multiple of 64, a bucket ends at a multiple of lcm(D, 128), D the ranks that own it, or of
-///         lcm(D, 128, 65536) for high NCCL bus bandwidth; a shared embedding has a bucket of its own.
+/// Shapes  elements. Parameters lie in reverse order: gradients arrive from the last layer to the first, and
+///         fill buckets so.
+/// Calls   without the distributed optimizer: one after another, a bucket closes at the parameter that fills
+///         it. With it: a parameter starts at a multiple of 64, a bucket ends at a multiple of lcm(D, 128), D
+///         the ranks that own it, or of lcm(D, 128, 65536) for high NCCL bus bandwidth; a shared embedding
+///         has a bucket of its own.
 /// Errors  buffer_sizes: a negative size, a bucket size or ranks below 1, more elements than fit into 2^62.
-/// Exact   numel_unpadded of a bucket has the gaps between its parameters, and the one before a shared embedding that closes
-///         it, but not what pads its end.
+/// Exact   numel_unpadded of a bucket has the gaps between its parameters, and the one before a shared
+///         embedding that closes it, but not what pads its end.
 /// Source  Megatron-LM, _ParamAndGradBuffer.
 
 #include <cstdint>

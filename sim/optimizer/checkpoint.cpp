@@ -9,8 +9,8 @@
 
 #include "sim/base/error.h"
 #include "sim/optimizer/checkpoint_index.h"
+#include "sim/optimizer/safetensors.h"
 #include "sim/tensor/checks.h"
-#include "sim/tensor/safetensors.h"
 
 namespace sim {
 
@@ -41,7 +41,8 @@ struct Keyed {
   std::string key;  // its tensors begin with it
 };
 
-/// The model-parallel place of a rank: the same for every number of data-parallel ranks, and whatever the order.
+/// The model-parallel place of a rank: the same for every number of data-parallel ranks, and whatever the
+/// order.
 std::string place_of(const Rank& rank, bool is_expert) {
   if (is_expert) {
     const PerAxis<int> at = rank.layout.expert.coordinates_of(rank.id);
@@ -89,7 +90,8 @@ const std::string& key_of(const std::vector<Keyed>& keys, const Parameter* param
       ->key;
 }
 
-// ---- saving ------------------------------------------------------------------------------------------------------
+// ---- saving
+// ------------------------------------------------------------------------------------------------------
 
 /// Of ranks that have the same pieces, the first one writes them.
 bool writes(const DistributedOptimizer& optimizer, const Parameter& parameter) {
@@ -131,7 +133,8 @@ void add_shard(const std::string& name, CheckpointStore& store, CheckpointIndex&
   }
 }
 
-/// What other saves have left. The checkpoint is there already: what cannot be removed now is removed after the next one.
+/// What other saves have left. The checkpoint is there already: what cannot be removed now is removed after
+/// the next one.
 void remove_others(const CheckpointIndex& index, CheckpointStore& store) {
   try {
     for (const std::string& name : store.names()) {
@@ -152,7 +155,8 @@ void commit(const Rank& rank, CheckpointIndex index, CheckpointStore& store) {
   remove_others(index, store);
 }
 
-// ---- loading -----------------------------------------------------------------------------------------------------
+// ---- loading
+// -----------------------------------------------------------------------------------------------------
 
 [[noreturn]] void refuse_model(std::string option, std::string numbers) {
   refuse({.code = "checkpoint_model",

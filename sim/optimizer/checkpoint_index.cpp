@@ -1,9 +1,9 @@
 #include "sim/optimizer/checkpoint_index.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <limits>
 #include <nlohmann/json.hpp>
-#include <regex>
 
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
@@ -104,6 +104,20 @@ CheckpointIndex from_json(const Json& json) {
   return index;
 }
 
+/// Takes a word off the front of a text; false where the text begins otherwise.
+bool take_word(std::string_view& rest, std::string_view word) {
+  if (!rest.starts_with(word)) return false;
+  rest.remove_prefix(word.size());
+  return true;
+}
+
+/// Takes every digit off the front of a text; false where there are fewer than `least`.
+bool take_digits(std::string_view& rest, std::size_t least) {
+  const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+  rest.remove_prefix(digits);
+  return digits >= least;
+}
+
 /// The text without the line of its hash, which has to be right.
 std::string_view checked_body(std::string_view text) {
   const std::size_t end = text.size() > 1 ? text.rfind('\n', text.size() - 2) : std::string_view::npos;
@@ -123,8 +137,9 @@ std::string shard_name(std::int64_t generation, int rank) {
 }
 
 bool is_shard_name(const std::string& name) {
-  static const std::regex pattern("shard-[0-9]{6,}-rank[0-9]{5,}\\.safetensors");
-  return std::regex_match(name, pattern);
+  std::string_view rest = name;
+  return take_word(rest, "shard-") && take_digits(rest, 6) && take_word(rest, "-rank") &&
+         take_digits(rest, 5) && rest == ".safetensors";
 }
 
 std::uint64_t hash_of(std::string_view bytes) {

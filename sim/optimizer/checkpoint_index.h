@@ -1,11 +1,12 @@
 #pragma once
 
-/// What a checkpoint consists of: the training it was taken from, its tensors, of which pieces lie in which files, and what these
-/// files have to be. One JSON text, which is the checkpoint: files that it does not name are none of its.
+/// What a checkpoint consists of: the training it was taken from, its tensors, of which pieces lie in which
+/// files, and what these files have to be. One JSON text, which is the checkpoint: files that it does not
+/// name are none of its.
 ///
 /// Shapes  the pieces of a tensor tile it, from 0 to its elements.
-/// Errors  checkpoint_index: a text that is cut short, changed, or of another version; numbers that are not whole or too large; tensors
-///         whose pieces do not tile; files of other names than shards have.
+/// Errors  checkpoint_index: a text that is cut short, changed, or of another version; numbers that are not
+///         whole or too large; tensors whose pieces do not tile; files of other names than shards have.
 /// Exact   the text ends with a hash of itself (base/content_hash.h), which any changed byte misses.
 
 #include <cstdint>

@@ -2,9 +2,11 @@
 
 /// Where checkpoints are kept: files by name, in a folder or in memory.
 ///
-/// Calls   by ranks of one world at once, each with names of its own; `replace` and `remove` by one rank alone.
+/// Calls   by ranks of one world at once, each with names of its own; `replace` and `remove` by one rank
+///         alone.
 /// Errors  checkpoint_store: the system refuses to read or to write; with the path and its reason.
-/// Exact   a file of `replace` is whole: the old one or the new one, whenever the program ends. One of `write` may be cut short.
+/// Exact   a file of `replace` is whole: the old one or the new one, whenever the program ends. One of
+///         `write` may be cut short.
 
 #include <map>
 #include <memory>
@@ -28,7 +30,8 @@ class CheckpointStore {
   virtual std::vector<std::string> names() = 0;
 };
 
-/// In a folder, which is made if it is not there. What was written has reached the disk when `replace` returns.
+/// In a folder, which is made if it is not there. What was written has reached the disk when `replace`
+/// returns.
 std::unique_ptr<CheckpointStore> folder_store(const std::string& path);
 
 class MemoryStore : public CheckpointStore {

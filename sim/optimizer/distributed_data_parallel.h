@@ -1,16 +1,17 @@
 #pragma once
 
-/// Data parallelism: gradients of each bucket are reduced over the ranks that hold the same parameters, as soon as the last of
-/// them has arrived, while backward goes on.
+/// Data parallelism: gradients of each bucket are reduced over the ranks that hold the same parameters, as
+/// soon as the last of them has arrived, while backward goes on.
 ///
-/// Shapes  one buffer for each dtype of parameters, dense and expert; a bucket of B elements; with the distributed optimizer each of D
-///         ranks keeps B/D of the sum, where it lies.
-/// Calls   for each bucket one all_reduce of B, or one reduce_scatter of B/D with the distributed optimizer: over dp-cp, of experts
-///         over edp. With several optimizer instances these are the ranks of one (intra-dp-cp, intra-edp), and an all_reduce of B/D
-///         over inter-edp follows. Microbatches before the last communicate nothing.
-/// Errors  grad_ready_twice: a parameter that is ready already, or is not in the buffers; buffer_dtypes: gradients of several dtypes,
-///         which have no norm in common; optimizer_instances: an order in which ranks of inter-edp own different elements;
-///         gradient_scaling; those of the buffers.
+/// Shapes  one buffer for each dtype of parameters, dense and expert; a bucket of B elements; with the
+///         distributed optimizer each of D ranks keeps B/D of the sum, where it lies.
+/// Calls   for each bucket one all_reduce of B, or one reduce_scatter of B/D with the distributed optimizer:
+///         over dp-cp, of experts over edp. With several optimizer instances these are the ranks of one
+///         (intra-dp-cp, intra-edp), and an all_reduce of B/D over inter-edp follows. Microbatches before the
+///         last communicate nothing.
+/// Errors  grad_ready_twice: a parameter that is ready already, or is not in the buffers; buffer_dtypes:
+///         gradients of several dtypes, which have no norm in common; optimizer_instances: an order in which
+///         ranks of inter-edp own different elements; gradient_scaling; those of the buffers.
 /// Exact   what a rank does not own is poisoned (tensor/adam.h) after a reduce_scatter: nobody may read it.
 /// Source  Megatron-LM, DistributedDataParallel; Rajbhandari et al. 2020 (ZeRO).
 

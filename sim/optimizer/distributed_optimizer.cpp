@@ -55,7 +55,8 @@ std::int64_t DistributedOptimizer::owned_bytes() const {
   return bytes;
 }
 
-// ---- a step ------------------------------------------------------------------------------------------------------
+// ---- a step
+// ------------------------------------------------------------------------------------------------------
 
 bool DistributedOptimizer::step(Ratio learning_rate) {
   if (loss_scale_.is_used()) {
@@ -150,7 +151,8 @@ AdamStep DistributedOptimizer::step_of(const Parameter& parameter, Ratio learnin
           .step = steps_};
 }
 
-// ---- parameters --------------------------------------------------------------------------------------------------
+// ---- parameters
+// --------------------------------------------------------------------------------------------------
 
 void DistributedOptimizer::start_param_gather() {
   if (!data_parallel_.is_distributed()) return;

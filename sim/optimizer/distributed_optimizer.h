@@ -1,17 +1,20 @@
 #pragma once
 
-/// Adam on main parameters, of which each data-parallel rank keeps the part that it owns (ZeRO-1), or all of them without the
-/// distributed optimizer.
+/// Adam on main parameters, of which each data-parallel rank keeps the part that it owns (ZeRO-1), or all of
+/// them without the distributed optimizer.
 ///
-/// Shapes  for each owned piece of a parameter: main parameter and two moments, in f32 where the parameter is bf16. Where it is not,
-///         the piece of the parameter is its own main parameter. Bytes of a parameter of bf16 (f32): 2 (4) for the value and 4 for
-///         the gradient on every rank, 12 (8) spread over the owners.
-/// Calls   a step: all_reduce(max) of a flag where losses are scaled, all_reduce(sum) of one number where gradients are clipped, over
-///         all ranks that own different pieces (without the distributed optimizer two: of dense parameters over mp, of experts over
-///         tp-ep-pp); then for each bucket one all_gather of B/D in the parameter's dtype.
+/// Shapes  for each owned piece of a parameter: main parameter and two moments, in f32 where the parameter is
+///         bf16. Where it is not, the piece of the parameter is its own main parameter. Bytes of a parameter
+///         of bf16 (f32): 2 (4) for the value and 4 for the gradient on every rank, 12 (8) spread over the
+///         owners.
+/// Calls   a step: all_reduce(max) of a flag where losses are scaled, all_reduce(sum) of one number where
+///         gradients are clipped, over all ranks that own different pieces (without the distributed optimizer
+///         two: of dense parameters over mp, of experts over tp-ep-pp); then for each bucket one all_gather
+///         of B/D in the parameter's dtype.
 /// Errors  those of adam.h. A parameter that is read before it has been gathered is a finding of the world.
-/// Exact   in the norm each element of the model counts once: owned pieces, without shared copies, and replicated parameters on the
-///         first tensor-parallel rank alone. A skipped step changes nothing but the loss scale.
+/// Exact   in the norm each element of the model counts once: owned pieces, without shared copies, and
+///         replicated parameters on the first tensor-parallel rank alone. A skipped step changes nothing but
+///         the loss scale.
 /// Source  Rajbhandari et al. 2020; Megatron-LM, DistributedOptimizer and clip_grads.py.
 
 #include "sim/optimizer/distributed_data_parallel.h"
@@ -59,7 +62,8 @@ class DistributedOptimizer {
   /// Of all gradients of the latest step, squared, before they were clipped; none before the first.
   const Tensor& grad_norm_squared() const { return grad_norm_squared_; }
   const LossScale& loss_scaling() const { return loss_scale_; }
-  /// After main parameters and moments were changed from outside: the model has them, on every rank. All ranks call it.
+  /// After main parameters and moments were changed from outside: the model has them, on every rank. All
+  /// ranks call it.
   void restore(std::int64_t steps, const LossScaleState& loss_scale);
   /// Bytes that this rank has for its pieces alone.
   std::int64_t owned_bytes() const;

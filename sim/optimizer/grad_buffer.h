@@ -1,9 +1,10 @@
 #pragma once
 
-/// One contiguous buffer for the gradients of parameters of one dtype, and one for their values: what is reduced and gathered
-/// bucket by bucket, in place.
+/// One contiguous buffer for the gradients of parameters of one dtype, and one for their values: what is
+/// reduced and gathered bucket by bucket, in place.
 ///
-/// Shapes  both [numel] of the layout; a parameter's main_grad and value become views of them. Gradients of bf16 are f32.
+/// Shapes  both [numel] of the layout; a parameter's main_grad and value become views of them. Gradients of
+///         bf16 are f32.
 /// Errors  those of buffer_layout.h. Parameters of several dtypes are a mistake of the caller (CHECK).
 /// Exact   values are kept, gradients begin as zeros; padding is zeros.
 /// Source  Megatron-LM, _ParamAndGradBuffer.

@@ -1,10 +1,13 @@
 #pragma once
 
-/// What gradients are multiplied by before data-parallel ranks reduce them, and how they reduce: one function of the layout.
+/// What gradients are multiplied by before data-parallel ranks reduce them, and how they reduce: one function
+/// of the layout.
 ///
-///   default            1/n before a sum, n = the replicas of dense parameters (dp * cp), for experts too: each token's gradient has
-///                      already come to its expert, so their sum over edp alone is whole
-///   average in the     an average; experts, of whose n / e shares edp averages only e, are multiplied by e/n before
+///   default            1/n before a sum, n = the replicas of dense parameters (dp * cp), for experts too:
+///                      each token's gradient has already come to its expert, so their sum over edp alone is
+///                      whole
+///   average in the     an average; experts, of whose n / e shares edp averages only e, are multiplied by e/n
+///                      before
 ///   collective
 ///   per-token loss     1 before a sum; all are divided by the number of tokens of the whole batch afterwards
 ///

@@ -1,10 +1,10 @@
 #pragma once
 
-/// The learning rate of a step: from `initial` to `peak` in a straight line while it warms up, then constant, or down to `least`
-/// along half a cosine.
+/// The learning rate of a step: from `initial` to `peak` in a straight line while it warms up, then constant,
+/// or down to `least` along half a cosine.
 ///
-/// Shapes  steps count from 0; the rate is a ratio of whole numbers (a denominator of 2^30 but at the ends), which every arithmetic
-///         holds exactly.
+/// Shapes  steps count from 0; the rate is a ratio of whole numbers (a denominator of 2^30 but at the ends),
+///         which every arithmetic holds exactly.
 /// Errors  learning_rate: negative steps, more warm-up than steps.
 /// Source  Loshchilov and Hutter 2017; Megatron-LM, OptimizerParamScheduler.
 

@@ -1,12 +1,13 @@
 #pragma once
 
-/// The factor that losses are multiplied by, so that small gradients survive in a narrow dtype: smaller after steps whose gradients
-/// were not finite, larger after a long run of good ones.
+/// The factor that losses are multiplied by, so that small gradients survive in a narrow dtype: smaller after
+/// steps whose gradients were not finite, larger after a long run of good ones.
 ///
 /// Shapes  a power of two as a ratio; constant with growth_interval 0.
 /// Errors  loss_scale: powers not from 0 to 30, least above initial, a negative interval, no hysteresis.
 /// Exact   whole numbers alone decide; the same on every rank that saw the same flags.
-/// Source  Megatron-LM, DynamicGradScaler: hysteresis counts down with each bad step and is full again only after a growth.
+/// Source  Megatron-LM, DynamicGradScaler: hysteresis counts down with each bad step and is full again only
+///         after a growth.
 
 #include <cstdint>
 

@@ -1,10 +1,10 @@
 #pragma once
 
-/// What a rank owns of a gradient buffer under ZeRO-1: of each bucket the rank's equal part, and of that the pieces of
-/// parameters.
+/// What a rank owns of a gradient buffer under ZeRO-1: of each bucket the rank's equal part, and of that the
+/// pieces of parameters.
 ///
-/// Shapes  elements; the four ranges of a piece have the same size. A rank may own no parameter of a bucket, where its part is
-///         padding.
+/// Shapes  elements; the four ranges of a piece have the same size. A rank may own no parameter of a bucket,
+///         where its part is padding.
 /// Errors  range_map: a bucket or a rank that is not there.
 /// Exact   over the ranks, the `param` ranges of a parameter tile it: each element is owned once.
 /// Source  Megatron-LM, DistributedOptimizer._build_model_gbuf_range_map.

@@ -2,15 +2,17 @@
 
 /// Y = X A^T + b, the rows of A (output features) split over the tensor-model-parallel group.
 ///
-/// Shapes  input [T, H] replicated, or [T/tp, H] with sequence_parallel;  weight [F/tp, H] and bias [F/tp] this rank's rows;
-///         output [T, F/tp] sharded(1), or [T, F] replicated with gather_output. With stride s, F/tp are s blocks: gate and
-///         up of a gated MLP are two matrices in one.
-/// Calls   forward: none; all_gather of [T/tp, H] with sequence_parallel; all_gather of [T, F/tp] with gather_output.
-///         backward: one all_reduce(sum) of [T, H], started before the weight gradient and waited for after it. With
-///         sequence_parallel: all_gather of the input again, and reduce_scatter of [T, H] in place of the all_reduce.
+/// Shapes  input [T, H] replicated, or [T/tp, H] with sequence_parallel;  weight [F/tp, H] and bias [F/tp]
+///         this rank's rows; output [T, F/tp] sharded(1), or [T, F] replicated with gather_output. With
+///         stride s, F/tp are s blocks: gate and up of a gated MLP are two matrices in one.
+/// Calls   forward: none; all_gather of [T/tp, H] with sequence_parallel; all_gather of [T, F/tp] with
+///         gather_output. backward: one all_reduce(sum) of [T, H], started before the weight gradient and
+///         waited for after it. With sequence_parallel: all_gather of the input again, and reduce_scatter of
+///         [T, H] in place of the all_reduce.
 /// Errors  partition when F does not divide by tp and stride; layer_config; those of the operations.
 /// Exact   forward equals the serial layer bit for bit; grad_input differs by the order of tp additions.
-/// Source  Shoeybi et al. 2019, section 3, operator f; Korthikanti et al. 2022; Megatron-LM ColumnParallelLinear.
+/// Source  Shoeybi et al. 2019, section 3, operator f; Korthikanti et al. 2022; Megatron-LM
+///         ColumnParallelLinear.
 
 #include <string>
 
@@ -33,7 +35,8 @@ struct ColumnParallelLinearConfig {
 
 class ColumnParallelLinear {
  public:
-  /// `shared_weight`: of another layer, [F/tp, H], as an output layer has the embedding's; null: a weight of its own.
+  /// `shared_weight`: of another layer, [F/tp, H], as an output layer has the embedding's; null: a weight of
+  /// its own.
   ColumnParallelLinear(Rank& rank, ColumnParallelLinearConfig config, Parameter* shared_weight = nullptr);
 
   struct Saved {

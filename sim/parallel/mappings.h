@@ -1,13 +1,14 @@
 #pragma once
 
-/// The operators between regions of a tensor-parallel layer, each with its conjugate: what forward does to a tensor, and what
-/// backward does to its gradient. In a group of one, all of them are the identity.
+/// The operators between regions of a tensor-parallel layer, each with its conjugate: what forward does to a
+/// tensor, and what backward does to its gradient. In a group of one, all of them are the identity.
 ///
 ///   operator                                  forward                  backward
 ///   CopyToTensorModelParallelRegion           identity                 all_reduce(sum)
 ///   ReduceFromTensorModelParallelRegion       all_reduce(sum)          identity
 ///   ScatterToTensorModelParallelRegion        own columns              all_gather of columns
-///   GatherFromTensorModelParallelRegion       all_gather of columns    own columns (no sum: every rank has one gradient)
+///   GatherFromTensorModelParallelRegion       all_gather of columns    own columns (no sum: every rank has
+///                                             one gradient)
 ///   ScatterToSequenceParallelRegion           own rows                 all_gather of rows
 ///   GatherFromSequenceParallelRegion          all_gather of rows       reduce_scatter of rows
 ///   ReduceScatterToSequenceParallelRegion     reduce_scatter of rows   all_gather of rows

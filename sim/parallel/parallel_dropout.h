@@ -1,13 +1,14 @@
 #pragma once
 
-/// Dropout under tensor parallelism. Where ranks hold the same tensor they drop the same elements; where each holds a part of
-/// its own (heads; tokens under sequence parallelism) each draws from a stream of its own.
+/// Dropout under tensor parallelism. Where ranks hold the same tensor they drop the same elements; where each
+/// holds a part of its own (heads; tokens under sequence parallelism) each draws from a stream of its own.
 ///
 /// Shapes  any; the mask is a function of (seed, name, pass, element), and of the rank in a sharded region.
 /// Calls   none.
 /// Errors  bad_dropout.
 /// Exact   forward and backward of the same pass have the same mask; a probability of 0 copies nothing.
-/// Source  Megatron-LM, tensor_parallel/random.py: the default stream, and the model-parallel stream of seed + 2718 + tp rank.
+/// Source  Megatron-LM, tensor_parallel/random.py: the default stream, and the model-parallel stream of seed
+///         + 2718 + tp rank.
 
 #include <cstdint>
 #include <string>

@@ -1,7 +1,8 @@
 #pragma once
 
-/// LayerNorm or RMSNorm, its parameters replicated. With sequence parallelism a rank normalizes its own tokens, so its
-/// gradients are those of its tokens: they are flagged, and summed at the end of a step (sequence_parallel_grads.h).
+/// LayerNorm or RMSNorm, its parameters replicated. With sequence parallelism a rank normalizes its own
+/// tokens, so its gradients are those of its tokens: they are flagged, and summed at the end of a step
+/// (sequence_parallel_grads.h).
 ///
 /// Shapes  input and output [T, H], or [T/tp, H] with sequence_parallel;  weight and bias [H].
 /// Calls   none.

@@ -1,15 +1,17 @@
 #pragma once
 
-/// A parameter of a layer, or this rank's shard of one, with the gradient that backward adds to and the attributes that
-/// say who reduces it.
+/// A parameter of a layer, or this rank's shard of one, with the gradient that backward adds to and the
+/// attributes that say who reduces it.
 ///
-/// Shapes  whole: of the unsharded parameter. value and main_grad: the shard; dimension partition_dim is whole / tp. With a
-///         partition_stride s, that dimension of the shard is s blocks, and block b is block b tp + r of the whole: two
-///         matrices side by side ([gate; up] of a gated MLP) are each cut into tp parts.
-/// Exact   an initial value is a function of (seed, name, index in the whole): a shard is the slice of the whole, on any
-///         layout. main_grad is f32 where the parameter is bf16.
+/// Shapes  whole: of the unsharded parameter. value and main_grad: the shard; dimension partition_dim is
+///         whole / tp. With a partition_stride s, that dimension of the shard is s blocks, and block b is
+///         block b tp + r of the whole: two matrices side by side ([gate; up] of a gated MLP) are each cut
+///         into tp parts.
+/// Exact   an initial value is a function of (seed, name, index in the whole): a shard is the slice of the
+///         whole, on any layout. main_grad is f32 where the parameter is bf16.
 /// Errors  partition, when the dimension does not divide by tp and stride.
-/// Source  Megatron-LM, tensor_parallel/layers.py: set_tensor_model_parallel_attributes, _initialize_affine_weight_cpu.
+/// Source  Megatron-LM, tensor_parallel/layers.py: set_tensor_model_parallel_attributes,
+///         _initialize_affine_weight_cpu.
 
 #include <cstdint>
 #include <initializer_list>
@@ -46,7 +48,8 @@ struct Initial {
   Ratio center = {0, 1};
 };
 
-/// The part of a parameter that place r of a group of n holds, as rows and columns of the whole; vectors have one column.
+/// The part of a parameter that place r of a group of n holds, as rows and columns of the whole; vectors have
+/// one column.
 struct Partition {
   int dim = -1;  // -1: all of it
   int stride = 1;

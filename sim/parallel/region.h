@@ -1,7 +1,7 @@
 #pragma once
 
-/// What mappings are made of: one collective on the rows or the columns of a matrix, with the copies that put blocks in
-/// their places.
+/// What mappings are made of: one collective on the rows or the columns of a matrix, with the copies that put
+/// blocks in their places.
 ///
 /// Shapes  x [T, F]. Rows of place p are p T/tp, ...; columns of place p are p F/tp, ...
 /// Errors  partition, when rows or columns to be cut do not divide by tp.

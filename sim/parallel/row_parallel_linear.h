@@ -2,15 +2,17 @@
 
 /// Y = X A^T + b, the columns of A (input features) split over the tensor-model-parallel group.
 ///
-/// Shapes  input [T, F/tp] sharded(1), or [T, F] replicated without input_is_parallel;  weight [H, F/tp] this rank's columns,
-///         bias [H] replicated;  output [T, H] replicated, or [T/tp, H] with sequence_parallel.
+/// Shapes  input [T, F/tp] sharded(1), or [T, F] replicated without input_is_parallel;  weight [H, F/tp] this
+///         rank's columns, bias [H] replicated;  output [T, H] replicated, or [T/tp, H] with
+///         sequence_parallel.
 /// Calls   forward: one all_reduce(sum) of [T, H]; with sequence_parallel one reduce_scatter instead.
-///         backward: none; with sequence_parallel one all_gather of [T/tp, H]; without input_is_parallel one all_gather of
-///         [T, F/tp].
+///         backward: none; with sequence_parallel one all_gather of [T/tp, H]; without input_is_parallel one
+///         all_gather of [T, F/tp].
 /// Errors  partition when F does not divide by tp; layer_config; those of the operations.
-/// Exact   output differs from the serial layer by the order of its additions, one bias is added after the sum; weight
-///         gradients equal the serial ones bit for bit.
-/// Source  Shoeybi et al. 2019, section 3, operator g; Korthikanti et al. 2022; Megatron-LM RowParallelLinear.
+/// Exact   output differs from the serial layer by the order of its additions, one bias is added after the
+///         sum; weight gradients equal the serial ones bit for bit.
+/// Source  Shoeybi et al. 2019, section 3, operator g; Korthikanti et al. 2022; Megatron-LM
+///         RowParallelLinear.
 
 #include <string>
 
@@ -46,7 +48,8 @@ class RowParallelLinear {
   Tensor backward(const Saved& saved, const Tensor& grad_output);
 
   Parameter& weight() { return weight_; }
-  /// Its value is none without a bias. With sequence_parallel its gradient is of this rank's tokens, and is flagged so.
+  /// Its value is none without a bias. With sequence_parallel its gradient is of this rank's tokens, and is
+  /// flagged so.
   Parameter& bias() { return bias_; }
   std::vector<Parameter*> parameters();
 

@@ -1,16 +1,20 @@
 #pragma once
 
-/// The cross-entropy of logits whose vocabulary is split over the tensor-model-parallel group. What crosses the group are
-/// three values a token, never logits: the maximum, the target's logit, the sum of exponentials.
+/// The cross-entropy of logits whose vocabulary is split over the tensor-model-parallel group. What crosses
+/// the group are three values a token, never logits: the maximum, the target's logit, the sum of
+/// exponentials.
 ///
-/// Shapes  logits [T, V/tp], target [T] i32, global ids;  loss [T] and its gradient in f32 where logits are bf16;  grad_logits
-///         as logits. V is the padded vocabulary: columns from `vocabulary` on are padding, and have no part in the loss.
-/// Calls   forward: all_reduce(max) of [T], all_reduce(sum) of [2, T], of [3, T] with label smoothing. backward: none.
+/// Shapes  logits [T, V/tp], target [T] i32, global ids;  loss [T] and its gradient in f32 where logits are
+///         bf16;  grad_logits as logits. V is the padded vocabulary: columns from `vocabulary` on are
+///         padding, and have no part in the loss.
+/// Calls   forward: all_reduce(max) of [T], all_reduce(sum) of [2, T], of [3, T] with label smoothing.
+///         backward: none.
 /// Errors  partition when V does not divide by tp; token_id; bad_loss.
-/// Exact   loss and gradient differ from the serial ones by the order of the sum of exponentials; in the field they are equal.
-///         A token whose target is ignored_id has no loss and no gradient. Label smoothing s is by the whole vocabulary:
-///         (1 - s) nll + s mean(-log p).
-/// Source  Megatron-LM, fused_vocab_parallel_cross_entropy; its smoothing is by the local width, which differs with tp.
+/// Exact   loss and gradient differ from the serial ones by the order of the sum of exponentials; in the
+///         field they are equal. A token whose target is ignored_id has no loss and no gradient. Label
+///         smoothing s is by the whole vocabulary: (1 - s) nll + s mean(-log p).
+/// Source  Megatron-LM, fused_vocab_parallel_cross_entropy; its smoothing is by the local width, which
+///         differs with tp.
 
 #include "sim/parallel/parameter.h"
 

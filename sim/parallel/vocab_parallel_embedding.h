@@ -1,12 +1,12 @@
 #pragma once
 
-/// Rows of a table by token id, the table's rows split over the tensor-model-parallel group. A rank looks up the ids it
-/// holds, puts zeros for all others, and the sum over the group is the embedding.
+/// Rows of a table by token id, the table's rows split over the tensor-model-parallel group. A rank looks up
+/// the ids it holds, puts zeros for all others, and the sum over the group is the embedding.
 ///
-/// Shapes  ids [T] i32, global;  weight [V/tp, H], ids r V/tp, ... ;  output [T, H] replicated, or [T/tp, H] with
-///         sequence_parallel. V is the padded vocabulary.
-/// Calls   forward: one all_reduce(sum) of [T, H]; with sequence_parallel one reduce_scatter. backward: none; with
-///         sequence_parallel one all_gather of [T/tp, H].
+/// Shapes  ids [T] i32, global;  weight [V/tp, H], ids r V/tp, ... ;  output [T, H] replicated, or [T/tp, H]
+///         with sequence_parallel. V is the padded vocabulary.
+/// Calls   forward: one all_reduce(sum) of [T, H]; with sequence_parallel one reduce_scatter. backward: none;
+///         with sequence_parallel one all_gather of [T/tp, H].
 /// Errors  partition when V does not divide by tp; token_id, outside of the vocabulary.
 /// Exact   output equals the serial layer bit for bit (all terms but one are zeros), as do gradients.
 /// Source  Megatron-LM VocabParallelEmbedding.

@@ -1,12 +1,15 @@
 #pragma once
 
-/// Writes down the actions of one rank: steps, and batches of messages in the order in which Megatron issues them. Sides of a
-/// batch that have no peer, at the two ends of the pipeline, fall away; so does a batch with nothing left.
+/// Writes down the actions of one rank: steps, and batches of messages in the order in which Megatron issues
+/// them. Sides of a batch that have no peer, at the two ends of the pipeline, fall away; so does a batch with
+/// nothing left.
 ///
-/// Calls   within a batch: send_prev, recv_prev, send_next, recv_next, as Megatron's batched p2p. In an interleaved pipeline of two
-///         both neighbours are one rank, and messages between two ranks pair up in the order of issue: then as its unbatched p2p,
-///         send_next, recv_prev, send_prev, recv_next, activations before gradients.
-/// Source  Megatron-LM, core/pipeline_parallel/p2p_communication.py; its issues #1450 and #1495 are the swapped pairs.
+/// Calls   within a batch: send_prev, recv_prev, send_next, recv_next, as Megatron's batched p2p. In an
+///         interleaved pipeline of two both neighbours are one rank, and messages between two ranks pair up
+///         in the order of issue: then as its unbatched p2p, send_next, recv_prev, send_prev, recv_next,
+///         activations before gradients.
+/// Source  Megatron-LM, core/pipeline_parallel/p2p_communication.py; its issues #1450 and #1495 are the
+///         swapped pairs.
 
 #include "sim/pipeline/schedule.h"
 

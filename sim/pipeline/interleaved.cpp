@@ -1,5 +1,5 @@
-// Megatron counts virtual microbatches: step k of a rank's forward order, and step k of its backward order. One table says
-// which microbatch and chunk each is.
+// Megatron counts virtual microbatches: step k of a rank's forward order, and step k of its backward order.
+// One table says which microbatch and chunk each is.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -58,9 +58,9 @@ class Interleaving {
     return {Pass::backward, step.microbatch, shape_.chunks() - 1 - step.chunk};
   }
 
-  /// The forward input that arrives after forward step k: that of the next step. Rank 0, whose inputs come round from the
-  /// last rank, takes what that rank has just made, which lags p - 1 steps behind; the last chunk's goes nowhere. The last
-  /// group has p microbatches at least, so nothing is due after the last step.
+  /// The forward input that arrives after forward step k: that of the next step. Rank 0, whose inputs come
+  /// round from the last rank, takes what that rank has just made, which lags p - 1 steps behind; the last
+  /// chunk's goes nowhere. The last group has p microbatches at least, so nothing is due after the last step.
   std::optional<Step> forward_arrival(int k) const {
     if (rank_ > 0) return k + 1 < all_ ? std::optional(forward(k + 1)) : std::nullopt;
     const int made = k - (shape_.ranks() - 1);

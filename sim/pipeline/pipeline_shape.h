@@ -2,11 +2,13 @@
 
 /// The sizes of a pipeline schedule, its steps, and who hands what to whom.
 ///
-/// Shapes  p ranks, m microbatches, v chunks on each rank (virtual stages; 1 without interleaving). Stage s of the model, of p v,
-///         lies on rank s % p as chunk s / p: after rank p - 1 the next chunk goes on at rank 0.
+/// Shapes  p ranks, m microbatches, v chunks on each rank (virtual stages; 1 without interleaving). Stage s
+///         of the model, of p v, lies on rank s % p as chunk s / p: after rank p - 1 the next chunk goes on
+///         at rank 0.
 /// Errors  pipeline_sizes: a size below 1; schedule_size: more steps over all ranks than kMostSteps;
-///         vpp_needs_pp: chunks on a pipeline of one rank; group_needs_vpp, overlap_needs_vpp: what only the interleaved schedule
-///         reads; microbatch_group_size: N not in [p, m]; microbatch_group_remainder: m mod N is neither 0 nor p or more.
+///         vpp_needs_pp: chunks on a pipeline of one rank; group_needs_vpp, overlap_needs_vpp: what only the
+///         interleaved schedule reads; microbatch_group_size: N not in [p, m]; microbatch_group_remainder: m
+///         mod N is neither 0 nor p or more.
 /// Source  Megatron-LM, core/pipeline_parallel/schedules.py; Narayanan et al. 2021.
 
 #include <compare>

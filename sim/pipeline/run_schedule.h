@@ -2,12 +2,12 @@
 
 /// Runs any schedule: one executor, which walks a rank's list and decides nothing.
 ///
-/// Shapes  what one stage hands the next, and its gradient, has the shape and dtype of `wire`: [S/cp, B, H], or
-///         [S/cp/tp, B, H] with sequence parallelism.
-/// Calls   pp: the batches of the list, each one Communicator::batch, in order. At a time only what is in flight is kept: an input
-///         until its step is computed, an output until it is sent.
-/// Errors  schedule_group: a group of another size than the shape says; stage_output: a tensor that is not as `wire` says; those
-///         of schedule_checks.h, before anything runs.
+/// Shapes  what one stage hands the next, and its gradient, has the shape and dtype of `wire`: [S/cp, B, H],
+///         or [S/cp/tp, B, H] with sequence parallelism.
+/// Calls   pp: the batches of the list, each one Communicator::batch, in order. At a time only what is in
+///         flight is kept: an input until its step is computed, an output until it is sent.
+/// Errors  schedule_group: a group of another size than the shape says; stage_output: a tensor that is not as
+///         `wire` says; those of schedule_checks.h, before anything runs.
 /// Source  Megatron-LM, core/pipeline_parallel/schedules.py: forward_step, backward_step.
 
 #include "sim/comm/rank.h"
@@ -15,8 +15,8 @@
 
 namespace sim {
 
-/// What a rank computes: its part of the model. What a stage keeps between forward and backward it keeps itself, by microbatch
-/// and chunk.
+/// What a rank computes: its part of the model. What a stage keeps between forward and backward it keeps
+/// itself, by microbatch and chunk.
 class StageProgram {
  public:
   virtual ~StageProgram() = default;

@@ -1,11 +1,12 @@
 #pragma once
 
-/// A pipeline schedule as data: for each rank what it computes, sends and receives, in order. The executor walks it, the
-/// timeline measures it, and nothing else decides anything.
+/// A pipeline schedule as data: for each rank what it computes, sends and receives, in order. The executor
+/// walks it, the timeline measures it, and nothing else decides anything.
 ///
-/// Shapes  an action is one step, or one batch of messages: started together, waited for together. A message is named by the step
-///         whose input it is, on the rank that receives it.
-/// Errors  pipeline_rank: a rank that is not of the pipeline; schedule_ranks: not p lists; those of pipeline_shape.h.
+/// Shapes  an action is one step, or one batch of messages: started together, waited for together. A message
+///         is named by the step whose input it is, on the rank that receives it.
+/// Errors  pipeline_rank: a rank that is not of the pipeline; schedule_ranks: not p lists; those of
+///         pipeline_shape.h.
 /// Source  Megatron-LM, core/pipeline_parallel/schedules.py and p2p_communication.py.
 
 #include <vector>

@@ -1,12 +1,15 @@
 #pragma once
 
-/// When each step of a schedule runs, where a step takes a whole number of units of time and a message none. A send waits for its
-/// recv (rendezvous), and messages between two ranks pair up in the order in which they are issued, as in NCCL.
+/// When each step of a schedule runs, where a step takes a whole number of units of time and a message none.
+/// A send waits for its recv (rendezvous), and messages between two ranks pair up in the order in which they
+/// are issued, as in NCCL.
 ///
-/// Exact   work of a rank: v m (forward + backward), the same for all. bubble: what the whole takes beyond that. Where all
-///         steps take as long it is, of the work, (p - 1)/m for gpipe and 1f1b, (p - 1)/(v m) interleaved.
-/// Errors  wait_cycle: ranks that wait for each other; message_mismatch: a send meets the recv of another step's input;
-///         unmatched_message: one that its peer never takes or sends; step_cost: a cost not in [1, 1000].
+/// Exact   work of a rank: v m (forward + backward), the same for all. bubble: what the whole takes beyond
+///         that. Where all steps take as long it is, of the work, (p - 1)/m for gpipe and 1f1b, (p - 1)/(v m)
+///         interleaved.
+/// Errors  wait_cycle: ranks that wait for each other; message_mismatch: a send meets the recv of another
+///         step's input; unmatched_message: one that its peer never takes or sends; step_cost: a cost not in
+///         [1, 1000].
 /// Source  Narayanan et al. 2021, section 2.2.
 
 #include "sim/pipeline/schedule.h"

@@ -1,9 +1,10 @@
 #pragma once
 
-/// What operations ask before they compute. Each refuses with the tensors, the numbers and the rule; `user` names the
-/// operation.
+/// What operations ask before they compute. Each refuses with the tensors, the numbers and the rule; `user`
+/// names the operation.
 ///
-/// Errors  null_tensor, wrong_device, dtype_mismatch, shape_mismatch, partial_overlap, bad_dtype, bad_ratio; those of storage.h.
+/// Errors  null_tensor, wrong_device, dtype_mismatch, shape_mismatch, partial_overlap, bad_dtype, bad_ratio;
+///         those of storage.h.
 
 #include <initializer_list>
 

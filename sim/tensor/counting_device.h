@@ -1,12 +1,14 @@
 #pragma once
 
-/// A device that counts what it is given to do, and leaves the doing to another one. It is how a timeline (sim/world/run_timeline.h)
-/// knows how much lay between two calls; a world that nobody wants a timeline of runs without it.
+/// A device that counts what it is given to do, and leaves the doing to another one. It is how a timeline
+/// (sim/world/run_timeline.h) knows how much lay between two calls; a world that nobody wants a timeline of
+/// runs without it.
 ///
-/// Shapes  a unit of work is a multiply-add of matmul, or an element of a kernel's largest tensor. What moves between host and device,
-///         and poison, are none.
-/// Calls   each rank's handle counts for itself, and only while that rank's program runs: what the world computes for it (the sums of
-///         a collective, the copy of an eager message) is part of the call, not of the rank's work.
+/// Shapes  a unit of work is a multiply-add of matmul, or an element of a kernel's largest tensor. What moves
+///         between host and device, and poison, are none.
+/// Calls   each rank's handle counts for itself, and only while that rank's program runs: what the world
+///         computes for it (the sums of a collective, the copy of an eager message) is part of the call, not
+///         of the rank's work.
 /// Exact   results are those of the device within; the count depends on the program alone.
 
 #include <cstdint>

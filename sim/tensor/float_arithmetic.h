@@ -1,15 +1,17 @@
 #pragma once
 
-/// What kernels compute with f64, f32 and bf16, and reduce with i32, too: on processors, and in CUDA the same lines again.
+/// What kernels compute with f64, f32 and bf16, and reduce with i32, too: on processors, and in CUDA the same
+/// lines again.
 ///
 ///   Arithmetic<double>, <float>   themselves, with the functions of base/elementary.h
 ///   Arithmetic<bfloat16>          floats, rounded when they are stored
 ///
-/// Exact   every function is a fixed sequence of operations that are rounded once; nothing is fused but by name. In reductions
-///         bf16 is computed in f32 and rounded to nearest even; i32 wraps around; max and min ignore a NaN when the other
-///         is a number, make the plain NaN of two, and hold -0 below +0: no order changes their bits.
-/// Source  Hendrycks and Gimpel 2016 (GELU, both forms); Elfwing et al. 2018 (SiLU); CUDA math API, fmaxf; NCCL 2.28.9,
-///         reduce_kernel.h.
+/// Exact   every function is a fixed sequence of operations that are rounded once; nothing is fused but by
+///         name. In reductions bf16 is computed in f32 and rounded to nearest even; i32 wraps around; max and
+///         min ignore a NaN when the other is a number, make the plain NaN of two, and hold -0 below +0: no
+///         order changes their bits.
+/// Source  Hendrycks and Gimpel 2016 (GELU, both forms); Elfwing et al. 2018 (SiLU); CUDA math API, fmaxf;
+///         NCCL 2.28.9, reduce_kernel.h.
 
 #include <bit>
 #include <cmath>

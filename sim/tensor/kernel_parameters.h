@@ -8,8 +8,8 @@
 
 namespace sim {
 
-/// A factor that every arithmetic can hold exactly, the field included: 1/3. The numerator is at most 2^31 either way,
-/// the denominator from 1 to 2^31; in the field no multiple of one of its primes.
+/// A factor that every arithmetic can hold exactly, the field included: 1/3. The numerator is at most 2^31
+/// either way, the denominator from 1 to 2^31; in the field no multiple of one of its primes.
 struct Ratio {
   std::int64_t numerator = 1;
   std::int64_t denominator = 1;
@@ -26,7 +26,8 @@ struct AdamStep {
   std::int64_t step = 1;  // from 1
 };
 
-/// Elements begin to end - 1 are folded starting with input `first`, then first + 1, ..., around to first - 1.
+/// Elements begin to end - 1 are folded starting with input `first`, then first + 1, ..., around to first -
+/// 1.
 struct FoldSegment {
   std::int64_t begin = 0;
   std::int64_t end = 0;

@@ -2,9 +2,10 @@
 
 /// Products of matrices: matmul(x, transposed(weight)).
 ///
-/// Shapes  [.., m, k] times [.., k, n] is [.., m, n]; a transposed operand is stored the other way round. The dimensions
-///         before the last two are batches, and are the same on both sides.
-/// Exact   each element adds its products for k = 0, 1, 2, ... with one fma each; bf16 adds in f32 and rounds once.
+/// Shapes  [.., m, k] times [.., k, n] is [.., m, n]; a transposed operand is stored the other way round. The
+///         dimensions before the last two are batches, and are the same on both sides.
+/// Exact   each element adds its products for k = 0, 1, 2, ... with one fma each; bf16 adds in f32 and rounds
+///         once.
 /// Errors  those of checks.h.
 
 #include "sim/tensor/tensor.h"

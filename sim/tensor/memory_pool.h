@@ -1,7 +1,8 @@
 #pragma once
 
-/// Blocks of memory that are kept and handed out again: fresh pages cost ten times a copy, and small cases would
-/// spend their time in malloc. A pool has lanes, each with its own lock; a rank always uses the same one.
+/// Blocks of memory that are kept and handed out again: fresh pages cost ten times a copy, and small cases
+/// would spend their time in malloc. A pool has lanes, each with its own lock; a rank always uses the same
+/// one.
 ///
 /// Shapes  a block has at least the bytes asked for, in four size classes an octave, aligned to 64 bytes. Its
 ///         contents are whatever the last user left.

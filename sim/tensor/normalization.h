@@ -2,8 +2,8 @@
 
 /// LayerNorm and RMSNorm over the last dimension.
 ///
-/// Shapes  x [.., H], weight and bias [H]; stats [2, T]: mean and 1 / sqrt(variance + epsilon) of each row, f32 for bf16.
-///         RMSNorm has no bias, and a mean of 0.
+/// Shapes  x [.., H], weight and bias [H]; stats [2, T]: mean and 1 / sqrt(variance + epsilon) of each row,
+///         f32 for bf16. RMSNorm has no bias, and a mean of 0.
 /// Exact   as device.h says; in the field, 1 / sqrt is a keyed function.
 /// Errors  bad_ratio, of epsilon; those of checks.h.
 /// Source  Ba et al. 2016; Zhang and Sennrich 2019.

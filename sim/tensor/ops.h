@@ -1,7 +1,7 @@
 #pragma once
 
-/// What rank programs call on tensors. Shapes, dtypes, devices and calls in flight are checked here, once, for every
-/// device; then one virtual call computes.
+/// What rank programs call on tensors. Shapes, dtypes, devices and calls in flight are checked here, once,
+/// for every device; then one virtual call computes.
 ///
 /// Errors  those of checks.h; host_size, not_whole, bad_cast, bad_ratio, bad_reduction,
 ///         partial_overlap; those of storage.h.
@@ -30,9 +30,10 @@ Tensor cast(const Tensor& from, DType dtype);
 /// A tensor of these values, as the dtype's scalars lie in memory.
 Tensor from_host(Device& device, DType dtype, const Shape& shape, std::span<const std::byte> values);
 Tensor filled(Device& device, DType dtype, const Shape& shape, double value);
-/// Element i of row r is a function of (random, first_index + r row_stride + i) alone, so a shard is the slice of the whole;
-/// row_stride 0: rows follow one another. Floats are in
-/// [-1, 1), rounded to the dtype (1 occurs); i32 are whole numbers from -1000 to 1000; field elements are any.
+/// Element i of row r is a function of (random, first_index + r row_stride + i) alone, so a shard is the
+/// slice of the whole; row_stride 0: rows follow one another. Floats are in
+/// [-1, 1), rounded to the dtype (1 occurs); i32 are whole numbers from -1000 to 1000; field elements are
+/// any.
 Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom& random,
              std::int64_t first_index = 0, std::int64_t row_stride = 0);
 

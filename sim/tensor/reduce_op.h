@@ -2,9 +2,9 @@
 
 /// How members' values become one: sum, max, min, product, average.
 ///
-/// Exact   average is the sum, divided at the end: one multiplication by 1/n, rounded once (in the field: the exact
-///         quotient; i32: cut towards zero). NCCL multiplies every input by 1/n first: the same bits where n is a
-///         power of two, and another result where not.
+/// Exact   average is the sum, divided at the end: one multiplication by 1/n, rounded once (in the field: the
+///         exact quotient; i32: cut towards zero). NCCL multiplies every input by 1/n first: the same bits
+///         where n is a power of two, and another result where not.
 /// Source  facts of NCCL 2.28.9, enqueue.cc: hostToDevRedOp.
 
 #include <cstddef>

@@ -1,6 +1,7 @@
 #pragma once
 
-/// What adds, takes and puts whole rows and columns. The last dimension is a row; those before it are counted together.
+/// What adds, takes and puts whole rows and columns. The last dimension is a row; those before it are counted
+/// together.
 ///
 /// Errors  bad_columns: a range beyond the columns; those of checks.h.
 

@@ -1,9 +1,10 @@
 #pragma once
 
-/// Which rank's device this thread computes for at the moment. A rank that uses what belongs to another one would make
-/// results depend on the schedule; knowing who runs is how it is found.
+/// Which rank's device this thread computes for at the moment. A rank that uses what belongs to another one
+/// would make results depend on the schedule; knowing who runs is how it is found.
 ///
-/// Calls   null outside of rank programs, where any device may be used. A world sets it around each step of a rank.
+/// Calls   null outside of rank programs, where any device may be used. A world sets it around each step of a
+///         rank.
 
 namespace sim {
 

@@ -1,7 +1,7 @@
 #pragma once
 
-/// The shape of a tensor: up to four dimensions, the last one contiguous. No dimension is negative; a tensor of
-/// no dimensions is a scalar of one element.
+/// The shape of a tensor: up to four dimensions, the last one contiguous. No dimension is negative; a tensor
+/// of no dimensions is a scalar of one element.
 ///
 /// Errors  bad_shape: more than four dimensions, a negative one, or more elements than memory has bytes.
 

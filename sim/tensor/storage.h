@@ -1,7 +1,8 @@
 #pragma once
 
-/// The memory behind one or more tensors, and the communication calls that have it in flight. Between the start of a
-/// call and the return of its wait() nobody may write what the call reads, nor touch what it writes.
+/// The memory behind one or more tensors, and the communication calls that have it in flight. Between the
+/// start of a call and the return of its wait() nobody may write what the call reads, nor touch what it
+/// writes.
 ///
 /// Shapes  bytes, from the start of the storage.
 /// Calls   a storage belongs to one rank: it is never touched by two threads at a time.
@@ -44,7 +45,8 @@ class Storage {
   /// Of the pool: whose memory it is.
   std::size_t lane() const { return lane_; }
 
-  /// Refuses an access that a call in flight forbids. `user` says what wants it: "add", "tp.all_reduce at ...".
+  /// Refuses an access that a call in flight forbids. `user` says what wants it: "add", "tp.all_reduce at
+  /// ...".
   bool is_free(ByteRange range, Access access) const {
     return (writes_.empty() && (access == Access::read || reads_.empty())) ||
            first_conflict(range, access) == nullptr;

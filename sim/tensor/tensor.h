@@ -1,7 +1,7 @@
 #pragma once
 
-/// A tensor: a shape, a dtype, a device and shared storage, erased over the scalar. Always contiguous, row-major. Copies
-/// and slices share storage; a default-made tensor is none at all (is_none).
+/// A tensor: a shape, a dtype, a device and shared storage, erased over the scalar. Always contiguous,
+/// row-major. Copies and slices share storage; a default-made tensor is none at all (is_none).
 ///
 /// Shapes  up to four dimensions; offset and count in elements of dtype.
 /// Errors  null_tensor, bad_slice, bad_reshape.

@@ -1,15 +1,15 @@
 #pragma once
 
-/// The pieces of a cross-entropy over a vocabulary that lies on several ranks, each of which sees its columns alone. What
-/// crosses the group between them is three values a token (four with smoothing), never logits.
+/// The pieces of a cross-entropy over a vocabulary that lies on several ranks, each of which sees its columns
+/// alone. What crosses the group between them is three values a token (four with smoothing), never logits.
 ///
 ///   maxima = row_max(logits)                                   all_reduce(max)
 ///   {exps, parts} = token_parts(logits, maxima, targets)       all_reduce(sum) of parts
 ///   loss = token_loss(parts, targets)
 ///   grad_logits = token_loss_backward(exps, parts, targets, grad)
 ///
-/// Shapes  logits [T, V/tp] of any dtype; maxima [T], exps [T, V/tp], parts [2, T] or, smoothed, [3, T], loss and grad [T] in
-///         f32 where logits are bf16, else in their dtype; targets [T] i32, global ids.
+/// Shapes  logits [T, V/tp] of any dtype; maxima [T], exps [T, V/tp], parts [2, T] or, smoothed, [3, T], loss
+///         and grad [T] in f32 where logits are bf16, else in their dtype; targets [T] i32, global ids.
 /// Exact   as device.h says; in the field under any shift.
 /// Errors  bad_loss: columns, vocabulary or smoothing out of range; those of checks.h.
 /// Source  Megatron-LM, vocab_parallel_cross_entropy; the smoothing is by the whole vocabulary.

@@ -1,6 +1,7 @@
 #pragma once
 
-/// Do the calls that members make at one place of their group's sequence belong together? Asked before any data moves.
+/// Do the calls that members make at one place of their group's sequence belong together? Asked before any
+/// data moves.
 ///
 /// Shapes  the calls of those that have arrived: one at least.
 

@@ -90,7 +90,8 @@ std::vector<int> unplaced(const Graph& graph, const std::vector<std::vector<cons
   return rest;
 }
 
-/// Nodes of one cycle. Each unplaced node has a step to it from an unplaced one: a walk backwards comes back to itself.
+/// Nodes of one cycle. Each unplaced node has a step to it from an unplaced one: a walk backwards comes back
+/// to itself.
 std::vector<int> some_cycle(const Graph& graph, const std::vector<int>& nodes) {
   std::vector<int> before(static_cast<std::size_t>(graph.nodes), -1);
   std::vector<bool> is_unplaced(static_cast<std::size_t>(graph.nodes), false);

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Do all ranks make their collectives in one common order? A world may survive when they do not, because calls were
-/// started and waited for later; on a machine with finite channels the same program can hang.
+/// Do all ranks make their collectives in one common order? A world may survive when they do not, because
+/// calls were started and waited for later; on a machine with finite channels the same program can hang.
 ///
 /// Shapes  one list of records a rank.
 /// Exact   a cycle of calls, each of which some rank makes before the next; found by topological order.

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "sim/world/stack_overflow.h"
+#include "sim/fibers/stack_overflow.h"
 
 namespace sim {
 

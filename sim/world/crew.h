@@ -1,12 +1,12 @@
 #pragma once
 
-/// The threads that run ranks and move data: the calling thread and threads - 1 helpers. Work is given out in rounds; a
-/// round is over when all of its jobs are.
+/// The threads that run ranks and move data: the calling thread and threads - 1 helpers. Work is given out in
+/// rounds; a round is over when all of its jobs are.
 ///
-/// Calls   for_each_worker: job(worker) once on each, for what is pinned to a worker; for_each: job(i) for i below count,
-///         whoever is free.
-/// Errors  thread_limit, when the system gives no more threads. What jobs throw leaves the round when all workers are done:
-///         of several, what the first worker threw.
+/// Calls   for_each_worker: job(worker) once on each, for what is pinned to a worker; for_each: job(i) for i
+///         below count, whoever is free.
+/// Errors  thread_limit, when the system gives no more threads. What jobs throw leaves the round when all
+///         workers are done: of several, what the first worker threw.
 /// Exact   who runs a job never reaches a result: jobs of a round touch different things.
 
 #include <atomic>

@@ -263,7 +263,8 @@ class Diagnosis {
     return best;
   }
 
-  /// Whoever waits and is unexplained waits for such ranks alone: a walk along the first of them comes back to itself.
+  /// Whoever waits and is unexplained waits for such ranks alone: a walk along the first of them comes back
+  /// to itself.
   std::vector<int> some_cycle() const {
     int slot = 0;
     while (slot < slots() && !waits_unexplained(slot)) ++slot;

@@ -1,6 +1,7 @@
 #pragma once
 
-/// A process group as the world sees it: which collectives its members have arrived at, and the messages between them.
+/// A process group as the world sees it: which collectives its members have arrived at, and the messages
+/// between them.
 ///
 /// Calls   touched between the rounds only.
 /// Exact   what is matched with what depends on sequence numbers alone, never on who came first.
@@ -16,7 +17,8 @@
 
 namespace sim {
 
-/// A collective, as far as members have arrived: one that runs far ahead of the others costs memory for itself alone.
+/// A collective, as far as members have arrived: one that runs far ahead of the others costs memory for
+/// itself alone.
 struct Instance {
   std::vector<PostedCall*> arrived;  // in any order
 };

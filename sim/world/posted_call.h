@@ -1,6 +1,7 @@
 #pragma once
 
-/// A call that a virtual rank has posted: its rank owns it until wait() is over, the world matches and completes it.
+/// A call that a virtual rank has posted: its rank owns it until wait() is over, the world matches and
+/// completes it.
 ///
 /// Calls   the rank writes it before it posts it; between the rounds only the world touches it.
 
@@ -17,8 +18,8 @@ class RankState;
 class PostedCall : public Pending {
  public:
   PostedCall(RankState& rank, GroupState& group, int at_place, Call&& posted);
-  /// Returns when the call is done; throws WorldEnded when it never will be. Refuses a rank that is not the call's
-  /// (wrong_rank).
+  /// Returns when the call is done; throws WorldEnded when it never will be. Refuses a rank that is not the
+  /// call's (wrong_rank).
   void wait() override;
 
   Call call;

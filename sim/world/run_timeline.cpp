@@ -100,7 +100,8 @@ class Meetings {
     return number;
   }
 
-  /// The meeting with this number in its sequence; those before it are made too, if nobody has come to them yet.
+  /// The meeting with this number in its sequence; those before it are made too, if nobody has come to them
+  /// yet.
   std::size_t numbered(const Key& key, std::int64_t sequence, std::size_t expected) {
     std::vector<std::size_t>& line = lines_[key];
     while (std::ssize(line) <= sequence) {

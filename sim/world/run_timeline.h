@@ -1,19 +1,23 @@
 #pragma once
 
-/// When everything of a run happens, in logical time: what it would take if work, calls and bytes cost what TimelineCost says. No clock
-/// is read; the timeline depends on what the ranks computed and called, not on the schedule, the threads or the machine.
+/// When everything of a run happens, in logical time: what it would take if work, calls and bytes cost what
+/// TimelineCost says. No clock is read; the timeline depends on what the ranks computed and called, not on
+/// the schedule, the threads or the machine.
 ///
 ///   compute  a rank computes from one call to the next
-///   call     a collective begins when its last member has come to it, and ends for all together; a message when both sides have. The
-///            collectives of a group follow each other, and so do the messages from one rank to another
+///   call     a collective begins when its last member has come to it, and ends for all together; a message
+///            when both sides have. The collectives of a group follow each other, and so do the messages from
+///            one rank to another
 ///   wait     a rank is at a blocking call that has not begun, or waits for a started one that has not ended
 ///
-/// Shapes  the slices of a rank's lane 0 fill its time from 0 to its end without a gap; calls that were started lie beside it, in as few
-///         further lanes as hold them. Each call has one slice of kind call. Empty slices of compute and wait are left out.
+/// Shapes  the slices of a rank's lane 0 fill its time from 0 to its end without a gap; calls that were
+///         started lie beside it, in as few further lanes as hold them. Each call has one slice of kind call.
+///         Empty slices of compute and wait are left out.
 /// Calls   of a run on a CountingDevice; on any other, ranks have no moments, and no slices.
-/// Exact   a call takes latency and the bytes of the member that sends most; in a group of one nothing. A send of up to eager_bytes ends
-///         without its recv. A call that a rank waits for in vain, because a member never comes or they disagree, lasts until the end
-///         of all and a latency more; what the rank does while its world ends is left out.
+/// Exact   a call takes latency and the bytes of the member that sends most; in a group of one nothing. A
+///         send of up to eager_bytes ends without its recv. A call that a rank waits for in vain, because a
+///         member never comes or they disagree, lasts until the end of all and a latency more; what the rank
+///         does while its world ends is left out.
 
 #include <cstddef>
 #include <cstdint>

@@ -2,8 +2,9 @@
 
 /// Whose program a thread runs: set around each step of a rank.
 ///
-/// Errors  a program that comes to std::terminate() (an exception in a noexcept function, or the end of the world there; a
-///         thread that was not joined) ends its rank, not the process: it is given up, with the finding rank_terminated.
+/// Errors  a program that comes to std::terminate() (an exception in a noexcept function, or the end of the
+///         world there; a thread that was not joined) ends its rank, not the process: it is given up, with
+///         the finding rank_terminated.
 
 #include "sim/tensor/running_device.h"
 

@@ -4,11 +4,14 @@
 ///
 ///   round_robin      all of them, ascending
 ///   uniform(seed)    each with an even chance, at least one, in a random order
-///   pct(seed, depth) only the one of highest priority; priorities are random, and at depth - 1 random steps the rank that
-///                    runs falls behind all others. Finds a bug of that depth with a probability that is known
+///   pct(seed, depth) only the one of highest priority; priorities are random, and at depth - 1 random steps
+///   the rank that
+///                    runs falls behind all others. Finds a bug of that depth with a probability that is
+///                    known
 ///
 /// Shapes  ranks are slots, from 0 on.
-/// Exact   the choice depends on the set of ready ranks, the seed and the history alone. hash() is over all choices.
+/// Exact   the choice depends on the set of ready ranks, the seed and the history alone. hash() is over all
+///         choices.
 /// Source  Burckhardt et al. 2010, A randomized scheduler with probabilistic guarantees of finding bugs.
 
 #include <cstdint>
@@ -37,7 +40,8 @@ class Scheduler {
   bool has_ready() const { return !ready_.empty(); }
   /// Takes those that are to run from the ready ones, in the order of the round.
   void choose(std::vector<int>& chosen);
-  /// Does a rank stop at every call, so that others may run in between? A rank of round_robin only stops to wait.
+  /// Does a rank stop at every call, so that others may run in between? A rank of round_robin only stops to
+  /// wait.
   bool stops_at_every_call() const { return schedule_.policy != SchedulePolicy::round_robin; }
   std::uint64_t hash() const { return hash_.value(); }
 

@@ -5,12 +5,14 @@
 ///   CpuDevice device;
 ///   const RunReport report = simulate(world_of(8), device, [](Rank& rank) { ... });
 ///
-/// Calls   an exception in one rank, or a deadlock, ends the world: every stack is unwound, and the report says what
-///         happened. The other ranks first go on as far as they can, so that the report does not depend on the schedule.
-/// Errors  world_spec; stack_memory, thread_limit, out_of_memory: what the system refuses the world, thrown when every
-///         stack has been unwound. What the program does wrong is a finding of the report, and is never thrown.
-/// Exact   run_hash is over published tensors and call records, and is the same for every schedule, number of threads and
-///         kind of context.
+/// Calls   an exception in one rank, or a deadlock, ends the world: every stack is unwound, and the report
+///         says what happened. The other ranks first go on as far as they can, so that the report does not
+///         depend on the schedule.
+/// Errors  world_spec; stack_memory, thread_limit, out_of_memory: what the system refuses the world, thrown
+///         when every stack has been unwound. What the program does wrong is a finding of the report, and is
+///         never thrown.
+/// Exact   run_hash is over published tensors and call records, and is the same for every schedule, number of
+///         threads and kind of context.
 
 #include <cstdint>
 #include <map>

@@ -57,7 +57,8 @@ void reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order,
   fold_members(calls, fold_plan(order, calls.front()->call, group, root), {&output, 1}, part, parts);
 }
 
-/// Below this, blocks are folded together and then handed out: a fold of its own for each would read a little of every input.
+/// Below this, blocks are folded together and then handed out: a fold of its own for each would read a little
+/// of every input.
 constexpr std::int64_t kSmallBlock = 4096;
 
 /// Segments of all blocks, in the inputs' elements; those that continue each other are one.
@@ -89,7 +90,8 @@ void reduce_scatter_small(Calls calls, const ProcessGroup& group, const Reductio
     copy_elements(block(blocks, call.count, static_cast<std::int64_t>(place)), calls[place]->call.output);
 }
 
-/// Block p of the inputs becomes the output of place p. The base order is that of the call, the same for all blocks.
+/// Block p of the inputs becomes the output of place p. The base order is that of the call, the same for all
+/// blocks.
 void reduce_scatter(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part,
                     int parts) {
   const Call& call = calls.front()->call;

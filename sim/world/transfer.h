@@ -2,8 +2,8 @@
 
 /// Moves the data of a collective whose members have all arrived and agree, or of a message.
 ///
-/// Shapes  work is cut into parts that touch different elements, so that several threads can share it; whatever the cut,
-///         every element is folded in the group's order.
+/// Shapes  work is cut into parts that touch different elements, so that several threads can share it;
+///         whatever the cut, every element is folded in the group's order.
 
 #include <span>
 

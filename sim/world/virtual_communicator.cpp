@@ -9,16 +9,6 @@
 
 namespace sim {
 
-namespace {
-
-int place_in(const GroupState& group, int rank) {
-  const auto found = std::find(group.group.members.begin(), group.group.members.end(), rank);
-  CHECK(found != group.group.members.end());
-  return static_cast<int>(found - group.group.members.begin());
-}
-
-}  // namespace
-
 VirtualCommunicator::VirtualCommunicator(RankState& rank, GroupState& group, int place)
     : Communicator(group.group, place, *rank.device, rank.recorder), rank_(rank), group_(group) {}
 
@@ -27,6 +17,8 @@ std::unique_ptr<PostedCall> VirtualCommunicator::post(Call&& call) {
   rank_.world.post(rank_, *posted);
   return posted;
 }
+
+std::unique_ptr<Pending> VirtualCommunicator::do_call(Call&& call) { return post(std::move(call)); }
 
 std::unique_ptr<Communicator> VirtualCommunicator::do_split(Call&& call) {
   const std::unique_ptr<PostedCall> posted = post(std::move(call));
@@ -57,7 +49,7 @@ Communicator* VirtualGroups::find(std::string_view kind) {
   GroupState* group = rank_.world.layout_group(kind, rank_.rank);
   std::unique_ptr<VirtualCommunicator> made;
   if (group != nullptr)
-    made = std::make_unique<VirtualCommunicator>(rank_, *group, place_in(*group, rank_.rank));
+    made = std::make_unique<VirtualCommunicator>(rank_, *group, group->group.place_of(rank_.rank));
   return by_kind_.emplace(std::string(kind), std::move(made)).first->second.get();
 }
 

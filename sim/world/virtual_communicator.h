@@ -18,18 +18,7 @@ class VirtualCommunicator : public Communicator {
                                                  Site site);
 
  private:
-  std::unique_ptr<Pending> do_all_reduce(Call&& call) override { return post(std::move(call)); }
-  std::unique_ptr<Pending> do_reduce_scatter(Call&& call) override { return post(std::move(call)); }
-  std::unique_ptr<Pending> do_all_gather(Call&& call) override { return post(std::move(call)); }
-  std::unique_ptr<Pending> do_broadcast(Call&& call) override { return post(std::move(call)); }
-  std::unique_ptr<Pending> do_reduce(Call&& call) override { return post(std::move(call)); }
-  std::unique_ptr<Pending> do_gather(Call&& call) override { return post(std::move(call)); }
-  std::unique_ptr<Pending> do_scatter(Call&& call) override { return post(std::move(call)); }
-  std::unique_ptr<Pending> do_all_to_all(Call&& call) override { return post(std::move(call)); }
-  std::unique_ptr<Pending> do_all_to_all_uneven(Call&& call) override { return post(std::move(call)); }
-  std::unique_ptr<Pending> do_send(Call&& call) override { return post(std::move(call)); }
-  std::unique_ptr<Pending> do_recv(Call&& call) override { return post(std::move(call)); }
-  std::unique_ptr<Pending> do_barrier(Call&& call) override { return post(std::move(call)); }
+  std::unique_ptr<Pending> do_call(Call&& call) override;
   std::unique_ptr<Communicator> do_split(Call&& call) override;
 
   std::unique_ptr<PostedCall> post(Call&& call);

@@ -5,15 +5,15 @@
 #include <exception>
 #include <fmt/format.h>
 #include <numeric>
-#include <tuple>
 #include <utility>
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/comm/split_parts.h"
+#include "sim/fibers/stack_overflow.h"
 #include "sim/world/agreement.h"
 #include "sim/world/diagnosis.h"
 #include "sim/world/running_rank.h"
-#include "sim/world/stack_overflow.h"
 #include "sim/world/transfer.h"
 #include "sim/world/virtual_communicator.h"
 
@@ -98,7 +98,8 @@ std::vector<std::shared_ptr<const void>> VirtualWorld::release_groups() {
   return kept;
 }
 
-// ---- groups ------------------------------------------------------------------------------------------------------
+// ---- groups
+// ------------------------------------------------------------------------------------------------------
 
 GroupState& VirtualWorld::add_group(std::string kind, int index, std::vector<int> members) {
   auto state = std::make_unique<GroupState>();
@@ -140,19 +141,15 @@ void VirtualWorld::make_groups(GroupState& parent, std::span<PostedCall* const> 
     }
     return;
   }
-  std::vector<std::tuple<int, int, int>> order;  // color, key, place
-  for (const PostedCall* call : calls) {
-    if (call->call.color >= 0) order.emplace_back(call->call.color, call->call.key, call->place);
-  }
-  std::sort(order.begin(), order.end());
-  const std::string name =
-      fmt::format("{}[{}].split{}", parent.group.kind, parent.group.index, first.sequence);
-  int index = 0;
-  for (auto next = order.begin(); next != order.end(); ++index) {
-    const int color = std::get<0>(*next);
-    GroupState& made = add_group(name, index, {});
-    for (; next != order.end() && std::get<0>(*next) == color; ++next) {
-      PostedCall& call = *calls[static_cast<std::size_t>(std::get<2>(*next))];
+  std::vector<ColorAndKey> by_place(calls.size());
+  for (const PostedCall* call : calls)
+    by_place[static_cast<std::size_t>(call->place)] = {call->call.color, call->call.key};
+  const std::vector<SplitPart> parts = split_parts(by_place);
+  const std::string name = split_name(parent.group, first.sequence);
+  for (std::size_t index = 0; index < parts.size(); ++index) {
+    GroupState& made = add_group(name, static_cast<int>(index), {});
+    for (const int place : parts[index].places) {
+      PostedCall& call = *calls[static_cast<std::size_t>(place)];
       call.made = &made;
       call.made_place = made.group.size();
       made.group.members.push_back(call.rank_state.rank);
@@ -160,10 +157,11 @@ void VirtualWorld::make_groups(GroupState& parent, std::span<PostedCall* const> 
   }
 }
 
-// ---- the ranks' side ---------------------------------------------------------------------------------------------
+// ---- the ranks' side
+// ---------------------------------------------------------------------------------------------
 
-/// Whether the world has ended, and a call is to do nothing: while an exception passes through the rank, another one must
-/// not be thrown.
+/// Whether the world has ended, and a call is to do nothing: while an exception passes through the rank,
+/// another one must not be thrown.
 bool VirtualWorld::is_over(RankState& rank) {
   if (!ended_) return false;
   if (++rank.refused_calls > kMostRefusals) {
@@ -221,7 +219,8 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
   }
 }
 
-// ---- rounds ------------------------------------------------------------------------------------------------------
+// ---- rounds
+// ------------------------------------------------------------------------------------------------------
 
 void VirtualWorld::run(const RankProgram& program) {
   const StackOverflowWatch watch;
@@ -256,8 +255,8 @@ void VirtualWorld::run_round() {
   if (crew_.size() == 1) {
     for (const int slot : chosen_) resume(slot);
   } else {
-    // A rank stays with one worker: what a thread keeps for itself (a compiler's cached addresses included) stays right. Neighbours, which
-    // as a rule compute alike at the same time, are with different ones.
+    // A rank stays with one worker: what a thread keeps for itself (a compiler's cached addresses included)
+    // stays right. Neighbours, which as a rule compute alike at the same time, are with different ones.
     const auto worker_of = [&](int slot) { return slot % crew_.size(); };
     crew_.for_each_worker([&](int worker) {
       for (const int slot : chosen_) {
@@ -297,7 +296,8 @@ void VirtualWorld::arrive_collective(PostedCall& call) {
   complete_front(group);
 }
 
-/// A member arrives at its calls in order: only the call that has just come can have been the last of the front one.
+/// A member arrives at its calls in order: only the call that has just come can have been the last of the
+/// front one.
 void VirtualWorld::complete_front(GroupState& group) {
   if (std::ssize(group.pending.front().arrived) < group.group.size()) return;
   std::vector<PostedCall*>& calls = group.pending.front().arrived;
@@ -386,8 +386,8 @@ void VirtualWorld::finish(PostedCall& call) {
   scheduler_.make_ready(slot_of(rank.rank));
 }
 
-/// Unwinds the ranks that cannot go on: what they wait for throws WorldEnded. Those that were given up, or are now, are
-/// never resumed; what lies on their stacks is never freed.
+/// Unwinds the ranks that cannot go on: what they wait for throws WorldEnded. Those that were given up, or
+/// are now, are never resumed; what lies on their stacks is never freed.
 void VirtualWorld::end_the_rest() {
   ended_ = true;
   for (int slot = 0; slot < std::ssize(ranks_); ++slot) {

@@ -1,11 +1,11 @@
 #pragma once
 
-/// The world of virtual ranks at run time. It works in rounds: the scheduler picks ready ranks, the crew runs each of them
-/// up to where it has to wait, and then, with no rank running, the world takes what they posted in the order of the
-/// round, matches it, and moves the data of what is complete.
+/// The world of virtual ranks at run time. It works in rounds: the scheduler picks ready ranks, the crew runs
+/// each of them up to where it has to wait, and then, with no rank running, the world takes what they posted
+/// in the order of the round, matches it, and moves the data of what is complete.
 ///
-/// So nothing here is locked but the table of groups, and the same seed gives the same schedule whatever the number of
-/// threads. A rank stays with one worker.
+/// So nothing here is locked but the table of groups, and the same seed gives the same schedule whatever the
+/// number of threads. A rank stays with one worker.
 ///
 /// Source  rounds in which requests are answered in a fixed order: SimGrid.
 
@@ -27,7 +27,8 @@
 
 namespace sim {
 
-/// Thrown through a rank that waits for what will never be; no std::exception, so that programs do not catch it.
+/// Thrown through a rank that waits for what will never be; no std::exception, so that programs do not catch
+/// it.
 struct WorldEnded {};
 
 enum class RankStatus { runs, waits, returned, threw, ended_by_world };
@@ -66,8 +67,8 @@ class VirtualWorld {
   VirtualWorld(const VirtualWorld&) = delete;
   VirtualWorld& operator=(const VirtualWorld&) = delete;
 
-  /// Runs the program on every rank until all have ended or none can go on; then ends those that are left. What goes wrong
-  /// on the world's side (no memory for a stack) is thrown when every rank has been unwound.
+  /// Runs the program on every rank until all have ended or none can go on; then ends those that are left.
+  /// What goes wrong on the world's side (no memory for a stack) is thrown when every rank has been unwound.
   void run(const RankProgram& program);
 
   // ---- for the ranks' side: communicators and groups ----

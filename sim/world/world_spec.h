@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "sim/comm/reduction_order.h"
+#include "sim/fibers/context.h"
+#include "sim/fibers/stack_pool.h"
 #include "sim/layout/layout.h"
 #include "sim/layout/node_placement.h"
-#include "sim/world/context.h"
 #include "sim/world/scheduler.h"
-#include "sim/world/stack_pool.h"
 
 namespace sim {
 

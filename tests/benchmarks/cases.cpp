@@ -1,16 +1,19 @@
-// Small cases, as check runs them: draw inputs, world, layer, reference, comparison. Meant: 20,000 a second on one thread.
+// Small cases, as check runs them: draw inputs, world, layer, reference, comparison. Meant: 20,000 a second
+// on one thread.
 
 #include <benchmark/benchmark.h>
 #include <cstdint>
 
 #include "sim/base/check.h"
-#include "verify/properties.h"
+#include "verify/cases/case_list.h"
+#include "verify/properties/properties.h"
 
 namespace {
 
 using namespace verify;
 
-/// Cross-entropy of 8 tokens and a vocabulary of 64, on 1, 2, 4 and 8 ranks in turn; a seed of its own each time.
+/// Cross-entropy of 8 tokens and a vocabulary of 64, on 1, 2, 4 and 8 ranks in turn; a seed of its own each
+/// time.
 void small_cases(benchmark::State& state, sim::DType dtype) {
   Bench bench;
   const Case& the_case = *find_case("vocab_parallel_cross_entropy");

@@ -1,6 +1,7 @@
 #pragma once
 
-/// Eigen's matrix product, to compare with: compiled for AVX2 and fma, which machines that run it have to have.
+/// Eigen's matrix product, to compare with: compiled for AVX2 and fma, which machines that run it have to
+/// have.
 ///
 /// Shapes  square, of that size, row after row; out is overwritten.
 

@@ -1,5 +1,5 @@
-// What exact arithmetic costs: the innermost kernel of matrix products, and the operations of one element. Whole products
-// are in matrix_products.cpp.
+// What exact arithmetic costs: the innermost kernel of matrix products, and the operations of one element.
+// Whole products are in matrix_products.cpp.
 //
 // Items are terms of a sum (a product and an addition) for the tile, elements for the rest.
 
@@ -12,7 +12,7 @@
 #include "sim/base/field.h"
 #include "sim/base/field_sum.h"
 #include "sim/base/field_tower.h"
-#include "sim/tensor/product_tile.h"
+#include "sim/cpu/product_tile.h"
 
 namespace {
 

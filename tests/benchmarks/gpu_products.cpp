@@ -1,5 +1,5 @@
-// Square matrix products on a GPU: the project's own kernels, cuBLAS through the device, and cuBLAS called alone in the same run.
-// FLOP/s counts two for each term. Without a GPU each says why it is skipped.
+// Square matrix products on a GPU: the project's own kernels, cuBLAS through the device, and cuBLAS called
+// alone in the same run. FLOP/s counts two for each term. Without a GPU each says why it is skipped.
 
 #include <benchmark/benchmark.h>
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/cuda_device.h"
+#include "gpu/device/cuda_device.h"
 #include "sim/base/error.h"
 #include "sim/tensor/ops.h"
 

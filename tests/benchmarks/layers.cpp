@@ -1,6 +1,6 @@
-// What sharding costs: a layer on tp virtual ranks against the same layer on one, with the same kernels. CPU time is that of
-// all threads. The MLP is meant to cost at most 1.15 times the serial one, cross-entropy 1.30 times; a second thread is meant
-// to take the MLP's time to 0.65.
+// What sharding costs: a layer on tp virtual ranks against the same layer on one, with the same kernels. CPU
+// time is that of all threads. The MLP is meant to cost at most 1.15 times the serial one, cross-entropy 1.30
+// times; a second thread is meant to take the MLP's time to 0.65.
 
 #include <array>
 #include <benchmark/benchmark.h>
@@ -8,9 +8,9 @@
 #include <cstdint>
 #include <span>
 
+#include "sim/cpu/cpu_device.h"
 #include "sim/model/mlp.h"
 #include "sim/parallel/vocab_parallel_cross_entropy.h"
-#include "sim/tensor/cpu_device.h"
 #include "tests/benchmarks/repeated.h"
 
 namespace {

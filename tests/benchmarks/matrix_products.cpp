@@ -1,5 +1,5 @@
-// Square matrix products on one thread, and Eigen's in the same run. Items are terms: a product and an addition. A product in
-// the field is meant to cost at most 1.5 times its levels in products of doubles.
+// Square matrix products on one thread, and Eigen's in the same run. Items are terms: a product and an
+// addition. A product in the field is meant to cost at most 1.5 times its levels in products of doubles.
 
 #include <benchmark/benchmark.h>
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 #include "sim/base/field_tower.h"
 #include "sim/base/keyed_random.h"
-#include "sim/tensor/matrix_product.h"
+#include "sim/cpu/matrix_product.h"
 #include "tests/benchmarks/eigen_product.h"
 
 namespace {

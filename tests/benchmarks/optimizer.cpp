@@ -1,13 +1,14 @@
-// What ZeRO-1 costs: the range maps of a large model, and a step on eight virtual ranks against Adam on one. Meant: the maps of
-// 175 billion parameters over 1,024 ranks in 0.2 s, and a step in 1.5 times that of one rank with two copies of the buffer.
+// What ZeRO-1 costs: the range maps of a large model, and a step on eight virtual ranks against Adam on one.
+// Meant: the maps of 175 billion parameters over 1,024 ranks in 0.2 s, and a step in 1.5 times that of one
+// rank with two copies of the buffer.
 
 #include <benchmark/benchmark.h>
 #include <cstdint>
 #include <vector>
 
 #include "sim/base/check.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/optimizer/distributed_optimizer.h"
-#include "sim/tensor/cpu_device.h"
 #include "tests/benchmarks/repeated.h"
 
 namespace {

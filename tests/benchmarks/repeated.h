@@ -1,9 +1,10 @@
 #pragma once
 
-/// A benchmark of what ranks do within one world: set-up, cold memory and the end of the world are outside of its time.
+/// A benchmark of what ranks do within one world: set-up, cold memory and the end of the world are outside of
+/// its time.
 ///
-/// Calls   every rank of the world calls repeat() with its step; a first one is not timed. The time of a step ends when the
-///         last rank is through.
+/// Calls   every rank of the world calls repeat() with its step; a first one is not timed. The time of a step
+///         ends when the last rank is through.
 
 #include <benchmark/benchmark.h>
 

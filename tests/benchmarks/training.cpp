@@ -1,12 +1,12 @@
-// What a layout costs: a whole training step of a GPT on tp 2, pp 2, dp 2 virtual ranks against the same step, of the same samples, on
-// one, with the same kernels. CPU time is that of all threads. It is meant to cost at most 1.25 times the one rank's, and a second thread to take
-// its time to 0.7.
+// What a layout costs: a whole training step of a GPT on tp 2, pp 2, dp 2 virtual ranks against the same
+// step, of the same samples, on one, with the same kernels. CPU time is that of all threads. It is meant to
+// cost at most 1.25 times the one rank's, and a second thread to take its time to 0.7.
 
 #include <benchmark/benchmark.h>
 
+#include "sim/cpu/cpu_device.h"
 #include "sim/model/gpt_training.h"
 #include "sim/pipeline/schedules.h"
-#include "sim/tensor/cpu_device.h"
 #include "tests/benchmarks/repeated.h"
 
 namespace {

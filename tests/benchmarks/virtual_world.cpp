@@ -1,5 +1,5 @@
-// What a virtual world costs, with checks, records and ledger on: bandwidth of a large all_reduce against memcpy, latency of
-// small ones, cold worlds, and very large worlds.
+// What a virtual world costs, with checks, records and ledger on: bandwidth of a large all_reduce against
+// memcpy, latency of small ones, cold worlds, and very large worlds.
 
 #include <algorithm>
 #include <benchmark/benchmark.h>
@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
 #include "tests/benchmarks/repeated.h"
 

@@ -7,6 +7,7 @@
 #include "tests/defects/wrong_gpt.h"
 #include "tests/defects/wrong_programs.h"
 #include "tests/defects/wrong_training.h"
+#include "verify/cases/case_list.h"
 #include "verify/cases/data_parallel_plan.h"
 
 namespace test {

@@ -1,16 +1,17 @@
 #pragma once
 
-/// Layers and communicators that are wrong on purpose, and the property that has to catch each of them in the field.
+/// Layers and communicators that are wrong on purpose, and the property that has to catch each of them in the
+/// field.
 ///
-/// Source  mistakes that others have had: issues and commits of Megatron-LM (MLM), TransformerEngine (TE) and others; the mutations
-///         that TrainVerify and Entangle were shown to find.
+/// Source  mistakes that others have had: issues and commits of Megatron-LM (MLM), TransformerEngine (TE) and
+///         others; the mutations that TrainVerify and Entangle were shown to find.
 
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "verify/bench.h"
-#include "verify/case.h"
+#include "verify/cases/case.h"
+#include "verify/properties/bench.h"
 
 namespace test {
 

@@ -1,5 +1,5 @@
-// Every planted defect is caught in the field by the property that is named for it; which floats catch it, too, is the README's
-// table, which has to be this one.
+// Every planted defect is caught in the field by the property that is named for it; which floats catch it,
+// too, is the README's table, which has to be this one.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "tests/defects/catalogue.h"
-#include "verify/campaign.h"
+#include "verify/properties/campaign.h"
 
 namespace {
 
@@ -87,7 +87,8 @@ std::vector<std::size_t> numbers() {
 
 INSTANTIATE_TEST_SUITE_P(All, Defects, testing::ValuesIn(numbers()));
 
-// ---- the table of the README -------------------------------------------------------------------------------------
+// ---- the table of the README
+// -------------------------------------------------------------------------------------
 
 constexpr int kTrials = 50;
 
@@ -112,7 +113,8 @@ bool is_caught(const Defect& defect, Bench& bench, CaseSetting setting, sim::DTy
   return defect.property == "resumes" ? !holds("resumes") : !holds("serial") || !holds("agree");
 }
 
-/// "| row: forward sum left out | TrainVerify | 212 | 0 | 1 | 30 |": trials caught in the field, and of these missed in f64, f32, bf16.
+/// "| row: forward sum left out | TrainVerify | 212 | 0 | 1 | 30 |": trials caught in the field, and of these
+/// missed in f64, f32, bf16.
 struct Row {
   std::string text;
   int missed = 0;

@@ -44,39 +44,38 @@ class FaultyCommunicator : public sim::Communicator {
  private:
   using Result = std::unique_ptr<sim::Pending>;
 
-  Result do_all_reduce(Call&& call) override {
-    return run(call, [&] { real_.all_reduce(call.output, call.reduce_op, call.site); });
+  Result do_call(Call&& call) override {
+    switch (call.operation) {
+      case Operation::all_reduce:
+        return run(call, [&] { real_.all_reduce(call.output, call.reduce_op, call.site); });
+      case Operation::reduce_scatter:
+        return run(call, [&] { real_.reduce_scatter(call.input, call.output, call.reduce_op, call.site); });
+      case Operation::all_gather:
+        return run(call, [&] { real_.all_gather(call.input, call.output, call.site); });
+      case Operation::all_to_all:
+        return run(call, [&] { real_.all_to_all(call.input, call.output, call.site); });
+      case Operation::broadcast:
+        return broadcast(call);
+      case Operation::send:
+        return std::make_unique<Message>(real_.start_send(call.input, call.peer, call.site));
+      case Operation::recv:
+        return receive(call);
+      default:
+        std::abort();  // no rank program of this project makes the others
+    }
   }
-  Result do_reduce_scatter(Call&& call) override {
-    return run(call, [&] { real_.reduce_scatter(call.input, call.output, call.reduce_op, call.site); });
-  }
-  Result do_all_gather(Call&& call) override {
-    return run(call, [&] { real_.all_gather(call.input, call.output, call.site); });
-  }
-  Result do_all_to_all(Call&& call) override {
-    return run(call, [&] { real_.all_to_all(call.input, call.output, call.site); });
-  }
-  Result do_broadcast(Call&& call) override {
-    const Tensor inout = call.output.is_none() ? call.input : call.output;
+  std::unique_ptr<Communicator> do_split(Call&&) override { std::abort(); }
+
+  Result broadcast(const Call& call) {
     if (fault_.site == call.site.name) return std::make_unique<Done>();  // left out
-    real_.broadcast(inout, call.root, call.site);
+    real_.broadcast(call.output.is_none() ? call.input : call.output, call.root, call.site);
     return std::make_unique<Done>();
   }
-  Result do_reduce(Call&&) override { std::abort(); }
-  Result do_gather(Call&&) override { std::abort(); }
-  Result do_scatter(Call&&) override { std::abort(); }
-  Result do_all_to_all_uneven(Call&&) override { std::abort(); }
-  Result do_send(Call&& call) override {
-    return std::make_unique<Message>(real_.start_send(call.input, call.peer, call.site));
-  }
-  Result do_recv(Call&& call) override {
+  Result receive(const Call& call) {
     auto message = std::make_unique<Message>(real_.start_recv(call.output, call.peer, call.site));
     if (fault_.site == call.site.name) message->after = [this, call] { change_received(call); };
     return message;
   }
-  // No rank program of ours makes these.
-  Result do_barrier(Call&&) override { std::abort(); }
-  std::unique_ptr<Communicator> do_split(Call&&) override { std::abort(); }
 
   template <typename Right>
   Result run(const Call& call, const Right& right) {
@@ -135,7 +134,8 @@ class FaultyCommunicator : public sim::Communicator {
     }
   }
 
-  /// What has arrived is what arrived before. By the device's own kernels: the call is not over yet, so operations refuse.
+  /// What has arrived is what arrived before. By the device's own kernels: the call is not over yet, so
+  /// operations refuse.
   void change_received(const Call& call) {
     sim::Device& device = call.output.device();
     Tensor to = call.output;
@@ -166,7 +166,8 @@ class FaultyCommunicator : public sim::Communicator {
     return sim::scale(sum, {times, 1});
   }
 
-  /// What a whole tensor comes to on this rank: all of it, or its block; in a gather, the input in every place.
+  /// What a whole tensor comes to on this rank: all of it, or its block; in a gather, the input in every
+  /// place.
   void take_own(const Call& call, const Tensor& whole) {
     if (call.operation == Operation::all_gather) {
       for (int place = 0; place < size(); ++place) put(flat(whole), block(call.output, place, size()));

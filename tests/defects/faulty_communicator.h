@@ -1,9 +1,10 @@
 #pragma once
 
-/// Communicators that do something else at one call site, for planting what layers get wrong: a collective left out, doubled,
-/// of another kind, over the wrong ranks.
+/// Communicators that do something else at one call site, for planting what layers get wrong: a collective
+/// left out, doubled, of another kind, over the wrong ranks.
 ///
-/// Calls   all ranks make the wrong call together, so that the world runs on and the values are wrong; but for skipped_by_one.
+/// Calls   all ranks make the wrong call together, so that the world runs on and the values are wrong; but
+///         for skipped_by_one.
 
 #include <map>
 #include <memory>

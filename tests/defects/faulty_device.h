@@ -1,10 +1,11 @@
 #pragma once
 
-/// Devices on which one kernel computes something else, on all ranks or on some, for planting what layers get wrong inside a rank.
+/// Devices on which one kernel computes something else, on all ranks or on some, for planting what layers get
+/// wrong inside a rank.
 
 #include <memory>
 
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 
 namespace test {
 

@@ -1,9 +1,9 @@
 #pragma once
 
-/// Training steps of a GPT written wrongly, each as one would write it: rank programs that publish what the case gpt_training
-/// publishes.
+/// Training steps of a GPT written wrongly, each as one would write it: rank programs that publish what the
+/// case gpt_training publishes.
 
-#include "verify/case.h"
+#include "verify/cases/case.h"
 
 namespace test {
 

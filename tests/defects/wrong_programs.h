@@ -2,7 +2,7 @@
 
 /// Layers written wrongly, each as one would write it: rank programs that publish what a case publishes.
 
-#include "verify/case.h"
+#include "verify/cases/case.h"
 
 namespace test {
 

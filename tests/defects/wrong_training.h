@@ -1,9 +1,9 @@
 #pragma once
 
-/// Data-parallel training written wrongly, each as one would write it: rank programs that publish what the case
-/// distributed_optimizer publishes.
+/// Data-parallel training written wrongly, each as one would write it: rank programs that publish what the
+/// case distributed_optimizer publishes.
 
-#include "verify/case.h"
+#include "verify/cases/case.h"
 
 namespace test {
 

@@ -1,9 +1,9 @@
-// A rank program: every rank learns the mean loss of its data-parallel group. With the word `mistaken`, only the rank that
-// would print the mean asks for it.
+// A rank program: every rank learns the mean loss of its data-parallel group. With the word `mistaken`, only
+// the rank that would print the mean asks for it.
 #include <cstdio>
 #include <cstring>
 
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
 
 int main(int words, char**) {

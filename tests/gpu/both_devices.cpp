@@ -6,9 +6,9 @@
 #include <iostream>
 #include <rapidcheck.h>
 
-#include "gpu/cuda_device.h"
+#include "gpu/device/cuda_device.h"
 #include "sim/base/error.h"
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/tensor/ops.h"
 #include "tests/support/drawn_scalars.h"
 #include "tests/support/tensor_values.h"

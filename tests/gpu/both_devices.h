@@ -3,7 +3,8 @@
 /// The same kernel on the CPU device and on a CUDA device, and whether the same bits come out.
 ///
 /// Shapes  values are drawn on the host and copied to both; a NaN equals a NaN, whatever its bits.
-/// Calls   a rung of the ladder makes one BothDevices, compares, and when it goes it prints what it has proved.
+/// Calls   a rung of the ladder makes one BothDevices, compares, and when it goes it prints what it has
+///         proved.
 
 #include <cstdint>
 #include <functional>
@@ -29,7 +30,8 @@ struct Given {
   std::vector<std::byte> values;
 };
 
-/// Of any magnitude; where `extremes`, one in eight is a NaN, an infinity, a zero of either sign, or among the largest and least.
+/// Of any magnitude; where `extremes`, one in eight is a NaN, an infinity, a zero of either sign, or among
+/// the largest and least.
 Given drawn(sim::DType dtype, const sim::Shape& shape, const sim::KeyedRandom& random, bool extremes);
 Given drawn_ids(const sim::Shape& shape, const sim::KeyedRandom& random, std::int32_t least,
                 std::int32_t most);

@@ -1,6 +1,7 @@
 #pragma once
 
-/// A rank program that trains a small GPT for three steps, on any layout of tensor, pipeline and data parallelism that divides it.
+/// A rank program that trains a small GPT for three steps, on any layout of tensor, pipeline and data
+/// parallelism that divides it.
 ///
 /// Exact   publishes every loss, parameter, gradient and moment.
 

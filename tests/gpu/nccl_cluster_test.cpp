@@ -1,16 +1,16 @@
 // A process as a rank, as far as one process can show: a world of one, whose program ends well or badly.
 
-#include "gpu/nccl_cluster.h"
+#include "gpu/nccl/nccl_cluster.h"
 
 #include <gtest/gtest.h>
 #include <stdexcept>
 
 #include "sim/base/error.h"
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
 #include "tests/gpu/nccl_dtypes.h"
-#include "verify/random_calls.h"
-#include "verify/rank_comparison.h"
+#include "verify/backends/random_calls.h"
+#include "verify/backends/rank_comparison.h"
 
 namespace {
 

@@ -6,11 +6,11 @@
 #include <rapidcheck/gtest.h>
 #include <tuple>
 
-#include "gpu/nccl_options.h"
-#include "gpu/nccl_splits.h"
-#include "gpu/nccl_steps.h"
+#include "gpu/nccl/nccl_options.h"
+#include "gpu/nccl/nccl_splits.h"
+#include "gpu/nccl/nccl_steps.h"
 #include "sim/base/error.h"
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/tensor/ops.h"
 #include "tests/support/enumerated_layout.h"
 #include "tests/support/layout_generator.h"

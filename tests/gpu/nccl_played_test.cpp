@@ -1,17 +1,18 @@
-// The communicator on a NCCL that this process plays: the bits and records of virtual ranks; and what is found where they are not.
+// The communicator on a NCCL that this process plays: the bits and records of virtual ranks; and what is
+// found where they are not.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 #include <tuple>
 
-#include "gpu/refusals.h"
+#include "gpu/device/refusals.h"
 #include "sim/base/error.h"
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
 #include "tests/gpu/nccl_dtypes.h"
-#include "tests/gpu/played_nccl.h"
-#include "verify/random_calls.h"
-#include "verify/rank_comparison.h"
+#include "tests/gpu/played/played_nccl.h"
+#include "verify/backends/random_calls.h"
+#include "verify/backends/rank_comparison.h"
 
 namespace {
 
@@ -137,7 +138,8 @@ TEST(PlayedNccl, AnotherRingIsFoundWhenTheGroupIsMade) {
   EXPECT_EQ(codes(gpu::NcclOrder::any), std::vector<std::string>(3));
 }
 
-/// What a member of a world sent each other one before its program began, by sender and receiver; in as many groups as there are.
+/// What a member of a world sent each other one before its program began, by sender and receiver; in as many
+/// groups as there are.
 std::vector<std::vector<int>> first_messages(int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   std::vector<std::vector<int>> sent(n, std::vector<int>(n, 0));

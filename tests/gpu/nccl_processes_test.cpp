@@ -1,4 +1,5 @@
-// Processes on a NCCL that is played between them (played_processes.h): all of --backend nccl, and of rungs 10 and 11, but NCCL and CUDA.
+// Processes on a NCCL that is played between them (played_processes.h): all of --backend nccl, and of rungs
+// 10 and 11, but NCCL and CUDA.
 
 #include <algorithm>
 #include <future>
@@ -94,8 +95,8 @@ std::string replay(int ranks, const std::string& more = "") {
       {2, " --world-size 2 --pipeline-model-parallel-size 1 --global-batch-size 4"},
       {4, " --world-size 4 --global-batch-size 4"},
       {8, ""}};
-  return "replay scenarios/train_tp2_pp2_dp2.ini --backend nccl --ranks-per-gpu " + std::to_string(ranks) +
-         sizes.at(ranks) + " --message-bytes 64" + more;
+  return "replay scenarios/training/train_tp2_pp2_dp2.ini --backend nccl --ranks-per-gpu " +
+         std::to_string(ranks) + sizes.at(ranks) + " --message-bytes 64" + more;
 }
 
 std::string with_a_gpu_each(int ranks) {
@@ -130,7 +131,8 @@ TEST(NcclProcesses, TrainingIsThatOfVirtualRanks) {
     expect_all_end(run_ranks({.ranks = ranks, .words = "training " + std::to_string(ranks)}), 0);
 }
 
-// The first messages of two ranks make them wait for each other, in the order in which each puts them in: they have to have met.
+// The first messages of two ranks make them wait for each other, in the order in which each puts them in:
+// they have to have met.
 TEST(NcclProcesses, MessagesThatCrossDoNotWaitForEachOther) {
   for (const int ranks : {2, 8})
     expect_all_end(run_ranks({.ranks = ranks, .words = "crossed " + std::to_string(ranks)}), 0);
@@ -231,7 +233,8 @@ TEST(NcclProcesses, AnotherOrderOfSums) {
   EXPECT_TRUE(contains(exact.front().err, "rank 0: nccl_ring: ")) << exact.front().err;
 }
 
-// A block that lies where another one should: all processes end with 1, and rank 0 says which tensor of which rank.
+// A block that lies where another one should: all processes end with 1, and rank 0 says which tensor of which
+// rank.
 TEST(NcclProcesses, AWrongOffsetIsFound) {
   const Ended replayed = run_program({.ranks = 4, .words = replay(4), .fault = "offset 3"});
   expect_all_end(replayed, 1);
@@ -274,7 +277,7 @@ void expect_others_end(const Ended& ended, std::size_t gone, const std::string& 
 // In the call that it did not come to, or in one before, whose end they have not seen yet.
 TEST(NcclProcesses, AKilledRankEndsTheOthersAtOnceWhereNcclSaysSo) {
   const Ended calls = run_program({.ranks = 4, .words = replay(4), .fault = "killed 2 200"});
-  expect_others_end(calls, 2, "nccl_failed", "(verify/random_calls.cpp:");
+  expect_others_end(calls, 2, "nccl_failed", "(verify/backends/random_calls.cpp:");
   std::string said;
   for (const auto& one : calls) said += one.err;
   EXPECT_TRUE(contains(said, "remote process exited or there was a network error: rank 2")) << said;
@@ -296,10 +299,10 @@ TEST(NcclProcesses, WhateverHappensToARankTheOthersEndInTime) {
   auto hangs = beside(run_program, {.ranks = 4, .words = words, .fault = "hangs 2 200 silent", .hangs = 2});
   auto absent = beside(run_program, {.ranks = 4, .words = words, .never_starts = 2});
   auto late = beside(run_ranks, {.ranks = 4, .words = "late 4", .fault = "silent"});
-  expect_others_end(killed.get(), 0, "nccl_deadline", "(verify/random_calls.cpp:");
+  expect_others_end(killed.get(), 0, "nccl_deadline", "(verify/backends/random_calls.cpp:");
   const Ended hung = hangs.get();
   expect_others_end(hung, 2, "nccl_deadline", "[0] = {0, 1, 2, 3}, ");
-  expect_others_end(hung, 2, "nccl_deadline", "' (verify/random_calls.cpp:");
+  expect_others_end(hung, 2, "nccl_deadline", "' (verify/backends/random_calls.cpp:");
   EXPECT_TRUE(contains(hung.front().err, "not over after " + std::to_string(kShortDeadline) + "000 ms"))
       << hung.front().err;
   const Ended without_one = absent.get();

@@ -2,9 +2,10 @@
 //
 //   nccl_ranks MODE RANKS_PER_GPU [SEED] [STEPS]
 //
-// gpus says how many GPUs there are, or why none. calls runs random_calls on NCCL, training three steps of a GPT, crossed two messages of
-// each pair of ranks; all compare with the same world simulated on CPU devices, bit for bit. late leaves one rank out of a call, throws has
-// one throw instead, dies has one end before all tell each other what they found. Exit codes as those of the program.
+// gpus says how many GPUs there are, or why none. calls runs random_calls on NCCL, training three steps of a
+// GPT, crossed two messages of each pair of ranks; all compare with the same world simulated on CPU devices,
+// bit for bit. late leaves one rank out of a call, throws has one throw instead, dies has one end before all
+// tell each other what they found. Exit codes as those of the program.
 
 #include <chrono>
 #include <cstdio>
@@ -14,15 +15,15 @@
 #include <string>
 #include <vector>
 
-#include "gpu/nccl_cluster.h"
+#include "gpu/nccl/nccl_cluster.h"
 #include "sim/base/error.h"
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/tensor/ops.h"
 #include "sim/world/simulate.h"
 #include "tests/gpu/little_training.h"
 #include "tests/gpu/nccl_dtypes.h"
-#include "verify/random_calls.h"
-#include "verify/rank_comparison.h"
+#include "verify/backends/random_calls.h"
+#include "verify/backends/rank_comparison.h"
 
 namespace {
 
@@ -43,7 +44,8 @@ Layout layout_of(int ranks) {
       RuleBook::megatron);
 }
 
-/// Two messages of each pair of ranks, in two groups: either begins with another one. Nobody waits before both have begun.
+/// Two messages of each pair of ranks, in two groups: either begins with another one. Nobody waits before
+/// both have begun.
 void cross_messages(Rank& rank) {
   Communicator& world = rank.groups.world();
   Communicator& tp = rank.groups.get("tp");

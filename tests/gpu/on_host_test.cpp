@@ -1,9 +1,10 @@
-// What only a GPU that this machine plays can show: that the comparison sees a wrong bit, and a stream that does not wait.
+// What only a GPU that this machine plays can show: that the comparison sees a wrong bit, and a stream that
+// does not wait.
 
 #include <cstring>
 #include <gtest/gtest.h>
 
-#include "gpu/runtime.h"
+#include "gpu/device/runtime.h"
 #include "tests/gpu/both_devices.h"
 
 namespace {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "gpu/cuda_device.h"
+#include "gpu/device/cuda_device.h"
 #include "sim/tensor/checks.h"
 #include "tests/gpu/both_devices.h"
 

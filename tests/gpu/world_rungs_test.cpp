@@ -39,7 +39,8 @@ struct Step {
   ReduceOp op;
 };
 
-/// Work is on the stream before each call and after it, so that a call that does not wait for another rank's is seen.
+/// Work is on the stream before each call and after it, so that a call that does not wait for another rank's
+/// is seen.
 void take(Rank& rank, const Step& step, DType dtype, int number) {
   Communicator& world = rank.groups.world();
   const int n = world.size();

@@ -11,30 +11,60 @@ namespace test {
 
 namespace {
 
-/// Folder -> what it may include of the house. A folder of sources that is not here may not exist.
-const std::map<std::string, std::vector<std::string>>& arrows() {
-  static const std::map<std::string, std::vector<std::string>> table = {
-      {"sim/base", {"sim/base"}},
-      {"sim/cluster", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/cluster"}},
-      {"sim/layout", {"sim/base", "sim/layout"}},
-      {"sim/tensor", {"sim/base", "sim/tensor"}},
-      {"sim/comm", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
-      {"sim/world", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/world"}},
-      {"sim/parallel", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel"}},
-      {"sim/optimizer",
-       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/optimizer"}},
-      {"sim/pipeline",
-       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/optimizer", "sim/pipeline"}},
+/// A room: a folder of sources, and the folders below it whose headers it may include beside its own. Rooms
+/// stand in an order in which each one sees only rooms above it in this table, so there is no circle. A
+/// folder that is not here may not exist.
+struct Room {
+  std::string folder;
+  std::vector<std::string> sees;
+};
+
+const std::vector<Room>& rooms() {
+  static const std::vector<Room> table = {
+      {"sim/base", {}},
+      {"sim/layout", {"sim/base"}},
+      {"sim/tensor", {"sim/base"}},
+      {"sim/cpu", {"sim/base", "sim/tensor"}},
+      {"sim/comm", {"sim/base", "sim/layout", "sim/tensor"}},
+      {"sim/fibers", {"sim/base"}},
+      {"sim/world", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/fibers"}},
+      {"sim/launch", {"sim/base", "sim/layout", "sim/comm"}},
+      {"sim/meeting", {"sim/base"}},
+      {"sim/mpi", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/launch", "sim/meeting"}},
+      {"sim/parallel", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
+      {"sim/optimizer", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel"}},
+      {"sim/pipeline", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
       {"sim/model",
-       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/optimizer", "sim/pipeline",
-        "sim/model"}},
-      // Kernels and what runs them know plain numbers; the device itself knows tensors, and the communicator ranks.
-      {"gpu", {"gpu", "sim/base", "sim/tensor", "sim/comm", "sim/layout", "sim/cluster"}},
-      {"gpu/cuda", {"gpu", "sim/base"}},
-      {"gpu/on_host", {"gpu", "sim/base"}},
-      {"gpu/stub", {"gpu", "sim/base"}},
-      {"verify/reference", {"verify/reference", "sim/base"}},
-      {"verify", {"verify", "sim", "gpu"}},
+       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/optimizer", "sim/pipeline"}},
+      // Kernels and what runs them know plain numbers; the device itself knows tensors, and the communicator
+      // ranks.
+      {"gpu/device", {"sim/base", "sim/tensor"}},
+      {"gpu/nccl",
+       {"gpu/device", "sim/base", "sim/layout", "sim/tensor", "sim/cpu", "sim/comm", "sim/launch",
+        "sim/meeting"}},
+      {"gpu/cuda", {"gpu/device", "gpu/nccl", "sim/base"}},
+      {"gpu/on_host", {"gpu/device", "sim/base"}},
+      {"gpu/stub", {"gpu/device", "gpu/nccl", "sim/base"}},
+      // A reference shares no rule with what it judges.
+      {"verify/reference", {"sim/base"}},
+      {"verify/output", {"sim"}},
+      {"verify/options", {"sim", "verify/output"}},
+      {"verify/cases", {"sim", "verify/reference"}},
+      {"verify/properties", {"sim", "verify/output", "verify/options", "verify/cases", "verify/reference"}},
+      {"verify/backends",
+       {"sim", "gpu", "verify/output", "verify/options", "verify/cases", "verify/properties"}},
+      {"verify/checks", {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties"}},
+      {"verify/replay",
+       {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties", "verify/backends",
+        "verify/checks"}},
+      {"verify/views", {"sim", "verify/output", "verify/options"}},
+      {"verify/report",
+       {"sim", "verify/output", "verify/options", "verify/backends", "verify/checks", "verify/replay",
+        "verify/views"}},
+      {"verify/program",
+       {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties", "verify/backends",
+        "verify/checks", "verify/replay", "verify/views", "verify/report"}},
+      {"verify", {"sim", "verify"}},
       {"tests", {"tests", "verify", "gpu", "sim"}},
   };
   return table;
@@ -44,12 +74,21 @@ bool is_in(const std::string& path, const std::string& folder) { return path.sta
 
 bool ends_in(const std::string& path, const char* suffix) { return path.ends_with(suffix); }
 
-std::string room_of(const std::string& path) {
-  std::string longest;
-  for (const auto& [folder, seen] : arrows()) {
-    if (is_in(path, folder) && folder.size() > longest.size()) longest = folder;
+/// The room that a file lies in; null where there is none. A file of a folder inside of another room belongs
+/// to the inner one, and only tests/ may have folders that are no rooms.
+const Room* room_of(const std::string& path) {
+  const std::string folder = path.substr(0, path.rfind('/'));
+  for (const Room& room : rooms()) {
+    if (room.folder == folder || (room.folder == "tests" && is_in(path, "tests"))) return &room;
   }
-  return longest;
+  return nullptr;
+}
+
+/// Whether a room may include a file.
+bool sees(const Room& room, const std::string& included) {
+  if (room.folder == "tests" || included.substr(0, included.rfind('/')) == room.folder) return true;
+  return std::any_of(room.sees.begin(), room.sees.end(),
+                     [&](const std::string& folder) { return is_in(included, folder); });
 }
 
 std::vector<std::string> matches(const std::string& text, const std::string& pattern) {
@@ -76,16 +115,11 @@ bool is_written_once(const std::string& room) {
 }
 
 bool knows_a_scalar(const std::string& included) {
-  static const std::vector<std::string> headers = {"sim/base/bfloat16.h",
-                                                   "sim/base/field.h",
-                                                   "sim/base/field_sum.h",
-                                                   "sim/base/field_tower.h",
-                                                   "sim/tensor/cpu_device.h",
-                                                   "sim/tensor/elements.h",
-                                                   "sim/tensor/kernel_arithmetic.h",
-                                                   "sim/tensor/matrix_product.h",
-                                                   "sim/tensor/product_tile.h",
-                                                   "sim/tensor/scalar_arithmetic.h"};
+  static const std::vector<std::string> headers = {
+      "sim/base/bfloat16.h",           "sim/base/field.h",         "sim/base/field_sum.h",
+      "sim/base/field_tower.h",        "sim/cpu/cpu_device.h",     "sim/cpu/elements.h",
+      "sim/cpu/kernel_arithmetic.h",   "sim/cpu/matrix_product.h", "sim/cpu/product_tile.h",
+      "sim/tensor/scalar_arithmetic.h"};
   return std::find(headers.begin(), headers.end(), included) != headers.end();
 }
 
@@ -94,22 +128,20 @@ bool knows_a_scalar(const std::string& included) {
 std::vector<std::string> include_direction(const std::vector<SourceFile>& files) {
   std::vector<std::string> violations;
   for (const SourceFile& file : files) {
-    const std::string room = room_of(file.path);
-    if (room.empty()) {
-      violations.push_back(file.path + ": lies in a folder without a row in the table of arrows");
+    const Room* room = room_of(file.path);
+    if (room == nullptr) {
+      violations.push_back(file.path + ": lies in a folder without a row in the table of rooms");
       continue;
     }
     for (const std::string& included : included_files(file)) {
-      const auto& allowed = arrows().at(room);
-      const bool fine = std::any_of(allowed.begin(), allowed.end(),
-                                    [&](const std::string& folder) { return is_in(included, folder); });
-      if (!fine) violations.push_back(file.path + ": " + room + " may not include " + included);
-      if (is_written_once(room) && knows_a_scalar(included)) {
+      if (!sees(*room, included))
+        violations.push_back(file.path + ": " + room->folder + " may not include " + included);
+      if (is_written_once(room->folder) && knows_a_scalar(included)) {
         violations.push_back(file.path + ": layers are written once, for every scalar and device: not " +
                              included);
       }
     }
-    const bool may_see_eigen = room == "verify/reference" || room == "tests";
+    const bool may_see_eigen = room->folder == "verify/reference" || room->folder == "tests";
     if (!may_see_eigen && file.text.find("#include <Eigen/") != std::string::npos) {
       violations.push_back(file.path + ": Eigen belongs in verify/reference");
     }
@@ -130,7 +162,7 @@ std::vector<std::string> banned_names(const std::vector<SourceFile>& files) {
        "a hand-written tolerance"},
       {"\\b([0-9.]+[eE]-[0-9]+|0\\.0[0-9]+)f?\\b", "", "a hand-written tolerance"},
       {"\\b([a-z_]+_clock|clock_gettime|gettimeofday)\\b", "sim", "a wall clock",
-       "sim/cluster/deadline.cpp"},  // until when a process waits for others; it reaches no result
+       "sim/meeting/deadline.cpp"},  // until when a process waits for others; it reaches no result
       {"\\b(time|clock)\\s*\\(", "sim", "a wall clock"},
       {"\\b(unordered_map|unordered_set)\\b", "sim", "iterates in no stated order"},
       {"\\b(get_id|srand|rand)\\s*\\(", "sim", "differs from run to run"},
@@ -179,17 +211,50 @@ std::vector<std::string> unbuilt_files(const std::vector<SourceFile>& files,
   return violations;
 }
 
-std::vector<std::string> scenario_rules(const std::vector<SourceFile>& scenarios,
-                                        const std::string& cmake_lists) {
+std::vector<std::string> scenario_rules(const std::vector<SourceFile>& scenarios) {
+  static const std::set<std::string> folders = {"published", "diagnosis", "refused", "training", "cluster"};
   std::vector<std::string> violations;
   for (const SourceFile& file : scenarios) {
-    if (!ends_in(file.path, ".ini")) violations.push_back(file.path + ": is no .ini file");
+    const std::string inside = file.path.substr(file.path.find('/') + 1);
+    if (!folders.contains(inside.substr(0, inside.find('/'))))
+      violations.push_back(file.path + ": lies in none of the folders of scenarios");
+    if (!ends_in(file.path, ".ini")) continue;
     if (!file.text.starts_with("# Source: "))
       violations.push_back(file.path + ": first line is not '# Source: ...'");
-    const std::string name = file.path.substr(file.path.find('/') + 1);
-    if (cmake_lists.find("  " + name.substr(0, name.find(".ini")) + "\n") == std::string::npos) {
-      violations.push_back(file.path + ": no test runs it (SHARDPROOF_SCENARIOS in CMakeLists.txt)");
+  }
+  return violations;
+}
+
+std::vector<std::string> long_lines(const std::vector<SourceFile>& files) {
+  constexpr std::size_t kMostColumns = 110;
+  std::vector<std::string> violations;
+  for (const SourceFile& file : files) {
+    std::istringstream lines(file.text);
+    int number = 0;
+    for (std::string line; std::getline(lines, line);) {
+      ++number;
+      // Bytes that continue a character of UTF-8 are no columns.
+      const auto columns = static_cast<std::size_t>(
+          std::count_if(line.begin(), line.end(), [](unsigned char c) { return (c & 0xc0U) != 0x80U; }));
+      if (columns > kMostColumns)
+        violations.push_back(file.path + ":" + std::to_string(number) + ": " + std::to_string(columns) +
+                             " columns");
     }
+  }
+  return violations;
+}
+
+std::vector<std::string> rooms_out_of_order() {
+  std::vector<std::string> violations;
+  std::set<std::string> above;
+  for (const Room& room : rooms()) {
+    for (const std::string& seen : room.sees) {
+      const bool is_whole =
+          seen == "sim" || seen == "gpu" || seen == "verify" || seen == room.folder || room.folder == "tests";
+      if (!is_whole && !above.contains(seen))
+        violations.push_back(room.folder + " sees " + seen + ", which stands below it");
+    }
+    above.insert(room.folder);
   }
   return violations;
 }

@@ -1,8 +1,9 @@
 #pragma once
 
-/// ScaledLinear as a case of check: what it is given, where its tensors lie, what it calls, and the same on one device.
+/// ScaledLinear as a case of check: what it is given, where its tensors lie, what it calls, and the same on
+/// one device.
 
-#include <verify/case.h>
+#include <verify/cases/case.h>
 
 namespace outside {
 

@@ -1,9 +1,10 @@
 #pragma once
 
-/// Scalars for kernels to be tried on, of any dtype: full mantissas of many magnitudes, i32 of all 32 bits, field
-/// elements with retired levels.
+/// Scalars for kernels to be tried on, of any dtype: full mantissas of many magnitudes, i32 of all 32 bits,
+/// field elements with retired levels.
 ///
-/// Calls   drawn_scalars: a pure function of (random, index), for thousands of them. any_dtype: inside a property.
+/// Calls   drawn_scalars: a pure function of (random, index), for thousands of them. any_dtype: inside a
+///         property.
 
 #include <cmath>
 #include <cstdint>

@@ -1,7 +1,8 @@
 #pragma once
 
-/// A number and its derivative along one direction, in bounded arithmetic: a reference that runs in it differentiates itself,
-/// and says how far rounding may have led the derivative. What finite differences do, without a step to choose.
+/// A number and its derivative along one direction, in bounded arithmetic: a reference that runs in it
+/// differentiates itself, and says how far rounding may have led the derivative. What finite differences do,
+/// without a step to choose.
 ///
 /// Source  forward-mode differentiation, Wengert 1964.
 

@@ -12,7 +12,7 @@
 #include <variant>
 
 #include "sim/base/check.h"
-#include "sim/cluster/socket.h"
+#include "sim/meeting/socket.h"
 
 namespace test {
 

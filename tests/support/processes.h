@@ -1,11 +1,13 @@
 #pragma once
 
-/// Processes that run beside each other, as a launcher starts the ranks of a world: no launcher that this process runs under is seen by
-/// them.
+/// Processes that run beside each other, as a launcher starts the ranks of a world: no launcher that this
+/// process runs under is seen by them.
 ///
-///   const std::vector<EndedProcess> ended = run_processes({{.arguments = {"program", "words"}, .environment = {"RANK=0"}}});
+///   const std::vector<EndedProcess> ended = run_processes({{.arguments = {"program", "words"}, .environment
+///   = {"RANK=0"}}});
 ///
-/// Errors  one that cannot be started ends with 127, one that outlives the patience with 124, one that a signal ends with 128 + its number.
+/// Errors  one that cannot be started ends with 127, one that outlives the patience with 124, one that a
+///         signal ends with 128 + its number.
 
 #include <chrono>
 #include <optional>
@@ -29,7 +31,8 @@ struct EndedProcess {
 std::vector<EndedProcess> run_processes(const std::vector<ProcessWords>& all, std::chrono::seconds patience,
                                         std::optional<std::size_t> hung = std::nullopt);
 
-/// One of this machine that nobody listens at, and that the system gives to no connection of its own: another one each time.
+/// One of this machine that nobody listens at, and that the system gives to no connection of its own: another
+/// one each time.
 int free_port();
 
 }  // namespace test

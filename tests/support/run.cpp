@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "verify/program.h"
+#include "verify/program/program.h"
 
 namespace test {
 

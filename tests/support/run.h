@@ -1,6 +1,7 @@
 #pragma once
 
-/// Runs the program in process, with the words of a command line, or any command of a shell; keeps what was written.
+/// Runs the program in process, with the words of a command line, or any command of a shell; keeps what was
+/// written.
 
 #include <string>
 #include <vector>

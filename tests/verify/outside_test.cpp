@@ -1,5 +1,5 @@
-// A project of somebody else's (tests/outside), built against an installed tree: its layer inherits every property, a wrong one is
-// named, and README.md shows what it prints.
+// A project of somebody else's (tests/outside), built against an installed tree: its layer inherits every
+// property, a wrong one is named, and README.md shows what it prints.
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -58,7 +58,8 @@ void expect_readme() {
 TEST(Outside, AProjectProvesItsOwnLayerWithTheInstalledTree) {
   ASSERT_NO_FATAL_FAILURE(install());
   const test::RunResult listed = run("installed/bin/shardproof list");
-  EXPECT_NE(listed.out.find("installed/share/shardproof/scenarios/seed-002-moe.ini"), std::string::npos)
+  EXPECT_NE(listed.out.find("installed/share/shardproof/scenarios/published/seed-002-moe.ini"),
+            std::string::npos)
       << listed.out;
   ASSERT_NO_FATAL_FAILURE(build());
 

@@ -7,8 +7,7 @@
 #include <sstream>
 
 #include "tests/support/run.h"
-#include "verify/cases/mlp_case.h"
-#include "verify/cases/norm_case.h"
+#include "verify/cases/case_list.h"
 
 namespace {
 

@@ -1,5 +1,6 @@
-// README.md tells the truth: every "$ ./shardproof ..." and "$ build/example ..." of a console block is run, and must print
-// what stands under it. A line of three dots stands for any number of lines. The programs it shows are the files it names.
+// README.md tells the truth: every "$ ./shardproof ..." and "$ build/example ..." of a console block is run,
+// and must print what stands under it. A line of three dots stands for any number of lines. The programs it
+// shows are the files it names.
 
 #include "tests/support/readme.h"
 

@@ -1,16 +1,16 @@
-#include "verify/cases/attention_case.h"
-
 #include <algorithm>
 #include <cmath>
 
+#include "sim/cpu/cpu_device.h"
 #include "sim/model/self_attention.h"
-#include "sim/tensor/cpu_device.h"
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
 #include "verify/cases/dropout_masks.h"
 #include "verify/cases/rotary_table.h"
+#include "verify/cases/scalars.h"
 #include "verify/cases/token_calls.h"
 #include "verify/cases/token_layer.h"
 #include "verify/reference/self_attention.h"
-#include "verify/scalars.h"
 
 namespace verify {
 

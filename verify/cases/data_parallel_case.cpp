@@ -1,12 +1,12 @@
-#include "verify/cases/data_parallel_case.h"
-
 #include <algorithm>
 
 #include "sim/base/check.h"
 #include "sim/tensor/checks.h"
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
 #include "verify/cases/data_parallel_plan.h"
+#include "verify/cases/spread.h"
 #include "verify/reference/adam.h"
-#include "verify/spread.h"
 
 namespace verify {
 
@@ -84,8 +84,8 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     return all;
   }
 
-  /// On s.tp ranks, then on another number of them, and on s.tp again. In the field, where sums have no rounding, those in between
-  /// train as well.
+  /// On s.tp ranks, then on another number of them, and on s.tp again. In the field, where sums have no
+  /// rounding, those in between train as well.
   std::vector<CaseSetting> stretches(const CaseSetting& s) const override {
     const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("stretches");
     const bool is_exact = s.dtype == sim::DType::field;
@@ -132,7 +132,8 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     training.publish();
   }
 
-  /// Where a variance is near 0 the worst of each operation, added up over steps, is no bound any more: there the spread of perturbed runs.
+  /// Where a variance is near 0 the worst of each operation, added up over steps, is no bound any more: there
+  /// the spread of perturbed runs.
   Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
                                     const CaseSetting& s) const override {
     Wholes<reference::Bounded> wholes = reference(inputs, s);
@@ -180,7 +181,8 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   }
 
  private:
-  // ---- calls -----------------------------------------------------------------------------------------------------
+  // ---- calls
+  // -----------------------------------------------------------------------------------------------------
 
   /// Of one part of the gradients, dense or expert.
   struct PlannedBucket {
@@ -266,7 +268,8 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     }
   }
 
-  // ---- stretches -------------------------------------------------------------------------------------------------
+  // ---- stretches
+  // -------------------------------------------------------------------------------------------------
 
   /// Settings that have as many samples, and as many parts of each expert.
   static std::vector<CaseSetting> other_numbers_of_ranks(const CaseSetting& s) {
@@ -282,7 +285,8 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     return others;  // twice as many, at the least
   }
 
-  // ---- the reference ---------------------------------------------------------------------------------------------
+  // ---- the reference
+  // ---------------------------------------------------------------------------------------------
 
   template <typename Scalar>
   static void update(const Inputs<Scalar>& inputs, const Plan& plan, std::int64_t step,

@@ -1,10 +1,11 @@
 #pragma once
 
-/// What a trial of data-parallel training is made of: sizes, samples and tokens of a setting, and a rank's side of it, step by step.
+/// What a trial of data-parallel training is made of: sizes, samples and tokens of a setting, and a rank's
+/// side of it, step by step.
 ///
-/// Shapes  up to three parameters: a matrix, a vector, which may be an expert's, and a matrix. Of an expert's each of ep ranks has one
-///         part, and the samples of all of them reach it. A sample's gradient is slope * parameter + offset, of a quadratic loss: a
-///         stale parameter shows.
+/// Shapes  up to three parameters: a matrix, a vector, which may be an expert's, and a matrix. Of an expert's
+///         each of ep ranks has one part, and the samples of all of them reach it. A sample's gradient is
+///         slope * parameter + offset, of a quadratic loss: a stale parameter shows.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -14,7 +15,7 @@
 #include "sim/optimizer/checkpoint.h"
 #include "sim/optimizer/learning_rate.h"
 #include "sim/tensor/checks.h"
-#include "verify/case.h"
+#include "verify/cases/case.h"
 
 namespace verify {
 

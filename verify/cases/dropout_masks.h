@@ -1,10 +1,11 @@
 #pragma once
 
-/// What dropout multiplies the whole of a tensor by, made whole from the streams of the ranks: references know no ranks.
+/// What dropout multiplies the whole of a tensor by, made whole from the streams of the ranks: references
+/// know no ranks.
 ///
 /// Shapes  the dimension `dropout` of a case is the probability in quarters; with 0, masks are empty.
 
-#include "verify/case.h"
+#include "verify/cases/case.h"
 
 namespace verify {
 

@@ -65,7 +65,8 @@ class RankCalls {
   }
 
  private:
-  // ---- where this rank stands ------------------------------------------------------------------------------------
+  // ---- where this rank stands
+  // ------------------------------------------------------------------------------------
 
   bool is_first(int chunk) const { return pp_rank_ == 0 && chunk == 0; }
   bool is_last(int chunk) const { return pp_rank_ + 1 == pp_ && chunk + 1 == chunks_; }
@@ -94,7 +95,8 @@ class RankCalls {
     return tied == parameters_.end() ? nullptr : &*tied;
   }
 
-  // ---- buckets ---------------------------------------------------------------------------------------------------
+  // ---- buckets
+  // ---------------------------------------------------------------------------------------------------
 
   bool is_distributed() const { return plan_.s["distributed"] == 1; }
   bool overlaps() const { return plan_.s["overlap"] == 1; }
@@ -160,7 +162,8 @@ class RankCalls {
     for (const OwnBucket& bucket : completed) reduce(bucket, calls);
   }
 
-  // ---- the schedule ----------------------------------------------------------------------------------------------
+  // ---- the schedule
+  // ----------------------------------------------------------------------------------------------
 
   void get_batch(const char* site, Calls& calls) const {
     if (tp_ == 1) return;
@@ -243,7 +246,8 @@ class RankCalls {
     }
   }
 
-  // ---- after it --------------------------------------------------------------------------------------------------
+  // ---- after it
+  // --------------------------------------------------------------------------------------------------
 
   void finalize_grads(Calls& calls) const {
     for (const OwnBucket& bucket : buckets_) {

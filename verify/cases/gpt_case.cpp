@@ -4,9 +4,9 @@
 #include "verify/cases/gpt_calls.h"
 #include "verify/cases/gpt_plan.h"
 #include "verify/cases/rotary_table.h"
+#include "verify/cases/spread.h"
 #include "verify/reference/adam.h"
 #include "verify/reference/gpt.h"
-#include "verify/spread.h"
 
 namespace verify {
 
@@ -80,8 +80,9 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return outputs;
   }
 
-  /// Other schedules, with and without overlap and recomputation; in the field the same model on other layouts and in other orders of the
-  /// same world, in other microbatches and buckets, with and without ZeRO-1, and with masked tokens at the ends of samples.
+  /// Other schedules, with and without overlap and recomputation; in the field the same model on other
+  /// layouts and in other orders of the same world, in other microbatches and buckets, with and without
+  /// ZeRO-1, and with masked tokens at the ends of samples.
   std::vector<CaseSetting> twins(const CaseSetting& s) const override {
     const GptPlan plan{s};
     CaseSetting first = s;
@@ -128,8 +129,9 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
                       [&](std::int64_t step) { return training.step(step, plan.learning_rate()); });
   }
 
-  /// In f32 and bf16 the bounds of so many operations, each taken at its worst, say little: there the spread of perturbed runs. So in
-  /// f64, where the worst has grown without end: twelve layers, three steps, a variance near 0.
+  /// In f32 and bf16 the bounds of so many operations, each taken at its worst, say little: there the spread
+  /// of perturbed runs. So in f64, where the worst has grown without end: twelve layers, three steps, a
+  /// variance near 0.
   Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
                                     const CaseSetting& s) const override {
     if (s.dtype != sim::DType::f64) return spread_of(s);

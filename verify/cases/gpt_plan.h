@@ -1,9 +1,10 @@
 #pragma once
 
-/// What a trial of training a GPT is made of: the world, the model, its parameters and where they lie, its samples.
+/// What a trial of training a GPT is made of: the world, the model, its parameters and where they lie, its
+/// samples.
 ///
-/// Shapes  the world's ranks are tp x pp x dp, each as large as asked for and as the ranks divide; heads, F and V are multiples of tp,
-///         layers of the stages. S is one of tp where sequences are parallel.
+/// Shapes  the world's ranks are tp x pp x dp, each as large as asked for and as the ranks divide; heads, F
+///         and V are multiples of tp, layers of the stages. S is one of tp where sequences are parallel.
 
 #include <algorithm>
 #include <array>
@@ -15,7 +16,7 @@
 
 #include "sim/model/gpt_training.h"
 #include "sim/pipeline/schedules.h"
-#include "verify/case.h"
+#include "verify/cases/case.h"
 #include "verify/reference/embedding.h"
 
 namespace verify {
@@ -53,7 +54,8 @@ struct GptPlan {
                                 ? fixed("global_batch", 0) / (s["micro_batch"] * dp())
                                 : s["microbatches"] * (is_interleaved() ? pp() : 1));
   }
-  /// What sizes are multiples of, layers, and samples of a step: of this layout, or of another that has the same model.
+  /// What sizes are multiples of, layers, and samples of a step: of this layout, or of another that has the
+  /// same model.
   std::int64_t whole() const { return fixed("whole", tp()); }
   std::int64_t num_layers() const { return fixed("num_layers", stages() * s["layers"]); }
   std::int64_t global_batch() const { return s["micro_batch"] * microbatches() * dp(); }
@@ -117,8 +119,8 @@ struct GptPlan {
                           .overlap_param_gather = s["overlap"] == 1}};
   }
 
-  /// Drawn trials have gradients near 0, and steps that do not depend on their signs. A training on text learns, in steps so small that a
-  /// deviation does not grow from one to the next.
+  /// Drawn trials have gradients near 0, and steps that do not depend on their signs. A training on text
+  /// learns, in steps so small that a deviation does not grow from one to the next.
   sim::Ratio adam_epsilon() const { return {1, fixed("epsilon_denominator", 1)}; }
   sim::Ratio learning_rate() const { return {1, fixed("learning_rate_denominator", 8)}; }
   std::int64_t padded_vocabulary() const {
@@ -128,7 +130,8 @@ struct GptPlan {
   /// Of a sample: what is beyond has no loss.
   std::int64_t drawn_tokens() const { return s["sequence"] * (s["sequence_parallel"] == 1 ? whole() : 1); }
 
-  // ---- samples ---------------------------------------------------------------------------------------------------
+  // ---- samples
+  // ---------------------------------------------------------------------------------------------------
 
   sim::Sample sample(std::int64_t number) const {
     if (s.text) return s.text->sample(number);
@@ -146,7 +149,8 @@ struct GptPlan {
     return sample;
   }
 
-  // ---- parameters ------------------------------------------------------------------------------------------------
+  // ---- parameters
+  // ------------------------------------------------------------------------------------------------
 
   /// In the order of the model; the copy of a tied weight last.
   std::vector<GptParameter> parameters() const {

@@ -1,8 +1,8 @@
-#include "verify/cases/linear_case.h"
-
 #include "sim/parallel/column_parallel_linear.h"
 #include "sim/parallel/row_parallel_linear.h"
 #include "sim/parallel/sequence_parallel_grads.h"
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
 #include "verify/cases/linear_layer.h"
 #include "verify/cases/token_calls.h"
 #include "verify/reference/linear.h"
@@ -109,7 +109,8 @@ class ColumnCase : public CaseOf<ColumnCase> {
   }
 
  private:
-  /// The whole output is gathered only where a part is one block: else its columns would be in the ranks' order.
+  /// The whole output is gathered only where a part is one block: else its columns would be in the ranks'
+  /// order.
   static bool gathers(const CaseSetting& s) {
     return s["gather_output"] == 1 && s["sequence_parallel"] == 0 && stride(s) == 1;
   }

@@ -1,11 +1,13 @@
 #pragma once
 
-/// What cases of linear layers have in common: the gradient of a rank's features, and what is published of a layer.
+/// What cases of linear layers have in common: the gradient of a rank's features, and what is published of a
+/// layer.
 ///
-/// Shapes  with stride s, a rank's features are s blocks of `features`, block b at block b tp + r of the whole.
+/// Shapes  with stride s, a rank's features are s blocks of `features`, block b at block b tp + r of the
+///         whole.
 
 #include "sim/tensor/rows.h"
-#include "verify/case.h"
+#include "verify/cases/case.h"
 
 namespace verify {
 

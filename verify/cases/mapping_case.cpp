@@ -1,9 +1,9 @@
-#include "verify/cases/mapping_case.h"
-
 #include <fmt/format.h>
 #include <utility>
 
 #include "sim/parallel/mappings.h"
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
 
 namespace verify {
 

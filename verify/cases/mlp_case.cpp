@@ -1,6 +1,6 @@
-#include "verify/cases/mlp_case.h"
-
 #include "sim/model/mlp.h"
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
 #include "verify/cases/token_calls.h"
 #include "verify/cases/token_layer.h"
 #include "verify/reference/mlp.h"

@@ -1,6 +1,6 @@
-#include "verify/cases/norm_case.h"
-
 #include "sim/parallel/parallel_norm.h"
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
 #include "verify/cases/token_layer.h"
 #include "verify/reference/norm.h"
 

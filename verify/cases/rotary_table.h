@@ -1,7 +1,8 @@
 #pragma once
 
-/// Cosines and sines of references: angles in double, and how far those of the candidate may lie from them. Its log, exp
-/// and products make 32 roundings of the angle at most, for bases up to 10,000; cos and sin are within two units.
+/// Cosines and sines of references: angles in double, and how far those of the candidate may lie from them.
+/// Its log, exp and products make 32 roundings of the angle at most, for bases up to 10,000; cos and sin are
+/// within two units.
 ///
 /// Shapes  [S, d/2], of positions 0, 1, ...
 
@@ -9,11 +10,11 @@
 #include <cmath>
 #include <type_traits>
 
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/tensor/ops.h"
 #include "sim/tensor/rotary.h"
+#include "verify/cases/scalars.h"
 #include "verify/reference/matrix.h"
-#include "verify/scalars.h"
 
 namespace verify {
 

@@ -1,8 +1,8 @@
-#include "verify/cases/tied_embedding_case.h"
-
 #include "sim/parallel/column_parallel_linear.h"
 #include "sim/parallel/vocab_parallel_cross_entropy.h"
 #include "sim/parallel/vocab_parallel_embedding.h"
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
 #include "verify/reference/cross_entropy.h"
 #include "verify/reference/embedding.h"
 #include "verify/reference/linear.h"

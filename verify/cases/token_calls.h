@@ -1,14 +1,16 @@
 #pragma once
 
-/// The calls of what a model does to its tokens, in closed form: linear layers, a transformer layer of them, embedding and loss.
+/// The calls of what a model does to its tokens, in closed form: linear layers, a transformer layer of them,
+/// embedding and loss.
 ///
-/// Shapes  all: T H, the elements of a whole [T, H]; with sequence_parallel each of tp ranks has 1/tp of it between layers.
+/// Shapes  all: T H, the elements of a whole [T, H]; with sequence_parallel each of tp ranks has 1/tp of it
+///         between layers.
 /// Calls   each function adds those of one pass to a list; none in a group of one.
 
 #include <cstdint>
 #include <vector>
 
-#include "verify/expected_call.h"
+#include "verify/cases/expected_call.h"
 
 namespace verify {
 
@@ -22,7 +24,8 @@ struct TokenCalls {
   /// Of one whose input is parallel.
   void row_forward(std::vector<ExpectedCall>& calls) const;
   void row_backward(std::vector<ExpectedCall>& calls) const;
-  /// Attention, whose query groups divide by tp, and MLP: a column-parallel layer and a row-parallel one each.
+  /// Attention, whose query groups divide by tp, and MLP: a column-parallel layer and a row-parallel one
+  /// each.
   void layer_forward(std::vector<ExpectedCall>& calls) const;
   void layer_backward(std::vector<ExpectedCall>& calls) const;
   void embedding_forward(std::vector<ExpectedCall>& calls) const;

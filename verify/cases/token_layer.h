@@ -1,12 +1,13 @@
 #pragma once
 
-/// What cases of layers from tokens to tokens have in common: forward and backward on this rank's tokens, the sum of the
-/// gradients that saw a part of them, and what comes of the input.
+/// What cases of layers from tokens to tokens have in common: forward and backward on this rank's tokens, the
+/// sum of the gradients that saw a part of them, and what comes of the input.
 ///
-/// Shapes  input and grad_output [tokens, hidden], of which a rank has its rows with the dimension sequence_parallel.
+/// Shapes  input and grad_output [tokens, hidden], of which a rank has its rows with the dimension
+///         sequence_parallel.
 
 #include "sim/parallel/sequence_parallel_grads.h"
-#include "verify/case.h"
+#include "verify/cases/case.h"
 
 namespace verify {
 

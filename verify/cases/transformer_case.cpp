@@ -1,9 +1,9 @@
-#include "verify/cases/transformer_case.h"
-
 #include <algorithm>
 #include <fmt/format.h>
 
 #include "sim/model/transformer_layer.h"
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
 #include "verify/cases/dropout_masks.h"
 #include "verify/cases/token_calls.h"
 #include "verify/cases/token_layer.h"
@@ -15,8 +15,8 @@ namespace verify {
 
 namespace {
 
-/// Of the initial values: in bf16, the bound of an exponential is of use only where scores are small, and sums over many ranks
-/// are rounded often.
+/// Of the initial values: in bf16, the bound of an exponential is of use only where scores are small, and
+/// sums over many ranks are rounded often.
 sim::Ratio scale_of(const CaseSetting& s) { return {1, std::max(4, s.tp)}; }
 /// Large, for the same reason: 1 / sqrt of a small variance magnifies what rounding did to it.
 sim::Ratio epsilon_of(const CaseSetting& s) { return {s.tp, 4}; }

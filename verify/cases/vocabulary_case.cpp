@@ -1,10 +1,10 @@
-#include "verify/cases/vocabulary_case.h"
-
 #include <algorithm>
 
 #include "sim/parallel/region.h"
 #include "sim/parallel/vocab_parallel_cross_entropy.h"
 #include "sim/parallel/vocab_parallel_embedding.h"
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
 #include "verify/cases/token_calls.h"
 #include "verify/reference/cross_entropy.h"
 #include "verify/reference/embedding.h"
@@ -73,7 +73,8 @@ class EmbeddingCase : public CaseOf<EmbeddingCase> {
   }
 };
 
-/// Of the last part of the vocabulary, `padding` tenths are padding; every `ignored`-th token is ignored, with 1 none, with 0 all.
+/// Of the last part of the vocabulary, `padding` tenths are padding; every `ignored`-th token is ignored,
+/// with 1 none, with 0 all.
 class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
  public:
   std::string name() const override { return "vocab_parallel_cross_entropy"; }

@@ -1,8 +1,10 @@
 #pragma once
 
-/// Adam and AdamW on a whole parameter, on one device, and the clipping of gradients by the norm of all of them.
+/// Adam and AdamW on a whole parameter, on one device, and the clipping of gradients by the norm of all of
+/// them.
 ///
-/// Shapes  any; main parameter, moments and gradient alike. They are not rounded to the dtype of the parameter.
+/// Shapes  any; main parameter, moments and gradient alike. They are not rounded to the dtype of the
+///         parameter.
 /// Source  Kingma and Ba 2015; Loshchilov and Hutter 2019; Pascanu et al. 2013 (clipping by the norm).
 
 #include <vector>

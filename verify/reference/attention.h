@@ -2,8 +2,8 @@
 
 /// Softmax attention of one head, with its gradients, and rotary positions, on one device.
 ///
-/// Shapes  q [Q, d], k and v [K, d]; where causal, query i sees keys j <= i + K - Q. Scores are divided by sqrt(d).
-///         dropout [Q, K]: what each probability is multiplied by, 0 or 1 / (1 - p); empty: none.
+/// Shapes  q [Q, d], k and v [K, d]; where causal, query i sees keys j <= i + K - Q. Scores are divided by
+///         sqrt(d). dropout [Q, K]: what each probability is multiplied by, 0 or 1 / (1 - p); empty: none.
 /// Source  Vaswani et al. 2017; Su et al. 2021 (halves of a head make the pairs).
 
 #include <vector>
@@ -74,7 +74,8 @@ AttentionGradients<Scalar> attention_gradients(const Number<Scalar>& number, con
           product<Scalar>(number, transposed(dropped(number, probabilities, dropout)), grad)};
 }
 
-/// Turns elements i and i + d/2 of row p by the angle whose cosine and sine are at (p, i); back, where backward.
+/// Turns elements i and i + d/2 of row p by the angle whose cosine and sine are at (p, i); back, where
+/// backward.
 template <typename Scalar>
 Matrix<Scalar> rotated(const Number<Scalar>& number, const Matrix<Scalar>& x, const Matrix<Scalar>& cosines,
                        const Matrix<Scalar>& sines, bool backward) {

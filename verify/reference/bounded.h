@@ -1,11 +1,13 @@
 #pragma once
 
-/// A value in double, and how far the same value may lie from it when a program computes it in another precision, in any order
-/// of summation: the bound that a candidate must meet. It is derived from the rounding of each operation, never tuned.
+/// A value in double, and how far the same value may lie from it when a program computes it in another
+/// precision, in any order of summation: the bound that a candidate must meet. It is derived from the
+/// rounding of each operation, never tuned.
 ///
 /// Shapes  one element. Rounding says how the candidate rounds; an element that has none is exact.
-/// Exact   for every candidate that does the same operations, each rounded at most once, or fewer by fma: |candidate - value| <=
-///         error. A sum of n terms (Sum) may be taken in any order, and in parts on several ranks. The rounding of the double value itself is part of the error.
+/// Exact   for every candidate that does the same operations, each rounded at most once, or fewer by fma:
+///         |candidate - value| <= error. A sum of n terms (Sum) may be taken in any order, and in parts on
+///         several ranks. The rounding of the double value itself is part of the error.
 /// Source  Higham 2002, Accuracy and Stability of Numerical Algorithms, sections 3.1 and 3.3.
 
 #include <cmath>
@@ -37,8 +39,8 @@ class Bounded {
   double error() const { return error_; }
   const Rounding* rounding() const { return rounding_; }
 
-  /// A result of one operation: what came in, and so many units of its own rounding. The value was rounded in double, too,
-  /// and what is worked out here is as well (each term by less than 2^-48 of it).
+  /// A result of one operation: what came in, and so many units of its own rounding. The value was rounded in
+  /// double, too, and what is worked out here is as well (each term by less than 2^-48 of it).
   static Bounded rounded(double value, double propagated, double units, const Rounding* rounding) {
     if (std::isinf(value) && std::isfinite(propagated)) return {value, 0, rounding};  // of the candidate, too
     const double unit = 0x1p-53 + (rounding == nullptr ? 0 : rounding->unit);

@@ -1,6 +1,7 @@
 #pragma once
 
-/// The cross-entropy of each token and its gradient, on one device, by the definition: log(sum of exp) less the target's logit.
+/// The cross-entropy of each token and its gradient, on one device, by the definition: log(sum of exp) less
+/// the target's logit.
 ///
 /// Shapes  logits [T, V padded]; columns from `vocabulary` on are padding, and have no part. loss [1, T].
 /// Exact   in the field it does not depend on the shift, because log is a homomorphism there.

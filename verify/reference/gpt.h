@@ -1,9 +1,10 @@
 #pragma once
 
-/// A GPT on one device, for one sequence, and the gradient of its losses: embedding, pre-norm layers, final norm, logits, the loss of
-/// each token. Nothing is batched, sharded, staged or recomputed.
+/// A GPT on one device, for one sequence, and the gradient of its losses: embedding, pre-norm layers, final
+/// norm, logits, the loss of each token. Nothing is batched, sharded, staged or recomputed.
 ///
-/// Shapes  S tokens; weights by name, as the candidate has them: matrices [outputs, inputs], vectors of one row; grad of the losses [1, S].
+/// Shapes  S tokens; weights by name, as the candidate has them: matrices [outputs, inputs], vectors of one
+///         row; grad of the losses [1, S].
 /// Source  Radford et al. 2019; Shoeybi et al. 2019.
 
 #include <map>

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Matrices of references, and their product. Eigen keeps them; sums are taken by Sum (number.h), which knows how far another
-/// order may lead.
+/// Matrices of references, and their product. Eigen keeps them; sums are taken by Sum (number.h), which knows
+/// how far another order may lead.
 ///
 /// Shapes  rows are tokens or outputs, columns are features; a vector is a matrix of one row.
 

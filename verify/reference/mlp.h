@@ -1,7 +1,7 @@
 #pragma once
 
-/// The MLP of a transformer layer, and its gradients, on one device. Gated, the first half of the inside is the gate, the
-/// second is up.
+/// The MLP of a transformer layer, and its gradients, on one device. Gated, the first half of the inside is
+/// the gate, the second is up.
 ///
 /// Shapes  x [T, H];  fc1 weight [F, H], gated [2 F, H];  fc2 weight [H, F]; biases of one row, or empty.
 

@@ -1,10 +1,10 @@
 #pragma once
 
-/// What references compute in: one set of names for an element of the field (the exact twin) and for a double with its bound. A
-/// reference is written once, as a template on the scalar.
+/// What references compute in: one set of names for an element of the field (the exact twin) and for a double
+/// with its bound. A reference is written once, as a template on the scalar.
 ///
-/// Exact   functions of a bounded value take the candidate's to be within two units of the last place (base/elementary.h), and
-///         those of the C library within one.
+/// Exact   functions of a bounded value take the candidate's to be within two units of the last place
+///         (base/elementary.h), and those of the C library within one.
 /// Source  Higham 2002, section 3; derivatives bound what an error in the argument does.
 
 #include <algorithm>
@@ -135,7 +135,8 @@ class Number<Bounded> {
   const Rounding* rounding_;
 };
 
-/// A sum in any order, of terms and of products: on one rank, or in parts on several, which are stored and added.
+/// A sum in any order, of terms and of products: on one rank, or in parts on several, which are stored and
+/// added.
 template <typename Scalar>
 class Sum;
 

@@ -1,13 +1,15 @@
 #pragma once
 
-/// A double whose every operation is off by up to a unit roundoff of the candidate, drawn by a seed: what rounding may do to a deep
-/// computation, where bounds that add up the worst of each operation say nothing any more.
+/// A double whose every operation is off by up to a unit roundoff of the candidate, drawn by a seed: what
+/// rounding may do to a deep computation, where bounds that add up the worst of each operation say nothing
+/// any more.
 ///
 /// Shapes  one element. A perturbation without units is the plain double.
-/// Exact   the deviations of several runs with different seeds are samples of what a candidate's may be, which rounds as many times
-///         and as far, in another order. 16 times the largest of 12 of them is a bound that a right candidate misses with a
-///         chance below one in 10^12 an element: were deviations normal, the largest of 12 is below half a standard deviation with chance
-///         0.38^12, and beyond 16 of these halves lies one in 10^15.
+/// Exact   the deviations of several runs with different seeds are samples of what a candidate's may be,
+///         which rounds as many times and as far, in another order. 16 times the largest of 12 of them is a
+///         bound that a right candidate misses with a chance below one in 10^12 an element: were deviations
+///         normal, the largest of 12 is below half a standard deviation with chance 0.38^12, and beyond 16 of
+///         these halves lies one in 10^15.
 /// Source  Parker 1997, Monte Carlo arithmetic; Vignes 1978 (CESTAC).
 
 #include <cmath>
@@ -23,9 +25,9 @@ struct SpreadSize {
   int least_share =
       0;  // a deviation counts for at least this part of its tensor's mean: 8, an eighth; 0: for itself alone
 };
-/// For long computations: of 4 runs the largest deviation is below a ninth of a standard deviation with a chance of 1 in 15,000, and 48 of these
-/// are more than five standard deviations. Among tens of thousands of elements some have less: these are taken for an eighth of the mean
-/// of their tensor.
+/// For long computations: of 4 runs the largest deviation is below a ninth of a standard deviation with a
+/// chance of 1 in 15,000, and 48 of these are more than five standard deviations. Among tens of thousands of
+/// elements some have less: these are taken for an eighth of the mean of their tensor.
 inline constexpr SpreadSize kFewRuns = {4, 48, 8};
 
 struct Perturbation {

@@ -1,11 +1,11 @@
 #pragma once
 
-/// Self-attention with grouped queries, and its gradients, on one device: head by head and sequence by sequence; nothing is
-/// batched, grouped or transposed.
+/// Self-attention with grouped queries, and its gradients, on one device: head by head and sequence by
+/// sequence; nothing is batched, grouped or transposed.
 ///
-/// Shapes  x [S B, H], token s of sequence b in row s B + b;  qkv weight [(n + 2 g) d, H], group by group [q ... q, k, v];
-///         proj weight [H, n d]; biases of one row, or empty; cosines and sines [S, d/2], or empty; dropout [B n S, S], head by
-///         head of each sequence, or empty.
+/// Shapes  x [S B, H], token s of sequence b in row s B + b;  qkv weight [(n + 2 g) d, H], group by group [q
+///         ... q, k, v]; proj weight [H, n d]; biases of one row, or empty; cosines and sines [S, d/2], or
+///         empty; dropout [B n S, S], head by head of each sequence, or empty.
 /// Source  Vaswani et al. 2017; Ainslie et al. 2023.
 
 #include <vector>

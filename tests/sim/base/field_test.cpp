@@ -268,7 +268,8 @@ RC_GTEST_PROP(Field, TheLogOfASumOfExpsDoesNotDependOnTheShift, (std::uint64_t s
   RC_ASSERT(loss(tower.draw("shift", 0)) == loss(tower.draw("shift", 1)));
 }
 
-// By chance a residue is zero: a quotient by it is zero there, and goes on; a log of it has no value, and retires its level.
+// By chance a residue is zero: a quotient by it is zero there, and goes on; a log of it has no value, and
+// retires its level.
 TEST(Field, QuotientsByAZeroResidueAreZeroAndLogsRetireTheirLevel) {
   Field x = Field::of(1);
   x.residues[1] = 0;

@@ -1,4 +1,5 @@
-// What each operation gives, by its definition, on virtual ranks; and what a call is refused for before it is posted.
+// What each operation gives, by its definition, on virtual ranks; and what a call is refused for before it is
+// posted.
 
 #include "sim/comm/communicator.h"
 
@@ -12,7 +13,7 @@
 #include <vector>
 
 #include "sim/base/error.h"
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
 #include "tests/support/tensor_values.h"
 

@@ -1,5 +1,5 @@
-// Each reduction order gives the bits of its definition. The ring's is told here by passing messages around it, as NCCL's
-// kernels do, and not by the closed form that the simulator uses.
+// Each reduction order gives the bits of its definition. The ring's is told here by passing messages around
+// it, as NCCL's kernels do, and not by the closed form that the simulator uses.
 
 #include "sim/comm/reduction_order.h"
 
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
 #include "tests/support/tensor_values.h"
 
@@ -189,7 +189,8 @@ void expect_folds(DType dtype) {
 RC_GTEST_PROP(ReductionOrder, FloatsHaveTheBitsOfTheDefinition, ()) { expect_folds<float>(DType::f32); }
 RC_GTEST_PROP(ReductionOrder, Bfloat16IsRoundedAtEachHop, ()) { expect_folds<bfloat16>(DType::bf16); }
 
-// 1 + 2^30 - 2^30 is 0 or 1 in f32, by the order: each of these calls meets both, over the seeds and over its repetitions.
+// 1 + 2^30 - 2^30 is 0 or 1 in f32, by the order: each of these calls meets both, over the seeds and over its
+// repetitions.
 TEST(ReductionOrder, ShuffledIsAnotherOrderForAnotherSeedAndCall) {
   constexpr int kTries = 30;
   CpuDevice device;

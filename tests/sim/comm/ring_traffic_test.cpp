@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
 #include "tests/support/drawn_scalars.h"
 
@@ -31,7 +31,8 @@ std::int64_t chunk_size(std::int64_t count, int n, int chunk) {
   return size;
 }
 
-/// Plays an all_reduce: which members' terms each rank has of each chunk. Fails where one is missing in the end.
+/// Plays an all_reduce: which members' terms each rank has of each chunk. Fails where one is missing in the
+/// end.
 Links played_all_reduce(int n, std::int64_t count) {
   std::vector<std::vector<std::set<int>>> terms(static_cast<std::size_t>(n));
   for (int rank = 0; rank < n; ++rank)
@@ -154,7 +155,8 @@ TEST(Ledger, AddsUpCallsElementsAndBytesByKindSiteOperationAndDtype) {
     half->barrier("e");
   });
   ASSERT_TRUE(report.ok()) << report.failure();
-  // Eight f32 in four chunks of 2: each rank sends 2 * (8 - 2) elements, 48 bytes; ranks 1 and 3 send to the other node.
+  // Eight f32 in four chunks of 2: each rank sends 2 * (8 - 2) elements, 48 bytes; ranks 1 and 3 send to the
+  // other node.
   const auto row = [](const char* kind, const char* site, Operation operation, DType dtype,
                       std::int64_t ranks, std::int64_t calls, std::int64_t elements, std::int64_t inside,
                       std::int64_t across, std::int64_t most) {

@@ -4,8 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include "sim/cpu/cpu_device.h"
 #include "sim/pipeline/schedules.h"
-#include "sim/tensor/cpu_device.h"
 #include "sim/world/simulate.h"
 
 namespace {

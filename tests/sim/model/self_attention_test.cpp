@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
 
 namespace {

@@ -1,5 +1,6 @@
-// Training goes on from a checkpoint with the bits it would have had, on any number of data-parallel ranks; a save that ends in the
-// middle leaves the one before; what was cut short, changed or is another model's is refused by every rank, and changes nothing.
+// Training goes on from a checkpoint with the bits it would have had, on any number of data-parallel ranks; a
+// save that ends in the middle leaves the one before; what was cut short, changed or is another model's is
+// refused by every rank, and changes nothing.
 
 #include "sim/optimizer/checkpoint.h"
 
@@ -12,17 +13,18 @@
 #include <unistd.h>
 
 #include "sim/base/error.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/optimizer/checkpoint_index.h"
+#include "sim/optimizer/safetensors.h"
 #include "sim/tensor/checks.h"
-#include "sim/tensor/cpu_device.h"
-#include "sim/tensor/safetensors.h"
 #include "sim/world/simulate.h"
 
 namespace {
 
 using namespace sim;
 
-/// What is trained. Gradients are small whole numbers, so that their sums have no rounding: every number of ranks adds up the same.
+/// What is trained. Gradients are small whole numbers, so that their sums have no rounding: every number of
+/// ranks adds up the same.
 struct Model {
   std::vector<std::int64_t> sizes = {70, 1, 0, 200};
   DType dtype = DType::f32;
@@ -156,7 +158,8 @@ TEST(Checkpoint, KeepsWhatEachInstanceHasOnce) {
       never_stopped);
 }
 
-// ---- a save that ends in the middle ------------------------------------------------------------------------------
+// ---- a save that ends in the middle
+// ------------------------------------------------------------------------------
 
 /// Ends the program after so many operations: the one after them is done in part, if it can be.
 class EndingStore : public MemoryStore {
@@ -224,9 +227,11 @@ TEST(Checkpoint, NothingIsRemovedBeforeTheIndexIsThere) {
   EXPECT_EQ(index_of(*store.read("index.json")).iteration, 2);
 }
 
-// ---- what is refused ---------------------------------------------------------------------------------------------
+// ---- what is refused
+// ---------------------------------------------------------------------------------------------
 
-/// Loads on so many ranks after the files were changed: the code that every rank is refused with, of which one says why.
+/// Loads on so many ranks after the files were changed: the code that every rank is refused with, of which
+/// one says why.
 std::string refusal_of_load(const Model& model, int ranks, CheckpointStore& store,
                             const ParallelSizes& sizes = {}) {
   CpuDevice device;
@@ -590,7 +595,8 @@ TEST(Checkpoint, TheScaleOfLossesGoesOn) {
   EXPECT_EQ(scale_after(true), 8);
 }
 
-// ---- folders -----------------------------------------------------------------------------------------------------
+// ---- folders
+// -----------------------------------------------------------------------------------------------------
 
 class Folder {
  public:

@@ -5,9 +5,9 @@
 #include <string>
 
 #include "sim/base/error.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/optimizer/distributed_optimizer.h"
 #include "sim/optimizer/learning_rate.h"
-#include "sim/tensor/cpu_device.h"
 #include "sim/world/simulate.h"
 
 namespace {

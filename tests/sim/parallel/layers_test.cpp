@@ -1,11 +1,12 @@
-// Each layer on a tensor-parallel group against itself on one rank: in the field they are equal, with and without sequence
-// parallelism. (verify/ holds them against references that share no code with them.)
+// Each layer on a tensor-parallel group against itself on one rank: in the field they are equal, with and
+// without sequence parallelism. (verify/ holds them against references that share no code with them.)
 
 #include <gtest/gtest.h>
 #include <map>
 #include <rapidcheck/gtest.h>
 #include <string>
 
+#include "sim/cpu/cpu_device.h"
 #include "sim/parallel/column_parallel_linear.h"
 #include "sim/parallel/parallel_norm.h"
 #include "sim/parallel/region.h"
@@ -13,7 +14,6 @@
 #include "sim/parallel/sequence_parallel_grads.h"
 #include "sim/parallel/vocab_parallel_cross_entropy.h"
 #include "sim/parallel/vocab_parallel_embedding.h"
-#include "sim/tensor/cpu_device.h"
 #include "sim/tensor/matmul.h"
 #include "sim/tensor/rows.h"
 #include "sim/world/simulate.h"

@@ -1,4 +1,5 @@
-// A chain of stages on virtual ranks computes what the stages compute one after another, in the field, for every schedule.
+// A chain of stages on virtual ranks computes what the stages compute one after another, in the field, for
+// every schedule.
 
 #include "sim/pipeline/run_schedule.h"
 
@@ -6,8 +7,8 @@
 #include <map>
 #include <rapidcheck/gtest.h>
 
+#include "sim/cpu/cpu_device.h"
 #include "sim/pipeline/schedules.h"
-#include "sim/tensor/cpu_device.h"
 #include "sim/tensor/matmul.h"
 #include "sim/world/simulate.h"
 #include "tests/support/drawn_pipeline.h"
@@ -165,7 +166,8 @@ class SameOutput : public StageProgram {
   Tensor output_;
 };
 
-// The world finds what the timeline says: sends that are not coupled wait for each other, unless they need not wait.
+// The world finds what the timeline says: sends that are not coupled wait for each other, unless they need
+// not wait.
 TEST(RunSchedule, UncoupledSendsDeadlock) {
   PipelineSchedule schedule = make_schedule(one_forward_one_backward, {3, 6});
   test::split_batches(schedule);

@@ -60,7 +60,8 @@ std::string code_of(const PipelineSchedule& schedule) {
   return test::refusal_code([&] { timeline(schedule); });
 }
 
-// Megatron couples what a rank sends and what it then waits for; one after the other, both neighbours send first.
+// Megatron couples what a rank sends and what it then waits for; one after the other, both neighbours send
+// first.
 TEST(PlantedWait, SendsThatAreNotCoupledWithReceives) {
   for (const int p : {2, 3, 5}) {
     PipelineSchedule schedule = make_schedule(one_forward_one_backward, {p, 6});

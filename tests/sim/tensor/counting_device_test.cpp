@@ -1,14 +1,16 @@
-// A device that counts computes what the device within computes, and its count is the work of the program alone.
+// A device that counts computes what the device within computes, and its count is the work of the program
+// alone.
 
 #include "sim/tensor/counting_device.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/tensor/matmul.h"
 #include "sim/world/simulate.h"
-#include "verify/case.h"
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
 
 namespace {
 

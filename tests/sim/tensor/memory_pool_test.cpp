@@ -17,8 +17,8 @@ bool is_aligned(const std::byte* block) {
   return reinterpret_cast<std::uintptr_t>(block) % MemoryPool::kAlignment == 0;
 }
 
-// Each size gets the block of the smallest size of its class again, where there is one: AddressSanitizer sees the first
-// byte past the end.
+// Each size gets the block of the smallest size of its class again, where there is one: AddressSanitizer sees
+// the first byte past the end.
 TEST(MemoryPool, EverySizeGetsABlockLargeEnough) {
   MemoryPool pool;
   const std::byte* last = nullptr;

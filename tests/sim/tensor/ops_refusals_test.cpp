@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <limits>
 
+#include "sim/cpu/cpu_device.h"
 #include "sim/tensor/checks.h"
-#include "sim/tensor/cpu_device.h"
 #include "sim/tensor/dropout.h"
 #include "sim/tensor/matmul.h"
 #include "sim/tensor/normalization.h"

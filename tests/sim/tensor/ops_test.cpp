@@ -12,7 +12,7 @@
 #include <string>
 
 #include "sim/base/error.h"
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "tests/support/tensor_values.h"
 
 namespace {

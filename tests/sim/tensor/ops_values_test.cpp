@@ -7,7 +7,7 @@
 #include <limits>
 #include <rapidcheck/gtest.h>
 
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/tensor/ops.h"
 #include "sim/tensor/rows.h"
 #include "tests/support/drawn_scalars.h"
@@ -26,7 +26,8 @@ std::vector<std::int32_t> many_whole_numbers(const KeyedRandom& random) {
   return numbers;
 }
 
-/// The bfloat16 of a double by definition: none is nearer, and of two as near the even one. By bisection of the bits.
+/// The bfloat16 of a double by definition: none is nearer, and of two as near the even one. By bisection of
+/// the bits.
 bfloat16 nearest_bfloat16(double value) {
   const double size = std::fabs(value);
   std::uint32_t below = 0;
@@ -89,8 +90,8 @@ RC_GTEST_PROP(OpsValues, CastsOfWholeNumbersRoundOnce, (std::uint64_t seed)) {
   }
 }
 
-/// No float is nearer to numerator / denominator. The distances, times the denominator, are multiples of the float's
-/// last place and less than a denominator of them: 31 bits, which one fma gives exactly.
+/// No float is nearer to numerator / denominator. The distances, times the denominator, are multiples of the
+/// float's last place and less than a denominator of them: 31 bits, which one fma gives exactly.
 bool is_nearest(float quotient, Ratio ratio) {
   const auto distance = [&](float candidate) {
     return std::fabs(std::fma(-double{candidate}, static_cast<double>(ratio.denominator),

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "tests/support/refusal_code.h"
 #include "tests/support/tensor_values.h"
 

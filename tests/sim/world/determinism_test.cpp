@@ -1,5 +1,5 @@
-// Random programs of collectives on random layouts: neither schedule nor threads nor contexts reach a result, and the same
-// seed gives the same schedule.
+// Random programs of collectives on random layouts: neither schedule nor threads nor contexts reach a result,
+// and the same seed gives the same schedule.
 
 #include <gtest/gtest.h>
 #include <map>
@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
 #include "tests/support/layout_generator.h"
 

@@ -1,5 +1,5 @@
-// Every planted defect is found, by name, whatever the schedule, the threads and the contexts; and the report shows what a
-// reader needs.
+// Every planted defect is found, by name, whatever the schedule, the threads and the contexts; and the report
+// shows what a reader needs.
 
 #include <functional>
 #include <gtest/gtest.h>
@@ -12,9 +12,9 @@
 #include <sanitizer/lsan_interface.h>
 #endif
 
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
-#include "verify/rank_programs.h"
+#include "verify/checks/planted_programs.h"
 
 namespace {
 
@@ -72,7 +72,7 @@ TEST(Diagnosis, NamesRanksGroupSequenceSiteAndLine) {
   EXPECT_EQ(call.operation, Operation::all_reduce);
   EXPECT_EQ(call.count, 5);
   EXPECT_EQ(call.site, "wrong_count.sum");
-  EXPECT_EQ(call.file, "verify/rank_programs.cpp");
+  EXPECT_EQ(call.file, "verify/checks/planted_programs.cpp");
   EXPECT_GT(call.line, 0);
   EXPECT_NE(report.failure().find("reproduce  3 ranks"), std::string::npos) << report.failure();
 }
@@ -264,7 +264,8 @@ TEST(Diagnosis, OrdersAreLookedAtWhereNothingElseIsWrong) {
   EXPECT_EQ(findings[1].code, "pending_work");
 }
 
-// Rank 1 leaves before it calls, rank 2 after: one that had called is enough for left_early. Calls in other groups are none.
+// Rank 1 leaves before it calls, rank 2 after: one that had called is enough for left_early. Calls in other
+// groups are none.
 TEST(Diagnosis, LeavingIsByCallsOfTheGroupAlone) {
   const std::vector<Finding> left = findings_of(world_of(3), [](Rank& rank) {
     std::vector<Work> works;

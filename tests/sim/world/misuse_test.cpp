@@ -1,5 +1,6 @@
-// What a rank program may do wrong beyond its calls: use what is not its own, keep what it has for later, swallow or break
-// the end of its world. And what the system may refuse. The world stands, or says which rank it was.
+// What a rank program may do wrong beyond its calls: use what is not its own, keep what it has for later,
+// swallow or break the end of its world. And what the system may refuse. The world stands, or says which rank
+// it was.
 
 #include <fstream>
 #include <gtest/gtest.h>
@@ -13,7 +14,7 @@
 #endif
 
 #include "sim/base/error.h"
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
 #include "sim/world/virtual_world.h"
 #include "tests/support/refusal_code.h"
@@ -43,7 +44,8 @@ void expect_findings(int ranks, const std::vector<std::string>& codes, const Ran
   }
 }
 
-// ---- what is not the rank's own ----------------------------------------------------------------------------------
+// ---- what is not the rank's own
+// ----------------------------------------------------------------------------------
 
 TEST(Misuse, ACommunicatorOfAnotherRank) {
   Communicator* of_rank_0 = nullptr;
@@ -88,7 +90,8 @@ TEST(Misuse, ARankOfAWorldInsideAWorldUsesTheOuterOne) {
   });
 }
 
-// ---- what is kept for later --------------------------------------------------------------------------------------
+// ---- what is kept for later
+// --------------------------------------------------------------------------------------
 
 TEST(Misuse, ATensorOutlivesItsWorld) {
   CpuDevice device;
@@ -144,7 +147,8 @@ TEST(Misuse, ASiteWhoseNameIsMadeUp) {
   EXPECT_EQ(report.ledger[2].site, "a name that is too long for a short string: 2");
 }
 
-// ---- ends that are broken or swallowed ---------------------------------------------------------------------------
+// ---- ends that are broken or swallowed
+// ---------------------------------------------------------------------------
 
 TEST(Misuse, TheCallLimitIsSwallowed) {
   for (const int ranks : {1, 2}) {
@@ -203,7 +207,8 @@ TEST(Misuse, TheEndOfTheWorldMeetsNoexcept) {
   });
 }
 
-// ---- what the system refuses -------------------------------------------------------------------------------------
+// ---- what the system refuses
+// -------------------------------------------------------------------------------------
 
 /// Exits with 0 when the work is refused with this code while the process may map so little memory more.
 void refused_in_a_small_process(const std::string& code, const std::function<void()>& work) {

@@ -1,5 +1,5 @@
-// The timeline of a run: its laws hold for random programs in random worlds, its times are those of a reference that knows nothing of
-// how they were found, and nothing but the program reaches it.
+// The timeline of a run: its laws hold for random programs in random worlds, its times are those of a
+// reference that knows nothing of how they were found, and nothing but the program reaches it.
 
 #include "sim/world/run_timeline.h"
 
@@ -14,17 +14,19 @@
 #include <tuple>
 #include <vector>
 
+#include "sim/cpu/cpu_device.h"
 #include "sim/tensor/counting_device.h"
-#include "sim/tensor/cpu_device.h"
 #include "tests/support/layout_generator.h"
 
 namespace {
 
 using namespace sim;
 
-// ---- random programs ---------------------------------------------------------------------------------------------
+// ---- random programs
+// ---------------------------------------------------------------------------------------------
 
-/// One step of a program that is right in any layout: a rank computes, each another amount, and calls on its group of a kind.
+/// One step of a program that is right in any layout: a rank computes, each another amount, and calls on its
+/// group of a kind.
 struct Step {
   std::string kind;
   int call;
@@ -123,7 +125,8 @@ TimelineCost drawn_cost(const WorldSpec& spec) {
           .eager_bytes = spec.eager_bytes};
 }
 
-// ---- laws --------------------------------------------------------------------------------------------------------
+// ---- laws
+// --------------------------------------------------------------------------------------------------------
 
 /// What calls meet in, by names alone: group, its index, number, and of a message its two ranks.
 using Meeting = std::tuple<std::string, int, std::int64_t, int, int>;
@@ -191,7 +194,8 @@ std::string broken_law(const RunReport& run, const RunTimeline& timeline, const 
   return last == timeline.length ? "" : "the length is not the last end";
 }
 
-// ---- a reference: times are raised until every rule holds ----------------------------------------------------------
+// ---- a reference: times are raised until every rule holds
+// ----------------------------------------------------------
 
 struct Times {
   std::map<std::pair<std::size_t, std::size_t>, std::pair<std::int64_t, std::int64_t>> calls;  // rank, record
@@ -257,7 +261,8 @@ Times times_of(const RunTimeline& timeline) {
   return times;
 }
 
-// ---- tests -------------------------------------------------------------------------------------------------------
+// ---- tests
+// -------------------------------------------------------------------------------------------------------
 
 RC_GTEST_PROP(RunTimeline, TheLawsHoldAndTimesAreTheLeastThatKeepThem, ()) {
   const WorldSpec spec = drawn_world();
@@ -386,7 +391,8 @@ TEST(RunTimeline, TimesOfASmallProgram) {
     work.wait();
     world.barrier("all");
   });
-  // The sum begins at 30 and takes 60 + 4 bytes; rank 0 waits neither for it, nor rank 1; the barrier waits for rank 1.
+  // The sum begins at 30 and takes 60 + 4 bytes; rank 0 waits neither for it, nor rank 1; the barrier waits
+  // for rank 1.
   const RunTimeline timeline = run_timeline(run, {.latency = 60});
   using S = SliceKind;
   EXPECT_EQ(timeline.ranks[0], (std::vector<Slice>{{S::compute, 0, 0, 10, 0, false},

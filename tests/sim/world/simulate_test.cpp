@@ -1,4 +1,5 @@
-// Rank programs on virtual ranks: what comes out, that it never depends on the schedule, and that ends are clean.
+// Rank programs on virtual ranks: what comes out, that it never depends on the schedule, and that ends are
+// clean.
 
 #include "sim/world/simulate.h"
 
@@ -10,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/tensor/cpu_device.h"
+#include "sim/cpu/cpu_device.h"
 
 namespace {
 

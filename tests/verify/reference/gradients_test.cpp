@@ -1,5 +1,6 @@
-// The gradients that references state are the derivatives of what they compute forward: the forward reference differentiates
-// itself (tests/support/dual.h), element by element of every input, and the two must lie within their bounds of each other.
+// The gradients that references state are the derivatives of what they compute forward: the forward reference
+// differentiates itself (tests/support/dual.h), element by element of every input, and the two must lie
+// within their bounds of each other.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -53,7 +54,8 @@ Matrix<Dual> along(const Values& x, Eigen::Index element) {
   return result;
 }
 
-/// The slope of sum(y grad), y = forward(x with a slope at one element), is the stated gradient there, for each element.
+/// The slope of sum(y grad), y = forward(x with a slope at one element), is the stated gradient there, for
+/// each element.
 template <typename Forward>
 void expect_gradient(const Values& x, const Values& stated, const Values& grad, const Forward& forward) {
   RC_ASSERT(stated.rows() == x.rows() && stated.cols() == x.cols());

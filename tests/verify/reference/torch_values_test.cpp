@@ -1,7 +1,8 @@
-// References against PyTorch: forward and gradients of every piece, at the inputs of tests/torch/values.jsonl (make_values.py
-// beside it wrote it). PyTorch's float64 must lie within the bound that the reference derives. The bound is for the steps that the
-// reference takes; PyTorch takes some of its own (log-softmax, gradients of norms), which the bound does not promise to cover.
-// It does: over 40 other seeds of the inputs no difference was above a third of its bound.
+// References against PyTorch: forward and gradients of every piece, at the inputs of tests/torch/values.jsonl
+// (make_values.py beside it wrote it). PyTorch's float64 must lie within the bound that the reference
+// derives. The bound is for the steps that the reference takes; PyTorch takes some of its own (log-softmax,
+// gradients of norms), which the bound does not promise to cover. It does: over 40 other seeds of the inputs
+// no difference was above a third of its bound.
 
 #include <cmath>
 #include <fstream>

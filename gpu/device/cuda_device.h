@@ -1,0 +1,115 @@
+#pragma once
+
+/// The CUDA device: seam one on a GPU. Many ranks of a virtual world may share the GPU; each has a stream of
+/// its own.
+///
+///   std::shared_ptr<sim::Device> device = gpu::make_cuda_device({.ordinal = 0});
+///   simulate(world_of(8), *device, program);
+///
+/// Shapes  f64, f32, bf16 and i32. Memory comes from a pool of blocks that were asked of CUDA once; a rank
+///         has a lane of it, and that lane's stream, so that a block is handed out again in the order of the
+///         stream.
+/// Calls   kernels are put on the rank's stream; the host waits in to_host alone. Where tensors of other
+///         ranks take part (a collective's copy or fold), their streams and this one are ordered both ways.
+/// Errors  cuda_unavailable, cuda_failed, cuda_dtype (a tensor of the field).
+/// Exact   mode exact: the project's own kernels, each in the order that sim/tensor/device.h states: the bits
+///         of the CPU device, but for those of a NaN. Mode vendor: matmul is cuBLAS's, in cuBLAS's order (f32
+///         and f64 without reduced precision, bf16 summed in f32); all else as in exact.
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+
+#include "gpu/device/kernels.h"
+#include "sim/tensor/device.h"
+#include "sim/tensor/memory_pool.h"
+
+namespace gpu {
+
+enum class CudaMode : std::uint8_t { exact, vendor };
+
+struct CudaOptions {
+  int ordinal = 0;
+  CudaMode mode = CudaMode::exact;
+};
+
+/// Refuses where there is no such GPU, or no CUDA in this program (gpu/stub).
+std::shared_ptr<sim::Device> make_cuda_device(CudaOptions options = {});
+
+class LaneStreams;
+
+class CudaDevice : public sim::Device, public std::enable_shared_from_this<CudaDevice> {
+  using Tensor = sim::Tensor;
+
+ public:
+  explicit CudaDevice(CudaOptions options);
+
+  std::shared_ptr<sim::Device> for_rank(int rank) override;
+  const char* name() const override { return "cuda"; }
+  /// This rank's: what is put on it comes after the kernels that were called before.
+  Stream* stream();
+  Tensor empty(sim::DType dtype, const sim::Shape& shape) override;
+  void from_host(std::span<const std::byte> values, Tensor& to) override;
+  void to_host(const Tensor& from, std::span<std::byte> values) override;
+  void fill(Tensor& out, double value) override;
+  void poison(Tensor& out) override;
+  void copy(const Tensor& from, Tensor& to) override;
+  void combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) override;
+  void scale(const Tensor& a, Ratio ratio, Tensor& out) override;
+  void cast(const Tensor& from, Tensor& to) override;
+  void fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const sim::FoldSegment> segments,
+            std::span<const Tensor> outputs) override;
+  void matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
+              bool accumulate) override;
+  void add_bias(const Tensor& x, const Tensor& bias, Tensor& out) override;
+  void add_column_sums(const Tensor& x, Tensor& sums) override;
+  void copy_columns(const Tensor& from, std::int64_t from_column, Tensor& to, std::int64_t to_column,
+                    std::int64_t columns) override;
+  void lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) override;
+  void add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) override;
+  void permute(const Tensor& from, std::array<int, 4> order, Tensor& to) override;
+  void activate(Activation function, const Tensor& x, Tensor& out) override;
+  void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) override;
+  void dropout(const Tensor& x, const sim::KeyedRandom& stream, Ratio drop, Tensor& out) override;
+  void rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
+              Tensor& out) override;
+  void softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) override;
+  void softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) override;
+  void normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
+                 Tensor& out, Tensor& stats) override;
+  void normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
+                          const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
+                          Tensor& grad_bias) override;
+  void adam(const Tensor& grad, const sim::AdamStep& step, Tensor& param, Tensor& exp_avg,
+            Tensor& exp_avg_sq) override;
+  void clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) override;
+  void scale_by(Tensor& x, const Tensor& factor) override;
+  void find_nonfinite(const Tensor& x, Tensor& flag) override;
+  void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) override;
+  void token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets, const TokenLoss& loss,
+                   Tensor& exps, Tensor& parts) override;
+  void token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) override;
+  void token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
+                           const TokenLoss& loss, const Tensor& grad, Tensor& out) override;
+
+ private:
+  CudaDevice(const CudaDevice& whole, int rank);
+
+  /// Calls put(stream) with this rank's stream, after all that is on the streams of these tensors, and before
+  /// all that will be.
+  template <typename Put>
+  void on_stream(std::span<const Tensor* const> tensors, const Put& put);
+  template <typename Put>
+  void on_stream(std::initializer_list<const Tensor*> tensors, const Put& put) {
+    on_stream(std::span<const Tensor* const>(tensors.begin(), tensors.size()), put);
+  }
+
+  CudaMode mode_;
+  std::shared_ptr<LaneStreams> streams_;
+  std::shared_ptr<sim::MemoryPool> pool_;
+  std::size_t lane_ = 0;
+};
+
+}  // namespace gpu

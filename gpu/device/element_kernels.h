@@ -1,0 +1,547 @@
+#pragma once
+
+/// Kernels whose elements, or columns, are chains of their own.
+///
+/// Calls   included where they are defined, once for each kind of launch: gpu/cuda/elements.cu,
+///         gpu/on_host/elements.cpp.
+/// Exact   each function is the body of the CPU device's loop, with the functions of
+///         sim/tensor/float_arithmetic.h.
+
+#include "gpu/device/launch.h"
+#include "sim/base/philox.h"
+#include "sim/tensor/float_arithmetic.h"
+
+namespace gpu {
+
+namespace {
+
+template <typename Scalar>
+using WideOf = typename sim::Arithmetic<Scalar>::Wide;
+
+template <typename Scalar>
+struct Fill {
+  Scalar* out;
+  Scalar value;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const { out[i] = value; }
+};
+
+template <ReduceOp op, typename Scalar>
+struct Combine {
+  const Scalar* a;
+  const Scalar* b;
+  Scalar* out;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const { out[i] = sim::combined<op>(a[i], b[i]); }
+};
+
+template <typename Scalar>
+struct Scale {
+  const Scalar* a;
+  sim::Scaling<Scalar> scaling;
+  Scalar* out;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const { out[i] = scaling(a[i]); }
+};
+
+template <typename From, typename To>
+struct Cast {
+  const From* from;
+  To* to;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const { to[i] = sim::rounded_to<To>(from[i]); }
+};
+
+template <ReduceOp op, typename Scalar>
+struct Fold {
+  const Scalar* const* inputs;
+  std::int64_t members;
+  Scalar* const* outputs;
+  std::int64_t output_count;
+  sim::FoldSegment segment;
+  bool averages;
+  sim::Scaling<Scalar> average;
+  SIM_HOST_DEVICE void operator()(std::int64_t place) const {
+    const std::int64_t i = segment.begin + place;
+    const std::int64_t from = i + segment.shift;
+    Scalar running = inputs[segment.first % members][from];
+    for (std::int64_t next = 1; next < members; ++next)
+      running = sim::combined<op>(inputs[(segment.first + next) % members][from], running);
+    if (averages) running = average(running);
+    for (std::int64_t output = 0; output < output_count; ++output) outputs[output][i] = running;
+  }
+};
+
+template <typename Scalar>
+struct AddBias {
+  const Scalar* x;
+  const Scalar* bias;
+  Scalar* out;
+  std::int64_t columns;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const {
+    const sim::Arithmetic<Scalar> number{};
+    out[i] = number.store(number.load(x[i]) + number.load(bias[i % columns]));
+  }
+};
+
+/// A column each.
+template <typename Scalar>
+struct AddColumnSums {
+  const Scalar* x;
+  WideOf<Scalar>* sums;
+  std::int64_t rows;
+  std::int64_t columns;
+  SIM_HOST_DEVICE void operator()(std::int64_t f) const {
+    const sim::Arithmetic<Scalar> number{};
+    WideOf<Scalar> sum = sums[f];
+    for (std::int64_t t = 0; t < rows; ++t) sum = sum + number.load(x[t * columns + f]);
+    sums[f] = sum;
+  }
+};
+
+template <typename Bytes>
+struct CopyColumns {
+  const Bytes* from;
+  std::int64_t from_step;
+  Bytes* to;
+  std::int64_t to_step;
+  std::int64_t columns;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t t = i / columns;
+    const std::int64_t c = i % columns;
+    to[t * to_step + c] = from[t * from_step + c];
+  }
+};
+
+/// The row of a table that an id names; -1 beyond it.
+SIM_HOST_DEVICE inline std::int64_t row_of(std::int32_t id, std::int64_t first_id, std::int64_t rows) {
+  const std::int64_t row = id - first_id;
+  return row >= 0 && row < rows ? row : -1;
+}
+
+template <typename Bytes>
+struct Lookup {
+  const Bytes* table;
+  std::int64_t table_rows;
+  const std::int32_t* ids;
+  std::int64_t first_id;
+  Bytes* out;
+  std::int64_t columns;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t row = row_of(ids[i / columns], first_id, table_rows);
+    out[i] = row < 0 ? Bytes{0} : table[row * columns + i % columns];
+  }
+};
+
+/// A column each: rows are added in their order, whichever ids they have.
+template <typename Scalar>
+struct AddToRows {
+  const Scalar* rows;
+  const std::int32_t* ids;
+  std::int64_t first_id;
+  WideOf<Scalar>* table;
+  std::int64_t table_rows;
+  std::int64_t tokens;
+  std::int64_t columns;
+  SIM_HOST_DEVICE void operator()(std::int64_t f) const {
+    const sim::Arithmetic<Scalar> number{};
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      const std::int64_t row = row_of(ids[t], first_id, table_rows);
+      if (row < 0) continue;
+      WideOf<Scalar>& sum = table[row * columns + f];
+      sum = sum + number.load(rows[t * columns + f]);
+    }
+  }
+};
+
+template <typename Bytes>
+struct Permute {
+  const Bytes* from;
+  std::int64_t step0, step1, step2, step3;
+  Bytes* to;
+  std::int64_t size1, size2, size3;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::int64_t l = i % size3;
+    const std::int64_t k = i / size3 % size2;
+    const std::int64_t j = i / size3 / size2 % size1;
+    to[i] = from[i / size3 / size2 / size1 * step0 + j * step1 + k * step2 + l * step3];
+  }
+};
+
+template <Activation function, typename Scalar>
+struct Activate {
+  const Scalar* x;
+  Scalar* out;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const {
+    const sim::Arithmetic<Scalar> number{};
+    out[i] = number.store(number.template activation<function>(number.load(x[i])));
+  }
+};
+
+template <Activation function, typename Scalar>
+struct ActivateBackward {
+  const Scalar* x;
+  const Scalar* grad;
+  Scalar* out;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const {
+    const sim::Arithmetic<Scalar> number{};
+    const auto slope = number.template derivative<function>(number.load(x[i]));
+    out[i] = number.store(number.load(grad[i]) * slope);
+  }
+};
+
+template <typename Scalar>
+struct Dropout {
+  const Scalar* x;
+  std::uint64_t key;
+  double threshold;
+  sim::Scaling<Scalar> scaling;
+  sim::Scaling<Scalar> dropped;
+  Scalar* out;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const {
+    const std::uint64_t bits = sim::random_words::bits(key, static_cast<std::uint64_t>(i));
+    out[i] = sim::random_words::uniform_of(bits) >= threshold ? scaling(x[i]) : dropped(x[i]);
+  }
+};
+
+/// A pair each.
+template <typename Scalar>
+struct Rotate {
+  const Scalar* x;
+  const Scalar* cosines;
+  const Scalar* sines;
+  bool backward;
+  Scalar* out;
+  std::int64_t rows_a_position;
+  std::int64_t pairs;
+  SIM_HOST_DEVICE void operator()(std::int64_t place) const {
+    const sim::Arithmetic<Scalar> number{};
+    const std::int64_t t = place / pairs;
+    const std::int64_t i = place % pairs;
+    const std::int64_t angle = t / rows_a_position * pairs + i;
+    const std::int64_t first = t * 2 * pairs + i;
+    const auto a = number.load(x[first]);
+    const auto b = number.load(x[first + pairs]);
+    const auto c = number.load(cosines[angle]);
+    const auto forward = number.load(sines[angle]);
+    const auto s = backward ? -forward : forward;
+    out[first] = number.store(number.fma(a, c, -(b * s)));
+    out[first + pairs] = number.store(number.fma(a, s, b * c));
+  }
+};
+
+template <typename Scalar>
+struct Adam {
+  const Scalar* grad;
+  Scalar* param;
+  Scalar* exp_avg;
+  Scalar* exp_avg_sq;
+  Scalar rate, beta1, rest1, beta2, rest2, c1, c2, epsilon, decay;
+  bool decays_grad, decays_update;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const {
+    const sim::Arithmetic<Scalar> number{};
+    const Scalar slope = decays_grad ? number.fma(decay, param[i], grad[i]) : grad[i];
+    const Scalar m = number.fma(beta1, exp_avg[i], rest1 * slope);
+    const Scalar v = number.fma(beta2, exp_avg_sq[i], rest2 * slope * slope);
+    const Scalar update = (m / c1) / (number.sqrt(v / c2) + epsilon);
+    exp_avg[i] = m;
+    exp_avg_sq[i] = v;
+    param[i] = number.fma(rate, decays_update ? number.fma(decay, param[i], update) : update, param[i]);
+  }
+};
+
+/// 1 - beta^step, in doubles.
+inline double correction(Ratio beta, std::int64_t step) {
+  const double factor = sim::quotient_of<double>(beta);
+  double power = 1;
+  for (std::int64_t i = 0; i < step; ++i) power *= factor;
+  return 1 - power;
+}
+
+inline Ratio one_less(Ratio ratio) { return {ratio.denominator - ratio.numerator, ratio.denominator}; }
+
+template <typename Scalar>
+struct ClipFactor {
+  const Scalar* sum_of_squares;
+  Scalar most, least_norm;
+  Scalar* factor;
+  SIM_HOST_DEVICE void operator()(std::int64_t) const {
+    const sim::Arithmetic<Scalar> number{};
+    *factor = number.clipped(most / (number.sqrt(*sum_of_squares) + least_norm));
+  }
+};
+
+template <typename Scalar>
+struct ScaleBy {
+  Scalar* x;
+  const Scalar* factor;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const { x[i] = x[i] * *factor; }
+};
+
+/// Whoever finds one writes the same.
+template <typename Scalar>
+struct FindNonfinite {
+  const Scalar* x;
+  Scalar* flag;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const {
+    const bool is_finite = x[i] - x[i] == 0;
+    if (!is_finite) *flag = Scalar{1};
+  }
+};
+
+template <typename Scalar>
+struct TokenLossOfParts {
+  const Scalar* parts;
+  const std::int32_t* targets;
+  std::int64_t ignored_id;
+  bool smooths;
+  WideOf<Scalar> s, sharp, one_by_vocabulary;
+  Scalar* out;
+  std::int64_t tokens;
+  SIM_HOST_DEVICE void operator()(std::int64_t t) const {
+    const sim::Arithmetic<Scalar> number{};
+    out[t] = Scalar{};
+    if (targets[t] == ignored_id) return;
+    const auto log_sum = number.log(number.load(parts[tokens + t]));
+    const auto of_target = log_sum - number.load(parts[t]);
+    out[t] = number.store(of_target);
+    if (!smooths) return;
+    out[t] = number.store(sharp * of_target +
+                          s * (log_sum - number.load(parts[2 * tokens + t]) * one_by_vocabulary));
+  }
+};
+
+template <typename Visit>
+void with_op(ReduceOp op, Visit&& visit) {
+  if (op == ReduceOp::max) return visit(std::integral_constant<ReduceOp, ReduceOp::max>());
+  if (op == ReduceOp::min) return visit(std::integral_constant<ReduceOp, ReduceOp::min>());
+  if (op == ReduceOp::product) return visit(std::integral_constant<ReduceOp, ReduceOp::product>());
+  return visit(std::integral_constant<ReduceOp, ReduceOp::sum>());
+}
+
+template <typename Visit>
+void with_function(Activation function, Visit&& visit) {
+  using A = Activation;
+  if (function == A::gelu_tanh) return visit(std::integral_constant<A, A::gelu_tanh>());
+  if (function == A::gelu_erf) return visit(std::integral_constant<A, A::gelu_erf>());
+  return visit(std::integral_constant<A, A::silu>());
+}
+
+}  // namespace
+
+void fill(Stream* stream, ElementType type, void* out, std::int64_t count, double value) {
+  with_element(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    launch_elements(stream, count, Fill<Scalar>{as<Scalar>(out), sim::rounded_to<Scalar>(value)});
+  });
+}
+
+void combine(Stream* stream, ElementType type, ReduceOp op, const void* a, const void* b, void* out,
+             std::int64_t count) {
+  with_element(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    with_op(op, [&](auto constant) {
+      launch_elements(
+          stream, count,
+          Combine<decltype(constant)::value, Scalar>{as<Scalar>(a), as<Scalar>(b), as<Scalar>(out)});
+    });
+  });
+}
+
+void scale(Stream* stream, ElementType type, const void* a, Ratio ratio, void* out, std::int64_t count) {
+  with_element(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    launch_elements(stream, count,
+                    Scale<Scalar>{as<Scalar>(a), sim::Scaling<Scalar>(ratio), as<Scalar>(out)});
+  });
+}
+
+void cast(Stream* stream, ElementType from_type, const void* from, ElementType to_type, void* to,
+          std::int64_t count) {
+  with_element(from_type, [&](auto source) {
+    using From = decltype(source);
+    with_element(to_type, [&](auto target) {
+      using To = decltype(target);
+      launch_elements(stream, count, Cast<From, To>{as<From>(from), as<To>(to)});
+    });
+  });
+}
+
+void fold(Stream* stream, ElementType type, ReduceOp op, const void* const* inputs, std::int64_t members,
+          void* const* outputs, std::int64_t output_count, sim::FoldSegment segment) {
+  with_element(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    with_op(op, [&](auto constant) {
+      launch_elements(stream, segment.end - segment.begin,
+                      Fold<decltype(constant)::value, Scalar>{
+                          reinterpret_cast<const Scalar* const*>(inputs), members,
+                          reinterpret_cast<Scalar* const*>(outputs), output_count, segment,
+                          op == ReduceOp::average, sim::Scaling<Scalar>(Ratio{1, members})});
+    });
+  });
+}
+
+void add_bias(Stream* stream, ElementType type, const void* x, const void* bias, void* out, std::int64_t rows,
+              std::int64_t columns) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    launch_elements(stream, rows * columns,
+                    AddBias<Scalar>{as<Scalar>(x), as<Scalar>(bias), as<Scalar>(out), columns});
+  });
+}
+
+void add_column_sums(Stream* stream, ElementType type, const void* x, void* sums, std::int64_t rows,
+                     std::int64_t columns) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    launch_elements(stream, columns,
+                    AddColumnSums<Scalar>{as<Scalar>(x), as<WideOf<Scalar>>(sums), rows, columns});
+  });
+}
+
+void copy_columns(Stream* stream, std::int64_t size, const void* from, std::int64_t from_step, void* to,
+                  std::int64_t to_step, std::int64_t rows, std::int64_t columns) {
+  with_bytes(size, [&](auto bytes) {
+    using Bytes = decltype(bytes);
+    launch_elements(stream, rows * columns,
+                    CopyColumns<Bytes>{as<Bytes>(from), from_step, as<Bytes>(to), to_step, columns});
+  });
+}
+
+void lookup(Stream* stream, std::int64_t size, const void* table, std::int64_t table_rows,
+            const std::int32_t* ids, std::int64_t first_id, void* out, std::int64_t tokens,
+            std::int64_t columns) {
+  with_bytes(size, [&](auto bytes) {
+    using Bytes = decltype(bytes);
+    launch_elements(stream, tokens * columns,
+                    Lookup<Bytes>{as<Bytes>(table), table_rows, ids, first_id, as<Bytes>(out), columns});
+  });
+}
+
+void add_to_rows(Stream* stream, ElementType type, const void* rows, const std::int32_t* ids,
+                 std::int64_t first_id, void* table, std::int64_t table_rows, std::int64_t tokens,
+                 std::int64_t columns) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    launch_elements(stream, columns,
+                    AddToRows<Scalar>{as<Scalar>(rows), ids, first_id, as<WideOf<Scalar>>(table), table_rows,
+                                      tokens, columns});
+  });
+}
+
+void permute(Stream* stream, std::int64_t size, const void* from, std::array<std::int64_t, 4> steps, void* to,
+             std::array<std::int64_t, 4> sizes) {
+  with_bytes(size, [&](auto bytes) {
+    using Bytes = decltype(bytes);
+    launch_elements(stream, sizes[0] * sizes[1] * sizes[2] * sizes[3],
+                    Permute<Bytes>{as<Bytes>(from), steps[0], steps[1], steps[2], steps[3], as<Bytes>(to),
+                                   sizes[1], sizes[2], sizes[3]});
+  });
+}
+
+void activate(Stream* stream, ElementType type, Activation function, const void* x, void* out,
+              std::int64_t count) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    with_function(function, [&](auto constant) {
+      launch_elements(stream, count,
+                      Activate<decltype(constant)::value, Scalar>{as<Scalar>(x), as<Scalar>(out)});
+    });
+  });
+}
+
+void activate_backward(Stream* stream, ElementType type, Activation function, const void* x, const void* grad,
+                       void* out, std::int64_t count) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    with_function(function, [&](auto constant) {
+      launch_elements(stream, count,
+                      ActivateBackward<decltype(constant)::value, Scalar>{as<Scalar>(x), as<Scalar>(grad),
+                                                                          as<Scalar>(out)});
+    });
+  });
+}
+
+void dropout(Stream* stream, ElementType type, const void* x, std::uint64_t key, Ratio drop, void* out,
+             std::int64_t count) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const Ratio kept = {drop.denominator, drop.denominator - drop.numerator};
+    launch_elements(
+        stream, count,
+        Dropout<Scalar>{as<Scalar>(x), key, sim::quotient_of<double>(drop), sim::Scaling<Scalar>(kept),
+                        sim::Scaling<Scalar>({0, 1}), as<Scalar>(out)});
+  });
+}
+
+void rotate(Stream* stream, ElementType type, const void* x, const void* cosines, const void* sines,
+            bool backward, void* out, std::int64_t rows, std::int64_t rows_a_position, std::int64_t columns) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    launch_elements(stream, rows * (columns / 2),
+                    Rotate<Scalar>{as<Scalar>(x), as<Scalar>(cosines), as<Scalar>(sines), backward,
+                                   as<Scalar>(out), rows_a_position, columns / 2});
+  });
+}
+
+void adam(Stream* stream, ElementType type, const void* grad, const sim::AdamStep& step, void* param,
+          void* exp_avg, void* exp_avg_sq, std::int64_t count) {
+  with_sum(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const sim::Arithmetic<Scalar> number{};
+    const bool decays = step.weight_decay.numerator != 0;
+    Adam<Scalar> each = {};
+    each.grad = as<Scalar>(grad);
+    each.param = as<Scalar>(param);
+    each.exp_avg = as<Scalar>(exp_avg);
+    each.exp_avg_sq = as<Scalar>(exp_avg_sq);
+    each.rate = number.of({-step.learning_rate.numerator, step.learning_rate.denominator});
+    each.beta1 = number.of(step.beta1);
+    each.rest1 = number.of(one_less(step.beta1));
+    each.beta2 = number.of(step.beta2);
+    each.rest2 = number.of(one_less(step.beta2));
+    each.c1 = static_cast<Scalar>(correction(step.beta1, step.step));
+    each.c2 = static_cast<Scalar>(correction(step.beta2, step.step));
+    each.epsilon = number.of(step.epsilon);
+    each.decay = number.of(step.weight_decay);
+    each.decays_grad = decays && !step.decoupled;
+    each.decays_update = decays && step.decoupled;
+    launch_elements(stream, count, each);
+  });
+}
+
+void clip_factor(Stream* stream, ElementType type, const void* sum_of_squares, Ratio most, void* factor) {
+  with_sum(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const sim::Arithmetic<Scalar> number{};
+    launch_elements(stream, 1,
+                    ClipFactor<Scalar>{as<Scalar>(sum_of_squares), number.of(most), number.of({1, 1'000'000}),
+                                       as<Scalar>(factor)});
+  });
+}
+
+void scale_by(Stream* stream, ElementType type, void* x, const void* factor, std::int64_t count) {
+  with_sum(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    launch_elements(stream, count, ScaleBy<Scalar>{as<Scalar>(x), as<Scalar>(factor)});
+  });
+}
+
+void find_nonfinite(Stream* stream, ElementType type, const void* x, std::int64_t count, void* flag) {
+  with_sum(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    launch_elements(stream, 1, Fill<Scalar>{as<Scalar>(flag), Scalar{0}});
+    launch_elements(stream, count, FindNonfinite<Scalar>{as<Scalar>(x), as<Scalar>(flag)});
+  });
+}
+
+void token_loss(Stream* stream, ElementType type, const void* parts, const std::int32_t* targets,
+                const TokenLoss& loss, void* out, std::int64_t tokens) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const sim::Arithmetic<Scalar> number{};
+    launch_elements(
+        stream, tokens,
+        TokenLossOfParts<Scalar>{as<Scalar>(parts), targets, loss.ignored_id, loss.smoothing.numerator != 0,
+                                 number.of(loss.smoothing), number.of(one_less(loss.smoothing)),
+                                 number.of({1, loss.vocabulary}), as<Scalar>(out), tokens});
+  });
+}
+
+}  // namespace gpu

@@ -1,0 +1,130 @@
+#pragma once
+
+/// The kernels of a CUDA device as its host code calls them: raw pointers into the GPU's memory, counts, and
+/// a stream. What each computes, and in which order, is what its namesake in sim/tensor/device.h says; here
+/// are no tensors and no checks.
+///
+/// Shapes  counts in elements, row after row. A pointer "of sums" is to f32 where the others are bf16, else
+///         to their type.
+/// Calls   each puts its work on the stream and returns. Defined once for CUDA (gpu/cuda) and once for a GPU
+///         that is played by this machine's processor (gpu/on_host).
+/// Exact   the bits of the CPU device, but for those of a NaN: a GPU has one NaN for all that it computes.
+
+#include <array>
+#include <cstdint>
+
+#include "sim/tensor/kernel_parameters.h"
+#include "sim/tensor/reduce_op.h"
+
+namespace gpu {
+
+class Stream;
+
+enum class ElementType : std::uint8_t { f64, f32, bf16, i32 };
+
+using sim::Activation;
+using sim::Norm;
+using sim::Ratio;
+using sim::ReduceOp;
+using sim::TokenLoss;
+
+// ---- elements: element_kernels.h
+// ---------------------------------------------------------------------------------
+
+void fill(Stream* stream, ElementType type, void* out, std::int64_t count, double value);
+void combine(Stream* stream, ElementType type, ReduceOp op, const void* a, const void* b, void* out,
+             std::int64_t count);
+void scale(Stream* stream, ElementType type, const void* a, Ratio ratio, void* out, std::int64_t count);
+void cast(Stream* stream, ElementType from_type, const void* from, ElementType to_type, void* to,
+          std::int64_t count);
+/// One segment. The tables of pointers to all inputs and outputs lie in the GPU's memory.
+void fold(Stream* stream, ElementType type, ReduceOp op, const void* const* inputs, std::int64_t members,
+          void* const* outputs, std::int64_t output_count, sim::FoldSegment segment);
+
+void add_bias(Stream* stream, ElementType type, const void* x, const void* bias, void* out, std::int64_t rows,
+              std::int64_t columns);
+void add_column_sums(Stream* stream, ElementType type, const void* x, void* sums, std::int64_t rows,
+                     std::int64_t columns);
+/// `size`: bytes of an element, 2, 4 or 8. to(t * to_step + c) = from(t * from_step + c)
+void copy_columns(Stream* stream, std::int64_t size, const void* from, std::int64_t from_step, void* to,
+                  std::int64_t to_step, std::int64_t rows, std::int64_t columns);
+void lookup(Stream* stream, std::int64_t size, const void* table, std::int64_t table_rows,
+            const std::int32_t* ids, std::int64_t first_id, void* out, std::int64_t tokens,
+            std::int64_t columns);
+void add_to_rows(Stream* stream, ElementType type, const void* rows, const std::int32_t* ids,
+                 std::int64_t first_id, void* table, std::int64_t table_rows, std::int64_t tokens,
+                 std::int64_t columns);
+/// to(i, j, k, l), of these sizes, is from(i steps[0] + j steps[1] + k steps[2] + l steps[3]).
+void permute(Stream* stream, std::int64_t size, const void* from, std::array<std::int64_t, 4> steps, void* to,
+             std::array<std::int64_t, 4> sizes);
+
+void activate(Stream* stream, ElementType type, Activation function, const void* x, void* out,
+              std::int64_t count);
+void activate_backward(Stream* stream, ElementType type, Activation function, const void* x, const void* grad,
+                       void* out, std::int64_t count);
+void dropout(Stream* stream, ElementType type, const void* x, std::uint64_t key, Ratio drop, void* out,
+             std::int64_t count);
+void rotate(Stream* stream, ElementType type, const void* x, const void* cosines, const void* sines,
+            bool backward, void* out, std::int64_t rows, std::int64_t rows_a_position, std::int64_t columns);
+
+void adam(Stream* stream, ElementType type, const void* grad, const sim::AdamStep& step, void* param,
+          void* exp_avg, void* exp_avg_sq, std::int64_t count);
+void clip_factor(Stream* stream, ElementType type, const void* sum_of_squares, Ratio most, void* factor);
+void scale_by(Stream* stream, ElementType type, void* x, const void* factor, std::int64_t count);
+void find_nonfinite(Stream* stream, ElementType type, const void* x, std::int64_t count, void* flag);
+void token_loss(Stream* stream, ElementType type, const void* parts, const std::int32_t* targets,
+                const TokenLoss& loss, void* out, std::int64_t tokens);
+
+// ---- rows: row_kernels.h
+// -----------------------------------------------------------------------------------------
+
+void softmax(Stream* stream, ElementType type, const void* x, std::int64_t divisor, bool causal, void* out,
+             std::int64_t rows, std::int64_t queries, std::int64_t columns);
+void softmax_backward(Stream* stream, ElementType type, const void* p, const void* grad, std::int64_t divisor,
+                      void* out, std::int64_t rows, std::int64_t columns);
+/// bias may be null.
+void normalize(Stream* stream, ElementType type, Norm norm, const void* x, const void* weight,
+               const void* bias, Ratio epsilon, void* out, void* stats, std::int64_t rows,
+               std::int64_t columns);
+/// grad_bias may be null.
+void normalize_backward(Stream* stream, ElementType type, Norm norm, const void* x, const void* weight,
+                        const void* stats, const void* grad, void* grad_x, void* grad_weight, void* grad_bias,
+                        std::int64_t rows, std::int64_t columns);
+void row_max(Stream* stream, ElementType type, const void* logits, std::int64_t columns, void* maxima,
+             std::int64_t rows, std::int64_t width);
+void token_parts(Stream* stream, ElementType type, const void* logits, const void* maxima,
+                 const std::int32_t* targets, const TokenLoss& loss, void* exps, void* parts,
+                 std::int64_t tokens, std::int64_t width);
+void token_loss_backward(Stream* stream, ElementType type, const void* exps, const void* parts,
+                         const std::int32_t* targets, const TokenLoss& loss, const void* grad, void* out,
+                         std::int64_t tokens, std::int64_t width);
+
+// ---- products: product_kernel.h
+// ----------------------------------------------------------------------------------
+
+/// out (rows, columns) of a (rows, terms) and b (terms, columns), each transposed in memory or not, batch
+/// after batch.
+struct ProductSizes {
+  std::int64_t batches;
+  std::int64_t rows;
+  std::int64_t columns;
+  std::int64_t terms;
+};
+struct Operand {
+  const void* first;
+  bool transposed;
+};
+/// bf16 operands go to f32 or bf16, others to their own type.
+void matmul(Stream* stream, ElementType type, ProductSizes sizes, Operand a, Operand b, ElementType out_type,
+            void* out, bool accumulate);
+
+/// The vendor's library, for one stream: gpu/cuda/vendor.cpp.
+class Vendor;
+Vendor* make_vendor(Stream* stream);
+void end_vendor(Vendor* vendor);
+/// The same product in whatever order the library has: no multiplication in less than the operands'
+/// precision, sums of bf16 in f32.
+void vendor_matmul(Vendor* vendor, ElementType type, ProductSizes sizes, Operand a, Operand b,
+                   ElementType out_type, void* out, bool accumulate);
+
+}  // namespace gpu

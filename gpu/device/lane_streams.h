@@ -1,0 +1,34 @@
+#pragma once
+
+/// The streams of a GPU, one for each lane of its memory pool; ranks that share a lane share its stream.
+///
+/// Calls   from any thread. A stream, or the vendor's library for it, is made when it is first asked for.
+
+#include <array>
+#include <cstddef>
+#include <mutex>
+
+#include "gpu/device/runtime.h"
+#include "sim/tensor/memory_pool.h"
+
+namespace gpu {
+
+class LaneStreams {
+ public:
+  explicit LaneStreams(int ordinal) : ordinal_(ordinal) { open_gpu(ordinal); }
+  ~LaneStreams();
+  LaneStreams(const LaneStreams&) = delete;
+  LaneStreams& operator=(const LaneStreams&) = delete;
+
+  int ordinal() const { return ordinal_; }
+  Stream* stream(std::size_t lane);
+  Vendor* vendor(std::size_t lane);
+
+ private:
+  int ordinal_;
+  std::mutex mutex_;
+  std::array<Stream*, sim::MemoryPool::kLanes> streams_ = {};
+  std::array<Vendor*, sim::MemoryPool::kLanes> vendors_ = {};
+};
+
+}  // namespace gpu

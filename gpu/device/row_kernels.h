@@ -1,0 +1,354 @@
+#pragma once
+
+/// Kernels of rows: each row by the sixteen lanes of launch.h.
+///
+/// Calls   included where they are defined, once for each kind of launch: gpu/cuda/rows.cu,
+///         gpu/on_host/rows.cpp.
+/// Exact   each function is the body of the CPU device's loop over rows. What that keeps for a second pass is
+///         computed again here, to the same bits.
+
+#include "gpu/device/launch.h"
+#include "sim/tensor/float_arithmetic.h"
+
+namespace gpu {
+
+namespace {
+
+template <typename Scalar>
+using WideOf = typename sim::Arithmetic<Scalar>::Wide;
+
+template <typename Scalar>
+struct Softmax {
+  using Wide = WideOf<Scalar>;
+  const Scalar* x;
+  Wide factor;
+  bool causal;
+  Scalar* out;
+  std::int64_t queries;
+  std::int64_t columns;
+
+  SIM_HOST_DEVICE std::int64_t seen_of(std::int64_t row) const {
+    if (!causal) return columns;
+    const std::int64_t seen = row % queries + 1 + columns - queries;
+    return seen < 0 ? 0 : (seen > columns ? columns : seen);
+  }
+  template <typename Lanes>
+  SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
+    const sim::Arithmetic<Scalar> number{};
+    const Scalar* from = x + row * columns;
+    Scalar* to = out + row * columns;
+    const std::int64_t seen = seen_of(row);
+    const auto score = [&](std::int64_t j) { return number.load(from[j]) * factor; };
+    const Wide largest = lanes.max(number, seen, score);
+    const auto e = [&](std::int64_t j) { return number.exp(score(j) - largest); };
+    const Wide sum = lanes.template sum<Wide>(seen, e);
+    const Wide inverse = Wide{1} / sum;
+    lanes.each(columns, [&](std::int64_t j) { to[j] = j < seen ? number.store(e(j) * inverse) : Scalar{}; });
+  }
+};
+
+template <typename Scalar>
+struct SoftmaxBackward {
+  using Wide = WideOf<Scalar>;
+  const Scalar* p;
+  const Scalar* grad;
+  Wide factor;
+  Scalar* out;
+  std::int64_t columns;
+
+  template <typename Lanes>
+  SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
+    const sim::Arithmetic<Scalar> number{};
+    const Scalar* probability = p + row * columns;
+    const Scalar* upstream = grad + row * columns;
+    Scalar* to = out + row * columns;
+    const Wide mean = lanes.template sum<Wide>(
+        columns, [&](std::int64_t j) { return number.load(probability[j]) * number.load(upstream[j]); });
+    lanes.each(columns, [&](std::int64_t j) {
+      to[j] = number.store(number.load(probability[j]) * (number.load(upstream[j]) - mean) * factor);
+    });
+  }
+};
+
+template <typename Scalar>
+struct Normalize {
+  using Wide = WideOf<Scalar>;
+  Norm norm;
+  const Scalar* x;
+  const Scalar* weight;
+  const Scalar* bias;
+  Wide one_by_columns;
+  Wide least_variance;
+  Scalar* out;
+  Wide* stats;
+  std::int64_t rows;
+  std::int64_t columns;
+
+  template <typename Lanes>
+  SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
+    const sim::Arithmetic<Scalar> number{};
+    const Scalar* from = x + row * columns;
+    Scalar* to = out + row * columns;
+    Wide mean{};
+    if (norm == Norm::layer_norm) {
+      mean = lanes.template sum<Wide>(columns, [&](std::int64_t f) { return number.load(from[f]); }) *
+             one_by_columns;
+    }
+    const Wide squares = lanes.template sum<Wide>(columns, [&](std::int64_t f) {
+      const Wide difference = number.load(from[f]) - mean;
+      return difference * difference;
+    });
+    const Wide variance = squares * one_by_columns;
+    const Wide rstd = number.rsqrt(variance + least_variance);
+    lanes.each(columns, [&](std::int64_t f) {
+      const Wide scaled = (number.load(from[f]) - mean) * rstd * number.load(weight[f]);
+      to[f] = number.store(bias == nullptr ? scaled : scaled + number.load(bias[f]));
+    });
+    lanes.first([&] {
+      stats[row] = mean;
+      stats[rows + row] = rstd;
+    });
+  }
+};
+
+template <typename Scalar>
+struct NormalizeBackward {
+  using Wide = WideOf<Scalar>;
+  Norm norm;
+  const Scalar* x;
+  const Scalar* weight;
+  const Wide* stats;
+  const Scalar* grad;
+  Wide one_by_columns;
+  Scalar* grad_x;
+  std::int64_t rows;
+  std::int64_t columns;
+
+  template <typename Lanes>
+  SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
+    const sim::Arithmetic<Scalar> number{};
+    const Scalar* from = x + row * columns;
+    const Scalar* upstream = grad + row * columns;
+    Scalar* to = grad_x + row * columns;
+    const Wide mean = stats[row];
+    const Wide rstd = stats[rows + row];
+    const auto normal = [&](std::int64_t f) { return (number.load(from[f]) - mean) * rstd; };
+    const auto slope = [&](std::int64_t f) { return number.load(upstream[f]) * number.load(weight[f]); };
+    Wide along_one{};
+    if (norm == Norm::layer_norm) along_one = lanes.template sum<Wide>(columns, slope) * one_by_columns;
+    const Wide along_normal = lanes.template sum<Wide>(columns, [&](std::int64_t f) {
+      return slope(f) * normal(f);
+    }) * one_by_columns;
+    lanes.each(columns, [&](std::int64_t f) {
+      to[f] = number.store((slope(f) - along_one - normal(f) * along_normal) * rstd);
+    });
+  }
+};
+
+/// A column each.
+template <typename Scalar>
+struct NormalizeBackwardSums {
+  using Wide = WideOf<Scalar>;
+  const Scalar* x;
+  const Wide* stats;
+  const Scalar* grad;
+  Wide* grad_weight;
+  Wide* grad_bias;
+  std::int64_t rows;
+  std::int64_t columns;
+
+  SIM_HOST_DEVICE void operator()(std::int64_t f) const {
+    const sim::Arithmetic<Scalar> number{};
+    Wide weight_sum = grad_weight[f];
+    Wide bias_sum = grad_bias == nullptr ? Wide{} : grad_bias[f];
+    for (std::int64_t t = 0; t < rows; ++t) {
+      const Wide normal = (number.load(x[t * columns + f]) - stats[t]) * stats[rows + t];
+      const Wide upstream = number.load(grad[t * columns + f]);
+      weight_sum = number.fma(upstream, normal, weight_sum);
+      bias_sum = bias_sum + upstream;
+    }
+    grad_weight[f] = weight_sum;
+    if (grad_bias != nullptr) grad_bias[f] = bias_sum;
+  }
+};
+
+template <typename Scalar>
+struct RowMax {
+  using Wide = WideOf<Scalar>;
+  const Scalar* logits;
+  Wide* maxima;
+  std::int64_t columns;
+  std::int64_t width;
+
+  template <typename Lanes>
+  SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
+    const sim::Arithmetic<Scalar> number{};
+    const Scalar* from = logits + row * width;
+    const Wide largest = lanes.max(number, columns, [&](std::int64_t v) { return number.load(from[v]); });
+    lanes.first([&] { maxima[row] = largest; });
+  }
+};
+
+/// The column of a target on this rank; -1 where it lies elsewhere.
+SIM_HOST_DEVICE inline std::int64_t column_of(std::int32_t target, const TokenLoss& loss) {
+  const std::int64_t column = target - loss.first_id;
+  return target != loss.ignored_id && column >= 0 && column < loss.columns ? column : -1;
+}
+
+template <typename Scalar>
+struct TokenParts {
+  using Wide = WideOf<Scalar>;
+  const Scalar* logits;
+  const Wide* maxima;
+  const std::int32_t* targets;
+  TokenLoss loss;
+  Wide* exps;
+  Wide* parts;
+  std::int64_t tokens;
+  std::int64_t width;
+
+  template <typename Lanes>
+  SIM_HOST_DEVICE void operator()(std::int64_t t, const Lanes& lanes) const {
+    const sim::Arithmetic<Scalar> number{};
+    const Scalar* from = logits + t * width;
+    Wide* to = exps + t * width;
+    const Wide largest = maxima[t];
+    const auto shifted = [&](std::int64_t v) { return number.load(from[v]) - largest; };
+    lanes.each(width, [&](std::int64_t v) { to[v] = v < loss.columns ? number.exp(shifted(v)) : Wide{}; });
+    const Wide sum = lanes.template sum<Wide>(loss.columns, [&](std::int64_t v) { return to[v]; });
+    Wide shifted_sum{};
+    const bool smooths = loss.smoothing.numerator != 0;
+    if (smooths) shifted_sum = lanes.template sum<Wide>(loss.columns, shifted);
+    lanes.first([&] {
+      const std::int64_t target = column_of(targets[t], loss);
+      parts[t] = target < 0 ? Wide{} : shifted(target);
+      parts[tokens + t] = sum;
+      if (smooths) parts[2 * tokens + t] = shifted_sum;
+    });
+  }
+};
+
+template <typename Scalar>
+struct TokenLossBackward {
+  using Wide = WideOf<Scalar>;
+  const Wide* exps;
+  const Wide* parts;
+  const std::int32_t* targets;
+  TokenLoss loss;
+  Wide sharp, smooth;
+  const Wide* grad;
+  Scalar* out;
+  std::int64_t tokens;
+  std::int64_t width;
+
+  template <typename Lanes>
+  SIM_HOST_DEVICE void operator()(std::int64_t t, const Lanes& lanes) const {
+    const sim::Arithmetic<Scalar> number{};
+    const Wide* from = exps + t * width;
+    Scalar* to = out + t * width;
+    const std::int32_t target = targets[t];
+    const std::int64_t seen = target == loss.ignored_id ? 0 : loss.columns;
+    const std::int64_t column = column_of(target, loss);
+    const Wide upstream = grad[t];
+    const Wide inverse = Wide{1} / parts[tokens + t];
+    lanes.each(width, [&](std::int64_t v) {
+      const Wide share = from[v] * inverse - smooth;
+      const Wide slope = v == column ? share - sharp : share;
+      to[v] = v < seen ? number.store(slope * upstream) : Scalar{};
+    });
+  }
+};
+
+}  // namespace
+
+void softmax(Stream* stream, ElementType type, const void* x, std::int64_t divisor, bool causal, void* out,
+             std::int64_t rows, std::int64_t queries, std::int64_t columns) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const sim::Arithmetic<Scalar> number{};
+    launch_rows(stream, rows,
+                Softmax<Scalar>{as<Scalar>(x), number.rsqrt(number.of({divisor, 1})), causal, as<Scalar>(out),
+                                queries, columns});
+  });
+}
+
+void softmax_backward(Stream* stream, ElementType type, const void* p, const void* grad, std::int64_t divisor,
+                      void* out, std::int64_t rows, std::int64_t columns) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const sim::Arithmetic<Scalar> number{};
+    launch_rows(stream, rows,
+                SoftmaxBackward<Scalar>{as<Scalar>(p), as<Scalar>(grad),
+                                        number.rsqrt(number.of({divisor, 1})), as<Scalar>(out), columns});
+  });
+}
+
+void normalize(Stream* stream, ElementType type, Norm norm, const void* x, const void* weight,
+               const void* bias, Ratio epsilon, void* out, void* stats, std::int64_t rows,
+               std::int64_t columns) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const sim::Arithmetic<Scalar> number{};
+    launch_rows(
+        stream, rows,
+        Normalize<Scalar>{norm, as<Scalar>(x), as<Scalar>(weight), as<Scalar>(bias), number.of({1, columns}),
+                          number.of(epsilon), as<Scalar>(out), as<WideOf<Scalar>>(stats), rows, columns});
+  });
+}
+
+void normalize_backward(Stream* stream, ElementType type, Norm norm, const void* x, const void* weight,
+                        const void* stats, const void* grad, void* grad_x, void* grad_weight, void* grad_bias,
+                        std::int64_t rows, std::int64_t columns) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = WideOf<Scalar>;
+    const sim::Arithmetic<Scalar> number{};
+    // The sums first: grad_x may lie where grad or x does.
+    launch_elements(stream, columns,
+                    NormalizeBackwardSums<Scalar>{as<Scalar>(x), as<Wide>(stats), as<Scalar>(grad),
+                                                  as<Wide>(grad_weight), as<Wide>(grad_bias), rows, columns});
+    launch_rows(
+        stream, rows,
+        NormalizeBackward<Scalar>{norm, as<Scalar>(x), as<Scalar>(weight), as<Wide>(stats), as<Scalar>(grad),
+                                  number.of({1, columns}), as<Scalar>(grad_x), rows, columns});
+  });
+}
+
+void row_max(Stream* stream, ElementType type, const void* logits, std::int64_t columns, void* maxima,
+             std::int64_t rows, std::int64_t width) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    launch_rows(stream, rows, RowMax<Scalar>{as<Scalar>(logits), as<WideOf<Scalar>>(maxima), columns, width});
+  });
+}
+
+void token_parts(Stream* stream, ElementType type, const void* logits, const void* maxima,
+                 const std::int32_t* targets, const TokenLoss& loss, void* exps, void* parts,
+                 std::int64_t tokens, std::int64_t width) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = WideOf<Scalar>;
+    launch_rows(stream, tokens,
+                TokenParts<Scalar>{as<Scalar>(logits), as<Wide>(maxima), targets, loss, as<Wide>(exps),
+                                   as<Wide>(parts), tokens, width});
+  });
+}
+
+void token_loss_backward(Stream* stream, ElementType type, const void* exps, const void* parts,
+                         const std::int32_t* targets, const TokenLoss& loss, const void* grad, void* out,
+                         std::int64_t tokens, std::int64_t width) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = WideOf<Scalar>;
+    const sim::Arithmetic<Scalar> number{};
+    const Ratio& smoothing = loss.smoothing;
+    launch_rows(stream, tokens,
+                TokenLossBackward<Scalar>{
+                    as<Wide>(exps), as<Wide>(parts), targets, loss,
+                    number.of({smoothing.denominator - smoothing.numerator, smoothing.denominator}),
+                    number.of({smoothing.numerator, smoothing.denominator * loss.vocabulary}), as<Wide>(grad),
+                    as<Scalar>(out), tokens, width});
+  });
+}
+
+}  // namespace gpu

@@ -1,0 +1,65 @@
+#pragma once
+
+/// This process as one rank of a world of processes with a GPU each: the sibling of sim::Cluster for NCCL.
+///
+///   NcclCluster cluster({.launch = sim::detect_launch({}, sim::environment_of_process()), .program_version =
+///   "1"}); const sim::ProcessReport report = cluster.run({.layout = layout}, [](sim::Rank& rank) { ... });
+///   const sim::Conclusion conclusion = cluster.finish({is_equal, text});
+///   cluster.close();
+///
+/// Calls   all processes make the same ones. The constructor sets NCCL's environment, meets the others over
+///         TCP, where rank 0's id of the world goes to all, takes the GPU local rank % GPUs, and only then
+///         asks NCCL for the world, without waiting for ever. One in a process. `reduction_order` and
+///         `eager_bytes` of a world are NCCL's here.
+/// Errors  thrown by the constructor, before it asks NCCL for the world: those of rendezvous.h,
+///         nccl_library.h and cuda_device.h; nccl_options. From then on, what a program does wrong, or what
+///         NCCL reports, or does not within the deadline, is written to standard error with this rank's name;
+///         then every communicator is aborted and the process ends with exit code 3, and the others with it,
+///         by NCCL or by their own deadlines: the codes of nccl_communicator.h; rank_threw, pending_work.
+/// Exact   with NcclOrder::exact, what is published and recorded is the same as on virtual ranks of the same
+///         world in the order nccl_ring.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "gpu/nccl/nccl_communicator.h"
+#include "sim/comm/rank.h"
+#include "sim/launch/process_world.h"
+#include "sim/meeting/rendezvous.h"
+
+namespace gpu {
+
+struct NcclClusterSpec {
+  sim::Launch launch;
+  std::string program_version;
+  std::uint64_t configuration = 0;  // a hash of what has to be the same on every rank, beside the options
+  NcclOptions options;
+  CudaMode mode = CudaMode::exact;
+  OpenNccl open = [] { return open_nccl(); };
+};
+
+class NcclCluster {
+ public:
+  explicit NcclCluster(NcclClusterSpec spec);
+
+  int rank() const { return spec_.launch.rank; }
+  sim::ProcessReport run(const sim::ClusterWorld& world, const sim::RankProgram& program);
+  sim::Conclusion finish(const sim::Report& report);
+  void close();
+  /// Says why, with this rank's name, aborts all communicators, and ends the process.
+  [[noreturn]] void end_all(const std::string& text, int exit_code);
+
+ private:
+  template <typename Work>
+  auto ended_by_errors(const Work& work) -> decltype(work());
+  void await_world(const char* what);
+
+  NcclClusterSpec spec_;
+  std::unique_ptr<NcclLibrary> library_;
+  std::unique_ptr<sim::Rendezvous> rendezvous_;
+  std::shared_ptr<sim::Device> device_;
+  std::unique_ptr<NcclLink> world_;  // null in a world of one
+};
+
+}  // namespace gpu

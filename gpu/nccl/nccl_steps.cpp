@@ -1,0 +1,112 @@
+#include "gpu/nccl/nccl_steps.h"
+
+#include <cstddef>
+
+#include "sim/base/check.h"
+
+namespace gpu {
+
+namespace {
+
+using sim::Call;
+using sim::Operation;
+using Steps = std::vector<NcclStep>;
+
+NcclSpot input(std::int64_t offset = 0) { return {NcclBuffer::input, offset}; }
+NcclSpot output(std::int64_t offset = 0) { return {NcclBuffer::output, offset}; }
+NcclSpot none() { return {}; }
+
+/// One of NCCL's own collectives.
+Steps whole(NcclOperation operation, const Call& call, NcclSpot from, NcclSpot to) {
+  if (call.count == 0) return {};
+  return {{operation, from, to, call.count, call.root}};
+}
+
+/// What is exchanged with one member, and where it lies.
+struct Block {
+  std::int64_t offset = 0;
+  std::int64_t count = 0;
+};
+
+/// Blocks for each member and from each; absent: nothing goes that way.
+Steps exchanged(const std::vector<Block>& given, const std::vector<Block>& got, int members, int place) {
+  Steps steps;
+  for (int peer = 0; peer < members; ++peer) {
+    const auto at = static_cast<std::size_t>(peer);
+    const Block out = given.empty() ? Block() : given[at];
+    const Block in = got.empty() ? Block() : got[at];
+    if (peer == place) {
+      if (out.count > 0 && in.count > 0)
+        steps.push_back({NcclOperation::copy, input(out.offset), output(in.offset), out.count});
+      continue;
+    }
+    if (out.count > 0) steps.push_back({NcclOperation::send, input(out.offset), none(), out.count, peer});
+    if (in.count > 0) steps.push_back({NcclOperation::recv, none(), output(in.offset), in.count, peer});
+  }
+  return steps;
+}
+
+std::vector<Block> even(std::int64_t count, int members) {
+  std::vector<Block> blocks;
+  for (int peer = 0; peer < members; ++peer) blocks.push_back({peer * count, count});
+  return blocks;
+}
+
+std::vector<Block> uneven(const std::vector<std::int64_t>& rows, std::int64_t row_count) {
+  std::vector<Block> blocks;
+  std::int64_t offset = 0;
+  for (const std::int64_t of_peer : rows) {
+    blocks.push_back({offset, of_peer * row_count});
+    offset += of_peer * row_count;
+  }
+  return blocks;
+}
+
+/// Only with one member.
+std::vector<Block> only(std::int64_t count, int members, int peer) {
+  std::vector<Block> blocks(static_cast<std::size_t>(members));
+  blocks[static_cast<std::size_t>(peer)] = {0, count};
+  return blocks;
+}
+
+}  // namespace
+
+Steps nccl_steps(const Call& call, int members, int place) {
+  const bool is_root = place == call.root;
+  switch (call.operation) {
+    case Operation::all_reduce:
+      return whole(NcclOperation::all_reduce, call, input(), output());
+    case Operation::reduce_scatter:
+      return whole(NcclOperation::reduce_scatter, call, input(), output());
+    case Operation::all_gather:
+      return whole(NcclOperation::all_gather, call, input(), output());
+    case Operation::broadcast:
+      return whole(NcclOperation::broadcast, call, is_root ? input() : none(), is_root ? input() : output());
+    case Operation::reduce:
+      return whole(NcclOperation::reduce, call, input(), is_root ? output() : none());
+    case Operation::gather:
+      return exchanged(only(call.count, members, call.root),
+                       is_root ? even(call.count, members) : std::vector<Block>(), members, place);
+    case Operation::scatter:
+      return exchanged(is_root ? even(call.count, members) : std::vector<Block>(),
+                       only(call.count, members, call.root), members, place);
+    case Operation::all_to_all:
+      return exchanged(even(call.count, members), even(call.count, members), members, place);
+    case Operation::all_to_all_uneven:
+      return exchanged(uneven(call.send_rows, call.input.shape().row_count()),
+                       uneven(call.receive_rows, call.output.shape().row_count()), members, place);
+    case Operation::send:
+      return exchanged(only(call.count, members, call.peer), {}, members, place);
+    case Operation::recv:
+      return exchanged({}, only(call.count, members, call.peer), members, place);
+    case Operation::barrier:
+      return {{NcclOperation::all_reduce, input(), output(), 1}};
+    case Operation::split:
+    case Operation::new_group:
+      break;
+  }
+  CHECK(false && "groups are made otherwise");
+  return {};
+}
+
+}  // namespace gpu

@@ -1,0 +1,181 @@
+#include "sim/cpu/cpu_device.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+#include <optional>
+
+#include "sim/base/check.h"
+#include "sim/cpu/elements.h"
+#include "sim/tensor/scalar_arithmetic.h"
+
+namespace sim {
+
+namespace {
+
+void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes) {
+  if (bytes > 0 && from != to) std::memcpy(to, from, static_cast<std::size_t>(bytes));
+}
+
+/// Elements of a fold's running value that stay in the first-level cache while the inputs pass by.
+constexpr std::int64_t kFoldBytes = 16384;
+
+template <ReduceOp op, typename Scalar>
+void fold_in(Scalar* __restrict running, const Scalar* __restrict a, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) running[i] = combined<op>(a[i], running[i]);
+}
+
+/// Four inputs, one after another, in one pass: the running value is read and written once.
+template <ReduceOp op, typename Scalar>
+void fold_in(Scalar* __restrict running, const Scalar* __restrict a, const Scalar* __restrict b,
+             const Scalar* __restrict c, const Scalar* __restrict d, std::int64_t count) {
+  for (std::int64_t i = 0; i < count; ++i) {
+    running[i] = combined<op>(d[i], combined<op>(c[i], combined<op>(b[i], combined<op>(a[i], running[i]))));
+  }
+}
+
+/// One block of one segment: all inputs in their order into `running`, and from there to every output.
+template <ReduceOp op, typename Scalar>
+void fold_block(std::span<const Tensor> inputs, const FoldSegment& block, const Scaling<Scalar>* average,
+                std::span<const Tensor> outputs) {
+  alignas(64) std::array<Scalar, kFoldBytes / sizeof(Scalar)> running;
+  const std::int64_t count = block.end - block.begin;
+  const auto bytes = static_cast<std::size_t>(count) * sizeof(Scalar);
+  const auto members = static_cast<std::int64_t>(inputs.size());
+  const auto values = [&](std::int64_t member) {
+    return elements<Scalar>(inputs[static_cast<std::size_t>(member % members)]) + block.begin + block.shift;
+  };
+  std::memcpy(running.data(), values(block.first), bytes);
+  std::int64_t next = 1;
+  for (; next + 4 <= members; next += 4) {
+    const std::int64_t m = block.first + next;
+    fold_in<op>(running.data(), values(m), values(m + 1), values(m + 2), values(m + 3), count);
+  }
+  for (; next < members; ++next) fold_in<op>(running.data(), values(block.first + next), count);
+  if (average != nullptr) {
+    for (std::int64_t i = 0; i < count; ++i)
+      running[static_cast<std::size_t>(i)] = (*average)(running[static_cast<std::size_t>(i)]);
+  }
+  for (const Tensor& output : outputs)
+    std::memcpy(elements<Scalar>(output) + block.begin, running.data(), bytes);
+}
+
+template <ReduceOp op, typename Scalar>
+void fold_segments(std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
+                   const Scaling<Scalar>* average, std::span<const Tensor> outputs) {
+  constexpr auto kBlock = static_cast<std::int64_t>(kFoldBytes / sizeof(Scalar));
+  for (const FoldSegment& segment : segments) {
+    for (std::int64_t begin = segment.begin; begin < segment.end; begin += kBlock) {
+      fold_block<op>(inputs, {begin, std::min(begin + kBlock, segment.end), segment.first, segment.shift},
+                     average, outputs);
+    }
+  }
+}
+
+template <typename To, typename From>
+To converted(From value) {
+  if constexpr (std::is_same_v<To, From>)
+    return value;
+  else if constexpr (std::is_same_v<To, Field> && std::is_same_v<From, std::int32_t>)
+    return Field::of(value);
+  else if constexpr (std::is_same_v<To, Field> || std::is_same_v<From, Field>)
+    return To{};  // ops refuses it
+  else
+    return rounded_to<To>(value);
+}
+
+}  // namespace
+
+std::shared_ptr<Device> CpuDevice::for_rank(int rank) {
+  return std::shared_ptr<Device>(new CpuDevice(*this, rank));
+}
+
+const FieldTower& CpuDevice::tower() const {
+  std::call_once(tower_->built,
+                 [&] { tower_->tower = std::make_unique<FieldTower>(tower_->seed, tower_->functions); });
+  return *tower_->tower;
+}
+
+Tensor CpuDevice::empty(DType dtype, const Shape& shape) {
+  return {*this, dtype, shape,
+          std::make_shared<Storage>(pool_, lane_, shape.count() * size_of(dtype), weak_from_this().lock())};
+}
+
+void CpuDevice::from_host(std::span<const std::byte> values, Tensor& to) {
+  CHECK(static_cast<std::int64_t>(values.size()) == to.bytes());
+  copy_bytes(values.data(), to.data(), to.bytes());
+}
+
+void CpuDevice::to_host(const Tensor& from, std::span<std::byte> values) {
+  CHECK(static_cast<std::int64_t>(values.size()) == from.bytes());
+  copy_bytes(from.data(), values.data(), from.bytes());
+}
+
+void CpuDevice::poison(Tensor& out) {
+  if (out.count() > 0) std::memset(out.data(), 0xff, static_cast<std::size_t>(out.bytes()));
+}
+
+void CpuDevice::fill(Tensor& out, double value) {
+  if (value == 0 && !std::signbit(value)) {  // all its bytes are 0, in every dtype
+    if (out.count() > 0) std::memset(out.data(), 0, static_cast<std::size_t>(out.bytes()));
+    return;
+  }
+  with_scalar(out.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    Scalar* first = elements<Scalar>(out);
+    if constexpr (std::is_same_v<Scalar, Field>) {
+      std::fill(first, first + out.count(), Field::of(static_cast<std::int64_t>(value)));
+    } else {
+      std::fill(first, first + out.count(), converted<Scalar>(value));
+    }
+  });
+}
+
+void CpuDevice::copy(const Tensor& from, Tensor& to) { copy_bytes(from.data(), to.data(), to.bytes()); }
+
+void CpuDevice::combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) {
+  with_scalar(out.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    with_reduce_op(op, [&](auto constant) {
+      const Scalar* x = elements<Scalar>(a);
+      const Scalar* y = elements<Scalar>(b);
+      Scalar* z = elements<Scalar>(out);
+      for (std::int64_t i = 0; i < out.count(); ++i) z[i] = combined<constant.value>(x[i], y[i]);
+    });
+  });
+}
+
+void CpuDevice::scale(const Tensor& a, Ratio ratio, Tensor& out) {
+  with_scalar(out.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const Scaling<Scalar> scaling(ratio);
+    std::transform(elements<Scalar>(a), elements<Scalar>(a) + a.count(), elements<Scalar>(out), scaling);
+  });
+}
+
+void CpuDevice::cast(const Tensor& from, Tensor& to) {
+  with_scalar(from.dtype(), [&](auto source) {
+    using From = decltype(source);
+    with_scalar(to.dtype(), [&](auto target) {
+      using To = decltype(target);
+      std::transform(elements<From>(from), elements<From>(from) + from.count(), elements<To>(to),
+                     [](const From& value) { return converted<To>(value); });
+    });
+  });
+}
+
+void CpuDevice::fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
+                     std::span<const Tensor> outputs) {
+  CHECK(!inputs.empty());
+  with_scalar(inputs.front().dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    std::optional<Scaling<Scalar>> average;  // in the field it builds a table, which a sum can do without
+    if (op == ReduceOp::average) average.emplace(Ratio{1, static_cast<std::int64_t>(inputs.size())});
+    with_reduce_op(op, [&](auto constant) {
+      fold_segments<constant.value>(inputs, segments, average ? &*average : nullptr, outputs);
+    });
+  });
+}
+
+}  // namespace sim

@@ -1,0 +1,124 @@
+#pragma once
+
+/// The device of this machine's processor: seam one in plain loops, the same bits on every machine.
+///
+/// Shapes  memory comes from a pool that all ranks' handles share and that outlives the device for as long as
+///         a tensor does; a rank allocates from a lane of its own.
+/// Calls   the field's tower comes from a seed, and is the same on all ranks.
+/// Exact   each output element is a chain of its own in the stated order, whatever the vector width.
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <type_traits>
+#include <utility>
+
+#include "sim/base/field_tower.h"
+#include "sim/cpu/kernel_arithmetic.h"
+#include "sim/tensor/device.h"
+#include "sim/tensor/memory_pool.h"
+
+namespace sim {
+
+class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> {
+ public:
+  /// The seed draws the generators and keys of the field's exp and keyed functions: another one in each
+  /// trial.
+  explicit CpuDevice(std::uint64_t field_seed = 0)
+      : pool_(std::make_shared<MemoryPool>()), tower_(std::make_shared<Tower>(field_seed)) {}
+
+  /// Another seed, for the ranks that are made from now on; the memory stays.
+  void set_field_seed(std::uint64_t field_seed, FieldFunctions functions = FieldFunctions::homomorphic) {
+    if (tower_->seed != field_seed || tower_->functions != functions)
+      tower_ = std::make_shared<Tower>(field_seed, functions);
+  }
+  /// The field's functions, as all ranks have them.
+  const FieldTower& tower() const;
+  std::shared_ptr<Device> for_rank(int rank) override;
+  const char* name() const override { return "cpu"; }
+  Tensor empty(DType dtype, const Shape& shape) override;
+  void from_host(std::span<const std::byte> values, Tensor& to) override;
+  void to_host(const Tensor& from, std::span<std::byte> values) override;
+  void fill(Tensor& out, double value) override;
+  void poison(Tensor& out) override;
+  void copy(const Tensor& from, Tensor& to) override;
+  void combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) override;
+  void scale(const Tensor& a, Ratio ratio, Tensor& out) override;
+  void cast(const Tensor& from, Tensor& to) override;
+  void fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
+            std::span<const Tensor> outputs) override;
+
+  // cpu_products.cpp
+  void matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
+              bool accumulate) override;
+  // cpu_rows.cpp
+  void add_bias(const Tensor& x, const Tensor& bias, Tensor& out) override;
+  void add_column_sums(const Tensor& x, Tensor& sums) override;
+  void copy_columns(const Tensor& from, std::int64_t from_column, Tensor& to, std::int64_t to_column,
+                    std::int64_t columns) override;
+  void lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) override;
+  void add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) override;
+  void permute(const Tensor& from, std::array<int, 4> order, Tensor& to) override;
+  // cpu_functions.cpp
+  void activate(Activation function, const Tensor& x, Tensor& out) override;
+  void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) override;
+  void dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, Tensor& out) override;
+  void rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
+              Tensor& out) override;
+  void softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) override;
+  void softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) override;
+  void normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
+                 Tensor& out, Tensor& stats) override;
+  void normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
+                          const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
+                          Tensor& grad_bias) override;
+  // cpu_optimizer.cpp
+  void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,
+            Tensor& exp_avg_sq) override;
+  void clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) override;
+  void scale_by(Tensor& x, const Tensor& factor) override;
+  void find_nonfinite(const Tensor& x, Tensor& flag) override;
+  // cpu_token_loss.cpp
+  void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) override;
+  void token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets, const TokenLoss& loss,
+                   Tensor& exps, Tensor& parts) override;
+  void token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) override;
+  void token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
+                           const TokenLoss& loss, const Tensor& grad, Tensor& out) override;
+
+ protected:
+  /// The same device as a rank has it, for devices that differ from it in some kernel.
+  CpuDevice(const CpuDevice& whole, int rank)
+      : Device(whole),
+        std::enable_shared_from_this<CpuDevice>(),
+        pool_(whole.pool_),
+        tower_(whole.tower_),
+        lane_(static_cast<std::size_t>(rank) % MemoryPool::kLanes) {}
+
+ private:
+  /// Built when the field is first computed in: it costs more than a small case.
+  struct Tower {
+    explicit Tower(std::uint64_t field_seed, FieldFunctions of_functions = FieldFunctions::homomorphic)
+        : seed(field_seed), functions(of_functions) {}
+    std::uint64_t seed;
+    FieldFunctions functions;
+    std::once_flag built;
+    std::unique_ptr<const FieldTower> tower;
+  };
+
+  template <typename Scalar>
+  Arithmetic<Scalar> arithmetic() const {
+    if constexpr (std::is_same_v<Scalar, Field>) {
+      return Arithmetic<Field>(tower());
+    } else {
+      return Arithmetic<Scalar>();
+    }
+  }
+
+  std::shared_ptr<MemoryPool> pool_;
+  std::shared_ptr<Tower> tower_;
+  std::size_t lane_ = 0;
+};
+
+}  // namespace sim

@@ -1,0 +1,225 @@
+// CpuDevice: functions of elements and of rows.
+
+#include <algorithm>
+
+#include "sim/base/vectorised.h"
+#include "sim/cpu/cpu_device.h"
+#include "sim/cpu/elements.h"
+#include "sim/tensor/checks.h"
+
+namespace sim {
+
+void CpuDevice::activate(Activation function, const Tensor& x, Tensor& out) {
+  const std::int64_t count = x.count();
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    with_activation(function, [&](auto constant) {
+      const auto number = arithmetic<Scalar>();
+      const Scalar* from = elements<Scalar>(x);
+      Scalar* to = elements<Scalar>(out);
+      vectorised([&] {
+        for (std::int64_t i = 0; i < count; ++i) {
+          to[i] = number.store(number.template activation<constant.value>(number.load(from[i])));
+        }
+      });
+    });
+  });
+}
+
+void CpuDevice::activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) {
+  const std::int64_t count = x.count();
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    with_activation(function, [&](auto constant) {
+      const auto number = arithmetic<Scalar>();
+      const Scalar* from = elements<Scalar>(x);
+      const Scalar* upstream = elements<Scalar>(grad);
+      Scalar* to = elements<Scalar>(out);
+      vectorised([&] {
+        for (std::int64_t i = 0; i < count; ++i) {
+          const auto slope = number.template derivative<constant.value>(number.load(from[i]));
+          to[i] = number.store(number.load(upstream[i]) * slope);
+        }
+      });
+    });
+  });
+}
+
+void CpuDevice::dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, Tensor& out) {
+  const double threshold = quotient_of<double>(drop);
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const Scaling<Scalar> scaling({drop.denominator, drop.denominator - drop.numerator});
+    const Scaling<Scalar> dropped({0, 1});
+    const Scalar* from = elements<Scalar>(x);
+    Scalar* to = elements<Scalar>(out);
+    for (std::int64_t i = 0; i < x.count(); ++i) {
+      const bool kept = stream.uniform(static_cast<std::uint64_t>(i)) >= threshold;
+      to[i] = kept ? scaling(from[i]) : dropped(from[i]);
+    }
+  });
+}
+
+void CpuDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
+                       Tensor& out) {
+  const std::int64_t columns = columns_of(x);
+  const std::int64_t pairs = columns / 2;
+  const std::int64_t rows_a_position = x.shape()[1] * x.shape()[2];
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const auto number = arithmetic<Scalar>();
+    const Scalar* from = elements<Scalar>(x);
+    const Scalar* cosine = elements<Scalar>(cosines);
+    const Scalar* sine = elements<Scalar>(sines);
+    Scalar* to = elements<Scalar>(out);
+    vectorised([&] {
+      for (std::int64_t t = 0; t < rows_of(x); ++t) {
+        const std::int64_t position = t / rows_a_position;
+        for (std::int64_t i = 0; i < pairs; ++i) {
+          const auto a = number.load(from[t * columns + i]);
+          const auto b = number.load(from[t * columns + pairs + i]);
+          const auto c = number.load(cosine[position * pairs + i]);
+          const auto forward = number.load(sine[position * pairs + i]);
+          const auto s = backward ? -forward : forward;
+          to[t * columns + i] = number.store(number.fma(a, c, -(b * s)));
+          to[t * columns + pairs + i] = number.store(number.fma(a, s, b * c));
+        }
+      }
+    });
+  });
+}
+
+// ---- softmax
+// -----------------------------------------------------------------------------------------------------
+
+void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
+  const std::int64_t columns = columns_of(x);
+  const std::int64_t queries = x.shape()[x.shape().dimensions() - 2];
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    const Wide factor = number.rsqrt(number.of({divisor, 1}));
+    std::vector<Wide> exps(static_cast<std::size_t>(columns));
+    vectorised([&] {
+      for (std::int64_t t = 0; t < rows_of(x); ++t) {
+        const Scalar* from = elements<Scalar>(x) + t * columns;
+        Scalar* to = elements<Scalar>(out) + t * columns;
+        Wide* e = exps.data();
+        const std::int64_t seen =
+            causal ? std::clamp<std::int64_t>(t % queries + 1 + columns - queries, 0, columns) : columns;
+        const Wide largest =
+            lane_max(number, seen, [&](std::int64_t j) { return number.load(from[j]) * factor; });
+        for (std::int64_t j = 0; j < seen; ++j) e[j] = number.exp(number.load(from[j]) * factor - largest);
+        const Wide sum = lane_sum<Wide>(seen, [&](std::int64_t j) { return e[j]; });
+        const Wide inverse = number.of({1, 1}) / sum;
+        for (std::int64_t j = 0; j < seen; ++j) to[j] = number.store(e[j] * inverse);
+        for (std::int64_t j = seen; j < columns; ++j) to[j] = Scalar{};
+      }
+    });
+  });
+}
+
+void CpuDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) {
+  const std::int64_t columns = columns_of(p);
+  with_computing_scalar(p.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    const Wide factor = number.rsqrt(number.of({divisor, 1}));
+    vectorised([&] {
+      for (std::int64_t t = 0; t < rows_of(p); ++t) {
+        const Scalar* probability = elements<Scalar>(p) + t * columns;
+        const Scalar* upstream = elements<Scalar>(grad) + t * columns;
+        Scalar* to = elements<Scalar>(out) + t * columns;
+        const Wide mean = lane_sum<Wide>(
+            columns, [&](std::int64_t j) { return number.load(probability[j]) * number.load(upstream[j]); });
+        for (std::int64_t j = 0; j < columns; ++j) {
+          to[j] = number.store(number.load(probability[j]) * (number.load(upstream[j]) - mean) * factor);
+        }
+      }
+    });
+  });
+}
+
+// ---- norms
+// -------------------------------------------------------------------------------------------------------
+
+void CpuDevice::normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
+                          Tensor& out, Tensor& stats) {
+  const std::int64_t columns = columns_of(x);
+  const std::int64_t rows = rows_of(x);
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    const Wide one_by_columns = number.of({1, columns});
+    const Wide least_variance = number.of(epsilon);
+    const Scalar* w = elements<Scalar>(weight);
+    const Scalar* b = bias.is_none() ? nullptr : elements<Scalar>(bias);
+    Wide* means = elements<Wide>(stats);
+    vectorised([&] {
+      for (std::int64_t t = 0; t < rows; ++t) {
+        const Scalar* from = elements<Scalar>(x) + t * columns;
+        Scalar* to = elements<Scalar>(out) + t * columns;
+        Wide mean{};
+        if (norm == Norm::layer_norm) {
+          mean =
+              lane_sum<Wide>(columns, [&](std::int64_t f) { return number.load(from[f]); }) * one_by_columns;
+        }
+        const Wide variance = lane_sum<Wide>(columns,
+                                             [&](std::int64_t f) {
+                                               const Wide difference = number.load(from[f]) - mean;
+                                               return difference * difference;
+                                             }) *
+                              one_by_columns;
+        const Wide rstd = number.rsqrt(variance + least_variance);
+        for (std::int64_t f = 0; f < columns; ++f) {
+          const Wide scaled = (number.load(from[f]) - mean) * rstd * number.load(w[f]);
+          to[f] = number.store(b == nullptr ? scaled : scaled + number.load(b[f]));
+        }
+        means[t] = mean;
+        means[rows + t] = rstd;
+      }
+    });
+  });
+}
+
+void CpuDevice::normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
+                                   const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
+                                   Tensor& grad_bias) {
+  const std::int64_t columns = columns_of(x);
+  const std::int64_t rows = rows_of(x);
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    const Wide one_by_columns = number.of({1, columns});
+    const Scalar* w = elements<Scalar>(weight);
+    const Wide* means = elements<Wide>(stats);
+    Wide* weight_sums = elements<Wide>(grad_weight);
+    Wide* bias_sums = grad_bias.is_none() ? nullptr : elements<Wide>(grad_bias);
+    vectorised([&] {
+      for (std::int64_t t = 0; t < rows; ++t) {
+        const Scalar* from = elements<Scalar>(x) + t * columns;
+        const Scalar* upstream = elements<Scalar>(grad) + t * columns;
+        Scalar* to = elements<Scalar>(grad_x) + t * columns;
+        const Wide mean = means[t];
+        const Wide rstd = means[rows + t];
+        const auto normal = [&](std::int64_t f) { return (number.load(from[f]) - mean) * rstd; };
+        const auto slope = [&](std::int64_t f) { return number.load(upstream[f]) * number.load(w[f]); };
+        Wide along_one{};
+        if (norm == Norm::layer_norm) along_one = lane_sum<Wide>(columns, slope) * one_by_columns;
+        const Wide along_normal =
+            lane_sum<Wide>(columns, [&](std::int64_t f) { return slope(f) * normal(f); }) * one_by_columns;
+        for (std::int64_t f = 0; f < columns; ++f) {
+          to[f] = number.store((slope(f) - along_one - normal(f) * along_normal) * rstd);
+          weight_sums[f] = number.fma(number.load(upstream[f]), normal(f), weight_sums[f]);
+          if (bias_sums != nullptr) bias_sums[f] = bias_sums[f] + number.load(upstream[f]);
+        }
+      }
+    });
+  });
+}
+
+}  // namespace sim

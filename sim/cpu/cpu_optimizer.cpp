@@ -1,0 +1,105 @@
+// CpuDevice: the optimizer's step.
+
+#include <cmath>
+
+#include "sim/base/vectorised.h"
+#include "sim/cpu/cpu_device.h"
+#include "sim/cpu/elements.h"
+
+namespace sim {
+
+namespace {
+
+/// As with_computing_scalar, for the dtypes of sums.
+template <typename Visit>
+void with_sum_scalar(DType dtype, Visit&& visit) {
+  with_computing_scalar(dtype, [&](auto scalar) {
+    if constexpr (!std::is_same_v<decltype(scalar), bfloat16>) visit(scalar);
+  });
+}
+
+Ratio one_less(Ratio beta) { return {beta.denominator - beta.numerator, beta.denominator}; }
+
+/// 1 - beta^step, in doubles for floats.
+template <typename Scalar, typename Number>
+Scalar correction(const Number& number, Ratio beta, std::int64_t step) {
+  if constexpr (std::is_same_v<Scalar, Field>) {
+    Field power = Field::of(1);
+    for (std::int64_t i = 0; i < step; ++i) power = power * number.of(beta);
+    return Field::of(1) - power;
+  } else {
+    const double factor = quotient_of<double>(beta);
+    double power = 1;
+    for (std::int64_t i = 0; i < step; ++i) power *= factor;
+    return static_cast<Scalar>(1 - power);
+  }
+}
+
+}  // namespace
+
+void CpuDevice::adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,
+                     Tensor& exp_avg_sq) {
+  const std::int64_t count = grad.count();
+  with_sum_scalar(grad.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const auto number = arithmetic<Scalar>();
+    const Scalar rate = number.of({-step.learning_rate.numerator, step.learning_rate.denominator});
+    const Scalar beta1 = number.of(step.beta1), rest1 = number.of(one_less(step.beta1));
+    const Scalar beta2 = number.of(step.beta2), rest2 = number.of(one_less(step.beta2));
+    const Scalar c1 = correction<Scalar>(number, step.beta1, step.step);
+    const Scalar c2 = correction<Scalar>(number, step.beta2, step.step);
+    const Scalar epsilon = number.of(step.epsilon), decay = number.of(step.weight_decay);
+    const bool decays = step.weight_decay.numerator != 0;
+    const bool decays_grad = decays && !step.decoupled, decays_update = decays && step.decoupled;
+    const Scalar* g = elements<Scalar>(grad);
+    Scalar* p = elements<Scalar>(param);
+    Scalar* m = elements<Scalar>(exp_avg);
+    Scalar* v = elements<Scalar>(exp_avg_sq);
+    vectorised([&] {
+      for (std::int64_t i = 0; i < count; ++i) {
+        const Scalar slope = decays_grad ? number.fma(decay, p[i], g[i]) : g[i];
+        m[i] = number.fma(beta1, m[i], rest1 * slope);
+        v[i] = number.fma(beta2, v[i], rest2 * slope * slope);
+        const Scalar update = (m[i] / c1) / (number.sqrt(v[i] / c2) + epsilon);
+        p[i] = number.fma(rate, decays_update ? number.fma(decay, p[i], update) : update, p[i]);
+      }
+    });
+  });
+}
+
+void CpuDevice::clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) {
+  with_sum_scalar(sum_of_squares.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const auto number = arithmetic<Scalar>();
+    const Scalar norm = number.sqrt(*elements<Scalar>(sum_of_squares));
+    *elements<Scalar>(factor) = number.clipped(number.of(most) / (norm + number.of({1, 1'000'000})));
+  });
+}
+
+void CpuDevice::scale_by(Tensor& x, const Tensor& factor) {
+  const std::int64_t count = x.count();
+  with_sum_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const Scalar by = *elements<Scalar>(factor);
+    Scalar* to = elements<Scalar>(x);
+    vectorised([&] {
+      for (std::int64_t i = 0; i < count; ++i) to[i] = to[i] * by;
+    });
+  });
+}
+
+void CpuDevice::find_nonfinite(const Tensor& x, Tensor& flag) {
+  with_sum_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    if constexpr (std::is_same_v<Scalar, Field>) {
+      *elements<Scalar>(flag) = Field::of(0);
+    } else {
+      const Scalar* from = elements<Scalar>(x);
+      bool all_finite = true;
+      for (std::int64_t i = 0; i < x.count(); ++i) all_finite = all_finite && std::isfinite(from[i]);
+      *elements<Scalar>(flag) = all_finite ? Scalar{0} : Scalar{1};
+    }
+  });
+}
+
+}  // namespace sim

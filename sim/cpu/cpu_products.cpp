@@ -1,0 +1,57 @@
+// CpuDevice: products of matrices.
+
+#include <cstddef>
+#include <vector>
+
+#include "sim/cpu/cpu_device.h"
+#include "sim/cpu/elements.h"
+#include "sim/cpu/matrix_product.h"
+
+namespace sim {
+
+namespace {
+
+std::size_t size_at(const Tensor& tensor, std::size_t from_last) {
+  return static_cast<std::size_t>(tensor.shape()[tensor.shape().dimensions() - from_last]);
+}
+
+template <typename Scalar>
+Strided<Scalar> matrix(const Tensor& tensor, bool transposed, std::size_t batch) {
+  const std::size_t rows = size_at(tensor, 2);
+  const std::size_t columns = size_at(tensor, 1);
+  const Scalar* first = elements<Scalar>(tensor) + batch * rows * columns;
+  return transposed ? Strided<Scalar>{first, 1, columns} : Strided<Scalar>{first, columns, 1};
+}
+
+}  // namespace
+
+void CpuDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
+                       bool accumulate) {
+  const ProductSizes sizes = {size_at(out, 2), size_at(out, 1), size_at(a, a_transposed ? 2 : 1)};
+  const std::size_t block = sizes.rows * sizes.columns;
+  const std::size_t batches = block == 0 ? 0 : static_cast<std::size_t>(out.count()) / block;
+  with_computing_scalar(a.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Sum = std::conditional_t<std::is_same_v<Scalar, bfloat16>, float, Scalar>;
+    if (!accumulate) std::fill_n(elements<std::byte>(out), out.bytes(), std::byte{0});
+    std::vector<Sum> sums;  // of an output that is rounded
+    for (std::size_t batch = 0; batch < batches; ++batch) {
+      const auto left = matrix<Scalar>(a, a_transposed, batch);
+      const auto right = matrix<Scalar>(b, b_transposed, batch);
+      if constexpr (std::is_same_v<Scalar, bfloat16>) {
+        if (out.dtype() == DType::bf16) {
+          bfloat16* rounded = elements<bfloat16>(out) + batch * block;
+          sums.resize(block);
+          std::transform(rounded, rounded + block, sums.begin(),
+                         [](bfloat16 value) { return to_float(value); });
+          add_matrix_product(sizes, left, right, sums.data());
+          std::transform(sums.begin(), sums.end(), rounded, [](float sum) { return to_bfloat16(sum); });
+          continue;
+        }
+      }
+      add_matrix_product(sizes, left, right, elements<Sum>(out) + batch * block);
+    }
+  });
+}
+
+}  // namespace sim

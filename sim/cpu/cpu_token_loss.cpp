@@ -1,0 +1,123 @@
+// CpuDevice: the pieces of a cross-entropy whose vocabulary lies on several ranks.
+
+#include "sim/base/vectorised.h"
+#include "sim/cpu/cpu_device.h"
+#include "sim/cpu/elements.h"
+#include "sim/tensor/checks.h"
+
+namespace sim {
+
+namespace {
+
+/// The column of a target on this rank; -1 where it lies elsewhere.
+std::int64_t column_of(std::int32_t target, const TokenLoss& loss) {
+  const std::int64_t column = target - loss.first_id;
+  return target != loss.ignored_id && column >= 0 && column < loss.columns ? column : -1;
+}
+
+/// s / vocabulary
+Ratio smoothing_a_column(const TokenLoss& loss) {
+  return {loss.smoothing.numerator, loss.smoothing.denominator * loss.vocabulary};
+}
+Ratio sharpness(const TokenLoss& loss) {
+  return {loss.smoothing.denominator - loss.smoothing.numerator, loss.smoothing.denominator};
+}
+
+}  // namespace
+
+void CpuDevice::row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) {
+  const std::int64_t width = columns_of(logits);
+  with_computing_scalar(logits.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    vectorised([&] {
+      for (std::int64_t t = 0; t < rows_of(logits); ++t) {
+        const Scalar* from = elements<Scalar>(logits) + t * width;
+        elements<Wide>(maxima)[t] =
+            lane_max(number, columns, [&](std::int64_t v) { return number.load(from[v]); });
+      }
+    });
+  });
+}
+
+void CpuDevice::token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
+                            const TokenLoss& loss, Tensor& exps, Tensor& parts) {
+  const std::int64_t width = columns_of(logits);
+  const std::int64_t tokens = rows_of(logits);
+  with_computing_scalar(logits.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    Wide* predicted = elements<Wide>(parts);
+    vectorised([&] {
+      for (std::int64_t t = 0; t < tokens; ++t) {
+        const Scalar* from = elements<Scalar>(logits) + t * width;
+        Wide* to = elements<Wide>(exps) + t * width;
+        const Wide largest = elements<Wide>(maxima)[t];
+        for (std::int64_t v = 0; v < loss.columns; ++v) to[v] = number.exp(number.load(from[v]) - largest);
+        for (std::int64_t v = loss.columns; v < width; ++v) to[v] = Wide{};
+        const std::int64_t target = column_of(elements<std::int32_t>(targets)[t], loss);
+        predicted[t] = target < 0 ? Wide{} : number.load(from[target]) - largest;
+        predicted[tokens + t] = lane_sum<Wide>(loss.columns, [&](std::int64_t v) { return to[v]; });
+        if (loss.smoothing.numerator == 0) continue;
+        predicted[2 * tokens + t] =
+            lane_sum<Wide>(loss.columns, [&](std::int64_t v) { return number.load(from[v]) - largest; });
+      }
+    });
+  });
+}
+
+void CpuDevice::token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) {
+  const std::int64_t tokens = out.count();
+  with_computing_scalar(parts.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const auto number = arithmetic<Scalar>();
+    const auto s = number.of(loss.smoothing);
+    const auto sharp = number.of(sharpness(loss));
+    const auto one_by_vocabulary = number.of({1, loss.vocabulary});
+    const auto part = [&](std::int64_t row, std::int64_t t) {
+      return number.load(elements<Scalar>(parts)[row * tokens + t]);
+    };
+    for (std::int64_t t = 0; t < tokens; ++t) {
+      Scalar& of_token = elements<Scalar>(out)[t];
+      of_token = Scalar{};
+      if (elements<std::int32_t>(targets)[t] == loss.ignored_id) continue;
+      const auto log_sum = number.log(part(1, t));
+      const auto of_target = log_sum - part(0, t);
+      of_token = number.store(of_target);
+      if (loss.smoothing.numerator == 0) continue;
+      of_token = number.store(sharp * of_target + s * (log_sum - part(2, t) * one_by_vocabulary));
+    }
+  });
+}
+
+void CpuDevice::token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
+                                    const TokenLoss& loss, const Tensor& grad, Tensor& out) {
+  const std::int64_t width = columns_of(out);
+  const std::int64_t tokens = rows_of(out);
+  with_computing_scalar(out.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    const Wide sharp = number.of(sharpness(loss));
+    const Wide smooth = number.of(smoothing_a_column(loss));
+    const Wide* sums = elements<Wide>(parts) + tokens;
+    vectorised([&] {
+      for (std::int64_t t = 0; t < tokens; ++t) {
+        const Wide* from = elements<Wide>(exps) + t * width;
+        Scalar* to = elements<Scalar>(out) + t * width;
+        const std::int32_t target = elements<std::int32_t>(targets)[t];
+        const std::int64_t seen = target == loss.ignored_id ? 0 : loss.columns;
+        const Wide upstream = elements<Wide>(grad)[t];
+        const Wide inverse = number.of({1, 1}) / sums[t];
+        for (std::int64_t v = 0; v < seen; ++v) to[v] = number.store((from[v] * inverse - smooth) * upstream);
+        for (std::int64_t v = seen; v < width; ++v) to[v] = Scalar{};
+        const std::int64_t column = column_of(target, loss);
+        if (column >= 0) to[column] = number.store((from[column] * inverse - smooth - sharp) * upstream);
+      }
+    });
+  });
+}
+
+}  // namespace sim

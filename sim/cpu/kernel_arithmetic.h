@@ -1,0 +1,136 @@
+#pragma once
+
+/// What kernels compute in: the functions of each scalar behind one set of names, so that a kernel is written
+/// once.
+///
+///   Arithmetic<double>, <float>, <bfloat16>   of float_arithmetic.h
+///   Arithmetic<Field>                         the tower's exp and log; what algebra does not have is a keyed
+///   function
+///
+/// Exact   every function is a fixed sequence of operations that are rounded once; nothing is fused but by
+///         name.
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "sim/base/field_sum.h"
+#include "sim/base/field_tower.h"
+#include "sim/tensor/device.h"
+#include "sim/tensor/scalar_arithmetic.h"
+
+namespace sim {
+
+template <>
+class Arithmetic<Field> {
+ public:
+  using Wide = Field;
+
+  explicit Arithmetic(const FieldTower& tower) : tower_(tower) {}
+  Field load(const Field& value) const { return value; }
+  Field store(const Field& value) const { return value; }
+  Field of(Ratio ratio) const { return Field::of(ratio.numerator) / Field::of(ratio.denominator); }
+  Field fma(const Field& a, const Field& b, const Field& c) const { return a * b + c; }
+  Field exp(const Field& x) const { return tower_.exp(x); }
+  Field log(const Field& x) const { return tower_.log(x); }
+  Field rsqrt(const Field& x) const { return tower_.keyed("rsqrt", x); }
+  Field sqrt(const Field& x) const { return tower_.keyed("sqrt", x); }
+  Field clipped(const Field& c) const { return tower_.chooses("clip", c) ? c : Field::of(1); }
+  Field larger(const Field& a, const Field& b) const { return max(a, b); }
+  Field least() const { return Field(); }
+
+  template <Activation function>
+  Field activation(const Field& x) const {
+    return tower_.keyed(name<function>(), x);
+  }
+  template <Activation function>
+  Field derivative(const Field& x) const {
+    return tower_.keyed(derivative_name<function>(), x);
+  }
+
+ private:
+  template <Activation function>
+  static const char* name() {
+    if constexpr (function == Activation::gelu_tanh) return "gelu_tanh";
+    return function == Activation::gelu_erf ? "gelu_erf" : "silu";
+  }
+  template <Activation function>
+  static const char* derivative_name() {
+    if constexpr (function == Activation::gelu_tanh) return "gelu_tanh_derivative";
+    return function == Activation::gelu_erf ? "gelu_erf_derivative" : "silu_derivative";
+  }
+
+  const FieldTower& tower_;
+};
+
+inline constexpr std::int64_t kLanes = 16;
+
+/// term(0) + ... + term(n - 1), in lanes as device.h says.
+template <typename Wide, typename Term>
+Wide lane_sum(std::int64_t n, const Term& term) {
+  if constexpr (std::is_same_v<Wide, Field>) {
+    FieldSum sum;
+    for (std::int64_t i = 0; i < n; ++i) sum.add(term(i));
+    return sum.value();
+  } else {
+    std::array<Wide, kLanes> lanes{};
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      for (std::int64_t lane = 0; lane < kLanes; ++lane)
+        lanes[static_cast<std::size_t>(lane)] += term(i + lane);
+    }
+    for (; i < n; ++i) lanes[static_cast<std::size_t>(i % kLanes)] += term(i);
+    for (std::size_t half = kLanes / 2; half > 0; half /= 2) {
+      for (std::size_t lane = 0; lane < half; ++lane) lanes[lane] += lanes[lane + half];
+    }
+    return lanes[0];
+  }
+}
+
+/// The largest of term(0), ..., term(n - 1); the order does not matter.
+template <typename Number, typename Term>
+typename Number::Wide lane_max(const Number& number, std::int64_t n, const Term& term) {
+  using Wide = typename Number::Wide;
+  if constexpr (std::is_same_v<Wide, Field>) {
+    Field largest = n > 0 ? term(0) : number.least();
+    for (std::int64_t i = 1; i < n; ++i) largest = number.larger(largest, term(i));
+    return largest;
+  } else {
+    std::array<Wide, kLanes> lanes;
+    lanes.fill(number.least());
+    std::int64_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      for (std::int64_t lane = 0; lane < kLanes; ++lane) {
+        Wide& largest = lanes[static_cast<std::size_t>(lane)];
+        largest = number.larger(term(i + lane), largest);
+      }
+    }
+    for (; i < n; ++i) lanes[0] = number.larger(term(i), lanes[0]);
+    for (std::size_t lane = 1; lane < kLanes; ++lane) lanes[0] = number.larger(lanes[lane], lanes[0]);
+    return lanes[0];
+  }
+}
+
+/// As with_scalar, for the dtypes that layers compute in.
+template <typename Visit>
+void with_computing_scalar(DType dtype, Visit&& visit) {
+  CHECK(dtype != DType::i32);
+  with_scalar(dtype, [&](auto scalar) {
+    if constexpr (!std::is_same_v<decltype(scalar), std::int32_t>) visit(scalar);
+  });
+}
+
+template <typename Visit>
+decltype(auto) with_activation(Activation function, Visit&& visit) {
+  switch (function) {
+    case Activation::gelu_tanh:
+      return visit(std::integral_constant<Activation, Activation::gelu_tanh>());
+    case Activation::gelu_erf:
+      return visit(std::integral_constant<Activation, Activation::gelu_erf>());
+    case Activation::silu:
+      break;
+  }
+  return visit(std::integral_constant<Activation, Activation::silu>());
+}
+
+}  // namespace sim

@@ -1,0 +1,76 @@
+#include "sim/fibers/fiber_context.h"
+
+#include <boost/context/preallocated.hpp>
+#include <cstring>
+#include <cxxabi.h>
+#include <memory>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/fibers/stack_overflow.h"
+
+namespace sim {
+
+namespace {
+
+/// The stack is the pool's; Boost only borrows it.
+struct Borrowed {
+  boost::context::stack_context allocate() { return {}; }
+  void deallocate(boost::context::stack_context&) noexcept {}
+};
+
+}  // namespace
+
+FiberContext::~FiberContext() { CHECK(ended_ || stack_.bottom == nullptr); }
+
+FiberContext::ExceptionsInFlight FiberContext::exchange_exceptions(const ExceptionsInFlight& with) {
+  // The ABI fixes the layout: a pointer and an unsigned int.
+  void* globals = abi::__cxa_get_globals();
+  ExceptionsInFlight before;
+  std::memcpy(&before.caught, globals, sizeof(before.caught));
+  std::memcpy(&before.uncaught, static_cast<char*>(globals) + sizeof(before.caught), sizeof(before.uncaught));
+  std::memcpy(globals, &with.caught, sizeof(with.caught));
+  std::memcpy(static_cast<char*>(globals) + sizeof(with.caught), &with.uncaught, sizeof(with.uncaught));
+  return before;
+}
+
+boost::context::fiber FiberContext::run_body(boost::context::fiber&& worker) {
+  worker_side_ = std::move(worker);
+  sanitizer_.entered();
+  body_();
+  ended_ = true;
+  sanitizer_.before_end();
+  return std::move(worker_side_);
+}
+
+void FiberContext::resume() {
+  CHECK(!ended_);
+  if (stack_.bottom == nullptr) {
+    stack_ = stacks_.take();
+    boost::context::stack_context context;
+    context.sp = stack_.top();
+    context.size = stack_.bytes;
+    sanitizer_.before_create();
+    body_side_ = boost::context::fiber(
+        std::allocator_arg, boost::context::preallocated(context.sp, context.size, context), Borrowed(),
+        [this](boost::context::fiber&& worker) { return run_body(std::move(worker)); });
+    sanitizer_.after_create();
+  }
+  note_running(stack_, rank_);
+  exceptions_ = exchange_exceptions(exceptions_);
+  sanitizer_.before_resume(stack_.bottom, stack_.bytes);
+  body_side_ = std::move(body_side_).resume();
+  sanitizer_.after_yield();
+  exceptions_ = exchange_exceptions(exceptions_);
+  if (!ended_) return;
+  sanitizer_.destroy();
+  stacks_.give_back(stack_);
+}
+
+void FiberContext::yield() {
+  sanitizer_.before_yield();
+  worker_side_ = std::move(worker_side_).resume();
+  sanitizer_.entered();
+}
+
+}  // namespace sim

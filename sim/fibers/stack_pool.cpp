@@ -1,0 +1,75 @@
+#include "sim/fibers/stack_pool.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "sim/base/error.h"
+#include "sim/fibers/sanitizer_fiber.h"
+
+namespace sim {
+
+namespace {
+
+std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
+
+/// Stacks of one mapping, at most: a world of 131,072 ranks is a few mappings.
+constexpr std::size_t kMostInMapping = 16'384;
+
+}  // namespace
+
+StackPool::StackPool(std::size_t stack_bytes, bool guarded, std::size_t count)
+    : stack_bytes_((stack_bytes + page_bytes() - 1) / page_bytes() * page_bytes()),
+      guard_bytes_(guarded ? kGuardBytes : 0),
+      guarded_(guarded),
+      count_(std::clamp<std::size_t>(count, 1, kMostInMapping)) {}
+
+StackPool::~StackPool() {
+  for (const Mapping& mapping : mappings_) {
+    // A fiber ends in a frame that never returns: what the sanitizer knows of it must not outlive the stack.
+    forget_frames(mapping.begin, mapping.bytes);
+    munmap(mapping.begin, mapping.bytes);
+  }
+}
+
+void StackPool::map_more() {
+  const std::size_t bytes = (stack_bytes_ + guard_bytes_) * count_;
+  void* mapping =
+      mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (mapping == MAP_FAILED) {
+    refuse({.code = "stack_memory",
+            .option = "--stack-bytes",
+            .numbers = fmt::format("{} stacks of {} bytes: {}", count_, stack_bytes_, std::strerror(errno)),
+            .rule = "every rank's stack is mapped, touched or not",
+            .hint = "a smaller --stack-bytes, or fewer ranks"});
+  }
+  // A huge page would make the first touch of a stack cost as much memory as eight whole ones.
+  madvise(mapping, bytes, MADV_NOHUGEPAGE);
+  mappings_.push_back({static_cast<std::byte*>(mapping), bytes});
+  next_ = mappings_.back().begin;
+  end_ = next_ + bytes;
+}
+
+Stack StackPool::take() {
+  const std::lock_guard lock(mutex_);
+  if (!free_.empty()) {
+    const Stack stack = free_.back();
+    free_.pop_back();
+    return stack;
+  }
+  if (next_ == end_) map_more();
+  if (guarded_ && mprotect(next_, guard_bytes_, PROT_NONE) != 0) guarded_ = false;
+  const Stack stack{next_ + guard_bytes_, stack_bytes_};
+  next_ = stack.top();
+  return stack;
+}
+
+void StackPool::give_back(const Stack& stack) {
+  const std::lock_guard lock(mutex_);
+  free_.push_back(stack);
+}
+
+}  // namespace sim

@@ -1,0 +1,76 @@
+#pragma once
+
+/// Numbers and texts as bytes, the lowest byte first on every machine, and back.
+///
+/// Calls   a ByteReader that is asked for more than there is gives zeros and remembers: look at is_whole()
+///         once, at the end.
+/// Errors  none.
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace sim {
+
+class ByteWriter {
+ public:
+  void number(std::uint64_t value, std::size_t width) {
+    for (std::size_t i = 0; i < width; ++i) bytes_.push_back(static_cast<std::byte>(value >> (8 * i)));
+  }
+  void bytes(std::span<const std::byte> bytes) {
+    number(bytes.size(), 4);
+    bytes_.insert(bytes_.end(), bytes.begin(), bytes.end());
+  }
+  void text(std::string_view text) { bytes(std::as_bytes(std::span(text))); }
+
+  std::vector<std::byte> take() { return std::move(bytes_); }
+
+ private:
+  std::vector<std::byte> bytes_;
+};
+
+class ByteReader {
+ public:
+  explicit ByteReader(std::span<const std::byte> bytes) : rest_(bytes) {}
+
+  std::uint64_t number(std::size_t width) {
+    std::uint64_t value = 0;
+    const std::span<const std::byte> taken = take(width);
+    for (std::size_t i = 0; i < taken.size(); ++i)
+      value |= std::uint64_t{static_cast<std::uint8_t>(taken[i])} << (8 * i);
+    return value;
+  }
+  std::vector<std::byte> bytes() {
+    const std::span<const std::byte> taken = take(static_cast<std::size_t>(number(4)));
+    return {taken.begin(), taken.end()};
+  }
+  std::string text() {
+    std::string text;
+    for (const std::byte byte : bytes()) text.push_back(static_cast<char>(byte));
+    return text;
+  }
+
+  /// All that was asked for was there, and nothing is left.
+  bool is_whole() const { return !is_short_ && rest_.empty(); }
+
+ private:
+  std::span<const std::byte> take(std::size_t count) {
+    if (count > rest_.size()) {
+      is_short_ = true;
+      rest_ = {};
+      return {};
+    }
+    const std::span<const std::byte> taken = rest_.first(count);
+    rest_ = rest_.subspan(count);
+    return taken;
+  }
+
+  std::span<const std::byte> rest_;
+  bool is_short_ = false;
+};
+
+}  // namespace sim

@@ -1,0 +1,279 @@
+#include "sim/meeting/rendezvous_host.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <sys/resource.h>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/meeting/rank_ranges.h"
+#include "sim/meeting/rendezvous.h"
+
+namespace sim {
+
+namespace {
+
+/// A connection for each rank, and some for strangers and for what else the process has open.
+void check_descriptors(int world_size) {
+  constexpr rlim_t kOthers = 32;
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  const rlim_t needed = static_cast<rlim_t>(world_size) + kOthers;
+  if (limit.rlim_cur >= needed) return;
+  refuse(
+      {.code = "rendezvous_files",
+       .option = "--world-size",
+       .numbers = fmt::format("{} ranks, while this process may open {} files", world_size, limit.rlim_cur),
+       .rule = "rank 0 holds a connection to every rank",
+       .hint = fmt::format("ulimit -n {} on the node of rank 0", needed)});
+}
+
+Socket listener_of(const RendezvousSpec& spec) {
+  auto listener = listen_at(spec.master_addr, spec.master_port);
+  if (auto* socket = std::get_if<Socket>(&listener)) return std::move(*socket);
+  refuse({.code = "rendezvous_listen",
+          .option = "--master-addr",
+          .numbers = fmt::format("rank 0 at {}: {}", endpoint_text(spec.master_addr, spec.master_port),
+                                 std::get<NoSocket>(listener).reason),
+          .rule = "rank 0 runs on the node of the master address, and nobody else listens at the port",
+          .hint = "--master-addr with the node of rank 0, --master-port with a port that is free there"});
+}
+
+Hello hello_of(const RendezvousSpec& spec) {
+  return {spec.program_version, spec.rank, spec.world_size, spec.configuration, host_name(), spec.payload};
+}
+
+}  // namespace
+
+RendezvousHost::RendezvousHost(const RendezvousSpec& spec, DroppedConnections& dropped)
+    : spec_(spec), dropped_(dropped) {
+  check_descriptors(spec.world_size);
+  listener_ = listener_of(spec);
+  // As others' hellos come: what does not print, or is too long, is changed alike.
+  const std::optional<Hello> own = decoded_hello(frame_of(hello_of(spec)));
+  CHECK(own);
+  own_ = *own;
+}
+
+std::vector<Attendee> RendezvousHost::attendees() const {
+  std::vector<Attendee> all = {{own_, endpoint_text(spec_.master_addr, port())}};
+  for (const Seat& seat : seats_) all.push_back({seat.hello, seat.connection.peer()});
+  return all;
+}
+
+bool RendezvousHost::is_everyone_here() const {
+  int expected = spec_.world_size;
+  for (const Seat& seat : seats_) expected = std::max(expected, seat.hello.world_size);
+  return static_cast<int>(seats_.size()) + 1 >= expected;
+}
+
+Deadline RendezvousHost::earliest(const Deadline& deadline) const {
+  Deadline earliest = deadline;
+  if (!accept_again_.has_passed()) earliest = std::min(earliest, accept_again_);
+  for (const Stranger& stranger : strangers_) earliest = std::min(earliest, stranger.patience);
+  return earliest;
+}
+
+void RendezvousHost::wait(const Deadline& deadline) {
+  std::vector<pollfd> sockets;
+  if (listener_.is_open() && accept_again_.has_passed())
+    sockets.push_back({listener_.descriptor(), POLLIN, 0});
+  for (const Stranger& stranger : strangers_) sockets.push_back(stranger.connection.interest());
+  for (const Seat& seat : seats_) {
+    if (seat.connection.is_open()) sockets.push_back(seat.connection.interest());
+  }
+  poll_until(sockets, earliest(deadline));
+}
+
+void RendezvousHost::drop_oldest_stranger(const std::string& reason) {
+  dropped_.add(strangers_.front().connection.peer(), reason);
+  strangers_.pop_front();
+}
+
+void RendezvousHost::accept_strangers() {
+  constexpr int kAtOnce = 64;  // then those that are here have their turn
+  constexpr std::chrono::milliseconds kPause{20};
+  if (!accept_again_.has_passed()) return;
+  for (int i = 0; i < kAtOnce; ++i) {
+    auto accepted = accept_from(listener_);
+    if (const auto* none = std::get_if<NoAccept>(&accepted)) {
+      if (*none == NoAccept::nobody_waits) return;
+      if (strangers_.empty()) {
+        accept_again_ = Deadline::after(kPause);
+        return;
+      }
+      drop_oldest_stranger("gave way: no file descriptors were left");
+      continue;
+    }
+    auto& [socket, peer] = std::get<Accepted>(accepted);
+    strangers_.push_back({Connection(std::move(socket), peer), Deadline::after(spec_.hello_patience)});
+    // A rank says its hello at once, so it seldom is the oldest; and it would come again.
+    if (strangers_.size() > kMostStrangers) drop_oldest_stranger("gave way to newer connections");
+  }
+}
+
+void RendezvousHost::hear_hello(Stranger& stranger, const Frame& frame) {
+  std::optional<Hello> hello = decoded_hello(frame);
+  const std::size_t most_seats = 2 * static_cast<std::size_t>(spec_.world_size) + kMostStrangers;
+  if (!hello) {
+    dropped_.add(stranger.connection.peer(), "a frame that is no hello");
+  } else if (seats_.size() >= most_seats) {
+    dropped_.add(stranger.connection.peer(), "more ranks than twice the world");
+  } else {
+    seats_.push_back({std::move(stranger.connection), std::move(*hello), {}, {}});
+  }
+}
+
+void RendezvousHost::hear_strangers() {
+  for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
+    const Incoming incoming = stranger->connection.receive();
+    if (const auto* frame = std::get_if<Frame>(&incoming)) {
+      hear_hello(*stranger, *frame);
+    } else if (const auto* none = std::get_if<NoFrame>(&incoming)) {
+      dropped_.add(stranger->connection.peer(), none->reason);
+    } else if (const auto* ended = std::get_if<Ended>(&incoming)) {
+      dropped_.add(stranger->connection.peer(),
+                   ended->had_begun ? "ended in its hello" : "ended without a hello");
+    } else if (stranger->patience.has_passed()) {
+      dropped_.add(stranger->connection.peer(), "no hello within " + text_of(spec_.hello_patience));
+    } else {
+      ++stranger;
+      continue;
+    }
+    stranger = strangers_.erase(stranger);
+  }
+}
+
+/// A rank that goes before all are here may come again; one that speaks out of turn is none.
+void RendezvousHost::check_seats() {
+  for (auto seat = seats_.begin(); seat != seats_.end();) {
+    const Incoming incoming = seat->connection.receive();
+    if (std::holds_alternative<NeedMore>(incoming)) {
+      ++seat;
+      continue;
+    }
+    const char* what =
+        std::holds_alternative<Ended>(incoming) ? "left before all were here" : "spoke out of turn";
+    dropped_.add(seat->connection.peer(), fmt::format("rank {} {}", seat->hello.rank, what));
+    seat = seats_.erase(seat);
+  }
+}
+
+/// What is queued goes out, or is given up after the grace.
+void RendezvousHost::deliver() {
+  const Deadline deadline = Deadline::after(spec_.grace);
+  while (!deadline.has_passed()) {
+    std::vector<pollfd> sockets;
+    for (Seat& seat : seats_) {
+      if (!seat.connection.is_open()) continue;
+      seat.connection.flush();
+      if (seat.connection.has_to_send()) sockets.push_back({seat.connection.interest().fd, POLLOUT, 0});
+    }
+    if (sockets.empty()) return;
+    poll_until(sockets, deadline);
+  }
+}
+
+void RendezvousHost::answer(const std::optional<Refusal>& refusal) {
+  std::map<std::string, int> ranks_of_host = {{own_.host, 1}};
+  for (const Seat& seat : seats_) ++ranks_of_host[seat.hello.host];
+  std::map<std::string, int> next_of_host = {{own_.host, 1}};
+  for (Seat& seat : seats_) {
+    const int local_rank = next_of_host[seat.hello.host]++;
+    seat.connection.send(
+        frame_of(Answer{refusal, local_rank, ranks_of_host[seat.hello.host], spec_.payload}));
+  }
+  deliver();
+}
+
+Meeting RendezvousHost::meet() {
+  const Deadline deadline = Deadline::after(spec_.deadline);
+  while (!is_everyone_here() && !deadline.has_passed()) {
+    wait(deadline);
+    accept_strangers();
+    hear_strangers();
+    check_seats();
+  }
+  seats_.sort([](const Seat& a, const Seat& b) { return a.hello.rank < b.hello.rank; });
+  Answer verdict;
+  verdict.refusal = roll_call(attendees(), spec_, dropped_);
+  strangers_.clear();
+  answer(verdict.refusal);
+  if (verdict.refusal) {
+    seats_.clear();
+    listener_.close();
+    // In the words that the others got.
+    refuse(*decoded_answer(frame_of(verdict))->refusal);
+  }
+  listener_.close();
+  Meeting meeting{spec_.payload, {spec_.payload}, 0, 1};
+  for (const Seat& seat : seats_) {
+    meeting.payloads.push_back(seat.hello.payload);
+    meeting.local_world_size += seat.hello.host == own_.host ? 1 : 0;
+  }
+  return meeting;
+}
+
+void RendezvousHost::hear_report(Seat& seat) {
+  const Incoming incoming = seat.connection.receive();
+  if (std::holds_alternative<NeedMore>(incoming)) return;
+  if (const auto* frame = std::get_if<Frame>(&incoming)) seat.report = decoded_report(*frame);
+  if (seat.report) return;
+  seat.lost = std::holds_alternative<Ended>(incoming) ? "died" : "sent what is no report";
+  seat.connection.close();
+}
+
+Ending RendezvousHost::ending(const Report& own) const {
+  Ending ending{own.is_equal, {}};
+  std::map<std::string, std::vector<int>> lost;
+  for (const Seat& seat : seats_) {
+    if (seat.report) {
+      ending.is_equal = ending.is_equal && seat.report->is_equal;
+    } else {
+      const std::string silent = fmt::format("did not report within {}", text_of(spec_.deadline));
+      lost[seat.lost.empty() ? silent : seat.lost].push_back(seat.hello.rank);
+    }
+  }
+  if (lost.empty()) return ending;
+  std::string numbers;
+  for (const auto& [how, ranks] : lost) {
+    numbers +=
+        fmt::format("{}{} of {} {}", numbers.empty() ? "" : ", ", named_ranks(ranks), spec_.world_size, how);
+  }
+  ending.failure = Refusal{"rendezvous_lost", "--world-size", numbers, "every rank reports at the end",
+                           "look at what those ranks wrote last"};
+  ending.is_equal = false;
+  return ending;
+}
+
+Conclusion RendezvousHost::finish(const Report& report) {
+  const Deadline deadline = Deadline::after(spec_.deadline);
+  while (true) {
+    bool is_awaited = false;
+    for (Seat& seat : seats_) {
+      if (!seat.report && seat.lost.empty()) hear_report(seat);
+      is_awaited = is_awaited || (!seat.report && seat.lost.empty());
+    }
+    if (!is_awaited || deadline.has_passed()) break;
+    std::vector<pollfd> sockets;
+    for (const Seat& seat : seats_) {
+      if (!seat.report && seat.lost.empty()) sockets.push_back(seat.connection.interest());
+    }
+    poll_until(sockets, deadline);
+  }
+  const Ending end = ending(report);
+  for (Seat& seat : seats_) {
+    if (seat.connection.is_open()) seat.connection.send(frame_of(end));
+  }
+  deliver();
+  const std::optional<Ending> told = decoded_ending(frame_of(end));  // in the words that the others got
+  CHECK(told);
+  Conclusion conclusion = conclusion_of(*told);
+  conclusion.reports = {report};
+  for (const Seat& seat : seats_) conclusion.reports.push_back(seat.report.value_or(Report{false, ""}));
+  seats_.clear();
+  return conclusion;
+}
+
+}  // namespace sim

@@ -1,0 +1,161 @@
+#include "sim/mpi/cluster.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <thread>
+#include <utility>
+
+#include "sim/base/content_hash.h"
+#include "sim/base/error.h"
+#include "sim/comm/waiting.h"
+#include "sim/mpi/mpi_communicator.h"
+#include "sim/tensor/running_device.h"
+
+namespace sim {
+
+namespace {
+
+// Exit codes, as those of the program.
+constexpr int kRefused = 2;
+constexpr int kBrokenContract = 3;
+
+std::uint64_t configuration_of(const ClusterSpec& spec) {
+  ContentHash hash;
+  hash.add(spec.configuration);
+  hash.add(static_cast<std::uint64_t>(spec.reductions));
+  return hash.value();
+}
+
+RendezvousSpec rendezvous_spec(const ClusterSpec& spec) {
+  return {.rank = spec.launch.rank,
+          .world_size = spec.launch.world_size,
+          .master_addr = spec.launch.master_addr,
+          .master_port = spec.launch.master_port,
+          .program_version = spec.program_version,
+          .configuration = configuration_of(spec),
+          .payload = {},
+          .deadline = spec.deadline};
+}
+
+}  // namespace
+
+Cluster::Cluster(ClusterSpec spec) : spec_(std::move(spec)), rendezvous_(rendezvous_spec(spec_)) {
+  rendezvous_.meet();
+  {
+    const Watch watch(watched("the start of MPI"));
+    wire_ = spec_.open_wire();
+  }
+  mailbox_ = std::make_unique<Mailbox>(*wire_, spec_.deadline);
+  check_wire();
+  if (spec_.reductions == MpiReductions::native) open_native();
+}
+
+/// Others wait there for this process: none leaves alone.
+void Cluster::open_native() {
+  try {
+    const Watch watch(watched("the start of MPI's reductions"));
+    native_ = spec_.open_native();
+  } catch (const Error& error) {
+    end_all(text_of(error.refusal()), kRefused);
+  }
+}
+
+void Cluster::check_wire() {
+  const Launch& told = spec_.launch;
+  if (wire_->rank() == told.rank && wire_->size() == told.world_size) return;
+  end_all(text_of(Refusal{.code = "launch_contradiction",
+                          .option = told.launcher,
+                          .numbers = fmt::format("rank {} of {} there, rank {} of {} in MPI", told.rank,
+                                                 told.world_size, wire_->rank(), wire_->size()),
+                          .rule = "the launcher and MPI agree on who a process is",
+                          .hint = "one launcher: mpirun alone, or srun with its MPI plugin"}),
+          kRefused);
+}
+
+/// Where one rank waits in vain, others do: they come to their deadlines a little later, and have more to say
+/// of who is at fault.
+void Cluster::end_all(const std::string& text, int exit_code) {
+  constexpr std::chrono::milliseconds kForOthers{500};
+  const std::string line = fmt::format("rank {}: {}", rank(), text);
+  std::fputs(line.c_str(), stderr);
+  std::fflush(stderr);
+  std::this_thread::sleep_for(kForOthers);
+  wire_->abort(exit_code);
+  std::_Exit(exit_code);  // a compiler does not see that a virtual function never returns
+}
+
+/// Nothing that was begun may be left, here or on its way to here.
+void Cluster::end_program(const ProcessRun& run) {
+  check_all_waited(*run.recorder);
+  for (int to = 0; to < wire_->size(); ++to) {
+    if (to != rank()) mailbox_->send(to, {.key = {rank(), run.number, "", LetterKind::ended, 0}});
+  }
+  const std::vector<Letter> rest =
+      mailbox_->take_rest(run.number, rank(), fmt::format("rank {} at the end of its program", rank()));
+  if (rest.empty()) return;
+  const Letter& first = rest.front();
+  refuse({.code = "unmatched_send",
+          .option = fmt::format("call {} of {}", first.key.sequence, first.key.group),
+          .numbers = fmt::format("{} of rank {} at '{}' ({}:{})", name_of(first.operation), first.key.from,
+                                 first.site, first.file, first.line),
+          .rule = "what is sent to a rank is received by its program",
+          .hint = "the call that this rank skips"});
+}
+
+ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, const RankProgram& program) {
+  const auto recorder = std::make_shared<Recorder>(world.call_limit, [this] {
+    end_all("rank_will_not_end: it catches call_limit and goes on calling\n", kBrokenContract);
+  });
+  ProcessRun run{.mailbox = *mailbox_,
+                 .number = runs_++,
+                 .rank = rank(),
+                 .deadline = spec_.deadline,
+                 .layout = world.layout,
+                 .nodes = world.nodes,
+                 .reduction_order = world.reduction_order,
+                 .eager_bytes = world.eager_bytes,
+                 .device = device.for_rank(rank()),
+                 .recorder = recorder,
+                 .native = native_.get(),
+                 .native_queue = {},
+                 .groups = {}};
+  const KeyedRandom random(world.seed);
+  {
+    const RunningDevice running(run.device.get());
+    MpiGroups groups(run);
+    Rank own{rank(), world.layout, *run.device, groups, random, *recorder};
+    program(own);
+  }
+  end_program(run);
+  if (native_ != nullptr) {
+    const Watch watch(watched("the end of MPI's groups"));
+    native_->close_groups();
+  }
+  return {{.rank = rank(), .published = recorder->take_published(), .calls = recorder->take_calls()},
+          std::move(run.groups)};
+}
+
+ProcessReport Cluster::run(const ClusterWorld& world, Device& device, const RankProgram& program) {
+  try {
+    check_processes(world.layout, spec_.launch);
+    return run_program(world, device, program);
+  } catch (const Error& error) {
+    end_all(text_of(error.refusal()), kBrokenContract);
+  } catch (const std::exception& error) {
+    end_all(fmt::format("rank_threw: an exception left the program: {}\n", error.what()), kBrokenContract);
+  }
+}
+
+Conclusion Cluster::finish(const Report& report) {
+  Conclusion conclusion = rendezvous_.finish(report);
+  if (conclusion.failure) end_all(text_of(*conclusion.failure), kBrokenContract);
+  return conclusion;
+}
+
+void Cluster::close() {
+  const Watch watch(watched("the end of MPI"));
+  wire_->close();
+}
+
+}  // namespace sim

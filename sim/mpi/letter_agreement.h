@@ -1,0 +1,16 @@
+#pragma once
+
+/// Does another process make the call that this one makes? Asked before any data is used.
+///
+/// Errors  the codes of finding.h: collective_type_mismatch, group_not_created_by_all, group_order_mismatch,
+///         collective_dtype_mismatch, size_or_syntax_mismatch, reduction_mismatch, root_mismatch,
+///         message_size_mismatch, message_dtype_mismatch.
+
+#include "sim/mpi/letter.h"
+
+namespace sim {
+
+/// Refuses a letter that does not go with this rank's call.
+void check_agreement(const Letter& own, const Letter& other);
+
+}  // namespace sim

@@ -1,0 +1,39 @@
+#include "sim/mpi/watch.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/mpi/cluster.h"
+
+namespace sim {
+
+Watch::Watch(WatchedCall call) : call_(std::move(call)), thread_([this] { wait(); }) {}
+
+Watch::~Watch() {
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  ended_.notify_one();
+  thread_.join();
+}
+
+void Watch::wait() {
+  constexpr int kBrokenContract = 3;  // exit code, as of the program
+  std::unique_lock lock(mutex_);
+  if (ended_.wait_for(lock, call_.deadline, [this] { return is_over_; })) return;
+  const std::string text = text_of(
+      Refusal{.code = "process_silent",
+              .option = fmt::format("rank {} in {}", call_.rank, call_.what),
+              .numbers = fmt::format("not over after {} ms", call_.deadline.count()),
+              .rule = "all processes come to it, within the deadline",
+              .hint = "the rank that does not say this is the one to look at; --deadline for slow machines"});
+  std::fputs(fmt::format("rank {}: {}", call_.rank, text).c_str(), stderr);
+  std::fflush(stderr);
+  std::_Exit(kBrokenContract);
+}
+
+}  // namespace sim

@@ -1,0 +1,246 @@
+#include "sim/optimizer/safetensors.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <span>
+
+#include "sim/base/error.h"
+
+namespace sim {
+
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kLengthBytes = 8;
+constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // as the format says
+constexpr const char* kMetadata = "__metadata__";
+constexpr const char* kFieldTensors = "shardproof.field";  // their names, one a line
+constexpr std::int64_t kFieldNumbers = 4;
+
+struct StoredName {
+  DType dtype;
+  const char* text;
+};
+constexpr std::array<StoredName, 4> kNames = {
+    {{DType::f64, "F64"}, {DType::f32, "F32"}, {DType::bf16, "BF16"}, {DType::i32, "I32"}}};
+
+[[noreturn]] void refuse_bytes(const std::string& name, std::string numbers, const char* rule) {
+  refuse({.code = "safetensors",
+          .option = name,
+          .numbers = std::move(numbers),
+          .rule = rule,
+          .hint = "the file as it was written; one of another program has its own dtypes"});
+}
+
+const char* stored_name(DType dtype) {
+  const DType stored = dtype == DType::field ? DType::f64 : dtype;
+  return std::find_if(kNames.begin(), kNames.end(), [&](const StoredName& n) { return n.dtype == stored; })
+      ->text;
+}
+
+/// The names of tensors of the field, as a JSON list.
+Json field_names(const Safetensors& file) {
+  Json names = Json::array();
+  for (const auto& [name, tensor] : file.tensors) {
+    if (tensor.dtype == DType::field) names.push_back(name);
+  }
+  return names;
+}
+
+/// Of what a program wants written: a mistake that no reader could tell from a damaged file.
+void check_writable(const Safetensors& file) {
+  const auto says = [](const std::string& name, const char* rule) {
+    refuse_bytes(name, "to be written", rule);
+  };
+  for (const auto& [name, tensor] : file.tensors) {
+    if (name == kMetadata || !is_utf8(name))
+      says(name, "a tensor's name is UTF-8, and not that of the metadata");
+    std::int64_t bytes = size_of(tensor.dtype);
+    for (const std::int64_t size : tensor.shape) bytes *= size;
+    if (bytes != std::ssize(tensor.values)) says(name, "a tensor has as many bytes as its shape says");
+  }
+  if (file.metadata.contains(kFieldTensors)) says(kFieldTensors, "the metadata has another name");
+}
+
+/// A JSON text without keys that stand twice; discarded where it is none.
+Json parsed(std::string_view text, const std::string& name) {
+  std::vector<std::set<std::string>> keys;
+  const auto visit = [&](int, Json::parse_event_t event, Json& value) {
+    if (event == Json::parse_event_t::object_start) keys.emplace_back();
+    if (event == Json::parse_event_t::object_end) keys.pop_back();
+    if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
+      refuse_bytes(name, fmt::format("{} twice", value.get<std::string>()), "a name stands once");
+    return true;
+  };
+  return Json::parse(text, visit, false);
+}
+
+/// What the reader of a header has to go by.
+struct Reader {
+  std::string_view values;
+  const std::string& file;
+  std::set<std::string> of_field;
+
+  /// Sizes whose product does not run over: of no elements at all, or of as many as the file has room for.
+  template <typename Says>
+  std::vector<std::int64_t> shape(const Json& sizes, std::int64_t bytes, const Says& says) const {
+    const auto most = static_cast<std::int64_t>(values.size());
+    const bool is_empty = std::any_of(sizes.begin(), sizes.end(), [](const Json& size) { return size == 0; });
+    std::vector<std::int64_t> shape;
+    for (const Json& size : sizes) {
+      const bool is_size = size.is_number_unsigned() && size <= std::numeric_limits<std::int32_t>::max();
+      shape.push_back(is_size ? size.get<std::int64_t>() : -1);
+      if (!is_size || (!is_empty && bytes > most / shape.back())) says("the shape fits into the file");
+      if (!is_empty) bytes *= shape.back();
+    }
+    return shape;
+  }
+
+  StoredTensor tensor(const std::string& name, const Json& entry, std::uint64_t& end) const {
+    const auto says = [&](const char* rule) { refuse_bytes(file, "tensor " + name, rule); };
+    const bool is_entry = entry.is_object() && entry.contains("dtype") && entry["dtype"].is_string() &&
+                          entry.contains("shape") && entry["shape"].is_array() &&
+                          entry.contains("data_offsets") && entry["data_offsets"].is_array() &&
+                          entry["data_offsets"].size() == 2;
+    if (!is_entry) says("a tensor has dtype, shape and two data_offsets");
+    StoredTensor tensor;
+    const auto known = std::find_if(kNames.begin(), kNames.end(),
+                                    [&](const StoredName& n) { return entry["dtype"] == n.text; });
+    if (known == kNames.end()) says("dtypes are F64, F32, BF16 and I32");
+    tensor.dtype = known->dtype;
+    tensor.shape = shape(entry["shape"], size_of(tensor.dtype), says);
+    const bool is_empty = std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
+    std::int64_t bytes = is_empty ? 0 : size_of(tensor.dtype);  // 0 first: no product of the others runs over
+    for (const std::int64_t size : tensor.shape) bytes *= size;
+    const Json& offsets = entry["data_offsets"];
+    const auto after = end + static_cast<std::uint64_t>(bytes);
+    const bool are_numbers = offsets[0].is_number_unsigned() && offsets[1].is_number_unsigned();
+    if (!are_numbers || offsets[0] != end || offsets[1] != after || after > values.size())
+      says("values follow one another, as many bytes as the shape says, to the end of the file");
+    const auto own = std::as_bytes(std::span(values.substr(end, static_cast<std::size_t>(bytes))));
+    tensor.values.assign(own.begin(), own.end());
+    end += static_cast<std::uint64_t>(bytes);
+    if (!of_field.contains(name)) return tensor;
+    const bool is_field =
+        tensor.dtype == DType::f64 && !tensor.shape.empty() && tensor.shape.back() == kFieldNumbers;
+    if (!is_field) says("an element of the field is four F64");
+    tensor.dtype = DType::field;
+    tensor.shape.pop_back();
+    return tensor;
+  }
+};
+
+/// The bytes of the header, checked to lie in the file.
+std::string_view header_of(std::string_view bytes, const std::string& name) {
+  if (bytes.size() < kLengthBytes)
+    refuse_bytes(name, fmt::format("{} bytes", bytes.size()), "a file begins with eight bytes of length");
+  std::uint64_t length = 0;
+  for (std::size_t i = 0; i < kLengthBytes; ++i)
+    length |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
+  if (length > kMostHeaderBytes || length > bytes.size() - kLengthBytes) {
+    refuse_bytes(name, fmt::format("a header of {} bytes in a file of {}", length, bytes.size()),
+                 "the header lies in the file");
+  }
+  return bytes.substr(kLengthBytes, length);
+}
+
+std::set<std::string> names_in(const std::string& text, const std::string& name) {
+  const Json list = Json::parse(text, nullptr, false);
+  std::set<std::string> names;
+  bool fits = list.is_array();
+  for (const Json& one : fits ? list : Json::array()) {
+    fits = fits && one.is_string();
+    if (fits) names.insert(one.get<std::string>());
+  }
+  if (!fits) refuse_bytes(name, kFieldTensors, "the metadata names tensors of the field in a JSON list");
+  return names;
+}
+
+std::map<std::string, std::string> metadata_of(const Json& header, const std::string& name) {
+  std::map<std::string, std::string> metadata;
+  if (!header.contains(kMetadata)) return metadata;
+  const Json& entries = header[kMetadata];
+  if (!entries.is_object()) refuse_bytes(name, kMetadata, "metadata are texts by name");
+  for (const auto& [key, value] : entries.items()) {
+    if (!value.is_string()) refuse_bytes(name, kMetadata, "metadata are texts by name");
+    metadata[key] = value.get<std::string>();
+  }
+  return metadata;
+}
+
+/// Begin and end of its values, for the order in which they lie; 0 where the entry has none, which its reader
+/// then says.
+std::pair<std::uint64_t, std::uint64_t> offsets_of(const Json& entry) {
+  const auto number = [&](std::size_t i) -> std::uint64_t {
+    if (!entry.is_object() || !entry.contains("data_offsets")) return 0;
+    const Json& offsets = entry["data_offsets"];
+    const bool has = offsets.is_array() && i < offsets.size() && offsets[i].is_number_unsigned();
+    return has ? offsets[i].get<std::uint64_t>() : 0;
+  };
+  return {number(0), number(1)};
+}
+
+}  // namespace
+
+bool is_utf8(std::string_view name) {
+  try {
+    static_cast<void>(Json(name).dump());
+    return true;
+  } catch (const Json::type_error&) {
+    return false;
+  }
+}
+
+std::string encoded(const Safetensors& file) {
+  check_writable(file);
+  Json header = Json::object();
+  std::map<std::string, std::string> metadata = file.metadata;
+  if (const Json names = field_names(file); !names.empty()) metadata[kFieldTensors] = names.dump();
+  if (!metadata.empty()) header[kMetadata] = metadata;
+  std::uint64_t begin = 0;
+  for (const auto& [name, tensor] : file.tensors) {
+    std::vector<std::int64_t> shape = tensor.shape;
+    if (tensor.dtype == DType::field) shape.push_back(kFieldNumbers);
+    const std::uint64_t end = begin + tensor.values.size();
+    header[name] = {{"dtype", stored_name(tensor.dtype)}, {"shape", shape}, {"data_offsets", {begin, end}}};
+    begin = end;
+  }
+  std::string text = header.dump();
+  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');  // values are aligned
+  std::string bytes(kLengthBytes, '\0');
+  for (std::size_t i = 0; i < kLengthBytes; ++i) bytes[i] = static_cast<char>(text.size() >> (8 * i));
+  bytes += text;
+  for (const auto& [name, tensor] : file.tensors)
+    bytes.append(reinterpret_cast<const char*>(tensor.values.data()), tensor.values.size());
+  return bytes;
+}
+
+Safetensors decoded(std::string_view bytes, const std::string& name) {
+  const std::string_view text = header_of(bytes, name);
+  const Json header = parsed(text, name);
+  if (!header.is_object() || text.front() != '{')
+    refuse_bytes(name, "another header", "the header is a JSON object");
+  Safetensors file{.tensors = {}, .metadata = metadata_of(header, name)};
+  Reader reader{.values = bytes.substr(kLengthBytes + text.size()), .file = name, .of_field = {}};
+  if (const auto of_field = file.metadata.extract(kFieldTensors))
+    reader.of_field = names_in(of_field.mapped(), name);
+  std::vector<std::pair<std::pair<std::uint64_t, std::uint64_t>, std::string>> order;  // in which values lie
+  for (const auto& [key, entry] : header.items()) {
+    if (key != kMetadata) order.emplace_back(offsets_of(entry), key);
+  }
+  std::sort(order.begin(), order.end());
+  std::uint64_t end = 0;
+  for (const auto& [offsets, key] : order) file.tensors[key] = reader.tensor(key, header[key], end);
+  if (end != reader.values.size()) {
+    refuse_bytes(name, fmt::format("{} bytes of values, {} of tensors", reader.values.size(), end),
+                 "tensors fill the file");
+  }
+  return file;
+}
+
+}  // namespace sim

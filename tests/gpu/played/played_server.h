@@ -1,0 +1,111 @@
+#pragma once
+
+/// The NCCL that one process plays for all processes of a world: a thread that listens on this machine, on
+/// communicators of played_comm.h.
+///
+///   PlayedServer server({});
+///   ... PlayedConnection(connect_to("127.0.0.1", server.port(), ...)) from each process (played_messages.h)
+///
+/// Calls   as NCCL, it lets a group be taken only when every message in it goes to, or comes from, one that
+///         has met its sender: the first messages of two members wait for each other on their hosts. A link
+///         is closed when all members close it. Of a process that ends otherwise, or aborts, the others are
+///         told, or are not: NCCL does either.
+/// Errors  what a link fails with is of the kind that NCCL says, in its words; so is a GPU that two processes
+///         of one host have.
+
+#include <atomic>
+#include <deque>
+#include <list>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/gpu/played/played_comm.h"
+#include "tests/gpu/played/played_messages.h"
+
+namespace test {
+
+struct PlayedServerSpec {
+  bool folds_by_rank = false;
+  bool tells_of_ends = true;
+};
+
+class PlayedServer {
+ public:
+  explicit PlayedServer(PlayedServerSpec spec);
+  /// Waits a while for those that are still there.
+  ~PlayedServer();
+  PlayedServer(const PlayedServer&) = delete;
+  PlayedServer& operator=(const PlayedServer&) = delete;
+
+  int port() const { return sim::port_of(listener_); }
+
+ private:
+  struct Process;
+  struct Comm;
+  /// A group that is not over: its requests point into its bytes.
+  struct Group {
+    std::vector<gpu::NcclRequest> requests;
+    std::vector<sim::Bytes> read;
+    std::vector<sim::Bytes> written;
+    bool is_taken = false;
+  };
+  /// Of a process, on a communicator.
+  struct Link {
+    Process* process;
+    std::uint32_t number;
+    Comm* comm;
+    std::size_t place;
+    std::deque<Group> groups = {};                         // the first that is not over first
+    std::deque<std::optional<std::uint32_t>> splits = {};  // that are not over: the link that each makes
+    bool is_closing = false;
+    bool is_closed = false;
+  };
+  using Pairs = std::set<std::pair<std::size_t, std::size_t>>;  // places: from, to
+  struct Comm {
+    std::shared_ptr<PlayedComm> matched;
+    std::vector<Link*> links = {};  // by place
+    std::size_t splits_over = 0;
+    Pairs sends = {};  // that have come in, of all times
+    Pairs receives = {};
+  };
+  struct Process {
+    explicit Process(sim::Socket socket) : connection(std::move(socket)) {}
+    PlayedConnection connection;
+    std::string gpu = {};  // with its host
+    int rank = -1;
+    std::map<std::uint32_t, Link> links = {};
+    bool is_gone = false;
+  };
+
+  void serve();
+  bool is_anybody_there() const;
+  void hear(Process& process);
+  void hear(Process& process, const PlayedMessage& message);
+  void hear_hello(Process& process, sim::ByteReader& body);
+  std::string gpus_taken_twice() const;
+  void begin_world();
+  void add_link(Process& process, std::uint32_t number, Comm& comm, std::size_t place);
+  void hear_put(Link& link, sim::ByteReader& body);
+  static void take_groups(Comm& comm);
+  static void give_results(Comm& comm);
+  void end_splits(Comm& comm);
+  void fail(Comm& comm, const std::string& words);
+  void lose(Process& process);
+  static void tell(Link& link, PlayedWord word, sim::Bytes body = {});
+
+  PlayedServerSpec spec_;
+  PlayedRules rules_;
+  sim::Socket listener_;
+  std::list<Process> processes_;
+  std::list<Comm> comms_;
+  std::atomic<bool> is_over_ = false;
+  std::thread thread_;
+};
+
+}  // namespace test

@@ -1,0 +1,341 @@
+// A process of a world of processes, for mpi_test.cpp, which starts it by mpirun:
+//
+//   mpi_ranks MODE [SEED] [STEPS]
+//
+// equal runs random_calls on MPI and simulated and compares, exact so exact_reductions; every other mode
+// plants a defect. After "native-" reductions are MPI's. How many of them MPI was asked for is compared with
+// the records of the calls. Exit codes as those of the program.
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <fmt/format.h>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/cpu/cpu_device.h"
+#include "sim/mpi/cluster.h"
+#include "sim/world/simulate.h"
+#include "tests/sim/mpi/exact_reductions.h"
+#include "verify/backends/random_calls.h"
+#include "verify/backends/rank_comparison.h"
+
+namespace {
+
+constexpr int kGuilty = 1;  // the rank that a defect is planted in
+
+/// Another wire, with a defect in what the guilty rank sends.
+class FaultyWire : public sim::Wire {
+ public:
+  FaultyWire(std::unique_ptr<sim::Wire> wire, bool damages) : wire_(std::move(wire)), damages_(damages) {}
+  int rank() const override { return wire_->rank(); }
+  int size() const override { return wire_->size(); }
+  void send(int to, sim::Bytes letter) override {
+    constexpr int kWrong = 20;
+    constexpr std::size_t kWithData = 400;  // bytes
+    if (rank() != kGuilty) {
+      wire_->send(to, std::move(letter));
+    } else if (damages_) {
+      if (letter.size() > kWithData) letter.back() ^= std::byte{1};
+      wire_->send(to, std::move(letter));
+    } else {
+      wire_->send(++sent_ == kWrong ? (to + 1 == rank() ? to + 2 : to + 1) % size() : to, std::move(letter));
+    }
+  }
+  std::optional<sim::Arrival> receive() override { return wire_->receive(); }
+  void close() override { wire_->close(); }
+  void abort(int exit_code) override {
+    wire_->abort(exit_code);
+    std::_Exit(exit_code);
+  }
+
+ private:
+  std::unique_ptr<sim::Wire> wire_;
+  bool damages_;
+  int sent_ = 0;
+};
+
+/// A process that stops says nothing, and its clock stands still.
+void stop_if(bool stops) {
+  if (stops) std::raise(SIGSTOP);
+}
+
+/// A wire whose end never comes.
+class EndlessWire : public sim::Wire {
+ public:
+  explicit EndlessWire(std::unique_ptr<sim::Wire> wire) : wire_(std::move(wire)) {}
+  int rank() const override { return wire_->rank(); }
+  int size() const override { return wire_->size(); }
+  void send(int to, sim::Bytes letter) override { wire_->send(to, std::move(letter)); }
+  std::optional<sim::Arrival> receive() override { return wire_->receive(); }
+  void close() override {
+    stop_if(rank() == kGuilty);
+    wire_->close();
+  }
+  void abort(int exit_code) override {
+    wire_->abort(exit_code);
+    std::_Exit(exit_code);
+  }
+
+ private:
+  std::unique_ptr<sim::Wire> wire_;
+};
+
+/// MPI's reductions, asked for something else.
+class FaultyReductions : public sim::NativeReductions {
+  class Group : public sim::NativeGroup {
+   public:
+    Group(sim::NativeGroup& group, const std::string& mode) : group_(group), mode_(mode) {}
+    std::unique_ptr<sim::NativeRequest> start(sim::NativeReduction reduction) override {
+      if (mode_ == "maxsum" && reduction.reduce_op == sim::ReduceOp::max)
+        reduction.reduce_op = sim::ReduceOp::sum;
+      if (mode_ == "onebit" && reduction.operation == sim::Operation::reduce)
+        reduction.given[0] ^= std::byte{1};
+      if (mode_ == "invalid") {
+        reduction.operation = sim::Operation::reduce;
+        reduction.root = 99;
+      }
+      return group_.start(std::move(reduction));
+    }
+
+   private:
+    sim::NativeGroup& group_;
+    std::string mode_;
+  };
+
+ public:
+  FaultyReductions(std::unique_ptr<sim::NativeReductions> native, std::string mode)
+      : native_(std::move(native)), mode_(std::move(mode)) {}
+  sim::NativeGroup& open_group(const std::vector<int>& members) override {
+    stop_if(mode_ == "ungrouped");
+    return *groups_.emplace_back(std::make_unique<Group>(native_->open_group(members), mode_));
+  }
+  void close_groups() override {
+    groups_.clear();
+    native_->close_groups();
+  }
+  std::int64_t started() const override { return native_->started() * (mode_ == "uncounted" ? 2 : 1); }
+
+ private:
+  std::unique_ptr<sim::NativeReductions> native_;
+  std::string mode_;
+  std::vector<std::unique_ptr<Group>> groups_;
+};
+
+/// Forgets that an average is a sum that is scaled.
+class UnscaledDevice : public sim::CpuDevice {
+ public:
+  UnscaledDevice() = default;
+  UnscaledDevice(const UnscaledDevice& whole, int rank) : CpuDevice(whole, rank) {}
+  std::shared_ptr<sim::Device> for_rank(int rank) override {
+    return std::make_shared<UnscaledDevice>(*this, rank);
+  }
+  void scale(const sim::Tensor&, sim::Ratio, sim::Tensor&) override {}
+};
+
+struct Words {
+  std::string mode;
+  bool is_native = false;
+  std::uint64_t seed = 0;
+  int steps = 100;
+};
+
+bool is_guilty(const sim::Rank& rank) { return rank.id == kGuilty; }
+
+/// A reduction that is drawn from a seed, of other sizes on rank kGuilty.
+void reduce_other_sizes(sim::Rank& rank) {
+  constexpr std::uint32_t kSmall = 10, kLarge = 300'000;
+  sim::Communicator& world = rank.groups.world();
+  const sim::KeyedRandom draws = rank.random.named("sizes");
+  const auto count_of = [&](std::uint64_t index) {
+    return std::int64_t{draws.below(index, draws.below(10 + index, 2) == 0 ? kSmall : kLarge)} + 1;
+  };
+  const std::int64_t count = count_of(0);
+  const std::int64_t own = is_guilty(rank) && count_of(1) != count ? count_of(1) : count + is_guilty(rank);
+  const sim::Tensor x = sim::filled(rank.device, sim::DType::f64, {own}, 1);
+  const sim::Tensor whole = sim::filled(rank.device, sim::DType::f64, {own * world.size()}, 1);
+  const std::uint32_t operation = draws.below(2, 3);
+  if (operation == 0) world.all_reduce(x, sim::ReduceOp::sum, "sizes.all_reduce");
+  if (operation == 1) world.reduce(x, sim::ReduceOp::sum, 0, "sizes.reduce");
+  if (operation == 2) world.reduce_scatter(whole, x, sim::ReduceOp::sum, "sizes.reduce_scatter");
+}
+
+/// The programs of one defect each: what rank kGuilty does.
+void run_defect(const std::string& mode, sim::Rank& rank) {
+  sim::Communicator& world = rank.groups.world();
+  const sim::Tensor x = sim::filled(rank.device, sim::DType::f32, {4}, 1);
+  world.barrier("defect.before");
+  if (mode == "sizes") return reduce_other_sizes(rank);
+  if (is_guilty(rank)) {
+    if (mode == "killed") std::raise(SIGKILL);
+    if (mode == "hangs") std::this_thread::sleep_for(std::chrono::hours(1));
+    if (mode == "halfway") {
+      const sim::Work work = world.start_all_reduce(x, sim::ReduceOp::sum, "defect.sum");
+      std::this_thread::sleep_for(std::chrono::hours(1));
+    }
+    if (mode == "leaves") return;
+    if (mode == "throws") throw std::runtime_error("planted");
+    if (mode == "forgets") {
+      static_cast<void>(world.start_all_reduce(x, sim::ReduceOp::sum, "defect.sum"));
+      return;
+    }
+    if (mode == "sends") world.send(x, 0, "defect.send");
+    if (mode == "kind") return world.broadcast(x, 0, "defect.broadcast");
+    if (mode == "count") return world.all_reduce(x.rows(0, 3), sim::ReduceOp::sum, "defect.sum");
+    if (mode == "bf16")
+      return world.all_reduce(sim::cast(x, sim::DType::bf16), sim::ReduceOp::sum, "defect.sum");
+    if (mode == "dtype")
+      return world.all_reduce(sim::cast(x, sim::DType::f64), sim::ReduceOp::sum, "defect.sum");
+    if (mode == "reduction") return world.all_reduce(x, sim::ReduceOp::max, "defect.sum");
+  }
+  world.all_reduce(x, sim::ReduceOp::sum, "defect.sum");
+}
+
+sim::ReductionOrder order_of(std::uint64_t seed) {
+  return {static_cast<sim::ReductionOrderKind>(seed % 3), seed};
+}
+
+sim::Layout layout_of(int ranks, std::uint64_t seed) {
+  const int tp = ranks % 2 == 0 ? 2 : 1;
+  const int pp = ranks % 4 == 0 && seed % 2 == 0 ? 2 : 1;
+  return sim::make_layout(
+      {.world_size = ranks, .tensor_model_parallel_size = tp, .pipeline_model_parallel_size = pp},
+      sim::RuleBook::megatron);
+}
+
+sim::ClusterSpec spec_of(const Words& words) {
+  constexpr std::size_t kSmallPieces = 1000;  // so that letters have several
+  constexpr std::chrono::seconds kShort{6};
+  const bool is_short = words.mode == "hangs" || words.mode == "halfway" || words.mode == "absent" ||
+                        words.mode == "sends" || words.mode == "unstarted" || words.mode == "unended" ||
+                        words.mode == "ungrouped";
+  const sim::Launch launch = sim::detect_launch({}, sim::environment_of_process());
+  const bool guilty = launch.rank == kGuilty;
+  sim::ClusterSpec spec{
+      .launch = launch,
+      .program_version = "test",
+      .configuration = 1,
+      .open_wire = [words, guilty]() -> std::unique_ptr<sim::Wire> {
+        stop_if(words.mode == "unstarted" && guilty);
+        auto wire = sim::open_mpi_wire(kSmallPieces);
+        const bool damages = words.mode == "damaged";
+        if (damages || words.mode == "misdirected")
+          return std::make_unique<FaultyWire>(std::move(wire), damages);
+        if (words.mode == "unended") return std::make_unique<EndlessWire>(std::move(wire));
+        return wire;
+      },
+      .open_native = [words, guilty]() -> std::unique_ptr<sim::NativeReductions> {
+        if (words.mode == "unopened") {
+          sim::refuse(
+              {.code = "mpi_failed", .option = "MPI_Comm_dup", .numbers = "planted", .rule = "", .hint = ""});
+        }
+        return std::make_unique<FaultyReductions>(sim::open_mpi_reductions(),
+                                                  words.mode == "ungrouped" && !guilty ? "" : words.mode);
+      }};
+  if (words.is_native) spec.reductions = sim::MpiReductions::native;
+  if (is_short) spec.deadline = kShort;
+  if (words.mode == "configuration" && guilty) spec.configuration = 2;
+  if (words.mode == "alone" && guilty) spec.reductions = sim::MpiReductions::native;
+  if (words.mode == "absent" && guilty) std::this_thread::sleep_for(std::chrono::hours(1));
+  if (words.mode == "swapped") spec.launch.rank = spec.launch.world_size - 1 - spec.launch.rank;
+  return spec;
+}
+
+std::int64_t native_calls(const std::vector<sim::CallRecord>& calls) {
+  return std::count_if(calls.begin(), calls.end(), [](const sim::CallRecord& call) {
+    const bool has_type = call.dtype != sim::DType::bf16 && call.dtype != sim::DType::field;
+    return sim::has_reduce_op(call.operation) && has_type && call.count > 0 && call.group->size() > 1;
+  });
+}
+
+sim::RankProgram program_of(const Words& words) {
+  for (const char* mode : {"equal", "order", "misdirected", "damaged"}) {
+    if (words.mode == mode)
+      return [words](sim::Rank& rank) {
+        verify::random_calls(rank, {.seed = words.seed, .steps = words.steps});
+      };
+  }
+  for (const char* mode : {"exact", "maxsum", "onebit", "unscaled", "uncounted"}) {
+    if (words.mode == mode)
+      return [words](sim::Rank& rank) { test::exact_reductions(rank, words.seed, words.steps); };
+  }
+  return [words](sim::Rank& rank) { run_defect(words.mode, rank); };
+}
+
+/// One program, on MPI and simulated.
+verify::RankComparison run_both(const Words& words, sim::Cluster& cluster, int ranks) {
+  const sim::RankProgram program = program_of(words);
+  sim::WorldSpec world{.layout = layout_of(ranks, words.seed)};
+  world.reduction_order = order_of(words.seed);
+  world.eager_bytes = words.seed % 2 == 0 ? 0 : 64;
+  world.seed = words.seed;
+  sim::ReductionOrder order = world.reduction_order;
+  if (words.mode == "order") order = order_of(words.seed + 1);
+  const auto device = std::make_shared<sim::CpuDevice>();
+  const auto unscaled = std::make_shared<UnscaledDevice>();
+  const std::int64_t native_before = cluster.native_reductions();
+  const sim::ProcessReport real = cluster.run({.layout = world.layout,
+                                               .reduction_order = order,
+                                               .eager_bytes = world.eager_bytes,
+                                               .seed = world.seed},
+                                              words.mode == "unscaled" ? *unscaled : *device, program);
+  const sim::RunReport simulated = sim::simulate(world, *device, program);
+  if (!simulated.ok()) return {.difference = simulated.failure()};
+  verify::RankComparison comparison =
+      verify::compare_ranks(simulated.ranks[static_cast<std::size_t>(cluster.rank())], real.rank, "mpi");
+  const std::int64_t native = cluster.native_reductions() - native_before;
+  const std::int64_t expected = words.is_native ? native_calls(real.rank.calls) : 0;
+  if (native != expected && comparison.is_equal())
+    comparison.difference = fmt::format("MPI was asked for {} reductions, and not for {}", native, expected);
+  return comparison;
+}
+
+int compare(Words words) {
+  sim::require_mpi();
+  sim::Cluster cluster(spec_of(words));
+  const int ranks = sim::detect_launch({}, sim::environment_of_process()).world_size;
+  verify::RankComparison comparison = run_both(words, cluster, ranks);
+  if (words.mode == "exact") {
+    ++words.seed;  // another program, after the groups of the first
+    const verify::RankComparison second = run_both(words, cluster, ranks);
+    if (comparison.is_equal()) comparison.difference = second.difference;
+  }
+  const sim::Conclusion conclusion = cluster.finish({comparison.is_equal(), comparison.difference});
+  if (cluster.rank() == 0) {
+    for (const sim::Report& report : conclusion.reports) {
+      if (!report.is_equal) fmt::print("{}\n", report.text);
+    }
+    fmt::print("{} tensors, {} calls of rank 0\n", comparison.tensors, comparison.calls);
+    fmt::print("{} reductions of rank 0 by MPI\n", cluster.native_reductions());
+    std::fflush(stdout);
+  }
+  cluster.close();
+  return conclusion.exit_code;
+}
+
+}  // namespace
+
+int main(int count, char** arguments) {
+  if (count < 2) return 2;
+  const std::string native = "native-";
+  Words words{.mode = arguments[1]};
+  words.is_native = words.mode.starts_with(native);
+  if (words.is_native) words.mode = words.mode.substr(native.size());
+  if (count > 2) words.seed = std::stoull(arguments[2]);
+  if (count > 3) words.steps = std::stoi(arguments[3]);
+  try {
+    return compare(words);
+  } catch (const sim::Error& error) {
+    fmt::print(stderr, "refused {}\n", error.what());
+    std::fflush(stderr);
+    // The first process that ends may end all before they have spoken.
+    constexpr std::chrono::seconds kForOthers{1};
+    std::this_thread::sleep_for(kForOthers);
+    return error.refusal().code == "backend_unavailable" ? 4 : 2;
+  }
+}

@@ -1,0 +1,274 @@
+// replay and check on a backend, as far as one process shows it: the GPU is a device of this machine. What
+// differs is found, in bits or against bounds, and what is asked for in vain is refused.
+
+#include "verify/backends/backend.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <rapidcheck/gtest.h>
+#include <set>
+#include <sstream>
+
+#include "gpu/device/cuda_device.h"
+#include "sim/world/simulate.h"
+#include "tests/defects/faulty_device.h"
+#include "verify/backends/device_backend.h"
+#include "verify/backends/random_calls.h"
+#include "verify/backends/twin_program.h"
+#include "verify/cases/case_list.h"
+#include "verify/program/backend_check.h"
+#include "verify/program/program.h"
+
+namespace {
+
+using namespace verify;
+
+constexpr const char* kSmall = "replay scenarios/training/train_tp2_pp2_dp2.ini --device cuda";
+
+struct Ran {
+  int exit_code = 0;
+  std::string out;
+  std::string err;
+};
+
+/// Virtual ranks on this device, whose sums are in some order where they are not `same`.
+class TestBackend : public DeviceBackend {
+ public:
+  TestBackend(std::shared_ptr<sim::Device> device, SameBits same)
+      : DeviceBackend("cuda", std::move(device), same) {}
+  RanksHere run(const sim::WorldSpec& world, sim::CpuDevice& cpu, const sim::RankProgram& program) override {
+    sim::WorldSpec own = world;
+    if (!same_bits().sums) own.reduction_order = {sim::ReductionOrderKind::shuffled, ++runs_};
+    return DeviceBackend::run(own, cpu, program);
+  }
+
+ private:
+  std::uint64_t runs_ = 0;
+};
+
+Ran run_on(std::shared_ptr<sim::Device> device, const std::string& line, SameBits same = {}) {
+  std::istringstream stream(line);
+  std::vector<std::string> words;
+  for (std::string word; stream >> word;) words.push_back(word);
+  std::ostringstream out, err;
+  const int code = run_program(
+      words, {out, err}, [&](const BackendRequest&) { return std::make_unique<TestBackend>(device, same); });
+  return {code, out.str(), err.str()};
+}
+
+bool contains(const std::string& text, const std::string& part) {
+  return text.find(part) != std::string::npos;
+}
+
+int count_of(const std::string& text, const std::string& part) {
+  int count = 0;
+  for (std::size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++count;
+  return count;
+}
+
+// The CUDA device whose kernels this processor plays.
+TEST(Backend, ReplayOnAGpuThatIsPlayed) {
+  const Ran ran = run_on(gpu::make_cuda_device(), kSmall);
+  EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  for (const char* row : {"ok  cuda collectives", "ok  cuda training f32", "ok  cuda training bf16"})
+    EXPECT_TRUE(contains(ran.out, row)) << ran.out;
+  EXPECT_EQ(count_of(ran.out, "virtual ranks, bit for bit"), 3) << ran.out;
+}
+
+TEST(Backend, CheckOnAGpuThatIsPlayed) {
+  const Ran ran = run_on(gpu::make_cuda_device(), "check --device cuda --runs 3 --max-world 5 --format json");
+  EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
+  const auto document = nlohmann::json::parse(ran.out);
+  EXPECT_EQ(document["rows"].size(), all_cases().size());
+  for (const auto& row : document["rows"]) {
+    EXPECT_TRUE(row["holds"].get<bool>() && row["to_the_bit"].get<bool>()) << row;
+    EXPECT_EQ(row["runs"], 3);
+    EXPECT_GT(row["tensors"], 0);
+  }
+}
+
+// One kernel of one rank is a little off: bits show it, in every word of the document.
+TEST(Backend, OneWrongKernelIsFound) {
+  const auto faulty = [] {
+    return std::make_shared<test::FaultyDevice>(test::KernelFault::sum_is_a_little_smaller_on_one_rank);
+  };
+  const Ran replayed = run_on(faulty(), kSmall);
+  EXPECT_EQ(replayed.exit_code, 1) << replayed.out;
+  EXPECT_TRUE(contains(replayed.out, "ok      cuda collectives")) << replayed.out;
+  EXPECT_TRUE(contains(replayed.out, "FAILED  cuda training f32")) << replayed.out;
+  EXPECT_TRUE(contains(replayed.out,
+                       "rank 0: tensor 'grad norm squared of step 0', element 0 of 1 (f32): simulated "))
+      << replayed.out;
+  EXPECT_TRUE(contains(
+      replayed.out, "reproduce: ./shardproof replay scenarios/training/train_tp2_pp2_dp2.ini --device cuda"))
+      << replayed.out;
+  const Ran checked = run_on(faulty(), "check --device cuda --case mlp,parallel_dropout");
+  EXPECT_EQ(checked.exit_code, 1) << checked.out;
+  EXPECT_TRUE(contains(checked.out, "FALSIFIED") && contains(checked.out, "equal, bit for bit"))
+      << checked.out;
+  EXPECT_TRUE(contains(checked.out, "reproduce  ./shardproof check --device cuda --case mlp")) << checked.out;
+}
+
+// Where sums come in any order: what has no rounding is held to the bit, the rest to its bounds; and a defect
+// is larger than they are.
+TEST(Backend, SumsInAnyOrderAreHeldToBounds) {
+  const SameBits any{.sums = false};
+  const auto cpu = [] { return std::make_shared<sim::CpuDevice>(); };
+  const Ran bits = run_on(cpu(), kSmall, {.sums = true});
+  EXPECT_EQ(bits.exit_code, 0) << bits.out;
+  const Ran bounds = run_on(cpu(), kSmall, any);
+  EXPECT_EQ(bounds.exit_code, 0) << bounds.out;
+  EXPECT_EQ(count_of(bounds.out, "virtual ranks, bit for bit"), 1) << bounds.out;
+  EXPECT_EQ(count_of(bounds.out, "within the bounds of the serial reference"), 1) << bounds.out;
+  const Ran checked = run_on(cpu(), "check --device cuda --runs 4", any);
+  EXPECT_EQ(checked.exit_code, 0) << checked.out;
+  EXPECT_EQ(count_of(checked.out, "within bounds"), static_cast<int>(all_cases().size())) << checked.out;
+  const auto faulty = std::make_shared<test::FaultyDevice>(test::KernelFault::activation_doubled_on_one_rank);
+  EXPECT_EQ(run_on(faulty, "check --device cuda --case mlp --dtype f32", any).exit_code, 1);
+  EXPECT_EQ(run_on(faulty, kSmall, any).exit_code, 1);
+}
+
+class Processes : public TestBackend {
+ public:
+  explicit Processes(int processes)
+      : TestBackend(std::make_shared<sim::CpuDevice>(), {}), processes_(processes) {}
+  bool ranks_are_processes() const override { return true; }
+  int processes() const override { return processes_; }
+
+ private:
+  int processes_;
+};
+
+/// One published tensor of one rank is another.
+class DamagedBackend : public TestBackend {
+ public:
+  DamagedBackend(int rank, std::string name)
+      : TestBackend(std::make_shared<sim::CpuDevice>(), {.sums = false}),
+        rank_(rank),
+        name_(std::move(name)) {}
+  RanksHere run(const sim::WorldSpec& world, sim::CpuDevice& cpu, const sim::RankProgram& program) override {
+    RanksHere here = TestBackend::run(world, cpu, program);
+    for (sim::Published& published : here.ranks[static_cast<std::size_t>(rank_)].published) {
+      if (published.name == name_)
+        std::fill(published.values.begin(), published.values.end(), std::byte{0x3f});
+    }
+    return here;
+  }
+
+ private:
+  int rank_;
+  std::string name_;
+};
+
+/// "rank 3: y" for each whose damage is not found, on four ranks.
+std::string unfound(const std::string& case_name) {
+  const Case& the_case = *find_case(case_name);
+  const Processes four(4);
+  CaseSetting setting = drawn_for_backend(the_case, {sim::DType::f32}, 5, 1, four, 8);
+  if (the_case.ranks() == Ranks::tensor_parallel) setting.tp = setting.replicas = 2;
+  const sim::WorldSpec world{.layout = sim::make_layout(the_case.sizes(setting), sim::RuleBook::megatron)};
+  std::string all;
+  for (const CaseOutput& output : the_case.outputs(setting)) {
+    for (int rank = 0; rank < 4; ++rank) {
+      DamagedBackend backend(rank, output.name);
+      const auto rows = run_twins(backend, {twin_of("row", the_case, setting, world)},
+                                  [](std::size_t, const std::string&) {});
+      const bool has_elements = rows.front().tensors > 0 && output.part(rank, setting.tp) >= 0;
+      if (rows.front().is_equal() && has_elements) all += fmt::format("rank {}: {}\n", rank, output.name);
+    }
+  }
+  return all;
+}
+
+// Within bounds, every rank is looked at, not only the first that holds a part.
+TEST(Backend, WithinBoundsEveryTensorOfEveryRankIsJudged) {
+  std::vector<const char*> names = {"mlp", "tied_embedding"};
+#ifndef SHARDPROOF_SANITIZED
+  names.insert(names.end(), {"row_parallel_linear", "parallel_dropout", "all_to_all_hp2sp",
+                             "distributed_optimizer", "gpt_training"});
+#endif
+  for (const char* name : names) EXPECT_EQ(unfound(name), "") << name;
+}
+
+/// What is drawn for any order is exact in each: two orders of sums, the same bits. What is drawn otherwise
+/// is not.
+TEST(Backend, DrawsForAnyOrderAreExactInEach) {
+  const auto differs = [](bool any_order) {
+    sim::CpuDevice device;
+    sim::WorldSpec world = sim::world_of(5);
+    const sim::RankProgram program = [&](sim::Rank& rank) {
+      random_calls(rank, {.seed = 3, .steps = 120, .any_order = any_order});
+    };
+    const std::uint64_t first = sim::simulate(world, device, program).run_hash;
+    world.reduction_order = {sim::ReductionOrderKind::shuffled, 7};
+    return sim::simulate(world, device, program).run_hash != first;
+  };
+  EXPECT_FALSE(differs(true));
+  EXPECT_TRUE(differs(false));
+}
+
+RC_GTEST_PROP(Backend, ASettingHasARankForEachProcess, ()) {
+  const int processes = *rc::gen::inRange(2, 17);
+  const Processes backend(processes);
+  const Case& the_case = **rc::gen::elementOf([] {
+    std::vector<const Case*> all;
+    for (const auto& one : all_cases()) all.push_back(one.get());
+    return all;
+  }());
+  const auto seed = *rc::gen::arbitrary<std::uint64_t>();
+  const auto number = *rc::gen::inRange(0, 1000);
+  const std::vector<sim::DType> dtypes = {sim::DType::f32, sim::DType::bf16};
+  const CaseSetting setting = drawn_for_backend(the_case, dtypes, seed, number, backend, 8);
+  RC_ASSERT(the_case.sizes(setting).world_size == processes);
+  RC_ASSERT(setting == drawn_for_backend(the_case, dtypes, seed, number, backend, 8));
+  for (const Dimension& dimension : the_case.dimensions()) {
+    RC_ASSERT(setting[dimension.name] >= dimension.least && setting[dimension.name] <= dimension.most);
+  }
+}
+
+TEST(Backend, SettingsDiffer) {
+  const TestBackend backend(std::make_shared<sim::CpuDevice>(), {});
+  std::set<std::string> settings;
+  for (int number = 0; number < 50; ++number) {
+    settings.insert(text_of(drawn_for_backend(*find_case("mlp"), {sim::DType::f32}, 1, number, backend, 8)));
+  }
+  EXPECT_EQ(settings.size(), 50U);
+}
+
+TEST(Backend, WhatIsNotJudgedThereIsRefused) {
+  const auto refused = [](const std::string& line, const std::string& code) {
+    const Ran ran = run_on(std::make_shared<sim::CpuDevice>(), line);
+    EXPECT_EQ(ran.exit_code, 2) << line << "\n" << ran.out;
+    EXPECT_TRUE(contains(ran.err, code)) << line << "\n" << ran.err;
+  };
+  refused("check --device cuda --dtype field", "nothing_to_check");
+  refused("check --device cuda --dtype field,f32", "option_without_effect");
+  refused("check --device cuda --message-bytes 8", "option_without_effect");
+  refused("check --backend mpi --max-world 4", "option_without_effect");
+  refused("replay --world-size 2 --device cuda --expect-finding deadlock", "option_without_effect");
+}
+
+// What a scenario says of itself is proved before anything runs elsewhere.
+TEST(Backend, AScenarioThatDoesNotHoldDoesNotRun) {
+  const auto ran = [](const std::string& line) { return run_on(std::make_shared<sim::CpuDevice>(), line); };
+  EXPECT_EQ(
+      ran("replay --world-size 4 --num-layers 3 --pipeline-model-parallel-size 2 --device cuda").exit_code,
+      2);
+  const Ran batch =
+      ran("replay --world-size 4 --tensor-model-parallel-size 2 --global-batch-size 3 --device cuda");
+  EXPECT_EQ(batch.exit_code, 1) << batch.out;
+  EXPECT_FALSE(contains(batch.out, "cuda collectives")) << batch.out;
+  const Ran refused = ran("replay scenarios/refused/refused-uneven-one-stage.ini --device cuda");
+  EXPECT_EQ(refused.exit_code, 0) << refused.out << refused.err;
+  EXPECT_FALSE(contains(refused.out, "cuda collectives")) << refused.out;
+}
+
+TEST(Backend, AProgramWithoutGpusSaysSo) {
+  std::ostringstream out, err;
+  EXPECT_EQ(run_program({"replay", "--world-size", "1", "--device", "cuda"}, {out, err}), 4);
+  EXPECT_TRUE(contains(err.str(), "backend_unavailable")) << err.str();
+}
+
+}  // namespace

@@ -1,0 +1,172 @@
+// What is said of two lists of calls that differ, and what a whole training calls on the layouts that a
+// campaign does not draw.
+
+#include "verify/cases/expected_call.h"
+
+#include <algorithm>
+#include <array>
+#include <gtest/gtest.h>
+#include <map>
+#include <rapidcheck/gtest.h>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
+#include "verify/properties/bench.h"
+#include "verify/properties/properties.h"
+
+namespace {
+
+using namespace verify;
+using sim::Operation;
+
+/// Calls by a letter each, on one group.
+struct Lists {
+  sim::ProcessGroup group{.kind = "dp", .members = {0, 1}};
+  static ExpectedCall call(char letter) {
+    return {.site = std::string(1, letter), .operation = Operation::all_reduce, .elements = 1, .group = "dp"};
+  }
+  std::vector<ExpectedCall> expected(const std::string& letters) const {
+    std::vector<ExpectedCall> all;
+    for (const char letter : letters) all.push_back(call(letter));
+    return all;
+  }
+  std::vector<sim::CallRecord> made(const std::string& letters) const {
+    std::vector<sim::CallRecord> all;
+    for (const char letter : letters) {
+      all.push_back({.group = &group,
+                     .site = sim::Site::named(std::string(1, letter)),
+                     .sequence = std::ssize(all),
+                     .count = 1,
+                     .root_or_peer = -1,
+                     .operation = Operation::all_reduce,
+                     .dtype = sim::DType::field,
+                     .waited = true});
+    }
+    return all;
+  }
+};
+
+/// "-a" for a call that is missing, "+a" for one too many, "<a" and ">a" for one that comes too early or too
+/// late.
+std::vector<std::string> marks(const std::string& expected, const std::string& made) {
+  const Lists lists;
+  std::vector<std::string> all;
+  for (const CallDifference& one : differences(lists.expected(expected), lists.made(made))) {
+    const char letter = one.what[one.what.find('\'') + 1];
+    const char* mark = one.what.ends_with("is missing")        ? "-"
+                       : one.what.ends_with("is one too many") ? "+"
+                       : one.what.ends_with("comes too early") ? "<"
+                                                               : ">";
+    all.push_back(mark + std::string(1, letter));
+  }
+  return all;
+}
+
+using Marks = std::vector<std::string>;
+
+TEST(ExpectedCall, DifferencesAreTheFewest) {
+  EXPECT_EQ(marks("abc", "abc"), Marks{});
+  EXPECT_EQ(marks("abcabc", "abab"), (Marks{"-c", "-c"}));
+  EXPECT_EQ(marks("abc", "axbc"), Marks{"+x"});
+  EXPECT_EQ(marks("", "a"), Marks{"+a"});
+  EXPECT_EQ(marks("aa", "a"), Marks{"-a"});
+  EXPECT_EQ(marks("abcd", "bcda"), Marks{">a"});
+  EXPECT_EQ(marks("abcd", "dabc"), Marks{"<d"});
+}
+
+RC_GTEST_PROP(ExpectedCall, TheDifferencesMakeOneListOfTheOther, ()) {
+  const auto letters = rc::gen::container<std::string>(rc::gen::element('a', 'b', 'c'));
+  const std::string expected = *letters;
+  const std::string made = *letters;
+  std::string counts = expected;
+  for (const std::string& mark : marks(expected, made)) {
+    if (mark[0] == '+') {
+      counts += mark[1];
+    } else if (mark[0] == '-') {
+      RC_ASSERT(counts.find(mark[1]) != std::string::npos);
+      counts.erase(counts.find(mark[1]), 1);
+    }
+  }
+  std::string wanted = made;
+  std::sort(counts.begin(), counts.end());
+  std::sort(wanted.begin(), wanted.end());
+  RC_ASSERT(counts == wanted);
+}
+
+TEST(ExpectedCall, OfLongListsTheFirstDifferencesAreSaid) {
+  std::string expected, made;
+  for (int step = 0; step < 20'000; ++step) {
+    expected += "abc";
+    made += "ac";
+  }
+  const Marks all = marks(expected, made);
+  EXPECT_GE(all.size(), kMostCompared / 4);
+  EXPECT_LE(all.size(), kMostCompared);
+  for (const std::string& mark : all) EXPECT_EQ(mark, "-b");
+  EXPECT_EQ(marks(expected, expected), Marks{});
+}
+
+TEST(ExpectedCall, AMessageSaysItsPeer) {
+  ExpectedCall call{.site = "pipeline.send_forward", .operation = Operation::send, .elements = 8};
+  call.group = "pp";
+  call.root_or_peer = 1;
+  EXPECT_EQ(text_of(call), "send 'pipeline.send_forward' of 8 over pp, to 1");
+}
+
+// ---- a whole training
+// --------------------------------------------------------------------------------------------
+
+CaseSetting training(int ranks, std::uint64_t seed) {
+  const Case& the_case = *find_case("gpt_training");
+  CaseSetting setting{.tp = ranks, .ranks = the_case.ranks(), .seed = seed};
+  for (const Dimension& d : the_case.dimensions())
+    setting.dimensions[d.name] = *rc::gen::inRange(d.least, d.most + 1);
+  return setting;
+}
+
+/// Other orders of ranks, tokens that are padded, sizes that are multiples of more than tp.
+RC_GTEST_PROP(GptCalls, AreThoseOfTheTwinsToo, ()) {
+  const Case& the_case = *find_case("gpt_training");
+  const CaseSetting setting = training(*rc::gen::element(1, 2, 4, 6, 8, 12, 16),
+                                       static_cast<std::uint64_t>(*rc::gen::inRange(0, 1000)));
+  Bench bench;
+  for (const CaseSetting& twin : the_case.twins(setting)) {
+    const Judgement judgement = property_named("calls").judge(bench, the_case, twin);
+    if (!judgement.holds) RC_FAIL(text_of(twin) + ": " + judgement.detail);
+  }
+}
+
+/// The k-th call of a group's members is one call; what one sends, its peer receives.
+RC_GTEST_PROP(GptCalls, FitTogether, ()) {
+  const Case& the_case = *find_case("gpt_training");
+  const CaseSetting setting = training(*rc::gen::element(2, 4, 8, 16, 32), 0);
+  Bench bench;
+  const sim::Layout layout = bench.world_of(the_case, setting).layout;
+  std::map<std::pair<std::string, int>, std::vector<std::vector<ExpectedCall>>> by_group;
+  std::map<std::array<int, 3>, std::vector<std::int64_t>> sent, received;  // by group and places
+  for (int rank = 0; rank < setting.tp; ++rank) {
+    std::map<std::pair<std::string, int>, std::vector<ExpectedCall>> own;
+    for (const ExpectedCall& call : expected_calls(the_case, setting, rank)) {
+      const auto place = layout.find(call.group)->place_of(rank);
+      RC_ASSERT(place.has_value());
+      if (call.operation == Operation::send) {
+        sent[{place->group, place->position, call.root_or_peer}].push_back(call.elements);
+      } else if (call.operation == Operation::recv) {
+        received[{place->group, call.root_or_peer, place->position}].push_back(call.elements);
+      } else {
+        own[{call.group, place->group}].push_back(call);
+      }
+    }
+    for (auto& [group, calls] : own) by_group[group].push_back(std::move(calls));
+  }
+  RC_ASSERT(sent == received);
+  for (const auto& [group, ranks] : by_group) {
+    RC_ASSERT(std::ssize(ranks) == layout.find(group.first)->size());
+    for (const auto& calls : ranks) RC_ASSERT(calls == ranks.front());
+  }
+}
+
+}  // namespace

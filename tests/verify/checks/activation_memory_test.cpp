@@ -1,0 +1,133 @@
+// Activations: the closed forms of the paper, and what is in flight.
+
+#include "verify/checks/activation_memory.h"
+
+#include <gtest/gtest.h>
+#include <numeric>
+#include <rapidcheck/gtest.h>
+
+namespace {
+
+using namespace verify;
+
+/// The shape of the paper: F = 4 H, no gate, a head for each group.
+ActivationShape shape_of_the_paper(int tp) {
+  const std::int64_t heads = tp * *rc::gen::inRange(1, 5);
+  const std::int64_t hidden = heads * tp * *rc::gen::inRange(1, 9);
+  return {.model = {.num_layers = 1,
+                    .hidden_size = hidden,
+                    .ffn_hidden_size = 4 * hidden,
+                    .num_attention_heads = heads,
+                    .num_query_groups = heads},
+          .padded_vocab_size = 128 * tp,
+          .tokens = tp * *rc::gen::inRange(1, 100),
+          .tp = tp};
+}
+
+RC_GTEST_PROP(ActivationMemory, ALayerIsTheEquationsOfThePaper, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 9));
+  const std::int64_t hn = shape.model.hidden_size * shape.tokens;
+  RC_ASSERT(layer_activation_bytes(shape) == 10 * hn + 24 * hn / shape.tp);
+  shape.sequence_parallel = true;
+  RC_ASSERT(layer_activation_bytes(shape) == 34 * hn / shape.tp);
+}
+
+/// What the chunks of a rank take, each once.
+std::int64_t of_one_microbatch(const ActivationShape& shape, const std::vector<sim::StageLayers>& chunks) {
+  std::int64_t layers = 0;
+  for (const sim::StageLayers& chunk : chunks) layers += chunk.count;
+  return layers * layer_activation_bytes(shape);
+}
+
+RC_GTEST_PROP(ActivationMemory, AStageOf1F1BKeepsPMinusRankMicrobatches, ()) {
+  const ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  const int pp = *rc::gen::inRange(3, 7);
+  const int microbatches = *rc::gen::inRange(1, 12);
+  const sim::LayerPlacement placement =
+      sim::place_layers({.num_layers = pp * *rc::gen::inRange(1, 4), .pipeline_model_parallel_size = pp});
+  const auto bytes = activation_bytes(shape, placement, sim::one_forward_one_backward,
+                                      {.pipeline_model_parallel_size = pp, .num_microbatches = microbatches});
+  RC_ASSERT(std::ssize(bytes) == pp);
+  for (int rank = 1; rank + 1 < pp; ++rank) {
+    const auto& chunks = placement.stages[static_cast<std::size_t>(rank)];
+    RC_ASSERT(bytes[static_cast<std::size_t>(rank)] ==
+              std::min(microbatches, pp - rank) * of_one_microbatch(shape, chunks));
+  }
+}
+
+/// Korthikanti et al. 2022, section 4.2.3: with chunks the first stage keeps L (1 + (p - 1) / (p v)) layers,
+/// of them all for L / p.
+RC_GTEST_PROP(ActivationMemory, TheFirstStageOfAnInterleavedPipelineIsThatOfThePaper, ()) {
+  const ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  const std::int64_t pp = *rc::gen::inRange(2, 7), chunks = *rc::gen::inRange(2, 5),
+                     layers = *rc::gen::inRange(1, 4);
+  const sim::LayerPlacement placement = sim::place_layers({.num_layers = pp * chunks * layers,
+                                                           .pipeline_model_parallel_size = pp,
+                                                           .virtual_pipeline_model_parallel_size = chunks});
+  const auto bytes = activation_bytes(shape, placement, sim::interleaved,
+                                      {.pipeline_model_parallel_size = pp,
+                                       .num_microbatches = 3 * pp,
+                                       .virtual_pipeline_model_parallel_size = chunks});
+  const std::int64_t mask = shape.model.hidden_size * shape.tokens;  // of the embedding, for its own chunk
+  const std::int64_t of_layers = (pp * chunks + pp - 1) * layers * layer_activation_bytes(shape);
+  RC_ASSERT(bytes.front() > of_layers);
+  RC_ASSERT((bytes.front() - of_layers) % mask == 0);
+  RC_ASSERT((bytes.front() - of_layers) / mask <= 2 * pp);
+}
+
+TEST(ActivationMemory, TheLastStageAddsTheLogits) {
+  const ActivationShape shape{.model = {.num_layers = 2,
+                                        .hidden_size = 8,
+                                        .ffn_hidden_size = 32,
+                                        .num_attention_heads = 2,
+                                        .num_query_groups = 2},
+                              .padded_vocab_size = 256,
+                              .tokens = 6,
+                              .tp = 2};
+  const sim::LayerPlacement placement = sim::place_layers({.num_layers = 2});
+  const auto bytes = activation_bytes(shape, placement, sim::no_pipelining, {.num_microbatches = 3});
+  const std::int64_t embedding = 8 * 6, output = 2 * 2 * 8 * 6 + 4 * 128 * 6;
+  EXPECT_EQ(bytes, (std::vector<std::int64_t>{2 * layer_activation_bytes(shape) + embedding + output}));
+}
+
+/// Korthikanti et al. 2022, section 5: a layer keeps its input of 2 H n, and one layer at a time is there in
+/// full.
+RC_GTEST_PROP(ActivationMemory, RecomputedLayersKeepTheirInput, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  const int layers = *rc::gen::inRange(1, 9);
+  const sim::LayerPlacement placement = sim::place_layers({.num_layers = layers});
+  const auto bytes = [&] {
+    return activation_bytes(shape, placement, sim::no_pipelining, {.num_microbatches = 2}).front();
+  };
+  const std::int64_t kept = bytes(), layer = layer_activation_bytes(shape);
+  shape.recompute = true;
+  const std::int64_t input = 2 * shape.model.hidden_size * shape.tokens;
+  RC_ASSERT(kept - bytes() == layers * layer - layers * input - layer);
+}
+
+TEST(ActivationMemory, WhatNoRankHoldsIsNotCounted) {
+  ActivationShape shape{.model = {.num_layers = 96, .hidden_size = 12288, .ffn_hidden_size = 49152},
+                        .padded_vocab_size = 51200,
+                        .tokens = 2048};
+  EXPECT_TRUE(can_be_counted(shape, {.pipeline_model_parallel_size = 8, .num_microbatches = 64}));
+  shape.tokens = std::int64_t{1} << 48;
+  EXPECT_FALSE(can_be_counted(shape, {}));
+}
+
+/// Grouped queries and a gate, by hand: H 8, two of four heads a group, F 6.
+TEST(ActivationMemory, AGatedLayerOfGroupedQueriesIsThatByHand) {
+  const ActivationShape shape{.model = {.num_layers = 1,
+                                        .hidden_size = 8,
+                                        .ffn_hidden_size = 6,
+                                        .num_attention_heads = 4,
+                                        .num_query_groups = 2,
+                                        .gated_mlp = true},
+                              .tokens = 1,
+                              .tp = 1};
+  const std::int64_t norms_and_inputs = 4 * 2 * 8, masks = 2 * 8, queries = 2 * 8,
+                     keys_and_values = 2 * 2 * 4, attended = 2 * 8, gate_and_up = 2 * 12, down = 2 * 6;
+  EXPECT_EQ(layer_activation_bytes(shape),
+            norms_and_inputs + masks + queries + keys_and_values + attended + gate_and_up + down);
+}
+
+}  // namespace

@@ -1,0 +1,56 @@
+// The collective round finds what it is there to find: a device that computes or moves one thing wrongly.
+
+#include "verify/checks/collective_round.h"
+
+#include <gtest/gtest.h>
+
+#include "sim/cpu/cpu_device.h"
+
+namespace {
+
+/// One kernel that spoils the first element it writes, from its n-th use on.
+class FaultyDevice : public sim::CpuDevice {
+ public:
+  enum class Fault { none, fold, copy };
+  explicit FaultyDevice(Fault fault) : fault_(fault) {}
+
+  std::shared_ptr<sim::Device> for_rank(int) override { return std::make_shared<FaultyDevice>(fault_); }
+  void copy(const sim::Tensor& from, sim::Tensor& to) override {
+    CpuDevice::copy(from, to);
+    if (fault_ == Fault::copy) spoil(to);
+  }
+  void fold(sim::ReduceOp op, std::span<const sim::Tensor> inputs, std::span<const sim::FoldSegment> segments,
+            std::span<const sim::Tensor> outputs) override {
+    CpuDevice::fold(op, inputs, segments, outputs);
+    for (const sim::Tensor& output : outputs) {
+      if (fault_ == Fault::fold) spoil(output);
+    }
+  }
+
+ private:
+  static void spoil(const sim::Tensor& tensor) {
+    if (tensor.count() > 0) tensor.data()[0] ^= std::byte{1};
+  }
+  Fault fault_;
+};
+
+verify::CheckResult round_on(FaultyDevice::Fault fault) {
+  FaultyDevice device(fault);
+  return verify::collective_round({.layout = sim::world_of(3).layout}, device).check;
+}
+
+TEST(CollectiveRound, FindsASumThatIsWrong) {
+  const verify::CheckResult check = round_on(FaultyDevice::Fault::fold);
+  EXPECT_FALSE(check.holds);
+  EXPECT_NE(check.detail.find("all_reduce of"), std::string::npos) << check.detail;
+}
+
+TEST(CollectiveRound, FindsACopyThatIsWrong) {
+  const verify::CheckResult check = round_on(FaultyDevice::Fault::copy);
+  EXPECT_FALSE(check.holds);
+  EXPECT_NE(check.detail.find("all_gather of"), std::string::npos) << check.detail;
+}
+
+TEST(CollectiveRound, HoldsWhereNothingIs) { EXPECT_TRUE(round_on(FaultyDevice::Fault::none).holds); }
+
+}  // namespace

@@ -1,0 +1,162 @@
+// The checks of replay hold for every layout that the rules accept, and each sees the defects planted for it.
+
+#include "verify/checks/layout_checks.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+#include <utility>
+
+#include "tests/support/layout_generator.h"
+
+namespace {
+
+using sim::Digit;
+using sim::GroupKind;
+using sim::Layout;
+using sim::Listing;
+
+std::vector<verify::CheckResult> all_checks(const Layout& layout) {
+  return {verify::check_partition(layout), verify::check_orthogonal(layout),
+          verify::check_products(layout),  verify::check_pipelines(layout),
+          verify::check_creation(layout),  verify::check_nodes(layout, {8})};
+}
+
+RC_GTEST_PROP(LayoutChecks, HoldForEveryAcceptedLayout, ()) {
+  const Layout layout = sim::make_layout(*test::accepted_megatron_sizes(), sim::RuleBook::megatron);
+  for (const auto& result : all_checks(layout)) {
+    if (!result.holds) RC_FAIL(result.check + ": " + result.detail);
+  }
+}
+
+RC_GTEST_PROP(LayoutChecks, HoldForEveryLegacyLayout, ()) {
+  const Layout layout = sim::make_layout(*test::legacy_sizes(), sim::RuleBook::legacy);
+  for (const auto& result : all_checks(layout)) {
+    if (!result.holds) RC_FAIL(result.check + ": " + result.detail);
+  }
+}
+
+/// 16 ranks, tp 2, cp 2, dp 2, pp 2, experts etp 2, ep 2.
+Layout sound() {
+  sim::ParallelSizes sizes;
+  sizes.world_size = 16;
+  sizes.tensor_model_parallel_size = 2;
+  sizes.context_parallel_size = 2;
+  sizes.pipeline_model_parallel_size = 2;
+  sizes.expert_model_parallel_size = 2;
+  return sim::make_layout(sizes, sim::RuleBook::megatron);
+}
+
+void replace(Layout& layout, const GroupKind& kind) {
+  for (GroupKind& old : layout.kinds) {
+    if (old.name() == kind.name()) old = kind;
+  }
+}
+
+TEST(LayoutChecks, PartitionSeesARankThatDoesNotExist) {
+  Layout layout =
+      sound();  // what Megatron builds from a repeated order token: strides that run out of the world
+  replace(layout, GroupKind("dp", Listing({{2, 8}, {2, 1}, {2, 2}, {2, 16}}, 0), 2));
+  const auto result = verify::check_partition(layout);
+  EXPECT_FALSE(result.holds);
+  EXPECT_NE(result.detail.find("which does not exist"), std::string::npos) << result.detail;
+}
+
+TEST(LayoutChecks, PartitionSeesARankInTwoGroups) {
+  Layout layout = sound();
+  replace(layout, GroupKind("tp", Listing({{2, 1}, {8, 1}}, 0), 2));
+  const auto result = verify::check_partition(layout);
+  EXPECT_FALSE(result.holds);
+  EXPECT_NE(result.detail.find("two groups"), std::string::npos) << result.detail;
+}
+
+TEST(LayoutChecks, PartitionSeesAMissingRank) {
+  Layout layout = sound();
+  replace(layout, GroupKind::picked("tp", *layout.find("tp"), {0}));
+  const auto result = verify::check_partition(layout);
+  EXPECT_FALSE(result.holds);
+  EXPECT_NE(result.detail.find("in no group"), std::string::npos) << result.detail;
+}
+
+TEST(LayoutChecks, OrthogonalSeesTheWrongAxis) {
+  Layout layout = sound();  // dp over the cp axis: still a partition, but not orthogonal to cp
+  replace(layout, GroupKind("dp", layout.dense.listing({sim::Axis::cp}), 2));
+  EXPECT_TRUE(verify::check_partition(layout).holds);
+  const auto result = verify::check_orthogonal(layout);
+  EXPECT_FALSE(result.holds);
+  EXPECT_NE(result.detail.find("share more than one rank"), std::string::npos) << result.detail;
+}
+
+TEST(LayoutChecks, OrthogonalSeesAnExpertStrideMultipliedByCp) {
+  Layout layout = sound();  // the published bug of an ep group strided by cp
+  replace(layout, GroupKind("ep", Listing({{2, 4}, {2, 1}, {2, 2}, {2, 8}}, 0), 2));
+  EXPECT_FALSE(verify::check_orthogonal(layout).holds);
+}
+
+TEST(LayoutChecks, ProductsSeeAGroupWithoutContextParallel) {
+  Layout layout = sound();  // dp where dp-cp is meant: gradients of cp ranks would not be summed
+  replace(layout, GroupKind("dp-cp", layout.dense.listing({sim::Axis::dp}), 2));
+  const auto result = verify::check_products(layout);
+  EXPECT_FALSE(result.holds);
+  EXPECT_NE(result.detail.find("not 16 ranks"), std::string::npos) << result.detail;
+}
+
+TEST(LayoutChecks, ProductsSeeTheRightSizeOnTheWrongAxes) {
+  Layout layout = sound();
+  replace(layout, GroupKind("mp", layout.dense.listing({sim::Axis::cp, sim::Axis::pp}), 4));
+  EXPECT_FALSE(verify::check_products(layout).holds);
+}
+
+TEST(LayoutChecks, PipelinesSeeMixedReplicas) {
+  Layout layout = sound();  // stage 1 of one replica behind stage 0 of the other
+  replace(layout, GroupKind("pp", Listing({{2, 12}, {2, 1}, {2, 2}, {2, 4}}, 0), 2));
+  EXPECT_FALSE(verify::check_pipelines(layout).holds);
+}
+
+TEST(LayoutChecks, PipelinesSeeAnExpertGridThatDiffers) {
+  Layout layout = sound();
+  layout.expert = sim::RankGrid({sim::Axis::tp, sim::Axis::cp, sim::Axis::ep, sim::Axis::pp, sim::Axis::dp},
+                                {{2, 1, 2, 2, 2}}, 0);
+  const auto result = verify::check_pipelines(layout);
+  EXPECT_FALSE(result.holds);
+  EXPECT_NE(result.detail.find("expert grid"), std::string::npos) << result.detail;
+}
+
+TEST(LayoutChecks, CreationSeesAGroupThatIsNotEnteredByItsMembers) {
+  Layout layout = sound();  // lists and ranks disagree: digits that do not tell ranks apart
+  replace(layout, GroupKind("tp", Listing({{2, 1}, {8, 1}}, 0), 2));
+  EXPECT_FALSE(verify::check_creation(layout).holds);
+}
+
+TEST(LayoutChecks, CreationSeesTwoGroupsInOneCall) {
+  Layout layout = sound();
+  std::swap(layout.creation[0].kinds,
+            layout.creation.back().kinds);  // harmless: another order, still one a group
+  EXPECT_TRUE(verify::check_creation(layout).holds);
+  layout.creation[0].kinds.push_back(
+      layout.creation[1].kinds[0]);  // a kind created twice: calls would collide
+  EXPECT_FALSE(verify::check_creation(layout).holds);
+}
+
+TEST(LayoutChecks, NodesSeeListsAndRanksThatDisagree) {
+  Layout layout = sound();
+  replace(layout, GroupKind("tp", Listing({{2, 8}, {8, 8}}, 0), 2));
+  EXPECT_FALSE(verify::check_nodes(layout, {8}).holds);
+}
+
+TEST(LayoutChecks, ExpectedGroupsSeeOrderAndMembers) {
+  const Layout layout = sound();
+  std::vector<std::vector<int>> lists;
+  for (int group = 0; group < layout.find("pp")->count(); ++group)
+    lists.push_back(layout.find("pp")->members(group));
+  EXPECT_TRUE(verify::check_expected_groups(layout, "pp", lists).holds);
+  std::swap(lists[0], lists[1]);
+  EXPECT_FALSE(verify::check_expected_groups(layout, "pp", lists).holds);
+  std::swap(lists[0], lists[1]);
+  lists.pop_back();
+  EXPECT_FALSE(verify::check_expected_groups(layout, "pp", lists).holds);
+  lists.push_back({0, 1});
+  EXPECT_FALSE(verify::check_expected_groups(layout, "pp", lists).holds);
+  EXPECT_FALSE(verify::check_expected_groups(layout, "gtp", lists).holds);
+}
+
+}  // namespace

@@ -1,0 +1,84 @@
+// What ranks hold: it adds up to the model on every layout, and the bytes are those of ZeRO-1.
+
+#include "verify/checks/model_memory.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+namespace {
+
+using namespace verify;
+
+ModelShape drawn_shape(int tp, std::int64_t layers) {
+  const std::int64_t heads = tp * *rc::gen::inRange(1, 4);
+  return {.num_layers = layers,
+          .hidden_size = heads * *rc::gen::inRange(1, 5) * 2,
+          .ffn_hidden_size = tp * *rc::gen::inRange(1, 20),
+          .num_attention_heads = heads,
+          .num_query_groups = *rc::gen::arbitrary<bool>() ? heads : tp,
+          .vocab_size = *rc::gen::inRange(1, 2000),
+          .seq_length = *rc::gen::inRange(1, 50),
+          .gated_mlp = *rc::gen::arbitrary<bool>(),
+          .linear_bias = *rc::gen::arbitrary<bool>(),
+          .untied_output = *rc::gen::arbitrary<bool>(),
+          .rms_norm = *rc::gen::arbitrary<bool>(),
+          .learned_positions = *rc::gen::arbitrary<bool>()};
+}
+
+RC_GTEST_PROP(ModelMemory, WhatRanksHoldAddsUpToTheModel, ()) {
+  const int tp = *rc::gen::inRange(1, 5), dp = *rc::gen::inRange(1, 5), pp = *rc::gen::inRange(1, 4);
+  const std::int64_t layers = pp * *rc::gen::inRange(1, 4);
+  const sim::Layout layout = sim::make_layout(
+      {.world_size = tp * dp * pp, .tensor_model_parallel_size = tp, .pipeline_model_parallel_size = pp},
+      sim::RuleBook::megatron);
+  const sim::LayerPlacement placement =
+      sim::place_layers({.num_layers = layers, .pipeline_model_parallel_size = pp});
+  const MemoryReport report = check_memory(drawn_shape(tp, layers), layout, placement, std::nullopt);
+  RC_ASSERT(std::ssize(report.stages) == pp);
+  const CheckResult& row = report.row;
+  RC_ASSERT(row.check == "memory");
+  RC_ASSERT(row.holds);
+}
+
+TEST(ModelMemory, ALayerTooFewIsFound) {
+  const sim::Layout layout =
+      sim::make_layout({.world_size = 2, .pipeline_model_parallel_size = 2}, sim::RuleBook::megatron);
+  sim::LayerPlacement placement = sim::place_layers({.num_layers = 4, .pipeline_model_parallel_size = 2});
+  const ModelShape shape{.num_layers = 4,
+                         .hidden_size = 8,
+                         .ffn_hidden_size = 32,
+                         .num_attention_heads = 2,
+                         .num_query_groups = 2,
+                         .vocab_size = 128,
+                         .seq_length = 4};
+  EXPECT_TRUE(check_memory(shape, layout, placement, std::nullopt).row.holds);
+  placement.stages[1][0].count = 1;
+  EXPECT_FALSE(check_memory(shape, layout, placement, std::nullopt).row.holds);
+}
+
+TEST(ModelMemory, InstancesOfTheOptimizerShareNoStates) {
+  const ModelShape shape{.num_layers = 1,
+                         .hidden_size = 8,
+                         .ffn_hidden_size = 32,
+                         .num_attention_heads = 2,
+                         .num_query_groups = 2,
+                         .vocab_size = 128,
+                         .seq_length = 4};
+  const sim::LayerPlacement placement = sim::place_layers({.num_layers = 1});
+  for (const int instances : {1, 2, 4}) {
+    const sim::Layout layout = sim::make_layout(
+        {.world_size = 4, .num_distributed_optimizer_instances = instances}, sim::RuleBook::megatron);
+    EXPECT_EQ(check_memory(shape, layout, placement, std::nullopt).owners, 4 / instances);
+  }
+}
+
+RC_GTEST_PROP(ModelMemory, BytesAreTwoAndFourAndTwelveOverTheOwners, ()) {
+  const int owners = *rc::gen::inRange(1, 17);
+  const std::int64_t elements = 128 * owners * *rc::gen::inRange(1, 50);  // nothing to pad
+  const HeldBytes bytes = held_bytes({{elements}}, owners);
+  RC_ASSERT(bytes.parameters == 2 * elements);
+  RC_ASSERT(bytes.gradients == 4 * elements);
+  RC_ASSERT(bytes.optimizer == 12 * elements / owners);
+}
+
+}  // namespace

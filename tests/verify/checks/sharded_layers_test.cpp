@@ -1,0 +1,72 @@
+// The layers of a scenario: with its own tp and flags, whole and wrong.
+
+#include "verify/checks/sharded_layers.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+#include "tests/defects/faulty_device.h"
+
+namespace {
+
+using namespace verify;
+
+Settings settings_of(const std::vector<std::pair<std::string, std::string>>& given) {
+  Settings settings;
+  for (const auto& [name, value] : given) settings.append(name, {value});
+  return settings;
+}
+
+sim::Layout layout_of(int world, int tp) {
+  return sim::make_layout({.world_size = world, .tensor_model_parallel_size = tp}, sim::RuleBook::megatron);
+}
+
+const CheckResult& row(const std::vector<CheckResult>& rows, const std::string& check) {
+  return *std::find_if(rows.begin(), rows.end(), [&](const CheckResult& r) { return r.check == check; });
+}
+
+TEST(ShardedLayers, HaveARowForEachProperty) {
+  Bench bench;
+  const auto rows = check_sharded_layers(
+      settings_of({{"vocab-size", "51200"}, {"sequence-parallel", "true"}}), layout_of(16, 8), bench);
+  ASSERT_EQ(rows.size(), 6U);
+  for (const CheckResult& one : rows) EXPECT_TRUE(one.holds) << one.check << ": " << one.detail;
+  EXPECT_EQ(
+      row(rows, "sharded serial").detail,
+      "23 cases at tp 8, dp 2, sequence parallel: made whole, every output equals the serial reference");
+  EXPECT_NE(row(rows, "sharded calls")
+                .detail.find("the loss moves 3 values a token, gathered logits would be 51200"),
+            std::string::npos);
+}
+
+TEST(ShardedLayers, AreThoseThatTheScenarioNames) {
+  Bench bench;
+  const auto rows = check_sharded_layers(
+      settings_of({{"case", "mlp,parallel_norm"}, {"property", "special"}, {"dtype", "f32,bf16"}}),
+      layout_of(4, 4), bench);
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows.front().check, "sharded special");
+  EXPECT_EQ(rows.front().detail.find("2 cases at tp 4, dp 1: "), 0U) << rows.front().detail;
+}
+
+TEST(ShardedLayers, OfAWideGroupRunOnPartOfIt) {
+  Bench bench;
+  const auto rows =
+      check_sharded_layers(settings_of({{"case", "row_parallel_linear"}}), layout_of(48, 48), bench);
+  EXPECT_EQ(rows.front().detail.find("1 case at tp 16 for 48, dp 1: "), 0U) << rows.front().detail;
+}
+
+TEST(ShardedLayers, ThatAreWrongAreNamedWithTheLineThatReplaysThem) {
+  Bench bench(std::make_shared<test::FaultyDevice>(test::KernelFault::scores_not_scaled));
+  const auto rows = check_sharded_layers(settings_of({{"num-attention-heads", "8"}}), layout_of(4, 4), bench);
+  const CheckResult& serial = row(rows, "sharded serial");
+  EXPECT_FALSE(serial.holds);
+  EXPECT_EQ(serial.detail.find("self_attention, tp 4, field, seed 0, "), 0U) << serial.detail;
+  EXPECT_NE(serial.detail.find(" ./shardproof replay --case self_attention"), std::string::npos)
+      << serial.detail;
+  EXPECT_NE(serial.detail.find(" --dimensions batch=1,"), std::string::npos) << serial.detail;
+  EXPECT_TRUE(row(rows, "sharded agree").holds);
+  EXPECT_TRUE(row(rows, "sharded calls").holds);
+}
+
+}  // namespace

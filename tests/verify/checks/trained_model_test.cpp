@@ -1,0 +1,160 @@
+// Which model replay trains: the scenario's own where it is small and takes bytes, else one of its kind.
+
+#include "verify/checks/trained_model.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "tests/support/run.h"
+#include "verify/cases/gpt_plan.h"
+#include "verify/options/requests.h"
+
+namespace {
+
+using namespace verify;
+using Options = std::map<std::string, std::string>;
+
+Options small_model() {
+  return {{"world-size", "8"},
+          {"tensor-model-parallel-size", "2"},
+          {"pipeline-model-parallel-size", "2"},
+          {"num-layers", "4"},
+          {"hidden-size", "16"},
+          {"num-attention-heads", "4"},
+          {"num-query-groups", "2"},
+          {"vocab-size", "256"},
+          {"seq-length", "16"},
+          {"micro-batch-size", "2"},
+          {"global-batch-size", "16"}};
+}
+
+TrainedModel trained(const Options& options) {
+  Settings settings;
+  for (const auto& [name, value] : options) settings.append(name, {value});
+  return trained_model(settings, requested_layout(settings));
+}
+
+TEST(TrainedModel, ASmallModelOfBytesIsTrainedWhole) {
+  const TrainedModel model = trained(small_model());
+  EXPECT_TRUE(model.is_whole);
+  EXPECT_EQ(model.world, "tp 2, pp 2, dp 2");
+  EXPECT_EQ(model.model, "4 layers, hidden 16, ffn 64, 4 heads of 4 channels, sequences of 16 bytes");
+  const GptPlan plan{model.setting};
+  const sim::GptConfig config = plan.model();
+  EXPECT_EQ(config.num_layers, 4);
+  EXPECT_EQ(config.hidden_size, 16);
+  EXPECT_EQ(config.ffn_hidden_size, 64);
+  EXPECT_EQ(config.num_attention_heads, 4);
+  EXPECT_EQ(config.num_query_groups, 2);
+  EXPECT_EQ(config.kv_channels, 4);
+  EXPECT_EQ(config.seq_length, 16);
+  EXPECT_EQ(config.micro_batch_size, 2);
+  EXPECT_EQ(plan.microbatches(), 4);
+  EXPECT_EQ(plan.dp(), 2);
+}
+
+TEST(TrainedModel, AnyOtherIsReduced) {
+  const std::vector<Options> changes = {
+      {{"vocab-size", "512"}},
+      {{"num-layers", "5"}},
+      {{"num-layers", "6"}, {"decoder-first-pipeline-num-layers", "2"}},
+      {{"num-attention-heads", "16"}, {"num-query-groups", "16"}},
+      {{"num-query-groups", "1"}},
+      {{"ffn-hidden-size", "3"}},
+      {{"global-batch-size", "18"}},
+      {{"seq-length", "65536"}},
+      {{"hidden-size", "1024"}},
+      {{"world-size", "16"}, {"context-parallel-size", "2"}},
+      {{"seq-length", "15"}, {"sequence-parallel", "true"}},
+      {{"mtp-num-layers", "1"}},
+      {{"num-distributed-optimizer-instances", "2"}},
+      {{"virtual-pipeline-model-parallel-size", "1"}},
+      {{"seq-length", "1000"}, {"hidden-size", "4"}, {"num-attention-heads", "2"}},
+      {{"world-size", "512"}, {"global-batch-size", "1024"}}};
+  for (const Options& change : changes) {
+    Options options = small_model();
+    for (const auto& [name, value] : change) options[name] = value;
+    if (change.contains("num-layers") && change.size() == 1)
+      options["account-for-loss-in-pipeline-split"] = "true";
+    const TrainedModel model = trained(options);
+    EXPECT_FALSE(model.is_whole) << change.begin()->first;
+    EXPECT_EQ(GptPlan{model.setting}.model().hidden_size, 4) << change.begin()->first;
+  }
+}
+
+TEST(TrainedModel, DocumentsEndWithCarriageReturnsToo) {
+  const test::TemporaryFile plain("plain.txt", "one two\n\nthree four\n\nfive six seven\n");
+  const test::TemporaryFile dos("dos.txt", "one two\r\n\r\nthree four\r\n\r\nfive six seven\r\n");
+  for (const auto* file : {&plain, &dos}) {
+    Options options = small_model();
+    options["text"] = file->path();
+    options["seq-length"] = "20";
+    options["eod-mask-loss"] = "true";
+    const TrainedModel model = trained(options);
+    bool is_masked = false;
+    for (std::int64_t number = 0; number < 20; ++number) {
+      const sim::Sample sample = model.setting.text->sample(number);
+      is_masked |= std::count(sample.labels.begin(), sample.labels.end(), sim::kIgnoredLabel) > 0;
+    }
+    EXPECT_TRUE(is_masked) << file->path();
+  }
+}
+
+TEST(TrainedModel, ReplicasAreFoldedFirst) {
+  Options options = small_model();
+  options["world-size"] = "1024";
+  EXPECT_EQ(trained(options).world, "tp 2, pp 2, dp 64 for 256");
+  options["tensor-model-parallel-size"] = "512";
+  options["pipeline-model-parallel-size"] = "2";
+  options["num-query-groups"] = "4";
+  EXPECT_EQ(trained(options).world, "tp 256 for 512, pp 1 for 2, dp 1");
+}
+
+/// On a world that is not folded, every rank has the tp and pp coordinate that it has in the layout.
+RC_GTEST_PROP(TrainedModel, RanksStandWhereTheLayoutHasThem, ()) {
+  std::vector<std::string> axes = {"tp", "cp", "ep", "dp", "pp"};
+  const auto keys = *rc::gen::container<std::vector<int>>(5, rc::gen::arbitrary<int>());
+  std::vector<std::size_t> places = {0, 1, 2, 3, 4};
+  std::stable_sort(places.begin(), places.end(), [&](auto a, auto b) { return keys[a] < keys[b]; });
+  std::string order;
+  for (const std::size_t place : places) order += (order.empty() ? "" : "-") + axes[place];
+  const int tp = *rc::gen::inRange(1, 4), pp = *rc::gen::inRange(1, 4), dp = *rc::gen::inRange(1, 4);
+  Options options = {{"order", order},
+                     {"world-size", std::to_string(tp * pp * dp)},
+                     {"tensor-model-parallel-size", std::to_string(tp)},
+                     {"pipeline-model-parallel-size", std::to_string(pp)}};
+  Settings settings;
+  for (const auto& [name, value] : options) settings.append(name, {value});
+  const sim::Layout layout = requested_layout(settings);
+  const TrainedModel model = trained_model(settings, layout);
+  const auto stand = GptPlan{model.setting}.places();
+  RC_ASSERT(std::ssize(stand) == layout.world_size);
+  for (int rank = 0; rank < layout.world_size; ++rank) {
+    const auto coordinates = layout.dense.coordinates_of(rank);
+    RC_ASSERT(stand[static_cast<std::size_t>(rank)].tp == coordinates[sim::Axis::tp]);
+    RC_ASSERT(stand[static_cast<std::size_t>(rank)].pp == coordinates[sim::Axis::pp]);
+  }
+}
+
+TEST(TrainedModel, MasksAndLossesAreTheScenariosOwn) {
+  Options options = small_model();
+  const auto tokens_with_loss = [](const TrainedModel& model) {
+    std::int64_t tokens = 0;
+    for (std::int64_t number = 0; number < 100; ++number) {
+      for (const std::int32_t label : model.setting.text->sample(number).labels)
+        tokens += label != sim::kIgnoredLabel ? 1 : 0;
+    }
+    return tokens;
+  };
+  EXPECT_EQ(tokens_with_loss(trained(options)), 100 * 16);
+  options["eod-mask-loss"] = "true";
+  options["calculate-per-token-loss"] = "true";
+  options["recompute-granularity"] = "full";
+  const TrainedModel model = trained(options);
+  EXPECT_LT(tokens_with_loss(model), 100 * 16);
+  EXPECT_TRUE(GptPlan{model.setting}.per_token());
+  EXPECT_TRUE(GptPlan{model.setting}.model().recompute);
+}
+
+}  // namespace

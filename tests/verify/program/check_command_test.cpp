@@ -1,0 +1,42 @@
+// The command check, and replay of one setting, through the program itself.
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "tests/support/run.h"
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
+
+namespace {
+
+using verify::all_cases;
+
+TEST(Check, RunsEveryCaseAndPropertyAndSaysSo) {
+  const test::RunResult result = test::run("check --runs 5 --format json");
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  const auto document = nlohmann::ordered_json::parse(result.out);
+  EXPECT_EQ(document["verdict"], "verified");
+  EXPECT_GT(document["rows"].size(), 5 * all_cases().size());
+  EXPECT_EQ(document["runs"], 5 * document["rows"].size());
+  EXPECT_EQ(result.out, test::run("check --runs 5 --format json").out);
+}
+
+TEST(Check, TakesTheCasesAskedFor) {
+  const test::RunResult result = test::run(
+      "check --runs 3 --case parallel_norm,all_to_all_sp2hp --property serial --dtype field --max-world 2");
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_NE(result.out.find("verified: 6 runs in 2 rows, seed 0; 0 falsified"), std::string::npos)
+      << result.out;
+}
+
+TEST(Check, OneSettingIsReplayed) {
+  const test::RunResult result = test::run(
+      "replay --world-size 2 --tensor-model-parallel-size 2 --case parallel_norm --property serial --dtype "
+      "f32 "
+      "--dimensions tokens=2,hidden=3,layer_norm=1,sequence_parallel=1");
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_NE(result.out.find("parallel_norm serial, tp 2, f32, seed 0, hidden 3"), std::string::npos)
+      << result.out;
+}
+
+}  // namespace

@@ -1,0 +1,162 @@
+// What check does with a case that is wrong: it finds it, shrinks it, says which factor it is, and writes
+// what replays it.
+
+#include "verify/properties/campaign.h"
+
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+
+#include "sim/tensor/ops.h"
+#include "verify/cases/case_list.h"
+#include "verify/properties/case_request.h"
+
+namespace {
+
+using namespace verify;
+
+/// Publishes the drawn input, wrongly in a way of its own from two ranks and three tokens on.
+class WrongCase : public CaseOf<WrongCase> {
+ public:
+  enum class Wrong {
+    scaled,
+    differs_between_ranks,
+    differs_between_replicas,
+    calls_more,
+    wrong_sign_of_last,
+    shape_of_a_rank,
+    not_published,
+    without_reference,
+  };
+  explicit WrongCase(Wrong wrong) : wrong_(wrong) {}
+
+  std::string name() const override { return "wrong"; }
+  std::vector<Dimension> dimensions() const override { return {{"tokens", 1, 9}, {"hidden", 1, 9}}; }
+  std::vector<CaseOutput> outputs(const CaseSetting&) const override { return {{"y"}}; }
+  std::vector<ExpectedCall> calls(const CaseSetting&) const override { return {}; }
+  void run(sim::Rank& rank, const CaseSetting& setting) const override {
+    sim::Tensor y = drawn(rank, setting, "x", {setting["tokens"], setting["hidden"]});
+    const bool is_wrong = setting.tp >= 2 && setting["tokens"] >= 3;
+    if (is_wrong && wrong_ == Wrong::scaled) y = sim::scale(y, {1, setting.tp});
+    if (is_wrong && wrong_ == Wrong::differs_between_ranks && rank.id == 1) y = sim::scale(y, {2, 1});
+    if (is_wrong && wrong_ == Wrong::calls_more) rank.groups.get("tp").barrier("one.more");
+    if (is_wrong && wrong_ == Wrong::wrong_sign_of_last) {
+      sim::Tensor last = y.rows(setting["tokens"] - 1, setting["tokens"]);
+      sim::copy(sim::scale(last, {-1, 1}), last);
+    }
+    if (is_wrong && wrong_ == Wrong::differs_between_replicas && rank.id >= setting.tp)
+      y = sim::scale(y, {2, 1});
+    if (is_wrong && wrong_ == Wrong::shape_of_a_rank && rank.id == 1) y = y.rows(1, setting["tokens"]);
+    if (is_wrong && wrong_ == Wrong::not_published && rank.id == 1) return;
+    rank.publish("y", y);
+  }
+  template <typename Scalar>
+  Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& setting) const {
+    if (wrong_ == Wrong::without_reference) return {};
+    return {{"y", inputs.matrix("x", setting["tokens"], setting["hidden"])}};
+  }
+
+ private:
+  Wrong wrong_;
+};
+
+CampaignRow campaign(const Case& the_case, const std::string& name, sim::DType dtype) {
+  const CampaignRequest request{.cases = {&the_case},
+                                .properties = {&property_named(name)},
+                                .dtypes = {dtype},
+                                .runs = 200,
+                                .seed = 3,
+                                .max_world = 8};
+  std::vector<CampaignRow> rows = campaign_rows(request);
+  Bench bench;
+  run_campaign(request, bench, rows, [](const CampaignRow&) {});
+  return rows.front();
+}
+
+using Dimensions = std::map<std::string, std::int64_t>;
+
+TEST(Campaign, AWrongFactorIsFoundShrunkAndNamed) {
+  for (const sim::DType dtype : {sim::DType::field, sim::DType::f64, sim::DType::f32, sim::DType::bf16}) {
+    const WrongCase wrong(WrongCase::Wrong::scaled);
+    const CampaignRow row = campaign(wrong, "serial", dtype);
+    ASSERT_TRUE(row.failure.has_value()) << sim::name_of(dtype);
+    EXPECT_EQ(row.failure->setting.tp, 2);
+    EXPECT_EQ(row.failure->setting.dimensions, (Dimensions{{"tokens", 3}, {"hidden", 1}}));
+    EXPECT_EQ(row.failure->explanation, "y: every element is the serial one divided by tp (2).");
+  }
+}
+
+TEST(Campaign, OneWrongElementIsNamed) {
+  const WrongCase wrong(WrongCase::Wrong::wrong_sign_of_last);
+  const CampaignRow row = campaign(wrong, "serial", sim::DType::field);
+  ASSERT_TRUE(row.failure.has_value());
+  EXPECT_EQ(row.failure->detail.find("y(2, 0) is "), 0U) << row.failure->detail;
+  EXPECT_EQ(row.failure->explanation, "y: it differs in 1 of 3 elements: row 2, column 0.");
+}
+
+TEST(Campaign, RanksThatDifferAreFound) {
+  const WrongCase wrong(WrongCase::Wrong::differs_between_ranks);
+  EXPECT_FALSE(
+      campaign(wrong, "serial", sim::DType::field).failure.has_value());  // it looks at the first rank's
+  const CampaignRow row = campaign(wrong, "agree", sim::DType::f32);
+  ASSERT_TRUE(row.failure.has_value());
+  EXPECT_EQ(row.failure->detail, "y differs between ranks 0 and 1");
+  EXPECT_EQ(row.failure->explanation, "y: it is right on rank 0 only.");
+}
+
+TEST(Campaign, ACallTooManyIsFound) {
+  const WrongCase wrong(WrongCase::Wrong::calls_more);
+  const CampaignRow row = campaign(wrong, "calls", sim::DType::f32);
+  ASSERT_TRUE(row.failure.has_value());
+  EXPECT_EQ(row.failure->detail,
+            "rank 0, call 0: barrier 'one.more' of 0, where the closed form has no call");
+  EXPECT_EQ(row.failure->explanation.find(
+                "on all ranks: barrier 'one.more' of 0 is one too many (at 'one.more' (tests/"),
+            0U)
+      << row.failure->explanation;
+}
+
+TEST(Campaign, ReplicasThatDifferAreFound) {
+  const WrongCase wrong(WrongCase::Wrong::differs_between_replicas);
+  const CampaignRow row = campaign(wrong, "agree", sim::DType::field);
+  ASSERT_TRUE(row.failure.has_value());
+  EXPECT_EQ(row.failure->detail, "y differs between ranks 0 and 2");
+  EXPECT_EQ(row.failure->explanation,
+            "y: rank 2 of another replica differs from rank 0, which was given the same.");
+}
+
+TEST(Campaign, WhatCannotBeMadeWholeIsFound) {
+  for (const char* name : {"serial", "agree"}) {
+    const WrongCase shape(WrongCase::Wrong::shape_of_a_rank), missing(WrongCase::Wrong::not_published);
+    const CampaignRow of_shape = campaign(shape, name, sim::DType::f32);
+    ASSERT_TRUE(of_shape.failure.has_value());
+    EXPECT_EQ(of_shape.failure->detail, "y is f32 [2, 1] on rank 1, and f32 [3, 1] on rank 0");
+    EXPECT_EQ(of_shape.failure->explanation, "");
+    const CampaignRow of_missing = campaign(missing, name, sim::DType::f32);
+    ASSERT_TRUE(of_missing.failure.has_value());
+    EXPECT_EQ(of_missing.failure->detail, "rank 1 did not publish y");
+    EXPECT_EQ(of_missing.failure->explanation, "");
+  }
+}
+
+TEST(Campaign, ACaseThatThrowsDoesNotHold) {
+  const WrongCase wrong(WrongCase::Wrong::without_reference);
+  const CampaignRow row = campaign(wrong, "serial", sim::DType::field);
+  ASSERT_TRUE(row.failure.has_value());
+  EXPECT_EQ(row.failure->detail.find("the case threw: "), 0U) << row.failure->detail;
+}
+
+RC_GTEST_PROP(Campaign, ASettingIsReadAsItWasWritten, (std::uint32_t seed)) {
+  const auto& cases = all_cases();
+  const Case& the_case = *cases[static_cast<std::size_t>(*rc::gen::inRange<std::size_t>(0, cases.size()))];
+  CaseSetting setting{.tp = *rc::gen::inRange(1, 9), .dtype = sim::DType::bf16, .seed = seed % (1U << 24)};
+  setting.ranks = the_case.ranks();
+  for (const Dimension& d : the_case.dimensions()) {
+    setting.dimensions[d.name] = *rc::gen::inRange(d.least, d.most + 1);
+  }
+  const OneCase read = requested_case(settings_of(the_case, property_named("calls"), setting), cases);
+  RC_ASSERT(read.the_case == &the_case);
+  RC_ASSERT(read.property->name == std::string("calls"));
+  RC_ASSERT(text_of(read.setting) == text_of(setting));
+}
+
+}  // namespace

@@ -1,0 +1,48 @@
+#pragma once
+
+/// The cases of this project: one function for each file of cases, and the list of all of them.
+///
+/// Calls   a new case is a file with a class, a line here, and a row in case_list.cpp.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace verify {
+
+class Case;
+using CaseList = std::vector<std::unique_ptr<Case>>;
+
+/// Every case of this project, in the order of the table in case_list.cpp. A program of another project has
+/// its own list (verify/prove.h).
+const CaseList& all_cases();
+/// The case of all_cases() with this name; null when there is none.
+const Case* find_case(const std::string& name);
+
+/// The mapping operators: each moves, sums or cuts one whole, and its conjugate does so with the gradient.
+CaseList mapping_cases();
+/// ColumnParallelLinear and RowParallelLinear, forward and backward, with every flag they have.
+std::unique_ptr<Case> column_parallel_linear_case();
+std::unique_ptr<Case> row_parallel_linear_case();
+/// VocabParallelEmbedding and VocabParallelCrossEntropy, forward and backward.
+std::unique_ptr<Case> vocab_parallel_embedding_case();
+std::unique_ptr<Case> vocab_parallel_cross_entropy_case();
+/// The two ends of a model: an embedding, and an output layer that has the same weight.
+std::unique_ptr<Case> tied_embedding_case();
+/// ParallelNorm, forward and backward, with and without sequence parallelism.
+std::unique_ptr<Case> parallel_norm_case();
+/// Dropout in replicated and in sharded regions.
+std::unique_ptr<Case> parallel_dropout_case();
+/// The MLP of a transformer layer, forward and backward: plain and gated, with each activation.
+std::unique_ptr<Case> mlp_case();
+/// Self-attention, forward and backward: separate heads, grouped queries, fewer query groups than ranks;
+/// causal or not, with and without rotary positions.
+std::unique_ptr<Case> self_attention_case();
+/// A whole transformer layer, forward and backward, with the gradient of every parameter.
+std::unique_ptr<Case> transformer_layer_case();
+/// Data-parallel training with the distributed optimizer (ZeRO-1), and without it.
+std::unique_ptr<Case> distributed_optimizer_case();
+/// Training a GPT on tp x pp x dp ranks: whole steps, from tokens to parameters.
+std::unique_ptr<Case> gpt_training_case();
+
+}  // namespace verify

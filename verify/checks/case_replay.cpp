@@ -1,0 +1,23 @@
+#include "verify/checks/case_replay.h"
+
+#include <fmt/format.h>
+
+#include "verify/cases/case_list.h"
+#include "verify/properties/case_request.h"
+#include "verify/properties/explanation.h"
+
+namespace verify {
+
+CheckResult replay_case(const Settings& settings, const CaseList& cases) {
+  const OneCase one = requested_case(settings, cases);
+  Bench bench;
+  const Judgement judgement = one.property->judge(bench, *one.the_case, one.setting);
+  const std::string what =
+      fmt::format("{} {}, {}", one.the_case->name(), one.property->name, text_of(one.setting));
+  if (judgement.holds) return {"case", true, what};
+  return {"case", false,
+          fmt::format("{}: {}. {}", what, judgement.detail,
+                      explanation(bench, *one.the_case, *one.property, one.setting))};
+}
+
+}  // namespace verify

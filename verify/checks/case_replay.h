@@ -1,0 +1,17 @@
+#pragma once
+
+/// One setting of one case, as check wrote it: judged once more, and explained where it fails.
+///
+/// Errors  those of case_request.h.
+
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
+#include "verify/checks/layout_checks.h"
+#include "verify/options/settings.h"
+
+namespace verify {
+
+/// The row "case".
+CheckResult replay_case(const Settings& settings, const CaseList& cases);
+
+}  // namespace verify

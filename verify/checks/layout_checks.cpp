@@ -1,0 +1,272 @@
+#include "verify/checks/layout_checks.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+namespace {
+
+using sim::GroupKind;
+using sim::Layout;
+
+struct KindPair {
+  const char* one;
+  const char* other;
+};
+
+/// Kinds along different axes: their groups share exactly one rank.
+constexpr std::array<KindPair, 20> kOrthogonal = {{{"tp", "dp-cp"},       {"tp", "dp"},
+                                                   {"tp", "cp"},          {"tp", "pp"},
+                                                   {"cp", "dp"},          {"cp", "pp"},
+                                                   {"dp", "pp"},          {"dp-cp", "pp"},
+                                                   {"tp-cp", "dp"},       {"tp-dp", "cp"},
+                                                   {"etp", "ep"},         {"etp", "edp"},
+                                                   {"ep", "edp"},         {"ep", "pp"},
+                                                   {"tp-ep", "edp"},      {"intra-edp", "inter-edp"},
+                                                   {"intra-dp-cp", "mp"}, {"intra-edp", "tp-ep-pp"},
+                                                   {"hcp-L0", "hcp-L1"},  {"hcp-L0", "tp-dp"}}};
+
+/// Orthogonal kinds whose axes together are all axes of the grid.
+constexpr std::array<KindPair, 4> kComplementary = {
+    {{"mp", "dp-cp"}, {"mp", "dp"}, {"tp-dp-cp", "pp"}, {"tp-ep-pp", "edp"}}};
+
+/// Legacy layouts have no cp, so mp and dp are complementary there; in the others only where cp is 1.
+bool applies(const Layout& layout, const KindPair& pair) {
+  const bool mp_and_dp = std::string_view(pair.one) == "mp" && std::string_view(pair.other) == "dp";
+  if (mp_and_dp && layout.cp != 1) return false;
+  return layout.find(pair.one) != nullptr && layout.find(pair.other) != nullptr;
+}
+
+bool covers_all_ranks(const GroupKind& kind) { return kind.name() != "embd" && kind.name() != "pos_embd"; }
+
+bool in_grid(const Layout& layout, int rank) {
+  return rank >= layout.first_rank && rank - layout.first_rank < layout.grid_size;
+}
+
+/// group[rank - first_rank], -1 where the rank is in none. Built by walking the lists.
+std::vector<int> groups_by_rank(const Layout& layout, const GroupKind& kind) {
+  std::vector<int> group_of(static_cast<std::size_t>(layout.grid_size), -1);
+  kind.for_each_group([&](int group, std::span<const int> members) {
+    for (const int rank : members) {
+      CHECK(in_grid(layout, rank));
+      group_of[static_cast<std::size_t>(rank - layout.first_rank)] = group;
+    }
+  });
+  return group_of;
+}
+
+/// A kind with a rank outside the grid, twice in it, or (where all must be in) missing.
+std::optional<std::string> partition_error(const Layout& layout, const GroupKind& kind) {
+  std::vector<int> seen(static_cast<std::size_t>(layout.grid_size), 0);
+  std::optional<std::string> error;
+  kind.for_each_group([&](int group, std::span<const int> members) {
+    for (const int rank : members) {
+      if (error) return;
+      if (!in_grid(layout, rank)) {
+        error = fmt::format("{} group {} holds rank {}, which does not exist", kind.name(), group, rank);
+      } else if (++seen[static_cast<std::size_t>(rank - layout.first_rank)] > 1) {
+        error = fmt::format("{}: rank {} is in two groups, the second is group {}", kind.name(), rank, group);
+      }
+    }
+  });
+  if (error || !covers_all_ranks(kind)) return error;
+  const auto missing = std::find(seen.begin(), seen.end(), 0);
+  if (missing == seen.end()) return std::nullopt;
+  return fmt::format("{}: rank {} is in no group", kind.name(), layout.first_rank + (missing - seen.begin()));
+}
+
+/// A group of `one` and a group of `other` that share more than one rank.
+std::optional<std::string> orthogonality_error(const Layout& layout, const GroupKind& one,
+                                               const GroupKind& other) {
+  const std::vector<int> other_group = groups_by_rank(layout, other);
+  std::vector<int> met_by(static_cast<std::size_t>(other.count()), -1);
+  std::optional<std::string> error;
+  one.for_each_group([&](int group, std::span<const int> members) {
+    for (const int rank : members) {
+      if (error) return;
+      const int met = other_group[static_cast<std::size_t>(rank - layout.first_rank)];
+      if (met < 0) {
+        error = fmt::format("{}: rank {} is in no group", other.name(), rank);
+      } else if (std::exchange(met_by[static_cast<std::size_t>(met)], group) == group) {
+        error = fmt::format("{} group {} and {} group {} share more than one rank, {} among them", one.name(),
+                            group, other.name(), met, rank);
+      }
+    }
+  });
+  return error;
+}
+
+CheckResult failed(const char* check, std::string counterexample) {
+  return {check, false, std::move(counterexample)};
+}
+
+}  // namespace
+
+CheckResult check_partition(const Layout& layout) {
+  std::int64_t memberships = 0;
+  for (const GroupKind& kind : layout.kinds) {
+    if (auto error = partition_error(layout, kind)) return failed("partition", *error);
+    memberships += std::int64_t{kind.count()} * kind.size();
+  }
+  return {"partition", true,
+          fmt::format("{} kinds over {}, {} memberships", layout.kinds.size(),
+                      counted(layout.grid_size, "rank"), memberships)};
+}
+
+CheckResult check_orthogonal(const Layout& layout) {
+  int pairs = 0;
+  for (const KindPair& pair : kOrthogonal) {
+    if (!applies(layout, pair)) continue;
+    if (auto error = orthogonality_error(layout, *layout.find(pair.one), *layout.find(pair.other))) {
+      return failed("orthogonal", *error);
+    }
+    ++pairs;
+  }
+  return {"orthogonal", true,
+          fmt::format("{} pairs of kinds share exactly one rank per pair of groups", pairs)};
+}
+
+CheckResult check_products(const Layout& layout) {
+  std::vector<std::string> products;
+  for (const KindPair& pair : kComplementary) {
+    if (!applies(layout, pair)) continue;
+    const GroupKind& one = *layout.find(pair.one);
+    const GroupKind& other = *layout.find(pair.other);
+    if (std::int64_t{one.size()} * other.size() != layout.grid_size) {
+      return failed("products", fmt::format("{} * {} = {} * {}, not {} ranks", one.name(), other.name(),
+                                            one.size(), other.size(), layout.grid_size));
+    }
+    if (auto error = orthogonality_error(layout, one, other)) return failed("products", *error);
+    products.push_back(fmt::format("{} {} * {} {}", one.name(), one.size(), other.name(), other.size()));
+  }
+  return {"products", true,
+          fmt::format("{} = {}", fmt::join(products, ", "), counted(layout.grid_size, "rank"))};
+}
+
+CheckResult check_pipelines(const Layout& layout) {
+  const GroupKind& pipelines = *layout.find("pp");
+  std::optional<std::string> error;
+  for (const sim::RankGrid* grid : {&layout.dense, &layout.expert}) {
+    const char* name = grid == &layout.dense ? "dense" : "expert";
+    pipelines.for_each_group([&](int group, std::span<const int> members) {
+      for (std::size_t stage = 0; stage < members.size() && !error; ++stage) {
+        sim::PerAxis<int> expected = grid->coordinates_of(members[0]);
+        expected[sim::Axis::pp] = static_cast<int>(stage);
+        if (grid->coordinates_of(members[stage]) == expected) continue;
+        error = fmt::format("pipeline {}: rank {} is not stage {} of it in the {} grid", group,
+                            members[stage], stage, name);
+      }
+    });
+  }
+  if (error) return failed("pipelines", *error);
+  return {"pipelines", true,
+          fmt::format("{} of {}, the same in the dense and the expert grid",
+                      counted(pipelines.count(), "pipeline"), counted(pipelines.size(), "rank"))};
+}
+
+CheckResult check_creation(const Layout& layout) {
+  std::vector<int> listed(static_cast<std::size_t>(layout.call_count()), 0);
+  std::vector<int> entered(listed.size(), 0);
+  for (std::size_t k = 0; k < layout.kinds.size(); ++k) {
+    const GroupKind& kind = layout.kinds[k];
+    const sim::CallSequence calls = layout.calls_of(static_cast<int>(k));
+    for (int group = 0; group < kind.count(); ++group) {
+      const auto call = static_cast<std::size_t>(calls.call_of(group));
+      if (call >= listed.size() || listed[call] != 0) {
+        return failed("creation",
+                      fmt::format("{} group {} is created by call {}, which is another group's or none",
+                                  kind.name(), group, call));
+      }
+      listed[call] = kind.size();
+    }
+    for (int i = 0; i < layout.grid_size; ++i) {
+      const int rank = layout.first_rank + i;
+      const auto place = kind.place_of(rank);
+      if (!place) continue;
+      if (kind.member(place->group, place->position) != rank) {
+        return failed("creation",
+                      fmt::format("rank {} enters {} group {} as member {}, which lists rank {} there", rank,
+                                  kind.name(), place->group, place->position,
+                                  kind.member(place->group, place->position)));
+      }
+      ++entered[static_cast<std::size_t>(calls.call_of(place->group))];
+    }
+  }
+  for (std::size_t call = 0; call < listed.size(); ++call) {
+    if (listed[call] == entered[call]) continue;
+    return failed("creation",
+                  fmt::format("call {} lists {} ranks, {} enter it", call, listed[call], entered[call]));
+  }
+  return {"creation", true,
+          fmt::format("{} new_group calls, each entered by exactly the ranks it lists", listed.size())};
+}
+
+CheckResult check_nodes(const Layout& layout, const sim::NodePlacement& nodes) {
+  std::vector<std::string> counts;
+  std::vector<const char*> names = {"tp", "dp"};
+  if (layout.ep > 1) names.push_back("ep");
+  for (const char* name : names) {
+    const GroupKind& kind = *layout.find(name);
+    const int from_groups = nodes.groups_crossing_node(kind);
+    std::vector<int> lowest(static_cast<std::size_t>(kind.count()), std::numeric_limits<int>::max());
+    std::vector<int> highest(lowest.size(), -1);
+    for (int i = 0; i < layout.grid_size; ++i) {
+      const int rank = layout.first_rank + i;
+      const auto place = kind.place_of(rank);
+      if (!place) return failed("nodes", fmt::format("{}: rank {} is in no group", name, rank));
+      const auto group = static_cast<std::size_t>(place->group);
+      lowest[group] = std::min(lowest[group], nodes.node_of(rank));
+      highest[group] = std::max(highest[group], nodes.node_of(rank));
+    }
+    int from_ranks = 0;
+    for (std::size_t group = 0; group < lowest.size(); ++group)
+      from_ranks += lowest[group] != highest[group] ? 1 : 0;
+    if (from_groups != from_ranks) {
+      return failed("nodes", fmt::format("{}: {} groups cross a node by their lists, {} by their ranks", name,
+                                         from_groups, from_ranks));
+    }
+    counts.push_back(fmt::format("{} of {} {} groups", from_groups, kind.count(), name));
+  }
+  return {"nodes", true,
+          fmt::format("{} cross a node of {} GPUs", fmt::join(counts, ", "), nodes.gpus_per_node)};
+}
+
+CheckResult check_expected_groups(const Layout& layout, const std::string& kind,
+                                  const std::vector<std::vector<int>>& expected) {
+  const std::string check = fmt::format("expected {}", kind);
+  const GroupKind* found = layout.find(kind);
+  if (found == nullptr) return {check, false, "the layout has no such kind"};
+  for (int group = 0; group < found->count(); ++group) {
+    const std::vector<int> members = found->members(group);
+    if (static_cast<std::size_t>(group) < expected.size() &&
+        members == expected[static_cast<std::size_t>(group)]) {
+      continue;
+    }
+    return {check, false,
+            fmt::format("group {} is [{}]; the source prints {}", group, fmt::join(members, ", "),
+                        static_cast<std::size_t>(group) < expected.size()
+                            ? fmt::format("[{}]", fmt::join(expected[static_cast<std::size_t>(group)], ", "))
+                            : "no such group")};
+  }
+  if (expected.size() != static_cast<std::size_t>(found->count())) {
+    return {check, false, fmt::format("{} groups; the source prints {}", found->count(), expected.size())};
+  }
+  return {check, true,
+          fmt::format("{}, member by member as the source prints them",
+                      counted(static_cast<std::int64_t>(expected.size()), "group"))};
+}
+
+}  // namespace verify

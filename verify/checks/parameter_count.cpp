@@ -1,0 +1,78 @@
+#include "verify/checks/parameter_count.h"
+
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
+#include "sim/layout/size_rules.h"
+
+namespace verify {
+
+namespace {
+
+void check(const ModelShape& shape) {
+  sim::check_size("--num-layers", shape.num_layers);
+  sim::check_size("--hidden-size", shape.hidden_size);
+  sim::check_size("--ffn-hidden-size (from --hidden-size unless given)", shape.ffn_hidden_size);
+  sim::check_size("--num-attention-heads", shape.num_attention_heads);
+  sim::check_size("--num-query-groups", shape.num_query_groups);
+  sim::check_size("--vocab-size", shape.vocab_size);
+  sim::check_size("--seq-length", shape.seq_length);
+  if (shape.hidden_size % shape.num_attention_heads != 0) {
+    sim::refuse(
+        {.code = "heads_div",
+         .option = "--num-attention-heads",
+         .numbers = fmt::format("hidden size {}, {} heads", shape.hidden_size, shape.num_attention_heads),
+         .rule = "the hidden size must be a multiple of the number of heads",
+         .hint = "another number of heads"});
+  }
+  check_query_groups(shape.num_attention_heads, shape.num_query_groups);
+}
+
+/// A layer has at most a few times 2^48 parameters and so have the embeddings; only the product can be too
+/// large.
+std::int64_t all_layers(std::int64_t num_layers, std::int64_t layer) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  std::int64_t product = 0;
+  if (!__builtin_mul_overflow(num_layers, layer, &product) && product <= kMost) return product;
+  sim::refuse({.code = "too_many_parameters",
+               .option = "--num-layers",
+               .numbers = fmt::format("{} layers of {} parameters", num_layers, layer),
+               .rule = fmt::format("at most {} parameters", kMost),
+               .hint = "a smaller shape"});
+}
+
+std::int64_t linear(const ModelShape& shape, std::int64_t out, std::int64_t in) {
+  return out * in + (shape.linear_bias ? out : 0);
+}
+
+std::int64_t layer_parameters(const ModelShape& shape) {
+  const std::int64_t h = shape.hidden_size;
+  const std::int64_t kv = shape.num_query_groups * (h / shape.num_attention_heads);
+  const std::int64_t attention = 2 * linear(shape, h, h) + 2 * linear(shape, kv, h);
+  const std::int64_t up = linear(shape, shape.ffn_hidden_size, h) * (shape.gated_mlp ? 2 : 1);
+  const std::int64_t mlp = up + linear(shape, h, shape.ffn_hidden_size);
+  const std::int64_t norms = 2 * h * (shape.rms_norm ? 1 : 2);
+  return attention + mlp + norms;
+}
+
+}  // namespace
+
+void check_query_groups(std::int64_t heads, std::int64_t groups) {
+  if (heads % groups == 0) return;
+  sim::refuse({.code = "groups_div",
+               .option = "--num-query-groups",
+               .numbers = fmt::format("{} heads, {} query groups", heads, groups),
+               .rule = "the number of heads must be a multiple of the number of query groups",
+               .hint = "another number of query groups"});
+}
+
+std::int64_t parameter_count(const ModelShape& shape) {
+  check(shape);
+  const std::int64_t h = shape.hidden_size;
+  const std::int64_t embeddings = shape.vocab_size * h * (shape.untied_output ? 2 : 1) +
+                                  (shape.learned_positions ? shape.seq_length * h : 0);
+  const std::int64_t final_norm = h * (shape.rms_norm ? 1 : 2);
+  return all_layers(shape.num_layers, layer_parameters(shape)) + embeddings + final_norm;
+}
+
+}  // namespace verify

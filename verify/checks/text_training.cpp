@@ -1,0 +1,89 @@
+#include "verify/checks/text_training.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+#include "sim/tensor/counting_device.h"
+#include "verify/cases/case_list.h"
+#include "verify/cases/scalars.h"
+#include "verify/options/world_options.h"
+#include "verify/output/phrases.h"
+#include "verify/properties/assembled.h"
+#include "verify/properties/explanation.h"
+#include "verify/properties/properties.h"
+
+namespace verify {
+
+namespace {
+
+/// One number a step, from a tensor by that name.
+template <typename Value>
+std::vector<double> losses(const CaseSetting& setting, const Value& value_of) {
+  std::vector<double> all;
+  for (std::int64_t step = 0; step < setting["steps"]; ++step)
+    all.push_back(value_of(fmt::format("loss of step {}", step)));
+  return all;
+}
+
+const CaseOutput& output_named(const std::vector<CaseOutput>& outputs, const std::string& name) {
+  return *std::find_if(outputs.begin(), outputs.end(), [&](const CaseOutput& o) { return o.name == name; });
+}
+
+}  // namespace
+
+Training train_on_text(const TrainedModel& model, Bench& bench) {
+  const Case& the_case = *find_case("gpt_training");
+  CaseSetting setting = model.setting;
+  Training training{.check = {"training", true, ""}, .curve = {.world = model.world, .model = model.model}};
+  Judgement judgement = property_named("serial").judge(bench, the_case, setting);
+  training.curve.is_equal_in_field = judgement.holds;
+  if (judgement.holds) judgement = property_named("calls").judge(bench, the_case, setting);
+  if (!judgement.holds)
+    judgement.detail += ". " + explanation(bench, the_case, property_named("serial"), setting);
+
+  setting.dtype = sim::DType::f32;
+  const auto run = bench.run(the_case, setting);
+  const reference::Rounding rounding = reference::rounding_of_f32(1);
+  const Wholes<reference::Bounded> wholes = the_case.serial(
+      Inputs<reference::Bounded>(setting, reference::Number<reference::Bounded>(rounding)), setting);
+  if (judgement.holds) judgement = judge_floats(the_case, setting, *run, wholes);
+  if (run->ok()) {
+    const std::vector<CaseOutput> outputs = the_case.outputs(setting);
+    training.curve.losses = losses(setting, [&](const std::string& name) {
+      return assembled<double>(*run, output_named(outputs, name), setting.tp).values.front();
+    });
+  }
+  training.curve.reference =
+      losses(setting, [&](const std::string& name) { return wholes.at(name)(0, 0).value(); });
+  training.curve.bounds =
+      losses(setting, [&](const std::string& name) { return wholes.at(name)(0, 0).error(); });
+  training.check.holds = judgement.holds;
+  training.check.detail =
+      judgement.holds
+          ? fmt::format("{}{} at {}: loss {:.4f} to {:.4f}, as on one device (worst slack {:.2g} in f32{})",
+                        counted(setting["steps"], "step"), model.is_whole ? " of the whole model" : "",
+                        model.world, training.curve.losses.front(), training.curve.losses.back(),
+                        judgement.slack, judgement.has_unbounded ? "; some elements had no bound" : "")
+          : fmt::format("{}: {}", model.world, judgement.detail);
+  return training;
+}
+
+TracedRun trace_training(const TrainedModel& model, const Settings& settings) {
+  const Case& the_case = *find_case("gpt_training");
+  CaseSetting setting = model.setting;
+  setting.dtype = sim::DType::f32;
+  const std::int64_t all = setting["steps"];
+  const std::int64_t steps = setting.dimensions["steps"] = std::min(all, kMostTracedSteps);
+  sim::WorldSpec spec =
+      requested_world(settings, sim::make_layout(the_case.sizes(setting), sim::RuleBook::megatron));
+  spec.seed = setting.seed;
+  spec.stack_bytes = sim::kDefaultStackBytes;
+  sim::CpuDevice cpu;
+  sim::CountingDevice device(cpu);
+  sim::RunReport run = sim::simulate(spec, device, [&](sim::Rank& rank) { the_case.run(rank, setting); });
+  return traced_run(fmt::format("training steps 1 to {} of {}, in f32 at {}", steps, all, model.world), spec,
+                    std::move(run));
+}
+
+}  // namespace verify

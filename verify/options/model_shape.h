@@ -1,0 +1,24 @@
+#pragma once
+
+/// The shape of a GPT: its numbers of layers, heads, features and tokens, and what its layers are made of.
+
+#include <cstdint>
+
+namespace verify {
+
+struct ModelShape {
+  std::int64_t num_layers = 0;           // l
+  std::int64_t hidden_size = 0;          // H
+  std::int64_t ffn_hidden_size = 0;      // F
+  std::int64_t num_attention_heads = 0;  // heads
+  std::int64_t num_query_groups = 0;     // G, key and value heads
+  std::int64_t vocab_size = 0;           // V
+  std::int64_t seq_length = 0;           // S, learned positions
+  bool gated_mlp = false;
+  bool linear_bias = true;
+  bool untied_output = false;
+  bool rms_norm = false;
+  bool learned_positions = true;
+};
+
+}  // namespace verify

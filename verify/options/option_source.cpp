@@ -1,0 +1,103 @@
+#include "verify/options/option_source.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <cstddef>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/error.h"
+#include "verify/options/nearest_name.h"
+#include "verify/options/option_vocabulary.h"
+
+namespace po = boost::program_options;
+
+namespace verify {
+
+namespace {
+
+std::vector<std::string> option_names() {
+  std::vector<std::string> names;
+  for (const OptionInfo& option : option_vocabulary()) names.emplace_back(option.name);
+  return names;
+}
+
+void describe(const OptionInfo& option, po::options_description& part) {
+  auto add = part.add_options();
+  switch (option.kind) {
+    case OptionKind::flag:
+      add(option.name, po::value<std::string>()->implicit_value("true"), option.help);
+      break;
+    case OptionKind::size:
+    case OptionKind::count:
+    case OptionKind::number:
+      add(option.name, po::value<std::string>()->value_name("N"), option.help);
+      break;
+    case OptionKind::numbers:
+      add(option.name, po::value<std::vector<std::string>>()->multitoken()->value_name("N..."), option.help);
+      break;
+    case OptionKind::choice:
+    case OptionKind::text:
+    case OptionKind::texts:
+    case OptionKind::words:
+      add(option.name, po::value<std::string>()->value_name("TEXT"), option.help);
+      break;
+  }
+}
+
+}  // namespace
+
+po::options_description describe_options() {
+  po::options_description all(110);
+  std::vector<std::string> sections;
+  for (const OptionInfo& option : option_vocabulary()) {
+    if (std::find(sections.begin(), sections.end(), option.section) == sections.end()) {
+      sections.emplace_back(option.section);
+    }
+  }
+  for (const std::string& section : sections) {
+    po::options_description part(section, 110);
+    for (const OptionInfo& option : option_vocabulary()) {
+      if (section == option.section) describe(option, part);
+    }
+    all.add(part);
+  }
+  return all;
+}
+
+void refuse_unknown_option(const std::string& option, const std::string& where) {
+  const std::size_t name_start = option.find_first_not_of('-');
+  const std::string name = name_start == std::string::npos ? "" : option.substr(name_start);
+  const std::string nearest = nearest_name(name, option_names());
+  sim::refuse({.code = "unknown_option",
+               .option = option,
+               .numbers = fmt::format("not known{}", where),
+               .rule = "options are written out in full; scenario files use the same names without '--'",
+               .hint = nearest.empty() ? "shardproof --help" : (where.empty() ? "--" : "") + nearest});
+}
+
+void OptionCollector::add(const std::string& name, const std::vector<std::string>& values) {
+  const OptionInfo& option = option_named(name);
+  for (const std::string& value : values) {
+    if (!value.starts_with("--")) continue;  // Boost takes the next option for the value of one that lacks it
+    sim::refuse({.code = "missing_value",
+                 .option = "--" + name,
+                 .numbers = fmt::format("followed by '{}'{}", value, where_),
+                 .rule = "--option value or --option=value; a flag stands alone, or as --flag=false",
+                 .hint = fmt::format("a value behind --{}", name)});
+  }
+  const bool repeatable = option.kind == OptionKind::texts || option.kind == OptionKind::words;
+  if (settings_.has(name) && !repeatable) {
+    sim::refuse(
+        {.code = "given_twice",
+         .option = "--" + name,
+         .numbers = fmt::format("given as '{}' and again as '{}'{}", fmt::join(settings_.given(name), " "),
+                                fmt::join(values, " "), where_),
+         .rule = "an option stands once",
+         .hint = "keep one of them"});
+  }
+  const std::string alone = option.kind == OptionKind::flag ? "true" : "";  // what a bare option says
+  settings_.append(name, values.empty() ? std::vector<std::string>{alone} : values);
+}
+
+}  // namespace verify

@@ -1,0 +1,208 @@
+#include "verify/options/requests.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fmt/format.h>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "sim/base/error.h"
+#include "sim/layout/legacy_layer_placement.h"
+#include "verify/output/json.h"
+
+namespace verify {
+
+namespace {
+
+std::string requested_order(const Settings& settings) {
+  if (!settings.flag("use-tp-pp-dp-mapping")) return settings.text("order", sim::kDefaultOrder);
+  const std::string order = settings.text("order", sim::kTpPpDpOrder);
+  if (order == sim::kTpPpDpOrder) return order;
+  sim::refuse({.code = "order_conflict",
+               .option = "--use-tp-pp-dp-mapping",
+               .numbers = fmt::format("stands for --order {}, but --order is {}", sim::kTpPpDpOrder, order),
+               .rule = "one order for a layout",
+               .hint = "keep one of them"});
+}
+
+/// Options that only the other rule book reads would be silently without effect: refused.
+void refuse_options_of_other_rules(const Settings& settings, sim::RuleBook rules) {
+  static const std::vector<const char*> kMegatronOnly = {"use-tp-pp-dp-mapping",
+                                                         "decoder-first-pipeline-num-layers",
+                                                         "decoder-last-pipeline-num-layers",
+                                                         "account-for-embedding-in-pipeline-split",
+                                                         "account-for-loss-in-pipeline-split",
+                                                         "pipeline-model-parallel-layout",
+                                                         "mtp-num-layers"};
+  static const std::vector<const char*> kLegacyOnly = {"standalone-embedding-stage", "encoder-and-decoder",
+                                                       "pipeline-model-parallel-split-rank"};
+  const auto is_set = [&](const char* option) {
+    const std::string value = settings.text(option, "false");
+    return value != "false" && !(std::string_view(option) == "mtp-num-layers" && value == "0");
+  };
+  const bool legacy = rules == sim::RuleBook::legacy;
+  const auto& foreign = legacy ? kMegatronOnly : kLegacyOnly;
+  const auto& own = legacy ? kLegacyOnly : kMegatronOnly;
+  const bool needs_both = std::any_of(own.begin(), own.end(), is_set);  // then the other book is no way out
+  for (const char* option : foreign) {
+    if (!is_set(option)) continue;
+    sim::refuse({.code = "rules_conflict",
+                 .option = fmt::format("--{}", option),
+                 .numbers = fmt::format("given with --rules {}", legacy ? "legacy" : "megatron"),
+                 .rule = fmt::format("the rule book {} has no such option", legacy ? "legacy" : "megatron"),
+                 .hint = needs_both
+                             ? "leave it out"
+                             : fmt::format("leave it out, or --rules {}", legacy ? "megatron" : "legacy")});
+  }
+}
+
+[[noreturn]] void refuse_layout_list(std::string given) {
+  sim::refuse(
+      {.code = "layout_syntax",
+       .option = "--pipeline-model-parallel-layout",
+       .numbers = std::move(given),
+       .rule =
+           "a layout in list form is JSON: a list of stages, each a list of embedding, decoder, mtp, loss",
+       .hint = R"('[["embedding","decoder"],["decoder","loss"]]')"});
+}
+
+char layer_letter(const Json& name) {
+  static const std::map<std::string, char> kLetters = {
+      {"embedding", 'E'}, {"decoder", 't'}, {"mtp", 'm'}, {"loss", 'L'}};
+  if (!name.is_text()) refuse_layout_list(fmt::format("{} is no layer name", name.dump()));
+  std::string word = name.text();
+  word.erase(0, word.find_first_not_of(" \t"));
+  word.erase(word.find_last_not_of(" \t") + 1);
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const auto letter = kLetters.find(word);
+  if (letter == kLetters.end()) refuse_layout_list(fmt::format("no layer is called '{}'", word));
+  return letter->second;
+}
+
+/// Megatron also takes the layout as a list of lists of layer names; written as JSON it becomes the string
+/// form.
+std::string layout_string(const std::string& text) {
+  const std::size_t start = text.find_first_not_of(' ');
+  if (start == std::string::npos || text[start] != '[') return text;
+  Json stages;
+  try {
+    stages = parse_json(text);
+  } catch (const std::exception& error) {
+    refuse_layout_list(error.what());
+  }
+  std::string layout;
+  for (const Json& stage : stages.elements()) {
+    if (!stage.is_array()) refuse_layout_list(fmt::format("the stage {} is no list", stage.dump()));
+    for (const Json& name : stage.elements()) layout += layer_letter(name);
+    layout += '|';
+  }
+  if (layout.empty()) refuse_layout_list("an empty list");
+  layout.pop_back();
+  return layout;
+}
+
+std::optional<std::string> requested_layout_string(const Settings& settings) {
+  if (!settings.has("pipeline-model-parallel-layout")) return std::nullopt;
+  return layout_string(settings.text("pipeline-model-parallel-layout", ""));
+}
+
+sim::LegacyLayerRequest legacy_layer_request(const Settings& settings, std::int64_t pp) {
+  return {.num_layers = required_number(settings, "num-layers"),
+          .pipeline_model_parallel_size = pp,
+          .virtual_pipeline_model_parallel_size = settings.number("virtual-pipeline-model-parallel-size"),
+          .pipeline_model_parallel_split_rank = settings.number("pipeline-model-parallel-split-rank"),
+          .standalone_embedding_stage = settings.flag("standalone-embedding-stage"),
+          .encoder_and_decoder = settings.flag("encoder-and-decoder")};
+}
+
+sim::LayerRequest layer_request(const Settings& settings, std::int64_t pp) {
+  return {.num_layers = required_number(settings, "num-layers"),
+          .pipeline_model_parallel_size = pp,
+          .virtual_pipeline_model_parallel_size = settings.number("virtual-pipeline-model-parallel-size"),
+          .num_layers_in_first_pipeline_stage = settings.number("decoder-first-pipeline-num-layers"),
+          .num_layers_in_last_pipeline_stage = settings.number("decoder-last-pipeline-num-layers"),
+          .account_for_embedding_in_pipeline_split = settings.flag("account-for-embedding-in-pipeline-split"),
+          .account_for_loss_in_pipeline_split = settings.flag("account-for-loss-in-pipeline-split"),
+          .pipeline_model_parallel_layout = requested_layout_string(settings),
+          .mtp_num_layers = settings.number("mtp-num-layers").value_or(0)};
+}
+
+}  // namespace
+
+std::int64_t required_number(const Settings& settings, const std::string& name) {
+  if (const auto value = settings.number(name)) return *value;
+  sim::refuse({.code = "missing_option",
+               .option = "--" + name,
+               .numbers = "not given",
+               .rule = "needed here, on the command line or in the scenario",
+               .hint = fmt::format("--{} 16", name)});
+}
+
+sim::RuleBook rule_book(const Settings& settings) {
+  const sim::RuleBook rules =
+      settings.choice("rules") == "legacy" ? sim::RuleBook::legacy : sim::RuleBook::megatron;
+  refuse_options_of_other_rules(settings, rules);
+  return rules;
+}
+
+sim::ParallelSizes parallel_sizes(const Settings& settings) {
+  return {.world_size = required_number(settings, "world-size"),
+          .local_world_size = settings.number("local-world-size"),
+          .rank_offset = settings.number("rank-offset").value_or(0),
+          .tensor_model_parallel_size = settings.number("tensor-model-parallel-size").value_or(1),
+          .pipeline_model_parallel_size = settings.number("pipeline-model-parallel-size").value_or(1),
+          .virtual_pipeline_model_parallel_size = settings.number("virtual-pipeline-model-parallel-size"),
+          .context_parallel_size = settings.number("context-parallel-size").value_or(1),
+          .expert_model_parallel_size = settings.number("expert-model-parallel-size").value_or(1),
+          .expert_tensor_parallel_size = settings.number("expert-tensor-parallel-size"),
+          .num_distributed_optimizer_instances =
+              settings.number("num-distributed-optimizer-instances").value_or(1),
+          .hierarchical_context_parallel_sizes = settings.numbers("hierarchical-context-parallel-sizes"),
+          .pipeline_model_parallel_split_rank = settings.number("pipeline-model-parallel-split-rank"),
+          .order = requested_order(settings)};
+}
+
+sim::Layout requested_layout(const Settings& settings) {
+  return sim::make_layout(parallel_sizes(settings), rule_book(settings));
+}
+
+sim::LayerPlacement requested_placement(const Settings& settings, std::int64_t pipeline_ranks) {
+  if (rule_book(settings) == sim::RuleBook::legacy) {
+    return sim::place_legacy_layers(legacy_layer_request(settings, pipeline_ranks));
+  }
+  return sim::place_layers(layer_request(settings, pipeline_ranks));
+}
+
+sim::NodePlacement node_placement(const Settings& settings) {
+  return {static_cast<int>(settings.number("gpus-per-node").value_or(8))};
+}
+
+ModelShape model_shape(const Settings& settings) {
+  const std::int64_t hidden = required_number(settings, "hidden-size");
+  const std::int64_t heads = required_number(settings, "num-attention-heads");
+  const bool gated = settings.flag("swiglu");
+  const std::int64_t default_ffn = gated ? 8 * hidden / 3 / 64 * 64 : 4 * hidden;
+  return {.num_layers = required_number(settings, "num-layers"),
+          .hidden_size = hidden,
+          .ffn_hidden_size = settings.number("ffn-hidden-size").value_or(default_ffn),
+          .num_attention_heads = heads,
+          .num_query_groups = settings.number("num-query-groups").value_or(heads),
+          .vocab_size = required_number(settings, "vocab-size"),
+          .seq_length = required_number(settings, "seq-length"),
+          .gated_mlp = gated,
+          .linear_bias = !settings.flag("disable-bias-linear"),
+          .untied_output = settings.flag("untie-embeddings-and-output-weights"),
+          .rms_norm = settings.choice("normalization") == "RMSNorm",
+          .learned_positions = settings.choice("position-embedding-type") == "learned_absolute"};
+}
+
+bool has_model_shape(const Settings& settings) {
+  const auto wanted = {"num-layers", "hidden-size", "num-attention-heads", "vocab-size", "seq-length"};
+  return std::all_of(wanted.begin(), wanted.end(), [&](const char* name) { return settings.has(name); });
+}
+
+}  // namespace verify

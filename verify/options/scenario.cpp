@@ -1,0 +1,134 @@
+#include "verify/options/scenario.h"
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <cstddef>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+#include <system_error>
+
+#include "sim/base/error.h"
+#include "verify/options/nearest_name.h"
+#include "verify/options/option_source.h"
+#include "verify/options/option_vocabulary.h"
+
+namespace po = boost::program_options;
+
+namespace verify {
+
+namespace {
+
+constexpr std::size_t kMaxScenarioBytes = 1 << 20;
+
+std::string read_file(const std::string& path) {
+  std::error_code error;
+  const bool regular = std::filesystem::is_regular_file(path, error);
+  if (!regular || error) {
+    std::vector<std::string> known = scenario_files();
+    const std::string nearest = nearest_name(path, known);
+    sim::refuse({.code = "scenario_missing",
+                 .option = path,
+                 .numbers = "no such scenario file",
+                 .rule = "scenarios are .ini files, named by their path",
+                 .hint = nearest.empty() ? "shardproof list" : nearest});
+  }
+  std::string text(kMaxScenarioBytes + 1, '\0');
+  std::ifstream file(path, std::ios::binary);
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (file.bad() || !file.is_open() || text.size() > kMaxScenarioBytes) {
+    sim::refuse(
+        {.code = "scenario_syntax",
+         .option = path,
+         .numbers = text.empty() ? "cannot be read" : fmt::format("more than {} bytes", kMaxScenarioBytes),
+         .rule = fmt::format("a scenario is a readable text file of at most {} bytes", kMaxScenarioBytes),
+         .hint = "shardproof list"});
+  }
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  std::erase(text, '\r');
+  return text;
+}
+
+std::string first_comment(const std::string& text) {
+  const std::string line = text.substr(0, text.find('\n'));
+  const std::size_t start = line.find_first_not_of("# ");
+  if (!line.starts_with('#') || start == std::string::npos) return "";
+  std::string comment = line.substr(start);
+  std::replace_if(
+      comment.begin(), comment.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
+  return comment.starts_with("Source: ") ? comment.substr(8) : comment;
+}
+
+}  // namespace
+
+Scenario read_scenario(const std::string& path) {
+  const std::string text = read_file(path);
+  Scenario scenario{path, std::filesystem::path(path).stem().string(), first_comment(text), {}};
+  std::istringstream stream(text);
+  OptionCollector collector(" in " + path);
+  try {
+    for (const po::option& option : po::parse_config_file(stream, describe_options(), true).options) {
+      if (option.unregistered && option.string_key.find('.') != std::string::npos) {
+        throw po::error(fmt::format("'{}' stands in a section", option.string_key));
+      }
+      if (option.unregistered) refuse_unknown_option(option.string_key, " in " + path);
+      if (option_named(option.string_key).is_of_a_call()) {
+        sim::refuse({.code = "not_in_scenario",
+                     .option = option.string_key,
+                     .numbers = "stands in " + path,
+                     .rule = "how a result is shown, and which process this is, is said on the command line",
+                     .hint = fmt::format("--{} on the command line", option.string_key)});
+      }
+      collector.add(option.string_key, option.value);
+    }
+  } catch (const po::error& error) {
+    sim::refuse({.code = "scenario_syntax",
+                 .option = path,
+                 .numbers = error.what(),
+                 .rule = "lines of the form 'name = value'; '#' begins a comment; no sections",
+                 .hint = "any file in scenarios/ as a pattern"});
+  }
+  scenario.settings = collector.settings();
+  return scenario;
+}
+
+std::string scenario_folder() {
+  std::error_code error;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  const std::filesystem::path installed = program.parent_path() / SHARDPROOF_INSTALLED_SCENARIO_DIR;
+  if (!error && std::filesystem::is_directory(installed, error)) return installed.lexically_normal().string();
+  return SHARDPROOF_SCENARIO_DIR;
+}
+
+std::vector<std::string> scenario_files() {
+  std::vector<std::string> files;
+  std::error_code error;
+  const std::filesystem::path here = std::filesystem::current_path(error);
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(scenario_folder(), error)) {
+    if (entry.path().extension() != ".ini" || entry.path().parent_path().filename() == "cluster") continue;
+    const std::filesystem::path near = here.empty() ? "" : entry.path().lexically_relative(here);
+    files.push_back(near.empty() || near.string().starts_with("..") ? entry.path().string() : near.string());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+Settings single_scenario(const CommandLine& line) {
+  if (line.scenarios.size() <= 1) {
+    const Settings scenario = line.scenarios.empty() ? Settings() : read_scenario(line.scenarios[0]).settings;
+    const Settings settings = scenario.overridden_by(line.settings);
+    settings.check();
+    return settings;
+  }
+  sim::refuse({.code = "one_scenario",
+               .option = line.scenarios[1],
+               .numbers = fmt::format("{} scenarios given", line.scenarios.size()),
+               .rule = fmt::format("'{}' shows one layout", line.command),
+               .hint = "replay takes any number of scenarios"});
+}
+
+}  // namespace verify

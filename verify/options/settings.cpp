@@ -1,0 +1,193 @@
+#include "verify/options/settings.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <limits>
+#include <sstream>
+#include <system_error>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/layout/size_rules.h"
+#include "verify/options/nearest_name.h"
+#include "verify/options/option_vocabulary.h"
+
+namespace verify {
+
+namespace {
+
+std::int64_t parse_number(const std::string& name, const std::string& text) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  constexpr std::int64_t kLargest = std::numeric_limits<std::int32_t>::max();
+  const bool is_number = stop == end && !text.empty() && error != std::errc::invalid_argument;
+  if (!is_number) {
+    sim::refuse({.code = "not_a_number",
+                 .option = "--" + name,
+                 .numbers = fmt::format("'{}'", text),
+                 .rule = "a whole number in decimal digits",
+                 .hint = fmt::format("--{} 1", name)});
+  }
+  if (error == std::errc::result_out_of_range || value > kLargest || value < -kLargest) {
+    sim::refuse({.code = "number_range",
+                 .option = "--" + name,
+                 .numbers = fmt::format("{} does not fit", text),
+                 .rule = fmt::format("a number from {} to {}", -kLargest, kLargest),
+                 .hint = "a number in that range"});
+  }
+  return value;
+}
+
+}  // namespace
+
+void Settings::append(const std::string& name, const std::vector<std::string>& values) {
+  std::vector<std::string>& all = values_[name];
+  all.insert(all.end(), values.begin(), values.end());
+}
+
+bool Settings::has_any_of(std::string_view section) const {
+  return std::any_of(values_.begin(), values_.end(),
+                     [&](const auto& value) { return option_named(value.first).section == section; });
+}
+
+std::vector<std::string> Settings::given(const std::string& name) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? std::vector<std::string>{} : found->second;
+}
+
+std::optional<std::int64_t> Settings::number(const std::string& name) const {
+  const auto found = values_.find(name);
+  if (found == values_.end()) return std::nullopt;
+  const std::int64_t value = parse_number(name, found->second.at(0));
+  const OptionKind kind = option_named(name).kind;
+  if (kind == OptionKind::size || (kind == OptionKind::count && value != 0))
+    sim::check_size("--" + name, value);
+  return value;
+}
+
+std::vector<std::int64_t> Settings::numbers(const std::string& name) const {
+  std::vector<std::int64_t> result;
+  for (const std::string& value : texts(name)) result.push_back(parse_number(name, value));
+  return result;
+}
+
+bool Settings::flag(const std::string& name) const {
+  const std::string value = text(name, "false");
+  if (value == "true" || value == "false") return value == "true";
+  sim::refuse({.code = "not_a_flag",
+               .option = "--" + name,
+               .numbers = fmt::format("'{}'", value),
+               .rule = "a flag is true or false",
+               .hint = fmt::format("--{}, or --{}=false", name, name)});
+}
+
+std::string Settings::choice(const std::string& name) const {
+  return choice_among(name, option_named(name).choices);
+}
+
+std::string Settings::choice_among(const std::string& name, const std::vector<std::string>& choices) const {
+  const std::string value = text(name, choices.front());
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
+  const std::string nearest = nearest_name(value, choices);
+  sim::refuse({.code = "bad_choice",
+               .option = "--" + name,
+               .numbers = fmt::format("'{}'", value),
+               .rule = fmt::format("one of {}", fmt::join(choices, ", ")),
+               .hint = fmt::format("--{} {}", name, nearest.empty() ? choices.front() : nearest)});
+}
+
+void Settings::check() const {
+  for (const auto& [name, values] : values_) {
+    switch (option_named(name).kind) {
+      case OptionKind::size:
+      case OptionKind::count:
+      case OptionKind::number:
+        number(name);
+        break;
+      case OptionKind::numbers:
+        numbers(name);
+        break;
+      case OptionKind::flag:
+        flag(name);
+        break;
+      case OptionKind::choice:
+        choice(name);
+        break;
+      case OptionKind::text:
+      case OptionKind::texts:
+      case OptionKind::words:
+        break;
+    }
+  }
+}
+
+std::string Settings::text(const std::string& name, const std::string& fallback) const {
+  const auto found = values_.find(name);
+  return found == values_.end() ? fallback : found->second.at(0);
+}
+
+std::vector<std::string> Settings::texts(const std::string& name) const {
+  std::vector<std::string> result;
+  for (const std::string& value : given(name)) {
+    if (option_named(name).kind == OptionKind::texts) {
+      result.push_back(value);
+      continue;
+    }
+    // "2,4", "2 4" and "2, 4" are the same list; an empty piece stays, to be refused by whoever reads it.
+    std::istringstream pieces(value + ",");
+    for (std::string piece; std::getline(pieces, piece, ',');) {
+      std::istringstream words(piece);
+      const std::size_t before = result.size();
+      for (std::string word; words >> word;) result.push_back(word);
+      if (result.size() == before) result.emplace_back();
+    }
+  }
+  return result;
+}
+
+Settings Settings::overridden_by(const Settings& stronger) const {
+  Settings result = *this;
+  for (const auto& [name, values] : stronger.values_) result.values_[name] = values;
+  return result;
+}
+
+std::string Settings::as_command_line() const {
+  std::string line;
+  for (const auto& [name, values] : values_) {
+    const OptionInfo& option = option_named(name);
+    if (option.is_of_a_call()) continue;
+    if (option.kind == OptionKind::flag) {
+      line += fmt::format(" --{}{}", name, values.at(0) == "true" ? "" : "=" + values.at(0));
+      continue;
+    }
+    if (option.kind == OptionKind::numbers) {
+      line += fmt::format(" --{} {}", name, fmt::join(texts(name), ","));
+      continue;
+    }
+    for (const std::string& value : values) line += fmt::format(" --{} {}", name, quoted_for_shell(value));
+  }
+  return line;
+}
+
+void refuse_without_effect(const std::string& option, const std::string& command) {
+  sim::refuse({.code = "option_without_effect",
+               .option = "--" + option,
+               .numbers = fmt::format("given to '{}'", command),
+               .rule = "a command is given what it reads",
+               .hint = "shardproof --help"});
+}
+
+std::string quoted_for_shell(const std::string& text) {
+  const bool plain = !text.empty() && text.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789-_./,=:") == std::string::npos;
+  if (plain) return text;
+  std::string quoted = "'";
+  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
+  return quoted + "'";
+}
+
+}  // namespace verify

@@ -1,0 +1,282 @@
+#include "verify/output/json.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <iterator>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <stdexcept>
+
+#include "sim/base/check.h"
+
+namespace verify {
+
+struct Json::Node {
+  enum class Kind { boolean, integer, whole, real, text, array, object };
+  Kind kind;
+  std::int64_t integer = 0;  // boolean, integer
+  std::uint64_t whole = 0;   // of numbers that are not negative
+  double real = 0;
+  std::string text = {};
+  std::vector<Json> elements = {};      // array, and the values of an object's members
+  std::vector<std::string> names = {};  // of an object's members
+
+  std::ptrdiff_t place_of(std::string_view name) const {
+    return std::find(names.begin(), names.end(), name) - names.begin();
+  }
+};
+
+namespace {
+
+using Kind = Json::Node::Kind;
+
+std::shared_ptr<Json::Node> make(Json::Node node) { return std::make_shared<Json::Node>(std::move(node)); }
+
+template <typename Value>
+std::vector<Json> elements_of(const std::vector<Value>& values) {
+  return {values.begin(), values.end()};
+}
+
+bool is_pair(const Json& value) { return value.is_array() && value.size() == 2 && value[0].is_text(); }
+
+}  // namespace
+
+Json::Json() = default;
+Json::Json(const Json& other) = default;
+Json::Json(Json&& other) noexcept = default;
+Json& Json::operator=(const Json& other) = default;
+Json& Json::operator=(Json&& other) noexcept = default;
+Json::~Json() = default;
+Json::Json(std::nullptr_t) {}
+Json::Json(bool value) : node_(make({.kind = Kind::boolean, .integer = value ? 1 : 0})) {}
+Json::Json(int value) : Json(static_cast<long long>(value)) {}
+Json::Json(long value) : Json(static_cast<long long>(value)) {}
+Json::Json(long long value) : node_(make({.kind = Kind::integer, .integer = value})) {}
+Json::Json(unsigned value) : Json(static_cast<unsigned long long>(value)) {}
+Json::Json(unsigned long value) : Json(static_cast<unsigned long long>(value)) {}
+Json::Json(unsigned long long value) : node_(make({.kind = Kind::whole, .whole = value})) {}
+Json::Json(double value) : node_(make({.kind = Kind::real, .real = value})) {}
+Json::Json(const char* text) : Json(std::string(text)) {}
+Json::Json(std::string_view text) : Json(std::string(text)) {}
+Json::Json(const std::string& text) : node_(make({.kind = Kind::text, .text = text})) {}
+Json::Json(const std::vector<int>& values)
+    : node_(make({.kind = Kind::array, .elements = elements_of(values)})) {}
+Json::Json(const std::vector<std::int64_t>& values)
+    : node_(make({.kind = Kind::array, .elements = elements_of(values)})) {}
+Json::Json(const std::vector<std::string>& values)
+    : node_(make({.kind = Kind::array, .elements = elements_of(values)})) {}
+
+Json::Json(std::initializer_list<Json> values) : Json(array(values)) {
+  if (!std::all_of(values.begin(), values.end(), is_pair)) return;
+  *this = object();
+  for (const Json& pair : values) (*this)[pair[0].text()] = pair[1];
+}
+
+Json Json::array(std::initializer_list<Json> values) {
+  return Json(make({.kind = Kind::array, .elements = std::vector<Json>(values)}));
+}
+Json Json::object() { return Json(make({.kind = Kind::object})); }
+
+bool Json::is_array() const { return node_ != nullptr && node_->kind == Kind::array; }
+bool Json::is_object() const { return node_ != nullptr && node_->kind == Kind::object; }
+bool Json::is_text() const { return node_ != nullptr && node_->kind == Kind::text; }
+bool Json::is_integer() const {
+  if (node_ == nullptr) return false;
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  return node_->kind == Kind::integer || (node_->kind == Kind::whole && node_->whole <= kMost);
+}
+
+std::size_t Json::size() const { return node_ == nullptr ? 0 : node_->elements.size(); }
+
+std::int64_t Json::integer() const {
+  CHECK(is_integer());
+  return node_->kind == Kind::integer ? node_->integer : static_cast<std::int64_t>(node_->whole);
+}
+
+const std::string& Json::text() const {
+  CHECK(is_text());
+  return node_->text;
+}
+
+const std::vector<Json>& Json::elements() const {
+  CHECK(is_array() || is_object());
+  return node_->elements;
+}
+
+const Json& Json::operator[](std::size_t index) const {
+  CHECK(index < size());
+  return node_->elements[index];
+}
+
+const Json* Json::find(std::string_view name) const {
+  if (!is_object()) return nullptr;
+  const auto place = static_cast<std::size_t>(node_->place_of(name));
+  return place == node_->names.size() ? nullptr : &node_->elements[place];
+}
+
+/// What this value alone holds.
+Json::Node& Json::own() {
+  if (node_.use_count() > 1) node_ = make(*node_);
+  return *node_;
+}
+
+Json& Json::operator[](const char* name) { return (*this)[std::string_view(name)]; }
+
+void Json::push_back(Json element) {
+  CHECK(is_array());
+  own().elements.push_back(std::move(element));
+}
+
+Json& Json::operator[](std::string_view name) {
+  if (node_ == nullptr) *this = object();
+  CHECK(is_object());
+  Node& node = own();
+  const auto place = static_cast<std::size_t>(node.place_of(name));
+  if (place == node.names.size()) {
+    node.names.emplace_back(name);
+    node.elements.emplace_back();
+  }
+  return node.elements[place];
+}
+
+// ---- text
+// --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+void append_text(const std::string& text, bool ascii, std::string& out) {
+  out += nlohmann::json(text).dump(-1, ' ', ascii, nlohmann::json::error_handler_t::replace);
+}
+
+}  // namespace
+
+void Json::append(bool ascii, std::string& out) const {
+  if (node_ == nullptr) {
+    out += "null";
+    return;
+  }
+  switch (node_->kind) {
+    case Kind::boolean:
+      out += node_->integer != 0 ? "true" : "false";
+      return;
+    case Kind::integer:
+      fmt::format_to(std::back_inserter(out), "{}", node_->integer);
+      return;
+    case Kind::whole:
+      fmt::format_to(std::back_inserter(out), "{}", node_->whole);
+      return;
+    case Kind::real:
+      out += nlohmann::json(node_->real).dump();
+      return;
+    case Kind::text:
+      return append_text(node_->text, ascii, out);
+    case Kind::array:
+    case Kind::object:
+      return append_elements(ascii, out);
+  }
+}
+
+void Json::append_elements(bool ascii, std::string& out) const {
+  const bool is_named = is_object();
+  out += is_named ? '{' : '[';
+  for (std::size_t i = 0; i < size(); ++i) {
+    if (i > 0) out += ',';
+    if (is_named) {
+      append_text(node_->names[i], ascii, out);
+      out += ':';
+    }
+    node_->elements[i].append(ascii, out);
+  }
+  out += is_named ? '}' : ']';
+}
+
+std::string Json::dump() const {
+  std::string out;
+  append(false, out);
+  return out;
+}
+
+std::string Json::dump_ascii() const {
+  std::string out;
+  append(true, out);
+  return out;
+}
+
+std::string one_line(const Json& document) { return document.dump() + "\n"; }
+
+namespace {
+
+/// Builds a value from what the library reads, and stops where it is nested too deep.
+class Builder : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  bool null() override { return add({}); }
+  bool boolean(bool value) override { return add(value); }
+  bool number_integer(number_integer_t value) override { return add(static_cast<long long>(value)); }
+  bool number_unsigned(number_unsigned_t value) override {
+    return add(static_cast<unsigned long long>(value));
+  }
+  bool number_float(number_float_t value, const string_t&) override { return add(value); }
+  bool string(string_t& value) override { return add(std::move(value)); }
+  bool binary(binary_t&) override { return false; }  // no JSON text has one
+  bool start_object(std::size_t) override { return open(Json::object()); }
+  bool start_array(std::size_t) override { return open(Json::array()); }
+  bool key(string_t& name) override {
+    names_.back() = std::move(name);
+    return true;
+  }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+  bool parse_error(std::size_t, const std::string&, const nlohmann::json::exception& error) override {
+    problem_ = error.what();
+    return false;
+  }
+
+  Json taken() { return std::move(whole_); }
+  const std::string& problem() const { return problem_; }
+
+ private:
+  bool add(Json value) {
+    if (open_.empty()) {
+      whole_ = std::move(value);
+    } else if (open_.back().is_array()) {
+      open_.back().push_back(std::move(value));
+    } else {
+      open_.back()[std::string_view(names_.back())] = std::move(value);
+    }
+    return true;
+  }
+  bool open(Json value) {
+    open_.push_back(std::move(value));
+    names_.emplace_back();
+    if (std::ssize(open_) <= kMostJsonDepth) return true;
+    problem_ = fmt::format("nested deeper than {}", kMostJsonDepth);
+    return false;
+  }
+  bool close() {
+    Json value = std::move(open_.back());
+    open_.pop_back();
+    names_.pop_back();
+    return add(std::move(value));
+  }
+
+  Json whole_;
+  std::vector<Json> open_;
+  std::vector<std::string> names_;  // of the member that each open value waits for
+  std::string problem_;
+};
+
+}  // namespace
+
+Json parse_json(std::string_view text) {
+  Builder builder;
+  if (nlohmann::json::sax_parse(text, &builder)) return builder.taken();
+  throw std::runtime_error(builder.problem());
+}
+
+std::optional<Json> parsed_json(std::string_view text) {
+  Builder builder;
+  if (!nlohmann::json::sax_parse(text, &builder)) return std::nullopt;
+  return builder.taken();
+}
+
+}  // namespace verify

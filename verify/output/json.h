@@ -1,0 +1,109 @@
+#pragma once
+
+/// A JSON document as a value: the one door through which this project builds and reads JSON. nlohmann-json
+/// does the text; only json.cpp includes it, because its templates cost every file that names them seconds of
+/// compiling.
+///
+///   Json row = {{"rank", 3}, {"calls", Json::array()}};
+///   row["calls"].push_back({"all_reduce", 16});
+///   out << one_line(row);
+///
+/// Shapes  A braced list is an object when each of its elements is a pair that begins with a text, and else
+///         an array. Members keep the order in which they were added. Copies share what they hold until one
+///         of them is changed.
+/// Errors  std::runtime_error: parse_json() says where a text is no JSON, or that it is nested deeper than
+///         kMostJsonDepth.
+/// Exact   Numbers are written so that reading them gives the same value; a NaN and an infinity are written
+///         as null.
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace verify {
+
+inline constexpr int kMostJsonDepth = 64;
+
+class Json {
+ public:
+  // No constructor is inline: a document is hundreds of them.
+  Json();  // null
+  Json(const Json& other);
+  Json(Json&& other) noexcept;
+  Json& operator=(const Json& other);
+  Json& operator=(Json&& other) noexcept;
+  ~Json();
+  Json(std::nullptr_t);
+  Json(bool value);
+  Json(int value);
+  Json(long value);
+  Json(long long value);
+  Json(unsigned value);
+  Json(unsigned long value);
+  Json(unsigned long long value);
+  Json(double value);
+  Json(const char* text);
+  Json(std::string_view text);
+  Json(const std::string& text);
+  Json(const std::vector<int>& values);
+  Json(const std::vector<std::int64_t>& values);
+  Json(const std::vector<std::string>& values);
+  Json(std::initializer_list<Json> values);
+  static Json array(std::initializer_list<Json> values = {});
+  static Json object();
+
+  bool is_null() const { return node_ == nullptr; }
+  bool is_array() const;
+  bool is_object() const;
+  bool is_text() const;
+  /// A whole number that fits into 64 bits with a sign.
+  bool is_integer() const;
+
+  /// The number of elements or members; 0 of anything else.
+  std::size_t size() const;
+  bool empty() const { return size() == 0; }
+  /// Whole numbers, texts and elements, of a value that is one; anything else is a broken invariant.
+  std::int64_t integer() const;
+  const std::string& text() const;
+  const Json& operator[](std::size_t index) const;
+  const std::vector<Json>& elements() const;
+  /// The member of this name; null when there is none, or when this is no object.
+  const Json* find(std::string_view name) const;
+
+  void push_back(Json element);
+  /// The member of this name, which is added as null when there is none.
+  Json& operator[](std::string_view name);
+  Json& operator[](const char* name);
+
+  /// The text in one line; bytes that are no UTF-8 (a file's name, an option's text) become replacement
+  /// characters.
+  std::string dump() const;
+  /// The same with every character outside ASCII escaped.
+  std::string dump_ascii() const;
+
+  struct Node;
+
+ private:
+  explicit Json(std::shared_ptr<Node> node) : node_(std::move(node)) {}
+  Node& own();
+  void append(bool ascii, std::string& out) const;
+  void append_elements(bool ascii, std::string& out) const;
+
+  std::shared_ptr<Node> node_;  // null stands for null
+};
+
+/// The dump with a line's end.
+std::string one_line(const Json& document);
+
+/// Throws what is wrong with the text.
+Json parse_json(std::string_view text);
+/// None where the text is no JSON.
+std::optional<Json> parsed_json(std::string_view text);
+
+}  // namespace verify

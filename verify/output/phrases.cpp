@@ -1,0 +1,41 @@
+#include "verify/output/phrases.h"
+
+#include <cstddef>
+#include <fmt/format.h>
+#include <iterator>
+#include <string_view>
+
+namespace verify {
+
+std::string counted(std::int64_t count, const char* noun) {
+  const std::string_view word = noun;
+  const bool hisses = word.ends_with("ch") || word.ends_with("ss");
+  return fmt::format("{} {}{}", count, word, count == 1 ? "" : hisses ? "es" : "s");
+}
+
+std::string reduced_size(const char* name, int reduced, int whole) {
+  return reduced == whole ? fmt::format("{} {}", name, whole)
+                          : fmt::format("{} {} for {}", name, reduced, whole);
+}
+
+std::string byte_text(std::int64_t bytes) {
+  constexpr std::int64_t kExact = 10'000;
+  if (bytes < kExact) return fmt::format("{} B", bytes);
+  constexpr const char* kUnits[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
+  auto value = static_cast<double>(bytes) / 1000;
+  const char* const* unit = kUnits;
+  for (; value >= 1000 && unit != std::end(kUnits) - 1; ++unit) value /= 1000;
+  return fmt::format("{:.2f} {}", value, *unit);
+}
+
+std::string cell_text(const sim::RankGrid& grid, int rank) {
+  const sim::PerAxis<int> coordinates = grid.coordinates_of(rank);
+  std::string text;
+  for (const sim::Axis axis : {sim::Axis::tp, sim::Axis::cp, sim::Axis::dp, sim::Axis::pp}) {
+    const char initial = sim::kAxisNames[static_cast<std::size_t>(axis)][0];
+    if (grid.size(axis) > 1) text += fmt::format("{}{}", initial, coordinates[axis]);
+  }
+  return text;
+}
+
+}  // namespace verify

@@ -1,0 +1,41 @@
+#include "verify/output/progress.h"
+
+#include <fmt/format.h>
+#include <utility>
+
+namespace verify {
+
+namespace {
+
+constexpr const char* kClearLine = "\r\x1b[K";
+
+}  // namespace
+
+Progress::Progress(std::ostream& out, bool enabled, std::size_t total, std::string unit)
+    : out_(out),
+      enabled_(enabled),
+      total_(total),
+      unit_(std::move(unit)),
+      start_(std::chrono::steady_clock::now()),
+      next_(start_) {}
+
+Progress::~Progress() {
+  if (enabled_) out_ << kClearLine << std::flush;
+}
+
+void Progress::step(std::size_t done, const std::string& what) {
+  if (!enabled_) return;
+  const auto now = std::chrono::steady_clock::now();
+  if (now < next_) return;
+  next_ = now + std::chrono::milliseconds(100);
+  const double seconds = std::chrono::duration<double>(now - start_).count();
+  std::string rate;
+  if (done > 0 && seconds > 0) {
+    const double per_second = static_cast<double>(done) / seconds;
+    rate = fmt::format(", {:.2g} {}/s, {:.0f} s left", per_second, unit_,
+                       static_cast<double>(total_ - done) / per_second);
+  }
+  out_ << kClearLine << fmt::format("{}/{} {}{}: {}", done, total_, unit_, rate, what) << std::flush;
+}
+
+}  // namespace verify

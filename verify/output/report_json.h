@@ -1,0 +1,21 @@
+#pragma once
+
+/// The JSON form of what more than one command reports: refusals, warnings, findings, ledger.
+
+#include <string>
+#include <vector>
+
+#include "sim/base/error.h"
+#include "sim/comm/ledger.h"
+#include "sim/layout/layout.h"
+#include "sim/world/finding.h"
+#include "verify/output/json.h"
+
+namespace verify {
+
+Json refusal_json(const sim::Refusal& refusal);
+Json warnings_json(const std::vector<sim::Warning>& warnings);
+Json finding_json(const sim::Finding& finding);
+Json ledger_json(const sim::LedgerRow& row);
+
+}  // namespace verify

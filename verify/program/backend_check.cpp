@@ -1,0 +1,179 @@
+#include "verify/program/backend_check.h"
+
+#include <fmt/format.h>
+#include <utility>
+
+#include "sim/base/content_hash.h"
+#include "sim/base/error.h"
+#include "verify/backends/backend_options.h"
+#include "verify/backends/twin_program.h"
+#include "verify/cases/case_list.h"
+#include "verify/output/json.h"
+#include "verify/output/phrases.h"
+#include "verify/output/progress.h"
+#include "verify/output/report_json.h"
+#include "verify/output/text_table.h"
+#include "verify/program/commands.h"
+#include "verify/properties/case_request.h"
+
+namespace verify {
+
+namespace {
+
+/// Those that are judged there: bounds are of floats, and the field stays on CPUs.
+std::vector<sim::DType> judged_dtypes(const BackendRequest& backend, const Settings& settings,
+                                      const std::vector<sim::DType>& asked) {
+  const bool has_field = backend.name == "mpi" && !backend.any_order;
+  std::vector<sim::DType> dtypes;
+  for (const sim::DType dtype : asked) {
+    if (has_field || dtype != sim::DType::field) dtypes.push_back(dtype);
+  }
+  if (dtypes.empty()) refuse_nothing_to_check();
+  if (settings.has("dtype") && dtypes.size() < asked.size())
+    refuse_without_effect("dtype field", "check on " + backend.name);
+  return dtypes;
+}
+
+std::vector<TwinProgram> programs(const CampaignRequest& request, const Backend& backend) {
+  std::vector<TwinProgram> all;
+  for (const Case* the_case : request.cases) {
+    for (std::int64_t number = 0; number < request.runs; ++number) {
+      const CaseSetting setting =
+          drawn_for_backend(*the_case, request.dtypes, request.seed, number, backend, request.max_world);
+      all.push_back(twin_of(the_case->name(), *the_case, setting,
+                            {.layout = sim::make_layout(the_case->sizes(setting), sim::RuleBook::megatron)}));
+      all.back().words = text_of(setting);
+    }
+  }
+  return all;
+}
+
+std::vector<TwinRow> run_with_progress(Backend& backend, const std::vector<TwinProgram>& programs,
+                                       const Output& output) {
+  Progress progress(output.err, output.progress && backend.rank() == 0, programs.size(), "runs");
+  return run_twins(backend, programs,
+                   [&](std::size_t done, const std::string& row) { progress.step(done, row); });
+}
+
+std::string verdict_text(const TwinRow& row) {
+  if (!row.is_equal()) return "FALSIFIED";
+  if (!row.is_bounded) return "equal, bit for bit";
+  return row.runs_with_unbounded == 0
+             ? "within bounds"
+             : fmt::format("within bounds; {} not judged in full", counted(row.runs_with_unbounded, "run"));
+}
+
+Json as_json(const TwinRow& row) {
+  Json json = {{"case", row.name},
+               {"runs", row.runs},
+               {"tensors", row.tensors},
+               {"bytes", row.bytes},
+               {"calls", row.calls},
+               {"to_the_bit", !row.is_bounded},
+               {"runs_with_unbounded", row.runs_with_unbounded},
+               {"holds", row.is_equal()}};
+  if (!row.is_equal()) json["detail"] = row.difference;
+  return json;
+}
+
+void write(const std::vector<TwinRow>& rows, const CampaignRequest& request, const Backend& backend,
+           const std::string& reproduce, bool as_json_text, const Output& output) {
+  std::int64_t runs = 0, failed = 0;
+  Json json_rows = Json::array();
+  TextTable table({{"case"},
+                   {"runs", Align::right},
+                   {"tensors", Align::right},
+                   {"bytes", Align::right},
+                   {"calls", Align::right},
+                   {fmt::format("{} and virtual ranks", backend.name())}});
+  std::string failures;
+  for (const TwinRow& row : rows) {
+    runs += row.runs;
+    failed += row.is_equal() ? 0 : 1;
+    json_rows.push_back(as_json(row));
+    table.add({row.name, fmt::format("{}", row.runs), fmt::format("{}", row.tensors),
+               fmt::format("{}", row.bytes), fmt::format("{}", row.calls), verdict_text(row)});
+    if (!row.is_equal())
+      failures +=
+          fmt::format("\n{}: {}\n  reproduce  {} --case {}\n", row.name, row.difference, reproduce, row.name);
+  }
+  const char* verdict = failed == 0 ? "verified" : "falsified";
+  if (as_json_text) {
+    output.out << one_line({{"verdict", verdict},
+                            {"backend", backend.name()},
+                            {"processes", backend.processes()},
+                            {"seed", request.seed},
+                            {"runs", runs},
+                            {"rows", std::move(json_rows)}});
+    return;
+  }
+  output.out << table.text() << failures
+             << fmt::format("\n{}: {} in {} on {}, seed {}; {} falsified\n", verdict, counted(runs, "run"),
+                            counted(std::ssize(rows), "row"), counted(backend.processes(), "process"),
+                            request.seed, failed);
+}
+
+/// By those that divide it.
+int drawn_divisor(std::int64_t of, const sim::KeyedRandom& random) {
+  std::vector<int> divisors;
+  for (int divisor = 1; divisor <= of; ++divisor) {
+    if (of % divisor == 0) divisors.push_back(divisor);
+  }
+  return divisors[random.below(0, static_cast<std::uint32_t>(divisors.size()))];
+}
+
+}  // namespace
+
+CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType>& dtypes, std::uint64_t seed,
+                              std::int64_t number, const Backend& backend, int max_world) {
+  const sim::KeyedRandom random =
+      sim::KeyedRandom(seed).named(fmt::format("{} run {}", the_case.name(), number));
+  std::uint64_t next = 1;
+  const auto between = [&](std::int64_t least, std::int64_t most) {
+    return least + std::int64_t{random.below(next++, static_cast<std::uint32_t>(most - least + 1))};
+  };
+  const std::int64_t world = backend.ranks_are_processes() ? backend.processes() : between(1, max_world);
+  CaseSetting setting{.tp = static_cast<int>(world), .ranks = the_case.ranks()};
+  if (setting.ranks == Ranks::tensor_parallel) {
+    setting.tp = drawn_divisor(world, random.named("tp"));
+    setting.replicas = static_cast<int>(world) / setting.tp;
+  }
+  setting.dtype = dtypes[static_cast<std::size_t>(between(0, std::ssize(dtypes) - 1))];
+  setting.seed = static_cast<std::uint64_t>(between(0, (1 << 24) - 1));  // as large as an option may be
+  for (const Dimension& dimension : the_case.dimensions())
+    setting.dimensions[dimension.name] = between(dimension.least, dimension.most);
+  return setting;
+}
+
+int check_on_backend(const CommandLine& line, const CaseList& cases, const std::string& called,
+                     const OpenBackend& open_gpu, const Output& output) {
+  const Settings& settings = line.settings;
+  if (settings.has("property")) refuse_without_effect("property", "check on a backend");
+  const bool are_processes = backend_name(settings) != "cuda";
+  if (are_processes && settings.has("max-world"))
+    refuse_without_effect("max-world", "check on as many ranks as there are processes");
+  CampaignRequest request = requested_campaign(settings, cases);
+  if (!settings.has("runs")) request.runs = kBackendRuns;
+  sim::ContentHash hash;
+  hash.add(std::string_view(settings.as_command_line()));
+  for (const auto& one : cases) hash.add(std::string_view(one->name()));
+  const BackendRequest asked = backend_request(settings, hash.value());
+  request.dtypes = judged_dtypes(asked, settings, request.dtypes);
+  const std::unique_ptr<Backend> backend = open_backend(asked, open_gpu, output.err);
+  TwinVerdict verdict;
+  run_or_end_all(*backend, [&] {
+    verdict = concluded(*backend, run_with_progress(*backend, programs(request, *backend), output));
+    if (backend->rank() != 0) return;
+    Settings others = settings;
+    others.remove("case");
+    const std::string reproduce =
+        fmt::format("{}{} check{}", launched(backend->processes()), called, others.as_command_line());
+    write(verdict.rows, request, *backend, reproduce, settings.choice("format") == "json",
+          {output.out, output.err});
+    output.out.flush();
+  });
+  backend->close();
+  return verdict.exit_code;
+}
+
+}  // namespace verify

@@ -1,0 +1,148 @@
+#include <algorithm>
+#include <filesystem>
+#include <fmt/color.h>
+#include <fmt/format.h>
+#include <fstream>
+
+#include "sim/base/error.h"
+#include "verify/backends/backend_options.h"
+#include "verify/cases/case_list.h"
+#include "verify/options/option_vocabulary.h"
+#include "verify/output/json.h"
+#include "verify/output/phrases.h"
+#include "verify/output/progress.h"
+#include "verify/output/report_json.h"
+#include "verify/output/text_table.h"
+#include "verify/program/backend_check.h"
+#include "verify/program/commands.h"
+#include "verify/properties/campaign.h"
+#include "verify/properties/case_request.h"
+
+namespace verify {
+
+namespace {
+
+/// Writes the failing setting as a scenario in the working directory; "" where that cannot be done.
+std::string write_scenario(const CampaignRow& row) {
+  const std::string path = fmt::format("failing-{}-{}.ini", row.the_case->name(), row.property->name);
+  std::ofstream file(path, std::ios::trunc);
+  file << "# Source: shardproof check: " << row.failure->detail << "\n";
+  const Settings settings = settings_of(*row.the_case, *row.property, row.failure->setting);
+  for (const char* name :
+       {"world-size", "tensor-model-parallel-size", "case", "property", "dtype", "seed", "dimensions"}) {
+    file << name << " = " << settings.given(name).front() << "\n";
+  }
+  file.close();
+  return file ? path : "";
+}
+
+std::string slack_text(const CampaignRow& row) {
+  return row.slack == 0 ? "" : fmt::format("{:.3g}", row.slack);
+}
+
+std::string verdict_text(const CampaignRow& row) {
+  if (row.failure) return "FALSIFIED";
+  return row.runs_with_unbounded == 0
+             ? "holds"
+             : fmt::format("holds; {} not judged in full", counted(row.runs_with_unbounded, "run"));
+}
+
+Json as_json(const CampaignRow& row, const std::string& path) {
+  Json json = {{"case", row.the_case->name()},
+               {"property", row.property->name},
+               {"runs", row.runs},
+               {"worst_slack", row.slack},
+               {"runs_with_unbounded", row.runs_with_unbounded},
+               {"holds", !row.failure.has_value()}};
+  if (!row.failure) return json;
+  json["detail"] = row.failure->detail;
+  json["why"] = row.failure->explanation;
+  json["setting"] = text_of(row.failure->setting);
+  json["scenario"] = path;
+  return json;
+}
+
+std::string as_text(const CampaignRow& row, const std::string& path, const std::string& called) {
+  const std::string arguments =
+      path.empty() ? settings_of(*row.the_case, *row.property, row.failure->setting).as_command_line()
+                   : " " + path;
+  const std::string& why = row.failure->explanation;
+  return fmt::format("\n{} {}: {}\n{}  with       {}\n  reproduce  {} replay{}\n", row.the_case->name(),
+                     row.property->name, row.failure->detail,
+                     why.empty() ? "" : fmt::format("  why        {}\n", why), text_of(row.failure->setting),
+                     called, arguments);
+}
+
+void run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>& rows, const Output& output) {
+  const auto runs = static_cast<std::size_t>(request.runs);
+  Progress progress(output.err, output.progress, rows.size() * runs, "runs");
+  Bench bench;
+  run_campaign(request, bench, rows, [&](const CampaignRow& row) {
+    const auto done = static_cast<std::size_t>(&row - rows.data()) * runs;
+    const std::size_t own = std::min(static_cast<std::size_t>(row.runs), runs);  // shrinking makes more
+    progress.step(done + own, row.the_case->name() + " " + row.property->name);
+  });
+}
+
+/// Options of scenarios and layouts would be silently without effect.
+void check_options(const Settings& settings) {
+  for (const OptionInfo& option : option_vocabulary()) {
+    const bool is_read = option.is_of_a_call() || option.section == kBackendSection ||
+                         (std::string_view(option.name) == "world-size" && settings.has("rank")) ||
+                         (option.section == kCasesSection && std::string_view(option.name) != "dimensions");
+    if (!is_read && settings.has(option.name)) refuse_without_effect(option.name, "check");
+  }
+}
+
+}  // namespace
+
+int check_cases(const CommandLine& line, const CaseList& cases, const std::string& called,
+                const OpenBackend& open_gpu, const Output& output) {
+  if (!line.scenarios.empty()) {
+    sim::refuse({.code = "one_scenario",
+                 .option = line.scenarios[0],
+                 .numbers = "a scenario given",
+                 .rule = "'check' draws its own settings",
+                 .hint = called + " replay " + line.scenarios[0]});
+  }
+  check_options(line.settings);
+  check_backend_options(line.settings, backend_name(line.settings), "check");
+  if (!backend_name(line.settings).empty()) return check_on_backend(line, cases, called, open_gpu, output);
+  const CampaignRequest request = requested_campaign(line.settings, cases);
+  std::vector<CampaignRow> rows = campaign_rows(request);
+  if (rows.empty()) refuse_nothing_to_check();
+  run_with_progress(request, rows, output);
+  const auto failed =
+      std::count_if(rows.begin(), rows.end(), [](const CampaignRow& row) { return row.failure.has_value(); });
+  Json json_rows = Json::array();
+  TextTable table(
+      {{"case"}, {"property"}, {"runs", Align::right}, {"worst slack", Align::right}, {"verdict"}});
+  std::string failures;
+  std::int64_t runs = 0;
+  for (const CampaignRow& row : rows) {
+    const std::string path = row.failure ? write_scenario(row) : "";
+    runs += row.runs;
+    json_rows.push_back(as_json(row, path));
+    table.add({row.the_case->name(), row.property->name, fmt::format("{}", row.runs), slack_text(row),
+               verdict_text(row)});
+    if (row.failure) failures += as_text(row, path, called);
+  }
+  if (line.settings.choice("format") == "json") {
+    output.out << one_line({{"verdict", failed == 0 ? "verified" : "falsified"},
+                            {"seed", request.seed},
+                            {"runs", runs},
+                            {"rows", std::move(json_rows)}});
+  } else {
+    output.out << table.text() << failures
+               << fmt::format("\n{}: {} in {}, seed {}; {} falsified\n",
+                              failed == 0 ? "verified" : "falsified", counted(runs, "run"),
+                              counted(std::ssize(rows), "row"), request.seed, failed);
+  }
+  return failed == 0 ? kVerified : kFalsified;
+}
+
+int run_check(const CommandLine& line, const OpenBackend& open_gpu, const Output& output) {
+  return check_cases(line, all_cases(), "./shardproof", open_gpu, output);
+}
+
+}  // namespace verify

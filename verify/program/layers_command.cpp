@@ -1,0 +1,94 @@
+#include <cstddef>
+#include <cstdint>
+#include <fmt/format.h>
+
+#include "sim/layout/layer_placement.h"
+#include "verify/options/requests.h"
+#include "verify/options/scenario.h"
+#include "verify/output/json.h"
+#include "verify/output/phrases.h"
+#include "verify/output/report_json.h"
+#include "verify/output/text_table.h"
+#include "verify/output/warnings_text.h"
+#include "verify/program/commands.h"
+
+namespace verify {
+
+namespace {
+
+Json as_json(const sim::LayerPlacement& placement, const std::string& rules,
+             const std::vector<sim::Warning>& warnings) {
+  Json stages = Json::array();
+  for (const auto& rank : placement.stages) {
+    Json chunks = Json::array();
+    for (const sim::StageLayers& stage : rank)
+      chunks.push_back({{"count", stage.count}, {"offset", stage.offset}});
+    stages.push_back(std::move(chunks));
+  }
+  return {{"rules", rules},
+          {"mode", placement.mode},
+          {"num_layers", placement.num_layers},
+          {"encoder_ranks", placement.encoder_ranks},
+          {"stages", std::move(stages)},
+          {"warnings", warnings_json(warnings)}};
+}
+
+std::string layers_text(const sim::StageLayers& stage) {
+  if (stage.count == 0) return "none";
+  if (stage.count == 1) return fmt::format("{}", stage.offset);
+  return fmt::format("{}..{}", stage.offset, stage.offset + stage.count - 1);
+}
+
+std::string as_text(const sim::LayerPlacement& placement, const std::string& rules) {
+  const std::size_t chunks = placement.stages.front().size();
+  std::string text =
+      fmt::format("{} layers{} on {} pipeline ranks x {} chunk{}, mode {}, rules {}\n\n",
+                  placement.num_layers, placement.encoder_ranks > 0 ? " a side" : "", placement.stages.size(),
+                  chunks, chunks == 1 ? "" : "s", placement.mode, rules);
+  std::vector<Column> columns = {{"pipeline rank", Align::right}, {"layers", Align::right}};
+  if (placement.encoder_ranks > 0) columns.push_back({"side"});
+  for (std::size_t chunk = 0; chunk < chunks; ++chunk) {
+    columns.push_back({chunks == 1 ? "which" : fmt::format("chunk {}", chunk)});
+  }
+  TextTable table(std::move(columns));
+  for (std::size_t rank = 0; rank < placement.stages.size(); ++rank) {
+    int count = 0;
+    std::vector<std::string> which;
+    for (const sim::StageLayers& stage : placement.stages[rank]) {
+      count += stage.count;
+      which.push_back(layers_text(stage));
+    }
+    std::vector<std::string> cells = {fmt::format("{}", rank), fmt::format("{}", count)};
+    if (placement.encoder_ranks > 0) {
+      cells.emplace_back(static_cast<int>(rank) < placement.encoder_ranks ? "encoder" : "decoder");
+    }
+    cells.insert(cells.end(), which.begin(), which.end());
+    table.add(std::move(cells));
+  }
+  return text + table.text();
+}
+
+}  // namespace
+
+int run_layers(const CommandLine& line, const Output& output) {
+  const Settings settings = single_scenario(line);
+  // With a world size the whole layout is checked, and its pipeline (which the legacy rules clamp) is used.
+  std::int64_t pipeline_ranks = settings.number("pipeline-model-parallel-size").value_or(1);
+  std::vector<sim::Warning> warnings;
+  if (settings.has("world-size")) {
+    const sim::Layout layout = requested_layout(settings);
+    pipeline_ranks = layout.pp;
+    warnings = layout.warnings;
+  }
+  const sim::LayerPlacement placement = requested_placement(settings, pipeline_ranks);
+  warnings.insert(warnings.end(), placement.warnings.begin(), placement.warnings.end());
+  const std::string rules = settings.choice("rules");
+  if (settings.choice("format") == "json") {
+    output.out << one_line(as_json(placement, rules, warnings));
+  } else {
+    output.out << as_text(placement, rules) << warnings_text(warnings);
+  }
+  return kVerified;
+}
+
+}  // namespace verify

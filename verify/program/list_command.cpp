@@ -1,0 +1,73 @@
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/error.h"
+#include "sim/layout/layout.h"
+#include "verify/cases/case.h"
+#include "verify/cases/case_list.h"
+#include "verify/checks/planted_programs.h"
+#include "verify/options/scenario.h"
+#include "verify/output/json.h"
+#include "verify/output/report_json.h"
+#include "verify/output/text_table.h"
+#include "verify/program/commands.h"
+#include "verify/properties/properties.h"
+#include "verify/replay/replay.h"
+
+namespace verify {
+
+int run_list(const CommandLine& line, const Output& output) {
+  if (!line.scenarios.empty()) {
+    sim::refuse({.code = "one_scenario",
+                 .option = line.scenarios[0],
+                 .numbers = "a scenario given",
+                 .rule = "'list' takes none",
+                 .hint = "shardproof list"});
+  }
+  std::vector<Scenario> scenarios;
+  for (const std::string& path : scenario_files()) scenarios.push_back(read_scenario(path));
+
+  if (line.settings.choice("format") == "json") {
+    Json document = {{"scenarios", Json::array()},  {"checks", Json::array()},
+                     {"programs", Json::array()},   {"cases", Json::array()},
+                     {"properties", Json::array()}, {"kinds", sim::all_kind_names()}};
+    for (const Scenario& scenario : scenarios) {
+      document["scenarios"].push_back({{"path", scenario.path}, {"source", scenario.source}});
+    }
+    for (const CheckInfo& check : replay_checks()) {
+      document["checks"].push_back({{"name", check.name}, {"proves", check.proves}});
+    }
+    for (const PlantedProgram& program : planted_programs()) {
+      document["programs"].push_back(
+          {{"name", program.name}, {"defect", program.defect}, {"finding", program.finding}});
+    }
+    for (const auto& one : all_cases()) document["cases"].push_back(one->name());
+    for (const Property& property : all_properties()) {
+      document["properties"].push_back({{"name", property.name}, {"proves", property.proves}});
+    }
+    output.out << one_line(document);
+    return kVerified;
+  }
+
+  TextTable files({{"scenario"}, {"source"}});
+  for (const Scenario& scenario : scenarios) files.add({scenario.path, scenario.source});
+  TextTable checks({{"check of replay"}, {"proves that"}});
+  for (const CheckInfo& check : replay_checks()) checks.add({check.name, check.proves});
+  TextTable programs({{"program"}, {"planted defect"}, {"found as"}});
+  for (const PlantedProgram& program : planted_programs()) {
+    programs.add({program.name, program.defect, program.finding});
+  }
+  TextTable properties({{"property of check"}, {"proves that"}});
+  for (const Property& property : all_properties()) properties.add({property.name, property.proves});
+  std::vector<std::string> cases;
+  for (const auto& one : all_cases()) cases.push_back(one->name());
+  output.out << files.text() << "\n"
+             << checks.text() << "\n"
+             << programs.text() << "\n"
+             << properties.text() << "\n";
+  output.out << fmt::format("cases        {}\n", fmt::join(cases, "\n             "));
+  output.out << fmt::format("group kinds  {}\n", fmt::join(sim::all_kind_names(), " "));
+  return kVerified;
+}
+
+}  // namespace verify

@@ -1,0 +1,188 @@
+#include "verify/program/program.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/error.h"
+#include "sim/launch/launch.h"
+#include "verify/backends/backend_options.h"
+#include "verify/options/command_line.h"
+#include "verify/options/nearest_name.h"
+#include "verify/options/requests.h"
+#include "verify/options/scenario.h"
+#include "verify/output/json.h"
+#include "verify/output/report_json.h"
+#include "verify/program/commands.h"
+
+namespace verify {
+
+namespace {
+
+struct Command {
+  const char* name;
+  const char* help;
+  int (*run)(const CommandLine&, const Output&) = nullptr;
+  int (*run_on_backends)(const CommandLine&, const OpenBackend&, const Output&) = nullptr;  // or this
+};
+
+constexpr std::array<Command, 7> kCommands = {{
+    {"replay", "prove scenarios end to end, one row a check; without a scenario, all of scenarios/", nullptr,
+     run_replay},
+    {"groups", "show every process group of a layout", run_groups},
+    {"layers", "show which layers live on which pipeline rank", run_layers},
+    {"schedule", "show a pipeline schedule: what each rank computes, sends and receives, and when",
+     run_schedule},
+    {"shards", "show a gradient buffer: parameters, padding, buckets, and who owns what under ZeRO-1",
+     run_shards},
+    {"check", "prove sharded layers over random worlds and shapes; a failure is shrunk", nullptr, run_check},
+    {"list", "list scenarios, checks, cases, properties and group kinds", run_list},
+}};
+
+std::string usage() {
+  std::string text = "usage: shardproof COMMAND [SCENARIO...] [--options]\n\n";
+  for (const Command& command : kCommands) text += fmt::format("  {:<10}{}\n", command.name, command.help);
+  text +=
+      "  test, benchmarks, format    of the script ./shardproof alone: it says what they do in its first "
+      "lines\n";
+  return text;
+}
+
+/// Looked for in the words themselves: a refusal of the command line has to be written in the format it asks
+/// for.
+bool asks_for_json(const std::vector<std::string>& arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (arguments[i] == "--format=json") return true;
+    if (arguments[i] == "--format" && i + 1 < arguments.size() && arguments[i + 1] == "json") return true;
+  }
+  return false;
+}
+
+/// Which of several processes this is, where the words may be about processes; 0 where it is alone, or its
+/// launcher contradicts itself.
+int rank_of_process(const std::vector<std::string>& arguments) {
+  const bool may_be = std::any_of(arguments.begin(), arguments.end(), [](const std::string& word) {
+    return word.starts_with("--backend") || word.ends_with(".ini");
+  });
+  if (!may_be) return 0;
+  try {
+    return sim::detect_launch({}, sim::environment_of_process()).rank;
+  } catch (const sim::Error&) {
+    return 0;
+  }
+}
+
+/// What all processes are refused, rank 0 says; the others a line, after it.
+void report_of_rank(int rank, const sim::Refusal& refusal, const Output& output) {
+  let_rank_0_speak();
+  output.err << fmt::format("shardproof: rank {}: refused [{}] {}: {}\n", rank, refusal.code, refusal.option,
+                            refusal.numbers);
+}
+
+void report(const sim::Refusal& refusal, bool json, const Output& output) {
+  output.err << fmt::format("shardproof: refused [{}]\n  where  {}\n  given  {}\n  rule   {}\n  try    {}\n",
+                            refusal.code, refusal.option, refusal.numbers, refusal.rule, refusal.hint);
+  if (!json) return;
+  output.out << one_line({{"error", refusal_json(refusal)}});
+}
+
+const Command& command_named(const std::string& name) {
+  const auto found =
+      std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return name == c.name; });
+  if (found != kCommands.end()) return *found;
+  std::vector<std::string> names;
+  for (const Command& command : kCommands) names.emplace_back(command.name);
+  const std::string nearest = nearest_name(name, names);
+  sim::refuse({.code = "unknown_command",
+               .option = name,
+               .numbers = "no such command",
+               .rule = fmt::format("the commands are {}", fmt::join(names, ", ")),
+               .hint = nearest.empty() ? "shardproof --help" : "shardproof " + nearest});
+}
+
+/// --kind and --rank choose among groups (--rank is also a process's), --svg draws a schedule, --report,
+/// --junit and --trace tell of a replay; given to another command they would be silently without effect.
+void check_options(const CommandLine& line, const Command& command) {
+  for (const char* option : {"kind", "rank"}) {
+    const bool is_read = line.command == "groups" ||
+                         (std::string_view(option) == "rank" && command.run_on_backends != nullptr);
+    if (is_read || !line.settings.has(option)) continue;
+    sim::refuse({.code = "option_of_groups",
+                 .option = fmt::format("--{}", option),
+                 .numbers = fmt::format("given to '{}'", line.command),
+                 .rule = "only 'groups' reads it, and of --rank a backend of processes",
+                 .hint = "shardproof groups"});
+  }
+  if (line.command != "schedule" && line.settings.has("svg")) refuse_without_effect("svg", line.command);
+  for (const char* option : {"report", "junit", "trace"}) {
+    if (line.command != "replay" && line.settings.has(option)) refuse_without_effect(option, line.command);
+  }
+  if (command.run_on_backends != nullptr) return;
+  for (const char* option : {"backend", "device"}) {
+    if (line.settings.has(option)) refuse_without_effect(option, line.command);
+  }
+  check_backend_options(line.settings, "", line.command);
+}
+
+int run(const std::vector<std::string>& arguments, const Output& output, const OpenBackend& open_gpu) {
+  const CommandLine line = parse_command_line(arguments);
+  line.settings.check();
+  if (line.version) {
+    const bool json = line.settings.choice("format") == "json";
+    output.out << (json ? "{\"version\":\"" SHARDPROOF_VERSION "\"}\n"
+                        : "shardproof " SHARDPROOF_VERSION "\n");
+    return kVerified;
+  }
+  if (line.help) {
+    output.out << usage() << "\n" << option_help();
+    return kVerified;
+  }
+  if (line.command.empty()) {
+    output.err << usage() << "\n";
+    sim::refuse({.code = "missing_command",
+                 .option = "command line",
+                 .numbers = "no command",
+                 .rule = "shardproof COMMAND [SCENARIO...] [--options]",
+                 .hint = "shardproof replay, or shardproof --help"});
+  }
+  const Command& command = command_named(line.command);
+  check_options(line, command);
+  return command.run == nullptr ? command.run_on_backends(line, open_gpu, output) : command.run(line, output);
+}
+
+}  // namespace
+
+int exit_code_of(const std::vector<std::string>& arguments, const Output& output,
+                 const std::function<int()>& work) {
+  try {
+    const int code = work();
+    if (output.out.flush()) return code;
+    output.err << "shardproof: the result could not be written to standard output\n";
+    return kRefused;
+  } catch (const sim::Error& error) {
+    const int rank = rank_of_process(arguments);
+    if (rank == 0) {
+      report(error.refusal(), asks_for_json(arguments), output);
+    } else {
+      report_of_rank(rank, error.refusal(), output);
+    }
+    const bool is_absent =
+        error.refusal().code == "backend_unavailable" || error.refusal().code == "cuda_unavailable";
+    return is_absent ? kUnavailable : kRefused;
+  } catch (const std::bad_alloc&) {
+    output.err << "shardproof: out of memory\n";
+    return kRefused;
+  } catch (const std::exception& error) {
+    output.err << "shardproof: stopped by the system: " << error.what() << "\n";
+    return kRefused;
+  }
+}
+
+int run_program(const std::vector<std::string>& arguments, const Output& output,
+                const OpenBackend& open_gpu) {
+  return exit_code_of(arguments, output, [&] { return run(arguments, output, open_gpu); });
+}
+
+}  // namespace verify

@@ -1,0 +1,239 @@
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <optional>
+
+#include "sim/base/error.h"
+#include "sim/optimizer/range_map.h"
+#include "verify/options/scenario.h"
+#include "verify/output/json.h"
+#include "verify/output/phrases.h"
+#include "verify/output/report_json.h"
+#include "verify/output/text_table.h"
+#include "verify/program/commands.h"
+
+namespace verify {
+
+namespace {
+
+constexpr const char* kSizes = "param-sizes";
+constexpr const char* kShared = "shared-embedding";
+
+/// Sizes of parameters are beyond 32 bits.
+std::vector<std::int64_t> whole_numbers(const Settings& settings, const char* option) {
+  std::vector<std::int64_t> numbers;
+  for (const std::string& word : settings.texts(option)) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (word.empty() || error != std::errc() || end != word.data() + word.size()) {
+      sim::refuse({.code = "not_a_number",
+                   .option = std::string("--") + option,
+                   .numbers = fmt::format("'{}'", word),
+                   .rule = "whole numbers, with commas between them",
+                   .hint = fmt::format("--{} 10,20", option)});
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+std::vector<sim::BufferParameter> requested_parameters(const Settings& settings) {
+  if (!settings.has(kSizes)) {
+    sim::refuse({.code = "missing_option",
+                 .option = "--param-sizes",
+                 .numbers = "not given",
+                 .rule = "the elements of each parameter, in the order of the model",
+                 .hint = "--param-sizes 1000,50,50,1000"});
+  }
+  std::vector<sim::BufferParameter> parameters;
+  for (const std::int64_t elements : whole_numbers(settings, kSizes)) parameters.push_back({elements});
+  for (const std::int64_t index :
+       settings.has(kShared) ? whole_numbers(settings, kShared) : std::vector<std::int64_t>()) {
+    if (index < 0 || index >= std::ssize(parameters)) {
+      sim::refuse({.code = "no_such_parameter",
+                   .option = "--shared-embedding",
+                   .numbers = fmt::format("{} of {}", index, counted(std::ssize(parameters), "parameter")),
+                   .rule = "parameters count from 0, in the order of --param-sizes",
+                   .hint = "--shared-embedding 0"});
+    }
+    parameters[static_cast<std::size_t>(index)].shared_embedding = true;
+  }
+  return parameters;
+}
+
+std::optional<std::int64_t> requested_bucket_size(const Settings& settings) {
+  if (!settings.has("bucket-size")) return std::nullopt;
+  const std::vector<std::int64_t> given = whole_numbers(settings, "bucket-size");
+  if (given.size() == 1) return given.front();
+  sim::refuse({.code = "buffer_sizes",
+               .option = "--bucket-size",
+               .numbers = counted(std::ssize(given), "number"),
+               .rule = "one number of elements",
+               .hint = "--bucket-size 40000000"});
+}
+
+sim::BufferConfig requested_config(const Settings& settings) {
+  return {.owners = static_cast<int>(settings.number("data-parallel-size").value_or(1)),
+          .bucket_size = requested_bucket_size(settings),
+          .distributed_optimizer = !settings.flag("no-distributed-optimizer"),
+          .pad_for_high_nccl_busbw = settings.flag("pad-buckets-for-high-nccl-busbw")};
+}
+
+// ---- JSON
+// --------------------------------------------------------------------------------------------------------
+
+Json as_json(const sim::OwnedPiece& piece) {
+  return {piece.parameter,
+          piece.world.begin,
+          piece.world.end,
+          piece.world_in_bucket.begin,
+          piece.world_in_bucket.end,
+          piece.local.begin,
+          piece.local.end,
+          piece.param.begin,
+          piece.param.end};
+}
+
+Json rank_maps(const sim::BufferLayout& layout) {
+  Json ranks = Json::array();
+  for (int rank = 0; rank < layout.config.owners; ++rank) {
+    Json buckets = Json::array();
+    for (int bucket = 0; bucket < std::ssize(layout.buckets); ++bucket) {
+      Json pieces = Json::array();
+      for (const sim::OwnedPiece& piece : owned_pieces(layout, bucket, rank))
+        pieces.push_back(as_json(piece));
+      buckets.push_back(std::move(pieces));
+    }
+    ranks.push_back(std::move(buckets));
+  }
+  return ranks;
+}
+
+Json as_json(const sim::BufferLayout& layout) {
+  Json index = Json::array(), buckets = Json::array(), unpadded = Json::array();
+  for (const sim::PlacedParameter& parameter : layout.parameters)
+    index.push_back({parameter.range.begin, parameter.range.end, parameter.bucket});
+  for (const sim::Bucket& bucket : layout.buckets) {
+    buckets.push_back({bucket.range.begin, bucket.range.end});
+    unpadded.push_back(bucket.numel_unpadded);
+  }
+  Json json = {{"param_index", std::move(index)},
+               {"buckets", std::move(buckets)},
+               {"numel_unpadded", std::move(unpadded)},
+               {"numel", layout.numel()}};
+  if (layout.config.distributed_optimizer) json["rank_maps"] = rank_maps(layout);
+  return json;
+}
+
+// ---- text
+// --------------------------------------------------------------------------------------------------------
+
+constexpr std::int64_t kBarWidth = 64;
+
+/// A bucket as a bar: a letter for each parameter, '.' for padding; and below it the rank that owns each
+/// place.
+struct Bar {
+  std::string contents;
+  std::string owners;
+};
+
+char letter_of(std::size_t place) { return static_cast<char>('a' + place % 26); }
+char digit_of(std::int64_t rank) {
+  constexpr std::string_view kDigits = "0123456789abcdefghijklmnopqrstuvwxyz";
+  return kDigits[static_cast<std::size_t>(rank) % kDigits.size()];
+}
+
+Bar bar_of(const sim::BufferLayout& layout, const sim::Bucket& bucket) {
+  const std::int64_t width = std::min(kBarWidth, bucket.range.size());
+  Bar bar{std::string(static_cast<std::size_t>(width), '.'),
+          std::string(static_cast<std::size_t>(width), ' ')};
+  const auto column = [&](std::int64_t element) {
+    // 2^60 elements times the width would run over.
+    const int shift = bucket.range.size() >> 56 > 0 ? 16 : 0;
+    const std::int64_t at = (element - bucket.range.begin) >> shift, size = bucket.range.size() >> shift;
+    return static_cast<std::size_t>(std::min(at * width / size, width - 1));
+  };
+  for (std::size_t place = 0; place < bucket.parameters.size(); ++place) {
+    const auto& range = layout.parameters[static_cast<std::size_t>(bucket.parameters[place])].range;
+    if (range.size() == 0) continue;
+    for (std::size_t x = column(range.begin); x <= column(range.end - 1); ++x)
+      bar.contents[x] = letter_of(place);
+  }
+  for (int rank = 0; rank < layout.config.owners && layout.config.distributed_optimizer; ++rank) {
+    const std::int64_t part = bucket.range.size() / layout.config.owners;
+    bar.owners[column(bucket.range.begin + rank * part)] = digit_of(rank);
+  }
+  return bar;
+}
+
+std::string draw(const sim::BufferLayout& layout, std::size_t index) {
+  const sim::Bucket& bucket = layout.buckets[index];
+  std::string text =
+      fmt::format("\nbucket {}: elements {} to {}, padded by {} at the end\n", index, bucket.range.begin,
+                  bucket.range.end, bucket.range.size() - bucket.numel_unpadded);
+  if (bucket.range.size() > 0) {
+    const Bar bar = bar_of(layout, bucket);
+    text += fmt::format("  [{}]\n", bar.contents);
+    if (layout.config.distributed_optimizer)
+      text += fmt::format("  |{}|  the part of rank ... begins\n", bar.owners);
+  }
+  constexpr std::size_t kListed = 40;
+  TextTable table({{""},
+                   {"parameter", Align::right},
+                   {"elements", Align::right},
+                   {"begin", Align::right},
+                   {"end", Align::right},
+                   {"owners"}});
+  for (std::size_t place = 0; place < std::min(bucket.parameters.size(), kListed); ++place) {
+    const int parameter = bucket.parameters[place];
+    const auto& range = layout.parameters[static_cast<std::size_t>(parameter)].range;
+    const std::int64_t part = std::max<std::int64_t>(bucket.range.size() / layout.config.owners, 1);
+    const std::int64_t first = (range.begin - bucket.range.begin) / part;
+    const std::int64_t last = (range.end - 1 - bucket.range.begin) / part;
+    std::string owners = "all";
+    if (layout.config.distributed_optimizer) {
+      owners = range.size() == 0 ? "none"
+               : first == last   ? fmt::format("{}", first)
+                                 : fmt::format("{} to {}", first, last);
+    }
+    table.add({std::string(1, letter_of(place)), fmt::format("{}", parameter),
+               fmt::format("{}", range.size()), fmt::format("{}", range.begin), fmt::format("{}", range.end),
+               owners});
+  }
+  text += table.text("  ");
+  if (bucket.parameters.size() > kListed)
+    text += fmt::format("  and {} more\n", bucket.parameters.size() - kListed);
+  return text;
+}
+
+std::string as_text(const sim::BufferLayout& layout) {
+  std::string text = fmt::format(
+      "{}, {} in {}, {} of padding; {}\n", counted(std::ssize(layout.parameters), "parameter"),
+      counted(layout.numel(), "element"), counted(std::ssize(layout.buckets), "bucket"),
+      layout.numel() -
+          [&] {
+            std::int64_t used = 0;
+            for (const auto& parameter : layout.parameters) used += parameter.range.size();
+            return used;
+          }(),
+      layout.config.distributed_optimizer
+          ? fmt::format("{}, each owns an equal part of every bucket", counted(layout.config.owners, "rank"))
+          : std::string("no distributed optimizer: every rank has all of it"));
+  for (std::size_t bucket = 0; bucket < layout.buckets.size(); ++bucket) text += draw(layout, bucket);
+  return text;
+}
+
+}  // namespace
+
+int run_shards(const CommandLine& line, const Output& output) {
+  const Settings settings = single_scenario(line);
+  const sim::BufferLayout layout = buffer_layout(requested_parameters(settings), requested_config(settings));
+  if (settings.choice("format") == "json") {
+    output.out << one_line(as_json(layout));
+  } else {
+    output.out << as_text(layout);
+  }
+  return kVerified;
+}
+
+}  // namespace verify

@@ -1,0 +1,118 @@
+#include "verify/properties/assembled.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "verify/cases/scalars.h"
+
+namespace verify {
+
+namespace {
+
+struct Extent {
+  std::int64_t rows = 1;
+  std::int64_t columns = 1;
+};
+Extent extent_of(const sim::Shape& shape) {
+  Extent extent;
+  const std::size_t dimensions = shape.dimensions();
+  if (dimensions > 0) extent.columns = shape[dimensions - 1];
+  for (std::size_t i = 0; i + 1 < dimensions; ++i) extent.rows *= shape[i];
+  return extent;
+}
+
+/// Where each row, or column, of a rank's part lies in the whole.
+std::vector<std::int64_t> lines_in_whole(std::int64_t lines, bool is_cut, int stride, int rank, int ranks) {
+  std::vector<std::int64_t> places(static_cast<std::size_t>(lines));
+  const std::int64_t block = std::max<std::int64_t>(lines / stride, 1);
+  for (std::int64_t i = 0; i < lines; ++i) {
+    const std::int64_t cut = (i / block * ranks + rank) * block + i % block;
+    places[static_cast<std::size_t>(i)] = is_cut ? cut : i;
+  }
+  return places;
+}
+
+}  // namespace
+
+template <>
+std::vector<sim::Field> values_of(const sim::Published& tensor) {
+  return fields_of(tensor.values);
+}
+
+template <>
+std::vector<double> values_of(const sim::Published& tensor) {
+  return doubles_of(tensor.dtype, tensor.values);
+}
+
+template <typename Value>
+std::string Assembled<Value>::where(const std::string& name, std::size_t i) const {
+  const auto width = static_cast<std::size_t>(columns);
+  return fmt::format("{}({}, {}){}", name, i / width, i % width,
+                     ranks[i] < 0 ? "" : fmt::format(" on rank {}", ranks[i]));
+}
+
+std::string missing_output(const sim::RunReport& report, const std::vector<CaseOutput>& outputs) {
+  for (const CaseOutput& output : outputs) {
+    const sim::Published* first = nullptr;
+    int first_rank = 0;
+    for (const sim::RankReport& rank : report.ranks) {
+      if (!output.part_of.empty() && output.part(rank.rank, 0) < 0) continue;
+      const sim::Published* own = report.find(rank.rank, output.name);
+      if (own == nullptr) return fmt::format("rank {} did not publish {}", rank.rank, output.name);
+      if (first == nullptr) first_rank = rank.rank;
+      if (first == nullptr) first = own;
+      if (own->shape == first->shape && own->dtype == first->dtype) continue;
+      return fmt::format("{} is {} {} on rank {}, and {} {} on rank {}", output.name,
+                         sim::name_of(own->dtype), sim::text_of(own->shape), rank.rank,
+                         sim::name_of(first->dtype), sim::text_of(first->shape), first_rank);
+    }
+  }
+  return "";
+}
+
+template <typename Value>
+Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp) {
+  const bool by_rows = output.placement == Placement::rows;
+  const bool by_columns = output.placement == Placement::columns;
+  const int parts = output.parts(tp);
+  const int ranks = output.part_of.empty() ? tp : static_cast<int>(output.part_of.size());
+  Assembled<Value> whole;
+  std::vector<bool> has_part(static_cast<std::size_t>(parts), false);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int place = output.part(rank, tp);
+    if (place < 0) continue;
+    const bool adds = has_part[static_cast<std::size_t>(place)];
+    if (adds && !output.is_sum()) continue;
+    has_part[static_cast<std::size_t>(place)] = true;
+    const sim::Published& published = *report.find(rank, output.name);
+    const Extent part = extent_of(published.shape);
+    if (whole.values.empty()) {
+      whole.rows = by_rows ? parts * part.rows : part.rows;
+      whole.columns = by_columns ? parts * part.columns : part.columns;
+      const auto count = static_cast<std::size_t>(whole.rows * whole.columns);
+      whole.values.resize(count);
+      whole.ranks.assign(count, -1);
+    }
+    const std::vector<Value> own = values_of<Value>(published);
+    const std::vector<std::int64_t> rows = lines_in_whole(part.rows, by_rows, output.stride, place, parts);
+    const std::vector<std::int64_t> columns =
+        lines_in_whole(part.columns, by_columns, output.stride, place, parts);
+    auto next = own.begin();
+    for (const std::int64_t row : rows) {
+      for (const std::int64_t column : columns) {
+        const auto at = static_cast<std::size_t>(row * whole.columns + column);
+        const Value& value = *next++;
+        whole.values[at] = adds ? whole.values[at] + value : value;
+        if (by_rows || by_columns) whole.ranks[at] = rank;
+      }
+    }
+  }
+  return whole;
+}
+
+template struct Assembled<double>;
+template struct Assembled<sim::Field>;
+template Assembled<double> assembled(const sim::RunReport&, const CaseOutput&, int);
+template Assembled<sim::Field> assembled(const sim::RunReport&, const CaseOutput&, int);
+
+}  // namespace verify

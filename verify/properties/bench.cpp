@@ -1,0 +1,44 @@
+#include "verify/properties/bench.h"
+
+namespace verify {
+
+namespace {
+
+/// Stacks that are mapped at once: the ranks of a usual case.
+constexpr std::size_t kStacks = 16;
+
+}  // namespace
+
+const sim::WorldSpec& Bench::world_of(const Case& the_case, const CaseSetting& setting) {
+  const sim::ParallelSizes sizes = the_case.sizes(setting);
+  const std::pair key(std::array<std::int64_t, 6>{sizes.world_size, sizes.tensor_model_parallel_size,
+                                                  sizes.pipeline_model_parallel_size,
+                                                  sizes.virtual_pipeline_model_parallel_size.value_or(0),
+                                                  sizes.expert_model_parallel_size,
+                                                  sizes.num_distributed_optimizer_instances},
+                      sizes.order);
+  auto known = worlds_.find(key);
+  if (known == worlds_.end()) {
+    sim::WorldSpec spec{.layout = sim::make_layout(sizes, sim::RuleBook::megatron)};
+    if (stacks_ == nullptr) stacks_ = std::make_shared<sim::StackPool>(spec.stack_bytes, true, kStacks);
+    spec.stacks = stacks_;
+    known = worlds_.emplace(key, std::move(spec)).first;
+  }
+  known->second.seed = setting.seed;
+  return known->second;
+}
+
+std::shared_ptr<const sim::RunReport> Bench::run(const Case& the_case, const CaseSetting& setting) {
+  if (last_case_ == &the_case && last_setting_ == setting) return last_report_;
+  last_report_ = std::make_shared<const sim::RunReport>(run(the_case, setting, world_of(the_case, setting)));
+  last_case_ = &the_case;
+  last_setting_ = setting;
+  return last_report_;
+}
+
+sim::RunReport Bench::run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec) {
+  device_->set_field_seed(setting.seed, the_case.field_functions());
+  return sim::simulate(spec, *device_, [&](sim::Rank& rank) { the_case.run(rank, setting); });
+}
+
+}  // namespace verify

@@ -1,0 +1,180 @@
+#include "verify/properties/case_request.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/error.h"
+#include "verify/cases/case_list.h"
+#include "verify/options/nearest_name.h"
+#include "verify/options/requests.h"
+
+namespace verify {
+
+namespace {
+
+constexpr sim::DType kDTypes[] = {sim::DType::field, sim::DType::f64, sim::DType::f32, sim::DType::bf16};
+
+[[noreturn]] void refuse_name(const char* code, const std::string& option, const std::string& name,
+                              const std::vector<std::string>& known) {
+  const std::string nearest = nearest_name(name, known);
+  sim::refuse({.code = code,
+               .option = option,
+               .numbers = fmt::format("'{}'", name),
+               .rule = fmt::format("one of {}", fmt::join(known, ", ")),
+               .hint = fmt::format("{} {}", option, nearest.empty() ? known.front() : nearest)});
+}
+
+/// Those of all that have the names asked for, in their own order; all of them where none is asked for.
+template <typename Item, typename All, typename NameOf>
+std::vector<Item> chosen(const Settings& settings, const char* option, const char* code, const All& all,
+                         const NameOf& name_of) {
+  const std::vector<std::string> names = settings.texts(option);
+  std::vector<std::string> known;
+  for (const Item& item : all) known.push_back(name_of(item));
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) == known.end()) {
+      refuse_name(code, std::string("--") + option, name, known);
+    }
+  }
+  std::vector<Item> result;
+  for (const Item& item : all) {
+    if (!settings.has(option) || std::find(names.begin(), names.end(), name_of(item)) != names.end()) {
+      result.push_back(item);
+    }
+  }
+  return result;
+}
+
+std::vector<const Case*> chosen_cases(const Settings& settings, const CaseList& cases) {
+  std::vector<const Case*> all;
+  for (const auto& one : cases) all.push_back(one.get());
+  return chosen<const Case*>(settings, "case", "unknown_case", all, [](const Case* c) { return c->name(); });
+}
+
+std::vector<const Property*> chosen_properties(const Settings& settings) {
+  std::vector<const Property*> all;
+  for (const Property& one : all_properties()) all.push_back(&one);
+  return chosen<const Property*>(settings, "property", "unknown_property", all,
+                                 [](const Property* p) { return std::string(p->name); });
+}
+
+std::vector<sim::DType> chosen_dtypes(const Settings& settings) {
+  return chosen<sim::DType>(settings, "dtype", "unknown_dtype",
+                            std::vector<sim::DType>(std::begin(kDTypes), std::end(kDTypes)),
+                            [](sim::DType dtype) { return std::string(sim::name_of(dtype)); });
+}
+
+[[noreturn]] void refuse_dimensions(const Case& the_case, const std::string& given) {
+  std::vector<std::string> wanted;
+  for (const Dimension& d : the_case.dimensions()) {
+    wanted.push_back(fmt::format("{}={}..{}", d.name, d.least, d.most));
+  }
+  sim::refuse({.code = "bad_dimensions",
+               .option = "--dimensions",
+               .numbers = fmt::format("'{}' for {}", given, the_case.name()),
+               .rule = "each dimension of the case once, as name=number, from its least to its most",
+               .hint = fmt::format("{}", fmt::join(wanted, ","))});
+}
+
+/// "tokens=1,hidden=2"
+std::map<std::string, std::int64_t> parsed_dimensions(const Case& the_case, const std::string& given) {
+  std::map<std::string, std::int64_t> dimensions;
+  std::size_t begin = 0;
+  while (begin <= given.size()) {
+    const std::size_t end = std::min(given.find(',', begin), given.size());
+    const std::string item = given.substr(begin, end - begin);
+    const std::size_t equals = item.find('=');
+    const std::string digits = equals == std::string::npos ? "" : item.substr(equals + 1);
+    if (digits.empty() || digits.size() > 6 || digits.find_first_not_of("0123456789") != std::string::npos) {
+      refuse_dimensions(the_case, given);
+    }
+    const bool is_new = dimensions.emplace(item.substr(0, equals), std::stoll(digits)).second;
+    if (!is_new) refuse_dimensions(the_case, given);
+    begin = end + 1;
+  }
+  const std::vector<Dimension> wanted = the_case.dimensions();
+  const bool fits = dimensions.size() == wanted.size() &&
+                    std::all_of(wanted.begin(), wanted.end(), [&](const Dimension& d) {
+                      return dimensions.contains(d.name) && dimensions.at(d.name) >= d.least &&
+                             dimensions.at(d.name) <= d.most;
+                    });
+  if (!fits) refuse_dimensions(the_case, given);
+  return dimensions;
+}
+
+constexpr std::int64_t kMostRanks = 64;
+
+std::int64_t checked_ranks(std::int64_t ranks, const char* option) {
+  if (ranks <= kMostRanks) return ranks;
+  sim::refuse({.code = "max_world",
+               .option = option,
+               .numbers = fmt::format("{}", ranks),
+               .rule = fmt::format("cases run on up to {} ranks", kMostRanks),
+               .hint = fmt::format("{} 8", option)});
+}
+
+}  // namespace
+
+CampaignRequest requested_campaign(const Settings& settings, const CaseList& cases) {
+  return {
+      .cases = chosen_cases(settings, cases),
+      .properties = chosen_properties(settings),
+      .dtypes = chosen_dtypes(settings),
+      .runs = settings.number("runs").value_or(100),
+      .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)),
+      .max_world = static_cast<int>(checked_ranks(settings.number("max-world").value_or(8), "--max-world"))};
+}
+
+void refuse_nothing_to_check() {
+  sim::refuse({.code = "nothing_to_check",
+               .option = "--case, --property, --dtype",
+               .numbers = "nothing is left of them together",
+               .rule = "adjoint is of linear cases, in the field; special is of floats",
+               .hint = "--dtype field,f32, or another property"});
+}
+
+OneCase requested_case(const Settings& settings, const CaseList& all) {
+  const auto cases = chosen_cases(settings, all);
+  const auto properties = chosen_properties(settings);
+  const auto dtypes = chosen_dtypes(settings);
+  if (cases.size() != 1 || properties.size() != 1 || dtypes.size() != 1) {
+    sim::refuse({.code = "bad_dimensions",
+                 .option = "--dimensions",
+                 .numbers = fmt::format("{} cases, {} properties, {} dtypes", cases.size(), properties.size(),
+                                        dtypes.size()),
+                 .rule = "dimensions are those of one case, for one property and dtype",
+                 .hint = "--case, --property and --dtype, one word each"});
+  }
+  const Case& the_case = *cases.front();
+  if (!properties.front()->judges(the_case, dtypes.front())) refuse_nothing_to_check();
+  const bool is_tensor_parallel = the_case.ranks() == Ranks::tensor_parallel;
+  const std::int64_t world = checked_ranks(settings.number("world-size").value_or(1), "--world-size");
+  const auto tp = static_cast<int>(
+      is_tensor_parallel ? settings.number("tensor-model-parallel-size").value_or(1) : world);
+  return {&the_case, properties.front(),
+          CaseSetting{.tp = tp,
+                      .replicas = std::max(static_cast<int>(world) / tp, 1),
+                      .ranks = the_case.ranks(),
+                      .dtype = dtypes.front(),
+                      .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)),
+                      .dimensions = parsed_dimensions(the_case, settings.text("dimensions", ""))}};
+}
+
+Settings settings_of(const Case& the_case, const Property& property, const CaseSetting& setting) {
+  std::vector<std::string> dimensions;
+  for (const auto& [name, value] : setting.dimensions)
+    dimensions.push_back(fmt::format("{}={}", name, value));
+  Settings settings;
+  const std::string tp = fmt::format("{}", setting.ranks == Ranks::tensor_parallel ? setting.tp : 1);
+  settings.append("world-size", {fmt::format("{}", setting.tp * setting.replicas)});
+  settings.append("tensor-model-parallel-size", {tp});
+  settings.append("case", {the_case.name()});
+  settings.append("property", {property.name});
+  settings.append("dtype", {std::string(sim::name_of(setting.dtype))});
+  settings.append("seed", {fmt::format("{}", setting.seed)});
+  settings.append("dimensions", {fmt::format("{}", fmt::join(dimensions, ","))});
+  return settings;
+}
+
+}  // namespace verify

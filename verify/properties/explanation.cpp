@@ -1,0 +1,353 @@
+#include "verify/properties/explanation.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "verify/output/phrases.h"
+#include "verify/properties/assembled.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Field;
+using Whole = reference::Matrix<Field>;
+
+/// "rank 1", "ranks 0, 1, 3", "all ranks".
+std::string text_of_ranks(const std::vector<int>& ranks, std::size_t all) {
+  if (ranks.size() == all) return all == 1 ? "the only rank" : "all ranks";
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+}
+
+// ---- calls
+// -------------------------------------------------------------------------------------------------------
+
+/// What differs so often on each of these ranks.
+struct RanksThatDiffer {
+  std::string what;
+  int times = 1;
+  std::string where;  // the first time, on the first rank
+  bool is_everywhere_there = true;
+  std::vector<int> ranks;
+};
+
+/// Of one rank, equal ones as one.
+std::vector<RanksThatDiffer> counted_differences(std::vector<CallDifference> differences, int rank) {
+  std::vector<RanksThatDiffer> all;
+  for (CallDifference& difference : differences) {
+    const auto known =
+        std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.what == difference.what; });
+    if (known == all.end()) {
+      all.push_back(
+          {.what = std::move(difference.what), .where = std::move(difference.where), .ranks = {rank}});
+    } else {
+      ++known->times;
+    }
+  }
+  return all;
+}
+
+/// "on ranks 0, 2: all_reduce 'mlp.forward' of 24 is missing, 3 times (after ...)": the place is that of the
+/// first time.
+std::string text_of(const RanksThatDiffer& one, std::size_t all_ranks) {
+  const std::string times = one.times == 1 ? "" : fmt::format(", {} times", one.times);
+  const std::string of_rank = one.is_everywhere_there ? "" : fmt::format("on rank {} ", one.ranks.front());
+  return fmt::format("on {}: {}{} ({}{})", text_of_ranks(one.ranks, all_ranks), one.what, times, of_rank,
+                     one.where);
+}
+
+/// A whole step differs in many calls where one parameter is another.
+constexpr std::size_t kMostPhrases = 4;
+
+std::string explain_calls(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report) {
+  std::vector<RanksThatDiffer> all;
+  for (const sim::RankReport& rank : report.ranks) {
+    const auto expected = expected_calls(the_case, setting, rank.rank);
+    for (RanksThatDiffer& one : counted_differences(differences(expected, rank.calls), rank.rank)) {
+      const auto known = std::find_if(all.begin(), all.end(), [&](const auto& other) {
+        return other.what == one.what && other.times == one.times;
+      });
+      if (known == all.end()) {
+        all.push_back(std::move(one));
+      } else {
+        known->ranks.push_back(rank.rank);
+        known->is_everywhere_there = known->is_everywhere_there && known->where == one.where;
+      }
+    }
+  }
+  std::string text;
+  for (std::size_t i = 0; i < std::min(all.size(), kMostPhrases); ++i)
+    text += (text.empty() ? "" : "; ") + text_of(all[i], report.ranks.size());
+  if (all.size() > kMostPhrases) {
+    const auto more = std::ssize(all) - static_cast<std::ptrdiff_t>(kMostPhrases);
+    text += fmt::format("; and {}", counted(more, "more difference"));
+  }
+  return text;
+}
+
+// ---- values
+// ------------------------------------------------------------------------------------------------------
+
+/// One tensor that is wrong: what the ranks made of it, and what it should be.
+struct Wrong {
+  const Case& the_case;
+  const CaseSetting& setting;
+  const sim::RunReport& report;
+  const reference::Number<Field>& number;
+  CaseOutput output;
+  Assembled<Field> got;
+  Whole serial;
+  Inputs<Field>::Seen inputs;
+};
+
+/// Runs of the reference: a failure that is not shrunk has many inputs and parts.
+constexpr int kMostExperiments = 1000;
+
+bool equal(const std::vector<Field>& got, const Whole& expected) {
+  return static_cast<Eigen::Index>(got.size()) == expected.size() &&
+         std::equal(got.begin(), got.end(), expected.data());
+}
+
+std::string explain_terms(const Wrong& wrong) {
+  if (wrong.output.placement != Placement::replicated || !wrong.output.part_of.empty()) return "";
+  std::vector<std::vector<Field>> values;  // that differ from each other
+  std::vector<std::vector<int>> holders;
+  for (int rank = 0; rank < wrong.setting.tp; ++rank) {
+    std::vector<Field> own = values_of<Field>(*wrong.report.find(rank, wrong.output.name));
+    const auto known = std::find(values.begin(), values.end(), own);
+    if (known != values.end()) {
+      holders[static_cast<std::size_t>(known - values.begin())].push_back(rank);
+      continue;
+    }
+    values.push_back(std::move(own));
+    holders.push_back({rank});
+  }
+  if (values.size() < 2) return "";
+  std::vector<Field> sum = values.front();
+  for (std::size_t i = 1; i < values.size(); ++i) {
+    for (std::size_t k = 0; k < sum.size(); ++k) sum[k] = sum[k] + values[i][k];
+  }
+  if (equal(sum, wrong.serial)) {
+    if (static_cast<int>(values.size()) == wrong.setting.tp)
+      return "each rank holds its own term, and their sum is the serial one: the sum over the group is "
+             "missing";
+    std::vector<std::string> groups;
+    for (const auto& ranks : holders) groups.push_back(fmt::format("{{{}}}", fmt::join(ranks, ", ")));
+    return fmt::format("ranks {} hold the sums of parts of the group: summed over the wrong group",
+                       fmt::join(groups, " "));
+  }
+  std::vector<int> right;
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    if (equal(values[i], wrong.serial)) right = holders[i];
+  }
+  const auto all = static_cast<std::size_t>(wrong.setting.tp);
+  return right.empty() ? "it differs from rank to rank"
+                       : fmt::format("it is right on {} only", text_of_ranks(right, all));
+}
+
+std::vector<std::pair<std::string, std::int64_t>> numbers_of(const CaseSetting& setting) {
+  const std::string ranks = name_of(setting.ranks);
+  std::vector<std::pair<std::string, std::int64_t>> numbers = {{ranks, setting.tp}};
+  for (const auto& [name, value] : setting.dimensions) {
+    numbers.emplace_back(name, value);
+    numbers.emplace_back(ranks + " * " + name, setting.tp * value);
+  }
+  numbers.insert(numbers.end(), {{"2", 2}, {"-1", -1}});
+  return numbers;
+}
+
+std::string explain_factor(const Wrong& wrong) {
+  const auto fits = [&](const Field& factor) {
+    for (std::size_t i = 0; i < wrong.got.values.size(); ++i) {
+      if (!(wrong.got.values[i] == factor * wrong.serial.data()[i])) return false;
+    }
+    return true;
+  };
+  if (fits(Field::of(0))) return "every element is zero";
+  for (const auto& [name, value] : numbers_of(wrong.setting)) {
+    const Field number = Field::of(value);
+    const std::string text = name == fmt::format("{}", value) ? name : fmt::format("{} ({})", name, value);
+    if (fits(number)) return fmt::format("every element is {} times the serial one", text);
+    if (value != 0 && fits(Field::of(1) / number))
+      return fmt::format("every element is the serial one divided by {}", text);
+  }
+  return "";
+}
+
+/// Whether the reference with this change gives what the ranks gave.
+bool fits(const Wrong& wrong, const InputChange& change) {
+  const Inputs<Field> inputs(wrong.setting, wrong.number, &change);
+  return equal(wrong.got.values, wrong.the_case.serial(inputs, wrong.setting).at(wrong.output.name));
+}
+
+/// "row 3", "columns 4 to 7".
+std::string text_of_lines(const char* noun, Eigen::Index first, Eigen::Index last) {
+  return first == last ? fmt::format("{} {}", noun, first) : fmt::format("{}s {} to {}", noun, first, last);
+}
+
+std::string text_of(const InputChange& change, const Whole& input, int tp) {
+  const bool of_rows = change.axis == InputChange::Axis::rows;
+  const Eigen::Index lines = (of_rows ? input.rows() : input.cols()) / change.parts;
+  const std::string what = change.parts == 1
+                               ? change.name
+                               : fmt::format("{} of {}, rank {}'s part,",
+                                             text_of_lines(of_rows ? "row" : "column", change.part * lines,
+                                                           (change.part + 1) * lines - 1),
+                                             change.name, change.part);
+  if (change.factor == 0) return what + " had no part in it: that term is missing";
+  if (change.factor == tp) return what + fmt::format(" counted tp ({}) times", tp);
+  return what + (change.factor == 2 ? " counted twice" : " counted with the other sign");
+}
+
+std::string explain_inputs(const Wrong& wrong) {
+  int left = kMostExperiments;
+  const int tp = wrong.setting.tp;
+  const std::set<std::int64_t> factors = {0, tp, 2, -1};
+  for (const auto& [name, input] : wrong.inputs) {
+    for (const std::int64_t factor : factors) {
+      if (factor == 1) continue;
+      InputChange change{.name = name, .factor = factor};
+      if (--left < 0) return "";
+      if (fits(wrong, change)) return text_of(change, input, tp);
+      for (const auto axis : {InputChange::Axis::rows, InputChange::Axis::columns}) {
+        const Eigen::Index lines = axis == InputChange::Axis::rows ? input.rows() : input.cols();
+        if (tp == 1 || lines % tp != 0) continue;
+        for (int part = 0; part < tp; ++part) {
+          change = {.name = name, .axis = axis, .part = part, .parts = tp, .factor = factor};
+          if (--left < 0) return "";
+          if (fits(wrong, change)) return text_of(change, input, tp);
+        }
+      }
+    }
+  }
+  return "";
+}
+
+/// Which row of the serial tensor each row of the ranks' one is; none where one is no row of it, or they are
+/// all one row.
+std::optional<std::vector<Eigen::Index>> places(const Whole& got, const Whole& serial) {
+  std::vector<Eigen::Index> found;
+  for (Eigen::Index i = 0; i < got.rows(); ++i) {
+    Eigen::Index j = 0;
+    while (j < serial.rows() && !(got.row(i) == serial.row(j))) ++j;
+    if (j == serial.rows()) return std::nullopt;
+    found.push_back(j);
+  }
+  const bool is_one_row = std::all_of(found.begin(), found.end(), [&](auto j) { return j == found.front(); });
+  return is_one_row ? std::nullopt : std::optional(found);
+}
+
+std::string explain_places(const Wrong& wrong) {
+  const Whole got = Eigen::Map<const Whole>(wrong.got.values.data(), wrong.got.rows, wrong.got.columns);
+  if (const auto rows = places(got, wrong.serial))
+    return fmt::format("its rows are, in this order, rows {} of the serial one", fmt::join(*rows, " "));
+  if (const auto columns = places(got.transpose(), wrong.serial.transpose()))
+    return fmt::format("its columns are, in this order, columns {} of the serial one",
+                       fmt::join(*columns, " "));
+  return "";
+}
+
+/// "rows 2 to 5", "columns 0 3 4".
+std::string text_of_set(const char* noun, const std::set<std::int64_t>& lines) {
+  if (*lines.rbegin() - *lines.begin() + 1 == std::ssize(lines))
+    return text_of_lines(noun, *lines.begin(), *lines.rbegin());
+  return fmt::format("{}s {}", noun, fmt::join(lines, " "));
+}
+
+std::string explain_extent(const Wrong& wrong) {
+  std::set<std::int64_t> rows, columns;
+  std::set<int> ranks;
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < wrong.got.values.size(); ++i) {
+    if (wrong.got.values[i] == wrong.serial.data()[i]) continue;
+    ++count;
+    rows.insert(static_cast<std::int64_t>(i) / wrong.got.columns);
+    columns.insert(static_cast<std::int64_t>(i) % wrong.got.columns);
+    ranks.insert(wrong.got.ranks[i]);
+  }
+  if (count == 0) return "it is right on some ranks only";
+  const auto all = static_cast<std::size_t>(wrong.setting.tp);
+  std::string text =
+      fmt::format("it differs in {} of {}: {}, {}", count, counted(std::ssize(wrong.got.values), "element"),
+                  text_of_set("row", rows), text_of_set("column", columns));
+  if (*ranks.begin() >= 0 && ranks.size() < all) {
+    text += fmt::format(", all of {}", text_of_ranks({ranks.begin(), ranks.end()}, all));
+  }
+  return text;
+}
+
+std::string explain_values(const Wrong& wrong) {
+  for (const auto explain : {explain_terms, explain_factor, explain_inputs, explain_places}) {
+    const std::string text = explain(wrong);
+    if (!text.empty()) return text;
+  }
+  return explain_extent(wrong);
+}
+
+/// The same on the ranks of a replica, where it should be.
+bool ranks_agree(const CaseSetting& setting, const sim::RunReport& report, const CaseOutput& output) {
+  if (output.placement != Placement::replicated || !output.part_of.empty()) return true;
+  for (int rank = 1; rank < setting.tp; ++rank) {
+    if (!(*report.find(rank, output.name) == *report.find(0, output.name))) return false;
+  }
+  return true;
+}
+
+std::string explain_replicas(const CaseSetting& setting, const sim::RunReport& report,
+                             const CaseOutput& output) {
+  for (int rank = setting.tp; rank < setting.tp * setting.replicas; ++rank) {
+    const int twin = rank % setting.tp;
+    if (*report.find(rank, output.name) == *report.find(twin, output.name)) continue;
+    return fmt::format("rank {} of another replica differs from rank {}, which was given the same", rank,
+                       twin);
+  }
+  return "";
+}
+
+/// Of the first output that is wrong on some rank.
+std::string explain_first_wrong(Bench& bench, const Case& the_case, const CaseSetting& setting,
+                                const sim::RunReport& report) {
+  const reference::Number<Field> number(bench.tower(the_case, setting));
+  Inputs<Field>::Seen seen;
+  const Wholes<Field> wholes = the_case.serial(Inputs<Field>(setting, number, nullptr, &seen), setting);
+  for (const CaseOutput& output : the_case.outputs(setting)) {
+    const std::string replicas = explain_replicas(setting, report, output);
+    if (!replicas.empty()) return output.name + ": " + replicas;
+    Assembled<Field> got = assembled<Field>(report, output, setting.tp);
+    const Whole& serial = wholes.at(output.name);
+    if (static_cast<Eigen::Index>(got.values.size()) != serial.size()) return "";  // its shape says it all
+    if (equal(got.values, serial) && ranks_agree(setting, report, output)) continue;
+    return output.name + ": " +
+           explain_values({the_case, setting, report, number, output, std::move(got), serial, seen});
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string explanation(Bench& bench, const Case& the_case, const Property& property,
+                        const CaseSetting& setting) {
+  CaseSetting in_field = setting;
+  in_field.dtype = sim::DType::field;
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, in_field);
+  const sim::RunReport& report = *run;
+  if (!report.ok()) return "";
+  std::string text = explain_calls(the_case, in_field, report);
+  if (!text.empty()) text += ".";
+  if (!missing_output(report, the_case.outputs(in_field)).empty()) return text;
+  const std::string values = explain_first_wrong(bench, the_case, in_field, report);
+  if (!values.empty()) text += (text.empty() ? "" : " ") + values + ".";
+  const bool compares = std::strcmp(property.name, "serial") == 0 && setting.dtype != sim::DType::field;
+  if (text.empty() && compares)
+    return "in the field all is equal: the algebra is right, and the rounding, precision or order is not.";
+  return text;
+}
+
+}  // namespace verify

@@ -1,0 +1,372 @@
+#include "verify/properties/properties.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <map>
+
+#include "sim/base/check.h"
+#include "sim/base/field_sum.h"
+#include "verify/cases/spread.h"
+#include "verify/properties/assembled.h"
+
+namespace verify {
+
+namespace {
+
+using reference::Bounded;
+
+Judgement fails(std::string detail) { return {false, std::move(detail), 0}; }
+
+/// A contract that a rank broke, or an output that cannot be made whole; "" for none.
+std::string what_broke(const sim::RunReport& report, const Case& the_case, const CaseSetting& setting) {
+  return report.ok() ? missing_output(report, the_case.outputs(setting)) : report.findings.front().sentence;
+}
+
+// ---- against the reference
+// ---------------------------------------------------------------------------------------
+
+std::string shown(double value) { return fmt::format("{:.9g}", value); }
+std::string shown(const sim::Field& value) { return fmt::format("{}", fmt::join(value.residues, " ")); }
+
+bool is_live(const sim::Field& value) {
+  for (std::size_t level = 0; level < sim::kFieldLevels; ++level) {
+    if (value.is_live(level)) return true;
+  }
+  return false;
+}
+
+Judgement compare(const CaseOutput& output, const Assembled<sim::Field>& got,
+                  const reference::Matrix<sim::Field>& expected, const CaseSetting&) {
+  for (std::size_t i = 0; i < got.values.size(); ++i) {
+    const sim::Field& reference = expected.data()[i];
+    if (!is_live(reference)) return fails(got.where(output.name, i) + ": no level of the field is left");
+    if (got.values[i] == reference) continue;
+    return fails(fmt::format("{} is {}, and {} in the serial layer", got.where(output.name, i),
+                             shown(got.values[i]), shown(reference)));
+  }
+  return {};
+}
+
+/// Infinity times what rounding may have made 0, or of either sign: NaN, or either infinity. A NaN among
+/// finite inputs stays one.
+bool sign_is_open(const CaseSetting& setting, const Bounded& reference) {
+  const bool has_infinity =
+      setting.special == Special::infinity || setting.special == Special::minus_infinity;
+  return has_infinity && !std::isfinite(reference.error());
+}
+
+Judgement compare(const CaseOutput& output, const Assembled<double>& got,
+                  const reference::Matrix<Bounded>& expected, const CaseSetting& setting) {
+  Judgement judgement;
+  for (std::size_t i = 0; i < got.values.size(); ++i) {
+    const double value = got.values[i];
+    const Bounded& reference = expected.data()[i];
+    const double serial = reference.value();
+    if (value == serial || (std::isnan(value) && std::isnan(serial))) continue;
+    const bool is_bounded = std::isfinite(serial) && std::isfinite(reference.error());
+    if (!std::isfinite(value) && !std::isfinite(serial) && sign_is_open(setting, reference)) continue;
+    if (std::isnan(value) != std::isnan(serial) || std::isinf(value) != std::isinf(serial)) {
+      return fails(fmt::format("{} is {}, and {} in the serial layer", got.where(output.name, i),
+                               shown(value), shown(serial)));
+    }
+    if (!is_bounded) {
+      judgement.has_unbounded = true;
+      continue;
+    }
+    const double difference = std::fabs(value - serial);
+    if (difference <= reference.error()) {
+      judgement.slack = std::max(judgement.slack, difference / reference.error());
+      continue;
+    }
+    return fails(fmt::format("{} is {}, and {} in the serial layer: off by {}, where rounding explains {}",
+                             got.where(output.name, i), shown(value), shown(serial), shown(difference),
+                             shown(reference.error())));
+  }
+  return judgement;
+}
+
+template <typename Value, typename Scalar>
+Judgement compare_all(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report,
+                      const Wholes<Scalar>& wholes) {
+  Judgement all;
+  for (const CaseOutput& output : the_case.outputs(setting)) {
+    const Assembled<Value> got = assembled<Value>(report, output, setting.tp);
+    const reference::Matrix<Scalar>& expected = wholes.at(output.name);
+    if (got.rows != expected.rows() || got.columns != expected.cols()) {
+      return fails(fmt::format("{} is [{}, {}], and [{}, {}] in the serial layer", output.name, got.rows,
+                               got.columns, expected.rows(), expected.cols()));
+    }
+    const Judgement one = compare(output, got, expected, setting);
+    if (!one.holds) return one;
+    all.slack = std::max(all.slack, one.slack);
+    all.has_unbounded = all.has_unbounded || one.has_unbounded;
+  }
+  return all;
+}
+
+template <typename Scalar>
+Wholes<Scalar> serial_of(const Case& the_case, const CaseSetting& setting,
+                         const reference::Number<Scalar>& number) {
+  return the_case.serial(Inputs<Scalar>(setting, number), setting);
+}
+
+/// Outputs that are to have the bits of the layer on one rank.
+Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& setting,
+                       const sim::RunReport& report) {
+  const std::vector<CaseOutput> outputs = the_case.outputs(setting);
+  const bool any = std::any_of(outputs.begin(), outputs.end(), [](const auto& o) { return o.same_order; });
+  if (!any || setting.tp == 1) return {};
+  CaseSetting serial = setting;
+  serial.tp = serial.replicas = 1;
+  for (const Dimension& dimension : the_case.dimensions()) {
+    if (dimension.is_a_rank) serial.dimensions[dimension.name] *= setting.tp;
+  }
+  const sim::RunReport alone = bench.run(the_case, serial, bench.world_of(the_case, serial));
+  if (const std::string broken = what_broke(alone, the_case, serial); !broken.empty()) return fails(broken);
+  for (const CaseOutput& output : outputs) {
+    if (!output.same_order) continue;
+    const Assembled<double> got = assembled<double>(report, output, setting.tp);
+    const Assembled<double> expected = assembled<double>(alone, {.name = output.name}, 1);
+    for (std::size_t i = 0; i < got.values.size(); ++i) {
+      const bool same = std::memcmp(&got.values[i], &expected.values[i], sizeof(double)) == 0;
+      if (same) continue;
+      return fails(fmt::format("{} is {}, and {} on one rank, which adds in the same order",
+                               got.where(output.name, i), shown(got.values[i]), shown(expected.values[i])));
+    }
+  }
+  return {};
+}
+
+Judgement equals_serial(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  const sim::RunReport& report = *run;
+  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
+  if (setting.dtype == sim::DType::field) {
+    const reference::Number<sim::Field> number(bench.tower(the_case, setting));
+    return compare_all<sim::Field>(the_case, setting, report, serial_of(the_case, setting, number));
+  }
+  const Judgement judgement =
+      compare_all<double>(the_case, setting, report, bounded_reference(the_case, setting));
+  if (!judgement.holds || setting.special != Special::none) return judgement;
+  const Judgement bits = compare_bits(bench, the_case, setting, report);
+  return bits.holds ? judgement : bits;
+}
+
+Judgement is_special_where_serial_is(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  static constexpr Special kSpecials[] = {Special::nan, Special::infinity, Special::minus_infinity,
+                                          Special::large};
+  CaseSetting special = setting;
+  special.special = kSpecials[setting.seed % std::size(kSpecials)];
+  Judgement judgement = equals_serial(bench, the_case, special);
+  judgement.slack = 0;
+  judgement.has_unbounded = false;  // usual among such inputs
+  return judgement;
+}
+
+// ---- the others
+// --------------------------------------------------------------------------------------------------
+
+int first_rank_of(const CaseOutput& output, int part, int tp) {
+  int rank = 0;
+  while (output.part(rank, tp) != part) ++rank;
+  return rank;
+}
+
+/// Of the outputs that are declared the same on several ranks, the first that is not; "" for none.
+std::string disagreement(const sim::RunReport& report, const Case& the_case, const CaseSetting& setting) {
+  for (const CaseOutput& output : the_case.outputs(setting)) {
+    for (const sim::RankReport& rank : report.ranks) {
+      const int part = output.part(rank.rank, setting.tp);
+      if (part < 0 || (output.is_sum() && !output.part_of.empty())) continue;
+      const int twin = output.part_of.empty() && output.is_sum() ? rank.rank % setting.tp
+                                                                 : first_rank_of(output, part, setting.tp);
+      const sim::Published* own = report.find(rank.rank, output.name);
+      const sim::Published* first = report.find(twin, output.name);
+      if (!(*own == *first))
+        return fmt::format("{} differs between ranks {} and {}", output.name, twin, rank.rank);
+    }
+  }
+  return "";
+}
+
+Judgement ranks_agree(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  if (const std::string broken = what_broke(*run, the_case, setting); !broken.empty()) return fails(broken);
+  const std::string differs = disagreement(*run, the_case, setting);
+  return differs.empty() ? Judgement{} : fails(differs);
+}
+
+Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  const sim::RunReport& report = *run;
+  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
+  for (const sim::RankReport& rank : report.ranks) {
+    const std::vector<ExpectedCall> expected = expected_calls(the_case, setting, rank.rank);
+    for (std::size_t i = 0; i < std::max(expected.size(), rank.calls.size()); ++i) {
+      const bool has_both = i < expected.size() && i < rank.calls.size();
+      if (has_both && expected[i] == as_expected(rank.calls[i])) continue;
+      const std::string wanted = i < expected.size() ? text_of(expected[i]) : "no call";
+      const std::string made = i < rank.calls.size() ? text_of(as_expected(rank.calls[i])) : "no call";
+      if (wanted == made) continue;
+      return fails(
+          fmt::format("rank {}, call {}: {}, where the closed form has {}", rank.rank, i, made, wanted));
+    }
+  }
+  return {};
+}
+
+Judgement is_adjoint(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  const sim::RunReport& report = *run;
+  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
+  const std::vector<CaseOutput> outputs = the_case.outputs(setting);
+  const auto whole = [&](const std::string& name) {
+    const auto output =
+        std::find_if(outputs.begin(), outputs.end(), [&](const auto& o) { return o.name == name; });
+    return assembled<sim::Field>(report, *output, setting.tp).values;
+  };
+  const auto add_product = [&](const AdjointTerm& term, sim::FieldSum& sum) {
+    const std::vector<sim::Field> values = whole(term.value), gradients = whole(term.gradient);
+    CHECK(values.size() == gradients.size());
+    for (std::size_t i = 0; i < values.size(); ++i) sum.add_product(values[i], gradients[i]);
+  };
+  sim::FieldSum result;
+  add_product({"output", "grad_output"}, result);
+  for (const AdjointIdentity& identity : the_case.adjoint(setting)) {
+    sim::FieldSum sum;
+    for (const AdjointTerm& term : identity) add_product(term, sum);
+    if (result.value() == sum.value()) continue;
+    return fails(fmt::format("<output, grad_output> is {}, and <{}, {}>{} is {}", shown(result.value()),
+                             identity.front().value, identity.front().gradient,
+                             identity.size() > 1 ? " with the bias" : "", shown(sum.value())));
+  }
+  return {};
+}
+
+/// Made whole, as bits: two ranks may hold it in different ways.
+std::vector<double> whole_bits(const sim::RunReport& report, const CaseOutput& output,
+                               const CaseSetting& setting) {
+  if (setting.dtype != sim::DType::field) return assembled<double>(report, output, setting.tp).values;
+  std::vector<double> residues;
+  for (const sim::Field& value : assembled<sim::Field>(report, output, setting.tp).values)
+    residues.insert(residues.end(), value.residues.begin(), value.residues.end());
+  return residues;
+}
+
+/// NaN is equal to itself, and -0 is not 0.
+bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
+}
+
+Judgement equals_its_twins(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const std::vector<CaseSetting> twins = the_case.twins(setting);
+  std::map<std::string, std::vector<double>> first;
+  for (const CaseSetting& twin : twins) {
+    const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, twin);
+    if (const std::string broken = what_broke(*run, the_case, twin); !broken.empty()) return fails(broken);
+    for (const CaseOutput& output : the_case.outputs(twin)) {
+      std::vector<double> bits = whole_bits(*run, output, twin);
+      const auto [known, is_new] = first.emplace(output.name, bits);
+      if (is_new || same_bits(known->second, bits)) {
+        continue;
+      }
+      return fails(
+          fmt::format("{} differs between {} and {}", output.name, text_of(twins.front()), text_of(twin)));
+    }
+  }
+  return {};
+}
+
+Judgement resumes(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const std::vector<CaseSetting> stretches = the_case.stretches(setting);
+  CaseSetting never_stopped = stretches.front();
+  never_stopped.stretch = std::nullopt;
+  const std::shared_ptr<const sim::RunReport> whole = bench.run(the_case, never_stopped);
+  if (const std::string broken = what_broke(*whole, the_case, never_stopped); !broken.empty())
+    return fails(broken);
+  sim::RunReport last;
+  for (const CaseSetting& stretch : stretches) {
+    last = bench.run(the_case, stretch, bench.world_of(the_case, stretch));
+    std::string broken = what_broke(last, the_case, stretch);
+    if (broken.empty()) broken = disagreement(last, the_case, stretch);
+    if (!broken.empty()) return fails(fmt::format("{}: {}", text_of(stretch), broken));
+  }
+  for (const CaseOutput& output : the_case.outputs(stretches.back())) {
+    if (same_bits(whole_bits(*whole, output, never_stopped), whole_bits(last, output, stretches.back())))
+      continue;
+    return fails(fmt::format("{} differs from a training that was not stopped: {}", output.name,
+                             text_of(stretches.back())));
+  }
+  return {};
+}
+
+/// The smallest setting tells what a case has.
+CaseSetting least_setting(const Case& the_case) {
+  CaseSetting setting;
+  for (const Dimension& dimension : the_case.dimensions())
+    setting.dimensions[dimension.name] = dimension.least;
+  return setting;
+}
+bool is_linear(const Case& the_case) { return !the_case.adjoint(least_setting(the_case)).empty(); }
+bool has_stretches(const Case& the_case) { return !the_case.stretches(least_setting(the_case)).empty(); }
+bool has_twins(const Case& the_case) { return !the_case.twins(least_setting(the_case)).empty(); }
+
+Judgement keeps_its_hash(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  sim::WorldSpec spec = bench.world_of(the_case, setting);
+  const sim::RunReport first = bench.run(the_case, setting, spec);
+  if (const std::string broken = what_broke(first, the_case, setting); !broken.empty()) return fails(broken);
+  for (const int variant : {0, 1, 2}) {
+    spec.schedule = {.policy = variant == 1 ? sim::SchedulePolicy::pct : sim::SchedulePolicy::uniform,
+                     .seed = setting.seed + static_cast<std::uint64_t>(variant)};
+    spec.threads = variant == 2 ? 2 : 1;
+    spec.contexts = variant == 2 ? sim::ContextKind::thread : sim::ContextKind::fiber;
+    if (bench.run(the_case, setting, spec).run_hash == first.run_hash) continue;
+    return fails(fmt::format("another run hash with {}", sim::text_of(spec)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Wholes<Bounded> bounded_reference(const Case& the_case, const CaseSetting& setting) {
+  const reference::Rounding rounding = rounding_of(setting.dtype, setting.tp);
+  return serial_of(the_case, setting, reference::Number<Bounded>(rounding));
+}
+
+Judgement judge_floats(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report,
+                       const Wholes<reference::Bounded>& wholes) {
+  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
+  return compare_all<double>(the_case, setting, report, wholes);
+}
+
+const std::vector<Property>& all_properties() {
+  using DTypes = Property::DTypes;
+  static const std::vector<Property> properties = {
+      {"serial", "made whole, every output equals the serial reference", equals_serial},
+      {"agree", "what is declared replicated is the same on every rank, bit for bit", ranks_agree},
+      {"calls", "each rank makes the calls, of the sizes, that the closed form says", makes_the_calls},
+      {"adjoint",
+       "over the group, <output, grad_output> equals <input, grad_input>, and <weight, weight_grad>",
+       is_adjoint, DTypes::field, is_linear},
+      {"twins", "computed in another way (buckets, overlap, ZeRO-1 or plain data parallelism): the same bits",
+       equals_its_twins, DTypes::all, has_twins},
+      {"resumes", "stopped, resumed on another number of ranks, and on the first again: the same bits",
+       resumes, DTypes::all, has_stretches},
+      {"special", "NaN, infinity and large inputs: NaN where the serial reference is, and only there",
+       is_special_where_serial_is, DTypes::floats},
+      {"schedules", "another schedule, more threads, ranks as threads: the same run hash", keeps_its_hash},
+  };
+  return properties;
+}
+
+const Property& property_named(const std::string& name) {
+  const auto& all = all_properties();
+  const auto found = std::find_if(all.begin(), all.end(), [&](const Property& p) { return name == p.name; });
+  CHECK(found != all.end());
+  return *found;
+}
+
+}  // namespace verify
