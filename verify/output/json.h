@@ -11,7 +11,7 @@
 /// Shapes  A braced list is an object when each of its elements is a pair that begins with a text, and else
 ///         an array. Members keep the order in which they were added. Copies share what they hold until one
 ///         of them is changed.
-/// Errors  A text that is no JSON, or that is nested deeper than kMostJsonDepth, throws what is wrong with it.
+/// Errors  A text that is no JSON, or is nested deeper than kMostJsonDepth, throws what is wrong with it.
 /// Exact   Numbers are written so that reading them gives the same value; a NaN and an infinity are written
 ///         as null.
 
