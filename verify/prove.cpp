@@ -1,16 +1,18 @@
 #include "verify/prove.h"
 
-#include <algorithm>
 #include <cstddef>
+#include <cstring>
 #include <fmt/format.h>
 #include <utility>
 
 #include "sim/base/error.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/case_replay.h"
-#include "verify/options/option_vocabulary.h"
-#include "verify/options/scenario.h"
+#include "verify/options/case_options.h"
+#include "verify/options/command_requests.h"
+#include "verify/options/option_readers.h"
 #include "verify/output/json.h"
+#include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
 #include "verify/output/terminal.h"
 #include "verify/output/text_table.h"
@@ -21,25 +23,14 @@ namespace verify {
 
 namespace {
 
-using Names = std::vector<std::string>;
-
-const Names& options_of_check() {
-  static const Names names = {"case",      "property", "dtype",    "runs",           "seed",
-                              "max-world", "backend",  "deadline", "mpi-reductions", "format"};
-  return names;
-}
-
-const Names& options_of_replay() {
-  static const Names names = {
-      "world-size", "tensor-model-parallel-size", "case", "property", "dtype", "seed", "dimensions",
-      "format"};
-  return names;
-}
-
-std::string help_of(const Names& names) {
+/// The options that a command of this program reads.
+std::string options_for(Reader reader) {
   std::string text;
-  for (const std::string& name : names)
-    text += fmt::format("    --{:<28}{}\n", name, option_named(name).help);
+  for (const OptionInfo& option : option_vocabulary()) {
+    const bool is_general = option.readers == kEverybody && std::strcmp(option.name, "format") != 0;
+    if (overlap(option.readers, reader) && !is_general)
+      text += fmt::format("    --{:<28}{}\n", option.name, help_of(option));
+  }
   return text;
 }
 
@@ -48,25 +39,16 @@ std::string usage(const std::string& called, const CaseList& cases) {
       "usage: {0} [check] [--options]\n       {0} replay FILE.ini [--options]\n\n"
       "  check     prove the cases over random worlds and shapes; a failure is shrunk\n{1}"
       "  replay    one setting of one case, as check wrote it\n{2}\ncases:",
-      called, help_of(options_of_check()), help_of(options_of_replay()));
+      called, options_for(Reader::check_of_project), options_for(Reader::replay_of_project));
   for (const auto& one : cases) text += " " + one->name();
   return text + "\n";
 }
 
-/// Others would be silently without effect.
-void check_options(const Settings& settings, const Names& names, const std::string& command) {
-  for (const OptionInfo& option : option_vocabulary()) {
-    const bool is_read = std::find(names.begin(), names.end(), option.name) != names.end();
-    if (!is_read && settings.has(option.name)) refuse_without_effect(option.name, command);
-  }
-}
-
 int run_replay(const CommandLine& line, const CaseList& cases, const Output& output) {
-  const Settings settings = single_scenario(line);
-  check_options(settings, options_of_replay(), line.command);
-  const CheckResult row = replay_case(settings, cases);
+  require_read_by(line, Reader::replay_of_project);
+  const CheckResult row = replay_case(case_request(line, Reader::replay_of_project), cases);
   const std::string verdict = row.holds ? "verified" : "falsified";
-  if (settings.choice("format") == "json") {
+  if (asks_for_json(line)) {
     output.out << one_line(
         {{"verdict", verdict}, {"check", row.check}, {"holds", row.holds}, {"detail", row.detail}});
   } else {
@@ -78,7 +60,7 @@ int run_replay(const CommandLine& line, const CaseList& cases, const Output& out
 int run(const std::string& called, const std::vector<std::string>& arguments, const CaseList& cases,
         const Output& output) {
   CommandLine line = parse_command_line(arguments);
-  line.settings.check();
+  require_readable(line);
   if (line.help) {
     output.out << usage(called, cases);
     return kVerified;
@@ -90,8 +72,8 @@ int run(const std::string& called, const std::vector<std::string>& arguments, co
   if (line.command.empty()) line.command = "check";
   if (line.command == "replay") return run_replay(line, cases, output);
   if (line.command == "check") {
-    check_options(line.settings, options_of_check(), line.command);
-    return check_cases(line, cases, called, nullptr, output);
+    require_read_by(line, Reader::check_of_project);
+    return check_cases({line, nullptr, output}, cases, called);
   }
   sim::refuse({.code = "unknown_command",
                .option = line.command,

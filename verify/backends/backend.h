@@ -23,19 +23,17 @@
 #include "sim/comm/rank.h"
 #include "sim/comm/rank_report.h"
 #include "sim/cpu/cpu_device.h"
-#include "sim/mpi/cluster.h"
+#include "sim/launch/process_world.h"
+#include "sim/meeting/meeting.h"
 #include "sim/world/world_spec.h"
+#include "verify/options/backend_choice.h"
 
 namespace verify {
 
 struct BackendRequest {
-  std::string name;
-  sim::Launch launch = {};
+  BackendChoice choice;             // of a kind that is not null
   std::uint64_t configuration = 0;  // a hash of what has to be the same on every process
-  std::chrono::milliseconds deadline{60'000};
-  bool any_order = false;  // sums in the order that MPI or NCCL takes
-  int ranks_per_gpu = 1;
-  bool vendor_kernels = false;
+  std::chrono::milliseconds deadline() const { return std::chrono::seconds(choice.deadline); }
 };
 
 /// What the ranks of this process did.

@@ -1,5 +1,7 @@
 #include "verify/backends/gpu_backends.h"
 
+#include <string_view>
+
 #include "gpu/device/cuda_device.h"
 #include "gpu/nccl/nccl_cluster.h"
 #include "verify/backends/device_backend.h"
@@ -10,26 +12,28 @@ namespace verify {
 namespace {
 
 gpu::CudaMode mode_of(const BackendRequest& request) {
-  return request.vendor_kernels ? gpu::CudaMode::vendor : gpu::CudaMode::exact;
+  return request.choice.vendor_kernels ? gpu::CudaMode::vendor : gpu::CudaMode::exact;
 }
 
 class NcclBackend : public ProcessBackend<gpu::NcclCluster> {
  public:
   NcclBackend(const BackendRequest& request, const gpu::OpenNccl& open)
-      : ProcessBackend(
-            request, gpu::NcclClusterSpec{
-                         .launch = request.launch,
-                         .program_version = SHARDPROOF_VERSION,
-                         .configuration = request.configuration,
-                         .options = {.order = request.any_order ? gpu::NcclOrder::any : gpu::NcclOrder::exact,
-                                     .ranks_per_gpu = request.ranks_per_gpu,
-                                     .deadline = request.deadline},
-                         .mode = mode_of(request),
-                         .open = open}) {}
+      : ProcessBackend(request, gpu::NcclClusterSpec{
+                                    .launch = request.choice.launch,
+                                    .program_version = SHARDPROOF_VERSION,
+                                    .configuration = request.configuration,
+                                    .options = {.order = request.choice.any_order ? gpu::NcclOrder::any
+                                                                                  : gpu::NcclOrder::exact,
+                                                .ranks_per_gpu = request.choice.ranks_per_gpu,
+                                                .deadline = request.deadline()},
+                                    .mode = mode_of(request),
+                                    .open = open}) {}
 
   const char* name() const override { return "nccl"; }
   bool has(sim::DType dtype) const override { return dtype != sim::DType::field; }
-  SameBits same_bits() const override { return {!request_.any_order, !request_.vendor_kernels}; }
+  SameBits same_bits() const override {
+    return {!request_.choice.any_order, !request_.choice.vendor_kernels};
+  }
   std::optional<sim::ReductionOrderKind> order() const override { return sim::ReductionOrderKind::nccl_ring; }
   RanksHere run(const sim::WorldSpec& world, sim::CpuDevice&, const sim::RankProgram& program) override {
     return own_rank(cluster_.run(cluster_world(world), program));
@@ -39,9 +43,10 @@ class NcclBackend : public ProcessBackend<gpu::NcclCluster> {
 }  // namespace
 
 std::unique_ptr<Backend> open_gpu_backend(const BackendRequest& request, const gpu::OpenNccl& open_nccl) {
-  if (request.name == "nccl") return std::make_unique<NcclBackend>(request, open_nccl);
+  if (std::string_view(request.choice.kind->name) == "nccl")
+    return std::make_unique<NcclBackend>(request, open_nccl);
   return std::make_unique<DeviceBackend>("cuda", gpu::make_cuda_device({.mode = mode_of(request)}),
-                                         SameBits{.kernels = !request.vendor_kernels});
+                                         SameBits{.kernels = !request.choice.vendor_kernels});
 }
 
 }  // namespace verify

@@ -10,17 +10,17 @@ namespace {
 class MpiBackend : public ProcessBackend<sim::Cluster> {
  public:
   explicit MpiBackend(const BackendRequest& request)
-      : ProcessBackend(request,
-                       sim::ClusterSpec{.launch = request.launch,
-                                        .program_version = SHARDPROOF_VERSION,
-                                        .configuration = request.configuration,
-                                        .deadline = request.deadline,
-                                        .reductions = request.any_order ? sim::MpiReductions::native
-                                                                        : sim::MpiReductions::folded}) {}
+      : ProcessBackend(
+            request, sim::ClusterSpec{.launch = request.choice.launch,
+                                      .program_version = SHARDPROOF_VERSION,
+                                      .configuration = request.configuration,
+                                      .deadline = request.deadline(),
+                                      .reductions = request.choice.any_order ? sim::MpiReductions::native
+                                                                             : sim::MpiReductions::folded}) {}
 
   const char* name() const override { return "mpi"; }
   bool has(sim::DType) const override { return true; }
-  SameBits same_bits() const override { return {.sums = !request_.any_order}; }
+  SameBits same_bits() const override { return {.sums = !request_.choice.any_order}; }
   RanksHere run(const sim::WorldSpec& world, sim::CpuDevice& cpu, const sim::RankProgram& program) override {
     return own_rank(cluster_.run(cluster_world(world), cpu, program));
   }

@@ -19,8 +19,8 @@ class ProcessBackend : public Backend {
       : request_(request), cluster_(std::forward<Spec>(spec)) {}
 
   bool ranks_are_processes() const override { return true; }
-  int rank() const override { return request_.launch.rank; }
-  int processes() const override { return request_.launch.world_size; }
+  int rank() const override { return request_.choice.launch.rank; }
+  int processes() const override { return request_.choice.launch.world_size; }
   sim::Conclusion finish(const sim::Report& report) override { return cluster_.finish(report); }
   void close() override { cluster_.close(); }
   [[noreturn]] void end_all(const std::string& text, int exit_code) override {

@@ -22,6 +22,7 @@
 #include "sim/model/text_corpus.h"
 #include "sim/optimizer/checkpoint_store.h"
 #include "verify/cases/expected_call.h"
+#include "verify/cases/scenario_traits.h"
 #include "verify/reference/matrix.h"
 #include "verify/reference/perturbed.h"
 
@@ -33,6 +34,8 @@ struct Dimension {
   std::int64_t least;
   std::int64_t most;
   bool is_a_rank = false;  // the whole is tp times as large
+  /// Its value at a scenario; null, or nothing: it is drawn there, too.
+  std::optional<std::int64_t> (*at)(const ScenarioTraits& traits) = nullptr;
 };
 
 /// What some of the drawn inputs have at one element each (large: at all); floats only.

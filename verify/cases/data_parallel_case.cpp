@@ -28,10 +28,22 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
             .num_distributed_optimizer_instances = plan.instances()};
   }
   std::vector<Dimension> dimensions() const override {
-    return {{"parameters", 1, 3},   {"size0", 0, 150}, {"size1", 0, 70},    {"size2", 0, 300},
-            {"bucket", 0, 200},     {"full", 0, 1},    {"experts", 0, 4},   {"instances", 1, 4},
-            {"microbatches", 1, 3}, {"steps", 1, 10},  {"schedule", 0, 1},  {"distributed", 0, 1},
-            {"overlap", 0, 1},      {"loss", 0, 2},    {"decoupled", 0, 1}, {"clip", 0, 1},
+    return {{"parameters", 1, 3},
+            {"size0", 0, 150},
+            {"size1", 0, 70},
+            {"size2", 0, 300},
+            {"bucket", 0, 200},
+            {"full", 0, 1},
+            {"experts", 0, 4, false, at_scenario::experts},
+            {"instances", 1, 4, false, at_scenario::instances},
+            {"microbatches", 1, 3},
+            {"steps", 1, 10},
+            {"schedule", 0, 1},
+            {"distributed", 0, 1},
+            {"overlap", 0, 1},
+            {"loss", 0, 2},
+            {"decoupled", 0, 1},
+            {"clip", 0, 1},
             {"scaled", 0, 1}};
   }
 

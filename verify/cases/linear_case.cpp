@@ -46,8 +46,14 @@ class ColumnCase : public CaseOf<ColumnCase> {
  public:
   std::string name() const override { return "column_parallel_linear"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 4, true},  {"hidden", 1, 9},        {"features", 1, 5, true},    {"bias", 0, 1},
-            {"gather_output", 0, 1}, {"skip_bias_add", 0, 1}, {"sequence_parallel", 0, 1}, {"stride", 1, 2}};
+    return {{"tokens", 1, 4, true},
+            {"hidden", 1, 9},
+            {"features", 1, 5, true},
+            {"bias", 0, 1, false, at_scenario::bias},
+            {"gather_output", 0, 1},
+            {"skip_bias_add", 0, 1},
+            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel},
+            {"stride", 1, 2}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
@@ -121,8 +127,13 @@ class RowCase : public CaseOf<RowCase> {
  public:
   std::string name() const override { return "row_parallel_linear"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 4, true},      {"hidden", 1, 9},        {"features", 1, 5, true},   {"bias", 0, 1},
-            {"input_is_parallel", 0, 1}, {"skip_bias_add", 0, 1}, {"sequence_parallel", 0, 1}};
+    return {{"tokens", 1, 4, true},
+            {"hidden", 1, 9},
+            {"features", 1, 5, true},
+            {"bias", 0, 1, false, at_scenario::bias},
+            {"input_is_parallel", 0, 1, false, at_scenario::on},
+            {"skip_bias_add", 0, 1},
+            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {

@@ -13,8 +13,13 @@ class MlpCase : public CaseOf<MlpCase> {
  public:
   std::string name() const override { return "mlp"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 3, true}, {"hidden", 1, 7}, {"ffn", 1, 4, true},        {"activation", 0, 2},
-            {"gated", 0, 1},        {"bias", 0, 1},   {"sequence_parallel", 0, 1}};
+    return {{"tokens", 1, 3, true},
+            {"hidden", 1, 7},
+            {"ffn", 1, 4, true},
+            {"activation", 0, 2, false, at_scenario::activation},
+            {"gated", 0, 1, false, at_scenario::gated},
+            {"bias", 0, 1, false, at_scenario::bias},
+            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {

@@ -14,7 +14,10 @@ class NormCase : public CaseOf<NormCase> {
  public:
   std::string name() const override { return "parallel_norm"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"tokens", 1, 4, true}, {"hidden", 1, 20}, {"layer_norm", 0, 1}, {"sequence_parallel", 0, 1}};
+    return {{"tokens", 1, 4, true},
+            {"hidden", 1, 20},
+            {"layer_norm", 0, 1, false, at_scenario::layer_norm},
+            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel}};
   }
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;

@@ -20,8 +20,10 @@ class TiedEmbeddingCase : public CaseOf<TiedEmbeddingCase> {
  public:
   std::string name() const override { return "tied_embedding"; }
   std::vector<Dimension> dimensions() const override {
-    return {
-        {"tokens", 1, 4, true}, {"hidden", 1, 6}, {"vocabulary", 1, 5, true}, {"sequence_parallel", 0, 1}};
+    return {{"tokens", 1, 4, true},
+            {"hidden", 1, 6},
+            {"vocabulary", 1, 5, true},
+            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel}};
   }
   std::vector<CaseOutput> outputs(const CaseSetting&) const override {
     return {{"loss", Placement::replicated}, {"weight_grad", Placement::rows}};

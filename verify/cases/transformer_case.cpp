@@ -39,10 +39,21 @@ class TransformerCase : public CaseOf<TransformerCase> {
  public:
   std::string name() const override { return "transformer_layer"; }
   std::vector<Dimension> dimensions() const override {
-    return {{"sequence", 1, 2, true},    {"batch", 1, 2},         {"hidden", 2, 5},   {"ffn", 1, 3, true},
-            {"queries", 1, 2},           {"groups_a_rank", 1, 1}, {"channels", 1, 3}, {"layer_norm", 0, 1},
-            {"activation", 0, 2},        {"gated", 0, 1},         {"bias", 0, 1},     {"causal", 0, 1},
-            {"sequence_parallel", 0, 1}, {"dropout", 0, 2},       {"pass", 0, 2}};
+    return {{"sequence", 1, 2, true},
+            {"batch", 1, 2},
+            {"hidden", 2, 5},
+            {"ffn", 1, 3, true},
+            {"queries", 1, 2, false, at_scenario::queries},
+            {"groups_a_rank", 1, 1},
+            {"channels", 1, 3},
+            {"layer_norm", 0, 1, false, at_scenario::layer_norm},
+            {"activation", 0, 2, false, at_scenario::activation},
+            {"gated", 0, 1, false, at_scenario::gated},
+            {"bias", 0, 1, false, at_scenario::bias},
+            {"causal", 0, 1, false, at_scenario::on},
+            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel},
+            {"dropout", 0, 2},
+            {"pass", 0, 2}};
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {

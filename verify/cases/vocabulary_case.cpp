@@ -19,8 +19,10 @@ class EmbeddingCase : public CaseOf<EmbeddingCase> {
  public:
   std::string name() const override { return "vocab_parallel_embedding"; }
   std::vector<Dimension> dimensions() const override {
-    return {
-        {"tokens", 1, 6, true}, {"hidden", 1, 9}, {"vocabulary", 1, 5, true}, {"sequence_parallel", 0, 1}};
+    return {{"tokens", 1, 6, true},
+            {"hidden", 1, 9},
+            {"vocabulary", 1, 5, true},
+            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel}};
   }
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;

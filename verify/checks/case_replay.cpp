@@ -8,8 +8,8 @@
 
 namespace verify {
 
-CheckResult replay_case(const Settings& settings, const CaseList& cases) {
-  const OneCase one = requested_case(settings, cases);
+CheckResult replay_case(const CaseOptions& options, const CaseList& cases) {
+  const OneCase one = requested_case(options, cases);
   Bench bench;
   const Judgement judgement = one.property->judge(bench, *one.the_case, one.setting);
   const std::string what =

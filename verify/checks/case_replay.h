@@ -6,12 +6,12 @@
 
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
-#include "verify/checks/layout_checks.h"
-#include "verify/options/settings.h"
+#include "verify/checks/check_result.h"
+#include "verify/options/case_options.h"
 
 namespace verify {
 
 /// The row "case".
-CheckResult replay_case(const Settings& settings, const CaseList& cases);
+CheckResult replay_case(const CaseOptions& options, const CaseList& cases);
 
 }  // namespace verify

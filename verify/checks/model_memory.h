@@ -17,7 +17,7 @@
 #include "sim/layout/layout.h"
 #include "sim/optimizer/buffer_layout.h"
 #include "sim/pipeline/schedules.h"
-#include "verify/checks/layout_checks.h"
+#include "verify/checks/check_result.h"
 #include "verify/checks/parameter_count.h"
 
 namespace verify {

@@ -19,8 +19,6 @@ namespace {
 
 constexpr int kMostTensorParallel = 16;
 constexpr int kMostDataParallel = 64;
-/// Of each axis, where whole models are trained.
-constexpr int kMostOfAxis = 4;
 /// Shapes that are drawn for each case.
 constexpr std::uint64_t kShapes = 2;
 
@@ -39,34 +37,27 @@ void check_heads(std::int64_t heads, std::int64_t groups, int tp) {
                .hint = "as many query groups as heads, and a tp that divides both"});
 }
 
-/// The flags of the model, by the names that dimensions of cases have.
-std::map<std::string, std::int64_t> flags_of(const Settings& settings, const sim::Layout& layout) {
-  const int whole_tp = layout.tp, tp = reduced_tp(layout);
-  const bool gated = settings.flag("swiglu");
-  std::map<std::string, std::int64_t> flags = {
-      {"sequence_parallel", settings.flag("sequence-parallel") && tp > 1 ? 1 : 0},
-      {"bias", settings.flag("disable-bias-linear") ? 0 : 1},
-      {"layer_norm", settings.choice("normalization") == "RMSNorm" ? 0 : 1},
-      {"rotary", settings.choice("position-embedding-type") == "rope" ? 1 : 0},
-      {"gated", gated ? 1 : 0},
-      {"activation", gated ? 2 : 0},  // silu, else gelu
-      {"causal", 1},
-      {"input_is_parallel", 1},
-      {"rms_norm", settings.choice("normalization") == "RMSNorm" ? 1 : 0},
-      {"tied", settings.flag("untie-embeddings-and-output-weights") ? 0 : 1},
-      {"tp", std::min(layout.tp, kMostOfAxis)},
-      {"pp", std::min(layout.pp, kMostOfAxis)},
-      {"schedule", settings.has("virtual-pipeline-model-parallel-size") ? 3 : 2},  // interleaved, 1f1b
-  };
-  if (layout.ep > 1) flags["experts"] = std::min(layout.ep, 4);
-  if (layout.instances > 1) flags["instances"] = std::min(layout.instances, 4);
-  const std::int64_t heads = settings.number("num-attention-heads").value_or(whole_tp);
-  const std::int64_t groups = settings.number("num-query-groups").value_or(heads);
-  check_heads(heads, groups, whole_tp);
-  flags["queries"] = heads > groups ? 2 : 1;
-  const std::int64_t ranks_a_group = groups < whole_tp ? whole_tp / groups : 1;
-  flags["ranks_a_group"] = tp % ranks_a_group == 0 ? ranks_a_group : tp;
-  return flags;
+/// What cases are set up like.
+ScenarioTraits traits_of(const ScenarioRequest& request) {
+  const sim::Layout& layout = request.layout;
+  const ModelOptions& model = request.model;
+  const std::int64_t heads = model.num_attention_heads.value_or(layout.tp);
+  const std::int64_t groups = model.num_query_groups.value_or(heads);
+  check_heads(heads, groups, layout.tp);
+  return {.tensor_parallel = layout.tp,
+          .tp = reduced_tp(layout),
+          .pipeline_parallel = layout.pp,
+          .expert_parallel = layout.ep,
+          .optimizer_instances = layout.instances,
+          .is_interleaved = request.pipeline.virtual_size.has_value(),
+          .num_attention_heads = heads,
+          .num_query_groups = groups,
+          .sequence_parallel = model.sequence_parallel,
+          .gated_mlp = model.gated_mlp,
+          .linear_bias = model.linear_bias,
+          .untied_output = model.untied_output,
+          .rms_norm = model.rms_norm,
+          .rotary = model.rotary};
 }
 
 int ranks_of(const Case& the_case, const sim::Layout& layout) {
@@ -82,58 +73,59 @@ int ranks_of(const Case& the_case, const sim::Layout& layout) {
          std::min(layout.dp * layout.cp, kMostOfAxis);
 }
 
-CaseSetting reduced_setting(const Case& the_case, const Settings& settings, const sim::Layout& layout,
-                            sim::DType dtype, std::uint64_t shape) {
-  const auto flags = flags_of(settings, layout);
+CaseSetting reduced_setting(const Case& the_case, const ScenarioRequest& request,
+                            const ScenarioTraits& traits, sim::DType dtype, std::uint64_t shape) {
+  const sim::Layout& layout = request.layout;
   const bool is_tensor_parallel = the_case.ranks() == Ranks::tensor_parallel;
   const bool has_replicas = layout.grid_size / layout.tp > 1 && is_tensor_parallel;
   CaseSetting setting{.tp = ranks_of(the_case, layout),
                       .replicas = has_replicas ? 2 : 1,
                       .ranks = the_case.ranks(),
                       .dtype = dtype,
-                      .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)) + shape};
+                      .seed = request.cases.seed + shape};
   const sim::KeyedRandom random = sim::KeyedRandom(setting.seed).named(the_case.name());
   std::uint64_t drawn = 0;
   for (const Dimension& d : the_case.dimensions()) {
-    const auto flag = flags.find(d.name);
     const auto choices = static_cast<std::uint32_t>(d.most - d.least + 1);
     const std::int64_t size = d.least + random.below(drawn++, choices);
-    setting.dimensions[d.name] = flag == flags.end() ? size : flag->second;
+    const auto given = d.at == nullptr ? std::nullopt : d.at(traits);
+    setting.dimensions[d.name] = given.value_or(size);
   }
   return setting;
 }
 
 /// What the scenario says of cases, or what a model of its kind has.
-CampaignRequest requested(const Settings& settings) {
-  CampaignRequest request = requested_campaign(settings, all_cases());
-  if (!settings.has("dtype")) request.dtypes = {sim::DType::field};
-  if (!settings.has("property")) {
+CampaignRequest requested(const ScenarioRequest& scenario) {
+  CampaignRequest request = requested_campaign(scenario.cases, all_cases());
+  if (scenario.cases.dtypes.empty()) request.dtypes = {sim::DType::field};
+  if (scenario.cases.properties.empty()) {
     std::erase_if(request.properties,
                   [](const Property* p) { return std::strcmp(p->name, "schedules") == 0; });
   }
-  if (!settings.has("case") && settings.flag("untie-embeddings-and-output-weights")) {
+  if (scenario.cases.cases.empty() && scenario.model.untied_output) {
     std::erase_if(request.cases, [](const Case* c) { return c->name() == "tied_embedding"; });
   }
   return request;
 }
 
 /// Of the world that the data-parallel case runs in.
-sim::ParallelSizes trained_sizes(const Settings& settings, const sim::Layout& layout) {
+sim::ParallelSizes trained_sizes(const ScenarioRequest& request, const ScenarioTraits& traits) {
   const Case& the_case = *find_case("distributed_optimizer");
-  CaseSetting setting = reduced_setting(the_case, settings, layout, sim::DType::field, 0);
+  CaseSetting setting = reduced_setting(the_case, request, traits, sim::DType::field, 0);
   setting.dimensions["distributed"] = 1;
   return the_case.sizes(setting);
 }
 
-std::string text_of_world(const Settings& settings, const sim::Layout& layout) {
+std::string text_of_world(const ScenarioRequest& request, const ScenarioTraits& traits) {
+  const sim::Layout& layout = request.layout;
   std::string text = reduced_size("tp", reduced_tp(layout), layout.tp) + ", " +
                      reduced_size("dp", reduced_dp(layout), layout.dp * layout.cp);
-  const sim::ParallelSizes trained = trained_sizes(settings, layout);
+  const sim::ParallelSizes trained = trained_sizes(request, traits);
   const auto instances = static_cast<int>(trained.num_distributed_optimizer_instances);
   if (layout.ep > 1)
     text += ", " + reduced_size("ep", static_cast<int>(trained.expert_model_parallel_size), layout.ep);
   if (layout.instances > 1) text += ", " + reduced_size("optimizer instances", instances, layout.instances);
-  if (settings.flag("sequence-parallel") && layout.tp > 1) text += ", sequence parallel";
+  if (request.model.sequence_parallel && layout.tp > 1) text += ", sequence parallel";
   return text;
 }
 
@@ -152,12 +144,11 @@ void judge(Bench& bench, const Case& the_case, const CaseSetting& setting, Row& 
   if (judgement.holds) return;
   row.failure = fmt::format("{}, {}: {}. {} ./shardproof replay{}", the_case.name(), text_of(setting),
                             judgement.detail, explanation(bench, the_case, *row.property, setting),
-                            settings_of(the_case, *row.property, setting).as_command_line());
+                            command_line_of(options_of(the_case, *row.property, setting)));
 }
 
 /// What crosses the group for each token, by the closed form that "calls" has held.
-std::string loss_traffic(const Case& loss, const Settings& settings, int tp) {
-  const auto vocabulary = settings.number("vocab-size");
+std::string loss_traffic(const Case& loss, const std::optional<std::int64_t>& vocabulary, int tp) {
   if (!vocabulary || tp == 1) return "";
   CaseSetting setting{.tp = tp};
   setting.dimensions = {{"tokens", 1}, {"vocabulary", 1}, {"padding", 0}, {"ignored", 1}, {"smoothing", 0}};
@@ -176,15 +167,15 @@ CheckResult result_of(const Row& row, const std::string& world) {
 
 }  // namespace
 
-std::vector<CheckResult> check_sharded_layers(const Settings& settings, const sim::Layout& layout,
-                                              Bench& bench) {
-  const CampaignRequest request = requested(settings);
+std::vector<CheckResult> check_sharded_layers(const ScenarioRequest& scenario, Bench& bench) {
+  const CampaignRequest request = requested(scenario);
+  const ScenarioTraits traits = traits_of(scenario);
   std::vector<Row> rows;
   for (const Property* property : request.properties) rows.push_back({.property = property});
   for (const Case* the_case : request.cases) {
     for (const sim::DType dtype : request.dtypes) {
       for (std::uint64_t shape = 0; shape < kShapes; ++shape) {
-        const CaseSetting setting = reduced_setting(*the_case, settings, layout, dtype, shape);
+        const CaseSetting setting = reduced_setting(*the_case, scenario, traits, dtype, shape);
         for (Row& row : rows) {
           if (!row.property->judges(*the_case, dtype)) continue;
           if (std::exchange(row.last, the_case) != the_case) ++row.cases;
@@ -197,11 +188,11 @@ std::vector<CheckResult> check_sharded_layers(const Settings& settings, const si
   std::vector<CheckResult> results;
   for (const Row& row : rows) {
     if (row.cases == 0) continue;
-    results.push_back(result_of(row, text_of_world(settings, layout)));
+    results.push_back(result_of(row, text_of_world(scenario, traits)));
     const bool is_calls = std::strcmp(row.property->name, "calls") == 0;
     const bool has_loss = std::find(request.cases.begin(), request.cases.end(), &loss) != request.cases.end();
     if (is_calls && has_loss && row.failure.empty())
-      results.back().detail += loss_traffic(loss, settings, layout.tp);
+      results.back().detail += loss_traffic(loss, scenario.model.vocab_size, scenario.layout.tp);
   }
   if (results.empty()) refuse_nothing_to_check();
   return results;

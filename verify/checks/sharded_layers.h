@@ -13,15 +13,13 @@
 
 #include <vector>
 
-#include "sim/layout/layout.h"
-#include "verify/checks/layout_checks.h"
-#include "verify/options/settings.h"
+#include "verify/checks/check_result.h"
+#include "verify/options/scenario_request.h"
 #include "verify/properties/bench.h"
 
 namespace verify {
 
 /// One row for each property: "sharded serial", ...
-std::vector<CheckResult> check_sharded_layers(const Settings& settings, const sim::Layout& layout,
-                                              Bench& bench);
+std::vector<CheckResult> check_sharded_layers(const ScenarioRequest& scenario, Bench& bench);
 
 }  // namespace verify

@@ -7,7 +7,6 @@
 #include "sim/tensor/counting_device.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/scalars.h"
-#include "verify/options/world_options.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
 #include "verify/properties/explanation.h"
@@ -69,14 +68,14 @@ Training train_on_text(const TrainedModel& model, Bench& bench) {
   return training;
 }
 
-TracedRun trace_training(const TrainedModel& model, const Settings& settings) {
+TracedRun trace_training(const TrainedModel& model, const sim::WorldSpec& world) {
   const Case& the_case = *find_case("gpt_training");
   CaseSetting setting = model.setting;
   setting.dtype = sim::DType::f32;
   const std::int64_t all = setting["steps"];
   const std::int64_t steps = setting.dimensions["steps"] = std::min(all, kMostTracedSteps);
-  sim::WorldSpec spec =
-      requested_world(settings, sim::make_layout(the_case.sizes(setting), sim::RuleBook::megatron));
+  sim::WorldSpec spec = world;
+  spec.layout = sim::make_layout(the_case.sizes(setting), sim::RuleBook::megatron);
   spec.seed = setting.seed;
   spec.stack_bytes = sim::kDefaultStackBytes;
   sim::CpuDevice cpu;

@@ -7,7 +7,7 @@
 /// Exact   losses, norms, gradients, states and parameters after all steps: in the field equal to one device,
 ///         in f32 within the spread of perturbed references (reference/perturbed.h).
 
-#include "verify/checks/layout_checks.h"
+#include "verify/checks/check_result.h"
 #include "verify/checks/traced_run.h"
 #include "verify/checks/trained_model.h"
 #include "verify/checks/training_curve.h"
@@ -25,8 +25,8 @@ struct Training {
 
 Training train_on_text(const TrainedModel& model, Bench& bench);
 
-/// The first kMostTracedSteps steps once more, on a device that counts, in the world of virtual ranks that
-/// the settings ask for.
-TracedRun trace_training(const TrainedModel& model, const Settings& settings);
+/// The first kMostTracedSteps steps once more, on a device that counts, in a world of virtual ranks with the
+/// options of `world`.
+TracedRun trace_training(const TrainedModel& model, const sim::WorldSpec& world);
 
 }  // namespace verify

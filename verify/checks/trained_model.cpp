@@ -11,11 +11,10 @@
 #include <system_error>
 #include <utility>
 
+#include "sim/base/content_hash.h"
 #include "sim/base/error.h"
 #include "verify/cases/gpt_plan.h"
 #include "verify/checks/parameter_count.h"
-#include "verify/options/requests.h"
-#include "verify/options/scenario.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -79,45 +78,41 @@ std::int64_t order_of(const sim::Layout& layout) {
   return std::find_if(GptPlan::kOrders.begin(), GptPlan::kOrders.end(), fits) - GptPlan::kOrders.begin();
 }
 
-std::int64_t chunks_of(const Settings& settings, const TrainedSizes& sizes) {
-  return sizes.pp > 1 ? settings.number("virtual-pipeline-model-parallel-size").value_or(1) : 1;
+std::int64_t chunks_of(const ScenarioRequest& request, const TrainedSizes& sizes) {
+  return sizes.pp > 1 ? request.pipeline.virtual_size.value_or(1) : 1;
 }
 
-bool is_sequence_parallel(const Settings& settings, const TrainedSizes& sizes) {
-  return settings.flag("sequence-parallel") && sizes.tp > 1;
+bool is_sequence_parallel(const ScenarioRequest& request, const TrainedSizes& sizes) {
+  return request.model.sequence_parallel && sizes.tp > 1;
 }
 
-bool fits(const Settings& settings, const sim::Layout& layout, const TrainedSizes& sizes,
-          const ModelShape& shape) {
-  const std::int64_t stages = sizes.pp * chunks_of(settings, sizes);
-  const bool is_even =
-      shape.num_layers % stages == 0 && requested_placement(settings, layout.pp).mode == "even";
+bool fits(const ScenarioRequest& request, const TrainedSizes& sizes, const ModelShape& shape) {
+  const sim::Layout& layout = request.layout;
+  const std::int64_t stages = sizes.pp * chunks_of(request, sizes);
+  const bool is_even = shape.num_layers % stages == 0 && request.placement->mode == "even";
   const std::int64_t channels = shape.hidden_size / shape.num_attention_heads;
   const bool divides = shape.ffn_hidden_size % sizes.tp == 0 && shape.num_query_groups % sizes.tp == 0 &&
                        shape.num_attention_heads % shape.num_query_groups == 0 &&
                        channels * shape.num_attention_heads == shape.hidden_size && channels % 2 == 0;
   const bool is_folded = sizes.world() != layout.world_size || layout.cp > 1 || layout.ep > 1;
-  const bool sp_divides = !is_sequence_parallel(settings, sizes) || shape.seq_length % sizes.tp == 0;
+  const bool sp_divides = !is_sequence_parallel(request, sizes) || shape.seq_length % sizes.tp == 0;
   return is_even && divides && !is_folded && sp_divides;
 }
 
 /// Whether the batch divides; interleaved, chunks take pp microbatches at a time.
-bool has_batch(const Settings& settings, const TrainedSizes& sizes) {
-  const std::int64_t batch = settings.number("global-batch-size").value_or(0);
-  const std::int64_t at_a_time = settings.number("micro-batch-size").value_or(1) * sizes.dp;
-  const std::int64_t group = chunks_of(settings, sizes) > 1 ? sizes.pp : 1;
+bool has_batch(const ScenarioRequest& request, const TrainedSizes& sizes) {
+  const std::int64_t batch = request.batch.global_batch_size.value_or(0);
+  const std::int64_t at_a_time = request.batch.micro_batch_size * sizes.dp;
+  const std::int64_t group = chunks_of(request, sizes) > 1 ? sizes.pp : 1;
   return batch > 0 && batch % (at_a_time * group) == 0;
 }
 
 /// What the trained model has none of.
-bool has_more(const Settings& settings, const TrainedSizes& sizes) {
-  const std::int64_t mtp = settings.number("mtp-num-layers").value_or(0);
-  const std::int64_t instances = settings.number("num-distributed-optimizer-instances").value_or(1);
-  const std::int64_t group =
-      settings.number("microbatch-group-size-per-virtual-pipeline-stage").value_or(sizes.pp);
-  const bool has_one_chunk = settings.number("virtual-pipeline-model-parallel-size") == 1;
-  return mtp > 0 || instances > 1 || group != sizes.pp || has_one_chunk ||
-         settings.flag("overlap-moe-expert-parallel-comm");
+bool has_more(const ScenarioRequest& request, const TrainedSizes& sizes) {
+  const std::int64_t group = request.pipeline.group_size.value_or(sizes.pp);
+  const bool has_one_chunk = request.pipeline.virtual_size == 1;
+  return request.model.mtp_num_layers > 0 || request.layout.instances > 1 || group != sizes.pp ||
+         has_one_chunk || request.pipeline.overlap_moe_expert_parallel_comm;
 }
 
 /// Of a step, as parameters times tokens; a score of attention is as much as some of these.
@@ -129,27 +124,27 @@ double training_work(const ModelShape& shape, std::int64_t batch) {
   return (number(parameter_count(shape)) + scores) * number(batch) * number(shape.seq_length);
 }
 
-bool is_trained_whole(const Settings& settings, const sim::Layout& layout, const TrainedSizes& sizes) {
-  if (!has_model_shape(settings) || !has_batch(settings, sizes) || has_more(settings, sizes)) return false;
-  const ModelShape shape = model_shape(settings);
-  if (shape.vocab_size != sim::kByteVocabulary || !fits(settings, layout, sizes, shape)) return false;
-  return training_work(shape, *settings.number("global-batch-size")) <= kMostTrainingWork;
+bool is_trained_whole(const ScenarioRequest& request, const TrainedSizes& sizes) {
+  if (!request.model.shape || !has_batch(request, sizes) || has_more(request, sizes)) return false;
+  const ModelShape& shape = *request.model.shape;
+  if (shape.vocab_size != sim::kByteVocabulary || !fits(request, sizes, shape)) return false;
+  return training_work(shape, *request.batch.global_batch_size) <= kMostTrainingWork;
 }
 
 /// Of a model of the scenario's kind.
-CaseSetting reduced_setting(const Settings& settings, const TrainedSizes& sizes) {
+CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& sizes) {
   constexpr std::int64_t kSequence = 4;
-  const bool is_interleaved = chunks_of(settings, sizes) > 1;
-  const bool sp = is_sequence_parallel(settings, sizes);
-  const auto flag = [&](const char* name) -> std::int64_t { return settings.flag(name) ? 1 : 0; };
-  const std::int64_t loss = settings.flag("calculate-per-token-loss") ? 2 : 0;
+  const bool is_interleaved = chunks_of(request, sizes) > 1;
+  const bool sp = is_sequence_parallel(request, sizes);
+  const ModelOptions& model = request.model;
+  const std::int64_t loss = request.training.calculate_per_token_loss ? 2 : 0;
   return {.tp = sizes.world(),
           .ranks = Ranks::world,
-          .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)),
+          .seed = request.cases.seed,
           .dimensions = {{"tp", sizes.tp},
                          {"pp", sizes.pp},
                          {"schedule", is_interleaved ? 3 : 2},
-                         {"chunks", chunks_of(settings, sizes)},
+                         {"chunks", chunks_of(request, sizes)},
                          {"layers", 1},
                          {"microbatches", is_interleaved ? 1 : 2},
                          {"micro_batch", 1},
@@ -160,16 +155,16 @@ CaseSetting reduced_setting(const Settings& settings, const TrainedSizes& sizes)
                          {"ffn", std::max<std::int64_t>(16 / sizes.tp, 1)},
                          {"vocabulary", 0},
                          {"padding", 0},
-                         {"steps", train_iters(settings)},
+                         {"steps", train_iters(request.training)},
                          {"loss", loss},
                          {"ignored", 0},
-                         {"tied", 1 - flag("untie-embeddings-and-output-weights")},
+                         {"tied", model.untied_output ? 0 : 1},
                          {"sequence_parallel", sp ? 1 : 0},
-                         {"rotary", settings.choice("position-embedding-type") == "rope" ? 1 : 0},
-                         {"rms_norm", settings.choice("normalization") == "RMSNorm" ? 1 : 0},
-                         {"gated", flag("swiglu")},
-                         {"bias", 1 - flag("disable-bias-linear")},
-                         {"recompute", settings.has("recompute-granularity") ? 1 : 0},
+                         {"rotary", model.rotary ? 1 : 0},
+                         {"rms_norm", model.rms_norm ? 1 : 0},
+                         {"gated", model.gated_mlp ? 1 : 0},
+                         {"bias", model.linear_bias ? 1 : 0},
+                         {"recompute", request.training.recompute ? 1 : 0},
                          {"distributed", 1},
                          {"overlap", 1},
                          {"bucket", 0},
@@ -179,12 +174,12 @@ CaseSetting reduced_setting(const Settings& settings, const TrainedSizes& sizes)
 }
 
 /// The sizes of the scenario's own model, in place of the reduced ones.
-void make_whole(const Settings& settings, const TrainedSizes& sizes, CaseSetting& setting) {
-  const ModelShape shape = model_shape(settings);
+void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseSetting& setting) {
+  const ModelShape& shape = *request.model.shape;
   auto& dimensions = setting.dimensions;
   dimensions["num_layers"] = shape.num_layers;
-  dimensions["micro_batch"] = settings.number("micro-batch-size").value_or(1);
-  dimensions["global_batch"] = *settings.number("global-batch-size");
+  dimensions["micro_batch"] = request.batch.micro_batch_size;
+  dimensions["global_batch"] = *request.batch.global_batch_size;
   dimensions["sequence"] = setting["sequence_parallel"] == 1 ? shape.seq_length / sizes.tp : shape.seq_length;
   dimensions["hidden"] = shape.hidden_size;
   dimensions["groups"] = shape.num_query_groups / sizes.tp;
@@ -215,10 +210,8 @@ std::string text_of_model(const sim::GptConfig& model) {
                      counted(model.kv_channels, "channel"), counted(model.seq_length, "byte"));
 }
 
-}  // namespace
-
-std::string training_text(const Settings& settings) {
-  const std::string path = settings.text("text", scenario_folder() + "/training/text.txt");
+/// The bytes of a text.
+std::string training_text(const std::string& path) {
   std::error_code error;
   const bool is_plain = std::filesystem::is_regular_file(path, error);
   if (!is_plain) refuse_text(fmt::format("{}: {}", path, error ? error.message() : "no plain file"));
@@ -231,24 +224,31 @@ std::string training_text(const Settings& settings) {
   return text;
 }
 
-TrainedModel trained_model(const Settings& settings, const sim::Layout& layout) {
+}  // namespace
+
+TrainedModel trained_model(const ScenarioRequest& request) {
+  const sim::Layout& layout = request.layout;
   const TrainedSizes sizes = trained_sizes(layout);
-  TrainedModel trained{.setting = reduced_setting(settings, sizes),
+  TrainedModel trained{.setting = reduced_setting(request, sizes),
                        .world = text_of_world(sizes, layout),
-                       .is_whole = is_trained_whole(settings, layout, sizes)};
-  if (trained.is_whole) make_whole(settings, sizes, trained.setting);
+                       .is_whole = is_trained_whole(request, sizes)};
+  if (trained.is_whole) make_whole(request, sizes, trained.setting);
   const std::int64_t length = GptPlan{trained.setting}.drawn_tokens();
-  trained.setting.text = std::make_shared<const sim::TextCorpus>(
-      "--text", training_text(settings), length, trained.setting.seed, settings.flag("eod-mask-loss"));
+  const std::string text = training_text(request.training.text);
+  sim::ContentHash hash;
+  hash.add(std::string_view(text));
+  trained.text_hash = hash.value();
+  trained.setting.text = std::make_shared<const sim::TextCorpus>("--text", text, length, trained.setting.seed,
+                                                                 request.training.eod_mask_loss);
   trained.setting.dimensions["order"] = order_of(layout);
   check_has_labels(trained.setting);
   trained.model = text_of_model(GptPlan{trained.setting}.model());
   return trained;
 }
 
-std::int64_t train_iters(const Settings& settings) {
+std::int64_t train_iters(const TrainingOptions& training) {
   constexpr std::int64_t kMost = 1000;
-  const std::int64_t steps = settings.number("train-iters").value_or(kTrainIters);
+  const std::int64_t steps = training.train_iters.value_or(kTrainIters);
   if (steps <= kMost) return steps;
   sim::refuse(
       {.code = "train_iters",

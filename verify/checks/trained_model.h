@@ -15,9 +15,8 @@
 
 #include <string>
 
-#include "sim/layout/layout.h"
 #include "verify/cases/case.h"
-#include "verify/options/settings.h"
+#include "verify/options/scenario_request.h"
 
 namespace verify {
 
@@ -34,15 +33,13 @@ struct TrainedModel {
   std::string world;    // "tp 4, pp 2, dp 2 for 128"
   std::string model;    // "4 layers, hidden 16, ..."
   bool is_whole = false;
+  std::uint64_t text_hash = 0;  // of the text that is trained on
 };
 
-/// What a training reads: --text, or this project's own README.
-std::string training_text(const Settings& settings);
+/// The model that a scenario trains. The text is read here, before any work.
+TrainedModel trained_model(const ScenarioRequest& request);
 
-/// Before any work: the text is read.
-TrainedModel trained_model(const Settings& settings, const sim::Layout& layout);
-
-/// Steps that are asked for.
-std::int64_t train_iters(const Settings& settings);
+/// The steps that are asked for.
+std::int64_t train_iters(const TrainingOptions& training);
 
 }  // namespace verify

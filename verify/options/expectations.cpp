@@ -10,11 +10,21 @@
 #include "sim/base/error.h"
 #include "sim/layout/layout.h"
 #include "verify/options/nearest_name.h"
+#include "verify/options/settings.h"
 #include "verify/output/json.h"
 
 namespace verify {
 
 namespace {
+
+[[noreturn]] void refuse_expectation(const std::string& option, std::string given, std::string rule,
+                                     std::string hint) {
+  sim::refuse({.code = "bad_expectation",
+               .option = option,
+               .numbers = std::move(given),
+               .rule = std::move(rule),
+               .hint = std::move(hint)});
+}
 
 int rank_number(const Json& value) {
   const bool is_rank =
@@ -24,14 +34,6 @@ int rank_number(const Json& value) {
 }
 
 }  // namespace
-
-void refuse_expectation(const std::string& option, std::string given, std::string rule, std::string hint) {
-  sim::refuse({.code = "bad_expectation",
-               .option = option,
-               .numbers = std::move(given),
-               .rule = std::move(rule),
-               .hint = std::move(hint)});
-}
 
 ExpectedGroups parse_expected_groups(const std::string& text) {
   const std::size_t bracket = text.find('[');
@@ -55,6 +57,27 @@ ExpectedGroups parse_expected_groups(const std::string& text) {
     refuse_expectation("--expect-groups", fmt::format("'{}' is no group kind", expected.kind),
                        "a group kind, then its groups as lists of ranks",
                        nearest.empty() ? "shardproof list" : "expect-groups = " + nearest + " ...");
+  }
+  return expected;
+}
+
+ExpectedRefusal expected_refusal(const Settings& settings) {
+  return {settings.choice("expect") == "refused", settings.text("expect-refusal", "")};
+}
+
+Expectations expectations(const Settings& settings) {
+  Expectations expected{.refusal = expected_refusal(settings), .finding = {}, .groups = {}, .parameters = {}};
+  if (settings.has("expect-refusal") && !expected.refusal.is_expected) {
+    refuse_expectation("--expect-refusal", fmt::format("'{}'", expected.refusal.code),
+                       "a refusal's code is expected only together with expect = refused",
+                       "--expect refused");
+  }
+  if (settings.has("expect-finding")) expected.finding = settings.text("expect-finding", "");
+  for (const std::string& text : settings.texts("expect-groups"))
+    expected.groups.push_back(parse_expected_groups(text));
+  if (settings.has("expect-parameters")) {
+    expected.parameters = settings.text("expect-parameters", "");
+    parse_figure(*expected.parameters);
   }
   return expected;
 }

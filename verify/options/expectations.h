@@ -9,15 +9,34 @@
 /// Errors  bad_expectation.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace verify {
 
+class Settings;
+
 struct ExpectedGroups {
   std::string kind;
   std::vector<std::vector<int>> groups;
 };
+
+/// The refusal that a scenario expects.
+struct ExpectedRefusal {
+  bool is_expected = false;
+  std::string code;  // empty: any
+};
+
+struct Expectations {
+  ExpectedRefusal refusal;
+  std::optional<std::string> finding;  // the code that must be found first
+  std::vector<ExpectedGroups> groups;
+  std::optional<std::string> parameters;  // a figure, as printed
+};
+
+ExpectedRefusal expected_refusal(const Settings& settings);
+Expectations expectations(const Settings& settings);
 
 ExpectedGroups parse_expected_groups(const std::string& text);
 
@@ -30,9 +49,5 @@ struct Figure {
 Figure parse_figure(const std::string& text);
 
 bool agrees_with(const Figure& figure, std::int64_t count);
-
-/// Refuses what a scenario expects, for what is wrong with saying so.
-[[noreturn]] void refuse_expectation(const std::string& option, std::string given, std::string rule,
-                                     std::string hint);
 
 }  // namespace verify

@@ -26,21 +26,22 @@ void describe(const OptionInfo& option, po::options_description& part) {
   auto add = part.add_options();
   switch (option.kind) {
     case OptionKind::flag:
-      add(option.name, po::value<std::string>()->implicit_value("true"), option.help);
+      add(option.name, po::value<std::string>()->implicit_value("true"), help_of(option).c_str());
       break;
     case OptionKind::size:
     case OptionKind::count:
     case OptionKind::number:
-      add(option.name, po::value<std::string>()->value_name("N"), option.help);
+      add(option.name, po::value<std::string>()->value_name("N"), help_of(option).c_str());
       break;
     case OptionKind::numbers:
-      add(option.name, po::value<std::vector<std::string>>()->multitoken()->value_name("N..."), option.help);
+      add(option.name, po::value<std::vector<std::string>>()->multitoken()->value_name("N..."),
+          help_of(option).c_str());
       break;
     case OptionKind::choice:
     case OptionKind::text:
     case OptionKind::texts:
     case OptionKind::words:
-      add(option.name, po::value<std::string>()->value_name("TEXT"), option.help);
+      add(option.name, po::value<std::string>()->value_name("TEXT"), help_of(option).c_str());
       break;
   }
 }

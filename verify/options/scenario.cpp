@@ -96,6 +96,16 @@ Scenario read_scenario(const std::string& path) {
   return scenario;
 }
 
+Scenario read_scenario(const std::string& path, const CommandLine& line) {
+  Scenario scenario = read_scenario(path);
+  scenario.settings = scenario.settings.overridden_by(line.settings);
+  return scenario;
+}
+
+Scenario scenario_of(const CommandLine& line) { return {"", "command line", "options given", line.settings}; }
+
+bool gives_a_world(const CommandLine& line) { return line.settings.has("world-size"); }
+
 std::string scenario_folder() {
   std::error_code error;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -115,20 +125,6 @@ std::vector<std::string> scenario_files() {
   }
   std::sort(files.begin(), files.end());
   return files;
-}
-
-Settings single_scenario(const CommandLine& line) {
-  if (line.scenarios.size() <= 1) {
-    const Settings scenario = line.scenarios.empty() ? Settings() : read_scenario(line.scenarios[0]).settings;
-    const Settings settings = scenario.overridden_by(line.settings);
-    settings.check();
-    return settings;
-  }
-  sim::refuse({.code = "one_scenario",
-               .option = line.scenarios[1],
-               .numbers = fmt::format("{} scenarios given", line.scenarios.size()),
-               .rule = fmt::format("'{}' shows one layout", line.command),
-               .hint = "replay takes any number of scenarios"});
 }
 
 }  // namespace verify

@@ -7,60 +7,73 @@
 #include "sim/base/check.h"
 #include "sim/base/error.h"
 #include "verify/options/requests.h"
+#include "verify/options/settings.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
 
 namespace {
 
-constexpr const char* kVirtualSize = "virtual-pipeline-model-parallel-size";
-constexpr const char* kGroupSize = "microbatch-group-size-per-virtual-pipeline-stage";
-
-/// "1f1b" with chunks is the interleaved one.
-sim::NamedSchedule named_schedule(const Settings& settings) {
-  std::string_view name = "interleaved";
-  const std::string word = settings.choice_among("schedule", {"1f1b", "gpipe", "none"});
-  if (word != "1f1b" || !settings.has(kVirtualSize)) name = word;
+/// The schedule of a word; "1f1b" with chunks is the interleaved one.
+sim::NamedSchedule named_schedule(std::string_view word, bool has_chunks) {
+  const std::string_view name = word == "1f1b" && has_chunks ? "interleaved" : word;
   const auto all = sim::all_schedules();
   const auto found = std::find_if(all.begin(), all.end(), [&](const auto& one) { return name == one.name; });
   CHECK(found != all.end());
   return *found;
 }
 
-/// Of each data-parallel replica.
-std::int64_t microbatches_of_batch(const Settings& settings, std::int64_t replicas) {
-  const std::int64_t batch = required_number(settings, "global-batch-size");
-  const std::int64_t micro = settings.number("micro-batch-size").value_or(1);
-  if (batch % (micro * replicas) == 0) return batch / (micro * replicas);
+sim::PipelineShape shape_of(const PipelineOptions& options, std::int64_t ranks, std::int64_t microbatches) {
+  return {.pipeline_model_parallel_size = ranks,
+          .num_microbatches = microbatches,
+          .virtual_pipeline_model_parallel_size = options.virtual_size,
+          .microbatch_group_size_per_virtual_pipeline_stage = options.group_size,
+          .forward_only = options.forward_only,
+          .overlap_moe_expert_parallel_comm = options.overlap_moe_expert_parallel_comm};
+}
+
+}  // namespace
+
+PipelineOptions pipeline_options(const Settings& settings) {
+  return {.virtual_size = settings.number("virtual-pipeline-model-parallel-size"),
+          .group_size = settings.number("microbatch-group-size-per-virtual-pipeline-stage"),
+          .forward_only = settings.flag("forward-only"),
+          .overlap_moe_expert_parallel_comm = settings.flag("overlap-moe-expert-parallel-comm")};
+}
+
+std::int64_t microbatches_of_batch(const BatchOptions& batch, std::int64_t replicas) {
+  const std::int64_t global = *batch.global_batch_size, micro = batch.micro_batch_size;
+  if (global % (micro * replicas) == 0) return global / (micro * replicas);
   sim::refuse({.code = "microbatches_div",
                .option = "--global-batch-size",
-               .numbers = fmt::format("{} sequences over {} data-parallel ranks, {} in a microbatch", batch,
+               .numbers = fmt::format("{} sequences over {} data-parallel ranks, {} in a microbatch", global,
                                       replicas, micro),
                .rule = "every replica has the same whole number of microbatches",
                .hint = fmt::format("--global-batch-size {}", micro * replicas)});
 }
 
-}  // namespace
+ScheduleRequest training_schedule(const PipelineOptions& options, std::int64_t ranks,
+                                  std::int64_t microbatches) {
+  const ScheduleRequest request{
+      named_schedule("1f1b", options.virtual_size.has_value()), shape_of(options, ranks, microbatches), {}};
+  sim::check(request.shape);
+  return request;
+}
 
 ScheduleRequest requested_schedule(const Settings& settings) {
+  const PipelineOptions options = pipeline_options(settings);
+  const BatchOptions batch = batch_options(settings);
   std::int64_t ranks = settings.number("pipeline-model-parallel-size").value_or(1);
-  std::optional<std::int64_t> microbatches = settings.number("num-microbatches");
+  std::optional<std::int64_t> microbatches = batch.num_microbatches;
   if (settings.has("world-size")) {
     const sim::Layout layout = requested_layout(settings);
     ranks = layout.pp;
-    if (!microbatches && settings.has("global-batch-size"))
-      microbatches = microbatches_of_batch(settings, layout.dp);
+    if (!microbatches && batch.global_batch_size) microbatches = microbatches_of_batch(batch, layout.dp);
   }
   if (!microbatches) microbatches = required_number(settings, "num-microbatches");
-  const sim::PipelineShape shape{
-      .pipeline_model_parallel_size = ranks,
-      .num_microbatches = *microbatches,
-      .virtual_pipeline_model_parallel_size = settings.number(kVirtualSize),
-      .microbatch_group_size_per_virtual_pipeline_stage = settings.number(kGroupSize),
-      .forward_only = settings.flag("forward-only"),
-      .overlap_moe_expert_parallel_comm = settings.flag("overlap-moe-expert-parallel-comm")};
-  return {named_schedule(settings),
-          shape,
+  return {named_schedule(settings.choice_among("schedule", {"1f1b", "gpipe", "none"}),
+                         options.virtual_size.has_value()),
+          shape_of(options, ranks, *microbatches),
           {settings.number("forward-cost").value_or(1), settings.number("backward-cost").value_or(1)}};
 }
 

@@ -13,6 +13,7 @@
 #include "sim/layout/size_rules.h"
 #include "verify/options/nearest_name.h"
 #include "verify/options/option_vocabulary.h"
+#include "verify/output/phrases.h"
 
 namespace verify {
 
@@ -170,24 +171,6 @@ std::string Settings::as_command_line() const {
     for (const std::string& value : values) line += fmt::format(" --{} {}", name, quoted_for_shell(value));
   }
   return line;
-}
-
-void refuse_without_effect(const std::string& option, const std::string& command) {
-  sim::refuse({.code = "option_without_effect",
-               .option = "--" + option,
-               .numbers = fmt::format("given to '{}'", command),
-               .rule = "a command is given what it reads",
-               .hint = "shardproof --help"});
-}
-
-std::string quoted_for_shell(const std::string& text) {
-  const bool plain = !text.empty() && text.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                          "0123456789-_./,=:") == std::string::npos;
-  if (plain) return text;
-  std::string quoted = "'";
-  for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
-  return quoted + "'";
 }
 
 }  // namespace verify

@@ -5,7 +5,7 @@
 /// They come from the command line (command_line.h) and from scenario files (scenario.h), which share one
 /// vocabulary (option_vocabulary.h). The command line overrides a scenario, option by option.
 ///
-/// Errors  not_a_number, number_range, size_range, not_a_flag, bad_choice, option_without_effect.
+/// Errors  not_a_number, number_range, size_range, not_a_flag, bad_choice.
 
 #include <cstdint>
 #include <map>
@@ -47,11 +47,5 @@ class Settings {
  private:
   std::map<std::string, std::vector<std::string>> values_;
 };
-
-/// Refuses an option that was given to a command that does not read it.
-[[noreturn]] void refuse_without_effect(const std::string& option, const std::string& command);
-
-/// A word as a shell takes it back: quoted where it has to be.
-std::string quoted_for_shell(const std::string& text);
 
 }  // namespace verify

@@ -22,4 +22,7 @@ std::string byte_text(std::int64_t bytes);
 /// "t0d1p0": where a rank stands on those of the axes tp, cp, dp and pp that have more than one rank.
 std::string cell_text(const sim::RankGrid& grid, int rank);
 
+/// A word as a shell takes it back, quoted where it has to be.
+std::string quoted_for_shell(const std::string& text);
+
 }  // namespace verify

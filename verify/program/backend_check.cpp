@@ -5,9 +5,11 @@
 
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
-#include "verify/backends/backend_options.h"
+#include "verify/backends/open_backend.h"
 #include "verify/backends/twin_program.h"
 #include "verify/cases/case_list.h"
+#include "verify/options/backend_choice.h"
+#include "verify/options/command_requests.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
@@ -20,17 +22,17 @@ namespace verify {
 
 namespace {
 
-/// Those that are judged there: bounds are of floats, and the field stays on CPUs.
-std::vector<sim::DType> judged_dtypes(const BackendRequest& backend, const Settings& settings,
+/// The dtypes that are judged on a backend: bounds are for floats, and the field stays on CPUs.
+std::vector<sim::DType> judged_dtypes(const BackendChoice& backend, const CaseOptions& options,
                                       const std::vector<sim::DType>& asked) {
-  const bool has_field = backend.name == "mpi" && !backend.any_order;
+  const bool has_field = backend.kind->has_field && !backend.any_order;
   std::vector<sim::DType> dtypes;
   for (const sim::DType dtype : asked) {
     if (has_field || dtype != sim::DType::field) dtypes.push_back(dtype);
   }
   if (dtypes.empty()) refuse_nothing_to_check();
-  if (settings.has("dtype") && dtypes.size() < asked.size())
-    refuse_without_effect("dtype field", "check on " + backend.name);
+  if (!options.dtypes.empty() && dtypes.size() < asked.size())
+    refuse_without_effect("dtype field", fmt::format("check on {}", backend.kind->name));
   return dtypes;
 }
 
@@ -113,7 +115,7 @@ void write(const std::vector<TwinRow>& rows, const CampaignRequest& request, con
                             request.seed, failed);
 }
 
-/// By those that divide it.
+/// A divisor of a number, drawn uniformly.
 int drawn_divisor(std::int64_t of, const sim::KeyedRandom& random) {
   std::vector<int> divisors;
   for (int divisor = 1; divisor <= of; ++divisor) {
@@ -145,32 +147,31 @@ CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType
   return setting;
 }
 
-int check_on_backend(const CommandLine& line, const CaseList& cases, const std::string& called,
-                     const OpenBackend& open_gpu, const Output& output) {
-  const Settings& settings = line.settings;
-  if (settings.has("property")) refuse_without_effect("property", "check on a backend");
-  const bool are_processes = backend_name(settings) != "cuda";
-  if (are_processes && settings.has("max-world"))
+int check_on_backend(const Call& call, const CaseList& cases, const std::string& called) {
+  const CaseOptions options = case_options(call.line);
+  if (!options.properties.empty()) refuse_without_effect("property", "check on a backend");
+  const BackendKind& kind = *backend_kind(call.line);
+  if (kind.ranks_are_processes && options.max_world)
     refuse_without_effect("max-world", "check on as many ranks as there are processes");
-  CampaignRequest request = requested_campaign(settings, cases);
-  if (!settings.has("runs")) request.runs = kBackendRuns;
+  CampaignRequest request = requested_campaign(options, cases);
+  if (!options.runs) request.runs = kBackendRuns;
   sim::ContentHash hash;
-  hash.add(std::string_view(settings.as_command_line()));
+  hash.add(std::string_view(arguments_of(call.line)));
   for (const auto& one : cases) hash.add(std::string_view(one->name()));
-  const BackendRequest asked = backend_request(settings, hash.value());
-  request.dtypes = judged_dtypes(asked, settings, request.dtypes);
-  const std::unique_ptr<Backend> backend = open_backend(asked, open_gpu, output.err);
+  const BackendChoice choice = backend_choice(call.line);
+  require_built(choice);
+  request.dtypes = judged_dtypes(choice, options, request.dtypes);
+  const std::unique_ptr<Backend> backend =
+      open_backend({choice, hash.value()}, call.open_gpu, call.output.err);
   TwinVerdict verdict;
   run_or_end_all(*backend, [&] {
-    verdict = concluded(*backend, run_with_progress(*backend, programs(request, *backend), output));
+    verdict = concluded(*backend, run_with_progress(*backend, programs(request, *backend), call.output));
     if (backend->rank() != 0) return;
-    Settings others = settings;
-    others.remove("case");
     const std::string reproduce =
-        fmt::format("{}{} check{}", launched(backend->processes()), called, others.as_command_line());
-    write(verdict.rows, request, *backend, reproduce, settings.choice("format") == "json",
-          {output.out, output.err});
-    output.out.flush();
+        fmt::format("{}{} check{}", launched(backend->processes()), called, arguments_of(call.line, "case"));
+    write(verdict.rows, request, *backend, reproduce, asks_for_json(call.line),
+          {call.output.out, call.output.err});
+    call.output.out.flush();
   });
   backend->close();
   return verdict.exit_code;

@@ -7,15 +7,14 @@
 /// Shapes  as many ranks as processes; of one process, up to max-world. Settings are not shrunk: all
 ///         processes would have to fail alike.
 /// Calls   every process makes the same ones.
-/// Errors  nothing_to_check, option_without_effect; those of case_request.h, backend_options.h and backend.h.
+/// Errors  nothing_to_check, option_without_effect; those of case_request.h, open_backend.h and backend.h.
 /// Exact   the same seed draws the same settings; a run of a case is a function of (seed, case, number of the
 ///         run).
 
 #include "verify/backends/backend.h"
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
-#include "verify/options/command_line.h"
-#include "verify/output/output.h"
+#include "verify/program/commands.h"
 
 namespace verify {
 
@@ -26,7 +25,6 @@ inline constexpr int kBackendRuns = 10;
 CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType>& dtypes, std::uint64_t seed,
                               std::int64_t number, const Backend& backend, int max_world);
 
-int check_on_backend(const CommandLine& line, const CaseList& cases, const std::string& called,
-                     const OpenBackend& open_gpu, const Output& output);
+int check_on_backend(const Call& call, const CaseList& cases, const std::string& called);
 
 }  // namespace verify

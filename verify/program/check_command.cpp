@@ -5,9 +5,10 @@
 #include <fstream>
 
 #include "sim/base/error.h"
-#include "verify/backends/backend_options.h"
 #include "verify/cases/case_list.h"
-#include "verify/options/option_vocabulary.h"
+#include "verify/options/backend_choice.h"
+#include "verify/options/command_requests.h"
+#include "verify/options/option_readers.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
@@ -27,11 +28,8 @@ std::string write_scenario(const CampaignRow& row) {
   const std::string path = fmt::format("failing-{}-{}.ini", row.the_case->name(), row.property->name);
   std::ofstream file(path, std::ios::trunc);
   file << "# Source: shardproof check: " << row.failure->detail << "\n";
-  const Settings settings = settings_of(*row.the_case, *row.property, row.failure->setting);
-  for (const char* name :
-       {"world-size", "tensor-model-parallel-size", "case", "property", "dtype", "seed", "dimensions"}) {
-    file << name << " = " << settings.given(name).front() << "\n";
-  }
+  for (const auto& [name, value] : options_of(*row.the_case, *row.property, row.failure->setting))
+    file << name << " = " << value << "\n";
   file.close();
   return file ? path : "";
 }
@@ -64,7 +62,7 @@ Json as_json(const CampaignRow& row, const std::string& path) {
 
 std::string as_text(const CampaignRow& row, const std::string& path, const std::string& called) {
   const std::string arguments =
-      path.empty() ? settings_of(*row.the_case, *row.property, row.failure->setting).as_command_line()
+      path.empty() ? command_line_of(options_of(*row.the_case, *row.property, row.failure->setting))
                    : " " + path;
   const std::string& why = row.failure->explanation;
   return fmt::format("\n{} {}: {}\n{}  with       {}\n  reproduce  {} replay{}\n", row.the_case->name(),
@@ -84,20 +82,11 @@ void run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>&
   });
 }
 
-/// Options of scenarios and layouts would be silently without effect.
-void check_options(const Settings& settings) {
-  for (const OptionInfo& option : option_vocabulary()) {
-    const bool is_read = option.is_of_a_call() || option.section == kBackendSection ||
-                         (std::string_view(option.name) == "world-size" && settings.has("rank")) ||
-                         (option.section == kCasesSection && std::string_view(option.name) != "dimensions");
-    if (!is_read && settings.has(option.name)) refuse_without_effect(option.name, "check");
-  }
-}
-
 }  // namespace
 
-int check_cases(const CommandLine& line, const CaseList& cases, const std::string& called,
-                const OpenBackend& open_gpu, const Output& output) {
+int check_cases(const Call& call, const CaseList& cases, const std::string& called) {
+  const CommandLine& line = call.line;
+  const Output& output = call.output;
   if (!line.scenarios.empty()) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[0],
@@ -105,10 +94,10 @@ int check_cases(const CommandLine& line, const CaseList& cases, const std::strin
                  .rule = "'check' draws its own settings",
                  .hint = called + " replay " + line.scenarios[0]});
   }
-  check_options(line.settings);
-  check_backend_options(line.settings, backend_name(line.settings), "check");
-  if (!backend_name(line.settings).empty()) return check_on_backend(line, cases, called, open_gpu, output);
-  const CampaignRequest request = requested_campaign(line.settings, cases);
+  const BackendKind* backend = backend_kind(line);
+  require_read_on(line, Reader::check, backend);
+  if (backend != nullptr) return check_on_backend(call, cases, called);
+  const CampaignRequest request = requested_campaign(case_options(line), cases);
   std::vector<CampaignRow> rows = campaign_rows(request);
   if (rows.empty()) refuse_nothing_to_check();
   run_with_progress(request, rows, output);
@@ -127,7 +116,7 @@ int check_cases(const CommandLine& line, const CaseList& cases, const std::strin
                verdict_text(row)});
     if (row.failure) failures += as_text(row, path, called);
   }
-  if (line.settings.choice("format") == "json") {
+  if (asks_for_json(line)) {
     output.out << one_line({{"verdict", failed == 0 ? "verified" : "falsified"},
                             {"seed", request.seed},
                             {"runs", runs},
@@ -141,8 +130,6 @@ int check_cases(const CommandLine& line, const CaseList& cases, const std::strin
   return failed == 0 ? kVerified : kFalsified;
 }
 
-int run_check(const CommandLine& line, const OpenBackend& open_gpu, const Output& output) {
-  return check_cases(line, all_cases(), "./shardproof", open_gpu, output);
-}
+int run_check(const Call& call) { return check_cases(call, all_cases(), "./shardproof"); }
 
 }  // namespace verify

@@ -14,7 +14,7 @@
 ///
 /// The JSON that others parse is described in README.md.
 ///
-/// Errors  one_scenario, backend_scenarios, option_without_effect, unknown_kind, absent_kind,
+/// Errors  one_scenario, backend_scenarios, unknown_kind, absent_kind,
 ///         rank_outside_grid, scenario_missing; and what the layouts and settings refuse. replay keeps the
 ///         refusals of its scenarios as results.
 
@@ -26,16 +26,21 @@
 
 namespace verify {
 
-int run_groups(const CommandLine& line, const Output& output);
-int run_layers(const CommandLine& line, const Output& output);
-int run_schedule(const CommandLine& line, const Output& output);
-int run_shards(const CommandLine& line, const Output& output);
-/// `open_gpu`: of the backends that compute on GPUs; null in a program that has none.
-int run_replay(const CommandLine& line, const OpenBackend& open_gpu, const Output& output);
-int run_check(const CommandLine& line, const OpenBackend& open_gpu, const Output& output);
-/// check, of these cases; its failures are reproduced by the program that is called so.
-int check_cases(const CommandLine& line, const CaseList& cases, const std::string& called,
-                const OpenBackend& open_gpu, const Output& output);
-int run_list(const CommandLine& line, const Output& output);
+/// One call of the program.
+struct Call {
+  const CommandLine& line;
+  const OpenBackend& open_gpu;  // null in a program without GPU backends
+  const Output& output;
+};
+
+int run_groups(const Call& call);
+int run_layers(const Call& call);
+int run_schedule(const Call& call);
+int run_shards(const Call& call);
+int run_replay(const Call& call);
+int run_check(const Call& call);
+int run_list(const Call& call);
+/// The command check, for these cases. `called`: the program that reproduces its failures.
+int check_cases(const Call& call, const CaseList& cases, const std::string& called);
 
 }  // namespace verify

@@ -4,9 +4,8 @@
 #include <optional>
 
 #include "sim/base/error.h"
+#include "verify/options/command_requests.h"
 #include "verify/options/nearest_name.h"
-#include "verify/options/requests.h"
-#include "verify/options/scenario.h"
 #include "verify/program/commands.h"
 #include "verify/views/groups_view.h"
 
@@ -22,9 +21,10 @@ std::string kind_it_would_alias(const std::string& name) {
   return name.starts_with("hcp-L") ? "cp" : "";
 }
 
-std::vector<const sim::GroupKind*> selected_kinds(const Settings& settings, const sim::Layout& layout) {
+std::vector<const sim::GroupKind*> selected_kinds(const GroupsRequest& request) {
+  const sim::Layout& layout = request.layout;
   std::vector<const sim::GroupKind*> selected;
-  const std::vector<std::string> names = settings.texts("kind");
+  const std::vector<std::string>& names = request.kinds;
   for (const sim::GroupKind& kind : layout.kinds) {
     if (names.empty() || std::find(names.begin(), names.end(), kind.name()) != names.end())
       selected.push_back(&kind);
@@ -46,8 +46,9 @@ std::vector<const sim::GroupKind*> selected_kinds(const Settings& settings, cons
   return selected;
 }
 
-std::optional<int> selected_rank(const Settings& settings, const sim::Layout& layout) {
-  const std::optional<std::int64_t> rank = settings.number("rank");
+std::optional<int> selected_rank(const GroupsRequest& request) {
+  const sim::Layout& layout = request.layout;
+  const std::optional<std::int64_t>& rank = request.rank;
   if (!rank) return std::nullopt;
   const std::int64_t last = layout.first_rank + layout.grid_size - 1;
   if (*rank >= layout.first_rank && *rank <= last) return static_cast<int>(*rank);
@@ -60,14 +61,13 @@ std::optional<int> selected_rank(const Settings& settings, const sim::Layout& la
 
 }  // namespace
 
-int run_groups(const CommandLine& line, const Output& output) {
-  const Settings settings = single_scenario(line);
-  const sim::Layout layout = requested_layout(settings);
-  const GroupsView view{layout, selected_kinds(settings, layout), selected_rank(settings, layout)};
-  if (settings.choice("format") == "json") {
-    write_groups_json(output.out, view);
+int run_groups(const Call& call) {
+  const GroupsRequest request = groups_request(call.line);
+  const GroupsView view{request.layout, selected_kinds(request), selected_rank(request)};
+  if (asks_for_json(call.line)) {
+    write_groups_json(call.output.out, view);
   } else {
-    output.out << groups_text(view, node_placement(settings), output.colour);
+    call.output.out << groups_text(view, request.nodes, call.output.colour);
   }
   return kVerified;
 }

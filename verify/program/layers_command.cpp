@@ -3,8 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/layout/layer_placement.h"
-#include "verify/options/requests.h"
-#include "verify/options/scenario.h"
+#include "verify/options/command_requests.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
@@ -70,23 +69,12 @@ std::string as_text(const sim::LayerPlacement& placement, const std::string& rul
 
 }  // namespace
 
-int run_layers(const CommandLine& line, const Output& output) {
-  const Settings settings = single_scenario(line);
-  // With a world size the whole layout is checked, and its pipeline (which the legacy rules clamp) is used.
-  std::int64_t pipeline_ranks = settings.number("pipeline-model-parallel-size").value_or(1);
-  std::vector<sim::Warning> warnings;
-  if (settings.has("world-size")) {
-    const sim::Layout layout = requested_layout(settings);
-    pipeline_ranks = layout.pp;
-    warnings = layout.warnings;
-  }
-  const sim::LayerPlacement placement = requested_placement(settings, pipeline_ranks);
-  warnings.insert(warnings.end(), placement.warnings.begin(), placement.warnings.end());
-  const std::string rules = settings.choice("rules");
-  if (settings.choice("format") == "json") {
-    output.out << one_line(as_json(placement, rules, warnings));
+int run_layers(const Call& call) {
+  const LayersRequest request = layers_request(call.line);
+  if (asks_for_json(call.line)) {
+    call.output.out << one_line(as_json(request.placement, request.rules, request.warnings));
   } else {
-    output.out << as_text(placement, rules) << warnings_text(warnings);
+    call.output.out << as_text(request.placement, request.rules) << warnings_text(request.warnings);
   }
   return kVerified;
 }

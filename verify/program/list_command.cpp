@@ -6,17 +6,20 @@
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/planted_programs.h"
+#include "verify/options/command_requests.h"
 #include "verify/options/scenario.h"
 #include "verify/output/json.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/properties/properties.h"
-#include "verify/replay/replay.h"
+#include "verify/replay/replay_checks.h"
 
 namespace verify {
 
-int run_list(const CommandLine& line, const Output& output) {
+int run_list(const Call& call) {
+  const CommandLine& line = call.line;
+  const Output& output = call.output;
   if (!line.scenarios.empty()) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[0],
@@ -27,14 +30,14 @@ int run_list(const CommandLine& line, const Output& output) {
   std::vector<Scenario> scenarios;
   for (const std::string& path : scenario_files()) scenarios.push_back(read_scenario(path));
 
-  if (line.settings.choice("format") == "json") {
+  if (asks_for_json(line)) {
     Json document = {{"scenarios", Json::array()},  {"checks", Json::array()},
                      {"programs", Json::array()},   {"cases", Json::array()},
                      {"properties", Json::array()}, {"kinds", sim::all_kind_names()}};
     for (const Scenario& scenario : scenarios) {
       document["scenarios"].push_back({{"path", scenario.path}, {"source", scenario.source}});
     }
-    for (const CheckInfo& check : replay_checks()) {
+    for (const ReplayCheck& check : replay_checks()) {
       document["checks"].push_back({{"name", check.name}, {"proves", check.proves}});
     }
     for (const PlantedProgram& program : planted_programs()) {
@@ -52,7 +55,7 @@ int run_list(const CommandLine& line, const Output& output) {
   TextTable files({{"scenario"}, {"source"}});
   for (const Scenario& scenario : scenarios) files.add({scenario.path, scenario.source});
   TextTable checks({{"check of replay"}, {"proves that"}});
-  for (const CheckInfo& check : replay_checks()) checks.add({check.name, check.proves});
+  for (const ReplayCheck& check : replay_checks()) checks.add({check.name, check.proves});
   TextTable programs({{"program"}, {"planted defect"}, {"found as"}});
   for (const PlantedProgram& program : planted_programs()) {
     programs.add({program.name, program.defect, program.finding});

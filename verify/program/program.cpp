@@ -8,11 +8,10 @@
 
 #include "sim/base/error.h"
 #include "sim/launch/launch.h"
-#include "verify/backends/backend_options.h"
 #include "verify/options/command_line.h"
+#include "verify/options/command_requests.h"
 #include "verify/options/nearest_name.h"
-#include "verify/options/requests.h"
-#include "verify/options/scenario.h"
+#include "verify/options/option_readers.h"
 #include "verify/output/json.h"
 #include "verify/output/report_json.h"
 #include "verify/program/commands.h"
@@ -24,21 +23,22 @@ namespace {
 struct Command {
   const char* name;
   const char* help;
-  int (*run)(const CommandLine&, const Output&) = nullptr;
-  int (*run_on_backends)(const CommandLine&, const OpenBackend&, const Output&) = nullptr;  // or this
+  Reader reader;  // of options
+  int (*run)(const Call& call);
 };
 
 constexpr std::array<Command, 7> kCommands = {{
-    {"replay", "prove scenarios end to end, one row a check; without a scenario, all of scenarios/", nullptr,
-     run_replay},
-    {"groups", "show every process group of a layout", run_groups},
-    {"layers", "show which layers live on which pipeline rank", run_layers},
+    {"replay", "prove scenarios end to end, one row a check; without a scenario, all of scenarios/",
+     Reader::replay, run_replay},
+    {"groups", "show every process group of a layout", Reader::groups, run_groups},
+    {"layers", "show which layers live on which pipeline rank", Reader::layers, run_layers},
     {"schedule", "show a pipeline schedule: what each rank computes, sends and receives, and when",
-     run_schedule},
+     Reader::schedule, run_schedule},
     {"shards", "show a gradient buffer: parameters, padding, buckets, and who owns what under ZeRO-1",
-     run_shards},
-    {"check", "prove sharded layers over random worlds and shapes; a failure is shrunk", nullptr, run_check},
-    {"list", "list scenarios, checks, cases, properties and group kinds", run_list},
+     Reader::shards, run_shards},
+    {"check", "prove sharded layers over random worlds and shapes; a failure is shrunk", Reader::check,
+     run_check},
+    {"list", "list scenarios, checks, cases, properties and group kinds", Reader::list, run_list},
 }};
 
 std::string usage() {
@@ -52,7 +52,7 @@ std::string usage() {
 
 /// Looked for in the words themselves: a refusal of the command line has to be written in the format it asks
 /// for.
-bool asks_for_json(const std::vector<std::string>& arguments) {
+bool words_ask_for_json(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--format=json") return true;
     if (arguments[i] == "--format" && i + 1 < arguments.size() && arguments[i + 1] == "json") return true;
@@ -102,37 +102,12 @@ const Command& command_named(const std::string& name) {
                .hint = nearest.empty() ? "shardproof --help" : "shardproof " + nearest});
 }
 
-/// --kind and --rank choose among groups (--rank is also a process's), --svg draws a schedule, --report,
-/// --junit and --trace tell of a replay; given to another command they would be silently without effect.
-void check_options(const CommandLine& line, const Command& command) {
-  for (const char* option : {"kind", "rank"}) {
-    const bool is_read = line.command == "groups" ||
-                         (std::string_view(option) == "rank" && command.run_on_backends != nullptr);
-    if (is_read || !line.settings.has(option)) continue;
-    sim::refuse({.code = "option_of_groups",
-                 .option = fmt::format("--{}", option),
-                 .numbers = fmt::format("given to '{}'", line.command),
-                 .rule = "only 'groups' reads it, and of --rank a backend of processes",
-                 .hint = "shardproof groups"});
-  }
-  if (line.command != "schedule" && line.settings.has("svg")) refuse_without_effect("svg", line.command);
-  for (const char* option : {"report", "junit", "trace"}) {
-    if (line.command != "replay" && line.settings.has(option)) refuse_without_effect(option, line.command);
-  }
-  if (command.run_on_backends != nullptr) return;
-  for (const char* option : {"backend", "device"}) {
-    if (line.settings.has(option)) refuse_without_effect(option, line.command);
-  }
-  check_backend_options(line.settings, "", line.command);
-}
-
 int run(const std::vector<std::string>& arguments, const Output& output, const OpenBackend& open_gpu) {
   const CommandLine line = parse_command_line(arguments);
-  line.settings.check();
+  require_readable(line);
   if (line.version) {
-    const bool json = line.settings.choice("format") == "json";
-    output.out << (json ? "{\"version\":\"" SHARDPROOF_VERSION "\"}\n"
-                        : "shardproof " SHARDPROOF_VERSION "\n");
+    output.out << (asks_for_json(line) ? "{\"version\":\"" SHARDPROOF_VERSION "\"}\n"
+                                       : "shardproof " SHARDPROOF_VERSION "\n");
     return kVerified;
   }
   if (line.help) {
@@ -148,8 +123,8 @@ int run(const std::vector<std::string>& arguments, const Output& output, const O
                  .hint = "shardproof replay, or shardproof --help"});
   }
   const Command& command = command_named(line.command);
-  check_options(line, command);
-  return command.run == nullptr ? command.run_on_backends(line, open_gpu, output) : command.run(line, output);
+  require_read_by(line, command.reader);
+  return command.run({line, open_gpu, output});
 }
 
 }  // namespace
@@ -164,7 +139,7 @@ int exit_code_of(const std::vector<std::string>& arguments, const Output& output
   } catch (const sim::Error& error) {
     const int rank = rank_of_process(arguments);
     if (rank == 0) {
-      report(error.refusal(), asks_for_json(arguments), output);
+      report(error.refusal(), words_ask_for_json(arguments), output);
     } else {
       report_of_rank(rank, error.refusal(), output);
     }

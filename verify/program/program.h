@@ -3,7 +3,7 @@
 /// The program `shardproof`: one call with the command line's words, one exit code (output.h). Everything is
 /// written to the given streams, so that tests run it in process.
 ///
-/// Errors  missing_command, unknown_command, option_of_groups, and all that the commands refuse: written out,
+/// Errors  missing_command, unknown_command, and all that the commands refuse: written out,
 ///         never thrown.
 
 #include <functional>

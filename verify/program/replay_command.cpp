@@ -2,8 +2,6 @@
 #include <exception>
 #include <fmt/color.h>
 #include <fmt/format.h>
-#include <future>
-#include <initializer_list>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -11,11 +9,15 @@
 #include <utility>
 
 #include "sim/cpu/cpu_device.h"
-#include "verify/backends/backend_options.h"
-#include "verify/options/option_vocabulary.h"
+#include "verify/backends/open_backend.h"
+#include "verify/options/backend_choice.h"
+#include "verify/options/command_requests.h"
+#include "verify/options/option_readers.h"
 #include "verify/options/scenario.h"
+#include "verify/options/scenario_request.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"
+#include "verify/output/phrases.h"
 #include "verify/output/progress.h"
 #include "verify/output/report_json.h"
 #include "verify/output/text_table.h"
@@ -34,10 +36,9 @@ namespace verify {
 
 namespace {
 
-std::string reproduce_line(const ScenarioReport& report, const Settings& overrides) {
+std::string reproduce_line(const ScenarioReport& report, const CommandLine& line) {
   return fmt::format("./shardproof replay{}{}",
-                     report.path.empty() ? "" : " " + quoted_for_shell(report.path),
-                     overrides.as_command_line());
+                     report.path.empty() ? "" : " " + quoted_for_shell(report.path), arguments_of(line));
 }
 
 fmt::text_style style(bool good, bool colour) {
@@ -120,14 +121,13 @@ Json as_json(const ScenarioReport& report) {
 
 /// A scenario file that cannot be read, or that takes more memory than there is, is reported as refused, and
 /// the others are still replayed.
-ScenarioReport replay_file(const std::string& path, const Settings& overrides, sim::Device& device) {
+ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim::Device& device) {
   ScenarioReport report;
   report.path = report.name = path;
   try {
-    Scenario scenario = read_scenario(path);
-    scenario.settings = scenario.settings.overridden_by(overrides);
-    if (!backend_name(scenario.settings).empty()) refuse_scenarios(path + " among several");
-    return replay(scenario, device);
+    const Scenario scenario = read_scenario(path, line);
+    if (backend_kind(scenario) != nullptr) refuse_scenarios(path + " among several");
+    return replay(scenario, device).report;
   } catch (const sim::Error& error) {
     report.refusal = error.refusal();
   } catch (const std::bad_alloc&) {
@@ -141,7 +141,7 @@ ScenarioReport replay_file(const std::string& path, const Settings& overrides, s
 }
 
 /// Side by side, each by itself; the reports are in the order of the paths.
-std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, const Settings& overrides,
+std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, const CommandLine& line,
                                          const Output& output) {
   Progress progress(output.err, output.progress, paths.size(), "scenarios");
   std::vector<ScenarioReport> reports(paths.size());
@@ -154,7 +154,7 @@ std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, 
       const std::size_t i = begun++;
       progress.step(done, paths[i]);
       lock.unlock();
-      reports[i] = replay_file(paths[i], overrides, device);
+      reports[i] = replay_file(paths[i], line, device);
       lock.lock();
       ++done;
     }
@@ -162,24 +162,23 @@ std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, 
   constexpr std::size_t kMost = 8;  // up to 300 MB each
   const std::size_t at_once =
       std::min<std::size_t>({std::thread::hardware_concurrency(), paths.size(), kMost});
-  std::vector<std::future<void>> others;
-  for (std::size_t i = 1; i < at_once; ++i) others.push_back(std::async(std::launch::async, work));
+  std::vector<std::thread> others;
+  for (std::size_t i = 1; i < at_once; ++i) others.emplace_back(work);
   work();
-  for (std::future<void>& other : others) other.get();
+  for (std::thread& other : others) other.join();
   return reports;
 }
 
 /// The scenarios named, the layout of the command line, or all of scenarios/.
 std::vector<ScenarioReport> replay_all(const CommandLine& line, const Output& output) {
-  const Settings& overrides = line.settings;
   std::vector<ScenarioReport> reports;
-  if (line.scenarios.empty() && overrides.has("world-size")) {
+  if (line.scenarios.empty() && gives_a_world(line)) {
     sim::CpuDevice device;
-    reports.push_back(replay({"", "command line", "options given", overrides}, device));
+    reports.push_back(replay(scenario_of(line), device).report);
   } else {
-    reports = replay_files(line.scenarios.empty() ? scenario_files() : line.scenarios, overrides, output);
+    reports = replay_files(line.scenarios.empty() ? scenario_files() : line.scenarios, line, output);
   }
-  for (ScenarioReport& report : reports) report.reproduce = reproduce_line(report, overrides);
+  for (ScenarioReport& report : reports) report.reproduce = reproduce_line(report, line);
   return reports;
 }
 
@@ -189,14 +188,16 @@ using TextOf = std::string (*)(const std::vector<ScenarioReport>&);
 class ReportFiles {
  public:
   explicit ReportFiles(const CommandLine& line) {
-    const Settings& settings = line.settings;
-    for (const auto& [option, text_of] : std::initializer_list<std::pair<const char*, TextOf>>{
-             {"report", report_html}, {"junit", report_junit}, {"trace", trace_json}}) {
-      if (settings.has(option)) add(OutputFile(option, settings.text(option, "")), text_of);
+    static constexpr std::pair<const char*, TextOf> kTexts[] = {
+        {"report", report_html}, {"junit", report_junit}, {"trace", trace_json}};
+    const ReplayFilesRequest request = replay_files_request(line);
+    for (const auto& [option, path] : request.files) {
+      for (const auto& [name, text_of] : kTexts) {
+        if (option == name) add(OutputFile(option, path), text_of);
+      }
     }
     for (const auto& [file, text_of] : files_) {
-      for (const std::string& scenario : line.scenarios) file.check_is_no_input(scenario);
-      if (settings.has("text")) file.check_is_no_input(settings.text("text", ""));
+      for (const std::string& input : request.inputs) file.check_is_no_input(input);
     }
   }
 
@@ -232,45 +233,44 @@ void write_result(const std::vector<ScenarioReport>& reports, const ReportFiles&
   files.write(reports);
 }
 
-/// What one scenario, or the command line alone, asks for.
+/// The one scenario of a replay on a backend: a file, or the command line alone.
 Scenario only_scenario(const CommandLine& line) {
   if (line.scenarios.size() > 1) refuse_scenarios(fmt::format("{} scenarios", line.scenarios.size()));
-  Scenario scenario{"", "command line", "options given", line.settings};
-  if (!line.scenarios.empty()) {
-    scenario = read_scenario(line.scenarios.front());
-    scenario.settings = scenario.settings.overridden_by(line.settings);
-  } else if (!line.settings.has("world-size")) {
-    refuse_scenarios("none, and no --world-size");
-  }
-  scenario.settings.check();
+  if (line.scenarios.empty() && !gives_a_world(line)) refuse_scenarios("none, and no --world-size");
+  Scenario scenario =
+      line.scenarios.empty() ? scenario_of(line) : read_scenario(line.scenarios.front(), line);
+  require_readable(scenario);
   return scenario;
 }
 
-/// By its options, or by its one scenario.
-bool asks_for_backend(const CommandLine& line) {
-  if (!backend_name(line.settings).empty()) return true;
-  if (line.scenarios.size() != 1) return false;
+/// The scenario that runs on a backend, because the command line or the one scenario asks for it; nothing
+/// otherwise.
+std::optional<Scenario> scenario_on_backend(const CommandLine& line) {
+  if (backend_kind(line) != nullptr) return only_scenario(line);
+  if (line.scenarios.size() != 1) return std::nullopt;
   try {
-    return !backend_name(only_scenario(line).settings).empty();
+    Scenario scenario = only_scenario(line);
+    if (backend_kind(scenario) == nullptr) return std::nullopt;
+    return scenario;
   } catch (const sim::Error&) {
-    if (line.settings.has_any_of(kBackendSection) || line.settings.has_any_of(kProcessSection)) throw;
-    return false;  // it is reported as refused
+    if (names_a_backend(line)) throw;
+    return std::nullopt;  // it is reported as refused
   }
 }
 
 /// Rank 0 alone speaks, and before any process ends: the first that does may end all. mpirun gives it a
 /// terminal even where its own output goes to a file: so without colours.
-int run_on_backend(const CommandLine& line, const OpenBackend& open_gpu, const Output& output) {
+int run_on_backend(const Call& call, const Scenario& scenario) {
+  const CommandLine& line = call.line;
+  const Output& output = call.output;
   const ReportFiles files(line);
-  const Scenario scenario = only_scenario(line);
-  check_backend_options(line.settings, backend_name(scenario.settings), "replay");
-  BackendReplay replayed = replay_on_backend(scenario, open_gpu, output.err);
-  replayed.report.reproduce = launched(replayed.processes) + reproduce_line(replayed.report, line.settings);
+  require_read_on(line, Reader::replay, backend_kind(scenario));
+  BackendReplay replayed = replay_on_backend(scenario, call.open_gpu, output.err);
+  replayed.report.reproduce = launched(replayed.processes) + reproduce_line(replayed.report, line);
   std::exception_ptr unwritten;
   try {
     if (replayed.speaks) {
-      write_result({std::move(replayed.report)}, files, line.settings.choice("format") == "json",
-                   {output.out, output.err});
+      write_result({std::move(replayed.report)}, files, asks_for_json(line), {output.out, output.err});
       output.out.flush();
     }
   } catch (const sim::Error&) {
@@ -287,9 +287,12 @@ int run_on_backend(const CommandLine& line, const OpenBackend& open_gpu, const O
 
 }  // namespace
 
-int run_replay(const CommandLine& line, const OpenBackend& open_gpu, const Output& output) {
-  if (asks_for_backend(line)) return run_on_backend(line, open_gpu, output);
-  check_backend_options(line.settings, "", "replay");
+int run_replay(const Call& call) {
+  const CommandLine& line = call.line;
+  const Output& output = call.output;
+  if (const std::optional<Scenario> scenario = scenario_on_backend(line))
+    return run_on_backend(call, *scenario);
+  require_read_on(line, Reader::replay, nullptr);
   const ReportFiles files(line);
   const std::vector<ScenarioReport> reports = replay_all(line, output);
   if (reports.empty()) {
@@ -299,7 +302,7 @@ int run_replay(const CommandLine& line, const OpenBackend& open_gpu, const Outpu
                  .rule = "replay without a scenario replays all of scenarios/",
                  .hint = "name a scenario file"});
   }
-  write_result(reports, files, line.settings.choice("format") == "json", output);
+  write_result(reports, files, asks_for_json(line), output);
   return exit_code(overall(reports));
 }
 

@@ -2,7 +2,7 @@
 #include <optional>
 
 #include "sim/pipeline/schedule_checks.h"
-#include "verify/options/scenario.h"
+#include "verify/options/command_requests.h"
 #include "verify/options/schedule_request.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"
@@ -51,22 +51,22 @@ std::string as_text(const ScheduleRequest& request, const sim::PipelineSchedule&
 
 }  // namespace
 
-int run_schedule(const CommandLine& line, const Output& output) {
-  const Settings settings = single_scenario(line);
+int run_schedule(const Call& call) {
+  const ScheduleCommandRequest asked = schedule_request(call.line);
+  const ScheduleRequest& request = asked.schedule;
   std::optional<OutputFile> svg;
-  if (settings.has("svg")) {
-    svg.emplace("svg", settings.text("svg", ""));
-    for (const std::string& scenario : line.scenarios) svg->check_is_no_input(scenario);
+  if (asked.svg) {
+    svg.emplace("svg", *asked.svg);
+    for (const std::string& scenario : call.line.scenarios) svg->check_is_no_input(scenario);
   }
-  const ScheduleRequest request = requested_schedule(settings);
   const sim::PipelineSchedule schedule = make_schedule(request.schedule.function, request.shape);
   check(schedule);
   const sim::Timeline timeline = sim::timeline(schedule, request.cost);
   if (svg) svg->write(schedule_svg(schedule, timeline, title_of(request)));
-  if (settings.choice("format") == "json") {
-    output.out << one_line(as_json(request, schedule, timeline));
+  if (asks_for_json(call.line)) {
+    call.output.out << one_line(as_json(request, schedule, timeline));
   } else {
-    output.out << as_text(request, schedule, timeline, output);
+    call.output.out << as_text(request, schedule, timeline, call.output);
   }
   return kVerified;
 }

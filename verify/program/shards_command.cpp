@@ -1,11 +1,8 @@
 #include <algorithm>
-#include <charconv>
 #include <fmt/format.h>
-#include <optional>
 
-#include "sim/base/error.h"
 #include "sim/optimizer/range_map.h"
-#include "verify/options/scenario.h"
+#include "verify/options/command_requests.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
 #include "verify/output/report_json.h"
@@ -15,69 +12,6 @@
 namespace verify {
 
 namespace {
-
-constexpr const char* kSizes = "param-sizes";
-constexpr const char* kShared = "shared-embedding";
-
-/// Sizes of parameters are beyond 32 bits.
-std::vector<std::int64_t> whole_numbers(const Settings& settings, const char* option) {
-  std::vector<std::int64_t> numbers;
-  for (const std::string& word : settings.texts(option)) {
-    std::int64_t number = 0;
-    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
-    if (word.empty() || error != std::errc() || end != word.data() + word.size()) {
-      sim::refuse({.code = "not_a_number",
-                   .option = std::string("--") + option,
-                   .numbers = fmt::format("'{}'", word),
-                   .rule = "whole numbers, with commas between them",
-                   .hint = fmt::format("--{} 10,20", option)});
-    }
-    numbers.push_back(number);
-  }
-  return numbers;
-}
-
-std::vector<sim::BufferParameter> requested_parameters(const Settings& settings) {
-  if (!settings.has(kSizes)) {
-    sim::refuse({.code = "missing_option",
-                 .option = "--param-sizes",
-                 .numbers = "not given",
-                 .rule = "the elements of each parameter, in the order of the model",
-                 .hint = "--param-sizes 1000,50,50,1000"});
-  }
-  std::vector<sim::BufferParameter> parameters;
-  for (const std::int64_t elements : whole_numbers(settings, kSizes)) parameters.push_back({elements});
-  for (const std::int64_t index :
-       settings.has(kShared) ? whole_numbers(settings, kShared) : std::vector<std::int64_t>()) {
-    if (index < 0 || index >= std::ssize(parameters)) {
-      sim::refuse({.code = "no_such_parameter",
-                   .option = "--shared-embedding",
-                   .numbers = fmt::format("{} of {}", index, counted(std::ssize(parameters), "parameter")),
-                   .rule = "parameters count from 0, in the order of --param-sizes",
-                   .hint = "--shared-embedding 0"});
-    }
-    parameters[static_cast<std::size_t>(index)].shared_embedding = true;
-  }
-  return parameters;
-}
-
-std::optional<std::int64_t> requested_bucket_size(const Settings& settings) {
-  if (!settings.has("bucket-size")) return std::nullopt;
-  const std::vector<std::int64_t> given = whole_numbers(settings, "bucket-size");
-  if (given.size() == 1) return given.front();
-  sim::refuse({.code = "buffer_sizes",
-               .option = "--bucket-size",
-               .numbers = counted(std::ssize(given), "number"),
-               .rule = "one number of elements",
-               .hint = "--bucket-size 40000000"});
-}
-
-sim::BufferConfig requested_config(const Settings& settings) {
-  return {.owners = static_cast<int>(settings.number("data-parallel-size").value_or(1)),
-          .bucket_size = requested_bucket_size(settings),
-          .distributed_optimizer = !settings.flag("no-distributed-optimizer"),
-          .pad_for_high_nccl_busbw = settings.flag("pad-buckets-for-high-nccl-busbw")};
-}
 
 // ---- JSON
 // --------------------------------------------------------------------------------------------------------
@@ -225,13 +159,13 @@ std::string as_text(const sim::BufferLayout& layout) {
 
 }  // namespace
 
-int run_shards(const CommandLine& line, const Output& output) {
-  const Settings settings = single_scenario(line);
-  const sim::BufferLayout layout = buffer_layout(requested_parameters(settings), requested_config(settings));
-  if (settings.choice("format") == "json") {
-    output.out << one_line(as_json(layout));
+int run_shards(const Call& call) {
+  const ShardsRequest request = shards_request(call.line);
+  const sim::BufferLayout layout = buffer_layout(request.parameters, request.config);
+  if (asks_for_json(call.line)) {
+    call.output.out << one_line(as_json(layout));
   } else {
-    output.out << as_text(layout);
+    call.output.out << as_text(layout);
   }
   return kVerified;
 }

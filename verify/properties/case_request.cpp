@@ -7,7 +7,6 @@
 #include "sim/base/error.h"
 #include "verify/cases/case_list.h"
 #include "verify/options/nearest_name.h"
-#include "verify/options/requests.h"
 
 namespace verify {
 
@@ -27,9 +26,8 @@ constexpr sim::DType kDTypes[] = {sim::DType::field, sim::DType::f64, sim::DType
 
 /// Those of all that have the names asked for, in their own order; all of them where none is asked for.
 template <typename Item, typename All, typename NameOf>
-std::vector<Item> chosen(const Settings& settings, const char* option, const char* code, const All& all,
-                         const NameOf& name_of) {
-  const std::vector<std::string> names = settings.texts(option);
+std::vector<Item> chosen(const std::vector<std::string>& names, const char* option, const char* code,
+                         const All& all, const NameOf& name_of) {
   std::vector<std::string> known;
   for (const Item& item : all) known.push_back(name_of(item));
   for (const std::string& name : names) {
@@ -39,28 +37,29 @@ std::vector<Item> chosen(const Settings& settings, const char* option, const cha
   }
   std::vector<Item> result;
   for (const Item& item : all) {
-    if (!settings.has(option) || std::find(names.begin(), names.end(), name_of(item)) != names.end()) {
+    if (names.empty() || std::find(names.begin(), names.end(), name_of(item)) != names.end()) {
       result.push_back(item);
     }
   }
   return result;
 }
 
-std::vector<const Case*> chosen_cases(const Settings& settings, const CaseList& cases) {
+std::vector<const Case*> chosen_cases(const CaseOptions& options, const CaseList& cases) {
   std::vector<const Case*> all;
   for (const auto& one : cases) all.push_back(one.get());
-  return chosen<const Case*>(settings, "case", "unknown_case", all, [](const Case* c) { return c->name(); });
+  return chosen<const Case*>(options.cases, "case", "unknown_case", all,
+                             [](const Case* c) { return c->name(); });
 }
 
-std::vector<const Property*> chosen_properties(const Settings& settings) {
+std::vector<const Property*> chosen_properties(const CaseOptions& options) {
   std::vector<const Property*> all;
   for (const Property& one : all_properties()) all.push_back(&one);
-  return chosen<const Property*>(settings, "property", "unknown_property", all,
+  return chosen<const Property*>(options.properties, "property", "unknown_property", all,
                                  [](const Property* p) { return std::string(p->name); });
 }
 
-std::vector<sim::DType> chosen_dtypes(const Settings& settings) {
-  return chosen<sim::DType>(settings, "dtype", "unknown_dtype",
+std::vector<sim::DType> chosen_dtypes(const CaseOptions& options) {
+  return chosen<sim::DType>(options.dtypes, "dtype", "unknown_dtype",
                             std::vector<sim::DType>(std::begin(kDTypes), std::end(kDTypes)),
                             [](sim::DType dtype) { return std::string(sim::name_of(dtype)); });
 }
@@ -116,14 +115,13 @@ std::int64_t checked_ranks(std::int64_t ranks, const char* option) {
 
 }  // namespace
 
-CampaignRequest requested_campaign(const Settings& settings, const CaseList& cases) {
-  return {
-      .cases = chosen_cases(settings, cases),
-      .properties = chosen_properties(settings),
-      .dtypes = chosen_dtypes(settings),
-      .runs = settings.number("runs").value_or(100),
-      .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)),
-      .max_world = static_cast<int>(checked_ranks(settings.number("max-world").value_or(8), "--max-world"))};
+CampaignRequest requested_campaign(const CaseOptions& options, const CaseList& cases) {
+  return {.cases = chosen_cases(options, cases),
+          .properties = chosen_properties(options),
+          .dtypes = chosen_dtypes(options),
+          .runs = options.runs.value_or(100),
+          .seed = options.seed,
+          .max_world = static_cast<int>(checked_ranks(options.max_world.value_or(8), "--max-world"))};
 }
 
 void refuse_nothing_to_check() {
@@ -134,10 +132,10 @@ void refuse_nothing_to_check() {
                .hint = "--dtype field,f32, or another property"});
 }
 
-OneCase requested_case(const Settings& settings, const CaseList& all) {
-  const auto cases = chosen_cases(settings, all);
-  const auto properties = chosen_properties(settings);
-  const auto dtypes = chosen_dtypes(settings);
+OneCase requested_case(const CaseOptions& options, const CaseList& all) {
+  const auto cases = chosen_cases(options, all);
+  const auto properties = chosen_properties(options);
+  const auto dtypes = chosen_dtypes(options);
   if (cases.size() != 1 || properties.size() != 1 || dtypes.size() != 1) {
     sim::refuse({.code = "bad_dimensions",
                  .option = "--dimensions",
@@ -149,32 +147,29 @@ OneCase requested_case(const Settings& settings, const CaseList& all) {
   const Case& the_case = *cases.front();
   if (!properties.front()->judges(the_case, dtypes.front())) refuse_nothing_to_check();
   const bool is_tensor_parallel = the_case.ranks() == Ranks::tensor_parallel;
-  const std::int64_t world = checked_ranks(settings.number("world-size").value_or(1), "--world-size");
-  const auto tp = static_cast<int>(
-      is_tensor_parallel ? settings.number("tensor-model-parallel-size").value_or(1) : world);
+  const std::int64_t world = checked_ranks(options.world_size, "--world-size");
+  const auto tp = static_cast<int>(is_tensor_parallel ? options.tensor_model_parallel_size : world);
   return {&the_case, properties.front(),
           CaseSetting{.tp = tp,
                       .replicas = std::max(static_cast<int>(world) / tp, 1),
                       .ranks = the_case.ranks(),
                       .dtype = dtypes.front(),
-                      .seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)),
-                      .dimensions = parsed_dimensions(the_case, settings.text("dimensions", ""))}};
+                      .seed = options.seed,
+                      .dimensions = parsed_dimensions(the_case, options.dimensions.value_or(""))}};
 }
 
-Settings settings_of(const Case& the_case, const Property& property, const CaseSetting& setting) {
+NamedValues options_of(const Case& the_case, const Property& property, const CaseSetting& setting) {
   std::vector<std::string> dimensions;
   for (const auto& [name, value] : setting.dimensions)
     dimensions.push_back(fmt::format("{}={}", name, value));
-  Settings settings;
-  const std::string tp = fmt::format("{}", setting.ranks == Ranks::tensor_parallel ? setting.tp : 1);
-  settings.append("world-size", {fmt::format("{}", setting.tp * setting.replicas)});
-  settings.append("tensor-model-parallel-size", {tp});
-  settings.append("case", {the_case.name()});
-  settings.append("property", {property.name});
-  settings.append("dtype", {std::string(sim::name_of(setting.dtype))});
-  settings.append("seed", {fmt::format("{}", setting.seed)});
-  settings.append("dimensions", {fmt::format("{}", fmt::join(dimensions, ","))});
-  return settings;
+  const int tp = setting.ranks == Ranks::tensor_parallel ? setting.tp : 1;
+  return {{"world-size", fmt::format("{}", setting.tp * setting.replicas)},
+          {"tensor-model-parallel-size", fmt::format("{}", tp)},
+          {"case", the_case.name()},
+          {"property", property.name},
+          {"dtype", std::string(sim::name_of(setting.dtype))},
+          {"seed", fmt::format("{}", setting.seed)},
+          {"dimensions", fmt::format("{}", fmt::join(dimensions, ","))}};
 }
 
 }  // namespace verify

@@ -8,14 +8,13 @@
 
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
-#include "verify/backends/backend_options.h"
+#include "verify/backends/open_backend.h"
 #include "verify/backends/random_calls.h"
 #include "verify/backends/twin_program.h"
 #include "verify/backends/wrong_elements.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/trained_model.h"
-#include "verify/options/requests.h"
-#include "verify/options/world_options.h"
+#include "verify/options/option_vocabulary.h"
 #include "verify/output/output.h"
 #include "verify/output/phrases.h"
 #include "verify/replay/replay_summary.h"
@@ -24,20 +23,28 @@ namespace verify {
 
 namespace {
 
-void check_options(const Settings& settings, const std::string& backend) {
-  for (const char* option : {"program", "case", "property", "dtype", "dimensions", "trace", "runs",
-                             "max-world", "expect-finding"}) {
-    if (settings.has(option)) refuse_without_effect(option, "replay on " + backend);
+/// What a scenario asks of virtual ranks alone would be without effect on a backend.
+void require_nothing_of_virtual_ranks(const ScenarioRequest& request, const std::string& backend) {
+  const CaseOptions& cases = request.cases;
+  const std::pair<const char*, bool> options[] = {{"program", request.program.has_value()},
+                                                  {"case", !cases.cases.empty()},
+                                                  {"property", !cases.properties.empty()},
+                                                  {"dtype", !cases.dtypes.empty()},
+                                                  {"dimensions", cases.dimensions.has_value()},
+                                                  {"trace", request.is_traced},
+                                                  {"expect-finding", request.expected.finding.has_value()}};
+  for (const auto& [option, is_given] : options) {
+    if (is_given) refuse_without_effect(option, "replay on " + backend);
   }
 }
 
-TwinProgram collectives(const Settings& settings, const sim::Layout& layout, const Backend& backend) {
-  RandomCalls calls{.seed = static_cast<std::uint64_t>(settings.number("seed").value_or(0)),
-                    .steps = kOperations * (static_cast<int>(layout.kinds.size()) + 1),
+TwinProgram collectives(const ScenarioRequest& request, const Backend& backend) {
+  RandomCalls calls{.seed = request.cases.seed,
+                    .steps = kOperations * (static_cast<int>(request.layout.kinds.size()) + 1),
                     .any_order = !backend.same_bits().sums};
   std::erase_if(calls.dtypes, [&](sim::DType dtype) { return !backend.has(dtype); });
   return {.row = fmt::format("{} collectives", backend.name()),
-          .world = requested_world(settings, layout),
+          .world = request.world,
           .program = [calls](sim::Rank& rank) { random_calls(rank, calls); }};
 }
 
@@ -46,54 +53,44 @@ std::vector<sim::DType> training_dtypes(const Backend& backend) {
   return {sim::DType::f32, backend.has(sim::DType::field) ? sim::DType::field : sim::DType::bf16};
 }
 
-/// Then it is of another world.
+/// Whether the model is trained in a smaller world than the layout's.
 bool is_folded(const TrainedModel& model, const sim::Layout& layout) {
   return model.setting.tp != layout.world_size;
 }
 
-std::vector<TwinProgram> programs(const Settings& settings, const sim::Layout& layout,
-                                  const std::optional<TrainedModel>& model, const Backend& backend) {
-  std::vector<TwinProgram> all = {collectives(settings, layout, backend)};
-  if (!model || (backend.ranks_are_processes() && is_folded(*model, layout))) return all;
+/// The world of a scenario with another layout.
+sim::WorldSpec world_with(const ScenarioRequest& request, sim::Layout layout) {
+  sim::WorldSpec world = request.world;
+  world.layout = std::move(layout);
+  return world;
+}
+
+std::vector<TwinProgram> programs(const Replayed& replayed, const Backend& backend) {
+  const ScenarioRequest& request = *replayed.request;
+  std::vector<TwinProgram> all = {collectives(request, backend)};
+  const auto& model = replayed.model;
+  if (!model || (backend.ranks_are_processes() && is_folded(*model, request.layout))) return all;
   const Case& the_case = *find_case("gpt_training");
   for (const sim::DType dtype : training_dtypes(backend)) {
     CaseSetting setting = model->setting;
     setting.dtype = dtype;
-    all.push_back(twin_of(
-        fmt::format("{} training {}", backend.name(), sim::name_of(dtype)), the_case, setting,
-        requested_world(settings, sim::make_layout(the_case.sizes(setting), sim::RuleBook::megatron))));
+    all.push_back(
+        twin_of(fmt::format("{} training {}", backend.name(), sim::name_of(dtype)), the_case, setting,
+                world_with(request, sim::make_layout(the_case.sizes(setting), sim::RuleBook::megatron))));
   }
   return all;
-}
-
-std::vector<std::int64_t> message_bytes(const Settings& settings) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  std::vector<std::int64_t> sizes = {4096, 1 << 20};
-  if (settings.has("message-bytes")) sizes = settings.numbers("message-bytes");
-  for (const std::int64_t size : sizes) {
-    if (size >= 0 && size <= kMost) continue;
-    sim::refuse(
-        {.code = "message_bytes",
-         .option = "--message-bytes",
-         .numbers = fmt::format("{}", size),
-         .rule = fmt::format("messages that are timed have from 1 to {} bytes; 0 stands for none", kMost),
-         .hint = "--message-bytes 4096,1048576"});
-  }
-  std::erase(sizes, 0);
-  return sizes;
 }
 
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-BandwidthRows measured(const Settings& settings, const BandwidthPlan& plan, const sim::Layout& layout,
-                       Backend& backend) {
+BandwidthRows measured(const ScenarioRequest& request, const BandwidthPlan& plan, Backend& backend) {
   BandwidthRows rows;
-  if (!backend.ranks_are_processes() || bandwidth_rows(layout, plan).empty()) return rows;
+  if (!backend.ranks_are_processes() || bandwidth_rows(request.layout, plan).empty()) return rows;
   run_or_end_all(backend, [&] {
     sim::CpuDevice cpu;
-    backend.run(requested_world(settings, layout), cpu,
+    backend.run(request.world, cpu,
                 [&](sim::Rank& rank) { rows = bandwidth_round(rank, plan, seconds_now); });
   });
   return rows;
@@ -114,11 +111,11 @@ CheckResult bandwidth_check(const Backend& backend, BandwidthRows& rows,
   return check;
 }
 
-/// Of all that a result depends on, beside the program and the backend.
-std::uint64_t configuration_of(const Settings& settings) {
+/// A hash of everything that a result depends on beside the program and the backend.
+std::uint64_t configuration_of(const Replayed& replayed) {
   sim::ContentHash hash;
-  hash.add(std::string_view(settings.as_command_line()));
-  if (train_iters(settings) > 0) hash.add(std::string_view(training_text(settings)));
+  hash.add(std::string_view(replayed.request->arguments));
+  if (replayed.model) hash.add(replayed.model->text_hash);
   return hash.value();
 }
 
@@ -139,11 +136,11 @@ CheckResult check_of(const TwinRow& row, const Backend& backend) {
                       counted(row.calls, "call record"))};
 }
 
-void run_on(Backend& backend, const Settings& settings, const sim::Layout& layout,
-            const std::optional<TrainedModel>& model, const BandwidthPlan& plan, BackendReplay& result) {
+void run_on(Backend& backend, const Replayed& replayed, const BandwidthPlan& plan, BackendReplay& result) {
   const auto tell_nobody = [](std::size_t, const std::string&) {};
-  std::vector<TwinRow> rows = run_twins(backend, programs(settings, layout, model, backend), tell_nobody);
-  BandwidthRows bandwidth = measured(settings, plan, layout, backend);
+  const ScenarioRequest& request = *replayed.request;
+  std::vector<TwinRow> rows = run_twins(backend, programs(replayed, backend), tell_nobody);
+  BandwidthRows bandwidth = measured(request, plan, backend);
   const TwinVerdict verdict =
       concluded(backend, std::move(rows), wrong_elements(bandwidth) == 0, wrong_elements_text(bandwidth));
   result.exit_code = verdict.exit_code;
@@ -151,38 +148,40 @@ void run_on(Backend& backend, const Settings& settings, const sim::Layout& layou
   for (const TwinRow& row : verdict.rows) report.checks.push_back(check_of(row, backend));
   if (!bandwidth.empty()) report.checks.push_back(bandwidth_check(backend, bandwidth, verdict.notes));
   report.bandwidth = std::move(bandwidth);
-  if (model && backend.ranks_are_processes() && is_folded(*model, layout)) {
+  if (replayed.model && backend.ranks_are_processes() && is_folded(*replayed.model, request.layout)) {
     report.warnings.push_back(
         {"training_folded",
-         fmt::format("trained on virtual ranks alone: at {}, which are not the {} processes", model->world,
-                     backend.processes())});
+         fmt::format("trained on virtual ranks alone: at {}, which are not the {} processes",
+                     replayed.model->world, backend.processes())});
   }
+}
+
+/// The whole scenario on virtual ranks.
+Replayed replay_here(const Scenario& scenario, const BackendChoice& choice, sim::Device& device) {
+  if (expected_refusal(scenario).is_expected) return replay(scenario, device);
+  ScenarioRequest request = scenario_request(scenario);
+  require_nothing_of_virtual_ranks(request, choice.kind->name);
+  if (choice.kind->ranks_are_processes) sim::check_processes(request.layout, choice.launch);
+  if (!request.training.train_iters) request.training.train_iters = kBackendTrainIters;
+  return replay(scenario, std::move(request), device);
 }
 
 }  // namespace
 
-BackendReplay replay_on_backend(Scenario scenario, const OpenBackend& open_gpu, std::ostream& err) {
-  Settings& settings = scenario.settings;
-  if (!settings.has("train-iters")) settings.append("train-iters", {std::to_string(kBackendTrainIters)});
-  const BandwidthPlan plan{.sizes = message_bytes(settings), .kinds = {"tp", "cp", "dp", "ep", "pp"}};
-  const BackendRequest request = backend_request(settings, configuration_of(settings));
-  check_options(settings, request.name);
-  if (request.name != "cuda" && settings.choice("expect") == "verified")
-    sim::check_processes(requested_layout(settings), request.launch);
+BackendReplay replay_on_backend(const Scenario& scenario, const OpenBackend& open_gpu, std::ostream& err) {
+  const BackendChoice choice = backend_choice(scenario);
+  require_built(choice);
+  const BandwidthPlan plan{.sizes = choice.message_bytes, .kinds = {"tp", "cp", "dp", "ep", "pp"}};
   BackendReplay result;
-  result.speaks = request.launch.rank == 0;
-  result.processes = request.launch.world_size;
-  {
-    sim::CpuDevice device;
-    result.report = replay(scenario, device);
-  }
+  result.speaks = choice.launch.rank == 0;
+  result.processes = choice.launch.world_size;
+  sim::CpuDevice device;
+  Replayed replayed = replay_here(scenario, choice, device);
+  result.report = std::move(replayed.report);
   result.exit_code = exit_code(result.report.verdict());
   if (result.exit_code != kVerified || !result.report.layout) return result;
-  const sim::Layout& layout = *result.report.layout;
-  std::optional<TrainedModel> model;
-  if (train_iters(settings) > 0) model = trained_model(settings, layout);
-  result.backend = open_backend(request, open_gpu, err);
-  run_or_end_all(*result.backend, [&] { run_on(*result.backend, settings, layout, model, plan, result); });
+  result.backend = open_backend({choice, configuration_of(replayed)}, open_gpu, err);
+  run_or_end_all(*result.backend, [&] { run_on(*result.backend, replayed, plan, result); });
   return result;
 }
 

@@ -12,7 +12,7 @@
 ///
 /// Calls   every process makes the same ones; rank 0 has the rows of all, the others their own.
 /// Errors  message_bytes: a message that is too large, or less than none; backend_world: as many processes as
-///         ranks; option_without_effect; those of backend_options.h and backend.h. What replay refuses is in
+///         ranks; option_without_effect; those of open_backend.h and backend.h. What replay refuses is in
 ///         the report.
 
 #include "verify/backends/backend.h"
@@ -32,6 +32,6 @@ struct BackendReplay {
 /// Steps that are trained unless train-iters says otherwise.
 inline constexpr int kBackendTrainIters = 2;
 
-BackendReplay replay_on_backend(Scenario scenario, const OpenBackend& open_gpu, std::ostream& err);
+BackendReplay replay_on_backend(const Scenario& scenario, const OpenBackend& open_gpu, std::ostream& err);
 
 }  // namespace verify

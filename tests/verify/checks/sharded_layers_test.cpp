@@ -6,19 +6,17 @@
 #include <gtest/gtest.h>
 
 #include "tests/defects/faulty_device.h"
+#include "tests/support/request.h"
 
 namespace {
 
 using namespace verify;
 
-Settings settings_of(const std::vector<std::pair<std::string, std::string>>& given) {
-  Settings settings;
-  for (const auto& [name, value] : given) settings.append(name, {value});
-  return settings;
-}
-
-sim::Layout layout_of(int world, int tp) {
-  return sim::make_layout({.world_size = world, .tensor_model_parallel_size = tp}, sim::RuleBook::megatron);
+/// A scenario of a world and its tensor-model-parallel size, with more options.
+ScenarioRequest scenario(int world, int tp, NamedValues options) {
+  options.push_back({"world-size", std::to_string(world)});
+  options.push_back({"tensor-model-parallel-size", std::to_string(tp)});
+  return test::scenario_request(options);
 }
 
 const CheckResult& row(const std::vector<CheckResult>& rows, const std::string& check) {
@@ -27,8 +25,8 @@ const CheckResult& row(const std::vector<CheckResult>& rows, const std::string& 
 
 TEST(ShardedLayers, HaveARowForEachProperty) {
   Bench bench;
-  const auto rows = check_sharded_layers(
-      settings_of({{"vocab-size", "51200"}, {"sequence-parallel", "true"}}), layout_of(16, 8), bench);
+  const auto rows =
+      check_sharded_layers(scenario(16, 8, {{"vocab-size", "51200"}, {"sequence-parallel", "true"}}), bench);
   ASSERT_EQ(rows.size(), 6U);
   for (const CheckResult& one : rows) EXPECT_TRUE(one.holds) << one.check << ": " << one.detail;
   EXPECT_EQ(
@@ -42,8 +40,7 @@ TEST(ShardedLayers, HaveARowForEachProperty) {
 TEST(ShardedLayers, AreThoseThatTheScenarioNames) {
   Bench bench;
   const auto rows = check_sharded_layers(
-      settings_of({{"case", "mlp,parallel_norm"}, {"property", "special"}, {"dtype", "f32,bf16"}}),
-      layout_of(4, 4), bench);
+      scenario(4, 4, {{"case", "mlp,parallel_norm"}, {"property", "special"}, {"dtype", "f32,bf16"}}), bench);
   ASSERT_EQ(rows.size(), 1U);
   EXPECT_EQ(rows.front().check, "sharded special");
   EXPECT_EQ(rows.front().detail.find("2 cases at tp 4, dp 1: "), 0U) << rows.front().detail;
@@ -51,14 +48,13 @@ TEST(ShardedLayers, AreThoseThatTheScenarioNames) {
 
 TEST(ShardedLayers, OfAWideGroupRunOnPartOfIt) {
   Bench bench;
-  const auto rows =
-      check_sharded_layers(settings_of({{"case", "row_parallel_linear"}}), layout_of(48, 48), bench);
+  const auto rows = check_sharded_layers(scenario(48, 48, {{"case", "row_parallel_linear"}}), bench);
   EXPECT_EQ(rows.front().detail.find("1 case at tp 16 for 48, dp 1: "), 0U) << rows.front().detail;
 }
 
 TEST(ShardedLayers, ThatAreWrongAreNamedWithTheLineThatReplaysThem) {
   Bench bench(std::make_shared<test::FaultyDevice>(test::KernelFault::scores_not_scaled));
-  const auto rows = check_sharded_layers(settings_of({{"num-attention-heads", "8"}}), layout_of(4, 4), bench);
+  const auto rows = check_sharded_layers(scenario(4, 4, {{"num-attention-heads", "8"}}), bench);
   const CheckResult& serial = row(rows, "sharded serial");
   EXPECT_FALSE(serial.holds);
   EXPECT_EQ(serial.detail.find("self_attention, tp 4, field, seed 0, "), 0U) << serial.detail;

@@ -6,9 +6,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "tests/support/request.h"
 #include "tests/support/run.h"
 #include "verify/cases/gpt_plan.h"
-#include "verify/options/requests.h"
 
 namespace {
 
@@ -30,9 +30,7 @@ Options small_model() {
 }
 
 TrainedModel trained(const Options& options) {
-  Settings settings;
-  for (const auto& [name, value] : options) settings.append(name, {value});
-  return trained_model(settings, requested_layout(settings));
+  return trained_model(test::scenario_request({options.begin(), options.end()}));
 }
 
 TEST(TrainedModel, ASmallModelOfBytesIsTrainedWhole) {
@@ -61,12 +59,10 @@ TEST(TrainedModel, AnyOtherIsReduced) {
       {{"num-layers", "6"}, {"decoder-first-pipeline-num-layers", "2"}},
       {{"num-attention-heads", "16"}, {"num-query-groups", "16"}},
       {{"num-query-groups", "1"}},
-      {{"ffn-hidden-size", "3"}},
       {{"global-batch-size", "18"}},
       {{"seq-length", "65536"}},
       {{"hidden-size", "1024"}},
       {{"world-size", "16"}, {"context-parallel-size", "2"}},
-      {{"seq-length", "15"}, {"sequence-parallel", "true"}},
       {{"mtp-num-layers", "1"}},
       {{"num-distributed-optimizer-instances", "2"}},
       {{"virtual-pipeline-model-parallel-size", "1"}},
@@ -81,6 +77,18 @@ TEST(TrainedModel, AnyOtherIsReduced) {
     EXPECT_FALSE(model.is_whole) << change.begin()->first;
     EXPECT_EQ(GptPlan{model.setting}.model().hidden_size, 4) << change.begin()->first;
   }
+}
+
+/// A request that replay refuses is made here by hand.
+TEST(TrainedModel, WhatDoesNotDivideIsReduced) {
+  const Options small = small_model();
+  ScenarioRequest wide = test::scenario_request({small.begin(), small.end()});
+  wide.model.shape->ffn_hidden_size = 3;
+  EXPECT_FALSE(trained_model(wide).is_whole);
+  ScenarioRequest odd = test::scenario_request({small.begin(), small.end()});
+  odd.model.shape->seq_length = 15;
+  odd.model.sequence_parallel = true;
+  EXPECT_FALSE(trained_model(odd).is_whole);
 }
 
 TEST(TrainedModel, DocumentsEndWithCarriageReturnsToo) {
@@ -124,10 +132,9 @@ RC_GTEST_PROP(TrainedModel, RanksStandWhereTheLayoutHasThem, ()) {
                      {"world-size", std::to_string(tp * pp * dp)},
                      {"tensor-model-parallel-size", std::to_string(tp)},
                      {"pipeline-model-parallel-size", std::to_string(pp)}};
-  Settings settings;
-  for (const auto& [name, value] : options) settings.append(name, {value});
-  const sim::Layout layout = requested_layout(settings);
-  const TrainedModel model = trained_model(settings, layout);
+  const ScenarioRequest request = test::scenario_request({options.begin(), options.end()});
+  const sim::Layout& layout = request.layout;
+  const TrainedModel model = trained_model(request);
   const auto stand = GptPlan{model.setting}.places();
   RC_ASSERT(std::ssize(stand) == layout.world_size);
   for (int rank = 0; rank < layout.world_size; ++rank) {

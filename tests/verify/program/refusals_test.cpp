@@ -276,7 +276,7 @@ const std::vector<Case>& cases() {
       {"order_conflict", "groups --world-size 8 --use-tp-pp-dp-mapping --order tp-cp-ep-dp-pp"},
       // rule books
       {"rules_conflict", "groups --world-size 8 --pipeline-model-parallel-split-rank 0"},
-      {"rules_conflict", "groups --world-size 8 --encoder-and-decoder"},
+      {"rules_conflict", "layers --num-layers 8 --encoder-and-decoder"},
       {"rules_conflict", "groups --rules legacy --world-size 8 --use-tp-pp-dp-mapping"},
       {"split_rank_range",
        "groups --rules legacy --world-size 8 --pipeline-model-parallel-size 4 "
@@ -393,7 +393,9 @@ const std::vector<Case>& cases() {
       {"missing_command", ""},
       {"unknown_option", "--positional groups --world-size 8"},
       {"option_without_effect", "replay --world-size 8 --rank 3"},
-      {"option_of_groups", "layers --num-layers 8 --kind tp"},
+      {"option_without_effect", "layers --num-layers 8 --kind tp"},
+      {"option_without_effect", "groups --world-size 8 --runs 5"},
+      {"option_without_effect", "list --world-size 8"},
       {"given_twice", "groups --world-size 8 --world-size 16"},
       {"missing_option", "groups"},
       {"missing_option", "layers"},
@@ -491,7 +493,7 @@ TEST(Refusals, TextGoesToStandardErrorAlone) {
 TEST(Refusals, AHintDoesNotSendTheReaderInCircles) {
   const std::string both = "layers --num-layers 8 --pipeline-model-parallel-split-rank 1 --mtp-num-layers 3";
   EXPECT_EQ(test::run(both).err.find("--rules legacy\n"), std::string::npos);
-  EXPECT_NE(test::run("groups --world-size 8 --encoder-and-decoder").err.find("or --rules legacy\n"),
+  EXPECT_NE(test::run("layers --num-layers 8 --encoder-and-decoder").err.find("or --rules legacy\n"),
             std::string::npos);
   EXPECT_NE(test::run("groups --world-size 8 --kind intra-dp-cp").err.find("--kind dp-cp\n"),
             std::string::npos);

@@ -7,6 +7,7 @@
 #include <rapidcheck/gtest.h>
 
 #include "sim/tensor/ops.h"
+#include "tests/support/request.h"
 #include "verify/cases/case_list.h"
 #include "verify/properties/case_request.h"
 
@@ -153,7 +154,8 @@ RC_GTEST_PROP(Campaign, ASettingIsReadAsItWasWritten, (std::uint32_t seed)) {
   for (const Dimension& d : the_case.dimensions()) {
     setting.dimensions[d.name] = *rc::gen::inRange(d.least, d.most + 1);
   }
-  const OneCase read = requested_case(settings_of(the_case, property_named("calls"), setting), cases);
+  const OneCase read =
+      requested_case(test::case_options(options_of(the_case, property_named("calls"), setting)), cases);
   RC_ASSERT(read.the_case == &the_case);
   RC_ASSERT(read.property->name == std::string("calls"));
   RC_ASSERT(text_of(read.setting) == text_of(setting));

@@ -1,0 +1,43 @@
+#include "verify/cases/scenario_traits.h"
+
+#include <algorithm>
+
+namespace verify::at_scenario {
+
+namespace {
+
+Value flag(bool is_set) { return is_set ? 1 : 0; }
+
+/// A size of the scenario that a case may run at; where it is 1, the case draws.
+Value size_above_one(int size) { return size > 1 ? Value(std::min(size, kMostOfAxis)) : std::nullopt; }
+
+}  // namespace
+
+Value sequence_parallel(const ScenarioTraits& traits) {
+  return flag(traits.sequence_parallel && traits.tp > 1);
+}
+Value bias(const ScenarioTraits& traits) { return flag(traits.linear_bias); }
+Value layer_norm(const ScenarioTraits& traits) { return flag(!traits.rms_norm); }
+Value rms_norm(const ScenarioTraits& traits) { return flag(traits.rms_norm); }
+Value rotary(const ScenarioTraits& traits) { return flag(traits.rotary); }
+Value gated(const ScenarioTraits& traits) { return flag(traits.gated_mlp); }
+Value activation(const ScenarioTraits& traits) { return traits.gated_mlp ? 2 : 0; }
+Value tied(const ScenarioTraits& traits) { return flag(!traits.untied_output); }
+Value on(const ScenarioTraits&) { return 1; }
+Value queries(const ScenarioTraits& traits) {
+  return traits.num_attention_heads > traits.num_query_groups ? 2 : 1;
+}
+
+Value ranks_a_group(const ScenarioTraits& traits) {
+  const std::int64_t groups = traits.num_query_groups;
+  const std::int64_t ranks = groups < traits.tensor_parallel ? traits.tensor_parallel / groups : 1;
+  return traits.tp % ranks == 0 ? ranks : traits.tp;
+}
+
+Value tp(const ScenarioTraits& traits) { return std::min(traits.tensor_parallel, kMostOfAxis); }
+Value pp(const ScenarioTraits& traits) { return std::min(traits.pipeline_parallel, kMostOfAxis); }
+Value schedule(const ScenarioTraits& traits) { return traits.is_interleaved ? 3 : 2; }
+Value experts(const ScenarioTraits& traits) { return size_above_one(traits.expert_parallel); }
+Value instances(const ScenarioTraits& traits) { return size_above_one(traits.optimizer_instances); }
+
+}  // namespace verify::at_scenario

@@ -1,0 +1,164 @@
+#include "verify/options/command_requests.h"
+
+#include <charconv>
+#include <fmt/format.h>
+#include <system_error>
+
+#include "sim/base/error.h"
+#include "verify/options/requests.h"
+#include "verify/options/scenario.h"
+#include "verify/options/settings.h"
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+namespace {
+
+/// The settings of the one scenario that a command shows, under those of the command line.
+Settings single_scenario(const CommandLine& line) {
+  if (line.scenarios.size() > 1) {
+    sim::refuse({.code = "one_scenario",
+                 .option = line.scenarios[1],
+                 .numbers = fmt::format("{} scenarios given", line.scenarios.size()),
+                 .rule = fmt::format("'{}' shows one layout", line.command),
+                 .hint = "replay takes any number of scenarios"});
+  }
+  const Settings settings =
+      line.scenarios.empty() ? line.settings : read_scenario(line.scenarios[0], line).settings;
+  settings.check();
+  return settings;
+}
+
+constexpr const char* kSizes = "param-sizes";
+constexpr const char* kShared = "shared-embedding";
+
+/// Sizes of parameters are beyond 32 bits.
+std::vector<std::int64_t> whole_numbers(const Settings& settings, const char* option) {
+  std::vector<std::int64_t> numbers;
+  for (const std::string& word : settings.texts(option)) {
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (word.empty() || error != std::errc() || end != word.data() + word.size()) {
+      sim::refuse({.code = "not_a_number",
+                   .option = std::string("--") + option,
+                   .numbers = fmt::format("'{}'", word),
+                   .rule = "whole numbers, with commas between them",
+                   .hint = fmt::format("--{} 10,20", option)});
+    }
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+std::vector<sim::BufferParameter> requested_parameters(const Settings& settings) {
+  if (!settings.has(kSizes)) {
+    sim::refuse({.code = "missing_option",
+                 .option = "--param-sizes",
+                 .numbers = "not given",
+                 .rule = "the elements of each parameter, in the order of the model",
+                 .hint = "--param-sizes 1000,50,50,1000"});
+  }
+  std::vector<sim::BufferParameter> parameters;
+  for (const std::int64_t elements : whole_numbers(settings, kSizes)) parameters.push_back({elements});
+  for (const std::int64_t index :
+       settings.has(kShared) ? whole_numbers(settings, kShared) : std::vector<std::int64_t>()) {
+    if (index < 0 || index >= std::ssize(parameters)) {
+      sim::refuse({.code = "no_such_parameter",
+                   .option = "--shared-embedding",
+                   .numbers = fmt::format("{} of {}", index, counted(std::ssize(parameters), "parameter")),
+                   .rule = "parameters count from 0, in the order of --param-sizes",
+                   .hint = "--shared-embedding 0"});
+    }
+    parameters[static_cast<std::size_t>(index)].shared_embedding = true;
+  }
+  return parameters;
+}
+
+std::optional<std::int64_t> requested_bucket_size(const Settings& settings) {
+  if (!settings.has("bucket-size")) return std::nullopt;
+  const std::vector<std::int64_t> given = whole_numbers(settings, "bucket-size");
+  if (given.size() == 1) return given.front();
+  sim::refuse({.code = "buffer_sizes",
+               .option = "--bucket-size",
+               .numbers = counted(std::ssize(given), "number"),
+               .rule = "one number of elements",
+               .hint = "--bucket-size 40000000"});
+}
+
+sim::BufferConfig requested_config(const Settings& settings) {
+  return {.owners = static_cast<int>(settings.number("data-parallel-size").value_or(1)),
+          .bucket_size = requested_bucket_size(settings),
+          .distributed_optimizer = !settings.flag("no-distributed-optimizer"),
+          .pad_for_high_nccl_busbw = settings.flag("pad-buckets-for-high-nccl-busbw")};
+}
+
+}  // namespace
+
+GroupsRequest groups_request(const CommandLine& line) {
+  const Settings settings = single_scenario(line);
+  return {.layout = requested_layout(settings),
+          .nodes = node_placement(settings),
+          .kinds = settings.texts("kind"),
+          .rank = settings.number("rank")};
+}
+
+LayersRequest layers_request(const CommandLine& line) {
+  const Settings settings = single_scenario(line);
+  // With a world size the whole layout is checked, and its pipeline (which the legacy rules clamp) is used.
+  std::int64_t pipeline_ranks = settings.number("pipeline-model-parallel-size").value_or(1);
+  std::vector<sim::Warning> warnings;
+  if (settings.has("world-size")) {
+    const sim::Layout layout = requested_layout(settings);
+    pipeline_ranks = layout.pp;
+    warnings = layout.warnings;
+  }
+  LayersRequest request{.placement = requested_placement(settings, pipeline_ranks),
+                        .rules = settings.choice("rules"),
+                        .warnings = std::move(warnings)};
+  request.warnings.insert(request.warnings.end(), request.placement.warnings.begin(),
+                          request.placement.warnings.end());
+  return request;
+}
+
+ScheduleCommandRequest schedule_request(const CommandLine& line) {
+  const Settings settings = single_scenario(line);
+  ScheduleCommandRequest request;
+  if (settings.has("svg")) request.svg = settings.text("svg", "");
+  request.schedule = requested_schedule(settings);
+  return request;
+}
+
+ShardsRequest shards_request(const CommandLine& line) {
+  const Settings settings = single_scenario(line);
+  return {requested_parameters(settings), requested_config(settings)};
+}
+
+CaseOptions case_request(const CommandLine& line, Reader reader) {
+  const Settings settings = single_scenario(line);
+  for (const OptionInfo& option : option_vocabulary()) {
+    if (settings.has(option.name) && !overlap(option.readers, reader))
+      refuse_without_effect(option.name, line.command);
+  }
+  return case_options(settings);
+}
+
+ReplayFilesRequest replay_files_request(const CommandLine& line) {
+  ReplayFilesRequest request{.files = {}, .inputs = line.scenarios};
+  for (const char* option : {"report", "junit", "trace"}) {
+    if (line.settings.has(option)) request.files.push_back({option, line.settings.text(option, "")});
+  }
+  if (line.settings.has("text")) request.inputs.push_back(line.settings.text("text", ""));
+  return request;
+}
+
+std::string arguments_of(const CommandLine& line, const std::string& without) {
+  Settings settings = line.settings;
+  settings.remove(without);
+  return settings.as_command_line();
+}
+
+void require_readable(const CommandLine& line) { line.settings.check(); }
+
+bool asks_for_json(const CommandLine& line) { return line.settings.choice("format") == "json"; }
+
+}  // namespace verify

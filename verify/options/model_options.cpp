@@ -1,0 +1,29 @@
+#include "verify/options/model_options.h"
+
+#include "verify/options/requests.h"
+#include "verify/options/settings.h"
+
+namespace verify {
+
+ModelOptions model_options(const Settings& settings) {
+  ModelOptions model{.num_attention_heads = settings.number("num-attention-heads"),
+                     .num_query_groups = settings.number("num-query-groups"),
+                     .vocab_size = settings.number("vocab-size"),
+                     .mtp_num_layers = settings.number("mtp-num-layers").value_or(0),
+                     .sequence_parallel = settings.flag("sequence-parallel"),
+                     .gated_mlp = settings.flag("swiglu"),
+                     .linear_bias = !settings.flag("disable-bias-linear"),
+                     .untied_output = settings.flag("untie-embeddings-and-output-weights"),
+                     .rms_norm = settings.choice("normalization") == "RMSNorm",
+                     .rotary = settings.choice("position-embedding-type") == "rope"};
+  if (has_model_shape(settings)) model.shape = model_shape(settings);
+  return model;
+}
+
+BatchOptions batch_options(const Settings& settings) {
+  return {.micro_batch_size = settings.number("micro-batch-size").value_or(1),
+          .global_batch_size = settings.number("global-batch-size"),
+          .num_microbatches = settings.number("num-microbatches")};
+}
+
+}  // namespace verify

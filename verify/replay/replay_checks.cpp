@@ -1,0 +1,308 @@
+#include "verify/replay/replay_checks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <fmt/format.h>
+#include <utility>
+
+#include "sim/base/check.h"
+#include "sim/base/error.h"
+#include "sim/layout/size_rules.h"
+#include "sim/tensor/counting_device.h"
+#include "verify/cases/case_list.h"
+#include "verify/checks/case_replay.h"
+#include "verify/checks/collective_round.h"
+#include "verify/checks/layout_checks.h"
+#include "verify/checks/parameter_count.h"
+#include "verify/checks/planted_programs.h"
+#include "verify/checks/sharded_layers.h"
+#include "verify/checks/text_training.h"
+#include "verify/options/nearest_name.h"
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+namespace {
+
+using Applies = bool (*)(const Replaying&);
+
+// ---- when a check applies
+// ----------------------------------------------------------------------------------------
+
+bool always(const Replaying&) { return true; }
+bool is_partitioned(const Replaying& scenario) { return scenario.is_partitioned; }
+bool runs_the_round(const Replaying& scenario) {
+  return scenario.is_partitioned && !scenario.request.program;
+}
+bool runs_a_program(const Replaying& scenario) {
+  return scenario.is_partitioned && scenario.request.program.has_value();
+}
+bool expects_a_finding(const Replaying& scenario) {
+  return scenario.is_partitioned && scenario.request.expected.finding.has_value();
+}
+bool replays_a_case(const Replaying& scenario) {
+  return scenario.is_partitioned && scenario.request.cases.dimensions.has_value();
+}
+bool proves_layers(const Replaying& scenario) {
+  return runs_the_round(scenario) && !replays_a_case(scenario);
+}
+bool trains(const Replaying& scenario) { return proves_layers(scenario) && scenario.model.has_value(); }
+bool has_placement(const Replaying& scenario) { return scenario.request.placement.has_value(); }
+bool has_batch(const Replaying& scenario) { return scenario.request.batch.global_batch_size.has_value(); }
+bool expects_parameters(const Replaying& scenario) {
+  return scenario.request.expected.parameters.has_value();
+}
+
+/// Memory is counted for a dense model that is trained.
+bool counts_memory(const Replaying& scenario) {
+  const ScenarioRequest& request = scenario.request;
+  return has_placement(scenario) && request.model.shape && !request.pipeline.forward_only &&
+         request.layout.ep <= 1 && request.placement->encoder_ranks == 0 && request.model.mtp_num_layers == 0;
+}
+
+// ---- the layout
+// --------------------------------------------------------------------------------------------------
+
+template <CheckResult (*kCheck)(const sim::Layout&)>
+void check_layout(Replaying& scenario) {
+  scenario.add(kCheck(scenario.request.layout));
+}
+
+void run_partition(Replaying& scenario) {
+  scenario.add(check_partition(scenario.request.layout));
+  scenario.is_partitioned = scenario.report.checks.back().holds;
+}
+
+void run_nodes(Replaying& scenario) {
+  scenario.add(check_nodes(scenario.request.layout, scenario.request.nodes));
+}
+
+void run_layers(Replaying& scenario) {
+  const sim::LayerPlacement& placement = *scenario.request.placement;
+  auto& warnings = scenario.report.warnings;
+  warnings.insert(warnings.end(), placement.warnings.begin(), placement.warnings.end());
+  const std::size_t chunks = placement.stages.front().size();
+  scenario.add({"layers", covers_each_layer_once(placement),
+                fmt::format("{} layers{} on {} x {}, each exactly once ({})", placement.num_layers,
+                            placement.encoder_ranks > 0 ? " a side" : "",
+                            counted(static_cast<std::int64_t>(placement.stages.size()), "rank"),
+                            counted(static_cast<std::int64_t>(chunks), "chunk"), placement.mode)});
+}
+
+void run_expected_groups(Replaying& scenario) {
+  for (const ExpectedGroups& expected : scenario.request.expected.groups)
+    scenario.add(check_expected_groups(scenario.request.layout, expected.kind, expected.groups));
+}
+
+// ---- the model
+// ---------------------------------------------------------------------------------------------------
+
+void run_batch(Replaying& scenario) {
+  const BatchOptions& batch = scenario.request.batch;
+  const std::int64_t global = *batch.global_batch_size, micro = batch.micro_batch_size;
+  const std::int64_t dp = scenario.request.layout.dp;
+  const std::int64_t step = sim::capped_product({micro, dp});
+  if (global % step != 0) {
+    return scenario.add(
+        {"batch", false,
+         fmt::format("global batch {} is not a multiple of micro batch {} * dp {}", global, micro, dp)});
+  }
+  scenario.add({"batch", true,
+                fmt::format("global batch {} = {} microbatches of {} on {} replicas", global, global / step,
+                            micro, dp)});
+}
+
+void run_parameters(Replaying& scenario) {
+  const std::string& published = *scenario.request.expected.parameters;
+  const std::int64_t parameters = parameter_count(*scenario.request.model.shape);
+  const bool agrees = agrees_with(parse_figure(published), parameters);
+  scenario.add({"parameters", agrees,
+                fmt::format("{} from the shape, {} {}", parameters, published,
+                            agrees ? "as published" : "published")});
+}
+
+/// The scenario's schedule; where it gives no batch, that of twice as many microbatches as a chunk takes at a
+/// time: of a larger batch no more are in flight. Nothing where it is too large.
+std::optional<ScheduleRequest> schedule_in_flight(const ScenarioRequest& request) {
+  if (request.schedule || request.batch.num_microbatches || request.batch.global_batch_size)
+    return request.schedule;
+  try {
+    return training_schedule(request.pipeline, request.layout.pp,
+                             2 * request.pipeline.group_size.value_or(request.layout.pp));
+  } catch (const sim::Error& error) {
+    if (error.refusal().code != "schedule_size") throw;
+    return std::nullopt;
+  }
+}
+
+/// Nothing where the schedule has other chunks than the layers.
+std::optional<ActivationRun> activation_run(const ScenarioRequest& request) {
+  ActivationRun run{
+      .tokens = request.batch.micro_batch_size * request.model.shape->seq_length / request.layout.cp,
+      .sequence_parallel = request.model.sequence_parallel,
+      .recompute = request.training.recompute};
+  if (request.layout.pp == 1) {
+    run.schedule = sim::no_pipelining;
+  } else if (const auto schedule = schedule_in_flight(request)) {
+    run.schedule = schedule->schedule.function;
+    run.pipeline = schedule->shape;
+  } else {
+    return std::nullopt;
+  }
+  const auto chunks = static_cast<std::size_t>(run.pipeline.chunks());
+  const auto& stages = request.placement->stages;
+  const bool fits =
+      std::all_of(stages.begin(), stages.end(), [&](const auto& stage) { return stage.size() == chunks; });
+  return fits ? std::optional(run) : std::nullopt;
+}
+
+void run_memory(Replaying& scenario) {
+  const ScenarioRequest& request = scenario.request;
+  const ModelShape& shape = *request.model.shape;
+  constexpr int kMostLayers = 10'000;  // every parameter of every layer is listed
+  constexpr std::int64_t kMostParameters = std::int64_t{1} << 50;
+  if (request.placement->num_layers > kMostLayers || parameter_count(shape) > kMostParameters) {
+    scenario.report.warnings.push_back(
+        {"memory_not_counted", fmt::format("memory is counted of up to {} layers and {} parameters",
+                                           kMostLayers, kMostParameters)});
+    return;
+  }
+  scenario.report.memory = check_memory(shape, request.layout, *request.placement, activation_run(request));
+  scenario.add(scenario.report.memory->row);
+}
+
+void run_sharded_layers(Replaying& scenario) {
+  for (CheckResult& row : check_sharded_layers(scenario.request, scenario.bench))
+    scenario.add(std::move(row));
+}
+
+void run_training(Replaying& scenario) {
+  Training training = train_on_text(*scenario.model, scenario.bench);
+  scenario.add(std::move(training.check));
+  scenario.report.training = std::move(training.curve);
+  if (scenario.request.is_traced)
+    scenario.report.trace = trace_training(*scenario.model, scenario.request.world);
+}
+
+void run_case(Replaying& scenario) { scenario.add(replay_case(scenario.request.cases, all_cases())); }
+
+// ---- virtual ranks
+// -----------------------------------------------------------------------------------------------
+
+const PlantedProgram& requested_program(const std::string& name) {
+  if (const PlantedProgram* program = planted_program(name)) return *program;
+  std::vector<std::string> names;
+  for (const PlantedProgram& program : planted_programs()) names.emplace_back(program.name);
+  const std::string nearest = nearest_name(name, names);
+  sim::refuse({.code = "unknown_program",
+               .option = "--program",
+               .numbers = fmt::format("'{}'", name),
+               .rule = "the programs are those that 'shardproof list' shows",
+               .hint = nearest.empty() ? "shardproof list" : "--program " + nearest});
+}
+
+/// A mistake takes two ranks, and shows in a small world; some programs exchange a number with every other
+/// rank.
+void require_program_world(const sim::Layout& layout) {
+  constexpr int kLargestWorld = 4096;
+  if (layout.grid_size >= 2 && layout.grid_size <= kLargestWorld) return;
+  sim::refuse({.code = "program_world",
+               .option = "--program",
+               .numbers = fmt::format("in a world of {} ranks", layout.grid_size),
+               .rule = fmt::format("a program runs on 2 to {} ranks", kLargestWorld),
+               .hint = "--world-size 4"});
+}
+
+/// Runs virtual ranks, on a device that counts where the run is traced, and keeps what they did.
+template <typename Run>
+void keep_run(Replaying& scenario, const std::string& what, const Run& run_on) {
+  const bool is_traced = scenario.request.is_traced && !scenario.model;
+  sim::CountingDevice counting(scenario.device);
+  sim::RunReport run = run_on(is_traced ? static_cast<sim::Device&>(counting) : scenario.device);
+  scenario.report.ledger = std::move(run.ledger);
+  scenario.report.findings = std::move(run.findings);
+  if (is_traced) scenario.report.trace = traced_run(what, scenario.request.world, std::move(run));
+}
+
+void run_collectives(Replaying& scenario) {
+  keep_run(scenario, "the collective round", [&](sim::Device& device) {
+    RoundReport round = collective_round(scenario.request.world, device);
+    scenario.add(std::move(round.check));
+    return std::move(round.run);
+  });
+}
+
+void run_program(Replaying& scenario) {
+  const PlantedProgram& program = requested_program(*scenario.request.program);
+  require_program_world(scenario.request.layout);
+  keep_run(scenario, fmt::format("the program {}", program.name), [&](sim::Device& device) {
+    sim::RunReport run = sim::simulate(scenario.request.world, device, program.run);
+    if (!expects_a_finding(scenario)) {
+      scenario.add({"program", run.ok(),
+                    run.ok()
+                        ? fmt::format("{} broke no contract; run hash {:016x}", program.name, run.run_hash)
+                        : fmt::format("{}: {}", program.name, run.findings.front().sentence)});
+    }
+    return run;
+  });
+}
+
+void run_finding(Replaying& scenario) {
+  const std::string& expected = *scenario.request.expected.finding;
+  const std::vector<sim::Finding>& findings = scenario.report.findings;
+  if (findings.empty())
+    return scenario.add({"finding", false, fmt::format("expected {}, and nothing was found", expected)});
+  const sim::Finding& first = findings.front();
+  const bool is_expected = first.code == expected;
+  scenario.add({"finding", is_expected,
+                is_expected
+                    ? fmt::format("{}, as expected: {}", first.code, first.sentence)
+                    : fmt::format("expected {}, found {}: {}", expected, first.code, first.sentence)});
+}
+
+}  // namespace
+
+const std::vector<ReplayCheck>& replay_checks() {
+  static const std::vector<ReplayCheck> checks = {
+      {"partition", "every rank is in exactly one group of each kind (embd, pos_embd: at most one)", always,
+       run_partition},
+      {"orthogonal", "groups of kinds along different axes share exactly one rank", is_partitioned,
+       check_layout<check_orthogonal>},
+      {"products", "the sizes of complementary kinds multiply to the world", is_partitioned,
+       check_layout<check_products>},
+      {"pipelines", "dense and expert grid have the same pipelines", is_partitioned,
+       check_layout<check_pipelines>},
+      {"creation", "each new_group call creates one group, entered by exactly the ranks it lists",
+       is_partitioned, check_layout<check_creation>},
+      {"nodes", "lists and ranks agree on how many tp, dp (and ep) groups cross a node", is_partitioned,
+       run_nodes},
+      {"collectives", "every group of every kind reduces, gathers and scatters as defined, on virtual ranks",
+       runs_the_round, run_collectives},
+      {"sharded P",
+       "property P of check holds for every layer at the scenario's tp and flags, in reduced sizes",
+       proves_layers, run_sharded_layers},
+      {"training",
+       "a reduced GPT trained on text equals one device: in the field exactly, in f32 within its spread",
+       trains, run_training},
+      {"case", "one setting of a case and property of check holds", replays_a_case, run_case},
+      {"program", "a rank program keeps every contract: no deadlock, no mismatch, no lost message",
+       runs_a_program, run_program},
+      {"finding", "a program's planted defect is found, by its name", expects_a_finding, run_finding},
+      {"layers", "every layer is on exactly one stage", has_placement, run_layers},
+      {"memory", "what ranks hold adds up to the model; bytes of the stage that holds most", counts_memory,
+       run_memory},
+      {"batch", "the global batch divides over replicas and microbatches", has_batch, run_batch},
+      {"expected K", "kind K has the groups that the source prints", always, run_expected_groups},
+      {"parameters", "the shape has the published number of parameters", expects_parameters, run_parameters},
+      {"refusal", "a scenario that must be refused is, for its stated reason", nullptr, nullptr},
+      {"B collectives",
+       "on backend B every operation in every kind of group does what it does on virtual ranks", nullptr,
+       nullptr},
+      {"B training D", "on backend B the training, in dtype D, is that of virtual ranks", nullptr, nullptr},
+      {"B bandwidth", "between processes collectives are timed, and no element of a result is wrong", nullptr,
+       nullptr},
+  };
+  return checks;
+}
+
+}  // namespace verify
