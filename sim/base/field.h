@@ -11,7 +11,7 @@
 ///
 /// Shapes  kFieldLevels residues, level 0 (the smallest prime) first. Each is a whole number held in a
 ///         double.
-/// Calls   FieldSum (field_sum.h) adds up many products. MatrixProduct (sim/cpu/matrix_product.h)
+/// Calls   FieldSum (field_sum.h) adds up many products. add_matrix_product (sim/cpu/matrix_product.h)
 ///         multiplies matrices.
 /// Errors  none. A quotient by a zero residue, which happens by chance once in p, is 0 on that level.
 ///         Otherwise a training run of millions of quotients would have no live level left. Products and

@@ -5,7 +5,6 @@
 ///
 ///   exp          residue x modulo p_i becomes g_i^x modulo p_{i+1}, where g_i has order p_i:
 ///                exp(a + b) = exp(a) exp(b)
-///                + b) = exp(a) exp(b)
 ///   log          the way back: a homomorphism from products modulo p_{i+1} to sums modulo p_i, with
 ///                log(exp(a)) = a and log(a b) = log(a) + log(b)
 ///   keyed        an arbitrary function of the residues, for functions that have no algebra (square root,
