@@ -10,7 +10,8 @@ namespace sim {
 
 namespace {
 
-/// Like with_computing_scalar, but only for the dtypes of sums. For bf16 it does nothing.
+/// Like with_computing_scalar, but only for the dtypes of sum tensors (device.h). For bf16 it does
+/// nothing.
 template <typename Visit>
 void with_sum_scalar(DType dtype, Visit&& visit) {
   with_computing_scalar(dtype, [&](auto scalar) {

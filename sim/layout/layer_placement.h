@@ -4,9 +4,9 @@
 /// pipeline rank holds. Current Megatron has four modes that exclude each other:
 ///
 ///   even     num_layers are spread evenly over all ranks and chunks.
-///   account  The embedding, the loss, or both count as one layer each, and the sum is spread evenly. To
-///            make up for it, the first chunk of the first rank holds one layer less for the embedding,
-///            and the last chunk of the last rank one layer less for the loss.
+///   account  The embedding, the loss, or both count as one layer each, and the total is spread evenly.
+///            To make up for it, the first chunk of the first rank holds one layer less for the
+///            embedding, and the last chunk of the last rank one layer less for the loss.
 ///   uneven   The layers of the first rank, the last rank, or both are given, and the rest is spread
 ///            evenly over the ranks between.
 ///   layout   The stages are spelled out: "Et*3|(tt|)*29,m|L" (layer_layout.h).
@@ -47,8 +47,8 @@ struct StageLayers {
 struct LayerPlacement {
   std::string mode;  // even, account, uneven, layout, or legacy
   int num_layers = 0;
-  /// Number of encoder ranks of a legacy encoder-decoder model: pipeline ranks below it hold encoder
-  /// layers. It is 0 for all other models.
+  /// In a legacy encoder-decoder model, pipeline ranks below this number belong to the encoder. It is 0
+  /// for all other models.
   int encoder_ranks = 0;
   std::vector<std::vector<StageLayers>> stages;
   std::vector<Warning> warnings;

@@ -26,12 +26,11 @@ inline constexpr const char* kTpPpDpOrder = "tp-cp-ep-pp-dp";
 enum class RuleBook { megatron, legacy };
 
 struct ParallelSizes {
-  std::int64_t world_size = 0;  // number of ranks in the world
-  std::optional<std::int64_t>
-      local_world_size;          // number of ranks in the grid, inside the world; absent: world_size
-  std::int64_t rank_offset = 0;  // first rank of the grid
-  std::int64_t tensor_model_parallel_size = 1;                       // tp
-  std::int64_t pipeline_model_parallel_size = 1;                     // pp
+  std::int64_t world_size = 0;                    // ranks in the world
+  std::optional<std::int64_t> local_world_size;   // ranks in the grid, within the world; absent: world_size
+  std::int64_t rank_offset = 0;                   // first rank of the grid
+  std::int64_t tensor_model_parallel_size = 1;    // tp
+  std::int64_t pipeline_model_parallel_size = 1;  // pp
   std::optional<std::int64_t> virtual_pipeline_model_parallel_size;  // chunks per pipeline rank
   std::int64_t context_parallel_size = 1;                            // cp
   std::int64_t expert_model_parallel_size = 1;                       // ep

@@ -16,7 +16,7 @@
 
 namespace sim {
 
-/// Returns the axes that the string names, in its order. Upper and lower case are the same.
+/// Returns the axes that the string names, in its order. Case is ignored.
 std::vector<Axis> parse_order(const std::string& order);
 
 /// Refuses an order that lacks an axis with more than one rank in this grid. tp is not checked.

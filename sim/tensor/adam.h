@@ -6,8 +6,8 @@
 ///   factor = clip_factor(sum, most)         scale_by(grad, factor)
 ///   adam(grad, step, param, exp_avg, exp_avg_sq)
 ///
-/// Shapes  grad, param and both moments [n] have one dtype, which must be one of sums (checks.h). sum,
-///         factor and flags are [1].
+/// Shapes  grad, param and both moments [n] have one dtype, any in which sums are kept (checks.h: not
+///         bf16). sum, factor and flags are [1].
 /// Errors  adam_step: a step below 1, or a beta that is not in [0, 1); those of checks.h.
 /// Exact   as device.h says; in the field the square root is a keyed function.
 /// Source  Kingma and Ba 2015; Loshchilov and Hutter 2019 (decoupled); Megatron-LM clip_grads.py.

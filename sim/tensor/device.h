@@ -1,8 +1,8 @@
 #pragma once
 
-/// Seam one: arithmetic. Everything that a rank program computes, it computes with these kernels. Another
-/// device is another class with the same kernels, and a class that misses a kernel does not compile.
-/// Callers use ops.h, which checks the arguments once.
+/// The interface of all arithmetic (seam one). Everything that a rank program computes, it computes with
+/// these kernels. Another device is another class with the same kernels, and a class that misses a kernel
+/// does not compile. Callers use ops.h, which checks the arguments once.
 ///
 /// Shapes  as stated at each kernel; counts are in elements. An output may be one of the inputs, but may
 ///         not overlap an input partly.
@@ -58,18 +58,18 @@ class Device {
 
   // The kernels below compute in f64, f32 and field, and in f32 for bf16. In a tensor [..., F] the last
   // dimension is a row of F columns. A sum over a row has sixteen lanes: lane l adds columns l, l + 16,
-  // ..., and then lanes l and l + 8 are added, l and l + 4, l and l + 2, l and l + 1. A tensor "of sums"
-  // has dtype f32 where the others have bf16, and otherwise their dtype.
+  // ..., and then lanes l and l + 8 are added, l and l + 4, l and l + 2, l and l + 1. A "sum tensor" has
+  // dtype f32 where the other tensors have bf16, and otherwise the same dtype as they.
 
   /// out(i, j) starts from 0, or from its old value if accumulating, and adds a(i, k) b(k, j) for k = 0,
   /// 1, 2, ... with one fma each. The last two dimensions are a matrix, and those before them are
-  /// batches. out may be of sums, in which case it is not rounded.
+  /// batches. out may be a sum tensor, in which case it is not rounded.
   virtual void matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
                       bool accumulate) = 0;
 
   /// out(t, f) = x(t, f) + bias(f)
   virtual void add_bias(const Tensor& x, const Tensor& bias, Tensor& out) = 0;
-  /// sums(f) += x(0, f), x(1, f), ..., in this order. sums is of sums.
+  /// sums(f) += x(0, f), x(1, f), ..., in this order. sums is a sum tensor.
   virtual void add_column_sums(const Tensor& x, Tensor& sums) = 0;
   /// to(t, to_column + c) = from(t, from_column + c) for c below columns.
   virtual void copy_columns(const Tensor& from, std::int64_t from_column, Tensor& to, std::int64_t to_column,
@@ -77,7 +77,7 @@ class Device {
   /// out(t) = table(ids(t) - first_id), and 0 for an id outside of the table.
   virtual void lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) = 0;
   /// table(ids(t) - first_id) += rows(t) for t = 0, 1, 2, ... Ids outside of the table are skipped. table
-  /// is of sums.
+  /// is a sum tensor.
   virtual void add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) = 0;
   /// Dimension i of `to` is dimension order[i] of `from`. Both have four dimensions.
   virtual void permute(const Tensor& from, std::array<int, 4> order, Tensor& to) = 0;
@@ -99,11 +99,11 @@ class Device {
   /// The gradient of the scores x, from the output p of softmax: p (g - sum(g p)) / sqrt(divisor).
   virtual void softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) = 0;
   /// out = (x - mean) rstd weight + bias, with rstd = 1 / sqrt(variance + epsilon). rms_norm has no mean
-  /// and no bias. stats [2, T] is of sums and holds mean and rstd.
+  /// and no bias. stats [2, T] is a sum tensor that holds mean and rstd.
   virtual void normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
                          Tensor& out, Tensor& stats) = 0;
-  /// Adds to grad_weight and grad_bias for t = 0, 1, 2, ... Both are of sums. For rms_norm there is no
-  /// grad_bias.
+  /// Adds to grad_weight and grad_bias for t = 0, 1, 2, ... Both are sum tensors. For rms_norm there is
+  /// no grad_bias.
   virtual void normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
                                   const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
                                   Tensor& grad_bias) = 0;
@@ -111,7 +111,7 @@ class Device {
   /// For each element, m = beta1 m + (1 - beta1) g and v = beta2 v + ((1 - beta2) g) g, each with one
   /// fma. With the corrections c1 = 1 - beta1^step and c2 = 1 - beta2^step, u = (m / c1) / (sqrt(v / c2)
   /// + epsilon), and param = param - rate u with one fma. Weight decay is added with one fma: to u if
-  /// decoupled, otherwise to g before everything else. The tensors are of sums.
+  /// decoupled, otherwise to g before everything else. All are sum tensors.
   virtual void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,
                     Tensor& exp_avg_sq) = 0;
   /// factor = c if c = most / (sqrt(sum of squares) + 1/1000000) is below 1, else 1. In the field a keyed
@@ -123,11 +123,11 @@ class Device {
   virtual void find_nonfinite(const Tensor& x, Tensor& flag) = 0;
 
   /// maxima(t) is the largest logit of row t among the columns that are not padding, ignoring NaN. Where
-  /// there is none it is -infinity, in the field 0. maxima is of sums.
+  /// there is none it is -infinity, in the field 0. maxima is a sum tensor.
   virtual void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) = 0;
   /// exps(t, v) = exp(logits(t, v) - maxima(t)), and 0 for padding. parts [2, T] holds the target's logit
-  /// minus the maximum, if that logit lies on this rank, and the sum of exps. With smoothing, parts [3,
-  /// T] also holds the sum of logits minus the maximum. All outputs are of sums.
+  /// minus the maximum, if that logit lies on this rank, and the sum of exps. With smoothing, parts is
+  /// [3, T] and also holds the sum of logits minus the maximum. All outputs are sum tensors.
   virtual void token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
                            const TokenLoss& loss, Tensor& exps, Tensor& parts) = 0;
   /// The loss from parts that are summed over the group: (1 - s) (log(sum) - predicted) + s (log(sum) -

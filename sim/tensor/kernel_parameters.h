@@ -1,9 +1,6 @@
 #pragma once
 
-/// The parameters that kernels take beside their tensors: factors, the choice of a function, the choice
-/// of a part.
-///
-/// Exact   a ratio is rounded to the dtype by the kernel, as device.h says there.
+/// Exact   a ratio is rounded to the dtype by the kernel, as device.h says at each kernel.
 
 #include <cstdint>
 

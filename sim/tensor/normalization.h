@@ -17,7 +17,7 @@ struct Normalized {
   Tensor stats;
 };
 
-/// For RMSNorm, `bias` is a tensor that is none.
+/// For RMSNorm, `bias` must be none (Tensor::is_none).
 Normalized normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon);
 /// Returns the gradient of x. Adds the gradients of weight and bias to their sums, which are f32 for
 /// bf16.

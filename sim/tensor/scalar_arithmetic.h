@@ -28,8 +28,8 @@ class Scaling<Field> {
   Field factor_;
 };
 
-/// Calls visit with a constant for the operation: visit(std::integral_constant<ReduceOp,
-/// ReduceOp::sum>()). An average counts as a sum here.
+/// Calls visit with a constant for the operation, such as std::integral_constant<ReduceOp,
+/// ReduceOp::sum>(). An average counts as a sum here.
 template <typename Visit>
 void with_reduce_op(ReduceOp op, Visit&& visit) {
   switch (op) {

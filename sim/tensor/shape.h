@@ -28,9 +28,9 @@ class Shape {
   }
   /// The number of elements.
   std::int64_t count() const { return sizes_[0] * sizes_[1] * sizes_[2] * sizes_[3]; }
-  /// The same shape with another first dimension. The shape must have dimensions.
+  /// The same shape with another first dimension. The shape must have at least one dimension.
   Shape with_rows(std::int64_t rows) const;
-  /// The same shape with another last dimension. The shape must have dimensions.
+  /// The same shape with another last dimension. The shape must have at least one dimension.
   Shape with_columns(std::int64_t columns) const;
   /// The same shape with one more dimension at the end.
   Shape with_appended(std::int64_t columns) const;

@@ -9,9 +9,9 @@
 ///   loss = token_loss(parts, targets)
 ///   grad_logits = token_loss_backward(exps, parts, targets, grad)
 ///
-/// Shapes  logits [T, V/tp] of any dtype; maxima [T], exps [T, V/tp], parts [2, T] or with smoothing [3,
-///         T], loss and grad [T] in f32 if logits are bf16, otherwise in the dtype of logits; targets [T]
-///         i32, global ids.
+/// Shapes  logits [T, V/tp] of any dtype; targets [T] i32, global ids; maxima [T], exps [T, V/tp], parts
+///         [2, T] (or [3, T] with smoothing), loss and grad [T] in f32 if logits are bf16, otherwise in
+///         the dtype of logits.
 /// Exact   as device.h says; in the field the result does not depend on the shift that is subtracted.
 /// Errors  bad_loss: columns, vocabulary or smoothing out of range; those of checks.h.
 /// Source  Megatron-LM, vocab_parallel_cross_entropy; here smoothing is over the whole vocabulary.
