@@ -1,8 +1,10 @@
 #pragma once
 
-/// CHECK(condition): an invariant of our own code. When it does not hold, the bug is ours: print it, abort.
+/// CHECK(condition) states an invariant of our own code. If the condition does not hold, the bug is ours:
+/// CHECK prints it and aborts.
 ///
-/// Errors  aborts the process, in every build type. Never used for input: bad input is a refusal (error.h).
+/// Errors  aborts the process, in every build type. CHECK is never used for input: bad input is a refusal
+///         (error.h).
 
 namespace sim {
 

@@ -1,9 +1,10 @@
 #pragma once
 
-/// A hash of bytes in the order they are given, the same on every machine: what a run hash is made of.
+/// A hash over bytes in the order in which they are added. It is the same on every machine, and run
+/// hashes are made with it.
 ///
-/// Exact   64-bit FNV-1a over words of eight bytes, the lowest first, with the upper half folded into the
-///         lower after each; bytes that are left over go in one by one.
+/// Exact   64-bit FNV-1a over words of eight bytes, lowest byte first. After each word the upper half of
+///         the hash is folded into the lower half. Bytes left over at the end are added one by one.
 /// Source  Fowler, Noll, Vo.
 
 #include <cstddef>
@@ -26,7 +27,7 @@ class ContentHash {
     for (; i < bytes.size(); ++i) add(static_cast<std::uint64_t>(bytes[i]));
   }
   void add(std::string_view text) {
-    add(std::uint64_t{text.size()});  // "ab", "c" is not "a", "bc"
+    add(std::uint64_t{text.size()});  // the length makes "ab", "c" differ from "a", "bc"
     add(std::as_bytes(std::span(text)));
   }
   void add(std::uint64_t number) {

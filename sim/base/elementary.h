@@ -1,30 +1,35 @@
 #pragma once
 
-/// exp, log, tanh, erf and rsqrt (1 / sqrt) of a float and of a double, and sin and cos of a double, with the
-/// same bits wherever they are computed: under any compiler, for any instruction set, in CUDA.
+/// exp, log, tanh, erf and rsqrt (1 / sqrt) of a float and of a double, and sin and cos of a double. They
+/// give the same bits wherever they are computed: with any compiler, for any instruction set, and in
+/// CUDA.
 ///
-/// Shapes  one element. A call is straight-line code without branches or tables: a loop of calls becomes
-///         vector code where it is compiled for vectors with fma, and is slow (a call of fma each) where it
-///         is not.
-/// Calls   exp(x), log(x), tanh(x), erf(x), rsqrt(x), inlined into the caller whatever it is compiled for.
-///         Compile with -ffp-contract=off (nvcc: -fmad=false), without -ffast-math (nvcc: without
-///         -use_fast_math), and for speed with -O3 -fno-math-errno -fno-trapping-math. These change no bit,
-///         and without them GCC 12 makes no vectors of the loop: sqrt could set errno, and the side of a
-///         choice that is not taken could trap.
+/// Shapes  one element. A call is straight-line code without branches or tables. A loop of calls becomes
+///         vector code if it is compiled for vectors with fma; otherwise each fma is a function call, and
+///         the loop is slow.
+/// Calls   exp(x), log(x), tanh(x), erf(x) and rsqrt(x) are inlined into the caller, whatever instruction
+///         set it is compiled for. Compile with -ffp-contract=off (nvcc: -fmad=false), without
+///         -ffast-math (nvcc: without -use_fast_math), and for speed with -O3 -fno-math-errno
+///         -fno-trapping-math. These speed options change no bit. Without them GCC 12 does not vectorise
+///         the loop, because sqrt could set errno, and because the side of a choice that is not taken
+///         could trap.
 ///         sin(x) and cos(x) are for |x| below 2^24.
-/// Errors  none. What has no value is NaN, always the same quiet one: of NaN, log and rsqrt below 0.
-/// Exact   only +, -, *, /, sqrt and fma, each rounded once, and whole numbers. The largest error met, in
-///         units of the last place, rounded up, over all floats, and over 4 * 10^8 doubles of all magnitudes:
+/// Errors  none. A result that is undefined is NaN, always the same quiet NaN: that is so for an argument
+///         of NaN, and for log and rsqrt below 0.
+/// Exact   The functions use only +, -, *, /, sqrt and fma, each rounded once, and integers. The table
+///         gives the largest error found, in units of the last place, rounded up, over all floats and
+///         over 4 * 10^8 doubles of all magnitudes:
 ///
-///                    exp    log    tanh   erf    rsqrt
-///           float    1.02   0.84   1.20   1.04   0.51
-///           double   1.05   0.87   1.23   1.14   0.51     sin, cos 1.48
+///                   exp    log    tanh   erf    rsqrt
+///          float    1.02   0.84   1.20   1.04   0.51
+///          double   1.05   0.87   1.23   1.14   0.51     sin, cos 1.48
 ///
-///         Below the least normal number, the unit is the least number. exp: 0 at -inf, inf from where it
-///         overflows. log: -inf at 0 and -0. tanh, erf: odd, 1 at inf. rsqrt: inf at 0, -inf at -0, 0 at inf.
-/// Source  the identities are in the functions. The polynomials are minimax fits (Remez exchange at 60
-///         digits, then rounded), of the degree and for the interval that stand at each; fitted for this
-///         header.
+///         Below the smallest normal number, the unit is the smallest subnormal number. exp: 0 at -inf,
+///         inf from the point where it overflows. log: -inf at 0 and -0. tanh, erf: odd functions, 1 at
+///         inf. rsqrt: inf at 0, -inf at -0, 0 at inf.
+/// Source  The identities are given at the functions. The polynomials are minimax fits made for this
+///         header (Remez exchange at 60 digits, then rounded); each has its degree and interval beside
+///         it.
 
 #include <cstdint>
 #include <limits>
@@ -35,10 +40,11 @@ namespace sim::elementary {
 
 namespace detail {
 
-/// Inlined even into a function for another instruction set: that is how it comes to be compiled for it.
+/// The function is inlined even into a caller that is compiled for another instruction set, and is
+/// thereby compiled for that instruction set.
 #define SIM_ELEMENTARY [[gnu::always_inline]] SIM_HOST_DEVICE inline
 
-/// The format of a type, and the constants of the functions in it.
+/// The number format of a type, and the constants that the functions use for it.
 template <typename T>
 struct Traits;
 
@@ -48,14 +54,14 @@ struct Traits<float> {
   static constexpr int kMantissaBits = 23;
   static constexpr Bits kBias = 127;
   static constexpr float kLeastNormal = 0x1p-126F;
-  static constexpr float kWholesFrom = 0x1p23F;  // from here on there are only whole numbers
+  static constexpr float kWholesFrom = 0x1p23F;  // from here on every value is a whole number
   static constexpr Bits kSqrtHalfBits = 0x3f3504f3U;
   static constexpr float kLog2E = 0x1.715476p0F;
   static constexpr float kLn2 = 0x1.62e43p-1F;
-  static constexpr float kLn2Rest = -0x1.05c61p-29F;  // what the rounding of kLn2 left
-  static constexpr float kExpLeast = -104;            // e^x is 0 there, as it is below
-  static constexpr float kExpMost = 89;               // infinite, as above
-  static constexpr float kTanhOne = 10;               // tanh is 1 there, as it is above
+  static constexpr float kLn2Rest = -0x1.05c61p-29F;  // ln 2 - kLn2, rounded
+  static constexpr float kExpLeast = -104;            // e^x is 0 at this x and below
+  static constexpr float kExpMost = 89;               // e^x is infinite at this x and above
+  static constexpr float kTanhOne = 10;               // tanh is 1 at this x and above
   static constexpr float kErfOne = 4;
   static constexpr float kRsqrtScale = 0x1p64F;
   static constexpr float kRootOfRsqrtScale = 0x1p32F;
@@ -108,7 +114,7 @@ SIM_ELEMENTARY T magnitude(T x) {
   return of_bits<T>(bits_of(x) & ~bits_of(T{-0.0}));
 }
 
-/// A value without sign, with the sign of another.
+/// Returns `value`, which must have no sign, with the sign of `sign`.
 template <typename T>
 SIM_ELEMENTARY T with_sign(T value, T sign) {
   return of_bits<T>(bits_of(value) | (bits_of(sign) & bits_of(T{-0.0})));
@@ -148,7 +154,7 @@ SIM_ELEMENTARY double log_tail(double s2) {
                     0x1.c71c521039beep-3, 0x1.74663dea37e8cp-3, 0x1.39a1cc0adf90dp-3, 0x1.2f04f8e604eccp-3);
 }
 
-/// Below this, tanh is a polynomial.
+/// Below this, tanh is computed by a polynomial.
 template <typename T>
 constexpr T kTanhSwitch = T{0.625};
 
@@ -164,7 +170,7 @@ SIM_ELEMENTARY double tanh_tail(double a2) {
                     -0x1.0d97bada22077p-16);
 }
 
-/// Below this, erf is a polynomial.
+/// Below this, erf is computed by a polynomial.
 template <typename T>
 constexpr T kErfSwitch = T{1};
 
@@ -181,12 +187,12 @@ SIM_ELEMENTARY double erf_tail(double a2) {
                     -0x1.5b8bac2a59dd8p-23, 0x1.d3d7d80a39731p-27, -0x1.a22aeab94ba5bp-31);
 }
 
-/// log(1 - erf(kErfSwitch + t)). 0 <= t <= 3, of degree 6.
+/// log(1 - erf(kErfSwitch + t)) for 0 <= t <= 3. Degree 6.
 SIM_ELEMENTARY float log_erfc(float t) {
   return polynomial(t, -0x1.d97fcp0F, -0x1.51c988p1F, -0x1.afb44ap-1F, -0x1.520a78p-5F, 0x1.36307ep-7F,
                     -0x1.89925p-10F, 0x1.9eb11ap-14F);
 }
-/// 0 <= t <= 5, of degree 18.
+/// For 0 <= t <= 5. Degree 18.
 SIM_ELEMENTARY double log_erfc(double t) {
   return polynomial(t, -0x1.d97fbf27aa2a1p0, -0x1.51c9b0006c244p1, -0x1.afabc11a28a7ap-1,
                     -0x1.5477f09cf28c8p-5, 0x1.48c9d4137aaffp-7, -0x1.033f69c233ca1p-9, 0x1.f1b49abb6fdd4p-13,
@@ -198,15 +204,15 @@ SIM_ELEMENTARY double log_erfc(double t) {
 
 // ---- e^x --------------------------------------------------------------------------------------------------
 
-/// e^x = 2^n (1 + fraction), of |x| below some 700.
+/// e^x = 2^n (1 + fraction), for |x| below about 700.
 template <typename T>
 struct SplitExp {
-  Bits<T> n;   // modulo 2^kMantissaBits, half of that added
+  Bits<T> n;   // n + 2^(kMantissaBits - 1), modulo 2^kMantissaBits
   T fraction;  // from -0.3 to 0.42
 };
 
-/// x = n ln 2 + r with the whole number n nearest to x / ln 2. Adding 1.5 * 2^kMantissaBits rounds to it and
-/// leaves it in the low bits.
+/// x = n ln 2 + r, where n is the whole number nearest to x / ln 2. Adding 1.5 * 2^kMantissaBits rounds
+/// to n and leaves n in the low bits.
 template <typename T>
 SIM_ELEMENTARY SplitExp<T> split_exp(T x) {
   constexpr T kRound = T{1.5} * Traits<T>::kWholesFrom;
@@ -216,7 +222,7 @@ SIM_ELEMENTARY SplitExp<T> split_exp(T x) {
   return {bits_of(shifted), fma(r * r, exp_tail(r), r)};
 }
 
-/// 2^n, of an n that may be one of SplitExp: what is above the sign is shifted out.
+/// 2^n. `n` may be the n of a SplitExp: its bits above the exponent field are shifted out.
 template <typename T>
 SIM_ELEMENTARY T power_of_two(Bits<T> n) {
   return of_bits<T>((n + Traits<T>::kBias) << Traits<T>::kMantissaBits);
@@ -227,8 +233,8 @@ SIM_ELEMENTARY T exp_of(T x) {
   const T above = x > Traits<T>::kExpLeast ? x : Traits<T>::kExpLeast;
   const T inside = above < Traits<T>::kExpMost ? above : Traits<T>::kExpMost;
   const SplitExp<T> split = split_exp(inside);
-  // 2^n in two steps: the first is exact, the second is where a result underflows or overflows, rounded once.
-  // 2 * kBias makes n positive, so that it can be halved.
+  // 2^n is multiplied in two steps: the first is exact, and the second, where a result overflows or
+  // underflows, rounds once. Adding 2 * kBias makes n positive, so that it can be halved.
   const Bits<T> n = split.n - bits_of(T{1.5} * Traits<T>::kWholesFrom) + 2 * Traits<T>::kBias;
   const Bits<T> first = n >> 1;
   const Bits<T> second = n - first;
@@ -248,7 +254,7 @@ SIM_ELEMENTARY T log_of(T x) {
   const bool is_subnormal = x < Type::kLeastNormal;
   const T scaled = is_subnormal ? x * Type::kWholesFrom : x;
   const T scale_bits = is_subnormal ? T{Type::kMantissaBits} : T{0};
-  // Counted from sqrt(1/2) instead of from 1, the exponent field is k + kBias.
+  // The bits are counted from sqrt(1/2) instead of from 1, so the exponent field is k + kBias.
   const Bits<T> counted = bits_of(scaled) - Type::kSqrtHalfBits + (Type::kBias << Type::kMantissaBits);
   const Bits<T> mantissa = (counted & ((Bits<T>{1} << Type::kMantissaBits) - 1)) + Type::kSqrtHalfBits;
   const T biased = of_bits<T>(bits_of(Type::kWholesFrom) | (counted >> Type::kMantissaBits));
@@ -269,7 +275,7 @@ SIM_ELEMENTARY T log_of(T x) {
 
 // ---- tanh(x), erf(x) --------------------------------------------------------------------------------------
 
-/// Near 0, a + a^3 P(a^2); else 1 - 2 / (e^2a + 1).
+/// Near 0 tanh is a + a^3 P(a^2), elsewhere 1 - 2 / (e^2a + 1).
 template <typename T>
 SIM_ELEMENTARY T tanh_of(T x) {
   const T a = magnitude(x);
@@ -284,7 +290,7 @@ SIM_ELEMENTARY T tanh_of(T x) {
   return x == x ? result : kNan<T>;
 }
 
-/// Near 0, a + a P(a^2); else 1 - e^log(1 - erf(a)).
+/// Near 0 erf is a + a P(a^2), elsewhere 1 - e^log(1 - erf(a)).
 template <typename T>
 SIM_ELEMENTARY T erf_of(T x) {
   const T a = magnitude(x);
@@ -301,9 +307,9 @@ SIM_ELEMENTARY T erf_of(T x) {
 
 // ---- 1 / sqrt(x) ------------------------------------------------------------------------------------------
 
-/// y = 1 / s, s = sqrt(x), put right by what both roundings left: x = s^2 + e, 1 = s y + d, hence 1 / sqrt(x)
-/// is y + y (d - e y^2 / 2) but for squares of these. Both remainders are exact, since x is scaled away from
-/// underflow.
+/// With s = sqrt(x), the value y = 1 / s is corrected by the remainders of the two roundings: x = s^2 + e
+/// and 1 = s y + d, hence 1 / sqrt(x) is y + y (d - e y^2 / 2) up to squares of e and d. Both remainders
+/// are exact, because x is scaled away from underflow.
 template <typename T>
 SIM_ELEMENTARY T rsqrt_of(T x) {
   const bool is_small = x < 1 / Traits<T>::kRsqrtScale;
@@ -313,17 +319,16 @@ SIM_ELEMENTARY T rsqrt_of(T x) {
   const T e = fma(-s, s, scaled);
   const T d = fma(-s, y, T{1});
   const T right = fma(y, fma(T{-0.5} * (e * y), y, d), y) * (is_small ? Traits<T>::kRootOfRsqrtScale : T{1});
-  // At 0, -0 and inf the remainders are NaN, and y is right.
+  // At 0, -0 and inf the remainders are NaN, and y is already right.
   const bool has_remainders = x > 0 && x < kInfinity<T>;
   const T result = has_remainders ? right : y;
   return x >= 0 ? result : kNan<T>;
 }
 
-// ---- sin(x), cos(x)
-// ---------------------------------------------------------------------------------------------
+// ---- sin(x), cos(x) --------------------------------------------------------------------------------------
 
-/// x = n pi / 2 + r with |r| <= pi / 4: three parts of pi / 2, of 53 bits each, keep r right for n below
-/// 2^25.
+/// x = n pi / 2 + r with |r| <= pi / 4. Three parts of pi / 2, of 53 bits each, keep r accurate for n
+/// below 2^25.
 struct QuarterTurns {
   std::int64_t n;
   double r;
@@ -337,7 +342,7 @@ SIM_ELEMENTARY QuarterTurns quarter_turns(double x) {
   return {static_cast<std::int64_t>(n), fma(n, 0x1.f1976b7ed8fbcp-110, fma(n, -0x1.1a62633145c07p-54, r))};
 }
 
-/// Taylor's polynomials: what they leave out is below the last place for |r| <= pi / 4.
+/// Taylor polynomials; the terms left out are below the last place for |r| <= pi / 4.
 SIM_ELEMENTARY double sin_near(double r) {
   const double r2 = r * r;
   const double tail = polynomial(r2, -1.0 / 6, 1.0 / 120, -1.0 / 5040, 1.0 / 362880, -1.0 / 39916800,
@@ -353,7 +358,7 @@ SIM_ELEMENTARY double cos_near(double r) {
   return one_less + fma(r2 * r2, tail, (1 - one_less) - half);
 }
 
-/// sin(x + turns pi / 2)
+/// sin(x + turns * pi / 2)
 SIM_ELEMENTARY double turned(double x, std::int64_t turns) {
   const QuarterTurns split = quarter_turns(x);
   const std::int64_t quarter = (split.n + turns) & 3;

@@ -1,11 +1,11 @@
 #pragma once
 
-/// What stops a piece of work for a reason that the reader can act on: a refusal of bad input.
+/// A refusal: bad input stops a piece of work for a reason on which the reader can act.
 ///
 /// A refusal names the option, the numbers, the rule they break, and what to try. It is thrown before
 /// anything is built, so a refused layout leaves nothing half made.
 ///
-/// Errors  our own broken invariants are no refusals: check.h.
+/// Errors  A broken invariant of our own code is not a refusal: see check.h.
 
 #include <exception>
 #include <string>
@@ -13,9 +13,9 @@
 namespace sim {
 
 struct Refusal {
-  std::string code;     // stable and short, for programs: "dense_div"
+  std::string code;     // short and stable, for programs to match: "dense_div"
   std::string option;   // the option to look at: "--world-size"
-  std::string numbers;  // what was given, worked out: "6 ranks over 4 * 1 * 1 = 4"
+  std::string numbers;  // what was given, with its arithmetic: "6 ranks over 4 * 1 * 1 = 4"
   std::string rule;     // what must hold
   std::string hint;     // what to try
 };
@@ -24,7 +24,7 @@ class Error : public std::exception {
  public:
   explicit Error(Refusal refusal);
   const Refusal& refusal() const { return refusal_; }
-  /// All of it in one line.
+  /// The whole refusal in one line.
   const char* what() const noexcept override { return what_.c_str(); }
 
  private:
@@ -32,10 +32,10 @@ class Error : public std::exception {
   std::string what_;
 };
 
-/// Several lines for a reader, as processes write them to standard error.
+/// The refusal in several lines for a reader, as processes write it to standard error.
 std::string text_of(const Refusal& refusal);
 
-/// Throws the refusal; input quoted in it is cut to a few hundred characters.
+/// Throws the refusal. A text longer than 400 characters is cut first, since it may quote long input.
 [[noreturn]] void refuse(Refusal refusal);
 
 }  // namespace sim

@@ -9,10 +9,10 @@ namespace sim {
 
 namespace {
 
-/// For each level, the inverse of every residue; of 0 it is 0.
+/// For each level, the inverse of every residue. The inverse of 0 is 0.
 using InverseTable = std::array<std::vector<std::uint32_t>, kFieldLevels>;
 
-/// With p = q r + s, s = p mod r: 0 = q r + s, so 1 / r = -q / s, and s is smaller than r.
+/// With p = q r + s and s = p mod r: 0 = q r + s modulo p, so 1 / r = -q / s, and s is smaller than r.
 std::vector<std::uint32_t> inverses_of(std::size_t level) {
   const auto prime = static_cast<std::uint32_t>(kFieldPrimes[level]);
   std::vector<std::uint32_t> inverses(prime);
@@ -31,7 +31,7 @@ InverseTable build_inverse_table() {
   return table;
 }
 
-/// Built by the first quotient of the process, never changed.
+/// The first division in the process builds the table. It never changes afterwards.
 const InverseTable& inverse_table() {
   static const InverseTable table = build_inverse_table();
   return table;
@@ -42,7 +42,7 @@ double inverse(double residue, const std::vector<std::uint32_t>& inverses) {
   return inverses[static_cast<std::size_t>(residue)];
 }
 
-/// The first live level at which they differ decides; retired levels come after all residues.
+/// The first level on which the two differ decides. A retired level is ordered after all residues.
 bool precedes(const Field& a, const Field& b) {
   const auto rank = [](double residue) {
     return residue == residue ? residue : std::numeric_limits<double>::infinity();

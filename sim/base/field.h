@@ -1,20 +1,22 @@
 #pragma once
 
-/// An element of the field tower: one residue for each of a few primes, each of which divides the next minus
-/// one. Sums, products and quotients act on every residue, exactly; a sharded program that equals the serial
-/// one as algebra gives the same element, and one that does not gives another (by chance the same, 1 in p a
-/// level).
+/// An element of the field tower: one residue for each of a few primes, where each prime divides the next
+/// prime minus one. Sums, products and quotients act on every residue, exactly. A sharded program that
+/// equals the serial program as algebra gives the same element. One that does not gives another element
+/// (on each level it agrees by chance with probability 1 / p).
 ///
-/// exp (field_tower.h) takes the residue of one level to the next one up and retires the lowest level; log
-/// takes it back, and retires the highest. A retired level is NaN, which every operation hands on by itself.
-/// Carry one level more than a program nests exps.
+/// exp (field_tower.h) takes the residue of each level up to the next level and retires the lowest level.
+/// log takes it back down and retires the highest level. A retired level is NaN, and every operation
+/// propagates NaN by itself. Use at least one level more than a program nests exps.
 ///
-/// Shapes  kFieldLevels residues, each a whole number in a double: level 0 first, the smallest prime.
-/// Calls   many products that are added up: field_sum.h. Matrices of them: tensor/matrix_product.h.
-/// Errors  none: a quotient by a zero residue, one in p by chance, is 0 on that level: a training of millions
-///         of quotients would else have no level left. Products and quotients may still be regrouped; only x
-///         / x is not 1 there.
-/// Exact   always. Primes are below 2^21, so 2,048 products of residues add up exactly in a double.
+/// Shapes  kFieldLevels residues, level 0 (the smallest prime) first. Each is a whole number held in a
+///         double.
+/// Calls   FieldSum (field_sum.h) adds up many products. add_matrix_product (sim/cpu/matrix_product.h)
+///         multiplies matrices.
+/// Errors  none. A quotient by a zero residue, which happens by chance once in p, is 0 on that level.
+///         Otherwise a training run of millions of quotients would have no live level left. Products and
+///         quotients may still be regrouped; the only exception is that x / x is not 1 there.
+/// Exact   always. The primes are below 2^21, so 2,048 products of residues add up exactly in a double.
 /// Source  the tower extends the two primes of Mirage (Wu et al. 2024) to nested exps.
 
 #include <array>
@@ -23,10 +25,10 @@
 
 namespace sim {
 
-/// The one constant to change: 4, 5 or 6.
+/// The number of levels: 4, 5 or 6. This is the only constant to change.
 inline constexpr std::size_t kFieldLevels = 4;
 
-/// The tower of that many primes.
+/// The primes of the tower that has `levels` of them.
 template <std::size_t levels>
 constexpr std::array<std::int64_t, levels> field_primes() {
   static_assert(levels >= 4 && levels <= 6, "towers of 4, 5 and 6 primes are known");
@@ -37,7 +39,7 @@ constexpr std::array<std::int64_t, levels> field_primes() {
 
 inline constexpr std::array<std::int64_t, kFieldLevels> kFieldPrimes = field_primes<kFieldLevels>();
 
-/// The primes as doubles, with what stands in for dividing by them.
+/// The primes as doubles, with the reciprocals that replace division by them.
 struct FieldDivisors {
   std::array<double, kFieldLevels> primes{};
   std::array<double, kFieldLevels> reciprocals{};
@@ -57,7 +59,7 @@ inline constexpr FieldDivisors kFieldDivisors = field_divisors();
 struct Field {
   std::array<double, kFieldLevels> residues{};
 
-  /// The whole number in every level.
+  /// Returns `value` as an element: its residue on every level.
   static Field of(std::int64_t value);
   bool is_live(std::size_t level) const { return residues[level] == residues[level]; }
 };
@@ -66,35 +68,39 @@ Field operator+(const Field& a, const Field& b);
 Field operator-(const Field& a, const Field& b);
 Field operator-(const Field& a);
 Field operator*(const Field& a, const Field& b);
-/// The first quotient of a process builds the table of inverses: some 20 ms and 16 MB, of any tower.
+/// The first division in a process builds the table of inverses, which serves every tower: about 20 ms
+/// and 16 MB.
 Field operator/(const Field& a, const Field& b);
 
-/// The same levels are live, with the same residues.
+/// True if the same levels are live and have the same residues.
 bool operator==(const Field& a, const Field& b);
 
-/// One of the two, the same one whatever their order: there is no "larger" in a field, but sides must agree.
+/// Returns one of the two, and the same one whatever their order. A field has no "larger" element, but
+/// all sides must agree on one.
 Field max(const Field& a, const Field& b);
 Field min(const Field& a, const Field& b);
 
 /// base^exponent modulo a prime of the tower.
 std::int64_t power_modulo(std::int64_t base, std::int64_t exponent, std::int64_t prime);
 
-/// A number from -prime to prime - 1, to [0, prime). A NaN is not below 0, and stays.
+/// Wraps a whole number from -prime to prime - 1 into [0, prime). A NaN is not below 0, so it stays NaN.
 inline double wrapped(double value, double prime) { return value + (value < 0 ? prime : 0.0); }
 
-/// So many products of two residues, and one residue more, add up exactly: they stay below 2^53, with a prime
-/// to spare.
+/// This many products of two residues, plus one residue, add up exactly: the sum stays below 2^53, with a
+/// margin of two primes.
 inline constexpr std::int64_t kExactProducts = 2048;
 static_assert(kExactProducts * (kFieldPrimes.back() - 1) * (kFieldPrimes.back() - 1) <
               (std::int64_t{1} << 53) - 2 * kFieldPrimes.back());
 
-/// The sum of at most kExactProducts products and a residue, or its negative, to [0, prime). NaN stays NaN.
+/// Reduces the sum of at most kExactProducts products and one residue, or the negative of such a sum, to
+/// [0, prime). NaN stays NaN.
 ///
-/// Why it is exact: value * reciprocal is off the true quotient by less than 2 / prime, for two roundings
-/// each take at most 2^-53 of it, and value is below 2^53. Adding and taking away kRoundToWhole rounds that
-/// to the nearest whole number (its own last place is 1). So the remainder, were it a real number, would lie
-/// within half a prime and two of 0, and one prime more brings a negative one into range. It is worked out
-/// without rounding: quotient * prime is a whole number below 2^53, as value is, and so is their difference.
+/// Why it is exact: value * reciprocal differs from the true quotient by less than 2 / prime, because
+/// each of two roundings contributes at most 2^-53 of the quotient, and value is below 2^53. Adding and
+/// subtracting kRoundToWhole rounds the product to the nearest whole number (the last place of
+/// kRoundToWhole is 1). So the remainder, computed in real numbers, lies within prime / 2 + 2 of 0, and
+/// adding one prime brings a negative remainder into range. The remainder is computed without rounding:
+/// quotient * prime is a whole number below 2^53, value is one too, and so is their difference.
 inline double reduced(double value, std::size_t level) {
   constexpr double kRoundToWhole = 0x1.8p52;
   const double prime = kFieldDivisors.primes[level];
@@ -102,8 +108,8 @@ inline double reduced(double value, std::size_t level) {
   return wrapped(value - quotient * prime, prime);
 }
 
-// The loops over the levels are unrolled by request: -O2 would keep each element in memory between two of
-// them, which makes a product half as fast and a FieldSum a third.
+// The pragmas unroll the loops over the levels. Without them, -O2 keeps each element in memory between
+// two loops, which makes a product run at half the speed and a FieldSum at a third.
 
 inline Field reduced(const Field& sum) {
   Field result;

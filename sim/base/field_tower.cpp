@@ -14,7 +14,8 @@ namespace {
 
 constexpr std::size_t kLowPowers = 1024;  // about the square root of the largest exponent
 
-/// An element of order p_level modulo the next prime: any h to the power (p' - 1) / p, unless that is 1.
+/// Draws an element of order p_level modulo the next prime p': some h to the power (p' - 1) / p_level,
+/// unless that is 1.
 std::int64_t draw_generator(const KeyedRandom& random, std::size_t level) {
   const std::int64_t prime = kFieldPrimes[level];
   const std::int64_t next = kFieldPrimes[level + 1];
@@ -25,7 +26,8 @@ std::int64_t draw_generator(const KeyedRandom& random, std::size_t level) {
   }
 }
 
-/// base^0, base^1, ... Each from two of half its exponent, so that few have to wait for the one before.
+/// base^0, base^1, ... Each power is the product of two powers of half its exponent, so that few products
+/// have to wait for the one before.
 std::vector<std::uint32_t> first_powers(std::int64_t base, std::size_t count, std::size_t level) {
   std::vector<std::uint32_t> powers(std::max<std::size_t>(count, 2));
   powers[0] = 1;
@@ -38,7 +40,8 @@ std::vector<std::uint32_t> first_powers(std::int64_t base, std::size_t count, st
   return powers;
 }
 
-/// The smallest base whose powers are all residues but 0. A prime less one is twice the prime below.
+/// The smallest base whose powers are all the residues except 0. Each prime minus one is twice the prime
+/// below.
 std::int64_t primitive_root(std::size_t level) {
   const std::int64_t prime = kFieldPrimes[level];
   const std::int64_t below = kFieldPrimes[level - 1];
@@ -48,8 +51,8 @@ std::int64_t primitive_root(std::size_t level) {
   return root;
 }
 
-/// For each level but the lowest, the discrete logarithm of each residue to the base of the primitive root,
-/// modulo the prime below; that of 0 is not used.
+/// For each level but the lowest, the discrete logarithm of each residue to the base of the primitive
+/// root, modulo the prime below. The entry for 0 is not used.
 using LogarithmTable = std::array<std::vector<std::uint32_t>, kFieldLevels>;
 
 LogarithmTable build_logarithm_table() {
@@ -67,7 +70,7 @@ LogarithmTable build_logarithm_table() {
   return table;
 }
 
-/// Built by the first log of the process, never changed.
+/// The first log in the process builds the table. It never changes afterwards.
 const LogarithmTable& logarithm_table() {
   static const LogarithmTable table = build_logarithm_table();
   return table;
@@ -109,8 +112,8 @@ Field FieldTower::exp(const Field& x) const {
   return result;
 }
 
-/// y = root^k and generator = root^g: k / g modulo the prime below is the exponent of the generator that
-/// gives y, but for a factor whose order divides (p_{i+1} - 1) / p_i.
+/// With y = root^k and generator = root^g, the quotient k / g modulo the prime below is the exponent of
+/// the generator that gives y, up to a factor whose order divides (p_{i+1} - 1) / p_i.
 Field FieldTower::log(const Field& x) const {
   if (functions_ == FieldFunctions::keyed) return keyed("log", x);
   const LogarithmTable& table = logarithm_table();

@@ -1,24 +1,25 @@
 #pragma once
 
-/// The functions of the field tower that need a key: a trial draws it anew, so that a false "equal" would
+/// The functions of the field tower that need a key. Each trial draws a new key, so a false "equal" would
 /// have to happen by chance in every trial.
 ///
-///   exp          residue x modulo p_i becomes g_i^x modulo p_{i+1}, with g_i of order p_i: exp(a + b) =
-///                exp(a) exp(b)
-///   log          the way back: a homomorphism from the products modulo p_{i+1} to the sums modulo p_i, with
+///   exp          residue x modulo p_i becomes g_i^x modulo p_{i+1}, where g_i has order p_i:
+///                exp(a + b) = exp(a) exp(b)
+///   log          the way back: a homomorphism from products modulo p_{i+1} to sums modulo p_i, with
 ///                log(exp(a)) = a and log(a b) = log(a) + log(b)
-///   keyed        an arbitrary function of the residues, for what no algebra has (square root, GELU): equal
-///                inputs give equal outputs, different ones do not, whoever computes them
-///   draw         a random element, all levels live
+///   keyed        an arbitrary function of the residues, for functions that have no algebra (square root,
+///                GELU): equal inputs give equal outputs and different inputs different ones, whoever
+///                computes them
+///   draw         a random element, with all levels live
 ///
-/// A model that nests more exps than the tower has levels computes with FieldFunctions::keyed instead: there
-/// exp and log are keyed functions as well, which no depth retires, and which have no laws.
+/// A model that nests more exps than the tower has levels uses FieldFunctions::keyed instead. There exp
+/// and log are keyed functions as well: no nesting depth retires them, and they obey no laws.
 ///
-/// Calls   exp is two look-ups and a product a level. A tower costs its tables: some 10 us, and 19 to 28 KB.
-///         The first log of a process builds the table of discrete logarithms: some 30 ms and 14 MB, of any
-///         tower.
-/// Errors  none: what nests exps deeper than the tower has levels is retired in all of them, and proves
-///         nothing; the log of a zero residue is retired.
+/// Calls   exp costs two table look-ups and one product per level. Constructing a tower builds its
+///         tables: about 10 us, and 19 to 28 KB. The first log in a process builds the table of discrete
+///         logarithms, which serves every tower: about 30 ms and 14 MB.
+/// Errors  none. A value that nests exps deeper than the tower has levels is retired on all levels and
+///         proves nothing. The log of a zero residue is retired.
 /// Exact   always; the same on every machine.
 
 #include <array>
@@ -32,10 +33,11 @@
 
 namespace sim {
 
-/// The powers of an element modulo one of the primes: x = 1024 high + low, and so g^x = (g^1024)^high g^low.
+/// The powers of an element modulo one of the primes: with x = 1024 high + low, g^x = (g^1024)^high
+/// g^low.
 class PowerTable {
  public:
-  /// Of a generator modulo the prime of that level, for exponents below `order`.
+  /// Builds the powers of `generator` modulo the prime of `level`, for exponents below `order`.
   PowerTable(std::int64_t generator, std::size_t level, std::int64_t order);
 
   double power(std::size_t exponent) const;
@@ -55,15 +57,15 @@ class FieldTower {
   Field exp(const Field& x) const;
   Field log(const Field& x) const;
   Field keyed(std::string_view function, const Field& x) const;
-  /// One of two, by an arbitrary function of the residues that are live, for a branch that floats take by an
-  /// order.
+  /// Chooses one of two branches by an arbitrary function of the live residues. It stands in for a branch
+  /// that floats take by comparing.
   bool chooses(std::string_view function, const Field& x) const;
   Field draw(std::string_view name, std::uint64_t index) const;
 
  private:
   KeyedRandom random_;
   FieldFunctions functions_;
-  std::vector<PowerTable> powers_;  // powers_[i] of an element of order p_i modulo p_{i+1}
+  std::vector<PowerTable> powers_;  // powers_[i]: the powers of an element of order p_i modulo p_{i+1}
   std::array<std::int64_t, kFieldLevels> generators_{};
 };
 

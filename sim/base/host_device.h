@@ -1,10 +1,12 @@
 #pragma once
 
-/// SIM_HOST_DEVICE before a function makes it one that CUDA kernels can call, too; to any other compiler it
-/// is nothing. What is so marked is written once: a processor and a GPU run the same operations in the same
-/// order. SIM_UNROLL before a loop of a constant length keeps what it indexes in a GPU's registers.
+/// SIM_HOST_DEVICE before a function lets CUDA kernels call it, too; for any other compiler the macro is
+/// empty. Such a function is written once, so a CPU and a GPU run the same operations in the same order.
+/// SIM_UNROLL before a loop of constant length keeps the array elements that the loop indexes in the
+/// registers of a GPU.
 ///
-/// Calls   compiled by nvcc with -fmad=false and without -use_fast_math, by others with -ffp-contract=off.
+/// Calls   compile with nvcc with -fmad=false and without -use_fast_math, and with other compilers with
+///         -ffp-contract=off.
 
 #if defined(__CUDACC__)
 #define SIM_HOST_DEVICE __host__ __device__

@@ -21,8 +21,8 @@ std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::a
 }
 
 KeyedRandom KeyedRandom::named(std::string_view name) const {
-  // The name is absorbed eight bytes at a time, with its length last, so that no two names run into each
-  // other.
+  // The name is absorbed eight bytes at a time and its length last, so that no two names give the same
+  // sequence of words.
   std::uint64_t key = key_;
   const auto absorb = [&](std::uint64_t word) {
     const auto block = philox({low(word), high(word), 0x6e616d65U, 0}, {low(key), high(key)});

@@ -1,8 +1,8 @@
 #pragma once
 
-/// Philox 4x32-10, the block cipher behind keyed random numbers, for processors and GPUs alike.
+/// Philox 4x32-10, the block cipher behind keyed random numbers, for CPUs and GPUs alike.
 ///
-/// Exact   whole numbers only.
+/// Exact   integers only.
 /// Source  Salmon et al. 2011, Parallel random numbers: as easy as 1, 2, 3.
 
 #include <array>
@@ -21,7 +21,7 @@ SIM_HOST_DEVICE constexpr std::uint64_t join(std::uint32_t lower, std::uint32_t 
   return std::uint64_t{lower} | std::uint64_t{upper} << 32;
 }
 
-/// Of as many counters as there are lanes, word by word.
+/// Runs the rounds on `lanes` counters at once; c[word][lane] is one word of one counter.
 template <std::size_t lanes>
 SIM_HOST_DEVICE inline void run_rounds(std::uint32_t (&c)[4][lanes], std::uint32_t key0, std::uint32_t key1) {
   constexpr int kRounds = 10;
@@ -41,14 +41,14 @@ SIM_HOST_DEVICE inline void run_rounds(std::uint32_t (&c)[4][lanes], std::uint32
   }
 }
 
-/// What KeyedRandom::bits(index) is, of its key.
+/// Returns what KeyedRandom::bits(index) returns for the stream with this key.
 SIM_HOST_DEVICE inline std::uint64_t bits(std::uint64_t key, std::uint64_t index) {
   std::uint32_t counter[4][1] = {{low(index)}, {high(index)}, {0}, {0}};
   run_rounds(counter, low(key), high(key));
   return join(counter[0][0], counter[1][0]);
 }
 
-/// In [0, 1), a multiple of 2^-53.
+/// A number in [0, 1), a multiple of 2^-53.
 SIM_HOST_DEVICE inline double uniform_of(std::uint64_t bits) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }

@@ -1,12 +1,13 @@
 #pragma once
 
-/// Where a rank program calls: the call's name in the field's words ("row_parallel_linear.forward"), file and
-/// line. Reports, ledgers and records all speak of sites. A Site is made from the name alone, at the call:
+/// A site is the place of a call in a rank program: a name in the terms of the field
+/// ("row_parallel_linear.forward"), the file and the line. Reports, ledgers and records all refer to
+/// sites. A Site is made from the name alone, at the call:
 ///
 ///   group.all_reduce(output, ReduceOp::sum, "row_parallel_linear.forward");
 ///
-/// Calls   a name is a literal, which the compiler insists on: records outlive what a program makes up.
-///         Site::named() takes any text, and keeps it for the life of the process.
+/// Calls   a name is a string literal, which the compiler enforces, because records outlive any text that
+///         a program builds. Site::named() takes any text, and keeps it for the life of the process.
 
 #include <source_location>
 #include <string>
@@ -25,7 +26,7 @@ struct Site {
   int line;
 };
 
-/// "'mlp.forward' (mlp.cpp:40)"
+/// The site as text: "'mlp.forward' (mlp.cpp:40)".
 std::string text_of(const Site& site);
 
 }  // namespace sim

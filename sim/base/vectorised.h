@@ -1,14 +1,15 @@
 #pragma once
 
-/// Runs a loop compiled for the vectors of this machine: a kernel is written once, as plain loops in a
-/// lambda, and gets AVX2 and fma where they are.
+/// Runs a loop that is compiled for the vector instructions of this machine. A kernel is written once, as
+/// plain loops in a lambda, and uses AVX2 and fma where the machine has them.
 ///
 ///   vectorised([&] { for (std::int64_t i = 0; i < n; ++i) out[i] = std::fma(a[i], b[i], out[i]); });
 ///
-/// Calls   the lambda and all it calls are inlined, so keep them to loops over elements. Compile with -O3 and
-///         -fno-math-errno, which change no bit.
-/// Exact   the same bits on either path: elements are rounded one by one, and fma is asked for by name. Where
-///         there is no instruction for it, fma is a call, and slow.
+/// Calls   the lambda and all functions it calls are inlined, so limit them to loops over elements.
+///         Compile with -O3 and -fno-math-errno, which change no bit.
+/// Exact   both paths give the same bits, because elements are rounded one by one and fma is used only
+///         where the code names it. On a machine without an fma instruction, each fma is a slow function
+///         call.
 
 #if defined(__x86_64__)
 
@@ -24,7 +25,7 @@ inline bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_
 
 namespace sim {
 
-/// target("arch=...") would forbid the inlining.
+/// target("arch=...") would prevent the inlining.
 template <typename Loop>
 [[gnu::target("avx2,fma"), gnu::flatten, gnu::noinline]] void run_with_avx2(Loop& loop) {
   loop();

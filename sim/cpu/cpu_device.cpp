@@ -18,7 +18,8 @@ void copy_bytes(const std::byte* from, std::byte* to, std::int64_t bytes) {
   if (bytes > 0 && from != to) std::memcpy(to, from, static_cast<std::size_t>(bytes));
 }
 
-/// Elements of a fold's running value that stay in the first-level cache while the inputs pass by.
+/// The size of the running value of a fold in bytes. It stays in the first-level cache while the inputs
+/// stream past.
 constexpr std::int64_t kFoldBytes = 16384;
 
 template <ReduceOp op, typename Scalar>
@@ -26,7 +27,7 @@ void fold_in(Scalar* __restrict running, const Scalar* __restrict a, std::int64_
   for (std::int64_t i = 0; i < count; ++i) running[i] = combined<op>(a[i], running[i]);
 }
 
-/// Four inputs, one after another, in one pass: the running value is read and written once.
+/// Folds in four inputs, one after another, in one pass, so the running value is read and written once.
 template <ReduceOp op, typename Scalar>
 void fold_in(Scalar* __restrict running, const Scalar* __restrict a, const Scalar* __restrict b,
              const Scalar* __restrict c, const Scalar* __restrict d, std::int64_t count) {
@@ -35,7 +36,8 @@ void fold_in(Scalar* __restrict running, const Scalar* __restrict a, const Scala
   }
 }
 
-/// One block of one segment: all inputs in their order into `running`, and from there to every output.
+/// Folds one block of one segment: all inputs in their order into `running`, which is then copied to
+/// every output.
 template <ReduceOp op, typename Scalar>
 void fold_block(std::span<const Tensor> inputs, const FoldSegment& block, const Scaling<Scalar>* average,
                 std::span<const Tensor> outputs) {
@@ -80,7 +82,7 @@ To converted(From value) {
   else if constexpr (std::is_same_v<To, Field> && std::is_same_v<From, std::int32_t>)
     return Field::of(value);
   else if constexpr (std::is_same_v<To, Field> || std::is_same_v<From, Field>)
-    return To{};  // ops refuses it
+    return To{};  // never reached: ops.h refuses such a cast
   else
     return rounded_to<To>(value);
 }
@@ -117,7 +119,7 @@ void CpuDevice::poison(Tensor& out) {
 }
 
 void CpuDevice::fill(Tensor& out, double value) {
-  if (value == 0 && !std::signbit(value)) {  // all its bytes are 0, in every dtype
+  if (value == 0 && !std::signbit(value)) {  // the bytes of +0 are all 0 in every dtype
     if (out.count() > 0) std::memset(out.data(), 0, static_cast<std::size_t>(out.bytes()));
     return;
   }
@@ -170,7 +172,7 @@ void CpuDevice::fold(ReduceOp op, std::span<const Tensor> inputs, std::span<cons
   CHECK(!inputs.empty());
   with_scalar(inputs.front().dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
-    std::optional<Scaling<Scalar>> average;  // in the field it builds a table, which a sum can do without
+    std::optional<Scaling<Scalar>> average;  // only for an average: in the field its quotient builds a table
     if (op == ReduceOp::average) average.emplace(Ratio{1, static_cast<std::int64_t>(inputs.size())});
     with_reduce_op(op, [&](auto constant) {
       fold_segments<constant.value>(inputs, segments, average ? &*average : nullptr, outputs);

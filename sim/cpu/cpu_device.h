@@ -1,11 +1,14 @@
 #pragma once
 
-/// The device of this machine's processor: seam one in plain loops, the same bits on every machine.
+/// The device of this machine's CPU. It implements seam one (device.h) in plain loops that give the same
+/// bits on every machine.
 ///
-/// Shapes  memory comes from a pool that all ranks' handles share and that outlives the device for as long as
-///         a tensor does; a rank allocates from a lane of its own.
-/// Calls   the field's tower comes from a seed, and is the same on all ranks.
-/// Exact   each output element is a chain of its own in the stated order, whatever the vector width.
+/// Shapes  memory comes from a pool that the handles of all ranks share, and that outlives the device if
+///         a tensor still uses it. Each rank always allocates from the same lane, rank %
+///         MemoryPool::kLanes.
+/// Calls   the tower of the field is built from a seed and is the same on all ranks.
+/// Exact   each output element is computed by its own chain of operations in the stated order, whatever
+///         the vector width.
 
 #include <array>
 #include <cstdint>
@@ -23,17 +26,17 @@ namespace sim {
 
 class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> {
  public:
-  /// The seed draws the generators and keys of the field's exp and keyed functions: another one in each
-  /// trial.
+  /// The seed determines the generators and keys of the field's exp and keyed functions. Each trial uses
+  /// another seed.
   explicit CpuDevice(std::uint64_t field_seed = 0)
       : pool_(std::make_shared<MemoryPool>()), tower_(std::make_shared<Tower>(field_seed)) {}
 
-  /// Another seed, for the ranks that are made from now on; the memory stays.
+  /// Sets another seed for the ranks that are made from now on. The memory pool stays.
   void set_field_seed(std::uint64_t field_seed, FieldFunctions functions = FieldFunctions::homomorphic) {
     if (tower_->seed != field_seed || tower_->functions != functions)
       tower_ = std::make_shared<Tower>(field_seed, functions);
   }
-  /// The field's functions, as all ranks have them.
+  /// The functions of the field, the same for all ranks.
   const FieldTower& tower() const;
   std::shared_ptr<Device> for_rank(int rank) override;
   const char* name() const override { return "cpu"; }
@@ -49,10 +52,10 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   void fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
             std::span<const Tensor> outputs) override;
 
-  // cpu_products.cpp
+  // The next kernel is in cpu_products.cpp.
   void matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
               bool accumulate) override;
-  // cpu_rows.cpp
+  // The next kernels are in cpu_rows.cpp.
   void add_bias(const Tensor& x, const Tensor& bias, Tensor& out) override;
   void add_column_sums(const Tensor& x, Tensor& sums) override;
   void copy_columns(const Tensor& from, std::int64_t from_column, Tensor& to, std::int64_t to_column,
@@ -60,7 +63,7 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   void lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) override;
   void add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) override;
   void permute(const Tensor& from, std::array<int, 4> order, Tensor& to) override;
-  // cpu_functions.cpp
+  // The next kernels are in cpu_functions.cpp.
   void activate(Activation function, const Tensor& x, Tensor& out) override;
   void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) override;
   void dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, Tensor& out) override;
@@ -73,13 +76,13 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   void normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
                           const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
                           Tensor& grad_bias) override;
-  // cpu_optimizer.cpp
+  // The next kernels are in cpu_optimizer.cpp.
   void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,
             Tensor& exp_avg_sq) override;
   void clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) override;
   void scale_by(Tensor& x, const Tensor& factor) override;
   void find_nonfinite(const Tensor& x, Tensor& flag) override;
-  // cpu_token_loss.cpp
+  // The next kernels are in cpu_token_loss.cpp.
   void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) override;
   void token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets, const TokenLoss& loss,
                    Tensor& exps, Tensor& parts) override;
@@ -88,7 +91,7 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
                            const TokenLoss& loss, const Tensor& grad, Tensor& out) override;
 
  protected:
-  /// The same device as a rank has it, for devices that differ from it in some kernel.
+  /// Makes the handle of a rank, for devices that override some of the kernels.
   CpuDevice(const CpuDevice& whole, int rank)
       : Device(whole),
         std::enable_shared_from_this<CpuDevice>(),
@@ -97,7 +100,8 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
         lane_(static_cast<std::size_t>(rank) % MemoryPool::kLanes) {}
 
  private:
-  /// Built when the field is first computed in: it costs more than a small case.
+  /// A tower that is built when the field is first used, because building it costs more than a small
+  /// case.
   struct Tower {
     explicit Tower(std::uint64_t field_seed, FieldFunctions of_functions = FieldFunctions::homomorphic)
         : seed(field_seed), functions(of_functions) {}

@@ -1,4 +1,4 @@
-// CpuDevice: functions of elements and of rows.
+// CpuDevice: functions of single elements and of rows.
 
 #include <algorithm>
 
@@ -89,8 +89,7 @@ void CpuDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sin
   });
 }
 
-// ---- softmax
-// -----------------------------------------------------------------------------------------------------
+// ---- softmax ---------------------------------------------------------------------------------------------
 
 void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
   const std::int64_t columns = columns_of(x);
@@ -142,8 +141,7 @@ void CpuDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64
   });
 }
 
-// ---- norms
-// -------------------------------------------------------------------------------------------------------
+// ---- norms -----------------------------------------------------------------------------------------------
 
 void CpuDevice::normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
                           Tensor& out, Tensor& stats) {

@@ -1,4 +1,4 @@
-// CpuDevice: the optimizer's step.
+// CpuDevice: the step of the optimizer.
 
 #include <cmath>
 
@@ -10,7 +10,8 @@ namespace sim {
 
 namespace {
 
-/// As with_computing_scalar, for the dtypes of sums.
+/// Like with_computing_scalar, but only for the dtypes of sum tensors (device.h). For bf16 it does
+/// nothing.
 template <typename Visit>
 void with_sum_scalar(DType dtype, Visit&& visit) {
   with_computing_scalar(dtype, [&](auto scalar) {
@@ -20,7 +21,7 @@ void with_sum_scalar(DType dtype, Visit&& visit) {
 
 Ratio one_less(Ratio beta) { return {beta.denominator - beta.numerator, beta.denominator}; }
 
-/// 1 - beta^step, in doubles for floats.
+/// 1 - beta^step, computed in double for floats.
 template <typename Scalar, typename Number>
 Scalar correction(const Number& number, Ratio beta, std::int64_t step) {
   if constexpr (std::is_same_v<Scalar, Field>) {

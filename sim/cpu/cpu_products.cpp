@@ -34,7 +34,7 @@ void CpuDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool
     using Scalar = decltype(scalar);
     using Sum = std::conditional_t<std::is_same_v<Scalar, bfloat16>, float, Scalar>;
     if (!accumulate) std::fill_n(elements<std::byte>(out), out.bytes(), std::byte{0});
-    std::vector<Sum> sums;  // of an output that is rounded
+    std::vector<Sum> sums;  // float sums of a bf16 output, which is rounded at the end
     for (std::size_t batch = 0; batch < batches; ++batch) {
       const auto left = matrix<Scalar>(a, a_transposed, batch);
       const auto right = matrix<Scalar>(b, b_transposed, batch);

@@ -1,4 +1,4 @@
-// CpuDevice: what moves and adds whole rows and columns.
+// CpuDevice: kernels that move and add whole rows and columns.
 
 #include <algorithm>
 #include <cstring>
@@ -26,7 +26,7 @@ void add_row(const Arithmetic<Scalar>& number, const Scalar* __restrict row, std
   for (std::int64_t f = 0; f < columns; ++f) sums[f] = sums[f] + number.load(row[f]);
 }
 
-/// The row of a table that an id names; -1 beyond it.
+/// The row of a table that an id names, or -1 if the id is outside of the table.
 std::int64_t row_of(std::int32_t id, std::int64_t first_id, std::int64_t rows) {
   const std::int64_t row = id - first_id;
   return row >= 0 && row < rows ? row : -1;
@@ -109,7 +109,7 @@ void CpuDevice::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t 
 }
 
 void CpuDevice::permute(const Tensor& from, std::array<int, 4> order, Tensor& to) {
-  std::array<std::int64_t, 4> steps{};  // of the dimensions of `from`, in elements
+  std::array<std::int64_t, 4> steps{};  // strides of the dimensions of `from`, in elements
   std::int64_t step = 1;
   for (std::size_t i = 4; i-- > 0; step *= from.shape()[i]) steps[i] = step;
   const auto step_of = [&](std::size_t i) { return steps[static_cast<std::size_t>(order[i])]; };

@@ -1,6 +1,6 @@
 #pragma once
 
-/// The elements of a tensor that lies in this machine's memory, for kernels.
+/// The elements of a tensor in the memory of this machine, for kernels.
 
 #include "sim/tensor/tensor.h"
 

@@ -1,13 +1,14 @@
 #pragma once
 
-/// What kernels compute in: the functions of each scalar behind one set of names, so that a kernel is written
-/// once.
+/// The arithmetic of kernels: the functions of each scalar under one set of names, so that each kernel is
+/// written once.
 ///
-///   Arithmetic<double>, <float>, <bfloat16>   of float_arithmetic.h
-///   Arithmetic<Field>                         the tower's exp and log; what algebra does not have is a keyed
-///   function
+///   Arithmetic<double>, <float>, <bfloat16>   from float_arithmetic.h
+///   Arithmetic<Field>                         the exp and log of the field tower; functions that have no
+///                                             algebra are keyed functions
 ///
-/// Exact   every function is a fixed sequence of operations that are rounded once; nothing is fused but by
+/// Exact   every function is a fixed sequence of operations that are rounded once each; only calls of fma
+///         fuse operations.
 ///         name.
 
 #include <array>
@@ -65,7 +66,7 @@ class Arithmetic<Field> {
 
 inline constexpr std::int64_t kLanes = 16;
 
-/// term(0) + ... + term(n - 1), in lanes as device.h says.
+/// Returns term(0) + ... + term(n - 1), in the lanes that device.h describes.
 template <typename Wide, typename Term>
 Wide lane_sum(std::int64_t n, const Term& term) {
   if constexpr (std::is_same_v<Wide, Field>) {
@@ -87,7 +88,7 @@ Wide lane_sum(std::int64_t n, const Term& term) {
   }
 }
 
-/// The largest of term(0), ..., term(n - 1); the order does not matter.
+/// Returns the largest of term(0), ..., term(n - 1). The order does not matter.
 template <typename Number, typename Term>
 typename Number::Wide lane_max(const Number& number, std::int64_t n, const Term& term) {
   using Wide = typename Number::Wide;
@@ -111,7 +112,7 @@ typename Number::Wide lane_max(const Number& number, std::int64_t n, const Term&
   }
 }
 
-/// As with_scalar, for the dtypes that layers compute in.
+/// Like with_scalar, for the dtypes that layers compute in.
 template <typename Visit>
 void with_computing_scalar(DType dtype, Visit&& visit) {
   CHECK(dtype != DType::i32);

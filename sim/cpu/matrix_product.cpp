@@ -14,14 +14,15 @@ namespace sim {
 
 namespace {
 
-// A block of the left operand lies in the second-level cache, a panel of the right one in the first.
+// A block of the left operand fits into the second-level cache, and a panel of the right operand into the
+// first.
 constexpr std::size_t kBlockTerms = 256;
 constexpr std::size_t kBlockRows = 128;
 static_assert(kBlockTerms <= kExactProducts, "each block of terms ends in a reduction");
 static_assert(kBlockRows % kTileRows == 0);
 
-/// What a scalar is made of: planes of elements that the kernel multiplies each for itself. Its sums may be
-/// wider.
+/// Splits a scalar into planes, which the tile kernel multiplies one by one. Its sums may be wider than
+/// the scalar.
 template <typename Scalar>
 struct Planes;
 
@@ -62,8 +63,8 @@ struct Planes<Field> {
   }
 };
 
-/// Rows of the left operand, or columns of the right one: those of a tile, or fewer at the edge of the
-/// matrix.
+/// Rows of the left operand, or columns of the right one: as many as a tile has, or fewer at the edge of
+/// the matrix.
 template <typename Scalar>
 struct Lines {
   const Scalar* first;
@@ -72,7 +73,8 @@ struct Lines {
   std::size_t term_step;
 };
 
-/// The terms of a block for as many lines as a tile has, term after term, each plane for itself.
+/// The terms of a block for as many lines as a tile has, one term after another, separately for each
+/// plane.
 template <typename Scalar, std::size_t width>
 struct Panel {
   using Element = typename Planes<Scalar>::Element;
@@ -80,8 +82,9 @@ struct Panel {
 
   alignas(64) Element planes[kPlanes][kBlockTerms * width];
 
-  /// Lines beyond the edge of the matrix are 0. Whole panels, and those of adjacent lines, are the usual
-  /// ones: the compiler makes straight code of each, for it knows their counts and steps.
+  /// Lines beyond the edge of the matrix become 0. Whole panels, and whole panels of adjacent lines, are
+  /// the usual cases. They are written out as such, so the compiler knows their counts and steps and
+  /// makes straight-line code of each.
   void pack(const Lines<Scalar>& lines, std::size_t terms) {
     if (lines.count < width) {
       for (auto& plane : planes) std::fill_n(plane, terms * width, Element{});
@@ -109,8 +112,8 @@ struct Panel {
   }
 };
 
-/// The part of the result that a tile covers: less than a tile at the edges. As for panels, the whole one is
-/// a case of its own.
+/// The part of the result that a tile covers, which is less than a tile at the edges. As with panels, the
+/// whole tile is a case of its own.
 template <typename Sum>
 struct TilePlace {
   using Tile = ProductTile<typename Planes<Sum>::Element>;
@@ -225,7 +228,7 @@ class MatrixProduct {
   std::unique_ptr<RightPanel> right_ = std::make_unique_for_overwrite<RightPanel>();
 };
 
-/// What is too small to be worth packing.
+/// A product within both limits is too small for packing to pay off.
 constexpr std::size_t kSmallRight = 2048;  // elements of the right operand
 constexpr std::size_t kSmallProducts = 32768;
 
@@ -234,7 +237,7 @@ bool is_small(ProductSizes sizes) {
          sizes.rows * sizes.terms * sizes.columns <= kSmallProducts;
 }
 
-/// Row by row: a term of the left operand times a row of the right one.
+/// Adds row by row: each term of the left operand times a row of the right one.
 template <typename Scalar>
 void add_small(ProductSizes sizes, Strided<Scalar> a, Strided<Scalar> b, typename Planes<Scalar>::Sum* out) {
   using Element = typename Planes<Scalar>::Element;
@@ -259,7 +262,7 @@ void add_small(ProductSizes sizes, Strided<Scalar> a, Strided<Scalar> b, typenam
   });
 }
 
-/// Element by element: its levels are a vector.
+/// Adds element by element; the levels of an element form a vector.
 void add_small(ProductSizes sizes, Strided<Field> a, Strided<Field> b, Field* out) {
   vectorised([&] {
     for (std::size_t row = 0; row < sizes.rows; ++row) {

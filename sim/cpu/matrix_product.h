@@ -2,16 +2,17 @@
 
 /// out += a b for matrices of any scalar that layers compute in.
 ///
-/// bf16 is the kernel for floats, and its sums are floats: whoever asks rounds them. A level of the field is
-/// the kernel for doubles, run on the residues of that level alone, and a reduction for each block of terms:
-/// so an element costs as many doubles as it has levels, and a little for taking it apart.
+/// For bf16 the kernel of floats runs, and its sums are floats, which the caller rounds. For the field,
+/// the kernel of doubles runs on the residues of each level alone, and reduces after each block of terms.
+/// So a field element costs as much as one double per level, and a little more for splitting it into
+/// levels.
 ///
-/// Shapes  a: (rows, terms), b: (terms, columns), anyhow strided, so a transposed operand is a matter of
-///         steps; out: (rows, columns), row after row, apart from both.
-/// Exact   out(i, j) starts from its old value and takes k = 0, 1, 2, ... with one fma each: the same bits
-///         for any slice, on any machine. In the field the value is exact: no more than kExactProducts
-///         products are added up before a reduction (see field_sum.h), and retired levels retire what they
-///         are added to.
+/// Shapes  a: (rows, terms) and b: (terms, columns), with any strides, so a transposed operand only has
+///         other strides; out: (rows, columns), row-major, and apart from both.
+/// Exact   out(i, j) starts from its old value and takes k = 0, 1, 2, ... with one fma each: the same
+///         bits for any slice, on any machine. In the field the value is exact: at most kExactProducts
+///         products are added before a reduction (see field_sum.h), and a retired level of a term is
+///         retired in the sum.
 
 #include <cstddef>
 

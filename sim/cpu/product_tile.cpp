@@ -29,7 +29,7 @@ template void add_terms_plainly(const float*, const float*, std::size_t, Product
 
 namespace {
 
-// The rest of the program runs on any x86-64.
+// Only these functions need AVX2 and fma; the rest of the program runs on any x86-64.
 #define SIM_AVX2 [[gnu::target("avx2,fma"), gnu::always_inline]] static inline
 
 struct Doubles {
@@ -48,7 +48,7 @@ struct Floats {
   SIM_AVX2 void store(Vector vector, float* values) { _mm256_store_ps(values, vector); }
 };
 
-/// Rows and columns are counted at compile time, so that every sum has a register of its own.
+/// Numbers of rows and columns are compile-time constants, so every sum has a register of its own.
 template <typename Of, typename Element>
 [[gnu::target("avx2,fma")]] void add_terms_avx2(const Element* left, const Element* right, std::size_t terms,
                                                 ProductTile<Element>& tile) {

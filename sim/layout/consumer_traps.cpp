@@ -9,8 +9,9 @@ namespace sim {
 
 namespace {
 
-/// The first inter-edp group whose members differ in their dense shard: in the dp-cp group they belong to, or
-/// in the slice of the gradient buffer they own there (their position in intra-dp-cp).
+/// Warns about the first inter-edp group whose members differ in their dense shard: they belong to
+/// different dp-cp groups, or own different slices of the gradient buffer (their positions in intra-dp-cp
+/// differ).
 std::optional<Warning> inter_instance_group(const Layout& layout) {
   const GroupKind& replicas = *layout.find("dp-cp");
   const GroupKind& instance = *layout.find("intra-dp-cp");

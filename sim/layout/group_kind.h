@@ -1,18 +1,20 @@
 #pragma once
 
-/// One kind of process group ("tp", "dp-cp", ...) as arithmetic: who is in group i, and where a rank stands,
-/// in O(group size) and O(1), with no list of lists.
+/// One kind of process group ("tp", "dp-cp", ...), computed by arithmetic instead of stored as lists of
+/// ranks. It gives the members of group i in O(group size), and the place of a rank in O(1).
 ///
-/// A listing (listing.h) has the kind's own axes fastest. A group takes `size` entries of it, `stride` apart:
+/// A listing (listing.h) has the axes of the kind fastest. A group takes `size` entries of the listing
+/// that are `stride` apart:
 ///
-///   stride 1   consecutive entries: the plain kinds, every kind of contiguous slices (intra-dp-cp,
-///              intra-edp, hcp-L0), every concatenation (intra-dist-opt); only the size differs from the
-///              parent's
-///   stride U   every U-th entry of a window of size * U: inter-edp, hcp-L1, ...
-///   picks      only the named positions of each parent group: embd [first, last], pos_embd [first]
+///   stride 1   Consecutive entries: the plain kinds, the kinds of contiguous slices (intra-dp-cp,
+///              intra-edp, hcp-L0) and the concatenations (intra-dist-opt). A slice or concatenation
+///              differs from its parent kind only in its size.
+///   stride U   Every U-th entry of a window of size * U entries: inter-edp, hcp-L1, ...
+///   picks      Only the given positions of each parent group: embd [first, last], pos_embd [first].
 ///
 /// Shapes  count() groups of size() ranks each.
-/// Exact   groups come in Megatron's creation order, members in Megatron's list order.
+/// Exact   groups come in the order in which Megatron creates them, members in the order of Megatron's
+///         lists.
 /// Source  Megatron-LM parallel_state.py, RankGenerator.
 
 #include <cstddef>
@@ -28,13 +30,14 @@ namespace sim {
 class GroupKind {
  public:
   struct Place {
-    int group;     // which group of the kind
-    int position;  // which member of it
+    int group;     // index of the group within the kind
+    int position;  // index of the rank within the group
     bool operator==(const Place&) const = default;
   };
 
   GroupKind(std::string name, Listing listing, int size, int stride = 1);
-  /// Of each group of `parent` (whose stride must be 1) only the members at `positions`, ascending.
+  /// Makes a kind that keeps, of each group of `parent` (whose stride must be 1), only the members at
+  /// `positions`, which are ascending.
   static GroupKind picked(std::string name, const GroupKind& parent, std::vector<int> positions);
 
   const std::string& name() const { return name_; }
@@ -43,23 +46,23 @@ class GroupKind {
 
   int member(int group, int position) const;
   std::vector<int> members(int group) const;
-  /// Absent when the rank is in no group of this kind (embd, pos_embd; ranks outside the grid).
+  /// Returns nothing when the rank is in no group of this kind (embd, pos_embd; ranks outside the grid).
   std::optional<Place> place_of(int rank) const;
 
-  /// Calls visit(group, std::span<const int> members) for every group in creation order. One buffer is
-  /// reused.
+  /// Calls visit(group, std::span<const int> members) for every group in creation order. All calls share
+  /// one buffer, which the next call overwrites.
   template <typename Visit>
   void for_each_group(Visit&& visit) const;
 
-  /// Same groups, same members, same order.
+  /// True if both kinds have the same groups with the same members, in the same order.
   bool same_groups(const GroupKind& other) const;
 
  private:
   std::string name_;
   Listing listing_;
-  int parent_size_;  // entries of the listing a group spans before picks
+  int parent_size_;  // number of listing entries in a group before picks
   int stride_;
-  std::vector<int> picks_;  // empty: all
+  std::vector<int> picks_;  // positions of a parent group to keep; empty: all
 };
 
 template <typename Visit>

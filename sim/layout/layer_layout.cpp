@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kOption = "--pipeline-model-parallel-layout";
 constexpr auto kMaxLength = static_cast<std::size_t>(kMaxSize);
-constexpr std::size_t kMaxGivenLength = 1 << 16;  // before anything is written out
+constexpr std::size_t kMaxGivenLength = 1 << 16;  // characters, before any repetition is written out
 
 [[noreturn]] void refuse_layout(const char* code, std::string numbers, std::string rule, std::string hint) {
   refuse({.code = code,
@@ -37,7 +37,8 @@ void append_times(std::string& out, std::string_view piece, std::size_t times) {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Reads "*digits" at `at`; returns the count and moves `at` behind it, or nothing where there is none.
+/// Reads "*digits" at position `at`. Returns the count and moves `at` behind it, or returns nothing if
+/// there is no such text.
 std::optional<std::size_t> read_times(std::string_view text, std::size_t& at) {
   if (at + 1 >= text.size() || text[at] != '*' || !is_digit(text[at + 1])) return std::nullopt;
   std::size_t times = 0;
@@ -139,8 +140,8 @@ void check_stage_count(std::size_t stages, int pp, std::optional<int> vpp) {
   }
 }
 
-/// Multi-token-prediction layers come after every transformer layer, in one stage, the last chunk of its
-/// rank.
+/// Checks the multi-token-prediction layers: they come after every transformer layer, all in one stage,
+/// and that stage is the last chunk of its rank.
 void check_mtp(const std::vector<LayerStage>& stages, const std::string& written_out, int pp,
                int mtp_num_layers) {
   const auto last_decoder = written_out.rfind('t');

@@ -1,11 +1,12 @@
 #pragma once
 
-/// Reads a layer layout string: stages separated by '|', each a run of letters.
+/// Reads a layer layout string: stages separated by '|', where each stage is a run of letters.
 ///
 ///   E embedding   t transformer layer   m multi-token-prediction layer   L loss
 ///
-/// Commas are cosmetic and removed first, so "t*1,2" is "t*12". Then "(...)*n" is written out n times, then
-/// "x*n" for any single character x, '|' too. Parentheses do not nest. Stages may be empty.
+/// Commas have no meaning and are removed first, so "t*1,2" is "t*12". Then each "(...)*n" is written out
+/// n times, and then each "x*n" for any single character x, including '|'. Parentheses do not nest.
+/// Stages may be empty.
 ///
 /// Shapes  stage s belongs to pipeline rank s % pp, chunk s / pp.
 /// Errors  layout_syntax, layout_too_long, stages_range, layout_stages, vpp_needs_pp, layout_vpp,
@@ -23,7 +24,7 @@ struct LayerStage {
   int mtp_layers = 0;
 };
 
-/// The stages in model order, checked against the sizes of the model.
+/// Returns the stages in model order, after checking them against the sizes of the model.
 std::vector<LayerStage> read_layer_layout(const std::string& layout, int pipeline_model_parallel_size,
                                           std::optional<int> virtual_pipeline_model_parallel_size,
                                           int num_layers, int mtp_num_layers);

@@ -57,7 +57,8 @@ void check_modes(const LayerRequest& request) {
   check_pipeline(request.virtual_pipeline_model_parallel_size, request.pipeline_model_parallel_size);
 }
 
-/// layers / ranks, where nothing may be left over; the hint says which numbers of layers would do.
+/// Returns layers / ranks, and refuses a remainder. The hint of the refusal says which numbers of layers
+/// would do.
 std::int64_t per_rank(const LayerRequest& request, std::int64_t layers, std::int64_t ranks,
                       const std::string& what) {
   const std::int64_t left = layers % ranks;
@@ -82,8 +83,8 @@ void check_chunks(std::int64_t rank, std::int64_t layers, std::int64_t vpp) {
        .hint = fmt::format("a multiple of {} layers on every rank, or fewer chunks", vpp)});
 }
 
-/// Layers per rank given for the first, the middle and the last ranks, each cut into vpp chunks. Chunk v of
-/// all ranks comes before chunk v + 1 of any.
+/// Places the given number of layers on the first, the middle and the last ranks, each cut into vpp
+/// chunks. Chunk v of every rank comes before chunk v + 1 of any rank.
 LayerPlacement place_by_rank(std::int64_t pp, std::int64_t vpp, std::int64_t first, std::int64_t middle,
                              std::int64_t last) {
   const auto of_rank = [&](std::int64_t rank) {
@@ -117,7 +118,7 @@ LayerPlacement place_even(const LayerRequest& request, std::int64_t vpp) {
                                              : fmt::format("{} layers", request.num_layers);
   const std::int64_t places = per_rank(request, request.num_layers + embedding + loss, pp, what);
   LayerPlacement placement = place_by_rank(pp, vpp, places, places, places);
-  // The embedding takes the place of the first layer, the loss that of the last.
+  // The embedding takes the place of the first layer, and the loss takes the place of the last.
   for (auto& rank : placement.stages) {
     for (StageLayers& stage : rank) stage.offset -= stage.offset == 0 ? 0 : narrow(embedding);
   }
@@ -196,7 +197,8 @@ LayerPlacement place(const LayerRequest& request) {
   return uneven(request) ? place_uneven(request, vpp) : place_even(request, vpp);
 }
 
-/// True when the stages [begin, end) of pipeline ranks hold each of `num_layers` layers once.
+/// True if the stages of pipeline ranks begin to end - 1 hold each of the `num_layers` layers exactly
+/// once.
 bool covered(const LayerPlacement& placement, std::size_t begin, std::size_t end) {
   std::vector<int> holders(static_cast<std::size_t>(placement.num_layers), 0);
   for (std::size_t rank = begin; rank < end; ++rank) {

@@ -1,13 +1,15 @@
 #pragma once
 
-/// Where the transformer layers live: for each pipeline rank and virtual chunk, how many and which. Current
-/// Megatron has four modes that exclude each other:
+/// Where the transformer layers live: how many layers, and which ones, each virtual chunk of each
+/// pipeline rank holds. Current Megatron has four modes that exclude each other:
 ///
-///   even     num_layers spread over all ranks and chunks
-///   account  the embedding and/or the loss counted as one layer each, then even; the first chunk of the
-///            first rank, the last chunk of the last rank, hold one layer less for it
-///   uneven   layers of the first and/or last rank given, the rest even over the ranks between
-///   layout   spelled out: "Et*3|(tt|)*29,m|L" (layer_layout.h)
+///   even     num_layers are spread evenly over all ranks and chunks.
+///   account  The embedding, the loss, or both count as one layer each, and the total is spread evenly.
+///            To make up for it, the first chunk of the first rank holds one layer less for the
+///            embedding, and the last chunk of the last rank one layer less for the loss.
+///   uneven   The layers of the first rank, the last rank, or both are given, and the rest is spread
+///            evenly over the ranks between.
+///   layout   The stages are spelled out: "Et*3|(tt|)*29,m|L" (layer_layout.h).
 ///
 /// Shapes  stages[pipeline rank][chunk]; stage s of the model is rank s % pp, chunk s / pp.
 /// Errors  size_range, stages_range, vpp_needs_pp, placement_modes, layers_pp_div, layers_vpp_div,
@@ -38,14 +40,15 @@ struct LayerRequest {
 
 struct StageLayers {
   int count = 0;
-  int offset = 0;  // the first layer's number, counted over the whole model
+  int offset = 0;  // number of the stage's first layer, counted over the whole model
   bool operator==(const StageLayers&) const = default;
 };
 
 struct LayerPlacement {
   std::string mode;  // even, account, uneven, layout, or legacy
   int num_layers = 0;
-  /// Pipeline ranks below this hold encoder layers: legacy encoder-decoder models; 0 in all others.
+  /// In a legacy encoder-decoder model, pipeline ranks below this number belong to the encoder. It is 0
+  /// for all other models.
   int encoder_ranks = 0;
   std::vector<std::vector<StageLayers>> stages;
   std::vector<Warning> warnings;
@@ -53,7 +56,8 @@ struct LayerPlacement {
 
 LayerPlacement place_layers(const LayerRequest& request);
 
-/// Every layer in exactly one stage; in an encoder-decoder model, every layer of each side.
+/// True if every layer is in exactly one stage. In an encoder-decoder model this must hold for the layers
+/// of each side.
 bool covers_each_layer_once(const LayerPlacement& placement);
 
 }  // namespace sim

@@ -58,7 +58,8 @@ void check_chunks(std::int64_t layers, std::int64_t chunks, std::int64_t ranks) 
           .hint = fmt::format("--num-layers {}, or fewer chunks", more * ranks)});
 }
 
-/// Pipeline ranks [begin, end) each get `count` more layers, numbered from 0, in `chunks` chunks.
+/// Gives each of the pipeline ranks begin to end - 1 `count` more layers in `chunks` chunks. Layers are
+/// numbered from 0.
 void fill(LayerPlacement& placement, std::int64_t begin, std::int64_t end, std::int64_t count,
           std::int64_t chunks) {
   int offset = 0;
@@ -117,8 +118,8 @@ void place_encoder_decoder(const LegacyLayerRequest& request, LayerPlacement& pl
   placement.encoder_ranks = narrow(split);
 }
 
-/// The seeds read the split rank of encoder-decoder models only; a value that no pipeline rank has is then a
-/// slip.
+/// Warns about a split rank outside the pipeline. The seeds read the split rank for encoder-decoder
+/// models only, so in any other model such a value is a mistake without effect.
 void warn_about_unread_split(const LegacyLayerRequest& request, LayerPlacement& placement) {
   const std::int64_t pp = request.pipeline_model_parallel_size;
   const std::int64_t split = request.pipeline_model_parallel_split_rank.value_or(0);

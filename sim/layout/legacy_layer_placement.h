@@ -1,22 +1,23 @@
 #pragma once
 
-/// Layer placement of the rule book `legacy`: get_num_layers as the seed documents quote it.
+/// Layer placement by the rule book `legacy`: get_num_layers as the seed documents quote it.
 ///
-///   one pipeline rank    all layers; split rank and standalone embedding stage are not read
-///   decoder only         num_layers / (pp - standalone) a rank; a standalone embedding stage, rank 0, has
-///                        none
-///   encoder and decoder  ranks below the split hold the encoder, the others the decoder, num_layers each; a
-///                        standalone embedding stage is taken from the encoder's ranks
+///   one pipeline rank    It holds all layers. The split rank and the standalone embedding stage are not
+///                        read.
+///   decoder only         Each rank holds num_layers / (pp - standalone) layers. A standalone embedding
+///                        stage is rank 0 and holds none.
+///   encoder and decoder  Ranks below the split hold the encoder, the others the decoder, num_layers
+///                        each. A standalone embedding stage takes one of the ranks of the encoder.
 ///
-/// Offsets number the layers each rank really holds, so that every layer of a side is covered once.
-/// (Megatron's offsets skip a rank's worth of numbers behind a standalone embedding stage: warning
+/// Offsets number the layers that each rank really holds, so every layer of a side is covered once. (The
+/// offsets of Megatron skip the numbers of one rank behind a standalone embedding stage: warning
 /// standalone_offset.)
 ///
 /// Shapes  stages[pipeline rank][chunk].
 /// Errors  size_range, stages_range, split_rank_missing, split_rank_range, layers_encoder_div,
-///         layers_decoder_div, layers_pp_div, layers_vpp_div, vpp_needs_pp, vpp_encoder_decoder. Refused
-///         although the seeds' arithmetic goes through: a split that leaves a side without ranks (Python's
-///         modulo by a negative number succeeds).
+///         layers_decoder_div, layers_pp_div, layers_vpp_div, vpp_needs_pp, vpp_encoder_decoder. A split
+///         that leaves a side without ranks is refused, although the arithmetic of the seeds goes through
+///         (in Python, modulo by a negative number succeeds).
 /// Source  seed 000; Megatron-LM megatron/model/transformer.py at 2fadaa50a5.
 
 #include <cstdint>
@@ -27,7 +28,7 @@
 namespace sim {
 
 struct LegacyLayerRequest {
-  std::int64_t num_layers = 0;  // may be 0: each stage is then a no-op layer
+  std::int64_t num_layers = 0;  // may be 0; each stage is then a no-op layer
   std::int64_t pipeline_model_parallel_size = 1;
   std::optional<std::int64_t> virtual_pipeline_model_parallel_size;
   std::optional<std::int64_t> pipeline_model_parallel_split_rank;

@@ -40,7 +40,8 @@ void check_axes(const ParallelSizes& sizes) {
   if (sizes.local_world_size) refuse_axis("--local-world-size", std::to_string(*sizes.local_world_size));
 }
 
-/// The split rank as a position in a pipeline of pp > 1 ranks; Python's negative indices count from the end.
+/// Returns the split rank as a position in a pipeline of pp > 1 ranks. A negative value counts from the
+/// end, like an index in Python.
 int split_position(std::int64_t split, int pp) {
   if (split >= -pp && split < pp) return static_cast<int>(split < 0 ? split + pp : split);
   refuse({.code = "split_rank_range",

@@ -7,8 +7,8 @@
 ///   split rank s (encoder below, decoder from it on), read only when pp > 1:
 ///     embd = [first, s-th, last], pos_embd = [first, s-th], each rank once
 ///
-/// A clamped size and a negative split rank (which counts from the end, and leaves no rank before the split)
-/// are accepted as the seeds accept them, with a warning: size_clamped, split_rank_negative,
+/// Like the seeds, it accepts a clamped size, and a negative split rank, which counts from the end and
+/// leaves no rank before the split. It warns about them: size_clamped, split_rank_negative,
 /// split_rank_ignored.
 ///
 /// Errors  size_range, rank_offset_range, grid_outside_world, hcp_levels, legacy_has_no_axis, dense_div,

@@ -79,7 +79,7 @@ void Listing::Cursor::carry() {
   for (std::size_t i = 0; values_[i] == digits_[i].size; ++i) {
     rank_ -= digits_[i].size * digits_[i].stride;
     values_[i] = 0;
-    if (i + 1 == digits_.size()) return;  // the end of the listing: back at its start
+    if (i + 1 == digits_.size()) return;  // at the end of the listing the cursor is back at its start
     rank_ += digits_[i + 1].stride;
     ++values_[i + 1];
   }

@@ -1,13 +1,14 @@
 #pragma once
 
-/// A listing writes the ranks of a grid one after another, in mixed radix: place = sum(digit_i * weight_i),
-/// rank = first_rank + sum(digit_i * stride_i). Cut into equal pieces it is every process group of a kind, in
-/// creation order, without a list of lists (group_kind.h).
+/// A listing enumerates the ranks of a grid in mixed radix: place = sum(digit_i * weight_i) and rank =
+/// first_rank + sum(digit_i * stride_i). Cut into pieces of equal size, a listing gives all process
+/// groups of one kind in creation order, without storing lists of ranks (group_kind.h).
 ///
-/// Shapes  digits are given fastest first; size() = product of the digit sizes = ranks listed.
-/// Calls   rank_at and place_of cost O(digits); a Cursor writes a member in about a nanosecond.
-/// Exact   two listings are equal iff they list the same ranks in the same order (digits are kept in a normal
-///         form: no digit of size 1, neighbours that continue each other merged).
+/// Shapes  digits are given fastest first; size() = product of the digit sizes = number of ranks listed.
+/// Calls   rank_at and place_of cost O(digits); a Cursor writes one member in about a nanosecond.
+/// Exact   two listings compare equal if and only if they list the same ranks in the same order. For
+///         this, digits are kept in a normal form: no digit has size 1, and neighbouring digits that
+///         continue each other are merged.
 
 #include <cstdint>
 #include <span>
@@ -16,8 +17,8 @@
 namespace sim {
 
 struct Digit {
-  int size = 1;    // values the digit takes
-  int stride = 1;  // ranks between two neighbouring values
+  int size = 1;    // number of values of the digit
+  int stride = 1;  // distance in ranks between two neighbouring values
   bool operator==(const Digit&) const = default;
 };
 

@@ -15,7 +15,8 @@ namespace sim {
 
 namespace {
 
-/// The sizes both grids are made of. Rounded down: dp and edp mean something once the divisions are checked.
+/// The sizes of both grids. Divisions round down: dp and edp are meaningful only after the divisibility
+/// checks.
 struct Derived {
   int world, tp, cp, dp, pp, ep, etp, edp, instances;
 };
@@ -126,7 +127,7 @@ void check_hierarchical_cp(const ParallelSizes& sizes) {
 void add_context_parallel(const ParallelSizes& sizes, const Layout& layout, KindList& kinds) {
   using enum Axis;
   kinds.lead(token_kind(layout.dense, "cp", {cp}));
-  int below = 1;  // ranks of the levels under this one: the distance of neighbours in a group of level k
+  int below = 1;  // product of the sizes of lower levels: the distance of neighbours in a group of level k
   const auto& levels = sizes.hierarchical_context_parallel_sizes;
   for (std::size_t k = 0; k < levels.size(); ++k) {
     kinds.follow(GroupKind(fmt::format("hcp-L{}", k), layout.dense.listing({cp}), narrow(levels[k]), below));
@@ -176,7 +177,7 @@ void add_kinds(const ParallelSizes& sizes, Layout& layout) {
 Layout make_megatron_layout(const ParallelSizes& sizes) {
   check_sizes(sizes);
   check_split_rank_absent(sizes);
-  // From here on the checks fire in the order in which Megatron's own would.
+  // From here on the checks run in the order in which Megatron's own checks would.
   check_dense_division(sizes);
   check_pipeline(sizes.virtual_pipeline_model_parallel_size, sizes.pipeline_model_parallel_size);
   const std::vector<Axis> order = parse_order(sizes.order);

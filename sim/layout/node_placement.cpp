@@ -5,7 +5,7 @@
 namespace sim {
 
 bool NodePlacement::crosses_node(std::span<const int> members) const {
-  // Members of one node are within one span of rank numbers, so the smallest and the largest rank decide.
+  // The ranks of one node are one contiguous range, so the smallest and the largest member decide.
   const auto [smallest, largest] = std::minmax_element(members.begin(), members.end());
   return node_of(*smallest) != node_of(*largest);
 }

@@ -1,7 +1,8 @@
 #pragma once
 
-/// Ranks on nodes and GPUs: rank r runs on node r / gpus_per_node, GPU r % gpus_per_node (round-robin inside
-/// a node, as launchers number them), and which process groups talk across nodes.
+/// The placement of ranks on nodes and GPUs. Rank r runs on node r / gpus_per_node and on GPU r %
+/// gpus_per_node, as launchers number them (round-robin inside a node). It also tells which process
+/// groups communicate across nodes.
 ///
 /// Source  seed 001; torchrun's numbering.
 
@@ -17,7 +18,7 @@ struct NodePlacement {
   int node_of(int rank) const { return rank / gpus_per_node; }
   int gpu_of(int rank) const { return rank % gpus_per_node; }
   bool crosses_node(std::span<const int> members) const;
-  /// How many groups of the kind have members on more than one node. O(world).
+  /// Returns how many groups of the kind have members on more than one node. O(world).
   int groups_crossing_node(const GroupKind& kind) const;
 };
 

@@ -1,12 +1,13 @@
 #pragma once
 
-/// The rank grid: global rank = first_rank + sum over axes of coordinate * stride. The order lists the axes
-/// from the fastest varying (stride 1) to the slowest; a stride is the product of the sizes before it.
+/// The rank grid: global rank = first_rank + sum over axes of coordinate * stride. The order lists the
+/// axes from the fastest varying (stride 1) to the slowest. The stride of an axis is the product of the
+/// sizes of the axes before it.
 ///
-/// A layout has two grids over the same ranks: dense tp-cp-dp-pp (ep = 1) and expert etp-ep-edp-pp (cp = 1),
-/// where axis tp holds etp and axis dp holds edp.
+/// A layout has two grids over the same ranks: the dense grid tp-cp-dp-pp (ep = 1) and the expert grid
+/// etp-ep-edp-pp (cp = 1), in which axis tp holds etp and axis dp holds edp.
 ///
-/// Exact   coordinates_of and rank_of are inverse to each other.
+/// Exact   coordinates_of and rank_of are inverses of each other.
 /// Source  Megatron-LM parallel_state.py, RankGenerator.
 
 #include <array>
@@ -40,8 +41,9 @@ class RankGrid {
   int rank_of(const PerAxis<int>& coordinates) const;
   PerAxis<int> coordinates_of(int rank) const;
 
-  /// All ranks with `group` axes fastest (each part in grid order): its pieces of group_size(group) entries
-  /// are the groups of the token that joins these axes. The order inside the token does not matter.
+  /// Returns a listing of all ranks with the `group` axes fastest; inside and outside of `group`, axes
+  /// keep their order in the grid. Pieces of group_size(group) entries are the groups that join these
+  /// axes, and the order of the axes in `group` does not matter.
   Listing listing(const std::vector<Axis>& group) const;
   int group_size(const std::vector<Axis>& group) const;
 

@@ -96,7 +96,7 @@ std::int64_t grid_size(const ParallelSizes& sizes) {
 std::int64_t capped_product(std::initializer_list<std::int64_t> factors) {
   std::int64_t product = 1;
   for (const std::int64_t factor : factors) {
-    product *= factor;  // both at most kMaxSize + 1 = 2^24 + 1: no overflow
+    product *= factor;  // both factors are at most kMaxSize + 1 = 2^24 + 1, so there is no overflow
     if (product > kMaxSize) product = kMaxSize + 1;
   }
   return product;

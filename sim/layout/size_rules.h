@@ -1,7 +1,7 @@
 #pragma once
 
-/// Checks that both rule books begin with: every size is a whole number from 1 to kMaxSize, the grid fits its
-/// world, chunks need a pipeline.
+/// The checks with which both rule books begin: every size is a whole number from 1 to kMaxSize, the grid
+/// fits into its world, and virtual chunks need a pipeline.
 ///
 /// Errors  size_range, rank_offset_range, grid_outside_world, hcp_levels, vpp_needs_pp, stages_range.
 
@@ -14,26 +14,27 @@
 
 namespace sim {
 
-/// Refuses a size below 1 or above kMaxSize. `option` as the user writes it.
+/// Refuses a size below 1 or above kMaxSize. `option` is the option as the user writes it.
 void check_size(const std::string& option, std::int64_t size);
 
-/// All sizes of a layout, and the place of its grid in the world.
+/// Checks all sizes of a layout, and the place of its grid in the world.
 void check_sizes(const ParallelSizes& sizes);
 
-/// Refuses virtual chunks, even one, on a single pipeline rank; and more than kMaxStages stages.
+/// Refuses virtual chunks, even one, on a single pipeline rank. Refuses more than kMaxStages stages.
 void check_pipeline(std::optional<std::int64_t> virtual_pipeline_model_parallel_size,
                     std::int64_t pipeline_model_parallel_size);
 
-/// The ranks of the grid: local_world_size, or the whole world.
+/// The number of ranks in the grid: local_world_size, or the whole world.
 std::int64_t grid_size(const ParallelSizes& sizes);
 
-/// A checked size in the 32 bits that ranks and counts have.
+/// Returns a checked size as the 32-bit number that ranks and counts use.
 int narrow(std::int64_t size);
 
-/// "--option N" when N is a size that may be asked for, else `otherwise`.
+/// Returns "--option N" if N is a size that may be asked for, else `otherwise`.
 std::string size_hint(const std::string& option, std::int64_t size, const std::string& otherwise);
 
-/// The product of sizes up to kMaxSize each, or kMaxSize + 1 where it is larger than that.
+/// Returns the product of sizes of at most kMaxSize each, or kMaxSize + 1 if the product is larger than
+/// kMaxSize.
 std::int64_t capped_product(std::initializer_list<std::int64_t> factors);
 
 }  // namespace sim

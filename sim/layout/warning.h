@@ -1,6 +1,6 @@
 #pragma once
 
-/// Something that Megatron accepts, and that a careful reader should know of: a stable name and a sentence.
+/// Something that Megatron accepts but a careful reader should know about: a stable name and a sentence.
 
 #include <string>
 

@@ -2,7 +2,7 @@
 
 /// Activation functions, element by element.
 ///
-/// Exact   a fixed sequence of rounded operations (kernel_arithmetic.h); in the field a keyed function.
+/// Exact   a fixed sequence of rounded operations (kernel_arithmetic.h); in the field, a keyed function.
 /// Errors  those of checks.h.
 
 #include "sim/tensor/device.h"
@@ -10,7 +10,7 @@
 namespace sim {
 
 Tensor activate(Activation function, const Tensor& x);
-/// grad f'(x)
+/// Returns grad f'(x).
 Tensor activate_backward(Activation function, const Tensor& x, const Tensor& grad);
 
 }  // namespace sim

@@ -1,14 +1,15 @@
 #pragma once
 
-/// A step of Adam on a piece of the main parameters, and the clipping of gradients before it.
+/// One step of Adam on a piece of the main parameters, and the clipping of gradients before it.
 ///
-///   sum = sum_of_squares(grad), ...          all_reduce(sum) over the ranks that own pieces
-///   factor = clip_factor(sum, most)          scale_by(grad, factor)
+///   add_sum_of_squares(grad, sum), ...      all_reduce(sum) over the ranks that own pieces
+///   factor = clip_factor(sum, most)         scale_by(grad, factor)
 ///   adam(grad, step, param, exp_avg, exp_avg_sq)
 ///
-/// Shapes  grad, param and both moments [n] of one dtype: of sums (checks.h). sum, factor and flags [1].
-/// Errors  adam_step: a step below 1, a beta that is not from 0 to below 1; those of checks.h.
-/// Exact   as device.h says; in the field the root is a keyed function.
+/// Shapes  grad, param and both moments [n] have one dtype, any in which sums are kept (checks.h: not
+///         bf16). sum, factor and flags are [1].
+/// Errors  adam_step: a step below 1, or a beta that is not in [0, 1); those of checks.h.
+/// Exact   as device.h says; in the field the square root is a keyed function.
 /// Source  Kingma and Ba 2015; Loshchilov and Hutter 2019 (decoupled); Megatron-LM clip_grads.py.
 
 #include "sim/tensor/device.h"
@@ -20,9 +21,10 @@ void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_a
 void add_sum_of_squares(const Tensor& x, Tensor& sum);
 Tensor clip_factor(const Tensor& sum_of_squares, Ratio most);
 void scale_by(Tensor& x, const Tensor& factor);
-/// 1 where an element is infinite or NaN, else 0.
+/// Returns 1 if any element is infinite or NaN, else 0.
 Tensor nonfinite_flag(const Tensor& x);
-/// What may not be read any more: NaN, in the field retired in all levels.
+/// Overwrites a tensor that may not be read any more: with NaN, in the field with elements that are
+/// retired on all levels.
 void poison(Tensor& x);
 
 }  // namespace sim

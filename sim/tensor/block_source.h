@@ -1,6 +1,6 @@
 #pragma once
 
-/// Where a memory pool's blocks come from: the memory of this machine, or a GPU's.
+/// The source from which a memory pool takes its blocks: the memory of this machine, or of a GPU.
 ///
 /// Calls   from any thread.
 
@@ -11,7 +11,7 @@ namespace sim {
 class BlockSource {
  public:
   virtual ~BlockSource() = default;
-  /// Aligned to MemoryPool::kAlignment. Refuses what it does not have.
+  /// Returns a block aligned to MemoryPool::kAlignment. Refuses if it has no such memory left.
   virtual std::byte* take(std::size_t bytes) = 0;
   virtual void give_back(std::byte* block) = 0;
 };

@@ -1,10 +1,10 @@
 #pragma once
 
-/// What operations ask before they compute. Each refuses with the tensors, the numbers and the rule; `user`
-/// names the operation.
+/// The checks that operations make before they compute. Each refuses with the tensors, the numbers and
+/// the rule; `user` names the operation.
 ///
-/// Errors  null_tensor, wrong_device, dtype_mismatch, shape_mismatch, partial_overlap, bad_dtype, bad_ratio;
-///         those of storage.h.
+/// Errors  null_tensor, wrong_device, dtype_mismatch, shape_mismatch, partial_overlap, bad_dtype,
+///         bad_ratio; those of storage.h.
 
 #include <initializer_list>
 
@@ -12,39 +12,44 @@
 
 namespace sim {
 
-/// A tensor that is there, and belongs to the rank that runs, if one does.
+/// Requires that the tensor exists and, if a rank is running, that it belongs to that rank.
 void check_own(const Tensor& tensor, const char* user);
-/// Of this device, too.
+/// Requires the same as check_own, and that the tensor belongs to this device.
 void check_usable(const Tensor& tensor, const Device& device, const char* user);
 void check_same_dtype(const Tensor& a, const Tensor& b, const char* user);
 void check_same_shape(const Tensor& a, const Tensor& b, const char* user);
-/// A dtype that layers compute in: any but i32.
+/// Requires a dtype that layers compute in: any except i32.
 void check_computes(const Tensor& tensor, const char* user);
-/// Token ids and the like.
+/// Requires i32, the dtype of token ids and targets.
 void check_is_i32(const Tensor& tensor, const char* user);
-/// `holds`, or the shapes of these tensors do not go together.
+/// Requires that `holds` is true; otherwise the shapes of these tensors do not fit together, and `rule`
+/// says why.
 void check_shapes(bool holds, std::initializer_list<const Tensor*> tensors, const char* user,
                   const char* rule);
 
-/// No call in flight forbids it.
+/// Both require that no call in flight forbids the access.
 void check_read(const Tensor& tensor, const char* user);
 void check_write(const Tensor& tensor, const char* user);
+/// Requires that both tensors are the same bytes, or lie apart.
 void check_no_partial_overlap(const Tensor& a, const Tensor& b, const char* user);
+/// Requires that the tensors do not overlap at all.
 void check_apart(const Tensor& input, const Tensor& output, const char* user);
 
-/// Inputs of a kernel: own, readable, of one device and one dtype that computes.
+/// Checks the inputs of a kernel: each belongs to this rank, can be read and has a dtype that layers
+/// compute in, and all have one device and one dtype.
 void check_inputs(std::initializer_list<const Tensor*> inputs, const char* user);
 
-/// A tensor that sums of `of` are in, and can be added to.
+/// Requires that `sums` has the dtype in which sums of `of` are kept, and that it can be written.
 void check_sums(const Tensor& sums, const Tensor& of, const char* user);
-/// A ratio that the dtype can hold (device.h).
+/// Requires a ratio that the dtype can hold (kernel_parameters.h).
 void check_ratio(DType dtype, Ratio ratio, const char* user);
 
-/// Elements of the last dimension, and how many rows of them there are.
+/// The number of elements in the last dimension, and the number of such rows.
 std::int64_t columns_of(const Tensor& tensor);
 std::int64_t rows_of(const Tensor& tensor);
 
-/// What gradients of a tensor are summed in: f32 for bf16, its own dtype for all others.
+/// The dtype in which gradients of a tensor are summed: f32 for bf16, and the tensor's own dtype for all
+/// others.
 DType sum_dtype(DType dtype);
 
 }  // namespace sim

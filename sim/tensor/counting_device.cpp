@@ -14,7 +14,7 @@ std::shared_ptr<Device> CountingDevice::for_rank(int rank) {
   return std::shared_ptr<Device>(new CountingDevice(device_->for_rank(rank)));
 }
 
-/// The memory is that of the device within; the tensor is of this one, and keeps it alive.
+/// The tensor uses memory of the inner device, but belongs to this device and keeps it alive.
 Tensor CountingDevice::empty(DType dtype, const Shape& shape) {
   struct Kept {
     Tensor within;

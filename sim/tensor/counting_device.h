@@ -1,15 +1,15 @@
 #pragma once
 
-/// A device that counts what it is given to do, and leaves the doing to another one. It is how a timeline
-/// (sim/world/run_timeline.h) knows how much lay between two calls; a world that nobody wants a timeline of
-/// runs without it.
+/// A device that counts the work it is given and leaves the computing to another device. A timeline
+/// (sim/world/run_timeline.h) uses it to know how much work lay between two calls. A world without a
+/// timeline runs without it.
 ///
-/// Shapes  a unit of work is a multiply-add of matmul, or an element of a kernel's largest tensor. What moves
-///         between host and device, and poison, are none.
-/// Calls   each rank's handle counts for itself, and only while that rank's program runs: what the world
-///         computes for it (the sums of a collective, the copy of an eager message) is part of the call, not
-///         of the rank's work.
-/// Exact   results are those of the device within; the count depends on the program alone.
+/// Shapes  a unit of work is a multiply-add of matmul, or an element that another kernel processes (for
+///         fold, an element of any input). Copies between host and device, and poison, count as no work.
+/// Calls   The handle of each rank counts separately, and only while the program of that rank runs. Work
+///         that the world does on behalf of a rank (the sums of a collective, the copy of an eager
+///         message) belongs to the call, not to the work of the rank.
+/// Exact   the results are those of the inner device; the count depends on the program alone.
 
 #include <cstdint>
 #include <initializer_list>
@@ -21,7 +21,7 @@ namespace sim {
 
 class CountingDevice : public Device, public std::enable_shared_from_this<CountingDevice> {
  public:
-  /// `device` outlives it.
+  /// `device` must outlive this object.
   explicit CountingDevice(Device& device) : device_(std::shared_ptr<Device>(), &device) {}
 
   const std::int64_t* work() const override { return &work_; }
@@ -74,7 +74,7 @@ class CountingDevice : public Device, public std::enable_shared_from_this<Counti
  private:
   explicit CountingDevice(std::shared_ptr<Device> device) : device_(std::move(device)) {}
   void add(std::int64_t work);
-  /// Elements, of a kernel that looks at each of them once.
+  /// Adds the elements of a tensor, for a kernel that processes each of them once.
   void add(const Tensor& largest) { add(largest.count()); }
 
   std::shared_ptr<Device> device_;

@@ -1,12 +1,13 @@
 #pragma once
 
-/// Seam one: arithmetic. What a rank program computes, it computes by these kernels; another device is
-/// another class with the same kernels, and one that misses a kernel does not compile. Callers go through
-/// ops.h, which checks once.
+/// The interface of all arithmetic (seam one). Everything that a rank program computes, it computes with
+/// these kernels. Another device is another class with the same kernels, and a class that misses a kernel
+/// does not compile. Callers use ops.h, which checks the arguments once.
 ///
-/// Shapes  as each kernel says; counts in elements. Outputs may be one of the inputs, but not overlap one
-///         partly.
-/// Exact   each kernel states its order. bf16 is computed in f32 and rounded once per kernel.
+/// Shapes  as stated at each kernel; counts are in elements. An output may be one of the inputs, but may
+///         not overlap an input partly.
+/// Exact   each kernel states its order of operations. bf16 is computed in f32 and rounded once per
+///         kernel.
 
 #include <array>
 #include <cstddef>
@@ -24,113 +25,116 @@ namespace sim {
 class Device {
  public:
   virtual ~Device() = default;
-  /// The same device as rank `rank` of a virtual world has it: memory (and later a stream) of its own.
-  /// Tensors know which of them made them, and keep it alive.
+  /// Returns the device as rank `rank` of a virtual world sees it: with memory (and later a stream) of
+  /// its own. Tensors know which handle made them, and keep it alive.
   virtual std::shared_ptr<Device> for_rank(int rank) = 0;
   virtual const char* name() const = 0;
-  /// The work that this rank's program has given it so far, where that is counted (counting_device.h); else
-  /// null.
+  /// The work that the program of this rank has given to the device so far, if it is counted
+  /// (counting_device.h); else null.
   virtual const std::int64_t* work() const { return nullptr; }
 
   virtual Tensor empty(DType dtype, const Shape& shape) = 0;
   virtual void from_host(std::span<const std::byte> values, Tensor& to) = 0;
-  /// The only way to look at values.
+  /// Copies values to the host. There is no other way to look at values.
   virtual void to_host(const Tensor& from, std::span<std::byte> values) = 0;
 
-  /// Every element becomes the value, rounded to the dtype; field and i32 take whole numbers only.
+  /// Sets every element to `value`, rounded to the dtype. field and i32 accept whole numbers only.
   virtual void fill(Tensor& out, double value) = 0;
-  /// Every byte becomes 0xff: NaN in every float, retired in all levels of the field.
+  /// Sets every byte to 0xff: a NaN in every float, and a field element that is retired on all levels.
   virtual void poison(Tensor& out) = 0;
   virtual void copy(const Tensor& from, Tensor& to) = 0;
   /// out(i) = a(i) op b(i), rounded once.
   virtual void combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) = 0;
-  /// out(i) = a(i) * (numerator / denominator), the quotient rounded first (bf16: to f32); in the field
-  /// exact, for i32 the product divided, cut towards zero.
+  /// out(i) = a(i) * (numerator / denominator), where the quotient is rounded first (bf16: to f32). In
+  /// the field the result is exact. For i32, the product is divided and truncated towards zero.
   virtual void scale(const Tensor& a, Ratio ratio, Tensor& out) = 0;
-  /// Between floats, and from i32 to any: rounded once.
+  /// Converts between floats, and from i32 to any dtype, rounding once.
   virtual void cast(const Tensor& from, Tensor& to) = 0;
-  /// Every output becomes the fold of the inputs: s = x[first]; s = s op x[first + 1]; ... rounded to
-  /// the dtype at every step, segment by segment; an average is scaled at the end. Inputs may be among the
+  /// Sets every output to the fold of the inputs: s = x[first]; s = s op x[first + 1]; ... rounded to the
+  /// dtype at every step, segment by segment. An average is scaled at the end. Inputs may be among the
   /// outputs.
   virtual void fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
                     std::span<const Tensor> outputs) = 0;
 
-  // What follows computes in f64, f32, field, and in f32 for bf16. Of a tensor [..., F], the last dimension
-  // is a row of F columns. A sum over a row has sixteen lanes: lane l adds columns l, l + 16, ..., and then
-  // lanes l and l + 8 are added, l + 4, l + 2, l + 1. A tensor "of sums" is f32 where the others are bf16,
-  // else of their dtype.
+  // The kernels below compute in f64, f32 and field, and in f32 for bf16. In a tensor [..., F] the last
+  // dimension is a row of F columns. A sum over a row has sixteen lanes: lane l adds columns l, l + 16,
+  // ..., and then lanes l and l + 8 are added, l and l + 4, l and l + 2, l and l + 1. A "sum tensor" has
+  // dtype f32 where the other tensors have bf16, and otherwise the same dtype as they.
 
-  /// out(i, j) starts from 0, or from its old value when accumulating, and adds a(i, k) b(k, j) for k = 0, 1,
-  /// 2, ... with one fma each. The last two dimensions are a matrix, those before are batches. out may be of
-  /// sums: it is not rounded then.
+  /// out(i, j) starts from 0, or from its old value if accumulating, and adds a(i, k) b(k, j) for k = 0,
+  /// 1, 2, ... with one fma each. The last two dimensions are a matrix, and those before them are
+  /// batches. out may be a sum tensor, in which case it is not rounded.
   virtual void matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
                       bool accumulate) = 0;
 
   /// out(t, f) = x(t, f) + bias(f)
   virtual void add_bias(const Tensor& x, const Tensor& bias, Tensor& out) = 0;
-  /// sums(f) adds x(0, f), x(1, f), ... in this order; sums of sums.
+  /// sums(f) += x(0, f), x(1, f), ..., in this order. sums is a sum tensor.
   virtual void add_column_sums(const Tensor& x, Tensor& sums) = 0;
   /// to(t, to_column + c) = from(t, from_column + c) for c below columns.
   virtual void copy_columns(const Tensor& from, std::int64_t from_column, Tensor& to, std::int64_t to_column,
                             std::int64_t columns) = 0;
-  /// out(t) = table(ids(t) - first_id), and 0 for an id beyond the table.
+  /// out(t) = table(ids(t) - first_id), and 0 for an id outside of the table.
   virtual void lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) = 0;
-  /// table(ids(t) - first_id) adds rows(t), t = 0, 1, 2, ...; ids beyond the table are left out. table is of
-  /// sums.
+  /// table(ids(t) - first_id) += rows(t) for t = 0, 1, 2, ... Ids outside of the table are skipped. table
+  /// is a sum tensor.
   virtual void add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) = 0;
-  /// Dimension i of `to` is dimension order[i] of `from`, both of four.
+  /// Dimension i of `to` is dimension order[i] of `from`. Both have four dimensions.
   virtual void permute(const Tensor& from, std::array<int, 4> order, Tensor& to) = 0;
 
   virtual void activate(Activation function, const Tensor& x, Tensor& out) = 0;
   /// out = grad f'(x)
   virtual void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) = 0;
-  /// Element i times 0 where uniform(i) of the stream is below drop, and else times 1 / (1 - drop): a NaN
-  /// stays one.
+  /// Multiplies element i by 0 where uniform(i) of the stream is below `drop`, and by 1 / (1 - drop)
+  /// elsewhere. A NaN stays NaN.
   virtual void dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, Tensor& out) = 0;
-  /// Of each pair a = x(i), b = x(i + F/2) of a row: (a c - b s, a s + b c); backward turns the other way. x
-  /// is [S, B, n, F], cosines and sines [S, F/2].
+  /// Each pair a = x(i), b = x(i + F/2) of a row becomes (a c - b s, a s + b c); `backward` turns the
+  /// other way. x is [S, B, n, F], and cosines and sines are [S, F/2].
   virtual void rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
                       Tensor& out) = 0;
 
-  /// Of x / sqrt(divisor), row by row; where causal, column j of row i of the last two dimensions [q, k] is
-  /// left out for j > i + k - q.
+  /// Softmax of x / sqrt(divisor), row by row. If causal, column j of row i of the last two dimensions
+  /// [q, k] is left out for j > i + k - q.
   virtual void softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) = 0;
-  /// Of the scores, from what softmax gave: p (g - sum(g p)) / sqrt(divisor).
+  /// The gradient of the scores x, from the output p of softmax: p (g - sum(g p)) / sqrt(divisor).
   virtual void softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) = 0;
-  /// (x - mean) rstd weight + bias, rstd = 1 / sqrt(variance + epsilon); of rms_norm without mean and bias.
-  /// stats [2, T] of sums: mean and rstd.
+  /// out = (x - mean) rstd weight + bias, with rstd = 1 / sqrt(variance + epsilon). rms_norm has no mean
+  /// and no bias. stats [2, T] is a sum tensor that holds mean and rstd.
   virtual void normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
                          Tensor& out, Tensor& stats) = 0;
-  /// Adds to grad_weight and grad_bias, t = 0, 1, 2, ...; both are of sums, grad_bias none for rms_norm.
+  /// Adds to grad_weight and grad_bias for t = 0, 1, 2, ... Both are sum tensors. For rms_norm there is
+  /// no grad_bias.
   virtual void normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
                                   const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
                                   Tensor& grad_bias) = 0;
 
-  /// Of each element, m = beta1 m + (1 - beta1) g, v = beta2 v + ((1 - beta2) g) g, each with one fma, and
-  /// with the corrections c1 = 1 - beta1^step and c2: u = (m / c1) / (sqrt(v / c2) + epsilon), param = param
-  /// - rate u with one fma. Weight decay is added to u (decoupled) or to g before all, with one fma. The
-  /// tensors are of sums.
+  /// For each element, m = beta1 m + (1 - beta1) g and v = beta2 v + ((1 - beta2) g) g, each with one
+  /// fma. With the corrections c1 = 1 - beta1^step and c2 = 1 - beta2^step, u = (m / c1) / (sqrt(v / c2)
+  /// + epsilon), and param = param - rate u with one fma. Weight decay is added with one fma: to u if
+  /// decoupled, otherwise to g before everything else. All are sum tensors.
   virtual void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,
                     Tensor& exp_avg_sq) = 0;
-  /// factor = c where c = most / (sqrt(sum of squares) + 1/1000000) is below 1, else 1. In the field a keyed
-  /// function of c says which.
+  /// factor = c if c = most / (sqrt(sum of squares) + 1/1000000) is below 1, else 1. In the field a keyed
+  /// function of c chooses between c and 1.
   virtual void clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) = 0;
-  /// x(i) = x(i) factor
+  /// x(i) = x(i) * factor
   virtual void scale_by(Tensor& x, const Tensor& factor) = 0;
-  /// flag = 1 where an element is infinite or NaN, else 0; 0 in the field.
+  /// flag = 1 if any element is infinite or NaN, else 0. In the field the flag is always 0.
   virtual void find_nonfinite(const Tensor& x, Tensor& flag) = 0;
 
-  /// maxima(t) of the columns that are no padding, of sums, past any NaN; -infinity of none, 0 in the field.
+  /// maxima(t) is the largest logit of row t among the columns that are not padding, ignoring NaN. Where
+  /// there is none it is -infinity, in the field 0. maxima is a sum tensor.
   virtual void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) = 0;
-  /// exps(t, v) = exp(logits(t, v) - maxima(t)), 0 for padding. parts [2, T]: the target's logit less the
-  /// maximum, if it lies here, and the sum of exps; with smoothing [3, T]: the sum of logits less the
-  /// maximum, too. All outputs are of sums.
+  /// exps(t, v) = exp(logits(t, v) - maxima(t)), and 0 for padding. parts [2, T] holds the target's logit
+  /// minus the maximum, if that logit lies on this rank, and the sum of exps. With smoothing, parts is
+  /// [3, T] and also holds the sum of logits minus the maximum. All outputs are sum tensors.
   virtual void token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
                            const TokenLoss& loss, Tensor& exps, Tensor& parts) = 0;
-  /// From parts that are summed over the group: (1 - s) (log(sum) - predicted) + s (log(sum) - shifted sum /
-  /// vocabulary).
+  /// The loss from parts that are summed over the group: (1 - s) (log(sum) - predicted) + s (log(sum) -
+  /// shifted sum / vocabulary).
   virtual void token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) = 0;
-  /// grad(t) (exps(t, v) / sum(t) - (1 - s) [v is the target] - s / vocabulary), 0 for padding.
+  /// out(t, v) = grad(t) (exps(t, v) / sum(t) - (1 - s) [v is the target] - s / vocabulary), and 0 for
+  /// padding.
   virtual void token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
                                    const TokenLoss& loss, const Tensor& grad, Tensor& out) = 0;
 };

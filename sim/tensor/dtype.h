@@ -1,8 +1,9 @@
 #pragma once
 
-/// The scalars a tensor can hold. What each proves is in the README; here are their sizes and names.
+/// The scalars that a tensor can hold, with their sizes and names. The README says what each of them
+/// proves.
 ///
-/// Shapes  f64 8 bytes, f32 4, bf16 2, field 8 a level (base/field.h), i32 4.
+/// Shapes  f64 8 bytes, f32 4, bf16 2, field 8 per level (sim/base/field.h), i32 4.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +37,8 @@ constexpr std::string_view name_of(DType dtype) {
   return kNames[static_cast<std::size_t>(dtype)];
 }
 
-/// The type of C++ that stands for a dtype, for kernels: visit(double{}), visit(float{}), ...
+/// Calls visit with a value of the C++ type that represents the dtype, for kernels: visit(double{}),
+/// visit(float{}), ...
 template <typename Visit>
 decltype(auto) with_scalar(DType dtype, Visit&& visit) {
   switch (dtype) {

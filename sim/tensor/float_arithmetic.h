@@ -1,17 +1,18 @@
 #pragma once
 
-/// What kernels compute with f64, f32 and bf16, and reduce with i32, too: on processors, and in CUDA the same
-/// lines again.
+/// The arithmetic of kernels for f64, f32 and bf16, and the reductions of i32, too. CPUs and CUDA compile
+/// the same lines.
 ///
-///   Arithmetic<double>, <float>   themselves, with the functions of base/elementary.h
-///   Arithmetic<bfloat16>          floats, rounded when they are stored
+///   Arithmetic<double>, <float>   compute in the type itself, with the functions of
+///                                 sim/base/elementary.h
+///   Arithmetic<bfloat16>          computes in float, and rounds when a value is stored
 ///
-/// Exact   every function is a fixed sequence of operations that are rounded once; nothing is fused but by
-///         name. In reductions bf16 is computed in f32 and rounded to nearest even; i32 wraps around; max and
-///         min ignore a NaN when the other is a number, make the plain NaN of two, and hold -0 below +0: no
-///         order changes their bits.
-/// Source  Hendrycks and Gimpel 2016 (GELU, both forms); Elfwing et al. 2018 (SiLU); CUDA math API, fmaxf;
-///         NCCL 2.28.9, reduce_kernel.h.
+/// Exact   every function is a fixed sequence of operations that are rounded once each; only calls of fma
+///         fuse operations. In reductions bf16 is computed in f32 and rounded to nearest even, and i32
+///         wraps around. max and min ignore a NaN if the other value is a number, give the plain NaN for
+///         two NaNs, and order -0 below +0, so no order of operands changes their bits.
+/// Source  Hendrycks and Gimpel 2016 (GELU, both forms); Elfwing et al. 2018 (SiLU); CUDA math API,
+///         fmaxf; NCCL 2.28.9, reduce_kernel.h.
 
 #include <bit>
 #include <cmath>
@@ -70,7 +71,8 @@ Scalar quotient_of(Ratio ratio) {
   const auto denominator = static_cast<double>(ratio.denominator);
   const double nearest = numerator / denominator;
   if constexpr (std::is_same_v<Scalar, double>) return nearest;
-  // To f32 by a double that is rounded to odd, so that it never is a tie that the quotient was not.
+  // f32 is reached through a double that is rounded to odd, so it is never a tie unless the quotient
+  // itself was one.
   const double rest = std::fma(-nearest, denominator, numerator);
   const bool is_odd = std::bit_cast<std::uint64_t>(nearest) % 2 == 1;
   if (rest == 0 || is_odd) return static_cast<Scalar>(nearest);
@@ -78,7 +80,7 @@ Scalar quotient_of(Ratio ratio) {
   return static_cast<Scalar>(std::nextafter(nearest, towards));
 }
 
-/// Multiplies by one ratio, worked out once. Its numbers are as device.h says.
+/// Multiplies by one ratio, which is computed once. The rounding is as device.h says for scale.
 template <typename Scalar>
 class Scaling {
  public:
@@ -111,7 +113,7 @@ class Scaling<std::int32_t> {
   Ratio ratio_;
 };
 
-/// Between floats, and from i32 to any: rounded once.
+/// Converts between floats, and from i32 to any float, rounding once.
 template <typename To, typename From>
 SIM_HOST_DEVICE To rounded_to(From value) {
   if constexpr (std::is_same_v<To, From>)
@@ -135,9 +137,9 @@ class FloatArithmetic {
   SIM_HOST_DEVICE T log(T x) const { return elementary::log(x); }
   SIM_HOST_DEVICE T rsqrt(T x) const { return elementary::rsqrt(x); }
   SIM_HOST_DEVICE T sqrt(T x) const { return std::sqrt(x); }
-  /// The one of c and 1 that a gradient is scaled by.
+  /// The factor by which a gradient is scaled: c if it is below 1, else 1.
   SIM_HOST_DEVICE T clipped(T c) const { return c < 1 ? c : T{1}; }
-  /// b is no NaN; it is kept where a is one.
+  /// The larger of a and b. b may not be NaN, and is returned if a is NaN.
   SIM_HOST_DEVICE T larger(T a, T b) const { return a > b ? a : b; }
   SIM_HOST_DEVICE T least() const { return -std::numeric_limits<T>::infinity(); }
 

@@ -15,7 +15,7 @@ std::int64_t size_at(const Operand& operand, std::size_t from_last) {
   return shape[shape.dimensions() - (operand.transposed ? 3 - from_last : from_last)];
 }
 
-/// Of the product; refuses operands that do not go together.
+/// Returns the shape of the product. Refuses operands that do not fit together.
 Shape product_shape(const Operand& a, const Operand& b, const char* user) {
   check_inputs({&a.tensor, &b.tensor}, user);
   const Shape& left = a.tensor.shape();

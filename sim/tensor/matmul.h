@@ -1,11 +1,12 @@
 #pragma once
 
-/// Products of matrices: matmul(x, transposed(weight)).
+/// Products of matrices, for example matmul(x, transposed(weight)).
 ///
-/// Shapes  [.., m, k] times [.., k, n] is [.., m, n]; a transposed operand is stored the other way round. The
-///         dimensions before the last two are batches, and are the same on both sides.
-/// Exact   each element adds its products for k = 0, 1, 2, ... with one fma each; bf16 adds in f32 and rounds
-///         once.
+/// Shapes  [.., m, k] times [.., k, n] gives [.., m, n]. A transposed operand is stored with its last two
+///         dimensions exchanged. The dimensions before the last two are batches, and are the same for
+///         both operands.
+/// Exact   each element adds its products for k = 0, 1, 2, ... with one fma each. bf16 adds in f32 and
+///         rounds once.
 /// Errors  those of checks.h.
 
 #include "sim/tensor/tensor.h"
@@ -20,7 +21,7 @@ struct Operand {
 inline Operand transposed(const Tensor& tensor) { return {tensor, true}; }
 
 Tensor matmul(Operand a, Operand b);
-/// sums += a b: sums is f32 where a and b are bf16, and of their dtype else.
+/// sums += a b. sums is f32 if a and b are bf16, otherwise it has their dtype.
 void add_matmul(Operand a, Operand b, Tensor& sums);
 
 }  // namespace sim

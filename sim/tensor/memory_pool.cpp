@@ -12,9 +12,9 @@ namespace sim {
 namespace {
 
 constexpr std::size_t kSlabBytes = std::size_t{1} << 16;
-/// No machine has more; it is the last size class.
+/// The bytes of the last size class. No machine has more memory.
 constexpr std::size_t kLargestBlock = std::size_t{1} << 46;
-/// Blocks of up to 2^12 bytes are cut from slabs: the classes of the octaves below.
+/// The number of size classes for blocks of up to 2^12 bytes, which are cut from slabs.
 constexpr std::size_t kSlabClasses = 4 * 12;
 
 struct SizeClass {
@@ -22,7 +22,8 @@ struct SizeClass {
   std::size_t bytes;
 };
 
-/// Four classes an octave: of 512 < bytes <= 1,024 those of 640, 768, 896 and 1,024 bytes.
+/// There are four classes per octave: 512 < bytes <= 1,024 has the classes of 640, 768, 896 and 1,024
+/// bytes.
 SizeClass size_class(std::size_t bytes) {
   const std::size_t wanted = std::max(bytes, MemoryPool::kAlignment);
   const auto octave =

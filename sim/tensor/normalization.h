@@ -2,10 +2,10 @@
 
 /// LayerNorm and RMSNorm over the last dimension.
 ///
-/// Shapes  x [.., H], weight and bias [H]; stats [2, T]: mean and 1 / sqrt(variance + epsilon) of each row,
-///         f32 for bf16. RMSNorm has no bias, and a mean of 0.
+/// Shapes  x [.., H], weight and bias [H]; stats [2, T] holds mean and 1 / sqrt(variance + epsilon) of
+///         each row, in f32 for bf16. RMSNorm has no bias, and its mean is 0.
 /// Exact   as device.h says; in the field, 1 / sqrt is a keyed function.
-/// Errors  bad_ratio, of epsilon; those of checks.h.
+/// Errors  bad_ratio, for epsilon; those of checks.h.
 /// Source  Ba et al. 2016; Zhang and Sennrich 2019.
 
 #include "sim/tensor/device.h"
@@ -17,9 +17,10 @@ struct Normalized {
   Tensor stats;
 };
 
-/// bias: none for RMSNorm.
+/// For RMSNorm, `bias` must be none (Tensor::is_none).
 Normalized normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon);
-/// The gradient of x; adds those of weight and bias to sums, which are f32 for bf16.
+/// Returns the gradient of x. Adds the gradients of weight and bias to their sums, which are f32 for
+/// bf16.
 Tensor normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
                           const Tensor& grad, Tensor& weight_sums, Tensor& bias_sums);
 

@@ -20,7 +20,7 @@ void check_pair(const Tensor& a, const Tensor& b, const char* user) {
   check_same_shape(a, b, user);
 }
 
-/// Random words of an element, as keyed() documents it.
+/// The number of random words that one element of keyed() takes.
 template <typename Scalar>
 constexpr std::size_t words_of = std::is_same_v<Scalar, Field> ? kFieldLevels : 1;
 
@@ -153,11 +153,11 @@ Tensor filled(Device& device, DType dtype, const Shape& shape, double value) {
 Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom& random,
              std::int64_t first_index, std::int64_t row_stride) {
   const std::int64_t width = shape.dimensions() == 0 ? 1 : shape[shape.dimensions() - 1];
-  const std::int64_t gap = row_stride == 0 ? 0 : row_stride - width;  // between rows
+  const std::int64_t gap = row_stride == 0 ? 0 : row_stride - width;  // indices skipped between two rows
   return with_scalar(dtype, [&](auto scalar) {
     using Scalar = decltype(scalar);
     constexpr std::size_t kWords = words_of<Scalar>;
-    constexpr std::size_t kAtATime = 64;  // elements
+    constexpr std::size_t kAtATime = 64;  // elements per batch of random words
     std::array<std::uint64_t, kAtATime * kWords> words;
     std::vector<Scalar> values(static_cast<std::size_t>(shape.count()));
     auto index = static_cast<std::uint64_t>(first_index);

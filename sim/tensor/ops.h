@@ -1,10 +1,10 @@
 #pragma once
 
-/// What rank programs call on tensors. Shapes, dtypes, devices and calls in flight are checked here, once,
-/// for every device; then one virtual call computes.
+/// The operations that rank programs call on tensors. They check shapes, dtypes, devices and calls in
+/// flight here, once for all devices, and then make one virtual call that computes.
 ///
-/// Errors  those of checks.h; host_size, not_whole, bad_cast, bad_ratio, bad_reduction,
-///         partial_overlap; those of storage.h.
+/// Errors  those of checks.h; host_size, not_whole, bad_cast, bad_ratio, bad_reduction, partial_overlap;
+///         those of storage.h.
 
 #include <cstddef>
 #include <span>
@@ -17,7 +17,7 @@ namespace sim {
 
 void fill(Tensor& out, double value);
 void copy(const Tensor& from, Tensor& to);
-/// a op b, element by element.
+/// Returns a op b, element by element.
 Tensor combine(ReduceOp op, const Tensor& a, const Tensor& b);
 Tensor add(const Tensor& a, const Tensor& b);
 /// inout += b
@@ -27,17 +27,17 @@ Tensor scale(const Tensor& a, Ratio ratio);
 void scale_in_place(Tensor& inout, Ratio ratio);
 Tensor cast(const Tensor& from, DType dtype);
 
-/// A tensor of these values, as the dtype's scalars lie in memory.
+/// Returns a tensor of these values, given as the scalars of the dtype lie in memory.
 Tensor from_host(Device& device, DType dtype, const Shape& shape, std::span<const std::byte> values);
 Tensor filled(Device& device, DType dtype, const Shape& shape, double value);
-/// Element i of row r is a function of (random, first_index + r row_stride + i) alone, so a shard is the
-/// slice of the whole; row_stride 0: rows follow one another. Floats are in
-/// [-1, 1), rounded to the dtype (1 occurs); i32 are whole numbers from -1000 to 1000; field elements are
-/// any.
+/// Element i of row r depends on (random, first_index + r row_stride + i) alone, so a shard is a slice of
+/// the whole tensor. With row_stride 0, rows follow one another. Floats are in [-1, 1) and rounded to the
+/// dtype (so 1 occurs), i32 are whole numbers from -1000 to 1000, and field elements are drawn from all
+/// elements.
 Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom& random,
              std::int64_t first_index = 0, std::int64_t row_stride = 0);
 
-/// The values, as the dtype's scalars lie in memory.
+/// Returns the values, as the scalars of the dtype lie in memory.
 std::vector<std::byte> host_bytes(const Tensor& from);
 
 }  // namespace sim

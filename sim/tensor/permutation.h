@@ -1,8 +1,8 @@
 #pragma once
 
-/// Dimensions in another order: [S, B, n, d] to [B, n, S, d] is {1, 2, 0, 3}.
+/// Reorders dimensions: {1, 2, 0, 3} turns [S, B, n, d] into [B, n, S, d].
 ///
-/// Errors  bad_permutation: not each of four dimensions once; those of checks.h.
+/// Errors  bad_permutation: the order does not name each of four dimensions once; those of checks.h.
 
 #include <array>
 

@@ -1,10 +1,10 @@
 #pragma once
 
-/// How members' values become one: sum, max, min, product, average.
+/// The ways to reduce the values of members to one: sum, max, min, product, average.
 ///
-/// Exact   average is the sum, divided at the end: one multiplication by 1/n, rounded once (in the field: the
-///         exact quotient; i32: cut towards zero). NCCL multiplies every input by 1/n first: the same bits
-///         where n is a power of two, and another result where not.
+/// Exact   average is the sum, divided at the end: one multiplication by 1/n, rounded once (in the field
+///         the exact quotient; for i32 truncated towards zero). NCCL multiplies every input by 1/n first.
+///         That gives the same bits if n is a power of two, and another result otherwise.
 /// Source  facts of NCCL 2.28.9, enqueue.cc: hostToDevRedOp.
 
 #include <cstddef>

@@ -14,7 +14,7 @@ namespace sim {
 
 namespace {
 
-/// Of every position and pair, in double.
+/// Returns the angle of every position and pair, in double.
 std::vector<double> angles_of(std::int64_t first_position, const Shape& shape, std::int64_t base) {
   const double log_base = elementary::log(static_cast<double>(base));
   std::vector<double> frequencies;

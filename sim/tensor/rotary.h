@@ -1,13 +1,16 @@
 #pragma once
 
-/// Rotary positions: elements i and i + d/2 of a head at position p are turned by the angle p base^(-2 i /
-/// d).
+/// Rotary position embedding: elements i and i + d/2 of a head at position p are rotated by the angle p
+/// base^(-2 i / d).
 ///
-/// Shapes  x [S, B, n, d], d even; cosines and sines [S, d/2], of positions first, first + 1, ...
-/// Exact   angles in double, their functions rounded to the dtype; backward turns the other way. In the field
-///         the two are keyed by the position and the pair.
-/// Errors  bad_rotary: an odd head dimension, a position below 0 or beyond 16,777,216; those of checks.h.
-/// Source  Su et al. 2021; halves of a head make the pairs, as in Megatron-LM without --rotary-interleaved.
+/// Shapes  x [S, B, n, d] with d even; cosines and sines [S, d/2], for positions first, first + 1, ...
+/// Exact   angles are computed in double, and their cosines and sines rounded to the dtype. backward
+///         rotates the other way. In the field, cosines and sines are random elements keyed by the
+///         position and the pair.
+/// Errors  bad_rotary: an odd head dimension or one below 2, a position below 0 or beyond 16,777,216, or
+///         a base outside of 1 to 2^40; those of checks.h.
+/// Source  Su et al. 2021; the two halves of a head form the pairs, as in Megatron-LM without
+///         --rotary-interleaved.
 
 #include "sim/tensor/device.h"
 

@@ -1,10 +1,11 @@
 #pragma once
 
-/// Which rank's device this thread computes for at the moment. A rank that uses what belongs to another one
-/// would make results depend on the schedule; knowing who runs is how it is found.
+/// The device of the rank for which this thread computes at the moment. If a rank used the tensors of
+/// another rank, results would depend on the schedule. Knowing which rank runs makes such a use
+/// detectable.
 ///
-/// Calls   null outside of rank programs, where any device may be used. A world sets it around each step of a
-///         rank.
+/// Calls   the device is null outside of rank programs, where any device may be used. A world sets it
+///         around each step of a rank.
 
 namespace sim {
 
@@ -12,7 +13,7 @@ class Device;
 
 const Device* running_device();
 
-/// While it lives, this thread computes for a device.
+/// While this object lives, the thread computes for `device`.
 class RunningDevice {
  public:
   explicit RunningDevice(const Device* device);

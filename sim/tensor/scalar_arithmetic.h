@@ -1,7 +1,7 @@
 #pragma once
 
-/// What a reduction does to two scalars, for kernels: of floats and i32 as float_arithmetic.h has it, and of
-/// the field.
+/// The reduction of two scalars, for kernels: that of floats and i32 comes from float_arithmetic.h, and
+/// that of the field is defined here.
 
 #include <type_traits>
 
@@ -28,8 +28,8 @@ class Scaling<Field> {
   Field factor_;
 };
 
-/// Calls visit with a constant of the operation: visit(std::integral_constant<ReduceOp, ReduceOp::sum>()). An
-/// average is a sum here.
+/// Calls visit with a constant for the operation, such as std::integral_constant<ReduceOp,
+/// ReduceOp::sum>(). An average counts as a sum here.
 template <typename Visit>
 void with_reduce_op(ReduceOp op, Visit&& visit) {
   switch (op) {

@@ -12,7 +12,7 @@ namespace sim {
 
 namespace {
 
-/// Elements of the largest tensor: 32 bytes each, they fill the address space.
+/// The number of elements of the largest tensor. At 32 bytes each, they fill the address space.
 constexpr std::int64_t kMaxCount = std::int64_t{1} << 42;
 
 [[noreturn]] void refuse_shape(const std::vector<std::int64_t>& sizes) {
@@ -32,7 +32,7 @@ Shape::Shape(std::initializer_list<std::int64_t> sizes) : dimensions_(sizes.size
   check();
 }
 
-/// An empty dimension counts as one here, so that no product of the others overflows.
+/// An empty dimension counts as 1 here, so the product of the other dimensions cannot overflow.
 void Shape::check() const {
   std::int64_t count = 1;
   for (const std::int64_t size : sizes_) {

@@ -1,9 +1,10 @@
 #pragma once
 
-/// The shape of a tensor: up to four dimensions, the last one contiguous. No dimension is negative; a tensor
-/// of no dimensions is a scalar of one element.
+/// The shape of a tensor: up to four dimensions, the last of which is contiguous. No dimension is
+/// negative. A tensor without dimensions is a scalar with one element.
 ///
-/// Errors  bad_shape: more than four dimensions, a negative one, or more elements than memory has bytes.
+/// Errors  bad_shape: more than four dimensions, a negative dimension, or more than 2^42 elements (at 32
+///         bytes each, they fill the address space).
 
 #include <array>
 #include <cstddef>
@@ -21,19 +22,19 @@ class Shape {
   Shape(std::initializer_list<std::int64_t> sizes);
 
   std::size_t dimensions() const { return dimensions_; }
-  /// The size of a dimension; 1 beyond the last.
+  /// The size of a dimension; 1 for dimensions beyond the last.
   std::int64_t operator[](std::size_t dimension) const {
     return dimension < kMaxDimensions ? sizes_[dimension] : 1;
   }
-  /// Elements.
+  /// The number of elements.
   std::int64_t count() const { return sizes_[0] * sizes_[1] * sizes_[2] * sizes_[3]; }
-  /// The same shape with another first dimension.
+  /// The same shape with another first dimension. The shape must have at least one dimension.
   Shape with_rows(std::int64_t rows) const;
-  /// With another last dimension, of one at least.
+  /// The same shape with another last dimension. The shape must have at least one dimension.
   Shape with_columns(std::int64_t columns) const;
-  /// With one dimension more, the last.
+  /// The same shape with one more dimension at the end.
   Shape with_appended(std::int64_t columns) const;
-  /// Elements of one row: everything but the first dimension.
+  /// The number of elements of one row, the product of all dimensions except the first.
   std::int64_t row_count() const { return sizes_[1] * sizes_[2] * sizes_[3]; }
   bool operator==(const Shape&) const = default;
 
@@ -44,7 +45,7 @@ class Shape {
   std::size_t dimensions_ = 0;
 };
 
-/// "[4, 8]"
+/// The shape as text: "[4, 8]".
 std::string text_of(const Shape& shape);
 
 }  // namespace sim

@@ -1,12 +1,13 @@
 #pragma once
 
-/// The memory behind one or more tensors, and the communication calls that have it in flight. Between the
-/// start of a call and the return of its wait() nobody may write what the call reads, nor touch what it
-/// writes.
+/// The memory behind one or more tensors, with a record of the communication calls that have parts of it
+/// in flight. Between the start of a call and the return of its wait(), nobody may write what the call
+/// reads, nor read or write what it writes.
 ///
-/// Shapes  bytes, from the start of the storage.
-/// Calls   a storage belongs to one rank: it is never touched by two threads at a time.
-/// Errors  buffer_in_flight_read, buffer_in_flight_write: named with the site that started the call.
+/// Shapes  ranges are in bytes from the start of the storage.
+/// Calls   a storage belongs to one rank: two threads never touch it at the same time.
+/// Errors  buffer_in_flight_read, buffer_in_flight_write: the refusal names the site that started the
+///         call.
 
 #include <algorithm>
 #include <cstddef>
@@ -22,7 +23,7 @@ namespace sim {
 struct ByteRange {
   std::int64_t begin = 0;
   std::int64_t end = 0;
-  /// An empty range overlaps none, not even one it lies within.
+  /// An empty range overlaps no other, not even one that it lies within.
   bool overlaps(const ByteRange& other) const {
     return std::max(begin, other.begin) < std::min(end, other.end);
   }
@@ -33,7 +34,7 @@ enum class Access { read, write };
 
 class Storage {
  public:
-  /// Keeps `device` alive: the one whose tensors use the memory.
+  /// Keeps `device` alive, which is the device whose tensors use the memory.
   Storage(std::shared_ptr<MemoryPool> pool, std::size_t lane, std::int64_t bytes,
           std::shared_ptr<const void> device = nullptr);
   ~Storage();
@@ -42,18 +43,21 @@ class Storage {
 
   std::byte* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
-  /// Of the pool: whose memory it is.
+  /// The lane of the pool from which the memory came.
   std::size_t lane() const { return lane_; }
 
-  /// Refuses an access that a call in flight forbids. `user` says what wants it: "add", "tp.all_reduce at
-  /// ...".
+  /// True if no call in flight forbids the access.
   bool is_free(ByteRange range, Access access) const {
     return (writes_.empty() && (access == Access::read || reads_.empty())) ||
            first_conflict(range, access) == nullptr;
   }
+  /// Refuses an access that a call in flight forbids. `user` says who wants the access: "add",
+  /// "tp.all_reduce at ...".
   void check_access(ByteRange range, Access access, const char* user) const {
     if (!is_free(range, access)) refuse_access(range, access, user);
   }
+  /// Records that a call, started at `site`, has the range in flight, until land() is called with the
+  /// same range and access.
   void take_off(ByteRange range, Access access, const Site& site);
   void land(ByteRange range, Access access);
 
@@ -63,7 +67,7 @@ class Storage {
     Access access;
     Site site;
   };
-  using Flights = std::multimap<std::int64_t, Flight>;  // by where they begin
+  using Flights = std::multimap<std::int64_t, Flight>;  // keyed by the begin of the range
   const Flight* first_overlap(const Flights& flights, ByteRange range) const;
   Flights& flights_of(Access access) { return access == Access::read ? reads_ : writes_; }
   const Flight* first_conflict(ByteRange range, Access access) const;

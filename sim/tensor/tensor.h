@@ -1,9 +1,10 @@
 #pragma once
 
-/// A tensor: a shape, a dtype, a device and shared storage, erased over the scalar. Always contiguous,
-/// row-major. Copies and slices share storage; a default-made tensor is none at all (is_none).
+/// A tensor: a shape, a dtype, a device and shared storage. Its C++ type does not depend on the scalar.
+/// It is always contiguous and row-major. Copies and slices share storage. A default-constructed tensor
+/// has no storage (is_none).
 ///
-/// Shapes  up to four dimensions; offset and count in elements of dtype.
+/// Shapes  up to four dimensions; offset and count are in elements of the dtype.
 /// Errors  null_tensor, bad_slice, bad_reshape.
 
 #include <cstdint>
@@ -36,13 +37,13 @@ class Tensor {
     return *device_;
   }
 
-  /// Rows begin to end - 1 of the first dimension. Shares storage.
+  /// Returns rows begin to end - 1 of the first dimension. Shares storage.
   Tensor rows(std::int64_t begin, std::int64_t end) const;
-  /// The same elements in another shape. Shares storage.
+  /// Returns the same elements in another shape. Shares storage.
   Tensor reshaped(const Shape& shape) const;
   Tensor flat() const { return reshaped({count()}); }
 
-  /// Where it lies in its storage, for kernels and for checks of overlap.
+  /// Where the tensor lies in its storage, for kernels and for checks of overlap.
   std::byte* data() const { return storage().data() + offset_ * size_of(dtype_); }
   ByteRange range() const { return {offset_ * size_of(dtype_), (offset_ + count()) * size_of(dtype_)}; }
   Storage& storage() const {
