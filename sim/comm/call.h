@@ -1,14 +1,14 @@
 #pragma once
 
-/// One rank's communication call: which operation, on which tensors, and what has to agree with the other
-/// members.
+/// One rank's communication call: the operation, its tensors, and the values on which all members of the
+/// group have to agree.
 ///
 /// Shapes  count, in elements, of
 ///           all_reduce, broadcast, reduce, send, recv   the tensor
 ///           reduce_scatter, scatter                     the output: a block of 1/n of the input
 ///           all_gather, gather                          the input: a block of 1/n of the output
 ///           all_to_all                                  a block: 1/n of the input and of the output
-///           all_to_all_uneven                           the input: the rows this rank sends
+///           all_to_all_uneven                           the input: all rows that this rank sends
 ///           barrier, split, new_group                   0
 
 #include <cstddef>
@@ -60,7 +60,8 @@ constexpr bool has_root(Operation operation) {
          operation == Operation::gather || operation == Operation::scatter;
 }
 constexpr bool moves_data(Operation operation) { return operation < Operation::barrier; }
-/// Whether a member gives an input, and gets an output. At the root of a broadcast the tensor is given only.
+/// gives() says whether a member has an input, and gets() whether it has an output. At the root of a
+/// broadcast the tensor is only an input.
 constexpr bool gives(Operation operation, bool is_root) {
   const bool from_root = operation == Operation::broadcast || operation == Operation::scatter;
   return operation != Operation::recv && (is_root || !from_root);
@@ -70,7 +71,7 @@ constexpr bool gets(Operation operation, bool is_root) {
   return operation != Operation::send && (is_root || !to_root) &&
          !(is_root && operation == Operation::broadcast);
 }
-/// Input and output may be one tensor.
+/// Whether the input and the output may be the same tensor.
 constexpr bool is_in_place(Operation operation) {
   return operation == Operation::all_reduce || operation == Operation::reduce;
 }
@@ -78,35 +79,36 @@ constexpr bool is_in_place(Operation operation) {
 struct Call {
   Operation operation;
   Site site;
-  Tensor input = {};   // none where this rank gives nothing
-  Tensor output = {};  // none where it gets nothing; the same as input where the call works in place
+  Tensor input = {};   // Tensor() if this rank has no input
+  Tensor output = {};  // Tensor() if this rank has no output; equal to input if the call works in place
   ReduceOp reduce_op = ReduceOp::sum;
-  int root = -1;                                // place in the group
-  int peer = -1;                                // place in the group: of a send or recv
-  std::vector<std::int64_t> send_rows = {};     // all_to_all_uneven: rows to each place
-  std::vector<std::int64_t> receive_rows = {};  // and from each
+  int root = -1;                                // the root's place in the group
+  int peer = -1;                                // send and recv: the peer's place in the group
+  std::vector<std::int64_t> send_rows = {};     // all_to_all_uneven: number of rows sent to each place
+  std::vector<std::int64_t> receive_rows = {};  // all_to_all_uneven: number of rows received from each place
   int color = 0, key = 0;                       // split
-  std::string name = {};                        // new_group
-  std::vector<int> members = {};                // new_group
-  std::int64_t count = 0;
+  std::string name = {};                        // new_group: the kind of the new group
+  std::vector<int> members = {};                // new_group: global ranks
+  std::int64_t count = 0;                       // elements, as listed above
   DType dtype = DType::f64;
-  std::int64_t sequence =
-      0;  // number of the call: among the group's collectives, or the messages of this pair
+  /// The number of this call, from 0: among the collectives of the group, or, for send and recv, among the
+  /// messages from this sender to this receiver in the group.
+  std::int64_t sequence = 0;
 };
 
-/// What is kept of a call when it is over.
+/// The record of a call, which outlives the call itself.
 struct CallRecord {
   const ProcessGroup* group;
   Site site;
   std::int64_t sequence;
   std::int64_t count;         // elements
-  std::int64_t bytes_inside;  // sent to ranks of the same node (ring_traffic.h)
-  std::int64_t bytes_across;  // sent to other nodes
-  int root_or_peer;           // place in the group, -1 for none
+  std::int64_t bytes_inside;  // bytes sent to ranks of the same node (ring_traffic.h)
+  std::int64_t bytes_across;  // bytes sent to ranks of other nodes
+  int root_or_peer;           // place in the group, or -1 if the operation has neither
   Operation operation;
   DType dtype;
   ReduceOp reduce_op;
-  bool waited;
+  bool waited;  // whether the blocking call, or the wait() for a started one, has returned
 };
 
 }  // namespace sim

@@ -18,7 +18,8 @@ namespace {
 
 std::int64_t count_or_zero(const Tensor& tensor) { return tensor.is_none() ? 0 : tensor.count(); }
 
-/// The tensor whose count is the call's count, when the call has blocks: the one that is a single block.
+/// For an operation with one block on one side and n blocks on the other, returns the tensor that is the
+/// single block. Its count is the count of the call.
 const Tensor& block_of(const Call& call) {
   const bool output_is_block =
       call.operation == Operation::reduce_scatter || call.operation == Operation::scatter;
@@ -46,7 +47,7 @@ void Communicator::refuse_call(const Call& call, const char* code, std::string n
 // ---- checks
 // ------------------------------------------------------------------------------------------------------
 
-/// Says nothing of the group: where the world is over, it is no more.
+/// The message does not describe the group, because the group no longer exists once its world is over.
 void Communicator::check_caller(const Call& call) const {
   if (running_device() == &device_) return;
   refuse({.code = "wrong_rank",
@@ -149,8 +150,8 @@ void Communicator::check_places(const Call& call) const {
   }
 }
 
-/// A reduce_scatter may leave its block where it lies in the input, an all_gather give the one that lies in
-/// the output.
+/// Whether the call works in place on this member's own block: the output of a reduce_scatter may be this
+/// member's block of the input, and the input of an all_gather may be this member's block of the output.
 bool Communicator::is_own_block(const Call& call) const {
   const bool scatters = call.operation == Operation::reduce_scatter;
   if (!scatters && call.operation != Operation::all_gather) return false;
@@ -160,7 +161,7 @@ bool Communicator::is_own_block(const Call& call) const {
   return block.range().begin == begin && whole.bytes() == size() * block.bytes();
 }
 
-/// Takes away what this member neither gives nor gets, and checks the rest.
+/// Replaces the tensors that this member neither reads nor writes by Tensor(), and checks the others.
 void Communicator::check_tensors(Call& call) const {
   const bool is_root = has_root(call.operation) && place_ == call.root;
   const bool has_input = gives(call.operation, is_root);
@@ -203,7 +204,7 @@ std::size_t Communicator::record_call(Call& call) {
 // ---- starting and running
 // ----------------------------------------------------------------------------------------
 
-/// What every call does in a group of one.
+/// Copies the input to the output, which is what every operation does in a group of one member.
 void Communicator::copy_as_identity(const Call& call) const {
   if (call.input.is_none() || call.output.is_none() || call.input.overlaps(call.output)) return;
   Tensor to = call.output;

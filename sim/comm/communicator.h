@@ -1,26 +1,29 @@
 #pragma once
 
-/// One rank's handle on one process group. The public half checks every call, records it and counts its
-/// bytes; a backend supplies the private half, so every backend runs the same checks up to the last line.
+/// One rank's handle on one process group. The public functions check every call, record it and count its
+/// bytes. A backend implements the private virtual functions, so all backends share the same checks.
 ///
-/// Shapes  n members. Tensors are handles: outputs are written through them.
-///           all_reduce          inout [any]: becomes the fold of all
-///           reduce_scatter      input n blocks -> output 1 block: block p of the fold, at place p
-///           all_gather          input 1 block -> output n blocks, in the group's order. Of these two the one
-///                               block may be the member's own of the n
-///           broadcast           inout: the root's everywhere.  reduce: inout, the fold at the root only
-///           gather, scatter     the n blocks lie at the root; the other side may be a Tensor() elsewhere
-///           all_to_all          input n blocks, output n blocks: block q goes to place q
-///           all_to_all_uneven   rows of the first dimension: send_rows[q] go to place q, receive_rows[q]
-///                               come
-///           send, recv          to and from a place of the group
-/// Calls   every member makes the same calls in the same order. start_ forms return Work: the buffers may not
-///         be touched until its wait() has returned. A group of one is the identity, decided here.
-/// Errors  thrown in the rank that calls: wrong_rank (another rank's communicator, or one kept beyond its
-///         world), null_tensor, wrong_device, dtype_mismatch, call_shape, call_root, call_peer,
+/// Shapes  the group has n members. Tensors are handles: outputs are written through them.
+///           all_reduce          inout [any]: becomes the fold over all members
+///           reduce_scatter      input n blocks -> output 1 block: place p gets block p of the fold
+///           all_gather          input 1 block -> output n blocks, in the order of the group. In
+///                               reduce_scatter and all_gather the single block may be this member's own
+///                               block of the n (in place)
+///           broadcast           inout: becomes the root's tensor on every member
+///           reduce              inout: becomes the fold at the root only
+///           gather, scatter     the n blocks lie at the root; other members may pass Tensor() in their place
+///           all_to_all          input n blocks, output n blocks: block q of the input goes to place q
+///           all_to_all_uneven   rows of the first dimension: send_rows[q] rows go to place q,
+///                               receive_rows[q] rows come from place q
+///           send, recv          the peer is a place of the group
+/// Calls   every member makes the same calls in the same order. The start_ forms return a Work: the program
+///         must not touch the buffers until its wait() has returned. In a group of one member every operation
+///         except split is the identity; this class handles it without the backend.
+/// Errors  thrown in the rank that calls: wrong_rank (the communicator belongs to another rank, or its world
+///         is over), null_tensor, wrong_device, dtype_mismatch, call_shape, call_root, call_peer,
 ///         call_operation, split_rows, overlapping_buffers, buffer_in_flight_read, buffer_in_flight_write,
-///         call_limit. What members disagree on is found by the backend.
-/// Source  torch.distributed and NCCL, whose names these are.
+///         call_limit. The backend finds the values on which members disagree.
+/// Source  torch.distributed and NCCL; the operations have their names.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +39,7 @@
 
 namespace sim {
 
-/// One of several sends and receives that are started together.
+/// One send or recv of a batch, whose calls are started together.
 struct PointToPoint {
   Operation operation;  // send or recv
   Tensor tensor;
@@ -51,7 +54,7 @@ class Communicator {
   Communicator& operator=(const Communicator&) = delete;
 
   const ProcessGroup& group() const { return group_; }
-  int rank() const { return place_; }  // this rank's place
+  int rank() const { return place_; }  // this rank's place in the group
   int size() const { return group_.size(); }
   int global_rank() const { return group_.rank_at(place_); }
 
@@ -67,7 +70,7 @@ class Communicator {
                          std::vector<std::int64_t> receive_rows, Site site);
   void send(const Tensor& tensor, int peer, Site site);
   void recv(const Tensor& tensor, int peer, Site site);
-  /// Sends and receives that progress independently of each other.
+  /// Runs several sends and receives, each of which progresses independently of the others.
   void batch(std::span<const PointToPoint> calls, Site site);
   void barrier(Site site);
 
@@ -87,19 +90,20 @@ class Communicator {
   [[nodiscard]] Work start_batch(std::span<const PointToPoint> calls, Site site);
   [[nodiscard]] Work start_barrier(Site site);
 
-  /// The members of one color, ordered by key and then by place, as a group of their own; null for a negative
-  /// color.
+  /// Makes a new group of the members that pass the same color, ordered by key and then by place. Returns
+  /// null if this member's color is negative.
   std::unique_ptr<Communicator> split(int color, int key, Site site);
 
  protected:
-  /// "tp[3] = {12, 13}, rank 12, all_reduce 'mlp.forward' (mlp.cpp:40)"
+  /// Describes a call for messages: "tp[3] = {12, 13}, rank 12, all_reduce 'mlp.forward' (mlp.cpp:40)".
   std::string describe(const Call& call) const;
   Recorder& recorder() { return *recorder_; }
-  /// Checks a call, numbers it and records it. The number of the record.
+  /// Checks a call, numbers it and records it. Returns the number of the record.
   std::size_t record_call(Call& call);
 
  private:
-  /// A call of several members that has been checked and recorded: every operation but split and new_group.
+  /// Starts a call that has been checked and recorded, in a group of at least two members. It gets every
+  /// operation except split and new_group.
   virtual std::unique_ptr<Pending> do_call(Call&& call) = 0;
   virtual std::unique_ptr<Communicator> do_split(Call&& call) = 0;
 
@@ -122,8 +126,8 @@ class Communicator {
   int place_;
   Device& device_;
   std::shared_ptr<Recorder> recorder_;
-  std::int64_t collectives_ = 0;
-  std::map<int, std::int64_t> sent_, received_;  // messages to and from a peer
+  std::int64_t collectives_ = 0;                 // collectives called so far
+  std::map<int, std::int64_t> sent_, received_;  // number of messages so far, by the peer's place
 };
 
 }  // namespace sim

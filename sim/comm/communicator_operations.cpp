@@ -1,4 +1,5 @@
-// Communicator: the operations, blocking and started. Each says what its call is, and hands it on.
+// The operations of Communicator, blocking and started. Each one builds its Call and passes it to run() or
+// start().
 
 #include <cstddef>
 #include <fmt/format.h>

@@ -24,7 +24,7 @@ void check_new_group(const Layout& layout, int rank, const std::string& name, co
   const bool repeated = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();
   const bool outside = std::any_of(members.begin(), members.end(), [&](int member) { return !runs(member); });
   const std::string where = fmt::format("rank {}, new_group '{}' at {}", rank, name, text_of(site));
-  // A name that others have would make two groups one in reports, ledgers and the world's own table.
+  // Two groups with the same name would be merged in reports, in ledgers and in the world's table of groups.
   const bool taken = name == "world" || layout.find(name) != nullptr;
   if (name.empty() || taken || name.find_first_of("[]") != std::string::npos) {
     refuse({.code = "bad_group_name",

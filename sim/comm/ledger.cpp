@@ -9,11 +9,11 @@ void Ledger::add(std::span<const CallRecord> calls) {
     LedgerRow* row;
     std::int64_t bytes;
   };
-  std::vector<Own> own;  // rows this rank calls in: a handful
+  std::vector<Own> own;  // the rows of this rank's calls: there are few
   const CallRecord* previous = nullptr;
   Own* latest = nullptr;
   for (const CallRecord& call : calls) {
-    // Programs call in loops: the row of the call before is often the row of this one.
+    // Programs call in loops, so this call often belongs to the same row as the call before it.
     const bool same = previous != nullptr && previous->group == call.group &&
                       previous->site.name == call.site.name && previous->operation == call.operation &&
                       previous->dtype == call.dtype;

@@ -1,10 +1,10 @@
 #pragma once
 
-/// What a rank program is given: everything that differs from rank to rank is reachable from here. A rank
-/// program is ordinary blocking C++, written once, and runs on virtual ranks and on real ones.
+/// The argument of a rank program. Everything that differs from rank to rank is reachable from it. A rank
+/// program is ordinary blocking C++ code: the same program runs on virtual ranks and on real ones.
 ///
-/// Calls   values leave a device only through publish() and host_bytes(); no clocks, no globals, no iteration
-///         over unordered containers. Communication goes through `groups`.
+/// Calls   a program reads values from its device only through publish() and host_bytes(). It uses no clocks,
+///         no global variables and no iteration over unordered containers. It communicates through `groups`.
 
 #include <functional>
 #include <string>
@@ -18,14 +18,14 @@
 namespace sim {
 
 struct Rank {
-  int id;  // global
+  int id;  // global rank
   const Layout& layout;
   Device& device;
   Groups& groups;
   const KeyedRandom& random;
   Recorder& record;
 
-  /// Keeps the values of a tensor for the report: part of the run hash.
+  /// Copies the values of a tensor into the report of this rank. They are part of the run hash.
   void publish(std::string name, const Tensor& tensor) { record.publish(std::move(name), tensor); }
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/// What one rank did, when its program is over: on virtual ranks and on real ones the same.
+/// What one rank did, available when its program is over. Virtual ranks and real ones give the same report.
 
 #include <cstdint>
 #include <vector>
@@ -13,10 +13,10 @@ struct RankReport {
   int rank = 0;
   std::vector<Published> published;
   std::vector<CallRecord> calls;
-  std::vector<std::uint32_t> by_name =
-      {};                            // places in `published`, ascending by name, then by place: for find()
-  std::vector<Moment> moments = {};  // none where the device counts no work
-  std::int64_t work = 0;             // of the whole program
+  /// Indices into `published`, sorted by name and then by index, for the search by name.
+  std::vector<std::uint32_t> by_name = {};
+  std::vector<Moment> moments = {};  // empty if the device counts no work
+  std::int64_t work = 0;             // work of the whole program
 };
 
 }  // namespace sim

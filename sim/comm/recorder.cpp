@@ -18,7 +18,8 @@ void Recorder::keep_moments(const Device& device) {
   if (device.work() != nullptr) counting_ = &device;
 }
 
-/// Not of another rank that waits with a Work of this one, which it is refused, nor after the run.
+/// Adds a moment only while this rank's own program runs. It adds none after the run, and none when another
+/// rank waits on a Work of this rank, a wait that is refused.
 void Recorder::add_moment(MomentKind kind, std::size_t record) {
   if (running_device() == counting_) moments_.push_back({kind, record, *counting_->work()});
 }

@@ -1,11 +1,13 @@
 #pragma once
 
-/// What one rank leaves behind: the record of its calls, and the tensors it published; where its device
-/// counts work (sim/tensor/counting_device.h), also when in its program it called and waited.
+/// The recorder of one rank keeps a record of each of its calls and the tensors that it published. If the
+/// rank's device counts work (sim/tensor/counting_device.h), it also keeps the moments of the program at
+/// which the rank called and waited.
 ///
-/// Calls   a recorder is used by its rank alone, and read when the run is over.
-/// Errors  call_limit: a program that would call for ever is stopped. One that catches this again and again
-///         is given up, in the backend's own way, which does not return.
+/// Calls   only its own rank uses a recorder while the program runs; others read it when the run is over.
+/// Errors  call_limit: the rank made more calls than the limit, as a program that never ends would. If the
+///         program catches this error more than kMostRefusals times, the recorder calls the GiveUp function
+///         of the backend, which does not return.
 
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +21,7 @@
 
 namespace sim {
 
-/// A published tensor: its values at that moment.
+/// A published tensor, with the values that it had when it was published.
 struct Published {
   std::string name;
   DType dtype;
@@ -28,10 +30,11 @@ struct Published {
   bool operator==(const Published&) const = default;
 };
 
-/// Calls that are refused to one rank before it is given up: its program catches what should end it.
+/// The number of refused calls after which a rank is given up, because its program catches the error that
+/// should end it.
 inline constexpr int kMostRefusals = 1000;
 
-/// A step of a rank's program that has to do with others.
+/// A step of a rank's program that involves other ranks.
 enum class MomentKind : std::uint8_t {
   call,   // a blocking call begins
   start,  // a call is started
@@ -40,12 +43,12 @@ enum class MomentKind : std::uint8_t {
 
 struct Moment {
   MomentKind kind;
-  std::size_t record;  // of the call
-  std::int64_t work;   // the device's, up to here
+  std::size_t record;  // number of the call's record
+  std::int64_t work;   // work that the device had counted up to this moment
   bool operator==(const Moment&) const = default;
 };
 
-/// A started call, as its backend holds it. wait() returns when the call is done.
+/// The backend's state of a started call. wait() returns when the call is done.
 class Pending {
  public:
   virtual ~Pending() = default;
@@ -57,28 +60,28 @@ class Recorder {
   using GiveUp = std::function<void()>;
   Recorder(std::int64_t call_limit, GiveUp give_up) : call_limit_(call_limit), give_up_(std::move(give_up)) {}
 
-  /// From now on, moments are kept, if this rank's device counts work.
+  /// Begins to keep moments, if this rank's device counts work.
   void keep_moments(const Device& device);
 
-  /// The number of the record, for what comes after.
+  /// Adds a record and returns its number, which the functions below take.
   std::size_t add(const CallRecord& call) {
     if (static_cast<std::int64_t>(calls_.size()) >= call_limit_) refuse_more(call);
     calls_.push_back(call);
     if (counting_ != nullptr) add_moment(MomentKind::call, calls_.size() - 1);
     return calls_.size() - 1;
   }
-  /// The latest record is that of a call that is started, not waited for.
+  /// Marks the latest moment as the start of a call that does not block.
   void set_started() {
     if (!moments_.empty()) moments_.back().kind = MomentKind::start;
   }
   void wait_begins(std::size_t record) {
     if (counting_ != nullptr) add_moment(MomentKind::wait, record);
   }
-  /// Does nothing when the run is over and the records are gone.
+  /// Marks a call as waited for. It does nothing when the run is over and the records have been taken.
   void set_waited(std::size_t record) {
     if (record < calls_.size()) calls_[record].waited = true;
   }
-  /// Keeps a call that its program dropped without wait(): its buffers are still in flight.
+  /// Keeps a call that the program dropped without wait(), because its buffers are still in flight.
   void keep(std::unique_ptr<Pending> pending) { dropped_.push_back(std::move(pending)); }
   void publish(std::string name, const Tensor& tensor);
 
@@ -95,7 +98,7 @@ class Recorder {
   GiveUp give_up_;
   int refusals_ = 0;
   std::vector<CallRecord> calls_;
-  const Device* counting_ = nullptr;  // or null
+  const Device* counting_ = nullptr;  // this rank's device, or null if no moments are kept
   std::vector<Moment> moments_;
   std::vector<Published> published_;
   std::vector<std::unique_ptr<Pending>> dropped_;

@@ -10,9 +10,10 @@ namespace sim {
 
 namespace {
 
-/// Of an all_reduce over one channel, in bytes: buffer of 4 MiB, an eighth a step, four steps a chunk.
+/// The chunk of an all_reduce over one channel, in bytes. The buffer has 4 MiB, a step is an eighth of the
+/// buffer, and a chunk is four steps.
 constexpr std::int64_t kRingChunkBytes = std::int64_t{2} << 20;
-/// The last, smaller chunks are whole multiples of this.
+/// The size of the last, smaller chunks is a multiple of this number of bytes.
 constexpr std::int64_t kRingGrainBytes = 16;
 
 std::vector<FoldSegment> all_reduce_ring(std::int64_t count, std::int64_t n, std::int64_t element_bytes) {

@@ -20,7 +20,7 @@ class Sender {
   Traffic traffic_;
 };
 
-/// Elements of chunk `index` of `count` elements cut into n.
+/// Returns the number of elements of chunk `index` when `count` elements are divided into n chunks.
 std::int64_t chunk(std::int64_t count, int n, int index) { return count / n + (index < count % n ? 1 : 0); }
 
 }  // namespace

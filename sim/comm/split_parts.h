@@ -1,8 +1,10 @@
 #pragma once
 
-/// What a split makes of a group: the members of each color, ordered by key and then by place.
+/// The parts into which a split divides a group: one part for each color, whose members are ordered by key
+/// and then by place.
 ///
-/// Shapes  given by place; parts by ascending color, members without one (negative) in none.
+/// Shapes  the input has one element for each place of the group. The parts are in order of ascending
+///         color. A member with a negative color is in no part.
 /// Source  MPI 3.1, MPI_Comm_split; NCCL's ncclCommSplit.
 
 #include <cstdint>
@@ -20,15 +22,15 @@ struct ColorAndKey {
 
 struct SplitPart {
   int color;
-  std::vector<int> places;  // of the group that is split
+  std::vector<int> places;  // places in the group that is split
 };
 
 std::vector<SplitPart> split_parts(const std::vector<ColorAndKey>& by_place);
 
-/// The place of a color's part among them; their number where there is none.
+/// Returns the index of the part of a color, or the number of parts if no part has this color.
 int index_of(const std::vector<SplitPart>& parts, int color);
 
-/// Of all the groups that one split makes.
+/// Returns the kind that all groups made by one split share. `sequence` is the number of the split call.
 std::string split_name(const ProcessGroup& group, std::int64_t sequence);
 
 }  // namespace sim

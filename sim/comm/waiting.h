@@ -1,7 +1,7 @@
 #pragma once
 
-/// What a rank that is a process owes of waiting: it waits for its own calls while its program runs, and for
-/// all that it started.
+/// Checks for backends in which each rank is a process: a rank waits only for its own calls, only while its
+/// program runs, and it waits for every call that it started.
 ///
 /// Errors  wrong_rank, pending_work.
 
@@ -10,10 +10,10 @@
 
 namespace sim {
 
-/// `device`: of the rank that made the call.
+/// Refuses the wait for a call unless the program of the rank that made it runs. `device` is that rank's.
 void check_waits_for_own(const Call& call, const Device* device);
 
-/// When the program is over.
+/// Refuses calls that were started and not waited for. It is called when the program is over.
 void check_all_waited(const Recorder& recorder);
 
 }  // namespace sim

@@ -3,8 +3,8 @@
 /// One or more calls that were started and have not been waited for. Their buffers are in flight until wait()
 /// returns.
 ///
-/// Calls   wait() once, on the rank that started them; a second one does nothing. A rank that ends without it
-///         is reported (pending_work).
+/// Calls   the rank that started the calls calls wait() once; a second wait() does nothing. A rank whose
+///         program ends without wait() is reported (pending_work).
 
 #include <cstddef>
 #include <memory>
@@ -26,7 +26,7 @@ class Work {
  private:
   friend class Communicator;
   struct Started {
-    std::unique_ptr<Pending> pending;  // null: nothing had to be done
+    std::unique_ptr<Pending> pending;  // null in a group of one member: the call is already done
     std::shared_ptr<Recorder> recorder;
     std::size_t record;
     Tensor input;
@@ -37,7 +37,7 @@ class Work {
   std::vector<Started> started_;
 };
 
-/// Marks the buffers of a call as in flight, and as landed again.
+/// take_off() marks the buffers of a call as in flight; land() ends that.
 void take_off(const Tensor& input, const Tensor& output, const Site& site);
 void land(const Tensor& input, const Tensor& output);
 

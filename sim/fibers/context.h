@@ -1,14 +1,15 @@
 #pragma once
 
-/// A rank's own thread of control: a body that a worker resumes, and that yields where it has to wait.
+/// The thread of control of one rank. A worker resumes the body, and the body yields where it has to wait.
 ///
-///   fiber    a stack of its own on the worker's thread; a switch costs tens of nanoseconds
-///   thread   the twin that debuggers and ThreadSanitizer understand: a thread of the system, with a baton
+///   fiber    the body has its own stack and runs on the worker's thread; a switch costs tens of nanoseconds
+///   thread   the body runs on an operating system thread of its own, and a baton lets only one side run. It
+///            behaves as the fiber does, and debuggers and ThreadSanitizer understand it
 ///
-/// Calls   the body starts at the first resume(). It is resumed by one worker at a time. A context is
-///         destroyed when it has ended or was never resumed.
-/// Errors  stack_memory, thread_limit: at the first resume(), which then has not started it. CHECK: the body
-///         lets no exception out.
+/// Calls   the body starts at the first resume(). One worker at a time may resume it. A context may be
+///         destroyed only when its body has ended or was never resumed.
+/// Errors  stack_memory, thread_limit: thrown by the first resume(), and the body has then not started. The
+///         body must let no exception out.
 
 #include <functional>
 #include <memory>
@@ -22,15 +23,15 @@ enum class ContextKind { fiber, thread };
 class Context {
  public:
   virtual ~Context() = default;
-  /// By a worker: runs the body until it yields or ends.
+  /// Runs the body until it yields or ends. Workers call this.
   virtual void resume() = 0;
-  /// By the body: back to the worker, until the next resume().
+  /// Returns control to the worker until the next resume(). The body calls this.
   virtual void yield() = 0;
   virtual bool started() const = 0;
   virtual bool ended() const = 0;
 };
 
-/// `rank` is for messages.
+/// Makes a context for a body. `rank` is used in messages only.
 std::unique_ptr<Context> make_context(ContextKind kind, StackPool& stacks, int rank,
                                       std::function<void()> body);
 

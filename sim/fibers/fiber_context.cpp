@@ -13,7 +13,7 @@ namespace sim {
 
 namespace {
 
-/// The stack is the pool's; Boost only borrows it.
+/// A stack allocator that does nothing, because the stack belongs to the pool and Boost only borrows it.
 struct Borrowed {
   boost::context::stack_context allocate() { return {}; }
   void deallocate(boost::context::stack_context&) noexcept {}
@@ -24,7 +24,7 @@ struct Borrowed {
 FiberContext::~FiberContext() { CHECK(ended_ || stack_.bottom == nullptr); }
 
 FiberContext::ExceptionsInFlight FiberContext::exchange_exceptions(const ExceptionsInFlight& with) {
-  // The ABI fixes the layout: a pointer and an unsigned int.
+  // The C++ ABI defines the layout of the globals: a pointer, then an unsigned int.
   void* globals = abi::__cxa_get_globals();
   ExceptionsInFlight before;
   std::memcpy(&before.caught, globals, sizeof(before.caught));

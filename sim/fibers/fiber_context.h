@@ -1,10 +1,10 @@
 #pragma once
 
-/// A context that is a fiber of Boost.Context on a pooled stack. The stack is taken at the first resume() and
-/// given back as soon as the body has ended.
+/// A context that is a fiber of Boost.Context. It takes its stack from a pool at the first resume() and gives
+/// it back as soon as the body has ended.
 ///
-/// Calls   every switch tells the sanitizers, and carries along what C++ keeps for each thread about
-///         exceptions in flight, so that a rank may wait inside a catch block.
+/// Calls   every switch informs the sanitizers. It also swaps the state of exceptions in flight, which the
+///         C++ runtime keeps for each thread, so that a rank may wait inside a catch block.
 
 #include <boost/context/fiber.hpp>
 #include <functional>
@@ -26,7 +26,8 @@ class FiberContext : public Context {
   bool ended() const override { return ended_; }
 
  private:
-  /// What __cxa_get_globals points to: exceptions being handled, and how many are being thrown.
+  /// The state that __cxa_get_globals points to: the exceptions that are being handled, and the number of
+  /// those that are being thrown.
   struct ExceptionsInFlight {
     void* caught = nullptr;
     unsigned int uncaught = 0;
@@ -38,9 +39,9 @@ class FiberContext : public Context {
   int rank_;
   std::function<void()> body_;
   Stack stack_;
-  boost::context::fiber body_side_;    // while the worker runs
-  boost::context::fiber worker_side_;  // while the body runs
-  ExceptionsInFlight exceptions_;      // of the side that does not run
+  boost::context::fiber body_side_;    // the suspended body, while the worker runs
+  boost::context::fiber worker_side_;  // the suspended worker, while the body runs
+  ExceptionsInFlight exceptions_;      // exceptions of the side that is suspended
   SanitizerFiber sanitizer_;
   bool ended_ = false;
 };

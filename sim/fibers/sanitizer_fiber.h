@@ -1,13 +1,13 @@
 #pragma once
 
-/// Tells AddressSanitizer and ThreadSanitizer about switches between a worker and one fiber; does nothing in
-/// other builds.
+/// Informs AddressSanitizer and ThreadSanitizer of the switches between a worker and one fiber. In other
+/// builds it does nothing.
 ///
-/// Calls   forget_frames before a stack's memory is given back to the system.
-///         before_create and after_create around what makes the fiber: Boost enters it there for the first
-///         time, and comes back. Then before_resume, switch, after_yield on the worker's side; entered at the
-///         start of the body; before_yield, switch, entered on the body's side; before_end instead of
-///         before_yield, for the last time.
+/// Calls   forget_frames() comes before the memory of a stack is given back to the system.
+///         before_create() and after_create() enclose the construction of the fiber, because Boost enters the
+///         new fiber there once and returns. After that the worker calls before_resume(), switches, and calls
+///         after_yield(). The body calls entered() at its start; at each yield it calls before_yield(),
+///         switches, and calls entered(). When it ends it calls before_end() instead of before_yield().
 /// Source  sanitizer/common_interface_defs.h, sanitizer/tsan_interface.h.
 
 #include <cstddef>
@@ -22,7 +22,7 @@
 
 namespace sim {
 
-/// No frames lie there any more.
+/// Tells AddressSanitizer that this memory holds no stack frames any more.
 inline void forget_frames([[maybe_unused]] const void* bottom, [[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)
   __asan_unpoison_memory_region(bottom, bytes);
@@ -49,8 +49,8 @@ class SanitizerFiber {
   const void* worker_bottom_ = nullptr;
   std::size_t worker_bytes_ = 0;
 #elif defined(__SANITIZE_THREAD__)
-  // All switches are told by the worker, and from within its own function: ThreadSanitizer counts functions
-  // entered and left, for each fiber, and the two must balance.
+  // The worker announces all switches, inlined into its own function: ThreadSanitizer counts the functions
+  // that each fiber enters and leaves, and the two counts must be equal.
   [[gnu::always_inline]] void before_create() {
     fiber_ = __tsan_create_fiber(0);
     before_resume(nullptr, 0);

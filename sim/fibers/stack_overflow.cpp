@@ -21,18 +21,19 @@ constexpr bool kWatches = true;
 #endif
 
 constexpr std::size_t kSignalStackBytes = std::size_t{64} << 10;
-constexpr int kBrokenContract = 3;  // the program's exit code for it
+constexpr int kBrokenContract = 3;  // the program's exit code for a broken contract
 
 struct Running {
   Stack stack;
   int rank = -1;
 };
 
-/// A signal handler is given nothing but the address; only messages come from here, never results.
+/// The rank that this thread runs. It is a thread-local global because a signal handler is given only the
+/// address of the fault. Only messages depend on it, never results.
 thread_local Running running;
 struct sigaction before;
 
-/// What may be called in a signal handler: no allocation, no stream.
+/// A message that a signal handler may build and write: it uses no allocation and no stream.
 class Message {
  public:
   void add(std::string_view text) {
@@ -60,7 +61,9 @@ void on_fault(int, siginfo_t* info, void*) {
   const auto* address = static_cast<const std::byte*>(info->si_addr);
   const std::byte* bottom = running.stack.bottom;
   if (bottom == nullptr || address >= bottom || address < bottom - kGuardBytes) {
-    sigaction(SIGSEGV, &before, nullptr);  // not ours: it happens again, to whoever was there before
+    // This fault is not an overflow of a rank's stack. The previous handler is restored, and it gets the
+    // fault when the instruction runs again.
+    sigaction(SIGSEGV, &before, nullptr);
     return;
   }
   Message message;

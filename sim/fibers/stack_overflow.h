@@ -1,11 +1,11 @@
 #pragma once
 
-/// A rank that overflows its stack cannot be unwound: the process says which rank it was and what to try, on
-/// standard error, and ends with exit code 3.
+/// Reports a stack overflow of a rank. Such a rank cannot be unwound, so the process writes to standard error
+/// which rank it was and what to try, and ends with exit code 3.
 ///
-/// Calls   one StackOverflowWatch lives on each thread that runs fibers; note_running() before each switch to
-///         one. Where there are no guard pages, an overflow is not seen. Under a sanitizer the sanitizer
-///         reports it.
+/// Calls   each thread that runs fibers has one StackOverflowWatch and calls note_running() before each
+///         switch to a fiber. Without guard pages an overflow is not detected. In a sanitizer build the
+///         sanitizer reports it instead.
 
 #include <memory>
 
@@ -13,7 +13,8 @@
 
 namespace sim {
 
-/// Gives the thread a second stack, on which the signal of an overflow can be handled, unless it has one.
+/// Gives the thread an alternate stack, on which the signal of an overflow is handled, unless the thread has
+/// one already.
 class StackOverflowWatch {
  public:
   StackOverflowWatch();
@@ -25,7 +26,7 @@ class StackOverflowWatch {
   std::unique_ptr<std::byte[]> signal_stack_;
 };
 
-/// This thread switches to a stack of this rank.
+/// Records that this thread is about to switch to the stack of this rank.
 void note_running(const Stack& stack, int rank);
 
 }  // namespace sim

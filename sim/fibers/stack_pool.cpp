@@ -16,7 +16,7 @@ namespace {
 
 std::size_t page_bytes() { return static_cast<std::size_t>(sysconf(_SC_PAGESIZE)); }
 
-/// Stacks of one mapping, at most: a world of 131,072 ranks is a few mappings.
+/// The largest number of stacks in one mapping. A world of 131,072 ranks needs only a few mappings.
 constexpr std::size_t kMostInMapping = 16'384;
 
 }  // namespace
@@ -29,7 +29,8 @@ StackPool::StackPool(std::size_t stack_bytes, bool guarded, std::size_t count)
 
 StackPool::~StackPool() {
   for (const Mapping& mapping : mappings_) {
-    // A fiber ends in a frame that never returns: what the sanitizer knows of it must not outlive the stack.
+    // A fiber ends in a frame that never returns, so the sanitizer would keep that frame after the stack is
+    // unmapped.
     forget_frames(mapping.begin, mapping.bytes);
     munmap(mapping.begin, mapping.bytes);
   }
@@ -46,7 +47,7 @@ void StackPool::map_more() {
             .rule = "every rank's stack is mapped, touched or not",
             .hint = "a smaller --stack-bytes, or fewer ranks"});
   }
-  // A huge page would make the first touch of a stack cost as much memory as eight whole ones.
+  // With huge pages, the first touch of a stack would use as much memory as eight whole stacks.
   madvise(mapping, bytes, MADV_NOHUGEPAGE);
   mappings_.push_back({static_cast<std::byte*>(mapping), bytes});
   next_ = mappings_.back().begin;

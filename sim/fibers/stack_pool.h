@@ -1,13 +1,14 @@
 #pragma once
 
-/// Stacks for fibers, cut from large mappings and handed out again when a fiber has ended.
+/// A pool of stacks for fibers. The stacks are parts of large mappings, and are reused when a fiber has
+/// ended.
 ///
-/// Shapes  stack_bytes each, rounded up to whole pages; below each lie kGuardBytes that nobody may touch,
-///         when guarded: a stack that overflows then stops the process (stack_overflow.h) instead of writing
-///         into its neighbour, unless one frame is larger than that. Pages cost memory only once they are
-///         touched.
-/// Calls   take and give_back from any thread.
-/// Errors  stack_memory, when the system has no room.
+/// Shapes  a stack has stack_bytes, rounded up to whole pages. If the pool is guarded, kGuardBytes below each
+///         stack are protected: a stack that overflows then stops the process (stack_overflow.h) instead of
+///         writing into the next stack, unless one frame is larger than the guard. A page uses memory only
+///         once it has been touched.
+/// Calls   any thread may call take() and give_back().
+/// Errors  stack_memory: the system cannot map more stacks.
 
 #include <cstddef>
 #include <mutex>
@@ -31,7 +32,8 @@ struct Stack {
 
 class StackPool {
  public:
-  /// Maps this many stacks at once at first use, and as many again whenever they run out.
+  /// `count` is the number of stacks that are mapped at once: at first use, and again whenever they run
+  /// out. At most 16,384 are mapped at once.
   StackPool(std::size_t stack_bytes, bool guarded, std::size_t count);
   ~StackPool();
   StackPool(const StackPool&) = delete;
@@ -39,7 +41,7 @@ class StackPool {
 
   Stack take();
   void give_back(const Stack& stack);
-  /// False as well when the system refused to guard one.
+  /// Whether all stacks are guarded. It is false also if the system refused to protect the guard of one.
   bool guarded() const { return guarded_; }
 
  private:
@@ -55,9 +57,9 @@ class StackPool {
   std::size_t count_;
   std::mutex mutex_;
   std::vector<Mapping> mappings_;
-  std::byte* next_ = nullptr;  // of the latest mapping: the first part that was never handed out
-  std::byte* end_ = nullptr;
-  std::vector<Stack> free_;  // the last one given back is the first to go: its pages are warm
+  std::byte* next_ = nullptr;  // the first part of the latest mapping that was never handed out
+  std::byte* end_ = nullptr;   // the end of the latest mapping
+  std::vector<Stack> free_;    // used last in, first out, because the pages of the latest are warm
 };
 
 }  // namespace sim

@@ -10,7 +10,7 @@ namespace sim {
 
 ThreadContext::~ThreadContext() { CHECK(!thread_.joinable()); }
 
-/// Passes the baton and waits until it comes back.
+/// Passes the baton to the other side and waits until it comes back.
 void ThreadContext::hand_over(bool to_body, std::unique_lock<std::mutex>& lock) {
   body_runs_ = to_body;
   passed_.notify_all();

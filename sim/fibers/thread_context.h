@@ -1,7 +1,7 @@
 #pragma once
 
-/// A context that is a thread of the system; the baton makes sure that either the body runs or its worker
-/// does.
+/// A context that is an operating system thread. A baton, which only one side holds, ensures that the body
+/// and its worker never run at the same time.
 
 #include <condition_variable>
 #include <functional>
@@ -31,7 +31,7 @@ class ThreadContext : public Context {
   std::function<void()> body_;
   std::mutex mutex_;
   std::condition_variable passed_;
-  bool body_runs_ = false;  // who has the baton
+  bool body_runs_ = false;  // whether the body has the baton; otherwise the worker has it
   bool ended_ = false;
   std::thread thread_;
 };

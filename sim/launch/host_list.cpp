@@ -29,7 +29,7 @@ struct List {
   }
 };
 
-/// Digits alone, at most nine: 32 bits hold them.
+/// Returns the number that the text is. It must consist of one to nine digits, so that 32 bits hold it.
 std::optional<int> number_of(std::string_view digits) {
   if (digits.empty() || digits.size() > 9) return std::nullopt;
   int value = 0;
@@ -38,7 +38,7 @@ std::optional<int> number_of(std::string_view digits) {
   return value;
 }
 
-/// The pieces between separators that stand outside brackets.
+/// Splits the list at the commas that stand outside brackets.
 std::vector<std::string_view> pieces(const List& list) {
   std::vector<std::string_view> found;
   bool in_brackets = false;
@@ -61,7 +61,7 @@ std::vector<std::string_view> pieces(const List& list) {
   return found;
 }
 
-/// "01-03,7" to 01, 02, 03, 7.
+/// Expands "01-03,7" to 01, 02, 03, 7.
 std::vector<std::string> expand_ranges(const List& list, std::string_view ranges) {
   std::vector<std::string> numbers;
   for (std::size_t begin = 0; begin <= ranges.size();) {
@@ -81,7 +81,7 @@ std::vector<std::string> expand_ranges(const List& list, std::string_view ranges
   return numbers;
 }
 
-/// One name with any number of brackets.
+/// Expands one name, which may have any number of brackets.
 std::vector<std::string> expand_name(const List& list, std::string_view name) {
   std::vector<std::string> hosts = {""};
   while (!name.empty()) {

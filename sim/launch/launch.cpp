@@ -20,25 +20,26 @@ namespace {
 
 constexpr std::int64_t kMostRanks = std::int64_t{1} << 20;
 constexpr std::int64_t kMostPort = 65535;
-constexpr std::int64_t kFirstOtherStep = 0xfffffff0;  // Slurm's batch, interactive and extern steps lie above
+/// Slurm's batch, interactive and extern steps have numbers from this one on.
+constexpr std::int64_t kFirstOtherStep = 0xfffffff0;
 constexpr const char* kThisMachine = "127.0.0.1";
 constexpr const char* kHint =
     "start all processes in one way (torchrun, mpirun or srun), or say --rank and --world-size";
 
-/// A value and the option or variable that has it.
+/// A value, and the name of the option or variable that holds it.
 struct Named {
   std::string name;
   std::string text;
 };
 using Value = std::optional<Named>;
 
-/// A number and where it is from.
+/// A number, and the name of the option or variable that holds it.
 struct Number {
   std::string name;
   std::int64_t value = 0;
 };
 
-/// What one source says of this process.
+/// The rank and the sizes that one source gives for this process.
 struct Identity {
   std::string launcher;
   Number rank;
@@ -69,7 +70,7 @@ Number number_of(const Named& value, std::int64_t least, std::int64_t most) {
   return {value.name, number};
 }
 
-/// Reads the environment under the names it has.
+/// Reads variables of an environment.
 class Reader {
  public:
   explicit Reader(const Environment& environment) : environment_(environment) {}
@@ -85,13 +86,13 @@ class Reader {
   const Environment& environment_;
 };
 
-/// The four values of one source, of which none or both of the first two must be there, and none or both of
-/// the others.
+/// The four values of one source: rank, world size, local rank and local world size. The first two must be
+/// present together or not at all, and so must the last two, which may not be present without the first two.
 struct Four {
   std::string launcher;
-  std::array<std::string, 4> names;  // where they are looked for; the rules speak of these
+  std::array<std::string, 4> names;  // the options or variables of the values, for messages
   std::array<Value, 4> values;
-  bool tells_local_size = true;  // else a local rank may stand alone, and is not used
+  bool tells_local_size = true;  // if false, a local rank may be present alone, and is then not used
 };
 
 [[noreturn]] void refuse_missing(const Four& four, std::size_t set, std::size_t missing) {
@@ -114,7 +115,7 @@ std::optional<Identity> identity_of(const Four& four) {
   if (local_rank && local_world) {
     identity.local = {number_of(*local_rank, 0, kMostRanks), number_of(*local_world, 1, kMostRanks)};
   } else if (local_rank) {
-    number_of(*local_rank, 0, kMostRanks);  // not used, and yet no nonsense
+    number_of(*local_rank, 0, kMostRanks);  // The value is not used, but it is still checked.
   }
   return identity;
 }
@@ -151,20 +152,22 @@ std::optional<Identity> mvapich(const Reader& read) {
   Four four = from(read, "MVAPICH2",
                    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
                     "MV2_COMM_WORLD_LOCAL_SIZE"});
-  four.tells_local_size = false;  // not in every version
+  four.tells_local_size = false;  // Not every version of MVAPICH2 sets the local size.
   return identity_of(four);
 }
 
 std::optional<Identity> mpich(const Reader& read) {
   Four four =
       from(read, "MPICH or Intel MPI", {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"});
-  // Under PMIx the rank has another name; its size has none, so alone it is no world.
+  // Under PMIx the rank has another name. PMIx has no variable for the size, so without PMI_SIZE this is no
+  // world.
   if (!four.values[0] && four.values[1]) four.values[0] = read("PMIX_RANK");
-  if (!four.values[0] && !four.values[1]) return std::nullopt;  // srun --mpi=pmi2 and others leave no pair
+  // srun --mpi=pmi2 and others may set neither of the two. That is no error; this source then says nothing.
+  if (!four.values[0] && !four.values[1]) return std::nullopt;
   return identity_of(four);
 }
 
-/// The number of this process's step, where srun started it.
+/// Whether srun started this process as a task of a step.
 bool is_slurm_task(const Reader& read) {
   const Value step = read("SLURM_STEP_ID");
   if (!step || !read.has("SLURM_PROCID")) return false;
@@ -189,7 +192,7 @@ std::optional<std::pair<Number, Number>> slurm_local(const Reader& read) {
 
 std::optional<Identity> slurm(const Reader& read) {
   if (!is_slurm_task(read)) return std::nullopt;
-  // SLURM_NTASKS is of the allocation where a step takes only a part of it.
+  // SLURM_NTASKS counts the tasks of the allocation, and a step may use only a part of it.
   const char* size = read.has("SLURM_STEP_NUM_TASKS") ? "SLURM_STEP_NUM_TASKS" : "SLURM_NTASKS";
   Four four{"Slurm", {"SLURM_PROCID", size, "", ""}, {read("SLURM_PROCID"), read(size), {}, {}}};
   std::optional<Identity> identity = identity_of(four);
@@ -197,7 +200,7 @@ std::optional<Identity> slurm(const Reader& read) {
   return identity;
 }
 
-// ---- what must hold between them --------------------------------------------------------------------------
+// ---- checks of the sources --------------------------------------------------------------------------------
 
 void check_places(const Identity& identity) {
   const auto below = [](const Number& rank, const Number& size) {
@@ -231,14 +234,14 @@ void check_agree(const Identity& a, const Identity& b) {
   same(a.world_size, b.world_size);
 }
 
-/// srun's PMI plugins (--mpi=pmi2) set Hydra's names for a rank and its size, and no others. The step says
-/// more of the same process.
+/// Whether a PMI identity only repeats that of a Slurm step. srun's PMI plugins (--mpi=pmi2) set Hydra's
+/// variables for the rank and the size, and no others. Slurm's own variables tell more of the same process.
 bool speaks_of_step(const Identity& pmi, const Identity& step) {
   return pmi.launcher == "MPICH or Intel MPI" && !pmi.local && step.launcher == "Slurm" &&
          pmi.rank.value == step.rank.value && pmi.world_size.value == step.world_size.value;
 }
 
-/// The innermost launcher: the one that started this very process.
+/// Returns the identity that the innermost launcher gives, which is the one that started this process.
 std::optional<Identity> environment_identity(const Reader& read) {
   std::vector<Identity> found;
   for (const auto source : {torchrun, open_mpi, mpich, mvapich, slurm}) {
@@ -248,11 +251,12 @@ std::optional<Identity> environment_identity(const Reader& read) {
     found.push_back(std::move(*identity));
   }
   if (found.empty()) return std::nullopt;
-  const Identity last = found.back();  // Slurm's, where it is there
+  const Identity last = found.back();  // Slurm's identity, if there is one
   std::erase_if(found, [&](const Identity& identity) { return speaks_of_step(identity, last); });
   const Identity& first = found.front();
-  // torchrun's agent may itself have been started by any other, one a node; an MPI's by srun. Then they do
-  // not speak of this process. Nor does a step of one task in which somebody started a launcher by hand.
+  // Any other launcher may have started torchrun's agents, one on each node, and srun may have started the
+  // processes of an MPI launcher. The variables of such an outer launcher do not describe this process.
+  // Neither do those of a Slurm step with one task, in which a user started another launcher by hand.
   const bool is_nested = first.launcher == "torchrun";
   for (std::size_t i = 1; i < found.size() && !is_nested; ++i) {
     const bool is_outer = found[i].launcher == "Slurm" &&
@@ -262,10 +266,10 @@ std::optional<Identity> environment_identity(const Reader& read) {
   return first;
 }
 
-// ---- where the world meets --------------------------------------------------------------------------------
+// ---- the address of the world -----------------------------------------------------------------------------
 
 void check_address(const Named& address) {
-  constexpr std::size_t kLongest = 253;  // of a name in the DNS
+  constexpr std::size_t kLongest = 253;  // the longest name in the DNS, in characters
   const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
   if (!address.text.empty() && address.text.size() <= kLongest &&
       std::all_of(address.text.begin(), address.text.end(), is_plain)) {
@@ -283,8 +287,8 @@ void find_address(const ExplicitLaunch& given, const Reader& read, Launch& launc
   } else if (read.has("MASTER_ADDR")) {
     address = read("MASTER_ADDR");
   } else if (launch.launcher == "Slurm" && read.has("SLURM_STEP_NODELIST")) {
-    // Not SLURM_LAUNCH_NODE_IPADDR: srun may have run on a login node. Rank 0 is on the first node of the
-    // step.
+    // SLURM_LAUNCH_NODE_IPADDR does not serve, because srun may have run on a login node. Rank 0 is on the
+    // first node of the step.
     const Value nodes = read("SLURM_STEP_NODELIST");
     address = Named{nodes->name, expand_host_list(nodes->name, nodes->text).front()};
   }
@@ -307,23 +311,24 @@ void find_address(const ExplicitLaunch& given, const Reader& read, Launch& launc
 }
 
 void find_port(const ExplicitLaunch& given, const Reader& read, Launch& launch) {
-  constexpr std::int64_t kFirstJobPort =
-      20'000;  // up to 29,999: below those that the system hands out itself
+  // Jobs use ports 20,000 to 29,999, which lie below the ephemeral ports of the system.
+  constexpr std::int64_t kFirstJobPort = 20'000;
   constexpr std::int64_t kJobPorts = 10'000;
-  constexpr std::int64_t kBetweenSteps = 1'009;  // a prime: jobs of one time have neighbouring numbers
+  // The distance between steps is a prime, because jobs that run at the same time have consecutive numbers.
+  constexpr std::int64_t kBetweenSteps = 1'009;
   Number port{"", kDefaultPort};
   if (given.master_port) {
     port = number_of({"--master-port", *given.master_port}, 0, kMostRanks);
   } else if (read.has("MASTER_PORT")) {
     port = number_of(*read("MASTER_PORT"), 0, kMostRanks);
-    // The agent keeps its own store there.
+    // torchrun's agent has its own store at MASTER_PORT.
     const Value agent = read("TORCHELASTIC_USE_AGENT_STORE");
     if (agent && agent->text == "True") {
       launch.read.push_back(agent->name);
       ++port.value;
     }
   } else if (launch.launcher == "Slurm" && read.has("SLURM_JOB_ID")) {
-    // Two jobs on one node do not meet each other, nor do two steps of a job.
+    // Two jobs on one node, or two steps of one job, must not meet each other.
     const Number job = number_of(*read("SLURM_JOB_ID"), 0, std::int64_t{1} << 32);
     const Number step = number_of(*read("SLURM_STEP_ID"), 0, std::int64_t{1} << 32);
     launch.read.push_back(job.name);

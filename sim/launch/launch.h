@@ -1,24 +1,27 @@
 #pragma once
 
-/// Who this process is in its world, and where its world meets: what the launcher told it, a pure function of
-/// the values that were given explicitly and of an environment.
+/// Finds the rank of this process, the size of its world, and the address at which the world meets. The
+/// result is a pure function of the explicit values and of the environment, in which the launcher sets its
+/// variables.
 ///
 ///   const Launch launch = detect_launch({}, environment_of_process());
 ///   std::cerr << text_of(launch);
 ///
-/// Calls   the first that is there decides: explicit values; torchrun, and whatever else sets RANK and
-///         WORLD_SIZE; Open MPI; MPICH and Intel MPI (PMI); MVAPICH2; a task of a Slurm step (srun, with or
-///         without an MPI plugin). With none of them, the process is a world of its own. A Slurm allocation
-///         in which no srun started this process is no launcher: its SLURM_NTASKS counts processes that do
-///         not exist. The address is --master-addr, or MASTER_ADDR, or Slurm's first node of the step, or
-///         this machine where all ranks are on it. The port is --master-port, or MASTER_PORT (one above it
-///         where torchrun's agent listens there itself), or one from the numbers of the Slurm job and step or
-///         from Open MPI's name of the job, or kDefaultPort: MPICH and Intel MPI do not name their jobs, so
-///         two of them at once on one node need a --master-port each.
-/// Errors  all or nothing: launch_partly_set (a rank without a size, MPI without an address across nodes),
-///         launch_number (no whole number), launch_range (rank >= world size, local rank >= local size, a
-///         port that is none), launch_address, launch_contradiction (RANK and an MPI or Slurm rank beside it
-///         that differ, or two MPIs that do), host_list.
+/// Calls   the first of these sources that is present decides: explicit values; torchrun, and anything else
+///         that sets RANK and WORLD_SIZE; Open MPI; MPICH and Intel MPI (PMI); MVAPICH2; a task of a Slurm
+///         step (srun, with or without an MPI plugin). If none is present, the process is a world of size
+///         1. A Slurm allocation in which this process was not started by srun does not count as a
+///         launcher, because its SLURM_NTASKS counts processes that do not exist.
+///         The address is the first of --master-addr, MASTER_ADDR, the first node of the Slurm step, and this
+///         machine if all ranks are on it. The port is the first of --master-port, MASTER_PORT (plus one if
+///         torchrun's agent itself listens at MASTER_PORT), a port computed from the numbers of the Slurm job
+///         and step or from Open MPI's name of the job, and kDefaultPort. MPICH and Intel MPI do not name
+///         their jobs, so two such jobs on one node at the same time need a --master-port each.
+/// Errors  launch_partly_set (an incomplete set of variables: a rank without a size, or ranks that may be on
+///         several nodes without an address), launch_number (not a whole number), launch_range (rank >=
+///         world size, local rank >= local size, a number outside its limits, a port outside 1 to 65535),
+///         launch_address (not a host name or an address), launch_contradiction (RANK differs from the rank
+///         of an MPI or of Slurm, or two MPIs differ; the same for the world size), host_list.
 /// Source  the manuals of torchrun, mpirun (Open MPI), Hydra, Intel MPI, MVAPICH2, srun.
 
 #include <cstdint>
@@ -31,11 +34,11 @@ namespace sim {
 
 using Environment = std::map<std::string, std::string>;
 
-/// Of this process, as it stands now.
+/// Returns the current environment of this process.
 Environment environment_of_process();
 
-/// What the command line says. A rank and a world size leave no question to a launcher; an address or a port
-/// alone goes with one.
+/// The values that the command line gives. If it gives a rank and a world size, no launcher is asked for
+/// them. An address or a port may also be given alone, beside the values of a launcher.
 struct ExplicitLaunch {
   std::optional<std::string> rank;              // --rank
   std::optional<std::string> world_size;        // --world-size
@@ -45,9 +48,9 @@ struct ExplicitLaunch {
   std::optional<std::string> master_port;       // --master-port
 };
 
-inline constexpr int kDefaultPort = 29511;  // below those that the system hands out itself
+inline constexpr int kDefaultPort = 29511;  // below the ephemeral ports of the system
 
-/// This process among those of its node.
+/// The rank of this process among the ranks of its node.
 struct LocalPlace {
   int rank = 0;
   int world_size = 1;
@@ -55,23 +58,23 @@ struct LocalPlace {
 };
 
 struct Launch {
-  std::string
-      // "explicit", "torchrun", "RANK and WORLD_SIZE", "Open MPI", "MPICH or Intel MPI", "MVAPICH2",
-      // "Slurm", "none"
-      launcher;
+  /// One of "explicit", "torchrun", "RANK and WORLD_SIZE", "Open MPI", "MPICH or Intel MPI", "MVAPICH2",
+  /// "Slurm" and "none".
+  std::string launcher;
   int rank = 0;
   int world_size = 1;
-  std::optional<LocalPlace> local;  // absent where the launcher does not tell: the rendezvous counts by host
-  std::string master_addr;          // of a world of one: this machine
+  /// Absent if the launcher does not tell it. The rendezvous then counts the ranks of each host.
+  std::optional<LocalPlace> local;
+  std::string master_addr;  // this machine, if no address is given and all ranks are on it
   int master_port = kDefaultPort;
-  std::vector<std::string>
-      read;  // options and variables that the above stands on, in the order they were read
+  /// The names of the options and variables that these values come from, in the order they were read.
+  std::vector<std::string> read;
   bool operator==(const Launch&) const = default;
 };
 
 Launch detect_launch(const ExplicitLaunch& given, const Environment& environment);
 
-/// One line.
+/// Describes a launch in one line.
 std::string text_of(const Launch& launch);
 
 }  // namespace sim

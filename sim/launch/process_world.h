@@ -1,8 +1,10 @@
 #pragma once
 
-/// What every backend of processes is told of a world, and what it reports of the rank that this process is.
+/// The input and the result of every backend that runs one rank in each process: the description of the
+/// world, and the report of the rank that this process runs.
 ///
-/// Errors  backend_world: the layout has not as many ranks as there are processes.
+/// Errors  backend_world: the number of ranks of the layout differs from the number of processes, or the
+///         first rank of the layout is not 0.
 
 #include <cstdint>
 #include <memory>
@@ -17,7 +19,7 @@
 
 namespace sim {
 
-/// The world of one program; the fields are those of WorldSpec.
+/// The world of one program. The fields have the same meaning as those of WorldSpec (world_spec.h).
 struct ClusterWorld {
   Layout layout;
   NodePlacement nodes = {};
@@ -29,10 +31,10 @@ struct ClusterWorld {
 
 struct ProcessReport {
   RankReport rank;
-  std::vector<std::shared_ptr<const ProcessGroup>> kept;  // what the call records point to
+  std::vector<std::shared_ptr<const ProcessGroup>> kept;  // the groups that the call records point to
 };
 
-/// Refuses a layout that has not a rank for each process.
+/// Refuses a layout that does not have exactly one rank for each process.
 void check_processes(const Layout& layout, const Launch& launch);
 
 }  // namespace sim

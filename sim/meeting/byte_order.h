@@ -1,9 +1,9 @@
 #pragma once
 
-/// Numbers and texts as bytes, the lowest byte first on every machine, and back.
+/// Encodes numbers and texts as bytes and decodes them. Numbers are little-endian on every machine.
 ///
-/// Calls   a ByteReader that is asked for more than there is gives zeros and remembers: look at is_whole()
-///         once, at the end.
+/// Calls   a ByteReader that has too few bytes left returns zeros and empty texts, and remembers that.
+///         Callers check is_whole() once, at the end.
 /// Errors  none.
 
 #include <cstddef>
@@ -54,7 +54,7 @@ class ByteReader {
     return text;
   }
 
-  /// All that was asked for was there, and nothing is left.
+  /// Whether all reads found enough bytes and no bytes are left.
   bool is_whole() const { return !is_short_ && rest_.empty(); }
 
  private:

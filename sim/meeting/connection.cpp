@@ -16,7 +16,8 @@ Incoming Connection::receive() {
       return std::move(*frame);
     }
     if (auto* none = std::get_if<NoFrame>(&parsed)) return std::move(*none);
-    // Not more than one frame's bytes: the rest stays with the sender, whose window then closes.
+    // The buffer takes no more than the bytes of one frame. The rest stays in the network, and flow control
+    // then stops the sender.
     std::array<std::byte, kFrameHeader + kMostBody> buffer;
     const std::span<std::byte> room(buffer.data(), buffer.size() - incoming_.size());
     const Moved moved = receive_some(socket_, room);

@@ -1,10 +1,11 @@
 #pragma once
 
-/// A connection that speaks in frames (frame.h), without ever waiting: what came so far of the next frame,
-/// and what of the last ones has still to go out.
+/// A connection that sends and receives frames (frame.h) and never blocks. It keeps the bytes of the next
+/// frame that have arrived so far, and the bytes of earlier frames that have not been sent yet.
 ///
-/// Exact   holds at most one frame of kMostBody that comes in; a frame is handed out once it is whole.
-/// Errors  none: what the peer did wrong is a result.
+/// Exact   the incoming buffer holds at most one frame with a body of kMostBody bytes. A frame is returned
+///         once it is complete.
+/// Errors  none: a fault of the peer is a result.
 
 #include <string>
 #include <variant>
@@ -14,12 +15,14 @@
 
 namespace sim {
 
-/// The other side has closed, or the network has: `had_begun` in the middle of a frame.
+/// The peer or the network has closed the connection. `had_begun` says that this was in the middle of a
+/// frame.
 struct Ended {
   bool had_begun = false;
 };
 
-/// A whole frame, or nothing yet, or bytes that are none, or the end.
+/// The result of receive(): a complete frame, no complete frame yet, bytes that are not a frame, or the end
+/// of the connection.
 using Incoming = std::variant<Frame, NeedMore, NoFrame, Ended>;
 
 class Connection {
@@ -30,14 +33,16 @@ class Connection {
   bool is_open() const { return socket_.is_open(); }
   void close() { socket_.close(); }
 
+  /// Reads what has arrived, without waiting.
   Incoming receive();
 
+  /// Queues a frame, and sends as much as can be sent without waiting.
   void send(const Frame& frame);
-  /// Sends on what there is to send; a connection that has ended has nothing any more.
+  /// Sends queued bytes as far as possible without waiting. If the connection has ended, it discards them.
   void flush();
   bool has_to_send() const { return !outgoing_.empty(); }
 
-  /// What to wait for: the next bytes, and room for those that have to go out.
+  /// Returns the events to poll for: incoming bytes, and also room to send if bytes are queued.
   pollfd interest() const;
 
  private:

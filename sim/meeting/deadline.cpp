@@ -5,8 +5,8 @@ namespace sim {
 namespace {
 
 constexpr std::int64_t kNanosecondsPerMillisecond = 1'000'000;
-constexpr std::int64_t kLongestWait =
-    std::int64_t{1'000'000'000'000};  // milliseconds, some 30 years: no sum overflows
+/// The longest wait in milliseconds, about 30 years. It is small enough that no sum overflows.
+constexpr std::int64_t kLongestWait = std::int64_t{1'000'000'000'000};
 
 std::int64_t now() {
   const auto since = std::chrono::steady_clock::now().time_since_epoch();

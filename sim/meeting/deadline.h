@@ -1,7 +1,7 @@
 #pragma once
 
-/// A moment up to which somebody waits: the one place of the library that reads a clock. Ranks in other
-/// processes may never come, and nothing but time tells that; what a run computes never depends on it.
+/// A point in time until which a process waits. Ranks in other processes may never come, and only a clock can
+/// tell, so this is the one place in sim/ that reads a clock. The results of a run never depend on it.
 ///
 ///   const Deadline deadline = Deadline::after(std::chrono::seconds(5));
 ///   while (!deadline.has_passed()) poll(..., deadline.poll_timeout());
@@ -17,17 +17,17 @@ class Deadline {
   static Deadline after(std::chrono::milliseconds wait);
 
   bool has_passed() const { return remaining().count() == 0; }
-  /// Rounded up to a whole millisecond; 0 once it has passed.
+  /// Returns the time that is left, rounded up to a whole millisecond; 0 once the deadline has passed.
   std::chrono::milliseconds remaining() const;
-  /// The same for poll(2), at most a minute at a time.
+  /// Returns the time that is left in milliseconds as poll(2) takes it, at most one minute.
   int poll_timeout() const { return static_cast<int>(std::min<std::int64_t>(remaining().count(), 60'000)); }
-  /// The earlier one is less.
+  /// Orders deadlines by time: the earlier one is less.
   auto operator<=>(const Deadline&) const = default;
 
  private:
   explicit Deadline(std::int64_t nanoseconds) : nanoseconds_(nanoseconds) {}
 
-  std::int64_t nanoseconds_;  // of a clock that nobody sets
+  std::int64_t nanoseconds_;  // time of the steady clock, which nobody can set
 };
 
 }  // namespace sim

@@ -1,12 +1,13 @@
 #pragma once
 
-/// What goes over a connection between ranks: frames, each a kind, a body and a checksum.
+/// A frame is the unit that ranks send over a connection. It has a kind, a body and a checksum.
 ///
-/// Shapes  20 bytes, little-endian: "shpf", protocol version (2), kind (2), length of the body (4), checksum
-///         (8) of kind and body; then the body.
-/// Calls   parse_frame is a pure function of the bytes that have come so far: a frame, or "more is needed",
-///         or why these bytes begin no frame. It tells the last as soon as it can: of a wrong magic at its
-///         first byte, of a length before the body comes.
+/// Shapes  a header of 20 bytes, little-endian: "shpf" (4 bytes), protocol version (2), kind (2), length of
+///         the body (4), checksum of kind and body (8); then the body.
+/// Calls   parse_frame() is a pure function of the bytes that have arrived so far. It returns a frame, or
+///         NeedMore, or NoFrame with the reason why no frame begins with these bytes. It returns NoFrame as
+///         early as possible: for a wrong magic at its first wrong byte, for a wrong length before the body
+///         arrives.
 /// Errors  none: any bytes may come from anyone.
 
 #include <cstddef>
@@ -36,15 +37,17 @@ struct NeedMore {
 };
 
 struct NoFrame {
-  std::string reason;  // "bad magic"
+  std::string reason;  // such as "bad magic"
   bool operator==(const NoFrame&) const = default;
 };
 
 using ParsedFrame = std::variant<Frame, NeedMore, NoFrame>;
 
-/// The first frame of the bytes; it is kFrameHeader + body.size() of them.
+/// Returns the first frame of the bytes, which takes kFrameHeader + body.size() of them. A body of more than
+/// `most_body` bytes is not a frame.
 ParsedFrame parse_frame(std::span<const std::byte> bytes, std::size_t most_body);
 
+/// Returns the bytes of a frame, header and body.
 Bytes encoded_frame(const Frame& frame);
 
 }  // namespace sim

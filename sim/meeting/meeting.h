@@ -1,8 +1,8 @@
 #pragma once
 
-/// What a rendezvous is told by each rank, and what each rank takes from it.
+/// The values that each rank gives to a rendezvous, and the values that it gets back.
 ///
-/// Shapes  payloads are opaque, up to kMostPayload bytes; texts up to kMostText.
+/// Shapes  payloads are opaque and have at most kMostPayload bytes; texts have at most kMostText bytes.
 
 #include <chrono>
 #include <cstdint>
@@ -19,16 +19,19 @@ struct RendezvousSpec {
   int rank = 0;
   int world_size = 1;
   std::string master_addr = "127.0.0.1";
-  int master_port = 0;  // 0, at rank 0 only: one that the system chooses
+  int master_port = 0;  // 0, allowed at rank 0 only, lets the system choose a port
   std::string program_version;
-  std::uint64_t configuration = 0;                  // a hash of what must be the same on every rank
-  Bytes payload;                                    // rank 0's reaches all; theirs reach rank 0
-  std::chrono::milliseconds deadline{60'000};       // that ranks may be apart, at meet() and at finish()
-  std::chrono::milliseconds grace{5'000};           // for the last message to arrive, beyond it
-  std::chrono::milliseconds hello_patience{5'000};  // for one that connected to say who it is
+  std::uint64_t configuration = 0;  // a hash of everything that must be the same on every rank
+  Bytes payload;                    // rank 0's payload goes to all ranks; theirs go to rank 0
+  /// The longest time between the first and the last rank to come, at meet() and at finish().
+  std::chrono::milliseconds deadline{60'000};
+  /// The time for the last message to arrive, added to the deadline.
+  std::chrono::milliseconds grace{5'000};
+  /// The time in which a new connection must send its hello.
+  std::chrono::milliseconds hello_patience{5'000};
 };
 
-/// A connection that was none of a rank's.
+/// A connection that rank 0 closed because it was not, or did not stay, a rank of the world.
 struct DroppedConnection {
   std::string peer;
   std::string reason;
@@ -36,8 +39,8 @@ struct DroppedConnection {
 
 struct DroppedConnections {
   static constexpr std::size_t kMostKept = 64;
-  std::vector<DroppedConnection> first;  // kMostKept at most
-  std::int64_t count = 0;
+  std::vector<DroppedConnection> first;  // the first ones, at most kMostKept
+  std::int64_t count = 0;                // number of all dropped connections
 
   void add(const std::string& peer, const std::string& reason) {
     ++count;
@@ -46,25 +49,27 @@ struct DroppedConnections {
 };
 
 struct Meeting {
-  Bytes payload;                // rank 0's
-  std::vector<Bytes> payloads;  // rank 0: of every rank, in rank order; elsewhere empty
-  int local_rank = 0;           // among the ranks that named the same host, in rank order
-  int local_world_size = 1;
+  Bytes payload;                // the payload of rank 0
+  std::vector<Bytes> payloads;  // at rank 0: the payloads of all ranks in rank order; empty elsewhere
+  int local_rank = 0;           // place among the ranks with the same host name, in rank order
+  int local_world_size = 1;     // number of ranks with the same host name
 };
 
 struct Conclusion {
-  int exit_code = 0;               // 0: equal on every rank. 1: not. 3: a rank did not report
-  std::optional<Refusal> failure;  // with 3
-  std::vector<Report> reports;     // rank 0: in rank order, empty where there is none; elsewhere empty
+  int exit_code = 0;               // 0: equal on every rank; 1: different on a rank; 3: a rank did not report
+  std::optional<Refusal> failure;  // present if exit_code is 3
+  /// At rank 0 the reports of all ranks in rank order; a rank that did not report has an empty text. Empty on
+  /// the other ranks.
+  std::vector<Report> reports;
 };
 
-/// The same on every rank that is told the same.
+/// Returns the conclusion, without reports. Ranks that got the same ending get the same conclusion.
 inline Conclusion conclusion_of(const Ending& ending) {
   if (ending.failure) return {3, ending.failure, {}};
   return {ending.is_equal ? 0 : 1, {}, {}};
 }
 
-/// "60 s", "250 ms".
+/// Returns a text such as "60 s" or "250 ms".
 inline std::string text_of(std::chrono::milliseconds time) {
   const auto count = time.count();
   return count % 1000 == 0 ? std::to_string(count / 1000) + " s" : std::to_string(count) + " ms";

@@ -11,7 +11,8 @@ namespace sim {
 namespace {
 
 constexpr std::uint64_t kMostRank = std::uint64_t{1} << 20;
-constexpr std::size_t kMostField = 1000;  // of a refusal; what is thrown is shorter still (error.cpp)
+/// The most bytes of a field of a refusal. The message that is thrown is shorter still (error.cpp).
+constexpr std::size_t kMostField = 1000;
 
 std::string printable(std::string text) {
   for (char& c : text) c = c >= ' ' && c <= '~' ? c : '?';
@@ -37,7 +38,7 @@ std::optional<Refusal> read_refusal(ByteReader& reader) {
   return refusal;
 }
 
-/// `message` when the reader has come to the end of its bytes, and only then.
+/// Returns `message` if the reader found all bytes it needed and has none left, and nothing otherwise.
 template <typename Message>
 std::optional<Message> if_whole(const ByteReader& reader, Message message) {
   if (!reader.is_whole()) return std::nullopt;

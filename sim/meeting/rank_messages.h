@@ -1,15 +1,16 @@
 #pragma once
 
-/// What ranks tell each other at a rendezvous, and as frames.
+/// The messages that ranks exchange at a rendezvous, and their encoding as frames.
 ///
-///   Hello       a rank to rank 0: who it is, and what it runs
-///   Answer      rank 0 to each: rank 0's payload and the place among the ranks of one host; or why the world
-///               does not start
-///   Report      a rank to rank 0, at the end: its verdict, with a text
-///   Conclusion  rank 0 to each: what all ranks end with
+///   Hello   each rank to rank 0: its rank and world size, and what it runs
+///   Answer  rank 0 to each rank: the payload of rank 0 and the place among the ranks of one host, or the
+///           reason why the world does not start
+///   Report  each rank to rank 0 at the end: its verdict, with a text
+///   Ending  rank 0 to each rank: the verdict of all ranks (a frame of kind conclusion)
 ///
-/// Exact   what is decoded was encoded: bytes that are left over, or that lack, decode to nothing. Names that
-///         come from others (host, program version) have '?' in place of what does not print.
+/// Exact   a body decodes only if it is complete: with bytes missing or left over it decodes to nothing. In
+///         names that come from others (host, program version) each character that is not printable becomes
+///         '?'.
 /// Errors  none: a body may come from anyone.
 
 #include <optional>
@@ -20,23 +21,23 @@
 
 namespace sim {
 
-inline constexpr std::size_t kMostPayload = 4096;  // bytes
-inline constexpr std::size_t kMostText = 4096;     // bytes of a report
-inline constexpr std::size_t kMostName = 256;      // bytes of a host name, of a program version
-inline constexpr std::size_t kMostBody = 8192;     // of any of them
+inline constexpr std::size_t kMostPayload = 4096;  // bytes of a payload
+inline constexpr std::size_t kMostText = 4096;     // bytes of the text of a report
+inline constexpr std::size_t kMostName = 256;      // bytes of a host name or a program version
+inline constexpr std::size_t kMostBody = 8192;     // bytes of the body of any message
 
 struct Hello {
   std::string program_version;
   int rank = 0;
   int world_size = 1;
-  std::uint64_t configuration = 0;  // a hash of what must be the same everywhere
+  std::uint64_t configuration = 0;  // a hash of everything that must be the same on every rank
   std::string host;
   Bytes payload;
   bool operator==(const Hello&) const = default;
 };
 
 struct Answer {
-  std::optional<Refusal> refusal;  // with one, the rest says nothing
+  std::optional<Refusal> refusal;  // if present, the other fields have no meaning
   int local_rank = 0;
   int local_world_size = 1;
   Bytes payload;
@@ -49,8 +50,8 @@ struct Report {
 };
 
 struct Ending {
-  bool is_equal = true;            // on every rank
-  std::optional<Refusal> failure;  // a rank did not report
+  bool is_equal = true;            // whether every rank reported that it is equal
+  std::optional<Refusal> failure;  // present if a rank did not report
 };
 
 Frame frame_of(const Hello& hello);

@@ -7,7 +7,7 @@
 namespace sim {
 
 std::string rank_ranges(std::vector<int> ranks) {
-  constexpr int kMostRanges = 16;  // a refusal is read by people
+  constexpr int kMostRanges = 16;  // Messages are short, because people read them.
   std::sort(ranks.begin(), ranks.end());
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   std::string text;

@@ -1,18 +1,19 @@
 #pragma once
 
-/// Ranks as a reader names them: "rank 3", "ranks 3, 8-11".
+/// Short texts for lists of ranks: "rank 3", "ranks 3, 8-11".
 ///
-/// Exact   any order, any repeats; long lists end in "and 17 more".
+/// Exact   the input may have any order and may repeat ranks. The text of a long list ends with the number of
+///         ranks left out: "and 17 more".
 
 #include <string>
 #include <vector>
 
 namespace sim {
 
-/// "3, 8-11", without the word.
+/// Returns "3, 8-11", without the word "ranks".
 std::string rank_ranges(std::vector<int> ranks);
 
-/// "rank 3" or "ranks 3, 8-11".
+/// Returns "rank 3" or "ranks 3, 8-11".
 std::string named_ranks(const std::vector<int>& ranks);
 
 }  // namespace sim

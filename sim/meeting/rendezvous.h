@@ -1,28 +1,32 @@
 #pragma once
 
-/// All processes of a world meet over TCP before they do anything together: rank 0 listens, the others come,
-/// and rank 0 tells all of them its payload, or what is wrong. At the end they meet again and take one
-/// verdict home.
+/// A rendezvous lets all processes of a world meet over TCP before they do anything together. Rank 0 listens,
+/// the others connect, and rank 0 sends all of them its payload, or the reason why the world does not
+/// start. At the end they meet again, and every rank gets the same verdict.
 ///
-///   Rendezvous rendezvous(spec);          // rank 0 listens from here on
+///   Rendezvous rendezvous(spec);          // rank 0 listens from now on
 ///   const Meeting meeting = rendezvous.meet();
 ///   ...
 ///   return rendezvous.finish({is_equal, text}).exit_code;
 ///
-/// Calls   meet() once, then finish() once; every rank both. Ranks may come in any order, up to `deadline`
-///         apart; those that come before rank 0 try again until then. A call returns, or throws, `deadline`
-///         and a `grace` after the last step that it saw, so after twice the deadline and a grace at most;
-///         looking up a host name may take longer. A world of one opens no socket.
-/// Errors  thrown by meet(), with the same words on every rank that reached rank 0: rendezvous_missing,
-///         rendezvous_duplicate, rendezvous_configuration, rendezvous_version, rendezvous_world. On one rank
-///         alone: rendezvous_listen (rank 0 cannot listen there), rendezvous_files (rank 0 may not open so
-///         many connections), rendezvous_unreachable (no rank 0 there), rendezvous_silent (it does not
-///         answer), rendezvous_spec (a payload or a version that is too long, a rank outside its world). Not
-///         thrown by finish(), whose reports are worth having even so, but its Conclusion::failure:
-///         rendezvous_lost, with the ranks that died or did not report. Anybody may connect. What is no hello
-///         of a rank (other bytes, too many of them, too slow, half of one) is dropped and noted, and costs
-///         others nothing; of those that say nothing, kMostStrangers are held at once, and the oldest gives
-///         way. A hello that is well made is believed: the port should be open to the job's nodes only.
+/// Calls   every rank calls meet() once, then finish() once. Ranks may come in any order, up to `deadline`
+///         apart; a rank that comes before rank 0 tries again until its deadline has passed. A call returns
+///         or throws at most `deadline` plus `grace` after the last step that it saw, and so after at most
+///         twice the deadline plus the grace; looking up a host name may take longer. A world of size 1
+///         opens no socket.
+/// Errors  meet() throws these with the same words on every rank that reached rank 0: rendezvous_missing,
+///         rendezvous_duplicate, rendezvous_configuration, rendezvous_version, rendezvous_world. These are
+///         thrown on one rank alone: rendezvous_listen (rank 0 cannot listen at the address),
+///         rendezvous_files (the limit of open files of rank 0 is too low for the world),
+///         rendezvous_unreachable (no rank 0 is found at the address), rendezvous_silent (rank 0 does not
+///         answer), rendezvous_spec (the payload or the version is too long, the rank is outside its world,
+///         or the port is out of range). finish() throws nothing, because the reports are useful even if
+///         some are missing; its Conclusion::failure is rendezvous_lost, with the ranks that died or did
+///         not report. Anybody may connect. A connection that does not send the hello of a rank (other
+///         bytes, too many bytes, a hello that is late or incomplete) is dropped and noted, and does not
+///         disturb the others. At most kMostStrangers connections that have sent nothing are held at once;
+///         after that the oldest is dropped. A well-formed hello is believed, so the port should be open to
+///         the nodes of the job only.
 
 #include <memory>
 
@@ -42,19 +46,19 @@ class Rendezvous {
   Rendezvous(const Rendezvous&) = delete;
   Rendezvous& operator=(const Rendezvous&) = delete;
 
-  /// Where rank 0 listens; elsewhere, where it is looked for.
+  /// Returns the port at which rank 0 listens; on other ranks, the port to which they connect.
   int port() const;
   Meeting meet();
   Conclusion finish(const Report& report);
-  /// Of rank 0: connections that were no rank's.
+  /// Returns the connections that rank 0 dropped. It is empty on other ranks.
   const DroppedConnections& dropped() const { return dropped_; }
 
  private:
   RendezvousSpec spec_;
   DroppedConnections dropped_;
   bool has_met_ = false;
-  std::unique_ptr<RendezvousHost> host_;    // rank 0 of a world that has others
-  std::unique_ptr<RendezvousGuest> guest_;  // another rank
+  std::unique_ptr<RendezvousHost> host_;    // at rank 0 of a world of at least two ranks
+  std::unique_ptr<RendezvousGuest> guest_;  // on the other ranks
 };
 
 }  // namespace sim

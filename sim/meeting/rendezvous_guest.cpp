@@ -15,7 +15,8 @@ constexpr const char* kNoAnswer = "no answer";
 
 std::string RendezvousGuest::where() const { return endpoint_text(spec_.master_addr, spec_.master_port); }
 
-/// Sends a frame and waits for one; or why none came, and then there is no connection any more.
+/// Sends a frame and returns the frame that arrives next. If none arrives, it closes the connection and
+/// returns the reason.
 std::variant<Frame, std::string> RendezvousGuest::exchange(const Frame& frame, const Deadline& deadline) {
   connection_->send(frame);
   while (true) {
@@ -35,14 +36,14 @@ std::variant<Frame, std::string> RendezvousGuest::exchange(const Frame& frame, c
   }
 }
 
-/// One attempt; or why it failed.
+/// Makes one attempt to get an answer from rank 0. Returns the answer, or the reason why the attempt failed.
 std::variant<Answer, std::string> RendezvousGuest::ask(const Deadline& reach) {
   auto socket = connect_to(spec_.master_addr, spec_.master_port, reach);
   if (auto* none = std::get_if<NoSocket>(&socket)) return none->reason;
   connection_.emplace(std::move(std::get<Socket>(socket)), where());
   const Hello hello{spec_.program_version, spec_.rank,  spec_.world_size,
                     spec_.configuration,   host_name(), spec_.payload};
-  // Rank 0 was there before this, and waits no longer than its deadline.
+  // Rank 0 has been listening since before this connection, and it waits no longer than its deadline.
   const Deadline answered = Deadline::after(spec_.deadline + spec_.grace);
   auto received = exchange(frame_of(hello), answered);
   if (auto* why = std::get_if<std::string>(&received)) {
@@ -90,7 +91,7 @@ Meeting RendezvousGuest::meet() {
 }
 
 Conclusion RendezvousGuest::finish(const Report& report) {
-  // Rank 0 may come a deadline after this rank, and then waits a deadline for others.
+  // Rank 0 may come up to one deadline after this rank, and then waits up to one deadline for the others.
   const std::chrono::milliseconds patience = 2 * spec_.deadline + spec_.grace;
   auto received = exchange(frame_of(report), Deadline::after(patience));
   std::string why;

@@ -1,7 +1,7 @@
 #pragma once
 
-/// The side of every other rank in a rendezvous (rendezvous.h): it goes to rank 0, again and again until rank
-/// 0 is there, says who it is, and waits for the answer.
+/// The part of a rendezvous (rendezvous.h) that every rank but rank 0 runs: it connects to rank 0, tries
+/// again until rank 0 listens, sends its hello and waits for the answer.
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@ namespace sim {
 
 class RendezvousGuest {
  public:
-  /// Which outlives it.
+  /// `spec` must outlive this object.
   explicit RendezvousGuest(const RendezvousSpec& spec) : spec_(spec) {}
 
   Meeting meet();

@@ -14,7 +14,8 @@ namespace sim {
 
 namespace {
 
-/// A connection for each rank, and some for strangers and for what else the process has open.
+/// Refuses a world for which this process may not open enough files: one for each rank, and some for
+/// strangers and for other files of the process.
 void check_descriptors(int world_size) {
   constexpr rlim_t kOthers = 32;
   rlimit limit{};
@@ -50,7 +51,8 @@ RendezvousHost::RendezvousHost(const RendezvousSpec& spec, DroppedConnections& d
     : spec_(spec), dropped_(dropped) {
   check_descriptors(spec.world_size);
   listener_ = listener_of(spec);
-  // As others' hellos come: what does not print, or is too long, is changed alike.
+  // Rank 0's own hello is encoded and decoded as those of the others are, so that unprintable characters and
+  // long names are changed in the same way.
   const std::optional<Hello> own = decoded_hello(frame_of(hello_of(spec)));
   CHECK(own);
   own_ = *own;
@@ -92,7 +94,7 @@ void RendezvousHost::drop_oldest_stranger(const std::string& reason) {
 }
 
 void RendezvousHost::accept_strangers() {
-  constexpr int kAtOnce = 64;  // then those that are here have their turn
+  constexpr int kAtOnce = 64;  // After this many, the connections that are already open are served.
   constexpr std::chrono::milliseconds kPause{20};
   if (!accept_again_.has_passed()) return;
   for (int i = 0; i < kAtOnce; ++i) {
@@ -108,7 +110,7 @@ void RendezvousHost::accept_strangers() {
     }
     auto& [socket, peer] = std::get<Accepted>(accepted);
     strangers_.push_back({Connection(std::move(socket), peer), Deadline::after(spec_.hello_patience)});
-    // A rank says its hello at once, so it seldom is the oldest; and it would come again.
+    // A rank sends its hello at once, so it is seldom the oldest stranger; if it is, it will connect again.
     if (strangers_.size() > kMostStrangers) drop_oldest_stranger("gave way to newer connections");
   }
 }
@@ -145,7 +147,8 @@ void RendezvousHost::hear_strangers() {
   }
 }
 
-/// A rank that goes before all are here may come again; one that speaks out of turn is none.
+/// Drops the ranks that closed their connection before all were here, which may come again, and those that
+/// sent a frame out of turn.
 void RendezvousHost::check_seats() {
   for (auto seat = seats_.begin(); seat != seats_.end();) {
     const Incoming incoming = seat->connection.receive();
@@ -160,7 +163,7 @@ void RendezvousHost::check_seats() {
   }
 }
 
-/// What is queued goes out, or is given up after the grace.
+/// Sends all queued bytes, and gives up after the grace.
 void RendezvousHost::deliver() {
   const Deadline deadline = Deadline::after(spec_.grace);
   while (!deadline.has_passed()) {
@@ -203,7 +206,7 @@ Meeting RendezvousHost::meet() {
   if (verdict.refusal) {
     seats_.clear();
     listener_.close();
-    // In the words that the others got.
+    // Rank 0 throws the same words that it sent to the others.
     refuse(*decoded_answer(frame_of(verdict))->refusal);
   }
   listener_.close();
@@ -267,7 +270,8 @@ Conclusion RendezvousHost::finish(const Report& report) {
     if (seat.connection.is_open()) seat.connection.send(frame_of(end));
   }
   deliver();
-  const std::optional<Ending> told = decoded_ending(frame_of(end));  // in the words that the others got
+  // Rank 0 uses the same words that it sent to the others.
+  const std::optional<Ending> told = decoded_ending(frame_of(end));
   CHECK(told);
   Conclusion conclusion = conclusion_of(*told);
   conclusion.reports = {report};

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Rank 0's side of a rendezvous (rendezvous.h): one thread, one loop of poll over the listener, those that
-/// have not said who they are, and those that have.
+/// The part of a rendezvous (rendezvous.h) that rank 0 runs: one thread with one poll loop over the listener,
+/// the connections that have not sent their hello yet (strangers), and those that have (seats).
 
 #include <functional>
 #include <list>
@@ -15,7 +15,7 @@ namespace sim {
 
 class RendezvousHost {
  public:
-  /// Both outlive it.
+  /// Both arguments must outlive this object.
   RendezvousHost(const RendezvousSpec& spec, DroppedConnections& dropped);
 
   int port() const { return port_of(listener_); }
@@ -23,17 +23,17 @@ class RendezvousHost {
   Conclusion finish(const Report& report);
 
  private:
-  /// Connected, and not yet a rank's.
+  /// A connection that has not sent a hello yet.
   struct Stranger {
     Connection connection;
     Deadline patience;
   };
-  /// One that said its hello.
+  /// A connection that has sent its hello.
   struct Seat {
     Connection connection;
     Hello hello;
     std::optional<Report> report;
-    std::string lost;  // why there will be no report
+    std::string lost;  // the reason why there will be no report; empty while one may come
   };
 
   std::vector<Attendee> attendees() const;
@@ -44,8 +44,8 @@ class RendezvousHost {
   void hear_strangers();
   void hear_hello(Stranger& stranger, const Frame& frame);
   void check_seats();
-  /// As many as were started, as far as anybody says: then nobody is waited for, even where they are not the
-  /// world.
+  /// Whether the number of ranks that are here has reached the largest world size that any of them named.
+  /// Rank 0 then waits no longer, even if they do not form the world.
   bool is_everyone_here() const;
   void answer(const std::optional<Refusal>& refusal);
   void deliver();
@@ -56,7 +56,7 @@ class RendezvousHost {
   DroppedConnections& dropped_;
   Hello own_;
   Socket listener_;
-  Deadline accept_again_ = Deadline::after({});  // when descriptors ran out, not at once
+  Deadline accept_again_ = Deadline::after({});  // set ahead for a pause when no descriptors are left
   std::list<Stranger> strangers_;                // the oldest first
   std::list<Seat> seats_;
 };

@@ -12,9 +12,9 @@ namespace sim {
 
 namespace {
 
-constexpr std::size_t kMostNamed = 3;  // a refusal is read by people
+constexpr std::size_t kMostNamed = 3;  // Messages are short, because people read them.
 
-/// One thing that is wrong.
+/// One possible problem of the world. It applies if `numbers` is not empty.
 struct Problem {
   const char* code;
   const char* option;
@@ -23,7 +23,7 @@ struct Problem {
   const char* hint;
 };
 
-/// "version A on rank 0, B on rank 3": empty where all have what rank 0 has.
+/// Returns "version A on rank 0, B on rank 3", or an empty text if all ranks have the same value as rank 0.
 template <typename TextOf>
 std::string differing(const std::vector<Attendee>& attendees, const char* what, TextOf text_of_hello) {
   std::map<std::string, std::vector<int>> others;

@@ -1,11 +1,11 @@
 #pragma once
 
-/// Whether those that came are the world, and if not, what is wrong with it: a pure function of what they
-/// said.
+/// Checks whether the processes that came form the world, and says what is wrong if they do not. The result
+/// is a pure function of their hellos.
 ///
-/// Errors  as a result, with the first of these codes that applies and all that apply in its numbers:
-///         rendezvous_version, rendezvous_world, rendezvous_duplicate, rendezvous_configuration,
-///         rendezvous_missing.
+/// Errors  returned, not thrown. The refusal has the first of these codes that applies, and its numbers name
+///         all problems that apply: rendezvous_version, rendezvous_world, rendezvous_duplicate,
+///         rendezvous_configuration, rendezvous_missing.
 
 #include <optional>
 #include <string>
@@ -18,10 +18,10 @@ namespace sim {
 
 struct Attendee {
   Hello hello;
-  std::string peer;  // its endpoint
+  std::string peer;  // the endpoint of the process
 };
 
-/// attendees[0] is rank 0, whose word the others' is held against.
+/// Compares the hellos with that of rank 0, which must be attendees[0]. Returns nothing if all is well.
 std::optional<Refusal> roll_call(const std::vector<Attendee>& attendees, const RendezvousSpec& spec,
                                  const DroppedConnections& dropped);
 

@@ -24,7 +24,8 @@ std::string reason_of(int error) { return std::generic_category().message(error)
 
 using AddressList = std::unique_ptr<addrinfo, decltype(&freeaddrinfo)>;
 
-/// The addresses of a name, or of none: those to listen at for everybody.
+/// Returns the addresses of a name. With a null name and AI_PASSIVE these are the addresses that listen on
+/// all interfaces.
 std::variant<AddressList, NoSocket> look_up(const char* name, int port, int flags) {
   addrinfo wanted{};
   wanted.ai_family = AF_UNSPEC;
@@ -65,7 +66,8 @@ std::string text_of(Endpoint& endpoint) {
   return endpoint_text(address, std::atoi(port.data()));
 }
 
-/// The system may join a connection to a port of its own that nobody listens at with itself.
+/// Whether a connection is connected to itself. The system may do that when a process connects to a port of
+/// its own machine at which nobody listens.
 bool is_connected_to_itself(const Socket& socket) {
   Endpoint here;
   Endpoint there;
@@ -77,8 +79,8 @@ bool is_connected_to_itself(const Socket& socket) {
 std::variant<Socket, NoSocket> listen_at(const addrinfo& address) {
   Socket socket = new_socket(address.ai_family);
   if (!socket.is_open()) return NoSocket{reason_of(errno)};
-  set_option(socket, SOL_SOCKET, SO_REUSEADDR,
-             1);  // a run after another need not wait for its last connections
+  // With this option a run need not wait until the last connections of an earlier run have timed out.
+  set_option(socket, SOL_SOCKET, SO_REUSEADDR, 1);
   if (address.ai_family == AF_INET6) set_option(socket, IPPROTO_IPV6, IPV6_V6ONLY, 0);
   if (::bind(socket.descriptor(), address.ai_addr, address.ai_addrlen) != 0 ||
       ::listen(socket.descriptor(), SOMAXCONN) != 0) {
@@ -92,7 +94,7 @@ std::variant<Socket, NoSocket> connect_to(const addrinfo& address, const Deadlin
   if (!socket.is_open()) return NoSocket{reason_of(errno)};
   set_option(socket, IPPROTO_TCP, TCP_NODELAY, 1);
   if (::connect(socket.descriptor(), address.ai_addr, address.ai_addrlen) != 0) {
-    // An interrupted connect goes on by itself, as one that would block does.
+    // An interrupted connect continues in the background, as one that would block does.
     if (errno != EINPROGRESS && errno != EINTR) return NoSocket{reason_of(errno)};
     std::array<pollfd, 1> waiting = {{{socket.descriptor(), POLLOUT, 0}}};
     poll_until(waiting, deadline);
@@ -109,8 +111,8 @@ std::variant<Socket, NoSocket> connect_to(const addrinfo& address, const Deadlin
 }  // namespace
 
 void Socket::close() {
-  if (descriptor_ >= 0)
-    ::close(std::exchange(descriptor_, -1));  // Linux frees it even where a signal interrupts
+  // Linux frees the descriptor even if a signal interrupts close().
+  if (descriptor_ >= 0) ::close(std::exchange(descriptor_, -1));
 }
 
 std::string endpoint_text(const std::string& address, int port) {
@@ -126,7 +128,7 @@ std::variant<Socket, NoSocket> listen_at(const std::string& address, int port) {
   for (const addrinfo* at = std::get<AddressList>(found).get(); at != nullptr; at = at->ai_next) {
     addresses.push_back(at);
   }
-  // IPv6's "all addresses" has IPv4's in it; a machine without IPv6 has only the latter.
+  // IPv6 comes first: its "all addresses" includes those of IPv4. A machine without IPv6 has only IPv4.
   std::stable_sort(addresses.begin(), addresses.end(), [](const addrinfo* a, const addrinfo* b) {
     return a->ai_family == AF_INET6 && b->ai_family != AF_INET6;
   });
@@ -158,13 +160,14 @@ std::variant<Accepted, NoAccept> accept_from(const Socket& listener) {
     if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
       return NoAccept::no_descriptors;
     if (errno == EAGAIN || errno == EWOULDBLOCK) return NoAccept::nobody_waits;
-    // EINTR, or one that went away before it was accepted: the next one.
+    // With any other error, such as EINTR or a connection that closed before it was accepted, the loop takes
+    // the next connection.
     if (errno == EBADF || errno == EINVAL || errno == ENOTSOCK) return NoAccept::nobody_waits;
   }
 }
 
 std::variant<Socket, NoSocket> connect_to(const std::string& address, int port, const Deadline& deadline) {
-  constexpr std::chrono::seconds kPatience{2};  // an address may lead nowhere, and the next one there
+  constexpr std::chrono::seconds kPatience{2};  // An address may not answer while the next one does.
   auto found = look_up(address.c_str(), port, 0);
   if (auto* none = std::get_if<NoSocket>(&found)) return std::move(*none);
   std::string reason = "no address";
@@ -199,7 +202,7 @@ void poll_until(std::span<pollfd> sockets, const Deadline& deadline) {
     const int ready = ::poll(sockets.data(), sockets.size(), deadline.poll_timeout());
     if (ready > 0) return;
     if (ready < 0) {
-      for (pollfd& socket : sockets) socket.revents = 0;  // what an interrupted poll left is not to be read
+      for (pollfd& socket : sockets) socket.revents = 0;  // An interrupted poll may leave stale events.
       if (errno != EINTR) return;
     }
   } while (!deadline.has_passed());

@@ -16,7 +16,7 @@ namespace sim {
 
 namespace {
 
-// Exit codes, as those of the program.
+// These exit codes are the same as those of the program.
 constexpr int kRefused = 2;
 constexpr int kBrokenContract = 3;
 
@@ -51,7 +51,7 @@ Cluster::Cluster(ClusterSpec spec) : spec_(std::move(spec)), rendezvous_(rendezv
   if (spec_.reductions == MpiReductions::native) open_native();
 }
 
-/// Others wait there for this process: none leaves alone.
+/// Opens MPI's reductions. If that fails, it ends all processes, because the others wait there for this one.
 void Cluster::open_native() {
   try {
     const Watch watch(watched("the start of MPI's reductions"));
@@ -73,8 +73,8 @@ void Cluster::check_wire() {
           kRefused);
 }
 
-/// Where one rank waits in vain, others do: they come to their deadlines a little later, and have more to say
-/// of who is at fault.
+/// If one rank waits in vain, others often do too. They reach their deadlines a little later, and their
+/// messages may tell more about the cause, so this process gives them some time before it aborts.
 void Cluster::end_all(const std::string& text, int exit_code) {
   constexpr std::chrono::milliseconds kForOthers{500};
   const std::string line = fmt::format("rank {}: {}", rank(), text);
@@ -82,10 +82,11 @@ void Cluster::end_all(const std::string& text, int exit_code) {
   std::fflush(stderr);
   std::this_thread::sleep_for(kForOthers);
   wire_->abort(exit_code);
-  std::_Exit(exit_code);  // a compiler does not see that a virtual function never returns
+  std::_Exit(exit_code);  // Compilers do not see that a virtual function never returns.
 }
 
-/// Nothing that was begun may be left, here or on its way to here.
+/// Checks that this rank has no pending calls, and that no letters for it are left when all programs have
+/// ended.
 void Cluster::end_program(const ProcessRun& run) {
   check_all_waited(*run.recorder);
   for (int to = 0; to < wire_->size(); ++to) {

@@ -1,25 +1,29 @@
 #pragma once
 
-/// This process as one rank of a world of processes.
+/// A world of processes that communicate over MPI, seen from this process, which runs one rank of it.
 ///
-///   Cluster cluster({.launch = detect_launch({}, environment_of_process()), .program_version = "1",
-///   .configuration = hash}); const ProcessReport report = cluster.run({.layout = layout}, device, [](Rank&
-///   rank) { ... }); const Conclusion conclusion = cluster.finish({is_equal, text});
-///   ... rank 0 says what came out ...
+///   Cluster cluster({.launch = detect_launch({}, environment_of_process()),
+///                    .program_version = "1",
+///                    .configuration = hash});
+///   const ProcessReport report = cluster.run({.layout = layout}, device, [](Rank& rank) { ... });
+///   const Conclusion conclusion = cluster.finish({is_equal, text});
+///   ... rank 0 reports the conclusion ...
 ///   cluster.close();
 ///
-/// Calls   all processes make the same ones. The constructor meets the others over TCP (rendezvous.h) and
-///         only then starts MPI, which would wait for ever for one that never comes. Programs run one after
-///         the other. Whether reductions are native is a part of the configuration that all have to have.
-/// Errors  thrown before the world starts: those of rendezvous.h and mpi_wire.h; backend_world: the layout
-///         has not as many ranks as there are processes. Said, and all ended with exit code 2:
-///         launch_contradiction: MPI counts ranks otherwise than the launcher; mpi_failed: no native
-///         reductions. process_silent (watch.h): others do not come where MPI starts, makes groups, or ends.
-///         In a program, what it does wrong, or another rank does that is silent or gone, is written to
-///         standard error with this rank's name, and ends all processes with exit code 3: the codes of
-///         mpi_communicator.h; rank_threw, pending_work, unmatched_send.
-/// Exact   what is published and recorded is the same as on virtual ranks of the same world; with native
-///         reductions, where native_reductions.h says that their bits are.
+/// Calls   all processes make the same calls. The constructor meets the others over TCP (rendezvous.h) and
+///         starts MPI only then, because MPI would wait forever for a process that never comes. Programs run
+///         one after the other. The choice of native or folded reductions is part of the configuration, which
+///         must be the same on all processes.
+/// Errors  the constructor throws the codes of rendezvous.h and mpi_wire.h. It writes these to standard error
+///         and ends all processes with exit code 2: launch_contradiction (MPI gives this process another rank
+///         or world size than the launcher), mpi_failed (native reductions cannot be opened). process_silent
+///         (watch.h): other processes do not come while MPI starts, makes groups, or ends. During run(), an
+///         error of the program, or of another rank that is silent or gone, is written to standard error with
+///         this rank's number, and ends all processes with exit code 3: the codes of mpi_communicator.h;
+///         backend_world (the number of ranks of the layout differs from the number of processes);
+///         rank_threw, pending_work, unmatched_send.
+/// Exact   published values and records are the same as on virtual ranks of the same world. With native
+///         reductions this holds where native_reductions.h says that the bits are the same.
 
 #include <memory>
 #include <string>
@@ -39,8 +43,8 @@ namespace sim {
 struct ClusterSpec {
   Launch launch;
   std::string program_version;
-  std::uint64_t configuration = 0;             // a hash of what has to be the same on every rank
-  std::chrono::milliseconds deadline{60'000};  // of every wait for others
+  std::uint64_t configuration = 0;             // a hash of everything that must be the same on every rank
+  std::chrono::milliseconds deadline{60'000};  // the longest time of each wait for other processes
   OpenWire open_wire = [] { return open_mpi_wire(); };
   MpiReductions reductions = MpiReductions::folded;
   OpenNativeReductions open_native = [] { return open_mpi_reductions(); };
@@ -53,12 +57,12 @@ class Cluster {
   explicit Cluster(ClusterSpec spec);
 
   int rank() const { return spec_.launch.rank; }
-  /// That MPI was asked for, on this process.
+  /// Returns the number of reductions that this process has started in MPI.
   std::int64_t native_reductions() const { return native_ == nullptr ? 0 : native_->started(); }
   ProcessReport run(const ClusterWorld& world, Device& device, const RankProgram& program);
   Conclusion finish(const Report& report);
   void close();
-  /// Says why, with this rank's name, and ends all processes.
+  /// Writes a text to standard error, with this rank's number before it, and ends all processes.
   [[noreturn]] void end_all(const std::string& text, int exit_code);
 
  private:
@@ -72,7 +76,7 @@ class Cluster {
   Rendezvous rendezvous_;
   std::unique_ptr<Wire> wire_;
   std::unique_ptr<Mailbox> mailbox_;
-  std::unique_ptr<NativeReductions> native_;  // null: folded
+  std::unique_ptr<NativeReductions> native_;  // null if reductions are folded
   std::uint32_t runs_ = 0;
 };
 

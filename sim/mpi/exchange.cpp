@@ -14,7 +14,7 @@ namespace sim {
 
 namespace {
 
-/// The rows for place `place`, or from it.
+/// Returns the rows that go to `place`, or that come from it.
 Tensor rows_of(const Tensor& tensor, const std::vector<std::int64_t>& rows, int place) {
   const auto end = rows.begin() + place;
   const std::int64_t before = std::accumulate(rows.begin(), end, std::int64_t{0});
@@ -32,7 +32,7 @@ void write(const Bytes& payload, Tensor to) {
   if (!payload.empty()) to.device().from_host(payload, to);
 }
 
-/// Part of the rank's own input, or of its own output, that belongs to it alone.
+/// Copies the part of this rank's input that goes to its own output.
 void keep_own(const Call& call, int place) {
   switch (call.operation) {
     case Operation::all_gather:
@@ -50,7 +50,7 @@ void keep_own(const Call& call, int place) {
   }
 }
 
-/// `count` elements of each member's input, folded into the output.
+/// Folds the members' inputs into the output. `own` is the part of this rank's input that is folded.
 void fold_members(const Call& call, const ProcessGroup& group, int place, const ReductionOrder& order,
                   const std::vector<Letter>& letters, int finisher, const Tensor& own) {
   Device& device = call.input.device();
@@ -82,7 +82,7 @@ void check_rows(const Call& call, const ProcessGroup& group, int place, int from
           .hint = "exchange the split sizes with all_to_all first"});
 }
 
-/// What one other member sent, where it has a place of its own in the output.
+/// Writes what one other member sent to its place in the output, if this operation has one.
 void take_from(const Call& call, const ProcessGroup& group, int place, int from, const Bytes& payload) {
   switch (call.operation) {
     case Operation::all_gather:

@@ -1,11 +1,12 @@
 #pragma once
 
-/// One call of one process: what it sends to each other member, and what it makes of what they sent.
+/// The data of one call of one process: what it sends to each other member, and how it computes its output
+/// from what they sent.
 ///
-/// Shapes  payloads are bytes as elements lie in memory; of a collective, `letters` are by place, the rank's
-///         own empty.
-/// Exact   the data of the result is that of sim/world/transfer.h; of a native reduction, what
-///         native_reductions.h says.
+/// Shapes  payloads are bytes as elements lie in memory. `letters` has one element for each place of the
+///         group; the payload of this rank's own letter is empty.
+/// Exact   the results are those of sim/world/transfer.h; for a native reduction, those that
+///         native_reductions.h describes.
 
 #include <vector>
 
@@ -15,14 +16,15 @@
 
 namespace sim {
 
-/// What the member at `place` has for the one at `to`; empty: nothing.
+/// Returns the bytes that the member at `place` sends to the one at `to`; empty if it sends nothing.
 Bytes payload_for(const Call& call, int members, int place, int to);
 
-/// Writes the outputs of a collective, or of a recv (whose one letter stands at its peer's place).
+/// Writes the output of a collective or of a recv. The letter of a recv is at its peer's place.
 void take_in(const Call& call, const ProcessGroup& group, int place, const ReductionOrder& order,
              const std::vector<Letter>& letters);
 
-/// What a member gives to MPI's own reduction, and the output that it makes of what comes out.
+/// native_reduction_of() returns what a member gives to MPI's own reduction. take_in_native() writes the
+/// output from MPI's result.
 NativeReduction native_reduction_of(const Call& call);
 void take_in_native(const Call& call, int members, const Bytes& result);
 

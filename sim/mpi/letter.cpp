@@ -65,7 +65,7 @@ Bytes encoded_letter(const Letter& letter) {
 }
 
 Letter decoded_letter(const Bytes& bytes, int from) {
-  constexpr std::size_t kWidth = 4;  // of the head's length
+  constexpr std::size_t kWidth = 4;  // bytes of the number that is the length of the head
   CHECK(bytes.size() >= kWidth);
   const auto head = static_cast<std::size_t>(ByteReader(std::span(bytes).first(kWidth)).number(kWidth));
   CHECK(bytes.size() >= kWidth + head);

@@ -1,13 +1,14 @@
 #pragma once
 
-/// What one process tells another in a call: which call of which group it makes, what has to agree, and its
-/// data for the other.
+/// A letter is the message that one process sends to another in a call. It tells which call of which group
+/// the process makes and the values on which the members have to agree, and it carries the data for the
+/// receiver.
 ///
-/// Calls   every member of a group sends one to every other member in every collective, with or without data:
-///         so that each sees whether all make the same call, and a call is over when all have come to it, as
-///         on virtual ranks. A send and its recv send each other one. `ended` goes to all when a program is
-///         over.
-/// Exact   what is decoded was encoded.
+/// Calls   in every collective each member of the group sends a letter to each other member, with or without
+///         data. So each member can check that all make the same call, and the call is over when all have
+///         come to it, as on virtual ranks. A send and its recv send each other one letter. When a program
+///         is over, the process sends a letter of kind `ended` to all others.
+/// Exact   decoding an encoded letter gives the same letter.
 
 #include <compare>
 #include <cstdint>
@@ -21,11 +22,11 @@ namespace sim {
 
 enum class LetterKind : std::uint8_t { collective, send, recv, ended };
 
-/// What a letter answers to.
+/// The key under which a mailbox finds a letter.
 struct LetterKey {
   int from = 0;           // global rank
-  std::uint32_t run = 0;  // number of the program, among those that run one after the other
-  std::string group;      // "tp[3]"
+  std::uint32_t run = 0;  // number of the program among those that run one after the other
+  std::string group;      // such as "tp[3]"
   LetterKind kind = LetterKind::collective;
   std::int64_t sequence = 0;
   auto operator<=>(const LetterKey&) const = default;
@@ -47,7 +48,7 @@ struct Letter {
   Bytes payload;
 };
 
-/// A rank's own call, without data.
+/// Returns the letter of a rank's own call, without data.
 Letter letter_of(const Call& call, const ProcessGroup& group, int from, std::uint32_t run);
 
 Bytes encoded_letter(const Letter& letter);

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Does another process make the call that this one makes? Asked before any data is used.
+/// Checks whether another process makes the same call as this one. The check comes before any data is used.
 ///
 /// Errors  the codes of finding.h: collective_type_mismatch, group_not_created_by_all, group_order_mismatch,
 ///         collective_dtype_mismatch, size_or_syntax_mismatch, reduction_mismatch, root_mismatch,
@@ -10,7 +10,7 @@
 
 namespace sim {
 
-/// Refuses a letter that does not go with this rank's call.
+/// Refuses a letter that does not agree with the letter of this rank's own call.
 void check_agreement(const Letter& own, const Letter& other);
 
 }  // namespace sim

@@ -15,7 +15,7 @@ namespace sim {
 
 namespace {
 
-/// More and more idle, so that processes that share a core get on.
+/// Waits longer with each rest, so that processes that share a core can proceed.
 class Patience {
  public:
   void rest() {

@@ -1,11 +1,12 @@
 #pragma once
 
-/// The letters that have come to this process, kept until the call that they are for asks for them.
+/// The mailbox of this process keeps the letters that have arrived until the calls that they are for take
+/// them.
 ///
-/// Calls   what waits takes all off the wire meanwhile, whatever it is for: so no process waits because
-///         another is busy with another group. It waits at most until the deadline.
-/// Errors  rank_silent: ranks did not come to a call by the deadline; left_early: a rank's program has ended
-///         before; letter_astray: what came is for another rank.
+/// Calls   a wait takes all letters off the wire, whichever call they are for, so that no process waits
+///         because another is busy with another group. It waits at most until the deadline.
+/// Errors  rank_silent: ranks did not come to a call by the deadline; left_early: the program of a rank has
+///         ended without the call; letter_astray: a letter arrived that is for another rank.
 
 #include <chrono>
 #include <functional>
@@ -29,20 +30,22 @@ class Mailbox {
     letter.to = to;
     wire_.send(to, encoded_letter(letter));
   }
-  /// Waits for a letter for each key; `waiting` says who waits in which call. `meanwhile` is done whenever
-  /// letters may have come.
+  /// Waits for the letter of each key and returns them in the order of the keys. `waiting` says, for
+  /// messages, which rank waits in which call. `meanwhile` is called whenever letters may have arrived.
   std::vector<Letter> take(
       const std::vector<LetterKey>& keys, const std::string& waiting,
       const std::function<void()>& meanwhile = [] {});
-  /// Waits until `missing` gives none of the ranks that are waited for.
+  /// Waits until `missing`, which returns the ranks that are still waited for, returns none.
   void wait_until(const std::function<std::vector<int>()>& missing, const std::string& waiting);
-  /// Whose letters have not come, of programs that go on.
+  /// Returns the ranks whose letters have not arrived. It refuses (left_early) if the program of such a
+  /// rank has ended.
   std::vector<int> missing(const std::vector<LetterKey>& keys, const std::string& waiting) const;
   bool has(const std::vector<LetterKey>& keys) const;
-  /// Letters that have come.
+  /// Removes and returns letters, all of which must have arrived.
   std::vector<Letter> take_out(const std::vector<LetterKey>& keys);
   bool has_ended(std::uint32_t run, int rank) const { return ended_.contains({run, rank}); }
-  /// Waits for the ends of all others' programs; what is left of this run then.
+  /// Waits until the programs of all other ranks have ended, and returns the letters of this run that nobody
+  /// took.
   std::vector<Letter> take_rest(std::uint32_t run, int own_rank, const std::string& waiting);
 
  private:
@@ -51,7 +54,7 @@ class Mailbox {
   Wire& wire_;
   std::chrono::milliseconds deadline_;
   std::map<LetterKey, Letter> letters_;
-  std::set<std::pair<std::uint32_t, int>> ended_;  // run, rank
+  std::set<std::pair<std::uint32_t, int>> ended_;  // programs that have ended: run and rank
 };
 
 }  // namespace sim

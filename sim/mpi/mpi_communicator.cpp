@@ -31,7 +31,7 @@ std::string text_of_waiting(const Call& call, const ProcessGroup& group, int ran
                      name_of(call.operation), text_of(call.site));
 }
 
-/// A call whose letters have left.
+/// A started call that is an exchange of letters. Its own letters leave in send(); wait() takes the others'.
 class SentCall : public Pending {
  public:
   SentCall(ProcessRun& run, const ProcessGroup& group, Call&& call)
@@ -59,7 +59,8 @@ class SentCall : public Pending {
     is_done_ = true;
   }
 
-  /// The letters of all members, by place; the rank's own as if it had come.
+  /// Waits for the letters of the other members and checks them. Returns one letter for each place of the
+  /// group, with this rank's own letter at its own place.
   std::vector<Letter> answers() {
     const Letter own = letter_of(call_, group_, run_.rank, run_.number);
     std::vector<Letter> by_place(static_cast<std::size_t>(group_.size()), own);
@@ -81,7 +82,8 @@ class SentCall : public Pending {
   const Call& call() const { return call_; }
 
  private:
-  /// Both sides of a message know whether the send waits for its recv.
+  /// Whether a send of this tensor completes without waiting for its recv. Both sides compute the same
+  /// answer.
   bool is_eager(const Tensor& tensor) const {
     return run_.eager_bytes > 0 && tensor.bytes() <= run_.eager_bytes;
   }
@@ -103,7 +105,7 @@ class SentCall : public Pending {
   bool is_done_ = false;
 };
 
-/// A reduction that is MPI's: its letters, which have no data, have left.
+/// A started reduction that MPI computes. The constructor sends its letters, which carry no data.
 class NativeCall : public Pending {
  public:
   NativeCall(ProcessRun& run, const ProcessGroup& group, NativeGroup& native, Call&& call)
@@ -143,7 +145,8 @@ class NativeCall : public Pending {
   }
 
  private:
-  /// Those whose programs go on, as long as there are any: MPI does not say who is behind.
+  /// Returns the other members whose programs still run, or all other members if none runs. MPI does not tell
+  /// which rank is late, so these are the ranks that may be.
   std::vector<int> running_others() const {
     std::vector<int> all, running;
     for (const LetterKey& key : queued_->answers) {
@@ -160,8 +163,8 @@ class NativeCall : public Pending {
   bool is_done_ = false;
 };
 
-/// All ranks are here, and make the same groups next: so that no group of MPI is waited for without a
-/// deadline.
+/// Waits, with a deadline, until all ranks are about to make the same groups. Making a group in MPI has no
+/// deadline, and after this no rank waits there for one that has not come.
 void meet_before_groups(ProcessRun& run, const std::vector<int>& ranks) {
   const LetterKey key{run.rank, run.number, "groups of the layout", LetterKind::collective, 0};
   std::vector<LetterKey> keys;
@@ -180,7 +183,8 @@ const ProcessGroup& world_of(ProcessRun& run) {
   return run.add_group("world", 0, ranks);
 }
 
-/// The groups that a split makes: their indices are those of all colors, so every member knows its own.
+/// Makes this rank's group of a split. The index of the group is that of its color among all colors, so every
+/// member computes the same index.
 std::unique_ptr<MpiCommunicator> split_group(ProcessRun& run, const ProcessGroup& parent, const Call& call,
                                              const std::vector<Letter>& letters) {
   if (call.color < 0) return nullptr;

@@ -1,19 +1,22 @@
 #pragma once
 
-/// A communicator of real processes: every call is an exchange of letters between the members (letter.h),
-/// over any wire.
+/// A communicator between real processes. Every call is an exchange of letters between the members
+/// (letter.h), over any wire.
 ///
-/// Calls   letters leave when a call is made, before anybody waits; so started calls of any groups go on side
-///         by side, and what does not deadlock on virtual ranks does not here. A send waits for its recv,
-///         unless it has at most eager_bytes. With native reductions, letters of calls that MPI has are
-///         without data, and it is asked when all have come and agree (native_queue.h). Groups of MPI are
-///         made when all members are known to come at once: those of the layout, by all ranks in the order of
-///         its kinds, before the program begins; others when the letters of their making have come.
-/// Errors  those of mailbox.h and letter_agreement.h; split_size_mismatch; wrong_rank for a Work that left
-///         its rank's program; mpi_failed.
-/// Exact   reductions gather what all members give and fold it in the world's order, as virtual ranks do: the
-///         same bits. With native reductions MPI does what it has (native_reductions.h: f64, f32, i32, in an
-///         order of its own), and bf16 and the field, which are no types of MPI, stay as they were.
+/// Calls   a call sends its letters when it is made, before it waits. Started calls of all groups therefore
+///         proceed side by side, and a program that does not deadlock on virtual ranks does not deadlock
+///         here. A send waits for its recv, unless its tensor has at most eager_bytes. With native
+///         reductions, the letters of a reduction that MPI supports carry no data, and the reduction is
+///         started in MPI when all letters have arrived and agree (native_queue.h). A group is made in MPI
+///         when all members are known to come at once: the groups of the layout before the program begins,
+///         by all ranks in the order of the layout's kinds; other groups when the letters of the call that
+///         makes them have arrived.
+/// Errors  the codes of mailbox.h and letter_agreement.h; split_size_mismatch; wrong_rank for a Work that
+///         left its rank's program; mpi_failed.
+/// Exact   a reduction gathers the inputs of all members and folds them in the world's order, as virtual
+///         ranks do, so its bits are the same. With native reductions MPI computes those that it supports
+///         (native_reductions.h: f64, f32, i32, in an order of its own). bf16 and the field are not types of
+///         MPI and are still folded.
 
 #include <map>
 #include <memory>
@@ -30,10 +33,10 @@
 
 namespace sim {
 
-/// What all communicators of a program have in common, on one process.
+/// The state that all communicators of one program share on one process.
 struct ProcessRun {
   Mailbox& mailbox;
-  std::uint32_t number;  // of the program
+  std::uint32_t number;  // number of the program
   int rank;
   std::chrono::milliseconds deadline;
   const Layout& layout;
@@ -42,19 +45,21 @@ struct ProcessRun {
   std::int64_t eager_bytes;
   std::shared_ptr<Device> device;
   std::shared_ptr<Recorder> recorder;
-  NativeReductions* native;  // null: all is folded
+  NativeReductions* native;  // null if all reductions are folded
   NativeQueue native_queue;
-  std::vector<std::shared_ptr<const ProcessGroup>> groups;  // for call records that outlive the program
+  std::vector<std::shared_ptr<const ProcessGroup>>
+      groups;  // shared, because call records outlive the program
 
   const ProcessGroup& add_group(std::string kind, int index, std::vector<int> members);
 };
 
 class MpiCommunicator : public Communicator {
  public:
-  /// By all members at once, where reductions are native.
+  /// If reductions are native, all members must construct it at once.
   MpiCommunicator(ProcessRun& run, const ProcessGroup& group);
 
-  /// Of the world's communicator: a group that all ranks make together; null for a rank that is no member.
+  /// Makes a new group. It may be called on the world's communicator only, and by all ranks. Returns null on
+  /// ranks that are not members of the new group.
   std::unique_ptr<MpiCommunicator> new_group(std::string name, const std::vector<int>& members, Site site);
 
  private:
@@ -62,11 +67,12 @@ class MpiCommunicator : public Communicator {
   std::unique_ptr<Communicator> do_split(Call&& call) override;
 
   ProcessRun& run_;
-  NativeGroup* native_;  // null: all is folded, or there is nobody else
+  NativeGroup* native_;  // null if all reductions are folded, or if the group has one member
 };
 
-/// The groups of a process, made when first asked for: that takes no word with others. Where reductions are
-/// native it does: then they are made by all ranks at once, before the program begins.
+/// The groups of a process. A group is made when it is first asked for, which needs no communication. With
+/// native reductions it does need some, so all ranks make all groups of the layout at once, before the
+/// program begins.
 class MpiGroups : public Groups {
  public:
   explicit MpiGroups(ProcessRun& run);

@@ -13,7 +13,7 @@ namespace sim {
 
 namespace {
 
-/// Refuses what MPI says has failed.
+/// Refuses an operation that MPI reports as failed.
 void check_mpi(int code, const std::string& what) {
   if (code == MPI_SUCCESS) return;
   char words[MPI_MAX_ERROR_STRING];
@@ -27,12 +27,12 @@ void check_mpi(int code, const std::string& what) {
           .hint = "what MPI says; reductions of this program's own: without native ones"});
 }
 
-/// What fails on it is said, and does not end the process.
+/// Makes errors on a communicator return an error code instead of ending the process.
 void say_errors(MPI_Comm communicator) {
   check_mpi(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
-/// All processes once more: what MPI sends to make a group is no letter then.
+/// Duplicates MPI_COMM_WORLD, so that the messages with which MPI makes a group cannot be taken for letters.
 MPI_Comm second_world() {
   MPI_Comm second = MPI_COMM_NULL;
   say_errors(MPI_COMM_WORLD);
@@ -77,7 +77,7 @@ MPI_Op mpi_operation(ReduceOp op) {
   return MPI_PROD;
 }
 
-/// A reduction on its way, whose bytes are MPI's until it is done.
+/// A reduction that was started in MPI. Its buffers belong to MPI until it is done.
 struct Flight {
   std::string what;
   NativeReduction reduction;
@@ -161,7 +161,8 @@ class MpiGroup : public NativeGroup {
   std::vector<std::shared_ptr<Flight>> flights_;
 };
 
-/// Lives as long as the process speaks MPI: so what is under way when a program fails keeps its bytes.
+/// It lives as long as the process uses MPI, so that reductions in flight when a program fails keep their
+/// buffers.
 class MpiOwnReductions : public NativeReductions {
  public:
   NativeGroup& open_group(const std::vector<int>& members) override {
@@ -169,13 +170,14 @@ class MpiOwnReductions : public NativeReductions {
     return *groups_.emplace_back(std::make_unique<MpiGroup>(world_, members, started_));
   }
   void close_groups() override {
-    for (const auto& group : groups_) group->close();  // as they were made: in the same order on all members
+    // Groups are closed in the order in which they were made, which is the same on all members.
+    for (const auto& group : groups_) group->close();
     groups_.clear();
   }
   std::int64_t started() const override { return started_; }
 
  private:
-  MPI_Comm world_ = second_world();  // until MPI ends
+  MPI_Comm world_ = second_world();  // never freed: it lives until MPI ends
   std::int64_t started_ = 0;
   std::vector<std::unique_ptr<MpiGroup>> groups_;
 };

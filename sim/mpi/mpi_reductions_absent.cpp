@@ -1,4 +1,4 @@
-// In place of mpi_reductions.cpp where MPI was not found.
+// This file replaces mpi_reductions.cpp in a build without MPI.
 
 #include "sim/mpi/mpi_wire.h"
 #include "sim/mpi/native_reductions.h"

@@ -17,10 +17,10 @@ namespace sim {
 namespace {
 
 constexpr int kTag = 0;
-constexpr std::size_t kLengthBytes = 8;  // before the letter: of the letter
-constexpr int kAbandoned = 3;            // exit code of a world that one process left
+constexpr std::size_t kLengthBytes = 8;  // bytes of the length that precedes each letter
+constexpr int kAbandoned = 3;            // the exit code of a world that one process left
 
-/// A letter on its way, its length before it.
+/// A letter in flight, with its length before it.
 struct Outgoing {
   Bytes bytes;
   std::vector<MPI_Request> pieces;
@@ -37,7 +37,8 @@ class MpiWire : public Wire {
   explicit MpiWire(std::size_t most_piece) : most_piece_(most_piece) {
     CHECK(most_piece >= kLengthBytes);
     int provided = 0;
-    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);  // virtual ranks may have threads
+    // The process may have other threads, such as those of virtual ranks, but only one of them calls MPI.
+    MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     MPI_Comm_rank(MPI_COMM_WORLD, &rank_);
     MPI_Comm_size(MPI_COMM_WORLD, &size_);
     incoming_.resize(static_cast<std::size_t>(size_));
@@ -110,7 +111,7 @@ class MpiWire : public Wire {
   int size_ = 1;
   bool is_closed_ = false;
   std::deque<Outgoing> outgoing_;  // the oldest first
-  std::vector<Bytes> incoming_;    // by sender: the pieces that have come
+  std::vector<Bytes> incoming_;    // by sender: the pieces of its next letter that have arrived
 };
 
 }  // namespace

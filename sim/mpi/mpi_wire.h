@@ -1,11 +1,13 @@
 #pragma once
 
-/// The processes of MPI_COMM_WORLD as a wire. Everything goes by non-blocking sends and probes; no collective
-/// and no communicator of MPI is used, so that a process that does not answer can be waited for with a
-/// deadline. (MPI's own reductions: native_reductions.h.)
+/// A wire between the processes of MPI_COMM_WORLD. It uses only non-blocking sends and probes, and neither
+/// collectives nor further communicators of MPI, so that every wait for a process that does not answer can
+/// have a deadline. MPI's own reductions are in native_reductions.h.
 ///
-/// Shapes  letters of any length go in pieces of `most_piece` bytes at most: counts of MPI are of 31 bits.
-/// Calls   once a process: MPI can be started once. A wire that goes without close() ends all processes.
+/// Shapes  a letter of any length is sent in pieces of at most `most_piece` bytes, because counts of MPI have
+///         31 bits.
+/// Calls   a process opens it once, because MPI can be started only once. A wire that is destroyed without
+///         close() ends all processes.
 /// Errors  backend_unavailable: this program was built without MPI.
 /// Source  MPI 3.1, sections 3.5 (order of messages), 3.7 and 3.8.
 
@@ -18,10 +20,10 @@ namespace sim {
 
 inline constexpr std::size_t kMostPiece = std::size_t{1} << 30;
 
-/// Refuses where there is no MPI.
+/// Refuses if this program was built without MPI.
 void require_mpi();
 
-/// Starts MPI, which waits for all processes: they should have met before (cluster.h).
+/// Starts MPI, which waits for all processes without a deadline. They should have met before (cluster.h).
 std::unique_ptr<Wire> open_mpi_wire(std::size_t most_piece = kMostPiece);
 
 }  // namespace sim

@@ -1,4 +1,4 @@
-// In place of mpi_wire.cpp where MPI was not found.
+// This file replaces mpi_wire.cpp in a build without MPI.
 
 #include "sim/base/error.h"
 #include "sim/mpi/mpi_wire.h"

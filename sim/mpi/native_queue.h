@@ -1,12 +1,13 @@
 #pragma once
 
-/// The reductions of this process that MPI is yet to be asked for. It is asked when all members have come to
-/// a call and agree: what members disagree on never reaches MPI, which may do anything then.
+/// The reductions of this process that have not been started in MPI yet. A reduction is started when all
+/// members have come to the call and agree. Calls on which members disagree never reach MPI, whose
+/// behaviour would then be undefined.
 ///
-/// Calls   ask() in every wait of the process, whatever it waits for: so no rank waits because another is
-///         busy with another group. Those of a group are asked for in the order of its calls: of one rank,
-///         letters of a later call come later.
-/// Errors  those of letter_agreement.h; mpi_failed.
+/// Calls   every wait of the process calls ask(), whatever it waits for, so that no rank waits because
+///         another is busy with another group. The reductions of a group are started in the order of its
+///         calls, because the letters of one rank arrive in the order of its calls.
+/// Errors  the codes of letter_agreement.h; mpi_failed.
 
 #include <memory>
 #include <vector>
@@ -19,15 +20,16 @@ namespace sim {
 
 struct QueuedReduction {
   Call call;
-  Letter own;                      // of this rank
-  std::vector<LetterKey> answers;  // of all others
+  Letter own;                      // the letter of this rank
+  std::vector<LetterKey> answers;  // the keys of the letters of all other members
   NativeGroup& group;
-  std::unique_ptr<NativeRequest> request = nullptr;  // null: MPI was not asked yet
+  std::unique_ptr<NativeRequest> request = nullptr;  // null until the reduction is started in MPI
 };
 
 class NativeQueue {
  public:
   void add(std::shared_ptr<QueuedReduction> reduction) { waiting_.push_back(std::move(reduction)); }
+  /// Starts the reductions whose letters have all arrived.
   void ask(Mailbox& mailbox);
 
  private:

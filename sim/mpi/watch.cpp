@@ -22,7 +22,7 @@ Watch::~Watch() {
 }
 
 void Watch::wait() {
-  constexpr int kBrokenContract = 3;  // exit code, as of the program
+  constexpr int kBrokenContract = 3;  // the program's exit code for a broken contract
   std::unique_lock lock(mutex_);
   if (ended_.wait_for(lock, call_.deadline, [this] { return is_over_; })) return;
   const std::string text = text_of(

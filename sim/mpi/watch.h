@@ -1,13 +1,13 @@
 #pragma once
 
-/// Watches a call that waits for other processes and has no deadline of its own, as some of MPI have not:
-/// where it is not over in time, this process says so, with its rank, and ends with exit code 3. A launcher
-/// then ends the others, or they come to their own deadlines.
+/// Watches a call that waits for other processes without a deadline of its own, as some calls of MPI do. If
+/// the call is not over in time, this process writes an error with its rank and ends with exit code 3. The
+/// launcher then ends the other processes, or they reach their own deadlines.
 ///
 ///   const Watch watch({.rank = 2, .deadline = deadline, .what = "MPI_Finalize"});
 ///   MPI_Finalize();
 ///
-/// Errors  written, not thrown: process_silent.
+/// Errors  process_silent: written to standard error, not thrown.
 
 #include <chrono>
 #include <condition_variable>
@@ -37,7 +37,7 @@ class Watch {
   std::mutex mutex_;
   std::condition_variable ended_;
   bool is_over_ = false;
-  std::thread thread_;  // the last: it sees all the others
+  std::thread thread_;  // the last member, because the thread uses all the others
 };
 
 }  // namespace sim

@@ -1,11 +1,12 @@
 #pragma once
 
-/// How the processes of a world reach each other: one sends letters, and takes those that have come.
+/// A wire carries letters between the processes of a world: a process sends letters and receives those that
+/// have arrived.
 ///
-/// Calls   by one thread. send() returns at once and keeps the letter until it is gone; it goes on its way in
-///         this and in later calls of either. close() is called by all, once, when nothing is on its way any
-///         more; abort() ends every process.
-/// Exact   letters of one process to another come in the order in which they were sent.
+/// Calls   one thread makes all calls. send() returns at once and keeps the letter until it is delivered;
+///         delivery proceeds in this and in later calls of send() and receive(). All processes call close()
+///         once, when no letter is in flight any more. abort() ends every process.
+/// Exact   letters from one process to another arrive in the order in which they were sent.
 
 #include <functional>
 #include <memory>
@@ -26,7 +27,7 @@ class Wire {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual void send(int to, Bytes letter) = 0;
-  /// The next letter; none where none has come.
+  /// Returns the next letter, or nothing if none has arrived.
   virtual std::optional<Arrival> receive() = 0;
   virtual void close() = 0;
   [[noreturn]] virtual void abort(int exit_code) = 0;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kSameCalls = "every member of a group makes the same calls in the same order";
 
-/// "rank 3 says 8, rank 0 says 4"
+/// Returns "rank 3 has 8, rank 0 has 4".
 template <typename Value>
 std::string both(const PostedCall& first, const Value& of_first, const PostedCall& other,
                  const Value& of_other) {
@@ -27,7 +27,8 @@ bool makes_group(Operation operation) {
   return operation == Operation::split || operation == Operation::new_group;
 }
 
-/// All that compare() looks at, without words: the usual case.
+/// Whether two calls agree in everything that compare() checks. This is the usual case, and it builds no
+/// texts.
 bool agree(const Call& a, const Call& b) {
   return a.operation == b.operation && (a.dtype == b.dtype || !moves_data(a.operation)) &&
          (a.count == b.count || a.operation == Operation::all_to_all_uneven) &&
@@ -83,7 +84,7 @@ std::optional<Disagreement> compare(const PostedCall& first, const PostedCall& o
   return std::nullopt;
 }
 
-/// What place a sends to b is what b expects from a.
+/// Checks for each pair of members that the rows one sends are as many as the other expects.
 std::optional<Disagreement> compare_rows(std::span<PostedCall* const> calls) {
   for (const PostedCall* sender : calls) {
     for (const PostedCall* receiver : calls) {

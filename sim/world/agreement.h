@@ -1,9 +1,9 @@
 #pragma once
 
-/// Do the calls that members make at one place of their group's sequence belong together? Asked before any
-/// data moves.
+/// Checks whether the calls that members make with the same sequence number belong together. The check comes
+/// before any data moves.
 ///
-/// Shapes  the calls of those that have arrived: one at least.
+/// Shapes  `calls` has the calls of the members that have arrived: at least one.
 
 #include <optional>
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace sim {
 
-/// How two sides of a call differ: a code of finding.h, the rule and what to try.
+/// How two sides of a call differ: a code of finding.h, a sentence, the broken rule, and what to try.
 struct Disagreement {
   const char* code;
   std::string sentence;
@@ -21,6 +21,8 @@ struct Disagreement {
   const char* hint;
 };
 
+/// Returns a disagreement between the calls of a collective, or between a send and its recv; nothing if they
+/// agree.
 std::optional<Disagreement> disagreement(std::span<PostedCall* const> calls);
 std::optional<Disagreement> disagreement(const Call& send, const Call& receive);
 

@@ -13,7 +13,7 @@ namespace sim {
 
 namespace {
 
-/// One rank makes call `from` right before call `to`.
+/// An edge of the graph: one rank makes call `from` immediately before call `to`.
 struct Step {
   int from;
   int to;
@@ -27,7 +27,7 @@ struct Graph {
   std::vector<Step> steps;
 };
 
-/// A node is a collective: a group and a number in its sequence.
+/// Builds the graph of all calls. A node is a collective, which is a group and a sequence number.
 Graph graph_of(std::span<const RankCalls> ranks) {
   Graph graph;
   std::map<const ProcessGroup*, std::vector<int>> nodes;  // only looked up, never iterated
@@ -61,14 +61,14 @@ bool uses_several_groups(std::span<const RankCalls> ranks) {
   return false;
 }
 
-/// Steps by the node they leave.
+/// Returns for each node the steps that begin at it.
 std::vector<std::vector<const Step*>> leaving(const Graph& graph) {
   std::vector<std::vector<const Step*>> result(static_cast<std::size_t>(graph.nodes));
   for (const Step& step : graph.steps) result[static_cast<std::size_t>(step.from)].push_back(&step);
   return result;
 }
 
-/// Nodes that no topological order can place: those on cycles, and behind them.
+/// Returns the nodes that no topological order can place: those on cycles, and those reachable from cycles.
 std::vector<int> unplaced(const Graph& graph, const std::vector<std::vector<const Step*>>& steps) {
   std::vector<int> waits(static_cast<std::size_t>(graph.nodes), 0);
   for (const Step& step : graph.steps) ++waits[static_cast<std::size_t>(step.to)];
@@ -90,8 +90,8 @@ std::vector<int> unplaced(const Graph& graph, const std::vector<std::vector<cons
   return rest;
 }
 
-/// Nodes of one cycle. Each unplaced node has a step to it from an unplaced one: a walk backwards comes back
-/// to itself.
+/// Returns the nodes of one cycle. Each unplaced node has a step from another unplaced node to it, so a walk
+/// backwards must return to a node that it has visited.
 std::vector<int> some_cycle(const Graph& graph, const std::vector<int>& nodes) {
   std::vector<int> before(static_cast<std::size_t>(graph.nodes), -1);
   std::vector<bool> is_unplaced(static_cast<std::size_t>(graph.nodes), false);
@@ -112,11 +112,12 @@ std::vector<int> some_cycle(const Graph& graph, const std::vector<int>& nodes) {
   return {walk.begin() + position[static_cast<std::size_t>(node)], walk.end()};
 }
 
-/// The shortest way from a node back to itself; empty when there is none.
+/// Returns the shortest path from a node back to itself; empty if there is none. The steps that it examines
+/// are subtracted from `budget`.
 std::vector<const Step*> shortest_cycle_through(int start, const std::vector<std::vector<const Step*>>& steps,
                                                 std::int64_t& budget) {
   std::vector<const Step*> came_by(steps.size(), nullptr);
-  budget -= static_cast<std::int64_t>(steps.size() / 8);  // what making it costs
+  budget -= static_cast<std::int64_t>(steps.size() / 8);  // the cost of allocating `came_by`
   std::vector<int> queue = {start};
   for (std::size_t next = 0; next < queue.size(); ++next) {
     for (const Step* step : steps[static_cast<std::size_t>(queue[next])]) {
@@ -136,7 +137,8 @@ std::vector<const Step*> shortest_cycle_through(int start, const std::vector<std
   return {};
 }
 
-/// In a very large tangle, a short cycle instead of the shortest.
+/// Returns the shortest cycle. In a very large graph it returns a short cycle, which need not be the
+/// shortest.
 std::vector<const Step*> shortest_cycle(const Graph& graph, const std::vector<int>& nodes,
                                         const std::vector<std::vector<const Step*>>& steps) {
   std::vector<int> starts = some_cycle(graph, nodes);

@@ -1,13 +1,14 @@
 #pragma once
 
-/// The threads that run ranks and move data: the calling thread and threads - 1 helpers. Work is given out in
-/// rounds; a round is over when all of its jobs are.
+/// The threads that run ranks and move data: the calling thread and threads - 1 helpers. They work in rounds,
+/// and a round is over when all of its jobs are done.
 ///
-/// Calls   for_each_worker: job(worker) once on each, for what is pinned to a worker; for_each: job(i) for i
-///         below count, whoever is free.
-/// Errors  thread_limit, when the system gives no more threads. What jobs throw leaves the round when all
-///         workers are done: of several, what the first worker threw.
-/// Exact   who runs a job never reaches a result: jobs of a round touch different things.
+/// Calls   for_each_worker() runs job(worker) once on each worker, for work that is pinned to a worker.
+///         for_each() runs job(i) for every i below count, each on any worker that is free.
+/// Errors  thread_limit: the system gives no more threads. An exception that a job throws leaves the round
+///         when all workers are done; of several, that of the worker with the lowest number.
+/// Exact   results do not depend on which worker runs a job, because the jobs of a round write different
+///         data.
 
 #include <atomic>
 #include <cstdint>
@@ -35,7 +36,7 @@ class Crew {
   void dismiss();
 
   std::vector<std::thread> helpers_;
-  std::vector<std::exception_ptr> thrown_;  // by worker
+  std::vector<std::exception_ptr> thrown_;  // one for each worker; null if it threw nothing
   const std::function<void(int)>* job_ = nullptr;
   std::atomic<std::uint32_t> round_ = 0;
   std::atomic<std::uint32_t> busy_ = 0;

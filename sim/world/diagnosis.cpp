@@ -16,7 +16,7 @@ namespace sim {
 
 namespace {
 
-/// What some ranks wait for: a collective or a message, and the slots that have not come.
+/// A collective or a message that some ranks wait for: the slots that wait, and the slots that have not come.
 struct Wait {
   const GroupState* group;
   std::int64_t sequence;
@@ -49,7 +49,7 @@ class Diagnosis {
   int slots() const { return static_cast<int>(world_.ranks().size()); }
   bool is_explained(int slot) const { return explained_[static_cast<std::size_t>(slot)]; }
 
-  // ---- who waits for whom ----
+  // ---- waits between ranks ----
 
   void collect_waits() {
     std::map<std::pair<const GroupState*, std::int64_t>, int> known;  // only looked up
@@ -76,14 +76,14 @@ class Diagnosis {
     }
   }
 
-  /// The calls of a collective by place; null where a member has not come.
+  /// Returns the calls of a collective, one for each place; null if that member has not come.
   static std::vector<const PostedCall*> by_place(const GroupState& group, const Instance& instance) {
     std::vector<const PostedCall*> calls(group.group.members.size(), nullptr);
     for (const PostedCall* call : instance.arrived) calls[static_cast<std::size_t>(call->place)] = call;
     return calls;
   }
 
-  /// Members that have not arrived at a collective.
+  /// Returns the slots of the members that have not arrived at a collective.
   std::vector<int> absent(const PostedCall& call) const {
     GroupState& group = call.group_state;
     std::vector<int> slots;
@@ -94,7 +94,7 @@ class Diagnosis {
     return slots;
   }
 
-  /// These, and all who wait for them, are accounted for.
+  /// Marks these slots, and all that wait for them directly or indirectly, as explained by a finding.
   void explain(std::vector<int> queue) {
     while (!queue.empty()) {
       const int slot = queue.back();
@@ -246,7 +246,8 @@ class Diagnosis {
 
   bool waits_unexplained(int slot) const { return !is_explained(slot) && rank_at(slot).waits_for != nullptr; }
 
-  /// The shortest cycle of waits; in a very large tangle, a short one.
+  /// Returns the shortest cycle of waits. In a very large world it returns a short one, which need not be the
+  /// shortest.
   std::vector<int> shortest_cycle() const {
     std::vector<int> starts = some_cycle();
     if (starts.empty()) return {};
@@ -263,8 +264,8 @@ class Diagnosis {
     return best;
   }
 
-  /// Whoever waits and is unexplained waits for such ranks alone: a walk along the first of them comes back
-  /// to itself.
+  /// Returns one cycle of waits. A rank that waits and is unexplained waits only for such ranks, so a walk
+  /// along the first missing rank of each must return to a rank that it has visited.
   std::vector<int> some_cycle() const {
     int slot = 0;
     while (slot < slots() && !waits_unexplained(slot)) ++slot;
@@ -280,11 +281,12 @@ class Diagnosis {
     return {walk.begin() + position[static_cast<std::size_t>(slot)], walk.end()};
   }
 
-  /// Breadth first from a rank along what it waits for; each wait is looked at once.
+  /// Returns the shortest cycle of waits through a rank, or an empty list. The search is breadth-first and
+  /// looks at each wait once.
   std::vector<int> cycle_through(int start, std::int64_t& budget) const {
     std::vector<int> came_from(world_.ranks().size(), -1);
     std::vector<bool> seen(waits_.size(), false);
-    budget -= static_cast<std::int64_t>(came_from.size() / 16);  // what making these costs
+    budget -= static_cast<std::int64_t>(came_from.size() / 16);  // the cost of allocating both lists
     std::vector<int> queue = {start};
     for (std::size_t next = 0; next < queue.size(); ++next) {
       const int slot = queue[next];
@@ -308,7 +310,7 @@ class Diagnosis {
     return {};
   }
 
-  /// Eager sends that no recv ever asked for.
+  /// Finds eager sends that no recv ever matched.
   void find_lost_messages() {
     for (const auto& [name, group] : world_.groups()) {
       for (const auto& [places, channel] : group->channels) {
@@ -356,8 +358,8 @@ class Diagnosis {
 
   VirtualWorld& world_;
   std::vector<Wait> waits_;
-  std::vector<int> waits_of_;                     // by slot: index in waits_, -1 for none
-  std::vector<std::vector<int>> waits_for_slot_;  // waits that miss a slot
+  std::vector<int> waits_of_;                     // by slot: index of its wait in waits_, -1 for none
+  std::vector<std::vector<int>> waits_for_slot_;  // by slot: indices of the waits that wait for it
   std::vector<bool> explained_;
   std::vector<Finding> findings_;
 };

@@ -1,12 +1,13 @@
 #pragma once
 
-/// What is wrong with a world that stands still: no rank can run. Needs no clock and no luck: which calls are
-/// left over does not depend on the schedule, so neither does the report.
+/// Finds what is wrong with a world in which no rank can run any more. It needs no clock, and the report does
+/// not depend on the schedule, because the calls that are left over do not depend on it.
 ///
-/// Exact   findings in this order: what ranks threw; calls and messages whose sides disagree; ranks that wait
-///         for one that has ended; cycles of waits, the shortest first; messages nobody asked for; works
-///         nobody waited for; and, when all that is empty, orders of calls that only this schedule survived
-///         (call_order.h). A rank that waits only because of an earlier finding is none of its own.
+/// Exact   findings have this order: exceptions of ranks; calls and messages whose sides disagree; ranks that
+///         wait for a rank that has ended; cycles of waits, the shortest first; messages that nobody
+///         received, if there are no findings so far; calls that nobody waited for; and, if there are no
+///         findings so far, orders of calls that only this schedule survived (call_order.h). A rank that
+///         waits only because of an earlier finding gets no finding of its own.
 
 #include <vector>
 
@@ -16,6 +17,7 @@ namespace sim {
 
 class VirtualWorld;
 
+/// Returns all findings; empty if nothing is wrong.
 std::vector<Finding> diagnose(VirtualWorld& world);
 
 }  // namespace sim

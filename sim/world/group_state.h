@@ -1,10 +1,10 @@
 #pragma once
 
-/// A process group as the world sees it: which collectives its members have arrived at, and the messages
-/// between them.
+/// The world's state of a process group: the collectives at which members have arrived, and the messages
+/// between members.
 ///
-/// Calls   touched between the rounds only.
-/// Exact   what is matched with what depends on sequence numbers alone, never on who came first.
+/// Calls   the world reads and writes it only between rounds.
+/// Exact   calls are matched by their sequence numbers alone; the order of arrival never matters.
 
 #include <cstdint>
 #include <deque>
@@ -17,19 +17,20 @@
 
 namespace sim {
 
-/// A collective, as far as members have arrived: one that runs far ahead of the others costs memory for
-/// itself alone.
+/// A collective that is not complete. It holds only the members that have arrived, so a member that runs far
+/// ahead of the others uses memory for its own calls only.
 struct Instance {
   std::vector<PostedCall*> arrived;  // in any order
 };
 
-/// A send that has been posted. An eager one is over for its sender; the message keeps the data.
+/// A send that has been posted. An eager send is already done for its sender, and the message keeps a copy of
+/// the data.
 struct Message {
   Call call;
-  PostedCall* posted;  // null when eager
+  PostedCall* posted;  // null if the send is eager
 };
 
-/// Messages from one place to another, in order.
+/// The unmatched messages from one place to another, in order.
 struct Channel {
   std::deque<Message> sends;
   std::deque<PostedCall*> receives;
@@ -37,11 +38,11 @@ struct Channel {
 
 struct GroupState {
   ProcessGroup group;
-  std::int64_t first_sequence = 0;
-  std::deque<Instance> pending;                     // from first_sequence on
-  std::map<std::pair<int, int>, Channel> channels;  // from place, to place
+  std::int64_t first_sequence = 0;                  // the sequence number of pending.front()
+  std::deque<Instance> pending;                     // incomplete collectives, by sequence number
+  std::map<std::pair<int, int>, Channel> channels;  // by the places of the sender and the receiver
 
-  /// The collective this call belongs to; it is pending.
+  /// Returns the collective that this call belongs to, which must be pending.
   Instance& instance_of(const Call& call) {
     return pending[static_cast<std::size_t>(call.sequence - first_sequence)];
   }

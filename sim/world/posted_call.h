@@ -1,9 +1,9 @@
 #pragma once
 
-/// A call that a virtual rank has posted: its rank owns it until wait() is over, the world matches and
-/// completes it.
+/// A call that a virtual rank has posted to the world. The rank owns it until wait() has returned; the world
+/// matches it with other calls and completes it.
 ///
-/// Calls   the rank writes it before it posts it; between the rounds only the world touches it.
+/// Calls   the rank writes it before it posts it. After that only the world writes it, between rounds.
 
 #include <utility>
 
@@ -18,8 +18,8 @@ class RankState;
 class PostedCall : public Pending {
  public:
   PostedCall(RankState& rank, GroupState& group, int at_place, Call&& posted);
-  /// Returns when the call is done; throws WorldEnded when it never will be. Refuses a rank that is not the
-  /// call's (wrong_rank).
+  /// Returns when the call is done, and throws WorldEnded if it never will be. It refuses (wrong_rank) if
+  /// another rank than the one that made the call waits.
   void wait() override;
 
   Call call;
@@ -27,11 +27,11 @@ class PostedCall : public Pending {
   GroupState& group_state;
   int place;
   bool done = false;
-  GroupState* made = nullptr;  // of split and new_group: the group this rank is now in
-  int made_place = -1;
+  GroupState* made = nullptr;  // split and new_group: the new group; null if this rank is in none
+  int made_place = -1;         // split and new_group: this rank's place in the new group
 
  private:
-  const Device* device_;  // of the rank, which may be over
+  const Device* device_;  // the rank's device; it is only compared, because the rank may be over
 };
 
 }  // namespace sim

@@ -15,19 +15,19 @@ constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
 /// A call of one rank.
 struct Member {
-  std::size_t rank;  // place in RunReport::ranks
+  std::size_t rank;  // index into RunReport::ranks
   std::size_t record;
 };
 
-/// What calls meet in: a collective, or a message.
+/// A collective or a message, in which the calls of several ranks meet.
 struct Meeting {
-  std::vector<Member> members;  // of those that come at all
-  std::size_t expected = 0;
-  std::size_t arrived = 0;
-  std::size_t previous = kNone;  // that has to be over
-  std::size_t next = kNone;
+  std::vector<Member> members;   // the calls of all members that ever come
+  std::size_t expected = 0;      // number of members that have to come
+  std::size_t arrived = 0;       // number of members that have come so far
+  std::size_t previous = kNone;  // the meeting that has to be over before this one begins
+  std::size_t next = kNone;      // the meeting that follows this one
   std::int64_t cost = 0;
-  std::int64_t ready = 0;  // the latest arrival
+  std::int64_t ready = 0;  // the time of the latest arrival
   std::int64_t end = 0;
   bool is_message = false;
   bool is_eager = false;
@@ -42,15 +42,15 @@ struct CallTime {
   std::int64_t end = 0;
   bool is_started = false;
   bool is_posted = false;
-  bool is_known = false;  // begin and end
+  bool is_known = false;  // whether begin and end are known
 };
 
 struct RankTime {
   std::vector<CallTime> calls;  // by record
-  std::size_t next = 0;         // moment
+  std::size_t next = 0;         // index of the next moment
   std::int64_t now = 0;
-  std::int64_t work = 0;          // up to now
-  std::size_t stands_at = kNone;  // record of a call that is not known yet
+  std::int64_t work = 0;          // work that the rank has done up to now
+  std::size_t stands_at = kNone;  // record of the call for which the rank waits, because its time is unknown
 };
 
 int place_of(const ProcessGroup& group, int rank) {
@@ -59,7 +59,7 @@ int place_of(const ProcessGroup& group, int rank) {
   return static_cast<int>(found - group.members.begin());
 }
 
-/// Which calls meet, worked out from the records before any time passes.
+/// The meetings of a run. They are computed from the records, before any time passes.
 class Meetings {
  public:
   Meetings(const RunReport& run, const TimelineCost& cost) : cost_(cost) {
@@ -82,7 +82,8 @@ class Meetings {
   std::size_t of(std::size_t rank, std::size_t record) const { return of_records_[rank][record]; }
 
  private:
-  /// Group, sender and receiver; of collectives -1 and -1. Looked up, never iterated.
+  /// The group, the sender and the receiver; for collectives the last two are -1. Maps with this key are only
+  /// looked up, never iterated.
   using Key = std::tuple<const ProcessGroup*, int, int>;
 
   std::size_t collective_of(const CallRecord& call) {
@@ -100,8 +101,8 @@ class Meetings {
     return number;
   }
 
-  /// The meeting with this number in its sequence; those before it are made too, if nobody has come to them
-  /// yet.
+  /// Returns the meeting with this sequence number. It makes the meeting and those before it, if no member
+  /// has come to them yet.
   std::size_t numbered(const Key& key, std::int64_t sequence, std::size_t expected) {
     std::vector<std::size_t>& line = lines_[key];
     while (std::ssize(line) <= sequence) {
@@ -125,7 +126,7 @@ class Meetings {
         call.operation == Operation::send && bytes <= cost_.eager_bytes && cost_.eager_bytes > 0;
   }
 
-  /// What this rank waited for, and never saw the end of.
+  /// Marks the meetings that this rank waited for and whose end it never saw.
   void find_vain(const RankReport& rank, const std::vector<std::size_t>& meetings) {
     for (const Moment& moment : rank.moments) {
       if (moment.kind != MomentKind::start && !rank.calls[moment.record].waited)
@@ -136,7 +137,7 @@ class Meetings {
   const TimelineCost& cost_;
   std::vector<Meeting> all_;
   std::map<Key, std::vector<std::size_t>> lines_;
-  std::map<const ProcessGroup*, int> places_;  // of the rank whose records are read
+  std::map<const ProcessGroup*, int> places_;  // places of the rank whose records are being read
   std::vector<std::vector<std::size_t>> of_records_;
 };
 
@@ -175,7 +176,7 @@ class Simulation {
   }
 
  private:
-  /// As far as a rank comes by what is known.
+  /// Advances a rank as far as the times that are known allow.
   void advance(std::size_t index) {
     RankTime& rank = times_[index];
     const std::vector<Moment>& moments = run_.ranks[index].moments;
@@ -207,7 +208,8 @@ class Simulation {
     pass(rank, SliceKind::compute, times_[rank].now + done * cost_.work, 0);
   }
 
-  /// Until then a rank does this. A wait for what is over takes no time.
+  /// Adds a slice from now to `until` and moves the time of the rank there. A slice of no time is left out,
+  /// unless it is a call.
   void pass(std::size_t rank, SliceKind kind, std::int64_t until, std::size_t record) {
     std::int64_t& now = times_[rank].now;
     if (until > now || kind == SliceKind::call)
@@ -244,14 +246,15 @@ class Simulation {
 
   void set_time(std::size_t rank, std::size_t record, std::int64_t begin, std::int64_t end) {
     CallTime& call = times_[rank].calls[record];
-    if (call.is_known) return;  // an eager send
+    if (call.is_known) return;  // an eager send, whose time was set at its arrival
     call.begin = begin;
     call.end = end;
     call.is_known = true;
     if (times_[rank].stands_at == record) ready_.push_back(rank);
   }
 
-  /// A rank that never goes on. It stands at a blocking call, or waits for a started one.
+  /// Adds the last slice of a rank that can never continue: it is in a blocking call, or waits for a
+  /// started one.
   void draw_vain(std::size_t index) {
     const RankTime& rank = times_[index];
     if (rank.stands_at == kNone) return;
@@ -259,7 +262,7 @@ class Simulation {
     timeline_.ranks[index].push_back({kind, 0, rank.now, timeline_.length, rank.stands_at, true});
   }
 
-  /// Each in the first lane that is free by then.
+  /// Adds the slices of started calls, each in the first lane that is free when the call begins.
   void draw_started(std::size_t index) {
     const RankTime& rank = times_[index];
     std::vector<Slice> started;
@@ -271,7 +274,7 @@ class Simulation {
     }
     std::stable_sort(started.begin(), started.end(),
                      [](const Slice& a, const Slice& b) { return a.begin < b.begin; });
-    std::vector<std::int64_t> free_from;  // by lane, without lane 0
+    std::vector<std::int64_t> free_from;  // by lane, from lane 1: the time from which the lane is free
     for (Slice& slice : started) {
       const auto lane = std::find_if(free_from.begin(), free_from.end(),
                                      [&](std::int64_t free) { return free <= slice.begin; });
@@ -297,8 +300,8 @@ class Simulation {
   const RunReport& run_;
   const TimelineCost& cost_;
   Meetings meetings_;
-  std::vector<RankTime> times_;     // as in run_.ranks
-  std::vector<std::size_t> ready_;  // ranks that can go on
+  std::vector<RankTime> times_;     // in the order of run_.ranks
+  std::vector<std::size_t> ready_;  // ranks that can continue
   RunTimeline timeline_;
 };
 

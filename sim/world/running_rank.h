@@ -1,10 +1,10 @@
 #pragma once
 
-/// Whose program a thread runs: set around each step of a rank.
+/// The rank whose program the current thread runs. The world sets it around each step of a rank.
 ///
-/// Errors  a program that comes to std::terminate() (an exception in a noexcept function, or the end of the
-///         world there; a thread that was not joined) ends its rank, not the process: it is given up, with
-///         the finding rank_terminated.
+/// Errors  a program that calls std::terminate() (because an exception or the end of the world reaches a
+///         noexcept function, or because a thread was not joined) ends its rank and not the process: the
+///         rank is given up with the finding rank_terminated.
 
 #include "sim/tensor/running_device.h"
 
@@ -12,10 +12,11 @@ namespace sim {
 
 class RankState;
 
-/// Once a world, before its ranks run.
+/// Installs the handler for std::terminate(). Each world calls it before its ranks run; only the first call
+/// does anything.
 void watch_for_terminate();
 
-/// While it lives, this thread runs a rank's program.
+/// While an object of this class lives, its thread runs the program of the rank.
 class RunningRank {
  public:
   explicit RunningRank(RankState& rank);

@@ -17,7 +17,8 @@ Scheduler::Scheduler(const Schedule& schedule, int ranks)
   for (std::size_t last = priorities_.size(); last > 1; --last) {
     std::swap(priorities_[last - 1], priorities_[random_.below(draws_++, static_cast<std::uint32_t>(last))]);
   }
-  const auto steps = static_cast<std::uint32_t>(4 * ranks + 64);  // among the first few calls of each rank
+  // The steps at which priorities change lie among the first few calls of each rank.
+  const auto steps = static_cast<std::uint32_t>(4 * ranks + 64);
   while (static_cast<int>(changes_.size()) < schedule_.depth - 1)
     changes_.insert(random_.below(draws_++, steps));
 }

@@ -1,17 +1,16 @@
 #pragma once
 
-/// Which of the ready ranks run in the next round, and in which order.
+/// The scheduler chooses which of the ready ranks run in the next round, and in which order.
 ///
-///   round_robin      all of them, ascending
-///   uniform(seed)    each with an even chance, at least one, in a random order
-///   pct(seed, depth) only the one of highest priority; priorities are random, and at depth - 1 random steps
-///   the rank that
-///                    runs falls behind all others. Finds a bug of that depth with a probability that is
-///                    known
+///   round_robin       all ready ranks, in ascending order
+///   uniform(seed)     each ready rank with probability 1/2, but at least one, in a random order
+///   pct(seed, depth)  only the ready rank with the highest priority. Priorities are random, and at depth - 1
+///                     random steps the rank that runs gets a priority below all others. This finds a bug
+///                     of that depth with a known probability
 ///
-/// Shapes  ranks are slots, from 0 on.
-/// Exact   the choice depends on the set of ready ranks, the seed and the history alone. hash() is over all
-///         choices.
+/// Shapes  ranks are slots, numbered from 0.
+/// Exact   the choice depends only on the set of ready ranks, the seed and the earlier choices. hash() is a
+///         hash over all choices.
 /// Source  Burckhardt et al. 2010, A randomized scheduler with probabilistic guarantees of finding bugs.
 
 #include <cstdint>
@@ -28,20 +27,20 @@ enum class SchedulePolicy { round_robin, uniform, pct };
 struct Schedule {
   SchedulePolicy policy = SchedulePolicy::round_robin;
   std::uint64_t seed = 0;
-  int depth = 3;  // of pct
+  int depth = 3;  // used by pct only
 };
 
 class Scheduler {
  public:
   Scheduler(const Schedule& schedule, int ranks);
 
-  /// A rank that is not ready can go on: from now on, until it is chosen, it is.
+  /// Makes a rank ready that is not ready. It stays ready until it is chosen.
   void make_ready(int rank);
   bool has_ready() const { return !ready_.empty(); }
-  /// Takes those that are to run from the ready ones, in the order of the round.
+  /// Moves the ranks that run in the next round from the ready ones to `chosen`, in the order of the round.
   void choose(std::vector<int>& chosen);
-  /// Does a rank stop at every call, so that others may run in between? A rank of round_robin only stops to
-  /// wait.
+  /// Whether a rank stops at every call, so that others may run in between. With round_robin a rank stops
+  /// only to wait.
   bool stops_at_every_call() const { return schedule_.policy != SchedulePolicy::round_robin; }
   std::uint64_t hash() const { return hash_.value(); }
 
@@ -52,12 +51,12 @@ class Scheduler {
 
   Schedule schedule_;
   KeyedRandom random_;
-  std::vector<int> ready_;  // of pct: a heap, the highest priority in front; else in any order
-  std::uint64_t draws_ = 0;
-  std::uint64_t step_ = 0;
-  std::vector<std::int64_t> priorities_;  // of pct, by rank: the highest runs
-  std::set<std::uint64_t> changes_;       // steps of pct at which the running rank falls behind
-  std::int64_t lowest_ = 0;
+  std::vector<int> ready_;                // pct: a heap with the highest priority in front; else in any order
+  std::uint64_t draws_ = 0;               // number of random values drawn so far
+  std::uint64_t step_ = 0;                // number of rounds so far
+  std::vector<std::int64_t> priorities_;  // pct, by rank: the ready rank with the highest priority runs
+  std::set<std::uint64_t> changes_;       // pct: steps at which the running rank gets the lowest priority
+  std::int64_t lowest_ = 0;               // pct: the lowest priority so far
   ContentHash hash_;
 };
 

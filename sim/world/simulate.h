@@ -6,13 +6,13 @@
 ///   const RunReport report = simulate(world_of(8), device, [](Rank& rank) { ... });
 ///
 /// Calls   an exception in one rank, or a deadlock, ends the world: every stack is unwound, and the report
-///         says what happened. The other ranks first go on as far as they can, so that the report does not
-///         depend on the schedule.
-/// Errors  world_spec; stack_memory, thread_limit, out_of_memory: what the system refuses the world, thrown
-///         when every stack has been unwound. What the program does wrong is a finding of the report, and is
-///         never thrown.
-/// Exact   run_hash is over published tensors and call records, and is the same for every schedule, number of
-///         threads and kind of context.
+///         says what happened. Before that the other ranks continue as far as they can, so that the report
+///         does not depend on the schedule.
+/// Errors  world_spec: the spec is not valid. stack_memory, thread_limit, out_of_memory: the system refuses
+///         memory or threads; these are thrown when every stack has been unwound. Errors of the program are
+///         findings of the report and are never thrown.
+/// Exact   run_hash is a hash over published tensors, call records and the codes of findings. It is the
+///         same for every schedule, number of threads and kind of context.
 
 #include <cstdint>
 #include <map>
@@ -30,22 +30,23 @@
 namespace sim {
 
 struct RunReport {
-  std::vector<RankReport> ranks;  // ascending
+  std::vector<RankReport> ranks;  // in order of ascending ranks
   std::vector<LedgerRow> ledger;
-  std::vector<Finding> findings;  // the first failure first; empty: none
+  std::vector<Finding> findings;  // in the order of diagnosis.h; empty if the run succeeded
   std::uint64_t run_hash = 0;
   std::uint64_t schedule_hash = 0;
   bool guarded_stacks = true;
-  std::string reproduce;
-  std::vector<std::shared_ptr<const void>> kept;  // what the call records point to
+  std::string reproduce;                          // the line that reproduces the run
+  std::vector<std::shared_ptr<const void>> kept;  // the groups that the call records point to
 
   bool ok() const { return findings.empty(); }
-  /// The first failure in words, with the line that reproduces it; "" when there is none.
+  /// Returns a text of the first finding, with the line that reproduces it; "" if there is none.
   std::string failure() const;
-  /// The first of this name; null where the rank published no such tensor.
+  /// Returns the first tensor that the rank published under this name; null if there is none.
   const Published* find(int rank, std::string_view name) const;
 };
 
+/// Runs the program on every rank of the world and returns the report.
 RunReport simulate(const WorldSpec& spec, Device& device, const RankProgram& program);
 
 }  // namespace sim

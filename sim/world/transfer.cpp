@@ -11,7 +11,7 @@ namespace sim {
 
 namespace {
 
-/// Below this a second thread costs more than it brings.
+/// The least number of bytes of a part. With fewer, another thread costs more than it saves.
 constexpr std::int64_t kWorthAPart = std::int64_t{1} << 20;
 
 using Calls = std::span<PostedCall* const>;
@@ -29,7 +29,7 @@ std::vector<FoldSegment> part_of(const std::vector<FoldSegment>& segments, std::
   return result;
 }
 
-/// The members' inputs in a plan's base order.
+/// Returns the inputs of the members in the base order of a plan.
 std::vector<Tensor> inputs_of(Calls calls, const FoldPlan& plan) {
   std::vector<Tensor> inputs(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -57,11 +57,12 @@ void reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order,
   fold_members(calls, fold_plan(order, calls.front()->call, group, root), {&output, 1}, part, parts);
 }
 
-/// Below this, blocks are folded together and then handed out: a fold of its own for each would read a little
-/// of every input.
+/// Blocks of fewer bytes than this are folded all at once and then distributed. A separate fold for each
+/// block would read only a little of every input.
 constexpr std::int64_t kSmallBlock = 4096;
 
-/// Segments of all blocks, in the inputs' elements; those that continue each other are one.
+/// Returns the segments of all blocks, as elements of the whole inputs. Adjacent segments that start at the
+/// same member are merged.
 std::vector<FoldSegment> segments_of_blocks(Calls calls, const ProcessGroup& group,
                                             const ReductionOrder& order) {
   const Call& call = calls.front()->call;
@@ -90,8 +91,8 @@ void reduce_scatter_small(Calls calls, const ProcessGroup& group, const Reductio
     copy_elements(block(blocks, call.count, static_cast<std::int64_t>(place)), calls[place]->call.output);
 }
 
-/// Block p of the inputs becomes the output of place p. The base order is that of the call, the same for all
-/// blocks.
+/// Folds block p of the inputs into the output of place p. The base order belongs to the call and is the
+/// same for all blocks.
 void reduce_scatter(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part,
                     int parts) {
   const Call& call = calls.front()->call;
@@ -104,7 +105,7 @@ void reduce_scatter(Calls calls, const ProcessGroup& group, const ReductionOrder
   }
 }
 
-/// The first member's output is put together block by block; the others copy it whole.
+/// Builds the output of the first member block by block; the others copy it as a whole.
 void all_gather(Calls calls) {
   const std::int64_t count = calls.front()->call.count;
   const Tensor whole = calls.front()->call.output.flat();
@@ -145,8 +146,8 @@ void all_to_all(Calls calls) {
 }
 
 void all_to_all_uneven(Calls calls) {
-  std::vector<std::int64_t> received(calls.size(),
-                                     0);  // rows that each place has so far: from the places before
+  // The number of rows that each place has received so far, from the places before `from`.
+  std::vector<std::int64_t> received(calls.size(), 0);
   for (const PostedCall* from : calls) {
     std::int64_t sent = 0;
     for (std::size_t to = 0; to < calls.size(); ++to) {

@@ -2,8 +2,8 @@
 
 /// Moves the data of a collective whose members have all arrived and agree, or of a message.
 ///
-/// Shapes  work is cut into parts that touch different elements, so that several threads can share it;
-///         whatever the cut, every element is folded in the group's order.
+/// Shapes  the work is divided into parts that write different elements, so that several threads can share
+///         it. Every element is folded in the same order, whatever the number of parts.
 
 #include <span>
 
@@ -12,12 +12,15 @@
 
 namespace sim {
 
-/// Into how many parts the transfer is worth cutting, at most `most`.
+/// Returns the number of parts into which it is worth dividing the transfer: from 1 to `most`.
 int parts_of(std::span<PostedCall* const> calls, int most);
 
+/// Moves one part of the data of a collective. `calls` has the calls of all members in the order of the
+/// group.
 void transfer(std::span<PostedCall* const> calls, const ProcessGroup& group, const ReductionOrder& order,
               int part, int parts);
 
+/// Moves the data of a message.
 void transfer(const Call& send, const Call& receive);
 
 }  // namespace sim

@@ -1,6 +1,7 @@
 #pragma once
 
-/// A communicator of virtual ranks: every call is posted to the world, which matches and completes it.
+/// A communicator of virtual ranks. It posts every call to the world, which matches the calls and completes
+/// them.
 
 #include <memory>
 
@@ -13,7 +14,8 @@ class VirtualCommunicator : public Communicator {
  public:
   VirtualCommunicator(RankState& rank, GroupState& group, int place);
 
-  /// Of the world's communicator: a group that all ranks make together; null for a rank that is no member.
+  /// Makes a new group. It may be called on the world's communicator only, and by all ranks. Returns null on
+  /// ranks that are not members of the new group.
   std::unique_ptr<VirtualCommunicator> new_group(std::string name, const std::vector<int>& members,
                                                  Site site);
 
@@ -27,7 +29,7 @@ class VirtualCommunicator : public Communicator {
   GroupState& group_;
 };
 
-/// The groups of a virtual rank, made when first asked for.
+/// The groups of a virtual rank. A group of the layout is made when it is first asked for.
 class VirtualGroups : public Groups {
  public:
   explicit VirtualGroups(RankState& rank);

@@ -33,7 +33,7 @@ std::shared_ptr<StackPool> stacks_for(const WorldSpec& spec, std::size_t ranks) 
   return std::make_shared<StackPool>(spec.stack_bytes, ranks <= kMostGuardedRanks, ranks);
 }
 
-/// One rank at a time, as pct has it, is one worker's work.
+/// Returns the number of workers. pct runs one rank at a time, so one worker is enough.
 int workers(const WorldSpec& spec, int ranks) {
   return spec.schedule.policy == SchedulePolicy::pct ? 1 : std::min(spec.threads, ranks);
 }
@@ -129,7 +129,8 @@ GroupState* VirtualWorld::layout_group(std::string_view name, int rank) {
   return &add_group(kind->name(), place->group, std::move(members));
 }
 
-/// The groups that a split or new_group makes, named after the call that made them: the same from run to run.
+/// Makes the groups of a split or new_group. Their names come from the call, so they are the same in every
+/// run.
 void VirtualWorld::make_groups(GroupState& parent, std::span<PostedCall* const> calls) {
   const Call& first = calls.front()->call;
   if (first.operation == Operation::new_group) {
@@ -160,8 +161,8 @@ void VirtualWorld::make_groups(GroupState& parent, std::span<PostedCall* const> 
 // ---- the ranks' side
 // ---------------------------------------------------------------------------------------------
 
-/// Whether the world has ended, and a call is to do nothing: while an exception passes through the rank,
-/// another one must not be thrown.
+/// Ends the rank by WorldEnded if the world has ended. While an exception already unwinds the rank, another
+/// one must not be thrown: it then returns true, and the call does nothing.
 bool VirtualWorld::is_over(RankState& rank) {
   if (!ended_) return false;
   if (++rank.refused_calls > kMostRefusals) {
@@ -174,7 +175,7 @@ bool VirtualWorld::is_over(RankState& rank) {
 
 void VirtualWorld::give_up(RankState& rank, Finding finding) {
   rank.fail(std::move(finding));
-  for (;;) rank.context->yield();  // and is never resumed
+  for (;;) rank.context->yield();  // The rank is never resumed.
 }
 
 void VirtualWorld::post(RankState& rank, PostedCall& call) {
@@ -255,8 +256,9 @@ void VirtualWorld::run_round() {
   if (crew_.size() == 1) {
     for (const int slot : chosen_) resume(slot);
   } else {
-    // A rank stays with one worker: what a thread keeps for itself (a compiler's cached addresses included)
-    // stays right. Neighbours, which as a rule compute alike at the same time, are with different ones.
+    // A rank stays with one worker, so that thread-local data stays valid, including addresses of it that a
+    // compiler has cached. Consecutive ranks, which usually compute the same at the same time, are on
+    // different workers.
     const auto worker_of = [&](int slot) { return slot % crew_.size(); };
     crew_.for_each_worker([&](int worker) {
       for (const int slot : chosen_) {
@@ -285,7 +287,8 @@ void VirtualWorld::arrive(PostedCall& call) {
 
 void VirtualWorld::arrive_collective(PostedCall& call) {
   GroupState& group = call.group_state;
-  // Of a group of one, only splits arrive: all others are the identity, and are numbered.
+  // In a group of one member only calls that make groups arrive. The other operations are the identity and
+  // never arrive, but they have sequence numbers too.
   if (group.group.size() == 1) group.first_sequence = call.call.sequence;
   const std::int64_t index = call.call.sequence - group.first_sequence;
   CHECK(index >= 0);
@@ -296,14 +299,14 @@ void VirtualWorld::arrive_collective(PostedCall& call) {
   complete_front(group);
 }
 
-/// A member arrives at its calls in order: only the call that has just come can have been the last of the
-/// front one.
+/// Completes the first pending collective if all members have arrived. Members arrive at their calls in
+/// order, so it is enough to look at the first one after each arrival.
 void VirtualWorld::complete_front(GroupState& group) {
   if (std::ssize(group.pending.front().arrived) < group.group.size()) return;
   std::vector<PostedCall*>& calls = group.pending.front().arrived;
   const auto by_place = [](const PostedCall* a, const PostedCall* b) { return a->place < b->place; };
   if (!std::is_sorted(calls.begin(), calls.end(), by_place)) std::sort(calls.begin(), calls.end(), by_place);
-  if (disagreement(calls)) return;  // it stays, and is found when the world stands still
+  if (disagreement(calls)) return;  // It stays pending, and the diagnosis finds it when no rank can run.
   completed_.push_back({.group = &group, .calls = std::move(calls)});
   group.pending.pop_front();
   ++group.first_sequence;
@@ -386,8 +389,8 @@ void VirtualWorld::finish(PostedCall& call) {
   scheduler_.make_ready(slot_of(rank.rank));
 }
 
-/// Unwinds the ranks that cannot go on: what they wait for throws WorldEnded. Those that were given up, or
-/// are now, are never resumed; what lies on their stacks is never freed.
+/// Unwinds the ranks that cannot continue: their waits throw WorldEnded. Ranks that were given up, or are
+/// given up now, are never resumed, and the objects on their stacks are never destroyed.
 void VirtualWorld::end_the_rest() {
   ended_ = true;
   for (int slot = 0; slot < std::ssize(ranks_); ++slot) {

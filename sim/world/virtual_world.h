@@ -1,13 +1,13 @@
 #pragma once
 
-/// The world of virtual ranks at run time. It works in rounds: the scheduler picks ready ranks, the crew runs
-/// each of them up to where it has to wait, and then, with no rank running, the world takes what they posted
-/// in the order of the round, matches it, and moves the data of what is complete.
+/// The world of virtual ranks at run time. It works in rounds: the scheduler chooses ready ranks, and the
+/// crew runs each of them until it has to wait. Then, while no rank runs, the world takes the calls that
+/// they posted in the order of the round, matches them, and moves the data of those that are complete.
 ///
-/// So nothing here is locked but the table of groups, and the same seed gives the same schedule whatever the
-/// number of threads. A rank stays with one worker.
+/// Therefore only the table of groups needs a lock, and the same seed gives the same schedule for any
+/// number of threads. A rank always runs on the same worker.
 ///
-/// Source  rounds in which requests are answered in a fixed order: SimGrid.
+/// Source  SimGrid, for rounds in which requests are answered in a fixed order.
 
 #include <cstdint>
 #include <map>
@@ -27,8 +27,8 @@
 
 namespace sim {
 
-/// Thrown through a rank that waits for what will never be; no std::exception, so that programs do not catch
-/// it.
+/// The exception that unwinds a rank whose call will never complete. It is not a std::exception, so that
+/// programs do not catch it by accident.
 struct WorldEnded {};
 
 enum class RankStatus { runs, waits, returned, threw, ended_by_world };
@@ -36,15 +36,17 @@ enum class RankStatus { runs, waits, returned, threw, ended_by_world };
 class VirtualWorld;
 class RankState;
 
-/// A finding about what left a rank's program, with the last call it made.
+/// Returns a finding about an exception that left a rank's program, or about a rank that was given up, with
+/// the last call that the rank made.
 Finding thrown(const RankState& state, std::string code, std::string sentence, std::string rule,
                std::string hint);
 
-/// One rank: its program's context, what it waits for, what it has posted.
+/// The state of one rank: the context of its program, the call that it waits for, and the calls it has
+/// posted.
 class RankState {
  public:
   RankState(VirtualWorld& owner, int global_rank, std::int64_t call_limit);
-  /// Its program is over, and this is why.
+  /// Records that the program is over because of this finding.
   void fail(Finding finding);
 
   VirtualWorld& world;
@@ -54,10 +56,10 @@ class RankState {
   std::shared_ptr<Device> device;
   std::unique_ptr<Groups> groups;
   std::unique_ptr<Context> context;
-  std::vector<PostedCall*> outbox;  // posted since the rank last stopped
-  PostedCall* waits_for = nullptr;  // set while status is waits
-  std::unique_ptr<Finding> threw;   // what its program threw, or why it was given up
-  int refused_calls = 0;            // since the world ended
+  std::vector<PostedCall*> outbox;  // calls posted since the rank last stopped
+  PostedCall* waits_for = nullptr;  // not null while status is waits
+  std::unique_ptr<Finding> threw;   // the error that its program threw, or why the rank was given up
+  int refused_calls = 0;            // calls that were refused since the world ended
 };
 
 class VirtualWorld {
@@ -67,19 +69,22 @@ class VirtualWorld {
   VirtualWorld(const VirtualWorld&) = delete;
   VirtualWorld& operator=(const VirtualWorld&) = delete;
 
-  /// Runs the program on every rank until all have ended or none can go on; then ends those that are left.
-  /// What goes wrong on the world's side (no memory for a stack) is thrown when every rank has been unwound.
+  /// Runs the program on every rank until all have ended or none can continue, and then ends those that are
+  /// left. Errors of the world itself, such as no memory for a stack, are thrown when every rank has been
+  /// unwound.
   void run(const RankProgram& program);
 
-  // ---- for the ranks' side: communicators and groups ----
+  // ---- for communicators and groups, which run on the ranks ----
   const WorldSpec& spec() const { return spec_; }
   GroupState& world_group() { return *world_group_; }
-  /// The group of a kind that holds the rank; null where none does. Any rank, at any time.
+  /// Returns the group of a kind that contains the rank; null if there is none. Any rank may call it at any
+  /// time.
   GroupState* layout_group(std::string_view kind, int rank);
+  /// Posts a call of the running rank.
   void post(RankState& rank, PostedCall& call);
-  /// Called by a rank: comes back when the call is done.
+  /// Returns when the call is done. The rank that made it calls this.
   void wait_for(RankState& rank, PostedCall& call);
-  /// Called by a rank that can be neither resumed nor unwound: its stack is left as it is.
+  /// Gives up the running rank, which can be neither resumed nor unwound. Its stack is left as it is.
   [[noreturn]] void give_up(RankState& rank, Finding finding);
 
   // ---- for the report ----
@@ -88,17 +93,18 @@ class VirtualWorld {
   std::vector<Finding>& findings() { return findings_; }
   std::uint64_t schedule_hash() const { return scheduler_.hash(); }
   bool has_guarded_stacks() const { return stacks_->guarded(); }
-  /// Of a global rank; -1 when it does not run.
+  /// Returns the slot of a global rank; -1 if the rank does not run.
   int slot_of(int rank) const;
-  /// The groups, for call records that outlive the world.
+  /// Hands over the groups, because call records that point to them outlive the world.
   std::vector<std::shared_ptr<const void>> release_groups();
 
  private:
+  /// A collective or a message whose calls are complete, and whose data has to be moved.
   struct Completed {
     GroupState* group;
-    std::vector<PostedCall*>
-        calls;  // of a collective, by place; of a message: the recv and, unless eager, the send
-    Call message = {.operation = Operation::barrier, .site = ""};  // of a message: its send
+    /// The calls of a collective by place; for a message the recv and, unless it was eager, the send.
+    std::vector<PostedCall*> calls;
+    Call message = {.operation = Operation::barrier, .site = ""};  // for a message: its send
     bool is_message() const { return message.operation == Operation::send; }
   };
 
@@ -119,7 +125,7 @@ class VirtualWorld {
   void end_the_rest();
 
   const WorldSpec& spec_;
-  std::vector<int> present_;  // global rank of each slot
+  std::vector<int> present_;  // by slot: the global rank
   std::vector<std::unique_ptr<RankState>> ranks_;
   std::shared_ptr<StackPool> stacks_;
   Crew crew_;

@@ -1,9 +1,10 @@
 #pragma once
 
-/// A world of virtual ranks, as it is asked for.
+/// The description of a world of virtual ranks.
 ///
 /// Exact   schedule, threads and contexts never change a result; reduction_order and eager_bytes may.
-/// Errors  world_spec, when a number is out of range.
+/// Errors  world_spec: a number is out of range, the schedule is unknown, or `ranks` is not a list of
+///         ascending ranks of the world.
 
 #include <cstddef>
 #include <cstdint>
@@ -23,33 +24,36 @@ namespace sim {
 struct WorldSpec {
   Layout layout;
   NodePlacement nodes = {};
-  std::vector<int> ranks = {};  // global ranks that run, ascending; empty: the layout's grid
+  std::vector<int> ranks = {};  // the global ranks that run, ascending; empty for all ranks of the layout
   Schedule schedule = {};
-  int threads = 1;  // that run ranks
+  int threads = 1;  // number of threads that run ranks
   ContextKind contexts = ContextKind::fiber;
   ReductionOrder reduction_order = {};
-  std::int64_t eager_bytes = 0;  // a send of at most so many bytes does not wait for its recv
+  /// A send of at most this many bytes does not wait for its recv. With 0 every send waits.
+  std::int64_t eager_bytes = 0;
   std::size_t stack_bytes = kDefaultStackBytes;
-  std::shared_ptr<StackPool> stacks =
-      nullptr;                          // of earlier worlds, for many small ones; null: this world's own
-  std::uint64_t seed = 0;               // of Rank::random
-  std::int64_t call_limit = 1'000'000;  // calls of one rank
-  std::string reproduce = "";  // the line that makes it happen again; empty: the fields above, in words
+  /// A pool of stacks that earlier worlds have used, for programs that run many small worlds. If null, the
+  /// world makes a pool of its own.
+  std::shared_ptr<StackPool> stacks = nullptr;
+  std::uint64_t seed = 0;               // seed of Rank::random
+  std::int64_t call_limit = 1'000'000;  // the most calls that one rank may make
+  std::string reproduce = "";           // the line that reproduces the run; if empty, text_of() this spec
 };
 
-/// Guarded stacks are two mappings each, and a process has about 65,000.
+/// The most ranks whose stacks are guarded. A guarded stack takes two mappings, and a process may have about
+/// 65,000.
 inline constexpr int kMostGuardedRanks = 16'384;
 
-/// Systems give a process some 30,000 threads.
+/// The most ranks that may be threads. Systems give a process about 30,000 threads.
 inline constexpr int kMostThreadRanks = 8192;
 
-/// So many ranks in one data-parallel group.
+/// Returns a world of this many ranks, which form one data-parallel group.
 WorldSpec world_of(int ranks);
 
-/// The spec in words: "8 ranks, schedule uniform seed 7, 1 thread, ...".
+/// Describes the spec: "8 ranks, seed 0, schedule uniform, schedule seed 7, 1 thread, ...".
 std::string text_of(const WorldSpec& spec);
 
-/// Refuses numbers that make no world.
+/// Refuses a spec that does not describe a world.
 void check(const WorldSpec& spec);
 
 }  // namespace sim
