@@ -16,7 +16,7 @@ NcclSpot input(std::int64_t offset = 0) { return {NcclBuffer::input, offset}; }
 NcclSpot output(std::int64_t offset = 0) { return {NcclBuffer::output, offset}; }
 NcclSpot none() { return {}; }
 
-/// One of NCCL's own collectives.
+/// Returns the single step of a call that NCCL has as a collective, or no step if the call has no elements.
 Steps whole(NcclOperation operation, const Call& call, NcclSpot from, NcclSpot to) {
   if (call.count == 0) return {};
   return {{operation, from, to, call.count, call.root}};

@@ -43,7 +43,7 @@ const char* stored_name(DType dtype) {
       ->text;
 }
 
-/// The names of tensors of the field, as a JSON list.
+/// Returns the names of the tensors of the field, as a JSON list.
 Json field_names(const Safetensors& file) {
   Json names = Json::array();
   for (const auto& [name, tensor] : file.tensors) {
