@@ -1,6 +1,6 @@
 #pragma once
 
-/// An error of the CUDA runtime becomes a refusal.
+/// Turns an error of the CUDA runtime into a refusal.
 ///
 /// Errors  cuda_failed.
 
@@ -8,6 +8,7 @@
 
 namespace gpu {
 
+/// Refuses if `error` is not cudaSuccess. `call` names the CUDA function that returned it.
 void check(cudaError_t error, const char* call);
 
 }  // namespace gpu

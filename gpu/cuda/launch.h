@@ -1,9 +1,9 @@
 #pragma once
 
-/// launch.h for CUDA. Only nvcc compiles it.
+/// The launches of gpu/device/launch.h for CUDA. Only nvcc compiles this header.
 ///
-/// Exact   sixteen threads of a warp are the lanes of a row; their sums are added as sim/tensor/device.h
-///         says.
+/// Exact   Sixteen threads of a warp are the lanes of a row. Their sums are added in the order that
+///         sim/tensor/device.h states.
 
 #include <algorithm>
 #include <cuda_runtime.h>
@@ -16,7 +16,8 @@ namespace gpu {
 namespace {
 
 constexpr int kThreads = 256;
-/// More than a GPU runs at a time; the rest is done in rounds.
+/// The most blocks of a launch, which is more than a GPU runs at once. If a kernel has more work, its
+/// blocks loop.
 constexpr std::int64_t kMostBlocks = 1 << 16;
 
 inline cudaStream_t native(Stream* stream) { return reinterpret_cast<cudaStream_t>(stream); }
@@ -31,7 +32,7 @@ __global__ void __launch_bounds__(kThreads) each_element(std::int64_t count, Fun
   for (std::int64_t i = std::int64_t{blockIdx.x} * kThreads + threadIdx.x; i < count; i += step) function(i);
 }
 
-/// One of sixteen neighbouring threads.
+/// The lanes of a row, as seen by one of sixteen neighbouring threads.
 class WarpLanes {
  public:
   __device__ WarpLanes()
@@ -46,7 +47,8 @@ class WarpLanes {
     return __shfl_sync(mask_, sum, 0, kLanes);
   }
 
-  /// As sim::lane_max has it, so that -0 and 0 come out alike: lane 0 takes what is left of the last round.
+  /// Compares in the order of sim::lane_max, so that -0 and 0 give the same result: lane 0 takes the
+  /// elements that do not fill a last round.
   template <typename Number, typename Term>
   __device__ typename Number::Wide max(const Number& number, std::int64_t n, const Term& term) const {
     using Wide = typename Number::Wide;
@@ -67,7 +69,7 @@ class WarpLanes {
     for (std::int64_t i = lane_; i < n; i += kLanes) call(i);
   }
 
-  /// When all lanes are here.
+  /// Calls `call` on lane 0 when all lanes have arrived, and lets them go on when it is done.
   template <typename Call>
   __device__ void first(const Call& call) const {
     __syncwarp(mask_);
@@ -89,7 +91,8 @@ __global__ void __launch_bounds__(kThreads) each_row(std::int64_t rows, Function
     function(row, lanes);
 }
 
-/// With the launch's own error: <<<>>> has none, and cudaGetLastError may tell of a call long before.
+/// Launches a kernel, and checks the error of this launch. A launch with <<<>>> returns no error, and
+/// cudaGetLastError may report that of an earlier call.
 template <typename... Given>
 void launch(const char* what, Stream* stream, unsigned blocks, int threads, void (*kernel)(Given...),
             Given... given) {
@@ -99,7 +102,7 @@ void launch(const char* what, Stream* stream, unsigned blocks, int threads, void
         what);
 }
 
-/// The threads of a block, each with its part in registers.
+/// The threads of a block, as seen by one of them. Each thread has its part in registers.
 template <typename Part>
 class ThreadBlock {
  public:

@@ -1,4 +1,4 @@
-// The one file that sees NCCL.
+// This is the only file that includes NCCL's header.
 
 #include "gpu/nccl/nccl_library.h"
 
@@ -23,7 +23,7 @@ namespace {
 
 cudaStream_t native(Stream* stream) { return reinterpret_cast<cudaStream_t>(stream); }
 
-/// What NCCL last warned of says more than a code.
+/// Returns the description of a result, with NCCL's last warning, which says more than the result alone.
 std::string words_of(ncclResult_t result) {
   const std::string last = ncclGetLastError(nullptr);
   return std::string(ncclGetErrorString(result)) + (last.empty() ? "" : ": " + last);
@@ -76,12 +76,14 @@ ncclRedOp_t reduction_of(sim::ReduceOp op) {
   return ncclSum;
 }
 
-/// What all links of a process share.
+/// The state that all links of a process share.
 struct Process {
   int ordinal = 0;
   Stream* ranks_stream = nullptr;
   std::set<ncclComm_t> comms;
-  std::deque<ncclComm_t> spots;  // where NCCL writes them, from a thread of its own, when a link may be gone
+  /// NCCL writes a new communicator here, from its own thread. The spots outlive their links, because a
+  /// link may be gone by then.
+  std::deque<ncclComm_t> spots;
 };
 
 class Event : public NcclEvent {
@@ -97,7 +99,7 @@ class Event : public NcclEvent {
   NcclState state() override {
     const cudaError_t result = cudaEventQuery(event_);
     if (result == cudaSuccess) return {};
-    static_cast<void>(cudaGetLastError());  // that it is not over is no error of what comes after
+    static_cast<void>(cudaGetLastError());  // clears "not ready", so that later calls do not report it
     if (result != cudaErrorNotReady) return {NcclState::Kind::failed, cudaGetErrorString(result)};
     const NcclState of_comm = state_of(comm_);
     return of_comm.kind == NcclState::Kind::failed ? of_comm : NcclState{NcclState::Kind::busy};
@@ -152,9 +154,9 @@ class Link : public NcclLink {
   Link(const Link&) = delete;
   Link& operator=(const Link&) = delete;
 
-  /// NCCL may write it later than its call returns.
+  /// The place for NCCL to write the communicator to, possibly after its call has returned.
   ncclComm_t* spot() { return &spot_; }
-  /// Null until then.
+  /// The communicator, or null until NCCL has written it.
   ncclComm_t comm() const { return std::atomic_ref(spot_).load(std::memory_order_acquire); }
 
   NcclState state() override {
@@ -221,7 +223,7 @@ class Library : public NcclLibrary {
   }
 
   std::shared_ptr<sim::Device> open_device(int local_rank, int rank, CudaMode mode) override {
-    int count = 0;  // CUDA leaves it alone when it fails
+    int count = 0;  // CUDA does not write it if the call fails
     const cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess || count == 0) {
       refuse_unavailable(0, error == cudaSuccess ? "0 GPUs" : cudaGetErrorString(error),
@@ -240,7 +242,7 @@ class Library : public NcclLibrary {
     std::memcpy(&unique_id, id.data(), sizeof unique_id);
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
-    config.splitShare = 0;  // or a process's kernels, of whichever group, run one after the other
+    config.splitShare = 0;  // otherwise the kernels of all groups of a process run one after the other
     use_gpu(process_.ordinal);
     auto link = std::make_unique<Link>(process_);
     check(ncclCommInitRankConfig(link->spot(), size, unique_id, rank, &config), "ncclCommInitRankConfig");

@@ -12,7 +12,7 @@ namespace {
 
 cudaStream_t native(Stream* stream) { return reinterpret_cast<cudaStream_t>(stream); }
 
-/// As processors do: with HMM, or over NVLink.
+/// Whether the GPU reads pageable memory of the host directly, as processors do: with HMM, or over NVLink.
 bool reads_pageable_memory() {
   int gpu = 0;
   int reads = 0;
@@ -28,7 +28,7 @@ void check(cudaError_t error, const char* call) {
 }
 
 void open_gpu(int ordinal) {
-  int count = 0;  // CUDA leaves it alone when it fails
+  int count = 0;  // CUDA does not write it if the call fails
   const cudaError_t error = cudaGetDeviceCount(&count);
   if (error != cudaSuccess) {
     refuse_unavailable(ordinal, fmt::format("{}: {}", cudaGetErrorName(error), cudaGetErrorString(error)),
@@ -38,7 +38,7 @@ void open_gpu(int ordinal) {
     refuse_unavailable(ordinal, fmt::format("{} GPUs", count),
                        "a number from 0 on; CUDA_VISIBLE_DEVICES says which GPUs are seen");
   }
-  cudaError_t started = cudaSetDevice(ordinal);  // since CUDA 12 it makes the context, too
+  cudaError_t started = cudaSetDevice(ordinal);  // since CUDA 12 this also creates the context
   if (started == cudaSuccess) started = cudaFree(nullptr);
   if (started != cudaSuccess) {
     refuse_unavailable(ordinal, fmt::format("{}: {}", cudaGetErrorName(started), cudaGetErrorString(started)),
@@ -52,13 +52,13 @@ std::byte* allocate(std::size_t bytes) {
   void* block = nullptr;
   const cudaError_t error = cudaMalloc(&block, bytes);
   if (error != cudaSuccess) {
-    cudaGetLastError();  // it is no error of what comes after
+    cudaGetLastError();  // clears the error, so that later calls do not report it
     check(error, "cudaMalloc");
   }
   return static_cast<std::byte*>(block);
 }
 
-// At the end of a process, the runtime may be gone before the last tensor is.
+// The next two functions ignore errors: when a process ends, the runtime may be gone before the last tensor.
 void release(std::byte* block) { static_cast<void>(cudaFree(block)); }
 void end_stream(Stream* stream) { static_cast<void>(cudaStreamDestroy(native(stream))); }
 
@@ -76,7 +76,7 @@ void order_after(Stream* later, Stream* earlier) {
   const cudaError_t recorded = cudaEventRecord(event, native(earlier));
   const cudaError_t waits =
       recorded == cudaSuccess ? cudaStreamWaitEvent(native(later), event, 0) : cudaSuccess;
-  const cudaError_t gone = cudaEventDestroy(event);  // when it has happened
+  const cudaError_t gone = cudaEventDestroy(event);  // CUDA frees the event after it has happened
   check(recorded, "cudaEventRecord");
   check(waits, "cudaStreamWaitEvent");
   check(gone, "cudaEventDestroy");
@@ -86,7 +86,8 @@ void copy_to_gpu(Stream* stream, const void* from, void* to, std::size_t bytes) 
   if (bytes == 0) return;
   check(cudaMemcpyAsync(to, from, bytes, cudaMemcpyHostToDevice, native(stream)),
         "cudaMemcpyAsync to the GPU");
-  // Pageable memory is copied aside before the call returns, but for a GPU that needs no copy aside.
+  // CUDA stages pageable memory before the call returns, unless the GPU reads pageable memory directly. In
+  // that case the host must wait for the copy.
   if (reads_pageable_memory()) wait_for(stream);
 }
 

@@ -1,4 +1,4 @@
-// The matrix product of cuBLAS.
+// This file implements the vendor's matrix product with cuBLAS.
 
 #include <cublas_v2.h>
 #include <memory>
@@ -27,14 +27,15 @@ cublasComputeType_t compute_type(ElementType type) {
 
 }  // namespace
 
-/// A handle of its own for each stream: shared, its workspace would make results differ from run to run.
+/// A cuBLAS handle for one stream. Streams do not share a handle, because a shared workspace would make
+/// results differ from run to run.
 class Vendor {
  public:
   explicit Vendor(Stream* on) : stream(on) {
     check(cublasCreate(&handle), "cublasCreate");
     check(cublasSetStream(handle, reinterpret_cast<cudaStream_t>(stream)), "cublasSetStream");
-    // Of f32 and f64 the compute types below are the pedantic ones; of bf16 this is about sums that are
-    // split.
+    // This mode is for bf16, where it concerns sums that are split. For f32 and f64, the compute types of
+    // compute_type are the pedantic ones.
     const int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
     check(cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)), "cublasSetMathMode");
   }
@@ -60,7 +61,7 @@ void vendor_matmul(Vendor* vendor, ElementType type, ProductSizes sizes, Operand
   const bool is_f64 = type == ElementType::f64;
   const void* one = is_f64 ? static_cast<const void*>(&one64) : &one32;
   const void* old = is_f64 ? static_cast<const void*>(&old64) : &old32;
-  // cuBLAS goes down columns: to it our matrices are transposed, and the product is b a.
+  // cuBLAS stores matrices by columns, so it sees ours as transposed, and the product as b a.
   check(
       cublasGemmStridedBatchedEx_64(
           vendor->handle, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,

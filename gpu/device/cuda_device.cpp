@@ -19,7 +19,7 @@ using sim::columns_of;
 using sim::rows_of;
 using sim::Tensor;
 
-/// The GPU's memory, as a pool takes it.
+/// The GPU's memory as a source of blocks for a memory pool.
 class GpuMemory : public sim::BlockSource {
  public:
   explicit GpuMemory(std::shared_ptr<LaneStreams> streams) : streams_(std::move(streams)) {}
@@ -30,7 +30,7 @@ class GpuMemory : public sim::BlockSource {
   void give_back(std::byte* block) override { release(block); }
 
  private:
-  std::shared_ptr<LaneStreams> streams_;  // end after the memory that they work on
+  std::shared_ptr<LaneStreams> streams_;  // end only after the memory that they work on
 };
 
 ElementType type_of(sim::DType dtype) {
@@ -50,7 +50,7 @@ ElementType type_of(sim::DType dtype) {
 }
 ElementType type_of(const Tensor& tensor) { return type_of(tensor.dtype()); }
 
-/// Null of none.
+/// Returns the address of a tensor's elements, or null for an empty Tensor().
 void* address(const Tensor& tensor) { return tensor.is_none() ? nullptr : tensor.data(); }
 const std::int32_t* ids_of(const Tensor& tensor) {
   return reinterpret_cast<const std::int32_t*>(tensor.data());
@@ -68,7 +68,8 @@ std::vector<const Tensor*> pointers(std::span<const Tensor> first, std::span<con
   return all;
 }
 
-/// Pointers to tensors' elements, in the GPU's memory for as long as the object lives; a block of its lane.
+/// A table of pointers to the elements of tensors. It lies in the GPU's memory, in a block of `lane`, as
+/// long as the object lives.
 class PointerTable {
  public:
   PointerTable(sim::MemoryPool& pool, std::size_t lane, Stream* stream,
@@ -115,7 +116,7 @@ std::shared_ptr<sim::Device> CudaDevice::for_rank(int rank) {
 }
 
 Stream* CudaDevice::stream() {
-  use_gpu(streams_->ordinal());  // it may have to be made
+  use_gpu(streams_->ordinal());  // a stream is made on its first use
   return streams_->stream(lane_);
 }
 
@@ -254,7 +255,7 @@ void CudaDevice::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t
 }
 
 void CudaDevice::permute(const Tensor& from, std::array<int, 4> order, Tensor& to) {
-  std::array<std::int64_t, 4> steps{};  // of the dimensions of `from`
+  std::array<std::int64_t, 4> steps{};  // elements from one index to the next, by dimension of `from`
   std::int64_t step = 1;
   for (std::size_t i = 4; i-- > 0; step *= from.shape()[i]) steps[i] = step;
   std::array<std::int64_t, 4> steps_of_to{};

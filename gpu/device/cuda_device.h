@@ -1,20 +1,26 @@
 #pragma once
 
-/// The CUDA device: seam one on a GPU. Many ranks of a virtual world may share the GPU; each has a stream of
-/// its own.
+/// The CUDA device: the interface sim::Device on a GPU. Many ranks of a virtual world may share the GPU;
+/// ranks on different lanes of the memory pool have different streams.
 ///
 ///   std::shared_ptr<sim::Device> device = gpu::make_cuda_device({.ordinal = 0});
 ///   simulate(world_of(8), *device, program);
 ///
-/// Shapes  f64, f32, bf16 and i32. Memory comes from a pool of blocks that were asked of CUDA once; a rank
-///         has a lane of it, and that lane's stream, so that a block is handed out again in the order of the
-///         stream.
-/// Calls   kernels are put on the rank's stream; the host waits in to_host alone. Where tensors of other
-///         ranks take part (a collective's copy or fold), their streams and this one are ordered both ways.
+/// The class itself does not depend on the runtime. It reaches memory, streams and kernels only through
+/// runtime.h and kernels.h. In the program these are defined for CUDA (gpu/cuda). In tests they are defined
+/// for this machine's processor (gpu/on_host), and the same class then runs its kernels there.
+///
+/// Shapes  f64, f32, bf16 and i32. Memory comes from a pool of blocks, which CUDA allocates once. A rank
+///         belongs to a lane of the pool and uses that lane's stream, so that a freed block is reused in the
+///         order of the stream.
+/// Calls   Kernels are put on the rank's stream; the host waits only in to_host. If tensors of other ranks
+///         take part (a collective's copy or fold), their streams and this rank's stream are ordered in both
+///         directions.
 /// Errors  cuda_unavailable, cuda_failed, cuda_dtype (a tensor of the field).
-/// Exact   mode exact: the project's own kernels, each in the order that sim/tensor/device.h states: the bits
-///         of the CPU device, but for those of a NaN. Mode vendor: matmul is cuBLAS's, in cuBLAS's order (f32
-///         and f64 without reduced precision, bf16 summed in f32); all else as in exact.
+/// Exact   Mode exact uses the project's own kernels, each in the order that sim/tensor/device.h states, and
+///         gives the bits of the CPU device, except for those of a NaN. Mode vendor takes matmul from cuBLAS,
+///         in cuBLAS's order (f32 and f64 without reduced precision, bf16 summed in f32), and everything else
+///         as in mode exact.
 
 #include <array>
 #include <cstdint>
@@ -35,7 +41,7 @@ struct CudaOptions {
   CudaMode mode = CudaMode::exact;
 };
 
-/// Refuses where there is no such GPU, or no CUDA in this program (gpu/stub).
+/// Makes the device. Refuses if there is no such GPU, or if the program was built without CUDA (gpu/stub).
 std::shared_ptr<sim::Device> make_cuda_device(CudaOptions options = {});
 
 class LaneStreams;
@@ -48,7 +54,7 @@ class CudaDevice : public sim::Device, public std::enable_shared_from_this<CudaD
 
   std::shared_ptr<sim::Device> for_rank(int rank) override;
   const char* name() const override { return "cuda"; }
-  /// This rank's: what is put on it comes after the kernels that were called before.
+  /// The stream of this rank. Work put on it runs after the kernels of this rank that were called before.
   Stream* stream();
   Tensor empty(sim::DType dtype, const sim::Shape& shape) override;
   void from_host(std::span<const std::byte> values, Tensor& to) override;
@@ -97,8 +103,9 @@ class CudaDevice : public sim::Device, public std::enable_shared_from_this<CudaD
  private:
   CudaDevice(const CudaDevice& whole, int rank);
 
-  /// Calls put(stream) with this rank's stream, after all that is on the streams of these tensors, and before
-  /// all that will be.
+  /// Calls put(stream) with this rank's stream. What it puts there runs after all work that is on the
+  ///         streams of
+  /// `tensors` now, and before all work that is put on them later.
   template <typename Put>
   void on_stream(std::span<const Tensor* const> tensors, const Put& put);
   template <typename Put>

@@ -1,10 +1,10 @@
 #pragma once
 
-/// Kernels whose elements, or columns, are chains of their own.
+/// Kernels that compute each element, or each column, independently of all others.
 ///
-/// Calls   included where they are defined, once for each kind of launch: gpu/cuda/elements.cu,
-///         gpu/on_host/elements.cpp.
-/// Exact   each function is the body of the CPU device's loop, with the functions of
+/// Calls   A source file includes this header to define the kernels, once for each kind of launch:
+///         gpu/cuda/elements.cu, gpu/on_host/elements.cpp.
+/// Exact   Each function object is the body of the CPU device's loop, and uses the functions of
 ///         sim/tensor/float_arithmetic.h.
 
 #include "gpu/device/launch.h"
@@ -80,7 +80,7 @@ struct AddBias {
   }
 };
 
-/// A column each.
+/// Each call sums one column.
 template <typename Scalar>
 struct AddColumnSums {
   const Scalar* x;
@@ -109,7 +109,7 @@ struct CopyColumns {
   }
 };
 
-/// The row of a table that an id names; -1 beyond it.
+/// Returns the row of a table that belongs to an id, or -1 if the table has no such row.
 SIM_HOST_DEVICE inline std::int64_t row_of(std::int32_t id, std::int64_t first_id, std::int64_t rows) {
   const std::int64_t row = id - first_id;
   return row >= 0 && row < rows ? row : -1;
@@ -129,7 +129,7 @@ struct Lookup {
   }
 };
 
-/// A column each: rows are added in their order, whichever ids they have.
+/// Each call handles one column. Rows are added in their order, whatever their ids are.
 template <typename Scalar>
 struct AddToRows {
   const Scalar* rows;
@@ -200,7 +200,7 @@ struct Dropout {
   }
 };
 
-/// A pair each.
+/// Each call rotates one pair of elements.
 template <typename Scalar>
 struct Rotate {
   const Scalar* x;
@@ -246,7 +246,7 @@ struct Adam {
   }
 };
 
-/// 1 - beta^step, in doubles.
+/// Returns 1 - beta^step, computed in doubles.
 inline double correction(Ratio beta, std::int64_t step) {
   const double factor = sim::quotient_of<double>(beta);
   double power = 1;
@@ -274,7 +274,7 @@ struct ScaleBy {
   SIM_HOST_DEVICE void operator()(std::int64_t i) const { x[i] = x[i] * *factor; }
 };
 
-/// Whoever finds one writes the same.
+/// Threads that find a nonfinite element all write the same value, so their order does not matter.
 template <typename Scalar>
 struct FindNonfinite {
   const Scalar* x;

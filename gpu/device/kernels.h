@@ -1,14 +1,15 @@
 #pragma once
 
-/// The kernels of a CUDA device as its host code calls them: raw pointers into the GPU's memory, counts, and
-/// a stream. What each computes, and in which order, is what its namesake in sim/tensor/device.h says; here
-/// are no tensors and no checks.
+/// The kernels of a CUDA device, as its host code calls them: with raw pointers into the GPU's memory,
+/// counts, and a stream. Each kernel computes what the function of the same name in sim/tensor/device.h
+/// does, in the order stated there. There are no tensors here and no checks.
 ///
-/// Shapes  counts in elements, row after row. A pointer "of sums" is to f32 where the others are bf16, else
-///         to their type.
-/// Calls   each puts its work on the stream and returns. Defined once for CUDA (gpu/cuda) and once for a GPU
-///         that is played by this machine's processor (gpu/on_host).
-/// Exact   the bits of the CPU device, but for those of a NaN: a GPU has one NaN for all that it computes.
+/// Shapes  Counts are in elements, row after row. Pointers to sums point to f32 where the other operands are
+///         bf16, otherwise to the operands' type.
+/// Calls   Each function puts its work on the stream and returns. The functions are defined once for CUDA
+///         (gpu/cuda) and once for a GPU played by this machine's processor (gpu/on_host).
+/// Exact   the bits of the CPU device, except for those of a NaN: a GPU returns the same NaN from every
+///         computation.
 
 #include <array>
 #include <cstdint>
@@ -28,8 +29,7 @@ using sim::Ratio;
 using sim::ReduceOp;
 using sim::TokenLoss;
 
-// ---- elements: element_kernels.h
-// ---------------------------------------------------------------------------------
+// ---- elements: element_kernels.h --------------------------------------------------------------------------
 
 void fill(Stream* stream, ElementType type, void* out, std::int64_t count, double value);
 void combine(Stream* stream, ElementType type, ReduceOp op, const void* a, const void* b, void* out,
@@ -37,7 +37,7 @@ void combine(Stream* stream, ElementType type, ReduceOp op, const void* a, const
 void scale(Stream* stream, ElementType type, const void* a, Ratio ratio, void* out, std::int64_t count);
 void cast(Stream* stream, ElementType from_type, const void* from, ElementType to_type, void* to,
           std::int64_t count);
-/// One segment. The tables of pointers to all inputs and outputs lie in the GPU's memory.
+/// Folds one segment. `inputs` and `outputs` are tables of pointers, and lie in the GPU's memory.
 void fold(Stream* stream, ElementType type, ReduceOp op, const void* const* inputs, std::int64_t members,
           void* const* outputs, std::int64_t output_count, sim::FoldSegment segment);
 
@@ -45,7 +45,7 @@ void add_bias(Stream* stream, ElementType type, const void* x, const void* bias,
               std::int64_t columns);
 void add_column_sums(Stream* stream, ElementType type, const void* x, void* sums, std::int64_t rows,
                      std::int64_t columns);
-/// `size`: bytes of an element, 2, 4 or 8. to(t * to_step + c) = from(t * from_step + c)
+/// Copies to[t * to_step + c] = from[t * from_step + c]. `size` is the bytes of an element: 2, 4 or 8.
 void copy_columns(Stream* stream, std::int64_t size, const void* from, std::int64_t from_step, void* to,
                   std::int64_t to_step, std::int64_t rows, std::int64_t columns);
 void lookup(Stream* stream, std::int64_t size, const void* table, std::int64_t table_rows,
@@ -54,7 +54,7 @@ void lookup(Stream* stream, std::int64_t size, const void* table, std::int64_t t
 void add_to_rows(Stream* stream, ElementType type, const void* rows, const std::int32_t* ids,
                  std::int64_t first_id, void* table, std::int64_t table_rows, std::int64_t tokens,
                  std::int64_t columns);
-/// to(i, j, k, l), of these sizes, is from(i steps[0] + j steps[1] + k steps[2] + l steps[3]).
+/// Sets to(i, j, k, l), a tensor of these sizes, to from[i steps[0] + j steps[1] + k steps[2] + l steps[3]].
 void permute(Stream* stream, std::int64_t size, const void* from, std::array<std::int64_t, 4> steps, void* to,
              std::array<std::int64_t, 4> sizes);
 
@@ -75,18 +75,17 @@ void find_nonfinite(Stream* stream, ElementType type, const void* x, std::int64_
 void token_loss(Stream* stream, ElementType type, const void* parts, const std::int32_t* targets,
                 const TokenLoss& loss, void* out, std::int64_t tokens);
 
-// ---- rows: row_kernels.h
-// -----------------------------------------------------------------------------------------
+// ---- rows: row_kernels.h ----------------------------------------------------------------------------------
 
 void softmax(Stream* stream, ElementType type, const void* x, std::int64_t divisor, bool causal, void* out,
              std::int64_t rows, std::int64_t queries, std::int64_t columns);
 void softmax_backward(Stream* stream, ElementType type, const void* p, const void* grad, std::int64_t divisor,
                       void* out, std::int64_t rows, std::int64_t columns);
-/// bias may be null.
+/// `bias` may be null.
 void normalize(Stream* stream, ElementType type, Norm norm, const void* x, const void* weight,
                const void* bias, Ratio epsilon, void* out, void* stats, std::int64_t rows,
                std::int64_t columns);
-/// grad_bias may be null.
+/// `grad_bias` may be null.
 void normalize_backward(Stream* stream, ElementType type, Norm norm, const void* x, const void* weight,
                         const void* stats, const void* grad, void* grad_x, void* grad_weight, void* grad_bias,
                         std::int64_t rows, std::int64_t columns);
@@ -99,11 +98,10 @@ void token_loss_backward(Stream* stream, ElementType type, const void* exps, con
                          const std::int32_t* targets, const TokenLoss& loss, const void* grad, void* out,
                          std::int64_t tokens, std::int64_t width);
 
-// ---- products: product_kernel.h
-// ----------------------------------------------------------------------------------
+// ---- products: product_kernel.h ---------------------------------------------------------------------------
 
-/// out (rows, columns) of a (rows, terms) and b (terms, columns), each transposed in memory or not, batch
-/// after batch.
+/// The sizes of a product: out (rows, columns) of a (rows, terms) and b (terms, columns), batch after
+/// batch. Each operand may be transposed in memory.
 struct ProductSizes {
   std::int64_t batches;
   std::int64_t rows;
@@ -114,16 +112,16 @@ struct Operand {
   const void* first;
   bool transposed;
 };
-/// bf16 operands go to f32 or bf16, others to their own type.
+/// The product of bf16 operands is f32 or bf16; that of other operands has their type.
 void matmul(Stream* stream, ElementType type, ProductSizes sizes, Operand a, Operand b, ElementType out_type,
             void* out, bool accumulate);
 
-/// The vendor's library, for one stream: gpu/cuda/vendor.cpp.
+/// A handle on the vendor's library for one stream (gpu/cuda/vendor.cpp).
 class Vendor;
 Vendor* make_vendor(Stream* stream);
 void end_vendor(Vendor* vendor);
-/// The same product in whatever order the library has: no multiplication in less than the operands'
-/// precision, sums of bf16 in f32.
+/// The same product, with its terms added in the library's own order. It multiplies in no less than the
+/// operands' precision, and sums bf16 in f32.
 void vendor_matmul(Vendor* vendor, ElementType type, ProductSizes sizes, Operand a, Operand b,
                    ElementType out_type, void* out, bool accumulate);
 

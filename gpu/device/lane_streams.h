@@ -1,8 +1,8 @@
 #pragma once
 
-/// The streams of a GPU, one for each lane of its memory pool; ranks that share a lane share its stream.
+/// The streams of a GPU, one for each lane of its memory pool. Ranks that share a lane share its stream.
 ///
-/// Calls   from any thread. A stream, or the vendor's library for it, is made when it is first asked for.
+/// Calls   from any thread. A stream, and the vendor's handle for it, are made when they are first asked for.
 
 #include <array>
 #include <cstddef>

@@ -1,18 +1,19 @@
 #pragma once
 
-/// How a kernel is run: a function of an element, or of a row, called for each. Kernels are written against
-/// this, and defined for CUDA by gpu/cuda/launch.h, for the processor by gpu/on_host/launch.h.
+/// Launches of kernels: a function object is called for each element, each row or each tile. Kernels are
+/// written against this header; gpu/cuda/launch.h defines the launches for CUDA, and gpu/on_host/launch.h for
+/// the processor.
 ///
-/// Shapes  of a row, sixteen lanes work together: lane l has elements l, l + 16, ... A function of a row is
-///         given its lanes:
+/// Shapes  Sixteen lanes work together on a row: lane l has elements l, l + 16, ... The function of a row
+///         receives its lanes as an argument:
 ///
 ///           lanes.sum<Wide>(n, term)        term(0) + ... + term(n - 1), as sim/tensor/device.h says
-///           lanes.max(number, n, term)      the largest; number is an sim::Arithmetic
-///           lanes.each(n, call)             call(i) for i below n, each by its lane
-///           lanes.first(call)               call() by one lane
+///           lanes.max(number, n, term)      the largest term; `number` is a sim::Arithmetic
+///           lanes.each(n, call)             call(i) for each i below n, each on its lane
+///           lanes.first(call)               call() on one lane only
 ///
-/// Calls   functions are copied, and run when the stream comes to them, in any order of elements and rows.
-///         What a lane writes may be read by the same lane, or by a later launch.
+/// Calls   Functions are copied, and run when the stream reaches them, for elements and rows in any order. A
+///         value that a lane has written may be read by the same lane, or by a later launch.
 
 #include <cstdint>
 #include <type_traits>
@@ -30,11 +31,12 @@ void launch_elements(Stream* stream, std::int64_t count, const Function& functio
 template <typename Function>
 void launch_rows(Stream* stream, std::int64_t rows, const Function& function);
 
-/// For each tile of the product, a block of threads (product_kernel.h).
+/// Runs a block of threads for each tile of the product (product_kernel.h).
 template <typename Product>
 void launch_tiles(Stream* stream, const Product& product);
 
-/// visit(double{}), visit(float{}), visit(sim::bfloat16{}), visit(std::int32_t{})
+/// Calls visit(double{}), visit(float{}), visit(sim::bfloat16{}) or visit(std::int32_t{}), by the element
+///         type.
 template <typename Visit>
 void with_element(ElementType type, Visit&& visit) {
   if (type == ElementType::f64) return visit(double{});
@@ -43,7 +45,7 @@ void with_element(ElementType type, Visit&& visit) {
   return visit(std::int32_t{});
 }
 
-/// As with_element, for the types that layers compute in.
+/// Like with_element, for the types that layers compute in: all but i32.
 template <typename Visit>
 void with_computing(ElementType type, Visit&& visit) {
   with_element(type, [&](auto scalar) {
@@ -51,7 +53,7 @@ void with_computing(ElementType type, Visit&& visit) {
   });
 }
 
-/// As with_computing, for the types of sums.
+/// Like with_computing, for the types of sums: f64 and f32.
 template <typename Visit>
 void with_sum(ElementType type, Visit&& visit) {
   with_computing(type, [&](auto scalar) {
@@ -59,7 +61,8 @@ void with_sum(ElementType type, Visit&& visit) {
   });
 }
 
-/// For what only moves: visit(std::uint16_t{}), ...
+/// For kernels that only move elements: calls visit(std::uint16_t{}), visit(std::uint32_t{}) or
+/// visit(std::uint64_t{}), by the size of an element in bytes.
 template <typename Visit>
 void with_bytes(std::int64_t size, Visit&& visit) {
   if (size == 2) return visit(std::uint16_t{});

@@ -1,15 +1,16 @@
 #pragma once
 
-/// The matrix product, tile by tile: each block of threads has a tile of the output in registers, and takes
-/// the terms through shared memory, the next few on their way while the last are multiplied.
+/// The matrix product, tile by tile. Each block of threads keeps a tile of the output in registers, and reads
+/// the terms through shared memory. The next terms are fetched while the current ones are multiplied.
 ///
-/// Shapes  a tile is kTile x kTile, a thread's part of it kPer x kPer, in four corners kTile / 2 apart;
-///         kDepth terms at a time.
-/// Calls   included where it is defined, once for each kind of launch. run() is what a block does:
-///         block.each(call) is call(thread, its part) by every thread, and ends when all have done it.
-/// Exact   each output is a chain of its own: it starts from 0 or from its old value and takes k = 0, 1, 2,
-///         ... with one fma each. The last terms are counted, not filled up with zeros: those would turn a
-///         sum of -0 into 0, and an infinity into a NaN.
+/// Shapes  A tile is kTile x kTile. A thread's part of it is kPer x kPer, in four corners that lie kTile / 2
+///         apart. Terms are taken kDepth at once.
+/// Calls   A source file includes this header to define the kernel, once for each kind of launch. run() is
+///         the work of one block: block.each(call) runs call(thread, its part) on every thread, and ends when
+///         all threads have done it.
+/// Exact   Each output is an independent chain: it starts from 0 or from its old value, and adds the terms
+///         k = 0, 1, 2, ... with one fma each. Missing terms at the end are skipped, not replaced by zeros,
+///         because zeros would turn a sum of -0 into 0, and an infinity into a NaN.
 
 #include <cstddef>
 
@@ -20,7 +21,8 @@ namespace gpu {
 
 namespace {
 
-/// element(i, j) of batch b is first[b batch_step + i row_step + j column_step].
+/// A batch of matrices in memory. Element (i, j) of batch b is first[b batch_step + i row_step + j
+/// column_step].
 template <typename Scalar>
 struct Matrices {
   const Scalar* first;
@@ -36,7 +38,7 @@ Matrices<Scalar> matrices(Operand operand, std::int64_t rows, std::int64_t colum
   return {first, rows * columns, columns, 1};
 }
 
-/// A length of an array.
+/// The length of an array, as the unsigned type that arrays need.
 template <int count>
 constexpr std::size_t kLength = static_cast<std::size_t>(count);
 
@@ -55,7 +57,7 @@ struct TiledProduct {
   static constexpr int kThreads = kSide * kSide;
   static constexpr int kLoads = kTile * kDepth / kThreads;  // elements of an operand that a thread fetches
   static constexpr int kHalf = kPer / 2;
-  static constexpr int kLine = kTile + 16 / static_cast<int>(sizeof(Sum));  // threads then meet in no bank
+  static constexpr int kLine = kTile + 16 / static_cast<int>(sizeof(Sum));  // padded against bank conflicts
 
   struct Part {
     Sum sums[kLength<kPer>][kLength<kPer>];
@@ -76,7 +78,7 @@ struct TiledProduct {
   SIM_HOST_DEVICE std::int64_t row_tiles() const { return (sizes.rows + kTile - 1) / kTile; }
   SIM_HOST_DEVICE std::int64_t column_tiles() const { return (sizes.columns + kTile - 1) / kTile; }
 
-  /// One tile of one batch.
+  /// Computes one tile of one batch.
   template <typename Block>
   SIM_HOST_DEVICE void run(Block& block, Shared& shared, std::int64_t batch, std::int64_t first_row,
                            std::int64_t first_column) const {
@@ -100,7 +102,7 @@ struct TiledProduct {
   }
 
  private:
-  /// Where along a tile element i of a thread's part lies.
+  /// Returns the place along a tile of element i of a thread's part.
   SIM_HOST_DEVICE static int place(int side, int i) {
     return i < kHalf ? side * kHalf + i : kTile / 2 + side * kHalf + (i - kHalf);
   }
@@ -128,7 +130,8 @@ struct TiledProduct {
     }
   }
 
-  /// Which line (row of a, column of b) and term a thread fetches: neighbours fetch what lies side by side.
+  /// These two return the line (row of a, column of b) and the term of an element that a thread fetches.
+  /// Neighbouring threads fetch elements that are neighbours in memory.
   SIM_HOST_DEVICE static int line_of(int element, bool terms_together) {
     return terms_together ? element / kDepth : element % kTile;
   }
@@ -170,7 +173,7 @@ struct TiledProduct {
     }
   }
 
-  /// Takes a thread's part of a line from shared memory, two packs.
+  /// Reads a thread's part of a line from shared memory, as two packs.
   SIM_HOST_DEVICE static void take(const Sum* line, int side, Sum (&values)[kLength<kPer>]) {
     const auto low = *reinterpret_cast<const Pack<Sum, kHalf>*>(line + side * kHalf);
     const auto high = *reinterpret_cast<const Pack<Sum, kHalf>*>(line + kTile / 2 + side * kHalf);
@@ -226,7 +229,8 @@ void launch_product(Stream* stream, ProductSizes sizes, Operand a, Operand b, vo
                            matrices<Scalar>(b, sizes.terms, sizes.columns), as<Out>(out), accumulate});
 }
 
-/// Small matrices in small tiles, so that fewer threads multiply nothing: the same chains.
+/// Launches a product with tiles that fit its size. Small matrices get small tiles, so that fewer threads are
+/// idle. The chains are the same for every size of tile.
 template <typename Scalar, typename Out>
 void launch_fitting(Stream* stream, ProductSizes sizes, Operand a, Operand b, void* out, bool accumulate) {
   constexpr std::int64_t kSmall = 48;

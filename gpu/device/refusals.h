@@ -1,6 +1,6 @@
 #pragma once
 
-/// What a reader is told when CUDA or NCCL cannot do what it is asked for.
+/// Refusals with the message that a user reads when CUDA or NCCL cannot do what was asked.
 ///
 /// Errors  cuda_unavailable, cuda_failed, cuda_dtype, nccl_failed.
 
@@ -8,12 +8,13 @@
 
 namespace gpu {
 
-/// `numbers`: what there is instead.
+/// Refuses a GPU that cannot be used. `numbers` says what was found instead.
 [[noreturn]] void refuse_unavailable(int ordinal, const std::string& numbers, const std::string& hint);
-/// A call of CUDA, the error's name, and what CUDA says about it.
+/// Refuses because a call of CUDA failed, with the name of the error and CUDA's description of it.
 [[noreturn]] void refuse_failed(const char* call, const std::string& name, const std::string& words);
+/// Refuses a dtype that the device does not have.
 [[noreturn]] void refuse_dtype(const char* dtype);
-/// A call of NCCL that failed, and what NCCL says of it.
+/// Refuses because a call of NCCL failed, with NCCL's description of the error.
 [[noreturn]] void refuse_nccl(const std::string& call, const std::string& words);
 
 }  // namespace gpu

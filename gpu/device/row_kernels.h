@@ -1,11 +1,11 @@
 #pragma once
 
-/// Kernels of rows: each row by the sixteen lanes of launch.h.
+/// Kernels that work on whole rows, each with the sixteen lanes of launch.h.
 ///
-/// Calls   included where they are defined, once for each kind of launch: gpu/cuda/rows.cu,
-///         gpu/on_host/rows.cpp.
-/// Exact   each function is the body of the CPU device's loop over rows. What that keeps for a second pass is
-///         computed again here, to the same bits.
+/// Calls   A source file includes this header to define the kernels, once for each kind of launch:
+///         gpu/cuda/rows.cu, gpu/on_host/rows.cpp.
+/// Exact   Each function object is the body of the CPU device's loop over rows. Values that the CPU keeps for
+///         a second pass are computed again here, with the same bits.
 
 #include "gpu/device/launch.h"
 #include "sim/tensor/float_arithmetic.h"
@@ -145,7 +145,7 @@ struct NormalizeBackward {
   }
 };
 
-/// A column each.
+/// Each call sums one column.
 template <typename Scalar>
 struct NormalizeBackwardSums {
   using Wide = WideOf<Scalar>;
@@ -189,7 +189,7 @@ struct RowMax {
   }
 };
 
-/// The column of a target on this rank; -1 where it lies elsewhere.
+/// Returns the column of a target on this rank, or -1 if the target lies on another rank or is ignored.
 SIM_HOST_DEVICE inline std::int64_t column_of(std::int32_t target, const TokenLoss& loss) {
   const std::int64_t column = target - loss.first_id;
   return target != loss.ignored_id && column >= 0 && column < loss.columns ? column : -1;
@@ -303,7 +303,7 @@ void normalize_backward(Stream* stream, ElementType type, Norm norm, const void*
     using Scalar = decltype(scalar);
     using Wide = WideOf<Scalar>;
     const sim::Arithmetic<Scalar> number{};
-    // The sums first: grad_x may lie where grad or x does.
+    // The sums come first, because grad_x may lie at the same place as grad or x.
     launch_elements(stream, columns,
                     NormalizeBackwardSums<Scalar>{as<Scalar>(x), as<Wide>(stats), as<Scalar>(grad),
                                                   as<Wide>(grad_weight), as<Wide>(grad_bias), rows, columns});

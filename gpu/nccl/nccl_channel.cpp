@@ -31,8 +31,8 @@ std::byte* address(const Call& call, const NcclSpot& spot) {
   return tensor.data() + spot.offset * sim::size_of(call.dtype);
 }
 
-/// What a member gives to the first sums; every member knows it of all. Of magnitudes that make a sum depend
-/// on its order.
+/// Returns the values that a place contributes to the first sums. Every member can compute those of all
+/// members. Their magnitudes differ, so that a sum depends on its order.
 std::vector<float> values_of(std::int64_t count, int place) {
   constexpr std::uint32_t kDigits = std::uint32_t{1} << 24;
   constexpr std::uint32_t kMagnitudes = 12;
@@ -110,8 +110,9 @@ void NcclChannel::await_link(const Words& what) const {
   traffic_.await([&] { return link_->state(); }, what);
 }
 
-/// The link may be used, and be marked, once NCCL has taken what was put in. One that has failed since its
-/// last call is found before NCCL refuses it, which knows neither group nor call.
+/// Issues requests and marks the link. It waits before, so that a link that has failed since its last call
+/// is reported here with its group and call, which an error of NCCL would not name. It waits after, because
+/// a link may be used and marked only when NCCL has taken the requests.
 void NcclChannel::go(NcclFlight& flight, const std::vector<NcclRequest>& requests, const Words& what) {
   await_link(what);
   link_->put(requests);
@@ -120,7 +121,7 @@ void NcclChannel::go(NcclFlight& flight, const std::vector<NcclRequest>& request
 }
 
 std::shared_ptr<NcclFlight> NcclChannel::put(const Call& call) {
-  // What stays is named later than it is put.
+  // A message is named later, when it is issued, so its name needs a copy of the call.
   if (sim::is_point_to_point(call.operation)) return put(call, [this, call] { return text(call); });
   return put(call, [&] { return text(call); });
 }
@@ -143,7 +144,7 @@ std::shared_ptr<NcclFlight> NcclChannel::put(Call call, const Words& what) {
   if (requests.empty()) return nullptr;
   if (!sim::is_point_to_point(call.operation)) {
     if (!unsent_.empty())
-      traffic_.send_messages();  // on one communicator NCCL keeps the order that it is given
+      traffic_.send_messages();  // NCCL runs the calls of one communicator in the order of issue
     auto flight = std::make_shared<NcclFlight>();
     go(*flight, requests, what);
     return flight;
@@ -172,9 +173,9 @@ void NcclChannel::run(const Call& call, const Words& what) {
   if (flight != nullptr) wait_for(*flight, what);
 }
 
-/// Two members that first meet in a program's messages wait for each other on their hosts, whatever else they
-/// have to do, and have to do the same at once in both directions. In a large group only neighbours meet: of
-/// each other member there are buffers to be kept.
+/// Exchanges a first message between members. Without it, two members whose first messages are those of the
+/// program would wait for each other on their hosts, in both directions at once, whatever else they had to
+/// do. In a large group only neighbours exchange messages, because each connected member takes up buffers.
 void NcclChannel::meet_members() {
   constexpr int kAllMeet = 16;
   const int n = group_.size();
@@ -195,8 +196,8 @@ void NcclChannel::meet_members() {
   wait_for(*flight, what);
 }
 
-/// A sum of floats depends on its order; that of a ring whose order is another would be taken for a wrong
-/// program.
+/// Refuses a ring that does not go through the places in order. A sum of floats depends on its order, so
+/// the sums of another ring would look like errors of the program.
 void NcclChannel::check_ring() {
   constexpr std::int64_t kCount = 32;
   const int n = group_.size();
@@ -220,7 +221,7 @@ void NcclChannel::check_ring() {
   const sim::FoldPlan plan =
       sim::fold_plan({.kind = sim::ReductionOrderKind::nccl_ring}, call, group_, place_);
   cpu.fold(sim::ReduceOp::sum, blocks, plan.segments, {&expected, 1});
-  // A block may come out right by chance: all members are refused, or none.
+  // A block may be right by chance on some members, so the members agree: all of them refuse, or none.
   const bool is_own_right = bytes_of(found) == bytes_of(expected);
   const auto told = exchange({is_own_right ? 1 : 0}, [&] { return text("the first sums"); });
   if (std::all_of(told.begin(), told.end(), [](const auto& of_member) { return of_member.front() == 1; }))

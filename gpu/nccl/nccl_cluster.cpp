@@ -18,7 +18,7 @@ namespace gpu {
 
 namespace {
 
-constexpr int kBrokenContract = 3;  // exit code, as of the program
+constexpr int kBrokenContract = 3;  // the exit code, which is that of the program too
 
 std::uint64_t configuration_of(const NcclClusterSpec& spec) {
   sim::ContentHash hash;
@@ -28,7 +28,7 @@ std::uint64_t configuration_of(const NcclClusterSpec& spec) {
   return hash.value();
 }
 
-/// Before NCCL's first call.
+/// Opens NCCL, and sets its environment before its first call.
 std::unique_ptr<NcclLibrary> opened(const NcclClusterSpec& spec) {
   check(spec.options);
   std::unique_ptr<NcclLibrary> library = spec.open();
@@ -36,7 +36,8 @@ std::unique_ptr<NcclLibrary> opened(const NcclClusterSpec& spec) {
   return library;
 }
 
-/// A link that the world's groups are made of, and that outlives them.
+/// The world's link, lent to the groups of one program. To close it does not close the world's link, which
+/// outlives the groups.
 class Borrowed : public NcclLink {
  public:
   explicit Borrowed(NcclLink& link) : link_(link) {}
@@ -92,8 +93,8 @@ void NcclCluster::await_world(const char* what) {
                 [&] { return fmt::format("rank {}, {} of {}", rank(), what, spec_.launch.world_size); });
 }
 
-/// Where one rank waits in vain, others do: they come to their deadlines a little later, and have more to say
-/// of who is at fault.
+/// If one rank waits in vain, others do too. They reach their deadlines a little later, and may say more
+/// about which rank is at fault, so this rank gives them time before it ends.
 void NcclCluster::end_all(const std::string& text, int exit_code) {
   constexpr std::chrono::milliseconds kForOthers{500};
   constexpr std::chrono::milliseconds kForNccl{5'000};
@@ -101,7 +102,7 @@ void NcclCluster::end_all(const std::string& text, int exit_code) {
   std::fputs(line.c_str(), stderr);
   std::fflush(stderr);
   std::this_thread::sleep_for(kForOthers);
-  // NCCL may not come back even from this.
+  // Even abort() may never return, so it runs on another thread.
   const auto is_over = std::make_shared<std::atomic<bool>>(false);
   std::thread([library = library_.get(), is_over] {
     library->abort();
@@ -112,8 +113,8 @@ void NcclCluster::end_all(const std::string& text, int exit_code) {
   std::_Exit(exit_code);
 }
 
-/// What is wrong is said, and ends the process, while the communicators still live: to end them may take for
-/// ever.
+/// Runs the program. An error is reported, and ends the process, while the communicators still exist, because
+/// their destruction may never end.
 sim::ProcessReport NcclCluster::run(const sim::ClusterWorld& world, const sim::RankProgram& program) {
   const auto recorder = std::make_shared<sim::Recorder>(world.call_limit, [this] {
     end_all("rank_will_not_end: it catches call_limit and goes on calling\n", kBrokenContract);

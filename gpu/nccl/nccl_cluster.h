@@ -1,23 +1,26 @@
 #pragma once
 
-/// This process as one rank of a world of processes with a GPU each: the sibling of sim::Cluster for NCCL.
+/// This process as one rank of a world of processes, each with a GPU: the counterpart of sim::Cluster for
+/// NCCL.
 ///
-///   NcclCluster cluster({.launch = sim::detect_launch({}, sim::environment_of_process()), .program_version =
-///   "1"}); const sim::ProcessReport report = cluster.run({.layout = layout}, [](sim::Rank& rank) { ... });
+///   NcclCluster cluster({.launch = sim::detect_launch({}, sim::environment_of_process()),
+///                        .program_version = "1"});
+///   const sim::ProcessReport report = cluster.run({.layout = layout}, [](sim::Rank& rank) { ... });
 ///   const sim::Conclusion conclusion = cluster.finish({is_equal, text});
 ///   cluster.close();
 ///
-/// Calls   all processes make the same ones. The constructor sets NCCL's environment, meets the others over
-///         TCP, where rank 0's id of the world goes to all, takes the GPU local rank % GPUs, and only then
-///         asks NCCL for the world, without waiting for ever. One in a process. `reduction_order` and
-///         `eager_bytes` of a world are NCCL's here.
-/// Errors  thrown by the constructor, before it asks NCCL for the world: those of rendezvous.h,
-///         nccl_library.h and cuda_device.h; nccl_options. From then on, what a program does wrong, or what
-///         NCCL reports, or does not within the deadline, is written to standard error with this rank's name;
-///         then every communicator is aborted and the process ends with exit code 3, and the others with it,
-///         by NCCL or by their own deadlines: the codes of nccl_communicator.h; rank_threw, pending_work.
-/// Exact   with NcclOrder::exact, what is published and recorded is the same as on virtual ranks of the same
-///         world in the order nccl_ring.
+/// Calls   All processes make the same calls. The constructor sets NCCL's environment, meets the other
+///         processes over TCP, where all receive the world's id from rank 0, and takes the GPU local rank %
+///         GPUs. Only then does it ask NCCL for the world, with a deadline. A process may have one cluster.
+///         The `reduction_order` and `eager_bytes` of a world are those of NCCL here.
+/// Errors  Thrown by the constructor, before it asks NCCL for the world: those of rendezvous.h,
+///         nccl_library.h and cuda_device.h; nccl_options. From then on, an error of the program, an error
+///         that NCCL reports, or a passed deadline is written to standard error with this rank's name. Then
+///         every communicator is aborted and the process ends with exit code 3. The other processes end too,
+///         by NCCL or by their own deadlines. The codes are those of nccl_communicator.h; rank_threw,
+///         pending_work.
+/// Exact   With NcclOrder::exact, published values and call records are the same as on virtual ranks of the
+///         same world in the order nccl_ring.
 
 #include <cstdint>
 #include <memory>
@@ -33,7 +36,7 @@ namespace gpu {
 struct NcclClusterSpec {
   sim::Launch launch;
   std::string program_version;
-  std::uint64_t configuration = 0;  // a hash of what has to be the same on every rank, beside the options
+  std::uint64_t configuration = 0;  // a hash of settings, beside the options, that all ranks must share
   NcclOptions options;
   CudaMode mode = CudaMode::exact;
   OpenNccl open = [] { return open_nccl(); };
@@ -47,7 +50,7 @@ class NcclCluster {
   sim::ProcessReport run(const sim::ClusterWorld& world, const sim::RankProgram& program);
   sim::Conclusion finish(const sim::Report& report);
   void close();
-  /// Says why, with this rank's name, aborts all communicators, and ends the process.
+  /// Writes `text` to standard error with this rank's name, aborts all communicators, and ends the process.
   [[noreturn]] void end_all(const std::string& text, int exit_code);
 
  private:
@@ -59,7 +62,7 @@ class NcclCluster {
   std::unique_ptr<NcclLibrary> library_;
   std::unique_ptr<sim::Rendezvous> rendezvous_;
   std::shared_ptr<sim::Device> device_;
-  std::unique_ptr<NcclLink> world_;  // null in a world of one
+  std::unique_ptr<NcclLink> world_;  // null in a world of one rank
 };
 
 }  // namespace gpu

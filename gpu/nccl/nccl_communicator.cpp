@@ -24,7 +24,7 @@ using sim::ProcessGroup;
 using sim::ReduceOp;
 using Table = std::vector<std::vector<std::int32_t>>;  // by place
 
-/// A call that NCCL has, or that goes when somebody waits.
+/// A call that has been issued to NCCL, or is held back until the rank waits.
 class PostedCall : public sim::Pending {
  public:
   PostedCall(NcclRun& run, NcclChannel& channel, Call&& call)
@@ -49,7 +49,8 @@ class PostedCall : public sim::Pending {
   bool is_done_ = false;
 };
 
-/// Two words of a hash: members that mean another group have others.
+/// Returns two words of a hash of a group's name and members, by which ranks see whether they mean the same
+/// group.
 std::vector<std::int32_t> digest(const std::string& name, const std::vector<int>& members) {
   sim::ContentHash hash;
   hash.add(std::string_view(name));

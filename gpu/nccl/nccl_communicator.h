@@ -1,16 +1,17 @@
 #pragma once
 
-/// A communicator of real processes with a GPU each, over NCCL; and the groups of such a process.
+/// A communicator between processes with a GPU each, over NCCL, and the groups of such a process.
 ///
-/// Calls   the groups of the layout are made at once, by all ranks in the order of nccl_splits.h; those that
-///         a program makes, when it does. started calls of different groups go on side by side, those of one
-///         group in the order in which they were made. Messages that are started go together, when the rank
-///         next waits for anything: nccl_channel.h. A send may be over before its recv.
+/// Calls   All ranks make the groups of the layout at once, in the order of nccl_splits.h. Groups that a
+///         program makes are made when it asks for them. Started calls of different groups progress
+///         independently; those of one group run in the order in which they were made. Started messages are
+///         issued together, when the rank next waits for anything (nccl_channel.h). A send may be over before
+///         its recv.
 /// Errors  nccl_failed, nccl_deadline, nccl_dtype, nccl_ring (nccl_channel.h); group_order_mismatch;
-///         wrong_rank for a Work that left its rank's program. What members disagree on otherwise, NCCL does
-///         not see: most of it ends with nccl_deadline.
-/// Exact   with NcclOrder::exact the bits of virtual ranks whose order is nccl_ring: averages are sums that
-///         this rank scales.
+///         wrong_rank for a Work that left its rank's program. NCCL does not see other disagreements between
+///         members: most of them end with nccl_deadline.
+/// Exact   With NcclOrder::exact, results have the bits of virtual ranks whose order is nccl_ring. Averages
+///         are sums that this rank scales.
 
 #include <map>
 #include <memory>
@@ -25,7 +26,7 @@
 
 namespace gpu {
 
-/// What all communicators of a program have in common, on one process.
+/// The state that all communicators of a program share, on one process.
 struct NcclRun {
   NcclTraffic traffic;
   int rank;
@@ -33,16 +34,16 @@ struct NcclRun {
   sim::NodePlacement nodes;
   std::shared_ptr<sim::Device> device;
   std::shared_ptr<sim::Recorder> recorder;
-  std::vector<std::shared_ptr<const sim::ProcessGroup>> groups =
-      {};                                                   // for call records that outlive the program
+  /// The groups are kept for call records, which outlive the program.
+  std::vector<std::shared_ptr<const sim::ProcessGroup>> groups = {};
   std::vector<std::unique_ptr<NcclChannel>> channels = {};  // of all groups, in the order they were made
 
   const sim::ProcessGroup& add_group(std::string kind, int index, std::vector<int> members);
-  /// Of a new group, connected.
+  /// Makes the channel of a new group, and connects it.
   NcclChannel& add_channel(const sim::ProcessGroup& group, std::unique_ptr<NcclLink> link);
-  /// By all ranks: nobody closes what others still use.
+  /// Waits for all ranks to reach the end of the program, so that no rank closes links that others still use.
   void meet_at_end();
-  /// All links, the latest first.
+  /// Closes all links, the latest first.
   void close();
 };
 
@@ -53,7 +54,8 @@ class NcclCommunicator : public sim::Communicator {
  public:
   NcclCommunicator(NcclRun& run, NcclChannel& channel);
 
-  /// Of the world's communicator: a group that all ranks make together; null for a rank that is no member.
+  /// Makes a group; all ranks call it together, on the world's communicator. Returns null on a rank that is
+  /// not a member.
   std::unique_ptr<NcclCommunicator> new_group(std::string name, const std::vector<int>& members,
                                               sim::Site site);
 
@@ -67,7 +69,7 @@ class NcclCommunicator : public sim::Communicator {
 
 class NcclGroups : public sim::Groups {
  public:
-  /// `world`: null in a world of one.
+  /// `world` is null in a world of one rank.
   NcclGroups(NcclRun& run, std::unique_ptr<NcclLink> world);
 
   sim::Communicator& world() override { return *world_; }

@@ -1,15 +1,16 @@
 #pragma once
 
-/// What a communicator needs of NCCL, and nothing else: the one door to it.
+/// The interface to NCCL: the operations that a communicator needs, and no others. All use of NCCL goes
+/// through it.
 ///
 ///   std::unique_ptr<NcclLibrary> nccl = open_nccl();
 ///
-/// Shapes  an NcclLink is one rank's handle on one communicator of NCCL, with a stream of its own.
-/// Calls   none waits for another rank: after open(), split(), put() and begin_close(), state() says whether
-///         that is over, and only then may the link be used again. An NcclEvent is over when what was put
-///         before it is. By one thread.
-/// Errors  backend_unavailable: built without NCCL. nccl_failed: NCCL refused a call. What fails later is a
-///         state.
+/// Shapes  An NcclLink is one rank's handle on one communicator of NCCL, with its own stream.
+/// Calls   No call waits for another rank. After open(), split(), put() and begin_close(), state() says
+///         whether the operation is over, and only then may the link be used again. An NcclEvent is over when
+///         everything put before it is. All calls come from one thread.
+/// Errors  backend_unavailable: built without NCCL. nccl_failed: NCCL refused a call. A later failure is
+///         reported as a state.
 /// Source  the manual of NCCL 2.28: non-blocking communicators, ncclCommGetAsyncError, ncclCommAbort.
 
 #include <cstdint>
@@ -25,10 +26,10 @@
 
 namespace gpu {
 
-/// A step with addresses.
+/// A step (nccl_steps.h) with addresses.
 struct NcclRequest {
   NcclOperation operation;
-  const std::byte* from;  // null: none
+  const std::byte* from;  // null if the operation reads nothing
   std::byte* to;
   std::int64_t count;
   int peer;
@@ -39,7 +40,7 @@ struct NcclRequest {
 struct NcclState {
   enum class Kind : std::uint8_t { ready, busy, failed };
   Kind kind = Kind::ready;
-  std::string words = {};  // of one that failed
+  std::string words = {};  // if it failed, NCCL's description of the error
 };
 
 class NcclEvent {
@@ -50,15 +51,15 @@ class NcclEvent {
 
 class NcclLink {
  public:
-  /// One that was not closed is aborted.
+  /// A link that was not closed is aborted.
   virtual ~NcclLink() = default;
   virtual NcclState state() = 0;
-  /// All of it in one group, after what is on the rank's own stream now.
+  /// Issues all requests in one ncclGroup. They run after the work that is on the rank's own stream now.
   virtual void put(std::span<const NcclRequest> requests) = 0;
-  /// Of all that was put.
+  /// Returns an event for everything that was put before.
   virtual std::unique_ptr<NcclEvent> mark() = 0;
-  /// By all members. Null for a negative color: then, and for the others too, this link's state() says when
-  /// it is over.
+  /// Splits the communicator; all members call it. Returns null for a negative color. In either case, the
+  /// state() of this link says when the split is over.
   virtual std::unique_ptr<NcclLink> split(int color, int key) = 0;
   virtual void begin_close() = 0;
 };
@@ -67,18 +68,18 @@ class NcclLibrary {
  public:
   virtual ~NcclLibrary() = default;
   virtual int version() const = 0;
-  /// Of a world; it has to live as long as ranks come.
+  /// Makes the id of a world. This library must live until all ranks of the world have joined.
   virtual sim::Bytes unique_id() = 0;
-  /// The device of this process's rank, on the GPU that is its turn; links follow its stream.
+  /// Opens the device of this process's rank, on GPU local_rank % GPUs. Links are ordered after its stream.
   virtual std::shared_ptr<sim::Device> open_device(int local_rank, int rank, CudaMode mode) = 0;
   virtual std::unique_ptr<NcclLink> open(const sim::Bytes& id, int rank, int size) = 0;
-  /// Every link, whatever it does.
+  /// Aborts every link, whatever it is doing.
   virtual void abort() = 0;
 };
 
 using OpenNccl = std::function<std::unique_ptr<NcclLibrary>()>;
 
-/// Refuses where there is no NCCL (gpu/stub).
+/// Opens NCCL. Refuses if the program was built without it (gpu/stub).
 std::unique_ptr<NcclLibrary> open_nccl();
 
 }  // namespace gpu

@@ -18,9 +18,10 @@ void check(const NcclOptions& options) {
 }
 
 NcclEnvironment nccl_environment(const NcclOptions& options, int rank, int version) {
-  // Communicators have a stream each, and none may stand in another's way.
+  // Each communicator has its own stream, and no stream may block another.
   NcclEnvironment all = {{"CUDA_DEVICE_MAX_CONNECTIONS", "32"}};
-  // They have the last word: calls do not wait, and those of different groups go on side by side.
+  // These variables override the configuration of a communicator: calls do not block, and calls of
+  // different groups progress independently.
   for (const char* name :
        {"NCCL_COMM_BLOCKING", "NCCL_COMM_SPLIT_SHARE_RESOURCES", "NCCL_LAUNCH_ORDER_IMPLICIT"})
     all[name] = "0";
@@ -29,26 +30,26 @@ NcclEnvironment nccl_environment(const NcclOptions& options, int rank, int versi
       all[name] = "1";
     for (const char* name : {"NCCL_NVLS_ENABLE", "NCCL_COLLNET_ENABLE", "NCCL_PAT_ENABLE"}) all[name] = "0";
     for (const char* name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CTA_POLICY"}) all[name] = std::nullopt;
-    all["NCCL_TUNER_PLUGIN"] = "none";  // where it is absent, NCCL looks for one
+    all["NCCL_TUNER_PLUGIN"] = "none";  // if it is absent, NCCL looks for a plugin
     all["NCCL_ALGO"] = "Ring";
     all["NCCL_PROTO"] = "Simple";
     all["NCCL_BUFFSIZE"] = std::to_string(4 << 20);
   } else {
-    all["NCCL_RUNTIME_CONNECT"] =
-        "0";  // or each algorithm's first call is a wait of the hosts for each other
+    // Otherwise the hosts wait for each other in the first call of each algorithm.
+    all["NCCL_RUNTIME_CONNECT"] = "0";
   }
   if (options.ranks_per_gpu == 1) return all;
   all["NCCL_NVLS_ENABLE"] = "0";
   if (version >= kNcclSharesGpus) {
     all["NCCL_MULTI_RANK_GPU_ENABLE"] = "1";
-    all["NCCL_MAX_CTAS"] = "1";  // all ranks' kernels have to find room
+    all["NCCL_MAX_CTAS"] = "1";  // the kernels of all ranks must fit on the GPU
     return all;
   }
   for (const char* name : {"NCCL_MNNVL_ENABLE", "NCCL_RAS_ENABLE"}) all[name] = "0";
   for (const char* name : {"NCCL_P2P_DISABLE", "NCCL_SHM_DISABLE", "NCCL_IB_DISABLE"}) all[name] = "1";
   all["NCCL_HOSTID"] = fmt::format("rank-{}", rank);
   all["NCCL_NET"] = "Socket";
-  all["NCCL_SOCKET_IFNAME"] = "=lo";  // exactly this one
+  all["NCCL_SOCKET_IFNAME"] = "=lo";  // "=": exactly this name
   all["NCCL_SOCKET_FAMILY"] = "AF_INET";
   return all;
 }

@@ -1,13 +1,14 @@
 #pragma once
 
-/// How the groups of a layout are made of the world's communicator: one split for each kind, in the order of
-/// the layout's kinds. Since each rank takes part in each split, as a member of one of its groups or of none,
-/// all ranks make the same sequence.
+/// The splits that make the groups of a layout out of the world's communicator: one split for each kind of
+/// group, in the order of the layout's kinds. Every rank takes part in every split, as a member of one of its
+/// groups or of none, so all ranks make the same sequence of calls.
 ///
-/// Shapes  colors and keys by global rank: the number of the rank's group, or kNoColor; its place in the
-///         group.
-/// Calls   kinds whose groups are of one rank have no split: a group of one is the identity (communicator.h).
-/// Exact   a function of the layout alone; groups of a kind have the members of the layout, in its order.
+/// Shapes  colors and keys, by global rank: the color is the number of the rank's group, or kNoColor; the key
+///         is its place in the group.
+/// Calls   Kinds whose groups have one rank need no split: a group of one is the identity (communicator.h).
+/// Exact   The splits are a function of the layout only. The groups of a kind have the members of the layout,
+///         in its order.
 /// Source  NCCL 2.28.9 init.cc: ncclCommSplit orders by key.
 
 #include <string>
@@ -25,7 +26,7 @@ struct NcclSplit {
   std::vector<int> keys;
 };
 
-/// Of a layout whose first rank is 0.
+/// Returns the splits of a layout, whose first rank must be 0.
 std::vector<NcclSplit> nccl_splits(const sim::Layout& layout);
 
 }  // namespace gpu

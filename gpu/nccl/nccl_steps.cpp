@@ -16,19 +16,20 @@ NcclSpot input(std::int64_t offset = 0) { return {NcclBuffer::input, offset}; }
 NcclSpot output(std::int64_t offset = 0) { return {NcclBuffer::output, offset}; }
 NcclSpot none() { return {}; }
 
-/// One of NCCL's own collectives.
+/// Returns the single step of a call that NCCL has as a collective, or no step if the call has no elements.
 Steps whole(NcclOperation operation, const Call& call, NcclSpot from, NcclSpot to) {
   if (call.count == 0) return {};
   return {{operation, from, to, call.count, call.root}};
 }
 
-/// What is exchanged with one member, and where it lies.
+/// The elements that are sent to, or received from, one member.
 struct Block {
   std::int64_t offset = 0;
   std::int64_t count = 0;
 };
 
-/// Blocks for each member and from each; absent: nothing goes that way.
+/// Returns the sends and receives of blocks given to each member and got from each. An empty vector means
+/// that nothing is exchanged in that direction.
 Steps exchanged(const std::vector<Block>& given, const std::vector<Block>& got, int members, int place) {
   Steps steps;
   for (int peer = 0; peer < members; ++peer) {
@@ -62,7 +63,7 @@ std::vector<Block> uneven(const std::vector<std::int64_t>& rows, std::int64_t ro
   return blocks;
 }
 
-/// Only with one member.
+/// Returns blocks of which only that of `peer` has elements.
 std::vector<Block> only(std::int64_t count, int members, int peer) {
   std::vector<Block> blocks(static_cast<std::size_t>(members));
   blocks[static_cast<std::size_t>(peer)] = {0, count};

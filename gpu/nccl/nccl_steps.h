@@ -1,20 +1,20 @@
 #pragma once
 
-/// A call of one member as operations of NCCL: a list that says what NCCL is asked for, without asking it.
+/// Translates a call of one member into a list of NCCL operations, without calling NCCL.
 ///
-///   all_reduce, reduce_scatter, all_gather, broadcast, reduce   NCCL's own
-///   gather, scatter, all_to_all, all_to_all_uneven              sends and receives of one group, by
+///   all_reduce, reduce_scatter, all_gather, broadcast, reduce   NCCL's own operations
+///   gather, scatter, all_to_all, all_to_all_uneven              sends and receives in one group, by
 ///                                                               ascending peer; the member's own block is a
 ///                                                               copy
 ///   send, recv                                                  themselves
 ///   barrier                                                     an all_reduce of one element
 ///
-/// Shapes  offsets and counts in elements; peer: a place, of a collective its root. A barrier's element lies
-///         in input and output.
-/// Calls   the steps of a call go in one ncclGroup. What has no elements has no step, on either side of a
-///         message.
-/// Exact   an average is a sum here: the member scales what it gets by 1/n itself, one multiplication after
-///         the last addition, as sim/tensor/reduce_op.h has it.
+/// Shapes  Offsets and counts are in elements. peer is a place; for a collective it is the root. The element
+///         of a barrier is its input and output.
+/// Calls   The steps of a call go into one ncclGroup. A block without elements has no step, on either side of
+///         a message.
+/// Exact   An average is a sum here. The member itself scales the result by 1/n, with one multiplication
+///         after the last addition, as in sim/tensor/reduce_op.h.
 
 #include <cstdint>
 #include <vector>
@@ -46,14 +46,16 @@ struct NcclStep {
   NcclOperation operation;
   NcclSpot from;
   NcclSpot to;
-  std::int64_t count;  // as NCCL counts: of a reduce_scatter what one gets, of an all_gather what one gives
+  /// The count that NCCL takes: for a reduce_scatter the elements that a member gets, for an all_gather
+  /// those that it gives.
+  std::int64_t count;
   int peer = -1;
   bool operator==(const NcclStep&) const = default;
 };
 
 std::vector<NcclStep> nccl_steps(const sim::Call& call, int members, int place);
 
-/// What NCCL is asked to do in a reduction.
+/// Returns the reduction that NCCL is asked for: a sum for an average.
 inline sim::ReduceOp nccl_reduction(sim::ReduceOp op) {
   return op == sim::ReduceOp::average ? sim::ReduceOp::sum : op;
 }

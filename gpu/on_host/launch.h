@@ -1,9 +1,9 @@
 #pragma once
 
-/// launch.h for a GPU that is played by this machine's processor.
+/// The launches of gpu/device/launch.h for a GPU played by this machine's processor.
 ///
-/// Exact   elements, rows, lanes and threads take their turns from the last to the first: a kernel whose
-///         result hangs on their order is not that of the CPU device.
+/// Exact   Elements, rows, lanes and threads run from the last to the first, so a kernel whose result depends
+///         on their order gives other bits than the CPU device.
 
 #include <array>
 #include <memory>
@@ -14,7 +14,7 @@
 
 namespace gpu {
 
-/// All sixteen lanes of a row.
+/// The sixteen lanes of a row, which run one after the other.
 class LanesInTurn {
  public:
   template <typename Wide, typename Term>
@@ -55,7 +55,7 @@ class LanesInTurn {
   }
 };
 
-/// All threads of a block.
+/// The threads of a block, which run one after the other.
 template <typename Part, int threads>
 class ThreadsInTurn {
  public:

@@ -1,4 +1,5 @@
-// A GPU that is played by this machine's processor: for tests of everything about the CUDA device but CUDA.
+// This file implements a GPU played by this machine's processor. With it, tests cover everything of the
+// CUDA device except CUDA itself.
 
 #include "gpu/device/runtime.h"
 
@@ -16,9 +17,11 @@ namespace gpu {
 
 namespace {
 
-/// What this GPU has: less than anybody needs.
+/// The largest block that this GPU allocates, in bytes. It refuses larger ones as CUDA does when memory is
+/// full.
 constexpr std::size_t kMemory = std::size_t{1} << 36;
 
+/// The mutex that lets one thread at once use the streams.
 std::recursive_mutex& turn() {
   static std::recursive_mutex mutex;
   return mutex;
@@ -113,7 +116,7 @@ void set_bytes(Stream* stream, void* to, int value, std::size_t bytes) {
   });
 }
 
-/// It has no vendor: its own product stands in.
+/// This GPU has no vendor's library. Its own product takes the library's place.
 class Vendor {
  public:
   Stream* stream = nullptr;

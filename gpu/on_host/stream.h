@@ -1,9 +1,9 @@
 #pragma once
 
-/// A stream of a GPU that is played by this machine's processor. It does nothing until somebody has to wait
-/// for it: what is not ordered by order_after is seen to be missing.
+/// A stream of a GPU played by this machine's processor. It runs no work until somebody has to wait for it,
+/// so tests see it if a dependency has not been ordered by order_after.
 ///
-/// Calls   from any thread; one thread works at a time.
+/// Calls   from any thread; one thread works at once.
 
 #include <cstdint>
 #include <deque>
@@ -13,12 +13,13 @@ namespace gpu {
 
 class Stream {
  public:
-  /// Copies what it needs of the caller's.
+  /// Adds a piece of work. The work must own copies of the caller's data that it needs.
   void put(std::function<void()> work);
-  /// Everything that has been put here so far.
+  /// Runs all work that has been put on this stream so far.
   void finish();
-  /// The number of pieces of work that were ever put here.
+  /// Returns the number of pieces of work that were ever put on this stream.
   std::int64_t position() const;
+  /// Runs work until `position` pieces are done.
   void finish_until(std::int64_t position);
 
  private:

@@ -1,4 +1,4 @@
-// No CUDA in this program.
+// This file stands in for the CUDA device in a program that is built without CUDA.
 
 #include "gpu/device/cuda_device.h"
 

@@ -1,4 +1,4 @@
-// No NCCL in this program.
+// This file stands in for NCCL in a program that is built without it.
 
 #include "gpu/nccl/nccl_library.h"
 

@@ -9,7 +9,8 @@ namespace sim {
 
 namespace {
 
-/// One of the two sides of the samples, row by row, on all ranks of the group.
+/// Returns the tokens or the labels (`side`) of a microbatch's samples, row by row, on all ranks of the
+/// group.
 Tensor broadcast_rows(Rank& rank, const GptConfig& config, const SampleSource& source,
                       std::int64_t first_sample, std::vector<std::int32_t> Sample::*side, Site site) {
   Communicator& tp = rank.groups.get("tp");

@@ -1,12 +1,14 @@
 #pragma once
 
-/// Which sample of the training a rank sees in which microbatch, and how its tensor-parallel group gets it.
+/// Says which training samples a rank sees in which microbatch, and distributes them to its tensor-parallel
+/// group.
 ///
-/// Shapes  a sample is S tokens and S labels; a microbatch B of them, token s of sequence b in row s B + b.
-///         Of the samples of an iteration, microbatch k has m_k = k B dp + r B, ... on data-parallel rank r.
-/// Calls   get_batch: one broadcast of [T] i32 from the first rank of tp, of what a stage needs: tokens on
-///         the first, labels on the last.
-/// Exact   samples are a function of their number alone: the same on any layout.
+/// Shapes  A sample is S tokens and S labels. A microbatch is B samples; token s of sequence b is in row
+///         s B + b. On data-parallel rank r, microbatch k begins with sample k B dp + r B of the iteration's
+///         samples.
+/// Calls   get_batch: broadcasts of [T] i32 from the first rank of tp, one for each tensor that a stage
+///         needs: tokens on the first stage, labels on the last.
+/// Exact   A sample is a function of its number only, so it is the same on any layout.
 /// Source  Megatron-LM, MegatronPretrainingSampler and get_batch_on_this_tp_rank.
 
 #include <functional>
@@ -17,12 +19,13 @@ namespace sim {
 
 struct Sample {
   std::vector<std::int32_t> tokens;
-  std::vector<std::int32_t> labels;  // kIgnoredLabel: no loss
+  std::vector<std::int32_t> labels;  // kIgnoredLabel: the token has no loss
 };
-/// By its number, from 0.
+/// Returns the sample with a number, which counts from 0.
 using SampleSource = std::function<Sample(std::int64_t number)>;
 
-/// The number of the first sample of a microbatch; its others follow.
+/// The sizes of a batch. first_sample gives the number of the first sample of a microbatch; its other samples
+/// follow that one.
 struct BatchShape {
   std::int64_t micro_batch_size = 1;  // B
   int data_parallel_size = 1;
@@ -38,7 +41,7 @@ struct BatchShape {
 Microbatch get_batch(Rank& rank, const GptConfig& config, const SampleSource& source,
                      std::int64_t first_sample, const GptChunk& chunk);
 
-/// Labels of a microbatch that have a loss.
+/// Returns how many labels of a microbatch have a loss.
 std::int64_t tokens_with_loss(const Tensor& labels);
 
 }  // namespace sim

@@ -1,11 +1,11 @@
 #pragma once
 
-/// The sizes and kinds of a GPT model, by the names that Megatron's flags have.
+/// The sizes and options of a GPT model, under the names of Megatron's flags.
 ///
 /// Shapes  H hidden_size, V padded_vocab_size, S seq_length, B micro_batch_size, T = S B; token s of sequence
-///         b is row s B + b.
-/// Exact   no dropout: its masks are proven for a layer (parallel_dropout.h), and a model without it is a
-///         function of its tokens.
+///         b is in row s B + b.
+/// Exact   The model has no dropout. Dropout masks are proven for single layers (parallel_dropout.h), and a
+///         model without dropout is a function of its tokens.
 
 #include "sim/model/transformer_layer.h"
 
@@ -21,9 +21,9 @@ struct GptConfig {
   std::int64_t kv_channels = 0;
   std::int64_t seq_length = 0;
   std::int64_t micro_batch_size = 1;
-  std::int64_t vocab_size = 0;         // what is no padding
+  std::int64_t vocab_size = 0;         // without padding
   std::int64_t padded_vocab_size = 0;  // V, a multiple of tp
-  std::int64_t rotary_base = 0;        // 0: learned positions
+  std::int64_t rotary_base = 0;        // 0: learned positions instead of rotary ones
   Norm normalization = Norm::layer_norm;
   Ratio norm_epsilon = {1, 100000};
   Activation activation = Activation::gelu_tanh;
@@ -31,14 +31,14 @@ struct GptConfig {
   bool bias = true;
   bool untie_embeddings_and_output_weights = false;
   bool sequence_parallel = false;
-  bool recompute = false;  // each layer's forward once more in backward: of it only the input is kept
+  bool recompute = false;  // keep only the input of each layer, and run its forward again in backward
   Initial initial = {};
   Initial norm_initial = {.scale = {0, 1}, .center = {1, 1}};
 
   std::int64_t tokens() const { return seq_length * micro_batch_size; }
 };
 
-/// The id of a target that has no loss.
+/// The label of a token that has no loss.
 inline constexpr std::int64_t kIgnoredLabel = -1;
 
 }  // namespace sim

@@ -46,7 +46,8 @@ ColumnParallelLinearConfig output_config(const GptConfig& config) {
           .initial = config.initial};
 }
 
-/// Of the embedding of another stage, of which it gets the values: it begins as zeros.
+/// Makes the output layer's copy of the embedding of another stage. It begins as zeros, and tie_embeddings
+/// gives it the values of the embedding.
 Parameter copy_of_embedding(Rank& rank, const GptConfig& config) {
   const Communicator& tp = rank.groups.get("tp");
   Parameter copy = make_parameter(rank, "output_layer.weight", config.dtype,

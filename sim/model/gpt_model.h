@@ -1,13 +1,13 @@
 #pragma once
 
-/// The part of a GPT that one chunk of a pipeline rank holds: the embedding on the first stage, layers, and
-/// on the last stage the final norm, the output layer and the loss.
+/// The part of a GPT that one chunk of a pipeline rank holds: transformer layers, preceded by the embedding
+/// on the first stage, and followed by the final norm, the output layer and the loss on the last stage.
 ///
 /// Shapes  tokens and labels [T] i32; between stages [T, H], or [T/tp, H] with sequence_parallel; loss [T],
-///         of sums.
-/// Calls   those of its layers; with recompute those of a layer's forward once more in backward.
-/// Exact   the output layer has the embedding's weight, where they are tied: the Parameter itself on one
-///         rank, a copy on another stage (tied_embeddings.h).
+///         in the dtype of sums.
+/// Calls   those of its layers; with recompute, those of each layer's forward again in backward.
+/// Exact   If embeddings are tied, the output layer has the embedding's weight: the Parameter itself if both
+///         are in one chunk, otherwise a copy on the last stage (tied_embeddings.h).
 /// Source  Megatron-LM, GPTModel with pre_process and post_process.
 
 #include <deque>
@@ -20,13 +20,13 @@
 namespace sim {
 
 struct GptChunk {
-  int first_layer = 0;  // of the model
+  int first_layer = 0;  // its number in the model
   int num_layers = 0;
   bool pre_process = true;
   bool post_process = true;
 };
 
-/// Tokens are for the first stage, labels for the last.
+/// The inputs of a microbatch. Only the first stage has tokens, and only the last stage has labels.
 struct Microbatch {
   Tensor tokens;
   Tensor labels;
@@ -38,7 +38,7 @@ class GptModel {
 
   struct LayerSaved {
     Tensor input;
-    std::optional<TransformerLayer::Saved> saved;  // none: recomputed
+    std::optional<TransformerLayer::Saved> saved;  // empty with recompute: backward runs forward again
   };
   struct Saved {
     LanguageModelEmbedding::Saved embedding;
@@ -48,17 +48,18 @@ class GptModel {
     VocabParallelCrossEntropy::Saved loss;
   };
   struct Forward {
-    Tensor output;  // of the last stage, the loss of each token
+    Tensor output;  // hidden states; on the last stage, the loss of each token
     Saved saved;
   };
-  /// `input` is none on the first stage.
+  /// Runs the chunk. `input` is an empty Tensor() on the first stage.
   Forward forward(const Tensor& input, const Microbatch& microbatch);
-  /// None on the first stage.
+  /// Returns the gradient of the input, which is an empty Tensor() on the first stage.
   Tensor backward(const Saved& saved, const Tensor& grad_output);
 
-  /// In the order in which forward uses them; a weight that two layers of the chunk have, once.
+  /// The parameters, in the order in which forward uses them. A weight that two layers of the chunk share
+  /// is listed once.
   std::vector<Parameter*> parameters();
-  /// The word embedding, or its copy, where it is tied to that of another stage; else null.
+  /// The word embedding, or its copy, if it is tied to a weight on another stage; otherwise null.
   Parameter* shared_embedding();
   const GptChunk& chunk() const { return chunk_; }
 

@@ -53,7 +53,7 @@ std::vector<Parameter*> parameters_of(std::deque<GptModel>& chunks) {
   return all;
 }
 
-/// The sum of all elements, [1].
+/// Returns the sum of all elements, [1].
 Tensor total(const Tensor& x) {
   Tensor sum = filled(x.device(), sum_dtype(x.dtype()), {1}, 0);
   add_column_sums(x.reshaped({x.count(), 1}), sum);
@@ -79,8 +79,7 @@ BatchShape GptTraining::batch_shape() const {
           .num_microbatches = config_.pipeline.microbatches()};
 }
 
-// ---- a step
-// ------------------------------------------------------------------------------------------------------
+// ---- a step -----------------------------------------------------------------------------------------------
 
 GptTraining::Result GptTraining::step(std::int64_t iteration, Ratio learning_rate) {
   forward_backward(iteration);
@@ -150,8 +149,7 @@ void GptTraining::grads_are_complete(int chunk) {
     data_parallel_.grad_ready(*parameter);
 }
 
-// ---- after the schedule
-// ------------------------------------------------------------------------------------------
+// ---- after the schedule -----------------------------------------------------------------------------------
 
 void GptTraining::finalize_model_grads() {
   data_parallel_.finish_grad_sync();

@@ -1,19 +1,19 @@
 #pragma once
 
-/// Training a GPT on one rank of a tp x pp x dp world: its chunks of the model, their buffers and optimizer,
-/// and the step.
+/// Training a GPT on one rank of a tp x pp x dp world: the rank's chunks of the model, their gradient buffers
+/// and optimizer, and the step.
 ///
-/// Shapes  of GptConfig; p, m and v of the pipeline; layers as placed. One gradient buffer for all chunks of
-///         the rank.
-/// Calls   a step: the schedule's messages over pp, and inside each of its steps those of get_batch and of
-///         the chunk; data-parallel reductions while the schedule runs (a chunk's when its last backward step
-///         is done), or after it. Then, in this order: all_reduces of sequence-parallel gradients over tp; of
-///         the tied embedding over embd; with a per-token loss a broadcast of the number of tokens over pp
-///         and its all_reduce over dp-cp; the optimizer's; on the last stage one all_reduce of the loss over
-///         dp-cp.
-/// Errors  gpt_training: a placement of other stages than the pipeline has; those of its parts.
-/// Exact   the objective: the mean over microbatches (of all ranks) of the mean over a microbatch's tokens;
-///         with per_token_loss the mean over all tokens.
+/// Shapes  those of GptConfig; p, m and v of the pipeline; layers as placed. All chunks of the rank share one
+///         gradient buffer.
+/// Calls   a step: the schedule's messages over pp, and inside each of its steps the calls of get_batch and
+///         of the chunk; data-parallel reductions while the schedule runs (a chunk's when its last backward
+///         step is done), or after it. Then, in this order: all_reduces of sequence-parallel gradients over
+///         tp; of the tied embedding over embd; with a per-token loss, a broadcast of the number of tokens
+///         over pp and its all_reduce over dp-cp; the calls of the optimizer; on the last stage one
+///         all_reduce of the loss over dp-cp.
+/// Errors  gpt_training: the placement has other stages than the pipeline; those of its parts.
+/// Exact   The objective is the mean over microbatches (of all ranks) of the mean over a microbatch's tokens;
+///         with per_token_loss it is the mean over all tokens.
 /// Source  Megatron-LM, train_step and finalize_model_grads.
 
 #include "sim/layout/layer_placement.h"
@@ -38,17 +38,18 @@ class GptTraining : private StageProgram {
   GptTraining(Rank& rank, GptTrainingConfig config, SampleSource source);
 
   struct Result {
-    Tensor loss;  // [1]; none but on the last stage
+    Tensor loss;  // [1] on the last stage, an empty Tensor() on all others
     bool is_skipped = false;
   };
-  /// The three below, one after the other.
+  /// Runs the three functions below, one after the other.
   Result step(std::int64_t iteration, Ratio learning_rate);
 
-  /// Gradients of all microbatches. Most of these that were in flight.
+  /// Computes the gradients of all microbatches. Returns the largest number of microbatches that were in
+  /// flight at once.
   int forward_backward(std::int64_t iteration);
   void finalize_model_grads();
   Result update(Ratio learning_rate);
-  /// A part of finalize_model_grads.
+  /// Sums the gradients of the tied embedding, as a part of finalize_model_grads.
   void reduce_tied_embeddings() { all_reduce_embedding_grads(rank_, chunks_); }
 
   std::deque<GptModel>& chunks() { return chunks_; }
@@ -63,8 +64,8 @@ class GptTraining : private StageProgram {
 
   BatchShape batch_shape() const;
   bool is_per_token() const { return config_.data_parallel.per_token_loss; }
-  /// What the loss of a token is multiplied by in the objective of a step, as far as it is known before the
-  /// step.
+  /// The weight of a token's loss in the objective of a step, as far as it is known before the step ends.
+  /// `tokens` is the number of tokens of its microbatch that have a loss.
   Ratio share_of_token(std::int64_t tokens) const;
   void take_loss(const Tensor& loss, std::int64_t tokens);
   std::int64_t all_tokens();
@@ -78,16 +79,16 @@ class GptTraining : private StageProgram {
   DistributedDataParallel data_parallel_;
   DistributedOptimizer optimizer_;
 
-  // of the step that runs
+  // The state of the running step.
   struct InFlight {
     GptModel::Saved saved;
-    std::int64_t tokens = 0;  // with a loss
+    std::int64_t tokens = 0;  // those that have a loss
   };
   std::int64_t iteration_ = 0;
   std::map<std::pair<int, int>, InFlight> in_flight_;  // by microbatch and chunk
-  Tensor loss_;                                        // so far
-  std::int64_t tokens_ = 0;                            // of this rank's microbatches
-  std::int64_t tokens_of_all_ = 0;
+  Tensor loss_;                                        // [1], the sum so far
+  std::int64_t tokens_ = 0;                            // with a loss, in this rank's microbatches
+  std::int64_t tokens_of_all_ = 0;                     // with a loss, in the whole batch
 };
 
 }  // namespace sim

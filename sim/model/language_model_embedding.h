@@ -1,13 +1,13 @@
 #pragma once
 
-/// What tokens become on the first stage: their rows of the word embedding, and where positions are learned,
-/// those of their places.
+/// The embedding of tokens on the first stage: each token's row of the word embedding, plus, if positions are
+/// learned, the row of its position.
 ///
 /// Shapes  tokens [T] i32;  word_embeddings [V/tp, H], position_embeddings [S, H] replicated;  output [T, H],
 ///         or [T/tp, H] with sequence_parallel.
-/// Calls   forward: one all_reduce(sum) of [T, H]; with sequence_parallel and no learned positions a
+/// Calls   forward: one all_reduce(sum) of [T, H]; with sequence_parallel and no learned positions, a
 ///         reduce_scatter in its place. backward: none; with sequence_parallel one all_gather of [T/tp, H].
-/// Exact   each rank has the whole gradient of the positions: they are added before the tokens are split.
+/// Exact   Positions are added before the tokens are split, so each rank has their whole gradient.
 /// Source  Megatron-LM, LanguageModelEmbedding.
 
 #include <optional>
@@ -34,10 +34,10 @@ class LanguageModelEmbedding {
 
  private:
   Communicator& tp_;
-  bool scatters_;  // after the positions
+  bool scatters_;  // whether forward splits the tokens after it has added the positions
   VocabParallelEmbedding words_;
   std::optional<Parameter> positions_;
-  Tensor places_;  // of the rows, [T] i32
+  Tensor places_;  // the position of each row, [T] i32
 };
 
 }  // namespace sim

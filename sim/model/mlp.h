@@ -1,12 +1,12 @@
 #pragma once
 
-/// The MLP of a transformer layer: linear_fc1, an activation, linear_fc2. Gated (SwiGLU and its kin),
-/// linear_fc1 holds two matrices, and each rank's columns are [gate | up].
+/// The MLP of a transformer layer: linear_fc1, an activation, linear_fc2. In a gated MLP (SwiGLU and its
+/// relatives), linear_fc1 holds two matrices, and the columns of each rank are [gate | up].
 ///
 /// Shapes  input [T, H] replicated, or [T/tp, H] with sequence_parallel; inside [T, F/tp]; output as input.
 /// Calls   those of ColumnParallelLinear and RowParallelLinear: one all_reduce of [T, H] forward, one
 ///         backward.
-/// Errors  partition when F does not divide by tp.
+/// Errors  partition, when F is not a multiple of tp.
 /// Source  Shoeybi et al. 2019; Shazeer 2020 (gated); Megatron-LM MLP.
 
 #include "sim/parallel/column_parallel_linear.h"
@@ -15,7 +15,7 @@
 namespace sim {
 
 struct MlpConfig {
-  std::string name;  // "mlp"
+  std::string name;  // such as "mlp"
   DType dtype = DType::f32;
   std::int64_t hidden_size = 0;      // H
   std::int64_t ffn_hidden_size = 0;  // F
@@ -32,7 +32,7 @@ class Mlp {
 
   struct Saved {
     ColumnParallelLinear::Saved fc1;
-    Tensor inside;  // what linear_fc1 gave
+    Tensor inside;  // the output of linear_fc1
     RowParallelLinear::Saved fc2;
   };
   struct Forward {

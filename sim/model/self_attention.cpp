@@ -48,11 +48,12 @@ RowParallelLinearConfig proj_config(const SelfAttentionConfig& config) {
           .initial = config.initial};
 }
 
-/// [S, B, n, d] to [B, n, S, d], and back.
+/// Permutes [S, B, n, d] to [B, n, S, d].
 Tensor heads_first(const Tensor& x) { return permuted(x, {1, 2, 0, 3}); }
+/// Permutes [B, n, S, d] to [S, B, n, d].
 Tensor sequence_first(const Tensor& x) { return permuted(x, {2, 0, 1, 3}); }
 
-/// [B, n, S, x] as [B, g, n/g S, x]: the heads of a group, one below the other.
+/// Views [B, n, S, x] as [B, g, n/g S, x]: the heads of a group, one below the other.
 Tensor by_group(const Tensor& heads, std::int64_t groups) {
   const Shape& shape = heads.shape();
   return heads.reshaped({shape[0], groups, shape[1] / groups * shape[2], shape[3]});
@@ -77,11 +78,10 @@ std::vector<Parameter*> SelfAttention::parameters() {
   return joined({qkv_.parameters(), proj_.parameters()});
 }
 
-// ---- where heads lie in [T, ...]
-// ---------------------------------------------------------------------------------
+// ---- where heads lie in [T, ...] --------------------------------------------------------------------------
 
-/// The first column of this rank's heads in one of its groups: in its own columns, or in all of them where
-/// groups are shared.
+/// Returns the first column of this rank's heads in one of its groups. It counts from the rank's own
+/// columns, or, if ranks share groups, from the columns of all ranks.
 std::int64_t SelfAttention::column_of(Part part, std::int64_t group) const {
   const std::int64_t d = config_.kv_channels;
   const std::int64_t queries = config_.num_attention_heads / config_.num_query_groups * d;
@@ -98,7 +98,7 @@ std::int64_t SelfAttention::column_of(Part part, std::int64_t group) const {
   return first + queries + d;
 }
 
-/// Takes the heads of all groups out of mixed [T, ..]: [S, B, heads, d].
+/// Copies this rank's heads of all its groups out of mixed [T, ..]. Returns [S, B, heads, d].
 Tensor SelfAttention::heads_of(const Tensor& mixed, Part part) const {
   const std::int64_t d = config_.kv_channels;
   const std::int64_t heads = part == Part::queries ? own_heads() : own_groups();
@@ -110,7 +110,7 @@ Tensor SelfAttention::heads_of(const Tensor& mixed, Part part) const {
   return out.reshaped({config_.sequence_length, mixed.shape()[0] / config_.sequence_length, heads, d});
 }
 
-/// And puts their gradients back.
+/// The inverse of heads_of, for gradients: copies heads to their columns of mixed.
 void SelfAttention::put_heads(const Tensor& heads, Tensor& mixed, Part part) const {
   const Tensor flat = heads.reshaped({mixed.shape()[0], heads.shape()[2] * heads.shape()[3]});
   const std::int64_t width = columns_of(flat) / own_groups();
@@ -119,12 +119,12 @@ void SelfAttention::put_heads(const Tensor& heads, Tensor& mixed, Part part) con
   }
 }
 
+/// Rotates heads by their positions (or gradients back), if the layer has rotary positions.
 Tensor SelfAttention::turned(const Tensor& heads, bool backward) const {
   return config_.rotary_base == 0 ? heads : rotate(heads, rotary_.cosines, rotary_.sines, backward);
 }
 
-// ---- forward and backward
-// ----------------------------------------------------------------------------------------
+// ---- forward and backward ---------------------------------------------------------------------------------
 
 SelfAttention::Forward SelfAttention::forward(const Tensor& input, std::uint64_t pass) {
   const std::int64_t d = config_.kv_channels;

@@ -1,17 +1,18 @@
 #pragma once
 
-/// Self-attention of a transformer layer: linear_qkv, rotary positions, softmax attention of this rank's
-/// heads, linear_proj. Query heads share key and value heads in groups; heads, and with them groups, are
-/// split over the tensor-model-parallel group. Where there are fewer groups than ranks, linear_qkv's output
-/// is gathered, and each rank takes its query heads with their group.
+/// The self-attention of a transformer layer: linear_qkv, rotary positions, softmax attention of this
+/// rank's heads, linear_proj. Query heads share key and value heads in groups. Heads, and with them groups,
+/// are split over the tensor-model-parallel group. If there are fewer groups than ranks, the output of
+/// linear_qkv is gathered, and each rank takes its query heads with the keys and values of their group.
 ///
 /// Shapes  input [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel;  linear_qkv
 ///         [(n + 2 g) d, H], group by group [q ... q, k, v];  scores [B, n/tp, S, S];  linear_proj [H, n d];
 ///         output as input. n heads, g query groups, d = the head dimension.
-/// Calls   those of the two linear layers. With fewer groups than ranks, forward one all_gather of [T, (n + 2
-///         g) d / tp] more, backward one reduce_scatter.
-/// Errors  attention_heads, when heads do not divide by groups or tp, or groups and tp by neither; partition.
-/// Exact   scores and probabilities of a head are those of one rank, bit for bit.
+/// Calls   those of the two linear layers. With fewer groups than ranks, additionally one all_gather of
+///         [T, (n + 2 g) d / tp] in forward and one reduce_scatter in backward.
+/// Errors  attention_heads, when the number of heads is not a multiple of groups and of tp, or neither of
+///         groups and tp is a multiple of the other; partition.
+/// Exact   The scores and probabilities of a head equal those of one rank, bit for bit.
 /// Source  Shoeybi et al. 2019; Ainslie et al. 2023 (groups); Megatron-LM SelfAttention.
 
 #include "sim/parallel/column_parallel_linear.h"
@@ -22,7 +23,7 @@
 namespace sim {
 
 struct SelfAttentionConfig {
-  std::string name;  // "self_attention"
+  std::string name;  // such as "self_attention"
   DType dtype = DType::f32;
   std::int64_t hidden_size = 0;
   std::int64_t num_attention_heads = 0;  // n
@@ -31,7 +32,7 @@ struct SelfAttentionConfig {
   std::int64_t sequence_length = 0;      // S
   std::int64_t rotary_base = 0;          // 0: no rotary positions
   bool causal = true;
-  Ratio attention_dropout = {0, 1};  // of probabilities; each rank for its own heads
+  Ratio attention_dropout = {0, 1};  // of attention probabilities; each rank draws masks for its own heads
   bool bias = true;
   bool sequence_parallel = false;
   Initial initial = {};
@@ -43,8 +44,8 @@ class SelfAttention {
 
   struct Saved {
     ColumnParallelLinear::Saved qkv;
-    Tensor queries;        // [B, n/tp, S, d], turned
-    Tensor keys;           // [B, own groups, S, d], turned
+    Tensor queries;        // [B, n/tp, S, d], after rotary positions
+    Tensor keys;           // [B, own groups, S, d], after rotary positions
     Tensor values;         // [B, own groups, S, d]
     Tensor probabilities;  // [B, n/tp, S, S], before dropout
     RowParallelLinear::Saved proj;
@@ -54,7 +55,7 @@ class SelfAttention {
     Tensor output;
     Saved saved;
   };
-  /// Each pass has dropout masks of its own.
+  /// Runs the layer. Each `pass` draws its own dropout masks.
   Forward forward(const Tensor& input, std::uint64_t pass = 0);
   Tensor backward(const Saved& saved, const Tensor& grad_output);
 
@@ -63,6 +64,7 @@ class SelfAttention {
   std::vector<Parameter*> parameters();
 
  private:
+  /// Whether several ranks share a query group, because there are fewer groups than ranks.
   bool shares_groups() const { return config_.num_query_groups < tp_.size(); }
   std::int64_t own_heads() const { return config_.num_attention_heads / tp_.size(); }
   std::int64_t own_groups() const { return shares_groups() ? 1 : config_.num_query_groups / tp_.size(); }

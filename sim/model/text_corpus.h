@@ -1,14 +1,14 @@
 #pragma once
 
-/// Text as training samples: a token is a byte, a document ends where a blank line does, with or without
+/// Training samples from a text. A token is one byte, and a document ends with a blank line, with or without
 /// carriage returns.
 ///
-/// Shapes  samples of S tokens, and S labels, each the byte after its token; the vocabulary is
+/// Shapes  samples of S tokens and S labels; a label is the byte after its token. The vocabulary size is
 ///         kByteVocabulary.
-/// Errors  training_text: fewer than S + 1 bytes; a byte 0, which text has none of.
-/// Exact   where a sample begins is a function of (seed, number) alone: the same on any layout. With document
-///         masks the first byte of a document is nobody's label: samples have unequal numbers of tokens with
-///         a loss.
+/// Errors  training_text: fewer than S + 1 bytes; a zero byte, which a text does not contain.
+/// Exact   The begin of a sample is a function of (seed, number) only, so it is the same on any layout. With
+///         document masks, the first byte of a document is nobody's label, so samples differ in the number of
+///         tokens that have a loss.
 /// Source  Radford et al. 2019 (bytes); Megatron-LM, GPTDataset with --eod-mask-loss.
 
 #include <string>
@@ -22,7 +22,7 @@ inline constexpr std::int64_t kByteVocabulary = 256;
 
 class TextCorpus {
  public:
-  /// `name` is the text's, for messages.
+  /// Error messages name the text as `name`.
   TextCorpus(const std::string& name, std::string text, std::int64_t seq_length, std::uint64_t seed,
              bool masks_documents = false);
 

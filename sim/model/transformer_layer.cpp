@@ -44,7 +44,7 @@ MlpConfig mlp_config(const TransformerLayerConfig& config) {
           .initial = config.initial};
 }
 
-/// Of a residual branch, whose tensor is replicated, or split by tokens.
+/// The dropout of a residual branch. Its tensor is replicated, or split by tokens with sequence_parallel.
 ParallelDropoutConfig dropout_config(const TransformerLayerConfig& config, const char* name) {
   return {.name = config.name + name,
           .probability = config.hidden_dropout,

@@ -3,9 +3,9 @@
 /// A pre-norm transformer layer: x + dropout(attention(norm(x))), then x + dropout(mlp(norm(x))).
 ///
 /// Shapes  input and output [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel.
-/// Calls   those of self-attention and the MLP: two all_reduces of [T, H] forward and two backward; with
-///         sequence_parallel an all_gather and a reduce_scatter in place of each, and backward the all_gather
-///         of each input again.
+/// Calls   those of self-attention and the MLP: two all_reduces of [T, H] forward and two backward. With
+///         sequence_parallel an all_gather and a reduce_scatter replace each of them, and backward gathers
+///         each input once more with an all_gather.
 /// Source  Shoeybi et al. 2019; Korthikanti et al. 2022; Megatron-LM TransformerLayer.
 
 #include "sim/model/mlp.h"
@@ -15,7 +15,7 @@
 namespace sim {
 
 struct TransformerLayerConfig {
-  std::string name;  // "layers.0"
+  std::string name;  // such as "layers.0"
   DType dtype = DType::f32;
   std::int64_t hidden_size = 0;
   std::int64_t ffn_hidden_size = 0;
@@ -31,8 +31,8 @@ struct TransformerLayerConfig {
   bool bias = true;
   bool causal = true;
   Ratio attention_dropout = {0, 1};
-  Ratio hidden_dropout = {0,
-                          1};  // of each residual branch; with sequence_parallel each rank for its own tokens
+  /// The dropout of each residual branch. With sequence_parallel, each rank draws masks for its own tokens.
+  Ratio hidden_dropout = {0, 1};
   bool sequence_parallel = false;
   Initial initial = {};
   Initial norm_initial = {};
@@ -53,11 +53,11 @@ class TransformerLayer {
     Tensor output;
     Saved saved;
   };
-  /// Each pass has dropout masks of its own.
+  /// Runs the layer. Each `pass` draws its own dropout masks.
   Forward forward(const Tensor& input, std::uint64_t pass = 0);
   Tensor backward(const Saved& saved, const Tensor& grad_output);
 
-  /// In the order in which forward uses them.
+  /// The parameters, in the order in which forward uses them.
   std::vector<Parameter*> parameters();
 
  private:

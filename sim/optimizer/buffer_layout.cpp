@@ -12,7 +12,7 @@ namespace {
 constexpr std::int64_t kParameterMultiple = 64;
 constexpr std::int64_t kBucketMultiple = 128;
 constexpr std::int64_t kBusMultiple = 65'536;
-/// Room for the padding of any number of parameters.
+/// The most elements of all parameters together; it leaves room for the padding of any number of parameters.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 60;
 
 std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
@@ -45,7 +45,7 @@ void check(const std::vector<BufferParameter>& parameters, const BufferConfig& c
   }
 }
 
-/// Takes parameters one after the other, and closes buckets.
+/// Builds a layout: takes parameters one after the other, and closes a bucket when it is full.
 class Placing {
  public:
   Placing(const std::vector<BufferParameter>& parameters, const BufferConfig& config)

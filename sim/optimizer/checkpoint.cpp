@@ -20,6 +20,7 @@ using Piece = DistributedOptimizer::Piece;
 
 constexpr const char* kIndex = "index.json";
 
+/// One of the three tensors that a checkpoint keeps for each piece.
 struct Kept {
   const char* name;
   Tensor Piece::*tensor;
@@ -38,11 +39,11 @@ std::optional<CheckpointIndex> index_in(CheckpointStore& store) {
 
 struct Keyed {
   const Parameter* parameter;
-  std::string key;  // its tensors begin with it
+  std::string key;  // the prefix of the names of its tensors
 };
 
-/// The model-parallel place of a rank: the same for every number of data-parallel ranks, and whatever the
-/// order.
+/// The model-parallel place of a rank, as the prefix of a key. It depends neither on the number of
+/// data-parallel ranks nor on the order of the axes.
 std::string place_of(const Rank& rank, bool is_expert) {
   if (is_expert) {
     const PerAxis<int> at = rank.layout.expert.coordinates_of(rank.id);
@@ -52,7 +53,7 @@ std::string place_of(const Rank& rank, bool is_expert) {
   return fmt::format("tp {} pp {}/", at[Axis::tp], at[Axis::pp]);
 }
 
-/// dtype and shapes of a parameter, as text: what a checkpoint compares.
+/// The dtype, shapes and partition of a parameter as text. Load compares it to the text of the checkpoint.
 std::string form_of(const Parameter& parameter) {
   return fmt::format("{} {} of {}, dimension {}, stride {}", name_of(parameter.value.dtype()),
                      text_of(parameter.value.shape()), text_of(parameter.whole),
@@ -70,7 +71,7 @@ void check_name(const std::string& name, const std::set<std::string>& seen, cons
           .hint = "the number of the layer in its name"});
 }
 
-/// In the order of the buffers.
+/// The keys of this rank's parameters, in the order of the buffers.
 std::vector<Keyed> keys_of(const Rank& rank, const DistributedOptimizer& optimizer) {
   std::vector<Keyed> keys;
   std::set<std::string> seen;
@@ -90,10 +91,10 @@ const std::string& key_of(const std::vector<Keyed>& keys, const Parameter* param
       ->key;
 }
 
-// ---- saving
-// ------------------------------------------------------------------------------------------------------
+// ---- saving -----------------------------------------------------------------------------------------------
 
-/// Of ranks that have the same pieces, the first one writes them.
+/// Whether this rank writes its pieces of a parameter: it is the first of the ranks that hold the same
+/// pieces.
 bool writes(const DistributedOptimizer& optimizer, const Parameter& parameter) {
   const DistributedDataParallel& data_parallel = optimizer.data_parallel();
   const auto& part = data_parallel.parts()[data_parallel.place_of(parameter)->part];
@@ -117,7 +118,8 @@ Safetensors shard_of(const Rank& rank, DistributedOptimizer& optimizer) {
   return shard;
 }
 
-/// Takes the pieces of a shard into the index, from what has really been written.
+/// Adds the pieces of a shard to the index. The shard is read back from the store, so that the index
+/// describes what has really been written.
 void add_shard(const std::string& name, CheckpointStore& store, CheckpointIndex& index) {
   const std::string bytes = store.read(name).value_or("");
   const Safetensors shard = decoded(bytes, name);
@@ -133,8 +135,8 @@ void add_shard(const std::string& name, CheckpointStore& store, CheckpointIndex&
   }
 }
 
-/// What other saves have left. The checkpoint is there already: what cannot be removed now is removed after
-/// the next one.
+/// Removes the shards that other saves have left. The new checkpoint is already in place, so a file that
+/// cannot be removed now is no error; it is removed after the next save.
 void remove_others(const CheckpointIndex& index, CheckpointStore& store) {
   try {
     for (const std::string& name : store.names()) {
@@ -155,8 +157,7 @@ void commit(const Rank& rank, CheckpointIndex index, CheckpointStore& store) {
   remove_others(index, store);
 }
 
-// ---- loading
-// -----------------------------------------------------------------------------------------------------
+// ---- loading ----------------------------------------------------------------------------------------------
 
 [[noreturn]] void refuse_model(std::string option, std::string numbers) {
   refuse({.code = "checkpoint_model",
@@ -183,7 +184,8 @@ void check_sizes(const CheckpointIndex& index, const Layout& layout) {
   }
 }
 
-/// The tensors of this rank's parameters are in the checkpoint, and it has no others of this rank's place.
+/// Checks that the checkpoint has the tensors of this rank's parameters, and no other tensors for this rank's
+/// model-parallel place.
 void check_tensors(const CheckpointIndex& index, const Rank& rank, const std::vector<Keyed>& keys) {
   std::set<std::string> wanted;
   for (const auto& [parameter, key] : keys) {
@@ -222,10 +224,10 @@ Safetensors read_shard(const std::string& name, const CheckpointFile& expected, 
   return decoded(*bytes, name);
 }
 
-/// What a tensor of this rank will become.
+/// The new values of one tensor of this rank, gathered from the shards.
 struct Incoming {
-  Tensor to;
-  ElementRange range;  // of the whole
+  Tensor to;           // the tensor that the values are for
+  ElementRange range;  // in the tensor of the checkpoint
   const CheckpointTensor* saved;
   std::string key;
   std::vector<std::byte> values;
@@ -237,7 +239,7 @@ struct Incoming {
   bool overlaps(const CheckpointPiece& piece) const {
     return piece.range.begin < range.end && range.begin < piece.range.end;
   }
-  /// What a shard has of it.
+  /// Copies the elements that a shard has of this tensor.
   void take(const std::string& file, const Safetensors& shard) {
     for (const CheckpointPiece& piece : saved->pieces) {
       if (piece.file != file || !overlaps(piece)) continue;
@@ -255,7 +257,7 @@ struct Incoming {
   }
 };
 
-/// Of all that this rank owns, read and checked; nothing is changed.
+/// Reads and checks the new values of everything that this rank owns. It changes no tensor yet.
 std::vector<Incoming> read_pieces(const CheckpointIndex& index, const std::vector<Keyed>& keys,
                                   DistributedOptimizer& optimizer, CheckpointStore& store) {
   std::vector<Incoming> pieces;
@@ -277,7 +279,7 @@ std::vector<Incoming> read_pieces(const CheckpointIndex& index, const std::vecto
   return pieces;
 }
 
-/// Whether a rank of the world says so.
+/// Whether `says` is true on any rank of the world.
 bool any_rank(Rank& rank, bool says) {
   const Tensor flag = filled(rank.device, DType::f32, {1}, says ? 1 : 0);
   rank.groups.world().all_reduce(flag, ReduceOp::max, "checkpoint.any_rank_refuses");
@@ -285,13 +287,13 @@ bool any_rank(Rank& rank, bool says) {
   return std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; });
 }
 
-/// Runs on every rank what may be refused; where one refuses, all do.
+/// Runs `body`, which may refuse, on every rank. If it refuses on one rank, every rank refuses.
 template <typename Body>
 void on_all_or_none(Rank& rank, const Body& body) {
   std::exception_ptr own;
   try {
     body();
-  } catch (const std::exception&) {  // not the end of the world, which is none
+  } catch (const std::exception&) {  // the end of the world is not a std::exception, and passes through
     own = std::current_exception();
   }
   const bool refused = any_rank(rank, own != nullptr);
@@ -308,7 +310,7 @@ void on_all_or_none(Rank& rank, const Body& body) {
 
 void save_checkpoint(Rank& rank, DistributedOptimizer& optimizer, CheckpointStore& store,
                      std::int64_t iteration) {
-  optimizer.finish_param_gather();  // in f32 the main parameter lies among what is gathered
+  optimizer.finish_param_gather();  // an f32 main parameter lies in the buffer that is being gathered
   CheckpointIndex index{.iteration = iteration,
                         .steps = optimizer.steps(),
                         .loss_scale = optimizer.loss_scaling().state(),

@@ -1,24 +1,26 @@
 #pragma once
 
-/// Saves what training goes on from, and loads it, on as many data-parallel ranks as there are then.
+/// Saves the state that training resumes from, and loads it, also on another number of data-parallel ranks.
 ///
-///   store->write(...)                             each rank its shard, of a new name
-///   store->replace("index.json", ...)             rank 0, when all shards are there: now the checkpoint is
-///   this one store->remove(...)                            rank 0, the shards of the one before
+///   store->write(...)                   each rank writes its shard, under a new name
+///   store->replace("index.json", ...)   rank 0, when all shards are written: this is now the checkpoint
+///   store->remove(...)                  rank 0 removes the shards of the previous checkpoint
 ///
-/// Shapes  of each parameter main parameter and two moments, cut as their owners have them. A tensor is named
-///         by the model-parallel place of its ranks, the parameter, and which of the three it is: "tp 0 pp
-///         1/decoder.weight/exp_avg", of an expert "etp 0 ep 3 pp 1/...".
-/// Calls   by all ranks of the world. save: two all_reduce(max) of a flag, whether a rank refuses: when
-///         shards are written, and when the index is. load: one, then the gathers of parameters.
-/// Errors  checkpoint_missing: the store has none; checkpoint_model: another model (names, dtypes, shapes),
-///         another tp, pp, ep or etp, or a loss scale that this one cannot have come to; checkpoint_shard: a
-///         file that is not there, is cut short, or was changed; checkpoint_elsewhere: another rank refused;
-///         checkpoint_names: two parameters of one name, or one that is no UTF-8; those of
-///         checkpoint_index.h, checkpoint_store.h and safetensors.h. What is refused is refused on every rank
-///         before any has changed a value. The shards of a save that was refused stay until the next one.
-/// Exact   values are kept bit for bit: what goes on is what would have gone on. Until the index is replaced
-///         the store has the checkpoint before, whole.
+/// Shapes  for each parameter, its main parameter and two moments, cut as their owners hold them. A tensor is
+///         named by the model-parallel place of its ranks, the parameter, and which of the three it is: "tp 0
+///         pp 1/decoder.weight/exp_avg", or "etp 0 ep 3 pp 1/..." for an expert.
+/// Calls   All ranks of the world call both functions. save: two all_reduce(max) of a flag that says whether
+///         a rank refuses, one after the shards are written and one after the index is. load: one, then the
+///         gathers of parameters.
+/// Errors  checkpoint_missing: the store holds no checkpoint; checkpoint_model: the checkpoint is from
+///         another model (names, dtypes, shapes), has another tp, pp, ep or etp, or a loss scale that this
+///         configuration cannot reach; checkpoint_shard: a file is missing, is cut short, or was changed;
+///         checkpoint_elsewhere: another rank refused; checkpoint_names: two parameters have the same name,
+///         or a name is not UTF-8; those of checkpoint_index.h, checkpoint_store.h and safetensors.h. If
+///         one rank refuses, every rank does, before any of them has changed a value. The shards of a
+///         refused save stay until the next save.
+/// Exact   Values are kept bit for bit, so resumed training gives the same bits as uninterrupted training.
+///         Until the index is replaced, the store holds the previous checkpoint complete.
 /// Source  Megatron-LM, dp_reshardable optimizer checkpoints, by parameter.
 
 #include "sim/optimizer/checkpoint_store.h"
@@ -28,7 +30,7 @@ namespace sim {
 
 void save_checkpoint(Rank& rank, DistributedOptimizer& optimizer, CheckpointStore& store,
                      std::int64_t iteration);
-/// The iteration it was saved at.
+/// Returns the iteration at which the checkpoint was saved.
 std::int64_t load_checkpoint(Rank& rank, DistributedOptimizer& optimizer, CheckpointStore& store);
 
 }  // namespace sim

@@ -104,21 +104,21 @@ CheckpointIndex from_json(const Json& json) {
   return index;
 }
 
-/// Takes a word off the front of a text; false where the text begins otherwise.
+/// Removes a word from the front of a text. Returns false if the text does not begin with it.
 bool take_word(std::string_view& rest, std::string_view word) {
   if (!rest.starts_with(word)) return false;
   rest.remove_prefix(word.size());
   return true;
 }
 
-/// Takes every digit off the front of a text; false where there are fewer than `least`.
+/// Removes all digits from the front of a text. Returns false if there are fewer than `least`.
 bool take_digits(std::string_view& rest, std::size_t least) {
   const std::size_t digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
   rest.remove_prefix(digits);
   return digits >= least;
 }
 
-/// The text without the line of its hash, which has to be right.
+/// Returns the text without its last line, the hash, and refuses a text whose hash is wrong.
 std::string_view checked_body(std::string_view text) {
   const std::size_t end = text.size() > 1 ? text.rfind('\n', text.size() - 2) : std::string_view::npos;
   if (end == std::string_view::npos) refuse_index(fmt::format("{} bytes", text.size()), "the index is whole");

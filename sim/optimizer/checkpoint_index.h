@@ -1,13 +1,13 @@
 #pragma once
 
-/// What a checkpoint consists of: the training it was taken from, its tensors, of which pieces lie in which
-/// files, and what these files have to be. One JSON text, which is the checkpoint: files that it does not
-/// name are none of its.
+/// The index of a checkpoint: the state of the training it was taken from, its tensors with the files that
+/// hold their pieces, and the size and hash of these files. The index is one JSON text, and it is the
+/// checkpoint: a file that it does not name is not part of it.
 ///
-/// Shapes  the pieces of a tensor tile it, from 0 to its elements.
+/// Shapes  The pieces of a tensor tile it, from 0 to its number of elements.
 /// Errors  checkpoint_index: a text that is cut short, changed, or of another version; numbers that are not
-///         whole or too large; tensors whose pieces do not tile; files of other names than shards have.
-/// Exact   the text ends with a hash of itself (base/content_hash.h), which any changed byte misses.
+///         whole or too large; tensors whose pieces do not tile them; files that are not named like shards.
+/// Exact   The text ends with a hash of itself (base/content_hash.h), so any changed byte is found.
 
 #include <cstdint>
 #include <map>
@@ -29,8 +29,8 @@ struct CheckpointPiece {
 
 struct CheckpointTensor {
   DType dtype = DType::f32;
-  std::string form;                     // of the parameter: dtype, shapes, how it is cut
-  std::vector<CheckpointPiece> pieces;  // in order
+  std::string form;                     // dtype, shapes and partition of the parameter, as text
+  std::vector<CheckpointPiece> pieces;  // in the order of their elements
   std::int64_t elements() const { return pieces.empty() ? 0 : pieces.back().range.end; }
   bool operator==(const CheckpointTensor&) const = default;
 };
@@ -42,24 +42,25 @@ struct CheckpointFile {
 };
 
 struct CheckpointIndex {
-  std::int64_t generation = 0;  // of the saves into one store: names the files
+  std::int64_t generation = 0;  // counts the saves into one store, and is part of the names of shards
   std::int64_t iteration = 0;   // of the training
   std::int64_t steps = 0;       // of the optimizer: iterations that were not skipped
   LossScaleState loss_scale;
-  std::map<std::string, int> sizes;  // of what may not change: tp, pp, ep, etp
+  std::map<std::string, int> sizes;  // the group sizes that may not change: tp, pp, ep, etp
   std::map<std::string, CheckpointTensor> tensors;
   std::map<std::string, CheckpointFile> files;
   bool operator==(const CheckpointIndex&) const = default;
 };
 
-/// Of what an index counts.
+/// The largest generation, iteration and number of steps in an index.
 inline constexpr std::int64_t kMostCheckpointCount = std::int64_t{1} << 31;
 
-/// "shard-000003-rank00001.safetensors"
+/// Returns the file name of a shard, such as "shard-000003-rank00001.safetensors".
 std::string shard_name(std::int64_t generation, int rank);
 bool is_shard_name(const std::string& name);
 
-/// Refuses a tensor with a gap or an overlap, or in a file that is not named, and names that no shard has.
+/// Refuses an index in which the pieces of a tensor leave a gap or overlap, a piece lies in a file that the
+/// index does not list, or a file is not named like a shard.
 void check(const CheckpointIndex& index);
 
 std::string text_of(const CheckpointIndex& index);

@@ -24,7 +24,7 @@ namespace {
           .hint = "a folder that can be written, with room for all of it"});
 }
 
-/// An open file, which is closed in any case.
+/// An open file, which the destructor closes.
 class Descriptor {
  public:
   Descriptor(const std::string& path, int flags) : path_(path), number_(::open(path.c_str(), flags, 0644)) {
@@ -42,7 +42,7 @@ class Descriptor {
       bytes.remove_prefix(static_cast<std::size_t>(written));
     }
   }
-  /// Of a regular file: from others a read might never return.
+  /// Reads a regular file, and refuses all others, because reading one of them might never return.
   std::string read() const {
     struct stat status = {};
     if (::fstat(number_, &status) != 0) refuse_path(path_, "stat", std::strerror(errno));
@@ -86,7 +86,7 @@ class FolderStore : public CheckpointStore {
   void replace(const std::string& name, std::string_view bytes) override {
     const std::string path = path_of(name), next = path + ".new";
     write(name + ".new", bytes);
-    sync_folder();  // what was written before is there when the name is
+    sync_folder();  // files written before are on the disk before the new name is
     if (::rename(next.c_str(), path.c_str()) != 0) refuse_path(path, "rename", std::strerror(errno));
     sync_folder();
   }

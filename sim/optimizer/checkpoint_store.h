@@ -1,12 +1,13 @@
 #pragma once
 
-/// Where checkpoints are kept: files by name, in a folder or in memory.
+/// A store of checkpoint files, found by name, in a folder or in memory.
 ///
-/// Calls   by ranks of one world at once, each with names of its own; `replace` and `remove` by one rank
-///         alone.
-/// Errors  checkpoint_store: the system refuses to read or to write; with the path and its reason.
-/// Exact   a file of `replace` is whole: the old one or the new one, whenever the program ends. One of
-///         `write` may be cut short.
+/// Calls   Ranks of one world may call a store at once, each with its own names; only one rank at once may
+///         call `replace` and `remove`.
+/// Errors  checkpoint_store: the system refuses to read or to write; the message has the path and the
+///         system's reason.
+/// Exact   A file written by `replace` is either the old one or the new one, complete, whenever the program
+///         ends. A file written by `write` may be cut short.
 
 #include <map>
 #include <memory>
@@ -24,14 +25,14 @@ class CheckpointStore {
   virtual void write(const std::string& name, std::string_view bytes) = 0;
   virtual void replace(const std::string& name, std::string_view bytes) = 0;
   virtual void remove(const std::string& name) = 0;
-  /// None where there is no such file.
+  /// Returns the bytes of a file, or nothing if there is no such file.
   virtual std::optional<std::string> read(const std::string& name) = 0;
-  /// Of all files, sorted.
+  /// Returns the names of all files, sorted.
   virtual std::vector<std::string> names() = 0;
 };
 
-/// In a folder, which is made if it is not there. What was written has reached the disk when `replace`
-/// returns.
+/// Returns a store in a folder, which is created if it does not exist. When `replace` returns, everything
+/// written before has reached the disk.
 std::unique_ptr<CheckpointStore> folder_store(const std::string& path);
 
 class MemoryStore : public CheckpointStore {

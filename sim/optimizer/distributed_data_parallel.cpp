@@ -12,7 +12,7 @@ namespace sim {
 
 namespace {
 
-/// The gradients of all parameters: f32 where none has parameters.
+/// The dtype of the gradients of all parameters, which must have only one; f32 if there are no parameters.
 DType one_grad_dtype(const std::vector<Parameter*>& parameters) {
   const DType dtype = parameters.empty() ? DType::f32 : sum_dtype(parameters.front()->value.dtype());
   for (const Parameter* parameter : parameters) {
@@ -27,7 +27,8 @@ DType one_grad_dtype(const std::vector<Parameter*>& parameters) {
   return dtype;
 }
 
-/// Dense gradients are summed across instances over inter-edp: its ranks have to own the same.
+/// Refuses a rank order in which the ranks of inter-edp own different elements: dense gradients are summed
+/// over inter-edp across optimizer instances.
 void check_instances(const Layout& layout) {
   for (const Warning& warning : layout.warnings) {
     if (warning.name != "inter_instance_group") continue;

@@ -1,18 +1,20 @@
 #pragma once
 
-/// Data parallelism: gradients of each bucket are reduced over the ranks that hold the same parameters, as
-/// soon as the last of them has arrived, while backward goes on.
+/// Data parallelism. The gradients of a bucket are reduced over the ranks that hold the same parameters, as
+/// soon as the last gradient of the bucket is complete, while backward continues.
 ///
-/// Shapes  one buffer for each dtype of parameters, dense and expert; a bucket of B elements; with the
-///         distributed optimizer each of D ranks keeps B/D of the sum, where it lies.
-/// Calls   for each bucket one all_reduce of B, or one reduce_scatter of B/D with the distributed optimizer:
-///         over dp-cp, of experts over edp. With several optimizer instances these are the ranks of one
-///         (intra-dp-cp, intra-edp), and an all_reduce of B/D over inter-edp follows. Microbatches before the
-///         last communicate nothing.
+/// Shapes  one buffer for each dtype of parameters, and separate buffers for dense and expert parameters; a
+///         bucket of B elements; with the distributed optimizer each of D ranks keeps B/D elements of the
+///         sum, at their place in the buffer.
+/// Calls   for each bucket one all_reduce of B, or with the distributed optimizer one reduce_scatter of B/D:
+///         over dp-cp, for experts over edp. With several optimizer instances, over the ranks of one instance
+///         (intra-dp-cp, intra-edp), followed by an all_reduce of B/D over inter-edp. Microbatches before the
+///         last one communicate nothing.
 /// Errors  grad_ready_twice: a parameter that is ready already, or is not in the buffers; buffer_dtypes:
-///         gradients of several dtypes, which have no norm in common; optimizer_instances: an order in which
-///         ranks of inter-edp own different elements; gradient_scaling; those of the buffers.
-/// Exact   what a rank does not own is poisoned (tensor/adam.h) after a reduce_scatter: nobody may read it.
+///         gradients of several dtypes, which have no common norm; optimizer_instances: a rank order in which
+///         the ranks of inter-edp own different elements; gradient_scaling; those of the buffers.
+/// Exact   After a reduce_scatter, the gradients that a rank does not own are poisoned (tensor/adam.h), so
+///         that nobody can use them unnoticed.
 /// Source  Megatron-LM, DistributedDataParallel; Rajbhandari et al. 2020 (ZeRO).
 
 #include <deque>
@@ -37,39 +39,44 @@ class DistributedDataParallel {
   DistributedDataParallel(Rank& rank, const std::vector<Parameter*>& parameters,
                           const DataParallelConfig& config);
 
-  /// Before the first microbatch of a step.
+  /// Sets all gradients to zero. Call it before the first microbatch of a step.
   void zero_grads();
-  /// In the last microbatch, when the parameter's gradient is complete on this rank.
+  /// Says that the gradient of a parameter is complete on this rank. Call it once for each parameter, in
+  /// the last microbatch of a step.
   void grad_ready(const Parameter& parameter);
-  /// Reduces what has not been yet, and waits for all of it.
+  /// Starts the reductions that have not started yet, and waits for all of them.
   void finish_grad_sync();
-  /// With a per-token loss, after the sync: by the tokens of the whole batch.
+  /// Divides gradients by the number of tokens of the whole batch. Call it after finish_grad_sync(), with a
+  /// per-token loss only.
   void divide_grads(std::int64_t tokens);
 
-  /// Dense ones first; then by dtype, in the order in which the model has them.
+  /// A gradient buffer and the groups that reduce it. Buffers of dense parameters come first, then those of
+  /// experts; within both, dtypes come in the order in which the model first uses them.
   struct Part {
     GradBuffer buffer;
-    Communicator* replicas;  // dp-cp or edp: ranks with the same parameters
-    Communicator* group;     // of these, the ones that share the buffer's elements
-    /// Ranks of other optimizer instances that own the same; null: there is one instance.
+    Communicator* replicas;  // dp-cp or edp: the ranks with the same parameters
+    Communicator* group;     // those of them that divide the buffer's elements among themselves
+    /// The ranks of all optimizer instances that own the same elements; null if there is only one instance.
     Communicator* across;
     GradientScaling scaling;
   };
   std::deque<Part>& parts() { return parts_; }
   const std::deque<Part>& parts() const { return parts_; }
-  /// Where a parameter lies: the number of its part, and the bucket.
+  /// The place of a parameter: the number of its part, and the bucket in that part.
   struct Place {
     std::size_t part = 0;
     int bucket = 0;
     bool operator==(const Place&) const = default;
   };
-  /// None for a parameter that is in no buffer.
+  /// Returns the place of a parameter, or nothing if it is in no buffer.
   std::optional<Place> place_of(const Parameter& parameter) const;
-  /// Of all buffers: they are added into one norm.
+  /// The dtype of the gradients of all buffers, which is the same because they are added into one norm.
   DType grad_dtype() const { return grad_dtype_; }
   bool is_distributed() const { return config_.distributed_optimizer; }
-  /// The ranges of a bucket whose gradients this rank has: its part, or all.
+  /// The range of a bucket whose reduced gradients this rank keeps: its part with the distributed optimizer,
+  /// otherwise the whole bucket.
   ElementRange owned(const Part& part, int bucket) const;
+  /// The pieces of parameters in that range.
   std::vector<OwnedPiece> pieces(const Part& part, int bucket) const;
 
  private:
@@ -80,7 +87,7 @@ class DistributedDataParallel {
     Work work;
   };
   void start(std::size_t part, int bucket);
-  /// Of each bucket what this rank owns, when its reduce_scatter is done.
+  /// Sums the owned part of each bucket over the optimizer instances, after its reduce_scatter.
   void sum_across_instances();
 
   DataParallelConfig config_;

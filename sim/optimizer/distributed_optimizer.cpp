@@ -16,7 +16,7 @@ Tensor piece_of(const Tensor& whole, const ElementRange& range) {
 
 Tensor zeros_like(const Tensor& x) { return filled(x.device(), x.dtype(), x.shape(), 0); }
 
-/// Whether a flag on the device is not zero: the one value that a host has to know.
+/// Whether a flag on the device is not zero. It is the only value that the host reads.
 bool is_set(const Tensor& flag) {
   const std::vector<std::byte> bytes = host_bytes(flag);
   return std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; });
@@ -55,8 +55,7 @@ std::int64_t DistributedOptimizer::owned_bytes() const {
   return bytes;
 }
 
-// ---- a step
-// ------------------------------------------------------------------------------------------------------
+// ---- a step -----------------------------------------------------------------------------------------------
 
 bool DistributedOptimizer::step(Ratio learning_rate) {
   if (loss_scale_.is_used()) {
@@ -151,8 +150,7 @@ AdamStep DistributedOptimizer::step_of(const Parameter& parameter, Ratio learnin
           .step = steps_};
 }
 
-// ---- parameters
-// --------------------------------------------------------------------------------------------------
+// ---- parameters -------------------------------------------------------------------------------------------
 
 void DistributedOptimizer::start_param_gather() {
   if (!data_parallel_.is_distributed()) return;

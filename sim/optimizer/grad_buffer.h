@@ -1,12 +1,12 @@
 #pragma once
 
-/// One contiguous buffer for the gradients of parameters of one dtype, and one for their values: what is
-/// reduced and gathered bucket by bucket, in place.
+/// Two contiguous buffers for parameters of one dtype, one for their gradients and one for their values. Both
+/// are reduced or gathered in place, bucket by bucket.
 ///
 /// Shapes  both [numel] of the layout; a parameter's main_grad and value become views of them. Gradients of
-///         bf16 are f32.
+///         bf16 parameters are f32.
 /// Errors  those of buffer_layout.h. Parameters of several dtypes are a mistake of the caller (CHECK).
-/// Exact   values are kept, gradients begin as zeros; padding is zeros.
+/// Exact   Values are kept, gradients begin as zeros, and padding is zeros.
 /// Source  Megatron-LM, _ParamAndGradBuffer.
 
 #include "sim/optimizer/range_map.h"
@@ -19,7 +19,7 @@ class GradBuffer {
   GradBuffer(Rank& rank, std::vector<Parameter*> parameters, const BufferConfig& config);
 
   const BufferLayout& layout() const { return layout_; }
-  /// In the order of the model.
+  /// The parameters, in the order of the model.
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   int buckets() const { return static_cast<int>(layout_.buckets.size()); }
   Tensor grads(const ElementRange& range) const { return grads_.rows(range.begin, range.end); }

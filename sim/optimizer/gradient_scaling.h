@@ -1,14 +1,13 @@
 #pragma once
 
-/// What gradients are multiplied by before data-parallel ranks reduce them, and how they reduce: one function
-/// of the layout.
+/// The factor that gradients are multiplied by before data-parallel ranks reduce them, and the reduction:
+/// both are a function of the layout and the settings.
 ///
-///   default            1/n before a sum, n = the replicas of dense parameters (dp * cp), for experts too:
-///                      each token's gradient has already come to its expert, so their sum over edp alone is
-///                      whole
-///   average in the     an average; experts, of whose n / e shares edp averages only e, are multiplied by e/n
-///                      before
-///   collective
+///   default            1/n before a sum, where n = dp * cp is the number of replicas of dense parameters.
+///                      This holds for experts too: the gradient of every token has already come to its
+///                      expert, so the sum over edp alone is complete
+///   average in the     an average; gradients of experts are multiplied by e/n before, because edp averages
+///   collective         only e of their n shares
 ///   per-token loss     1 before a sum; all are divided by the number of tokens of the whole batch afterwards
 ///
 /// Errors  gradient_scaling: an average in the collective with a per-token loss; sizes below 1.

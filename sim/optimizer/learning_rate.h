@@ -1,11 +1,11 @@
 #pragma once
 
-/// The learning rate of a step: from `initial` to `peak` in a straight line while it warms up, then constant,
-/// or down to `least` along half a cosine.
+/// The learning rate of a step. It rises linearly from `initial` to `peak` during the warm-up; then it stays
+/// constant, or falls to `least` along half a cosine.
 ///
-/// Shapes  steps count from 0; the rate is a ratio of whole numbers (a denominator of 2^30 but at the ends),
-///         which every arithmetic holds exactly.
-/// Errors  learning_rate: negative steps, more warm-up than steps.
+/// Shapes  Steps count from 0. The rate is a ratio of whole numbers with denominator 2^30, which every
+///         arithmetic holds exactly.
+/// Errors  learning_rate: negative steps, or a warm-up that does not end before the decay.
 /// Source  Loshchilov and Hutter 2017; Megatron-LM, OptimizerParamScheduler.
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct LearningRateConfig {
   double peak = 0;
   double least = 0;
   std::int64_t warmup_steps = 0;
-  std::int64_t decay_steps = 0;  // with the warm-up
+  std::int64_t decay_steps = 0;  // the step at which the decay ends; counts the warm-up
   Decay decay = Decay::constant;
 };
 

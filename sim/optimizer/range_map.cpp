@@ -40,7 +40,7 @@ std::vector<OwnedPiece> owned_pieces(const BufferLayout& layout, int bucket, int
     return layout.parameters[static_cast<std::size_t>(parameter)].range;
   };
   std::vector<OwnedPiece> pieces;
-  // Parameters lie in order, so the first that ends beyond the part's begin is found by halving.
+  // Parameters lie in order, so a binary search finds the first one that ends after the part begins.
   auto next = std::partition_point(of.parameters.begin(), of.parameters.end(),
                                    [&](int parameter) { return placed(parameter).end <= own.begin; });
   for (; next != of.parameters.end() && placed(*next).begin < own.end; ++next) {

@@ -1,12 +1,12 @@
 #pragma once
 
-/// What a rank owns of a gradient buffer under ZeRO-1: of each bucket the rank's equal part, and of that the
+/// The part of a gradient buffer that a rank owns under ZeRO-1: an equal part of each bucket, and in it the
 /// pieces of parameters.
 ///
-/// Shapes  elements; the four ranges of a piece have the same size. A rank may own no parameter of a bucket,
-///         where its part is padding.
-/// Errors  range_map: a bucket or a rank that is not there.
-/// Exact   over the ranks, the `param` ranges of a parameter tile it: each element is owned once.
+/// Shapes  in elements; the four ranges of a piece have the same size. A rank owns no parameter of a bucket
+///         if its part is padding.
+/// Errors  range_map: a bucket or a rank that does not exist.
+/// Exact   Over the ranks, the `param` ranges of a parameter tile it: each element is owned once.
 /// Source  Megatron-LM, DistributedOptimizer._build_model_gbuf_range_map.
 
 #include <vector>
@@ -15,17 +15,19 @@
 
 namespace sim {
 
+/// One piece of a parameter, as a range in four coordinates.
 struct OwnedPiece {
   int parameter = 0;
-  ElementRange world;            // of the buffer
-  ElementRange world_in_bucket;  // of the bucket
-  ElementRange local;            // of the rank's part
-  ElementRange param;            // of the parameter
+  ElementRange world;            // in the buffer
+  ElementRange world_in_bucket;  // in the bucket
+  ElementRange local;            // in the rank's part of the bucket
+  ElementRange param;            // in the parameter
 };
 
-/// The rank's part of a bucket: [r B/D, (r + 1) B/D) of it, in the buffer.
+/// Returns the part of a bucket that rank r owns, [r B/D, (r + 1) B/D) of the bucket, as a range in the
+/// buffer.
 ElementRange owned_range(const BufferLayout& layout, int bucket, int rank);
-/// In the order in which they lie.
+/// Returns the pieces of parameters in that part, in the order in which they lie in the buffer.
 std::vector<OwnedPiece> owned_pieces(const BufferLayout& layout, int bucket, int rank);
 
 }  // namespace sim

@@ -17,9 +17,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kLengthBytes = 8;
-constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // as the format says
+constexpr std::uint64_t kMostHeaderBytes = 100'000'000;  // the limit of the format
 constexpr const char* kMetadata = "__metadata__";
-constexpr const char* kFieldTensors = "shardproof.field";  // their names, one a line
+constexpr const char* kFieldTensors = "shardproof.field";  // the metadata key of a JSON list of their names
 constexpr std::int64_t kFieldNumbers = 4;
 
 struct StoredName {
@@ -43,7 +43,7 @@ const char* stored_name(DType dtype) {
       ->text;
 }
 
-/// The names of tensors of the field, as a JSON list.
+/// Returns the names of the tensors of the field, as a JSON list.
 Json field_names(const Safetensors& file) {
   Json names = Json::array();
   for (const auto& [name, tensor] : file.tensors) {
@@ -52,7 +52,8 @@ Json field_names(const Safetensors& file) {
   return names;
 }
 
-/// Of what a program wants written: a mistake that no reader could tell from a damaged file.
+/// Refuses tensors and metadata that cannot be written. Without this check, a reader could not tell such a
+/// mistake from a damaged file.
 void check_writable(const Safetensors& file) {
   const auto says = [](const std::string& name, const char* rule) {
     refuse_bytes(name, "to be written", rule);
@@ -67,7 +68,8 @@ void check_writable(const Safetensors& file) {
   if (file.metadata.contains(kFieldTensors)) says(kFieldTensors, "the metadata has another name");
 }
 
-/// A JSON text without keys that stand twice; discarded where it is none.
+/// Parses a JSON text, and refuses one in which an object has a key twice. The result is discarded if the
+/// text is not JSON.
 Json parsed(std::string_view text, const std::string& name) {
   std::vector<std::set<std::string>> keys;
   const auto visit = [&](int, Json::parse_event_t event, Json& value) {
@@ -80,13 +82,14 @@ Json parsed(std::string_view text, const std::string& name) {
   return Json::parse(text, visit, false);
 }
 
-/// What the reader of a header has to go by.
+/// Reads the entries of a header.
 struct Reader {
-  std::string_view values;
-  const std::string& file;
-  std::set<std::string> of_field;
+  std::string_view values;         // the bytes after the header
+  const std::string& file;         // its name, for messages
+  std::set<std::string> of_field;  // names of the tensors of the field
 
-  /// Sizes whose product does not run over: of no elements at all, or of as many as the file has room for.
+  /// Reads the sizes of a shape. It refuses sizes whose product exceeds the bytes of the file, so that the
+  /// product cannot overflow; a shape with a size of 0 has no elements.
   template <typename Says>
   std::vector<std::int64_t> shape(const Json& sizes, std::int64_t bytes, const Says& says) const {
     const auto most = static_cast<std::int64_t>(values.size());
@@ -115,7 +118,7 @@ struct Reader {
     tensor.dtype = known->dtype;
     tensor.shape = shape(entry["shape"], size_of(tensor.dtype), says);
     const bool is_empty = std::find(tensor.shape.begin(), tensor.shape.end(), 0) != tensor.shape.end();
-    std::int64_t bytes = is_empty ? 0 : size_of(tensor.dtype);  // 0 first: no product of the others runs over
+    std::int64_t bytes = is_empty ? 0 : size_of(tensor.dtype);  // no overflow: an empty tensor starts at 0
     for (const std::int64_t size : tensor.shape) bytes *= size;
     const Json& offsets = entry["data_offsets"];
     const auto after = end + static_cast<std::uint64_t>(bytes);
@@ -135,7 +138,7 @@ struct Reader {
   }
 };
 
-/// The bytes of the header, checked to lie in the file.
+/// Returns the bytes of the header, and refuses a header that does not lie within the file.
 std::string_view header_of(std::string_view bytes, const std::string& name) {
   if (bytes.size() < kLengthBytes)
     refuse_bytes(name, fmt::format("{} bytes", bytes.size()), "a file begins with eight bytes of length");
@@ -173,8 +176,8 @@ std::map<std::string, std::string> metadata_of(const Json& header, const std::st
   return metadata;
 }
 
-/// Begin and end of its values, for the order in which they lie; 0 where the entry has none, which its reader
-/// then says.
+/// Returns the begin and end of an entry's values, by which entries are sorted. An offset that is missing or
+/// malformed counts as 0 here; Reader::tensor refuses it later.
 std::pair<std::uint64_t, std::uint64_t> offsets_of(const Json& entry) {
   const auto number = [&](std::size_t i) -> std::uint64_t {
     if (!entry.is_object() || !entry.contains("data_offsets")) return 0;
@@ -211,7 +214,7 @@ std::string encoded(const Safetensors& file) {
     begin = end;
   }
   std::string text = header.dump();
-  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');  // values are aligned
+  text.resize((text.size() + kLengthBytes - 1) / kLengthBytes * kLengthBytes, ' ');  // aligns the values
   std::string bytes(kLengthBytes, '\0');
   for (std::size_t i = 0; i < kLengthBytes; ++i) bytes[i] = static_cast<char>(text.size() >> (8 * i));
   bytes += text;
@@ -229,7 +232,7 @@ Safetensors decoded(std::string_view bytes, const std::string& name) {
   Reader reader{.values = bytes.substr(kLengthBytes + text.size()), .file = name, .of_field = {}};
   if (const auto of_field = file.metadata.extract(kFieldTensors))
     reader.of_field = names_in(of_field.mapped(), name);
-  std::vector<std::pair<std::pair<std::uint64_t, std::uint64_t>, std::string>> order;  // in which values lie
+  std::vector<std::pair<std::pair<std::uint64_t, std::uint64_t>, std::string>> order;  // the order of values
   for (const auto& [key, entry] : header.items()) {
     if (key != kMetadata) order.emplace_back(offsets_of(entry), key);
   }

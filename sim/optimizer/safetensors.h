@@ -1,14 +1,14 @@
 #pragma once
 
-/// Tensors in the bytes of a safetensors file: eight bytes of length, a JSON header, the values one after the
-/// other.
+/// Encodes and decodes tensors as the bytes of a safetensors file: eight bytes of length, a JSON header, then
+/// the values of one tensor after another.
 ///
-/// Shapes  f64, f32, bf16 and i32 as themselves. An element of the field is four f64, in a last dimension of
-///         its own; the metadata names the tensors of which that is so.
+/// Shapes  f64, f32, bf16 and i32 are stored as they are. An element of the field is stored as four f64, in
+///         an additional last dimension; the metadata names the tensors that are stored so.
 /// Errors  safetensors: bytes that are cut short, or whose header does not fit its values; a tensor to be
-///         written that does not fit its shape, or whose name is no UTF-8.
-/// Exact   little-endian, values as they are, NaN and all; tensors by name, so the same tensors are the same
-///         bytes.
+///         written that does not fit its shape, or whose name is not UTF-8.
+/// Exact   Values are little-endian and unchanged, NaNs included. Tensors are sorted by name, so the same
+///         tensors give the same bytes.
 /// Source  https://github.com/huggingface/safetensors
 
 #include <cstddef>
@@ -35,11 +35,11 @@ struct Safetensors {
   bool operator==(const Safetensors&) const = default;
 };
 
-/// What a name in such a file has to be.
+/// Whether a text is valid UTF-8, as the names in a safetensors file must be.
 bool is_utf8(std::string_view name);
 
 std::string encoded(const Safetensors& file);
-/// `name` is the file's, for messages.
+/// Decodes a file. Messages name it as `name`.
 Safetensors decoded(std::string_view bytes, const std::string& name);
 
 }  // namespace sim

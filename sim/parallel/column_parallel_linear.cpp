@@ -80,7 +80,8 @@ Tensor ColumnParallelLinear::backward(const Saved& saved, const Tensor& grad_out
   const Tensor grad = config_.gather_output ? GatherFromTensorModelParallelRegion::backward(
                                                   grad_output, tp_, "column_parallel_linear.gather_output")
                                             : grad_output;
-  // The input comes back, and its gradient goes out, while the products are computed.
+  // Communication overlaps the products: the input is gathered during the first one, and the input's gradient
+  // is reduced during the second.
   Tensor total = saved.input;
   Work input_arrives;
   if (config_.sequence_parallel && tp_.size() > 1) {

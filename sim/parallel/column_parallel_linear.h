@@ -1,16 +1,21 @@
 #pragma once
 
-/// Y = X A^T + b, the rows of A (output features) split over the tensor-model-parallel group.
+/// A linear layer Y = X A^T + b whose weight A is split by rows (output features) over the
+/// tensor-model-parallel group.
 ///
-/// Shapes  input [T, H] replicated, or [T/tp, H] with sequence_parallel;  weight [F/tp, H] and bias [F/tp]
+/// Shapes  input [T, H] replicated, or [T/tp, H] with sequence_parallel;  weight [F/tp, H] and bias [F/tp]:
 ///         this rank's rows; output [T, F/tp] sharded(1), or [T, F] replicated with gather_output. With
-///         stride s, F/tp are s blocks: gate and up of a gated MLP are two matrices in one.
+///         stride s, the F/tp rows of a rank are s blocks (parameter.h): a gated MLP keeps its two matrices,
+///         gate and up, in one weight with stride 2.
 /// Calls   forward: none; all_gather of [T/tp, H] with sequence_parallel; all_gather of [T, F/tp] with
 ///         gather_output. backward: one all_reduce(sum) of [T, H], started before the weight gradient and
 ///         waited for after it. With sequence_parallel: all_gather of the input again, and reduce_scatter of
 ///         [T, H] in place of the all_reduce.
-/// Errors  partition when F does not divide by tp and stride; layer_config; those of the operations.
-/// Exact   forward equals the serial layer bit for bit; grad_input differs by the order of tp additions.
+/// Errors  partition, when F is not a multiple of tp times stride; layer_config, when the output of a
+///         sequence-parallel layer is to be gathered, or a shared weight has another shape, dtype or
+///         partition; those of the operations.
+/// Exact   forward equals the serial layer bit for bit. grad_input differs from the serial one only in the
+///         order in which the partial sums of the tp ranks are added.
 /// Source  Shoeybi et al. 2019, section 3, operator f; Korthikanti et al. 2022; Megatron-LM
 ///         ColumnParallelLinear.
 
@@ -27,7 +32,7 @@ struct ColumnParallelLinearConfig {
   std::int64_t output_size = 0;  // F
   bool bias = true;
   bool gather_output = false;
-  bool skip_bias_add = false;  // the bias is not added, and its gradient is the caller's
+  bool skip_bias_add = false;  // the caller adds the bias, and computes its gradient
   bool sequence_parallel = false;
   int stride = 1;
   Initial initial = {};
@@ -35,8 +40,8 @@ struct ColumnParallelLinearConfig {
 
 class ColumnParallelLinear {
  public:
-  /// `shared_weight`: of another layer, [F/tp, H], as an output layer has the embedding's; null: a weight of
-  /// its own.
+  /// `shared_weight` is the weight of another layer, [F/tp, H]: an output layer shares the embedding's weight
+  /// in this way. If it is null, the layer makes its own weight.
   ColumnParallelLinear(Rank& rank, ColumnParallelLinearConfig config, Parameter* shared_weight = nullptr);
 
   struct Saved {
@@ -47,13 +52,13 @@ class ColumnParallelLinear {
     Saved saved;
   };
   Forward forward(const Tensor& input);
-  /// The gradient of input; adds to main_grad of weight and bias.
+  /// Returns the gradient of the input, and adds to main_grad of weight and bias.
   Tensor backward(const Saved& saved, const Tensor& grad_output);
 
   Parameter& weight() { return shared_weight_ != nullptr ? *shared_weight_ : weight_; }
-  /// Its value is none without a bias.
+  /// The bias. Its value is an empty Tensor() if the layer has no bias.
   Parameter& bias() { return bias_; }
-  /// Its own: not a weight that another layer has.
+  /// The parameters that this layer made itself; a shared weight is not among them.
   std::vector<Parameter*> parameters();
 
  private:

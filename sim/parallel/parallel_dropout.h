@@ -1,12 +1,14 @@
 #pragma once
 
-/// Dropout under tensor parallelism. Where ranks hold the same tensor they drop the same elements; where each
-/// holds a part of its own (heads; tokens under sequence parallelism) each draws from a stream of its own.
+/// Dropout under tensor parallelism. In a replicated region all ranks hold the same tensor, and drop the same
+/// elements. In a sharded region each rank holds its own part (its heads, or its tokens under sequence
+/// parallelism), and draws its mask from its own random stream.
 ///
-/// Shapes  any; the mask is a function of (seed, name, pass, element), and of the rank in a sharded region.
+/// Shapes  any; the mask is a function of (seed, name, pass, element), and in a sharded region of the rank.
 /// Calls   none.
 /// Errors  bad_dropout.
-/// Exact   forward and backward of the same pass have the same mask; a probability of 0 copies nothing.
+/// Exact   forward and backward of one pass use the same mask. With probability 0 the input is returned
+///         without a copy.
 /// Source  Megatron-LM, tensor_parallel/random.py: the default stream, and the model-parallel stream of seed
 ///         + 2718 + tp rank.
 
@@ -29,7 +31,7 @@ class ParallelDropout {
  public:
   ParallelDropout(Rank& rank, const ParallelDropoutConfig& config);
 
-  /// Another mask in each pass: of a step, of a microbatch.
+  /// Each `pass`, such as a microbatch of a step, draws another mask.
   Tensor forward(const Tensor& x, std::uint64_t pass) const;
   Tensor backward(const Tensor& grad, std::uint64_t pass) const { return forward(grad, pass); }
 

@@ -1,12 +1,12 @@
 #pragma once
 
-/// LayerNorm or RMSNorm, its parameters replicated. With sequence parallelism a rank normalizes its own
-/// tokens, so its gradients are those of its tokens: they are flagged, and summed at the end of a step
-/// (sequence_parallel_grads.h).
+/// LayerNorm or RMSNorm with replicated parameters. With sequence parallelism each rank normalizes its own
+/// tokens, so it has the parameter gradients of these tokens only. The parameters are flagged for that, and
+/// their gradients are summed over the group at the end of a step (sequence_parallel_grads.h).
 ///
 /// Shapes  input and output [T, H], or [T/tp, H] with sequence_parallel;  weight and bias [H].
 /// Calls   none.
-/// Exact   as normalize(), for each token.
+/// Exact   Each token has the bits of normalize().
 /// Source  Megatron-LM, FusedLayerNorm and its sequence_parallel attribute.
 
 #include <string>

@@ -11,10 +11,11 @@ namespace sim {
 
 namespace {
 
-/// Lines of one block of the cut dimension, and where block b of the shard begins in the whole.
+/// The number of lines (rows or columns) in one block of the cut dimension.
 std::int64_t block_lines(const Shape& whole, const Partition& partition) {
   return whole[static_cast<std::size_t>(partition.dim)] / (partition.size * partition.stride);
 }
+/// The line of the whole at which block b of the shard begins.
 std::int64_t block_begin(const Shape& whole, const Partition& partition, std::int64_t b) {
   return (b * partition.size + partition.place) * block_lines(whole, partition);
 }
@@ -31,7 +32,7 @@ void check_partition(const std::string& name, const Shape& whole, const Partitio
           .hint = "a size that is a multiple, or a smaller tensor-model-parallel-size"});
 }
 
-/// The slice of the whole keyed matrix.
+/// Draws this rank's slice of the whole random matrix.
 Tensor shard_of(Rank& rank, const std::string& name, DType dtype, const Shape& whole,
                 const Partition& partition) {
   const KeyedRandom random = rank.random.named(name);

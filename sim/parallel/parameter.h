@@ -1,15 +1,15 @@
 #pragma once
 
-/// A parameter of a layer, or this rank's shard of one, with the gradient that backward adds to and the
-/// attributes that say who reduces it.
+/// A parameter of a layer, or this rank's shard of it, with the gradient buffer that backward adds to and the
+/// attributes that say which groups reduce that gradient.
 ///
-/// Shapes  whole: of the unsharded parameter. value and main_grad: the shard; dimension partition_dim is
-///         whole / tp. With a partition_stride s, that dimension of the shard is s blocks, and block b is
-///         block b tp + r of the whole: two matrices side by side ([gate; up] of a gated MLP) are each cut
-///         into tp parts.
-/// Exact   an initial value is a function of (seed, name, index in the whole): a shard is the slice of the
-///         whole, on any layout. main_grad is f32 where the parameter is bf16.
-/// Errors  partition, when the dimension does not divide by tp and stride.
+/// Shapes  whole: the shape of the unsharded parameter. value and main_grad: the shard; its dimension
+///         partition_dim is 1/tp of the whole one. With partition_stride s, that dimension of the shard
+///         consists of s blocks, and block b is block b tp + r of the whole: two matrices in one ([gate; up]
+///         of a gated MLP) are each cut into tp parts.
+/// Exact   An initial value is a function of (seed, name, index in the whole), so on any layout a shard is a
+///         slice of the same whole. main_grad is f32 where the parameter is bf16.
+/// Errors  partition, when the dimension is not a multiple of tp times stride.
 /// Source  Megatron-LM, tensor_parallel/layers.py: set_tensor_model_parallel_attributes,
 ///         _initialize_affine_weight_cpu.
 
@@ -24,14 +24,15 @@
 namespace sim {
 
 struct ParameterAttributes {
-  bool tensor_model_parallel = false;  // sharded; its gradient is complete on each rank
+  bool tensor_model_parallel = false;  // sharded over tp; each rank computes the whole gradient of its shard
   int partition_dim = -1;
   int partition_stride = 1;
-  bool sequence_parallel =
-      false;  // replicated, and each rank has the gradient of its tokens: to be summed over tp
-  bool shared_embedding = false;  // tied to one of another stage
-  bool shared = false;            // of two that are tied, the copy: counted with the other
-  bool allreduce = true;          // false: an expert's
+  /// The parameter is replicated, but each rank has the gradient of its own tokens only. These gradients must
+  /// be summed over tp.
+  bool sequence_parallel = false;
+  bool shared_embedding = false;  // tied to the embedding weight of another stage
+  bool shared = false;            // the copy of a tied pair; norms count the pair once, by the original
+  bool allreduce = true;          // false for the parameters of an expert
 };
 
 struct Parameter {
@@ -42,22 +43,23 @@ struct Parameter {
   Tensor main_grad;
 };
 
-/// Elements are the center and keyed random numbers in [-1, 1) (in the field, any) times the scale.
+/// The distribution of initial values: center + scale * u, where u is a keyed random number in [-1, 1). In
+/// the field, u is any element.
 struct Initial {
   Ratio scale = {1, 1};
   Ratio center = {0, 1};
 };
 
-/// The part of a parameter that place r of a group of n holds, as rows and columns of the whole; vectors have
-/// one column.
+/// The part of a parameter that one place of a group holds: a range of rows or of columns of the whole. A
+/// vector counts as a matrix with one column.
 struct Partition {
-  int dim = -1;  // -1: all of it
+  int dim = -1;  // the dimension that is cut: 0 for rows, 1 for columns, -1 for none
   int stride = 1;
-  int place = 0;
-  int size = 1;
+  int place = 0;  // in the group
+  int size = 1;   // of the group
 };
 
-/// The parameters of the parts of a layer, one part after the other.
+/// Concatenates the parameter lists of the parts of a layer.
 std::vector<Parameter*> joined(std::initializer_list<std::vector<Parameter*>> parts);
 
 Parameter make_parameter(Rank& rank, std::string name, DType dtype, const Shape& whole,

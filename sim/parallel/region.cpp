@@ -11,7 +11,8 @@ namespace sim {
 
 namespace {
 
-/// A tp-th of so many.
+/// Returns `all` / tp, and refuses an `all` that is not a multiple of tp. `what` says in the message whether
+/// rows or columns of `x` are cut.
 std::int64_t part_of(std::int64_t all, const Tensor& x, const Communicator& tp, const char* what) {
   if (all % tp.size() != 0) {
     refuse({.code = "partition",
@@ -29,7 +30,7 @@ Tensor copied(const Tensor& x) {
   return copy_of_x;
 }
 
-/// [T, F] as the columns of every place, one block after the other: [tp T, F/tp].
+/// Rearranges [T, F] to [tp T, F/tp]: block p, of T rows, holds the columns of place p.
 Tensor column_blocks(const Tensor& x, const Communicator& tp) {
   const std::int64_t width = part_of(columns_of(x), x, tp, "columns");
   const std::int64_t rows = rows_of(x);
@@ -41,7 +42,7 @@ Tensor column_blocks(const Tensor& x, const Communicator& tp) {
   return blocks;
 }
 
-/// And back.
+/// The inverse of column_blocks.
 Tensor from_column_blocks(const Tensor& blocks, const Communicator& tp) {
   const std::int64_t width = columns_of(blocks);
   const std::int64_t rows = rows_of(blocks) / tp.size();

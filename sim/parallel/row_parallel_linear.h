@@ -1,16 +1,18 @@
 #pragma once
 
-/// Y = X A^T + b, the columns of A (input features) split over the tensor-model-parallel group.
+/// A linear layer Y = X A^T + b whose weight A is split by columns (input features) over the
+/// tensor-model-parallel group.
 ///
-/// Shapes  input [T, F/tp] sharded(1), or [T, F] replicated without input_is_parallel;  weight [H, F/tp] this
-///         rank's columns, bias [H] replicated;  output [T, H] replicated, or [T/tp, H] with
+/// Shapes  input [T, F/tp] sharded(1), or [T, F] replicated without input_is_parallel;  weight [H, F/tp]:
+///         this rank's columns; bias [H] replicated;  output [T, H] replicated, or [T/tp, H] with
 ///         sequence_parallel.
 /// Calls   forward: one all_reduce(sum) of [T, H]; with sequence_parallel one reduce_scatter instead.
 ///         backward: none; with sequence_parallel one all_gather of [T/tp, H]; without input_is_parallel one
 ///         all_gather of [T, F/tp].
-/// Errors  partition when F does not divide by tp; layer_config; those of the operations.
-/// Exact   output differs from the serial layer by the order of its additions, one bias is added after the
-///         sum; weight gradients equal the serial ones bit for bit.
+/// Errors  partition, when F is not a multiple of tp; layer_config, when a sequence-parallel layer has an
+///         input that is not split over features; those of the operations.
+/// Exact   The output differs from the serial layer only in the order of its additions: the bias is added
+///         once, after the sum over the group. Weight gradients equal the serial ones bit for bit.
 /// Source  Shoeybi et al. 2019, section 3, operator g; Korthikanti et al. 2022; Megatron-LM
 ///         RowParallelLinear.
 
@@ -27,7 +29,7 @@ struct RowParallelLinearConfig {
   std::int64_t output_size = 0;  // H
   bool bias = true;
   bool input_is_parallel = true;
-  bool skip_bias_add = false;  // the bias is not added, and its gradient is the caller's
+  bool skip_bias_add = false;  // the caller adds the bias, and computes its gradient
   bool sequence_parallel = false;
   Initial initial = {};
 };
@@ -44,12 +46,12 @@ class RowParallelLinear {
     Saved saved;
   };
   Forward forward(const Tensor& input);
-  /// The gradient of input; adds to main_grad of weight and bias.
+  /// Returns the gradient of the input, and adds to main_grad of weight and bias.
   Tensor backward(const Saved& saved, const Tensor& grad_output);
 
   Parameter& weight() { return weight_; }
-  /// Its value is none without a bias. With sequence_parallel its gradient is of this rank's tokens, and is
-  /// flagged so.
+  /// The bias. Its value is an empty Tensor() if the layer has no bias. With sequence_parallel each rank has
+  /// the gradient of its own tokens only, and the parameter's attribute sequence_parallel says so.
   Parameter& bias() { return bias_; }
   std::vector<Parameter*> parameters();
 

@@ -1,10 +1,10 @@
 #pragma once
 
-/// The end of a step under sequence parallelism: gradients of replicated parameters that saw a part of the
-/// tokens are summed over the tensor-model-parallel group.
+/// The end of a step under sequence parallelism. Replicated parameters whose gradient covers a part of the
+/// tokens on each rank get the sum of these gradients over the tensor-model-parallel group.
 ///
-/// Calls   one all_reduce(sum) for each parameter with the attribute sequence_parallel, in the order given;
-///         none else.
+/// Calls   one all_reduce(sum) for each parameter with the attribute sequence_parallel, in the order given,
+///         and no others.
 /// Source  Megatron-LM, finalize_model_grads: _allreduce_non_tensor_model_parallel_grads.
 
 #include <span>

@@ -1,20 +1,19 @@
 #pragma once
 
-/// The cross-entropy of logits whose vocabulary is split over the tensor-model-parallel group. What crosses
-/// the group are three values a token, never logits: the maximum, the target's logit, the sum of
-/// exponentials.
+/// The cross-entropy of logits whose vocabulary is split over the tensor-model-parallel group. Logits never
+/// cross the group. Three values per token do: the maximum, the target's logit and the sum of exponentials.
 ///
-/// Shapes  logits [T, V/tp], target [T] i32, global ids;  loss [T] and its gradient in f32 where logits are
-///         bf16;  grad_logits as logits. V is the padded vocabulary: columns from `vocabulary` on are
-///         padding, and have no part in the loss.
-/// Calls   forward: all_reduce(max) of [T], all_reduce(sum) of [2, T], of [3, T] with label smoothing.
+/// Shapes  logits [T, V/tp], target [T] i32, global ids;  loss [T] and its gradient, in f32 where logits are
+///         bf16;  grad_logits as logits. V is the padded vocabulary: columns from `vocabulary` on are padding
+///         and do not enter the loss.
+/// Calls   forward: all_reduce(max) of [T], all_reduce(sum) of [2, T], or of [3, T] with label smoothing.
 ///         backward: none.
-/// Errors  partition when V does not divide by tp; token_id; bad_loss.
-/// Exact   loss and gradient differ from the serial ones by the order of the sum of exponentials; in the
+/// Errors  partition, when V is not a multiple of tp; token_id; bad_loss.
+/// Exact   loss and gradient differ from the serial ones only in the order of the sum of exponentials; in the
 ///         field they are equal. A token whose target is ignored_id has no loss and no gradient. Label
-///         smoothing s is by the whole vocabulary: (1 - s) nll + s mean(-log p).
-/// Source  Megatron-LM, fused_vocab_parallel_cross_entropy; its smoothing is by the local width, which
-///         differs with tp.
+///         smoothing s uses the whole vocabulary: (1 - s) nll + s mean(-log p).
+/// Source  Megatron-LM, fused_vocab_parallel_cross_entropy; its smoothing uses the local width, which differs
+///         with tp.
 
 #include "sim/parallel/parameter.h"
 
@@ -22,7 +21,7 @@ namespace sim {
 
 struct VocabParallelCrossEntropyConfig {
   std::int64_t vocabulary = 0;   // without padding
-  std::int64_t ignored_id = -1;  // -1: none
+  std::int64_t ignored_id = -1;  // targets with this id have no loss; -1 is no id of the vocabulary
   Ratio label_smoothing = {0, 1};
 };
 

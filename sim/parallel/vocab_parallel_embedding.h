@@ -1,14 +1,16 @@
 #pragma once
 
-/// Rows of a table by token id, the table's rows split over the tensor-model-parallel group. A rank looks up
-/// the ids it holds, puts zeros for all others, and the sum over the group is the embedding.
+/// An embedding table whose rows are split over the tensor-model-parallel group. Each rank looks up the token
+/// ids it holds and writes zeros for all others; the sum over the group is the embedding.
 ///
-/// Shapes  ids [T] i32, global;  weight [V/tp, H], ids r V/tp, ... ;  output [T, H] replicated, or [T/tp, H]
-///         with sequence_parallel. V is the padded vocabulary.
+/// Shapes  ids [T] i32, global;  weight [V/tp, H]: on rank r the rows of the ids from r V/tp to below
+///         (r + 1) V/tp;  output [T, H] replicated, or [T/tp, H] with sequence_parallel. V is the padded
+///         vocabulary.
 /// Calls   forward: one all_reduce(sum) of [T, H]; with sequence_parallel one reduce_scatter. backward: none;
 ///         with sequence_parallel one all_gather of [T/tp, H].
-/// Errors  partition when V does not divide by tp; token_id, outside of the vocabulary.
-/// Exact   output equals the serial layer bit for bit (all terms but one are zeros), as do gradients.
+/// Errors  partition, when V is not a multiple of tp; token_id, when an id is outside of the vocabulary.
+/// Exact   output and gradients equal those of the serial layer bit for bit: all terms of the sum but one are
+///         zeros.
 /// Source  Megatron-LM VocabParallelEmbedding.
 
 #include <string>
@@ -38,11 +40,11 @@ class VocabParallelEmbedding {
     Saved saved;
   };
   Forward forward(const Tensor& ids);
-  /// Adds to main_grad of the weight.
+  /// Adds the gradient of the table to main_grad of the weight.
   void backward(const Saved& saved, const Tensor& grad_output);
 
   Parameter& weight() { return weight_; }
-  /// The first id of this rank.
+  /// The first id whose row this rank holds.
   std::int64_t first_id() const { return tp_.rank() * (config_.vocabulary / tp_.size()); }
 
  private:
@@ -51,7 +53,8 @@ class VocabParallelEmbedding {
   Parameter weight_;
 };
 
-/// Refuses ids outside of 0 to below vocabulary, but for one that is ignored.
+/// Refuses `ids` that are negative or not below `vocabulary`, except `ignored_id`. The message names `user`,
+/// the layer.
 void check_token_ids(const Tensor& ids, std::int64_t vocabulary, std::int64_t ignored_id,
                      const std::string& user);
 

@@ -1,13 +1,13 @@
 #pragma once
 
-/// Writes down the actions of one rank: steps, and batches of messages in the order in which Megatron issues
-/// them. Sides of a batch that have no peer, at the two ends of the pipeline, fall away; so does a batch with
-/// nothing left.
+/// Writes the list of actions of one rank: steps, and batches of messages in the order in which Megatron
+/// issues them. A message without a peer, at either end of the pipeline, is left out, and so is an empty
+/// batch.
 ///
-/// Calls   within a batch: send_prev, recv_prev, send_next, recv_next, as Megatron's batched p2p. In an
-///         interleaved pipeline of two both neighbours are one rank, and messages between two ranks pair up
-///         in the order of issue: then as its unbatched p2p, send_next, recv_prev, send_prev, recv_next,
-///         activations before gradients.
+/// Calls   within a batch: send_prev, recv_prev, send_next, recv_next, as Megatron's batched p2p. In a
+///         pipeline of two ranks, both neighbours are the same rank if the schedule is interleaved, and
+///         messages between two ranks pair up in the order of issue. There the order is that of the
+///         unbatched p2p: send_next, recv_prev, send_prev, recv_next, activations before gradients.
 /// Source  Megatron-LM, core/pipeline_parallel/p2p_communication.py; its issues #1450 and #1495 are the
 ///         swapped pairs.
 
@@ -15,7 +15,7 @@
 
 namespace sim {
 
-/// What leaves and arrives together: the steps whose output leaves, the steps whose input arrives.
+/// The messages of one batch: the steps whose output is sent, and the steps whose input is received.
 struct Exchange {
   std::optional<Step> send_forward = {};
   std::optional<Step> send_backward = {};

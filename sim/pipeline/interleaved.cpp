@@ -1,5 +1,5 @@
 // Megatron counts virtual microbatches: step k of a rank's forward order, and step k of its backward order.
-// One table says which microbatch and chunk each is.
+// One table gives the microbatch and chunk of each step.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -12,7 +12,8 @@ namespace sim {
 
 namespace {
 
-/// The forward order: N microbatches through all chunks, then the next N. The last group may be shorter.
+/// Returns the forward order: N microbatches through all chunks, then the next N. The last group may be
+/// shorter.
 std::vector<Step> forward_order(const PipelineShape& shape) {
   std::vector<Step> order;
   for (int begin = 0; begin < shape.microbatches(); begin += shape.group_size()) {
@@ -58,15 +59,16 @@ class Interleaving {
     return {Pass::backward, step.microbatch, shape_.chunks() - 1 - step.chunk};
   }
 
-  /// The forward input that arrives after forward step k: that of the next step. Rank 0, whose inputs come
-  /// round from the last rank, takes what that rank has just made, which lags p - 1 steps behind; the last
-  /// chunk's goes nowhere. The last group has p microbatches at least, so nothing is due after the last step.
+  /// The step whose forward input arrives after forward step k. On ranks other than 0 it is the next step.
+  /// Rank 0 gets its inputs from the last rank, which runs p - 1 steps behind: what arrives is the output
+  /// that the last rank has just computed, unless it is that of the last chunk, which is sent nowhere. The
+  /// last group has at least p microbatches, so nothing arrives after the last step.
   std::optional<Step> forward_arrival(int k) const {
     if (rank_ > 0) return k + 1 < all_ ? std::optional(forward(k + 1)) : std::nullopt;
     const int made = k - (shape_.ranks() - 1);
     return made < 0 ? std::nullopt : step_at(consumer_of(shape_, shape_.ranks() - 1, forward(made)));
   }
-  /// The same, backward: the last rank is the one that leads.
+  /// The same for backward, where the last rank leads and rank 0 runs p - 1 steps behind.
   std::optional<Step> backward_arrival(int k) const {
     if (rank_ < shape_.ranks() - 1) return k + 1 < all_ ? std::optional(backward(k + 1)) : std::nullopt;
     const int made = k - (shape_.ranks() - 1);
@@ -108,7 +110,7 @@ class Interleaving {
   int rank_;
   std::vector<Step> order_;
   int all_;     // forward steps
-  int wanted_;  // forward steps until the first gradient is back
+  int wanted_;  // forward steps until the first gradient arrives
   bool is_all_warmup_;
   int warmup_;
   ActionList list_;

@@ -18,7 +18,8 @@ void write_warmup(ActionList& list, int warmup) {
   }
 }
 
-/// From microbatch `warmup` on: forward, and backward of the oldest in flight.
+/// For each microbatch from `warmup` on, one forward step, and one backward step of the oldest microbatch in
+/// flight.
 void write_steady(ActionList& list, int warmup, int all) {
   for (int next = warmup; next < all; ++next) {
     const int oldest = next - warmup;
@@ -52,7 +53,7 @@ void write_cooldown(ActionList& list, int warmup, int all) {
 RankSchedule one_forward_one_backward(const PipelineShape& shape, int rank) {
   check_not_interleaved(shape, rank, "1f1b");
   const int all = shape.microbatches();
-  const int wanted = shape.ranks() - rank - 1;  // so long until the first gradient is back
+  const int wanted = shape.ranks() - rank - 1;  // forward steps until the first gradient arrives
   const int warmup = std::min(wanted, all);
   ActionList list(shape, rank);
   write_warmup(list, warmup);

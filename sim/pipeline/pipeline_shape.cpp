@@ -22,7 +22,7 @@ void check_sizes(const PipelineShape& shape) {
   check_size("--num-microbatches", shape.num_microbatches);
   check_size("--virtual-pipeline-model-parallel-size",
              shape.virtual_pipeline_model_parallel_size.value_or(1));
-  // Three factors of at most 2^20: the product fits into 64 bits.
+  // The product of three factors of at most 2^20 fits into 64 bits.
   const std::int64_t forward = shape.pipeline_model_parallel_size * shape.num_microbatches *
                                shape.virtual_pipeline_model_parallel_size.value_or(1);
   if (forward <= kMostSteps / 2) return;
@@ -77,7 +77,7 @@ void check_groups(const PipelineShape& shape) {
           .hint = fmt::format("--num-microbatches {}", m - rest)});
 }
 
-/// Stage of the model, counted forward.
+/// The number of a stage of the model, counted in the forward direction.
 int stage_of(const PipelineShape& shape, int rank, int chunk) { return chunk * shape.ranks() + rank; }
 
 std::optional<Peer> at_stage(const PipelineShape& shape, int stage, Step step) {

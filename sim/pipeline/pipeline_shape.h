@@ -1,14 +1,14 @@
 #pragma once
 
-/// The sizes of a pipeline schedule, its steps, and who hands what to whom.
+/// The sizes of a pipeline schedule, its steps, and the stage that each step receives from and sends to.
 ///
 /// Shapes  p ranks, m microbatches, v chunks on each rank (virtual stages; 1 without interleaving). Stage s
-///         of the model, of p v, lies on rank s % p as chunk s / p: after rank p - 1 the next chunk goes on
-///         at rank 0.
+///         of the p v stages of the model lies on rank s % p as chunk s / p: after rank p - 1, the model
+///         continues with the next chunk on rank 0.
 /// Errors  pipeline_sizes: a size below 1; schedule_size: more steps over all ranks than kMostSteps;
-///         vpp_needs_pp: chunks on a pipeline of one rank; group_needs_vpp, overlap_needs_vpp: what only the
-///         interleaved schedule reads; microbatch_group_size: N not in [p, m]; microbatch_group_remainder: m
-///         mod N is neither 0 nor p or more.
+///         vpp_needs_pp: chunks on a pipeline of one rank; group_needs_vpp, overlap_needs_vpp: an option that
+///         only the interleaved schedule reads; microbatch_group_size: N is not in [p, m];
+///         microbatch_group_remainder: m mod N is neither 0 nor at least p.
 /// Source  Megatron-LM, core/pipeline_parallel/schedules.py; Narayanan et al. 2021.
 
 #include <compare>
@@ -20,7 +20,7 @@ namespace sim {
 
 enum class Pass : std::uint8_t { forward, backward };
 
-/// One microbatch through one chunk of a rank, there or back.
+/// The forward or backward pass of one microbatch through one chunk of a rank.
 struct Step {
   Pass pass = Pass::forward;
   int microbatch = 0;
@@ -28,7 +28,7 @@ struct Step {
   auto operator<=>(const Step&) const = default;
 };
 
-/// "F 3 of chunk 1"
+/// Returns a step as text, such as "F 3 of chunk 1".
 std::string text_of(const Step& step);
 
 struct PipelineShape {
@@ -37,7 +37,7 @@ struct PipelineShape {
   std::optional<std::int64_t> virtual_pipeline_model_parallel_size;              // v; none: not interleaved
   std::optional<std::int64_t> microbatch_group_size_per_virtual_pipeline_stage;  // N; none: p
   bool forward_only = false;
-  bool overlap_moe_expert_parallel_comm = false;  // one more forward step before the first backward
+  bool overlap_moe_expert_parallel_comm = false;  // one more forward step in the warm-up, if interleaved
 
   int ranks() const { return static_cast<int>(pipeline_model_parallel_size); }
   int microbatches() const { return static_cast<int>(num_microbatches); }
@@ -46,27 +46,30 @@ struct PipelineShape {
     return static_cast<int>(
         microbatch_group_size_per_virtual_pipeline_stage.value_or(pipeline_model_parallel_size));
   }
-  /// Forward steps of a rank.
+  /// The number of forward steps of a rank, v m.
   int forward_steps() const { return microbatches() * chunks(); }
   bool is_interleaved() const { return virtual_pipeline_model_parallel_size.has_value(); }
 };
 
-/// Of all ranks together: a schedule is held in memory, 500 bytes a step with its timeline and JSON.
+/// The most steps of all ranks together. A schedule is held in memory, and a step takes 500 bytes with its
+/// timeline and JSON.
 inline constexpr std::int64_t kMostSteps = 1 << 20;
 
-/// Refuses what makes no schedule.
+/// Refuses a shape that has no schedule.
 void check(const PipelineShape& shape);
 
-/// The other side of a step's input or output.
+/// The step that a step's input comes from or its output goes to.
 struct Peer {
   int rank = 0;
-  Step step;  // there
+  Step step;  // on that rank
   bool operator==(const Peer&) const = default;
 };
 
-/// Whose output is the step's input: none for the first stage forward and the last one backward.
+/// Returns the step whose output is the input of `step`: nothing for the first stage in forward, and for
+/// the last stage in backward.
 std::optional<Peer> source_of(const PipelineShape& shape, int rank, const Step& step);
-/// Whose input is the step's output: none for the last stage forward and the first one backward.
+/// Returns the step whose input is the output of `step`: nothing for the last stage in forward, and for the
+/// first stage in backward.
 std::optional<Peer> consumer_of(const PipelineShape& shape, int rank, const Step& step);
 
 }  // namespace sim

@@ -14,7 +14,7 @@ namespace sim {
 
 namespace {
 
-/// In Megatron's words: "pipeline.send_forward_recv_backward".
+/// Returns the site of a batch, named as Megatron's functions are: "pipeline.send_forward_recv_backward".
 Site site_of(const std::vector<Message>& batch) {
   std::string sends;
   std::string recvs;
@@ -81,7 +81,7 @@ class Execution {
     pp_.batch(calls, site_of(messages));
   }
 
-  /// None where nothing is kept.
+  /// Takes the tensor kept for a step out of `kept`. Returns an empty Tensor() if there is none.
   static Tensor taken(std::map<Step, Tensor>& kept, const Step& step) {
     auto node = kept.extract(step);
     return node.empty() ? Tensor() : std::move(node.mapped());
@@ -105,9 +105,9 @@ class Execution {
   const PipelineShape& shape_;
   StageProgram& stage_;
   const StageTensor& wire_;
-  std::vector<int> missing_backward_;  // by chunk
-  std::map<Step, Tensor> inputs_;      // that have arrived
-  std::map<Step, Tensor> outputs_;     // that have not been sent
+  std::vector<int> missing_backward_;  // by chunk, the backward steps that are still to run
+  std::map<Step, Tensor> inputs_;      // inputs that have arrived and are not used yet
+  std::map<Step, Tensor> outputs_;     // outputs that are not sent yet
   int live_ = 0;
   int peak_ = 0;
 };

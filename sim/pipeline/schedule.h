@@ -1,12 +1,12 @@
 #pragma once
 
-/// A pipeline schedule as data: for each rank what it computes, sends and receives, in order. The executor
-/// walks it, the timeline measures it, and nothing else decides anything.
+/// A pipeline schedule as data: what each rank computes, sends and receives, in order. The executor walks it
+/// and the timeline measures it; all decisions are in the schedule.
 ///
-/// Shapes  an action is one step, or one batch of messages: started together, waited for together. A message
-///         is named by the step whose input it is, on the rank that receives it.
-/// Errors  pipeline_rank: a rank that is not of the pipeline; schedule_ranks: not p lists; those of
-///         pipeline_shape.h.
+/// Shapes  An action is one step, or one batch of messages that are started together and waited for together.
+///         A message is named by the step whose input it is, on the rank that receives it.
+/// Errors  pipeline_rank: a rank that is not in the pipeline; schedule_ranks: the number of lists is not p;
+///         those of pipeline_shape.h.
 /// Source  Megatron-LM, core/pipeline_parallel/schedules.py and p2p_communication.py.
 
 #include <vector>
@@ -18,23 +18,23 @@ namespace sim {
 struct Message {
   bool is_send = false;
   int peer = 0;  // pipeline rank
-  Step input;    // of the receiver
+  Step input;    // the step on the receiver whose input this is
   bool operator==(const Message&) const = default;
 };
 
-/// "send of the input of F 3 of chunk 1 to rank 2"
+/// Returns a message as text, such as "send of the input of F 3 of chunk 1 to rank 2".
 std::string text_of(const Message& message);
 
 struct Action {
   std::optional<Step> step;
-  std::vector<Message> messages;  // with no step
+  std::vector<Message> messages;  // empty if there is a step
   bool operator==(const Action&) const = default;
 };
 
 struct RankSchedule {
-  int warmup = 0;              // forward steps before the first backward one may follow
-  bool all_in_warmup = false;  // the warm-up could be no shorter than all forward steps
-  int peak_live = 0;           // most microbatches in flight, by the closed form of the schedule
+  int warmup = 0;              // forward steps of the warm-up phase
+  bool all_in_warmup = false;  // the warm-up takes all forward steps
+  int peak_live = 0;           // the most microbatches in flight at once, by the schedule's closed form
   std::vector<Action> actions;
 };
 
@@ -43,21 +43,22 @@ struct PipelineSchedule {
   std::vector<RankSchedule> ranks;
 };
 
-/// What a rank computes, in order.
+/// Returns the steps that a rank computes, in order.
 std::vector<Step> steps_of(const RankSchedule& rank);
-/// Most microbatches that have been forward and not yet backward, counted step by step.
+/// Returns the largest number of microbatches that are between forward and backward at once, counted step
+/// by step.
 int counted_peak(const RankSchedule& rank);
 
-/// The schedule of one rank: what a new schedule is.
+/// A function that writes the schedule of one rank. A new kind of schedule is such a function.
 using ScheduleFunction = RankSchedule (*)(const PipelineShape& shape, int rank);
 
-/// That of all ranks.
+/// Returns the schedules of all ranks.
 PipelineSchedule make_schedule(ScheduleFunction schedule, const PipelineShape& shape);
 
-/// Refuses a shape or a rank that no schedule has.
+/// Refuses a shape that has no schedule, and a rank that is not in the pipeline.
 void check(const PipelineShape& shape, int rank);
 
-/// Refuses a schedule without a list for each rank.
+/// Refuses a schedule that does not have one list for each rank.
 void check_lists(const PipelineSchedule& schedule);
 
 }  // namespace sim

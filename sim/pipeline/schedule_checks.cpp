@@ -11,7 +11,8 @@ namespace sim {
 
 namespace {
 
-/// Goes along one rank's list, and remembers what has been computed, has arrived and has left.
+/// Walks the list of one rank, and records which steps have been computed, which inputs have arrived and
+/// which outputs have been sent.
 class RankCheck {
  public:
   RankCheck(const PipelineShape& shape, int rank, const RankSchedule& schedule)
@@ -106,8 +107,8 @@ class RankCheck {
   int rank_;
   const RankSchedule& schedule_;
   std::set<Step> computed_;
-  std::set<Step> arrived_;  // inputs
-  std::set<Step> left_;     // steps whose output is sent
+  std::set<Step> arrived_;  // steps whose input has arrived
+  std::set<Step> left_;     // steps whose output has been sent
 };
 
 }  // namespace

@@ -1,14 +1,15 @@
 #pragma once
 
-/// What any schedule must hold, whoever wrote it. The executor asks for it before it runs one.
+/// The rules that every schedule must hold, whoever wrote it. The executor checks a rank's list before it
+/// runs it.
 ///
-/// Calls   check_rank looks at one rank's list alone; check(PipelineSchedule) at all of them, and at how they
-///         wait for each other.
-/// Errors  schedule_steps: a step that is missing, twice, not of the shape, or backward before its forward;
-///         schedule_route: a message to or from a rank that is not the neighbour of the step it names;
-///         schedule_order: a step before its input has arrived, a send before its step, a message too often
-///         or not at all; schedule_peak: another number of live microbatches than the closed form says; those
-///         of timeline.h.
+/// Calls   check_rank looks at the list of one rank only; check(PipelineSchedule) looks at the lists of all
+///         ranks, and at how they wait for each other.
+/// Errors  schedule_steps: a step that is missing, occurs twice, is not in the shape, or runs backward before
+///         its forward; schedule_route: a message to or from a rank that is not the neighbour of the step it
+///         names; schedule_order: a step before its input has arrived, a send before its step, or a message
+///         that occurs twice or never; schedule_peak: the number of live microbatches is not that of the
+///         closed form; those of timeline.h.
 /// Source  Megatron-LM, core/pipeline_parallel/schedules.py.
 
 #include "sim/pipeline/schedule.h"

@@ -15,25 +15,25 @@ namespace {
 
 constexpr std::int64_t kHighestCost = 1000;
 
-/// A message that waits for its other side.
+/// A send that waits for its recv, or a recv that waits for its send.
 struct Posted {
   int rank = 0;
   Message message;
   std::int64_t time = 0;
 };
 
-/// From one rank to another: at most one side waits at a time.
+/// The messages from one rank to another that wait. At most one of the two queues is not empty.
 struct Channel {
   std::deque<Posted> sends;
   std::deque<Posted> recvs;
 };
 
 struct RankProgress {
-  std::size_t next = 0;  // action
+  std::size_t next = 0;  // the number of the next action
   std::int64_t now = 0;
-  int open = 0;  // messages of the batch that have not met their other side
+  int open = 0;  // messages of the batch that have not been paired yet
   bool in_batch = false;
-  std::int64_t batch_end = 0;  // as far as known
+  std::int64_t batch_end = 0;  // the latest end of the messages paired so far
 };
 
 [[noreturn]] void fault(const char* code, std::string numbers, const char* rule, const char* hint) {
@@ -73,7 +73,7 @@ class Clockwork {
   }
   bool is_done(int rank) { return progress_of(rank).next == actions(rank).size(); }
 
-  /// As far as this rank comes by itself.
+  /// Advances a rank until it must wait for another one, or is done.
   void advance(int rank) {
     RankProgress& own = progress_of(rank);
     while (own.next < actions(rank).size()) {
@@ -147,7 +147,7 @@ class Clockwork {
                        [&](const Posted& posted) { return posted.message == message; });
   }
 
-  /// The first message of the rank's batch that still waits.
+  /// Returns the first message of the rank's batch that still waits.
   const Message& waiting_message(int rank) {
     const std::vector<Message>& batch = actions(rank)[progress_of(rank).next].messages;
     const auto waiting = std::find_if(batch.begin(), batch.end(),
@@ -156,7 +156,8 @@ class Clockwork {
     return *waiting;
   }
 
-  /// From one waiting rank to the one it waits for, until one is met again, or one that is done.
+  /// Refuses the schedule with the reason why a rank waits. It follows the waits from rank to rank, until
+  /// it meets a rank again (a cycle) or one that is done (an unmatched message).
   [[noreturn]] void explain_wait(int rank) {
     std::vector<int> path;
     while (std::find(path.begin(), path.end(), rank) == path.end()) {
