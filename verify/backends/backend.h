@@ -57,7 +57,7 @@ class Backend {
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
   virtual bool ranks_are_processes() const = 0;  // false: all ranks are in this process
-  virtual int rank() const = 0;                  // of this process
+  virtual int rank() const = 0;                  // rank of this process
   virtual int processes() const = 0;
   virtual bool has(sim::DType dtype) const = 0;
   virtual SameBits same_bits() const = 0;

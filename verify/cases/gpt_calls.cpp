@@ -65,7 +65,7 @@ class RankCalls {
   }
 
  private:
-  // ---- where this rank stands
+  // ---- coordinates and parameters of this rank
 
   bool is_first(int chunk) const { return pp_rank_ == 0 && chunk == 0; }
   bool is_last(int chunk) const { return pp_rank_ + 1 == pp_ && chunk + 1 == chunks_; }
@@ -243,7 +243,7 @@ class RankCalls {
     }
   }
 
-  // ---- after it
+  // ---- after the schedule
 
   void finalize_grads(Calls& calls) const {
     for (const OwnBucket& bucket : buckets_) {

@@ -24,7 +24,7 @@ std::string what_broke(const sim::RunReport& report, const Case& the_case, const
   return report.ok() ? missing_output(report, the_case.outputs(setting)) : report.findings.front().sentence;
 }
 
-// ---- against the reference
+// ---- comparison with the reference
 
 std::string shown(double value) { return fmt::format("{:.9g}", value); }
 std::string shown(const sim::Field& value) { return fmt::format("{}", fmt::join(value.residues, " ")); }
@@ -164,7 +164,7 @@ Judgement is_special_where_serial_is(Bench& bench, const Case& the_case, const C
   return judgement;
 }
 
-// ---- the others
+// ---- the other properties
 
 int first_rank_of(const CaseOutput& output, int part, int tp) {
   int rank = 0;
