@@ -1,16 +1,16 @@
 #pragma once
 
-/// Where rank programs run beside the simulator: on real processes, or on another device. What each rank does
-/// there is held against its twin, a virtual rank on the CPU (twin_program.h).
+/// A backend runs rank programs outside of the simulator: on real processes, or on another device. The result
+/// of each rank is compared with that of its twin, a virtual rank on the CPU (twin_program.h).
 ///
-///   mpi    this process is one rank of a world of processes, on its CPU (mpi_backend.h)
-///   nccl   the same, on a GPU (gpu_backends.h)
-///   cuda   all ranks are here, virtual ones, on one GPU (gpu_backends.h)
+///   mpi    this process is one rank of a world of processes, and computes on its CPU (mpi_backend.h)
+///   nccl   this process is one rank of a world of processes, and computes on a GPU (gpu_backends.h)
+///   cuda   all ranks are virtual ranks in this process, and compute on one GPU (gpu_backends.h)
 ///
-/// Calls   all processes make the same ones; finish() once, then close().
-/// Errors  opening one: backend_unavailable, cuda_unavailable, and those of sim/mpi/cluster.h or
-///         gpu/nccl/nccl_cluster.h. What a program does wrong where ranks are processes ends them all;
-///         elsewhere it is a failure of the run.
+/// Calls   all processes make the same calls. finish() is called once, and then close().
+/// Errors  opening a backend: backend_unavailable, cuda_unavailable, and those of sim/mpi/cluster.h or
+///         gpu/nccl/nccl_cluster.h. If ranks are processes, an error of a rank program ends all processes;
+///         otherwise it is a failure of the run.
 
 #include <chrono>
 #include <cstdint>
@@ -36,17 +36,17 @@ struct BackendRequest {
   std::chrono::milliseconds deadline() const { return std::chrono::seconds(choice.deadline); }
 };
 
-/// What the ranks of this process did.
+/// The reports of the ranks of this process.
 struct RanksHere {
-  std::vector<sim::RankReport> ranks;             // ascending
-  std::vector<std::shared_ptr<const void>> kept;  // what their call records point to
-  std::string failure = {};                       // what broke a contract; empty: nothing
+  std::vector<sim::RankReport> ranks;             // in ascending order
+  std::vector<std::shared_ptr<const void>> kept;  // the objects to which their call records point
+  std::string failure = {};                       // the broken contract; empty if there is none
 };
 
-/// Bits are those of the twins where all of these are so.
+/// The conditions under which a backend gives the same bits as the twins: all of them must hold.
 struct SameBits {
-  bool sums = true;     // of collectives are added in a known order
-  bool kernels = true;  // of the device add in the CPU device's order
+  bool sums = true;     // collectives add in a known order
+  bool kernels = true;  // the device's kernels add in the order of the CPU device
   bool all() const { return sums && kernels; }
 };
 
@@ -54,31 +54,31 @@ class Backend {
  public:
   virtual ~Backend() = default;
   virtual const char* name() const = 0;
-  virtual bool ranks_are_processes() const = 0;  // or all are here
-  virtual int rank() const = 0;                  // of this process
+  virtual bool ranks_are_processes() const = 0;  // false: all ranks are in this process
+  virtual int rank() const = 0;                  // rank of this process
   virtual int processes() const = 0;
   virtual bool has(sim::DType dtype) const = 0;
   virtual SameBits same_bits() const = 0;
-  /// The order that its twins add in; none: the world's own.
+  /// The reduction order of the twins; none: that of the world.
   virtual std::optional<sim::ReductionOrderKind> order() const { return std::nullopt; }
-  /// `cpu`: for ranks that compute on the CPU.
+  /// Runs the program on the ranks of this process. Ranks that compute on the CPU use `cpu`.
   virtual RanksHere run(const sim::WorldSpec& world, sim::CpuDevice& cpu,
                         const sim::RankProgram& program) = 0;
   virtual sim::Conclusion finish(const sim::Report& report) = 0;
   virtual void close() = 0;
-  /// Says why, and ends all processes.
+  /// Writes `text`, the reason, and ends all processes.
   [[noreturn]] virtual void end_all(const std::string& text, int exit_code) = 0;
 };
 
-/// The same world, of processes.
+/// Returns the same world for processes.
 sim::ClusterWorld cluster_world(const sim::WorldSpec& world);
 
-/// Does `work`. What stops it here stops all processes, since none may wait for this one; where ranks are no
-/// processes it is thrown.
+/// Does `work`. If it throws and ranks are processes, all processes are ended, so that none of them waits for
+/// this one; otherwise the exception is thrown on.
 void run_or_end_all(Backend& backend, const std::function<void()>& work);
 
-/// Of several processes that end before they have met, others than rank 0 wait a while: the first to end may
-/// end all.
+/// Waits a while. When several processes end before they have met, the ranks other than rank 0 call this
+/// first, because the first process that ends may end all of them, and rank 0 says why.
 void let_rank_0_speak();
 
 using OpenBackend = std::function<std::unique_ptr<Backend>(const BackendRequest&)>;

@@ -15,7 +15,7 @@ namespace {
 using sim::Operation;
 using sim::Tensor;
 
-/// Whether one side of a call has a block for each member.
+/// Returns whether one side of a call has a block for each member.
 bool has_blocks(Operation operation) {
   return operation == Operation::all_gather || operation == Operation::reduce_scatter ||
          operation == Operation::all_to_all;
@@ -89,12 +89,13 @@ class KindRound {
     return (clock() - begin) / iterations;
   }
 
-  /// Of the tensors that were timed: where nothing comes, zeros stay.
+  /// Makes the checked call and returns the number of wrong elements. It uses the tensors of the timed calls,
+  /// so that an element that does not arrive is still zero.
   std::int64_t wrong(const BandwidthRow& row) {
     if (row.operation != Operation::broadcast || place_ == row.root)
       device_.from_host(in_dtype(given(), row.dtype), input_);
     call(row);
-    if (row.operation == Operation::reduce && place_ != row.root) return 0;  // nothing comes here
+    if (row.operation == Operation::reduce && place_ != row.root) return 0;  // only the root gets a result
     return differing(sim::host_bytes(output_), in_dtype(expected(row), row.dtype), sim::size_of(row.dtype));
   }
 
@@ -132,7 +133,7 @@ class KindRound {
     }
   }
 
-  /// Values can be had only when all that they depend on is done.
+  /// Waits for the device: a value can be read only after everything on which it depends is done.
   void await_device() { sim::host_bytes(output_.rows(0, 1)); }
 
   Ints given() const {
@@ -177,7 +178,7 @@ class KindRound {
   ExactValues values_;
   ExactTerms sum_;  // over all members
   Tensor input_;
-  Tensor output_;  // the same where a call works in place
+  Tensor output_;  // the same tensor as input_ if the call works in place
 };
 
 }  // namespace

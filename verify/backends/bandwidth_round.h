@@ -1,23 +1,24 @@
 #pragma once
 
-/// A rank program for real engines: how long the collectives of a layout's groups take, and how many elements
-/// of their results are wrong.
+/// A rank program for real engines, which measures how long the collectives of a layout's groups take, and
+/// how many elements of their results are wrong.
 ///
 ///   BandwidthRows rows;
 ///   cluster.run(world, device, [&](sim::Rank& rank) { rows = bandwidth_round(rank, plan, clock); });
 ///
-/// Shapes  a row for each kind of groups with more than one member, operation and size, in this order, on
-///         every rank the same rows. Sizes are those of nccl-tests: the larger of what a rank gives and gets,
-///         cut to whole elements, or to whole blocks, but at least one. broadcast comes from the last member,
-///         reduce goes to the first: rank 0, the first wherever it is a member, waits for data.
-/// Calls   of each row: one to warm up, a barrier, `iterations` that are timed, one that is checked; each is
-///         waited for before the next. Right on every layout: ranks that are in no group of a kind leave it
-///         out. A plan is right (CHECK): f32 or i32, one iteration and more, operations of
-///         kBandwidthOperations.
-/// Exact   what is timed moves zeros. The checked call sums positive whole numbers that every order of
-///         addition adds exactly (exact_values.h), into memory of zeros; of what is to come to this rank
-///         every element is held against the definition, bit for bit. The clock reaches `seconds` alone. A
-///         device is waited for by reading an element, before and after what is timed.
+/// Shapes  one row for each kind of groups with more than one member, each operation and each size, in this
+///         order; all ranks have the same rows. A size is that of nccl-tests: the larger of the bytes that a
+///         rank gives and gets, cut to whole elements, or to whole blocks, but at least one. A broadcast
+///         comes from the last member and a reduce goes to the first, so that rank 0, which is the first
+///         member of each of its groups, waits for data.
+/// Calls   each row makes one call to warm up, a barrier, `iterations` timed calls, and one checked call;
+///         each is waited for before the next. The program is correct on every layout: a rank that is in no
+///         group of a kind leaves the kind out. A plan must have (CHECK) the dtype f32 or i32, at least one
+///         iteration, and operations of kBandwidthOperations.
+/// Exact   timed calls move zeros. The checked call sums positive whole numbers, which are added exactly in
+///         every order (exact_values.h), into memory of zeros. Every element that this rank receives is
+///         compared bit for bit with the definition. The clock influences only `seconds`. The program waits
+///         for the device by reading an element before and after the timed calls.
 /// Source  nccl-tests.
 
 #include <cstdint>
@@ -30,7 +31,7 @@
 
 namespace verify {
 
-/// Seconds since some moment.
+/// Returns the seconds since some fixed moment.
 using Clock = std::function<double()>;
 
 inline const std::vector<sim::Operation> kBandwidthOperations = {
@@ -43,29 +44,29 @@ struct BandwidthPlan {
   int iterations = 20;
   std::vector<sim::Operation> operations = {sim::Operation::all_reduce, sim::Operation::all_gather,
                                             sim::Operation::reduce_scatter};
-  std::vector<std::string> kinds = {};  // that are measured; empty: all
+  std::vector<std::string> kinds = {};  // kinds of groups to measure; empty: all
 };
 
 struct BandwidthRow {
   std::string kind;
-  int ranks;  // of each of its groups
+  int ranks;  // number of members of each of its groups
   sim::Operation operation;
   sim::DType dtype;
-  std::int64_t count;                  // elements, as sim/comm/call.h counts them, and nccl-tests
-  std::int64_t bytes;                  // the larger of what a rank gives and gets
+  std::int64_t count;                  // elements, counted as in sim/comm/call.h and in nccl-tests
+  std::int64_t bytes;                  // the larger of the bytes that a rank gives and gets
   int root;                            // place in the group, -1 for none
-  std::optional<int> group = {};       // this rank's of the kind
-  std::optional<double> seconds = {};  // for a call, of this rank's group
-  std::int64_t wrong = 0;              // elements
+  std::optional<int> group = {};       // index of this rank's group of the kind
+  std::optional<double> seconds = {};  // time of one call in this rank's group
+  std::int64_t wrong = 0;              // number of wrong elements
   bool operator==(const BandwidthRow&) const = default;
 };
 
 using BandwidthRows = std::vector<BandwidthRow>;
 
-/// Before anything is measured.
+/// Returns the rows of a plan, without measurements.
 BandwidthRows bandwidth_rows(const sim::Layout& layout, const BandwidthPlan& plan);
 
-/// The number of wrong elements in all rows.
+/// Returns the number of wrong elements in all rows.
 std::int64_t wrong_elements(const BandwidthRows& rows);
 
 BandwidthRows bandwidth_round(sim::Rank& rank, const BandwidthPlan& plan, const Clock& clock);

@@ -1,8 +1,8 @@
 #pragma once
 
-/// A backend of one process: virtual ranks on another device, which has no field.
+/// A backend in one process: virtual ranks on another device, which does not have the field.
 ///
-/// Errors  what a program does wrong is the run's failure.
+/// Errors  an error of a rank program is the failure of the run.
 
 #include "verify/backends/backend.h"
 

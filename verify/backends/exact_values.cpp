@@ -11,7 +11,7 @@ namespace verify {
 
 namespace {
 
-constexpr std::uint32_t kScales = 3;  // 1, 2, 3
+constexpr std::uint32_t kScales = 3;  // scales are 1, 2 and 3
 
 std::vector<std::int32_t> drawn(std::int64_t count, std::uint32_t span) {
   constexpr std::int64_t kAtOnce = 1024;
@@ -29,7 +29,8 @@ std::vector<std::int32_t> drawn(std::int64_t count, std::uint32_t span) {
   return draws;
 }
 
-/// (kScales + 1) * span * ranks is at most 2^24, and no element is as large as the first two factors.
+/// Returns a span for which (kScales + 1) * span * ranks is at most 2^24. Every element is less than the
+/// product of the first two factors.
 std::uint32_t span_of(int ranks) {
   constexpr std::uint32_t kMost = 1U << 24U;
   return std::clamp(kMost / (kScales + 1) / static_cast<std::uint32_t>(ranks), 1U, 1000U);

@@ -1,10 +1,10 @@
 #pragma once
 
-/// The backend "mpi": this process is one rank, on its CPU, and its world's processes are those of
-/// sim/mpi/cluster.h.
+/// The backend "mpi": this process is one rank and computes on its CPU. The processes of its world form the
+/// cluster of sim/mpi/cluster.h.
 ///
 /// Errors  those of sim/mpi/cluster.h; backend_unavailable in a program that was built without MPI.
-/// Exact   in any order, reductions of f64, f32 and i32 are MPI's own.
+/// Exact   with BackendRequest::any_order, reductions of f64, f32 and i32 are MPI's own.
 
 #include "verify/backends/backend.h"
 

@@ -1,9 +1,9 @@
 #pragma once
 
-/// What backends of processes have in common: this process is one rank, and a cluster, of whichever engine,
-/// runs its programs.
+/// The common part of the backends whose ranks are processes: this process is one rank, and a cluster of
+/// either engine runs its programs.
 ///
-/// Shapes  a Cluster is sim::Cluster, or what has its calls.
+/// Shapes  Cluster is sim::Cluster or a class with the same calls.
 
 #include <utility>
 

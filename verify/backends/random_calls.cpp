@@ -20,14 +20,14 @@ using sim::Operation;
 using sim::ReduceOp;
 using sim::Tensor;
 
-/// The numbers that a step draws; the same on every rank.
+/// The numbers that a step draws. They are the same on every rank.
 class Draws {
  public:
   Draws(std::uint64_t seed, int step) : random_(sim::KeyedRandom(seed).named(fmt::format("step {}", step))) {}
   std::int64_t below(std::int64_t bound) {
     return std::int64_t{random_.below(next_++, static_cast<std::uint32_t>(bound))};
   }
-  /// Beside the sequence: of two places.
+  /// A number that belongs to two places. It is drawn outside of the sequence of below().
   std::int64_t of_pair(int from, int to, int members, std::int64_t bound) const {
     const auto index = std::uint64_t{1000} + static_cast<std::uint64_t>(from * members + to);
     return std::int64_t{random_.below(index, static_cast<std::uint32_t>(bound))};
@@ -39,12 +39,12 @@ class Draws {
   std::uint64_t next_ = 0;
 };
 
-/// Outputs of a step, published when its calls are over.
+/// A step whose calls have begun. Its outputs are published when the calls are over.
 struct Begun {
   std::string name;
   std::vector<Tensor> outputs;
   sim::Work work;
-  int due = 0;  // step
+  int due = 0;  // the step before which it is waited for
 };
 
 struct Sizes {
@@ -64,7 +64,7 @@ class RandomProgram {
     const auto operation = static_cast<Operation>(number % kOperations);
     const auto kinds = std::ssize(rank_.layout.kinds) + 1;
     const std::int64_t kind = (number / kOperations + draws.below(2)) % kinds;
-    // With a few large counts: they go in several pieces.
+    // A few counts are large, so that the transport moves them in several pieces.
     const bool is_large = draws.below(8) == 0;
     const std::int64_t dtype = draws.below(std::ssize(calls_.dtypes));
     Sizes sizes{.dtype = calls_.dtypes[static_cast<std::size_t>(dtype)],
@@ -174,7 +174,7 @@ class RandomProgram {
   void begin(int number, Begun begun, bool starts) {
     begun_.push_back(std::move(begun));
     if (starts) return;
-    // A call that is waited for at once; those before it are waited for first, in the order in which they
+    // This call is waited for at once. The calls before it are waited for first, in the order in which they
     // were started.
     for (Begun& each : begun_) each.due = number;
     finish_due(number);
@@ -196,8 +196,8 @@ class RandomProgram {
                                                std::move(receive_rows), "random.all_to_all_uneven");
   }
 
-  /// To the member some places on, from the one as many before; twice, so that messages of a pair have an
-  /// order.
+  /// Sends to the member `by` places after this one, and receives from the member `by` places before. It does
+  /// so twice, so that the order of the messages of a pair matters.
   void begun_ring(Begun& begun, Communicator& group, const Tensor& block, Draws& draws, const Sizes& sizes) {
     const int n = group.size();
     if (n == 1) return;
@@ -215,7 +215,7 @@ class RandomProgram {
                                    "random.ring");
   }
 
-  /// Pairs of neighbours: the even one sends first.
+  /// Exchanges a message between neighbours, of which the even one sends first.
   void send_in_turn(const std::string& name, Communicator& group, const Tensor& block, const Draws& draws,
                     const Sizes& sizes) {
     const int peer = group.rank() ^ 1;
@@ -263,7 +263,7 @@ class RandomProgram {
 }  // namespace
 
 void random_calls(sim::Rank& rank, const RandomCalls& calls) {
-  constexpr int kAtTheEnd = 4;  // later than any step is due
+  constexpr int kAtTheEnd = 4;  // every started step is due before this many steps have passed
   RandomProgram program(rank, calls);
   for (int number = 0; number < calls.steps; ++number) program.step(number);
   program.finish_due(calls.steps + kAtTheEnd);

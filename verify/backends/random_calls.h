@@ -1,17 +1,17 @@
 #pragma once
 
-/// A rank program that is drawn from a seed and makes every operation of a communicator, in every group of
-/// its layout and in groups that it makes: to be run in two ways, on virtual ranks and on real processes,
-/// that have to agree.
+/// A rank program that is drawn from a seed and makes all operations of a communicator, in the groups of its
+/// layout and in groups that it creates. It is run in two ways, on virtual ranks and on real processes, and
+/// the two must agree.
 ///
-/// Shapes  step i is operation i modulo their number, in a group, a dtype and sizes that are drawn; about
-///         half of them started, and waited for up to three steps later. kOperations * (kinds + 1) steps make
-///         every operation in every kind of group.
-/// Calls   right on every layout: all ranks go through the same steps, and those that are in no group of a
-///         step's kind leave it out.
-/// Exact   publishes every output. A function of (calls, layout) alone. Values of `any_order` are of -2, -1,
-///         1 and 2: in groups of up to 128 ranks no partial sum or product of them is rounded, so that every
-///         order of adding gives the same bits.
+/// Shapes  step i makes operation i modulo kOperations, in a group, with a dtype and with sizes that are
+///         drawn. About half of the calls are started asynchronously and waited for up to three steps later.
+///         With kOperations * (kinds + 1) steps each operation is made once per kind of group on average.
+/// Calls   the program is correct on every layout: all ranks go through the same steps, and a rank that is in
+///         no group of a step's kind leaves the step out.
+/// Exact   every output is published, and depends only on the calls and the layout. With `any_order`, values
+///         are -2, -1, 1 and 2. In groups of up to 128 ranks no partial sum or product of them is rounded, so
+///         that every order of adding gives the same bits.
 
 #include <cstdint>
 #include <vector>

@@ -10,7 +10,7 @@ namespace verify {
 namespace {
 
 std::string hex_text(const std::vector<std::byte>& values, std::int64_t element, std::int64_t size) {
-  std::string text;  // the last byte in memory first: as a number of this machine is written
+  std::string text;  // the last byte in memory comes first, as in a number on a little-endian machine
   for (std::int64_t i = size; i-- > 0;)
     text +=
         fmt::format("{:02x}", static_cast<unsigned>(values[static_cast<std::size_t>(element * size + i)]));

@@ -1,10 +1,10 @@
 #pragma once
 
-/// One rank's run on two backends: are its published tensors and its call records the same?
+/// Compares the published tensors and the call records of one rank between the simulator and another backend.
 ///
-/// Exact   tensors bit for bit; of a call everything that its record has: group, members, site, sequence,
-///         count, bytes, root or peer, operation, dtype, reduction. The first difference names the tensor and
-///         the element, or the call.
+/// Exact   tensors are compared bit for bit. Of a call everything in its record is compared: group, members,
+///         site, sequence, count, bytes, root or peer, operation, dtype, reduction, and whether the call was
+///         waited for. The first difference names the tensor and the element, or the call.
 
 #include <cstdint>
 #include <string>
@@ -14,16 +14,17 @@
 namespace verify {
 
 struct RankComparison {
-  std::int64_t tensors = 0;  // compared
-  std::int64_t bytes = 0;    // of them
-  std::int64_t calls = 0;
-  std::string difference = {};  // the first; empty: none
+  std::int64_t tensors = 0;     // number of compared tensors
+  std::int64_t bytes = 0;       // size of these tensors
+  std::int64_t calls = 0;       // number of compared calls
+  std::string difference = {};  // the first difference; empty if there is none
   bool is_equal() const { return difference.empty(); }
 };
 
 enum class Compared { bits, shapes };
 
-/// `name` is that of the other backend: "mpi". With `shapes` the values of tensors may differ.
+/// `name` is the name of the other backend, such as "mpi". With Compared::shapes the values of tensors may
+/// differ.
 RankComparison compare_ranks(const sim::RankReport& simulated, const sim::RankReport& other,
                              const std::string& name, Compared compared = Compared::bits);
 

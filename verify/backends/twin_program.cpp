@@ -14,9 +14,9 @@ namespace verify {
 
 namespace {
 
-/// The simulated world, in which what this rank published stands for what its twin did, and, of what is no
-/// sum of several ranks', for what all ranks hold that hold the same part: the judge looks at the first of
-/// them.
+/// Returns the report of the simulated world, in which the tensors that this rank published replace those of
+/// its twin. They also replace those of all ranks that hold the same part, because only the first of these is
+/// judged; an exception are outputs that are a sum over several ranks.
 sim::RunReport with_rank(const sim::RunReport& simulated, const sim::RankReport& rank,
                          const TwinProgram& twins) {
   sim::RunReport mixed = simulated;
@@ -51,7 +51,7 @@ void count(const sim::RunReport& run, TwinRow& row) {
 
 Judgement differs(std::string detail) { return {.holds = false, .detail = std::move(detail)}; }
 
-/// Of each rank that is here; the first that does not hold.
+/// Judges each rank of this process. Returns the first judgement that does not hold.
 Judgement judged(const Backend& backend, const TwinProgram& twins, const RanksHere& here,
                  const sim::RunReport& simulated) {
   const bool is_bounded = twins.the_case != nullptr && !backend.same_bits().all();
@@ -100,9 +100,9 @@ void run_one(Backend& backend, const TwinProgram& twins, TwinRow& row) {
       twins.words.empty() ? judgement.detail : fmt::format("{}: {}", twins.words, judgement.detail);
 }
 
-/// Of each failed row some words: as many as a report of 4,096 bytes has room for.
+/// Returns the report to rank 0: a few words about each failed row, as many as fit into 4,096 bytes.
 Json report_json(const std::vector<TwinRow>& rows, const std::string& note) {
-  constexpr std::size_t kWords = 1200;  // of all rows
+  constexpr std::size_t kWords = 1200;  // bytes of words for all rows
   constexpr std::size_t kMostRows = 12;
   Json failed = Json::array();
   const auto count =
@@ -115,7 +115,8 @@ Json report_json(const std::vector<TwinRow>& rows, const std::string& note) {
   return {{"failed", std::move(failed)}, {"note", note}};
 }
 
-/// What another rank reported; of differences the first rank's stays. Its note.
+/// Adds the report of another rank to the rows and returns its note. A row keeps the difference of the first
+/// rank that reported one.
 std::string add_report(std::vector<TwinRow>& rows, const sim::Report& report, std::size_t rank) {
   const Json document = parsed_json(report.text).value_or(Json());
   const bool is_whole = document.is_object();

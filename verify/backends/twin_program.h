@@ -1,15 +1,15 @@
 #pragma once
 
-/// A rank program that runs on a backend and among virtual ranks: what each rank published and called there
-/// is held against its twin.
+/// A rank program that runs on a backend and on virtual ranks. The published tensors and the calls of each
+/// rank are compared with those of its twin, the virtual rank with the same number.
 ///
-///   bits       where the backend adds in a known order: everything, bit for bit
-///   bounds     where it does not: calls and shapes; and what each rank of a case published, put in the place
-///              of its twin's in the simulated world, and of those that hold the same, lies within the bounds
-///              of the case's serial reference
+///   bits       if the backend adds in a known order: everything is compared bit for bit
+///   bounds     if it does not: calls and shapes are compared. For a case, the tensors that a rank published
+///              replace those of its twin in the simulated world, and those of all ranks that hold the same;
+///              the result must lie within the bounds of the case's serial reference
 ///
-/// Calls   run_twins() by all processes, with the same programs; rank 0 then has what all found. A program
-///         that is refused, or throws, stops all processes.
+/// Calls   all processes call run_twins() with the same programs, and then concluded(), after which rank 0
+///         has the findings of all. A program that is refused, or throws, stops all processes.
 /// Exact   the same programs give the same rows on every run.
 
 #include <cstdint>
@@ -24,43 +24,44 @@
 namespace verify {
 
 struct TwinProgram {
-  std::string row;  // that it counts for; those of a row follow one another
+  std::string row;  // name of the row for which it counts; the programs of a row are consecutive
   sim::WorldSpec world;
-  sim::RankProgram program;        // of a case: not given
-  const Case* the_case = nullptr;  // with its setting
+  sim::RankProgram program;        // empty if the_case is given
+  const Case* the_case = nullptr;  // the case that runs with `setting`; null: `program` runs
   CaseSetting setting = {};
-  std::string words = {};  // what a difference is said of, where the row does not tell
+  std::string words = {};  // put before a difference, if the name of the row is not enough
 };
 
-/// A case with one setting.
+/// Returns the program that runs a case with one setting.
 TwinProgram twin_of(std::string row, const Case& the_case, const CaseSetting& setting, sim::WorldSpec world);
 
 struct TwinRow {
   std::string name;
   std::int64_t runs = 0;
-  std::int64_t tensors = 0;  // of all ranks
-  std::int64_t bytes = 0;    // of them
-  std::int64_t calls = 0;
-  bool is_bounded = false;  // not held to the bit
-  std::int64_t runs_with_unbounded =
-      0;                        // of this process's ranks: some elements had no bound, and were not judged
-  std::string difference = {};  // the first that was found; empty: none
+  std::int64_t tensors = 0;  // published by all ranks
+  std::int64_t bytes = 0;    // of these tensors
+  std::int64_t calls = 0;    // made by all ranks
+  bool is_bounded = false;   // compared within bounds, not bit for bit
+  /// The runs in which some elements of this process's ranks had no bound and were not judged.
+  std::int64_t runs_with_unbounded = 0;
+  std::string difference = {};  // the first difference that was found; empty if there is none
   bool is_equal() const { return difference.empty(); }
 };
 
-/// What all processes found.
+/// The findings of all processes.
 struct TwinVerdict {
   std::vector<TwinRow> rows;
   int exit_code = 0;               // the same on every process
-  std::vector<std::string> notes;  // rank 0: of every rank, in order
+  std::vector<std::string> notes;  // on rank 0: the notes of all ranks, in order
 };
 
-/// `before_run` is told of the number of programs that have run, and of the row of the next.
+/// Runs the programs. `before_run` is called before each of them with the number of programs that have run,
+/// and with the row of the next one.
 std::vector<TwinRow> run_twins(Backend& backend, const std::vector<TwinProgram>& programs,
                                const std::function<void(std::size_t, const std::string&)>& before_run);
 
-/// All processes tell rank 0 what they found; beside the rows, whether all else was right on this one, and a
-/// few words.
+/// Reports the findings of every process to rank 0: its rows, whether everything else was right on this
+/// process (`is_right`), and a short note.
 TwinVerdict concluded(Backend& backend, std::vector<TwinRow> rows, bool is_right = true,
                       const std::string& note = "");
 

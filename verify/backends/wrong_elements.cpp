@@ -12,7 +12,7 @@ namespace verify {
 
 namespace {
 
-using Pair = std::pair<std::size_t, std::int64_t>;  // row, wrong elements
+using Pair = std::pair<std::size_t, std::int64_t>;  // row, number of wrong elements
 
 std::string text_of(const std::vector<Pair>& pairs) {
   std::vector<std::int64_t> numbers;

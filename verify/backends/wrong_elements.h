@@ -1,12 +1,12 @@
 #pragma once
 
-/// What a rank tells rank 0 of its measured rows (bandwidth_round.h): how many elements of each are wrong, as
-/// a short text.
+/// The short text in which a rank tells rank 0 how many elements of each of its measured rows
+/// (bandwidth_round.h) are wrong.
 ///
-/// Shapes  a JSON array [row, wrong, row, wrong, ...], rows ascending, those without a wrong element left
-///         out: "[]" where all is right.
-/// Exact   up to `most_bytes`. Where that is too short, the last row that has room stands for itself and all
-///         rows after it, so that the sum is right even so.
+/// Shapes  a JSON array [row, wrong, row, wrong, ...] with ascending rows. Rows without a wrong element are
+///         left out, so that "[]" means that everything is right.
+/// Exact   the text has at most `most_bytes`. If that is too short, the number of the last row that fits
+///         includes the wrong elements of all rows after it, so that the sum is still right.
 
 #include <cstddef>
 #include <string>
@@ -17,10 +17,11 @@ namespace verify {
 
 inline constexpr std::size_t kMostWrongText = 1000;
 
-/// `most_bytes`: room for one pair at least.
+/// `most_bytes` must have room for at least one pair.
 std::string wrong_elements_text(const BandwidthRows& rows, std::size_t most_bytes = kMostWrongText);
 
-/// False, and nothing added, where the text is no such one, or of other rows.
+/// Adds the numbers of a text to the rows. Returns false and adds nothing if the text does not have this
+/// form, or does not fit these rows.
 [[nodiscard]] bool add_wrong_elements(BandwidthRows& rows, const std::string& text);
 
 }  // namespace verify

@@ -19,13 +19,13 @@ namespace {
 using sim::Operation;
 
 constexpr std::int64_t kBase = 100;
-/// Of the initial values: in bf16, the bound of an exponential is of use only where scores are small.
+/// The scale of the initial values. In bf16 the bound of an exponential is useful only if scores are small.
 constexpr sim::Ratio kScale = {1, 4};
 
-/// The sizes that a setting comes to.
+/// The sizes that follow from a setting.
 struct Sizes {
   std::int64_t sequence, batch, hidden, heads, groups, channels;
-  bool shares_groups;  // several ranks have one
+  bool shares_groups;  // several ranks share a query group
 
   explicit Sizes(const CaseSetting& s)
       : sequence(s.whole("sequence")), batch(s["batch"]), hidden(s["hidden"]) {
@@ -33,7 +33,7 @@ struct Sizes {
     shares_groups = ranks_a_group > 1 && s.tp % ranks_a_group == 0;
     groups = shares_groups ? s.tp / ranks_a_group : s.tp * s["groups_a_rank"];
     heads = shares_groups ? s.tp * s["queries"] : groups * s["queries"];
-    // Even, for rotary positions; and with shared groups linear_qkv is to divide by tp.
+    // Even, because of rotary positions. With shared groups, the outputs of linear_qkv must divide by tp.
     channels = 2 * s["half_channels"] * (shares_groups ? ranks_a_group : 1);
   }
   std::int64_t tokens() const { return sequence * batch; }

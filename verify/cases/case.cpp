@@ -15,10 +15,10 @@ namespace verify {
 
 namespace {
 
-/// Of all inputs of a case, on ranks and in references.
+/// The generator of all inputs of a case, on ranks and in references.
 sim::KeyedRandom random_of(const CaseSetting& setting) { return sim::KeyedRandom(setting.seed); }
 
-/// A tensor of keyed numbers, with what is special about it.
+/// Returns a tensor of keyed numbers, into which the setting's special value may have been put.
 sim::Tensor drawn_on(sim::Device& device, const CaseSetting& setting, const std::string& name,
                      const sim::Shape& shape) {
   const sim::KeyedRandom random = random_of(setting).named(name);
@@ -45,7 +45,7 @@ reference::Matrix<sim::Field> matrix_of_tensor(const reference::Number<sim::Fiel
   return result;
 }
 
-/// Of floats.
+/// The overload for float tensors.
 template <typename Scalar>
 reference::Matrix<Scalar> matrix_of_tensor(const reference::Number<Scalar>& number, const sim::Tensor& x) {
   const std::vector<double> values = doubles_of(x.dtype(), sim::host_bytes(x));
@@ -54,7 +54,7 @@ reference::Matrix<Scalar> matrix_of_tensor(const reference::Number<Scalar>& numb
   return result;
 }
 
-/// Multiplies the part that the change names.
+/// Applies `times` to every element of the part that the change names.
 template <typename Scalar, typename Times>
 void apply(const InputChange& change, reference::Matrix<Scalar>& x, const Times& times) {
   const bool of_rows = change.axis == InputChange::Axis::rows;
@@ -197,7 +197,7 @@ std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting
   for (ExpectedCall& call : calls) {
     if (call.dtype != sim::DType::i32)
       call.dtype = call.of_sums ? sim::sum_dtype(setting.dtype) : setting.dtype;
-    call.of_sums = false;  // as what was called does not say it
+    call.of_sums = false;  // a CallRecord, with which this is compared, does not say it
   }
   return calls;
 }

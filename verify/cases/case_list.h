@@ -1,8 +1,8 @@
 #pragma once
 
-/// The cases of this project: one function for each file of cases, and the list of all of them.
+/// The cases of this project: the functions that make them, and the list of all of them.
 ///
-/// Calls   a new case is a file with a class, a line here, and a row in case_list.cpp.
+/// Calls   a new case needs a file with a class, a function declared here, and a row in case_list.cpp.
 
 #include <memory>
 #include <string>
@@ -16,10 +16,11 @@ using CaseList = std::vector<std::unique_ptr<Case>>;
 /// Every case of this project, in the order of the table in case_list.cpp. A program of another project has
 /// its own list (verify/prove.h).
 const CaseList& all_cases();
-/// The case of all_cases() with this name; null when there is none.
+/// Returns the case of all_cases() with this name, or null if there is none.
 const Case* find_case(const std::string& name);
 
-/// The mapping operators: each moves, sums or cuts one whole, and its conjugate does so with the gradient.
+/// The mapping operators. Each moves, sums or cuts a whole tensor, and its conjugate does so with the
+/// gradient.
 CaseList mapping_cases();
 /// ColumnParallelLinear and RowParallelLinear, forward and backward, with every flag they have.
 std::unique_ptr<Case> column_parallel_linear_case();
@@ -27,22 +28,22 @@ std::unique_ptr<Case> row_parallel_linear_case();
 /// VocabParallelEmbedding and VocabParallelCrossEntropy, forward and backward.
 std::unique_ptr<Case> vocab_parallel_embedding_case();
 std::unique_ptr<Case> vocab_parallel_cross_entropy_case();
-/// The two ends of a model: an embedding, and an output layer that has the same weight.
+/// The two ends of a model: an embedding, and an output layer that shares its weight.
 std::unique_ptr<Case> tied_embedding_case();
 /// ParallelNorm, forward and backward, with and without sequence parallelism.
 std::unique_ptr<Case> parallel_norm_case();
-/// Dropout in replicated and in sharded regions.
+/// ParallelDropout in replicated and in sharded regions.
 std::unique_ptr<Case> parallel_dropout_case();
 /// The MLP of a transformer layer, forward and backward: plain and gated, with each activation.
 std::unique_ptr<Case> mlp_case();
-/// Self-attention, forward and backward: separate heads, grouped queries, fewer query groups than ranks;
-/// causal or not, with and without rotary positions.
+/// Self-attention, forward and backward: with separate heads, with grouped queries, and with fewer query
+/// groups than ranks; causal or not; with and without rotary position embeddings.
 std::unique_ptr<Case> self_attention_case();
 /// A whole transformer layer, forward and backward, with the gradient of every parameter.
 std::unique_ptr<Case> transformer_layer_case();
-/// Data-parallel training with the distributed optimizer (ZeRO-1), and without it.
+/// Data-parallel training, with the distributed optimizer (ZeRO-1) and without it.
 std::unique_ptr<Case> distributed_optimizer_case();
-/// Training a GPT on tp x pp x dp ranks: whole steps, from tokens to parameters.
+/// The training of a GPT on tp x pp x dp ranks: whole steps, from tokens to updated parameters.
 std::unique_ptr<Case> gpt_training_case();
 
 }  // namespace verify

@@ -15,7 +15,8 @@ namespace {
 using sim::Operation;
 using sim::Ratio;
 
-/// The sample's gradient is slope * parameter + offset: a quadratic loss, so that a stale parameter shows.
+/// The gradient of a sample is slope * parameter + offset, that of a quadratic loss, so that a stale
+/// parameter changes the result.
 class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
  public:
   std::string name() const override { return "distributed_optimizer"; }
@@ -84,8 +85,8 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     for (const std::int64_t distributed : {0, 1}) {
       for (const std::int64_t bucket : {0, 1, 65}) {
         CaseSetting twin = s;
-        twin.dimensions["clip"] = 0;       // the norm is added up in another order
-        twin.dimensions["instances"] = 1;  // gradients, too
+        twin.dimensions["clip"] = 0;       // a twin would sum the norm in another order
+        twin.dimensions["instances"] = 1;  // and with instances the gradients, too
         twin.dimensions["distributed"] = distributed;
         twin.dimensions["overlap"] = bucket % 2;
         twin.dimensions["bucket"] = bucket;
@@ -96,13 +97,13 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     return all;
   }
 
-  /// On s.tp ranks, then on another number of them, and on s.tp again. In the field, where sums have no
-  /// rounding, those in between train as well.
+  /// The training runs on s.tp ranks, then on another number of ranks, and then on s.tp again. The stretch in
+  /// between trains only in the field, where sums are not rounded; in floats it only loads and saves.
   std::vector<CaseSetting> stretches(const CaseSetting& s) const override {
     const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("stretches");
     const bool is_exact = s.dtype == sim::DType::field;
     CaseSetting whole = s;
-    whole.dimensions["microbatches"] = 2 * s["microbatches"];  // for a number of ranks that is another
+    whole.dimensions["microbatches"] = 2 * s["microbatches"];  // so that another number of ranks is possible
     if (s["experts"] > 0) whole.dimensions["experts"] = Plan{s}.ep();
     if (is_exact) whole.dimensions["loss"] = 2;
     const auto steps = static_cast<std::uint32_t>(s["steps"]);
@@ -144,8 +145,8 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     training.publish();
   }
 
-  /// Where a variance is near 0 the worst of each operation, added up over steps, is no bound any more: there
-  /// the spread of perturbed runs.
+  /// If a variance is near 0, the worst cases of all operations, added up over the steps, give no finite
+  /// bound. Then the bounds are the spread of perturbed runs.
   Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
                                     const CaseSetting& s) const override {
     Wholes<reference::Bounded> wholes = reference(inputs, s);
@@ -176,7 +177,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
         wholes[Plan::name_before(i, step)] = values[i];
       if (!plan.skips(step)) update(inputs, plan, step, values, states);
     }
-    // Two moments of the dtype of sums, and of bf16 the main parameter; in each instance.
+    // Each instance owns two moments in the dtype of sums; for bf16 it owns the main parameter as well.
     const auto sum_bytes = static_cast<std::int64_t>(sim::size_of(sim::sum_dtype(s.dtype)));
     const std::int64_t copies = s.dtype == sim::DType::bf16 ? 3 : 2;
     std::int64_t elements = 0;
@@ -194,14 +195,13 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
 
  private:
   // ---- calls
-  // -----------------------------------------------------------------------------------------------------
 
-  /// Of one part of the gradients, dense or expert.
+  /// A bucket of the dense gradients or of the expert gradients.
   struct PlannedBucket {
     bool of_experts;
     std::int64_t elements;
-    std::int64_t ranks;        // that share it
-    std::size_t last_to_come;  // of its parameters: the first of the model
+    std::int64_t ranks;        // number of ranks that reduce it together
+    std::size_t last_to_come;  // parameter whose gradient is ready last: the first one in the model's order
   };
 
   static std::vector<PlannedBucket> planned_buckets(const Plan& plan) {
@@ -281,9 +281,9 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   }
 
   // ---- stretches
-  // -------------------------------------------------------------------------------------------------
 
-  /// Settings that have as many samples, and as many parts of each expert.
+  /// Returns settings on other numbers of ranks, with the same samples and the same number of parts of each
+  /// expert.
   static std::vector<CaseSetting> other_numbers_of_ranks(const CaseSetting& s) {
     const Plan plan{s};
     std::vector<CaseSetting> others;
@@ -294,11 +294,10 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
       other.dimensions["microbatches"] = plan.samples() / ranks;
       if (Plan{other}.ep() == plan.ep()) others.push_back(std::move(other));
     }
-    return others;  // twice as many, at the least
+    return others;  // never empty: twice as many ranks are always possible
   }
 
   // ---- the reference
-  // ---------------------------------------------------------------------------------------------
 
   template <typename Scalar>
   static void update(const Inputs<Scalar>& inputs, const Plan& plan, std::int64_t step,
@@ -333,7 +332,8 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     }
   }
 
-  /// Of the mean over samples, or over all tokens.
+  /// Returns the gradient of the loss: the sum over samples divided by the number of ranks, or by the number
+  /// of all tokens.
   template <typename Scalar>
   static reference::Matrix<Scalar> gradient(const Inputs<Scalar>& inputs, const Plan& plan,
                                             std::size_t parameter, std::int64_t step,
@@ -350,7 +350,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
         sums[static_cast<std::size_t>(k)].add(number.stored(number.stored(product + offset(0, k)) * tokens));
       }
     }
-    // Megatron divides by the ranks; the microbatches of a rank are the loss's to divide.
+    // Megatron divides by the number of ranks. Dividing by a rank's microbatches is left to the loss.
     const Scalar share = number.of(1, plan.per_token() ? plan.tokens_of(step) : plan.s.tp);
     reference::Matrix<Scalar> grad(1, size);
     for (Eigen::Index k = 0; k < size; ++k) grad(0, k) = sums[static_cast<std::size_t>(k)].value() * share;

@@ -1,11 +1,12 @@
 #pragma once
 
-/// What a trial of data-parallel training is made of: sizes, samples and tokens of a setting, and a rank's
-/// side of it, step by step.
+/// A trial of data-parallel training: Plan derives its sizes, samples and tokens from a setting, and Training
+/// is one rank's part of it, step by step.
 ///
-/// Shapes  up to three parameters: a matrix, a vector, which may be an expert's, and a matrix. Of an expert's
-///         each of ep ranks has one part, and the samples of all of them reach it. A sample's gradient is
-///         slope * parameter + offset, of a quadratic loss: a stale parameter shows.
+/// Shapes  up to three parameters: a matrix, a vector, and a matrix. The vector may belong to an expert; then
+///         each of ep ranks has one part of it, and the samples of all these ranks contribute to it. The
+///         gradient of a sample is slope * parameter + offset, that of a quadratic loss, so that a stale
+///         parameter changes the result.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -19,12 +20,12 @@
 
 namespace verify {
 
-/// Large: 1 / sqrt of a small moment magnifies what rounding did to it.
+/// Epsilon is large because 1 / sqrt of a small moment magnifies the moment's rounding error.
 inline constexpr sim::Ratio kEpsilon = {1, 1};
 inline constexpr sim::Ratio kWeightDecay = {1, 4};
 inline constexpr sim::Ratio kClip = {1, 2};
 
-/// What a setting comes to.
+/// The numbers that follow from a setting.
 struct Plan {
   const CaseSetting& s;
 
@@ -34,20 +35,20 @@ struct Plan {
     return divisor;
   }
   std::int64_t ep() const { return largest_divisor(s.tp, s["experts"]); }
-  /// Each has all of every expert.
+  /// The number of distributed-optimizer instances. Each instance has all parts of every expert.
   std::int64_t instances() const { return distributed() ? largest_divisor(s.tp / ep(), s["instances"]) : 1; }
 
   std::size_t parameters() const { return static_cast<std::size_t>(s["parameters"]); }
   static std::string name(std::size_t parameter) { return fmt::format("p{}", parameter); }
-  /// Of matrices alone.
+  /// Only matrices have weight decay.
   static bool decays(std::size_t parameter) { return parameter % 2 == 0; }
   bool is_expert(std::size_t parameter) const { return parameter == 1 && s["experts"] > 0; }
-  /// Ranks that have a part of it, one after the other.
+  /// The number of parts of a parameter, which consecutive ranks have.
   std::int64_t parts(std::size_t parameter) const { return is_expert(parameter) ? ep() : 1; }
-  /// Elements of one rank, and of all.
+  /// The number of elements of a parameter that one rank has, and the number of all its elements.
   std::int64_t own_size(std::size_t parameter) const { return s[fmt::format("size{}", parameter)]; }
   std::int64_t size(std::size_t parameter) const { return own_size(parameter) * parts(parameter); }
-  /// On ranks, where the last step is.
+  /// The published name of a parameter's value before a step.
   static std::string name_before(std::size_t parameter, std::int64_t step) {
     return fmt::format("p{} before step {}", parameter, step);
   }
@@ -58,7 +59,7 @@ struct Plan {
   std::int64_t samples() const { return s.tp * s["microbatches"]; }
   std::int64_t first_step() const { return s.stretch ? s.stretch->first : 0; }
   std::int64_t end_step() const { return s.stretch ? s.stretch->last : s["steps"]; }
-  /// Of one sample of a step, from 1 to 4.
+  /// The number of tokens of one sample of a step: from 1 to 4 if the loss is per token, otherwise 1.
   std::int64_t tokens(std::int64_t step, std::int64_t sample) const {
     if (!per_token()) return 1;
     const auto index = static_cast<std::uint64_t>(step * samples() + sample);
@@ -74,21 +75,22 @@ struct Plan {
     return fmt::format("p{}.{}.{}.{}", parameter, what, step, sample);
   }
 
-  /// Losses are multiplied by a scale; inputs that are not finite would skip every step.
+  /// Whether losses are multiplied by a loss scale. They are not if inputs are special, because gradients
+  /// that are not finite would skip every step.
   bool is_scaled() const { return s["scaled"] == 1 && s.special == Special::none; }
-  /// One step of a scaled training in floats meets a gradient that is not finite.
+  /// Whether this step is skipped. One step of a scaled training in floats has a gradient that is not finite.
   bool skips(std::int64_t step) const {
     const bool shows = own_size(0) > 0 && s["steps"] > 1;
     if (!is_scaled() || s.dtype == sim::DType::field || !shows) return false;
     return step == sim::KeyedRandom(s.seed).named("skipped").below(0, static_cast<std::uint32_t>(s["steps"]));
   }
-  /// Of the optimizer, before this one.
+  /// The number of optimizer updates before this step.
   std::int64_t updates_before(std::int64_t step) const {
     std::int64_t updates = 0;
     for (std::int64_t i = 0; i < step; ++i) updates += skips(i) ? 0 : 1;
     return updates;
   }
-  /// A skipped step is none of the schedule.
+  /// The learning rate after this number of updates. A skipped step does not advance the schedule.
   sim::Ratio rate_after(std::int64_t updates) const {
     const sim::LearningRateConfig constant{.peak = 0.125};
     const sim::LearningRateConfig scheduled{.initial = 1.0 / 16,
@@ -100,7 +102,7 @@ struct Plan {
     return sim::learning_rate(s["schedule"] == 1 ? scheduled : constant, updates);
   }
 
-  /// One that the last parameter fills exactly, or any, or none.
+  /// The bucket size: one that the last parameter fills exactly (dimension `full`), any other, or none.
   std::optional<std::int64_t> bucket_size() const {
     if (s["full"] == 1) return std::max<std::int64_t>(own_size(parameters() - 1), 1);
     return s["bucket"] == 0 ? std::nullopt : std::optional(s["bucket"]);
@@ -123,7 +125,7 @@ struct Plan {
   }
 };
 
-/// A rank's parameters, with their buffers and optimizer.
+/// The parameters of a rank, with their gradient buffers and optimizer.
 struct Training {
   Training(sim::Rank& of_rank, const Plan& of_plan)
       : Training(of_rank, of_plan, make_parameters(of_rank, of_plan), of_plan.data_parallel()) {}
@@ -162,7 +164,7 @@ struct Training {
   /// Adds the gradients of this rank's sample, from the last parameter to the first.
   void backward(std::int64_t step, std::int64_t microbatch, bool is_last) {
     for (std::size_t i = parameters.size(); i-- > 0;) {
-      // An expert has the samples of all ranks whose tokens it sees.
+      // An expert sees the tokens of all ranks of its group, so their samples contribute to its gradient.
       const sim::ProcessGroup& seen = rank.groups.get(plan.is_expert(i) ? "ep" : "tp").group();
       for (const int member : seen.members) {
         const std::int64_t sample = member * plan.s["microbatches"] + microbatch;
@@ -175,10 +177,11 @@ struct Training {
     }
   }
 
-  /// False where the step was skipped.
+  /// Takes an optimizer step; returns false if it was skipped.
   bool update() { return optimizer.step(plan.rate_after(optimizer.steps())); }
 
-  /// The whole of each parameter, and zeros but for what this rank owns of the rest.
+  /// Publishes the value of each parameter, and its main parameter and moments, with zeros for the elements
+  /// that this rank does not own.
   void publish() {
     if (plan.distributed()) {
       rank.publish("owned_bytes", sim::filled(rank.device, sim::sum_dtype(plan.s.dtype), {1},
@@ -217,14 +220,15 @@ struct Training {
     sim::Tensor sum = parameters[i].main_grad.reshaped(own);
     sim::add_to(sum, sim::cast(grad, sum.dtype()));
   }
-  /// Of what is drawn for the whole parameter.
+  /// Returns this rank's part of what is drawn for the whole parameter.
   sim::Tensor own_part(std::size_t i, const char* what, std::int64_t step, std::int64_t sample) {
     const std::int64_t own = plan.own_size(i);
     const std::int64_t part = plan.is_expert(i) ? rank.groups.get("ep").rank() : 0;
     const sim::Tensor whole = drawn(rank, plan.s, Plan::drawn_name(i, what, step, sample), {1, plan.size(i)});
     return whole.flat().rows(part * own, (part + 1) * own).reshaped({1, own});
   }
-  /// In the first instance: the others own the same.
+  /// Publishes what this rank owns. With several instances only ranks of the first one do so, because the
+  /// others own the same; the rest publish zeros.
   void publish_owned(std::size_t i, const char* what, sim::Tensor sim::DistributedOptimizer::Piece::*member) {
     const sim::Parameter& parameter = parameters[i];
     const sim::Tensor whole = sim::filled(rank.device, parameter.main_grad.dtype(),

@@ -1,9 +1,9 @@
 #pragma once
 
-/// What dropout multiplies the whole of a tensor by, made whole from the streams of the ranks: references
-/// know no ranks.
+/// The dropout masks that references take: the factor of every element of a whole tensor. References know no
+/// ranks, so a mask is put together here from the random streams of the ranks.
 ///
-/// Shapes  the dimension `dropout` of a case is the probability in quarters; with 0, masks are empty.
+/// Shapes  the dimension `dropout` of a case is the probability in quarters; if it is 0, masks are empty.
 
 #include "verify/cases/case.h"
 
@@ -11,7 +11,7 @@ namespace verify {
 
 inline sim::Ratio dropout_of(const CaseSetting& setting) { return {setting["dropout"], 4}; }
 
-/// Of rows that all ranks hold, or of which each has its part.
+/// Returns the mask of a [rows, columns] tensor, whose rows are sharded over the ranks or replicated.
 template <typename Scalar>
 reference::Matrix<Scalar> mask_of_rows(const Inputs<Scalar>& inputs, const CaseSetting& setting,
                                        const std::string& name, std::int64_t rows, std::int64_t columns,
@@ -26,7 +26,7 @@ reference::Matrix<Scalar> mask_of_rows(const Inputs<Scalar>& inputs, const CaseS
   return mask;
 }
 
-/// [B n S, S] of attention's probabilities, of which each rank has n/tp heads: [B, n/tp, S, S].
+/// Returns the mask [B n S, S] of the attention probabilities. Each rank has n/tp heads: [B, n/tp, S, S].
 template <typename Scalar>
 reference::Matrix<Scalar> mask_of_heads(const Inputs<Scalar>& inputs, const CaseSetting& setting,
                                         const std::string& name, std::int64_t batch, std::int64_t heads,

@@ -7,7 +7,8 @@ namespace verify {
 
 namespace {
 
-/// What is left of two lists between what they begin and end with alike, both from `begin` on.
+/// The range of each of two lists that remains without their common beginning and their common end. Both
+/// ranges start at `begin`.
 struct Parting {
   std::size_t begin = 0;
   std::size_t expected_end = 0;
@@ -25,7 +26,8 @@ Parting parting(const std::vector<ExpectedCall>& expected, const std::vector<Exp
   return parting;
 }
 
-/// lengths[i][j]: the longest list that both expected[i..] and made[j..] contain.
+/// Returns lengths, where lengths[i][j] is the length of the longest common subsequence of expected[i..] and
+/// made[j..].
 std::vector<std::vector<std::size_t>> common_lengths(const std::vector<ExpectedCall>& expected,
                                                      const std::vector<ExpectedCall>& made) {
   std::vector<std::vector<std::size_t>> lengths(expected.size() + 1,
@@ -39,26 +41,26 @@ std::vector<std::vector<std::size_t>> common_lengths(const std::vector<ExpectedC
   return lengths;
 }
 
-/// Of a list the calls from `begin` to `end`, but no more than are compared.
+/// Returns the calls from `begin` to `end`, at most kMostCompared of them.
 std::vector<ExpectedCall> compared(const std::vector<ExpectedCall>& calls, std::size_t begin,
                                    std::size_t end) {
   const auto first = calls.begin() + static_cast<std::ptrdiff_t>(begin);
   return {first, first + static_cast<std::ptrdiff_t>(std::min(end - begin, kMostCompared))};
 }
 
-/// A call that is missing before what was made at place `at`, or is made there and not expected; both: one
-/// for another.
+/// One difference: an expected call that is missing before the made call at place `at`, or an unexpected call
+/// that was made at `at`. If both are set, one call was made instead of the other.
 struct Edit {
   const ExpectedCall* missing = nullptr;
   const ExpectedCall* made = nullptr;
   std::size_t at = 0;
-  std::size_t belongs_at = 0;  // of one that was moved
+  std::size_t belongs_at = 0;  // if the call was moved: the place where it is expected
   bool is_moved() const { return missing != nullptr && made != nullptr && *missing == *made; }
 };
 
 std::vector<Edit> edits(const std::vector<ExpectedCall>& expected, const std::vector<ExpectedCall>& made) {
   const auto lengths = common_lengths(expected, made);
-  // Past the end of a list that was cut, nothing is known.
+  // Nothing is known about the calls beyond the end of a list that was cut off.
   const auto is_known = [](std::size_t at, const std::vector<ExpectedCall>& calls) {
     return at < calls.size() || at < kMostCompared;
   };
@@ -82,11 +84,11 @@ std::vector<Edit> edits(const std::vector<ExpectedCall>& expected, const std::ve
   return all;
 }
 
-/// What is missing in one place and one too many in another was moved.
+/// Joins a call that is missing in one place with an equal call that is extra in another: it was moved.
 std::vector<Edit> with_moves(std::vector<Edit> all) {
   std::vector<Edit> result;
   for (auto edit = all.begin(); edit != all.end(); ++edit) {
-    if (edit->missing == nullptr && edit->made == nullptr) continue;  // the other half of a move
+    if (edit->missing == nullptr && edit->made == nullptr) continue;  // the second half of a move
     const auto other = std::find_if(edit + 1, all.end(), [&](const Edit& later) {
       return edit->made == nullptr ? later.missing == nullptr && later.made && *later.made == *edit->missing
                                    : edit->missing == nullptr && later.made == nullptr && later.missing &&
@@ -126,7 +128,7 @@ std::string what_differs(const Edit& edit) {
   return fmt::format("{} is {}", text_of(*edit.missing), text_of(*edit.made));
 }
 
-/// Places of an edit count from `begin`.
+/// The places in an edit are relative to `begin`.
 std::string where_differs(const Edit& edit, const std::vector<sim::CallRecord>& made, std::size_t begin) {
   if (edit.made == nullptr) return place_of(made, begin + edit.at);
   const std::string at = fmt::format("at {}", sim::text_of(made[begin + edit.at].site));

@@ -1,9 +1,11 @@
 #pragma once
 
-/// A collective that each rank of a case makes, in closed form, and what ranks made instead.
+/// A collective call that a rank of a case is expected to make, and the differences between a list of
+/// expected calls and the calls that a rank made.
 ///
-/// Shapes  elements: of the call's count (comm/call.h), of the case's dtype, or of that of its sums (f32 for
-///         bf16), or i32. All are calls of the tensor-model-parallel group that do not say another.
+/// Shapes  `elements` is the call's count (sim/comm/call.h). The dtype is that of the case, or that of its
+///         sums (f32 for bf16), or i32. A call without a group of its own goes over the
+///         tensor-model-parallel group.
 
 #include <cstdint>
 #include <string>
@@ -17,28 +19,30 @@ struct ExpectedCall {
   std::string site;
   sim::Operation operation;
   std::int64_t elements;
-  bool of_sums = false;
-  sim::DType dtype = sim::DType::field;  // filled in by expected_calls(), where it is not i32
-  std::string group = "tp";
-  int root_or_peer = -1;  // place in the group; -1 for none
+  bool of_sums = false;                  // the elements have the dtype of the case's sums
+  sim::DType dtype = sim::DType::field;  // expected_calls() fills it in unless it is i32
+  std::string group = "tp";              // the group's kind
+  int root_or_peer = -1;                 // place of the root or peer in the group; -1 for none
   bool operator==(const ExpectedCall&) const = default;
 };
 
+/// Returns a call that was made in the form of an expected one.
 ExpectedCall as_expected(const sim::CallRecord& call);
-/// "all_reduce 'mlp.forward' of 24 f32", "send 'pipeline.send_forward' of 8 f32 over pp, to place 1"; in the
-/// field without its name
+/// Returns a text such as "all_reduce 'mlp.forward' of 24 f32", or "send 'pipeline.send_forward' of 8 f32
+/// over pp, to 1". The dtype is left out if it is the field.
 std::string text_of(const ExpectedCall& call);
 
-/// One of the fewest calls to leave out and to put in that make one list of the other: "all_reduce
-/// 'mlp.forward' of 24 is missing", "after 'mlp.backward' (mlp.cpp:40)". Where only the size or the operation
-/// differs, both. One that is missing in one place and too many in another comes too early, or too late.
+/// One difference between two lists of calls, for example "all_reduce 'mlp.forward' of 24 is missing", "after
+/// 'mlp.backward' (mlp.cpp:40)". The differences are the fewest calls to remove and to insert that turn one
+/// list into the other. If a call differs only in size or operation, one difference names both versions. A
+/// call that is missing in one place and extra in another is reported as too early or too late.
 struct CallDifference {
   std::string what;
   std::string where;
   bool operator==(const CallDifference&) const = default;
 };
 
-/// Of long lists the first so many calls from where they part.
+/// Only this many calls of each list are compared, beginning with the first one that differs.
 inline constexpr std::size_t kMostCompared = 2000;
 std::vector<CallDifference> differences(const std::vector<ExpectedCall>& expected,
                                         const std::vector<sim::CallRecord>& made);

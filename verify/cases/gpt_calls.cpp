@@ -27,14 +27,14 @@ ExpectedCall sums_over(const char* group, std::string site, Operation operation,
 struct OwnParameter {
   std::int64_t elements = 0;
   int chunk = 0;
-  bool is_tied = false;             // to one of another stage
-  bool has_grad_of_tokens = false;  // of this rank's tokens alone, where sequences are parallel
+  bool is_tied = false;             // tied to a parameter of another stage
+  bool has_grad_of_tokens = false;  // with sequence parallelism: its gradient sees only this rank's tokens
 };
 
 struct OwnBucket {
   std::int64_t elements = 0;
-  int completed_by = 0;      // the chunk whose backward steps are the last to be over
-  std::size_t complete = 0;  // then the place of the last of its parameters to be ready
+  int completed_by = 0;      // of the chunks of its parameters, the one whose backward steps end last
+  std::size_t complete = 0;  // among that chunk's parameters in the bucket, the place of the last one
 };
 
 class RankCalls {
@@ -65,14 +65,13 @@ class RankCalls {
   }
 
  private:
-  // ---- where this rank stands
-  // ------------------------------------------------------------------------------------
+  // ---- coordinates and parameters of this rank
 
   bool is_first(int chunk) const { return pp_rank_ == 0 && chunk == 0; }
   bool is_last(int chunk) const { return pp_rank_ + 1 == pp_ && chunk + 1 == chunks_; }
   std::int64_t layers_of_a_chunk() const { return model_.num_layers / (pp_ * chunks_); }
 
-  /// In the order in which the chunks use them.
+  /// The parameters of this rank, in the order in which its chunks use them.
   std::vector<OwnParameter> own_parameters() const {
     std::vector<OwnParameter> all;
     const bool ties_stages = plan_.is_tied() && pp_ > 1;
@@ -88,7 +87,7 @@ class RankCalls {
     return all;
   }
 
-  /// Two stages have one, each in a chunk of its own.
+  /// This rank's tied parameter, or null. Two stages have one, each in a chunk of its own.
   const OwnParameter* tied_parameter() const {
     const auto tied = std::find_if(parameters_.begin(), parameters_.end(),
                                    [](const OwnParameter& parameter) { return parameter.is_tied; });
@@ -96,12 +95,11 @@ class RankCalls {
   }
 
   // ---- buckets
-  // ---------------------------------------------------------------------------------------------------
 
   bool is_distributed() const { return plan_.s["distributed"] == 1; }
   bool overlaps() const { return plan_.s["overlap"] == 1; }
 
-  /// By chunk, how many chunks' backward steps are over before its own are.
+  /// For each chunk, the number of chunks whose backward steps end before its own do.
   std::vector<int> order_of_completion() const {
     std::vector<int> left(static_cast<std::size_t>(chunks_), shape_.microbatches());
     std::vector<int> place(left.size(), 0);
@@ -152,7 +150,7 @@ class RankCalls {
     }
   }
 
-  /// In the order in which they become ready.
+  /// Reduces the buckets that a chunk completes, in the order in which they become ready.
   void reduce_completed_by(int chunk, Calls& calls) const {
     std::vector<OwnBucket> completed;
     std::copy_if(buckets_.begin(), buckets_.end(), std::back_inserter(completed),
@@ -163,7 +161,6 @@ class RankCalls {
   }
 
   // ---- the schedule
-  // ----------------------------------------------------------------------------------------------
 
   void get_batch(const char* site, Calls& calls) const {
     if (tp_ == 1) return;
@@ -173,7 +170,7 @@ class RankCalls {
   }
 
   bool has_learned_positions() const { return model_.rotary_base == 0; }
-  /// Learned positions are added to whole sequences, which are split after that.
+  /// Learned position embeddings are added to whole sequences, which are split afterwards.
   TokenCalls embedding() const {
     TokenCalls calls = tokens_;
     calls.sequence_parallel = tokens_.sequence_parallel && !has_learned_positions();
@@ -204,7 +201,7 @@ class RankCalls {
     embedding().embedding_backward(calls);
   }
 
-  /// "pipeline.send_forward_recv_backward"
+  /// Returns the name of the call site of a batch, such as "pipeline.send_forward_recv_backward".
   static std::string site_of(const std::vector<sim::Message>& batch) {
     std::string site = "pipeline.";
     for (const bool sends : {true, false}) {
@@ -246,8 +243,7 @@ class RankCalls {
     }
   }
 
-  // ---- after it
-  // --------------------------------------------------------------------------------------------------
+  // ---- after the schedule
 
   void finalize_grads(Calls& calls) const {
     for (const OwnBucket& bucket : buckets_) {
@@ -271,7 +267,8 @@ class RankCalls {
     }
   }
 
-  /// The norm is added up over all that have other gradients: with ZeRO-1, all ranks.
+  /// The gradient norm is summed over all ranks that hold different gradients; with ZeRO-1 these are all
+  /// ranks.
   void update(Calls& calls) const {
     const int sharers = is_distributed() ? tp_ * pp_ * dp_ : tp_ * pp_;
     if (sharers > 1) {

@@ -1,13 +1,14 @@
 #pragma once
 
-/// What each rank of a training of a GPT calls, in closed form.
+/// The calls that each rank of a GPT training makes, in closed form.
 ///
-/// Calls   first the tie of the embedding. A step: for each action of the rank's schedule the messages of a
-///         batch, or what a chunk's forward or backward calls; when a chunk's last backward step is over, the
-///         buckets that it completes, where their reduction overlaps. Then all other buckets,
-///         sequence-parallel gradients, the tied embedding's, tokens, the norm, gathers of parameters, the
-///         loss.
-/// Exact   every step is the same one, so that the list takes as long as it is.
+/// Calls   first the all-reduce that ties the embeddings. Then, in each step, for every action of the rank's
+///         schedule: the messages of its batch, and the calls of a chunk's forward or backward step. If
+///         gradient reduction overlaps, the end of a chunk's last backward step is followed by the buckets
+///         that it completes. After the schedule: the buckets that are not reduced yet, the
+///         sequence-parallel gradients, the gradient of the tied embedding, the number of tokens, the
+///         gradient norm, the gathers of parameters, and the loss.
+/// Exact   all steps make the same calls, so that one step is computed and then repeated.
 
 #include <vector>
 

@@ -12,7 +12,8 @@ namespace verify {
 
 namespace {
 
-/// The owned pieces of a rank's share of a parameter, in their places; zeros in all others.
+/// Returns a tensor of the shape of this rank's parameter, with the pieces that the rank owns in their places
+/// and zeros elsewhere.
 sim::Tensor owned(sim::Rank& rank, sim::DistributedOptimizer& optimizer, const sim::Parameter& parameter,
                   sim::Tensor sim::DistributedOptimizer::Piece::*member) {
   const sim::Tensor all = sim::filled(rank.device, parameter.main_grad.dtype(), {parameter.value.count()}, 0);
@@ -67,7 +68,8 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
             {"clip", 0, 1}};
   }
 
-  /// Losses first, then gradients from the last layer to the first: the order in which a mistake shows.
+  /// Losses come first, then gradients from the last layer to the first: this is the order in which a mistake
+  /// becomes visible.
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const GptPlan plan{s};
     const std::vector<GptPlan::Place> places = plan.places();
@@ -93,16 +95,16 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return outputs;
   }
 
-  /// Other schedules, with and without overlap and recomputation; in the field the same model on other
-  /// layouts and in other orders of the same world, in other microbatches and buckets, with and without
-  /// ZeRO-1, and with masked tokens at the ends of samples.
+  /// Twins use other schedules, with and without overlap and recomputation. In the field they also train the
+  /// same model on other layouts and rank orders of the same world, with other microbatches and buckets, with
+  /// and without ZeRO-1, and with masked tokens at the ends of samples.
   std::vector<CaseSetting> twins(const CaseSetting& s) const override {
     const GptPlan plan{s};
     CaseSetting first = s;
     first.dimensions["whole"] = plan.whole();
     first.dimensions["num_layers"] = plan.num_layers();
     first.dimensions["global_batch"] = plan.global_batch();
-    // A mean of means is another one in other microbatches.
+    // With ignored tokens, a mean of means depends on how samples are divided into microbatches.
     if (s["ignored"] == 1) first.dimensions["loss"] = 2;
     const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("twins");
     std::vector<CaseSetting> all = {first};
@@ -122,7 +124,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
         twin.dimensions["micro_batch"] = 1 + draw(7, 4);
         twin.dimensions["schedule"] = draw(8, 4);
         twin.dimensions["order"] = draw(9, std::ssize(GptPlan::kOrders));
-        // Learned positions are as many as there are tokens.
+        // A model with learned positions has one for each token, so that padding would change the model.
         if (s["rotary"] == 1) twin.dimensions["pad"] = draw(10, 2);
       }
       if (is_the_same_model(first, twin)) all.push_back(std::move(twin));
@@ -142,9 +144,9 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
                       [&](std::int64_t step) { return training.step(step, plan.learning_rate()); });
   }
 
-  /// In f32 and bf16 the bounds of so many operations, each taken at its worst, say little: there the spread
-  /// of perturbed runs. So in f64, where the worst has grown without end: twelve layers, three steps, a
-  /// variance near 0.
+  /// In f32 and bf16 the bounds of so many operations, each taken at its worst, are too wide to be useful, so
+  /// that the bounds are the spread of perturbed runs. The same holds in f64 if a bound has become infinite,
+  /// as with twelve layers, three steps and a variance near 0.
   Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
                                     const CaseSetting& s) const override {
     if (s.dtype != sim::DType::f64) return spread_of(s);
@@ -189,7 +191,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   }
 
  private:
-  /// Whether its layout divides what is fixed.
+  /// Returns whether the twin's layout divides the sizes that are fixed for all twins.
   static bool is_the_same_model(const CaseSetting& first, const CaseSetting& twin) {
     const GptPlan plan{twin};
     const std::int64_t batch = first["global_batch"], of_ranks = twin["micro_batch"] * plan.dp();
@@ -237,7 +239,8 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
             .tied = !model.untie_embeddings_and_output_weights};
   }
 
-  /// Of the mean over microbatches of the mean over a microbatch's tokens, or over all tokens.
+  /// Returns the gradients of the mean over microbatches of the mean over a microbatch's tokens, or of the
+  /// mean over all tokens.
   template <typename Scalar>
   static reference::NamedMatrices<Scalar> gradients(const Inputs<Scalar>& inputs, const GptPlan& plan,
                                                     std::int64_t step,

@@ -1,6 +1,7 @@
 #pragma once
 
-/// The steps of a planned GPT training, as the case gpt_training and the planted defects of it take them.
+/// The steps of a planned GPT training. The case gpt_training uses them, and so do the planted programs that
+/// train a GPT with a defect.
 
 #include <functional>
 
@@ -8,7 +9,8 @@
 
 namespace verify {
 
-/// Takes the plan's steps, and publishes losses, norms, gradients, states and parameters.
+/// Takes the steps of the plan by calling `step` for each, and publishes losses, gradient norms, gradients,
+/// optimizer states and parameters.
 void train_and_publish(sim::Rank& rank, const GptPlan& plan, sim::GptTraining& training,
                        const std::function<sim::GptTraining::Result(std::int64_t)>& step);
 

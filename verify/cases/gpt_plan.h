@@ -1,10 +1,11 @@
 #pragma once
 
-/// What a trial of training a GPT is made of: the world, the model, its parameters and where they lie, its
-/// samples.
+/// The plan of a GPT training trial, derived from a setting: the world, the model, its parameters and their
+/// placement, and the samples.
 ///
-/// Shapes  the world's ranks are tp x pp x dp, each as large as asked for and as the ranks divide; heads, F
-///         and V are multiples of tp, layers of the stages. S is one of tp where sequences are parallel.
+/// Shapes  the world has tp x pp x dp ranks, where tp and pp are the largest divisors that do not exceed the
+///         dimensions of these names. Heads, F and V are multiples of tp, and the number of layers is a
+///         multiple of the number of stages. S is a multiple of tp with sequence parallelism.
 
 #include <algorithm>
 #include <array>
@@ -21,17 +22,17 @@
 
 namespace verify {
 
-/// A parameter, and how its whole is cut.
+/// A parameter, and how it is cut into the parts of the ranks.
 struct GptParameter {
   std::string name;
   std::int64_t rows = 1;
   std::int64_t columns = 1;
   Placement placement = Placement::replicated;  // over the ranks of a tensor-parallel group
   int stride = 1;
-  std::int64_t stage = 0;  // of the model, of pp * chunks
+  std::int64_t stage = 0;  // from 0 to pp * chunks - 1
   bool is_vector = false;
   bool is_norm = false;
-  std::string same_as = "";  // tied: of another name in the reference
+  std::string same_as = "";  // for the copy of a tied weight: the name of the weight in the reference
 };
 
 struct GptPlan {
@@ -48,13 +49,15 @@ struct GptPlan {
   bool is_interleaved() const { return s["schedule"] == 3 && pp() > 1; }
   int chunks() const { return is_interleaved() ? static_cast<int>(fixed("chunks", 2)) : 1; }
   int stages() const { return pp() * chunks(); }
-  /// Interleaved, groups of pp go through a chunk together.
+  /// With the interleaved schedule, this is a multiple of pp, because microbatches go through a chunk in
+  /// groups of pp.
   int microbatches() const {
     return static_cast<int>(fixed("global_batch", 0) > 0
                                 ? fixed("global_batch", 0) / (s["micro_batch"] * dp())
                                 : s["microbatches"] * (is_interleaved() ? pp() : 1));
   }
-  /// What sizes are multiples of, layers, and samples of a step: of this layout, or of another that has the
+  /// The number of which the model's sizes are multiples, the number of layers, and the number of samples of
+  /// a step. They follow from this layout, unless the setting fixes them to those of another layout of the
   /// same model.
   std::int64_t whole() const { return fixed("whole", tp()); }
   std::int64_t num_layers() const { return fixed("num_layers", stages() * s["layers"]); }
@@ -119,19 +122,18 @@ struct GptPlan {
                           .overlap_param_gather = s["overlap"] == 1}};
   }
 
-  /// Drawn trials have gradients near 0, and steps that do not depend on their signs. A training on text
-  /// learns, in steps so small that a deviation does not grow from one to the next.
+  /// A drawn trial has gradients near 0, and its epsilon is so large that steps do not depend on their signs.
+  /// A training on text learns, in steps so small that a deviation does not grow from one to the next.
   sim::Ratio adam_epsilon() const { return {1, fixed("epsilon_denominator", 1)}; }
   sim::Ratio learning_rate() const { return {1, fixed("learning_rate_denominator", 8)}; }
   std::int64_t padded_vocabulary() const {
     if (!s.text) return whole() * s["vocabulary"];
     return (sim::kByteVocabulary + whole() - 1) / whole() * whole();
   }
-  /// Of a sample: what is beyond has no loss.
+  /// The number of drawn tokens of a sample. Tokens after them have no loss.
   std::int64_t drawn_tokens() const { return s["sequence"] * (s["sequence_parallel"] == 1 ? whole() : 1); }
 
   // ---- samples
-  // ---------------------------------------------------------------------------------------------------
 
   sim::Sample sample(std::int64_t number) const {
     if (s.text) return s.text->sample(number);
@@ -150,9 +152,8 @@ struct GptPlan {
   }
 
   // ---- parameters
-  // ------------------------------------------------------------------------------------------------
 
-  /// In the order of the model; the copy of a tied weight last.
+  /// All parameters in the order of the model; the copy of a tied weight is the last.
   std::vector<GptParameter> parameters() const {
     const sim::GptConfig config = model();
     std::vector<GptParameter> all;
@@ -173,16 +174,16 @@ struct GptPlan {
     }
     return all;
   }
-  /// Megatron's default order first.
+  /// Orders of the axes; the first is Megatron's default.
   static constexpr std::array kOrders = {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "pp-tp-cp-ep-dp",
                                          "dp-cp-ep-tp-pp", "pp-dp-cp-ep-tp", "dp-cp-ep-pp-tp"};
   const char* order() const { return kOrders[static_cast<std::size_t>(fixed("order", 0))]; }
-  /// Where a rank stands.
+  /// The coordinates of a rank.
   struct Place {
     int tp = 0;
     int pp = 0;
   };
-  /// Of all ranks. Of the axes of the order, the first varies fastest.
+  /// The coordinates of all ranks. The first axis of the order varies fastest.
   std::vector<Place> places() const {
     const std::string_view order = this->order();
     const int sizes[] = {tp(), dp(), pp()};
@@ -198,7 +199,9 @@ struct GptPlan {
       all.push_back({rank / tp_stride % sizes[0], rank / pp_stride % sizes[2]});
     return all;
   }
-  /// Which ranks have it, and which part.
+  /// The declaration of what ranks publish about a parameter: which ranks publish it, and which part each
+  /// has. With `adds`, the ranks of one part publish terms of it, and only tp rank 0 publishes a replicated
+  /// parameter.
   CaseOutput output(const GptParameter& parameter, const char* what, bool adds,
                     const std::vector<Place>& places) const {
     CaseOutput output{.name = parameter.name + what,
@@ -231,7 +234,8 @@ struct GptPlan {
                      .is_norm = true});
     }
   }
-  /// [outputs, inputs], by rows or by columns, and the bias, which columns leave whole.
+  /// Adds a weight [outputs, inputs], which is cut by rows or by columns, and its bias if the model has
+  /// biases. The bias is cut like the rows; a weight that is cut by columns has a replicated bias.
   void add_linear(const sim::GptConfig& config, const std::string& name, std::int64_t outputs,
                   std::int64_t inputs, bool by_rows, int stride, std::int64_t stage,
                   std::vector<GptParameter>& all) const {

@@ -14,7 +14,7 @@ namespace {
 using sim::Operation;
 using sim::Tensor;
 
-/// Of x A^T + b, with A [features, hidden].
+/// The outputs of the serial layer x A^T + b, with A [features, hidden].
 template <typename Scalar>
 Wholes<Scalar> serial_linear(const Inputs<Scalar>& inputs, std::int64_t tokens, std::int64_t features,
                              std::int64_t hidden, bool has_bias, bool adds_bias) {
@@ -35,7 +35,7 @@ Wholes<Scalar> serial_linear(const Inputs<Scalar>& inputs, std::int64_t tokens, 
   return wholes;
 }
 
-/// Linear in its input, and in weight and bias together.
+/// The layer is linear in its input, and in its weight. If it has a bias, both identities include it.
 std::vector<AdjointIdentity> adjoint_of_linear(const CaseSetting& s) {
   if (s["bias"] == 0) return {{{"input", "grad_input"}}, {{"weight", "weight_grad"}}};
   return {{{"input", "grad_input"}, {"bias", "bias_grad"}},
@@ -115,8 +115,8 @@ class ColumnCase : public CaseOf<ColumnCase> {
   }
 
  private:
-  /// The whole output is gathered only where a part is one block: else its columns would be in the ranks'
-  /// order.
+  /// The whole output is gathered only if a rank's part is one block; otherwise the gathered columns would be
+  /// ordered by rank. It is not gathered with sequence parallelism either.
   static bool gathers(const CaseSetting& s) {
     return s["gather_output"] == 1 && s["sequence_parallel"] == 0 && stride(s) == 1;
   }

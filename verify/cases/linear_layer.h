@@ -1,17 +1,17 @@
 #pragma once
 
-/// What cases of linear layers have in common: the gradient of a rank's features, and what is published of a
-/// layer.
+/// Functions shared by the cases of linear layers: they draw the gradient of a rank's features, and publish
+/// the tensors of a layer.
 ///
-/// Shapes  with stride s, a rank's features are s blocks of `features`, block b at block b tp + r of the
-///         whole.
+/// Shapes  with stride s, the features of rank r are s blocks of `features` each; its block b is block
+///         b tp + r of the whole.
 
 #include "sim/tensor/rows.h"
 #include "verify/cases/case.h"
 
 namespace verify {
 
-/// Of grad_output [tokens, whole features * stride], the columns of this rank's features.
+/// Returns those columns of grad_output [tokens, whole features * stride] that are this rank's features.
 inline sim::Tensor drawn_feature_grad(sim::Rank& rank, const CaseSetting& s) {
   const sim::Communicator& tp = rank.groups.get("tp");
   const std::int64_t width = s["features"], blocks = s["stride"];
@@ -22,7 +22,7 @@ inline sim::Tensor drawn_feature_grad(sim::Rank& rank, const CaseSetting& s) {
   return own;
 }
 
-/// What a linear layer was given, what it has, and what came of it.
+/// Publishes the input, weight, output and gradients of a linear layer, and its bias if it has one.
 template <typename Layer>
 void publish_linear(sim::Rank& rank, const CaseSetting& s, Layer& layer, const sim::Tensor& input,
                     const sim::Tensor& output, const sim::Tensor& grad_output,

@@ -12,7 +12,7 @@ namespace {
 using sim::Operation;
 using sim::Tensor;
 
-/// What a collective's count is: the whole tensor, a tp-th of it, or a tp-th of that.
+/// The count of a collective: the whole tensor, 1/tp of it, or 1/tp of that.
 enum class Size { none, whole, part, part_of_part };
 
 struct Operator {
@@ -36,7 +36,7 @@ Operator operator_of(const char* name, Placement input, Placement output, Placem
 
 constexpr Placement kAll = Placement::replicated, kRows = Placement::rows, kColumns = Placement::columns,
                     kPartial = Placement::partial;
-constexpr Operation kNone = Operation::barrier;  // of Size::none
+constexpr Operation kNone = Operation::barrier;  // stands beside Size::none, which makes no call
 
 std::vector<Operator> operators() {
   using enum Operation;
@@ -77,7 +77,7 @@ std::vector<Operator> operators() {
   };
 }
 
-/// This rank's part of a whole; of a partial sum, a term of its own.
+/// Returns this rank's part of a whole tensor; for a partial sum, this rank's term of it.
 Tensor part_of(sim::Rank& rank, const CaseSetting& setting, const std::string& name, Placement placement) {
   const std::int64_t tokens = setting.whole("tokens"), hidden = setting.whole("hidden");
   if (placement == Placement::partial) {

@@ -1,10 +1,10 @@
 #pragma once
 
-/// Cosines and sines of references: angles in double, and how far those of the candidate may lie from them.
-/// Its log, exp and products make 32 roundings of the angle at most, for bases up to 10,000; cos and sin are
-/// within two units.
+/// The cosines and sines of rotary position embeddings for references: values in double, with a bound for the
+/// error of the candidate's. For bases up to 10,000 the candidate's log, exp and products round the angle 32
+/// times at most; its cos and sin are within two units in the last place.
 ///
-/// Shapes  [S, d/2], of positions 0, 1, ...
+/// Shapes  [S, d/2], one row for each of the positions 0, 1, ...
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,7 @@ reference::Matrix<Scalar> rotary_table(const reference::Number<Scalar>& number, 
   const std::int64_t half = channels / 2;
   reference::Matrix<Scalar> table(sequence, half);
   if constexpr (std::is_same_v<Scalar, sim::Field>) {
-    // The field has no angles: both sides take the same keyed elements.
+    // The field has no angles, so the candidate and the reference take the same keyed elements.
     sim::CpuDevice device;
     const auto tables = sim::rotary_tables(device, sim::DType::field, 0, sequence, channels, base);
     const auto values = fields_of(sim::host_bytes(is_sine ? tables.sines : tables.cosines));

@@ -1,6 +1,6 @@
 #pragma once
 
-/// The values of a tensor on the host, from their bytes: floats of any width as doubles, which hold them all
+/// Converts the bytes of a tensor on the host to values: floats of any width to doubles, which hold them
 /// exactly, and elements of the field.
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace verify {
 
-/// Of f64, f32 or bf16.
+/// `dtype` is f64, f32 or bf16.
 std::vector<double> doubles_of(sim::DType dtype, const std::vector<std::byte>& bytes);
 std::vector<sim::Field> fields_of(const std::vector<std::byte>& bytes);
 

@@ -26,7 +26,8 @@ void take_larger(const Wholes<reference::Perturbed>& values, const Wholes<refere
   }
 }
 
-/// Of a tensor, the least that a deviation counts for; those without a bound do not tell.
+/// Returns the least deviation that an element of a tensor counts as: 1/share of the mean of the deviations
+/// that are finite.
 double least_deviation(const reference::Matrix<double>& largest, int share) {
   double sum = 0, count = 0;
   for (Eigen::Index i = 0; i < largest.size(); ++i) {
@@ -54,8 +55,8 @@ bool is_bounded(const Wholes<reference::Bounded>& wholes) {
 
 Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const PerturbedRun& run,
                                   const reference::SpreadSize& size, int threads) {
-  const double store =
-      rounding.store > rounding.unit ? rounding.store : 0;  // bf16 keeps less than it computes
+  // A bf16 tensor has less precision than the arithmetic, so that storing rounds once more.
+  const double store = rounding.store > rounding.unit ? rounding.store : 0;
   const auto perturbation = [&](int seed) {
     return reference::Perturbation{
         .unit = rounding.unit, .store = store, .state = static_cast<std::uint64_t>(seed)};

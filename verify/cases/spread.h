@@ -1,12 +1,12 @@
 #pragma once
 
-/// The bounds that a reference's own perturbed runs give (reference/perturbed.h): for computations so deep
-/// that the worst of each operation, added up, says nothing.
+/// Bounds from perturbed runs of a reference (verify/reference/perturbed.h), for computations so deep that
+/// the sum of the worst cases of all operations is too wide to be useful.
 ///
-/// Shapes  of each output value and bound: the plain run, and so many times the largest deviation of so many
-///         others.
-/// Exact   the same for any number of threads. Where a run is not finite and the plain one is, there is no
-///         bound.
+/// Shapes  the value of an element is that of the plain run. Its bound is SpreadSize::deviations times the
+///         largest deviation of SpreadSize::runs perturbed runs.
+/// Exact   the result is the same for any number of threads. An element that is finite in the plain run and
+///         not finite in a perturbed one has no bound.
 
 #include <functional>
 
@@ -14,10 +14,10 @@
 
 namespace verify {
 
-/// Of a dtype, where sums are spread over so many ranks.
+/// Returns the rounding of a candidate of this dtype, whose sums are spread over `parts` ranks.
 reference::Rounding rounding_of(sim::DType dtype, int parts);
 
-/// Whether every element has a bound.
+/// Returns whether every element has a finite bound.
 bool is_bounded(const Wholes<reference::Bounded>& wholes);
 
 using PerturbedRun = std::function<Wholes<reference::Perturbed>(reference::Perturbation)>;

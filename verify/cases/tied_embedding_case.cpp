@@ -13,7 +13,7 @@ namespace {
 
 using sim::Operation;
 
-/// Of the weight: in bf16, the bound of an exponential is of use only where logits are small.
+/// The scale of the weight. In bf16 the bound of an exponential is useful only if logits are small.
 constexpr sim::Ratio kScale = {1, 4};
 
 class TiedEmbeddingCase : public CaseOf<TiedEmbeddingCase> {

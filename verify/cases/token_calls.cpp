@@ -4,7 +4,7 @@ namespace verify {
 
 using sim::Operation;
 
-/// Of a sum the whole counts, of a gather and a scatter a block.
+/// The count of an all-reduce is the whole tensor; that of a gather or a scatter is one rank's block.
 void TokenCalls::add(std::vector<ExpectedCall>& calls, const char* site, Operation operation) const {
   if (tp > 1) calls.push_back({site, operation, operation == Operation::all_reduce ? all : all / tp});
 }

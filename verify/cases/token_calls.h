@@ -1,11 +1,11 @@
 #pragma once
 
-/// The calls of what a model does to its tokens, in closed form: linear layers, a transformer layer of them,
-/// embedding and loss.
+/// The calls of the layers that process tokens, in closed form: linear layers, a transformer layer that
+/// consists of them, the embedding and the loss.
 ///
-/// Shapes  all: T H, the elements of a whole [T, H]; with sequence_parallel each of tp ranks has 1/tp of it
-///         between layers.
-/// Calls   each function adds those of one pass to a list; none in a group of one.
+/// Shapes  `all` is T H, the number of elements of a whole [T, H] tensor. With sequence_parallel each of the
+///         tp ranks has 1/tp of it between layers.
+/// Calls   each function appends the calls of one pass to a list; a group of one rank makes none.
 
 #include <cstdint>
 #include <vector>
@@ -21,11 +21,11 @@ struct TokenCalls {
 
   void column_forward(std::vector<ExpectedCall>& calls) const;
   void column_backward(std::vector<ExpectedCall>& calls) const;
-  /// Of one whose input is parallel.
+  /// The calls of a row-parallel layer whose input is parallel.
   void row_forward(std::vector<ExpectedCall>& calls) const;
   void row_backward(std::vector<ExpectedCall>& calls) const;
-  /// Attention, whose query groups divide by tp, and MLP: a column-parallel layer and a row-parallel one
-  /// each.
+  /// The calls of a transformer layer: attention, whose number of query groups is a multiple of tp, and MLP.
+  /// Each of them has a column-parallel and a row-parallel linear layer.
   void layer_forward(std::vector<ExpectedCall>& calls) const;
   void layer_backward(std::vector<ExpectedCall>& calls) const;
   void embedding_forward(std::vector<ExpectedCall>& calls) const;
@@ -35,10 +35,11 @@ struct TokenCalls {
   void add(std::vector<ExpectedCall>& calls, const char* site, sim::Operation operation) const;
 };
 
-/// Of vocab-parallel cross-entropy forward: of each token the largest logit, and sums; backward has none.
+/// Appends the calls of the forward pass of vocab-parallel cross-entropy: for each token the largest logit,
+/// and the sums. The backward pass makes no calls.
 void loss_calls(std::int64_t tokens, bool has_smoothing, int tp, std::vector<ExpectedCall>& calls);
 
-/// Of the gradients that each rank has of its tokens.
+/// Appends the all-reduce of a gradient that each rank has only from its own tokens.
 void sequence_parallel_sum(std::int64_t elements, int tp, std::vector<ExpectedCall>& calls);
 
 }  // namespace verify

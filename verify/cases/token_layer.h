@@ -1,17 +1,17 @@
 #pragma once
 
-/// What cases of layers from tokens to tokens have in common: forward and backward on this rank's tokens, the
-/// sum of the gradients that saw a part of them, and what comes of the input.
+/// The run that is shared by the cases of layers that map tokens to tokens: forward and backward on this
+/// rank's tokens, and the sum of the gradients to which each rank adds only its own tokens.
 ///
-/// Shapes  input and grad_output [tokens, hidden], of which a rank has its rows with the dimension
-///         sequence_parallel.
+/// Shapes  input and grad_output [tokens, hidden]; if the dimension sequence_parallel is 1, a rank has only
+///         its rows of them.
 
 #include "sim/parallel/sequence_parallel_grads.h"
 #include "verify/cases/case.h"
 
 namespace verify {
 
-/// Publishes output and grad_input; the gradients of parameters are left in the layer.
+/// Publishes output and grad_input. The gradients of the parameters stay in the layer.
 template <typename Layer>
 void run_token_layer(sim::Rank& rank, const CaseSetting& setting, Layer& layer, std::int64_t tokens,
                      std::int64_t hidden) {

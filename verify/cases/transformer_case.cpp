@@ -15,10 +15,11 @@ namespace verify {
 
 namespace {
 
-/// Of the initial values: in bf16, the bound of an exponential is of use only where scores are small, and
-/// sums over many ranks are rounded often.
+/// The scale of the initial values. In bf16 the bound of an exponential is useful only if scores are small,
+/// and a sum over many ranks is rounded often.
 sim::Ratio scale_of(const CaseSetting& s) { return {1, std::max(4, s.tp)}; }
-/// Large, for the same reason: 1 / sqrt of a small variance magnifies what rounding did to it.
+/// The epsilon of the norms. It is large for the same reason: 1 / sqrt of a small variance magnifies the
+/// variance's rounding error.
 sim::Ratio epsilon_of(const CaseSetting& s) { return {s.tp, 4}; }
 
 struct Sizes {
@@ -87,7 +88,8 @@ class TransformerCase : public CaseOf<TransformerCase> {
     std::vector<ExpectedCall> expected;
     tokens.layer_forward(expected);
     tokens.layer_backward(expected);
-    // Two norms, and the biases of two row-parallel layers.
+    // The gradients that are summed over the ranks: those of two norms, and of the biases of two row-parallel
+    // layers.
     const std::int64_t flagged = (s["layer_norm"] == 1 ? 4 : 2) + (s["bias"] == 1 ? 2 : 0);
     for (std::int64_t i = 0; sp && i < flagged; ++i) sequence_parallel_sum(sizes.hidden, s.tp, expected);
     return expected;

@@ -75,8 +75,8 @@ class EmbeddingCase : public CaseOf<EmbeddingCase> {
   }
 };
 
-/// Of the last part of the vocabulary, `padding` tenths are padding; every `ignored`-th token is ignored,
-/// with 1 none, with 0 all.
+/// The last `padding` tenths of the vocabulary are padding. Every `ignored`-th token is ignored; with 1 no
+/// token is ignored, and with 0 all are.
 class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
  public:
   std::string name() const override { return "vocab_parallel_cross_entropy"; }

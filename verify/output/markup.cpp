@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-/// How many bytes follow the first one of a character; -1 for a byte that begins none.
+/// Returns how many bytes follow the first byte of a character; -1 if no character begins with this byte.
 int bytes_that_follow(unsigned char first) {
   if (first < 0x80) return 0;
   if (first >= 0xC2 && first < 0xE0) return 1;
@@ -17,16 +17,16 @@ int bytes_that_follow(unsigned char first) {
   return first >= 0xF0 && first < 0xF5 ? 3 : -1;
 }
 
-/// A character that XML 1.0 allows, and that was not written longer than it has to be.
+/// Returns whether XML 1.0 allows a character, and whether it was written with as few bytes as possible.
 bool is_allowed(std::uint32_t character, int following) {
   constexpr std::uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
   if (character < kLeast[following] || character > 0x10FFFF) return false;
-  if (character >= 0x80 && character < 0xA0) return false;  // control characters, too
+  if (character >= 0x80 && character < 0xA0) return false;  // these are control characters, too
   const bool is_half_of_a_pair = character >= 0xD800 && character < 0xE000;
   return !is_half_of_a_pair && character != 0xFFFE && character != 0xFFFF;
 }
 
-/// Bytes of the character that begins here; 0 where none does.
+/// Returns the number of bytes of the character with which the text begins; 0 if it begins with none.
 std::size_t character_length(std::string_view text) {
   const auto first = static_cast<unsigned char>(text.front());
   const int following = bytes_that_follow(first);
@@ -40,7 +40,7 @@ std::size_t character_length(std::string_view text) {
   return is_allowed(character, following) ? static_cast<std::size_t>(following) + 1 : 0;
 }
 
-/// What stands for a character of ASCII that may not stand for itself; null for one that may.
+/// Returns the text that replaces an ASCII character; null if the character is written as it is.
 const char* reference_for(char c) {
   switch (c) {
     case '&':

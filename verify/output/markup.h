@@ -1,10 +1,10 @@
 #pragma once
 
-/// Text as HTML, SVG and XML take it, between tags and in an attribute: what would be read as markup is
-/// written as a reference.
+/// Escapes text for HTML, SVG and XML, between tags and in attributes: characters that would be read as
+/// markup are written as references.
 ///
-/// Exact   any bytes become well-formed XML 1.0: control characters are dropped (tab and line end stay, as
-///         references), and bytes that are no UTF-8 become U+FFFD, one for one.
+/// Exact   any bytes become well-formed XML 1.0. Control characters are dropped (tab and line end stay, as
+///         references), and each byte that is not UTF-8 becomes one U+FFFD.
 
 #include <string>
 #include <string_view>

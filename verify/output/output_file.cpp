@@ -19,7 +19,7 @@ const char* ending_of(const std::string& option) {
   return option == "junit" ? "xml" : "json";
 }
 
-/// Where a link leads, even if nothing is there yet.
+/// Returns the path to which a link points, even if nothing exists there yet.
 fs::path without_links(const fs::path& path, std::error_code& error) {
   constexpr int kMostLinks = 40;
   fs::path at = fs::absolute(path, error);
@@ -72,7 +72,7 @@ void OutputFile::write(const std::string& text) const {
   refuse_path("could not be written");
 }
 
-/// Another name for each process, so that two runs do not write into one file.
+/// Returns a name that is different in each process, so that two runs do not write into one file.
 fs::path OutputFile::temporary() const {
   fs::path name = path_;
   name.replace_filename(fmt::format(".{}.part-{}", option_, getpid()));

@@ -1,13 +1,14 @@
 #pragma once
 
-/// A file that a command leaves behind: the path is judged before any work begins, and the text arrives all
-/// at once. It is written under another name in the same folder and then renamed, so that whoever looks finds
-/// the old file or the new one, never half of one. A link is followed: the file it leads to, or would lead
-/// to, is the one that is replaced, and it keeps its permissions.
+/// An output file of a command. The path is checked before any work begins, and the text is written at once:
+/// under another name in the same folder, which is then renamed, so that readers find the old file or the new
+/// one, but never a part of one. A link is followed: the file to which it points, even if it does not exist
+/// yet, is replaced, and keeps its permissions.
 ///
-/// Errors  report_file, junit_file, trace_file, svg_file: no folder, a folder or a device, not to be written,
-///         a scenario's name (.ini), the file of another option, or what the command reads. Thrown by the
-///         constructor and, when the system has changed its mind, by write.
+/// Errors  report_file, junit_file, trace_file, svg_file: the path has no existing folder, is a folder or a
+///         device, cannot be written, has the name of a scenario (.ini), is the file of another option, or is
+///         an input of the command. They are thrown by the constructor and by the two checks, and by write if
+///         the file cannot be written any more.
 
 #include <filesystem>
 #include <string>
@@ -16,12 +17,12 @@ namespace verify {
 
 class OutputFile {
  public:
-  /// `option` without "--"; the code of its refusals is "OPTION_file". Whether the folder can be written is
-  /// tried.
+  /// `option` is the name of the option without "--"; the code of its refusals is "OPTION_file". The
+  /// constructor tries whether the folder can be written.
   OutputFile(std::string option, const std::string& path);
-  /// Refuses when both are one file.
+  /// Refuses if both are the same file.
   void check_differs_from(const OutputFile& other) const;
-  /// Refuses when the command reads this file: a scenario, a text.
+  /// Refuses if this is the file `input`, which the command reads: a scenario or a text.
   void check_is_no_input(const std::string& input) const;
   void write(const std::string& text) const;
 
@@ -31,7 +32,7 @@ class OutputFile {
 
   std::string option_;
   std::filesystem::path given_;
-  std::filesystem::path path_;  // made absolute, links followed
+  std::filesystem::path path_;  // absolute, with links followed
 };
 
 }  // namespace verify

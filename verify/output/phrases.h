@@ -1,7 +1,7 @@
 #pragma once
 
-/// Small phrases that several pages say: a number with its noun, a size with what it stands for, bytes, a
-/// rank's place.
+/// Short phrases that several outputs share: a number with its noun, a reduced size with the size for which
+/// it stands, a number of bytes, and the coordinates of a rank.
 
 #include <cstdint>
 #include <string>
@@ -10,16 +10,18 @@
 
 namespace verify {
 
-/// "1 rank", "2 ranks", "3 microbatches": a number with its noun.
+/// Returns a number with its noun: "1 rank", "2 ranks", "3 microbatches".
 std::string counted(std::int64_t count, const char* noun);
 
-/// "tp 4", or "dp 8 for 64" where a reduced size stands for a whole one.
+/// Returns "tp 4", or "dp 8 for 64" if a reduced size stands for a larger one.
 std::string reduced_size(const char* name, int reduced, int whole);
 
-/// "0 B", "9999 B", "12.30 kB", "145.60 GB": bytes in powers of a thousand, exact below ten thousand.
+/// Returns a number of bytes in powers of a thousand, exact below ten thousand: "0 B", "9999 B", "12.30 kB",
+/// "145.60 GB".
 std::string byte_text(std::int64_t bytes);
 
-/// "t0d1p0": where a rank stands on those of the axes tp, cp, dp and pp that have more than one rank.
+/// Returns the coordinates of a rank on the axes tp, cp, dp and pp, such as "t0d1p0". Axes of one rank are
+/// left out.
 std::string cell_text(const sim::RankGrid& grid, int rank);
 
 /// A word as a shell takes it back, quoted where it has to be.

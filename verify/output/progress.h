@@ -1,7 +1,7 @@
 #pragma once
 
-/// One line on the terminal that says how far long work is, its rate and the time left; nothing where there
-/// is no terminal. The line is gone when the work is done.
+/// One line on the terminal that shows the progress of long work, its rate and the time left. Nothing is
+/// written without a terminal, and the line is removed at the end.
 
 #include <chrono>
 #include <cstddef>
@@ -17,7 +17,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Before item `done` (0, 1, ...) is begun. Ten lines a second are written at most.
+  /// Is called before item `done` (0, 1, ...) begins. It writes the line at most ten times a second.
   void step(std::size_t done, const std::string& what);
 
  private:
@@ -26,7 +26,7 @@ class Progress {
   std::size_t total_;
   std::string unit_;
   std::chrono::steady_clock::time_point start_;
-  std::chrono::steady_clock::time_point next_;  // line
+  std::chrono::steady_clock::time_point next_;  // earliest time of the next line
 };
 
 }  // namespace verify

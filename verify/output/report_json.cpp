@@ -25,7 +25,7 @@ namespace {
 
 Json call_json(const sim::CallFacts& call) {
   Json json = {{"rank", call.rank}, {"state", call.state}};
-  if (call.group.empty()) return json;  // a rank that never called
+  if (call.group.empty()) return json;  // the rank made no call
   json["group"] = call.group;
   json["sequence"] = call.sequence;
   json["operation"] = sim::name_of(call.operation);

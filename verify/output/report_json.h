@@ -1,6 +1,6 @@
 #pragma once
 
-/// The JSON form of what more than one command reports: refusals, warnings, findings, ledger.
+/// The JSON forms that several commands share: refusals, warnings, findings and rows of the ledger.
 
 #include <string>
 #include <vector>

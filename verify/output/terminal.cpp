@@ -15,8 +15,8 @@ bool is_terminal(int file) {
   return isatty(file) == 1 && terminal != nullptr && std::string_view(terminal) != "dumb";
 }
 
-/// Of standard output; a fixed number where it is no terminal, so that what is written to a file depends on
-/// nothing.
+/// Returns the width of standard output. It is a fixed number if standard output is not a terminal, so that
+/// the text in a file does not depend on the terminal.
 int terminal_columns() {
   winsize size = {};
   if (isatty(STDOUT_FILENO) != 1 || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)

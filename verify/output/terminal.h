@@ -1,12 +1,12 @@
 #pragma once
 
-/// Standard output and standard error of this process: colours and progress where they are a terminal.
+/// Standard output and standard error of this process, with colours and progress if they are terminals.
 
 #include "verify/output/output.h"
 
 namespace verify {
 
-/// To be called once, before anything is written.
+/// Must be called once, before anything is written.
 Output terminal_output();
 
 }  // namespace verify

@@ -1,6 +1,7 @@
 #pragma once
 
-/// A table for eyes: columns as wide as their widest cell, numbers to the right, no trailing blanks.
+/// A table as text: columns are as wide as their widest cell and aligned left or right, and lines have no
+/// trailing blanks.
 
 #include <fmt/color.h>
 #include <string>
@@ -18,9 +19,10 @@ struct Column {
 class TextTable {
  public:
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
-  /// The style paints the first cell of the row, not its padding.
+  /// Adds a row. The style applies to the first cell of the row, without its padding.
   void add(std::vector<std::string> cells, fmt::text_style first_cell = {});
-  /// Every line starts with `indent` and ends with a newline. Without titles when all titles are empty.
+  /// Returns the table. Every line starts with `indent` and ends with a newline. The line of titles is left
+  /// out if all titles are empty.
   std::string text(const std::string& indent = "") const;
 
  private:

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Warnings as they stand below a result: each a paragraph of its own.
+/// The warnings below a result as text, one paragraph for each.
 
 #include <string>
 #include <vector>

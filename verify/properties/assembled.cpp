@@ -21,7 +21,7 @@ Extent extent_of(const sim::Shape& shape) {
   return extent;
 }
 
-/// Where each row, or column, of a rank's part lies in the whole.
+/// Returns where each row (or column) of a rank's part lies in the whole.
 std::vector<std::int64_t> lines_in_whole(std::int64_t lines, bool is_cut, int stride, int rank, int ranks) {
   std::vector<std::int64_t> places(static_cast<std::size_t>(lines));
   const std::int64_t block = std::max<std::int64_t>(lines / stride, 1);

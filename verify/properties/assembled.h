@@ -1,8 +1,10 @@
 #pragma once
 
-/// A published tensor made whole from what the ranks (of the first replica) hold, as its placement says.
+/// The whole of a published tensor, put together from the parts that the ranks of the first replica hold, as
+/// its placement says.
 ///
-/// Shapes  a vector is one row; more than two dimensions are rows of the last one.
+/// Shapes  a vector is one row; a tensor of more than two dimensions is a matrix whose rows are its last
+///         dimension.
 
 #include <cstdint>
 #include <string>
@@ -18,20 +20,21 @@ struct Assembled {
   std::int64_t rows = 1;
   std::int64_t columns = 1;
   std::vector<Value> values;
-  std::vector<int> ranks;  // that hold each; -1: all
+  std::vector<int> ranks;  // by element: the rank that holds it, or -1 if all ranks do
 
+  /// Returns the place of element i in words, such as "output(1, 2) on rank 3".
   std::string where(const std::string& name, std::size_t i) const;
 };
 
-/// What keeps the outputs of a run from being made whole: one that a rank did not publish, or in another
-/// shape than rank 0; "" where nothing does.
+/// Returns why an output of a run cannot be put together: a rank did not publish it, or published it with
+/// another shape or dtype than the first rank that has it. Returns "" if all outputs can be.
 std::string missing_output(const sim::RunReport& report, const std::vector<CaseOutput>& outputs);
 
-/// Of a tensor that each of the first tp ranks has published, in one shape.
+/// Returns the whole of a tensor that the ranks of the first replica have published with one shape.
 template <typename Value>
 Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp);
 
-/// The elements of a published tensor.
+/// Returns the elements of a published tensor.
 template <typename Value>
 std::vector<Value> values_of(const sim::Published& tensor);
 

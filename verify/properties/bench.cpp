@@ -4,7 +4,7 @@ namespace verify {
 
 namespace {
 
-/// Stacks that are mapped at once: the ranks of a usual case.
+/// The number of stacks that are mapped at once. A usual case has this many ranks at most.
 constexpr std::size_t kStacks = 16;
 
 }  // namespace

@@ -1,10 +1,10 @@
 #pragma once
 
-/// Where cases run, one after the other: worlds of virtual ranks that share what is costly to make for each
+/// Runs cases one after another in worlds of virtual ranks. The worlds share what is costly to make for each
 /// of them: stacks, layouts, and the tables of the field's functions.
 ///
-/// Calls   by one thread. Cases outlive it.
-/// Exact   what ran before changes nothing.
+/// Calls   one thread uses a bench. The cases must outlive it.
+/// Exact   earlier runs do not change the result of a run.
 
 #include <array>
 #include <map>
@@ -22,12 +22,14 @@ class Bench {
   explicit Bench(std::shared_ptr<sim::CpuDevice> device = std::make_shared<sim::CpuDevice>())
       : device_(std::move(device)) {}
 
-  /// Of the case's sizes, the ranks of one replica next to each other. Good until the next call.
+  /// Returns the world of the case's sizes, in which the ranks of a replica are next to each other. The
+  /// reference is valid until the next call.
   const sim::WorldSpec& world_of(const Case& the_case, const CaseSetting& setting);
-  /// Of the run before, where that was the same: several properties judge one run.
+  /// Runs the case. If the run before had the same case and setting, its report is returned again, so that
+  /// several properties can judge one run.
   std::shared_ptr<const sim::RunReport> run(const Case& the_case, const CaseSetting& setting);
   sim::RunReport run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec);
-  /// The functions that the field has on the ranks of this setting's worlds.
+  /// Returns the field's functions as the ranks of this setting's worlds have them.
   const sim::FieldTower& tower(const Case& the_case, const CaseSetting& setting) {
     device_->set_field_seed(setting.seed, the_case.field_functions());
     return device_->tower();
@@ -35,12 +37,12 @@ class Bench {
 
  private:
   std::shared_ptr<sim::CpuDevice> device_;
-  std::map<std::pair<std::array<std::int64_t, 6>, std::string>, sim::WorldSpec>
-      worlds_;  // by the sizes that cases differ in
+  // The keys are the sizes in which cases differ, and the order of the axes.
+  std::map<std::pair<std::array<std::int64_t, 6>, std::string>, sim::WorldSpec> worlds_;
   std::shared_ptr<sim::StackPool> stacks_;
   const Case* last_case_ = nullptr;
   CaseSetting last_setting_;
-  std::shared_ptr<const sim::RunReport> last_report_;  // of these two
+  std::shared_ptr<const sim::RunReport> last_report_;  // of last_case_ with last_setting_
 };
 
 }  // namespace verify

@@ -14,7 +14,7 @@ namespace verify {
 
 namespace {
 
-/// Those that the property judges the case in.
+/// Returns the requested dtypes in which the property judges the case.
 std::vector<sim::DType> dtypes_of(const CampaignRequest& request, const Case& the_case,
                                   const Property& property) {
   std::vector<sim::DType> dtypes;
@@ -26,7 +26,7 @@ std::vector<sim::DType> dtypes_of(const CampaignRequest& request, const Case& th
 
 CaseSetting drawn_setting(const Case& the_case, const CampaignRequest& request,
                           const std::vector<sim::DType>& dtypes) {
-  // A seed has nothing to shrink to; it is as large as an option may be.
+  // Shrinking a seed would be of no use. A seed is at most as large as the option allows.
   const auto any_seed = rc::gen::noShrink(rc::gen::inRange(0, 1 << 24));
   CaseSetting setting{.tp = *rc::gen::inRange(1, request.max_world + 1),
                       .dtype = *rc::gen::elementOf(dtypes),
@@ -49,8 +49,8 @@ void run_row(const CampaignRequest& request, Bench& bench,
   rc::detail::TestMetadata metadata;
   metadata.id = row.the_case->name() + " " + row.property->name;
   rc::detail::TestListenerAdapter listener;
-  std::optional<Failure> last;  // that failed: after shrinking, the smallest
-  // Given nothing to reproduce, it does not look for settings in the environment.
+  std::optional<Failure> last;  // the last failure, which is the smallest one after shrinking
+  // The empty map of settings to reproduce keeps RapidCheck from looking for them in the environment.
   const auto result = rc::detail::checkProperty(
       rc::detail::toProperty([&] {
         before_run(row);
@@ -73,7 +73,7 @@ void run_row(const CampaignRequest& request, Bench& bench,
       metadata, params, listener, std::unordered_map<std::string, rc::detail::Reproduce>());
   rc::detail::SuccessResult success;
   if (result.match(success)) return;
-  CHECK(last.has_value());  // nothing but a judgement makes it fail
+  CHECK(last.has_value());  // only a judgement can fail the property
   if (!last->threw) last->explanation = explanation(bench, *row.the_case, *row.property, last->setting);
   row.failure = last;
 }

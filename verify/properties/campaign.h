@@ -1,8 +1,9 @@
 #pragma once
 
-/// A campaign: cases and properties over random worlds, shapes and dtypes, drawn and shrunk by RapidCheck.
+/// A campaign judges cases by properties in random worlds, shapes and dtypes, which RapidCheck draws and
+/// shrinks.
 ///
-/// Exact   the same request draws the same settings, and so comes to the same verdicts.
+/// Exact   the same request draws the same settings, and therefore gives the same verdicts.
 
 #include <functional>
 #include <optional>
@@ -19,7 +20,7 @@ struct CampaignRequest {
   std::vector<const Case*> cases;
   std::vector<const Property*> properties;
   std::vector<sim::DType> dtypes;
-  std::int64_t runs = 0;  // of each case and property, over all dtypes
+  std::int64_t runs = 0;  // for each case and property, over all dtypes
   std::uint64_t seed = 0;
   int max_world = 8;
 };
@@ -29,23 +30,24 @@ struct Failure {
   CaseSetting setting;
   std::string detail;
   std::string explanation;
-  bool threw = false;  // in the case or its reference
+  bool threw = false;  // the case or its reference threw an exception
 };
 
-/// What came of one case and one property.
+/// The result of one case and one property.
 struct CampaignRow {
   const Case* the_case;
   const Property* property;
   std::int64_t runs = 0;
   double slack = 0;                      // the largest share of a bound that was used
-  std::int64_t runs_with_unbounded = 0;  // in which some elements had no bound
+  std::int64_t runs_with_unbounded = 0;  // runs in which some elements had no bound
   std::optional<Failure> failure;
 };
 
-/// One for each case and property that go together, in an arithmetic asked for; nothing has run.
+/// Returns a row for each case and property that go together in one of the requested dtypes. Nothing has run
+/// yet.
 std::vector<CampaignRow> campaign_rows(const CampaignRequest& request);
 
-/// `before_run` is told of the row that runs, with the runs it has had.
+/// Runs the campaign. `before_run` is called before every run with its row, which counts the runs so far.
 void run_campaign(const CampaignRequest& request, Bench& bench, std::vector<CampaignRow>& rows,
                   const std::function<void(const CampaignRow&)>& before_run);
 

@@ -20,25 +20,24 @@ namespace {
 using sim::Field;
 using Whole = reference::Matrix<Field>;
 
-/// "rank 1", "ranks 0, 1, 3", "all ranks".
+/// Returns "rank 1", "ranks 0, 1, 3" or "all ranks".
 std::string text_of_ranks(const std::vector<int>& ranks, std::size_t all) {
   if (ranks.size() == all) return all == 1 ? "the only rank" : "all ranks";
   return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
 }
 
 // ---- calls
-// -------------------------------------------------------------------------------------------------------
 
-/// What differs so often on each of these ranks.
+/// A difference that occurs `times` times on each of these ranks.
 struct RanksThatDiffer {
   std::string what;
   int times = 1;
-  std::string where;  // the first time, on the first rank
-  bool is_everywhere_there = true;
+  std::string where;                // its first place on the first rank
+  bool is_everywhere_there = true;  // its first place is the same on all these ranks
   std::vector<int> ranks;
 };
 
-/// Of one rank, equal ones as one.
+/// Counts equal differences of one rank as one.
 std::vector<RanksThatDiffer> counted_differences(std::vector<CallDifference> differences, int rank) {
   std::vector<RanksThatDiffer> all;
   for (CallDifference& difference : differences) {
@@ -54,8 +53,8 @@ std::vector<RanksThatDiffer> counted_differences(std::vector<CallDifference> dif
   return all;
 }
 
-/// "on ranks 0, 2: all_reduce 'mlp.forward' of 24 is missing, 3 times (after ...)": the place is that of the
-/// first time.
+/// Returns "on ranks 0, 2: all_reduce 'mlp.forward' of 24 is missing, 3 times (after ...)". The place is that
+/// of the first time.
 std::string text_of(const RanksThatDiffer& one, std::size_t all_ranks) {
   const std::string times = one.times == 1 ? "" : fmt::format(", {} times", one.times);
   const std::string of_rank = one.is_everywhere_there ? "" : fmt::format("on rank {} ", one.ranks.front());
@@ -63,7 +62,7 @@ std::string text_of(const RanksThatDiffer& one, std::size_t all_ranks) {
                      one.where);
 }
 
-/// A whole step differs in many calls where one parameter is another.
+/// At most this many differences are put into words: if one parameter differs, many calls of a step do.
 constexpr std::size_t kMostPhrases = 4;
 
 std::string explain_calls(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report) {
@@ -93,9 +92,8 @@ std::string explain_calls(const Case& the_case, const CaseSetting& setting, cons
 }
 
 // ---- values
-// ------------------------------------------------------------------------------------------------------
 
-/// One tensor that is wrong: what the ranks made of it, and what it should be.
+/// A tensor that is wrong: the values that the ranks computed, and those that it should have.
 struct Wrong {
   const Case& the_case;
   const CaseSetting& setting;
@@ -107,7 +105,7 @@ struct Wrong {
   Inputs<Field>::Seen inputs;
 };
 
-/// Runs of the reference: a failure that is not shrunk has many inputs and parts.
+/// The most runs of the reference: a failure that is not shrunk may have many inputs and parts.
 constexpr int kMostExperiments = 1000;
 
 bool equal(const std::vector<Field>& got, const Whole& expected) {
@@ -117,7 +115,7 @@ bool equal(const std::vector<Field>& got, const Whole& expected) {
 
 std::string explain_terms(const Wrong& wrong) {
   if (wrong.output.placement != Placement::replicated || !wrong.output.part_of.empty()) return "";
-  std::vector<std::vector<Field>> values;  // that differ from each other
+  std::vector<std::vector<Field>> values;  // without duplicates
   std::vector<std::vector<int>> holders;
   for (int rank = 0; rank < wrong.setting.tp; ++rank) {
     std::vector<Field> own = values_of<Field>(*wrong.report.find(rank, wrong.output.name));
@@ -181,13 +179,13 @@ std::string explain_factor(const Wrong& wrong) {
   return "";
 }
 
-/// Whether the reference with this change gives what the ranks gave.
+/// Returns whether the reference with this change gives the result of the ranks.
 bool fits(const Wrong& wrong, const InputChange& change) {
   const Inputs<Field> inputs(wrong.setting, wrong.number, &change);
   return equal(wrong.got.values, wrong.the_case.serial(inputs, wrong.setting).at(wrong.output.name));
 }
 
-/// "row 3", "columns 4 to 7".
+/// Returns "row 3" or "columns 4 to 7".
 std::string text_of_lines(const char* noun, Eigen::Index first, Eigen::Index last) {
   return first == last ? fmt::format("{} {}", noun, first) : fmt::format("{}s {} to {}", noun, first, last);
 }
@@ -230,8 +228,8 @@ std::string explain_inputs(const Wrong& wrong) {
   return "";
 }
 
-/// Which row of the serial tensor each row of the ranks' one is; none where one is no row of it, or they are
-/// all one row.
+/// For each row of the ranks' tensor, returns the equal row of the serial tensor. Returns none if a row has
+/// no equal, or if all of them equal the same row.
 std::optional<std::vector<Eigen::Index>> places(const Whole& got, const Whole& serial) {
   std::vector<Eigen::Index> found;
   for (Eigen::Index i = 0; i < got.rows(); ++i) {
@@ -254,7 +252,7 @@ std::string explain_places(const Wrong& wrong) {
   return "";
 }
 
-/// "rows 2 to 5", "columns 0 3 4".
+/// Returns "rows 2 to 5" or "columns 0 3 4".
 std::string text_of_set(const char* noun, const std::set<std::int64_t>& lines) {
   if (*lines.rbegin() - *lines.begin() + 1 == std::ssize(lines))
     return text_of_lines(noun, *lines.begin(), *lines.rbegin());
@@ -291,7 +289,7 @@ std::string explain_values(const Wrong& wrong) {
   return explain_extent(wrong);
 }
 
-/// The same on the ranks of a replica, where it should be.
+/// Returns whether a replicated output is the same on all ranks of the first replica; true for other outputs.
 bool ranks_agree(const CaseSetting& setting, const sim::RunReport& report, const CaseOutput& output) {
   if (output.placement != Placement::replicated || !output.part_of.empty()) return true;
   for (int rank = 1; rank < setting.tp; ++rank) {
@@ -311,7 +309,7 @@ std::string explain_replicas(const CaseSetting& setting, const sim::RunReport& r
   return "";
 }
 
-/// Of the first output that is wrong on some rank.
+/// Explains the first output that is wrong on some rank.
 std::string explain_first_wrong(Bench& bench, const Case& the_case, const CaseSetting& setting,
                                 const sim::RunReport& report) {
   const reference::Number<Field> number(bench.tower(the_case, setting));
@@ -322,7 +320,7 @@ std::string explain_first_wrong(Bench& bench, const Case& the_case, const CaseSe
     if (!replicas.empty()) return output.name + ": " + replicas;
     Assembled<Field> got = assembled<Field>(report, output, setting.tp);
     const Whole& serial = wholes.at(output.name);
-    if (static_cast<Eigen::Index>(got.values.size()) != serial.size()) return "";  // its shape says it all
+    if (static_cast<Eigen::Index>(got.values.size()) != serial.size()) return "";  // the shape is the reason
     if (equal(got.values, serial) && ranks_agree(setting, report, output)) continue;
     return output.name + ": " +
            explain_values({the_case, setting, report, number, output, std::move(got), serial, seen});

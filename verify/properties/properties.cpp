@@ -19,13 +19,12 @@ using reference::Bounded;
 
 Judgement fails(std::string detail) { return {false, std::move(detail), 0}; }
 
-/// A contract that a rank broke, or an output that cannot be made whole; "" for none.
+/// Returns the contract that a rank broke, or the output that cannot be put together; "" if there is neither.
 std::string what_broke(const sim::RunReport& report, const Case& the_case, const CaseSetting& setting) {
   return report.ok() ? missing_output(report, the_case.outputs(setting)) : report.findings.front().sentence;
 }
 
-// ---- against the reference
-// ---------------------------------------------------------------------------------------
+// ---- comparison with the reference
 
 std::string shown(double value) { return fmt::format("{:.9g}", value); }
 std::string shown(const sim::Field& value) { return fmt::format("{}", fmt::join(value.residues, " ")); }
@@ -49,8 +48,8 @@ Judgement compare(const CaseOutput& output, const Assembled<sim::Field>& got,
   return {};
 }
 
-/// Infinity times what rounding may have made 0, or of either sign: NaN, or either infinity. A NaN among
-/// finite inputs stays one.
+/// Whether rounding may have decided the result: infinity times a factor that rounding may have made 0, or
+/// of either sign, is NaN or either infinity. This does not hold for a NaN without infinite inputs.
 bool sign_is_open(const CaseSetting& setting, const Bounded& reference) {
   const bool has_infinity =
       setting.special == Special::infinity || setting.special == Special::minus_infinity;
@@ -112,7 +111,7 @@ Wholes<Scalar> serial_of(const Case& the_case, const CaseSetting& setting,
   return the_case.serial(Inputs<Scalar>(setting, number), setting);
 }
 
-/// Outputs that are to have the bits of the layer on one rank.
+/// Compares the outputs that must have the bits of the layer on one rank.
 Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& setting,
                        const sim::RunReport& report) {
   const std::vector<CaseOutput> outputs = the_case.outputs(setting);
@@ -161,12 +160,11 @@ Judgement is_special_where_serial_is(Bench& bench, const Case& the_case, const C
   special.special = kSpecials[setting.seed % std::size(kSpecials)];
   Judgement judgement = equals_serial(bench, the_case, special);
   judgement.slack = 0;
-  judgement.has_unbounded = false;  // usual among such inputs
+  judgement.has_unbounded = false;  // not worth a word: with such inputs it is usual
   return judgement;
 }
 
-// ---- the others
-// --------------------------------------------------------------------------------------------------
+// ---- the other properties
 
 int first_rank_of(const CaseOutput& output, int part, int tp) {
   int rank = 0;
@@ -174,7 +172,7 @@ int first_rank_of(const CaseOutput& output, int part, int tp) {
   return rank;
 }
 
-/// Of the outputs that are declared the same on several ranks, the first that is not; "" for none.
+/// Returns the first output that is declared the same on several ranks and is not; "" if there is none.
 std::string disagreement(const sim::RunReport& report, const Case& the_case, const CaseSetting& setting) {
   for (const CaseOutput& output : the_case.outputs(setting)) {
     for (const sim::RankReport& rank : report.ranks) {
@@ -245,7 +243,7 @@ Judgement is_adjoint(Bench& bench, const Case& the_case, const CaseSetting& sett
   return {};
 }
 
-/// Made whole, as bits: two ranks may hold it in different ways.
+/// Returns the whole of an output for a comparison of bits, because runs may place its parts differently.
 std::vector<double> whole_bits(const sim::RunReport& report, const CaseOutput& output,
                                const CaseSetting& setting) {
   if (setting.dtype != sim::DType::field) return assembled<double>(report, output, setting.tp).values;
@@ -255,7 +253,7 @@ std::vector<double> whole_bits(const sim::RunReport& report, const CaseOutput& o
   return residues;
 }
 
-/// NaN is equal to itself, and -0 is not 0.
+/// Compares bits: NaN equals itself, and -0 does not equal 0.
 bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
   return a.size() == b.size() &&
          (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
@@ -303,7 +301,7 @@ Judgement resumes(Bench& bench, const Case& the_case, const CaseSetting& setting
   return {};
 }
 
-/// The smallest setting tells what a case has.
+/// Returns the smallest setting of a case, which is enough to tell which properties the case has.
 CaseSetting least_setting(const Case& the_case) {
   CaseSetting setting;
   for (const Dimension& dimension : the_case.dimensions())

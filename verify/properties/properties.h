@@ -1,30 +1,30 @@
 #pragma once
 
-/// What holds for every case, at any setting.
+/// The properties that every case must have at any setting.
 ///
-///   serial      each output, made whole as its placement says, equals the serial reference: in the field
-///               exactly, in f64, f32 and bf16 within the derived bound; bit for bit equal to the layer on
-///               one rank where that adds in the same order
-///   agree       what is declared replicated is the same, bit for bit, on every rank; replicas have the same
-///               of everything
-///   calls       each rank makes the calls, and of the sizes, that the closed form says
-///   adjoint     of a linear layer, over the whole group: <output, grad_output> = <input, grad_input> =
-///               <weight, weight_grad>, exactly, in the field, with no reference at all
-///   twins       settings that are computed in another way give the same bits: ZeRO-1 and plain data
+///   serial      each output, put together as its placement says, equals the serial reference: exactly in the
+///               field, and within the derived bound in f64, f32 and bf16. An output that is declared to add
+///               in the same order as the layer on one rank equals that layer's output bit for bit
+///   agree       a tensor that is declared replicated is the same on every rank, bit for bit; replicas have
+///               the same values of all outputs
+///   calls       each rank makes the calls that the closed form says, with the sizes that it says
+///   adjoint     a linear layer satisfies <output, grad_output> = <input, grad_input> =
+///               <weight, weight_grad> over the whole group, exactly, in the field, without any reference
+///   twins       settings that compute the same in another way give the same bits: ZeRO-1 and plain data
 ///               parallelism, other buckets, with and without overlap
-///   resumes     a training that stops, is saved, loaded on another number of ranks (where it goes on, in the
-///               field), saved there, and loaded on the first number of ranks to go on has the bits of one
-///               that never stopped
-///   special     with a NaN, an infinity or numbers up to 10,000 among the inputs, what is NaN or infinite in
-///               the serial reference is so in the sharded layer, and nothing else is; the rest lies within
-///               its bound, where one can be derived. Where rounding decides the sign of a factor of
-///               infinity, NaN and infinity are the same
-///   schedules   another schedule, more threads, ranks as threads: the same run hash
+///   resumes     a training stops and is saved. Another number of ranks loads it (in the field they also
+///               train on) and saves it. The first number of ranks loads that and trains to the end. The
+///               result has the bits of a training that never stopped
+///   special     inputs contain a NaN, an infinity, or numbers up to 10,000. The sharded layer is NaN or
+///               infinite exactly where the serial reference is, and the other elements lie within their
+///               bounds, if one can be derived. Where rounding decides the sign of a factor of infinity, NaN
+///               and infinity count as equal
+///   schedules   another schedule, more threads, and ranks as threads all give the same run hash
 ///
-/// Exact   where rounding has no bound (bf16 sums over dozens of ranks, functions of them), nothing is
-///         judged, and that is said. A value that is NaN in the reference is NaN in the candidate, and the
-///         other way round; levels of the field that are retired in one are retired in both, and some level
-///         is left.
+/// Exact   an element whose rounding has no bound (bf16 sums over dozens of ranks, and functions of them) is
+///         not judged, and the result says so. A value is NaN in the candidate if and only if it is NaN in
+///         the reference. Levels of the field that are retired on one side are retired on both, and at least
+///         one level is left.
 
 #include <string>
 
@@ -35,9 +35,9 @@ namespace verify {
 
 struct Judgement {
   bool holds = true;
-  std::string detail;          // what differs first: tensor, element, ranks
-  double slack = 0;            // of the bound: the largest |difference| / bound met, 0 where there is none
-  bool has_unbounded = false;  // some elements had no bound (bf16 over many ranks), and were not judged
+  std::string detail;          // the first difference: tensor, element, ranks
+  double slack = 0;            // the largest |difference| / bound of all elements; 0 without bounds
+  bool has_unbounded = false;  // some elements had no bound (bf16 over many ranks) and were not judged
 };
 
 struct Property {
@@ -45,7 +45,7 @@ struct Property {
   const char* proves;
   Judgement (*judge)(Bench& bench, const Case& the_case, const CaseSetting& setting);
   enum class DTypes { all, field, floats } dtypes = DTypes::all;
-  bool (*is_of)(const Case& the_case) = nullptr;  // null: of every case
+  bool (*is_of)(const Case& the_case) = nullptr;  // whether a case has the property; null: every case has it
 
   bool judges(const Case& the_case, sim::DType dtype) const {
     const bool fits = dtypes == DTypes::all || (dtypes == DTypes::field) == (dtype == sim::DType::field);
@@ -54,13 +54,13 @@ struct Property {
 };
 
 const std::vector<Property>& all_properties();
-/// Of these, the one of a name that is there.
+/// Returns the property with this name, which must exist.
 const Property& property_named(const std::string& name);
 
-/// The reference of a case in floats, with the bounds of the setting's dtype.
+/// Returns the serial reference of a case in floats, with the bounds of the setting's dtype.
 Wholes<reference::Bounded> bounded_reference(const Case& the_case, const CaseSetting& setting);
 
-/// As serial does, in floats, of a run and a reference that are there already.
+/// Judges a finished run in floats by a reference that is already computed, as the property serial does.
 Judgement judge_floats(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report,
                        const Wholes<reference::Bounded>& wholes);
 

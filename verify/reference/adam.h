@@ -1,10 +1,9 @@
 #pragma once
 
-/// Adam and AdamW on a whole parameter, on one device, and the clipping of gradients by the norm of all of
-/// them.
+/// Adam and AdamW on a whole parameter on one device, and gradient clipping by the global norm.
 ///
-/// Shapes  any; main parameter, moments and gradient alike. They are not rounded to the dtype of the
-///         parameter.
+/// Shapes  any shape, the same for the main parameter, its moments and its gradient. None of them is
+///         rounded to the dtype of the parameter.
 /// Source  Kingma and Ba 2015; Loshchilov and Hutter 2019; Pascanu et al. 2013 (clipping by the norm).
 
 #include <vector>
@@ -29,7 +28,7 @@ struct AdamState {
   Matrix<Scalar> main, exp_avg, exp_avg_sq;
 };
 
-/// 1 - beta^step
+/// Returns 1 - beta^step.
 template <typename Scalar>
 Scalar bias_correction(const Number<Scalar>& number, Fraction beta, std::int64_t step) {
   Scalar power = number.of(1, 1);
@@ -59,7 +58,7 @@ void adam(const Number<Scalar>& number, const AdamSetting& setting, const Matrix
   }
 }
 
-/// What all gradients are multiplied by, so that their norm is at most `most`.
+/// Returns the factor by which all gradients are multiplied so that their global norm is at most `most`.
 template <typename Scalar>
 Scalar clip_factor(const Number<Scalar>& number, const std::vector<Matrix<Scalar>>& grads, Fraction most) {
   Sum<Scalar> sum;

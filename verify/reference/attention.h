@@ -1,10 +1,11 @@
 #pragma once
 
-/// Softmax attention of one head, with its gradients, and rotary positions, on one device.
+/// Softmax attention of one head with its gradients, and rotary position embeddings, on one device.
 ///
-/// Shapes  q [Q, d], k and v [K, d]; where causal, query i sees keys j <= i + K - Q. Scores are divided by
-///         sqrt(d). dropout [Q, K]: what each probability is multiplied by, 0 or 1 / (1 - p); empty: none.
-/// Source  Vaswani et al. 2017; Su et al. 2021 (halves of a head make the pairs).
+/// Shapes  q [Q, d], k and v [K, d]. Scores are divided by sqrt(d). With causal attention, query i sees the
+///         keys j <= i + K - Q. dropout [Q, K] holds the factor of each probability, 0 or 1 / (1 - p); an
+///         empty matrix means no dropout.
+/// Source  Vaswani et al. 2017; Su et al. 2021 (a rotated pair has one element in each half of a head).
 
 #include <vector>
 
@@ -74,8 +75,8 @@ AttentionGradients<Scalar> attention_gradients(const Number<Scalar>& number, con
           product<Scalar>(number, transposed(dropped(number, probabilities, dropout)), grad)};
 }
 
-/// Turns elements i and i + d/2 of row p by the angle whose cosine and sine are at (p, i); back, where
-/// backward.
+/// Rotates elements i and i + d/2 of row p by the angle whose cosine and sine are at (p, i), and by the
+/// negative of that angle if `backward` is true.
 template <typename Scalar>
 Matrix<Scalar> rotated(const Number<Scalar>& number, const Matrix<Scalar>& x, const Matrix<Scalar>& cosines,
                        const Matrix<Scalar>& sines, bool backward) {

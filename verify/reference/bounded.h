@@ -1,13 +1,14 @@
 #pragma once
 
-/// A value in double, and how far the same value may lie from it when a program computes it in another
-/// precision, in any order of summation: the bound that a candidate must meet. It is derived from the
-/// rounding of each operation, never tuned.
+/// A value in double with an error bound: how far the same value may lie from it when a program (the
+/// candidate) computes it in another precision and sums in any order. The bound is derived from the rounding
+/// of each operation; it is never tuned.
 ///
-/// Shapes  one element. Rounding says how the candidate rounds; an element that has none is exact.
-/// Exact   for every candidate that does the same operations, each rounded at most once, or fewer by fma:
-///         |candidate - value| <= error. A sum of n terms (Sum) may be taken in any order, and in parts on
-///         several ranks. The rounding of the double value itself is part of the error.
+/// Shapes  one element. Rounding says how the candidate rounds; an element without a Rounding is exact.
+/// Exact   |candidate - value| <= error for every candidate that does the same operations and rounds each
+///         of them at most once; a fused multiply-add may save a rounding. A sum of n terms (Sum) may be
+///         taken in any order, and in parts on several ranks. The error includes the rounding of the double
+///         value itself.
 /// Source  Higham 2002, Accuracy and Stability of Numerical Algorithms, sections 3.1 and 3.3.
 
 #include <cmath>
@@ -17,10 +18,10 @@ namespace verify::reference {
 
 /// How a candidate rounds.
 struct Rounding {
-  double unit = 0;   // unit roundoff of what it computes in: 2^-24 for f32 and bf16
-  double store = 0;  // of what its tensors hold: 2^-8 for bf16
-  double least = 0;  // the least number it holds: what an underflow may lose
-  int parts = 1;     // ranks that a sum may be spread over
+  double unit = 0;   // unit roundoff of its arithmetic: 2^-24 for f32 and bf16
+  double store = 0;  // unit roundoff of its tensors: 2^-8 for bf16
+  double least = 0;  // smallest positive number that it holds, which an underflow may lose
+  int parts = 1;     // number of ranks over which a sum may be spread
 };
 
 inline Rounding rounding_of_f64(int parts) { return {0x1p-53, 0x1p-53, 0x1p-1074, parts}; }
@@ -30,7 +31,7 @@ inline Rounding rounding_of_bf16(int parts) { return {0x1p-24, 0x1p-8, 0x1p-133,
 class Bounded {
  public:
   Bounded() = default;
-  /// A number that the candidate holds exactly.
+  /// A number that the candidate holds without error.
   explicit Bounded(double value, const Rounding* rounding = nullptr) : value_(value), rounding_(rounding) {}
   Bounded(double value, double error, const Rounding* rounding)
       : value_(value), error_(error), rounding_(rounding) {}
@@ -39,15 +40,17 @@ class Bounded {
   double error() const { return error_; }
   const Rounding* rounding() const { return rounding_; }
 
-  /// A result of one operation: what came in, and so many units of its own rounding. The value was rounded in
-  /// double, too, and what is worked out here is as well (each term by less than 2^-48 of it).
+  /// The result of one operation. Its error is the error propagated from the operands, plus `units` unit
+  /// roundoffs of the operation itself. The bound also covers the rounding of the value in double, and the
+  /// rounding of the bound as it is computed here (less than 2^-48 of each term).
   static Bounded rounded(double value, double propagated, double units, const Rounding* rounding) {
-    if (std::isinf(value) && std::isfinite(propagated)) return {value, 0, rounding};  // of the candidate, too
+    // The candidate overflows to the same infinity.
+    if (std::isinf(value) && std::isfinite(propagated)) return {value, 0, rounding};
     const double unit = 0x1p-53 + (rounding == nullptr ? 0 : rounding->unit);
     const double least = rounding == nullptr ? 0 : rounding->least;
     const double error =
         (propagated + units * unit * (std::fabs(value) + propagated) + least) * (1 + 0x1p-48);
-    // 0 times an error without bound is not a number: there is no bound.
+    // An error is NaN after 0 times an infinite error. Then there is no bound.
     const bool is_unbounded = std::isnan(error) && !std::isnan(value);
     return {value, is_unbounded ? std::numeric_limits<double>::infinity() : error, rounding};
   }
@@ -83,7 +86,7 @@ class Bounded {
   const Rounding* rounding_ = nullptr;
 };
 
-/// A sum in any order.
+/// A sum whose terms the candidate may add in any order.
 class BoundedSum {
  public:
   void add(const Bounded& term) { take(term.value(), term.error(), term.rounding()); }
@@ -91,9 +94,11 @@ class BoundedSum {
     take(a.value() * b.value(), Bounded::product_error(a, b), Bounded::either(a, b));
   }
 
-  /// n terms, a product each: n + 1 roundings of their magnitudes.
+  /// The sum on one rank. For n terms, each of which may be a product, the bound is n + 1 roundings of the
+  /// sum of their magnitudes.
   Bounded value() const { return with_growth(0); }
-  /// A part on each rank that is stored, and the sum of the parts, stored at every step.
+  /// The sum when each rank adds and stores a part of the terms, and the ranks then add these parts and store
+  /// the result of every addition.
   Bounded value_in_parts() const {
     const bool has_parts = rounding_ != nullptr && rounding_->parts > 1;
     return with_growth(has_parts ? rounding_->parts * rounding_->store : 0);
@@ -118,8 +123,8 @@ class BoundedSum {
   }
 
   double sum_ = 0;
-  double magnitude_ = 0;  // of the terms
-  double error_ = 0;      // that came in with them
+  double magnitude_ = 0;  // sum of the magnitudes of the terms, each with its error
+  double error_ = 0;      // sum of the errors of the terms
   long terms_ = 0;
   const Rounding* rounding_ = nullptr;
 };

@@ -1,10 +1,11 @@
 #pragma once
 
-/// The cross-entropy of each token and its gradient, on one device, by the definition: log(sum of exp) less
-/// the target's logit.
+/// The cross-entropy loss of each token and its gradient, on one device, computed from the definition:
+/// log(sum of exp) minus the logit of the target.
 ///
-/// Shapes  logits [T, V padded]; columns from `vocabulary` on are padding, and have no part. loss [1, T].
-/// Exact   in the field it does not depend on the shift, because log is a homomorphism there.
+/// Shapes  logits [T, V padded]; columns from `vocabulary` on are padding and do not contribute. loss [1, T].
+/// Exact   in the field the loss does not depend on the shift (the largest logit, which is subtracted before
+///         exp), because log is a homomorphism there.
 
 #include <vector>
 
@@ -52,7 +53,7 @@ class CrossEntropy {
     });
   }
 
-  /// Of the logits; grad [1, T] is that of the losses.
+  /// Returns the gradient of the logits; grad [1, T] is the gradient of the losses.
   Matrix<Scalar> gradient(const Matrix<Scalar>& grad) const {
     const Scalar smooth =
         number_.of(setting_.smoothing_numerator, setting_.smoothing_denominator * setting_.vocabulary);
@@ -70,7 +71,7 @@ class CrossEntropy {
   }
 
  private:
-  /// A row's largest logit, and the sum of the exponentials of all less that.
+  /// The largest logit of a row (the shift), and the sum over the row of exp(logit - shift).
   struct LogSum {
     Scalar shift = {};
     Scalar sum = {};
@@ -95,7 +96,7 @@ class CrossEntropy {
   Matrix<Scalar> logits_;
   Ids targets_;
   CrossEntropySetting setting_;
-  Scalar sharp_;  // 1 - s
+  Scalar sharp_;  // 1 - s, where s is the label smoothing
   Matrix<Scalar> exps_;
   std::vector<LogSum> rows_;
 };

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Rows of a table by id, and the gradient of the table, on one device.
+/// The embedding lookup, which takes rows of a table by id, and the gradient of the table, on one device.
 
 #include <vector>
 

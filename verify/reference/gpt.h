@@ -1,10 +1,10 @@
 #pragma once
 
-/// A GPT on one device, for one sequence, and the gradient of its losses: embedding, pre-norm layers, final
-/// norm, logits, the loss of each token. Nothing is batched, sharded, staged or recomputed.
+/// A GPT model on one device for one sequence, with its gradients: embedding, pre-norm layers, final norm,
+/// logits, and the loss of each token. Nothing is batched, sharded, divided into stages or recomputed.
 ///
-/// Shapes  S tokens; weights by name, as the candidate has them: matrices [outputs, inputs], vectors of one
-///         row; grad of the losses [1, S].
+/// Shapes  S tokens. Weights have the names that the candidate gives them; a weight is a matrix
+///         [outputs, inputs], or a vector stored as one row. The losses and their gradient are [1, S].
 /// Source  Radford et al. 2019; Shoeybi et al. 2019.
 
 #include <map>
@@ -32,7 +32,7 @@ struct GptSizes {
 template <typename Scalar>
 using NamedMatrices = std::map<std::string, Matrix<Scalar>>;
 
-/// Gradients of several sequences, in any order.
+/// Sums of matrices by name, which collect the gradients of several sequences in any order.
 template <typename Scalar>
 class NamedSums {
  public:
@@ -70,7 +70,7 @@ class Gpt {
       const Matrix<Scalar>& cosines, const Matrix<Scalar>& sines)
       : number_(number), sizes_(sizes), weights_(weights), cosines_(cosines), sines_(sines) {}
 
-  /// The loss of each token, [1, S]; adds the gradients of sum(loss * grad) to the sums.
+  /// Returns the loss of each token, [1, S], and adds the gradients of sum(loss * grad) to `sums`.
   Matrix<Scalar> losses_and_gradients(const Ids& tokens, const Ids& labels, const Scalar& grad,
                                       NamedSums<Scalar>& sums) const {
     std::vector<Matrix<Scalar>> hidden = {embedded(tokens)};
@@ -102,7 +102,7 @@ class Gpt {
     const Matrix<Scalar> words = embedding(weights_.at(kWords), tokens);
     return sizes_.learned_positions ? added(words, weights_.at(kPositions)) : words;
   }
-  /// Empty where the model has none of this name.
+  /// The weight with this name; an empty matrix if the model has none.
   Matrix<Scalar> weight(const std::string& name) const {
     const auto found = weights_.find(name);
     return found == weights_.end() ? Matrix<Scalar>() : found->second;
@@ -123,7 +123,8 @@ class Gpt {
     if (weights_.contains(name + ".bias")) sums.add(name + ".bias", of_linear.bias);
   }
 
-  /// Its output; with a gradient of that, the gradient of its input, and those of its weights into the sums.
+  /// Without `grad`, returns the output of layer i. With `grad`, the gradient of that output, it returns the
+  /// gradient of the layer's input and adds the gradients of the layer's weights to `sums`.
   Matrix<Scalar> layer(std::int64_t i, const Matrix<Scalar>& x, const Matrix<Scalar>* grad,
                        NamedSums<Scalar>& sums) const {
     const std::string name = "decoder.layers." + std::to_string(i) + ".";

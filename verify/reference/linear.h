@@ -1,6 +1,6 @@
 #pragma once
 
-/// Y = X A^T + b, and its gradients, on one device.
+/// A linear layer, Y = X A^T + b, and its gradients, on one device.
 ///
 /// Shapes  x [T, H], weight [F, H], bias [1, F] or empty, y [T, F].
 

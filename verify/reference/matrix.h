@@ -1,9 +1,9 @@
 #pragma once
 
-/// Matrices of references, and their product. Eigen keeps them; sums are taken by Sum (number.h), which knows
-/// how far another order may lead.
+/// The matrices that references compute with, and their product. Eigen stores the elements. Sums are taken by
+/// Sum (number.h), which knows by how much another order of summation may change the result.
 ///
-/// Shapes  rows are tokens or outputs, columns are features; a vector is a matrix of one row.
+/// Shapes  rows are tokens or outputs, and columns are features; a vector is a matrix of one row.
 
 #include <Eigen/Core>
 
@@ -19,7 +19,7 @@ Matrix<Scalar> zeros(Eigen::Index rows, Eigen::Index columns) {
   return Matrix<Scalar>::Constant(rows, columns, Scalar{});
 }
 
-/// f(i, j) for each element, as a tensor of the candidate holds it.
+/// Returns the matrix whose element (i, j) is f(i, j), rounded to what a tensor of the candidate can hold.
 template <typename Scalar, typename Element>
 Matrix<Scalar> matrix_of(const Number<Scalar>& number, Eigen::Index rows, Eigen::Index columns,
                          const Element& f) {
@@ -39,7 +39,7 @@ Matrix<Scalar> product(const Number<Scalar>& number, const Matrix<Scalar>& a, co
   });
 }
 
-/// One row: the sum over all rows.
+/// Returns the sum over all rows as a matrix of one row.
 template <typename Scalar>
 Matrix<Scalar> column_sums(const Number<Scalar>& number, const Matrix<Scalar>& x) {
   return matrix_of(number, 1, x.cols(), [&](Eigen::Index, Eigen::Index j) {

@@ -1,9 +1,10 @@
 #pragma once
 
-/// The MLP of a transformer layer, and its gradients, on one device. Gated, the first half of the inside is
-/// the gate, the second is up.
+/// The MLP of a transformer layer and its gradients, on one device. In a gated MLP, the first half of fc1's
+/// output is the gate and the second half is the up projection.
 ///
-/// Shapes  x [T, H];  fc1 weight [F, H], gated [2 F, H];  fc2 weight [H, F]; biases of one row, or empty.
+/// Shapes  x [T, H]; fc1 weight [F, H], or [2 F, H] if gated; fc2 weight [H, F]; a bias has one row, or is
+///         empty.
 
 #include "verify/reference/linear.h"
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/// LayerNorm and RMSNorm, and their gradients, on one device.
+/// LayerNorm and RMSNorm with their gradients, on one device.
 ///
 /// Shapes  x [T, H], weight [1, H], bias [1, H] or empty.
 /// Source  Ba et al. 2016; Zhang and Sennrich 2019.
@@ -12,16 +12,16 @@
 namespace verify::reference {
 
 struct NormSetting {
-  bool is_layer_norm = true;  // else RMSNorm, which takes no mean away
+  bool is_layer_norm = true;  // false: RMSNorm, which does not subtract the mean
   std::int64_t epsilon_numerator = 1;
   std::int64_t epsilon_denominator = 100000;
 };
 
-/// (x - mean) / sqrt(variance + epsilon), and the factor.
+/// The normalized input, (x - mean) / sqrt(variance + epsilon), with the factor of each row.
 template <typename Scalar>
 struct Normal {
   Matrix<Scalar> x;
-  std::vector<Scalar> rstd;
+  std::vector<Scalar> rstd;  // by row: 1 / sqrt(variance + epsilon)
 };
 
 template <typename Scalar>

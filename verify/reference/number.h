@@ -1,11 +1,11 @@
 #pragma once
 
-/// What references compute in: one set of names for an element of the field (the exact twin) and for a double
-/// with its bound. A reference is written once, as a template on the scalar.
+/// The arithmetic of references: one set of operations for an element of the field (the exact twin) and for a
+/// double with its bound. A reference is written once, as a template on the scalar.
 ///
-/// Exact   functions of a bounded value take the candidate's to be within two units of the last place
-///         (base/elementary.h), and those of the C library within one.
-/// Source  Higham 2002, section 3; derivatives bound what an error in the argument does.
+/// Exact   the bound of a function assumes that the candidate's functions are within two units in the last
+///         place (sim/base/elementary.h), and those of the C library within one.
+/// Source  Higham 2002, section 3; derivatives bound the effect of an error in the argument.
 
 #include <algorithm>
 #include <cmath>
@@ -24,7 +24,8 @@ enum class Activation { gelu_tanh, gelu_erf, silu };
 template <typename Scalar>
 class Number;
 
-/// The three functions in a scalar that has tanh, erf and exp, in the steps in which a program rounds them.
+/// The three activations for a scalar that has tanh, erf and exp, computed in the same steps as in a program
+/// that rounds after each of them.
 template <typename Scalar, typename Of>
 Scalar activation_in_steps(const Of& number, Activation function, bool derivative, const Scalar& x) {
   const Scalar one = number.of(1, 1);
@@ -59,7 +60,8 @@ class Number<sim::Field> {
   sim::Field log(const sim::Field& x) const { return tower_->log(x); }
   sim::Field rsqrt(const sim::Field& x) const { return tower_->keyed("rsqrt", x); }
   sim::Field sqrt(const sim::Field& x) const { return tower_->keyed("sqrt", x); }
-  /// The one of c and 1 that gradients are clipped by: a branch, which the field takes by a keyed function.
+  /// The factor that clips gradients: c or 1. Floats decide this branch by comparing; the field decides it by
+  /// a keyed function.
   sim::Field clipped(const sim::Field& c) const { return tower_->chooses("clip", c) ? c : sim::Field::of(1); }
   sim::Field larger(const sim::Field& a, const sim::Field& b) const { return sim::max(a, b); }
   sim::Field activation(Activation function, bool derivative, const sim::Field& x) const {
@@ -81,13 +83,13 @@ class Number<Bounded> {
     const double value = static_cast<double>(numerator) / static_cast<double>(denominator);
     return Bounded::rounded(value, 0, denominator == 1 ? 0 : 1, rounding_);
   }
-  /// A number that the candidate holds exactly.
+  /// A number that the candidate holds without error.
   Bounded exact(double value) const { return Bounded(value, rounding_); }
-  /// A number that the candidate has with an error of its own, and rounds.
+  /// A number that the candidate has computed with an error of at most `error`, and then rounds.
   Bounded near(double value, double error) const { return Bounded::rounded(value, error, 1, rounding_); }
   /// A constant that the candidate rounds.
   Bounded real(double value) const { return Bounded::rounded(value, 0, 2, rounding_); }
-  /// What a tensor of the candidate's dtype holds of it.
+  /// x rounded to the dtype of the candidate's tensors.
   Bounded stored(const Bounded& x) const {
     return {x.value(), x.error() + rounding_->store * (std::fabs(x.value()) + x.error()), rounding_};
   }
@@ -107,11 +109,11 @@ class Number<Bounded> {
   }
   Bounded sqrt(const Bounded& x) const {
     const double value = std::sqrt(x.value());
-    // |sqrt(a) - sqrt(b)| is at most |a - b| / sqrt(b), and at most sqrt(|a - b|).
+    // |sqrt(a) - sqrt(b)| is at most |a - b| / sqrt(b), and it is at most sqrt(|a - b|).
     const double by_slope = value > 0 ? x.error() / value : kUnbounded;
     return Bounded::rounded(value, std::min(by_slope, std::sqrt(x.error())), 1, rounding_);
   }
-  /// The smaller of c and 1, as continuous as c; 1 where c is NaN.
+  /// The smaller of c and 1, or 1 if c is NaN. A minimum never enlarges an error, so the bound is that of c.
   Bounded clipped(const Bounded& c) const {
     return std::isnan(c.value()) ? of(1, 1) : Bounded(std::min(c.value(), 1.0), c.error(), rounding_);
   }
@@ -128,15 +130,15 @@ class Number<Bounded> {
 
  private:
   static constexpr double kUnbounded = std::numeric_limits<double>::infinity();
-  /// Two units of the last place of the candidate are four of its roundoff.
+  /// Two of the candidate's units in the last place are four of its unit roundoffs.
   Bounded function(double value, double propagated) const {
     return Bounded::rounded(value, propagated, 4, rounding_);
   }
   const Rounding* rounding_;
 };
 
-/// A sum in any order, of terms and of products: on one rank, or in parts on several, which are stored and
-/// added.
+/// A sum of terms and of products, taken in any order: value() is the sum on one rank, and value_in_parts()
+/// the sum of parts that several ranks hold, which are stored and added.
 template <typename Scalar>
 class Sum;
 

@@ -1,15 +1,16 @@
 #pragma once
 
-/// A double whose every operation is off by up to a unit roundoff of the candidate, drawn by a seed: what
-/// rounding may do to a deep computation, where bounds that add up the worst of each operation say nothing
-/// any more.
+/// A double in which the result of every operation is perturbed by up to a unit roundoff of the candidate,
+/// drawn from a seed. Perturbed runs show what rounding may do to a deep computation, for which bounds that
+/// add up the worst case of each operation are too wide to be useful.
 ///
-/// Shapes  one element. A perturbation without units is the plain double.
-/// Exact   the deviations of several runs with different seeds are samples of what a candidate's may be,
-///         which rounds as many times and as far, in another order. 16 times the largest of 12 of them is a
-///         bound that a right candidate misses with a chance below one in 10^12 an element: were deviations
-///         normal, the largest of 12 is below half a standard deviation with chance 0.38^12, and beyond 16 of
-///         these halves lies one in 10^15.
+/// Shapes  one element. A Perturbation whose `unit` is 0 gives the plain double.
+/// Exact   a candidate rounds as many times and as far, in another order. The deviations of several runs
+///         with different seeds are therefore samples of the deviation that a candidate may have. The bound
+///         is 16 times the largest of 12 deviations. A correct candidate misses it with a probability below
+///         10^-12 per element: for normally distributed deviations, the largest of 12 is below half a
+///         standard deviation with probability 0.38^12, and 16 such halves are exceeded with probability
+///         10^-15.
 /// Source  Parker 1997, Monte Carlo arithmetic; Vignes 1978 (CESTAC).
 
 #include <cmath>
@@ -20,22 +21,24 @@
 namespace verify::reference {
 
 struct SpreadSize {
-  int runs = 12;
-  double deviations = 16;
-  int least_share =
-      0;  // a deviation counts for at least this part of its tensor's mean: 8, an eighth; 0: for itself alone
+  int runs = 12;           // number of perturbed runs
+  double deviations = 16;  // the bound, in multiples of the largest deviation
+  /// A deviation counts as at least the mean deviation of its tensor divided by this number: 8 means an
+  /// eighth of the mean. With 0 a deviation always counts as itself.
+  int least_share = 0;
 };
-/// For long computations: of 4 runs the largest deviation is below a ninth of a standard deviation with a
-/// chance of 1 in 15,000, and 48 of these are more than five standard deviations. Among tens of thousands of
-/// elements some have less: these are taken for an eighth of the mean of their tensor.
+/// The size for long computations. The largest of 4 deviations is below a ninth of a standard deviation with
+/// a probability of 1 in 15,000, and 48 ninths are more than five standard deviations. Among tens of
+/// thousands of elements a few have an even smaller largest deviation; it is raised to an eighth of the mean
+/// of its tensor.
 inline constexpr SpreadSize kFewRuns = {4, 48, 8};
 
 struct Perturbation {
-  double unit = 0;   // of an operation
-  double store = 0;  // of what a tensor holds
-  std::uint64_t state = 0;
+  double unit = 0;          // unit roundoff of an operation
+  double store = 0;         // unit roundoff of the elements of a tensor
+  std::uint64_t state = 0;  // of the generator; it starts as the seed
 
-  /// From -1 to 1. Source: Steele et al. 2014, SplitMix64.
+  /// A number from -1 to 1. Source: Steele et al. 2014, SplitMix64.
   double draw() {
     state += 0x9e3779b97f4a7c15U;
     std::uint64_t bits = state;
@@ -99,7 +102,7 @@ class Number<Perturbed> {
   Perturbed sqrt(const Perturbed& x) const { return Perturbed::rounded(std::sqrt(x.value()), 1, by_); }
   Perturbed tanh(const Perturbed& x) const { return function(std::tanh(x.value())); }
   Perturbed erf(const Perturbed& x) const { return function(std::erf(x.value())); }
-  /// The smaller of c and 1; 1 where c is NaN.
+  /// The smaller of c and 1, or 1 if c is NaN.
   Perturbed clipped(const Perturbed& c) const {
     return std::isnan(c.value()) ? of(1, 1) : Perturbed(std::min(c.value(), 1.0), by_);
   }
@@ -111,7 +114,7 @@ class Number<Perturbed> {
   }
 
  private:
-  /// Two units of the last place of the candidate are four of its roundoff.
+  /// Two of the candidate's units in the last place are four of its unit roundoffs.
   Perturbed function(double value) const { return Perturbed::rounded(value, 4, by_); }
   Perturbation* by_;
 };

@@ -1,11 +1,12 @@
 #pragma once
 
-/// Self-attention with grouped queries, and its gradients, on one device: head by head and sequence by
+/// Self-attention with grouped queries and its gradients, on one device. It goes head by head and sequence by
 /// sequence; nothing is batched, grouped or transposed.
 ///
-/// Shapes  x [S B, H], token s of sequence b in row s B + b;  qkv weight [(n + 2 g) d, H], group by group [q
-///         ... q, k, v]; proj weight [H, n d]; biases of one row, or empty; cosines and sines [S, d/2], or
-///         empty; dropout [B n S, S], head by head of each sequence, or empty.
+/// Shapes  B sequences of S tokens, n heads of d channels, g query groups. x [S B, H], where token s of
+///         sequence b is row s B + b; qkv weight [(n + 2 g) d, H], whose rows are, group by group,
+///         [q ... q, k, v]; proj weight [H, n d]. A bias has one row, or is empty. cosines and sines
+///         [S, d/2], or empty; dropout [B n S, S], ordered by sequence and then by head, or empty.
 /// Source  Vaswani et al. 2017; Ainslie et al. 2023.
 
 #include <vector>
@@ -18,7 +19,7 @@ namespace verify::reference {
 struct SelfAttentionSizes {
   std::int64_t sequence, batch, heads, groups, channels;
   bool causal;
-  std::int64_t queries() const { return heads / groups; }  // of a group
+  std::int64_t queries() const { return heads / groups; }  // query heads of a group
   std::int64_t first_column(std::int64_t group) const { return group * (queries() + 2) * channels; }
 };
 
@@ -83,7 +84,8 @@ class SelfAttention {
       put(at_position(of_heads.back().q, true), grad_mixed, b,
           sizes_.first_column(group) + i * sizes_.channels);
     }
-    // Key and value heads serve all queries of their group: in any order, on one rank or several.
+    // A key or value head serves all query heads of its group, so its gradient is a sum over them. A
+    // candidate may add in any order, on one rank or several.
     const auto summed = [&](auto member) {
       return matrix_of(number_, sizes_.sequence, sizes_.channels, [&](Eigen::Index t, Eigen::Index f) {
         Sum<Scalar> sum;
@@ -120,7 +122,7 @@ class SelfAttention {
     if (weights_.cosines.size() == 0) return head;
     return rotated(number_, head, weights_.cosines, weights_.sines, backward);
   }
-  /// One head of one sequence.
+  /// Returns the [S, d] matrix of one head of sequence b, whose first column in `from` is `column`.
   Matrix<Scalar> taken(const Matrix<Scalar>& from, std::int64_t b, std::int64_t column) const {
     Matrix<Scalar> head(sizes_.sequence, sizes_.channels);
     for (Eigen::Index t = 0; t < sizes_.sequence; ++t) {

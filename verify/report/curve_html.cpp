@@ -18,7 +18,7 @@ std::size_t steps_of(const TrainingCurve& curve) {
   return std::min(curve.losses.size(), curve.reference.size());
 }
 
-/// Where a chart of these losses begins and ends.
+/// The range of the losses in a chart.
 struct Extent {
   double least = 0;
   double most = 0;
@@ -46,12 +46,12 @@ double x_of(std::size_t step, std::size_t steps) {
 
 double y_of(double loss, const Extent& extent) {
   if (extent.most <= extent.least) return (kTop + kBottom) / 2;
-  // Halves: the range of two finite losses need not be a finite number.
+  // Both differences are computed by halves, because the range of two finite losses may be infinite.
   const double above = extent.most / 2 - loss / 2, range = extent.most / 2 - extent.least / 2;
   return kTop + (kBottom - kTop) * (above / range);
 }
 
-/// A path that is lifted over what is no number. A single point is drawn as a short stroke.
+/// Returns a path that is interrupted where a loss is not finite. A single point is drawn as a short stroke.
 std::string path(const std::vector<double>& losses, std::size_t steps, const Extent& extent) {
   std::string commands;
   bool is_down = false;

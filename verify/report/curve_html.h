@@ -1,10 +1,10 @@
 #pragma once
 
-/// The losses of a training as a line chart (inline SVG) and as a table: those of the ranks over those of one
-/// device.
+/// The losses of a training as a line chart (inline SVG) and as a table. The losses of the ranks are compared
+/// with those of one device.
 ///
-/// Shapes  steps that have both; a loss that is no finite number breaks the line and stands in the table. The
-///         table has at most kMostCurveRows rows, and says when it has not all.
+/// Shapes  steps that have both losses are shown. A loss that is not finite breaks the line of the chart, and
+///         is shown in the table. The table has at most kMostCurveRows rows, and says if rows are left out.
 
 #include <string>
 

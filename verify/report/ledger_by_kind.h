@@ -1,6 +1,7 @@
 #pragma once
 
-/// The ledger with one row a group kind, over all sites, operations and dtypes; the order of kinds stays.
+/// The ledger with one row for each kind of groups, summed over all sites, operations and dtypes. The kinds
+/// keep their order.
 
 #include <vector>
 
@@ -8,7 +9,8 @@
 
 namespace verify {
 
-/// Of each row the kind, calls, elements and bytes are set. `most_bytes` adds up those of the sites.
+/// Returns rows in which kind, calls, elements and bytes are set. `most_bytes` is the sum of those of the
+/// summed rows.
 std::vector<sim::LedgerRow> ledger_by_kind(const std::vector<sim::LedgerRow>& ledger);
 
 }  // namespace verify

@@ -11,7 +11,7 @@ namespace verify {
 
 namespace {
 
-/// Forward and backward steps of all ranks of a shape that has been checked.
+/// Returns the number of forward and backward steps of all ranks. The shape must have been checked.
 std::int64_t steps_of(const sim::PipelineShape& shape) {
   const int passes = shape.forward_only ? 1 : 2;
   return std::int64_t{passes} * shape.ranks() * shape.forward_steps();
@@ -43,8 +43,8 @@ std::string drawn(const ScheduleRequest& request, std::int64_t steps) {
 
 std::string pipeline_html(const ScheduleRequest& request) {
   const std::int64_t steps = steps_of(request.shape);
-  const std::string title =
-      steps > kMostReportedSteps ? fmt::format("<p>{}</p>\n", title_of(request)) : "";  // else the chart's
+  // A schedule that is drawn has its title in the chart.
+  const std::string title = steps > kMostReportedSteps ? fmt::format("<p>{}</p>\n", title_of(request)) : "";
   return title + (steps <= kMostCountedSteps ? drawn(request, steps) : too_many(steps));
 }
 

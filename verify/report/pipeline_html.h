@@ -1,10 +1,10 @@
 #pragma once
 
-/// A scenario's pipeline schedule on the page of a replay: what it takes, and its Gantt chart.
+/// A scenario's pipeline schedule on the page of a replay: the time that it takes, and its Gantt chart.
 ///
-/// Shapes  a chart of at most kMostReportedSteps steps over all ranks; of a larger schedule a sentence, and
-///         what it takes where kMostCountedSteps allow.
-/// Calls   of a request that its schedule does not refuse.
+/// Shapes  a schedule of up to kMostReportedSteps steps over all ranks is drawn. A larger one has a sentence
+///         instead of the chart; its time is stated up to kMostCountedSteps steps.
+/// Calls   the request must be one that its schedule does not refuse.
 
 #include <cstdint>
 #include <string>

@@ -11,7 +11,7 @@ namespace verify {
 
 namespace {
 
-constexpr int kColours = 8;  // g0 to g7 of the style sheet
+constexpr int kColours = 8;  // the classes g0 to g7 of the style sheet
 constexpr int kNodesOfALargeWorld = 8;
 
 int drawn_ranks(const sim::Layout& layout, const sim::NodePlacement& nodes) {

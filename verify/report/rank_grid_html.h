@@ -1,9 +1,10 @@
 #pragma once
 
-/// The ranks of a layout node by node, each with its coordinates on the dense grid, its tp group in colour.
+/// The ranks of a layout node by node. Each has its coordinates on the dense grid, and the colour of its tp
+/// group.
 ///
-/// Shapes  all ranks of a world of up to kMostDrawnRanks; of a larger one the first nodes, and a sentence
-///         that says so.
+/// Shapes  all ranks of a world of up to kMostDrawnRanks ranks are drawn. Of a larger world the first nodes
+///         are drawn, and a sentence says so.
 
 #include <string>
 

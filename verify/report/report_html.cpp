@@ -33,7 +33,7 @@ std::string key(int part, const char* name) {
   return fmt::format("<span class=\"key part{}\"></span>{}", part, name);
 }
 
-// ---- the top ----------------------------------------------------------------------------------------------
+// ---- the summary ------------------------------------------------------------------------------------------
 
 std::string summary_row(const ScenarioReport& report, std::size_t number) {
   const auto holding = std::count_if(report.checks.begin(), report.checks.end(),

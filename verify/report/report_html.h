@@ -1,10 +1,11 @@
 #pragma once
 
-/// The page of a replay: one HTML file that needs nothing else, to be read, mailed or kept beside a build. A
-/// summary with links, then of each scenario verdict, checks, ranks by node, pipeline schedule, ledger,
-/// memory, losses, warnings, refusal and findings. What a scenario does not have has no heading.
+/// The page of a replay: one self-contained HTML file, to be read, mailed or kept beside a build. It has a
+/// summary with links, and then for each scenario its verdict, checks, ranks by node, pipeline schedule,
+/// ledger, memory, losses, warnings, refusal and findings. A part that a scenario does not have is left out
+/// with its heading.
 ///
-/// Exact   the same reports give the same bytes; any text of a scenario is shown as text.
+/// Exact   the same reports give the same bytes. Texts of a scenario are never read as markup.
 
 #include <string>
 #include <vector>

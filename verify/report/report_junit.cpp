@@ -16,14 +16,14 @@ std::string counts(std::int64_t tests, std::int64_t failures, std::int64_t error
   return fmt::format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\"", tests, failures, errors);
 }
 
-/// `problem` is "failure" or "error".
+/// Returns the element of a problem, which is a "failure" or an "error".
 std::string problem_xml(const char* problem, const std::string& type, const std::string& message,
                         const std::string& text) {
   return fmt::format("      <{} type=\"{}\" message=\"{}\">{}</{}>\n", problem, markup_text(type),
                      markup_text(message), markup_text(text), problem);
 }
 
-/// The testcases of one scenario, and how many of them are what.
+/// The testcases of one scenario, and the numbers of tests, failures and errors.
 class Suite {
  public:
   explicit Suite(const ScenarioReport& report) : report_(report) {
@@ -64,7 +64,7 @@ class Suite {
              problem_xml("error", finding.code, finding.sentence, sim::text_of(finding, report_.reproduce)));
   }
 
-  /// Names that occur again get a number: readers take the name for the identity of a testcase.
+  /// A name that occurs again gets a number, because readers identify a testcase by its name.
   void add_case(const std::string& name, const std::string& problem) {
     ++tests_;
     const int occurrence = ++occurrences_[name];
@@ -78,7 +78,7 @@ class Suite {
     return text + "\nreproduce: " + report_.reproduce;
   }
 
-  /// What is no testcase: source and warnings.
+  /// Returns the texts that are not testcases: the source of the scenario, and its warnings.
   std::string said() const {
     std::string text = "source: " + (report_.source.empty() ? "none given" : report_.source);
     for (const sim::Warning& warning : report_.warnings)

@@ -1,10 +1,10 @@
 #pragma once
 
-/// The JUnit XML of a replay, as build servers read it: a testsuite a scenario, a testcase a check. A check
-/// that does not hold is a failure; a refusal, and the findings of a scenario that expected none, are errors.
-/// No times: they would differ from run to run.
+/// The JUnit XML of a replay for build servers. Each scenario is a testsuite, and each check is a testcase. A
+/// check that does not hold is a failure. A refusal is an error, and so are the findings of a scenario that
+/// expects none. The file has no times, because they would differ from run to run.
 ///
-/// Exact   the same reports give the same bytes; well-formed for any text of a scenario.
+/// Exact   the same reports give the same bytes. The XML is well-formed for any text of a scenario.
 /// Source  the JUnit schema as Jenkins and GitLab read it.
 
 #include <string>

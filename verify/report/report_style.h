@@ -1,8 +1,7 @@
 #pragma once
 
-/// The style sheet of the page of a replay: light and dark as the reader's system is set, one column of text,
-/// tables that scroll inside themselves where the window is narrow. No script, no font and no picture from
-/// elsewhere.
+/// The style sheet of the page of a replay. The page is light or dark as the reader's system is set, and has
+/// one column of text; tables scroll horizontally in a narrow window. It loads no script, font or picture.
 
 namespace verify {
 

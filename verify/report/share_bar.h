@@ -1,8 +1,8 @@
 #pragma once
 
-/// One line of a bar chart as inline SVG: parts side by side, as long as their share of the whole.
+/// One line of a bar chart as inline SVG: parts side by side, each as long as its share of the whole.
 ///
-/// Shapes  at most four parts; their colours are the classes part0 to part3 of report_style.h.
+/// Shapes  there are at most four parts; their colours are the classes part0 to part3 of report_style.h.
 
 #include <cstdint>
 #include <string>

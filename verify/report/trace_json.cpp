@@ -14,10 +14,10 @@ namespace verify {
 
 namespace {
 
-/// A string of JSON; bytes that are no UTF-8 become replacement characters.
+/// Returns a text as a JSON string. Bytes that are not UTF-8 become replacement characters.
 std::string json_text(std::string_view text) { return Json(text).dump(); }
 
-/// "rank 5 (tp 1, pp 0, dp 2)"
+/// Returns the name of a rank, such as "rank 5 (tp 1, pp 0, dp 2)".
 std::string name_of(const sim::Layout& layout, int rank) {
   const sim::PerAxis<int> coordinates = layout.dense.coordinates_of(rank);
   std::string axes = fmt::format("tp {}", coordinates[sim::Axis::tp]);
@@ -48,7 +48,7 @@ const char* category_of(const sim::Slice& slice, const sim::CallRecord& call) {
   return is_point_to_point(call.operation) ? "point_to_point" : "collective";
 }
 
-/// The ranks that are written where not all are: whole pipelines first, one beside the other.
+/// Returns the ranks that are written if there is no room for all: whole pipelines, one after another.
 std::vector<std::size_t> ranks_within(std::size_t most_slices, const TracedRun& traced) {
   std::vector<std::pair<std::array<int, 4>, std::size_t>> order;
   for (std::size_t rank = 0; rank < traced.run.ranks.size(); ++rank) {
@@ -67,8 +67,8 @@ std::vector<std::size_t> ranks_within(std::size_t most_slices, const TracedRun& 
   return ranks;
 }
 
-/// So many slices of each run that all of them together are as many as a file has, and what small ones leave
-/// goes to the others.
+/// Returns the most slices that a run may write, so that the runs together fill a file. The slices that small
+/// runs do not need are shared by the others.
 std::size_t share_of_a_run(const std::vector<ScenarioReport>& reports) {
   std::vector<std::size_t> sizes;
   for (const ScenarioReport& report : reports) {
@@ -88,7 +88,7 @@ std::size_t share_of_a_run(const std::vector<ScenarioReport>& reports) {
 
 class Writer {
  public:
-  /// Of each run.
+  /// `most_slices` is the limit of each run.
   explicit Writer(std::size_t most_slices) : most_slices_(most_slices) {}
 
   void add(const ScenarioReport& report) {
@@ -127,7 +127,7 @@ class Writer {
     int tid;
   };
 
-  /// How many of its ranks were written.
+  /// Writes a run and returns the number of its ranks that were written.
   std::size_t add(const std::string& scenario, const TracedRun& traced) {
     const std::vector<std::size_t> ranks = ranks_within(most_slices_, traced);
     threads_.clear();
@@ -140,8 +140,8 @@ class Writer {
     return ranks.size();
   }
 
-  /// Ids of processes and threads are of one sequence, so that none is taken for the main thread of a
-  /// process.
+  /// The ids of processes and threads come from one sequence, so that viewers take no thread for the main
+  /// thread of a process.
   void name_threads(const std::string& scenario, const TracedRun& traced,
                     const std::vector<std::size_t>& written) {
     const sim::Layout& layout = traced.layout;
@@ -196,9 +196,10 @@ class Writer {
                           thread.tid, slice.begin, slice.end - slice.begin, what));
   }
 
-  /// An arrow begins and ends inside its slices, or viewers bind it to the next ones.
+  /// Adds the arrows from sends to recvs. An arrow must begin and end inside its slices; otherwise viewers
+  /// bind it to the next ones.
   void add_arrows(const TracedRun& traced, const std::vector<std::size_t>& written) {
-    std::map<std::pair<std::size_t, std::size_t>, const sim::Slice*> slices;  // by rank and record
+    std::map<std::pair<std::size_t, std::size_t>, const sim::Slice*> slices;  // by rank and call record
     for (const std::size_t rank : written) {
       for (const sim::Slice& slice : traced.timeline.ranks[rank]) {
         if (slice.kind == sim::SliceKind::call) slices[{rank, slice.record}] = &slice;
@@ -228,7 +229,7 @@ class Writer {
   }
 
   std::size_t most_slices_;
-  std::map<std::pair<std::size_t, int>, Thread> threads_;  // of a run, by rank and lane
+  std::map<std::pair<std::size_t, int>, Thread> threads_;  // of the current run, by rank and lane
   int ids_ = 0;
   std::int64_t arrows_ = 0;
   sim::TimelineCost costs_;

@@ -1,15 +1,16 @@
 #pragma once
 
 /// A replay as a file in the Chrome trace event format, which Perfetto (ui.perfetto.dev) and chrome://tracing
-/// open: what the virtual ranks of each scenario did, in the logical time of sim/world/run_timeline.h.
-/// Viewers show a unit of it as a microsecond.
+/// open. It shows the activity of the virtual ranks of each scenario in the logical time of
+/// sim/world/run_timeline.h. Viewers show a unit of this time as a microsecond.
 ///
-/// Shapes  one process a scenario and pipeline stage; in it one thread a rank, and further ones for the calls
-///         that it started and that run beside it. Slices ("X") are compute, calls and waits, each with what
-///         the call record says of it; an arrow ("s", "f") goes from each send to its recv. A file has up to
-///         kMostTracedSlices slices, about 40 MB; where the runs have more, of each the ranks that fit into
-///         its share, whole pipelines first. "otherData" says how many, and what units cost.
-/// Exact   the same reports give the same bytes; valid JSON for any text of a scenario.
+/// Shapes  each pipeline stage of a scenario is a process. In it each rank is a thread, with further threads
+///         for the calls that the rank started and that run beside it. Slices ("X") are compute, calls and
+///         waits; those of calls and waits have the data of the call record. An arrow ("s", "f") goes from
+///         each send to its recv. A file has up to kMostTracedSlices slices, about 40 MB. If the runs have
+///         more, each run shows the ranks that fit into its share, whole pipelines first. "otherData" says
+///         how many ranks are shown, and what the units cost.
+/// Exact   the same reports give the same bytes. The file is valid JSON for any text of a scenario.
 /// Source  Trace Event Format, the JSON object format.
 
 #include <cstddef>

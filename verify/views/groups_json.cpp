@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kFlushBytes = 1 << 16;
 
-/// The opening of the document: everything before "groups".
+/// Returns the beginning of the document: everything before "groups".
 Json json_head(const sim::Layout& layout, std::optional<int> rank) {
   Json head = {{"world_size", layout.world_size}};
   if (layout.rules == sim::RuleBook::legacy) {

@@ -53,7 +53,7 @@ std::string kind_table(const std::vector<const sim::GroupKind*>& kinds, const si
   return table.text();
 }
 
-/// "tp0 dp1 pp0": the axes of more than one rank.
+/// Returns the coordinates on the axes that have more than one rank, such as "tp0 dp1 pp0".
 std::string coordinates_text(const sim::RankGrid& grid, int rank) {
   const sim::PerAxis<int> coordinates = grid.coordinates_of(rank);
   std::vector<std::string> parts;
@@ -84,7 +84,8 @@ std::string rank_table(const sim::Layout& layout, const std::vector<const sim::G
   return text + "\n\n" + table.text();
 }
 
-/// The ranks node by node, each with its dense coordinates; on a terminal coloured by pipeline rank.
+/// Returns the ranks node by node, each with its dense coordinates, and with `colour` coloured by pipeline
+/// rank.
 std::string rank_grid(const sim::Layout& layout, const sim::NodePlacement& nodes, bool colour) {
   constexpr std::array kColours = {fmt::terminal_color::cyan,  fmt::terminal_color::yellow,
                                    fmt::terminal_color::green, fmt::terminal_color::magenta,

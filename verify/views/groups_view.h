@@ -1,8 +1,7 @@
 #pragma once
 
-/// How `groups` shows a layout: as the JSON document that programs parse, and as tables for eyes.
-///
-/// With a rank, only the groups that hold it.
+/// The two forms in which the command `groups` shows a layout: a JSON document for programs, and tables for
+/// people. If a rank is given, only the groups that contain it are shown.
 
 #include <optional>
 #include <ostream>
@@ -16,14 +15,15 @@ namespace verify {
 
 struct GroupsView {
   const sim::Layout& layout;
-  std::vector<const sim::GroupKind*> kinds;  // those to show, in creation order
+  std::vector<const sim::GroupKind*> kinds;  // the kinds to show, in creation order
   std::optional<int> rank;
 };
 
-/// Streams the lists group by group: a world of a million ranks never exists as one document in memory.
+/// Writes the lists group by group, so that a world of a million ranks is never one document in memory.
 void write_groups_json(std::ostream& out, const GroupsView& view);
 
-/// A table of kinds (of one rank's groups), and for small worlds the ranks node by node; coloured on request.
+/// Returns a table of one rank's groups; or a table of the kinds, and for small worlds the ranks node by
+/// node, in colours if `colour` is true. The warnings of the layout follow.
 std::string groups_text(const GroupsView& view, const sim::NodePlacement& nodes, bool colour);
 
 }  // namespace verify

@@ -14,13 +14,13 @@ namespace verify {
 namespace {
 
 constexpr int kMargin = 16;
-constexpr int kNames = 64;   // width of the ranks' names
-constexpr int kTop = 64;     // above the rows: title and ruler
-constexpr int kRow = 28;     // from row to row
+constexpr int kNames = 64;   // width of the column of rank names
+constexpr int kTop = 64;     // height above the rows, for title and ruler
+constexpr int kRow = 28;     // distance from row to row
 constexpr int kBar = 22;     // height of a step
-constexpr int kLegend = 84;  // below the rows
+constexpr int kLegend = 84;  // height below the rows
 constexpr int kLegendEntry = 140;
-constexpr int kLegendEntries = 4;  // of a line
+constexpr int kLegendEntries = 4;  // entries in a line
 constexpr int kLeastWidth = 2 * kMargin + kLegendEntries * kLegendEntry;
 
 constexpr const char* kStyle =
@@ -41,7 +41,7 @@ class Drawing {
   Drawing(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline)
       : shape_(schedule.shape),
         timeline_(timeline),
-        // Three digits need some 22 pixels.
+        // Three digits need about 22 pixels.
         unit_(std::max(22, static_cast<int>(std::to_string(shape_.microbatches()).size()) * 7 + 4)) {}
 
   std::int64_t width() const {
@@ -64,7 +64,7 @@ class Drawing {
  private:
   std::int64_t x_of(std::int64_t time) const { return kMargin + kNames + time * unit_; }
 
-  /// The first chunk in full colour, the last at two fifths of it.
+  /// Returns the opacity of a chunk: the first one has the full colour, and the last one two fifths of it.
   double shade(int chunk) const { return shape_.chunks() == 1 ? 1 : 1 - 0.6 * chunk / (shape_.chunks() - 1); }
 
   std::string box(std::int64_t x, std::int64_t y, std::int64_t width, sim::Pass pass, int chunk) const {
@@ -98,7 +98,7 @@ class Drawing {
     return svg;
   }
 
-  /// A line for each pass, an entry for each of the first chunks.
+  /// Returns the legend, which has a line for each pass and an entry for each of the first chunks.
   std::string legend(std::int64_t top) const {
     std::string svg;
     for (const sim::Pass pass : {sim::Pass::forward, sim::Pass::backward}) {
@@ -117,7 +117,7 @@ class Drawing {
 
   const sim::PipelineShape& shape_;
   const sim::Timeline& timeline_;
-  int unit_;  // pixels
+  int unit_;  // width of a unit of time in pixels
 };
 
 }  // namespace

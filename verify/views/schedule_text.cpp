@@ -34,7 +34,7 @@ std::string label_of(const sim::PipelineShape& shape, const sim::Step& step) {
                      shape.is_interleaved() ? chunk_name(step.chunk) : "");
 }
 
-/// One row of the chart, as cells of `width` characters, up to `end`.
+/// Returns one row of the chart up to the time `end`. A unit of time is a cell of `width` characters.
 std::string row_of(const sim::PipelineShape& shape, const std::vector<sim::TimedStep>& steps,
                    std::size_t width, std::int64_t end, bool colour) {
   std::string row;

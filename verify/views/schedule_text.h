@@ -1,10 +1,11 @@
 #pragma once
 
-/// A pipeline schedule for eyes: a table of what each rank does, and a Gantt chart in letters: a row a rank,
-/// a column a unit of time. F is forward, B backward, with the number of the microbatch and, where ranks have
-/// chunks, a letter for the chunk.
+/// A pipeline schedule as text for people: a table of the steps of each rank, and a Gantt chart in letters
+/// that has a row for each rank and a column for each unit of time. F is a forward step and B a backward
+/// step, with the number of the microbatch and, if ranks have several chunks, a letter for the chunk.
 ///
-/// Shapes  at most `columns` characters wide and kMostRows ranks high: what is cut is said.
+/// Shapes  the chart has at most `columns` characters in a line and kMostRows ranks; the text says what was
+///         left out.
 
 #include <string>
 
@@ -18,10 +19,10 @@ std::string schedule_table(const sim::PipelineSchedule& schedule);
 std::string schedule_gantt(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline, int columns,
                            bool colour);
 
-/// "a" for chunk 0; a number beyond "z".
+/// Returns the letter of a chunk, "a" for chunk 0, or its number if there are not enough letters.
 std::string chunk_name(int chunk);
 
-/// The bubble as a share of the work, in lowest terms: "3/8".
+/// Returns the bubble as a share of the work, as a fraction in lowest terms: "3/8".
 std::string bubble_share(const sim::Timeline& timeline);
 
 }  // namespace verify
