@@ -28,8 +28,7 @@ void run_right(const char* name, sim::Rank& rank, const CaseSetting& s) {
 
 Tensor copied(const Tensor& x) { return sim::scale(x, {1, 1}); }
 
-// ---- row_parallel_linear
-// -----------------------------------------------------------------------------------------
+// ---- row_parallel_linear ----
 
 /// The layer without flags, in its pieces: a mistake replaces one of them.
 struct RowPieces {
@@ -62,8 +61,7 @@ Tensor summed(sim::Communicator& tp, const Tensor& partial) {
   return sim::ReduceFromTensorModelParallelRegion::forward(partial, tp, "row_parallel_linear.forward");
 }
 
-// ---- column_parallel_linear
-// --------------------------------------------------------------------------------------
+// ---- column_parallel_linear ----
 
 sim::ColumnParallelLinear plain_column(sim::Rank& rank, const CaseSetting& s, const std::string& name) {
   return {rank,
@@ -89,8 +87,7 @@ void run_column(sim::Rank& rank, const CaseSetting& s, const std::string& name) 
   verify::publish_linear(rank, s, layer, x, forward.output, grad, layer.backward(forward.saved, grad));
 }
 
-// ---- mappings
-// ----------------------------------------------------------------------------------------------------
+// ---- mappings ----
 
 struct Mapped {
   Tensor input, output, grad_output, grad_input;
@@ -111,8 +108,7 @@ Tensor term_of(sim::Rank& rank, const CaseSetting& s) {
   return whole_of(rank, s, "grad_output." + std::to_string(rank.groups.get("tp").rank()));
 }
 
-// ---- parallel_norm
-// -----------------------------------------------------------------------------------------------
+// ---- parallel_norm ----
 
 void run_norm(sim::Rank& rank, const CaseSetting& s, bool is_flagged) {
   sim::ParallelNorm layer(rank, {.name = "norm",
@@ -125,8 +121,7 @@ void run_norm(sim::Rank& rank, const CaseSetting& s, bool is_flagged) {
   if (s["layer_norm"] == 1) rank.publish("bias_grad", layer.bias().main_grad);
 }
 
-// ---- parallel_dropout
-// --------------------------------------------------------------------------------------------
+// ---- parallel_dropout ----
 
 void run_dropout(sim::Rank& rank, const CaseSetting& s, sim::Region region, bool another_pass_backward) {
   const sim::ParallelDropout layer(

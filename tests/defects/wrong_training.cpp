@@ -170,8 +170,7 @@ void moments_forgotten(sim::Rank& rank, const CaseSetting& s) {
       }});
 }
 
-// ---- buffers and groups
-// ------------------------------------------------------------------------------------------
+// ---- buffers and groups ----
 
 void experts_reduced_as_dense(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.parameters = [](std::vector<sim::Parameter>& parameters) {
@@ -210,8 +209,7 @@ void unscaled_by_the_next_scale(sim::Rank& rank, const CaseSetting& s) {
       }});
 }
 
-// ---- checkpoints
-// -------------------------------------------------------------------------------------------------
+// ---- checkpoints ----
 
 void only_the_last_bucket_saved(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.after_load = [](Training& training, Training& fresh) {

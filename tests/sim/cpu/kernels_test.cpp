@@ -33,8 +33,7 @@ using test::tensor_of;
 using test::values;
 using Ids = std::vector<std::int32_t>;
 
-// ---- the scalars, and the functions of each
-// ----------------------------------------------------------------------
+// ---- the scalars, and the functions of each ----
 
 template <typename Scalar>
 struct Of;
@@ -128,8 +127,7 @@ T in_lanes(const std::vector<T>& terms) {
   return lanes[0];
 }
 
-// ---- a tensor and its values, side by side
-// -----------------------------------------------------------------------
+// ---- a tensor and its values, side by side ----
 
 template <typename Scalar>
 struct Matrix {
@@ -206,8 +204,7 @@ void in_every_dtype(std::uint64_t seed, const Check& check) {
 
 std::int64_t size(int least, int below) { return *rc::gen::inRange(least, below); }
 
-// ---- products
-// ----------------------------------------------------------------------------------------------------
+// ---- products ----
 
 RC_GTEST_PROP(Kernels, MatmulIsTheFiveLineLoop, (std::uint64_t seed, bool at, bool bt)) {
   const std::int64_t batches = size(0, 4), m = size(0, 9), n = size(0, 30), k = size(0, 40);
@@ -234,8 +231,7 @@ RC_GTEST_PROP(Kernels, MatmulIsTheFiveLineLoop, (std::uint64_t seed, bool at, bo
   });
 }
 
-// ---- rows
-// --------------------------------------------------------------------------------------------------------
+// ---- rows ----
 
 RC_GTEST_PROP(Kernels, BiasAndColumnSums, (std::uint64_t seed)) {
   const std::int64_t rows = size(0, 6), columns = size(1, 40);
@@ -324,8 +320,7 @@ RC_GTEST_PROP(Kernels, PermutedDimensions, (std::uint64_t seed)) {
   });
 }
 
-// ---- functions
-// ---------------------------------------------------------------------------------------------------
+// ---- functions ----
 
 RC_GTEST_PROP(Kernels, DropoutKeepsByStreamAndIndex, (std::uint64_t seed)) {
   const std::int64_t count = size(0, 50);
@@ -495,8 +490,7 @@ RC_GTEST_PROP(Kernels, NormsAndTheirGradients, (std::uint64_t seed, bool is_laye
   });
 }
 
-// ---- cross-entropy
-// -----------------------------------------------------------------------------------------------
+// ---- cross-entropy ----
 
 RC_GTEST_PROP(Kernels, PartsOfTheTokenLoss, (std::uint64_t seed, bool smooths)) {
   const std::int64_t tokens = size(0, 6), width = size(1, 40);

@@ -62,8 +62,7 @@ Environment of_srun() {
           {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.254"}};
 }
 
-// ---- what launchers were seen to set, of all that speaks of ranks, places, jobs and addresses
-// ----------------
+// ---- what launchers were seen to set, of all that speaks of ranks, places, jobs and addresses ----
 
 /// Slurm 22.05: srun -N 2 -n 5, rank 4, which is alone on the second node.
 Environment seen_of_srun() {
@@ -310,7 +309,7 @@ TEST(Launch, WhatIsNoRankIsRefusedByName) {
   EXPECT_EQ(refusal_of({.rank = "2", .world_size = "2"}, {}).option, "--rank");
 }
 
-// ---- as they were seen ------------------------------------------------------------------------------------
+// ---- as they were seen ----
 
 TEST(Launch, AsLaunchersWereSeen) {
   expect_place(detect_launch({}, seen_of_torchrun()), "torchrun", 3, 4, LocalPlace{1, 2});
@@ -385,7 +384,7 @@ RC_GTEST_PROP(Launch, APmiRankIsTheStepsWhereItIsTheSame, ()) {
   RC_ASSERT(detect_launch({}, environment).launcher == "MPICH or Intel MPI");
 }
 
-// ---- any subset of anybody's variables --------------------------------------------------------------------
+// ---- any subset of anybody's variables ----
 
 /// One launcher's four names, where it has them.
 const std::vector<std::vector<std::string>>& groups() {

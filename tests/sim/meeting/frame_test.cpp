@@ -94,7 +94,7 @@ TEST(Frame, SaysAsSoonAsItCanWhyItIsNone) {
   EXPECT_EQ(changed(12, 255, bytes.size()), "bad checksum");
 }
 
-// ---- messages ---------------------------------------------------------------------------------------------
+// ---- messages ----
 
 std::string drawn_text() { return *rc::gen::container<std::string>(rc::gen::inRange<char>(' ', '~')); }
 

@@ -106,7 +106,7 @@ int free_port() {
   return 0;
 }
 
-// ---- whole worlds -----------------------------------------------------------------------------------------
+// ---- whole worlds ----
 
 TEST(Rendezvous, WorldsOfOneToSixteenInAnyOrder) {
   std::mt19937 random(1);  // the order in which they start, with rank 0 anywhere
@@ -206,7 +206,7 @@ TEST(Rendezvous, SignalsInterruptNothing) {
   EXPECT_TRUE(has_waited);
 }
 
-// ---- worlds that are not ----------------------------------------------------------------------------------
+// ---- worlds that are not ----
 
 TEST(Rendezvous, AMissingRankIsNamedByAll) {
   RendezvousSpec host = spec_of(0, 5, 0);
@@ -246,7 +246,7 @@ TEST(Rendezvous, WhatDiffersIsNamedByAllWithBothValues) {
   EXPECT_NE(outcomes[0].refused.find("a world of 3 on rank 0, 4 on ranks 2, 3"), std::string::npos);
 }
 
-// ---- rank 0 late, never, or somebody else -----------------------------------------------------------------
+// ---- rank 0 late, never, or somebody else ----
 
 TEST(Rendezvous, RankZeroMayComeLate) {
   const int port = free_port();
@@ -345,7 +345,7 @@ TEST(Rendezvous, WhatNoRankCanBeIsRefused) {
   EXPECT_EQ(code(large), "rendezvous_spec");
 }
 
-// ---- strangers --------------------------------------------------------------------------------------------
+// ---- strangers ----
 
 Socket stranger_at(int port) {
   auto socket = connect_to("127.0.0.1", port, Deadline::after(10s));
@@ -497,7 +497,7 @@ TEST(Rendezvous, SendingToOneThatHungUpRaisesNoSignal) {
   EXPECT_TRUE(has_ended);
 }
 
-// ---- the end ----------------------------------------------------------------------------------------------
+// ---- the end ----
 
 TEST(Rendezvous, ARankThatDiedIsNamedAndTheOthersTextsAreKept) {
   Rendezvous host(spec_of(0, 4, 0));

@@ -158,8 +158,7 @@ TEST(Checkpoint, KeepsWhatEachInstanceHasOnce) {
       never_stopped);
 }
 
-// ---- a save that ends in the middle
-// ------------------------------------------------------------------------------
+// ---- a save that ends in the middle ----
 
 /// Ends the program after so many operations: the one after them is done in part, if it can be.
 class EndingStore : public MemoryStore {
@@ -227,8 +226,7 @@ TEST(Checkpoint, NothingIsRemovedBeforeTheIndexIsThere) {
   EXPECT_EQ(index_of(*store.read("index.json")).iteration, 2);
 }
 
-// ---- what is refused
-// ---------------------------------------------------------------------------------------------
+// ---- what is refused ----
 
 /// Loads on so many ranks after the files were changed: the code that every rank is refused with, of which
 /// one says why.
@@ -595,8 +593,7 @@ TEST(Checkpoint, TheScaleOfLossesGoesOn) {
   EXPECT_EQ(scale_after(true), 8);
 }
 
-// ---- folders
-// -----------------------------------------------------------------------------------------------------
+// ---- folders ----
 
 class Folder {
  public:

@@ -74,8 +74,7 @@ TEST(Schedules, InterleavedTakesItsGroupsThroughAllChunks) {
   EXPECT_EQ(order, "F0a F1a F2a F0b B0b F1b B1b F2b B2b F3a B0a F4a B1a F3b B2a F4b B3b B4b B3a B4a ");
 }
 
-// ---- planted mistakes
-// --------------------------------------------------------------------------------------------
+// ---- planted mistakes ----
 
 PipelineSchedule plain() { return make_schedule(one_forward_one_backward, {3, 4}); }
 

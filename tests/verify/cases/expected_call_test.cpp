@@ -116,8 +116,7 @@ TEST(ExpectedCall, AMessageSaysItsPeer) {
   EXPECT_EQ(text_of(call), "send 'pipeline.send_forward' of 8 over pp, to 1");
 }
 
-// ---- a whole training
-// --------------------------------------------------------------------------------------------
+// ---- a whole training ----
 
 CaseSetting training(int ranks, std::uint64_t seed) {
   const Case& the_case = *find_case("gpt_training");
