@@ -310,7 +310,7 @@ TEST(Checkpoint, OfOtherModelParallelSizesIsRefused) {
       if (a.expert_model_parallel_size == b.expert_model_parallel_size) continue;
       index.sizes["ep"] = static_cast<int>(loaded.expert_model_parallel_size);
       store.replace("index.json", text_of(index));
-      // Ep does not change which ranks hold dense parameters.
+      // Expert parallelism does not change which ranks hold dense parameters.
       EXPECT_EQ(refusal_of_load({}, 4, store, loaded), "");
     }
   }
