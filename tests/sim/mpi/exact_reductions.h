@@ -1,7 +1,8 @@
 #pragma once
 
 /// A rank program of reductions alone, drawn from a seed. Its results have the same bits in whatever order
-/// the members' contributions are added. It runs on virtual ranks and on processes whose reductions are MPI's.
+/// the members' contributions are added. It runs on virtual ranks and on processes whose reductions are
+/// those of MPI.
 ///
 /// Shapes  Each round starts two reductions of two dtypes in the world, in every group of the layout, in a
 ///         part of the world and in a new group. All ranks start them in one drawn order of the groups, and
