@@ -1,9 +1,10 @@
 #pragma once
 
-/// Layers and communicators that are wrong on purpose, each with the property that must catch it in the field.
+/// Layers and communicators that are wrong on purpose, each with the property that must catch it in the
+/// field.
 ///
-/// Source  mistakes that others have made: issues and commits of Megatron-LM (MLM), TransformerEngine (TE) and
-///         others; the mutations that TrainVerify and Entangle were shown to find.
+/// Source  mistakes that others have made: issues and commits of Megatron-LM (MLM), TransformerEngine (TE)
+///         and others; the mutations that TrainVerify and Entangle were shown to find.
 
 #include <memory>
 #include <string>
