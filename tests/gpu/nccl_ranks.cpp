@@ -2,11 +2,11 @@
 //
 //   nccl_ranks MODE RANKS_PER_GPU [SEED] [STEPS]
 //
-// The mode gpus says that there is a GPU, or why there is none. calls runs random_calls on NCCL, training runs
-// three steps of a GPT, and crossed runs two messages of each pair of ranks. All of them compare with the same
-// world simulated on CPU devices, bit for bit. late leaves one rank out of a call, throws makes one rank throw
-// instead, and dies makes one rank end before all tell each other what they found. The exit codes are those of
-// the program.
+// The mode gpus says that there is a GPU, or why there is none. calls runs random_calls on NCCL, training
+// runs three steps of a GPT, and crossed runs two messages of each pair of ranks. These modes compare with
+// the same world simulated on CPU devices, bit for bit. late leaves one rank out of a call, throws makes one
+// rank throw instead, and dies makes one rank end before all tell each other what they found. The exit codes
+// are those of the program.
 
 #include <chrono>
 #include <cstdio>

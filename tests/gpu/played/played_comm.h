@@ -1,7 +1,7 @@
 #pragma once
 
-/// A communicator of a played NCCL. It matches what its members put in as NCCL does: the groups of each member
-/// one after another, and the requests of one group all at once.
+/// A communicator of a played NCCL. It matches what its members put in as NCCL does: the groups of each
+/// member one after another, and the requests of one group all at once.
 ///
 /// Shapes  A member is a place. Addresses in requests stay valid until their group is over.
 /// Calls   One thread at a time calls it. put() and split() do everything that has then become possible.

@@ -16,9 +16,9 @@
 ///   closed       a link is closed
 ///   failed       a link has failed, with the reason in words
 ///
-/// Shapes  A message is the length of the body (4 bytes), the word (1), the link (4) and the body, which holds
-///         numbers and bytes as in sim/meeting/byte_order.h. A process numbers its links itself, and 0 is the
-///         world's.
+/// Shapes  A message is the length of the body (4 bytes), the word (1), the link (4) and the body, which
+///         holds numbers and bytes as in sim/meeting/byte_order.h. A process numbers its links itself, and 0
+///         is the world's.
 /// Errors  none: both sides come from one build.
 
 #include <cstdint>

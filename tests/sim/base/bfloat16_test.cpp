@@ -47,9 +47,8 @@ TEST(Bfloat16, TiesOverflowAndNan) {
   EXPECT_EQ(to_float(to_bfloat16(1.0F + 0x1p-8F)), 1.0F);            // a tie, rounded down to even
   EXPECT_EQ(to_float(to_bfloat16(1.0F + 0x3p-8F)), 1.0F + 0x1p-6F);  // a tie, rounded up to even
   EXPECT_EQ(to_float(to_bfloat16(std::numeric_limits<float>::max())), std::numeric_limits<float>::infinity());
-  EXPECT_TRUE(
-      // The payload lies in the low half.
-      std::isnan(to_float(to_bfloat16(std::bit_cast<float>(0x7f800001U)))));
+  // The payload of this NaN lies in the low half.
+  EXPECT_TRUE(std::isnan(to_float(to_bfloat16(std::bit_cast<float>(0x7f800001U)))));
 }
 
 }  // namespace
