@@ -1,7 +1,6 @@
 // Measures what sharding costs: a layer on tp virtual ranks against the same layer on one, with the same
 // kernels. CPU time is that of all threads. The targets are that the MLP costs at most 1.15 times the
-// serial one and cross-entropy at most 1.30 times, and that a second thread takes the MLP's time to
-// 0.65.
+// serial one and cross-entropy at most 1.30 times, and that a second thread takes the MLP's time to 0.65.
 
 #include <array>
 #include <benchmark/benchmark.h>

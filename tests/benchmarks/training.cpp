@@ -1,7 +1,6 @@
 // Measures what a layout costs: a whole training step of a GPT on tp 2, pp 2, dp 2 virtual ranks against
-// the same step, of the same samples, on one rank, with the same kernels. CPU time is that of all
-// threads. The targets are at most 1.25 times the cost of the one rank, and 0.7 of the time with a
-// second thread.
+// the same step, of the same samples, on one rank, with the same kernels. CPU time is that of all threads.
+// The targets are at most 1.25 times the cost of the one rank, and 0.7 of the time with a second thread.
 
 #include <benchmark/benchmark.h>
 

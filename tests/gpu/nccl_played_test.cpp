@@ -82,8 +82,7 @@ void little(Rank& rank) {
   rank.publish("x", x);
 }
 
-/// Returns the difference that a fault makes in the requests of rank 1 with the given operation and
-/// count.
+/// Returns the difference that a fault makes in the requests of rank 1 with the given operation and count.
 std::string with_fault(gpu::NcclOperation operation, std::int64_t count,
                        const std::function<void(std::vector<gpu::NcclRequest>&, std::size_t)>& plant) {
   const Layout layout = layout_of(1, 1, 1, 3);

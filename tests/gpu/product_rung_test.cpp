@@ -84,8 +84,7 @@ TEST(Gpu04Matmul, NothingIsAddedBeyondTheTerms) {
   }
 }
 
-// The sums of these whole numbers are exact, so every order gives the same bits, also that of the
-// vendor.
+// The sums of these whole numbers are exact, so every order gives the same bits, also that of the vendor.
 TEST(Gpu04Matmul, TheVendorsProductOfWholeNumbers) {
   GPU_OR_SKIP(exact);
   test::BothDevices both("04 matmul of the vendor, whole numbers",

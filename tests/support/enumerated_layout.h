@@ -26,8 +26,7 @@ struct EnumeratedLayout {
   const Lists& operator[](const std::string& kind) const;
 };
 
-/// Returns nothing when Megatron refuses the sizes. The order must name all five axes once, in lower
-/// case.
+/// Returns nothing when Megatron refuses the sizes. The order must name all five axes once, in lower case.
 std::optional<EnumeratedLayout> enumerate_megatron(const sim::ParallelSizes& sizes);
 
 /// The seeds' loops for dp, mp, tp and pp, embd, pos_embd.

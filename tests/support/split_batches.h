@@ -28,8 +28,7 @@ inline void split_batches(sim::PipelineSchedule& schedule) {
   }
 }
 
-/// Orders messages as send_prev, recv_prev, send_next, recv_next, where next and previous are the same
-/// rank.
+/// Orders messages as send_prev, recv_prev, send_next, recv_next, where next and previous are the same rank.
 inline void order_as_megatrons_batch(sim::PipelineSchedule& schedule) {
   const auto place = [](const sim::Message& message) {
     const bool is_forward = message.input.pass == sim::Pass::forward;

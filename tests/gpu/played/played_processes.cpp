@@ -117,8 +117,7 @@ class Here {
   std::map<std::uint32_t, LinkHere> links_;
 };
 
-/// An event after the groups that NCCL has taken. Groups that it has not taken are not on its stream
-/// yet.
+/// An event after the groups that NCCL has taken. Groups that it has not taken are not on its stream yet.
 class Event : public gpu::NcclEvent {
  public:
   Event(std::shared_ptr<Here> here, std::uint32_t link)

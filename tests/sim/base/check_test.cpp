@@ -1,5 +1,4 @@
-// Proves that a CHECK that fails prints where it stands and aborts, and that a CHECK that holds is
-// silent.
+// Proves that a CHECK that fails prints where it stands and aborts, and that a CHECK that holds is silent.
 
 #include "sim/base/check.h"
 

@@ -60,8 +60,7 @@ RC_GTEST_PROP(FieldSum, TheLargestProductsAreCounted, ()) {
   RC_ASSERT(sum.value() == Field::of(static_cast<std::int64_t>(count)));
 }
 
-// The bound itself: a reduction leaves a residue of p - 1, and kExactProducts products of (p - 1)^2
-// follow.
+// The bound itself: a reduction leaves a residue of p - 1, and kExactProducts products of (p - 1)^2 follow.
 TEST(FieldSum, HoldsTheLargestSumBetweenReductions) {
   FieldSum sum;
   for (std::int64_t i = 0; i + 1 < sim::kExactProducts; ++i) sum.add_product(Field::of(-1), Field::of(-1));

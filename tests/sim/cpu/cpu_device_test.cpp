@@ -52,8 +52,7 @@ bfloat16 nth_part(bfloat16 sum, int n) { return to_bfloat16(nth_part(to_float(su
 std::int32_t nth_part(std::int32_t sum, int n) { return sum / n; }
 Field nth_part(const Field& sum, int n) { return sum / Field::of(n); }
 
-/// A retired level is a NaN. Kernels say nothing about the bits of a NaN, so all NaNs are made the same
-/// here.
+/// A retired level is a NaN. Kernels say nothing about the bits of a NaN, so all NaNs are made the same here.
 template <typename Scalar>
 std::vector<Scalar> with_plain_nans(std::vector<Scalar> values) {
   if constexpr (std::is_same_v<Scalar, Field>) {
@@ -190,8 +189,7 @@ TEST(CpuDevice, MaxAndMinPreferNumbersAndKnowSignedZeros) {
   EXPECT_EQ(bits_of(test::values<double>(combine(ReduceOp::min, a, b))), bits_of<double>({-7.0, -0.0, -0.0}));
 }
 
-// 1 + 2^-8 + 2^-8 is rounded back to 1 at every hop. A sum that is rounded only at the end would be 1 +
-// 2^-7.
+// 1 + 2^-8 + 2^-8 is rounded back to 1 at every hop. A sum that is rounded only at the end would be 1 + 2^-7.
 TEST(CpuDevice, BfloatsAreRoundedAtEveryHop) {
   CpuDevice device;
   std::vector<Tensor> inputs = {filled(device, DType::bf16, {1}, 1)};

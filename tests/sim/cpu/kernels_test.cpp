@@ -338,8 +338,7 @@ RC_GTEST_PROP(Kernels, DropoutKeepsByStreamAndIndex, (std::uint64_t seed)) {
   });
 }
 
-/// The formulas of the three functions and of their derivatives, in the order in which the kernels
-/// round.
+/// The formulas of the three functions and of their derivatives, in the order in which the kernels round.
 template <typename T>
 T activated(Activation function, bool derivative, T x) {
   const T half = T(0.5L), root_two_by_pi = T(0.79788456080286535588L), cubic = T(0.044715L);

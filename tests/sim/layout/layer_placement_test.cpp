@@ -150,8 +150,7 @@ LayerRequest spelled_out(const std::string& layout, int layers, int pp) {
   return request;
 }
 
-// Any distribution over stages is read back from its layout string, written in full or in the short
-// form.
+// Any distribution over stages is read back from its layout string, written in full or in the short form.
 RC_GTEST_PROP(LayerPlacement, LayoutStringSaysWhatItSays, ()) {
   const int pp = *rc::gen::inRange(2, 6);
   const int vpp = *rc::gen::inRange(1, 4);

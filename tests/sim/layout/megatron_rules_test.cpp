@@ -28,8 +28,7 @@ std::optional<Layout> try_layout(const ParallelSizes& sizes) {
   }
 }
 
-// The central law: the closed form and the definition give the same groups in the same order, or both
-// refuse.
+// The central law: the closed form and the definition give the same groups in the same order, or both refuse.
 RC_GTEST_PROP(MegatronRules, EqualsTheDefinition, ()) {
   const ParallelSizes sizes = *test::megatron_sizes();
   const auto layout = try_layout(sizes);
@@ -203,8 +202,7 @@ TEST(MegatronRules, KnownTrapsWarn) {
       warning_names(sim::make_layout(instances, RuleBook::megatron)).contains("inter_instance_group"));
 }
 
-// A planted defect (tp and dp mixed up) must be found, and must shrink to the smallest world that shows
-// it.
+// A planted defect (tp and dp mixed up) must be found, and must shrink to the smallest world that shows it.
 TEST(MegatronRules, PlantedDefectShrinksToTheSmallestWorld) {
   ParallelSizes smallest;
   const auto defect_unseen = [&] {

@@ -1,6 +1,5 @@
 // Proves in the field that each layer on a tensor-parallel group equals itself on one rank, with and
-// without sequence parallelism. verify/ holds the layers against references that share no code with
-// them.
+// without sequence parallelism. verify/ holds the layers against references that share no code with them.
 
 #include <gtest/gtest.h>
 #include <map>

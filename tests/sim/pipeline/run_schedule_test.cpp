@@ -26,8 +26,7 @@ Tensor drawn(Device& device, const Shape& shape, const char* name, int index) {
   return keyed(device, DType::field, shape, keys().named(name), index * 1000);
 }
 
-/// One stage of the model: a weight matrix, its gradient, and the input saved for each microbatch in
-/// flight.
+/// One stage of the model: a weight matrix, its gradient, and the input saved for each microbatch in flight.
 class LinearStage {
  public:
   LinearStage(Device& device, int stage)

@@ -27,8 +27,7 @@ RC_GTEST_PROP(Timeline, BubbleIsTheClosedForm, ()) {
   RC_ASSERT(line.bubble() * steps == (shape.ranks() - 1) * line.work);
 }
 
-// Without interleaving, the bubble is p - 1 forward and backward steps, however long a backward step
-// takes.
+// Without interleaving, the bubble is p - 1 forward and backward steps, however long a backward step takes.
 RC_GTEST_PROP(Timeline, CostsOfBackwardKeepTheBubble, ()) {
   const PipelineShape shape{*rc::gen::inRange(1, 9), *rc::gen::inRange(1, 20)};
   const NamedSchedule schedule = *rc::gen::element(all_schedules()[1], all_schedules()[2]);

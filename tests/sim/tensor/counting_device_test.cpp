@@ -71,8 +71,7 @@ TEST(CountingDevice, WithoutItNothingIsKept) {
   EXPECT_TRUE(run.ranks.front().moments.empty());
 }
 
-/// A counting device runs the kernels of the device inside it, so all cases give the same values and
-/// calls.
+/// A counting device runs the kernels of the device inside it, so all cases give the same values and calls.
 RC_GTEST_PROP(CountingDevice, ResultsAreThoseOfTheDeviceWithin, ()) {
   for (const auto& the_case : verify::all_cases()) {
     verify::CaseSetting setting{.tp = *rc::gen::inRange(1, 4),

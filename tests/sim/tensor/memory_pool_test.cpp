@@ -36,8 +36,7 @@ TEST(MemoryPool, EverySizeGetsABlockLargeEnough) {
   }
 }
 
-// Small blocks are cut from slabs, where AddressSanitizer detects nothing. No block may reach into
-// another.
+// Small blocks are cut from slabs, where AddressSanitizer detects nothing. No block may reach into another.
 TEST(MemoryPool, BlocksOfOneSlabLieApart) {
   MemoryPool pool;
   std::vector<std::byte*> blocks;

@@ -1,5 +1,4 @@
-// Proves that the choice of a scheduler depends only on the set of ready ranks, the seed and the
-// history.
+// Proves that the choice of a scheduler depends only on the set of ready ranks, the seed and the history.
 
 #include "sim/world/scheduler.h"
 

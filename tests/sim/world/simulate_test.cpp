@@ -101,8 +101,7 @@ TEST(Simulate, AnEagerSendLeavesItsBufferToItsRank) {
   EXPECT_EQ(floats(*report.find(1, "x")), (std::vector<float>{1, 1, 1}));
 }
 
-// The tensors are so large that a reduction is done in several parts, and their sizes do not divide
-// evenly.
+// The tensors are so large that a reduction is done in several parts, and their sizes do not divide evenly.
 TEST(Simulate, LargeReductionsAreTheSameInParts) {
   CpuDevice device;
   WorldSpec spec = world_of(3);

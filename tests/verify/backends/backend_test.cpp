@@ -1,6 +1,5 @@
-// Proves replay and check on a backend, as far as one process shows them, with a GPU that is a device of
-// this machine. Differences are found, bit for bit or against bounds, and requests that cannot be met
-// are refused.
+// Proves replay and check on a backend, as far as one process shows them, with a GPU that is a device of this
+// machine. Differences are found, bit for bit or against bounds, and requests that cannot be met are refused.
 
 #include "verify/backends/backend.h"
 
@@ -34,8 +33,7 @@ struct Ran {
   std::string err;
 };
 
-/// Runs virtual ranks on this device. Sums are in some other order unless `same` says that they are the
-/// same.
+/// Runs virtual ranks on this device. Sums are in some other order unless `same` says that they are the same.
 class TestBackend : public DeviceBackend {
  public:
   TestBackend(std::shared_ptr<sim::Device> device, SameBits same)

@@ -1,5 +1,4 @@
-// Proves the closed forms of the paper for the memory of activations, and which activations are in
-// flight.
+// Proves the closed forms of the paper for the memory of activations, and which activations are in flight.
 
 #include "verify/checks/activation_memory.h"
 

@@ -1,5 +1,4 @@
-// Proves that what ranks hold adds up to the model on every layout, and that the bytes are those of
-// ZeRO-1.
+// Proves that what ranks hold adds up to the model on every layout, and that the bytes are those of ZeRO-1.
 
 #include "verify/checks/model_memory.h"
 

@@ -1,5 +1,4 @@
-// Proves which layers of a scenario are checked, with its own tp and flags, and that a wrong layer is
-// named.
+// Proves which layers of a scenario are checked, with its own tp and flags, and that a wrong layer is named.
 
 #include "verify/checks/sharded_layers.h"
 

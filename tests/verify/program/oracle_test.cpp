@@ -29,8 +29,7 @@ class Words {
  public:
   Words(std::vector<std::string> start, const ordered_json& config)
       : words_(std::move(start)), config_(config) {}
-  /// Adds "--option value" if the line has a value under `key`, or a bare "--option" if that value is
-  /// true.
+  /// Adds "--option value" if the line has a value under `key`, or a bare "--option" if that value is true.
   Words& option(const std::string& option, const std::string& key) {
     if (!config_.contains(key) || config_[key].is_null()) return *this;
     const ordered_json& value = config_[key];

@@ -206,8 +206,7 @@ std::set<std::string> names_to_compare(const Line& line) {
   return names;
 }
 
-/// Compares all lines of a piece. Their number is stated, so that none is lost when the file is written
-/// anew.
+/// Compares all lines of a piece. Their number is stated, so that none is lost when the file is written anew.
 void expect_lines(const std::string& piece, int expected, Results (*run)(const Line&)) {
   int compared = 0;
   for (const Line& line : all_lines()) {
