@@ -1,5 +1,5 @@
-// Small cases, as check runs them: draw inputs, world, layer, reference, comparison. Meant: 20,000 a second
-// on one thread.
+// Measures small cases as check runs them: draw inputs, world, layer, reference, comparison. The target
+// is 20,000 cases a second on one thread.
 
 #include <benchmark/benchmark.h>
 #include <cstdint>
@@ -12,8 +12,8 @@ namespace {
 
 using namespace verify;
 
-/// Cross-entropy of 8 tokens and a vocabulary of 64, on 1, 2, 4 and 8 ranks in turn; a seed of its own each
-/// time.
+/// Cross-entropy of 8 tokens and a vocabulary of 64, on 1, 2, 4 and 8 ranks in turn. Every iteration has
+/// a seed of its own.
 void small_cases(benchmark::State& state, sim::DType dtype) {
   Bench bench;
   const Case& the_case = *find_case("vocab_parallel_cross_entropy");

@@ -1,9 +1,9 @@
 #pragma once
 
-/// Eigen's matrix product, to compare with: compiled for AVX2 and fma, which machines that run it have to
-/// have.
+/// Eigen's matrix product, to compare with. It is compiled for AVX2 and fma, so the machines that run it must
+/// have both.
 ///
-/// Shapes  square, of that size, row after row; out is overwritten.
+/// Shapes  The matrices are square, of the given size, and stored row after row. `out` is overwritten.
 
 namespace benchmarks {
 

@@ -1,4 +1,5 @@
-// What an elementary function of an element costs: ours in vectors, and the C library's. Items are elements.
+// Measures what an elementary function costs per element: ours in vectors, and the C library's. Items
+// are elements.
 
 #include "sim/base/elementary.h"
 
@@ -24,7 +25,8 @@ bool has_vectors() { return true; }
 #define SIM_VECTORS
 #endif
 
-/// Where no function is at its end, and each is on both sides of what it is made of.
+/// Draws elements from a range in which no function reaches its limits, but which covers both sides of
+/// what each function is made of.
 template <typename T>
 Elements<T> drawn() {
   const sim::KeyedRandom random = sim::KeyedRandom(1).named("elements");

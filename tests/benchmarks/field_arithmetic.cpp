@@ -1,7 +1,7 @@
-// What exact arithmetic costs: the innermost kernel of matrix products, and the operations of one element.
-// Whole products are in matrix_products.cpp.
+// Measures what exact arithmetic costs: the innermost kernel of matrix products, and the operations on one
+// element. Whole products are in matrix_products.cpp.
 //
-// Items are terms of a sum (a product and an addition) for the tile, elements for the rest.
+// Items are terms of a sum (a product and an addition) for the tile, and elements for the rest.
 
 #include <algorithm>
 #include <benchmark/benchmark.h>
@@ -26,7 +26,7 @@ std::vector<Field> drawn_fields(const char* name, std::size_t count) {
   return values;
 }
 
-/// The kernel alone, its operands in the nearest cache: what the machine can do at most.
+/// The kernel alone, with its operands in the nearest cache. This is the most that the machine can do.
 void tile_of_doubles(benchmark::State& state) {
   constexpr std::size_t kTerms = 128;
   struct Operands {
@@ -48,7 +48,7 @@ BENCHMARK(tile_of_doubles);
 
 constexpr std::size_t kElements = 1024;
 
-/// out[i] = operation(a[i], b[i]).
+/// Measures out[i] = operation(a[i], b[i]).
 template <typename Operation>
 void each_element(benchmark::State& state, Operation operation) {
   const std::vector<Field> a = drawn_fields("a", kElements);
@@ -72,7 +72,7 @@ void field_times(benchmark::State& state) {
 BENCHMARK(field_times);
 
 void field_divided(benchmark::State& state) {
-  benchmark::DoNotOptimize(Field::of(1) / Field::of(2));  // builds the table of inverses
+  benchmark::DoNotOptimize(Field::of(1) / Field::of(2));  // this builds the table of inverses
   each_element(state, [](const Field& a, const Field& b) { return a / b; });
 }
 BENCHMARK(field_divided);

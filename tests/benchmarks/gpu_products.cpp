@@ -1,5 +1,6 @@
-// Square matrix products on a GPU: the project's own kernels, cuBLAS through the device, and cuBLAS called
-// alone in the same run. FLOP/s counts two for each term. Without a GPU each says why it is skipped.
+// Measures square matrix products on a GPU: the project's own kernels, cuBLAS through the device, and
+// cuBLAS called alone in the same run. FLOP/s counts two operations for each term. Without a GPU, each
+// benchmark is skipped and says why.
 
 #include <benchmark/benchmark.h>
 #include <cstdint>
@@ -18,9 +19,9 @@ namespace {
 using sim::DType;
 using sim::Tensor;
 
-constexpr int kProducts = 10;  // between two waits for the GPU
+constexpr int kProducts = 10;  // the number of products between two waits for the GPU
 
-/// Of one mode; null, and the benchmark skipped, where there is no GPU.
+/// Returns the device of one mode. Without a GPU it returns null, and the benchmark is skipped.
 std::shared_ptr<sim::Device> device_or_skip(benchmark::State& state, gpu::CudaMode mode) {
   try {
     return gpu::make_cuda_device({.mode = mode});
@@ -36,7 +37,7 @@ void count_terms(benchmark::State& state) {
       benchmark::Counter(2 * size * size * size * kProducts, benchmark::Counter::kIsIterationInvariantRate);
 }
 
-/// The GPU has done all that this device was asked for.
+/// Waits until the GPU has done everything that this device was asked for.
 void wait_for(const Tensor& tensor) { benchmark::DoNotOptimize(sim::host_bytes(tensor.rows(0, 1)).data()); }
 
 void on_device(benchmark::State& state, gpu::CudaMode mode, DType dtype) {
@@ -61,7 +62,7 @@ void exact_bf16(benchmark::State& state) { on_device(state, gpu::CudaMode::exact
 void vendor_f32(benchmark::State& state) { on_device(state, gpu::CudaMode::vendor, DType::f32); }
 void vendor_bf16(benchmark::State& state) { on_device(state, gpu::CudaMode::vendor, DType::bf16); }
 
-/// Memory that cuBLAS alone works on.
+/// Memory on the GPU that only cuBLAS works on.
 class Block {
  public:
   explicit Block(std::size_t bytes) : is_there_(cudaMalloc(&first_, bytes) == cudaSuccess) {}
@@ -76,7 +77,7 @@ class Block {
   bool is_there_;
 };
 
-/// With cuBLAS's defaults, and the same values.
+/// Uses the defaults of cuBLAS, and the same values.
 void cublas_alone_bf16(benchmark::State& state) {
   const std::shared_ptr<sim::Device> device = device_or_skip(state, gpu::CudaMode::exact);
   if (device == nullptr) return;

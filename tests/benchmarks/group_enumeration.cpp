@@ -1,4 +1,5 @@
-// Every kind of a world of 1,048,576 ranks, enumerated member by member, on one core.
+// Measures the enumeration of every kind of group of a world of 1,048,576 ranks, member by member, on
+// one core.
 
 #include <benchmark/benchmark.h>
 #include <cstdint>
@@ -37,7 +38,7 @@ void enumerate_all_kinds(benchmark::State& state) {
   rusage usage{};
   getrusage(RUSAGE_SELF, &usage);
   state.counters["members"] = static_cast<double>(members_seen);
-  state.counters["peak_MB"] = static_cast<double>(usage.ru_maxrss) / 1024;  // of the whole process
+  state.counters["peak_MB"] = static_cast<double>(usage.ru_maxrss) / 1024;  // the peak of the whole process
 }
 BENCHMARK(enumerate_all_kinds)->Unit(benchmark::kMillisecond)->Repetitions(9)->ReportAggregatesOnly();
 

@@ -1,6 +1,6 @@
-// What sharding costs: a layer on tp virtual ranks against the same layer on one, with the same kernels. CPU
-// time is that of all threads. The MLP is meant to cost at most 1.15 times the serial one, cross-entropy 1.30
-// times; a second thread is meant to take the MLP's time to 0.65.
+// Measures what sharding costs: a layer on tp virtual ranks against the same layer on one, with the same
+// kernels. CPU time is that of all threads. The targets are that the MLP costs at most 1.15 times the
+// serial one and cross-entropy at most 1.30 times, and that a second thread takes the MLP's time to 0.65.
 
 #include <array>
 #include <benchmark/benchmark.h>
@@ -19,7 +19,7 @@ using namespace sim;
 
 constexpr std::int64_t kTokens = 256;
 
-/// tp ranks, on so many threads.
+/// A world of tp ranks, on the given number of threads.
 WorldSpec tensor_parallel_world(const benchmark::State& state) {
   WorldSpec spec{.layout = make_layout({.world_size = state.range(0),
                                         .tensor_model_parallel_size = static_cast<int>(state.range(0))},
@@ -28,7 +28,7 @@ WorldSpec tensor_parallel_world(const benchmark::State& state) {
   return spec;
 }
 
-/// Forward and backward of a layer of GPT-2 medium's size.
+/// Measures forward and backward of an MLP of the size that GPT-2 medium has.
 void mlp(benchmark::State& state) {
   CpuDevice device;
   benchmarks::run(tensor_parallel_world(state), device, [&](Rank& rank) {
@@ -57,7 +57,7 @@ Tensor spread_targets(Device& device, std::int64_t vocabulary) {
   return from_host(device, DType::i32, {kTokens}, std::as_bytes(std::span(ids)));
 }
 
-/// Forward and backward; the logits are there.
+/// Measures forward and backward. The logits are given.
 void cross_entropy(benchmark::State& state) {
   constexpr std::int64_t kVocabulary = 32768;
   CpuDevice device;

@@ -1,5 +1,6 @@
-// Square matrix products on one thread, and Eigen's in the same run. Items are terms: a product and an
-// addition. A product in the field is meant to cost at most 1.5 times its levels in products of doubles.
+// Measures square matrix products on one thread, and Eigen's in the same run. Items are terms: a product
+// and an addition. The target is that a product in the field costs at most 1.5 times as much as one
+// product of doubles for each of its levels.
 
 #include <benchmark/benchmark.h>
 #include <cstddef>

@@ -1,6 +1,6 @@
-// What ZeRO-1 costs: the range maps of a large model, and a step on eight virtual ranks against Adam on one.
-// Meant: the maps of 175 billion parameters over 1,024 ranks in 0.2 s, and a step in 1.5 times that of one
-// rank with two copies of the buffer.
+// Measures what ZeRO-1 costs: the range maps of a large model, and a step on eight virtual ranks against
+// Adam on one. The targets are 0.2 s for the maps of 175 billion parameters over 1,024 ranks, and a step
+// in 1.5 times that of one rank with two copies of the buffer.
 
 #include <benchmark/benchmark.h>
 #include <cstdint>
@@ -27,7 +27,7 @@ std::vector<BufferParameter> gpt_175b() {
   return parameters;
 }
 
-/// Every piece of every rank.
+/// Measures the maps of every piece of every rank.
 void range_maps(benchmark::State& state) {
   const std::vector<BufferParameter> parameters = gpt_175b();
   const BufferConfig config{.owners = 1'024, .bucket_size = 1'024'000'000};
@@ -53,7 +53,8 @@ BENCHMARK(range_maps)->Unit(benchmark::kMillisecond);
 
 constexpr std::int64_t kElements = 16 << 20;
 
-/// One f32 parameter of 16 million elements on so many ranks: reduce, step, gather.
+/// Measures the reduction, the step and the gather of one f32 parameter of 16 million elements on
+/// several ranks.
 void zero_step(benchmark::State& state) {
   CpuDevice device;
   benchmarks::run(world_of(static_cast<int>(state.range(0))), device, [&](Rank& rank) {
@@ -79,7 +80,7 @@ BENCHMARK(zero_step)
     ->ReportAggregatesOnly()
     ->Unit(benchmark::kMillisecond);
 
-/// A copy of the gradients and one of the parameters.
+/// Measures one copy of the gradients and one of the parameters.
 void two_copies(benchmark::State& state) {
   CpuDevice device;
   const Tensor from = filled(device, DType::f32, {kElements}, 1);

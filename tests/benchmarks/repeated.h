@@ -1,10 +1,9 @@
 #pragma once
 
-/// A benchmark of what ranks do within one world: set-up, cold memory and the end of the world are outside of
-/// its time.
+/// A benchmark of what ranks do within one world. Set-up, cold memory and the end of the world are not timed.
 ///
-/// Calls   every rank of the world calls repeat() with its step; a first one is not timed. The time of a step
-///         ends when the last rank is through.
+/// Calls   Every rank of the world calls repeat() with its step. The first step is not timed. The time of a
+///         step ends when the last rank is through.
 
 #include <benchmark/benchmark.h>
 
@@ -19,7 +18,7 @@ inline void run(const sim::WorldSpec& spec, sim::Device& device, const sim::Rank
   benchmark::DoNotOptimize(report.run_hash);
 }
 
-/// Whether there is another step: rank 0 asks the benchmark, and tells the others.
+/// Whether there is another step. Rank 0 asks the benchmark and tells the others.
 inline bool goes_on(benchmark::State& state, sim::Rank& rank) {
   const bool asked = rank.id == 0 && state.KeepRunning();
   const sim::Tensor answer = sim::filled(rank.device, sim::DType::i32, {1}, asked ? 1 : 0);
@@ -27,7 +26,7 @@ inline bool goes_on(benchmark::State& state, sim::Rank& rank) {
   return sim::host_bytes(answer).front() != std::byte{0};
 }
 
-/// Nine repetitions; CPU time of all threads beside the wall's.
+/// Sets nine repetitions, and reports the CPU time of all threads beside the wall time.
 inline void in_cpu_and_wall_time(benchmark::internal::Benchmark* benchmark) {
   benchmark->Repetitions(9)->MeasureProcessCPUTime()->UseRealTime()->ReportAggregatesOnly()->Unit(
       benchmark::kMillisecond);

@@ -1,6 +1,6 @@
-// What a layout costs: a whole training step of a GPT on tp 2, pp 2, dp 2 virtual ranks against the same
-// step, of the same samples, on one, with the same kernels. CPU time is that of all threads. It is meant to
-// cost at most 1.25 times the one rank's, and a second thread to take its time to 0.7.
+// Measures what a layout costs: a whole training step of a GPT on tp 2, pp 2, dp 2 virtual ranks against
+// the same step, of the same samples, on one rank, with the same kernels. CPU time is that of all threads.
+// The targets are at most 1.25 times the cost of the one rank, and 0.7 of the time with a second thread.
 
 #include <benchmark/benchmark.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 using namespace sim;
 
-constexpr std::int64_t kMicrobatches = 8;  // of each of two replicas
+constexpr std::int64_t kMicrobatches = 8;  // microbatches of each of the two replicas
 
 GptTrainingConfig config_of(int pp, std::int64_t microbatches) {
   return {.model = {.dtype = DType::f32,
@@ -48,7 +48,7 @@ Sample sample(std::int64_t number) {
   return drawn;
 }
 
-/// Of 2 x 2 x 2 ranks, or of one.
+/// Measures a step on 2 x 2 x 2 ranks or on one.
 void training_step(benchmark::State& state) {
   const bool is_whole = state.range(0) == 1;
   const int size = is_whole ? 1 : 2;

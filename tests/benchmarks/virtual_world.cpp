@@ -1,5 +1,5 @@
-// What a virtual world costs, with checks, records and ledger on: bandwidth of a large all_reduce against
-// memcpy, latency of small ones, cold worlds, and very large worlds.
+// Measures what a virtual world costs, with checks, records and ledger on: the bandwidth of a large
+// all_reduce against memcpy, the latency of small ones, cold worlds, and very large worlds.
 
 #include <algorithm>
 #include <benchmark/benchmark.h>
@@ -21,7 +21,7 @@ using benchmarks::run;
 
 constexpr std::int64_t kMebibyte = 1 << 20;
 
-/// 256 MiB, shared by the threads; bytes read and written.
+/// Copies 256 MiB, shared by the threads. The bytes count both reading and writing.
 void memcpy_256_mib(benchmark::State& state) {
   const auto threads = static_cast<std::size_t>(state.range(0));
   const std::size_t bytes = 256 * kMebibyte;
@@ -42,7 +42,8 @@ void memcpy_256_mib(benchmark::State& state) {
 }
 BENCHMARK(memcpy_256_mib)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-/// 8 ranks of 64 MiB; bytes: each rank's buffer read and written. The world is set up outside of the time.
+/// An all_reduce of 64 MiB on each of 8 ranks. The bytes count that each rank's buffer is read and
+/// written. Setting up the world is not timed.
 void all_reduce_64_mib(benchmark::State& state) {
   constexpr int kRanks = 8;
   CpuDevice device;
@@ -57,7 +58,7 @@ void all_reduce_64_mib(benchmark::State& state) {
 }
 BENCHMARK(all_reduce_64_mib)->Arg(1)->Arg(2)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-/// 1 KiB, f32: the time of one all_reduce of all ranks, in a world that makes many.
+/// Measures one all_reduce of 1 KiB of f32 over all ranks, in a world that makes many of them.
 void all_reduce_1_kib(benchmark::State& state) {
   const int ranks = static_cast<int>(state.range(0));
   constexpr int kCalls = 200;
@@ -85,7 +86,7 @@ void cold_world(benchmark::State& state) {
 }
 BENCHMARK(cold_world)->Arg(1024)->Arg(16384)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-/// The resident memory of this process, in bytes.
+/// Returns the resident memory of this process in bytes.
 std::int64_t resident_bytes() {
   std::ifstream file("/proc/self/statm");
   std::int64_t total = 0;
@@ -111,7 +112,7 @@ void large_world(benchmark::State& state) {
 }
 BENCHMARK(large_world)->Arg(131072)->UseRealTime()->Unit(benchmark::kMillisecond)->Iterations(1);
 
-/// Ranks that wait, and nothing else.
+/// Measures a world of ranks that do nothing but wait.
 void idle_ranks(benchmark::State& state) {
   const WorldSpec spec = world_of(static_cast<int>(state.range(0)));
   const std::int64_t before = resident_bytes();

@@ -17,7 +17,7 @@ namespace {
 using verify::CaseSetting;
 using enum CallFault;
 
-/// A case whose rank program is another one.
+/// A case whose rank program is replaced by another one.
 class WithProgram : public verify::Case {
  public:
   using Program = std::function<void(const verify::Case& right, sim::Rank& rank, const CaseSetting& setting)>;
@@ -54,7 +54,7 @@ class WithProgram : public verify::Case {
   Program program_;
 };
 
-/// A collective of a right layer that does something else.
+/// Plants a fault in one collective of a layer that is otherwise correct.
 Defect in_call(std::string name, std::string source, const std::string& the_case, const std::string& site,
                CallFault fault, std::string property, std::string says = "", std::string group = "tp") {
   const FaultyCall faulty{site, fault, std::move(group)};
@@ -70,7 +70,7 @@ Defect in_call(std::string name, std::string source, const std::string& the_case
           std::move(says), std::move(wrong),  std::make_shared<sim::CpuDevice>()};
 }
 
-/// A kernel of a right layer that does something else.
+/// Plants a fault in one kernel of a layer that is otherwise correct.
 Defect in_kernel(std::string name, std::string source, const std::string& the_case, KernelFault fault,
                  std::string property, std::string says = "") {
   auto right = std::make_shared<WithProgram>(
@@ -79,7 +79,7 @@ Defect in_kernel(std::string name, std::string source, const std::string& the_ca
           std::move(says), std::move(right),  std::make_shared<FaultyDevice>(fault)};
 }
 
-/// A layer that is written wrongly.
+/// Plants a layer that is written wrongly.
 Defect in_program(std::string name, std::string source, const std::string& the_case, WrongProgram program,
                   std::string property, std::string says = "") {
   auto wrong = std::make_shared<WithProgram>(
@@ -100,13 +100,14 @@ Defect in_step(std::string name, std::string source, const std::string& site, Ca
                  std::move(group));
 }
 
-/// What is said of a collective of a step that is left out, and of the first tensor that is wrong.
+/// Returns the explanation expected when a collective of a step is left out. `first_wrong` is the first
+/// tensor that is wrong.
 std::string missing(const std::string& call, const std::string& group, const std::string& first_wrong) {
   const std::string of_group = group == "tp" ? "" : " over " + group;
   return "on all ranks: " + call + " of ..." + of_group + "... is missing... (...). " + first_wrong + ": ";
 }
 
-/// The same, one too many.
+/// Returns the explanation expected when a call is made once too often.
 std::string too_many(const std::string& call, const std::string& group, const std::string& file) {
   const std::string of_group = group == "tp" ? "" : " over " + group;
   return "on all ranks: " + call + " of ..." + of_group + " is one too many... (at '...' (..." + file + ":";
@@ -120,7 +121,7 @@ std::vector<Defect> make_catalogue() {
   const std::string dropout = "parallel_dropout", training = "distributed_optimizer";
   const std::string gpt = "gpt_training";
   return {
-      // ---- a collective ----
+      // ---- A collective ----
       in_call("row: forward sum left out", "TrainVerify", row, "row_parallel_linear.forward", left_out,
               "serial"),
       in_call("row: all_gather for the sum", "TrainVerify", row, "row_parallel_linear.forward", gathered,
@@ -174,7 +175,7 @@ std::vector<Defect> make_catalogue() {
       in_call("all_to_all: nothing exchanged", "MLM#1754", "all_to_all_sp2hp", "mapping.forward", left_out,
               "adjoint"),
 
-      // ---- a kernel ----
+      // ---- A kernel ----
       in_kernel("row: a little added on one rank", "TrainVerify", row,
                 Kernel::bias_is_a_little_larger_on_one_rank, "agree"),
       in_kernel("row: a little added on all ranks", "TrainVerify", row,
@@ -221,7 +222,7 @@ std::vector<Defect> make_catalogue() {
       in_kernel("loss: gradient of the padding kept", "MLM#1754", loss, Kernel::gradient_of_padding_kept,
                 "serial"),
 
-      // ---- a program ----
+      // ---- A program ----
       in_program("row: bias on every rank", "", row, bias_before_the_sum, "serial",
                  "...linear.bias counted tp"),
       in_program("row: input of the next rank", "MLM e1b8454330", row, input_of_the_next_rank, "serial"),
@@ -256,7 +257,7 @@ std::vector<Defect> make_catalogue() {
       in_kernel("tied weight: gradient of one use only", "MLM#656", "tied_embedding",
                 Kernel::gradient_of_rows_forgotten, "serial"),
 
-      // ---- data-parallel training ----
+      // ---- Data-parallel training ----
       in_training_call("training: gradients not reduced", "PyTorch#104336", "data_parallel.reduce_scatter",
                        left_out),
       in_training_call("training: gradients averaged twice", "DeepSpeed#6545", "data_parallel.reduce_scatter",
@@ -335,7 +336,7 @@ std::vector<Defect> make_catalogue() {
       in_program("training: unscaled by the next loss scale", "DeepSpeed#2695", training,
                  unscaled_by_the_next_scale, "serial"),
 
-      // ---- checkpoints ----
+      // ---- Checkpoints ----
       in_program("checkpoint: only the last bucket saved", "", training, only_the_last_bucket_saved,
                  "resumes"),
       in_program("checkpoint: moments not loaded", "MLM 1505db4cc4", training, moments_not_loaded, "resumes"),
@@ -349,7 +350,7 @@ std::vector<Defect> make_catalogue() {
       in_program("checkpoint: saved before the update", "NeMo-RL#949", training, saved_before_the_update,
                  "resumes"),
 
-      // ---- a whole step ----
+      // ---- A whole step ----
       in_step("step: tie lost", "MLM#656", "tied_embeddings.tie", left_out, "embd",
               missing("all_reduce 'tied_embeddings.tie'", "embd", "loss of step 0")),
       in_step("step: gradients of the tie not summed", "MLM#656", "tied_embeddings.grads", left_out, "embd",

@@ -1,10 +1,10 @@
 #pragma once
 
-/// Layers and communicators that are wrong on purpose, and the property that has to catch each of them in the
+/// Layers and communicators that are wrong on purpose, each with the property that must catch it in the
 /// field.
 ///
-/// Source  mistakes that others have had: issues and commits of Megatron-LM (MLM), TransformerEngine (TE) and
-///         others; the mutations that TrainVerify and Entangle were shown to find.
+/// Source  mistakes that others have made: issues and commits of Megatron-LM (MLM), TransformerEngine (TE)
+///         and others; the mutations that TrainVerify and Entangle were shown to find.
 
 #include <memory>
 #include <string>
@@ -17,9 +17,10 @@ namespace test {
 
 struct Defect {
   std::string name;
-  std::string source;    // "MLM#5338"; empty: of our own
-  std::string property;  // that catches it in the field
-  std::string says;      // how the explanation begins; "..." is any text; empty: not said
+  std::string source;    // for example "MLM#5338"; empty for a mistake of our own
+  std::string property;  // the property that catches the defect in the field
+  // How the explanation begins, where "..." stands for any text; empty if it is not checked.
+  std::string says;
   std::shared_ptr<const verify::Case> the_case;
   std::shared_ptr<sim::CpuDevice> device;
 };

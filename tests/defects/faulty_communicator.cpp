@@ -19,7 +19,7 @@ struct Done : sim::Pending {
   void wait() override {}
 };
 
-/// One that goes on while others do, as in a batch.
+/// A message that stays in flight while other calls go on, as in a batch.
 struct Message : sim::Pending {
   explicit Message(sim::Work of_work) : work(std::move(of_work)) {}
   void wait() override {
@@ -61,13 +61,13 @@ class FaultyCommunicator : public sim::Communicator {
       case Operation::recv:
         return receive(call);
       default:
-        std::abort();  // no rank program of this project makes the others
+        std::abort();  // rank programs of this project make no other calls
     }
   }
   std::unique_ptr<Communicator> do_split(Call&&) override { std::abort(); }
 
   Result broadcast(const Call& call) {
-    if (fault_.site == call.site.name) return std::make_unique<Done>();  // left out
+    if (fault_.site == call.site.name) return std::make_unique<Done>();  // the broadcast is left out
     real_.broadcast(call.output.is_none() ? call.input : call.output, call.root, call.site);
     return std::make_unique<Done>();
   }
@@ -134,8 +134,8 @@ class FaultyCommunicator : public sim::Communicator {
     }
   }
 
-  /// What has arrived is what arrived before. By the device's own kernels: the call is not over yet, so
-  /// operations refuse.
+  /// Replaces the received message by the one before it. It uses the device's own kernels, because
+  /// operations refuse a buffer whose call is not over yet.
   void change_received(const Call& call) {
     sim::Device& device = call.output.device();
     Tensor to = call.output;
@@ -151,14 +151,14 @@ class FaultyCommunicator : public sim::Communicator {
     return flat(x).rows(place * count, (place + 1) * count);
   }
 
-  /// Inputs of all ranks, one after the other.
+  /// Returns the inputs of all ranks, one after another.
   Tensor all_inputs(const Call& call) {
     const Tensor input = flat(call.input);
     const Tensor all = input.device().empty(input.dtype(), {size() * input.count()});
     real_.all_gather(input, all, call.site);
     return all;
   }
-  /// times the sum of what the ranks from first to last - 1 give.
+  /// Returns `times` times the sum of what the ranks from `first` to `last` - 1 give.
   Tensor sum_of(const Call& call, int first, int last, std::int64_t times) {
     const Tensor all = all_inputs(call);
     Tensor sum = sim::scale(block(all, 0, size()), {0, 1});
@@ -166,8 +166,8 @@ class FaultyCommunicator : public sim::Communicator {
     return sim::scale(sum, {times, 1});
   }
 
-  /// What a whole tensor comes to on this rank: all of it, or its block; in a gather, the input in every
-  /// place.
+  /// Gives this rank its own part of a whole tensor: the tensor itself or its block, and in a gather the
+  /// input at every place.
   void take_own(const Call& call, const Tensor& whole) {
     if (call.operation == Operation::all_gather) {
       for (int place = 0; place < size(); ++place) put(flat(whole), block(call.output, place, size()));
@@ -203,7 +203,7 @@ class FaultyCommunicator : public sim::Communicator {
 }  // namespace
 
 FaultyGroups::FaultyGroups(sim::Rank& rank, FaultyCall fault) : real_(rank.groups), kind_(fault.group) {
-  sim::Communicator* real = real_.find(kind_);  // null: this world has no such groups
+  sim::Communicator* real = real_.find(kind_);  // null if this world has no such groups
   if (real != nullptr && real->size() > 1)
     faulty_ = std::make_unique<FaultyCommunicator>(*real, rank.device, std::move(fault));
 }

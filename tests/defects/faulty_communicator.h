@@ -1,10 +1,10 @@
 #pragma once
 
-/// Communicators that do something else at one call site, for planting what layers get wrong: a collective
-/// left out, doubled, of another kind, over the wrong ranks.
+/// Communicators that do something else at one call site, to plant what layers get wrong: a collective
+/// that is left out, doubled, of another kind, or over the wrong ranks.
 ///
-/// Calls   all ranks make the wrong call together, so that the world runs on and the values are wrong; but
-///         for skipped_by_one.
+/// Calls   All ranks make the wrong call together, so the world runs on and only the values are wrong. The
+///         exception is skipped_by_one.
 
 #include <map>
 #include <memory>
@@ -16,27 +16,27 @@ namespace test {
 
 enum class CallFault {
   left_out,             // the result is this rank's own part of the input
-  left_out_where_full,  // of calls of so many elements
+  left_out_where_full,  // left_out, but only in calls of `full` elements
   doubled,              // a sum is reduced twice
-  averaged,             // 1/n of the sum
-  maximum,              // in place of the sum
-  over_half,            // of the group: the ranks of the lower, or of the upper half
-  without_last,         // the last member's term is not in it
+  averaged,             // the sum is divided by the number of members
+  maximum,              // the maximum in place of the sum
+  over_half,            // the sum over only the lower or the upper half of the group
+  without_last,         // the sum without the last member's term
   of_next_rank,         // each rank gets the block of the rank after it
-  gathered,             // an all_reduce is an all_gather of each rank's first n-th
-  summed,               // an all_gather is an all_reduce: each block is the sum of all
-  skipped_by_one,       // rank 1 does not call
-  stale,  // the result is that of the call before at this site; of the first, zeros, or the message that it is
+  gathered,             // an all_reduce becomes an all_gather of each rank's first n-th
+  summed,               // an all_gather becomes an all_reduce, so that each block is the sum of all
+  skipped_by_one,       // rank 1 does not make the call
+  stale,  // the result of the call before at this site; the first call gives zeros or its own message
 };
 
 struct FaultyCall {
   std::string site;
   CallFault fault;
-  std::string group = "tp";  // the kind it is in
-  std::int64_t full = -1;    // elements of left_out_where_full
+  std::string group = "tp";  // the kind of group that has the fault
+  std::int64_t full = -1;    // the number of elements for left_out_where_full
 };
 
-/// The groups of a rank, with the fault in one of them.
+/// The groups of a rank, one of which has the fault.
 class FaultyGroups : public sim::Groups {
  public:
   FaultyGroups(sim::Rank& rank, FaultyCall fault);

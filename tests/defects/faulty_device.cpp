@@ -31,7 +31,7 @@ void FaultyDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, b
 void FaultyDevice::permute(const Tensor& from, std::array<int, 4> order, Tensor& to) {
   CpuDevice::permute(from, order, to);
   if (!has(KernelFault::heads_permuted) || to.shape()[1] < 2) return;
-  // [B, n, S, d]: the first two heads change places in every sequence.
+  // The shape is [B, n, S, d], and the first two heads change places in every sequence.
   const std::int64_t head = to.shape()[2] * to.shape()[3];
   const std::int64_t sequence = to.shape()[1] * head;
   Tensor flat = to.reshaped({to.count()});
@@ -66,7 +66,7 @@ void FaultyDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& 
   if (has(KernelFault::rotary_not_turned_back)) backward = false;
   if (!has(KernelFault::rotary_from_position_one) || !is_one_rank())
     return CpuDevice::rotate(x, cosines, sines, backward, out);
-  // The row of each position is that of the next one; of the last, that of the first.
+  // Each position gets the row of the next position, and the last gets that of the first.
   const auto next = [&](const Tensor& table) {
     const std::int64_t rows = table.shape()[0];
     const Tensor moved = sim::scale(table, {1, 1});

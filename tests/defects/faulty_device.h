@@ -1,7 +1,7 @@
 #pragma once
 
-/// Devices on which one kernel computes something else, on all ranks or on some, for planting what layers get
-/// wrong inside a rank.
+/// Devices on which one kernel computes something else, on all ranks or on some, to plant what layers
+/// get wrong inside a rank.
 
 #include <memory>
 
@@ -10,9 +10,9 @@
 namespace test {
 
 enum class KernelFault {
-  bias_is_a_little_larger_on_one_rank,  // by 2^-20 of it
+  bias_is_a_little_larger_on_one_rank,  // by 2^-20 of its value
   bias_is_a_little_larger_on_all_ranks,
-  sum_is_a_little_smaller_on_one_rank,  // products: by 2^-9 of them
+  sum_is_a_little_smaller_on_one_rank,  // products, by 2^-9 of their value
   epsilon_differs_on_one_rank,
   activation_doubled_on_one_rank,
   activation_doubled_on_all_ranks,

@@ -11,7 +11,7 @@ using sim::GptTraining;
 using verify::CaseSetting;
 using verify::GptPlan;
 
-/// What is done otherwise than in the case.
+/// What a wrong training step does differently from the case.
 struct Mistakes {
   void (*config)(sim::GptTrainingConfig& config) = nullptr;
   sim::Sample (*sample)(const GptPlan& plan, std::int64_t number) = nullptr;
@@ -52,7 +52,7 @@ void microbatches_forgotten(sim::Rank& rank, const CaseSetting& s) {
 void tie_summed_before_the_reduction(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
         training.forward_backward(iteration);
-        // While the bucket is on its way.
+        // This happens while the bucket is still being reduced.
         training.reduce_tied_embeddings();
         training.finalize_model_grads();
       }});
@@ -113,7 +113,8 @@ void layer_held_by_two_stages(sim::Rank& rank, const CaseSetting& s) {
 
 void chunks_in_rank_order(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.config = [](sim::GptTrainingConfig& config) {
-        // Both chunks of a rank next to each other in the model, as if a pipeline did not come back.
+        // Both chunks of a rank lie next to each other in the model, as if the pipeline did not come
+        // back to the first rank.
         int offset = 0;
         for (auto& chunks : config.placement.stages) {
           for (auto& layers : chunks) {

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Training steps of a GPT written wrongly, each as one would write it: rank programs that publish what the
-/// case gpt_training publishes.
+/// Training steps of a GPT with typical programming mistakes: rank programs that publish what the case
+/// gpt_training publishes.
 
 #include "verify/cases/case.h"
 
@@ -21,7 +21,7 @@ void positions_flagged_sequence_parallel(sim::Rank& rank, const verify::CaseSett
 void final_norm_flag_lost(sim::Rank& rank, const verify::CaseSetting& setting);
 void gradients_kept_from_the_step_before(sim::Rank& rank, const verify::CaseSetting& setting);
 void updated_before_finalized(sim::Rank& rank, const verify::CaseSetting& setting);
-// Values are right: more calls, or in another order.
+// These steps give the right values, but make more calls or make them in another order.
 void parameters_gathered_twice(sim::Rank& rank, const verify::CaseSetting& setting);
 void nothing_overlaps(sim::Rank& rank, const verify::CaseSetting& setting);
 

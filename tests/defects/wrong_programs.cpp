@@ -21,17 +21,16 @@ namespace {
 using sim::Tensor;
 using verify::CaseSetting;
 
-/// Where a program has no mistake to make, the right one runs.
+/// Runs the correct program. A wrong program calls it for settings in which its mistake does not exist.
 void run_right(const char* name, sim::Rank& rank, const CaseSetting& s) {
   verify::find_case(name)->run(rank, s);
 }
 
 Tensor copied(const Tensor& x) { return sim::scale(x, {1, 1}); }
 
-// ---- row_parallel_linear
-// -----------------------------------------------------------------------------------------
+// ---- row_parallel_linear ----
 
-/// The layer without flags, in its pieces: a mistake replaces one of them.
+/// The layer without flags, in pieces. A mistake replaces one of them.
 struct RowPieces {
   int input_place_offset = 0;
   Tensor (*forward)(sim::Communicator& tp, const Tensor& partial, const Tensor& bias) = nullptr;
@@ -62,8 +61,7 @@ Tensor summed(sim::Communicator& tp, const Tensor& partial) {
   return sim::ReduceFromTensorModelParallelRegion::forward(partial, tp, "row_parallel_linear.forward");
 }
 
-// ---- column_parallel_linear
-// --------------------------------------------------------------------------------------
+// ---- column_parallel_linear ----
 
 sim::ColumnParallelLinear plain_column(sim::Rank& rank, const CaseSetting& s, const std::string& name) {
   return {rank,
@@ -89,8 +87,7 @@ void run_column(sim::Rank& rank, const CaseSetting& s, const std::string& name) 
   verify::publish_linear(rank, s, layer, x, forward.output, grad, layer.backward(forward.saved, grad));
 }
 
-// ---- mappings
-// ----------------------------------------------------------------------------------------------------
+// ---- mappings ----
 
 struct Mapped {
   Tensor input, output, grad_output, grad_input;
@@ -106,13 +103,12 @@ Tensor whole_of(sim::Rank& rank, const CaseSetting& s, const std::string& name) 
   return verify::drawn(rank, s, name, {s.whole("tokens"), s.whole("hidden")});
 }
 
-/// A term of a partial sum, as mapping cases draw it.
+/// Returns a term of a partial sum, drawn as the mapping cases draw it.
 Tensor term_of(sim::Rank& rank, const CaseSetting& s) {
   return whole_of(rank, s, "grad_output." + std::to_string(rank.groups.get("tp").rank()));
 }
 
-// ---- parallel_norm
-// -----------------------------------------------------------------------------------------------
+// ---- parallel_norm ----
 
 void run_norm(sim::Rank& rank, const CaseSetting& s, bool is_flagged) {
   sim::ParallelNorm layer(rank, {.name = "norm",
@@ -125,8 +121,7 @@ void run_norm(sim::Rank& rank, const CaseSetting& s, bool is_flagged) {
   if (s["layer_norm"] == 1) rank.publish("bias_grad", layer.bias().main_grad);
 }
 
-// ---- parallel_dropout
-// --------------------------------------------------------------------------------------------
+// ---- parallel_dropout ----
 
 void run_dropout(sim::Rank& rank, const CaseSetting& s, sim::Region region, bool another_pass_backward) {
   const sim::ParallelDropout layer(
@@ -183,7 +178,7 @@ void reads_before_the_sum_is_there(sim::Rank& rank, const CaseSetting& s) {
 
 void strided_rows_cut_in_one_piece(sim::Rank& rank, const CaseSetting& s) {
   if (!is_plain_column(s)) return run_right("column_parallel_linear", rank, s);
-  run_column(rank, s, "linear");  // a layer whose rows are one block
+  run_column(rank, s, "linear");  // this layer has no stride, so its rows are one block
 }
 
 void every_rank_draws_its_own_weight(sim::Rank& rank, const CaseSetting& s) {
@@ -212,7 +207,7 @@ void gathered_rows_of_the_next_rank(sim::Rank& rank, const CaseSetting& s) {
   const Tensor x = own_input(rank, s), grad = verify::drawn_feature_grad(rank, s);
   const Tensor output = layer.forward(x).output;
   const Tensor all = sim::gathered_rows(x, tp, "column_parallel_linear.backward_input");
-  const Tensor turned = copied(all);  // the chunks, one place on
+  const Tensor turned = copied(all);  // every chunk moves by one place
   const std::int64_t chunk = x.shape()[0];
   for (int place = 0; place < tp.size(); ++place) {
     Tensor to = turned.rows(place * chunk, (place + 1) * chunk);
@@ -262,7 +257,7 @@ void gate_and_up_swapped(sim::Rank& rank, const CaseSetting& s) {
                         .gated = s["gated"] == 1,
                         .bias = s["bias"] == 1,
                         .sequence_parallel = s["sequence_parallel"] == 1});
-  if (s["gated"] == 1) {  // as a checkpoint of [up | gate] would be loaded
+  if (s["gated"] == 1) {  // a checkpoint of [up | gate] would be loaded like this
     const Tensor weight = layer.linear_fc1().weight().value;
     const std::int64_t half = weight.shape()[0] / 2;
     const Tensor gate = copied(weight.rows(0, half));

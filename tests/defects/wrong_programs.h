@@ -1,6 +1,6 @@
 #pragma once
 
-/// Layers written wrongly, each as one would write it: rank programs that publish what a case publishes.
+/// Layers with typical programming mistakes: rank programs that publish what a case publishes.
 
 #include "verify/cases/case.h"
 
@@ -8,34 +8,34 @@ namespace test {
 
 using WrongProgram = void (*)(sim::Rank& rank, const verify::CaseSetting& setting);
 
-// Of row_parallel_linear:
+// Mistakes in row_parallel_linear:
 void bias_before_the_sum(sim::Rank& rank, const verify::CaseSetting& setting);
 void input_of_the_next_rank(sim::Rank& rank, const verify::CaseSetting& setting);
 void output_over_tp(sim::Rank& rank, const verify::CaseSetting& setting);
 void sum_returns_its_input(sim::Rank& rank, const verify::CaseSetting& setting);
 void reads_before_the_sum_is_there(sim::Rank& rank, const verify::CaseSetting& setting);
 
-// Of column_parallel_linear:
+// Mistakes in column_parallel_linear:
 void strided_rows_cut_in_one_piece(sim::Rank& rank, const verify::CaseSetting& setting);
 void every_rank_draws_its_own_weight(sim::Rank& rank, const verify::CaseSetting& setting);
 void input_gradient_not_summed(sim::Rank& rank, const verify::CaseSetting& setting);
 void gathered_rows_of_the_next_rank(sim::Rank& rank, const verify::CaseSetting& setting);
 
-// Of gather_from_tensor_model_parallel_region:
+// A mistake in gather_from_tensor_model_parallel_region:
 void gather_whose_backward_sums(sim::Rank& rank, const verify::CaseSetting& setting);
-// Of gather_from_sequence_parallel_region:
+// A mistake in gather_from_sequence_parallel_region:
 void gather_whose_backward_only_splits(sim::Rank& rank, const verify::CaseSetting& setting);
-// Of all_gather_last_dim_from_tensor_parallel_region:
+// A mistake in all_gather_last_dim_from_tensor_parallel_region:
 void gathered_along_the_wrong_axis(sim::Rank& rank, const verify::CaseSetting& setting);
 
-// Of parallel_norm:
+// Mistakes in parallel_norm:
 void flag_lost(sim::Rank& rank, const verify::CaseSetting& setting);
 void flag_where_none_belongs(sim::Rank& rank, const verify::CaseSetting& setting);
 
-// Of mlp:
+// A mistake in mlp:
 void gate_and_up_swapped(sim::Rank& rank, const verify::CaseSetting& setting);
 
-// Of parallel_dropout:
+// Mistakes in parallel_dropout:
 void same_stream_in_sharded_region(sim::Rank& rank, const verify::CaseSetting& setting);
 void streams_of_ranks_in_replicated_region(sim::Rank& rank, const verify::CaseSetting& setting);
 void another_mask_backward(sim::Rank& rank, const verify::CaseSetting& setting);

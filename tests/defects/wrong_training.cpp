@@ -11,7 +11,7 @@ using verify::CaseSetting;
 using verify::Plan;
 using verify::Training;
 
-/// What is done otherwise than in the case.
+/// What a wrong training does differently from the case.
 struct Mistakes {
   void (*parameters)(std::vector<sim::Parameter>& parameters) = nullptr;
   void (*config)(const Plan& plan, int rank, sim::DataParallelConfig& config) = nullptr;
@@ -93,7 +93,7 @@ void run(sim::Rank& rank, const CaseSetting& s, const Mistakes& mistakes) {
 
 void gradients_not_zeroed(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.zero = [](Training& training) {
-        // What is ready is forgotten, and the gradients of this rank's pieces stay.
+        // The readiness of gradients is reset, but the gradients of this rank's pieces stay.
         std::vector<Tensor> kept;
         for (const auto& piece : training.optimizer.pieces()) kept.push_back(sim::scale(piece.grad, {1, 1}));
         training.data_parallel.zero_grads();
@@ -108,7 +108,7 @@ void reduced_before_the_last_gradient(sim::Rank& rank, const CaseSetting& s) {
 void mean_of_means(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.after_sync = [](Training& training, std::int64_t step) {
         if (!training.plan.per_token()) return;
-        // As if each sample had as many tokens as the mean of them.
+        // This treats every sample as if it had the mean number of tokens.
         training.data_parallel.divide_grads(training.plan.samples() * training.plan.tokens(step, 0));
       }});
 }
@@ -141,7 +141,7 @@ void last_gather_forgotten(sim::Rank& rank, const CaseSetting& s) { run(rank, s,
 
 void optimizer_holds_other_parameters(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.after_step = [](Training& training) {
-        // The model was moved after the optimizer was made: it reads copies that nobody steps.
+        // The model was moved after the optimizer was made, so it reads copies that are never stepped.
         for (sim::Parameter& parameter : training.parameters)
           parameter.value = sim::scale(parameter.value, {1, 1});
       }});
@@ -158,7 +158,8 @@ void stepped_once_a_microbatch(sim::Rank& rank, const CaseSetting& s) {
 void main_parameter_from_rounded_value(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.after_step = [](Training& training) {
         for (auto& piece : training.optimizer.pieces()) {
-          // As a checkpoint of the model's parameters alone would be loaded: here with half of each.
+          // A checkpoint of only the model's parameters would be loaded like this. Here every value is
+          // halved.
           sim::copy(sim::scale(piece.main, {1, 2}), piece.main);
         }
       }});
@@ -170,8 +171,7 @@ void moments_forgotten(sim::Rank& rank, const CaseSetting& s) {
       }});
 }
 
-// ---- buffers and groups
-// ------------------------------------------------------------------------------------------
+// ---- Buffers and groups ----
 
 void experts_reduced_as_dense(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.parameters = [](std::vector<sim::Parameter>& parameters) {
@@ -210,8 +210,7 @@ void unscaled_by_the_next_scale(sim::Rank& rank, const CaseSetting& s) {
       }});
 }
 
-// ---- checkpoints
-// -------------------------------------------------------------------------------------------------
+// ---- Checkpoints ----
 
 void only_the_last_bucket_saved(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.after_load = [](Training& training, Training& fresh) {
@@ -239,7 +238,7 @@ void step_counter_not_loaded(sim::Rank& rank, const CaseSetting& s) {
 
 void weights_active_after_the_next_step(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.after_load = [](Training& training, Training& fresh) {
-        // What this rank owns is there; the rest of the model is as it was made.
+        // The part that this rank owns is loaded, but the rest of the model has its initial values.
         std::vector<Tensor> kept;
         for (auto& piece : training.optimizer.pieces()) kept.push_back(sim::scale(piece.value, {1, 1}));
         for (std::size_t i = 0; i < training.parameters.size(); ++i)

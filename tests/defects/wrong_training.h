@@ -1,7 +1,7 @@
 #pragma once
 
-/// Data-parallel training written wrongly, each as one would write it: rank programs that publish what the
-/// case distributed_optimizer publishes.
+/// Data-parallel training with typical programming mistakes: rank programs that publish what the case
+/// distributed_optimizer publishes.
 
 #include "verify/cases/case.h"
 

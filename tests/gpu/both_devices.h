@@ -1,10 +1,10 @@
 #pragma once
 
-/// The same kernel on the CPU device and on a CUDA device, and whether the same bits come out.
+/// Runs the same kernel on the CPU device and on a CUDA device and compares the results bit for bit.
 ///
-/// Shapes  values are drawn on the host and copied to both; a NaN equals a NaN, whatever its bits.
-/// Calls   a rung of the ladder makes one BothDevices, compares, and when it goes it prints what it has
-///         proved.
+/// Shapes  Values are drawn on the host and copied to both devices. A NaN equals a NaN, whatever its bits.
+/// Calls   A rung of the ladder makes one BothDevices and compares with it. When the object is destroyed, it
+///         prints what it has proved.
 
 #include <cstdint>
 #include <functional>
@@ -17,7 +17,7 @@
 
 namespace test {
 
-/// Of this program's gpu library; without a GPU null, and why.
+/// The device of this program's gpu library. Without a GPU the device is null, and `why_not` says why.
 struct GpuUnderTest {
   std::shared_ptr<sim::Device> device;
   std::string why_not;
@@ -30,20 +30,20 @@ struct Given {
   std::vector<std::byte> values;
 };
 
-/// Of any magnitude; where `extremes`, one in eight is a NaN, an infinity, a zero of either sign, or among
-/// the largest and least.
+/// Draws values of any magnitude. With `extremes`, one in eight is a NaN, an infinity, a zero of either
+/// sign, or among the largest and least values.
 Given drawn(sim::DType dtype, const sim::Shape& shape, const sim::KeyedRandom& random, bool extremes);
 Given drawn_ids(const sim::Shape& shape, const sim::KeyedRandom& random, std::int32_t least,
                 std::int32_t most);
-/// All floats that a bf16 can be; of a wider dtype, with digits below.
+/// Returns every value that a bf16 can have. In a wider dtype, the values have further digits.
 Given every_bfloat(sim::DType dtype, const sim::KeyedRandom& random);
 
-// Inside a property.
+// These two functions are called inside a property.
 sim::DType drawn_float();
-/// Up to `most`; sometimes 0 or 1, often beside a multiple of 16.
+/// Draws a size up to `most`. It is sometimes 0 or 1, and often next to a multiple of 16.
 std::int64_t drawn_size(std::int64_t most);
 
-/// What a kernel makes of tensors, some of them changed in place.
+/// What a kernel makes of its input tensors, some of which it may change in place.
 using Kernel = std::function<std::vector<sim::Tensor>(sim::Device&, std::vector<sim::Tensor>&)>;
 
 class BothDevices {
@@ -55,9 +55,9 @@ class BothDevices {
 
   sim::Device& gpu() { return *gpu_; }
   sim::Device& cpu() { return *cpu_; }
-  /// "" where all outputs are the same.
+  /// Returns "" if all outputs are the same on both devices.
   std::string difference(const std::vector<Given>& inputs, const Kernel& kernel);
-  /// Of what has been compared elsewhere.
+  /// Counts a comparison that was made elsewhere.
   void count(std::int64_t elements);
 
  private:
@@ -70,13 +70,13 @@ class BothDevices {
   std::int64_t largest_ = 0;
 };
 
-/// "" where they are the same elements.
+/// Returns "" if the elements are the same.
 std::string first_difference(sim::DType dtype, const std::vector<std::byte>& a,
                              const std::vector<std::byte>& b);
 
 }  // namespace test
 
-/// The rung's device, or the reason why it is skipped.
+/// Gets the GPU device for a rung, or skips the test and says why.
 #define GPU_OR_SKIP(name)                     \
   const auto name = ::test::gpu_under_test(); \
   if (name.device == nullptr) GTEST_SKIP() << name.why_not

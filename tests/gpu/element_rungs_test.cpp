@@ -1,4 +1,4 @@
-// Rungs 06 to 08: exp and its kin, tables, and Adam.
+// Proves rungs 06 to 08 of the GPU ladder: exp and its kin, tables, and Adam.
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

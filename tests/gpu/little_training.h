@@ -3,7 +3,7 @@
 /// A rank program that trains a small GPT for three steps, on any layout of tensor, pipeline and data
 /// parallelism that divides it.
 ///
-/// Exact   publishes every loss, parameter, gradient and moment.
+/// Exact   The program publishes every loss, parameter, gradient and moment.
 
 #include "sim/comm/rank.h"
 #include "sim/model/gpt_training.h"

@@ -1,4 +1,4 @@
-// Rungs 01 to 03: memory, what moves values, and the first arithmetic.
+// Proves rungs 01 to 03 of the GPU ladder: memory, kernels that move values, and the first arithmetic.
 
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -1,4 +1,5 @@
-// A process as a rank, as far as one process can show: a world of one, whose program ends well or badly.
+// Proves how a process acts as a rank, as far as one process can show it: in a world of one whose
+// program ends well or badly.
 
 #include "gpu/nccl/nccl_cluster.h"
 
@@ -16,7 +17,7 @@ namespace {
 
 using namespace sim;
 
-/// In a world of one nothing is asked of NCCL but a device.
+/// In a world of one, NCCL is asked for nothing but a device.
 class OneRank : public gpu::NcclLibrary {
  public:
   int version() const override { return 22'809; }

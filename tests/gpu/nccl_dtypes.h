@@ -1,6 +1,6 @@
 #pragma once
 
-/// What NCCL moves, of the dtypes that a random program draws.
+/// The dtypes that NCCL can move, among those that a random program draws.
 
 #include <vector>
 

@@ -1,4 +1,5 @@
-// What NCCL is told, before there is any: its environment, the splits of a world, the operations of a call.
+// Proves what NCCL is told before it runs: its environment, the splits of a world, and the operations of
+// a call.
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -73,7 +74,7 @@ TEST(NcclOptions, RanksThatShareAGpuLookLikeHosts) {
   EXPECT_EQ(value(late, "NCCL_MULTI_RANK_GPU_ENABLE"), "1");
 }
 
-/// All but the name of the host is the same on all ranks, and that is another on each.
+/// The environment is the same on all ranks but for the name of the host, which differs on each.
 RC_GTEST_PROP(NcclOptions, RanksDifferInTheirHostAlone, ()) {
   const gpu::NcclOptions options{.order = *rc::gen::element(NcclOrder::exact, NcclOrder::any),
                                  .ranks_per_gpu = *rc::gen::inRange(1, 9)};
@@ -96,9 +97,9 @@ TEST(NcclOptions, AreRefused) {
   EXPECT_EQ(refused([] { gpu::check({}); }), "");
 }
 
-/// What ncclCommSplit makes of colors and keys, by ascending color.
+/// Returns the groups that ncclCommSplit makes of the colors and keys, by ascending color.
 test::Lists made_by(const gpu::NcclSplit& split) {
-  std::vector<std::tuple<int, int, int>> order;  // color, key, rank
+  std::vector<std::tuple<int, int, int>> order;  // (color, key, rank)
   for (std::size_t rank = 0; rank < split.colors.size(); ++rank) {
     if (split.colors[rank] >= 0)
       order.emplace_back(split.colors[rank], split.keys[rank], static_cast<int>(rank));
@@ -114,7 +115,8 @@ test::Lists made_by(const gpu::NcclSplit& split) {
   return lists;
 }
 
-/// "" where the splits make every group of more than one rank once, in order.
+/// Returns "" if the splits make every group of more than one rank once, in order, and else the first
+/// kind that is wrong.
 std::string missing(const std::vector<gpu::NcclSplit>& splits, const test::EnumeratedLayout& expected) {
   std::size_t next = 0;
   for (const auto& [kind, lists] : expected.kinds) {
@@ -134,7 +136,8 @@ RC_GTEST_PROP(NcclSplits, MakeEveryGroupOnceInOrder, ()) {
   std::vector<gpu::NcclSplit> splits = gpu::nccl_splits(layout);
   RC_ASSERT(missing(splits, *expected) == "");
   if (splits.empty()) return;
-  // Planted: two members change places; a rank is left out; a kind is.
+  // The planted defects are two members that change places, a rank that is left out, and a kind that is
+  // left out.
   const std::vector<int> group = made_by(splits.front()).front();
   auto swapped = splits;
   std::swap(swapped.front().keys[static_cast<std::size_t>(group[0])],

@@ -1,5 +1,5 @@
-// The communicator on a NCCL that this process plays: the bits and records of virtual ranks; and what is
-// found where they are not.
+// Proves that the NCCL communicator, on a NCCL that this process plays, gives the bits and records of
+// virtual ranks, and that planted differences are found.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -38,7 +38,7 @@ RunReport simulated(const Layout& layout, const RankProgram& program) {
   return simulate(spec, device, program);
 }
 
-/// "" where all ranks did what virtual ranks do.
+/// Returns "" if all ranks did what virtual ranks do.
 std::string difference(const RunReport& expected, const Outcomes& found) {
   for (std::size_t rank = 0; rank < found.size(); ++rank) {
     if (!found[rank].refused.empty()) return found[rank].refused + ": " + found[rank].words;
@@ -72,7 +72,7 @@ RC_GTEST_PROP(PlayedNccl, GivesTheBitsOfVirtualRanks, ()) {
   RC_ASSERT(nccl.lonely() == 0);
 }
 
-/// One all_to_all of three ranks, then sums.
+/// A program for three ranks: one all_to_all, then a sum.
 void little(Rank& rank) {
   const Tensor x = keyed(rank.device, DType::f32, {30}, rank.random, rank.id * 100);
   const Tensor y = filled(rank.device, DType::f32, {30}, 0);
@@ -82,7 +82,7 @@ void little(Rank& rank) {
   rank.publish("x", x);
 }
 
-/// What comes of a fault in the requests of rank 1 that have an operation and a count.
+/// Returns the difference that a fault makes in the requests of rank 1 with the given operation and count.
 std::string with_fault(gpu::NcclOperation operation, std::int64_t count,
                        const std::function<void(std::vector<gpu::NcclRequest>&, std::size_t)>& plant) {
   const Layout layout = layout_of(1, 1, 1, 3);
@@ -133,13 +133,13 @@ TEST(PlayedNccl, AnotherRingIsFoundWhenTheGroupIsMade) {
       all.push_back(outcome.refused);
     return all;
   };
-  // The block of place 2 goes 0, 1, 2 either way.
+  // The block of place 2 is added in the order 0, 1, 2 in either ring.
   for (const std::string& code : codes(gpu::NcclOrder::exact)) EXPECT_EQ(code, "nccl_ring");
   EXPECT_EQ(codes(gpu::NcclOrder::any), std::vector<std::string>(3));
 }
 
-/// What a member of a world sent each other one before its program began, by sender and receiver; in as many
-/// groups as there are.
+/// Returns how many messages the members of a world sent to each other before the program began, by
+/// sender and receiver. There are as many as the member has groups.
 std::vector<std::vector<int>> first_messages(int ranks) {
   const auto n = static_cast<std::size_t>(ranks);
   std::vector<std::vector<int>> sent(n, std::vector<int>(n, 0));
@@ -196,7 +196,7 @@ TEST(PlayedNccl, RefusesWhatItCannot) {
               rank.groups.new_group(rank.id == 0 ? "a" : "b", {0, 1}, "group");
             }),
             both("group_order_mismatch"));
-  // The other one has ended, and waits for this one to close: either is told.
+  // The other rank has ended and waits for this one to close. Either of the two may be told.
   EXPECT_EQ(refused([](Rank& rank) {
               if (rank.id == 0) rank.groups.world().barrier("alone");
             })[0],

@@ -1,5 +1,5 @@
-// Processes on a NCCL that is played between them (played_processes.h): all of --backend nccl, and of rungs
-// 10 and 11, but NCCL and CUDA.
+// Proves, with processes that play NCCL between them (played_processes.h), all of --backend nccl and of
+// rungs 10 and 11 but for NCCL and CUDA themselves.
 
 #include <algorithm>
 #include <future>
@@ -17,10 +17,10 @@ enum class Told { by_torchrun, without_local_ranks, by_options };
 
 struct World {
   int ranks = 1;
-  std::string words;       // of every rank
-  std::string fault = {};  // played_open.cpp
+  std::string words;       // the words of every rank
+  std::string fault = {};  // as described in played_open.cpp
   Told told = Told::by_torchrun;
-  std::map<int, std::string> own_words = {};  // of one rank, beside those of all
+  std::map<int, std::string> own_words = {};  // more words for single ranks
   std::optional<int> hangs = {};
   std::optional<int> never_starts = {};
 };
@@ -75,21 +75,22 @@ void expect_all_end(const Ended& ended, int exit_code) {
                                                 << ended[rank].out << ended[rank].err;
 }
 
-/// Of a world that ends well, or with a verdict.
+/// Only rank 0 prints in a world that ends well or with a verdict.
 void expect_only_rank_0_speaks(const Ended& ended) {
   EXPECT_NE(ended.front().out, "");
   for (std::size_t rank = 1; rank < ended.size(); ++rank)
     EXPECT_EQ(ended[rank].out + ended[rank].err, "") << "rank " << rank;
 }
 
-/// The words of the sizes that fit so many ranks.
+/// The deadline in seconds for worlds in which a rank ends, hangs or never comes.
 #ifdef SHARDPROOF_SANITIZED
 constexpr int kShortDeadline =
-    15;  // seconds: what a process proves before it meets the others takes so many times longer
+    15;  // with a sanitizer, what a process proves before it meets the others takes longer
 #else
 constexpr int kShortDeadline = 3;
 #endif
 
+/// Returns the command that replays a small training, with the sizes that fit this number of ranks.
 std::string replay(int ranks, const std::string& more = "") {
   static const std::map<int, std::string> sizes = {
       {2, " --world-size 2 --pipeline-model-parallel-size 1 --global-batch-size 4"},
@@ -113,7 +114,7 @@ void expect_verified(const Ended& ended) {
   EXPECT_EQ(count_of(ended.front().out, "virtual ranks, bit for bit"), 3) << ended.front().out;
 }
 
-// ---- the programs of the ladder ----
+// ---- The programs of the ladder ----
 
 TEST(NcclProcesses, RandomProgramsPublishWhatVirtualRanksPublish) {
   for (const auto& [ranks, seed] :
@@ -131,8 +132,8 @@ TEST(NcclProcesses, TrainingIsThatOfVirtualRanks) {
     expect_all_end(run_ranks({.ranks = ranks, .words = "training " + std::to_string(ranks)}), 0);
 }
 
-// The first messages of two ranks make them wait for each other, in the order in which each puts them in:
-// they have to have met.
+// The first messages of two ranks make the ranks wait for each other, in the order in which each rank
+// puts its messages. So the ranks must have met before.
 TEST(NcclProcesses, MessagesThatCrossDoNotWaitForEachOther) {
   for (const int ranks : {2, 8})
     expect_all_end(run_ranks({.ranks = ranks, .words = "crossed " + std::to_string(ranks)}), 0);
@@ -161,18 +162,18 @@ TEST(NcclProcesses, ARankThatDiesBeforeTheVerdictEndsAll) {
   }
 }
 
-// ---- the program ----
+// ---- The program ----
 
 TEST(NcclProcesses, ReplayIsEqualOnTwoFourAndEight) {
 #ifdef SHARDPROOF_SANITIZED
-  const std::vector<int> worlds = {2};  // every process proves the scenario, thirty times slower
+  const std::vector<int> worlds = {2};  // every process proves the scenario, which is thirty times slower
 #else
   const std::vector<int> worlds = {2, 4, 8};
 #endif
   for (const int ranks : worlds) expect_verified(run_program({.ranks = ranks, .words = replay(ranks)}));
 }
 
-// Without local ranks they are counted by host: else two would have one GPU.
+// If local ranks are not given, they are counted by host. Otherwise two ranks would use one GPU.
 TEST(NcclProcesses, HoweverRanksAreTold) {
 #ifdef SHARDPROOF_SANITIZED
   constexpr int kRanks = 2;
@@ -226,15 +227,15 @@ TEST(NcclProcesses, AnotherOrderOfSums) {
   const Ended any = run_program({.ranks = 4, .words = replay(4, " --nccl-order any"), .fault = "ring"});
   expect_all_end(any, 0);
   EXPECT_EQ(count_of(any.front().out, "virtual ranks, bit for bit"), 1)
-      << any.front().out;  // what has no rounding
+      << any.front().out;  // only the results without rounding
   EXPECT_EQ(count_of(any.front().out, "within the bounds of the serial reference"), 1) << any.front().out;
   const Ended exact = run_program({.ranks = 4, .words = replay(4), .fault = "ring"});
   expect_all_end(exact, 3);
   EXPECT_TRUE(contains(exact.front().err, "rank 0: nccl_ring: ")) << exact.front().err;
 }
 
-// A block that lies where another one should: all processes end with 1, and rank 0 says which tensor of which
-// rank.
+// One rank sends a block from the place of another block. All processes end with 1, and rank 0 says
+// which tensor of which rank is wrong.
 TEST(NcclProcesses, AWrongOffsetIsFound) {
   const Ended replayed = run_program({.ranks = 4, .words = replay(4), .fault = "offset 3"});
   expect_all_end(replayed, 1);
@@ -258,9 +259,9 @@ TEST(NcclProcesses, ASharedGpuIsAskedFor) {
   }
 }
 
-// ---- ranks that end, hang, or never come ----
+// ---- Ranks that end, hang, or never come ----
 
-/// All others say what they wait for: `call` is of each.
+/// Expects every other rank to say which call it waits in. Each message contains `call`.
 void expect_others_end(const Ended& ended, std::size_t gone, const std::string& code,
                        const std::string& call) {
   EXPECT_EQ(ended[gone].exit_code, 137) << ended[gone].out << ended[gone].err;
@@ -274,7 +275,8 @@ void expect_others_end(const Ended& ended, std::size_t gone, const std::string& 
   }
 }
 
-// In the call that it did not come to, or in one before, whose end they have not seen yet.
+// The other ranks are in the call that the killed rank did not come to, or in an earlier one whose end
+// they have not seen yet.
 TEST(NcclProcesses, AKilledRankEndsTheOthersAtOnceWhereNcclSaysSo) {
   const Ended calls = run_program({.ranks = 4, .words = replay(4), .fault = "killed 2 200"});
   expect_others_end(calls, 2, "nccl_failed", "(verify/backends/random_calls.cpp:");
@@ -285,12 +287,12 @@ TEST(NcclProcesses, AKilledRankEndsTheOthersAtOnceWhereNcclSaysSo) {
   expect_others_end(training, 2, "nccl_failed", "(sim/");
 }
 
-// Nobody says so: deadlines do. These worlds wait beside each other.
+// NCCL does not report the lost rank, so deadlines do. The worlds run at the same time.
 TEST(NcclProcesses, WhateverHappensToARankTheOthersEndInTime) {
   const auto beside = [](auto run, World world) {
     return std::async(std::launch::async, run, std::move(world));
   };
-  // Without a model: what each process proves by itself before they meet is over in no time.
+  // There is no model, so what each process proves by itself before they meet takes no time.
   const std::string words =
       "replay --world-size 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --backend nccl "
       "--ranks-per-gpu 4 --train-iters 0 --message-bytes 64 --deadline " +

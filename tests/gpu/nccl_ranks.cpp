@@ -1,11 +1,12 @@
-// A process of a world on NCCL, for nccl_rungs_test.cpp, which starts one for each rank:
+// One process of a world on NCCL. nccl_rungs_test.cpp starts one for each rank:
 //
 //   nccl_ranks MODE RANKS_PER_GPU [SEED] [STEPS]
 //
-// gpus says how many GPUs there are, or why none. calls runs random_calls on NCCL, training three steps of a
-// GPT, crossed two messages of each pair of ranks; all compare with the same world simulated on CPU devices,
-// bit for bit. late leaves one rank out of a call, throws has one throw instead, dies has one end before all
-// tell each other what they found. Exit codes as those of the program.
+// The mode gpus says that there is a GPU, or why there is none. calls runs random_calls on NCCL, training
+// runs three steps of a GPT, and crossed runs two messages of each pair of ranks. These modes compare with
+// the same world simulated on CPU devices, bit for bit. late leaves one rank out of a call, throws makes one
+// rank throw instead, and dies makes one rank end before all tell each other what they found. The exit codes
+// are those of the program.
 
 #include <chrono>
 #include <cstdio>
@@ -44,8 +45,8 @@ Layout layout_of(int ranks) {
       RuleBook::megatron);
 }
 
-/// Two messages of each pair of ranks, in two groups: either begins with another one. Nobody waits before
-/// both have begun.
+/// Each pair of ranks exchanges two messages in two groups, and each rank begins with another one.
+/// Nobody waits before both have begun.
 void cross_messages(Rank& rank) {
   Communicator& world = rank.groups.world();
   Communicator& tp = rank.groups.get("tp");
@@ -108,7 +109,7 @@ int run(const Words& words) {
   return conclusion.exit_code;
 }
 
-/// As many ranks as there are GPUs find one each.
+/// Says that there is a GPU. If there is none, opening the device is refused with the reason.
 int say_gpus() {
   gpu::open_nccl()->open_device(0, 0, gpu::CudaMode::exact);
   fmt::print("a GPU\n");

@@ -1,4 +1,5 @@
-// Rungs 10 and 11: processes on NCCL, all of them on the first GPU, so that one is enough.
+// Proves rungs 10 and 11 of the GPU ladder: processes on NCCL, all of them on the first GPU, so that one
+// GPU is enough.
 
 #include <array>
 #include <cstdio>
@@ -25,13 +26,13 @@ Ended run_shell(const std::string& command) {
 
 const std::string kRanks = std::string("'") + SHARDPROOF_NCCL_RANKS + "'";
 
-/// Why there is no GPU for NCCL here; empty: there is.
+/// Returns why there is no GPU for NCCL here, or "" if there is one.
 std::string why_not() {
   const Ended asked = run_shell("CUDA_VISIBLE_DEVICES=0 " + kRanks + " gpus");
   return asked.exit_code == 0 ? "" : asked.out;
 }
 
-/// Ends with the worst exit code of all; none of them outlives the shell by long.
+/// Runs the ranks and returns the worst exit code of all. No rank outlives the shell by long.
 Ended run_ranks(int ranks, const std::string& words) {
   const std::string n = std::to_string(ranks);
   return run_shell("worst=0; port=$((20000 + $$ % 9000)); pids=; for rank in $(seq 0 " +
@@ -68,7 +69,7 @@ TEST_F(Gpu10Nccl, ARankThatStaysAwayEndsAll) {
 TEST_F(Gpu11NcclTraining, TwoRanks) { expect(2, "training 2"); }
 TEST_F(Gpu11NcclTraining, FourRanks) { expect(4, "training 4"); }
 
-// Without a GPU it says so, and does not hang: without NCCL, or without a driver.
+// Without a GPU the program says so and does not hang, whether NCCL or the driver is missing.
 TEST(NcclRanks, SayWhyThereIsNone) {
   const Ended asked = run_shell("CUDA_VISIBLE_DEVICES=-1 " + kRanks + " calls 1");
   EXPECT_EQ(asked.exit_code, 2) << asked.out;

@@ -1,5 +1,5 @@
-// What only a GPU that this machine plays can show: that the comparison sees a wrong bit, and a stream that
-// does not wait.
+// Proves what only a GPU that this machine plays can show: that the comparison finds a wrong bit, and
+// that streams do not wait unless they are ordered.
 
 #include <cstring>
 #include <gtest/gtest.h>
@@ -45,10 +45,10 @@ TEST(Streams, DoNothingBeforeTheyMust) {
   gpu::set_bytes(writer, block, 1, 4);
   gpu::wait_for(writer);
   gpu::set_bytes(writer, block, 2, 4);
-  EXPECT_EQ(read(), 1);  // nobody ordered the reader after the writer
+  EXPECT_EQ(read(), 1);  // the reader was not ordered after the writer
   gpu::order_after(reader, writer);
   gpu::set_bytes(writer, block, 3, 4);
-  EXPECT_EQ(read(), 2);  // what was there when it was ordered, and no more
+  EXPECT_EQ(read(), 2);  // the writes that came before the order, and no later ones
   gpu::end_stream(reader);
   gpu::end_stream(writer);
   gpu::release(block);

@@ -1,4 +1,4 @@
-// Rung 04: products of matrices.
+// Proves rung 04 of the GPU ladder: products of matrices.
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -13,7 +13,7 @@ using namespace sim;
 using test::drawn;
 using Tensors = std::vector<Tensor>;
 
-/// Beside the sizes of tiles as often as not.
+/// Draws a side that is next to the size of a tile as often as not.
 std::int64_t drawn_side() {
   const auto small = *rc::gen::inRange<std::int64_t>(0, 40);
   const auto edge = *rc::gen::element<std::int64_t>(0, 1, 63, 64, 65, 127, 128, 129, 140);
@@ -63,7 +63,7 @@ TEST(Gpu04Matmul, OneChainAnOutput) {
   }));
 }
 
-// A sum of zeros keeps the sign that it began with: terms that are no terms must not be added.
+// A sum of zeros keeps the sign that it began with, so nothing may be added beyond the terms.
 TEST(Gpu04Matmul, NothingIsAddedBeyondTheTerms) {
   GPU_OR_SKIP(gpu);
   test::BothDevices both("04 matmul of -0", gpu.device);
@@ -84,7 +84,7 @@ TEST(Gpu04Matmul, NothingIsAddedBeyondTheTerms) {
   }
 }
 
-// Whole numbers whose sums are exact: then every order gives the same bits, the vendor's, too.
+// The sums of these whole numbers are exact, so every order gives the same bits, also that of the vendor.
 TEST(Gpu04Matmul, TheVendorsProductOfWholeNumbers) {
   GPU_OR_SKIP(exact);
   test::BothDevices both("04 matmul of the vendor, whole numbers",

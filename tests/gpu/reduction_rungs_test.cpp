@@ -1,4 +1,5 @@
-// Rung 05: what adds up, or takes the largest: folds, columns, rows of sixteen lanes.
+// Proves rung 05 of the GPU ladder: kernels that add up or take the largest, which are folds, columns,
+// and rows of sixteen lanes.
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

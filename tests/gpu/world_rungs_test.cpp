@@ -1,4 +1,5 @@
-// Rungs 09 and 12: many ranks on one GPU, and a whole training step. 10 and 11 are NCCL's.
+// Proves rungs 09 and 12 of the GPU ladder: many ranks on one GPU, and a whole training step. Rungs 10
+// and 11 need NCCL.
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -14,7 +15,7 @@ namespace {
 
 using namespace sim;
 
-/// "" where both devices' ranks published the same and made the same calls.
+/// Returns "" if the ranks of both devices published the same and made the same calls.
 std::string difference(test::BothDevices& both, const WorldSpec& spec, const RankProgram& program) {
   const RunReport expected = simulate(spec, both.cpu(), program);
   if (!expected.ok()) return expected.failure();
@@ -39,8 +40,8 @@ struct Step {
   ReduceOp op;
 };
 
-/// Work is on the stream before each call and after it, so that a call that does not wait for another rank's
-/// is seen.
+/// There is work on the stream before and after each call, so that a call that does not wait for the
+/// work of another rank is detected.
 void take(Rank& rank, const Step& step, DType dtype, int number) {
   Communicator& world = rank.groups.world();
   const int n = world.size();
@@ -105,7 +106,7 @@ TEST(Gpu09Collectives, OfVirtualRanksOnOneGpu) {
   }));
 }
 
-// More ranks than there are streams, and a device around the device.
+// There are more ranks than streams, and the device is wrapped in another device.
 TEST(Gpu09Collectives, OfMoreRanksThanStreams) {
   GPU_OR_SKIP(gpu);
   test::BothDevices both("09 collectives of 70 ranks, counted",

@@ -1,13 +1,13 @@
 #pragma once
 
-/// ScaledLinear as a case of check: what it is given, where its tensors lie, what it calls, and the same on
-/// one device.
+/// ScaledLinear as a case of check: its inputs, where its tensors lie, the calls it makes, and the same
+/// computation on one device.
 
 #include <verify/cases/case.h>
 
 namespace outside {
 
-/// With `planted`, of a layer that forgets its all_reduce.
+/// Returns the case. With `planted`, its layer forgets the all_reduce.
 std::unique_ptr<verify::Case> scaled_linear_case(bool planted);
 
 }  // namespace outside

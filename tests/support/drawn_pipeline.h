@@ -1,6 +1,7 @@
 #pragma once
 
-/// A schedule and a shape it takes, drawn inside a property: up to 8 ranks, 4 chunks, 30 microbatches.
+/// Draws a schedule and a shape that the schedule takes, inside a property: up to 8 ranks, 4 chunks and
+/// 30 microbatches.
 
 #include <ostream>
 #include <rapidcheck.h>
@@ -9,7 +10,7 @@
 
 namespace sim {
 
-/// By name: RapidCheck would follow the pointer to a function for ever.
+/// Shows the name only, because RapidCheck would follow the pointer to a function without end.
 inline void showValue(const NamedSchedule& schedule, std::ostream& out) { out << schedule.name; }
 
 }  // namespace sim
@@ -25,7 +26,7 @@ inline sim::PipelineShape drawn_groups() {
   sim::PipelineShape shape{.pipeline_model_parallel_size = *rc::gen::inRange(2, 8)};
   const std::int64_t p = shape.pipeline_model_parallel_size;
   const std::int64_t group = p + *rc::gen::inRange(0, 4);
-  const std::int64_t rest = *rc::gen::inRange<std::int64_t>(p - 1, group);  // p - 1 stands for none
+  const std::int64_t rest = *rc::gen::inRange<std::int64_t>(p - 1, group);  // p - 1 stands for no remainder
   shape.num_microbatches = group * *rc::gen::inRange(1, 3) + (rest < p ? 0 : rest);
   shape.virtual_pipeline_model_parallel_size = *rc::gen::inRange(1, 5);
   shape.overlap_moe_expert_parallel_comm = *rc::gen::arbitrary<bool>();

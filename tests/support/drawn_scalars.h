@@ -1,10 +1,10 @@
 #pragma once
 
-/// Scalars for kernels to be tried on, of any dtype: full mantissas of many magnitudes, i32 of all 32 bits,
-/// field elements with retired levels.
+/// Scalars of any dtype on which kernels are tested: floats with full mantissas and many magnitudes, i32 with
+/// all 32 bits, and field elements with retired levels.
 ///
-/// Calls   drawn_scalars: a pure function of (random, index), for thousands of them. any_dtype: inside a
-///         property.
+/// Calls   drawn_scalars is a pure function of (random, index), for thousands of scalars. any_dtype draws
+///         inside a property.
 
 #include <cmath>
 #include <cstdint>
@@ -55,7 +55,7 @@ std::vector<Scalar> drawn_scalars(const sim::KeyedRandom& random, std::int64_t c
   return values;
 }
 
-/// The bytes in memory: what "bit for bit" compares.
+/// Returns the bytes in memory, which is what "bit for bit" compares.
 template <typename Scalar>
 std::vector<std::byte> bits_of(const std::vector<Scalar>& values) {
   const auto* first = reinterpret_cast<const std::byte*>(values.data());

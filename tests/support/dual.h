@@ -1,8 +1,8 @@
 #pragma once
 
-/// A number and its derivative along one direction, in bounded arithmetic: a reference that runs in it
-/// differentiates itself, and says how far rounding may have led the derivative. What finite differences do,
-/// without a step to choose.
+/// A number and its derivative along one direction, in bounded arithmetic. A reference that runs on such
+/// numbers differentiates itself and bounds how far rounding may have moved the derivative. This
+/// replaces finite differences, which need a step size.
 ///
 /// Source  forward-mode differentiation, Wengert 1964.
 

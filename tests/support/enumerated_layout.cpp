@@ -20,7 +20,7 @@ std::vector<std::string> tokens_of(const std::string& text) {
   return tokens;
 }
 
-/// The coordinates of every rank, counted up like an odometer whose first axis turns fastest.
+/// Returns the coordinates of every rank, counted up like an odometer whose first axis turns fastest.
 std::vector<Coordinates> count_up(const std::string& order, const std::map<std::string, int>& sizes) {
   int world = 1;
   Coordinates now;
@@ -46,7 +46,7 @@ Lists by_first_member(std::map<Coordinates, std::vector<int>> groups) {
   return lists;
 }
 
-/// Ranks that agree in every coordinate outside the token.
+/// Groups the ranks that agree in every coordinate outside the token.
 Lists token_groups(const std::vector<Coordinates>& ranks, const std::string& token, int first_rank) {
   std::map<Coordinates, std::vector<int>> groups;
   for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
@@ -63,7 +63,7 @@ std::vector<int> every(const std::vector<int>& list, std::size_t start, std::siz
   return result;
 }
 
-/// One list seen as (outer, size, inner): its size-vectors, outer-major.
+/// Views a list as (outer, size, inner) and returns its vectors along size, outer-major.
 Lists level(const std::vector<int>& list, std::size_t size, std::size_t inner) {
   Lists lists;
   for (std::size_t outer = 0; outer < list.size() / (size * inner); ++outer) {
@@ -222,7 +222,8 @@ std::optional<EnumeratedLayout> enumerate_legacy(const sim::ParallelSizes& sizes
       position = {list.front()};
       if (sizes.pipeline_model_parallel_split_rank) {
         const std::int64_t asked = *sizes.pipeline_model_parallel_split_rank;
-        const std::int64_t index = asked < 0 ? asked + pp : asked;  // as Python indexes
+        // A negative index counts from the end, as in Python.
+        const std::int64_t index = asked < 0 ? asked + pp : asked;
         const int split = list.at(static_cast<std::size_t>(index));
         if (split != list.front() && split != list.back()) embedding = {list.front(), split, list.back()};
         if (split != list.front()) position = {list.front(), split};

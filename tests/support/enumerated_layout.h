@@ -1,9 +1,9 @@
 #pragma once
 
-/// Megatron's groups written a second time, from their definition and with plain lists of lists: two ranks
-/// are in one group when all coordinates outside the group's token agree; groups stand in the order of their
-/// first members. No strides, no arithmetic on ranks, nothing shared with sim/layout but the sizes it is
-/// asked for.
+/// Megatron's groups written a second time, from their definition and with plain lists of lists. Two
+/// ranks are in one group when all coordinates outside the group's token agree, and groups stand in the
+/// order of their first members. There are no strides and no arithmetic on ranks, and nothing is shared
+/// with sim/layout but the sizes.
 
 #include <optional>
 #include <string>
@@ -21,18 +21,18 @@ struct EnumeratedLayout {
   int etp = 0;
   int edp = 0;
   std::vector<std::pair<std::string, Lists>> kinds;  // in creation order
-  std::vector<std::pair<std::string, int>> calls;    // every new_group call: kind, group
+  std::vector<std::pair<std::string, int>> calls;    // every new_group call as (kind, group)
 
   const Lists& operator[](const std::string& kind) const;
 };
 
-/// Nothing when Megatron refuses the sizes. The order must name all five axes once, in lower case.
+/// Returns nothing when Megatron refuses the sizes. The order must name all five axes once, in lower case.
 std::optional<EnumeratedLayout> enumerate_megatron(const sim::ParallelSizes& sizes);
 
 /// The seeds' loops for dp, mp, tp and pp, embd, pos_embd.
 std::optional<EnumeratedLayout> enumerate_legacy(const sim::ParallelSizes& sizes);
 
-/// All lists of a kind of a layout.
+/// Returns all lists of members of a kind of group.
 template <typename Kind>
 Lists lists_of(const Kind& kind) {
   Lists lists;

@@ -57,7 +57,7 @@ int divisor(int n, int choice) {
   return all[static_cast<std::size_t>(choice) % all.size()];
 }
 
-/// The permutation of the default order with this number in lexicographic order.
+/// Returns permutation `number` of the default order, in lexicographic order.
 std::string order_number(int number) {
   std::vector<std::string> axes = {"tp", "cp", "ep", "dp", "pp"};
   std::vector<std::string> order;
@@ -107,7 +107,7 @@ sim::ParallelSizes work_out(const std::array<int, 12>& n) {
 
 rc::Gen<sim::ParallelSizes> megatron_sizes() {
   using rc::gen::inRange;
-  // Mostly small sizes, now and then a large one.
+  // Most sizes are small, and a few are large.
   const auto size =
       rc::gen::weightedOneOf<int>({{6, inRange(0, 4)}, {3, inRange(0, 12)}, {1, inRange(0, 200)}});
   return rc::gen::map(
@@ -140,7 +140,7 @@ rc::Gen<sim::ParallelSizes> legacy_sizes() {
                         sizes.world_size = tp * pp * dp;
                         if (split > 0 && split <= pp) sizes.pipeline_model_parallel_split_rank = split - 1;
                         if (split < 0 && -split <= pp)
-                          sizes.pipeline_model_parallel_split_rank = split;  // from the end
+                          sizes.pipeline_model_parallel_split_rank = split;  // counts from the end
                         return sizes;
                       });
 }

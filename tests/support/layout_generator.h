@@ -1,7 +1,7 @@
 #pragma once
 
 /// Random layouts for properties: sizes, order strings, optimizer instances and hierarchical context
-/// parallelism, of worlds up to 4,096 ranks. Every number shrinks towards 1 and the order towards
+/// parallelism, in worlds of up to 4,096 ranks. Every number shrinks towards 1 and the order towards
 /// tp-cp-ep-dp-pp, so a failing property ends on the smallest layout that still fails.
 
 #include <ostream>
@@ -11,7 +11,7 @@
 
 namespace sim {
 
-/// So that RapidCheck prints a counterexample as the options that reproduce it.
+/// RapidCheck prints a counterexample as the options that reproduce it.
 void showValue(const ParallelSizes& sizes, std::ostream& out);
 
 }  // namespace sim
@@ -20,13 +20,13 @@ namespace test {
 
 inline constexpr int kLargestWorld = 4096;
 
-/// Sizes whose divisions come out even; the pipeline-order rules may still refuse them.
+/// Draws sizes that divide evenly. The pipeline-order rules may still refuse them.
 rc::Gen<sim::ParallelSizes> megatron_sizes();
 
-/// The same, without those that Megatron refuses.
+/// Draws like megatron_sizes, without the sizes that Megatron refuses.
 rc::Gen<sim::ParallelSizes> accepted_megatron_sizes();
 
-/// tp, pp, world and perhaps a split rank that lies in the pipeline.
+/// Draws tp, pp, the world size and sometimes a split rank that lies in the pipeline.
 rc::Gen<sim::ParallelSizes> legacy_sizes();
 
 }  // namespace test

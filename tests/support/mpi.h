@@ -1,6 +1,6 @@
 #pragma once
 
-/// Commands under mpirun, where there is one.
+/// Runs commands under mpirun, on machines that have it.
 
 #include <string>
 
@@ -8,14 +8,15 @@
 
 namespace test {
 
-/// Why there are no processes here; empty: there are.
+/// Returns why processes cannot be started here, or "" if they can.
 std::string no_processes();
 
-/// MPICH's mpirun. It names no job, so tests at the same time need a port each; and it waits for a process
-/// that hangs where the others leave before they start MPI.
+/// Whether mpirun is that of MPICH. It names no job, so tests that run at the same time need a port
+/// each. It also waits for a process that hangs when the others leave before they start MPI.
 bool is_hydra();
 
-/// As root, on any number of cores, and with MPI's own leaks left out.
+/// Runs a command under mpirun, which may run as root and on fewer cores than processes. Leaks of MPI
+/// itself are not reported.
 RunResult run_under_mpi(int processes, const std::string& command, int most_seconds = 300);
 
 }  // namespace test

@@ -1,13 +1,13 @@
 #pragma once
 
-/// Processes that run beside each other, as a launcher starts the ranks of a world: no launcher that this
-/// process runs under is seen by them.
+/// Runs processes beside each other, as a launcher starts the ranks of a world. They do not see the variables
+/// of a launcher under which this process itself runs.
 ///
 ///   const std::vector<EndedProcess> ended = run_processes({{.arguments = {"program", "words"}, .environment
 ///   = {"RANK=0"}}});
 ///
-/// Errors  one that cannot be started ends with 127, one that outlives the patience with 124, one that a
-///         signal ends with 128 + its number.
+/// Errors  The exit code is 127 for a process that cannot be started, 124 for one that outlives the patience,
+///         and 128 + the number of the signal for one that a signal ends.
 
 #include <chrono>
 #include <optional>
@@ -18,7 +18,7 @@ namespace test {
 
 struct ProcessWords {
   std::vector<std::string> arguments;
-  std::vector<std::string> environment = {};  // beside this process's own
+  std::vector<std::string> environment = {};  // added to the environment of this process
 };
 
 struct EndedProcess {
@@ -27,12 +27,13 @@ struct EndedProcess {
   std::string err;
 };
 
-/// `hung`: one that is waited for by nobody, and killed when the others have ended.
+/// Runs all processes until they end. `hung` is a process that nobody waits for and that is killed when
+/// the others have ended.
 std::vector<EndedProcess> run_processes(const std::vector<ProcessWords>& all, std::chrono::seconds patience,
                                         std::optional<std::size_t> hung = std::nullopt);
 
-/// One of this machine that nobody listens at, and that the system gives to no connection of its own: another
-/// one each time.
+/// Returns a port of this machine that nobody listens on and that the system does not give to
+/// connections of its own. Each call returns another port.
 int free_port();
 
 }  // namespace test

@@ -1,13 +1,14 @@
 #pragma once
 
-/// What README.md shows: the commands of its console blocks with what they print, and its blocks of code.
+/// Reads what README.md shows: the commands of its console blocks with the output they print, and its
+/// blocks of code.
 
 #include <string>
 #include <vector>
 
 namespace test {
 
-/// Of a file of the checkout, by its path from the root.
+/// Returns the text of a file of the checkout, by its path from the root.
 std::string file_text(const std::string& path);
 
 std::vector<std::string> lines_of(const std::string& text);
@@ -19,10 +20,10 @@ struct Example {
 };
 std::vector<Example> examples(const std::string& markdown);
 
-/// The text of each block that is marked as one of these languages.
+/// Returns the text of each block that is marked with one of these languages.
 std::vector<std::string> blocks(const std::string& markdown, const std::vector<std::string>& languages);
 
-/// A line "..." of what is expected stands for any number of lines.
+/// Whether the lines agree. A line "..." in `expected` stands for any number of lines.
 bool agrees(const std::vector<std::string>& expected, const std::vector<std::string>& actual);
 
 }  // namespace test

@@ -1,6 +1,6 @@
 #pragma once
 
-/// The code a piece of work is refused with, or "none".
+/// Returns the code with which a piece of work is refused, or "none".
 
 #include <string>
 

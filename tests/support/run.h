@@ -1,7 +1,7 @@
 #pragma once
 
-/// Runs the program in process, with the words of a command line, or any command of a shell; keeps what was
-/// written.
+/// Runs the program in this process with the words of a command line, or runs any shell command, and
+/// keeps what was written.
 
 #include <string>
 #include <vector>
@@ -16,13 +16,13 @@ struct RunResult {
 
 RunResult run(const std::vector<std::string>& arguments);
 
-/// The same, the words separated by blanks; 'single quotes' keep blanks in a word.
+/// Does the same with words separated by blanks. 'single quotes' keep blanks in a word.
 RunResult run(const std::string& command_line);
 
-/// A command of the shell; `out` has what it wrote to standard output and standard error.
+/// Runs a shell command. `out` holds what it wrote to standard output and standard error.
 RunResult run_process(const std::string& command);
 
-/// A file under the test's temporary folder, removed when the object goes.
+/// A file in the temporary folder of the tests, which is removed with the object.
 class TemporaryFile {
  public:
   TemporaryFile(const std::string& name, const std::string& text);

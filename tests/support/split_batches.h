@@ -1,6 +1,6 @@
 #pragma once
 
-/// Mistakes with batches of messages, planted into a schedule that is right.
+/// Plants mistakes with batches of messages into a correct schedule.
 
 #include <algorithm>
 #include <utility>
@@ -10,7 +10,8 @@
 
 namespace test {
 
-/// Every message on its own, sends first: what a rank sends waits for a peer that itself sends.
+/// Makes every message an action of its own, sends first, so that a rank sends to a peer that is itself
+/// sending.
 inline void split_batches(sim::PipelineSchedule& schedule) {
   for (sim::RankSchedule& rank : schedule.ranks) {
     std::vector<sim::Action> actions;
@@ -27,7 +28,7 @@ inline void split_batches(sim::PipelineSchedule& schedule) {
   }
 }
 
-/// send_prev, recv_prev, send_next, recv_next, where next and previous are the same rank.
+/// Orders messages as send_prev, recv_prev, send_next, recv_next, where next and previous are the same rank.
 inline void order_as_megatrons_batch(sim::PipelineSchedule& schedule) {
   const auto place = [](const sim::Message& message) {
     const bool is_forward = message.input.pass == sim::Pass::forward;

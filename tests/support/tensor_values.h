@@ -1,6 +1,6 @@
 #pragma once
 
-/// Tensors from vectors and back, for tests that look at values.
+/// Converts tensors from vectors and back, for tests that look at values.
 
 #include <cstddef>
 #include <cstring>

@@ -1,5 +1,5 @@
-// A project of somebody else's (tests/outside), built against an installed tree: its layer inherits every
-// property, a wrong one is named, and README.md shows what it prints.
+// Proves that another project (tests/outside), built against an installed tree, inherits every property
+// for its layer, that a wrong layer is named, and that README.md shows what it prints.
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ void expect_done(const std::string& command) {
   ASSERT_EQ(result.exit_code, 0) << command << "\n" << result.out;
 }
 
-/// From nothing, so that no file of an older tree is found.
+/// Installs into an empty folder, so that no file of an older tree is found.
 void install() {
   std::filesystem::remove_all(folder());
   std::filesystem::create_directories(folder());

@@ -1,4 +1,5 @@
-// The program of somebody who proves layers of his own: the words it takes, what it says, and its exit codes.
+// Proves which words the program of a project with layers of its own takes, what it prints, and its exit
+// codes.
 
 #include "verify/prove.h"
 
@@ -11,7 +12,7 @@
 
 namespace {
 
-/// With two cases, called "./mine --fast".
+/// Runs it with two cases, under the name "./mine --fast".
 test::RunResult prove(const std::vector<std::string>& arguments) {
   verify::CaseList cases;
   cases.push_back(verify::mlp_case());

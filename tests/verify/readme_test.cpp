@@ -1,6 +1,6 @@
-// README.md tells the truth: every "$ ./shardproof ..." and "$ build/example ..." of a console block is run,
-// and must print what stands under it. A line of three dots stands for any number of lines. The programs it
-// shows are the files it names.
+// Proves that README.md tells the truth. Every "$ ./shardproof ..." and "$ build/example ..." of a
+// console block is run and must print the lines under it, where a line of three dots stands for any
+// number of lines. The programs it shows are the files it names.
 
 #include "tests/support/readme.h"
 
@@ -19,7 +19,7 @@ using test::examples;
 using test::file_text;
 using test::lines_of;
 
-/// What the command prints; "" for a command that is not one of ours.
+/// Returns what the command prints, or "" for a command that is not one of ours.
 std::string output_of(const std::string& command) {
   const std::string program = "./shardproof ";
   if (command.starts_with(program)) {

@@ -80,7 +80,7 @@ void PlayedComm::put(std::size_t place, std::vector<NcclRequest> requests) {
   }
 }
 
-/// To one member, of a collective that all have come to.
+/// Gives one member its result of a collective that all members have come to.
 void PlayedComm::give(const std::vector<const NcclRequest*>& given, int place) const {
   const NcclRequest& own = *given[static_cast<std::size_t>(place)];
   if (own.to == nullptr) return;
@@ -111,11 +111,11 @@ bool PlayedComm::run_collective() {
     heads.push_back(&member.waiting.front().requests.front());
   }
   const NcclRequest first = *heads.front();
-  for (const NcclRequest* head : heads) {  // or it hangs, or does anything
+  for (const NcclRequest* head : heads) {  // if they differ, NCCL hangs or gives anything
     if (head->operation != first.operation || head->count != first.count || head->dtype != first.dtype)
       return false;
   }
-  std::vector<std::vector<std::byte>> inputs;  // members may read what others write
+  std::vector<std::vector<std::byte>> inputs;  // members may read what other members write
   std::vector<NcclRequest> copies;
   for (const NcclRequest* head : heads) {
     inputs.emplace_back(bytes_read(*head, size()));
@@ -135,7 +135,8 @@ void PlayedComm::pop(Member& member) {
   ++member.over;
 }
 
-/// The first request of a kind, not done, at the head of a member, for a peer.
+/// Returns the first request in the member's first waiting group that has this operation and peer and is
+/// not done.
 std::optional<std::size_t> PlayedComm::pending(std::size_t member, NcclOperation operation,
                                                std::size_t peer) const {
   if (members_[member].waiting.empty()) return std::nullopt;
@@ -158,7 +159,7 @@ bool PlayedComm::run_message() {
       Group& got = members_[to].waiting.front();
       const NcclRequest& sent = given.requests[*send];
       const NcclRequest& received = got.requests[*recv];
-      if (bytes_of(sent) != bytes_of(received)) continue;  // it hangs, or does anything
+      if (bytes_of(sent) != bytes_of(received)) continue;  // NCCL hangs or gives anything
       std::memcpy(received.to, sent.from, bytes_of(sent));
       given.is_done[*send] = got.is_done[*recv] = true;
       if (given.is_over()) pop(members_[from]);

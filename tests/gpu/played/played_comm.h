@@ -1,11 +1,11 @@
 #pragma once
 
-/// A communicator of a NCCL that is played: matches what its members put in as NCCL does, each member's
-/// groups one after the other, and what each group asks for at once.
+/// A communicator of a played NCCL. It matches what its members put in as NCCL does: the groups of each
+/// member one after another, and the requests of one group all at once.
 ///
-/// Shapes  a member is a place; addresses of requests stay valid until their group is over.
-/// Calls   by one thread at a time. put() and split() do all that has then become possible.
-/// Errors  none: members whose requests do not fit are over never, as NCCL may hang.
+/// Shapes  A member is a place. Addresses in requests stay valid until their group is over.
+/// Calls   One thread at a time calls it. put() and split() do everything that has then become possible.
+/// Errors  none: requests that do not fit each other are never over, as NCCL may hang.
 
 #include <cstdint>
 #include <deque>
@@ -18,14 +18,14 @@
 
 namespace test {
 
-/// What all communicators of a NCCL have in common.
+/// What all communicators of one played NCCL have in common.
 struct PlayedRules {
-  bool folds_by_rank = false;  // a ring that starts at place 0 for every element
-  std::int64_t lonely = 0;     // communicators of one member that were asked for
+  bool folds_by_rank = false;  // the ring starts at place 0 for every element
+  std::int64_t lonely = 0;     // the number of communicators of one member that were asked for
 };
 
-/// Bytes that a request of a communicator of so many members reads, and that it writes; of one with addresses
-/// for both.
+/// The bytes that a request reads and that it writes, on a communicator of `members` members. They are 0
+/// where the request has no address.
 std::size_t bytes_read(const gpu::NcclRequest& request, int members);
 std::size_t bytes_written(const gpu::NcclRequest& request, int members);
 
@@ -37,25 +37,25 @@ class PlayedComm {
   int size() const { return static_cast<int>(ranks_.size()); }
   int rank_at(std::size_t place) const { return ranks_[place]; }
 
-  /// A group; an empty one is never over.
+  /// Puts in a group of requests. An empty group is never over.
   void put(std::size_t place, std::vector<gpu::NcclRequest> requests);
-  /// Groups that a member put in, and those of them that are over.
+  /// The number of groups that a member put in, and the number of them that are over.
   std::int64_t groups_put(std::size_t place) const { return members_[place].put; }
   std::int64_t groups_over(std::size_t place) const { return members_[place].over; }
 
-  /// The number of this split among the member's.
+  /// Starts a split. Returns its number among the member's splits.
   std::size_t split(std::size_t place, int color, int key);
   bool is_splitting(std::size_t place) const { return members_[place].splits.size() > children_.size(); }
-  /// As many as are over for all.
+  /// The number of splits that are over for all members.
   std::size_t splits_over() const { return children_.size(); }
   struct Child {
-    std::shared_ptr<PlayedComm> comm;  // null: the member had no color
+    std::shared_ptr<PlayedComm> comm;  // null if the member had no color
     std::size_t place = 0;
   };
   const Child& child(std::size_t number, std::size_t place) const { return children_[number][place]; }
 
  private:
-  /// What a member put in together.
+  /// The requests that a member put in together.
   struct Group {
     std::vector<gpu::NcclRequest> requests;
     std::vector<bool> is_done;
@@ -65,7 +65,7 @@ class PlayedComm {
     std::deque<Group> waiting;
     std::int64_t put = 0;
     std::int64_t over = 0;
-    std::vector<std::pair<int, int>> splits;  // color, key
+    std::vector<std::pair<int, int>> splits;  // (color, key)
   };
 
   bool all_split(std::size_t number) const;
@@ -81,7 +81,7 @@ class PlayedComm {
   PlayedRules& rules_;
   std::vector<int> ranks_;
   std::vector<Member> members_;
-  std::vector<std::vector<Child>> children_;  // of each split, by member
+  std::vector<std::vector<Child>> children_;  // by split and member
 };
 
 }  // namespace test

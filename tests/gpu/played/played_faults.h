@@ -1,6 +1,6 @@
 #pragma once
 
-/// What goes wrong in a NCCL that is played.
+/// What goes wrong in a played NCCL.
 
 #include <functional>
 #include <vector>
@@ -11,8 +11,8 @@ namespace test {
 
 struct PlayedFaults {
   std::function<void(int rank, std::vector<gpu::NcclRequest>&)> requests =
-      {};                      // may change what a rank puts in
-  bool folds_by_rank = false;  // a ring that starts at place 0 for every element
+      {};                      // may change the requests that a rank puts in
+  bool folds_by_rank = false;  // the ring starts at place 0 for every element
   int never_comes = -1;        // a rank whose requests are never seen
 };
 

@@ -17,7 +17,7 @@ using gpu::NcclRequest;
 using sim::DType;
 using sim::ReduceOp;
 
-/// The place whose element comes first in an all_reduce's sum.
+/// Returns the place whose element comes first in the sum of an all_reduce.
 std::int64_t first_place(std::int64_t i, std::int64_t count, std::int64_t n, std::int64_t size) {
   const std::int64_t chunk = (std::int64_t{2} << 20) / size;
   const std::int64_t begin = i / (n * chunk) * (n * chunk);

@@ -1,12 +1,12 @@
 #pragma once
 
-/// The arithmetic of a NCCL that is played: sums as left folds in the order of a ring from each place to the
-/// next, element by element.
+/// The arithmetic of a played NCCL: reductions as left folds, element by element, in the order of a ring from
+/// each place to the next.
 ///
-/// Shapes  of a reduction's members, by place; `to` is the place that gets the result, whose block it is in a
-///         reduce_scatter.
-/// Exact   written from NCCL's description, with nothing of sim/comm/reduction_order. `by_rank`: a ring that
-///         starts at place 0 for every element.
+/// Shapes  `members` holds the requests of a reduction's members, by place. `to` is the place that gets the
+///         result, which is its block in a reduce_scatter.
+/// Exact   It is written from NCCL's description and shares nothing with sim/comm/reduction_order. With
+///         `by_rank`, the ring starts at place 0 for every element.
 
 #include <vector>
 

@@ -1,19 +1,25 @@
 #pragma once
 
-/// What processes and the one that plays NCCL for them (played_server.h) tell each other, and a connection
-/// that carries it without ever waiting.
+/// The messages between processes and the one that plays NCCL for them (played_server.h), and a connection
+/// that carries them without ever waiting.
 ///
-///   hello   from a process: its rank, the world's size, its GPU                made        to it: a link is
-///           there, of so many members
-///   put     a group of requests, with the bytes that they read                 taken, done to it: NCCL has a
-///           group; what it has written
-///   split   a color and a key, and the number of the link to be made           split_over
-///   close   of a link, by all its members                                      closed
-///   leave   of a link, without the others                                      failed      a link, in words
+///   from a process:
+///   hello        its rank, the world's size and its GPU
+///   put          a group of requests, with the bytes that they read
+///   split        a color, a key and the number of the link to be made
+///   close        closes a link, which all its members do
+///   leave        leaves a link without the others
+///   to a process:
+///   made         a link exists, with its number of members
+///   taken, done  NCCL has taken a group; the bytes that the group has written
+///   split_over   a split is over
+///   closed       a link is closed
+///   failed       a link has failed, with the reason in words
 ///
-/// Shapes  the length of the body (4), the word (1), the link (4); then the body: numbers and bytes of
-///         sim/meeting/byte_order.h. A process numbers its links itself; 0 is the world's.
-/// Errors  none: both sides are of one build.
+/// Shapes  A message is the length of the body (4 bytes), the word (1), the link (4) and the body, which
+///         holds numbers and bytes as in sim/meeting/byte_order.h. A process numbers its links itself, and 0
+///         is the world's.
+/// Errors  none: both sides come from one build.
 
 #include <cstdint>
 #include <optional>
@@ -50,9 +56,9 @@ class PlayedConnection {
 
   void send(const PlayedMessage& message);
   void flush();
-  /// The next one, if it is there as a whole.
+  /// Returns the next message if all of it has arrived.
   std::optional<PlayedMessage> receive();
-  /// By the other side; what came before has been received.
+  /// Whether the other side has ended. What it sent before has been received.
   bool has_ended() const { return has_ended_; }
   void close() { socket_.close(); }
   pollfd interest() const;
@@ -62,9 +68,9 @@ class PlayedConnection {
 
   sim::Socket socket_;
   sim::Bytes incoming_;
-  std::size_t read_ = 0;  // of it
+  std::size_t read_ = 0;  // bytes of `incoming_` that were read
   sim::Bytes outgoing_;
-  std::size_t sent_ = 0;  // of it
+  std::size_t sent_ = 0;  // bytes of `outgoing_` that were sent
   bool has_ended_ = false;
 };
 

@@ -75,8 +75,8 @@ class PlayedLink : public gpu::NcclLink {
 
  private:
   PlayedNccl& nccl_;
-  std::shared_ptr<PlayedComm> comm_;    // null: not made yet
-  std::shared_ptr<PlayedComm> parent_;  // of one that is not
+  std::shared_ptr<PlayedComm> comm_;    // null if it is not made yet
+  std::shared_ptr<PlayedComm> parent_;  // used until the communicator is made
   std::size_t place_;
   std::size_t number_ = 0;
 };
@@ -91,7 +91,7 @@ std::vector<PlayedNccl::Outcome> PlayedNccl::run(const sim::Layout& layout, cons
   for (int rank = 0; rank < layout.grid_size; ++rank) ranks.push_back(rank);
   const auto world = std::make_shared<PlayedComm>(rules_, ranks);
   std::vector<Outcome> outcomes(ranks.size());
-  const auto whole = std::make_shared<sim::CpuDevice>();  // its memory stays until all are over
+  const auto whole = std::make_shared<sim::CpuDevice>();  // its memory stays until all ranks are over
   const auto one = [&](int rank) {
     Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
     const std::shared_ptr<sim::Device> device = whole->for_rank(rank);

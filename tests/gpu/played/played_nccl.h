@@ -3,8 +3,7 @@
 /// A NCCL that this process plays: ranks are threads with CPU devices, on communicators of played_comm.h.
 ///
 ///   PlayedNccl nccl;
-///   const std::vector<RankReport> reports = nccl.run(layout, options, program);   // or a refusal's code for
-///   a rank
+///   const std::vector<PlayedNccl::Outcome> outcomes = nccl.run(layout, options, program);
 
 #include <memory>
 #include <mutex>
@@ -26,16 +25,16 @@ class PlayedNccl {
 
   struct Outcome {
     sim::RankReport report;
-    std::string refused;  // "" or the code
-    std::string words;    // of the refusal
+    std::string refused;  // the code of the refusal, or ""
+    std::string words;    // the text of the refusal
     std::vector<std::shared_ptr<const sim::ProcessGroup>> groups;
   };
-  /// By rank.
+  /// Runs the program on all ranks of the layout. Returns the outcomes by rank.
   std::vector<Outcome> run(const sim::Layout& layout, const gpu::NcclOptions& options,
                            const sim::RankProgram& program);
-  /// As many groups of requests as were put in by all ranks.
+  /// The number of groups of requests that all ranks put in.
   std::int64_t puts() const { return puts_; }
-  /// Communicators of one member that were asked for.
+  /// The number of communicators of one member that were asked for.
   std::int64_t lonely() const { return rules_.lonely; }
 
  private:

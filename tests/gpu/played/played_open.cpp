@@ -1,16 +1,16 @@
-// gpu::open_nccl() of a program whose NCCL is played between processes. SHARDPROOF_PLAYED says what goes
-// wrong in it:
+// gpu::open_nccl() of a program whose NCCL is played between processes. The variable SHARDPROOF_PLAYED says
+// what goes wrong in it:
 //
-//   offset R     rank R sends each first block of a group of messages from where its second lies
+//   offset R     rank R sends the first block of each group of messages from the place of its second
 //   killed R N   rank R is killed when it puts in its Nth group
-//   hangs R N    rank R never comes back then
+//   hangs R N    rank R hangs when it puts in its Nth group
 //   ring         sums start at place 0 for every element
 //   silent       nobody is told of a process that ended
 //
-// And what it is:
+// It also says what kind of NCCL is played:
 //
-//   shares       a NCCL whose ranks may share a GPU
-//   gpus N       that many on a host
+//   shares       ranks may share a GPU
+//   gpus N       a host has N GPUs
 
 #include <csignal>
 #include <cstdint>
@@ -39,7 +39,7 @@ void displace_first_send(Requests& requests) {
   }
 }
 
-/// It lasts until somebody ends the process.
+/// Hangs until somebody ends the process.
 void hang() {
   for (;;) pause();
 }

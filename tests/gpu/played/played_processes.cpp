@@ -24,7 +24,7 @@ namespace {
 using gpu::NcclRequest;
 using gpu::NcclState;
 
-/// Where a request writes.
+/// The memory that a request writes.
 struct Target {
   std::byte* to;
   std::size_t bytes;
@@ -37,7 +37,7 @@ struct LinkHere {
   int splits = 0, splits_over = 0;
   bool is_closing = false, is_closed = false;
   std::string failed = {};
-  std::deque<std::vector<Target>> targets = {};  // of groups that are not over
+  std::deque<std::vector<Target>> targets = {};  // the targets of groups that are not over
 
   NcclState state() const {
     if (!failed.empty()) return {NcclState::Kind::failed, failed};
@@ -46,7 +46,7 @@ struct LinkHere {
   }
 };
 
-/// This process's side.
+/// The side of this process.
 class Here {
  public:
   Here(sim::Socket socket, int rank, PlayedProcesses spec)
@@ -117,7 +117,7 @@ class Here {
   std::map<std::uint32_t, LinkHere> links_;
 };
 
-/// Of what NCCL has taken: what it has not is not on its stream yet.
+/// An event after the groups that NCCL has taken. Groups that it has not taken are not on its stream yet.
 class Event : public gpu::NcclEvent {
  public:
   Event(std::shared_ptr<Here> here, std::uint32_t link)
@@ -197,7 +197,8 @@ class Link : public gpu::NcclLink {
 
  private:
   LinkHere& own() const { return here_->link(number_); }
-  /// As NCCL: it refuses a call on what has failed; one on what is busy, or closed, is a misuse.
+  /// Refuses a call on a link that has failed, as NCCL does. A call on a link that is busy or closed is
+  /// a bug.
   void check_ready(const char* call) const {
     const NcclState state = own().state();
     if (state.kind == NcclState::Kind::failed) gpu::refuse_nccl(call, state.words);
@@ -256,7 +257,7 @@ class Library : public gpu::NcclLibrary {
   }
 
   ~Library() override {
-    if (here_ != nullptr) here_->close();  // before the server waits for it
+    if (here_ != nullptr) here_->close();  // must come before the server waits for it
   }
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
@@ -264,7 +265,7 @@ class Library : public gpu::NcclLibrary {
  private:
   PlayedProcesses spec_;
   std::shared_ptr<sim::CpuDevice> whole_ = std::make_shared<sim::CpuDevice>();
-  std::unique_ptr<PlayedServer> server_;  // of rank 0
+  std::unique_ptr<PlayedServer> server_;  // on rank 0 only
   std::shared_ptr<Here> here_;
   std::string gpu_;
 };

@@ -78,7 +78,7 @@ void PlayedServer::hear(Process& process, const PlayedMessage& message) {
   sim::ByteReader body(message.body);
   if (message.word == PlayedWord::hello) return hear_hello(process, body);
   const auto found = process.links.find(message.link);
-  if (found == process.links.end() && message.word == PlayedWord::leave) return;  // it was never made
+  if (found == process.links.end() && message.word == PlayedWord::leave) return;  // the link was never made
   CHECK(found != process.links.end());
   Link& link = found->second;
   Comm& comm = *link.comm;
@@ -121,7 +121,7 @@ void PlayedServer::hear_hello(Process& process, sim::ByteReader& body) {
   if (static_cast<std::size_t>(come) == size) begin_world();
 }
 
-/// Of two processes with one GPU, in NCCL's words; empty: there are none.
+/// Names two processes that have one GPU, in NCCL's words. Returns "" if there are none.
 std::string PlayedServer::gpus_taken_twice() const {
   std::map<std::string, int> rank_of;
   for (const Process& process : processes_) {
@@ -179,7 +179,7 @@ void PlayedServer::hear_put(Link& link, sim::ByteReader& body) {
   give_results(comm);
 }
 
-/// Those whose members have met.
+/// Takes the groups in which the members of every message have met.
 void PlayedServer::take_groups(Comm& comm) {
   const auto has_met = [&](const Link& link, const NcclRequest& request) {
     const auto peer = static_cast<std::size_t>(request.peer);
@@ -237,7 +237,7 @@ void PlayedServer::fail(Comm& comm, const std::string& words) {
   }
 }
 
-/// It ended, or aborted, or is done.
+/// Handles a process that ended, aborted, or is done.
 void PlayedServer::lose(Process& process) {
   process.is_gone = true;
   process.connection.close();

@@ -1,17 +1,17 @@
 #pragma once
 
-/// The NCCL that one process plays for all processes of a world: a thread that listens on this machine, on
-/// communicators of played_comm.h.
+/// The NCCL that one process plays for all processes of a world: a thread that listens on this machine and
+/// matches requests on communicators of played_comm.h.
 ///
 ///   PlayedServer server({});
 ///   ... PlayedConnection(connect_to("127.0.0.1", server.port(), ...)) from each process (played_messages.h)
 ///
-/// Calls   as NCCL, it lets a group be taken only when every message in it goes to, or comes from, one that
-///         has met its sender: the first messages of two members wait for each other on their hosts. A link
-///         is closed when all members close it. Of a process that ends otherwise, or aborts, the others are
-///         told, or are not: NCCL does either.
-/// Errors  what a link fails with is of the kind that NCCL says, in its words; so is a GPU that two processes
-///         of one host have.
+/// Calls   As NCCL does, the server takes a group only when the two members of every message in it have met,
+///         so the first messages of two members wait for each other on their hosts. A link is closed when all
+///         its members close it. When a process ends otherwise or aborts, the others are told or not, because
+///         NCCL does either.
+/// Errors  A link fails with an error of the kind that NCCL gives, in NCCL's words. Two processes of one host
+///         that have the same GPU are such an error.
 
 #include <atomic>
 #include <deque>
@@ -38,7 +38,7 @@ struct PlayedServerSpec {
 class PlayedServer {
  public:
   explicit PlayedServer(PlayedServerSpec spec);
-  /// Waits a while for those that are still there.
+  /// Waits some time for processes that are still connected.
   ~PlayedServer();
   PlayedServer(const PlayedServer&) = delete;
   PlayedServer& operator=(const PlayedServer&) = delete;
@@ -48,36 +48,37 @@ class PlayedServer {
  private:
   struct Process;
   struct Comm;
-  /// A group that is not over: its requests point into its bytes.
+  /// A group that is not over. Its requests point into its bytes.
   struct Group {
     std::vector<gpu::NcclRequest> requests;
     std::vector<sim::Bytes> read;
     std::vector<sim::Bytes> written;
     bool is_taken = false;
   };
-  /// Of a process, on a communicator.
+  /// The link of one process to one communicator.
   struct Link {
     Process* process;
     std::uint32_t number;
     Comm* comm;
     std::size_t place;
-    std::deque<Group> groups = {};                         // the first that is not over first
-    std::deque<std::optional<std::uint32_t>> splits = {};  // that are not over: the link that each makes
+    std::deque<Group> groups = {};  // those that are not over, the oldest first
+    // Those that are not over, with the link that each makes.
+    std::deque<std::optional<std::uint32_t>> splits = {};
     bool is_closing = false;
     bool is_closed = false;
   };
-  using Pairs = std::set<std::pair<std::size_t, std::size_t>>;  // places: from, to
+  using Pairs = std::set<std::pair<std::size_t, std::size_t>>;  // (from place, to place)
   struct Comm {
     std::shared_ptr<PlayedComm> matched;
     std::vector<Link*> links = {};  // by place
     std::size_t splits_over = 0;
-    Pairs sends = {};  // that have come in, of all times
+    Pairs sends = {};  // all messages that ever came in
     Pairs receives = {};
   };
   struct Process {
     explicit Process(sim::Socket socket) : connection(std::move(socket)) {}
     PlayedConnection connection;
-    std::string gpu = {};  // with its host
+    std::string gpu = {};  // with the name of its host
     int rank = -1;
     std::map<std::uint32_t, Link> links = {};
     bool is_gone = false;

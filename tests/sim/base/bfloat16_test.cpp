@@ -1,3 +1,6 @@
+// Proves that every bfloat16 survives a round trip through float, and that rounding goes to the nearest
+// value, with ties to even.
+
 #include "sim/base/bfloat16.h"
 
 #include <cmath>
@@ -24,7 +27,7 @@ TEST(Bfloat16, EveryValueSurvivesTheRoundTrip) {
   }
 }
 
-// Against the definition: no bfloat16 is nearer, and of two equally near ones the even one is taken.
+// The definition: no bfloat16 is nearer, and of two that are equally near the even one is taken.
 RC_GTEST_PROP(Bfloat16, RoundsToTheNearestTiesToEven, ()) {
   const auto bits = *rc::gen::arbitrary<std::uint32_t>();
   const auto value = std::bit_cast<float>(bits);
@@ -41,11 +44,11 @@ RC_GTEST_PROP(Bfloat16, RoundsToTheNearestTiesToEven, ()) {
 }
 
 TEST(Bfloat16, TiesOverflowAndNan) {
-  EXPECT_EQ(to_float(to_bfloat16(1.0F + 0x1p-8F)), 1.0F);            // halfway, down to even
-  EXPECT_EQ(to_float(to_bfloat16(1.0F + 0x3p-8F)), 1.0F + 0x1p-6F);  // halfway, up to even
+  EXPECT_EQ(to_float(to_bfloat16(1.0F + 0x1p-8F)), 1.0F);            // a tie, rounded down to even
+  EXPECT_EQ(to_float(to_bfloat16(1.0F + 0x3p-8F)), 1.0F + 0x1p-6F);  // a tie, rounded up to even
   EXPECT_EQ(to_float(to_bfloat16(std::numeric_limits<float>::max())), std::numeric_limits<float>::infinity());
-  EXPECT_TRUE(
-      std::isnan(to_float(to_bfloat16(std::bit_cast<float>(0x7f800001U)))));  // payload in the low half
+  // The payload of this NaN lies in the low half.
+  EXPECT_TRUE(std::isnan(to_float(to_bfloat16(std::bit_cast<float>(0x7f800001U)))));
 }
 
 }  // namespace

@@ -1,3 +1,6 @@
+// Proves that a sum with delayed reductions equals repeated addition, up to the largest sum between two
+// reductions.
+
 #include "sim/base/field_sum.h"
 
 #include <cstddef>
@@ -16,13 +19,13 @@ using sim::FieldTower;
 using sim::kFieldLevels;
 using sim::kFieldPrimes;
 
-/// Around the reductions, beyond the first and the second of them, and between.
+/// Draws a count near 0, near the first or the second reduction, between them, or beyond the second.
 std::uint64_t drawn_count() {
   return static_cast<std::uint64_t>(*rc::gen::oneOf(rc::gen::inRange(0, 4), rc::gen::inRange(2045, 2052),
                                                     rc::gen::inRange(4093, 4100), rc::gen::inRange(4, 6200)));
 }
 
-/// Mostly p - 1 in every level, which makes the largest sums; else anything.
+/// Mostly p - 1 in every level, which makes the largest sums, and otherwise any value.
 Field large(const FieldTower& tower, const char* name, std::uint64_t index) {
   return index % 8 == 0 ? tower.draw(name, index) : Field::of(-1);
 }
@@ -31,7 +34,7 @@ RC_GTEST_PROP(FieldSum, IsRepeatedAddition, (std::uint64_t seed)) {
   const FieldTower tower(seed);
   const std::uint64_t count = drawn_count();
   const auto every =
-      static_cast<std::uint64_t>(*rc::gen::inRange(2, 9));  // so often a term that is no product
+      static_cast<std::uint64_t>(*rc::gen::inRange(2, 9));  // one term in `every` is not a product
   FieldSum sum;
   Field expected;
   for (std::uint64_t i = 0; i < count; ++i) {
@@ -46,10 +49,10 @@ RC_GTEST_PROP(FieldSum, IsRepeatedAddition, (std::uint64_t seed)) {
     }
   }
   RC_ASSERT(sum.value() == expected);
-  RC_ASSERT(sum.value() == expected);  // to ask changes nothing
+  RC_ASSERT(sum.value() == expected);  // asking for the value changes nothing
 }
 
-// (p - 1)^2 is 1, so n of the largest products there are add up to n.
+// (p - 1)^2 is 1 modulo p, so n of the largest products add up to n.
 RC_GTEST_PROP(FieldSum, TheLargestProductsAreCounted, ()) {
   const std::uint64_t count = drawn_count();
   FieldSum sum;
@@ -57,7 +60,7 @@ RC_GTEST_PROP(FieldSum, TheLargestProductsAreCounted, ()) {
   RC_ASSERT(sum.value() == Field::of(static_cast<std::int64_t>(count)));
 }
 
-// The bound itself: a residue of p - 1 is left by a reduction, kExactProducts products of (p - 1)^2 follow.
+// The bound itself: a reduction leaves a residue of p - 1, and kExactProducts products of (p - 1)^2 follow.
 TEST(FieldSum, HoldsTheLargestSumBetweenReductions) {
   FieldSum sum;
   for (std::int64_t i = 0; i + 1 < sim::kExactProducts; ++i) sum.add_product(Field::of(-1), Field::of(-1));

@@ -1,3 +1,6 @@
+// Proves that field elements obey the laws of a field at every level, including retired levels, and that
+// exp and log turn sums into products and back.
+
 #include "sim/base/field.h"
 
 #include <algorithm>
@@ -42,8 +45,8 @@ TEST(Field, EveryTowerIsOne) {
   expect_tower<6>();
 }
 
-/// Each residue at an edge or anywhere between; in one of two the lowest levels are retired, all but the top
-/// one.
+/// Draws each residue at an edge or anywhere between. In about half of the draws the lowest levels are
+/// retired, at most all but the top one.
 Field at_edges() {
   Field result;
   const auto retired = static_cast<std::size_t>(
@@ -62,7 +65,7 @@ Field at_edges() {
 std::int64_t whole(const Field& x, std::size_t level) { return static_cast<std::int64_t>(x.residues[level]); }
 
 Field drawn(const FieldTower& tower, const char* name) {
-  // Whole numbers near 0 and near the primes are drawn too: there the reductions turn.
+  // Whole numbers near 0 and near the primes are drawn too, because reductions wrap around there.
   if (*rc::gen::inRange(0, 3) == 0) return Field::of(*rc::gen::inRange(-3, 4));
   return tower.draw(name, *rc::gen::arbitrary<std::uint64_t>());
 }
@@ -71,7 +74,7 @@ bool has_inverse(const Field& x) {
   return std::all_of(x.residues.begin(), x.residues.end(), [](double residue) { return residue != 0; });
 }
 
-// Against whole-number arithmetic, level by level.
+// Residues equal those of whole-number arithmetic, level by level.
 RC_GTEST_PROP(Field, ResiduesAreThoseOfWholeNumbers, (std::uint64_t seed)) {
   const FieldTower tower(seed);
   const Field a = drawn(tower, "a");
@@ -118,7 +121,7 @@ RC_GTEST_PROP(Field, ReducesEveryWholeNumberItMayBeGiven, ()) {
   }
 }
 
-// Against Fermat: x^(p - 2) is the inverse of x.
+// By Fermat, x^(p - 2) is the inverse of x.
 RC_GTEST_PROP(Field, QuotientsAreThoseOfPowers, ()) {
   const Field a = at_edges();
   const Field b = at_edges();
@@ -135,7 +138,7 @@ RC_GTEST_PROP(Field, QuotientsAreThoseOfPowers, ()) {
 
 TEST(Field, EveryResidueTimesItsInverseIsOne) {
   for (std::int64_t x = 1; x < kFieldPrimes.back(); ++x) {
-    Field residues = Field::of(1);  // where x is past the prime of a level
+    Field residues = Field::of(1);  // the value 1 stays in a level whose prime is not above x
     for (std::size_t level = 0; level < kFieldLevels; ++level) {
       if (x < kFieldPrimes[level]) residues.residues[level] = static_cast<double>(x);
     }
@@ -143,7 +146,7 @@ TEST(Field, EveryResidueTimesItsInverseIsOne) {
   }
 }
 
-// exp(1) is the generator of each level.
+// exp(1) is the generator of each level, and exp(x) is its power.
 RC_GTEST_PROP(Field, ExpIsAPowerOfItsGenerator, (std::uint64_t seed)) {
   const FieldTower tower(seed);
   const Field generator = tower.exp(Field::of(1));
@@ -190,12 +193,14 @@ RC_GTEST_PROP(Field, ExpTurnsSumsIntoProducts, (std::uint64_t seed)) {
   const Field b = drawn(tower, "b");
   RC_ASSERT(tower.exp(a + b) == tower.exp(a) * tower.exp(b));
   RC_ASSERT(tower.exp(a - b) == tower.exp(a) / tower.exp(b));
-  RC_ASSERT(!(tower.exp(a) == tower.exp(a + Field::of(1))));  // no exponent is worth nothing
-  const Field twice = tower.exp(tower.exp(a));                // two levels retired, the others live
+  // One more in the exponent always changes the result.
+  RC_ASSERT(!(tower.exp(a) == tower.exp(a + Field::of(1))));
+  const Field twice = tower.exp(tower.exp(a));  // two levels are retired, the others are live
   RC_ASSERT(!twice.is_live(0) && !twice.is_live(1) && twice.is_live(2) && twice.is_live(3));
 }
 
-// Softmax over two chunks with shifts of their own equals the whole softmax; a forgotten rescale never does.
+// Softmax over two chunks with different shifts equals the softmax of the whole, and a forgotten rescale
+// never does.
 RC_GTEST_PROP(Field, SoftmaxMergesExactlyUnderAnyShift, (std::uint64_t seed)) {
   const FieldTower tower(seed);
   const auto count = static_cast<std::uint64_t>(*rc::gen::inRange(2, 10));
@@ -220,7 +225,7 @@ RC_GTEST_PROP(Field, SoftmaxMergesExactlyUnderAnyShift, (std::uint64_t seed)) {
   const Part two = part(split, count, m2);
   const Field scale1 = tower.exp(m1 - m);
   const Field scale2 = tower.exp(m2 - m);
-  RC_PRE(has_inverse(whole.denominator));  // 1 in 150,000 draws has none
+  RC_PRE(has_inverse(whole.denominator));  // about 1 draw in 150,000 has no inverse
   const Field expected = whole.numerator / whole.denominator;
   const Field denominator = one.denominator * scale1 + two.denominator * scale2;
   RC_ASSERT((one.numerator * scale1 + two.numerator * scale2) / denominator == expected);
@@ -237,7 +242,8 @@ RC_GTEST_PROP(Field, KeyedFunctionsAgreeOnEqualInputsOnly, (std::uint64_t seed))
   RC_ASSERT(!tower.keyed("gelu", tower.exp(a)).is_live(0));
 }
 
-// What log gives lives on the levels below those of its argument.
+// The result of log lives on the levels below those of its argument, so its top level is retired and
+// only the others are compared.
 bool agree_below_the_top(const Field& of_log, const Field& expected) {
   if (of_log.is_live(kFieldLevels - 1)) return false;
   for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
@@ -257,7 +263,8 @@ RC_GTEST_PROP(Field, LogIsTheWayBackAndTurnsProductsIntoSums, (std::uint64_t see
   RC_ASSERT(agree_below_the_top(tower.log(a * tower.exp(b)), tower.log(a) + b));
 }
 
-// The loss of a token: whatever is taken from the logits before exp comes back after log.
+// The loss of a token does not depend on the shift: what is subtracted from the logits before exp is
+// added back after log.
 RC_GTEST_PROP(Field, TheLogOfASumOfExpsDoesNotDependOnTheShift, (std::uint64_t seed)) {
   const FieldTower tower(seed);
   const auto loss = [&](const Field& shift) {
@@ -268,8 +275,8 @@ RC_GTEST_PROP(Field, TheLogOfASumOfExpsDoesNotDependOnTheShift, (std::uint64_t s
   RC_ASSERT(loss(tower.draw("shift", 0)) == loss(tower.draw("shift", 1)));
 }
 
-// By chance a residue is zero: a quotient by it is zero there, and goes on; a log of it has no value, and
-// retires its level.
+// By chance a residue can be zero. A quotient by it is zero in that level and can be used further. Its
+// logarithm has no value, so that level is retired.
 TEST(Field, QuotientsByAZeroResidueAreZeroAndLogsRetireTheirLevel) {
   Field x = Field::of(1);
   x.residues[1] = 0;
@@ -286,7 +293,7 @@ TEST(Field, QuotientsByAZeroResidueAreZeroAndLogsRetireTheirLevel) {
   for (std::size_t level = 0; level < kFieldLevels; ++level) EXPECT_FALSE(x.is_live(level));
 }
 
-// The residue of a known product, worked out by hand: (p - 1)^2 = 1, and 2^-1 = (p + 1) / 2.
+// Products known from a calculation by hand: (p - 1)^2 = 1, and 2^-1 = (p + 1) / 2.
 TEST(Field, KnownAnswers) {
   EXPECT_EQ(Field::of(-1) * Field::of(-1), Field::of(1));
   const Field half = Field::of(1) / Field::of(2);

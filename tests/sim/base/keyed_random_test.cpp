@@ -1,3 +1,6 @@
+// Proves that keyed random numbers are a function of seed, name and index, stay in their range, and
+// match the published answers of Philox.
+
 #include "sim/base/keyed_random.h"
 
 #include <gtest/gtest.h>

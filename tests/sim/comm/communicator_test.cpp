@@ -1,5 +1,5 @@
-// What each operation gives, by its definition, on virtual ranks; and what a call is refused for before it is
-// posted.
+// Proves what each operation gives on virtual ranks, by its definition, and why a call is refused before
+// it is posted.
 
 #include "sim/comm/communicator.h"
 
@@ -24,7 +24,7 @@ using test::tensor_of;
 using test::values;
 using Ints = std::vector<std::int32_t>;
 
-/// Element i of rank r: any two differ, and sums stay small.
+/// Element i of rank r. Any two elements differ, and sums stay small.
 std::int32_t value(int rank, std::int64_t i) { return static_cast<std::int32_t>(100 * (rank + 1) + i); }
 
 Tensor own(Rank& rank, std::int64_t count) {
@@ -35,7 +35,7 @@ Tensor own(Rank& rank, std::int64_t count) {
 
 Tensor zeros(Rank& rank, std::int64_t count) { return filled(rank.device, DType::i32, {count}, 0); }
 
-/// Runs on n ranks under any schedule, and gives what each rank published as "x".
+/// Runs on n ranks under a drawn schedule. Returns what each rank published as "x".
 std::vector<Ints> run(int n, const RankProgram& program) {
   CpuDevice device;
   WorldSpec spec = world_of(n);
@@ -239,7 +239,7 @@ RC_GTEST_PROP(Communicator, SplitGroupsByColorAndKey, ()) {
   });
   for (int rank = 0; rank < n; ++rank) {
     const auto r = static_cast<std::size_t>(rank);
-    std::vector<std::pair<int, int>> expected;  // key, rank
+    std::vector<std::pair<int, int>> expected;  // (key, rank)
     for (int other = 0; other < n; ++other) {
       const auto o = static_cast<std::size_t>(other);
       if (colors[r] >= 0 && colors[o] == colors[r]) expected.emplace_back(keys[o], other);
@@ -368,7 +368,7 @@ TEST(Communicator, GroupsThatDoNotAllRunAreRefused) {
   spec.ranks = {1, 2};
   const RunReport alone = simulate(spec, device, [](Rank& rank) { rank.groups.world().barrier("both"); });
   EXPECT_TRUE(alone.ok()) << alone.failure();
-  // Whichever member is the one that does not run.
+  // It does not matter which member is the one that does not run.
   for (const std::vector<int>& ranks : {std::vector<int>{1, 2}, {0, 1}, {0, 1, 3}}) {
     spec.ranks = ranks;
     const RunReport report = simulate(spec, device, [](Rank& rank) { rank.groups.get("dp").barrier("all"); });
@@ -382,7 +382,7 @@ TEST(Communicator, NewGroupsAreOfRanksThatRun) {
   WorldSpec spec = world_of(4);
   spec.ranks = {1, 3};
   const RunReport report = simulate(spec, device, [](Rank& rank) {
-    for (int i = 0; i < 2; ++i) {  // two groups of one name
+    for (int i = 0; i < 2; ++i) {  // two groups of the same name
       Communicator* pair = rank.groups.new_group("pair", {3, 1}, "pair");
       const Tensor x = zeros(rank, 2);
       pair->all_gather(own(rank, 1), x, "pair.gather");
@@ -398,7 +398,7 @@ TEST(Communicator, NewGroupsAreOfRanksThatRun) {
   EXPECT_EQ(outside.findings[0].code, "bad_group");
 }
 
-// Collectives are numbered by group, messages by peer and direction.
+// Collectives are numbered by group, and messages by peer and direction.
 TEST(Communicator, CallsAreRecordedWithTheirNumberAndRootOrPeer) {
   CpuDevice device;
   const RunReport report = simulate(world_of(3), device, [](Rank& rank) {
@@ -416,7 +416,7 @@ TEST(Communicator, CallsAreRecordedWithTheirNumberAndRootOrPeer) {
     }
   });
   ASSERT_TRUE(report.ok()) << report.failure();
-  using Facts = std::vector<std::pair<std::int64_t, int>>;  // number, root or peer
+  using Facts = std::vector<std::pair<std::int64_t, int>>;  // sequence number, root or peer
   Facts facts;
   for (const CallRecord& call : report.ranks[0].calls) facts.emplace_back(call.sequence, call.root_or_peer);
   EXPECT_EQ(facts, (Facts{{0, -1}, {1, 2}, {0, 1}, {0, 1}, {0, 2}, {1, 1}}));

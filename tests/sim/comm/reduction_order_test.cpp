@@ -1,5 +1,5 @@
-// Each reduction order gives the bits of its definition. The ring's is told here by passing messages around
-// it, as NCCL's kernels do, and not by the closed form that the simulator uses.
+// Proves that each reduction order gives the bits of its definition. For the ring, the test passes
+// messages around it as NCCL's kernels do, and does not use the closed form of the simulator.
 
 #include "sim/comm/reduction_order.h"
 
@@ -26,7 +26,7 @@ ProcessGroup group_of(int n) {
   return group;
 }
 
-/// The order of contributions of every element, by the plan.
+/// Returns the order of contributions of every element, by the plan.
 std::vector<Order> planned(const FoldPlan& plan, std::int64_t count, int n) {
   std::vector<Order> orders(static_cast<std::size_t>(count));
   for (const FoldSegment& segment : plan.segments) {
@@ -41,7 +41,8 @@ std::vector<Order> planned(const FoldPlan& plan, std::int64_t count, int n) {
   return orders;
 }
 
-/// Places send chunks around the ring; what a place receives it adds to its own and sends on.
+/// Every place sends chunks around the ring, adds what it receives to its own contribution and sends the
+/// sum on.
 std::vector<Order> emulated_all_reduce(std::int64_t count, int n, std::int64_t element_bytes) {
   std::vector<Order> orders(static_cast<std::size_t>(count));
   const std::int64_t full = (std::int64_t{2} << 20) / element_bytes;
@@ -90,7 +91,7 @@ RC_GTEST_PROP(ReductionOrder, RingAllReduceIsThatOfMessagesAroundTheRing, ()) {
   RC_ASSERT(planned(plan, count, n) == emulated_all_reduce(count, n, size_of(dtype)));
 }
 
-// The worked example of facts/nccl.md, from ring_order.py.
+// This is the worked example of facts/nccl.md, from ring_order.py.
 TEST(ReductionOrder, TenFloatsOnARingOfFour) {
   const Call call{.operation = Operation::all_reduce, .site = "x", .count = 10, .dtype = DType::f32};
   const auto orders =
@@ -108,7 +109,7 @@ TEST(ReductionOrder, RingReduceScatterAndReduceEndWithTheirRank) {
   EXPECT_EQ(orders[1], (Order{3, 0, 1, 2}));
 }
 
-/// rnd(x[o0]); s = rnd(x[o] + s) ...
+/// One step of the definition: the sum starts with rnd(x[o0]), and each step is s = rnd(x[o] + s).
 template <typename Scalar>
 Scalar sum(Scalar a, Scalar b) {
   if constexpr (std::is_same_v<Scalar, bfloat16>) {
@@ -164,7 +165,7 @@ void expect_folds(DType dtype) {
       if (order.kind == ReductionOrderKind::rank_order) RC_ASSERT(all[i] == folded(ascending, i));
       if (order.kind == ReductionOrderKind::nccl_ring) RC_ASSERT(all[i] == folded(ring[i], i));
       if (order.kind != ReductionOrderKind::shuffled) continue;
-      Order places = ascending;  // some order, of this call: one of all
+      Order places = ascending;  // any order may be that of this call, so all are tried
       bool found = false;
       do {
         found = folded(places, i) == all[i];
@@ -189,8 +190,8 @@ void expect_folds(DType dtype) {
 RC_GTEST_PROP(ReductionOrder, FloatsHaveTheBitsOfTheDefinition, ()) { expect_folds<float>(DType::f32); }
 RC_GTEST_PROP(ReductionOrder, Bfloat16IsRoundedAtEachHop, ()) { expect_folds<bfloat16>(DType::bf16); }
 
-// 1 + 2^30 - 2^30 is 0 or 1 in f32, by the order: each of these calls meets both, over the seeds and over its
-// repetitions.
+// 1 + 2^30 - 2^30 is 0 or 1 in f32, depending on the order. Each of these calls gives both results, over
+// the seeds and over its repetitions.
 TEST(ReductionOrder, ShuffledIsAnotherOrderForAnotherSeedAndCall) {
   constexpr int kTries = 30;
   CpuDevice device;

@@ -1,4 +1,5 @@
-// Bytes on the wire against the algorithm played step by step, and the ledger against the calls of each rank.
+// Proves that bytes on the wire equal those of the algorithm played step by step, and that the ledger
+// adds up the calls of each rank.
 
 #include "sim/comm/ring_traffic.h"
 
@@ -20,7 +21,7 @@ namespace {
 
 using namespace sim;
 
-/// Elements sent over each link: (from place, to place).
+/// The elements sent over each link, which is named by (from place, to place).
 using Links = std::map<std::pair<int, int>, std::int64_t>;
 
 int wrapped(int place, int n) { return ((place % n) + n) % n; }
@@ -31,8 +32,8 @@ std::int64_t chunk_size(std::int64_t count, int n, int chunk) {
   return size;
 }
 
-/// Plays an all_reduce: which members' terms each rank has of each chunk. Fails where one is missing in the
-/// end.
+/// Plays an all_reduce and tracks which members' terms each rank has of each chunk. Fails if a term is
+/// missing at the end.
 Links played_all_reduce(int n, std::int64_t count) {
   std::vector<std::vector<std::set<int>>> terms(static_cast<std::size_t>(n));
   for (int rank = 0; rank < n; ++rank)
@@ -55,7 +56,8 @@ Links played_all_reduce(int n, std::int64_t count) {
   return links;
 }
 
-/// What everybody else has to be told: by hops around the ring for what all get, straight for what one gets.
+/// Plays a call. What all members get goes by hops around the ring, and what one member gets goes
+/// straight to it.
 Links played(const Call& call, int n, const std::vector<std::vector<std::int64_t>>& rows,
              std::int64_t row_count) {
   Links links;
@@ -134,7 +136,7 @@ RC_GTEST_PROP(RingTraffic, OfASendIsTheMessageAndOfARecvNothing, ()) {
   RC_ASSERT(received.bytes_inside + received.bytes_across == 0);
 }
 
-// Two nodes of two GPUs; the ring of the world crosses twice.
+// The world has two nodes of two GPUs, so its ring crosses between nodes twice.
 TEST(Ledger, AddsUpCallsElementsAndBytesByKindSiteOperationAndDtype) {
   CpuDevice device;
   WorldSpec spec = world_of(4);
@@ -155,8 +157,8 @@ TEST(Ledger, AddsUpCallsElementsAndBytesByKindSiteOperationAndDtype) {
     half->barrier("e");
   });
   ASSERT_TRUE(report.ok()) << report.failure();
-  // Eight f32 in four chunks of 2: each rank sends 2 * (8 - 2) elements, 48 bytes; ranks 1 and 3 send to the
-  // other node.
+  // Eight f32 in four chunks of 2: each rank sends 2 * (8 - 2) elements, which is 48 bytes. Ranks 1 and
+  // 3 send to the other node.
   const auto row = [](const char* kind, const char* site, Operation operation, DType dtype,
                       std::int64_t ranks, std::int64_t calls, std::int64_t elements, std::int64_t inside,
                       std::int64_t across, std::int64_t most) {

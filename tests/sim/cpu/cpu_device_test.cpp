@@ -1,4 +1,4 @@
-// Folds against their definition, written plainly: one element at a time, one member at a time.
+// Proves that folds equal their definition, written plainly as one element and one member at a time.
 
 #include "sim/cpu/cpu_device.h"
 
@@ -31,7 +31,7 @@ std::int32_t plain(ReduceOp op, std::int32_t a, std::int32_t b) {
   if (op == ReduceOp::max) return std::max(a, b);
   if (op == ReduceOp::min) return std::min(a, b);
   const std::int64_t wide = op == ReduceOp::product ? std::int64_t{a} * b : std::int64_t{a} + b;
-  return static_cast<std::int32_t>(static_cast<std::uint32_t>(wide));  // the last 32 bits
+  return static_cast<std::int32_t>(static_cast<std::uint32_t>(wide));  // keeps the low 32 bits
 }
 Field plain(ReduceOp op, const Field& a, const Field& b) {
   if (op == ReduceOp::max) return max(a, b);
@@ -52,7 +52,7 @@ bfloat16 nth_part(bfloat16 sum, int n) { return to_bfloat16(nth_part(to_float(su
 std::int32_t nth_part(std::int32_t sum, int n) { return sum / n; }
 Field nth_part(const Field& sum, int n) { return sum / Field::of(n); }
 
-/// A retired level is a NaN, and of a NaN's bits no kernel says anything: here is but one.
+/// A retired level is a NaN. Kernels say nothing about the bits of a NaN, so all NaNs are made the same here.
 template <typename Scalar>
 std::vector<Scalar> with_plain_nans(std::vector<Scalar> values) {
   if constexpr (std::is_same_v<Scalar, Field>) {
@@ -72,8 +72,8 @@ struct FoldCase {
   std::int64_t count;
 };
 
-/// Up to three segments, in any order, that cover the elements or leave a gap. More than a block of 8 KiB is
-/// 4,097 elements of bf16 and 257 of the field.
+/// Draws up to three segments, in either order, that cover the elements or leave a gap. More than a
+/// block of 8 KiB is 4,097 elements of bf16 and 257 of the field.
 FoldCase any_case() {
   FoldCase drawn;
   drawn.op =
@@ -91,7 +91,7 @@ FoldCase any_case() {
   return drawn;
 }
 
-/// What the case makes of an output that held `before`.
+/// Returns what the fold makes, by definition, of an output that held `before`.
 template <typename Scalar>
 std::vector<Scalar> by_definition(const FoldCase& fold, const std::vector<std::vector<Scalar>>& given,
                                   std::vector<Scalar> before) {
@@ -118,7 +118,7 @@ void expect_fold_by_definition(DType dtype) {
   std::vector<Tensor> inputs;
   for (int member = 0; member < fold.members; ++member) {
     given.push_back(drawn_scalars<Scalar>(random.named(std::to_string(member)), fold.count));
-    // Not at the start of its storage.
+    // The input does not begin at the start of its storage.
     const Tensor roomy = device.empty(dtype, {fold.count + 3});
     inputs.push_back(roomy.rows(3, fold.count + 3));
     device.from_host(std::as_bytes(std::span(given.back())), inputs.back());
@@ -126,7 +126,7 @@ void expect_fold_by_definition(DType dtype) {
   const std::vector<Scalar> before = drawn_scalars<Scalar>(random.named("before"), fold.count);
   std::vector<Tensor> outputs = {tensor_of(device, dtype, {fold.count}, before)};
   std::vector<std::vector<Scalar>> held = {before};
-  for (int member = 0; member < fold.members; ++member) {  // some of them in place
+  for (int member = 0; member < fold.members; ++member) {  // some inputs are also outputs, in place
     if (*rc::gen::arbitrary<bool>()) continue;
     outputs.push_back(inputs[static_cast<std::size_t>(member)]);
     held.push_back(given[static_cast<std::size_t>(member)]);
@@ -143,8 +143,8 @@ RC_GTEST_PROP(CpuDevice, FoldsByDefinition, ()) {
   with_scalar(dtype, [&](auto scalar) { expect_fold_by_definition<decltype(scalar)>(dtype); });
 }
 
-/// All pairs of these, in every float dtype: numbers, both zeros, infinities, NaNs of several payloads and
-/// both signs.
+/// Folds all pairs of the given values. The callers pass, for every float dtype, numbers, both zeros,
+/// infinities, and NaNs of several payloads and both signs.
 template <typename Scalar, typename Bits>
 void expect_no_order(DType dtype, const std::vector<Bits>& bits) {
   CpuDevice device;
@@ -162,7 +162,7 @@ void expect_no_order(DType dtype, const std::vector<Bits>& bits) {
   for (const ReduceOp op : {ReduceOp::max, ReduceOp::min}) {
     const Tensor forth = combine(op, a, b);
     EXPECT_EQ(host_bytes(forth), host_bytes(combine(op, b, a))) << name_of(dtype) << name_of(op);
-    // Against a third, in both groupings.
+    // Each pair is also folded with a third value, in both groupings.
     const Tensor c = tensor_of(device, dtype, {count * count},
                                std::vector<Bits>(left.size(), bits[static_cast<std::size_t>(count - 1)]));
     EXPECT_EQ(host_bytes(combine(op, forth, c)), host_bytes(combine(op, a, combine(op, b, c))))
@@ -189,7 +189,7 @@ TEST(CpuDevice, MaxAndMinPreferNumbersAndKnowSignedZeros) {
   EXPECT_EQ(bits_of(test::values<double>(combine(ReduceOp::min, a, b))), bits_of<double>({-7.0, -0.0, -0.0}));
 }
 
-// 1 + 2^-8 + 2^-8: each hop rounds back to 1, while a sum that rounds at the end would be 1 + 2^-7.
+// 1 + 2^-8 + 2^-8 is rounded back to 1 at every hop. A sum that is rounded only at the end would be 1 + 2^-7.
 TEST(CpuDevice, BfloatsAreRoundedAtEveryHop) {
   CpuDevice device;
   std::vector<Tensor> inputs = {filled(device, DType::bf16, {1}, 1)};

@@ -1,5 +1,5 @@
-// Every kernel that layers compute with, against loops that say the same as its line in device.h, bit for
-// bit: in f64, f32, bf16, and in the field.
+// Proves that every kernel that layers use equals, bit for bit, a loop that says the same as its line in
+// device.h, in f64, f32, bf16 and the field.
 
 #include <algorithm>
 #include <array>
@@ -33,8 +33,7 @@ using test::tensor_of;
 using test::values;
 using Ids = std::vector<std::int32_t>;
 
-// ---- the scalars, and the functions of each
-// ----------------------------------------------------------------------
+// ---- The scalars, and the functions of each ----
 
 template <typename Scalar>
 struct Of;
@@ -116,8 +115,8 @@ T largest(const std::vector<T>& all) {
   }
 }
 
-/// Lane l adds the terms l, l + 16, ...; then eight lanes are added to eight, four to four, two to two, one
-/// to one.
+/// Adds the terms in 16 lanes: lane l adds the terms l, l + 16 and so on. Then eight lanes are added to
+/// eight, four to four, two to two, and one to one.
 template <typename T>
 T in_lanes(const std::vector<T>& terms) {
   std::array<T, 16> lanes{};
@@ -128,8 +127,7 @@ T in_lanes(const std::vector<T>& terms) {
   return lanes[0];
 }
 
-// ---- a tensor and its values, side by side
-// -----------------------------------------------------------------------
+// ---- A tensor and its values, side by side ----
 
 template <typename Scalar>
 struct Matrix {
@@ -154,7 +152,7 @@ class Draw {
     return {tensor, values<Scalar>(tensor), columns};
   }
 
-  /// Ids from least to most.
+  /// Draws ids from `least` to `most`, both included.
   Ids ids(std::int64_t count, std::int32_t least, std::int32_t most) {
     Ids result(static_cast<std::size_t>(count));
     ++drawn_;
@@ -194,7 +192,7 @@ void expect_elements(const Tensor& tensor, std::int64_t columns, const Element& 
   }
 }
 
-/// Runs a check in each dtype on drawn sizes.
+/// Runs a check in every dtype, each on values of its own.
 template <typename Check>
 void in_every_dtype(std::uint64_t seed, const Check& check) {
   Draw draw(seed);
@@ -206,8 +204,7 @@ void in_every_dtype(std::uint64_t seed, const Check& check) {
 
 std::int64_t size(int least, int below) { return *rc::gen::inRange(least, below); }
 
-// ---- products
-// ----------------------------------------------------------------------------------------------------
+// ---- Products ----
 
 RC_GTEST_PROP(Kernels, MatmulIsTheFiveLineLoop, (std::uint64_t seed, bool at, bool bt)) {
   const std::int64_t batches = size(0, 4), m = size(0, 9), n = size(0, 30), k = size(0, 40);
@@ -234,8 +231,7 @@ RC_GTEST_PROP(Kernels, MatmulIsTheFiveLineLoop, (std::uint64_t seed, bool at, bo
   });
 }
 
-// ---- rows
-// --------------------------------------------------------------------------------------------------------
+// ---- Rows ----
 
 RC_GTEST_PROP(Kernels, BiasAndColumnSums, (std::uint64_t seed)) {
   const std::int64_t rows = size(0, 6), columns = size(1, 40);
@@ -324,8 +320,7 @@ RC_GTEST_PROP(Kernels, PermutedDimensions, (std::uint64_t seed)) {
   });
 }
 
-// ---- functions
-// ---------------------------------------------------------------------------------------------------
+// ---- Functions ----
 
 RC_GTEST_PROP(Kernels, DropoutKeepsByStreamAndIndex, (std::uint64_t seed)) {
   const std::int64_t count = size(0, 50);
@@ -343,7 +338,7 @@ RC_GTEST_PROP(Kernels, DropoutKeepsByStreamAndIndex, (std::uint64_t seed)) {
   });
 }
 
-/// The formulas of the three functions and of their derivatives, in the order in which kernels round them.
+/// The formulas of the three functions and of their derivatives, in the order in which the kernels round.
 template <typename T>
 T activated(Activation function, bool derivative, T x) {
   const T half = T(0.5L), root_two_by_pi = T(0.79788456080286535588L), cubic = T(0.044715L);
@@ -495,8 +490,7 @@ RC_GTEST_PROP(Kernels, NormsAndTheirGradients, (std::uint64_t seed, bool is_laye
   });
 }
 
-// ---- cross-entropy
-// -----------------------------------------------------------------------------------------------
+// ---- Cross-entropy ----
 
 RC_GTEST_PROP(Kernels, PartsOfTheTokenLoss, (std::uint64_t seed, bool smooths)) {
   const std::int64_t tokens = size(0, 6), width = size(1, 40);
@@ -547,7 +541,7 @@ RC_GTEST_PROP(Kernels, PartsOfTheTokenLoss, (std::uint64_t seed, bool smooths)) 
                             return predicted;
                           });
 
-    // Sums of a group, as they might be.
+    // These are values that the sums over a group could have.
     const auto total = draw.matrix<Wide>({smooths ? 3 : 2, tokens});
     const Wide s = ratio<Wide>(smooths ? 1 : 0, 8);
     const Wide sharp = ratio<Wide>(smooths ? 7 : 8, 8);

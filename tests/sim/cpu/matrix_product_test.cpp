@@ -1,3 +1,6 @@
+// Proves that a matrix product has the bits of adding its terms one by one, in every dtype, and that the
+// fastest kernel has the bits of the plain one.
+
 #include "sim/cpu/matrix_product.h"
 
 #include <algorithm>
@@ -31,7 +34,7 @@ float plus_product(float sum, float a, float b) { return std::fma(a, b, sum); }
 float plus_product(float sum, bfloat16 a, bfloat16 b) { return std::fma(to_float(a), to_float(b), sum); }
 Field plus_product(const Field& sum, const Field& a, const Field& b) { return sum + a * b; }
 
-/// Fractions, so that sums are rounded and another order would give other bits.
+/// Draws fractions, so that sums are rounded and another order of addition would give other bits.
 std::vector<double> drawn(double, std::uint64_t seed, const char* name, std::size_t count) {
   const sim::KeyedRandom random = sim::KeyedRandom(seed).named(name);
   std::vector<double> values(count);
@@ -55,7 +58,7 @@ std::vector<bfloat16> drawn(bfloat16, std::uint64_t seed, const char* name, std:
   return values;
 }
 
-/// Large residues, and now and then a retired level.
+/// Draws large residues, and occasionally a retired level.
 std::vector<Field> drawn(const Field&, std::uint64_t seed, const char* name, std::size_t count) {
   const sim::FieldTower tower(seed);
   std::vector<Field> values(count, Field::of(-1));
@@ -66,7 +69,7 @@ std::vector<Field> drawn(const Field&, std::uint64_t seed, const char* name, std
   return values;
 }
 
-/// element(i, j) of a matrix of so many rows and columns, which lies in memory as it is or transposed.
+/// A view of a matrix of `rows` x `columns` elements, which lies in memory as it is or transposed.
 template <typename Scalar>
 Strided<Scalar> strided(const std::vector<Scalar>& values, std::size_t rows, std::size_t columns,
                         bool transposed) {
@@ -93,7 +96,7 @@ void add_one_by_one(ProductSizes sizes, Strided<Scalar> a, Strided<Scalar> b,
   }
 }
 
-/// Adds the product to drawn values, and says whether the result is that of adding term by term.
+/// Adds the product to drawn values. Returns whether the result equals adding term by term.
 template <typename Scalar>
 bool is_term_by_term(ProductSizes sizes, bool a_transposed, bool b_transposed, std::uint64_t seed) {
   const std::vector<Scalar> a_values = drawn(Scalar(), seed, "a", sizes.rows * sizes.terms);
@@ -135,7 +138,7 @@ RC_GTEST_PROP(MatrixProduct, OfFieldElementsIsTermByTerm,
   RC_ASSERT(is_term_by_term<Field>(drawn_sizes(), a_transposed, b_transposed, seed));
 }
 
-// More rows than a block has, more terms than go without a reduction.
+// These products have more rows than a block, or more terms than the field adds without a reduction.
 TEST(MatrixProduct, LargeOnesAreTermByTerm) {
   EXPECT_TRUE(is_term_by_term<double>({131, 25, 520}, false, false, 1));
   EXPECT_TRUE(is_term_by_term<float>({131, 25, 520}, false, false, 1));

@@ -1,4 +1,5 @@
-// Both kinds of context behave the same; stacks are handed out again.
+// Proves that fiber contexts and thread contexts behave the same, that stacks are reused, and that a
+// stack overflow is reported.
 
 #include "sim/fibers/context.h"
 
@@ -36,7 +37,8 @@ TEST_P(Contexts, BodyRunsBetweenYields) {
   EXPECT_EQ(events, "a|b|c|");
 }
 
-// Exceptions are caught, rethrown and looked at while other contexts are inside catch blocks of their own.
+// Each context catches, rethrows and inspects exceptions while other contexts are inside their own catch
+// blocks.
 TEST_P(Contexts, YieldInsideACatchBlock) {
   StackPool stacks(kDefaultStackBytes, true, 8);
   std::vector<std::unique_ptr<Context>> contexts(8);

@@ -1,4 +1,4 @@
-// Slurm's lists, against lists that were compressed from known names.
+// Proves that Slurm's host lists are read correctly, against lists compressed from known names.
 
 #include "sim/launch/host_list.h"
 

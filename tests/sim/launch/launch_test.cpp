@@ -1,4 +1,5 @@
-// Who am I: each launcher as it sets its variables, its pitfalls, and any subset of anybody's variables.
+// Proves that a process learns its rank from the variables of every launcher, avoids their pitfalls, and
+// refuses by name any subset of variables that is incomplete.
 
 #include "sim/launch/launch.h"
 
@@ -47,7 +48,7 @@ Environment of_mvapich() {
           {"MASTER_ADDR", "node1"}};
 }
 
-/// Rank 5 of a step of 3 + 3 + 2 tasks in a larger allocation; srun was called on a login node.
+/// Rank 5 of a step of 3 + 3 + 2 tasks in a larger allocation. srun was called on a login node.
 Environment of_srun() {
   return {{"SLURM_JOB_ID", "1234567"},
           {"SLURM_STEP_ID", "0"},
@@ -62,8 +63,7 @@ Environment of_srun() {
           {"SLURM_LAUNCH_NODE_IPADDR", "10.0.0.254"}};
 }
 
-// ---- what launchers were seen to set, of all that speaks of ranks, places, jobs and addresses
-// ----------------
+// ---- What launchers were seen to set, among variables about ranks, places, jobs and addresses ----
 
 /// Slurm 22.05: srun -N 2 -n 5, rank 4, which is alone on the second node.
 Environment seen_of_srun() {
@@ -102,14 +102,14 @@ Environment seen_of_pmix() {
   return {{"PMIX_NAMESPACE", "slurm.pmix.1.0"}, {"PMIX_RANK", "4"}, {"SLURM_MPI_TYPE", "pmix"}};
 }
 
-/// The body of sbatch -n 2.
+/// What the body of sbatch -n 2 sees.
 Environment seen_of_sbatch() {
   return {{"SLURM_GTIDS", "0"},  {"SLURM_JOB_ID", "5"}, {"SLURM_JOB_NODELIST", "n1"}, {"SLURM_LOCALID", "0"},
           {"SLURM_NNODES", "1"}, {"SLURM_NODEID", "0"}, {"SLURM_NODELIST", "n1"},     {"SLURM_NPROCS", "2"},
           {"SLURM_NTASKS", "2"}, {"SLURM_PROCID", "0"}, {"SLURM_TASKS_PER_NODE", "2"}};
 }
 
-/// srun -n 1 --mpi=pmi2, in which somebody starts a launcher.
+/// What a task of srun -n 1 --mpi=pmi2 sees, in which somebody starts a launcher.
 Environment seen_of_one_task() {
   return {{"PMI_FD", "11"},
           {"PMI_JOBID", "9.0"},
@@ -167,7 +167,7 @@ Environment seen_of_torchrun() {
           {"WORLD_SIZE", "4"}};
 }
 
-/// Those of a launcher win over those that it found.
+/// Joins two environments. Where both set a variable, that of `a`, the inner launcher, wins.
 Environment joined(Environment a, const Environment& b) {
   a.insert(b.begin(), b.end());
   return a;
@@ -221,10 +221,10 @@ TEST(Launch, EachMpi) {
                LocalPlace{0, 1});
   expect_place(detect_launch({}, of_mvapich()), "MVAPICH2", 2, 3, std::nullopt);
   EXPECT_EQ(detect_launch({}, of_mvapich()).master_port, kDefaultPort);
-  // No MPI tells an address, and these ranks are on several nodes.
+  // No MPI gives an address, and these ranks are on several nodes.
   EXPECT_EQ(refusal_of({}, of_mpich()).code, "launch_partly_set");
   EXPECT_EQ(refusal_of({}, of_mpich()).option, "MASTER_ADDR");
-  // PMIx: a rank of another name.
+  // PMIx names the rank differently.
   expect_place(detect_launch({.master_addr = "a"}, {{"PMIX_RANK", "1"}, {"PMI_SIZE", "3"}}),
                "MPICH or Intel MPI", 1, 3, std::nullopt);
 }
@@ -232,7 +232,7 @@ TEST(Launch, EachMpi) {
 TEST(Launch, AStepOfSlurm) {
   const Launch launch = detect_launch({}, of_srun());
   expect_place(launch, "Slurm", 5, 8, LocalPlace{2, 3});
-  EXPECT_EQ(launch.master_addr, "gpu07");  // not the login node, nor the first of the allocation
+  EXPECT_EQ(launch.master_addr, "gpu07");  // neither the login node nor the first node of the allocation
   EXPECT_EQ(launch.master_port, 24567);
   Environment environment = of_srun();
   environment.erase("SLURM_STEP_NUM_TASKS");
@@ -247,7 +247,7 @@ TEST(Launch, AnAllocationWithoutSrunIsNoLauncher) {
   Environment environment = of_srun();
   environment.erase("SLURM_STEP_ID");
   expect_place(detect_launch({}, environment), "none", 0, 1, LocalPlace{0, 1});
-  for (const char* step : {"4294967291", "4294967290"}) {  // the batch script, an interactive shell
+  for (const char* step : {"4294967291", "4294967290"}) {  // the batch script and an interactive shell
     environment["SLURM_STEP_ID"] = step;
     expect_place(detect_launch({}, environment), "none", 0, 1, LocalPlace{0, 1});
   }
@@ -269,7 +269,7 @@ TEST(Launch, RankAndWorldSizeOfAScriptMustAgreeWithTheLauncher) {
   EXPECT_EQ(refusal_of({}, environment).code, "launch_contradiction");
   EXPECT_EQ(refusal_of({}, environment).numbers, "0 (RANK and WORLD_SIZE), while SLURM_PROCID is 5 (Slurm)");
   EXPECT_EQ(refusal_of({}, joined(of_open_mpi(), of_mpich())).code, "launch_contradiction");
-  // A shell in a step of one task, where somebody starts a launcher by hand.
+  // The process runs in a shell within a step of one task, where somebody starts a launcher by hand.
   environment = {{"SLURM_STEP_ID", "0"}, {"SLURM_PROCID", "0"}, {"SLURM_STEP_NUM_TASKS", "1"},
                  {"RANK", "5"},          {"WORLD_SIZE", "8"},   {"MASTER_ADDR", "a"}};
   expect_place(detect_launch({}, environment), "RANK and WORLD_SIZE", 5, 8, std::nullopt);
@@ -310,7 +310,7 @@ TEST(Launch, WhatIsNoRankIsRefusedByName) {
   EXPECT_EQ(refusal_of({.rank = "2", .world_size = "2"}, {}).option, "--rank");
 }
 
-// ---- as they were seen ------------------------------------------------------------------------------------
+// ---- Environments as they were seen ----
 
 TEST(Launch, AsLaunchersWereSeen) {
   expect_place(detect_launch({}, seen_of_torchrun()), "torchrun", 3, 4, LocalPlace{1, 2});
@@ -337,7 +337,7 @@ TEST(Launch, ALauncherWithinAStepOfOneTask) {
                LocalPlace{1, 2});
 }
 
-/// Two steps of a job on one node do not meet each other, nor do those of neighbouring jobs.
+/// Two steps of a job on one node get different ports, and so do the steps of neighbouring jobs.
 TEST(Launch, APortIsMadeOfTheNumbersOfSlurmsJobAndStep) {
   std::set<int> ports;
   Environment environment = seen_of_srun();
@@ -354,11 +354,11 @@ TEST(Launch, APortIsMadeOfTheNumbersOfSlurmsJobAndStep) {
   }
 }
 
-/// Where PMI says of a task what its step says, the step is believed, to every field; where it says something
-/// else, another launcher was started within the step.
+/// Where PMI gives the same rank and size as the Slurm step, the step is believed in every field. Where
+/// it gives something else, another launcher was started within the step.
 RC_GTEST_PROP(Launch, APmiRankIsTheStepsWhereItIsTheSame, ()) {
   Environment environment = of_srun();
-  const int world = 8;  // of three nodes: 3 + 3 + 2 tasks
+  const int world = 8;  // on three nodes with 3 + 3 + 2 tasks
   const int rank = *rc::gen::inRange(0, world);
   environment["SLURM_PROCID"] = std::to_string(rank);
   environment["SLURM_NODEID"] = std::to_string(rank / 3);
@@ -379,15 +379,16 @@ RC_GTEST_PROP(Launch, APmiRankIsTheStepsWhereItIsTheSame, ()) {
     RC_ASSERT(launch.launcher == "MPICH or Intel MPI");
     RC_ASSERT(launch.rank == pmi_rank && launch.world_size == pmi_size && !launch.local);
   }
-  // Hydra itself says where on its node a process is.
+  // Hydra itself says where a process is on its node.
   environment["MPI_LOCALRANKID"] = "0";
   environment["MPI_LOCALNRANKS"] = "1";
   RC_ASSERT(detect_launch({}, environment).launcher == "MPICH or Intel MPI");
 }
 
-// ---- any subset of anybody's variables --------------------------------------------------------------------
+// ---- Any subset of all launchers' variables ----
 
-/// One launcher's four names, where it has them.
+/// The four names of each launcher (rank, size, local rank, local size) where it has them, and further
+/// names it uses.
 const std::vector<std::vector<std::string>>& groups() {
   static const std::vector<std::vector<std::string>> names = {
       {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
@@ -433,7 +434,7 @@ std::string drawn_text(const std::string& name) {
 }
 
 RC_GTEST_PROP(Launch, IsWholeOrRefusedByName, ()) {
-  Environment all;  // options among them, for the sake of one rule
+  Environment all;  // command-line options are drawn like variables, so that one rule covers both
   const auto favoured = *rc::gen::inRange<std::size_t>(0, groups().size());
   for (std::size_t i = 0; i < groups().size(); ++i) {
     const int in_twenty =
@@ -465,7 +466,8 @@ RC_GTEST_PROP(Launch, IsWholeOrRefusedByName, ()) {
       RC_ASSERT(launch.world_size == 1);
       return;
     }
-    // The rank and the size are what one launcher's own variables say, and the local ones are of the same.
+    // The rank and the size are what the variables of one launcher say, and the local ones come from the
+    // same launcher.
     RC_ASSERT(launch.read.size() >= 2U);
     RC_ASSERT(all.at(launch.read[0]) == std::to_string(launch.rank));
     RC_ASSERT(all.at(launch.read[1]) == std::to_string(launch.world_size));
@@ -487,8 +489,8 @@ RC_GTEST_PROP(Launch, IsWholeOrRefusedByName, ()) {
   }
 }
 
-/// Whoever the launcher is: with its variables it says what they say, and without its rank or its size
-/// nothing.
+/// With all its variables, a launcher gives what they say. Without its rank, its size or its local rank,
+/// it is refused.
 RC_GTEST_PROP(Launch, OfALauncherIsWhatItSaid, ()) {
   const auto i = *rc::gen::inRange<std::size_t>(0, 4);
   const std::vector<std::string>& names = groups()[i];
@@ -516,7 +518,7 @@ TEST(Launch, ReadsTheEnvironmentOfThisProcess) {
   EXPECT_EQ(environment.at("PATH"), std::getenv("PATH"));
 }
 
-/// Two jobs of mpirun on one node do not meet each other.
+/// Two jobs of mpirun on one node get different ports.
 TEST(Launch, APortIsMadeOfOpenMpisNameOfTheJob) {
   Environment environment = of_open_mpi();
   EXPECT_EQ(detect_launch({}, environment).master_port, kDefaultPort);

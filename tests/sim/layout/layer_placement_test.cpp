@@ -1,3 +1,6 @@
+// Proves that each layer lies on exactly one stage where Megatron's own formulas put it, and that other
+// requests are refused.
+
 #include "sim/layout/layer_placement.h"
 
 #include <cstddef>
@@ -42,7 +45,7 @@ StageLayers at(const LayerPlacement& placement, int rank, int chunk) {
   return placement.stages[static_cast<std::size_t>(rank)][static_cast<std::size_t>(chunk)];
 }
 
-// Megatron's own formula: offset = v * (L / vpp) + rank * (L / pp / vpp).
+// Megatron's own formula is offset = v * (L / vpp) + rank * (L / pp / vpp).
 RC_GTEST_PROP(LayerPlacement, EvenIsTheClosedForm, ()) {
   const Drawn d = draw();
   const int layers = d.pp * d.vpp * d.per_chunk;
@@ -84,7 +87,7 @@ RC_GTEST_PROP(LayerPlacement, UnevenIsTheClosedForm, ()) {
   const int first = has_first ? *rc::gen::inRange(1, 5) : d.per_chunk;
   const int last = has_last ? *rc::gen::inRange(1, 5) : d.per_chunk;
   const int middle_ranks = d.pp - 2;
-  const int per_row = first + middle_ranks * d.per_chunk + last;  // layers of one chunk of every rank
+  const int per_row = first + middle_ranks * d.per_chunk + last;  // the layers of one chunk, over all ranks
   LayerRequest request = request_for(d, per_row * d.vpp);
   if (has_first) request.num_layers_in_first_pipeline_stage = first * d.vpp;
   if (has_last) request.num_layers_in_last_pipeline_stage = last * d.vpp;
@@ -98,7 +101,8 @@ RC_GTEST_PROP(LayerPlacement, UnevenIsTheClosedForm, ()) {
   }
 }
 
-// Invariant 14, for whatever numbers a user may give: covered once, or refused; never a crash, never a hole.
+// Invariant 14: whatever numbers a user gives, every layer is covered once or the request is refused.
+// There is never a crash or a gap.
 RC_GTEST_PROP(LayerPlacement, CoversEveryLayerOnceOrRefuses, ()) {
   const auto number =
       rc::gen::weightedOneOf<int>({{8, rc::gen::inRange(-1, 13)}, {1, rc::gen::arbitrary<int>()}});
@@ -115,7 +119,7 @@ RC_GTEST_PROP(LayerPlacement, CoversEveryLayerOnceOrRefuses, ()) {
   if (placement) RC_ASSERT(sim::covers_each_layer_once(*placement));
 }
 
-// The checker is itself checked: a layer dropped, doubled, or out of range is seen.
+// The checker itself is checked: it sees a layer that is dropped, doubled or out of range.
 RC_GTEST_PROP(LayerPlacement, CoverageSeesPlantedDefects, ()) {
   const Drawn d = draw();
   LayerPlacement placement = sim::place_layers(request_for(d, d.pp * d.vpp * d.per_chunk));
@@ -146,7 +150,7 @@ LayerRequest spelled_out(const std::string& layout, int layers, int pp) {
   return request;
 }
 
-// Any distribution over stages, written letter by letter, is read back; so is its short form.
+// Any distribution over stages is read back from its layout string, written in full or in the short form.
 RC_GTEST_PROP(LayerPlacement, LayoutStringSaysWhatItSays, ()) {
   const int pp = *rc::gen::inRange(2, 6);
   const int vpp = *rc::gen::inRange(1, 4);
@@ -175,7 +179,8 @@ RC_GTEST_PROP(LayerPlacement, LayoutStringSaysWhatItSays, ()) {
 }
 
 TEST(LayerPlacement, CommasGoFirst) {
-  // "t*1,2" is "t*12", so a comma behind a count joins it with digits that follow.
+  // Commas are removed first, so "t*1,2" means "t*12": a comma after a count joins it with the digits
+  // that follow.
   const LayerPlacement placement = sim::place_layers(spelled_out("Et*1,2|tL", 13, 2));
   EXPECT_EQ(at(placement, 0, 0), (StageLayers{12, 0}));
 }

@@ -1,3 +1,6 @@
+// Proves that the legacy layer placement equals get_num_layers of the seeds, and that virtual offsets
+// have the closed form.
+
 #include "sim/layout/legacy_layer_placement.h"
 
 #include <cstddef>
@@ -19,7 +22,7 @@ std::optional<LayerPlacement> try_place(const LegacyLayerRequest& request) {
   }
 }
 
-/// get_num_layers as the seeds write it, in Python's arithmetic; nothing where it raises.
+/// get_num_layers as the seeds write it, in Python's arithmetic. Returns nothing where Python raises.
 std::optional<std::vector<int>> seeds_counts(int layers, int pp, std::optional<int> split, bool standalone,
                                              bool both) {
   const auto floor_mod = [](int a, int b) { return (a % b + b) % b; };
@@ -70,7 +73,7 @@ RC_GTEST_PROP(LegacyLayerPlacement, EqualsTheSeedsWhereAllLayersAreCovered, ()) 
   RC_ASSERT(sim::covers_each_layer_once(*placement));
 }
 
-// Virtual offset = chunk * (layers / vpp) + rank * layers per chunk, without a standalone stage.
+// Without a standalone stage, the virtual offset is chunk * (layers / vpp) + rank * layers per chunk.
 RC_GTEST_PROP(LegacyLayerPlacement, VirtualOffsetsAreTheClosedForm, ()) {
   const int pp = *rc::gen::inRange(3, 9);
   const int vpp = *rc::gen::inRange(1, 5);

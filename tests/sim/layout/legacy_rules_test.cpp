@@ -1,3 +1,6 @@
+// Proves that the legacy rules give the groups of the seeds' loops in their order, and agree with the
+// current rules where both apply.
+
 #include "sim/layout/legacy_rules.h"
 
 #include <cstddef>
@@ -50,7 +53,7 @@ TEST(LegacyRules, SizesAreClampedEachOnItsOwn) {
 
   sizes.world_size = 4;
   sizes.tensor_model_parallel_size = 8;
-  sizes.pipeline_model_parallel_size = 8;  // 4 * 4 does not divide 4
+  sizes.pipeline_model_parallel_size = 8;  // both sizes are clamped to 4, and 4 * 4 does not divide 4
   EXPECT_THROW(sim::make_legacy_layout(sizes), sim::Error);
 }
 

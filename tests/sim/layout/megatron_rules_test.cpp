@@ -1,3 +1,6 @@
+// Proves that the closed form of Megatron's groups equals its definition by enumeration, and that
+// layouts which one of Megatron's own consumers gets wrong are warned about.
+
 #include "sim/layout/megatron_rules.h"
 
 #include <algorithm>
@@ -25,7 +28,7 @@ std::optional<Layout> try_layout(const ParallelSizes& sizes) {
   }
 }
 
-// The law of the file: closed form and definition give the same groups, in the same order, or both refuse.
+// The central law: the closed form and the definition give the same groups in the same order, or both refuse.
 RC_GTEST_PROP(MegatronRules, EqualsTheDefinition, ()) {
   const ParallelSizes sizes = *test::megatron_sizes();
   const auto layout = try_layout(sizes);
@@ -86,8 +89,8 @@ RC_GTEST_PROP(MegatronRules, CoordinatesAndRankAreInverse, ()) {
   }
 }
 
-// Members ascend in every kind but the concatenation (PyTorch would sort them; rank-in-group follows the
-// rank).
+// Members ascend in every kind but intra-dist-opt, which is a concatenation. PyTorch would sort its
+// members too, so that the rank in the group follows the global rank.
 RC_GTEST_PROP(MegatronRules, MembersAscend, ()) {
   const Layout layout = sim::make_layout(*test::accepted_megatron_sizes(), RuleBook::megatron);
   for (const GroupKind& kind : layout.kinds) {
@@ -104,8 +107,8 @@ std::set<std::string> warning_names(const Layout& layout) {
   return names;
 }
 
-// Invariant 6: the inter-instance group of a rank is the set of ranks that hold the same dense shard, or we
-// warn.
+// Invariant 6: the inter-instance group of a rank is the set of ranks that hold the same dense shard, or
+// there is a warning.
 RC_GTEST_PROP(MegatronRules, InterInstanceGroupHoldsOneShardOrWarns, ()) {
   const ParallelSizes sizes = *test::accepted_megatron_sizes();
   const auto lists = test::enumerate_megatron(sizes);
@@ -115,7 +118,7 @@ RC_GTEST_PROP(MegatronRules, InterInstanceGroupHoldsOneShardOrWarns, ()) {
     RC_ASSERT(!warned);
     return;
   }
-  std::set<std::set<int>> same_shard;  // position i of every slice of a dp-cp list
+  std::set<std::set<int>> same_shard;  // holders of position i in every slice of a dp-cp group
   const auto instances = static_cast<std::size_t>(sizes.num_distributed_optimizer_instances);
   for (const auto& list : (*lists)["dp-cp"]) {
     const std::size_t slice = list.size() / instances;
@@ -131,7 +134,7 @@ RC_GTEST_PROP(MegatronRules, InterInstanceGroupHoldsOneShardOrWarns, ()) {
   RC_ASSERT(warned == (same_shard != reduced_over));
 }
 
-// Invariant 7: intra-dist-opt is a union of intra-dp-cp groups, or we warn.
+// Invariant 7: intra-dist-opt is a union of intra-dp-cp groups, or there is a warning.
 RC_GTEST_PROP(MegatronRules, InstanceCoversItsReplicasOrWarns, ()) {
   const ParallelSizes sizes = *test::accepted_megatron_sizes();
   RC_PRE(sizes.num_distributed_optimizer_instances > 1);
@@ -145,14 +148,15 @@ RC_GTEST_PROP(MegatronRules, InstanceCoversItsReplicasOrWarns, ()) {
   for (const auto& replicas : (*lists)["intra-dp-cp"]) {
     for (const int rank : replicas) covered = covered && instance_of[rank] == instance_of[replicas[0]];
   }
-  for (const auto& replicas : (*lists)["intra-edp"]) {  // of experts it is one for every order
+  // The expert replicas of a rank lie in one instance, for every order.
+  for (const auto& replicas : (*lists)["intra-edp"]) {
     for (const int rank : replicas) RC_ASSERT(instance_of[rank] == instance_of[replicas[0]]);
   }
   RC_ASSERT(warning_names(sim::make_layout(sizes, RuleBook::megatron)).contains("instance_coverage") ==
             !covered);
 }
 
-// Invariant 8: the tp-ep list is etp-fastest, or we warn.
+// Invariant 8: the tp-ep list has etp fastest, or there is a warning.
 RC_GTEST_PROP(MegatronRules, DispatcherReadsEtpFastestOrWarns, ()) {
   const ParallelSizes sizes = *test::accepted_megatron_sizes();
   const Layout layout = sim::make_layout(sizes, RuleBook::megatron);
@@ -166,7 +170,7 @@ RC_GTEST_PROP(MegatronRules, DispatcherReadsEtpFastestOrWarns, ()) {
   RC_ASSERT(warning_names(layout).contains("dispatcher_order") == !etp_fastest);
 }
 
-// Orders for which Megatron's own consumers were always right, whatever the sizes.
+// Whatever the sizes, these orders never give the warning inter_instance_group.
 TEST(MegatronRules, SafeOrdersNeverWarn) {
   rc::check("safe orders never warn about instances", [] {
     ParallelSizes sizes = *test::accepted_megatron_sizes();
@@ -177,7 +181,8 @@ TEST(MegatronRules, SafeOrdersNeverWarn) {
   });
 }
 
-// The trap itself, at its smallest: dp before cp leaves an instance's slices across the experts' data ranks.
+// Two known traps in small worlds. With ep fastest, the token dispatcher misreads the tp-ep group. With
+// dp before tp and etp 1, an inter-edp group joins ranks that hold different dense shards.
 TEST(MegatronRules, KnownTrapsWarn) {
   ParallelSizes sizes;
   sizes.world_size = 8;
@@ -208,7 +213,8 @@ TEST(MegatronRules, PlantedDefectShrinksToTheSmallestWorld) {
     if (!same) smallest = sizes;
     RC_ASSERT(same);
   };
-  testing::internal::CaptureStderr();  // RapidCheck reports the counterexample that we want here
+  // Keeps RapidCheck's report of the expected counterexample off the screen.
+  testing::internal::CaptureStderr();
   const bool unseen = rc::check("planted defect", defect_unseen);
   testing::internal::GetCapturedStderr();
   EXPECT_FALSE(unseen);

@@ -1,3 +1,6 @@
+// Proves that a group crosses a node exactly where it has members on two nodes, and how ranks are placed
+// on nodes.
+
 #include "sim/layout/node_placement.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +28,7 @@ RC_GTEST_PROP(NodePlacement, CrossingIsHavingMembersOnTwoNodes, ()) {
   }
 }
 
-TEST(NodePlacement, RoundRobinInsideANode) {  // seed 001: rank % num_gpus
+TEST(NodePlacement, RoundRobinInsideANode) {  // seed 001 writes rank % num_gpus
   const sim::NodePlacement nodes{4};
   for (int rank = 0; rank < 30; ++rank) {
     EXPECT_EQ(nodes.gpu_of(rank), rank % 4);

@@ -1,4 +1,4 @@
-// A deadline passes no sooner than it was set for, and any length of it can be asked for.
+// Proves that a deadline never passes early, and that any duration can be set.
 
 #include "sim/meeting/deadline.h"
 

@@ -1,5 +1,5 @@
-// Any bytes may come from anyone: a frame, a wish for more, or a reason to hang up, and nothing is read
-// beyond them.
+// Proves that any bytes from any sender give a frame, a request for more bytes, or a reason to hang up,
+// and that nothing is read beyond the bytes.
 
 #include "sim/meeting/frame.h"
 
@@ -30,7 +30,8 @@ Frame drawn_frame() {
           drawn_bytes(kMost)};
 }
 
-/// Of bytes that end where their allocation ends.
+/// Parses bytes whose allocation ends where they end, so that a read beyond them is an error that
+/// sanitizers see.
 ParsedFrame parsed(const Bytes& bytes, std::size_t count) {
   const auto exact = std::make_unique<std::byte[]>(count);
   std::copy_n(bytes.begin(), count, exact.get());
@@ -57,7 +58,8 @@ RC_GTEST_PROP(Frame, OneChangedBitIsSeen, ()) {
   RC_ASSERT(!std::holds_alternative<Frame>(parsed(bytes, bytes.size())));
 }
 
-/// A verdict on a beginning stays, whatever follows; and a frame is made of the very bytes.
+/// Once the first bytes give a verdict, no further bytes change it. A parsed frame encodes to the very
+/// bytes it was read from.
 RC_GTEST_PROP(Frame, AnyBytes, ()) {
   Bytes bytes = *rc::gen::arbitrary<bool>() ? drawn_bytes(kMost) : encoded_frame(drawn_frame());
   const int changes = *rc::gen::inRange(0, 3);
@@ -94,7 +96,7 @@ TEST(Frame, SaysAsSoonAsItCanWhyItIsNone) {
   EXPECT_EQ(changed(12, 255, bytes.size()), "bad checksum");
 }
 
-// ---- messages ---------------------------------------------------------------------------------------------
+// ---- Messages ----
 
 std::string drawn_text() { return *rc::gen::container<std::string>(rc::gen::inRange<char>(' ', '~')); }
 
@@ -145,10 +147,11 @@ TEST(RankMessages, AreBounded) {
   const auto hello =
       decoded_hello(frame_of(Hello{"1\n\x1b[2J", 0, 1, 0, std::string(1000, 'h'), Bytes(kMostPayload)}));
   ASSERT_TRUE(hello);
-  EXPECT_EQ(hello->program_version, "1??[2J");  // it will be printed
+  // Control characters are replaced, because the text is printed.
+  EXPECT_EQ(hello->program_version, "1??[2J");
   EXPECT_EQ(hello->host.size(), kMostName);
   EXPECT_EQ(decoded_report(frame_of(Report{true, std::string(5000, 't')}))->text.size(), kMostText);
-  // The longest of each fits into a frame.
+  // The longest text of each field fits into a frame.
   EXPECT_LE(frame_of(*hello).body.size(), kMostBody);
   const std::string longest(5000, 'x');
   EXPECT_LE(frame_of(Answer{Refusal{longest, longest, longest, longest, longest}, 0, 1, {}}).body.size(),

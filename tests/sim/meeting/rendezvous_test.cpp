@@ -1,5 +1,5 @@
-// Worlds that meet over the loopback: whole ones, and every way in which one is not; strangers; ranks that
-// die.
+// Proves how worlds meet over the loopback interface: complete worlds, every way in which a world can be
+// incomplete, strangers that connect, and ranks that die.
 
 #include "sim/meeting/rendezvous.h"
 
@@ -42,20 +42,20 @@ RendezvousSpec spec_of(int rank, int world, int port) {
   spec.program_version = "1.0";
   spec.configuration = 7;
   spec.payload = bytes_of("payload of rank " + std::to_string(rank));
-  spec.deadline = 20s;  // where nobody is missing, nobody waits for it
+  spec.deadline = 20s;  // nobody waits for it unless a rank is missing
   spec.grace = 20s;
   return spec;
 }
 
-/// What became of one process.
+/// What happened to one process.
 struct Outcome {
   Meeting meeting;
-  std::string refused;  // the whole text
+  std::string refused;  // the whole text of the refusal
   std::string code = "none";
   Conclusion conclusion;
 };
 
-/// Meets, and when it has met, reports.
+/// Meets, and reports if the meeting succeeded.
 Outcome taken_part(Rendezvous& rendezvous, const Report& report) {
   Outcome outcome;
   try {
@@ -78,7 +78,8 @@ std::future<Outcome> started(const RendezvousSpec& spec) {
   });
 }
 
-/// Rank 0 in this thread, the others, as they were told, in theirs: rank 0's outcome comes first.
+/// Runs rank 0 in this thread and each of the other specs in a thread of its own. The outcome of rank 0
+/// comes first.
 std::vector<Outcome> outcomes_of(const RendezvousSpec& first, std::vector<RendezvousSpec> others) {
   Rendezvous host(first);
   std::vector<std::future<Outcome>> guests;
@@ -94,11 +95,11 @@ std::vector<Outcome> outcomes_of(const RendezvousSpec& first, std::vector<Rendez
 void expect_all_refused(const std::vector<Outcome>& outcomes, const std::string& code) {
   for (const Outcome& outcome : outcomes) {
     EXPECT_EQ(outcome.code, code) << outcome.refused;
-    EXPECT_EQ(outcome.refused, outcomes.front().refused);  // all ranks say the same
+    EXPECT_EQ(outcome.refused, outcomes.front().refused);  // all ranks must give the same text
   }
 }
 
-/// A port that nobody listens at, and that the system does not hand out to those who connect.
+/// Returns a port that nobody listens on and that the system does not hand out to connecting sockets.
 int free_port() {
   for (int port = 20'000 + getpid() % 5'000; port < 32'000; ++port) {
     if (std::holds_alternative<Socket>(listen_at("127.0.0.1", port))) return port;
@@ -106,10 +107,10 @@ int free_port() {
   return 0;
 }
 
-// ---- whole worlds -----------------------------------------------------------------------------------------
+// ---- Complete worlds ----
 
 TEST(Rendezvous, WorldsOfOneToSixteenInAnyOrder) {
-  std::mt19937 random(1);  // the order in which they start, with rank 0 anywhere
+  std::mt19937 random(1);  // the order in which the ranks start, with rank 0 anywhere
   for (int world = 1; world <= 16; ++world) {
     const int port = free_port();
     std::vector<int> order(static_cast<std::size_t>(world));
@@ -127,7 +128,7 @@ TEST(Rendezvous, WorldsOfOneToSixteenInAnyOrder) {
       const Outcome outcome = started_ranks[static_cast<std::size_t>(rank)].get();
       ASSERT_EQ(outcome.refused, "") << rank << " of " << world;
       EXPECT_EQ(outcome.meeting.payload, bytes_of("payload of rank 0"));
-      EXPECT_EQ(outcome.meeting.local_rank, rank);  // one machine
+      EXPECT_EQ(outcome.meeting.local_rank, rank);  // all ranks are on one machine
       EXPECT_EQ(outcome.meeting.local_world_size, world);
       EXPECT_EQ(outcome.conclusion.exit_code, unequal < 0 ? 0 : 1);
       EXPECT_FALSE(outcome.conclusion.failure);
@@ -172,7 +173,7 @@ TEST(Rendezvous, OverIPv6AndByName) {
   }
 }
 
-/// All of 127.0.0.0/8 is this machine.
+/// Every address of 127.0.0.0/8 is this machine.
 TEST(Rendezvous, ANameIsListenedAtOnEveryAddressAndANumberOnItsOwn) {
   const auto reaches = [](const char* listened, const char* called) {
     const auto listener = listen_at(listened, 0);
@@ -187,13 +188,13 @@ TEST(Rendezvous, ANameIsListenedAtOnEveryAddressAndANumberOnItsOwn) {
 TEST(Rendezvous, SignalsInterruptNothing) {
   struct sigaction count {};
   struct sigaction before {};
-  count.sa_handler = [](int) {};  // without SA_RESTART: every wait ends in EINTR
+  count.sa_handler = [](int) {};  // without SA_RESTART, so every wait ends in EINTR
   sigaction(SIGALRM, &count, &before);
   const itimerval often{{0, 500}, {0, 500}};
   setitimer(ITIMER_REAL, &often, nullptr);
   const auto outcomes = outcomes_of(spec_of(0, 4, 0), {spec_of(1, 4, 0), spec_of(2, 4, 0), spec_of(3, 4, 0)});
   RendezvousSpec alone = spec_of(0, 2, 0);
-  alone.deadline = 50ms;  // a hundred signals long
+  alone.deadline = 50ms;  // about a hundred signals arrive in this time
   const std::string lonely = test::refusal_code([&] { Rendezvous(alone).meet(); });
   const Deadline deadline = Deadline::after(20ms);
   poll_until({}, deadline);
@@ -206,11 +207,11 @@ TEST(Rendezvous, SignalsInterruptNothing) {
   EXPECT_TRUE(has_waited);
 }
 
-// ---- worlds that are not ----------------------------------------------------------------------------------
+// ---- Incomplete worlds ----
 
 TEST(Rendezvous, AMissingRankIsNamedByAll) {
   RendezvousSpec host = spec_of(0, 5, 0);
-  host.deadline = 700ms;  // for two threads to start
+  host.deadline = 700ms;  // long enough for two threads to start
   const auto outcomes = outcomes_of(host, {spec_of(1, 5, 0), spec_of(3, 5, 0)});
   expect_all_refused(outcomes, "rendezvous_missing");
   EXPECT_NE(outcomes[0].refused.find("ranks 2, 4 of 5 did not come within 700 ms"), std::string::npos)
@@ -240,13 +241,14 @@ TEST(Rendezvous, WhatDiffersIsNamedByAllWithBothValues) {
   expect_all_refused(outcomes, "rendezvous_version");
   EXPECT_NE(outcomes[0].refused.find("version 1.0 on rank 0, 2.0 on rank 2"), std::string::npos);
 
-  // One of a larger world: all of that are waited for, so that all hear why.
+  // Two ranks come from a world of 4. Rank 0 waits for all ranks of the larger world, so that every rank
+  // hears the reason.
   outcomes = outcomes_of(spec_of(0, 3, 0), {spec_of(1, 3, 0), spec_of(2, 4, 0), spec_of(3, 4, 0)});
   expect_all_refused(outcomes, "rendezvous_world");
   EXPECT_NE(outcomes[0].refused.find("a world of 3 on rank 0, 4 on ranks 2, 3"), std::string::npos);
 }
 
-// ---- rank 0 late, never, or somebody else -----------------------------------------------------------------
+// ---- Rank 0 comes late, never comes, or another server has its port ----
 
 TEST(Rendezvous, RankZeroMayComeLate) {
   const int port = free_port();
@@ -267,7 +269,7 @@ TEST(Rendezvous, WithoutRankZeroTheOthersSaySo) {
   EXPECT_NE(outcome.refused.find("Connection refused"), std::string::npos) << outcome.refused;
 }
 
-/// Listens, and does with each connection what it is told, until it is destroyed.
+/// Listens, sends `answer` over each connection and holds it, until the server is destroyed.
 class OtherServer {
  public:
   explicit OtherServer(std::string answer)
@@ -323,7 +325,7 @@ TEST(Rendezvous, RankZeroIsRefusedWhereItCannotListen) {
   const auto taken = std::get<Socket>(listen_at("127.0.0.1", 0));
   EXPECT_EQ(test::refusal_code([&] { Rendezvous(spec_of(0, 2, port_of(taken))); }), "rendezvous_listen");
   RendezvousSpec elsewhere = spec_of(0, 2, 0);
-  elsewhere.master_addr = "192.0.2.1";  // of no machine
+  elsewhere.master_addr = "192.0.2.1";  // an address that no machine has
   EXPECT_EQ(test::refusal_code([&] { Rendezvous{elsewhere}; }), "rendezvous_listen");
 
   rlimit limit{};
@@ -345,7 +347,7 @@ TEST(Rendezvous, WhatNoRankCanBeIsRefused) {
   EXPECT_EQ(code(large), "rendezvous_spec");
 }
 
-// ---- strangers --------------------------------------------------------------------------------------------
+// ---- Strangers ----
 
 Socket stranger_at(int port) {
   auto socket = connect_to("127.0.0.1", port, Deadline::after(10s));
@@ -353,7 +355,7 @@ Socket stranger_at(int port) {
   return std::move(std::get<Socket>(socket));
 }
 
-/// Until the other side hangs up, sending a byte of `drip` now and then.
+/// Waits until the other side hangs up, and sends one byte of `drip` every 5 ms.
 void wait_until_dropped(const Socket& socket, const Bytes& drip = {}) {
   const Deadline deadline = Deadline::after(10s);
   for (std::size_t sent = 0; !deadline.has_passed();) {
@@ -376,7 +378,7 @@ TEST(Rendezvous, StrangersAreDroppedAndCostNobodyAnything) {
   RendezvousSpec spec = spec_of(0, 4, 0);
   spec.hello_patience = 200ms;
   Rendezvous host(spec);
-  auto first = started(spec_of(2, 4, host.port()));  // waits through all of it
+  auto first = started(spec_of(2, 4, host.port()));  // waits while the strangers come and go
   auto meeting = std::async(std::launch::async, [&] { return taken_part(host, report_of(0)); });
 
   const Bytes hello = encoded_frame(frame_of(Hello{"1.0", 1, 4, 7, "host", Bytes(100)}));
@@ -398,7 +400,7 @@ TEST(Rendezvous, StrangersAreDroppedAndCostNobodyAnything) {
   sends(encoded_frame(frame_of(Report{true, "I am no hello"})));
   {
     const Socket slow = stranger_at(host.port());
-    wait_until_dropped(slow, hello);  // 5 ms a byte: half a second
+    wait_until_dropped(slow, hello);  // 5 ms per byte, half a second in all
     const Socket half = stranger_at(host.port());
     send_some(half, std::span(hello).first(30));
     shutdown(half.descriptor(), SHUT_WR);
@@ -407,7 +409,7 @@ TEST(Rendezvous, StrangersAreDroppedAndCostNobodyAnything) {
     shutdown(nothing.descriptor(), SHUT_WR);
     wait_until_dropped(nothing);
   }
-  {  // A rank that goes, and comes again; and one that talks on.
+  {  // One rank goes away and another keeps talking after its hello.
     const Socket gone = stranger_at(host.port());
     send_some(gone, hello);
     shutdown(gone.descriptor(), SHUT_WR);
@@ -416,7 +418,7 @@ TEST(Rendezvous, StrangersAreDroppedAndCostNobodyAnything) {
     twice.insert(twice.end(), hello.begin(), hello.end());
     sends(twice);
   }
-  std::vector<Socket> many;  // more than are held at once, and all of them stay
+  std::vector<Socket> many;  // more than are held at once, and all of them stay connected
   for (std::size_t i = 0; i < kMostStrangers + 40; ++i) many.push_back(stranger_at(host.port()));
 
   auto third = started(spec_of(1, 4, host.port()));
@@ -454,7 +456,7 @@ TEST(Rendezvous, TheOldestOfManyStrangersGiveWay) {
 TEST(Rendezvous, WithoutDescriptorsStrangersGiveWay) {
   RendezvousSpec spec = spec_of(0, 2, 0);
   Rendezvous host(spec);
-  // Thirty strangers and a rank wait to be accepted, while descriptors for about twenty are left.
+  // Thirty strangers and one rank wait to be accepted, while descriptors for about twenty are left.
   std::vector<Socket> many;
   for (int i = 0; i < 30; ++i) many.push_back(stranger_at(host.port()));
   rlimit limit{};
@@ -473,7 +475,7 @@ TEST(Rendezvous, MoreHellosThanTwiceTheWorldAreDropped) {
   RendezvousSpec spec = spec_of(0, 2, 0);
   spec.deadline = 300ms;
   Rendezvous host(spec);
-  // Hellos that promise a large world keep rank 0 waiting; their number is bounded all the same.
+  // Hellos that promise a large world keep rank 0 waiting, but their number is bounded.
   const Bytes hello = encoded_frame(frame_of(Hello{"1.0", 1, 1000, 7, "host", {}}));
   std::vector<Socket> many;
   for (std::size_t i = 0; i < kMostStrangers + 10; ++i) {
@@ -497,14 +499,14 @@ TEST(Rendezvous, SendingToOneThatHungUpRaisesNoSignal) {
   EXPECT_TRUE(has_ended);
 }
 
-// ---- the end ----------------------------------------------------------------------------------------------
+// ---- The end ----
 
 TEST(Rendezvous, ARankThatDiedIsNamedAndTheOthersTextsAreKept) {
   Rendezvous host(spec_of(0, 4, 0));
   std::vector<pid_t> children;
   for (int rank = 1; rank < 4; ++rank) {
     const pid_t child = fork();
-    if (child == 0) {  // a process of its own
+    if (child == 0) {  // the child is a process of its own
       Rendezvous rendezvous(spec_of(rank, 4, host.port()));
       rendezvous.meet();
       if (rank == 2) raise(SIGKILL);
@@ -544,7 +546,7 @@ TEST(Rendezvous, ARankThatDoesNotReportIsNamedByTheDeadline) {
     rendezvous.meet();
     ended.get_future().wait();
   });
-  const Socket liar = stranger_at(host.port());  // whose report is none
+  const Socket liar = stranger_at(host.port());  // sends bytes that are not a report
   send_some(liar, encoded_frame(frame_of(Hello{"1.0", 2, 4, 7, "host", {}})));
   host.meet();
   send_some(liar, bytes_of("no frame"));

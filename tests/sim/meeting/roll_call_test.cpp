@@ -1,4 +1,5 @@
-// Who is missing, who came twice, who is of another world: against sets, and in words.
+// Proves against plain sets which ranks are missing, came twice or belong to another world, and how the
+// texts name them.
 
 #include "sim/meeting/roll_call.h"
 
@@ -75,7 +76,7 @@ TEST(RollCall, NamesRanksAndBothValues) {
             "a world of 2 on rank 0, 4 on rank 1");
 }
 
-/// Read back: every range as its numbers.
+/// The text is read back: each range expands to its ranks.
 RC_GTEST_PROP(RankRanges, AreTheirRanks, ()) {
   const auto ranks = *rc::gen::container<std::vector<int>>(rc::gen::inRange(0, 30));
   std::set<int> read;

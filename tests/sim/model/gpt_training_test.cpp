@@ -1,4 +1,5 @@
-// What the parts of a training step refuse, and how many microbatches are in flight.
+// Proves that a GPT training step refuses a placement with another number of stages, keeps as many
+// microbatches in flight as the schedule says, and gives each sample to exactly one microbatch.
 
 #include "sim/model/gpt_training.h"
 

@@ -1,4 +1,5 @@
-// What attention refuses. (verify/ holds what it computes against a reference that shares no code with it.)
+// Proves that attention refuses configurations it cannot run. What attention computes is held in verify/
+// against a reference that shares no code with it.
 
 #include "sim/model/self_attention.h"
 
@@ -11,7 +12,7 @@ namespace {
 
 using namespace sim;
 
-/// The code with which an attention layer on two ranks is refused.
+/// Returns the code with which an attention layer on two tensor-parallel ranks is refused, or "none".
 std::string refused(const SelfAttentionConfig& config) {
   CpuDevice device;
   const WorldSpec spec{

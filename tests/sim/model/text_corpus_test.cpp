@@ -1,4 +1,5 @@
-// Samples of a text are its own bytes; a document's first byte has no loss where documents are masked.
+// Proves that the samples of a text are its own bytes. Where documents are masked, the first byte of a
+// document has no loss.
 
 #include "sim/model/text_corpus.h"
 

@@ -21,7 +21,7 @@ using sim::Operation;
 using sim::ReduceOp;
 using sim::Tensor;
 
-/// A group, by a name that all its members have for it.
+/// A group, by the name that all its members have for it.
 struct NamedGroup {
   std::string name;
   Communicator* communicator;
@@ -56,7 +56,8 @@ class ExactReductions {
  private:
   sim::KeyedRandom random(const std::string& name) const { return sim::KeyedRandom(seed_).named(name); }
 
-  /// By what is drawn for their names: ranks that have different groups have them in one order.
+  /// Orders the items by values drawn for their names, so that ranks with different groups have the
+  /// groups they share in the same order.
   template <typename Item>
   void order(std::vector<Item>& items, const std::string& name) const {
     const auto drawn = [&](const Item& item) { return random(name + item.name).bits(0); };
@@ -101,7 +102,8 @@ class ExactReductions {
     return sim::cast(whole, dtype);
   }
 
-  /// Some wait for it before they come to the barrier that others wait in.
+  /// Some ranks wait for the reduction before they come to a barrier, while the others wait for it after
+  /// the barrier.
   Started over_a_barrier(int number) const {
     Started started = reduction(fmt::format("round {} over a barrier", number), rank_.groups.world());
     if ((rank_.id + number) % 2 == 0) started.work.wait();
@@ -126,7 +128,7 @@ class ExactReductions {
         break;
     }
     const Tensor whole = values(name + " whole", dtype, op, count * group.size());
-    // Now and then the block lies in the input.
+    // Sometimes the output block lies in the input.
     const std::int64_t begin = group.rank() * count;
     const Tensor output = draws.below(6, 4) == 0 ? whole.rows(begin, begin + count) : block;
     return {name, output, group.start_reduce_scatter(whole, output, op, "exact.reduce_scatter")};

@@ -1,10 +1,11 @@
-// A process of a world of processes, for mpi_test.cpp, which starts it by mpirun:
+// One process of a world of processes, which mpi_test.cpp starts by mpirun:
 //
 //   mpi_ranks MODE [SEED] [STEPS]
 //
-// equal runs random_calls on MPI and simulated and compares, exact so exact_reductions; every other mode
-// plants a defect. After "native-" reductions are MPI's. How many of them MPI was asked for is compared with
-// the records of the calls. Exit codes as those of the program.
+// The mode equal runs random_calls on MPI and simulated and compares the two, and exact does the same with
+// exact_reductions. Every other mode plants a defect. After the prefix "native-", reductions are those of
+// MPI. The number of reductions that MPI was asked for is compared with the records of the calls. The exit
+// codes are those of the program.
 
 #include <algorithm>
 #include <chrono>
@@ -27,9 +28,9 @@
 
 namespace {
 
-constexpr int kGuilty = 1;  // the rank that a defect is planted in
+constexpr int kGuilty = 1;  // the rank in which a defect is planted
 
-/// Another wire, with a defect in what the guilty rank sends.
+/// A wire with a defect in what the guilty rank sends.
 class FaultyWire : public sim::Wire {
  public:
   FaultyWire(std::unique_ptr<sim::Wire> wire, bool damages) : wire_(std::move(wire)), damages_(damages) {}
@@ -65,7 +66,7 @@ void stop_if(bool stops) {
   if (stops) std::raise(SIGSTOP);
 }
 
-/// A wire whose end never comes.
+/// A wire that never closes on the guilty rank.
 class EndlessWire : public sim::Wire {
  public:
   explicit EndlessWire(std::unique_ptr<sim::Wire> wire) : wire_(std::move(wire)) {}
@@ -86,7 +87,7 @@ class EndlessWire : public sim::Wire {
   std::unique_ptr<sim::Wire> wire_;
 };
 
-/// MPI's reductions, asked for something else.
+/// MPI's reductions, asked for something else than the program asked for.
 class FaultyReductions : public sim::NativeReductions {
   class Group : public sim::NativeGroup {
    public:
@@ -127,7 +128,7 @@ class FaultyReductions : public sim::NativeReductions {
   std::vector<std::unique_ptr<Group>> groups_;
 };
 
-/// Forgets that an average is a sum that is scaled.
+/// A device that forgets that an average is a sum that is scaled.
 class UnscaledDevice : public sim::CpuDevice {
  public:
   UnscaledDevice() = default;
@@ -147,7 +148,7 @@ struct Words {
 
 bool is_guilty(const sim::Rank& rank) { return rank.id == kGuilty; }
 
-/// A reduction that is drawn from a seed, of other sizes on rank kGuilty.
+/// Runs a reduction drawn from a seed, with other sizes on rank kGuilty.
 void reduce_other_sizes(sim::Rank& rank) {
   constexpr std::uint32_t kSmall = 10, kLarge = 300'000;
   sim::Communicator& world = rank.groups.world();
@@ -165,7 +166,7 @@ void reduce_other_sizes(sim::Rank& rank) {
   if (operation == 2) world.reduce_scatter(whole, x, sim::ReduceOp::sum, "sizes.reduce_scatter");
 }
 
-/// The programs of one defect each: what rank kGuilty does.
+/// Programs with one defect each: what rank kGuilty does.
 void run_defect(const std::string& mode, sim::Rank& rank) {
   sim::Communicator& world = rank.groups.world();
   const sim::Tensor x = sim::filled(rank.device, sim::DType::f32, {4}, 1);
@@ -209,7 +210,7 @@ sim::Layout layout_of(int ranks, std::uint64_t seed) {
 }
 
 sim::ClusterSpec spec_of(const Words& words) {
-  constexpr std::size_t kSmallPieces = 1000;  // so that letters have several
+  constexpr std::size_t kSmallPieces = 1000;  // small, so that letters have several pieces
   constexpr std::chrono::seconds kShort{6};
   const bool is_short = words.mode == "hangs" || words.mode == "halfway" || words.mode == "absent" ||
                         words.mode == "sends" || words.mode == "unstarted" || words.mode == "unended" ||
@@ -267,7 +268,7 @@ sim::RankProgram program_of(const Words& words) {
   return [words](sim::Rank& rank) { run_defect(words.mode, rank); };
 }
 
-/// One program, on MPI and simulated.
+/// Runs one program on MPI and simulated, and compares the two.
 verify::RankComparison run_both(const Words& words, sim::Cluster& cluster, int ranks) {
   const sim::RankProgram program = program_of(words);
   sim::WorldSpec world{.layout = layout_of(ranks, words.seed)};
@@ -301,7 +302,7 @@ int compare(Words words) {
   const int ranks = sim::detect_launch({}, sim::environment_of_process()).world_size;
   verify::RankComparison comparison = run_both(words, cluster, ranks);
   if (words.mode == "exact") {
-    ++words.seed;  // another program, after the groups of the first
+    ++words.seed;  // another program, which runs after the groups of the first
     const verify::RankComparison second = run_both(words, cluster, ranks);
     if (comparison.is_equal()) comparison.difference = second.difference;
   }
@@ -333,7 +334,7 @@ int main(int count, char** arguments) {
   } catch (const sim::Error& error) {
     fmt::print(stderr, "refused {}\n", error.what());
     std::fflush(stderr);
-    // The first process that ends may end all before they have spoken.
+    // The first process that ends may end all others before they have printed their message.
     constexpr std::chrono::seconds kForOthers{1};
     std::this_thread::sleep_for(kForOthers);
     return error.refusal().code == "backend_unavailable" ? 4 : 2;

@@ -1,5 +1,5 @@
-// Real processes under mpirun: what they compute is, bit for bit, what virtual ranks do; a defect planted in
-// one of them is found, and named, and ends all.
+// Proves with real processes under mpirun that they compute, bit for bit, what virtual ranks compute,
+// and that a defect planted in one process is found, named, and ends all processes.
 
 #include "tests/support/mpi.h"
 
@@ -20,7 +20,7 @@ namespace {
 
 using namespace sim;
 
-/// Of the programs that are built here.
+/// Runs a program of this build under mpirun.
 test::RunResult run_under_mpi(int processes, const std::string& command, int most_seconds = 300) {
   return test::run_under_mpi(processes, std::string("'") + SHARDPROOF_BINARY_DIR + "'/" + command,
                              most_seconds);
@@ -87,8 +87,8 @@ TEST_F(Mpi, ARankThatHangsIsNamedWithTheCallThatWaits) {
   EXPECT_TRUE(contains(result.out, "waited 6 s for rank 1\n")) << result.out;
 }
 
-// Calls of MPI that have no deadline of their own are watched. The stopped rank may say so, too: a launcher
-// wakes what it kills.
+// Calls of MPI that have no deadline of their own are watched. The stopped rank may report it too,
+// because a launcher wakes the processes it kills.
 TEST_F(Mpi, ARankThatStopsWhileMpiStartsOrEndsEndsTheOthers) {
   for (const auto& [mode, where] : std::vector<std::pair<const char*, const char*>>{
            {"unstarted", "in the start of MPI\n"},
@@ -115,7 +115,7 @@ TEST_F(Mpi, WhatAProgramDoesWrongIsNamed) {
   expect_broken("leaves", "left_early");
   expect_broken("throws", "rank 1: rank_threw: an exception left the program: planted");
   expect_broken("forgets", "rank 1: pending_work");
-  expect_broken("sends 1", "unmatched_send");  // eagerly: nobody waits
+  expect_broken("sends 1", "unmatched_send");  // the send is eager, so nobody waits
   expect_broken("sends 2", "send 'defect.send'");
   expect_broken("kind", "collective_type_mismatch");
   expect_broken("count", "size_or_syntax_mismatch");
@@ -161,8 +161,8 @@ TEST_F(Mpi, WhatAProgramDoesWrongWithItsOwnReductionsIsNamed) {
   expect_broken("native-bf16", "collective_dtype_mismatch");
   expect_broken("native-reduction", "reduction_mismatch");
   expect_broken("native-count", "size_or_syntax_mismatch");
-  // MPI that is asked for other sizes on some ranks may write past an end, as Open MPI 4.1 does with the last
-  // of these.
+  // If some ranks ask MPI for other sizes, MPI may write past the end of a buffer, as Open MPI 4.1 does
+  // with the last of these seeds.
   for (const int seed : {0, 3, 4, 7, 8})
     expect_broken("native-sizes " + std::to_string(seed), "size_or_syntax_mismatch: call 1 of world[0]");
 }
@@ -207,7 +207,7 @@ TEST(NativeReductions, AreOfWhatMpiCanCount) {
 }
 
 TEST_F(Mpi, WorldsThatAreNoneDoNotStart) {
-  constexpr int kEnough = 30;  // seconds, for those that leave
+  constexpr int kEnough = 30;  // seconds, enough for processes that leave by themselves
   const test::RunResult absent = run_under_mpi(4, "mpi_ranks absent", test::is_hydra() ? kEnough : 300);
   EXPECT_NE(absent.exit_code, 0);
   EXPECT_TRUE(contains(absent.out, "rendezvous_missing") && contains(absent.out, "rank 1")) << absent.out;
@@ -219,7 +219,7 @@ TEST_F(Mpi, WorldsThatAreNoneDoNotStart) {
   EXPECT_TRUE(contains(swapped.out, "launch_contradiction")) << swapped.out;
 }
 
-// ---- the program ----
+// ---- The program ----
 
 constexpr const char* kSmall = "shardproof replay scenarios/training/train_tp2_pp2_dp2.ini --backend mpi";
 
@@ -230,7 +230,7 @@ TEST_F(Mpi, ReplayIsEqualOnTwoFourAndEightProcesses) {
                           "--reduction-order nccl_ring";
   std::vector<std::pair<int, std::string>> runs = {{2, two}, {4, four}, {8, kSmall}};
 #ifdef SHARDPROOF_SANITIZED
-  runs.resize(1);  // every process proves the scenario, thirty times slower
+  runs.resize(1);  // every process proves the scenario, which is thirty times slower
 #endif
   for (const auto& [processes, command] : runs) {
     const test::RunResult result = run_under_mpi(processes, command);
@@ -267,7 +267,8 @@ TEST_F(Mpi, CheckIsEqualOnTwoFourAndEightProcesses) {
   }
 }
 
-// MPI adds in its own order: what has no rounding is held to the bit, a training and cases to their bounds.
+// MPI adds in its own order. What has no rounding must be equal to the bit, and training and cases must
+// stay within their bounds.
 TEST_F(Mpi, WithMpisOwnReductionsResultsAreWithinBounds) {
   const test::RunResult replayed =
       run_under_mpi(8, std::string(kSmall) + " --mpi-reductions native --message-bytes 4096");
@@ -308,7 +309,7 @@ TEST(MpiAbsent, IsRefusedByName) {
       << result.out;
 }
 
-// ---- letters ----
+// ---- Letters ----
 
 Letter letter(Operation operation) {
   Letter letter;

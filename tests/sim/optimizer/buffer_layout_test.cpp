@@ -1,4 +1,5 @@
-// Buffers for any parameters: what lies where, and that every element is owned once.
+// Proves for drawn parameters where each of them lies in a gradient buffer, and that every element has
+// exactly one owner.
 
 #include "sim/optimizer/buffer_layout.h"
 

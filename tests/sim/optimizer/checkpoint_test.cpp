@@ -1,6 +1,7 @@
-// Training goes on from a checkpoint with the bits it would have had, on any number of data-parallel ranks; a
-// save that ends in the middle leaves the one before; what was cut short, changed or is another model's is
-// refused by every rank, and changes nothing.
+// Proves that training resumed from a checkpoint gives the bits of training that never stopped, on any
+// number of data-parallel ranks. A save that ends in the middle leaves the previous checkpoint whole. A
+// checkpoint that was cut short, changed or written by another model is refused by every rank and
+// changes nothing.
 
 #include "sim/optimizer/checkpoint.h"
 
@@ -23,14 +24,14 @@ namespace {
 
 using namespace sim;
 
-/// What is trained. Gradients are small whole numbers, so that their sums have no rounding: every number of
-/// ranks adds up the same.
+/// The model that is trained. Its gradients are small whole numbers, so their sums have no rounding and
+/// every number of ranks gives the same sum.
 struct Model {
   std::vector<std::int64_t> sizes = {70, 1, 0, 200};
   DType dtype = DType::f32;
   std::optional<std::int64_t> bucket_size = 100;
   bool distributed_optimizer = true;
-  std::int64_t samples = 12;  // of a step
+  std::int64_t samples = 12;  // samples of one step
 };
 
 class Training {
@@ -93,7 +94,8 @@ class Training {
   DistributedOptimizer optimizer_;
 };
 
-/// Trains from iteration `from` (if not 0, loaded) to `to` (if `saves`, saved) on so many ranks.
+/// One stretch of training on `ranks` ranks, from iteration `from` (loaded from the store if it is not
+/// 0) to iteration `to` (saved there if `saves`).
 struct Stretch {
   int ranks = 1;
   std::int64_t from = 0;
@@ -122,7 +124,7 @@ RunReport run(const Model& model, const Stretch& stretch, CheckpointStore& store
   });
 }
 
-/// What every rank has in the end: of any number of ranks the same.
+/// Returns what the ranks hold at the end. All ranks must hold the same values.
 std::vector<Published> model_of(const RunReport& report) {
   EXPECT_TRUE(report.ok()) << report.failure();
   for (const RankReport& rank : report.ranks) {
@@ -158,15 +160,15 @@ TEST(Checkpoint, KeepsWhatEachInstanceHasOnce) {
       never_stopped);
 }
 
-// ---- a save that ends in the middle
-// ------------------------------------------------------------------------------
+// ---- A save that ends in the middle ----
 
-/// Ends the program after so many operations: the one after them is done in part, if it can be.
+/// A store that ends the program after `operations_left` operations. If the next operation is a write,
+/// it is done in part first.
 class EndingStore : public MemoryStore {
  public:
   std::int64_t operations_left = 1'000'000;
-  double part = 0;       // of the last write
-  bool run_ends = true;  // else the system refuses
+  double part = 0;       // the share of the last write that is done
+  bool run_ends = true;  // if false, the store refuses instead, as a failing file system does
 
   void write(const std::string& name, std::string_view bytes) override {
     if (operations_left == 0)
@@ -207,7 +209,7 @@ RC_GTEST_PROP(Checkpoint, ASaveThatEndsInTheMiddleLeavesAWholeOne, ()) {
   RC_ASSERT(!ended.ok() || iteration == 2);
   const auto loaded = model_of(run({}, {.ranks = 2, .from = 1, .to = 0, .saves = false}, store));
   RC_ASSERT(loaded == (iteration == 1 ? first : second));
-  // What was left of it is gone after the next save.
+  // The next save removes what the unfinished save left.
   model_of(run({}, {.ranks = 3, .from = 1, .to = 3}, store));
   RC_ASSERT(store.names().size() == index_of(*store.read("index.json")).files.size() + 1);
 }
@@ -216,22 +218,22 @@ TEST(Checkpoint, NothingIsRemovedBeforeTheIndexIsThere) {
   EndingStore store;
   model_of(run({}, {.ranks = 2, .to = 1}, store));
   const auto shards = store.names();
-  store.operations_left = 2;  // two shards, no index
+  store.operations_left = 2;  // the two shards, but not the index
   EXPECT_FALSE(run({}, {.ranks = 2, .from = 1, .to = 2}, store).ok());
   for (const std::string& name : shards) EXPECT_TRUE(store.read(name).has_value()) << name;
   EXPECT_EQ(store.names().size(), shards.size() + 2);
-  // With the index it is the new one, though what is old cannot be removed.
+  // Once the index is written, the new checkpoint counts, even though the old files cannot be removed.
   store.operations_left = 3;
   store.run_ends = false;
   EXPECT_TRUE(run({}, {.ranks = 2, .from = 1, .to = 2}, store).ok());
   EXPECT_EQ(index_of(*store.read("index.json")).iteration, 2);
 }
 
-// ---- what is refused
-// ---------------------------------------------------------------------------------------------
+// ---- What is refused ----
 
-/// Loads on so many ranks after the files were changed: the code that every rank is refused with, of which
-/// one says why.
+/// Loads on `ranks` ranks from a store whose files may have been changed. Returns the code of the
+/// refusal, or "" if the checkpoint is loaded. Either all ranks are refused or none. Ranks that only
+/// hear of the refusal get checkpoint_elsewhere, and the others say why.
 std::string refusal_of_load(const Model& model, int ranks, CheckpointStore& store,
                             const ParallelSizes& sizes = {}) {
   CpuDevice device;
@@ -302,18 +304,19 @@ TEST(Checkpoint, OfOtherModelParallelSizesIsRefused) {
       MemoryStore store;
       ASSERT_TRUE(run({}, {.ranks = 4, .to = 1}, store, saved).ok());
       EXPECT_EQ(refusal_of_load({}, 4, store, saved), "");
-      // Whatever the tensors are called: of the sizes alone.
+      // The refusal follows from the sizes alone, whatever the tensors are called.
       CheckpointIndex index = index_of(*store.read("index.json"));
       EXPECT_EQ(refusal_of_load({}, 4, store, loaded), "checkpoint_model");
       if (a.expert_model_parallel_size == b.expert_model_parallel_size) continue;
       index.sizes["ep"] = static_cast<int>(loaded.expert_model_parallel_size);
       store.replace("index.json", text_of(index));
-      EXPECT_EQ(refusal_of_load({}, 4, store, loaded), "");  // dense parameters are the same ranks' then
+      // Expert parallelism does not change which ranks hold dense parameters.
+      EXPECT_EQ(refusal_of_load({}, 4, store, loaded), "");
     }
   }
 }
 
-/// One parameter, whose shape, dtype and kind are given.
+/// Runs `body` with an optimizer for a single parameter of the given shape, dtype and kind.
 void with_one(Rank& rank, const Shape& shape, DType dtype, bool is_expert, const LossScaleConfig& scale,
               const std::function<void(DistributedOptimizer&)>& body) {
   Parameter a = make_parameter(rank, "a", dtype, shape, {}, {});
@@ -395,7 +398,7 @@ TEST(Checkpoint, IsOfTheExpertsOfEachPlaceWhateverTheOrder) {
   }
 }
 
-/// The index again, with its hash, after a change that its writer would not make.
+/// Changes the index in a way its writer never would, and stores it again with its hash.
 template <typename Change>
 void change_index(MemoryStore& store, const Change& change) {
   CheckpointIndex index = index_of(*store.read("index.json"));
@@ -409,7 +412,7 @@ TEST(Checkpoint, WithATensorMissingIsRefused) {
   const CheckpointIndex whole = index_of(*store.read("index.json"));
   change_index(store, [](CheckpointIndex& index) { index.tensors.erase("tp 0 pp 0/p3/exp_avg"); });
   EXPECT_EQ(refusal_of_load({}, 2, store), "checkpoint_model");
-  // In the index, and not in its file.
+  // The tensor is in the index, but not in its file.
   store.replace("index.json", text_of(whole));
   change_index(store, [&](CheckpointIndex& index) {
     auto& pieces = index.tensors.at("tp 0 pp 0/p3/exp_avg").pieces;
@@ -421,7 +424,7 @@ TEST(Checkpoint, WithATensorMissingIsRefused) {
     index.files[name] = {static_cast<std::int64_t>(bytes.size()), hash_of(bytes)};
   });
   EXPECT_EQ(refusal_of_load({}, 2, store), "checkpoint_shard");
-  // Pieces with a gap are no index at all.
+  // Pieces with a gap do not form an index, so its text is refused.
   CheckpointIndex gap = whole;
   gap.tensors.at("tp 0 pp 0/p3/main").pieces.front().range.begin = 1;
   EXPECT_THROW(text_of(gap), Error);
@@ -581,7 +584,7 @@ TEST(Checkpoint, TheScaleOfLossesGoesOn) {
           optimizer.step({1, 8});
         }
       };
-      steps(first, 1, false);  // forgiven, once
+      steps(first, 1, false);  // a bad step, which is forgiven
       if (stops) save_checkpoint(rank, first, store, 2);
       if (stops) load_checkpoint(rank, second, store);
       if (stops && second.steps() != 0) throw std::runtime_error("a skipped step is none");
@@ -595,8 +598,7 @@ TEST(Checkpoint, TheScaleOfLossesGoesOn) {
   EXPECT_EQ(scale_after(true), 8);
 }
 
-// ---- folders
-// -----------------------------------------------------------------------------------------------------
+// ---- Folders ----
 
 class Folder {
  public:

@@ -1,4 +1,5 @@
-// Scaling, rates and scales are pure functions; what the optimizer and its buffers refuse.
+// Proves the values of gradient scaling, learning rate and loss scale as pure functions, and what the
+// optimizer and its buffers refuse.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -35,7 +36,7 @@ RC_GTEST_PROP(GradientScaling, IsOneOverTheReplicasForDenseAndExpert, ()) {
   for (const bool is_expert : {false, true}) {
     const GradientScaling scaling = gradient_scaling(setting, is_expert);
     const double of_collective = average ? 1.0 / (is_expert ? e : n) : 1.0;
-    // before * what the collective divides by = 1/n: in whole numbers.
+    // `before` times the factor of the collective is 1/n. The test compares whole numbers.
     RC_ASSERT(scaling.before.numerator * n ==
               scaling.before.denominator * (average ? (is_expert ? e : n) : 1));
     RC_ASSERT((scaling.reduce == ReduceOp::average) == average);
@@ -56,7 +57,7 @@ TEST(LearningRate, WarmsUpAndDecays) {
   EXPECT_EQ(value(learning_rate(config, 0)), 0);
   EXPECT_EQ(value(learning_rate(config, 1)), 0.25);
   EXPECT_EQ(value(learning_rate(config, 4)), 1);
-  EXPECT_EQ(value(learning_rate(config, 8)), 0.625);  // half of the cosine
+  EXPECT_EQ(value(learning_rate(config, 8)), 0.625);  // halfway down the cosine
   EXPECT_EQ(value(learning_rate(config, 12)), 0.25);
   EXPECT_EQ(value(learning_rate(config, 1000)), 0.25);
   EXPECT_EQ(value(learning_rate({.peak = 0.5}, 7)), 0.5);
@@ -72,10 +73,10 @@ TEST(LossScale, HalvesAfterBadStepsAndDoublesAfterManyGoodOnes) {
   EXPECT_EQ(value(scale.scale()), 16);  // the first bad step is forgiven
   scale.update(true);
   EXPECT_EQ(value(scale.scale()), 8);
-  scale.update(true);  // and none after it, until it has grown
+  scale.update(true);  // no further bad step is forgiven until the scale has grown
   scale.update(true);
   scale.update(true);
-  EXPECT_EQ(value(scale.scale()), 4);  // the least
+  EXPECT_EQ(value(scale.scale()), 4);  // the least scale
   for (int i = 0; i < 3; ++i) scale.update(false);
   EXPECT_EQ(value(scale.scale()), 8);
   scale.update(true);
@@ -87,7 +88,7 @@ TEST(LossScale, HalvesAfterBadStepsAndDoublesAfterManyGoodOnes) {
   expect_refused("loss_scale", [] { LossScale({.hysteresis = 0}); });
 }
 
-/// Runs on so many data-parallel ranks; the first finding's code, or "".
+/// Runs on `ranks` data-parallel ranks. Returns the code of the first finding, or "".
 template <typename Body>
 std::string finding(int ranks, const Body& body) {
   CpuDevice device;
@@ -117,7 +118,8 @@ TEST(DistributedDataParallel, KnowsItsParameters) {
             "grad_ready_twice");
 }
 
-/// Each with its name's own gradients, of small whole numbers; trained for two steps.
+/// Trains the parameters for two steps. Each has gradients that follow from its name, and all gradients
+/// are small whole numbers.
 void train_on(Rank& rank, const std::vector<Parameter*>& parameters) {
   DistributedDataParallel data_parallel(rank, parameters, {.bucket_size = 100});
   DistributedOptimizer optimizer(rank, data_parallel, {});

@@ -1,4 +1,5 @@
-// Bytes and back; a file that was cut short or changed is refused, and never read in part.
+// Proves that tensors survive writing and reading, and that a file that was cut short or changed is
+// refused and never read in part.
 
 #include "sim/optimizer/safetensors.h"
 
@@ -116,8 +117,8 @@ TEST(Safetensors, HaveTheBytesOfTheFormat) {
                                "\x01\x02\x03\x04");
 }
 
-/// safetensors 0.8.0 of Python wrote it, from [[1, 2, 3], [4, 5, 6]] in float32 and [7, -8] in int32 of
-/// NumPy.
+/// The bytes were written by safetensors 0.8.0 for Python, from [[1, 2, 3], [4, 5, 6]] in float32 and
+/// [7, -8] in int32 of NumPy.
 TEST(Safetensors, OfAnotherProgramAreRead) {
   const std::string written =
       with_header(R"({"__metadata__":{"by":"safetensors"},"a":{"dtype":"F32","shape":[2,3],)"

@@ -1,5 +1,5 @@
-// Each layer on a tensor-parallel group against itself on one rank: in the field they are equal, with and
-// without sequence parallelism. (verify/ holds them against references that share no code with them.)
+// Proves in the field that each layer on a tensor-parallel group equals itself on one rank, with and
+// without sequence parallelism. verify/ holds the layers against references that share no code with them.
 
 #include <gtest/gtest.h>
 #include <map>
@@ -29,7 +29,7 @@ WorldSpec tensor_parallel_world(int tp) {
   return {.layout = make_layout({.world_size = tp, .tensor_model_parallel_size = tp}, RuleBook::megatron)};
 }
 
-/// What a rank publishes, made whole: each program gathers its own shards.
+/// Returns what the ranks publish. Each program gathers its own shards, so the tensors are whole.
 Values published_by(int tp, std::uint64_t seed, const RankProgram& program) {
   CpuDevice device(seed);
   WorldSpec spec = tensor_parallel_world(tp);
@@ -41,7 +41,7 @@ Values published_by(int tp, std::uint64_t seed, const RankProgram& program) {
     Values values;
     for (const Published& tensor : rank.published) values[tensor.name] = test::values<Field>(&tensor);
     if (rank.rank == 0) first = values;
-    RC_ASSERT(values == first);  // whole tensors are equal on all ranks
+    RC_ASSERT(values == first);  // whole tensors must be equal on all ranks
   }
   return first;
 }
@@ -58,7 +58,7 @@ Tensor drawn(Rank& rank, const char* name, const Shape& shape) {
   return keyed(rank.device, DType::field, shape, rank.random.named(name));
 }
 Communicator& tp_of(Rank& rank) { return rank.groups.get("tp"); }
-constexpr std::int64_t kTokens = 24, kHidden = 12, kFfn = 48;  // 2, 3 and 4 divide all of them
+constexpr std::int64_t kTokens = 24, kHidden = 12, kFfn = 48;  // divisible by 2, 3 and 4
 
 RC_GTEST_PROP(ColumnParallelLinear, ShardedEqualsSerial, (bool sequence_parallel, bool gathers, bool skips)) {
   expect_sharded_equals_serial([=](Rank& rank) {
@@ -171,7 +171,7 @@ RC_GTEST_PROP(ParallelNorm, ShardedEqualsSerial, (bool sequence_parallel, bool i
   });
 }
 
-/// The code with which a program of two ranks is refused.
+/// Returns the code with which a program on two ranks is refused, or "none".
 std::string refused(const RankProgram& program) {
   CpuDevice device;
   const RunReport report = simulate(tensor_parallel_world(2), device, program);
@@ -215,7 +215,7 @@ TEST(Parallel, WhatDoesNotFitIsRefused) {
             "token_id");
 }
 
-// A shard of a parameter is the slice of the whole one; with a stride, of each of its blocks.
+// A shard of a parameter is a slice of the whole parameter. With a stride, it is a slice of each block.
 TEST(Parameter, AShardIsTheSliceOfTheWhole) {
   CpuDevice device;
   const RunReport report = simulate(tensor_parallel_world(2), device, [](Rank& rank) {

@@ -1,4 +1,4 @@
-// Which shapes make a schedule, and which stages hand each other what.
+// Proves which shapes a schedule accepts, and which stages exchange messages.
 
 #include "sim/pipeline/pipeline_shape.h"
 

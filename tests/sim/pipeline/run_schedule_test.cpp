@@ -1,5 +1,5 @@
-// A chain of stages on virtual ranks computes what the stages compute one after another, in the field, for
-// every schedule.
+// Proves in the field that a chain of stages on virtual ranks computes what the stages compute one after
+// another on one device, for every schedule.
 
 #include "sim/pipeline/run_schedule.h"
 
@@ -26,7 +26,7 @@ Tensor drawn(Device& device, const Shape& shape, const char* name, int index) {
   return keyed(device, DType::field, shape, keys().named(name), index * 1000);
 }
 
-/// One stage of the model: a matrix, and what it keeps of each microbatch.
+/// One stage of the model: a weight matrix, its gradient, and the input saved for each microbatch in flight.
 class LinearStage {
  public:
   LinearStage(Device& device, int stage)
@@ -49,7 +49,7 @@ class LinearStage {
   std::map<int, Tensor> saved_;
 };
 
-/// The chunks of one rank.
+/// The stages of one rank, one for each chunk.
 class LinearStages : public StageProgram {
  public:
   LinearStages(Rank& rank, const PipelineShape& shape, int place)
@@ -94,7 +94,7 @@ class LinearStages : public StageProgram {
 
 using Values = std::map<std::string, std::vector<std::byte>>;
 
-/// Microbatch after microbatch through all stages, on one device.
+/// Returns what the microbatches give when they go one after another through all stages on one device.
 Values serial(const PipelineShape& shape) {
   CpuDevice device;
   Values values;
@@ -155,7 +155,7 @@ RC_GTEST_PROP(RunSchedule, ComputesWhatTheStagesComputeOneAfterAnother, ()) {
   RC_ASSERT(published(report) == serial(shape));
 }
 
-/// Hands on the same tensor at every step.
+/// A stage that returns the same tensor from every step.
 class SameOutput : public StageProgram {
  public:
   explicit SameOutput(Tensor output) : output_(std::move(output)) {}
@@ -166,8 +166,8 @@ class SameOutput : public StageProgram {
   Tensor output_;
 };
 
-// The world finds what the timeline says: sends that are not coupled wait for each other, unless they need
-// not wait.
+// The simulated world finds what the timeline predicts: sends that are not coupled with receives wait
+// for each other, unless they are eager.
 TEST(RunSchedule, UncoupledSendsDeadlock) {
   PipelineSchedule schedule = make_schedule(one_forward_one_backward, {3, 6});
   test::split_batches(schedule);
@@ -181,7 +181,7 @@ TEST(RunSchedule, UncoupledSendsDeadlock) {
   EXPECT_TRUE(simulate(spec, device, program_of(schedule)).ok());
 }
 
-// Nothing hangs, every message has its size: only the values tell.
+// Nothing hangs and every message has the right size, so only the values show the mistake.
 TEST(RunSchedule, SwappedMessagesOfTwoRanksAreSeenInTheField) {
   PipelineSchedule schedule = make_schedule(interleaved, {2, 4, 2});
   CpuDevice device;
@@ -193,7 +193,8 @@ TEST(RunSchedule, SwappedMessagesOfTwoRanksAreSeenInTheField) {
   EXPECT_NE(published(report), serial(schedule.shape));
 }
 
-// As where one rank forgets that sequence parallelism cuts what is sent (Megatron-LM 6bd74b0e84).
+// This happens when one rank forgets that sequence parallelism cuts the tensor that is sent (Megatron-LM
+// 6bd74b0e84).
 TEST(RunSchedule, AReceiveBufferOfAnotherShapeIsFound) {
   const PipelineShape shape{2, 2};
   CpuDevice device;
@@ -218,7 +219,7 @@ TEST(RunSchedule, NamesItsBatchesAsMegatronDoes) {
                                              "pipeline.recv_backward"}));
 }
 
-/// Refused in every rank, before anything is sent.
+/// Expects the program to be refused with `code` before anything is sent.
 void expect_refused(const char* code, const PipelineShape& shape, const RankProgram& program) {
   CpuDevice device;
   const RunReport report = simulate(world_of_pipeline(shape), device, program);

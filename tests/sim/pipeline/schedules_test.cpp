@@ -1,4 +1,5 @@
-// Every schedule of every shape holds what schedules must; and each rule sees a mistake planted for it.
+// Proves that every schedule of every shape obeys the rules of schedules, and that each rule detects a
+// mistake planted for it.
 
 #include "sim/pipeline/schedules.h"
 
@@ -17,7 +18,7 @@ namespace {
 
 using namespace sim;
 
-// Counted here a second time, from the definition alone.
+// The steps are counted here a second time, from the definition alone.
 RC_GTEST_PROP(Schedules, EveryStepOnceAndBackwardAfterForward, ()) {
   auto [schedule, shape] = test::drawn_pipeline();
   shape.forward_only = *rc::gen::arbitrary<bool>();
@@ -36,7 +37,8 @@ RC_GTEST_PROP(Schedules, EveryStepOnceAndBackwardAfterForward, ()) {
   }
 }
 
-// Sends match receives, none waits in a circle, inputs are there, activations are as many as said.
+// Sends match receives, no ranks wait in a cycle, inputs arrive before they are used, and the number of
+// live activations is the stated one.
 RC_GTEST_PROP(Schedules, HoldEveryRule, ()) {
   auto [schedule, shape] = test::drawn_pipeline();
   shape.forward_only = *rc::gen::arbitrary<bool>();
@@ -63,7 +65,7 @@ RC_GTEST_PROP(Schedules, KeepAsManyActivationsAsTheClosedFormSays, ()) {
   }
 }
 
-// The interleaved order, rank by rank, with the numbers of the microbatches as Megatron's tables have them.
+// The order of the interleaved schedule on one rank, with the microbatch numbers of Megatron's tables.
 TEST(Schedules, InterleavedTakesItsGroupsThroughAllChunks) {
   const PipelineShape shape{2, 5, 2, 3};
   std::string order;
@@ -74,8 +76,7 @@ TEST(Schedules, InterleavedTakesItsGroupsThroughAllChunks) {
   EXPECT_EQ(order, "F0a F1a F2a F0b B0b F1b B1b F2b B2b F3a B0a F4a B1a F3b B2a F4b B3b B4b B3a B4a ");
 }
 
-// ---- planted mistakes
-// --------------------------------------------------------------------------------------------
+// ---- Planted mistakes ----
 
 PipelineSchedule plain() { return make_schedule(one_forward_one_backward, {3, 4}); }
 
@@ -83,7 +84,7 @@ std::string code_of(const PipelineSchedule& schedule) {
   return test::refusal_code([&] { check(schedule); });
 }
 
-/// Where rank `rank` computes the step.
+/// Returns the index of the action in which rank `rank` computes the step.
 std::size_t place_of(const PipelineSchedule& schedule, int rank, const Step& step) {
   const auto& actions = schedule.ranks[static_cast<std::size_t>(rank)].actions;
   const auto found =
@@ -98,7 +99,7 @@ TEST(PlantedSchedule, AMissingMicrobatch) {
   std::erase_if(actions, [](const Action& action) {
     return action.step && action.step->microbatch == 3 && action.step->pass == Pass::backward;
   });
-  // Its gradient is still sent.
+  // The gradient of the removed step is still sent.
   EXPECT_EQ(code_of(schedule), "schedule_order");
   std::erase_if(actions, [](const Action& action) {
     return !action.step && action.messages.front().input == Step{Pass::backward, 3};
@@ -170,18 +171,19 @@ TEST(PlantedSchedule, AnInputOfNoUse) {
   PipelineSchedule twice = schedule;
   twice.ranks[1].actions.push_back(actions[0]);
   EXPECT_EQ(code_of(twice), "schedule_order");
-  // Of the next step of training, perhaps.
+  // This message could belong to the next training step.
   actions.push_back({std::nullopt, {{.is_send = false, .peer = 0, .input = {Pass::forward, 4}}}});
   EXPECT_EQ(code_of(schedule), "schedule_route");
 }
 
 TEST(PlantedSchedule, OneMoreLiveActivation) {
   PipelineSchedule schedule = make_schedule(no_pipelining, {1, 3});
-  std::swap(schedule.ranks[0].actions[1], schedule.ranks[0].actions[2]);  // F0 F1 B0 B1 F2 B2
+  // The order is now F0 F1 B0 B1 F2 B2.
+  std::swap(schedule.ranks[0].actions[1], schedule.ranks[0].actions[2]);
   EXPECT_EQ(code_of(schedule), "schedule_peak");
 }
 
-// Each list holds by itself; together they wait for each other.
+// The actions of each rank are correct by themselves, but together the ranks wait for each other.
 TEST(PlantedSchedule, SendsThatAreNotCoupled) {
   PipelineSchedule schedule = plain();
   test::split_batches(schedule);

@@ -1,4 +1,5 @@
-// How long schedules take against the closed forms, and that ranks that wait for each other are found.
+// Proves that the lengths of schedules equal the closed forms, and that ranks that wait for each other
+// are found.
 
 #include "sim/pipeline/timeline.h"
 
@@ -15,7 +16,8 @@ namespace {
 
 using namespace sim;
 
-// bubble / work is p - 1, (p - 1)/m, (p - 1)/m, (p - 1)/(v m): in whole numbers.
+// bubble / work is p - 1 without pipelining, (p - 1)/m for gpipe and 1f1b, and (p - 1)/(v m) for
+// interleaved schedules. The test compares whole numbers.
 RC_GTEST_PROP(Timeline, BubbleIsTheClosedForm, ()) {
   const auto [schedule, shape] = test::drawn_pipeline();
   const std::int64_t unit = *rc::gen::inRange(1, 4);
@@ -25,7 +27,7 @@ RC_GTEST_PROP(Timeline, BubbleIsTheClosedForm, ()) {
   RC_ASSERT(line.bubble() * steps == (shape.ranks() - 1) * line.work);
 }
 
-// Without interleaving the same holds however much longer a backward step takes.
+// Without interleaving, the bubble is p - 1 forward and backward steps, however long a backward step takes.
 RC_GTEST_PROP(Timeline, CostsOfBackwardKeepTheBubble, ()) {
   const PipelineShape shape{*rc::gen::inRange(1, 9), *rc::gen::inRange(1, 20)};
   const NamedSchedule schedule = *rc::gen::element(all_schedules()[1], all_schedules()[2]);
@@ -60,8 +62,8 @@ std::string code_of(const PipelineSchedule& schedule) {
   return test::refusal_code([&] { timeline(schedule); });
 }
 
-// Megatron couples what a rank sends and what it then waits for; one after the other, both neighbours send
-// first.
+// Megatron couples what a rank sends with what it then waits for. If the messages go one after another,
+// both neighbours send first and wait for each other.
 TEST(PlantedWait, SendsThatAreNotCoupledWithReceives) {
   for (const int p : {2, 3, 5}) {
     PipelineSchedule schedule = make_schedule(one_forward_one_backward, {p, 6});
@@ -74,14 +76,15 @@ TEST(PlantedWait, SendsThatAreNotCoupledWithReceives) {
   EXPECT_EQ(code_of(schedule), "wait_cycle");
 }
 
-// GPipe has nothing to couple.
+// GPipe has no messages to couple.
 TEST(PlantedWait, GpipeNeedsNoBatches) {
   PipelineSchedule schedule = make_schedule(gpipe, {4, 6});
   test::split_batches(schedule);
   EXPECT_EQ(code_of(schedule), "none");
 }
 
-// Megatron-LM #1450 and #1495: with two ranks and chunks, next and previous rank are one.
+// Megatron-LM #1450 and #1495: with two ranks and several chunks, the next and the previous rank are the
+// same.
 TEST(PlantedWait, MegatronsBatchOrderSwapsMessagesOfTwoRanks) {
   PipelineSchedule schedule = make_schedule(interleaved, {2, 4, 2});
   EXPECT_EQ(code_of(schedule), "none");
@@ -91,7 +94,7 @@ TEST(PlantedWait, MegatronsBatchOrderSwapsMessagesOfTwoRanks) {
 
 TEST(PlantedWait, AMessageThatNobodySends) {
   PipelineSchedule schedule = make_schedule(one_forward_one_backward, {2, 3});
-  schedule.ranks[1].actions.pop_back();  // the last gradient
+  schedule.ranks[1].actions.pop_back();  // removes the send of the last gradient
   EXPECT_EQ(code_of(schedule), "unmatched_message");
   schedule.ranks[0].actions.back() = {std::nullopt, {{.is_send = true, .peer = 9, .input = {}}}};
   EXPECT_EQ(code_of(schedule), "unmatched_message");

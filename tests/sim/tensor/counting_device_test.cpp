@@ -1,5 +1,5 @@
-// A device that counts computes what the device within computes, and its count is the work of the program
-// alone.
+// Proves that a counting device computes what the device inside it computes, and that its count depends
+// on the work of the program alone.
 
 #include "sim/tensor/counting_device.h"
 
@@ -41,7 +41,8 @@ TEST(CountingDevice, CountsMultiplyAddsOfProductsAndElementsOfOthers) {
   EXPECT_EQ(work_of(product), 3 * 3 * 5 * 7);
 }
 
-/// A world sums up a collective, and keeps an eager message, on the device of some rank.
+/// The world uses the device of some rank to sum a collective and to keep an eager message. That is not
+/// counted as work of the rank.
 TEST(CountingDevice, WhatTheWorldComputesIsNoWorkOfARank) {
   const auto calls = [](Rank& rank) {
     Communicator& world = rank.groups.world();
@@ -70,7 +71,7 @@ TEST(CountingDevice, WithoutItNothingIsKept) {
   EXPECT_TRUE(run.ranks.front().moments.empty());
 }
 
-/// Every kernel is that of the device within: all cases come to the same values and calls.
+/// A counting device runs the kernels of the device inside it, so all cases give the same values and calls.
 RC_GTEST_PROP(CountingDevice, ResultsAreThoseOfTheDeviceWithin, ()) {
   for (const auto& the_case : verify::all_cases()) {
     verify::CaseSetting setting{.tp = *rc::gen::inRange(1, 4),

@@ -1,3 +1,6 @@
+// Proves that a memory pool hands out blocks that are large enough, aligned and apart from each other,
+// and reuses a block on its lane.
+
 #include "sim/tensor/memory_pool.h"
 
 #include <cstdint>
@@ -17,22 +20,23 @@ bool is_aligned(const std::byte* block) {
   return reinterpret_cast<std::uintptr_t>(block) % MemoryPool::kAlignment == 0;
 }
 
-// Each size gets the block of the smallest size of its class again, where there is one: AddressSanitizer sees
-// the first byte past the end.
+// Each size takes again the block that was allocated for the smallest size of its class, if there is
+// one. AddressSanitizer detects the first byte past the end of that block.
 TEST(MemoryPool, EverySizeGetsABlockLargeEnough) {
   MemoryPool pool;
   const std::byte* last = nullptr;
   for (std::size_t bytes = 1; bytes <= std::size_t{1} << 20; ++bytes) {
     std::byte* block = pool.take(bytes, 0);
     ASSERT_TRUE(is_aligned(block)) << bytes;
-    if (block != last) std::memset(block, 1, bytes);  // the rest of it grows by a byte each turn
+    // A reused block is already filled but for its new last byte.
+    if (block != last) std::memset(block, 1, bytes);
     block[bytes - 1] = std::byte{1};
     pool.give_back(block, bytes, 0);
     last = block;
   }
 }
 
-// Small blocks are cut from slabs, where AddressSanitizer sees nothing: none may reach into another.
+// Small blocks are cut from slabs, where AddressSanitizer detects nothing. No block may reach into another.
 TEST(MemoryPool, BlocksOfOneSlabLieApart) {
   MemoryPool pool;
   std::vector<std::byte*> blocks;

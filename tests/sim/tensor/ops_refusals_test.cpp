@@ -1,4 +1,4 @@
-// What ops.h refuses, and that it refuses before anything is written.
+// Proves what the operations of ops.h refuse, and that they refuse before anything is written.
 
 #include <gtest/gtest.h>
 #include <limits>

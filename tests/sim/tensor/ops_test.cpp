@@ -1,4 +1,4 @@
-// Tensors and what is done to them: kernels against plain loops in every dtype, and what is refused.
+// Proves that kernels equal plain loops in every dtype, and what operations on tensors refuse.
 
 #include "sim/tensor/ops.h"
 
@@ -38,7 +38,7 @@ bool same_bits(const Scalar& a, const Scalar& b) {
   return std::memcmp(&a, &b, sizeof(Scalar)) == 0;
 }
 
-/// One step of a fold, said once more: plainly, for one scalar.
+/// One step of a fold, written a second time: plainly and for one scalar.
 double step(ReduceOp op, double a, double b) {
   switch (op) {
     case ReduceOp::max:
@@ -54,7 +54,8 @@ double step(ReduceOp op, double a, double b) {
   return a + b;
 }
 float step(ReduceOp op, float a, float b) {
-  // Sums and products of two floats, rounded to double and then to float, are rounded once: 53 >= 2 * 24 + 2.
+  // A sum or product of two floats that is rounded to double and then to float is rounded only once in
+  // effect, because 53 >= 2 * 24 + 2.
   return static_cast<float>(step(op, static_cast<double>(a), static_cast<double>(b)));
 }
 bfloat16 step(ReduceOp op, bfloat16 a, bfloat16 b) { return to_bfloat16(step(op, to_float(a), to_float(b))); }
@@ -88,7 +89,7 @@ RC_GTEST_PROP(CpuDevice, FoldIsTheLeftFoldOfItsSegments, ()) {
     std::vector<std::vector<Scalar>> given;
     for (const Tensor& input : inputs) given.push_back(values<Scalar>(input));
     const std::vector<Tensor> outputs = {inputs.back(),
-                                         device.empty(dtype, {count})};  // one of them in place
+                                         device.empty(dtype, {count})};  // the first is in place
     device.fold(op, inputs, segments, outputs);
     const std::vector<Scalar> out = values<Scalar>(outputs[0]);
     RC_ASSERT(host_bytes(outputs[0]) == host_bytes(outputs[1]));

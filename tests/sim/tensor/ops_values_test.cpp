@@ -1,4 +1,5 @@
-// What ops.h computes, against whole numbers or plainly written definitions, bit for bit.
+// Proves that the operations of ops.h equal whole-number arithmetic or plainly written definitions, bit
+// for bit.
 
 #include <algorithm>
 #include <bit>
@@ -21,13 +22,13 @@ using test::values;
 
 std::vector<std::int32_t> many_whole_numbers(const KeyedRandom& random) {
   auto numbers = test::drawn_scalars<std::int32_t>(random, 40);
-  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] >>= i % 32;  // of all magnitudes
+  for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] >>= i % 32;  // numbers of all magnitudes
   numbers.insert(numbers.end(), {0, 1, -1, 2147483647, -2147483647 - 1, 16842753, 16908287});
   return numbers;
 }
 
-/// The bfloat16 of a double by definition: none is nearer, and of two as near the even one. By bisection of
-/// the bits.
+/// The bfloat16 of a double by definition, found by bisection of the bits: no other is nearer, and of
+/// two that are equally near the even one is taken.
 bfloat16 nearest_bfloat16(double value) {
   const double size = std::fabs(value);
   std::uint32_t below = 0;
@@ -49,7 +50,7 @@ RC_GTEST_PROP(OpsValues, CastsToBfloat16RoundOnce, (std::uint64_t seed)) {
   CpuDevice device;
   std::vector<double> doubles;
   for (std::uint64_t i = 0; i < 20; ++i) {
-    // Beside a tie of two bfloat16s, by less than a float can tell.
+    // These values lie next to a tie of two bfloat16s, closer to it than a float can tell.
     const auto upper = static_cast<std::uint32_t>(KeyedRandom(seed).bits(i)) & 0xffff0000U;
     const double tie = double{std::bit_cast<float>((upper & 0xbfffffffU) | 0x8000U)};
     for (const double beside : {tie, std::nextafter(tie, 0.0), std::nextafter(tie, 4.0), tie * 1.5}) {
@@ -90,8 +91,9 @@ RC_GTEST_PROP(OpsValues, CastsOfWholeNumbersRoundOnce, (std::uint64_t seed)) {
   }
 }
 
-/// No float is nearer to numerator / denominator. The distances, times the denominator, are multiples of the
-/// float's last place and less than a denominator of them: 31 bits, which one fma gives exactly.
+/// Returns whether no float is nearer to numerator / denominator. A distance times the denominator is a
+/// multiple of the float's last place, and less than `denominator` of them. That is 31 bits, which one
+/// fma gives exactly.
 bool is_nearest(float quotient, Ratio ratio) {
   const auto distance = [&](float candidate) {
     return std::fabs(std::fma(-double{candidate}, static_cast<double>(ratio.denominator),
@@ -121,7 +123,7 @@ RC_GTEST_PROP(OpsValues, ScalesByAQuotientThatIsRoundedOnce, ()) {
             static_cast<std::int32_t>(number * numerator / denominator));
 }
 
-// Quotients within 2^-55 of a tie of two floats: their nearest double is that tie.
+// These quotients lie within 2^-55 of a tie of two floats, so the double nearest to each is that tie.
 TEST(OpsValues, AQuotientBesideATieIsRoundedOnce) {
   CpuDevice device;
   const auto factor = [&](Ratio ratio) {
@@ -134,7 +136,8 @@ TEST(OpsValues, AQuotientBesideATieIsRoundedOnce) {
   EXPECT_EQ(factor({1193046459, 2147483639}), 0x1.1c71c6p-1F);
 }
 
-// A multiple of a prime is 0 in its level, which a denominator must not be and a numerator may.
+// A multiple of a prime is 0 in the level of that prime. A denominator must not be such a multiple, but
+// a numerator may.
 TEST(OpsValues, ScalesTheFieldExactly) {
   CpuDevice device;
   const Tensor third = scale(filled(device, DType::field, {2}, 5), {-1, 3});

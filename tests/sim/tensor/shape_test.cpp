@@ -1,3 +1,6 @@
+// Proves how a shape counts its elements, and that impossible shapes and shapes larger than memory are
+// refused.
+
 #include "sim/tensor/shape.h"
 
 #include <cstdint>

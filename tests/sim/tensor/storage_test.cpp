@@ -1,3 +1,6 @@
+// Proves which accesses a storage refuses while calls that read or write it are in flight, and that it
+// returns its block to the pool.
+
 #include "sim/tensor/storage.h"
 
 #include <gtest/gtest.h>

@@ -1,3 +1,6 @@
+// Proves that row slices share the storage of a tensor, that reshaping keeps its elements, and what a
+// tensor refuses.
+
 #include "sim/tensor/tensor.h"
 
 #include <gtest/gtest.h>

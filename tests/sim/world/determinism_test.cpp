@@ -1,5 +1,5 @@
-// Random programs of collectives on random layouts: neither schedule nor threads nor contexts reach a result,
-// and the same seed gives the same schedule.
+// Proves with random programs of collectives on random layouts that neither schedule, threads nor
+// contexts change a result, and that the same seed gives the same schedule.
 
 #include <gtest/gtest.h>
 #include <map>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace sim;
 
-/// One step of a program that is right in any layout: a call, on the groups of a kind.
+/// One step of a program that is correct in any layout: one call on each group of one kind.
 struct Step {
   std::string kind;
   int call;
@@ -25,7 +25,7 @@ struct Step {
 
 void take(Rank& rank, const Step& step, int number) {
   Communicator* group = rank.groups.find(step.kind);
-  if (group == nullptr) return;  // embd and pos_embd do not hold every rank
+  if (group == nullptr) return;  // not every rank is in an embd or pos_embd group
   const int n = group->size();
   const KeyedRandom random = rank.random.named(step.kind);
   const auto own = [&](std::int64_t count) {
@@ -65,7 +65,7 @@ void take(Rank& rank, const Step& step, int number) {
 }
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-constexpr std::uint64_t kSchedules = 10;  // a sanitizer looks for other things, and is slow
+constexpr std::uint64_t kSchedules = 10;  // sanitizers are slow, and look for other errors
 #else
 constexpr std::uint64_t kSchedules = 100;
 #endif

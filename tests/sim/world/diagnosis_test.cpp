@@ -1,5 +1,5 @@
-// Every planted defect is found, by name, whatever the schedule, the threads and the contexts; and the report
-// shows what a reader needs.
+// Proves that every planted defect is found under its code, whatever the schedule, the number of threads
+// and the kind of context, and that the report contains what a reader needs to understand the failure.
 
 #include <functional>
 #include <gtest/gtest.h>
@@ -124,7 +124,8 @@ TEST(Diagnosis, ShowsTheLastCallOfWhoLeft) {
   EXPECT_EQ(threw.findings[0].calls[0].sequence, 2);
 }
 
-// A ring of ranks that wait for each other, and others that wait for the ring: the ring alone is the cycle.
+// Some ranks wait for each other in a ring and other ranks wait for the ring. Only the ring is reported
+// as the cycle.
 RC_GTEST_PROP(Diagnosis, ShortestCycleIsReported, ()) {
   const int ring = *rc::gen::inRange(2, 9);
   const int others = *rc::gen::inRange(0, 8);
@@ -153,7 +154,7 @@ TEST(Diagnosis, OfTwoTanglesOfOrdersTheShorterIsReported) {
   CpuDevice device;
   const RunReport report = simulate(world_of(5), device, [](Rank& rank) {
     const std::vector<std::vector<int>> members = {{0, 1}, {1, 2}, {2, 0}, {3, 4}, {3, 4}};
-    const int orders[5][2] = {{0, 2}, {1, 0}, {2, 1}, {3, 4}, {4, 3}};  // of each rank
+    const int orders[5][2] = {{0, 2}, {1, 0}, {2, 1}, {3, 4}, {4, 3}};  // groups by rank, in call order
     std::vector<Communicator*> groups;
     for (const auto& each : members) groups.push_back(rank.groups.new_group("pair", each, "tangles.pair"));
     std::vector<Work> works;
@@ -196,7 +197,8 @@ TEST(Diagnosis, WhateverMembersMayDisagreeOnIsFound) {
   }
 }
 
-// Of ranks 2, 5 and 7 that run, a group in which no place, slot and rank agree.
+// Only ranks 2, 5 and 7 of the world run. In the group {7, 2}, the place in the group, the slot in the
+// world and the rank number of every member differ.
 TEST(Diagnosis, NamesRanksWhateverTheirPlaceAndSlot) {
   WorldSpec spec = world_of(9);
   spec.ranks = {2, 5, 7};
@@ -234,12 +236,12 @@ TEST(Diagnosis, NamesRanksWhateverTheirPlaceAndSlot) {
                                                       group.recv(one(rank), 1 - group.rank(), "site");
                                                     }));
   ASSERT_EQ(received.size(), 1U);
-  EXPECT_EQ(received[0].calls[0].root_or_peer, 7);  // rank 2 is first
+  EXPECT_EQ(received[0].calls[0].root_or_peer, 7);  // the finding lists rank 2 first
   const std::vector<Finding> roots = findings_of(spec, in_group([](Communicator& group, Rank& rank) {
                                                    group.broadcast(one(rank), group.rank(), "site");
                                                  }));
   ASSERT_EQ(roots.size(), 1U);
-  EXPECT_EQ(roots[0].calls[0].root_or_peer, 7);  // place 0 is first
+  EXPECT_EQ(roots[0].calls[0].root_or_peer, 7);  // the finding lists place 0 (rank 7) first
   EXPECT_EQ(roots[0].calls[1].root_or_peer, 2);
   const std::vector<Finding> refused = findings_of(
       spec, in_group([](Communicator& group, Rank& rank) { group.send(one(rank), group.rank(), "site"); }));
@@ -264,8 +266,8 @@ TEST(Diagnosis, OrdersAreLookedAtWhereNothingElseIsWrong) {
   EXPECT_EQ(findings[1].code, "pending_work");
 }
 
-// Rank 1 leaves before it calls, rank 2 after: one that had called is enough for left_early. Calls in other
-// groups are none.
+// Rank 1 leaves before its call of the group and rank 2 leaves after its own. One member that had called
+// before it left is enough for left_early. Calls in other groups do not count.
 TEST(Diagnosis, LeavingIsByCallsOfTheGroupAlone) {
   const std::vector<Finding> left = findings_of(world_of(3), [](Rank& rank) {
     std::vector<Work> works;

@@ -1,6 +1,6 @@
-// What a rank program may do wrong beyond its calls: use what is not its own, keep what it has for later,
-// swallow or break the end of its world. And what the system may refuse. The world stands, or says which rank
-// it was.
+// Proves that the world survives what a rank program may do wrong beyond its calls, or names the rank
+// that did it: it uses objects of another rank, keeps objects beyond their life, or swallows or breaks
+// the end of its world. The last part covers what the operating system may refuse.
 
 #include <fstream>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ using namespace sim;
 Tensor ones(Rank& rank, std::int64_t count = 4) { return filled(rank.device, DType::f32, {count}, 1); }
 Communicator& world(Rank& rank) { return rank.groups.world(); }
 
-/// With the world's own ranks as fibers and as threads; both must say the same.
+/// Runs the program with ranks as fibers and again as threads. Both runs must give the same findings.
 void expect_findings(int ranks, const std::vector<std::string>& codes, const RankProgram& program,
                      std::int64_t call_limit = 1'000'000) {
 #if defined(__SANITIZE_ADDRESS__)
@@ -44,8 +44,7 @@ void expect_findings(int ranks, const std::vector<std::string>& codes, const Ran
   }
 }
 
-// ---- what is not the rank's own
-// ----------------------------------------------------------------------------------
+// ---- Objects of another rank ----
 
 TEST(Misuse, ACommunicatorOfAnotherRank) {
   Communicator* of_rank_0 = nullptr;
@@ -90,8 +89,7 @@ TEST(Misuse, ARankOfAWorldInsideAWorldUsesTheOuterOne) {
   });
 }
 
-// ---- what is kept for later
-// --------------------------------------------------------------------------------------
+// ---- Objects that are kept for later ----
 
 TEST(Misuse, ATensorOutlivesItsWorld) {
   CpuDevice device;
@@ -147,8 +145,7 @@ TEST(Misuse, ASiteWhoseNameIsMadeUp) {
   EXPECT_EQ(report.ledger[2].site, "a name that is too long for a short string: 2");
 }
 
-// ---- ends that are broken or swallowed
-// ---------------------------------------------------------------------------
+// ---- Ends that are broken or swallowed ----
 
 TEST(Misuse, TheCallLimitIsSwallowed) {
   for (const int ranks : {1, 2}) {
@@ -207,10 +204,10 @@ TEST(Misuse, TheEndOfTheWorldMeetsNoexcept) {
   });
 }
 
-// ---- what the system refuses
-// -------------------------------------------------------------------------------------
+// ---- What the operating system refuses ----
 
-/// Exits with 0 when the work is refused with this code while the process may map so little memory more.
+/// Exits with 0 when `work` is refused with `code` in a process that may map only 400 MiB more than it
+/// has mapped.
 void refused_in_a_small_process(const std::string& code, const std::function<void()>& work) {
   rlim_t mapped_pages = 0;
   std::ifstream("/proc/self/statm") >> mapped_pages;

@@ -1,5 +1,5 @@
-// The timeline of a run: its laws hold for random programs in random worlds, its times are those of a
-// reference that knows nothing of how they were found, and nothing but the program reaches it.
+// Proves that the timeline of a run obeys its laws for random programs in random worlds, that its times
+// equal those of an independent reference, and that nothing but the program changes it.
 
 #include "sim/world/run_timeline.h"
 
@@ -22,16 +22,15 @@ namespace {
 
 using namespace sim;
 
-// ---- random programs
-// ---------------------------------------------------------------------------------------------
+// ---- Random programs ----
 
-/// One step of a program that is right in any layout: a rank computes, each another amount, and calls on its
-/// group of a kind.
+/// One step of a program that is correct in any layout: each rank computes for a different time and then
+/// calls on its group of one kind.
 struct Step {
   std::string kind;
   int call;
   std::int64_t count;
-  bool is_kept;  // started calls: waited for at the end, not in the step
+  bool is_kept;  // a call that is started is waited for at the end of the program, not in the step
 };
 
 void compute(Rank& rank, std::int64_t elements) { filled(rank.device, DType::f32, {elements}, 1); }
@@ -125,10 +124,10 @@ TimelineCost drawn_cost(const WorldSpec& spec) {
           .eager_bytes = spec.eager_bytes};
 }
 
-// ---- laws
-// --------------------------------------------------------------------------------------------------------
+// ---- Laws ----
 
-/// What calls meet in, by names alone: group, its index, number, and of a message its two ranks.
+/// Identifies the call in which ranks meet, by names and numbers alone: the kind and index of the group,
+/// the sequence number of the call, and for a message the sending and the receiving rank (-1 otherwise).
 using Meeting = std::tuple<std::string, int, std::int64_t, int, int>;
 
 Meeting meeting_of(const CallRecord& call, int rank) {
@@ -145,7 +144,7 @@ bool is_eager_send(const CallRecord& call, const TimelineCost& cost) {
   return call.operation == Operation::send && cost.eager_bytes > 0 && call.count * 4 <= cost.eager_bytes;
 }
 
-/// The first law that a timeline of a run without findings breaks, or "".
+/// Returns the first law that the timeline of a run without findings breaks, or "".
 std::string broken_law(const RunReport& run, const RunTimeline& timeline, const TimelineCost& cost) {
   std::map<Meeting, std::set<std::int64_t>> ends;
   std::map<Meeting, std::int64_t> send_begins;
@@ -194,12 +193,12 @@ std::string broken_law(const RunReport& run, const RunTimeline& timeline, const 
   return last == timeline.length ? "" : "the length is not the last end";
 }
 
-// ---- a reference: times are raised until every rule holds
-// ----------------------------------------------------------
+// ---- A reference: times are raised until every rule holds ----
 
 struct Times {
-  std::map<std::pair<std::size_t, std::size_t>, std::pair<std::int64_t, std::int64_t>> calls;  // rank, record
-  std::vector<std::int64_t> ends;                                                              // of ranks
+  /// The begin and the end of each call, by rank and record.
+  std::map<std::pair<std::size_t, std::size_t>, std::pair<std::int64_t, std::int64_t>> calls;
+  std::vector<std::int64_t> ends;  // by rank
   bool operator==(const Times&) const = default;
 };
 
@@ -207,7 +206,8 @@ std::int64_t cost_of(const CallRecord& call, const TimelineCost& cost) {
   return cost.latency + call.bytes_inside * cost.byte_inside + call.bytes_across * cost.byte_across;
 }
 
-/// Every rank walks through its moments with the times that the last walk left, until a walk changes none.
+/// Every rank goes through its moments with the times that the previous pass left, until a pass changes
+/// nothing.
 Times least_times(const RunReport& run, const TimelineCost& cost) {
   std::map<Meeting, std::int64_t> duration, ready, over;
   for (const RankReport& rank : run.ranks) {
@@ -261,8 +261,7 @@ Times times_of(const RunTimeline& timeline) {
   return times;
 }
 
-// ---- tests
-// -------------------------------------------------------------------------------------------------------
+// ---- Tests ----
 
 RC_GTEST_PROP(RunTimeline, TheLawsHoldAndTimesAreTheLeastThatKeepThem, ()) {
   const WorldSpec spec = drawn_world();
@@ -287,7 +286,7 @@ RC_GTEST_PROP(RunTimeline, TheLawsHoldAndTimesAreTheLeastThatKeepThem, ()) {
   }
 }
 
-/// A world in which there is something of everything.
+/// Runs a small program that has collectives and messages, blocking calls and started ones.
 RunReport plain_run() {
   return counted(
       world_of(3),
@@ -331,7 +330,7 @@ TEST(RunTimeline, TheLawsAndTheReferenceSeeWhatIsWrong) {
     EXPECT_TRUE(found == law || (law.starts_with("a call ends") && found.starts_with("a wait ends")))
         << law << ": " << found;
   }
-  // Every law holds when all is later than it has to be; the reference sees it.
+  // All laws still hold when everything happens later than necessary. The reference detects that.
   TimelineCost slower;
   ++slower.latency;
   EXPECT_EQ(broken_law(run, run_timeline(run, slower), {}), "");
@@ -363,7 +362,7 @@ RC_GTEST_PROP(RunTimeline, NothingButTheProgramReachesIt, ()) {
   }
 }
 
-/// What the property above has to see: a rank whose work hangs on who runs first.
+/// Shows that the property above can fail: here the work of a rank depends on which rank runs first.
 TEST(RunTimeline, WorkThatHangsOnTheScheduleShows) {
   const auto timeline = [](SchedulePolicy policy, std::uint64_t seed) {
     std::atomic<int> ranks_before = 0;
@@ -391,8 +390,8 @@ TEST(RunTimeline, TimesOfASmallProgram) {
     work.wait();
     world.barrier("all");
   });
-  // The sum begins at 30 and takes 60 + 4 bytes; rank 0 waits neither for it, nor rank 1; the barrier waits
-  // for rank 1.
+  // The sum begins at 30 and takes 60 for its latency and 4 for its bytes. It is over before either rank
+  // waits for it. At the barrier, rank 0 waits for rank 1.
   const RunTimeline timeline = run_timeline(run, {.latency = 60});
   using S = SliceKind;
   EXPECT_EQ(timeline.ranks[0], (std::vector<Slice>{{S::compute, 0, 0, 10, 0, false},

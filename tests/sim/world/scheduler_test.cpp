@@ -1,4 +1,4 @@
-// What a scheduler chooses depends on the set of ready ranks, the seed and the history alone.
+// Proves that the choice of a scheduler depends only on the set of ready ranks, the seed and the history.
 
 #include "sim/world/scheduler.h"
 
@@ -44,7 +44,7 @@ RC_GTEST_PROP(Scheduler, ChoosesFromTheReadyWhateverTheirOrder, ()) {
   RC_ASSERT(one.hash() == other.hash());
 }
 
-/// How many of 50 seeds give different schedules of 8 ranks that are always ready, over 20 steps.
+/// Counts the different schedules that 50 seeds give for 8 ranks that are always ready, over 20 steps.
 std::size_t different_schedules(SchedulePolicy policy) {
   std::set<std::uint64_t> hashes;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
@@ -62,12 +62,12 @@ std::size_t different_schedules(SchedulePolicy policy) {
 TEST(Scheduler, SeedsGiveDifferentSchedules) {
   EXPECT_EQ(different_schedules(SchedulePolicy::uniform), 50U);
   EXPECT_GT(different_schedules(SchedulePolicy::pct),
-            8U);  // one each for who runs first, and more for who is next
+            8U);  // the rank that runs first gives 8 schedules, and later turns give more
   EXPECT_EQ(different_schedules(SchedulePolicy::round_robin), 1U);
 }
 
 TEST(Scheduler, UniformRoundsAreInAnyOrder) {
-  std::set<std::vector<int>> whole_rounds;  // of three ranks
+  std::set<std::vector<int>> whole_rounds;  // rounds in which all three ranks run
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Scheduler scheduler({.policy = SchedulePolicy::uniform, .seed = seed}, 3);
     for (int rank = 0; rank < 3; ++rank) scheduler.make_ready(rank);
@@ -78,7 +78,8 @@ TEST(Scheduler, UniformRoundsAreInAnyOrder) {
   EXPECT_EQ(whole_rounds.size(), 6U);
 }
 
-// All are always ready: whoever runs goes on until it falls behind, and then comes after all others.
+// All ranks are always ready. The rank that runs goes on until it falls behind, and its next turn comes
+// after all other ranks.
 TEST(Scheduler, PctTakesTurnsThatEndAtDepthLessOneSteps) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     Scheduler scheduler({.policy = SchedulePolicy::pct, .seed = seed, .depth = 6}, 4);

@@ -1,5 +1,5 @@
-// Rank programs on virtual ranks: what comes out, that it never depends on the schedule, and that ends are
-// clean.
+// Proves what rank programs compute on virtual ranks, that the schedule never changes a result, and that
+// a run that fails ends cleanly.
 
 #include "sim/world/simulate.h"
 
@@ -82,7 +82,7 @@ TEST(Simulate, Deadlock) {
   EXPECT_TRUE(simulate(eager, device, program).ok());
 }
 
-// What is sent is what was in the buffer at the send, however late the recv.
+// A message carries what the buffer held at the time of the send, however late the receive is.
 TEST(Simulate, AnEagerSendLeavesItsBufferToItsRank) {
   CpuDevice device;
   WorldSpec spec = world_of(2);
@@ -101,7 +101,7 @@ TEST(Simulate, AnEagerSendLeavesItsBufferToItsRank) {
   EXPECT_EQ(floats(*report.find(1, "x")), (std::vector<float>{1, 1, 1}));
 }
 
-// Large enough for a fold to be several parts, in elements that do not divide evenly.
+// The tensors are so large that a reduction is done in several parts, and their sizes do not divide evenly.
 TEST(Simulate, LargeReductionsAreTheSameInParts) {
   CpuDevice device;
   WorldSpec spec = world_of(3);

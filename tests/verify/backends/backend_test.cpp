@@ -1,5 +1,5 @@
-// replay and check on a backend, as far as one process shows it: the GPU is a device of this machine. What
-// differs is found, in bits or against bounds, and what is asked for in vain is refused.
+// Proves replay and check on a backend, as far as one process shows them, with a GPU that is a device of this
+// machine. Differences are found, bit for bit or against bounds, and requests that cannot be met are refused.
 
 #include "verify/backends/backend.h"
 
@@ -33,7 +33,7 @@ struct Ran {
   std::string err;
 };
 
-/// Virtual ranks on this device, whose sums are in some order where they are not `same`.
+/// Runs virtual ranks on this device. Sums are in some other order unless `same` says that they are the same.
 class TestBackend : public DeviceBackend {
  public:
   TestBackend(std::shared_ptr<sim::Device> device, SameBits same)
@@ -68,7 +68,7 @@ int count_of(const std::string& text, const std::string& part) {
   return count;
 }
 
-// The CUDA device whose kernels this processor plays.
+// Runs on the CUDA device whose kernels this processor plays.
 TEST(Backend, ReplayOnAGpuThatIsPlayed) {
   const Ran ran = run_on(gpu::make_cuda_device(), kSmall);
   EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
@@ -89,7 +89,7 @@ TEST(Backend, CheckOnAGpuThatIsPlayed) {
   }
 }
 
-// One kernel of one rank is a little off: bits show it, in every word of the document.
+// One kernel of one rank is slightly wrong. The bits show it, in every part of the document.
 TEST(Backend, OneWrongKernelIsFound) {
   const auto faulty = [] {
     return std::make_shared<test::FaultyDevice>(test::KernelFault::sum_is_a_little_smaller_on_one_rank);
@@ -111,8 +111,8 @@ TEST(Backend, OneWrongKernelIsFound) {
   EXPECT_TRUE(contains(checked.out, "reproduce  ./shardproof check --device cuda --case mlp")) << checked.out;
 }
 
-// Where sums come in any order: what has no rounding is held to the bit, the rest to its bounds; and a defect
-// is larger than they are.
+// Sums come in any order here. What has no rounding must be equal to the bit, and the rest must stay
+// within its bounds. A defect is larger than the bounds.
 TEST(Backend, SumsInAnyOrderAreHeldToBounds) {
   const SameBits any{.sums = false};
   const auto cpu = [] { return std::make_shared<sim::CpuDevice>(); };
@@ -141,7 +141,7 @@ class Processes : public TestBackend {
   int processes_;
 };
 
-/// One published tensor of one rank is another.
+/// A backend that damages one published tensor of one rank.
 class DamagedBackend : public TestBackend {
  public:
   DamagedBackend(int rank, std::string name)
@@ -162,7 +162,7 @@ class DamagedBackend : public TestBackend {
   std::string name_;
 };
 
-/// "rank 3: y" for each whose damage is not found, on four ranks.
+/// Returns a line such as "rank 3: y" for each damage that is not found, on four ranks.
 std::string unfound(const std::string& case_name) {
   const Case& the_case = *find_case(case_name);
   const Processes four(4);
@@ -182,7 +182,7 @@ std::string unfound(const std::string& case_name) {
   return all;
 }
 
-// Within bounds, every rank is looked at, not only the first that holds a part.
+// Where bounds are used, every rank is judged, not only the first that holds a part.
 TEST(Backend, WithinBoundsEveryTensorOfEveryRankIsJudged) {
   std::vector<const char*> names = {"mlp", "tied_embedding"};
 #ifndef SHARDPROOF_SANITIZED
@@ -192,8 +192,8 @@ TEST(Backend, WithinBoundsEveryTensorOfEveryRankIsJudged) {
   for (const char* name : names) EXPECT_EQ(unfound(name), "") << name;
 }
 
-/// What is drawn for any order is exact in each: two orders of sums, the same bits. What is drawn otherwise
-/// is not.
+/// Programs drawn for any order are exact in each order, so two orders of sums give the same bits. Other
+/// programs do not.
 TEST(Backend, DrawsForAnyOrderAreExactInEach) {
   const auto differs = [](bool any_order) {
     sim::CpuDevice device;
@@ -250,7 +250,7 @@ TEST(Backend, WhatIsNotJudgedThereIsRefused) {
   refused("replay --world-size 2 --device cuda --expect-finding deadlock", "option_without_effect");
 }
 
-// What a scenario says of itself is proved before anything runs elsewhere.
+// The claims of a scenario are proved before anything runs on the backend.
 TEST(Backend, AScenarioThatDoesNotHoldDoesNotRun) {
   const auto ran = [](const std::string& line) { return run_on(std::make_shared<sim::CpuDevice>(), line); };
   EXPECT_EQ(

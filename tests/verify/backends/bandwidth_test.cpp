@@ -1,5 +1,5 @@
-// The timed round on virtual ranks, on clocks that count: its table to the letter, no wrong element in any
-// order of reduction, and with planted defects as many as there are.
+// Proves the timed round on virtual ranks, with clocks that count: its table is exact, no element is
+// wrong in any order of reduction, and planted defects are counted exactly.
 
 #include <array>
 #include <functional>
@@ -25,7 +25,7 @@ using verify::BandwidthPlan;
 using verify::BandwidthRow;
 using verify::BandwidthRows;
 
-/// Each reading is so many seconds after the one before.
+/// A clock on which each reading is `step` seconds after the one before.
 verify::Clock counting_clock(double step) {
   return [step, now = 0.0]() mutable { return now += step; };
 }
@@ -34,15 +34,15 @@ struct Done : sim::Pending {
   void wait() override {}
 };
 
-/// What one rank's collectives do at one site and count of elements.
+/// What goes wrong in one operation on one kind of group, at one count of elements.
 struct Fault {
   enum class Kind { none, left_out, spoilt };
   Kind kind = Kind::none;
   std::string group_kind = {};
   Operation operation = Operation::all_reduce;
   std::int64_t count = 0;
-  std::set<std::int64_t> elements = {};  // of the result, that are spoilt
-  std::optional<int> rank = {};          // absent: all
+  std::set<std::int64_t> elements = {};  // elements of the result that are spoilt
+  std::optional<int> rank = {};          // if absent, all ranks
 };
 
 class FaultyCommunicator : public sim::Communicator {
@@ -130,7 +130,7 @@ struct Measured {
   std::uint64_t run_hash = 0;
 };
 
-/// Of every rank of the world.
+/// Runs the round on every rank of the world.
 Measured measured(const sim::WorldSpec& world, const BandwidthPlan& plan, const Fault& fault = {},
                   double step = 1) {
   Measured result;
@@ -151,7 +151,7 @@ Measured measured(const sim::WorldSpec& world, const BandwidthPlan& plan, const 
   return result;
 }
 
-/// Rank 0's rows, with what the others tell it.
+/// Returns the rows of rank 0, with what the other ranks tell it added.
 BandwidthRows added_up(const Measured& all) {
   BandwidthRows rows = all.ranks.front();
   for (std::size_t rank = 1; rank < all.ranks.size(); ++rank)
@@ -194,7 +194,8 @@ TEST(Bandwidth, TableOfASmallLayout) {
   const sim::Layout layout =
       sim::make_layout({.world_size = 4, .tensor_model_parallel_size = 2}, sim::RuleBook::megatron);
   const Fault fault{Fault::Kind::left_out, "tp", Operation::reduce_scatter, 1'251};
-  // A call takes 2^-16 seconds. The faulty kind has two groups of two, and every rank 1,251 wrong elements.
+  // A call takes 2^-16 seconds. The faulty kind has two groups of two ranks, and every rank has 1,251
+  // wrong elements.
   const BandwidthRows rows = added_up(measured({.layout = layout}, plan, fault, 1.0 / (1 << 14)));
   EXPECT_EQ("\n" + verify::bandwidth_text(rows, "  "), R"(
   kind   ranks  operation        size       count  type  redop  root   time   algbw   busbw  #wrong
@@ -271,7 +272,7 @@ TEST(Bandwidth, FactorsAreThoseOfNcclTests) {
 }
 
 TEST(Bandwidth, WorkedOutByHand) {
-  // 3 GB in 2 seconds.
+  // This is 3 GB in 2 seconds.
   BandwidthRow row{"tp", 4, Operation::all_reduce, sim::DType::f32, 750'000'000, 3'000'000'000, -1, 0, 2.0};
   EXPECT_EQ(verify::algorithm_bandwidth(row), 1.5);
   EXPECT_EQ(verify::bus_bandwidth(row), 2.25);
@@ -341,7 +342,7 @@ RC_GTEST_PROP(Bandwidth, BetweenTwoReadingsOfTheClockAreTheTimedCallsAlone, ()) 
   sim::CpuDevice device;
   std::vector<BandwidthRows> found(static_cast<std::size_t>(world.layout.grid_size));
   const sim::RunReport report = sim::simulate(world, device, [&](sim::Rank& rank) {
-    // A clock on which a call takes a second.
+    // On this clock, a call takes a second.
     found[static_cast<std::size_t>(rank.id - world.layout.first_rank)] = verify::bandwidth_round(
         rank, plan, [&rank] { return static_cast<double>(rank.record.calls().size()); });
   });
@@ -363,7 +364,7 @@ RC_GTEST_PROP(Bandwidth, BetweenTwoReadingsOfTheClockAreTheTimedCallsAlone, ()) 
   }
 }
 
-/// Says whose values are read.
+/// A device that reports the ranks whose values are read.
 class ReadDevice : public sim::CpuDevice {
  public:
   explicit ReadDevice(std::function<void(int)> on_read) : on_read_(std::move(on_read)) {}
@@ -383,7 +384,7 @@ class ReadDevice : public sim::CpuDevice {
 };
 
 TEST(Bandwidth, ADeviceIsWaitedForBeforeTheClockIsRead) {
-  using Log = std::vector<std::pair<std::string, std::size_t>>;  // what a rank did, after how many calls
+  using Log = std::vector<std::pair<std::string, std::size_t>>;  // what a rank did, and after how many calls
   std::array<Log, 2> logs;
   std::array<const sim::Recorder*, 2> records = {};
   const auto note = [&](int rank, const char* what) {
@@ -431,7 +432,7 @@ RC_GTEST_PROP(Bandwidth, EachKindWithMoreThanOneMemberInTheLayoutsOrder, ()) {
   RC_ASSERT(verify::bandwidth_rows(layout, plan).size() == all);
 }
 
-/// A row of the world whose operation and count no other row of its kind has.
+/// Draws a row of the world whose operation and count no other row of its kind has.
 std::optional<std::size_t> drawn_row(const BandwidthRows& rows) {
   if (rows.empty()) return std::nullopt;
   const auto drawn = *rc::gen::inRange<std::size_t>(0, rows.size());
@@ -486,8 +487,8 @@ RC_GTEST_PROP(Bandwidth, AllThatShouldHaveComeIsWrongWhereACollectiveDoesNothing
       {Operation::all_gather, n * n * row.count},
       {Operation::reduce_scatter, n * row.count},
       {Operation::all_to_all, n * n * row.count},
-      {Operation::broadcast, (n - 1) * row.count},  // the root has it
-      {Operation::reduce, row.count}};              // nobody else is to get it
+      {Operation::broadcast, (n - 1) * row.count},  // the root already has it
+      {Operation::reduce, row.count}};              // only the root gets it
   BandwidthRows sum = added_up(all);
   for (std::size_t i = 0; i < rows.size(); ++i)
     RC_ASSERT(sum[i].wrong == (i == *drawn ? kind.count() * per_group.at(row.operation) : 0));

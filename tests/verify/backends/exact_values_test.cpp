@@ -1,4 +1,4 @@
-// Values for collectives: any order of additions in f32 gives what the terms say.
+// Proves that values for collectives give what their terms say in any order of additions in f32.
 
 #include "verify/backends/exact_values.h"
 
@@ -22,7 +22,7 @@ std::vector<std::int32_t> elements(const ExactValues& values, const ExactTerms& 
 RC_GTEST_PROP(ExactValues, EveryOrderOfAdditionComesToTheSame, ()) {
   const int ranks = *rc::gen::inRange(1, 200);
   const auto count = *rc::gen::inRange<std::int64_t>(1, 40);
-  // As large a group as there may be, of which these ranks take part.
+  // The group may be as large as groups can be. Only these ranks of it take part.
   const int group = std::max(ranks, *rc::gen::element(1, 8, 4'000, 5'000, 100'000, 1 << 22, 1 << 24));
   const ExactValues values(group, count);
   std::vector<int> order(static_cast<std::size_t>(ranks));
@@ -37,7 +37,7 @@ RC_GTEST_PROP(ExactValues, EveryOrderOfAdditionComesToTheSame, ()) {
     const std::vector<std::int32_t> own = elements(values, values.terms_of(rank), 0, count);
     for (std::size_t i = 0; i < own.size(); ++i) {
       RC_ASSERT(own[i] > 0);
-      RC_ASSERT(static_cast<std::int64_t>(own[i]) * group <= 1 << 24);  // whatever the other ranks give
+      RC_ASSERT(static_cast<std::int64_t>(own[i]) * group <= 1 << 24);  // holds whatever the other ranks give
       sums[i] += static_cast<float>(own[i]);
     }
   }

@@ -1,4 +1,5 @@
-// What ranks tell rank 0 of wrong elements: read back as it was, and never longer than there is room.
+// Proves that what ranks tell rank 0 about wrong elements is read back unchanged, and is never longer
+// than the room for it.
 
 #include "verify/backends/wrong_elements.h"
 
@@ -27,7 +28,7 @@ RC_GTEST_PROP(WrongElements, TextIsReadBack, ()) {
   RC_ASSERT(text.size() <= most);
   BandwidthRows rows = rows_with(std::vector<std::int64_t>(wrong.size(), 5));
   RC_ASSERT(verify::add_wrong_elements(rows, text));
-  // Rows that have room are as they were; the last of them has what is left.
+  // Rows for which there is room are unchanged. The last of them contains what is left.
   std::size_t last = wrong.size();
   while (last > 0 && rows[last - 1].wrong == 5) --last;
   std::int64_t left = 0;

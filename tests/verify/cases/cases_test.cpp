@@ -1,4 +1,4 @@
-// Every property of every case, at drawn settings, in the four arithmetics.
+// Proves every property of every case, at drawn settings, in the four arithmetics.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -9,7 +9,7 @@
 
 namespace verify {
 
-/// For the names of tests: a case by its own, not by its address.
+/// Prints a case by its name, not by its address, in the names of tests.
 void PrintTo(const Case* the_case, std::ostream* out) { *out << the_case->name(); }
 
 }  // namespace verify
@@ -62,7 +62,7 @@ constexpr std::uint64_t kSeeds = 1;
 constexpr std::uint64_t kSeeds = 6;
 #endif
 
-/// Ten steps, where the drawn trials have up to three.
+/// Trains for ten steps, while drawn trials have at most three.
 TEST(Trainings, OfTenStepsHold) {
   const Case& training = *find_case("gpt_training");
   Bench bench;

@@ -1,5 +1,5 @@
-// What is said of two lists of calls that differ, and what a whole training calls on the layouts that a
-// campaign does not draw.
+// Proves how differences between two lists of calls are described, and which calls a whole training
+// makes on layouts that a campaign does not draw.
 
 #include "verify/cases/expected_call.h"
 
@@ -22,7 +22,7 @@ namespace {
 using namespace verify;
 using sim::Operation;
 
-/// Calls by a letter each, on one group.
+/// Lists of calls on one group, with a letter for each call.
 struct Lists {
   sim::ProcessGroup group{.kind = "dp", .members = {0, 1}};
   static ExpectedCall call(char letter) {
@@ -49,8 +49,8 @@ struct Lists {
   }
 };
 
-/// "-a" for a call that is missing, "+a" for one too many, "<a" and ">a" for one that comes too early or too
-/// late.
+/// Returns "-a" for a missing call a, "+a" for one too many, and "<a" and ">a" for one that comes too
+/// early or too late.
 std::vector<std::string> marks(const std::string& expected, const std::string& made) {
   const Lists lists;
   std::vector<std::string> all;
@@ -116,8 +116,7 @@ TEST(ExpectedCall, AMessageSaysItsPeer) {
   EXPECT_EQ(text_of(call), "send 'pipeline.send_forward' of 8 over pp, to 1");
 }
 
-// ---- a whole training
-// --------------------------------------------------------------------------------------------
+// ---- A whole training ----
 
 CaseSetting training(int ranks, std::uint64_t seed) {
   const Case& the_case = *find_case("gpt_training");
@@ -127,7 +126,7 @@ CaseSetting training(int ranks, std::uint64_t seed) {
   return setting;
 }
 
-/// Other orders of ranks, tokens that are padded, sizes that are multiples of more than tp.
+/// Twins have other orders of ranks, padded tokens, and sizes that are multiples of more than tp.
 RC_GTEST_PROP(GptCalls, AreThoseOfTheTwinsToo, ()) {
   const Case& the_case = *find_case("gpt_training");
   const CaseSetting setting = training(*rc::gen::element(1, 2, 4, 6, 8, 12, 16),
@@ -139,7 +138,7 @@ RC_GTEST_PROP(GptCalls, AreThoseOfTheTwinsToo, ()) {
   }
 }
 
-/// The k-th call of a group's members is one call; what one sends, its peer receives.
+/// All members of a group make the same k-th call, and a peer receives what a rank sends.
 RC_GTEST_PROP(GptCalls, FitTogether, ()) {
   const Case& the_case = *find_case("gpt_training");
   const CaseSetting setting = training(*rc::gen::element(2, 4, 8, 16, 32), 0);

@@ -1,4 +1,4 @@
-// Activations: the closed forms of the paper, and what is in flight.
+// Proves the closed forms of the paper for the memory of activations, and which activations are in flight.
 
 #include "verify/checks/activation_memory.h"
 
@@ -10,7 +10,7 @@ namespace {
 
 using namespace verify;
 
-/// The shape of the paper: F = 4 H, no gate, a head for each group.
+/// The shape of the paper: F = 4 H, no gate, and one head for each query group.
 ActivationShape shape_of_the_paper(int tp) {
   const std::int64_t heads = tp * *rc::gen::inRange(1, 5);
   const std::int64_t hidden = heads * tp * *rc::gen::inRange(1, 9);
@@ -32,7 +32,7 @@ RC_GTEST_PROP(ActivationMemory, ALayerIsTheEquationsOfThePaper, ()) {
   RC_ASSERT(layer_activation_bytes(shape) == 34 * hn / shape.tp);
 }
 
-/// What the chunks of a rank take, each once.
+/// Returns what one microbatch takes in all chunks of a rank.
 std::int64_t of_one_microbatch(const ActivationShape& shape, const std::vector<sim::StageLayers>& chunks) {
   std::int64_t layers = 0;
   for (const sim::StageLayers& chunk : chunks) layers += chunk.count;
@@ -55,8 +55,8 @@ RC_GTEST_PROP(ActivationMemory, AStageOf1F1BKeepsPMinusRankMicrobatches, ()) {
   }
 }
 
-/// Korthikanti et al. 2022, section 4.2.3: with chunks the first stage keeps L (1 + (p - 1) / (p v)) layers,
-/// of them all for L / p.
+/// Korthikanti et al. 2022, section 4.2.3: with chunks, the first stage, which has L / p layers, keeps the
+/// activations of L (1 + (p - 1) / (p v)) layers.
 RC_GTEST_PROP(ActivationMemory, TheFirstStageOfAnInterleavedPipelineIsThatOfThePaper, ()) {
   const ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
   const std::int64_t pp = *rc::gen::inRange(2, 7), chunks = *rc::gen::inRange(2, 5),
@@ -68,7 +68,8 @@ RC_GTEST_PROP(ActivationMemory, TheFirstStageOfAnInterleavedPipelineIsThatOfTheP
                                       {.pipeline_model_parallel_size = pp,
                                        .num_microbatches = 3 * pp,
                                        .virtual_pipeline_model_parallel_size = chunks});
-  const std::int64_t mask = shape.model.hidden_size * shape.tokens;  // of the embedding, for its own chunk
+  // The mask of the embedding, for its own chunk.
+  const std::int64_t mask = shape.model.hidden_size * shape.tokens;
   const std::int64_t of_layers = (pp * chunks + pp - 1) * layers * layer_activation_bytes(shape);
   RC_ASSERT(bytes.front() > of_layers);
   RC_ASSERT((bytes.front() - of_layers) % mask == 0);
@@ -90,8 +91,8 @@ TEST(ActivationMemory, TheLastStageAddsTheLogits) {
   EXPECT_EQ(bytes, (std::vector<std::int64_t>{2 * layer_activation_bytes(shape) + embedding + output}));
 }
 
-/// Korthikanti et al. 2022, section 5: a layer keeps its input of 2 H n, and one layer at a time is there in
-/// full.
+/// Korthikanti et al. 2022, section 5: each layer keeps its input of 2 H n bytes, and one layer at a
+/// time keeps everything.
 RC_GTEST_PROP(ActivationMemory, RecomputedLayersKeepTheirInput, ()) {
   ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
   const int layers = *rc::gen::inRange(1, 9);
@@ -114,7 +115,7 @@ TEST(ActivationMemory, WhatNoRankHoldsIsNotCounted) {
   EXPECT_FALSE(can_be_counted(shape, {}));
 }
 
-/// Grouped queries and a gate, by hand: H 8, two of four heads a group, F 6.
+/// Grouped queries and a gate, calculated by hand: H is 8, four heads in groups of two, F is 6.
 TEST(ActivationMemory, AGatedLayerOfGroupedQueriesIsThatByHand) {
   const ActivationShape shape{.model = {.num_layers = 1,
                                         .hidden_size = 8,

@@ -1,4 +1,4 @@
-// The collective round finds what it is there to find: a device that computes or moves one thing wrongly.
+// Proves that the collective round finds a device that computes or moves one thing wrongly.
 
 #include "verify/checks/collective_round.h"
 
@@ -8,7 +8,7 @@
 
 namespace {
 
-/// One kernel that spoils the first element it writes, from its n-th use on.
+/// A device on which one kernel spoils the first element that it writes.
 class FaultyDevice : public sim::CpuDevice {
  public:
   enum class Fault { none, fold, copy };

@@ -1,4 +1,5 @@
-// The checks of replay hold for every layout that the rules accept, and each sees the defects planted for it.
+// Proves that the checks of replay hold for every layout that the rules accept, and that each check
+// finds the defects planted for it.
 
 #include "verify/checks/layout_checks.h"
 
@@ -35,7 +36,7 @@ RC_GTEST_PROP(LayoutChecks, HoldForEveryLegacyLayout, ()) {
   }
 }
 
-/// 16 ranks, tp 2, cp 2, dp 2, pp 2, experts etp 2, ep 2.
+/// A correct layout of 16 ranks with tp 2, cp 2, dp 2, pp 2, and for the experts etp 2, ep 2.
 Layout sound() {
   sim::ParallelSizes sizes;
   sizes.world_size = 16;
@@ -53,8 +54,7 @@ void replace(Layout& layout, const GroupKind& kind) {
 }
 
 TEST(LayoutChecks, PartitionSeesARankThatDoesNotExist) {
-  Layout layout =
-      sound();  // what Megatron builds from a repeated order token: strides that run out of the world
+  Layout layout = sound();  // as Megatron builds it from a repeated order token: strides run out of the world
   replace(layout, GroupKind("dp", Listing({{2, 8}, {2, 1}, {2, 2}, {2, 16}}, 0), 2));
   const auto result = verify::check_partition(layout);
   EXPECT_FALSE(result.holds);
@@ -78,7 +78,7 @@ TEST(LayoutChecks, PartitionSeesAMissingRank) {
 }
 
 TEST(LayoutChecks, OrthogonalSeesTheWrongAxis) {
-  Layout layout = sound();  // dp over the cp axis: still a partition, but not orthogonal to cp
+  Layout layout = sound();  // dp over the cp axis is still a partition, but not orthogonal to cp
   replace(layout, GroupKind("dp", layout.dense.listing({sim::Axis::cp}), 2));
   EXPECT_TRUE(verify::check_partition(layout).holds);
   const auto result = verify::check_orthogonal(layout);
@@ -87,13 +87,13 @@ TEST(LayoutChecks, OrthogonalSeesTheWrongAxis) {
 }
 
 TEST(LayoutChecks, OrthogonalSeesAnExpertStrideMultipliedByCp) {
-  Layout layout = sound();  // the published bug of an ep group strided by cp
+  Layout layout = sound();  // this is the published bug of an ep group strided by cp
   replace(layout, GroupKind("ep", Listing({{2, 4}, {2, 1}, {2, 2}, {2, 8}}, 0), 2));
   EXPECT_FALSE(verify::check_orthogonal(layout).holds);
 }
 
 TEST(LayoutChecks, ProductsSeeAGroupWithoutContextParallel) {
-  Layout layout = sound();  // dp where dp-cp is meant: gradients of cp ranks would not be summed
+  Layout layout = sound();  // with dp in place of dp-cp, gradients of cp ranks would not be summed
   replace(layout, GroupKind("dp-cp", layout.dense.listing({sim::Axis::dp}), 2));
   const auto result = verify::check_products(layout);
   EXPECT_FALSE(result.holds);
@@ -107,7 +107,7 @@ TEST(LayoutChecks, ProductsSeeTheRightSizeOnTheWrongAxes) {
 }
 
 TEST(LayoutChecks, PipelinesSeeMixedReplicas) {
-  Layout layout = sound();  // stage 1 of one replica behind stage 0 of the other
+  Layout layout = sound();  // stage 1 of one replica follows stage 0 of the other
   replace(layout, GroupKind("pp", Listing({{2, 12}, {2, 1}, {2, 2}, {2, 4}}, 0), 2));
   EXPECT_FALSE(verify::check_pipelines(layout).holds);
 }
@@ -122,18 +122,18 @@ TEST(LayoutChecks, PipelinesSeeAnExpertGridThatDiffers) {
 }
 
 TEST(LayoutChecks, CreationSeesAGroupThatIsNotEnteredByItsMembers) {
-  Layout layout = sound();  // lists and ranks disagree: digits that do not tell ranks apart
+  Layout layout = sound();  // lists and ranks disagree, because the digits do not tell ranks apart
   replace(layout, GroupKind("tp", Listing({{2, 1}, {8, 1}}, 0), 2));
   EXPECT_FALSE(verify::check_creation(layout).holds);
 }
 
 TEST(LayoutChecks, CreationSeesTwoGroupsInOneCall) {
   Layout layout = sound();
-  std::swap(layout.creation[0].kinds,
-            layout.creation.back().kinds);  // harmless: another order, still one a group
+  // Harmless: the order differs, but every group is still created once.
+  std::swap(layout.creation[0].kinds, layout.creation.back().kinds);
   EXPECT_TRUE(verify::check_creation(layout).holds);
   layout.creation[0].kinds.push_back(
-      layout.creation[1].kinds[0]);  // a kind created twice: calls would collide
+      layout.creation[1].kinds[0]);  // a kind is created twice, so calls would collide
   EXPECT_FALSE(verify::check_creation(layout).holds);
 }
 

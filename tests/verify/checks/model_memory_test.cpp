@@ -1,4 +1,4 @@
-// What ranks hold: it adds up to the model on every layout, and the bytes are those of ZeRO-1.
+// Proves that what ranks hold adds up to the model on every layout, and that the bytes are those of ZeRO-1.
 
 #include "verify/checks/model_memory.h"
 
@@ -74,7 +74,7 @@ TEST(ModelMemory, InstancesOfTheOptimizerShareNoStates) {
 
 RC_GTEST_PROP(ModelMemory, BytesAreTwoAndFourAndTwelveOverTheOwners, ()) {
   const int owners = *rc::gen::inRange(1, 17);
-  const std::int64_t elements = 128 * owners * *rc::gen::inRange(1, 50);  // nothing to pad
+  const std::int64_t elements = 128 * owners * *rc::gen::inRange(1, 50);  // nothing needs padding
   const HeldBytes bytes = held_bytes({{elements}}, owners);
   RC_ASSERT(bytes.parameters == 2 * elements);
   RC_ASSERT(bytes.gradients == 4 * elements);

@@ -1,3 +1,6 @@
+// Proves that the number of parameters equals the closed form of the GPT family, and the published one
+// of Llama 3 405B.
+
 #include "verify/checks/parameter_count.h"
 
 #include <gtest/gtest.h>

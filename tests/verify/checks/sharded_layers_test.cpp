@@ -1,4 +1,4 @@
-// The layers of a scenario: with its own tp and flags, whole and wrong.
+// Proves which layers of a scenario are checked, with its own tp and flags, and that a wrong layer is named.
 
 #include "verify/checks/sharded_layers.h"
 

@@ -1,4 +1,5 @@
-// Which model replay trains: the scenario's own where it is small and takes bytes, else one of its kind.
+// Proves which model replay trains: the scenario's own if it is small and takes bytes, and otherwise one
+// of its kind.
 
 #include "verify/checks/trained_model.h"
 
@@ -119,7 +120,7 @@ TEST(TrainedModel, ReplicasAreFoldedFirst) {
   EXPECT_EQ(trained(options).world, "tp 256 for 512, pp 1 for 2, dp 1");
 }
 
-/// On a world that is not folded, every rank has the tp and pp coordinate that it has in the layout.
+/// In a world that is not folded, every rank has the tp and pp coordinates that it has in the layout.
 RC_GTEST_PROP(TrainedModel, RanksStandWhereTheLayoutHasThem, ()) {
   std::vector<std::string> axes = {"tp", "cp", "ep", "dp", "pp"};
   const auto keys = *rc::gen::container<std::vector<int>>(5, rc::gen::arbitrary<int>());

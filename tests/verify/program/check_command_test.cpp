@@ -1,4 +1,4 @@
-// The command check, and replay of one setting, through the program itself.
+// Proves the command check, and the replay of one setting, through the program itself.
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,3 +1,6 @@
+// Proves what the commands groups, layers and list print, as text and as JSON, and how the program takes
+// its words and scenarios.
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -28,7 +31,8 @@ TEST(GroupsCommand, JsonHasTheAgreedShape) {
   EXPECT_EQ(document["derived"].dump(), R"({"dp":8,"etp":2,"edp":8})");
   EXPECT_EQ(document["groups"]["tp"][7].dump(), "[14,15]");
   EXPECT_EQ(document["warnings"].dump(), "[]");
-  EXPECT_FALSE(document["groups"].contains("intra-dp-cp"));  // an alias of dp-cp with one optimizer instance
+  // With one optimizer instance this is an alias of dp-cp.
+  EXPECT_FALSE(document["groups"].contains("intra-dp-cp"));
 }
 
 TEST(GroupsCommand, LegacySaysWhatIsEffective) {
@@ -45,7 +49,7 @@ TEST(GroupsCommand, KindAndRankSelect) {
       "--kind embd --rank 9");
   EXPECT_EQ(document["rank"], 9);
   EXPECT_EQ(document["groups"].dump(), R"({"tp":[[8,9,10,11]],"pp":[[1,9]],"embd":[[1,9]]})");
-  // Rank 9 is no first stage, so it has no position-embedding group.
+  // Rank 9 is not in a first stage, so it has no position-embedding group.
   EXPECT_EQ(
       json_of("groups --world-size 16 --pipeline-model-parallel-size 2 --kind pos_embd --rank 9")["groups"]
           .dump(),
@@ -102,7 +106,7 @@ TEST(GroupsCommand, TextIsPlainUnlessOnATerminal) {
   verify::run_program({"groups", "--world-size", "16", "--pipeline-model-parallel-size", "2"},
                       {out, err, true, true});
   EXPECT_NE(out.str().find("\x1b["), std::string::npos);
-  // Two nodes, each starting a line with its number; no line ends in blanks.
+  // There are two nodes, each of which begins a line with its number, and no line ends in blanks.
   EXPECT_NE(out.str().find("\nnode  0 "), std::string::npos);
   EXPECT_NE(out.str().find("\nnode  1 "), std::string::npos);
   EXPECT_EQ(test::run(command).out.find(" \n"), std::string::npos);
@@ -117,7 +121,7 @@ TEST(GroupsCommand, WarningsAreSeenInTextToo) {
 }
 
 TEST(GroupsCommand, AGridInsideItsWorldCountsItsOwnNodes) {
-  // Ranks 6 to 13 lie on nodes 0 and 1 of 8 GPUs.
+  // Ranks 6 to 13 lie on nodes 0 and 1, which have 8 GPUs each.
   const std::string text = test::run("groups --world-size 8 --rank-offset 6").out;
   EXPECT_EQ(text.substr(0, text.find('\n')),
             "8 ranks (6 to 13): tp 1, cp 1, dp 8, pp 1; experts: etp 1, ep 1, edp 8; order tp-cp-ep-dp-pp; 2 "

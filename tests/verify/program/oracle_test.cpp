@@ -1,5 +1,6 @@
-// What Megatron itself computes, line by line, through the command line that users have. The data are copies
-// of lines produced by running Megatron's own index arithmetic; tests/oracle/README.md says how they read.
+// Proves that the program gives what Megatron itself computes, line by line, through the command line.
+// The data are copies of lines that Megatron's own index arithmetic produced, and tests/oracle/README.md
+// explains how to read them.
 
 #include <cstddef>
 #include <fstream>
@@ -28,7 +29,7 @@ class Words {
  public:
   Words(std::vector<std::string> start, const ordered_json& config)
       : words_(std::move(start)), config_(config) {}
-  /// "--option value" when the line has a value under `key`; a bare "--option" when that value is true.
+  /// Adds "--option value" if the line has a value under `key`, or a bare "--option" if that value is true.
   Words& option(const std::string& option, const std::string& key) {
     if (!config_.contains(key) || config_[key].is_null()) return *this;
     const ordered_json& value = config_[key];
@@ -134,7 +135,7 @@ TEST(Oracle, LegacyGroups) {
   EXPECT_EQ(checked, 40);
 }
 
-/// What a refusal of ours may be called where Megatron raises this.
+/// Whether `code` is a right name for our refusal where Megatron raises `error`.
 bool names_the_reason(const std::string& code, const std::string& error) {
   const auto one_of = [&](const std::set<std::string>& codes) { return codes.contains(code); };
   if (error.find("must be loss") != std::string::npos ||
@@ -152,7 +153,7 @@ bool names_the_reason(const std::string& code, const std::string& error) {
   return one_of({"layers_pp_div", "layers_vpp_div", "uneven_middle", "split_rank_missing"});
 }
 
-/// Lines that Megatron's arithmetic goes through, and that we refuse on purpose.
+/// Lines that Megatron's arithmetic accepts and that we refuse on purpose.
 const std::map<int, std::string> kLayersRefusedOnPurpose = {
     {52, "one pipeline rank with both ends given: of 3 layers only 1 would be built"},
 };

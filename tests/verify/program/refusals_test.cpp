@@ -1,6 +1,7 @@
-// Every refusal of the program, provoked from the command line. A refusal exits with 2, says where, what was
-// given, the rule and what to try, on standard error; in JSON format also as one document on standard output.
-// The house test (tests/house) fails when the sources can refuse with a code that does not stand here.
+// Proves every refusal of the program, provoked from the command line. A refusal exits with 2 and says
+// on standard error where it is, what was given, the rule and what to try. In JSON format it also prints
+// one document on standard output. The house test (tests/house) fails when the sources can refuse with a
+// code that is not listed here.
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -66,7 +67,7 @@ const std::vector<Case>& cases() {
       {"hcp_levels",
        "groups --world-size 8 --hierarchical-context-parallel-sizes "
        "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"},
-      // what nobody looks at is looked at all the same
+      // options that the command does not use are checked all the same
       {"size_range", "layers --num-layers 8 --tensor-model-parallel-size -4"},
       {"not_a_number", "groups --world-size 8 --num-layers banana"},
       {"size_range", "replay --world-size 8 --micro-batch-size -3"},
@@ -459,7 +460,7 @@ TEST(Refusals, EachByItsCodeAndInFull) {
     const test::RunResult result = test::run(std::string(refused.command_line) + " --format json");
     EXPECT_EQ(result.exit_code, 2) << refused.command_line;
     const bool bad_format = std::string(refused.command_line).find("--format xml") != std::string::npos;
-    if (bad_format) continue;  // given twice then; the next test has it
+    if (bad_format) continue;  // the format is given twice then; another test covers it
     const nlohmann::json error = error_of(nlohmann::json::parse(result.out));
     EXPECT_EQ(error["code"], refused.code) << refused.command_line << "\n" << error.dump();
     for (const char* field : {"option", "numbers", "rule", "hint"}) {
@@ -468,7 +469,7 @@ TEST(Refusals, EachByItsCodeAndInFull) {
   }
 }
 
-/// Every byte of this text but the first two begins a document.
+/// Every byte of this text but the first two begins a document, so no byte has a label.
 TEST(Refusals, ATrainingWithoutALabelProvesNothing) {
   const test::TemporaryFile lines("lines.txt", std::string(100'000, '\n'));
   const std::string line = "replay --world-size 2 --text '" + lines.path() + "' --format json";
@@ -481,8 +482,8 @@ TEST(Refusals, TextGoesToStandardErrorAlone) {
   for (const Case& refused : cases()) {
     const test::RunResult result = test::run(refused.command_line);
     EXPECT_EQ(result.exit_code, 2) << refused.command_line;
-    // replay reports its scenarios' refusals, and a report is a result; all else leaves standard output
-    // alone.
+    // replay reports the refusals of its scenarios, and a report is a result. Everything else leaves
+    // standard output empty.
     const bool replayed = std::string(refused.command_line).starts_with("replay");
     EXPECT_TRUE(result.out.empty() || replayed) << refused.command_line;
     EXPECT_NE((result.out + result.err).find(refused.code), std::string::npos) << refused.command_line << "\n"

@@ -1,4 +1,4 @@
-// The command schedule: what it draws, and that what does not fit is cut and said.
+// Proves what the command schedule draws, and that a drawing that does not fit is cut and says so.
 
 #include <algorithm>
 #include <fstream>
@@ -109,7 +109,7 @@ TEST(ScheduleCommand, SvgHasEveryStep) {
   EXPECT_EQ(occurrences(svg, "class=\"step\""), 4U * 2 * 8 * 2);
   EXPECT_EQ(occurrences(svg, "class=\"lane\""), 4U);
   EXPECT_EQ(occurrences(svg, "<g>"), occurrences(svg, "</g>"));
-  EXPECT_EQ(occurrences(svg, "href"), 0U);  // nothing from elsewhere
+  EXPECT_EQ(occurrences(svg, "href"), 0U);  // nothing is loaded from elsewhere
 }
 
 TEST(ScheduleCommand, ARefusedSvgLeavesStandardOutputToTheRefusal) {

@@ -1,5 +1,5 @@
-// What check does with a case that is wrong: it finds it, shrinks it, says which factor it is, and writes
-// what replays it.
+// Proves what check does with a wrong case: it finds the case, shrinks it, says which factor is wrong,
+// and writes the line that replays it.
 
 #include "verify/properties/campaign.h"
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace verify;
 
-/// Publishes the drawn input, wrongly in a way of its own from two ranks and three tokens on.
+/// Publishes the drawn input. From two ranks and three tokens on, it is wrong in the given way.
 class WrongCase : public CaseOf<WrongCase> {
  public:
   enum class Wrong {
@@ -96,8 +96,8 @@ TEST(Campaign, OneWrongElementIsNamed) {
 
 TEST(Campaign, RanksThatDifferAreFound) {
   const WrongCase wrong(WrongCase::Wrong::differs_between_ranks);
-  EXPECT_FALSE(
-      campaign(wrong, "serial", sim::DType::field).failure.has_value());  // it looks at the first rank's
+  // This property compares the tensors of the first rank only.
+  EXPECT_FALSE(campaign(wrong, "serial", sim::DType::field).failure.has_value());
   const CampaignRow row = campaign(wrong, "agree", sim::DType::f32);
   ASSERT_TRUE(row.failure.has_value());
   EXPECT_EQ(row.failure->detail, "y differs between ranks 0 and 1");

@@ -1,6 +1,6 @@
-// The gradients that references state are the derivatives of what they compute forward: the forward reference
-// differentiates itself (tests/support/dual.h), element by element of every input, and the two must lie
-// within their bounds of each other.
+// Proves that the gradients which references state are the derivatives of what they compute forward. The
+// forward reference differentiates itself (tests/support/dual.h) at every element of every input, and
+// the two must lie within their bounds of each other.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -45,7 +45,8 @@ Values drawn(std::uint64_t seed, const char* name, Eigen::Index rows, Eigen::Ind
   return x;
 }
 
-/// The matrix as constants, but for a slope of 1 at one element (none: -1).
+/// Returns the matrix as constants, but with a slope of 1 at one element. With `element` -1 there is no
+/// slope.
 Matrix<Dual> along(const Values& x, Eigen::Index element) {
   Matrix<Dual> result(x.rows(), x.cols());
   for (Eigen::Index i = 0; i < x.size(); ++i) {
@@ -54,8 +55,8 @@ Matrix<Dual> along(const Values& x, Eigen::Index element) {
   return result;
 }
 
-/// The slope of sum(y grad), y = forward(x with a slope at one element), is the stated gradient there, for
-/// each element.
+/// Expects, for each element, that the slope of sum(y grad), with y = forward(x with a slope at that
+/// element), is the gradient stated there.
 template <typename Forward>
 void expect_gradient(const Values& x, const Values& stated, const Values& grad, const Forward& forward) {
   RC_ASSERT(stated.rows() == x.rows() && stated.cols() == x.cols());
@@ -164,7 +165,7 @@ RC_GTEST_PROP(ReferenceGradients, OfMlp, (std::uint64_t seed, bool gated)) {
   expect_gradient(b2, stated.fc2.bias, grad, [&](const auto& v) { return forward(cx, cw1, cb1, cw2, v); });
 }
 
-// Two queries share a group; a group stands beside another.
+// Two queries share a group, and there are two groups side by side.
 RC_GTEST_PROP(ReferenceGradients, OfSelfAttention, (std::uint64_t seed, bool causal)) {
   const SelfAttentionSizes sizes{
       .sequence = 2, .batch = 2, .heads = 4, .groups = 2, .channels = 2, .causal = causal};

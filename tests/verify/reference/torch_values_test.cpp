@@ -1,8 +1,8 @@
-// References against PyTorch: forward and gradients of every piece, at the inputs of tests/torch/values.jsonl
-// (make_values.py beside it wrote it). PyTorch's float64 must lie within the bound that the reference
-// derives. The bound is for the steps that the reference takes; PyTorch takes some of its own (log-softmax,
-// gradients of norms), which the bound does not promise to cover. It does: over 40 other seeds of the inputs
-// no difference was above a third of its bound.
+// Proves references against PyTorch: forward and gradients of every piece, at the inputs of
+// tests/torch/values.jsonl, which make_values.py beside it wrote. PyTorch's float64 must lie within the
+// bound that the reference derives. The bound is for the steps that the reference takes. PyTorch takes
+// some other steps (log-softmax, gradients of norms), which the bound does not promise to cover, but it
+// does: over 40 other seeds of the inputs, no difference was above a third of its bound.
 
 #include <cmath>
 #include <fstream>
@@ -39,7 +39,7 @@ const Number<Bounded>& number() {
   return bounded;
 }
 
-/// A matrix of the file: rows, columns, and the elements row by row.
+/// A matrix of the file: its rows, its columns, and its elements row by row.
 Values matrix(const json& numbers) {
   Values result(numbers.at(0).get<Eigen::Index>(), numbers.at(1).get<Eigen::Index>());
   for (Eigen::Index i = 0; i < result.size(); ++i) {
@@ -48,7 +48,7 @@ Values matrix(const json& numbers) {
   return result;
 }
 
-/// One setting of one piece.
+/// One line of the file: one setting of one piece.
 class Line {
  public:
   explicit Line(json line) : line_(std::move(line)) {}
@@ -198,14 +198,15 @@ void expect_within_bounds(const Values& ours, const json& numbers) {
   }
 }
 
-/// The output, and a gradient for each input: nothing that could be compared is left out of a line.
+/// Returns the output and a gradient for each input, so that nothing that could be compared is left out
+/// of a line.
 std::set<std::string> names_to_compare(const Line& line) {
   std::set<std::string> names = {"output"};
   for (const auto& [name, input] : line.inputs().items()) names.insert("grad_" + name);
   return names;
 }
 
-/// All lines of a piece. Their number is stated, so that none is lost when the file is written anew.
+/// Compares all lines of a piece. Their number is stated, so that none is lost when the file is written anew.
 void expect_lines(const std::string& piece, int expected, Results (*run)(const Line&)) {
   int compared = 0;
   for (const Line& line : all_lines()) {

@@ -1,3 +1,5 @@
+// Proves the command replay: its verdicts, its checks, its reproduce lines and its documents.
+
 #include "verify/replay/replay.h"
 
 #include <gtest/gtest.h>
@@ -100,7 +102,7 @@ TEST(Replay, OptionsOfTheWorldReachIt) {
   EXPECT_EQ(spec.nodes.gpus_per_node, 2);
 }
 
-// Every value of a choice is another world: none falls back to the default.
+// Every value of a choice gives a different world, and none falls back to the default.
 TEST(Replay, ChoicesOfTheWorldAreEachTheirOwn) {
   const auto spec_with = [](const std::string& option, const std::string& word) {
     const verify::CommandLine line =
@@ -115,8 +117,8 @@ TEST(Replay, ChoicesOfTheWorldAreEachTheirOwn) {
   }
 }
 
-// The line that a failure prints gives the same verdict when it is run, lists, flags and quoted words
-// included.
+// The line that a failure prints gives the same verdict when it is run, including lists, flags and
+// quoted words.
 TEST(Replay, EveryReproduceLineReproduces) {
   const test::TemporaryFile spaced("with a blank.ini", "# Source: a test\nworld-size = 8\nswiglu = true\n");
   const std::vector<std::string> failing = {
@@ -177,7 +179,7 @@ TEST(Replay, AGatedMlpIsTwoThirdsAsWideByDefault) {
 
 TEST(Replay, ABatchThatDoesNotDivideIsFalsified) {
   EXPECT_EQ(check_named(replayed("--world-size 8 --global-batch-size 12", 1), "batch")["holds"], false);
-  // Context-parallel ranks share their samples: 8 ranks with cp 2 are 4 replicas.
+  // Context-parallel ranks share their samples, so 8 ranks with cp 2 are 4 replicas.
   EXPECT_EQ(check_named(replayed("--world-size 8 --context-parallel-size 2 --global-batch-size 4", 0),
                         "batch")["detail"],
             "global batch 4 = 1 microbatches of 1 on 4 replicas");

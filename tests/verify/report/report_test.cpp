@@ -1,5 +1,5 @@
-// The page and the JUnit file of a replay: all that was found is there, whatever its text; a path that cannot
-// be is refused before any work, and what is written is written whole.
+// Proves that the page and the JUnit file of a replay contain everything that was found, whatever its
+// text. An impossible path is refused before any work, and files are written whole or not at all.
 
 #include <cmath>
 #include <cstddef>
@@ -39,8 +39,8 @@ std::size_t occurrences(const std::string& text, const std::string& part) {
   return count;
 }
 
-/// The first thing that XML forbids, or "". Tags have to be balanced, attributes quoted, & the start of a
-/// reference.
+/// Returns the first thing that XML forbids, or "". Tags must be balanced, attributes quoted, and & must
+/// begin a reference.
 std::string malformation(const std::string& text) {
   std::vector<std::string> open;
   for (std::size_t at = 0; at < text.size(); ++at) {
@@ -75,7 +75,7 @@ std::string contents(const std::string& path) {
   return text.str();
 }
 
-/// A folder of its own, removed with all that is in it.
+/// A folder of its own, which is removed with its contents.
 class Folder {
  public:
   explicit Folder(const std::string& name)
@@ -100,7 +100,7 @@ struct Written {
   std::string junit;
 };
 
-/// Without the training, which takes a second.
+/// Replays without the training, which would take a second.
 Written replayed(const std::string& options) {
   const Folder folder("replayed");
   const std::string page = folder.file("page.html"), junit = folder.file("junit.xml");
@@ -214,9 +214,9 @@ TEST(Report, MarkupKeepsWhatXmlAllowsAndNothingElse) {
   EXPECT_EQ(verify::markup_text("\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80"),
             "\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x98\x80");
   const std::string replaced = "\xEF\xBF\xBD";
-  EXPECT_EQ(verify::markup_text("\xC0\xAF"), replaced + replaced);  // written longer than it has to be
-  EXPECT_EQ(verify::markup_text("\xED\xA0\x80"), replaced + replaced + replaced);  // half of a pair
-  EXPECT_EQ(verify::markup_text("\xEF\xBF\xBF"), replaced + replaced + replaced);  // no character
+  EXPECT_EQ(verify::markup_text("\xC0\xAF"), replaced + replaced);  // an encoding that is longer than needed
+  EXPECT_EQ(verify::markup_text("\xED\xA0\x80"), replaced + replaced + replaced);  // half of a surrogate pair
+  EXPECT_EQ(verify::markup_text("\xEF\xBF\xBF"), replaced + replaced + replaced);  // not a character
   EXPECT_EQ(verify::markup_text("\xF0\x9F"), replaced + replaced);
   EXPECT_EQ(verify::markup_text(std::string("\0\x07\x1b\x7f", 4)), "");
 }
@@ -283,7 +283,7 @@ TEST(Report, WhatIsNotDrawnIsSaid) {
   EXPECT_TRUE(has(replayed(small + "256").page, "class=\"gantt\""));
   for (const char* microbatches : {"257", "100000", "16000000"})
     EXPECT_TRUE(has(replayed(small + microbatches).page, "Not drawn: "));
-  // Chunks that no schedule takes.
+  // No schedule takes these chunks.
   const Written odd = replayed(
       small +
       "3 --virtual-pipeline-model-parallel-size 2 --microbatch-group-size-per-virtual-pipeline-stage 1");
@@ -331,7 +331,7 @@ TEST(Report, LossesThatAreNoNumbersBreakTheLineOnly) {
 }
 
 TEST(Report, ABadPathIsRefusedBeforeAnyWork) {
-  // This world takes seconds; a refusal of it would be another code.
+  // Proving this world would take seconds, and refusing it would give another code.
   const std::string too_large = "replay --world-size 1048577 --report no/such/folder/x.html";
   const test::RunResult result = test::run(too_large);
   EXPECT_EQ(result.exit_code, 2);

@@ -1,5 +1,5 @@
-// The trace of a replay: a file that obeys the Chrome trace event format, has every call of every rank, and
-// is the same bytes for every schedule, number of threads and kind of context.
+// Proves that the trace of a replay obeys the Chrome trace event format, has every call of every rank,
+// and has the same bytes for every schedule, number of threads and kind of context.
 
 #include <algorithm>
 #include <filesystem>
@@ -25,7 +25,7 @@ using Json = nlohmann::json;
 using verify::ScenarioReport;
 using verify::trace_json;
 
-/// The text of the trace that a replay writes, and nothing is left beside it.
+/// Returns the text of the trace that a replay writes. Nothing may be left beside the file.
 std::string traced(const std::string& options, int exit_code = 0) {
   const fs::path folder = fs::path(testing::TempDir()) / ("shardproof-trace-" + std::to_string(getpid()));
   fs::create_directories(folder);
@@ -58,7 +58,8 @@ bool is_inside(const Json& arrow, const std::vector<Json>& slices) {
   });
 }
 
-/// What a viewer of the format would stumble over first, or "". Slices of a thread follow one another.
+/// Returns the first thing that a viewer of the format would reject, or "". Slices of a thread must
+/// follow one another.
 std::string malformation(const Json& trace) {
   if (!trace.is_object() || !trace["traceEvents"].is_array()) return "no object with traceEvents";
   std::map<Thread, std::string> threads;
@@ -157,11 +158,12 @@ TEST(Trace, ATrainingIsThereWithRanksStagesCallsAndMessages) {
   EXPECT_EQ(said["shows"], "training steps 1 to 2 of 3, in f32 at tp 2, pp 2, dp 2");
   EXPECT_EQ(said["ranks"], 8);
   EXPECT_EQ(said["ranks_written"], 8);
-  // Two microbatches a step, and tokens and labels of each by one broadcast on the stages that want them.
+  // Each step has two microbatches. The tokens and labels of each are sent by one broadcast on the
+  // stages that need them.
   EXPECT_EQ(calls_by_site(trace).at("tp[0] = {0, 1} vocab_parallel_embedding.forward"), 2 * 2 * 2);
   std::map<std::string, int> phases;
   for (const Json& event : trace["traceEvents"]) ++phases[event["ph"]];
-  EXPECT_EQ(phases["s"], 2 * 2 * 2 * 4);  // steps, microbatches, both ways, pairs of stages
+  EXPECT_EQ(phases["s"], 2 * 2 * 2 * 4);  // steps, microbatches, both directions, pairs of stages
   EXPECT_EQ(phases["f"], phases["s"]);
 }
 
@@ -184,7 +186,7 @@ TEST(Trace, SlicesSayWhatTheCallWas) {
   EXPECT_EQ(args["bytes_across_nodes"], 0);
 }
 
-/// The bytes do not even say which schedule ran.
+/// Not even the name of the schedule is in the bytes.
 TEST(Trace, ScheduleThreadsAndContextsReachNoByte) {
   for (const std::string& what :
        {kSmall, std::string("--world-size 12 --tensor-model-parallel-size 2 --train-iters 0")}) {
