@@ -42,14 +42,14 @@ LanguageModelEmbedding::Forward LanguageModelEmbedding::forward(const Tensor& to
   if (!positions_) return {words.output, words.saved};
   Tensor output = add(words.output, lookup(positions_->value, places_, 0));
   if (scatters_)
-    output = ScatterToSequenceParallelRegion::forward(output, tp_, "language_model_embedding.forward");
+    output = kScatterToSequenceParallelRegion.forward(output, tp_, "language_model_embedding.forward");
   return {output, words.saved};
 }
 
 void LanguageModelEmbedding::backward(const Saved& saved, const Tensor& grad_output) {
   Tensor grad = grad_output;
   if (scatters_)
-    grad = ScatterToSequenceParallelRegion::backward(grad, tp_, "language_model_embedding.backward");
+    grad = kScatterToSequenceParallelRegion.backward(grad, tp_, "language_model_embedding.backward");
   if (positions_) add_to_rows(grad, places_, 0, positions_->main_grad);
   words_.backward(saved, grad);
 }

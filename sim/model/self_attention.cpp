@@ -130,7 +130,7 @@ SelfAttention::Forward SelfAttention::forward(const Tensor& input, std::uint64_t
   const std::int64_t d = config_.kv_channels;
   const auto qkv = qkv_.forward(input);
   const Tensor mixed =
-      shares_groups() ? AllGatherLastDim::forward(qkv.output, tp_, "self_attention.gather_qkv") : qkv.output;
+      shares_groups() ? kAllGatherLastDim.forward(qkv.output, tp_, "self_attention.gather_qkv") : qkv.output;
   check_shapes(mixed.shape()[0] % config_.sequence_length == 0, {&mixed}, "self_attention",
                "tokens are whole sequences");
   const Tensor queries = heads_first(turned(heads_of(mixed, Part::queries), false));
@@ -171,7 +171,7 @@ Tensor SelfAttention::backward(const Saved& saved, const Tensor& grad_output) {
   put_heads(turned(sequence_first(grad_keys), true), grad_mixed, Part::keys);
   put_heads(sequence_first(grad_values), grad_mixed, Part::values);
   return qkv_.backward(
-      saved.qkv, shares_groups() ? AllGatherLastDim::backward(grad_mixed, tp_, "self_attention.gather_qkv")
+      saved.qkv, shares_groups() ? kAllGatherLastDim.backward(grad_mixed, tp_, "self_attention.gather_qkv")
                                  : grad_mixed);
 }
 

@@ -63,21 +63,20 @@ std::vector<Parameter*> ColumnParallelLinear::parameters() {
 }
 
 ColumnParallelLinear::Forward ColumnParallelLinear::forward(const Tensor& input) {
-  const Tensor total =
-      config_.sequence_parallel
-          ? GatherFromSequenceParallelRegion::forward(input, tp_, "column_parallel_linear.forward")
-          : CopyToTensorModelParallelRegion::forward(input, tp_, "column_parallel_linear.forward");
+  const Mapping& input_mapping =
+      config_.sequence_parallel ? kGatherFromSequenceParallelRegion : kCopyToTensorModelParallelRegion;
+  const Tensor total = input_mapping.forward(input, tp_, "column_parallel_linear.forward");
   Tensor output = matmul(total, transposed(weight().value));
   if (config_.bias && !config_.skip_bias_add) output = add_bias(output, bias_.value);
   if (config_.gather_output) {
     output =
-        GatherFromTensorModelParallelRegion::forward(output, tp_, "column_parallel_linear.gather_output");
+        kGatherFromTensorModelParallelRegion.forward(output, tp_, "column_parallel_linear.gather_output");
   }
   return {output, {input}};
 }
 
 Tensor ColumnParallelLinear::backward(const Saved& saved, const Tensor& grad_output) {
-  const Tensor grad = config_.gather_output ? GatherFromTensorModelParallelRegion::backward(
+  const Tensor grad = config_.gather_output ? kGatherFromTensorModelParallelRegion.backward(
                                                   grad_output, tp_, "column_parallel_linear.gather_output")
                                             : grad_output;
   // Communication overlaps the products: the input is gathered during the first one, and the input's gradient

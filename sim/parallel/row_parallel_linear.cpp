@@ -11,6 +11,12 @@ namespace sim {
 
 namespace {
 
+/// Sums the ranks' terms: with sequence parallelism each rank keeps its rows of the sum.
+const Mapping& output_mapping(const RowParallelLinearConfig& config) {
+  return config.sequence_parallel ? kReduceScatterToSequenceParallelRegion
+                                  : kReduceFromTensorModelParallelRegion;
+}
+
 RowParallelLinearConfig checked(RowParallelLinearConfig config) {
   if (config.sequence_parallel && !config.input_is_parallel) {
     refuse({.code = "layer_config",
@@ -42,27 +48,21 @@ std::vector<Parameter*> RowParallelLinear::parameters() {
 
 RowParallelLinear::Forward RowParallelLinear::forward(const Tensor& input) {
   const Tensor own = config_.input_is_parallel ? input
-                                               : ScatterToTensorModelParallelRegion::forward(
+                                               : kScatterToTensorModelParallelRegion.forward(
                                                      input, tp_, "row_parallel_linear.scatter_input");
   const Tensor partial = matmul(own, transposed(weight_.value));
-  Tensor output =
-      config_.sequence_parallel
-          ? ReduceScatterToSequenceParallelRegion::forward(partial, tp_, "row_parallel_linear.forward")
-          : ReduceFromTensorModelParallelRegion::forward(partial, tp_, "row_parallel_linear.forward");
+  Tensor output = output_mapping(config_).forward(partial, tp_, "row_parallel_linear.forward");
   if (config_.bias && !config_.skip_bias_add) output = add_bias(output, bias_.value);
   return {output, {own}};
 }
 
 Tensor RowParallelLinear::backward(const Saved& saved, const Tensor& grad_output) {
   if (config_.bias && !config_.skip_bias_add) add_column_sums(grad_output, bias_.main_grad);
-  const Tensor grad =
-      config_.sequence_parallel
-          ? ReduceScatterToSequenceParallelRegion::backward(grad_output, tp_, "row_parallel_linear.backward")
-          : ReduceFromTensorModelParallelRegion::backward(grad_output, tp_, "row_parallel_linear.backward");
+  const Tensor grad = output_mapping(config_).backward(grad_output, tp_, "row_parallel_linear.backward");
   const Tensor grad_own = matmul(grad, weight_.value);
   add_matmul(transposed(grad), saved.input, weight_.main_grad);
   if (config_.input_is_parallel) return grad_own;
-  return ScatterToTensorModelParallelRegion::backward(grad_own, tp_, "row_parallel_linear.scatter_input");
+  return kScatterToTensorModelParallelRegion.backward(grad_own, tp_, "row_parallel_linear.scatter_input");
 }
 
 }  // namespace sim

@@ -11,6 +11,16 @@
 
 namespace sim {
 
+namespace {
+
+/// Sums the ranks' terms: with sequence parallelism each rank keeps its rows of the sum.
+const Mapping& output_mapping(const VocabParallelEmbeddingConfig& config) {
+  return config.sequence_parallel ? kReduceScatterToSequenceParallelRegion
+                                  : kReduceFromTensorModelParallelRegion;
+}
+
+}  // namespace
+
 void check_token_ids(const Tensor& ids, std::int64_t vocabulary, std::int64_t ignored_id,
                      const std::string& user) {
   check_own(ids, user.c_str());
@@ -38,18 +48,12 @@ VocabParallelEmbedding::VocabParallelEmbedding(Rank& rank, VocabParallelEmbeddin
 VocabParallelEmbedding::Forward VocabParallelEmbedding::forward(const Tensor& ids) {
   check_token_ids(ids, config_.vocabulary, -1, config_.name);
   const Tensor own = lookup(weight_.value, ids, first_id());
-  Tensor output =
-      config_.sequence_parallel
-          ? ReduceScatterToSequenceParallelRegion::forward(own, tp_, "vocab_parallel_embedding.forward")
-          : ReduceFromTensorModelParallelRegion::forward(own, tp_, "vocab_parallel_embedding.forward");
+  Tensor output = output_mapping(config_).forward(own, tp_, "vocab_parallel_embedding.forward");
   return {output, {ids}};
 }
 
 void VocabParallelEmbedding::backward(const Saved& saved, const Tensor& grad_output) {
-  const Tensor grad = config_.sequence_parallel ? ReduceScatterToSequenceParallelRegion::backward(
-                                                      grad_output, tp_, "vocab_parallel_embedding.backward")
-                                                : ReduceFromTensorModelParallelRegion::backward(
-                                                      grad_output, tp_, "vocab_parallel_embedding.backward");
+  const Tensor grad = output_mapping(config_).backward(grad_output, tp_, "vocab_parallel_embedding.backward");
   add_to_rows(grad, saved.ids, first_id(), weight_.main_grad);
 }
 

@@ -10,7 +10,6 @@
 #include "sim/base/check.h"
 #include "sim/world/agreement.h"
 #include "sim/world/call_order.h"
-#include "sim/world/virtual_world.h"
 
 namespace sim {
 
@@ -24,10 +23,12 @@ struct Wait {
   std::vector<int> missing;
 };
 
+using Ranks = std::vector<std::unique_ptr<RankState>>;
+
 class Diagnosis {
  public:
-  explicit Diagnosis(VirtualWorld& world)
-      : world_(world), waits_of_(world.ranks().size(), -1), explained_(world.ranks().size(), false) {}
+  Diagnosis(const Ranks& ranks, const GroupTable& groups)
+      : ranks_(ranks), groups_(groups), waits_of_(ranks.size(), -1), explained_(ranks.size(), false) {}
 
   std::vector<Finding> find() {
     collect_waits();
@@ -45,8 +46,14 @@ class Diagnosis {
   }
 
  private:
-  const RankState& rank_at(int slot) const { return *world_.ranks()[static_cast<std::size_t>(slot)]; }
-  int slots() const { return static_cast<int>(world_.ranks().size()); }
+  const RankState& rank_at(int slot) const { return *ranks_[static_cast<std::size_t>(slot)]; }
+  int slots() const { return static_cast<int>(ranks_.size()); }
+  /// The place of a global rank among the ranks; -1 where it does not run.
+  int slot_of(int rank) const {
+    const auto found = std::lower_bound(ranks_.begin(), ranks_.end(), rank,
+                                        [](const auto& state, int wanted) { return state->rank < wanted; });
+    return found == ranks_.end() || (*found)->rank != rank ? -1 : static_cast<int>(found - ranks_.begin());
+  }
   bool is_explained(int slot) const { return explained_[static_cast<std::size_t>(slot)]; }
 
   // ---- waits between ranks ----
@@ -58,7 +65,7 @@ class Diagnosis {
       if (call == nullptr) continue;
       int wait = static_cast<int>(waits_.size());
       if (is_point_to_point(call->call.operation)) {
-        const int peer = world_.slot_of(call->group_state.group.rank_at(call->call.peer));
+        const int peer = slot_of(call->group_state.group.rank_at(call->call.peer));
         waits_.push_back({&call->group_state, call->call.sequence, {}, {peer}});
       } else {
         const auto [entry, is_new] = known.try_emplace({&call->group_state, call->call.sequence}, wait);
@@ -68,7 +75,7 @@ class Diagnosis {
       waits_[static_cast<std::size_t>(wait)].waiting.push_back(slot);
       waits_of_[static_cast<std::size_t>(slot)] = wait;
     }
-    waits_for_slot_.resize(world_.ranks().size());
+    waits_for_slot_.resize(ranks_.size());
     for (std::size_t wait = 0; wait < waits_.size(); ++wait) {
       for (const int slot : waits_[wait].missing) {
         waits_for_slot_[static_cast<std::size_t>(slot)].push_back(static_cast<int>(wait));
@@ -89,7 +96,7 @@ class Diagnosis {
     std::vector<int> slots;
     const std::vector<const PostedCall*> calls = by_place(group, group.instance_of(call.call));
     for (std::size_t place = 0; place < calls.size(); ++place) {
-      if (calls[place] == nullptr) slots.push_back(world_.slot_of(group.group.members[place]));
+      if (calls[place] == nullptr) slots.push_back(slot_of(group.group.members[place]));
     }
     return slots;
   }
@@ -137,7 +144,7 @@ class Diagnosis {
   }
 
   void find_disagreements() {
-    for (const auto& [name, group] : world_.groups()) {
+    for (const auto& [name, group] : groups_) {
       for (const Instance& instance : group->pending) {
         const auto difference = disagreement(instance.arrived);
         if (difference) report(*difference, *group, instance);
@@ -157,7 +164,7 @@ class Diagnosis {
     std::vector<int> involved;
     const std::vector<const PostedCall*> calls = by_place(group, instance);
     for (std::size_t place = 0; place < calls.size(); ++place) {
-      const int slot = world_.slot_of(group.group.members[place]);
+      const int slot = slot_of(group.group.members[place]);
       const PostedCall* call = calls[place];
       if (call == nullptr) {
         add_facts(finding, stand_of(slot));
@@ -183,7 +190,7 @@ class Diagnosis {
     add_facts(finding, facts_of(send.call, group.group, sender, "sends"));
     add_facts(finding, facts_of(receive.call, group.group, receive.rank_state.rank, "receives"));
     findings_.push_back(std::move(finding));
-    explain({world_.slot_of(sender), world_.slot_of(receive.rank_state.rank)});
+    explain({slot_of(sender), slot_of(receive.rank_state.rank)});
   }
 
   void find_waits_for_the_ended() {
@@ -270,7 +277,7 @@ class Diagnosis {
     int slot = 0;
     while (slot < slots() && !waits_unexplained(slot)) ++slot;
     if (slot == slots()) return {};
-    std::vector<std::ptrdiff_t> position(world_.ranks().size(), -1);
+    std::vector<std::ptrdiff_t> position(ranks_.size(), -1);
     std::vector<int> walk;
     while (position[static_cast<std::size_t>(slot)] < 0) {
       CHECK(waits_unexplained(slot));
@@ -284,7 +291,7 @@ class Diagnosis {
   /// Returns the shortest cycle of waits through a rank, or an empty list. The search is breadth-first and
   /// looks at each wait once.
   std::vector<int> cycle_through(int start, std::int64_t& budget) const {
-    std::vector<int> came_from(world_.ranks().size(), -1);
+    std::vector<int> came_from(ranks_.size(), -1);
     std::vector<bool> seen(waits_.size(), false);
     budget -= static_cast<std::int64_t>(came_from.size() / 16);  // the cost of allocating both lists
     std::vector<int> queue = {start};
@@ -312,7 +319,7 @@ class Diagnosis {
 
   /// Finds eager sends that no recv ever matched.
   void find_lost_messages() {
-    for (const auto& [name, group] : world_.groups()) {
+    for (const auto& [name, group] : groups_) {
       for (const auto& [places, channel] : group->channels) {
         if (channel.sends.empty()) continue;
         const int sender = group->group.rank_at(places.first);
@@ -352,11 +359,12 @@ class Diagnosis {
 
   void find_orders() {
     std::vector<RankCalls> calls;
-    for (const auto& rank : world_.ranks()) calls.push_back({rank->rank, rank->recorder->calls()});
+    for (const auto& rank : ranks_) calls.push_back({rank->rank, rank->recorder->calls()});
     if (auto finding = find_call_cycle(calls)) findings_.push_back(std::move(*finding));
   }
 
-  VirtualWorld& world_;
+  const Ranks& ranks_;
+  const GroupTable& groups_;
   std::vector<Wait> waits_;
   std::vector<int> waits_of_;                     // by slot: index of its wait in waits_, -1 for none
   std::vector<std::vector<int>> waits_for_slot_;  // by slot: indices of the waits that wait for it
@@ -366,6 +374,8 @@ class Diagnosis {
 
 }  // namespace
 
-std::vector<Finding> diagnose(VirtualWorld& world) { return Diagnosis(world).find(); }
+std::vector<Finding> diagnose(const Ranks& ranks, const GroupTable& groups) {
+  return Diagnosis(ranks, groups).find();
+}
 
 }  // namespace sim

@@ -9,15 +9,16 @@
 ///         findings so far, orders of calls that only this schedule survived (call_order.h). A rank that
 ///         waits only because of an earlier finding gets no finding of its own.
 
+#include <memory>
 #include <vector>
 
 #include "sim/world/finding.h"
+#include "sim/world/group_state.h"
+#include "sim/world/rank_state.h"
 
 namespace sim {
 
-class VirtualWorld;
-
-/// Returns all findings; empty if nothing is wrong.
-std::vector<Finding> diagnose(VirtualWorld& world);
+/// Returns all findings; empty if nothing is wrong. `ranks` are sorted by global rank.
+std::vector<Finding> diagnose(const std::vector<std::unique_ptr<RankState>>& ranks, const GroupTable& groups);
 
 }  // namespace sim

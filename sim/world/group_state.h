@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -47,5 +49,8 @@ struct GroupState {
     return pending[static_cast<std::size_t>(call.sequence - first_sequence)];
   }
 };
+
+/// The groups of a world, by kind and index.
+using GroupTable = std::map<std::pair<std::string, int>, std::unique_ptr<GroupState>>;
 
 }  // namespace sim

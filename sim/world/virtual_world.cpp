@@ -40,31 +40,6 @@ int workers(const WorldSpec& spec, int ranks) {
 
 }  // namespace
 
-Finding thrown(const RankState& state, std::string code, std::string sentence, std::string rule,
-               std::string hint) {
-  Finding finding{.code = std::move(code),
-                  .sentence = fmt::format("rank {}: {}", state.rank, sentence),
-                  .rule = std::move(rule),
-                  .hint = std::move(hint)};
-  const std::vector<CallRecord>& calls = state.recorder->calls();
-  add_facts(finding, calls.empty() ? CallFacts{.rank = state.rank, .state = "had made no call"}
-                                   : facts_of(calls.back(), state.rank, "made as its last call"));
-  return finding;
-}
-
-RankState::RankState(VirtualWorld& owner, int global_rank, std::int64_t call_limit)
-    : world(owner), rank(global_rank) {
-  recorder = std::make_shared<Recorder>(call_limit, [this] {
-    world.give_up(*this, thrown(*this, "rank_will_not_end", "it catches call_limit and goes on calling",
-                                "a rank program comes to an end", "the loop that makes this call"));
-  });
-}
-
-void RankState::fail(Finding finding) {
-  threw = std::make_unique<Finding>(std::move(finding));
-  status = RankStatus::threw;
-}
-
 VirtualWorld::VirtualWorld(const WorldSpec& spec, Device& device)
     : spec_(spec),
       present_(present_ranks(spec)),
@@ -242,7 +217,7 @@ void VirtualWorld::run(const RankProgram& program) {
 void VirtualWorld::run_rounds() {
   for (int slot = 0; slot < std::ssize(ranks_); ++slot) scheduler_.make_ready(slot);
   while (scheduler_.has_ready()) run_round();
-  findings_ = diagnose(*this);
+  findings_ = diagnose(ranks_, groups_);
 }
 
 void VirtualWorld::resume(int slot) {

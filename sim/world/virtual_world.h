@@ -23,6 +23,7 @@
 #include "sim/world/crew.h"
 #include "sim/world/finding.h"
 #include "sim/world/group_state.h"
+#include "sim/world/rank_state.h"
 #include "sim/world/world_spec.h"
 
 namespace sim {
@@ -30,37 +31,6 @@ namespace sim {
 /// The exception that unwinds a rank whose call will never complete. It is not a std::exception, so that
 /// programs do not catch it by accident.
 struct WorldEnded {};
-
-enum class RankStatus { runs, waits, returned, threw, ended_by_world };
-
-class VirtualWorld;
-class RankState;
-
-/// Returns a finding about an exception that left a rank's program, or about a rank that was given up, with
-/// the last call that the rank made.
-Finding thrown(const RankState& state, std::string code, std::string sentence, std::string rule,
-               std::string hint);
-
-/// The state of one rank: the context of its program, the call that it waits for, and the calls it has
-/// posted.
-class RankState {
- public:
-  RankState(VirtualWorld& owner, int global_rank, std::int64_t call_limit);
-  /// Records that the program is over because of this finding.
-  void fail(Finding finding);
-
-  VirtualWorld& world;
-  int rank;
-  RankStatus status = RankStatus::runs;
-  std::shared_ptr<Recorder> recorder;
-  std::shared_ptr<Device> device;
-  std::unique_ptr<Groups> groups;
-  std::unique_ptr<Context> context;
-  std::vector<PostedCall*> outbox;  // calls posted since the rank last stopped
-  PostedCall* waits_for = nullptr;  // not null while status is waits
-  std::unique_ptr<Finding> threw;   // the error that its program threw, or why the rank was given up
-  int refused_calls = 0;            // calls that were refused since the world ended
-};
 
 class VirtualWorld {
  public:
@@ -89,7 +59,7 @@ class VirtualWorld {
 
   // ---- for the report ----
   std::vector<std::unique_ptr<RankState>>& ranks() { return ranks_; }
-  const std::map<std::pair<std::string, int>, std::unique_ptr<GroupState>>& groups() const { return groups_; }
+  const GroupTable& groups() const { return groups_; }
   std::vector<Finding>& findings() { return findings_; }
   std::uint64_t schedule_hash() const { return scheduler_.hash(); }
   bool has_guarded_stacks() const { return stacks_->guarded(); }
@@ -132,7 +102,7 @@ class VirtualWorld {
   Scheduler scheduler_;
   KeyedRandom random_;
   std::mutex groups_mutex_;
-  std::map<std::pair<std::string, int>, std::unique_ptr<GroupState>> groups_;
+  GroupTable groups_;
   GroupState* world_group_;
   std::vector<int> chosen_;
   std::vector<Completed> completed_;

@@ -61,7 +61,8 @@ Defect in_call(std::string name, std::string source, const std::string& the_case
   auto wrong = std::make_shared<WithProgram>(
       the_case, [faulty](const verify::Case& right, sim::Rank& rank, const CaseSetting& s) {
         FaultyCall call = faulty;
-        if (call.fault == left_out_where_full) call.full = verify::Plan{s}.bucket_size().value_or(-1);
+        if (call.fault == left_out_where_full)
+          call.full = verify::DataParallelPlan{s}.bucket_size().value_or(-1);
         FaultyGroups groups(rank, std::move(call));
         sim::Rank other{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
         right.run(other, s);

@@ -58,7 +58,7 @@ void run_row(sim::Rank& rank, const CaseSetting& s, const RowPieces& pieces) {
 }
 
 Tensor summed(sim::Communicator& tp, const Tensor& partial) {
-  return sim::ReduceFromTensorModelParallelRegion::forward(partial, tp, "row_parallel_linear.forward");
+  return sim::kReduceFromTensorModelParallelRegion.forward(partial, tp, "row_parallel_linear.forward");
 }
 
 // ---- column_parallel_linear ----

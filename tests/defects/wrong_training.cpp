@@ -8,13 +8,13 @@ namespace {
 
 using sim::Tensor;
 using verify::CaseSetting;
-using verify::Plan;
+using verify::DataParallelPlan;
 using verify::Training;
 
 /// What a wrong training does differently from the case.
 struct Mistakes {
   void (*parameters)(std::vector<sim::Parameter>& parameters) = nullptr;
-  void (*config)(const Plan& plan, int rank, sim::DataParallelConfig& config) = nullptr;
+  void (*config)(const DataParallelPlan& plan, int rank, sim::DataParallelConfig& config) = nullptr;
   void (*after_load)(Training& training, Training& fresh) = nullptr;
   bool saves_before_last_step = false;
   void (*zero)(Training& training) = [](Training& training) { training.data_parallel.zero_grads(); };
@@ -31,7 +31,7 @@ void divide(Training& training, std::int64_t step) {
   if (training.plan.per_token()) training.data_parallel.divide_grads(training.plan.tokens_of(step));
 }
 
-Training made(sim::Rank& rank, const Plan& plan, const Mistakes& mistakes) {
+Training made(sim::Rank& rank, const DataParallelPlan& plan, const Mistakes& mistakes) {
   std::vector<sim::Parameter> parameters = Training::make_parameters(rank, plan);
   if (mistakes.parameters != nullptr) mistakes.parameters(parameters);
   sim::DataParallelConfig config = plan.data_parallel();
@@ -79,7 +79,7 @@ void train_step(Training& training, std::int64_t step, const Mistakes& mistakes)
 }
 
 void run(sim::Rank& rank, const CaseSetting& s, const Mistakes& mistakes) {
-  const Plan plan{s};
+  const DataParallelPlan plan{s};
   Training training = made(rank, plan, mistakes);
   load(training, mistakes);
   for (std::int64_t step = plan.first_step(); step < plan.end_step(); ++step)
@@ -190,13 +190,13 @@ void experts_divided_by_their_replicas(sim::Rank& rank, const CaseSetting& s) {
 }
 
 void padding_differs_by_rank(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.config = [](const Plan&, int id, sim::DataParallelConfig& config) {
+  run(rank, s, {.config = [](const DataParallelPlan&, int id, sim::DataParallelConfig& config) {
         config.pad_for_high_nccl_busbw = id == 0;
       }});
 }
 
 void not_sharded_where_not_divisible(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.config = [](const Plan& plan, int, sim::DataParallelConfig& config) {
+  run(rank, s, {.config = [](const DataParallelPlan& plan, int, sim::DataParallelConfig& config) {
         if (plan.own_size(0) % plan.s.tp != 0) config.distributed_optimizer = false;
       }});
 }

@@ -5,7 +5,8 @@
 
 namespace outside {
 
-using Reduce = sim::ReduceFromTensorModelParallelRegion;  // all_reduce forward, identity backward
+// The mapping sums in forward, and leaves the gradient as it is in backward.
+constexpr const sim::Mapping& kReduce = sim::kReduceFromTensorModelParallelRegion;
 
 ScaledLinear::ScaledLinear(sim::Rank& rank, sim::DType dtype, std::int64_t features, std::int64_t hidden)
     : tp_(rank.groups.get("tp")), scale_{1, features} {
@@ -16,7 +17,7 @@ ScaledLinear::ScaledLinear(sim::Rank& rank, sim::DType dtype, std::int64_t featu
 sim::Tensor ScaledLinear::forward(const sim::Tensor& input) {
   const sim::Tensor own = sim::matmul(input, sim::transposed(weight.value));
   if (forgets_the_sum) return sim::scale(own, scale_);
-  return sim::scale(Reduce::forward(own, tp_, "scaled_linear.forward"), scale_);
+  return sim::scale(kReduce.forward(own, tp_, "scaled_linear.forward"), scale_);
 }
 
 sim::Tensor ScaledLinear::backward(const sim::Tensor& input, const sim::Tensor& grad_output) {

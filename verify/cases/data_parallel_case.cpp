@@ -22,7 +22,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   std::string name() const override { return "distributed_optimizer"; }
   Ranks ranks() const override { return Ranks::data_parallel; }
   sim::ParallelSizes sizes(const CaseSetting& s) const override {
-    const Plan plan{s};
+    const DataParallelPlan plan{s};
     return {.world_size = s.tp,
             .expert_model_parallel_size = plan.ep(),
             .expert_tensor_parallel_size = 1,
@@ -49,7 +49,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   }
 
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
-    const Plan plan{s};
+    const DataParallelPlan plan{s};
     std::vector<CaseOutput> outputs;
     if (plan.distributed()) outputs.push_back({"owned_bytes", Placement::partial});
     const auto add = [&](std::string name, std::size_t parameter) {
@@ -59,20 +59,20 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
       outputs.push_back(std::move(output));
     };
     for (std::int64_t step = std::max<std::int64_t>(plan.first_step(), 1); step < plan.end_step(); ++step) {
-      for (std::size_t i = 0; i < plan.parameters(); ++i) add(Plan::name_before(i, step), i);
+      for (std::size_t i = 0; i < plan.parameters(); ++i) add(DataParallelPlan::name_before(i, step), i);
     }
     for (std::size_t i = 0; i < plan.parameters(); ++i) {
-      add(Plan::name(i), i);
+      add(DataParallelPlan::name(i), i);
       for (const char* what : {".main", ".exp_avg", ".exp_avg_sq"}) {
-        if (plan.distributed()) outputs.push_back({Plan::name(i) + what, Placement::partial});
-        if (!plan.distributed()) add(Plan::name(i) + what, i);
+        if (plan.distributed()) outputs.push_back({DataParallelPlan::name(i) + what, Placement::partial});
+        if (!plan.distributed()) add(DataParallelPlan::name(i) + what, i);
       }
     }
     return outputs;
   }
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
-    const Plan plan{s};
+    const DataParallelPlan plan{s};
     const std::vector<PlannedBucket> buckets = planned_buckets(plan);
     std::vector<ExpectedCall> all;
     for (std::int64_t step = plan.first_step(); step < plan.end_step(); ++step)
@@ -104,7 +104,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     const bool is_exact = s.dtype == sim::DType::field;
     CaseSetting whole = s;
     whole.dimensions["microbatches"] = 2 * s["microbatches"];  // so that another number of ranks is possible
-    if (s["experts"] > 0) whole.dimensions["experts"] = Plan{s}.ep();
+    if (s["experts"] > 0) whole.dimensions["experts"] = DataParallelPlan{s}.ep();
     if (is_exact) whole.dimensions["loss"] = 2;
     const auto steps = static_cast<std::uint32_t>(s["steps"]);
     const std::int64_t stop = 1 + random.below(0, steps);
@@ -122,7 +122,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   }
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
-    const Plan plan{s};
+    const DataParallelPlan plan{s};
     Training training(rank, plan);
     if (plan.first_step() > 0) {
       const std::int64_t step = sim::load_checkpoint(rank, training.optimizer, *s.stretch->store);
@@ -163,18 +163,18 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
     using Matrix = reference::Matrix<Scalar>;
     const auto& number = inputs.number();
-    const Plan plan{s};
+    const DataParallelPlan plan{s};
     std::vector<Matrix> values;
     std::vector<reference::AdamState<Scalar>> states;
     for (std::size_t i = 0; i < plan.parameters(); ++i) {
-      values.push_back(inputs.parameter(Plan::name(i), 1, plan.size(i)));
+      values.push_back(inputs.parameter(DataParallelPlan::name(i), 1, plan.size(i)));
       const Matrix zero = Matrix::Constant(1, plan.size(i), number.of(0, 1));
       states.push_back({values.back(), zero, zero});
     }
     Wholes<Scalar> wholes;
     for (std::int64_t step = 0; step < s["steps"]; ++step) {
       for (std::size_t i = 0; i < values.size() && step > 0; ++i)
-        wholes[Plan::name_before(i, step)] = values[i];
+        wholes[DataParallelPlan::name_before(i, step)] = values[i];
       if (!plan.skips(step)) update(inputs, plan, step, values, states);
     }
     // Each instance owns two moments in the dtype of sums; for bf16 it owns the main parameter as well.
@@ -185,10 +185,10 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     wholes["owned_bytes"] =
         Matrix::Constant(1, 1, number.of(elements * copies * sum_bytes * plan.instances(), 1));
     for (std::size_t i = 0; i < values.size(); ++i) {
-      wholes[Plan::name(i)] = values[i];
-      wholes[Plan::name(i) + ".main"] = states[i].main;
-      wholes[Plan::name(i) + ".exp_avg"] = states[i].exp_avg;
-      wholes[Plan::name(i) + ".exp_avg_sq"] = states[i].exp_avg_sq;
+      wholes[DataParallelPlan::name(i)] = values[i];
+      wholes[DataParallelPlan::name(i) + ".main"] = states[i].main;
+      wholes[DataParallelPlan::name(i) + ".exp_avg"] = states[i].exp_avg;
+      wholes[DataParallelPlan::name(i) + ".exp_avg_sq"] = states[i].exp_avg_sq;
     }
     return wholes;
   }
@@ -204,7 +204,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     std::size_t last_to_come;  // parameter whose gradient is ready last: the first one in the model's order
   };
 
-  static std::vector<PlannedBucket> planned_buckets(const Plan& plan) {
+  static std::vector<PlannedBucket> planned_buckets(const DataParallelPlan& plan) {
     std::vector<PlannedBucket> buckets;
     for (const bool of_experts : {false, true}) {
       std::vector<std::size_t> own;
@@ -229,8 +229,8 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     return buckets;
   }
 
-  static void add_step(const Plan& plan, const std::vector<PlannedBucket>& buckets, bool is_skipped,
-                       std::vector<ExpectedCall>& all) {
+  static void add_step(const DataParallelPlan& plan, const std::vector<PlannedBucket>& buckets,
+                       bool is_skipped, std::vector<ExpectedCall>& all) {
     const auto add = [&](const char* site, Operation operation, std::int64_t elements, bool of_sums,
                          std::string group) {
       all.push_back({.site = site,
@@ -285,14 +285,14 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   /// Returns settings on other numbers of ranks, with the same samples and the same number of parts of each
   /// expert.
   static std::vector<CaseSetting> other_numbers_of_ranks(const CaseSetting& s) {
-    const Plan plan{s};
+    const DataParallelPlan plan{s};
     std::vector<CaseSetting> others;
     for (int ranks = 1; ranks <= plan.samples() && ranks <= 2 * s.tp; ++ranks) {
       if (plan.samples() % ranks != 0 || ranks == s.tp) continue;
       CaseSetting other = s;
       other.tp = ranks;
       other.dimensions["microbatches"] = plan.samples() / ranks;
-      if (Plan{other}.ep() == plan.ep()) others.push_back(std::move(other));
+      if (DataParallelPlan{other}.ep() == plan.ep()) others.push_back(std::move(other));
     }
     return others;  // never empty: twice as many ranks are always possible
   }
@@ -300,7 +300,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   // ---- the reference
 
   template <typename Scalar>
-  static void update(const Inputs<Scalar>& inputs, const Plan& plan, std::int64_t step,
+  static void update(const Inputs<Scalar>& inputs, const DataParallelPlan& plan, std::int64_t step,
                      std::vector<reference::Matrix<Scalar>>& values,
                      std::vector<reference::AdamState<Scalar>>& states) {
     const auto& number = inputs.number();
@@ -316,16 +316,16 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     const std::int64_t updates = plan.updates_before(step);
     const Ratio rate = plan.rate_after(updates);
     for (std::size_t i = 0; i < values.size(); ++i) {
-      reference::adam(
-          number,
-          {.learning_rate = {rate.numerator, rate.denominator},
-           .beta1 = {9, 10},
-           .beta2 = {999, 1000},
-           .epsilon = {kEpsilon.numerator, kEpsilon.denominator},
-           .weight_decay = {Plan::decays(i) ? kWeightDecay.numerator : 0, kWeightDecay.denominator},
-           .decoupled = plan.s["decoupled"] == 1,
-           .step = updates + 1},
-          grads[i], states[i]);
+      reference::adam(number,
+                      {.learning_rate = {rate.numerator, rate.denominator},
+                       .beta1 = {9, 10},
+                       .beta2 = {999, 1000},
+                       .epsilon = {kAdamEpsilon.numerator, kAdamEpsilon.denominator},
+                       .weight_decay = {DataParallelPlan::decays(i) ? kWeightDecay.numerator : 0,
+                                        kWeightDecay.denominator},
+                       .decoupled = plan.s["decoupled"] == 1,
+                       .step = updates + 1},
+                      grads[i], states[i]);
       for (Eigen::Index k = 0; k < values[i].size(); ++k)
         values[i].data()[k] = number.stored(states[i].main.data()[k]);
       if (plan.s.dtype != sim::DType::bf16) states[i].main = values[i];
@@ -335,15 +335,17 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   /// Returns the gradient of the loss: the sum over samples divided by the number of ranks, or by the number
   /// of all tokens.
   template <typename Scalar>
-  static reference::Matrix<Scalar> gradient(const Inputs<Scalar>& inputs, const Plan& plan,
+  static reference::Matrix<Scalar> gradient(const Inputs<Scalar>& inputs, const DataParallelPlan& plan,
                                             std::size_t parameter, std::int64_t step,
                                             const reference::Matrix<Scalar>& value) {
     const auto& number = inputs.number();
     const Eigen::Index size = value.cols();
     std::vector<reference::Sum<Scalar>> sums(static_cast<std::size_t>(size));
     for (std::int64_t sample = 0; sample < plan.samples(); ++sample) {
-      const auto slope = inputs.matrix(Plan::drawn_name(parameter, "slope", step, sample), 1, size);
-      const auto offset = inputs.matrix(Plan::drawn_name(parameter, "offset", step, sample), 1, size);
+      const auto slope =
+          inputs.matrix(DataParallelPlan::drawn_name(parameter, "slope", step, sample), 1, size);
+      const auto offset =
+          inputs.matrix(DataParallelPlan::drawn_name(parameter, "offset", step, sample), 1, size);
       const Scalar tokens = number.of(plan.tokens(step, sample), 1);
       for (Eigen::Index k = 0; k < size; ++k) {
         const Scalar product = number.stored(slope(0, k) * value(0, k));

@@ -1,6 +1,6 @@
 #pragma once
 
-/// A trial of data-parallel training: Plan derives its sizes, samples and tokens from a setting, and Training
+/// A trial of data-parallel training: DataParallelPlan derives its sizes, samples and tokens from a setting, and Training
 /// is one rank's part of it, step by step.
 ///
 /// Shapes  up to three parameters: a matrix, a vector, and a matrix. The vector may belong to an expert; then
@@ -21,12 +21,12 @@
 namespace verify {
 
 /// Epsilon is large because 1 / sqrt of a small moment magnifies the moment's rounding error.
-inline constexpr sim::Ratio kEpsilon = {1, 1};
+inline constexpr sim::Ratio kAdamEpsilon = {1, 1};
 inline constexpr sim::Ratio kWeightDecay = {1, 4};
 inline constexpr sim::Ratio kClip = {1, 2};
 
 /// The numbers that follow from a setting.
-struct Plan {
+struct DataParallelPlan {
   const CaseSetting& s;
 
   static std::int64_t largest_divisor(std::int64_t of, std::int64_t most) {
@@ -115,7 +115,7 @@ struct Plan {
             .per_token_loss = per_token()};
   }
   sim::OptimizerConfig optimizer() const {
-    sim::OptimizerConfig config{.epsilon = kEpsilon,
+    sim::OptimizerConfig config{.epsilon = kAdamEpsilon,
                                 .weight_decay = kWeightDecay,
                                 .decoupled_weight_decay = s["decoupled"] == 1,
                                 .clip_grad = s["clip"] == 1 ? kClip : sim::Ratio{0, 1},
@@ -127,9 +127,9 @@ struct Plan {
 
 /// The parameters of a rank, with their gradient buffers and optimizer.
 struct Training {
-  Training(sim::Rank& of_rank, const Plan& of_plan)
+  Training(sim::Rank& of_rank, const DataParallelPlan& of_plan)
       : Training(of_rank, of_plan, make_parameters(of_rank, of_plan), of_plan.data_parallel()) {}
-  Training(sim::Rank& of_rank, const Plan& of_plan, std::vector<sim::Parameter> of_parameters,
+  Training(sim::Rank& of_rank, const DataParallelPlan& of_plan, std::vector<sim::Parameter> of_parameters,
            const sim::DataParallelConfig& config)
       : rank(of_rank),
         plan(of_plan),
@@ -137,16 +137,17 @@ struct Training {
         data_parallel(of_rank, pointers(), config),
         optimizer(of_rank, data_parallel, of_plan.optimizer()) {}
 
-  static std::vector<sim::Parameter> make_parameters(sim::Rank& rank, const Plan& plan) {
+  static std::vector<sim::Parameter> make_parameters(sim::Rank& rank, const DataParallelPlan& plan) {
     std::vector<sim::Parameter> parameters;
     const sim::Communicator& ep = rank.groups.get("ep");
     for (std::size_t i = 0; i < plan.parameters(); ++i) {
       const std::int64_t size = plan.size(i);
-      const sim::Shape shape = Plan::decays(i) ? sim::Shape{1, size} : sim::Shape{size};
+      const sim::Shape shape = DataParallelPlan::decays(i) ? sim::Shape{1, size} : sim::Shape{size};
       const sim::Partition part = plan.is_expert(i)
                                       ? sim::Partition{.dim = 0, .place = ep.rank(), .size = ep.size()}
                                       : sim::Partition{};
-      parameters.push_back(sim::make_parameter(rank, Plan::name(i), plan.s.dtype, shape, part, {}));
+      parameters.push_back(
+          sim::make_parameter(rank, DataParallelPlan::name(i), plan.s.dtype, shape, part, {}));
       parameters.back().attributes.allreduce = !plan.is_expert(i);
     }
     return parameters;
@@ -158,7 +159,7 @@ struct Training {
   }
   void publish_before(std::int64_t step) {
     for (std::size_t i = 0; i < parameters.size(); ++i)
-      rank.publish(Plan::name_before(i, step), parameters[i].value.flat());
+      rank.publish(DataParallelPlan::name_before(i, step), parameters[i].value.flat());
   }
 
   /// Adds the gradients of this rank's sample, from the last parameter to the first.
@@ -189,7 +190,7 @@ struct Training {
     }
     using Piece = sim::DistributedOptimizer::Piece;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
-      rank.publish(Plan::name(i), parameters[i].value.flat());
+      rank.publish(DataParallelPlan::name(i), parameters[i].value.flat());
       publish_owned(i, ".main", &Piece::main);
       publish_owned(i, ".exp_avg", &Piece::exp_avg);
       publish_owned(i, ".exp_avg_sq", &Piece::exp_avg_sq);
@@ -197,7 +198,7 @@ struct Training {
   }
 
   sim::Rank& rank;
-  const Plan& plan;
+  const DataParallelPlan& plan;
   std::vector<sim::Parameter> parameters;
   sim::DistributedDataParallel data_parallel;
   sim::DistributedOptimizer optimizer;
@@ -224,7 +225,8 @@ struct Training {
   sim::Tensor own_part(std::size_t i, const char* what, std::int64_t step, std::int64_t sample) {
     const std::int64_t own = plan.own_size(i);
     const std::int64_t part = plan.is_expert(i) ? rank.groups.get("ep").rank() : 0;
-    const sim::Tensor whole = drawn(rank, plan.s, Plan::drawn_name(i, what, step, sample), {1, plan.size(i)});
+    const sim::Tensor whole =
+        drawn(rank, plan.s, DataParallelPlan::drawn_name(i, what, step, sample), {1, plan.size(i)});
     return whole.flat().rows(part * own, (part + 1) * own).reshaped({1, own});
   }
   /// Publishes what this rank owns. With several instances only ranks of the first one do so, because the

@@ -26,12 +26,11 @@ struct Operator {
   Size backward_size;
 };
 
-template <typename Of>
-Operator operator_of(const char* name, Placement input, Placement output, Placement grad_output,
-                     Placement grad_input, Operation forward_call, Size forward_size, Operation backward_call,
-                     Size backward_size) {
-  return {name,       Of::forward,  Of::backward, input,         output,       grad_output,
-          grad_input, forward_call, forward_size, backward_call, backward_size};
+Operator operator_of(const sim::Mapping& mapping, const char* name, Placement input, Placement output,
+                     Placement grad_output, Placement grad_input, Operation forward_call, Size forward_size,
+                     Operation backward_call, Size backward_size) {
+  return {name,       mapping.forward, mapping.backward, input,         output,       grad_output,
+          grad_input, forward_call,    forward_size,     backward_call, backward_size};
 }
 
 constexpr Placement kAll = Placement::replicated, kRows = Placement::rows, kColumns = Placement::columns,
@@ -41,39 +40,28 @@ constexpr Operation kNone = Operation::barrier;  // stands beside Size::none, wh
 std::vector<Operator> operators() {
   using enum Operation;
   return {
-      operator_of<sim::CopyToTensorModelParallelRegion>("copy_to_tensor_model_parallel_region", kAll, kAll,
-                                                        kPartial, kAll, kNone, Size::none, all_reduce,
-                                                        Size::whole),
-      operator_of<sim::ReduceFromTensorModelParallelRegion>("reduce_from_tensor_model_parallel_region",
-                                                            kPartial, kAll, kAll, kAll, all_reduce,
-                                                            Size::whole, kNone, Size::none),
-      operator_of<sim::ScatterToTensorModelParallelRegion>("scatter_to_tensor_model_parallel_region", kAll,
-                                                           kColumns, kColumns, kAll, kNone, Size::none,
-                                                           all_gather, Size::part),
-      operator_of<sim::GatherFromTensorModelParallelRegion>("gather_from_tensor_model_parallel_region",
-                                                            kColumns, kAll, kAll, kColumns, all_gather,
-                                                            Size::part, kNone, Size::none),
-      operator_of<sim::ScatterToSequenceParallelRegion>("scatter_to_sequence_parallel_region", kAll, kRows,
-                                                        kRows, kAll, kNone, Size::none, all_gather,
-                                                        Size::part),
-      operator_of<sim::GatherFromSequenceParallelRegion>("gather_from_sequence_parallel_region", kRows, kAll,
-                                                         kPartial, kRows, all_gather, Size::part,
-                                                         reduce_scatter, Size::part),
-      operator_of<sim::ReduceScatterToSequenceParallelRegion>("reduce_scatter_to_sequence_parallel_region",
-                                                              kPartial, kRows, kRows, kAll, reduce_scatter,
-                                                              Size::part, all_gather, Size::part),
-      operator_of<sim::AllGatherLastDim>("all_gather_last_dim_from_tensor_parallel_region", kColumns, kAll,
-                                         kPartial, kColumns, all_gather, Size::part, reduce_scatter,
-                                         Size::part),
-      operator_of<sim::ReduceScatterLastDim>("reduce_scatter_last_dim_to_tensor_parallel_region", kPartial,
-                                             kColumns, kColumns, kAll, reduce_scatter, Size::part, all_gather,
-                                             Size::part),
-      operator_of<sim::AllToAllSequenceToHidden>("all_to_all_sp2hp", kRows, kColumns, kColumns, kRows,
-                                                 all_to_all, Size::part_of_part, all_to_all,
-                                                 Size::part_of_part),
-      operator_of<sim::AllToAllHiddenToSequence>("all_to_all_hp2sp", kColumns, kRows, kRows, kColumns,
-                                                 all_to_all, Size::part_of_part, all_to_all,
-                                                 Size::part_of_part),
+      operator_of(sim::kCopyToTensorModelParallelRegion, "copy_to_tensor_model_parallel_region", kAll, kAll,
+                  kPartial, kAll, kNone, Size::none, all_reduce, Size::whole),
+      operator_of(sim::kReduceFromTensorModelParallelRegion, "reduce_from_tensor_model_parallel_region",
+                  kPartial, kAll, kAll, kAll, all_reduce, Size::whole, kNone, Size::none),
+      operator_of(sim::kScatterToTensorModelParallelRegion, "scatter_to_tensor_model_parallel_region", kAll,
+                  kColumns, kColumns, kAll, kNone, Size::none, all_gather, Size::part),
+      operator_of(sim::kGatherFromTensorModelParallelRegion, "gather_from_tensor_model_parallel_region",
+                  kColumns, kAll, kAll, kColumns, all_gather, Size::part, kNone, Size::none),
+      operator_of(sim::kScatterToSequenceParallelRegion, "scatter_to_sequence_parallel_region", kAll, kRows,
+                  kRows, kAll, kNone, Size::none, all_gather, Size::part),
+      operator_of(sim::kGatherFromSequenceParallelRegion, "gather_from_sequence_parallel_region", kRows, kAll,
+                  kPartial, kRows, all_gather, Size::part, reduce_scatter, Size::part),
+      operator_of(sim::kReduceScatterToSequenceParallelRegion, "reduce_scatter_to_sequence_parallel_region",
+                  kPartial, kRows, kRows, kAll, reduce_scatter, Size::part, all_gather, Size::part),
+      operator_of(sim::kAllGatherLastDim, "all_gather_last_dim_from_tensor_parallel_region", kColumns, kAll,
+                  kPartial, kColumns, all_gather, Size::part, reduce_scatter, Size::part),
+      operator_of(sim::kReduceScatterLastDim, "reduce_scatter_last_dim_to_tensor_parallel_region", kPartial,
+                  kColumns, kColumns, kAll, reduce_scatter, Size::part, all_gather, Size::part),
+      operator_of(sim::kAllToAllSequenceToHidden, "all_to_all_sp2hp", kRows, kColumns, kColumns, kRows,
+                  all_to_all, Size::part_of_part, all_to_all, Size::part_of_part),
+      operator_of(sim::kAllToAllHiddenToSequence, "all_to_all_hp2sp", kColumns, kRows, kRows, kColumns,
+                  all_to_all, Size::part_of_part, all_to_all, Size::part_of_part),
   };
 }
 
