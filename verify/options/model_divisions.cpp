@@ -12,7 +12,7 @@ struct Division {
   const char* code;
   const char* option;
   std::int64_t parts;
-  const char* of;  // what the parts are, for eyes
+  const char* of;  // what the parts are, as the message names them
   const char* rule;
 };
 
