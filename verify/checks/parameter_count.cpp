@@ -28,8 +28,8 @@ void check(const ModelShape& shape) {
   check_query_groups(shape.num_attention_heads, shape.num_query_groups);
 }
 
-/// A layer has at most a few times 2^48 parameters and so have the embeddings; only the product can be too
-/// large.
+/// One layer has at most a few times 2^48 parameters, and so have the embeddings. Only the product with the
+/// number of layers can be too large.
 std::int64_t all_layers(std::int64_t num_layers, std::int64_t layer) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62;
   std::int64_t product = 0;
