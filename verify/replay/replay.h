@@ -2,7 +2,7 @@
 
 /// Replays one scenario: reads its request, and runs every check of the table that applies (replay_checks.h).
 ///
-/// Errors  Nothing is thrown: a refusal is kept in the report, and a refusal that the scenario expects
+/// Errors  No refusal is thrown: it is kept in the report, and a refusal that the scenario expects
 ///         becomes a check. unknown_program: --program names no planted program; program_world: the world
 ///         is too small or too large for it; those of scenario_request.h and trained_model.h.
 

@@ -27,7 +27,6 @@ namespace {
 using Applies = bool (*)(const Replaying&);
 
 // ---- when a check applies
-// ----------------------------------------------------------------------------------------
 
 bool always(const Replaying&) { return true; }
 bool is_partitioned(const Replaying& scenario) { return scenario.is_partitioned; }
@@ -61,7 +60,6 @@ bool counts_memory(const Replaying& scenario) {
 }
 
 // ---- the layout
-// --------------------------------------------------------------------------------------------------
 
 template <CheckResult (*kCheck)(const sim::Layout&)>
 void check_layout(Replaying& scenario) {
@@ -95,7 +93,6 @@ void run_expected_groups(Replaying& scenario) {
 }
 
 // ---- the model
-// ---------------------------------------------------------------------------------------------------
 
 void run_batch(Replaying& scenario) {
   const BatchOptions& batch = scenario.request.batch;
@@ -189,7 +186,6 @@ void run_training(Replaying& scenario) {
 void run_case(Replaying& scenario) { scenario.add(replay_case(scenario.request.cases, all_cases())); }
 
 // ---- virtual ranks
-// -----------------------------------------------------------------------------------------------
 
 const PlantedProgram& requested_program(const std::string& name) {
   if (const PlantedProgram* program = planted_program(name)) return *program;
