@@ -10,7 +10,7 @@
 ///   replay    is the main job: proves scenarios, one row per check
 ///   check     runs a campaign: cases and properties over random worlds and shapes; a failure is shrunk and
 ///             written as a scenario
-///   list      lists scenarios, checks, cases, properties, group kinds, planted programs and options
+///   list      lists scenarios, checks, planted programs, properties, cases and group kinds
 ///
 /// README.md describes the JSON output, which other programs may parse.
 ///
