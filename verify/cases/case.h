@@ -181,7 +181,7 @@ class Case {
   virtual std::vector<ExpectedCall> calls_of(const CaseSetting& setting, int /*rank*/) const {
     return calls(setting);
   }
-  /// Returns the functions that stand for exp, log and the like in the field.
+  /// Returns the kind of functions with which the field computes.
   virtual sim::FieldFunctions field_functions() const { return sim::FieldFunctions::homomorphic; }
   /// Returns the adjoint identities. It is empty where the case is not linear in the tensors that it has
   /// gradients of.
@@ -226,7 +226,7 @@ sim::Tensor drawn_own_columns(sim::Rank& rank, const CaseSetting& setting, const
                               std::int64_t rows, std::int64_t columns);
 sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids);
 
-/// Returns the calls that a rank must make, in order. In a world of one rank there are none.
+/// Returns the calls that a rank must make, in order. There are none at tp 1.
 std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting, int rank);
 
 }  // namespace verify
