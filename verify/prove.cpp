@@ -23,7 +23,7 @@ namespace verify {
 
 namespace {
 
-/// The options that a command of this program reads.
+/// Returns the options that a command reads, as lines of the page of help.
 std::string options_for(Reader reader) {
   std::string text;
   for (const OptionInfo& option : option_vocabulary()) {

@@ -1,7 +1,7 @@
 #pragma once
 
-/// The main() of a program that proves layers of its own, with an installed shardproof (README.md, "Prove
-/// your own layer"):
+/// The body of main() for a program of another project, which proves its own layers with an installed
+/// shardproof (README.md, "Prove your own layer"):
 ///
 ///   int main(int argc, char** argv) {
 ///     verify::CaseList cases;
@@ -9,17 +9,17 @@
 ///     return verify::prove(argc, argv, std::move(cases));
 ///   }
 ///
-///   PROGRAM [check]      every property of every case, over random worlds and shapes; a failure is shrunk,
-///   explained, and
-///                        written as a scenario. Options: --case, --property, --dtype, --runs, --seed,
-///                        --max-world; --backend mpi under mpirun (backend_check.h), --deadline,
-///                        --mpi-reductions
-///   PROGRAM replay FILE  the one setting of such a scenario; or the same as options
+///   PROGRAM [check]      Proves every property of every case, over random worlds and shapes. A failure is
+///                        shrunk, explained, and written as a scenario. Options: --case, --property, --dtype,
+///                        --runs, --seed, --max-world; --backend mpi under mpirun (backend_check.h),
+///                        --deadline, --mpi-reductions.
+///   PROGRAM replay FILE  Replays the one setting of such a scenario, which may also be given as options.
 ///
-/// Both take --format text|json. Exit codes are those of output.h.
+/// Both commands take --format text|json. Exit codes are those of output.h.
 ///
-/// Errors  unknown_command, one_scenario, option_without_effect; those of case_request.h, settings.h,
-///         command_line.h and scenario.h: written out, never thrown.
+/// Errors  unknown_command: neither check nor replay; one_scenario: a scenario for check, or more than
+///         one for replay; option_without_effect: an option that the command does not read; those of
+///         case_request.h, settings.h, command_line.h and scenario.h. Refusals are written out, never thrown.
 
 #include <string>
 #include <vector>
@@ -30,11 +30,12 @@
 
 namespace verify {
 
-/// The first `own_words` after the program's name are the caller's: not read here, and repeated by a line
-/// that reproduces.
+/// Runs the program and returns its exit code. The first `own_words` words after the name of the program
+/// belong to the caller: they are not read here, but a line that reproduces a failure repeats them.
 int prove(int argc, char** argv, CaseList cases, int own_words = 0);
 
-/// The same, written to the given streams; `called` is how a line that reproduces calls the program.
+/// Does the same, and writes to the given streams. `called` is the program as a line that reproduces a
+/// failure calls it.
 int prove(const std::string& called, const std::vector<std::string>& arguments, const CaseList& cases,
           const Output& output);
 

@@ -198,7 +198,7 @@ void NcclChannel::meet_members() {
 
 /// Refuses a ring that does not go through the places in order. A sum of floats depends on its order, so
 /// the sums of another ring would look like errors of the program.
-void NcclChannel::check_ring() {
+void NcclChannel::require_ring() {
   constexpr std::int64_t kCount = 32;
   const int n = group_.size();
   sim::Device& device = *traffic_.device;
@@ -240,7 +240,7 @@ void NcclChannel::connect() {
   token_ = sim::filled(*traffic_.device, DType::i32, {1}, 0);
   run({.operation = Operation::barrier, .site = "connect"}, [&] { return text("the first call"); });
   meet_members();
-  if (traffic_.order == NcclOrder::exact && group_.size() > 2) check_ring();
+  if (traffic_.order == NcclOrder::exact && group_.size() > 2) require_ring();
 }
 
 std::vector<std::vector<std::int32_t>> NcclChannel::exchange(const std::vector<std::int32_t>& own,

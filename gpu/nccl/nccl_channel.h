@@ -80,7 +80,7 @@ class NcclChannel {
   void go(NcclFlight& flight, const std::vector<NcclRequest>& requests, const Words& what);
   void run(const sim::Call& call, const Words& what);
   void meet_members();
-  void check_ring();
+  void require_ring();
 
   NcclTraffic& traffic_;
   const sim::ProcessGroup& group_;

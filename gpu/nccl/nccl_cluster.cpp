@@ -126,14 +126,14 @@ sim::ProcessReport NcclCluster::run(const sim::ClusterWorld& world, const sim::R
               .device = device_,
               .recorder = recorder};
   return ended_by_errors([&] {
-    sim::check_processes(world.layout, spec_.launch);
+    sim::require_processes(world.layout, spec_.launch);
     {
       const sim::RunningDevice running(device_.get());
       const sim::KeyedRandom random(world.seed);
       NcclGroups groups(run, world_ == nullptr ? nullptr : std::make_unique<Borrowed>(*world_));
       sim::Rank own{rank(), world.layout, *device_, groups, random, *recorder};
       program(own);
-      sim::check_all_waited(*recorder);
+      sim::require_all_waited(*recorder);
       run.meet_at_end();
     }
     run.close();

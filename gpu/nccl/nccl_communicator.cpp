@@ -32,7 +32,7 @@ class PostedCall : public sim::Pending {
 
   void wait() override {
     if (is_done_) return;
-    sim::check_waits_for_own(call_, device_);
+    sim::require_waits_for_own(call_, device_);
     if (flight_ != nullptr) channel_.wait_for(*flight_, [this] { return channel_.text(call_); });
     const bool averages = has_reduce_op(call_.operation) && call_.reduce_op == ReduceOp::average;
     if (averages && !call_.output.is_none() && call_.output.count() > 0) {
@@ -190,7 +190,7 @@ sim::Communicator& NcclGroups::get(std::string_view kind) {
 
 sim::Communicator* NcclGroups::new_group(std::string name, const std::vector<int>& members, sim::Site site) {
   const std::vector<int>& ranks = world_->group().members;
-  sim::check_new_group(
+  sim::require_new_group(
       run_.layout, run_.rank, name, members, world_->size(),
       [&](int member) { return std::find(ranks.begin(), ranks.end(), member) != ranks.end(); }, site);
   std::unique_ptr<NcclCommunicator> made = world_->new_group(std::move(name), members, site);

@@ -48,7 +48,7 @@ void Communicator::refuse_call(const Call& call, const char* code, std::string n
 // ------------------------------------------------------------------------------------------------------
 
 /// The message does not describe the group, because the group no longer exists once its world is over.
-void Communicator::check_caller(const Call& call) const {
+void Communicator::require_caller(const Call& call) const {
   if (running_device() == &device_) return;
   refuse({.code = "wrong_rank",
           .option = fmt::format("{} {}", name_of(call.operation), text_of(call.site)),
@@ -57,13 +57,14 @@ void Communicator::check_caller(const Call& call) const {
           .hint = "rank.groups of the rank that calls; nothing captured from outside"});
 }
 
-void Communicator::check_tensor(const Call& call, const Tensor& tensor, Access access) const {
-  if (tensor.is_none() || &tensor.device() != &device_) check_usable(tensor, device_, describe(call).c_str());
+void Communicator::require_tensor(const Call& call, const Tensor& tensor, Access access) const {
+  if (tensor.is_none() || &tensor.device() != &device_)
+    require_usable(tensor, device_, describe(call).c_str());
   if (tensor.storage().is_free(tensor.range(), access)) return;
-  tensor.storage().check_access(tensor.range(), access, describe(call).c_str());
+  tensor.storage().require_access(tensor.range(), access, describe(call).c_str());
 }
 
-void Communicator::check_uneven(const Call& call) const {
+void Communicator::require_uneven(const Call& call) const {
   const auto n = static_cast<std::size_t>(size());
   const auto check = [&](const char* what, const std::vector<std::int64_t>& rows, const Tensor& tensor) {
     std::int64_t left = tensor.shape().dimensions() > 0 ? tensor.shape()[0] : -1;
@@ -88,7 +89,7 @@ void Communicator::check_uneven(const Call& call) const {
       "rows of input and output have as many elements", "reshaped()");
 }
 
-void Communicator::check_counts(Call& call) const {
+void Communicator::require_counts(Call& call) const {
   const std::int64_t n = size();
   switch (call.operation) {
     case Operation::all_reduce:
@@ -100,7 +101,7 @@ void Communicator::check_counts(Call& call) const {
       return;
     case Operation::all_to_all_uneven:
       call.count = call.input.count();
-      return check_uneven(call);
+      return require_uneven(call);
     case Operation::all_to_all:
       call.count = call.input.count() / n;
       if (call.count * n == call.input.count() && call.input.count() == call.output.count()) return;
@@ -133,7 +134,7 @@ std::int64_t Communicator::next_sequence(const Call& call) {
   return (call.operation == Operation::send ? sent_ : received_)[call.peer]++;
 }
 
-void Communicator::check_places(const Call& call) const {
+void Communicator::require_places(const Call& call) const {
   if (has_reduce_op(call.operation) && call.reduce_op > ReduceOp::average) {
     refuse_call(call, "call_operation", fmt::format("ReduceOp({})", static_cast<int>(call.reduce_op)),
                 "a reduction is one of ReduceOp's names", "ReduceOp::sum");
@@ -162,14 +163,14 @@ bool Communicator::is_own_block(const Call& call) const {
 }
 
 /// Replaces the tensors that this member neither reads nor writes by Tensor(), and checks the others.
-void Communicator::check_tensors(Call& call) const {
+void Communicator::require_tensors(Call& call) const {
   const bool is_root = has_root(call.operation) && place_ == call.root;
   const bool has_input = gives(call.operation, is_root);
   const bool has_output = gets(call.operation, is_root);
   if (!has_input) call.input = Tensor();
   if (!has_output) call.output = Tensor();
-  if (has_input) check_tensor(call, call.input, Access::read);
-  if (has_output) check_tensor(call, call.output, Access::write);
+  if (has_input) require_tensor(call, call.input, Access::read);
+  if (has_output) require_tensor(call, call.output, Access::write);
   call.dtype = has_input ? call.input.dtype() : call.output.dtype();
   if (!has_input || !has_output) return;
   if (call.input.dtype() != call.output.dtype()) {
@@ -188,11 +189,11 @@ void Communicator::check_tensors(Call& call) const {
 }
 
 std::size_t Communicator::record_call(Call& call) {
-  check_caller(call);
-  check_places(call);
+  require_caller(call);
+  require_places(call);
   if (moves_data(call.operation)) {
-    check_tensors(call);
-    check_counts(call);
+    require_tensors(call);
+    require_counts(call);
   }
   call.sequence = next_sequence(call);
   const Traffic traffic = size() == 1 ? Traffic() : traffic_of(call, group_, place_);

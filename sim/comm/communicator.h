@@ -110,13 +110,13 @@ class Communicator {
   void run(Call call);
   Work start(Call call);
   void start_into(Work& work, Call call);
-  void check_caller(const Call& call) const;
-  void check_places(const Call& call) const;
-  void check_tensors(Call& call) const;
-  void check_tensor(const Call& call, const Tensor& tensor, Access access) const;
+  void require_caller(const Call& call) const;
+  void require_places(const Call& call) const;
+  void require_tensors(Call& call) const;
+  void require_tensor(const Call& call, const Tensor& tensor, Access access) const;
   bool is_own_block(const Call& call) const;
-  void check_counts(Call& call) const;
-  void check_uneven(const Call& call) const;
+  void require_counts(Call& call) const;
+  void require_uneven(const Call& call) const;
   [[noreturn]] void refuse_call(const Call& call, const char* code, std::string numbers, const char* rule,
                                 const char* hint) const;
   void copy_as_identity(const Call& call) const;

@@ -17,8 +17,9 @@ void refuse_no_group(const Layout& layout, int rank, std::string_view kind) {
           .hint = "Groups::find, which gives null; shardproof groups --rank shows them"});
 }
 
-void check_new_group(const Layout& layout, int rank, const std::string& name, const std::vector<int>& members,
-                     int world_size, const std::function<bool(int)>& runs, const Site& site) {
+void require_new_group(const Layout& layout, int rank, const std::string& name,
+                       const std::vector<int>& members, int world_size, const std::function<bool(int)>& runs,
+                       const Site& site) {
   std::vector<int> sorted = members;
   std::sort(sorted.begin(), sorted.end());
   const bool repeated = std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end();

@@ -19,7 +19,8 @@ namespace sim {
 
 /// Checks the name and the members of a group that `rank` makes. `runs` says whether a global rank runs in
 /// this world.
-void check_new_group(const Layout& layout, int rank, const std::string& name, const std::vector<int>& members,
-                     int world_size, const std::function<bool(int)>& runs, const Site& site);
+void require_new_group(const Layout& layout, int rank, const std::string& name,
+                       const std::vector<int>& members, int world_size, const std::function<bool(int)>& runs,
+                       const Site& site);
 
 }  // namespace sim

@@ -7,7 +7,7 @@
 
 namespace sim {
 
-void check_waits_for_own(const Call& call, const Device* device) {
+void require_waits_for_own(const Call& call, const Device* device) {
   if (running_device() == device) return;
   refuse({.code = "wrong_rank",
           .option = fmt::format("wait() for {} {}", name_of(call.operation), text_of(call.site)),
@@ -16,7 +16,7 @@ void check_waits_for_own(const Call& call, const Device* device) {
           .hint = "a Work that does not leave its rank"});
 }
 
-void check_all_waited(const Recorder& recorder) {
+void require_all_waited(const Recorder& recorder) {
   for (const CallRecord& call : recorder.calls()) {
     if (call.waited) continue;
     refuse({.code = "pending_work",

@@ -11,9 +11,9 @@
 namespace sim {
 
 /// Refuses the wait for a call unless the program of the rank that made it runs. `device` is that rank's.
-void check_waits_for_own(const Call& call, const Device* device);
+void require_waits_for_own(const Call& call, const Device* device);
 
 /// Refuses calls that were started and not waited for. It is called when the program is over.
-void check_all_waited(const Recorder& recorder);
+void require_all_waited(const Recorder& recorder);
 
 }  // namespace sim

@@ -202,7 +202,7 @@ std::optional<Identity> slurm(const Reader& read) {
 
 // ---- checks of the sources --------------------------------------------------------------------------------
 
-void check_places(const Identity& identity) {
+void require_places(const Identity& identity) {
   const auto below = [](const Number& rank, const Number& size) {
     if (rank.value < size.value) return;
     refuse_launch("launch_range", rank.name,
@@ -221,7 +221,7 @@ void check_places(const Identity& identity) {
   }
 }
 
-void check_agree(const Identity& a, const Identity& b) {
+void require_agree(const Identity& a, const Identity& b) {
   const auto same = [&](const Number& x, const Number& y) {
     if (x.value == y.value) return;
     refuse_launch(
@@ -247,7 +247,7 @@ std::optional<Identity> environment_identity(const Reader& read) {
   for (const auto source : {torchrun, open_mpi, mpich, mvapich, slurm}) {
     std::optional<Identity> identity = source(read);
     if (!identity) continue;
-    check_places(*identity);
+    require_places(*identity);
     found.push_back(std::move(*identity));
   }
   if (found.empty()) return std::nullopt;
@@ -261,14 +261,14 @@ std::optional<Identity> environment_identity(const Reader& read) {
   for (std::size_t i = 1; i < found.size() && !is_nested; ++i) {
     const bool is_outer = found[i].launcher == "Slurm" &&
                           (first.launcher != "RANK and WORLD_SIZE" || found[i].world_size.value == 1);
-    if (!is_outer) check_agree(first, found[i]);
+    if (!is_outer) require_agree(first, found[i]);
   }
   return first;
 }
 
 // ---- the address of the world -----------------------------------------------------------------------------
 
-void check_address(const Named& address) {
+void require_address(const Named& address) {
   constexpr std::size_t kLongest = 253;  // the longest name in the DNS, in characters
   const auto is_plain = [](char c) { return c > ' ' && c <= '~'; };
   if (!address.text.empty() && address.text.size() <= kLongest &&
@@ -293,7 +293,7 @@ void find_address(const ExplicitLaunch& given, const Reader& read, Launch& launc
     address = Named{nodes->name, expand_host_list(nodes->name, nodes->text).front()};
   }
   if (address) {
-    check_address(*address);
+    require_address(*address);
     launch.master_addr = address->text;
     launch.read.push_back(address->name);
     return;
@@ -363,7 +363,7 @@ Launch detect_launch(const ExplicitLaunch& given, const Environment& environment
   const Reader read(environment);
   std::optional<Identity> identity = explicit_identity(given);
   if (identity) {
-    check_places(*identity);
+    require_places(*identity);
   } else {
     identity = environment_identity(read);
   }

@@ -6,7 +6,7 @@
 
 namespace sim {
 
-void check_processes(const Layout& layout, const Launch& launch) {
+void require_processes(const Layout& layout, const Launch& launch) {
   if (layout.grid_size == launch.world_size && layout.first_rank == 0) return;
   refuse({.code = "backend_world",
           .option = "--world-size",

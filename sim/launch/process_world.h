@@ -35,6 +35,6 @@ struct ProcessReport {
 };
 
 /// Refuses a layout that does not have exactly one rank for each process.
-void check_processes(const Layout& layout, const Launch& launch);
+void require_processes(const Layout& layout, const Launch& launch);
 
 }  // namespace sim

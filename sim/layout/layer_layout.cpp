@@ -86,7 +86,7 @@ std::string write_out(const std::string& layout) {
   return write_out_letters(write_out_parentheses(text));
 }
 
-void check_letters(const std::string& layout, const std::string& written_out) {
+void require_letters(const std::string& layout, const std::string& written_out) {
   const std::size_t bad = written_out.find_first_not_of("EtmL|");
   if (bad == std::string::npos) return;
   refuse_layout("layout_syntax", fmt::format("'{}' in '{}'", written_out[bad], layout),
@@ -94,7 +94,7 @@ void check_letters(const std::string& layout, const std::string& written_out) {
                 "'Et*3|(tt|)*29,m|L', for example");
 }
 
-void check_ends(const std::string& layout, const std::string& written_out) {
+void require_ends(const std::string& layout, const std::string& written_out) {
   std::string letters = written_out;
   letters.erase(std::remove(letters.begin(), letters.end(), '|'), letters.end());
   const auto count = [&](char letter) { return std::count(letters.begin(), letters.end(), letter); };
@@ -115,7 +115,7 @@ std::vector<std::string_view> split_stages(std::string_view written_out) {
   }
 }
 
-void check_stage_count(std::size_t stages, int pp, std::optional<int> vpp) {
+void require_stage_count(std::size_t stages, int pp, std::optional<int> vpp) {
   if (stages > static_cast<std::size_t>(kMaxStages)) {
     refuse_layout("stages_range", fmt::format("{} stages", stages),
                   fmt::format("a pipeline has at most {} stages", kMaxStages), "fewer '|'");
@@ -142,8 +142,8 @@ void check_stage_count(std::size_t stages, int pp, std::optional<int> vpp) {
 
 /// Checks the multi-token-prediction layers: they come after every transformer layer, all in one stage,
 /// and that stage is the last chunk of its rank.
-void check_mtp(const std::vector<LayerStage>& stages, const std::string& written_out, int pp,
-               int mtp_num_layers) {
+void require_mtp(const std::vector<LayerStage>& stages, const std::string& written_out, int pp,
+                 int mtp_num_layers) {
   const auto last_decoder = written_out.rfind('t');
   const auto first_mtp = written_out.find('m');
   int layers = 0;
@@ -171,11 +171,11 @@ void check_mtp(const std::vector<LayerStage>& stages, const std::string& written
 std::vector<LayerStage> read_layer_layout(const std::string& layout, int pp, std::optional<int> vpp,
                                           int num_layers, int mtp_num_layers) {
   const std::string written_out = write_out(layout);
-  check_letters(layout, written_out);
-  check_stage_count(static_cast<std::size_t>(std::count(written_out.begin(), written_out.end(), '|')) + 1, pp,
-                    vpp);
+  require_letters(layout, written_out);
+  require_stage_count(static_cast<std::size_t>(std::count(written_out.begin(), written_out.end(), '|')) + 1,
+                      pp, vpp);
   const std::vector<std::string_view> texts = split_stages(written_out);
-  check_ends(layout, written_out);
+  require_ends(layout, written_out);
   std::vector<LayerStage> stages;
   int decoder_layers = 0;
   for (const std::string_view text : texts) {
@@ -189,7 +189,7 @@ std::vector<LayerStage> read_layer_layout(const std::string& layout, int pp, std
                   "as many t as layers",
                   decoder_layers > 0 ? fmt::format("--num-layers {}", decoder_layers) : "t for every layer");
   }
-  check_mtp(stages, written_out, pp, mtp_num_layers);
+  require_mtp(stages, written_out, pp, mtp_num_layers);
   return stages;
 }
 

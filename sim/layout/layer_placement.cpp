@@ -16,19 +16,19 @@ namespace {
 constexpr const char* kFirstOption = "--decoder-first-pipeline-num-layers";
 constexpr const char* kLastOption = "--decoder-last-pipeline-num-layers";
 
-void check_numbers(const LayerRequest& request) {
-  check_size("--num-layers", request.num_layers);
-  check_size("--pipeline-model-parallel-size", request.pipeline_model_parallel_size);
+void require_numbers(const LayerRequest& request) {
+  require_size("--num-layers", request.num_layers);
+  require_size("--pipeline-model-parallel-size", request.pipeline_model_parallel_size);
   if (request.virtual_pipeline_model_parallel_size) {
-    check_size("--virtual-pipeline-model-parallel-size", *request.virtual_pipeline_model_parallel_size);
+    require_size("--virtual-pipeline-model-parallel-size", *request.virtual_pipeline_model_parallel_size);
   }
   if (request.num_layers_in_first_pipeline_stage) {
-    check_size(kFirstOption, *request.num_layers_in_first_pipeline_stage);
+    require_size(kFirstOption, *request.num_layers_in_first_pipeline_stage);
   }
   if (request.num_layers_in_last_pipeline_stage) {
-    check_size(kLastOption, *request.num_layers_in_last_pipeline_stage);
+    require_size(kLastOption, *request.num_layers_in_last_pipeline_stage);
   }
-  if (request.mtp_num_layers != 0) check_size("--mtp-num-layers", request.mtp_num_layers);
+  if (request.mtp_num_layers != 0) require_size("--mtp-num-layers", request.mtp_num_layers);
 }
 
 bool accounts(const LayerRequest& request) {
@@ -39,7 +39,7 @@ bool uneven(const LayerRequest& request) {
   return request.num_layers_in_first_pipeline_stage || request.num_layers_in_last_pipeline_stage;
 }
 
-void check_modes(const LayerRequest& request) {
+void require_modes(const LayerRequest& request) {
   const bool layout = request.pipeline_model_parallel_layout.has_value();
   if (int{accounts(request)} + int{uneven(request)} + int{layout} > 1) {
     refuse(
@@ -54,7 +54,7 @@ void check_modes(const LayerRequest& request) {
          .rule = "these ways of placing layers exclude each other",
          .hint = "keep one of them"});
   }
-  check_pipeline(request.virtual_pipeline_model_parallel_size, request.pipeline_model_parallel_size);
+  require_pipeline(request.virtual_pipeline_model_parallel_size, request.pipeline_model_parallel_size);
 }
 
 /// Returns layers / ranks, and refuses a remainder. The hint of the refusal says which numbers of layers
@@ -73,7 +73,7 @@ std::int64_t per_rank(const LayerRequest& request, std::int64_t layers, std::int
                            layers > left && fewer > 0 ? fmt::format("{} or ", fewer) : "", fewer + ranks)});
 }
 
-void check_chunks(std::int64_t rank, std::int64_t layers, std::int64_t vpp) {
+void require_chunks(std::int64_t rank, std::int64_t layers, std::int64_t vpp) {
   if (layers % vpp == 0) return;
   refuse(
       {.code = "layers_vpp_div",
@@ -92,7 +92,7 @@ LayerPlacement place_by_rank(std::int64_t pp, std::int64_t vpp, std::int64_t fir
     return rank == pp - 1 ? last : middle;
   };
   for (const std::int64_t rank : {std::int64_t{0}, std::min<std::int64_t>(1, pp - 1), pp - 1}) {
-    check_chunks(rank, of_rank(rank), vpp);
+    require_chunks(rank, of_rank(rank), vpp);
   }
   LayerPlacement placement;
   placement.stages.assign(static_cast<std::size_t>(pp),
@@ -216,8 +216,8 @@ bool covered(const LayerPlacement& placement, std::size_t begin, std::size_t end
 }  // namespace
 
 LayerPlacement place_layers(const LayerRequest& request) {
-  check_numbers(request);
-  check_modes(request);
+  require_numbers(request);
+  require_modes(request);
   LayerPlacement placement = place(request);
   placement.num_layers = narrow(request.num_layers);
   CHECK(covers_each_layer_once(placement));

@@ -14,11 +14,11 @@ namespace {
 constexpr const char* kSplitOption = "--pipeline-model-parallel-split-rank";
 constexpr const char* kVirtualOption = "--virtual-pipeline-model-parallel-size";
 
-void check_numbers(const LegacyLayerRequest& request) {
-  if (request.num_layers != 0) check_size("--num-layers", request.num_layers);
-  check_size("--pipeline-model-parallel-size", request.pipeline_model_parallel_size);
+void require_numbers(const LegacyLayerRequest& request) {
+  if (request.num_layers != 0) require_size("--num-layers", request.num_layers);
+  require_size("--pipeline-model-parallel-size", request.pipeline_model_parallel_size);
   const auto& chunks = request.virtual_pipeline_model_parallel_size;
-  if (chunks) check_size(kVirtualOption, *chunks);
+  if (chunks) require_size(kVirtualOption, *chunks);
   if (chunks && request.pipeline_model_parallel_size <= 2) {
     refuse({.code = "vpp_needs_pp",
             .option = kVirtualOption,
@@ -28,7 +28,7 @@ void check_numbers(const LegacyLayerRequest& request) {
                 "the legacy interleaved schedule needs pp > 2 (with 2 ranks, next and previous are the same)",
             .hint = "leave the option out, or 3 pipeline ranks or more (in a world that has as many)"});
   }
-  check_pipeline(chunks, request.pipeline_model_parallel_size);
+  require_pipeline(chunks, request.pipeline_model_parallel_size);
   if (chunks && request.encoder_and_decoder) {
     refuse({.code = "vpp_encoder_decoder",
             .option = kVirtualOption,
@@ -48,7 +48,7 @@ std::int64_t layers_per_rank(std::int64_t layers, std::int64_t ranks, const char
           .hint = fmt::format("--num-layers {}", layers - layers % ranks + ranks)});
 }
 
-void check_chunks(std::int64_t layers, std::int64_t chunks, std::int64_t ranks) {
+void require_chunks(std::int64_t layers, std::int64_t chunks, std::int64_t ranks) {
   if (layers % chunks == 0) return;
   const std::int64_t more = (layers / chunks + 1) * chunks;
   refuse({.code = "layers_vpp_div",
@@ -78,7 +78,7 @@ void place_decoder_only(const LegacyLayerRequest& request, LayerPlacement& place
   const std::int64_t standalone = request.standalone_embedding_stage && pp > 1 ? 1 : 0;
   const std::int64_t count =
       layers_per_rank(request.num_layers, pp - standalone, "layers_pp_div", "pipeline");
-  check_chunks(count, chunks, pp - standalone);
+  require_chunks(count, chunks, pp - standalone);
   fill(placement, 0, standalone, 0, chunks);
   fill(placement, standalone, pp, count, chunks);
 }
@@ -134,7 +134,7 @@ void warn_about_unread_split(const LegacyLayerRequest& request, LayerPlacement& 
 }  // namespace
 
 LayerPlacement place_legacy_layers(const LegacyLayerRequest& request) {
-  check_numbers(request);
+  require_numbers(request);
   LayerPlacement placement;
   placement.mode = "legacy";
   placement.num_layers = narrow(request.num_layers);

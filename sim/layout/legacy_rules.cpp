@@ -22,7 +22,7 @@ void refuse_axis(const char* option, const std::string& value) {
           .hint = "--rules megatron, or leave the option out"});
 }
 
-void check_axes(const ParallelSizes& sizes) {
+void require_axes(const ParallelSizes& sizes) {
   const auto must_be_one = [](const char* option, std::int64_t size) {
     if (size != 1) refuse_axis(option, std::to_string(size));
   };
@@ -106,8 +106,8 @@ std::vector<Warning> warnings_for(const ParallelSizes& sizes, const Layout& layo
 }  // namespace
 
 Layout make_legacy_layout(const ParallelSizes& sizes) {
-  check_sizes(sizes);
-  check_axes(sizes);
+  require_sizes(sizes);
+  require_axes(sizes);
   const std::int64_t world = sizes.world_size;
   const std::int64_t tp = std::min(sizes.tensor_model_parallel_size, world);
   const std::int64_t pp = std::min(sizes.pipeline_model_parallel_size, world);

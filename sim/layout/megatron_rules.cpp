@@ -25,7 +25,7 @@ const char* world_option(const ParallelSizes& sizes) {
   return sizes.local_world_size ? "--local-world-size" : "--world-size";
 }
 
-void check_dense_division(const ParallelSizes& sizes) {
+void require_dense_division(const ParallelSizes& sizes) {
   const std::int64_t world = grid_size(sizes);
   const std::int64_t model = capped_product(
       {sizes.tensor_model_parallel_size, sizes.pipeline_model_parallel_size, sizes.context_parallel_size});
@@ -39,7 +39,7 @@ void check_dense_division(const ParallelSizes& sizes) {
           .hint = size_hint(world_option(sizes), (world / model + 1) * model, "smaller parallel sizes")});
 }
 
-void check_expert_division(const ParallelSizes& sizes) {
+void require_expert_division(const ParallelSizes& sizes) {
   const std::int64_t world = grid_size(sizes);
   const std::int64_t etp = sizes.expert_tensor_parallel_size.value_or(sizes.tensor_model_parallel_size);
   const std::int64_t model =
@@ -55,7 +55,7 @@ void check_expert_division(const ParallelSizes& sizes) {
                               world / sizes.pipeline_model_parallel_size)});
 }
 
-void check_split_rank_absent(const ParallelSizes& sizes) {
+void require_split_rank_absent(const ParallelSizes& sizes) {
   if (!sizes.pipeline_model_parallel_split_rank) return;
   refuse(
       {.code = "rules_conflict",
@@ -79,7 +79,7 @@ Derived derive(const ParallelSizes& sizes) {
   return d;
 }
 
-void check_pipeline_order(const ParallelSizes& sizes, const Derived& d) {
+void require_pipeline_order(const ParallelSizes& sizes, const Derived& d) {
   // Megatron looks at the raw string here, so TP-CP-EP-DP-PP does not count as ending with pp.
   if (sizes.order.ends_with("pp") || d.pp == 1 || d.edp == d.dp) return;
   refuse({.code = "not_pp_last",
@@ -91,7 +91,7 @@ void check_pipeline_order(const ParallelSizes& sizes, const Derived& d) {
           .hint = fmt::format("--order {}", kDefaultOrder)});
 }
 
-void check_same_pipelines(const ParallelSizes& sizes, const RankGrid& dense, const RankGrid& expert) {
+void require_same_pipelines(const ParallelSizes& sizes, const RankGrid& dense, const RankGrid& expert) {
   if (dense.listing({Axis::pp}) == expert.listing({Axis::pp})) return;
   refuse({.code = "pp_mismatch",
           .option = "--order",
@@ -102,7 +102,7 @@ void check_same_pipelines(const ParallelSizes& sizes, const RankGrid& dense, con
           .hint = fmt::format("--order {}", kDefaultOrder)});
 }
 
-void check_instances(const Derived& d, const char* code, const char* what, int size) {
+void require_instances(const Derived& d, const char* code, const char* what, int size) {
   if (size % d.instances == 0) return;
   refuse({.code = code,
           .option = "--num-distributed-optimizer-instances",
@@ -111,7 +111,7 @@ void check_instances(const Derived& d, const char* code, const char* what, int s
           .hint = "--num-distributed-optimizer-instances 1"});
 }
 
-void check_hierarchical_cp(const ParallelSizes& sizes) {
+void require_hierarchical_cp(const ParallelSizes& sizes) {
   const auto& levels = sizes.hierarchical_context_parallel_sizes;
   if (levels.empty()) return;
   std::int64_t product = 1;
@@ -175,27 +175,27 @@ void add_kinds(const ParallelSizes& sizes, Layout& layout) {
 }  // namespace
 
 Layout make_megatron_layout(const ParallelSizes& sizes) {
-  check_sizes(sizes);
-  check_split_rank_absent(sizes);
+  require_sizes(sizes);
+  require_split_rank_absent(sizes);
   // From here on the checks run in the order in which Megatron's own checks would.
-  check_dense_division(sizes);
-  check_pipeline(sizes.virtual_pipeline_model_parallel_size, sizes.pipeline_model_parallel_size);
+  require_dense_division(sizes);
+  require_pipeline(sizes.virtual_pipeline_model_parallel_size, sizes.pipeline_model_parallel_size);
   const std::vector<Axis> order = parse_order(sizes.order);
   const Derived d = derive(sizes);
   const PerAxis<int> dense_sizes{{d.tp, d.cp, 1, d.dp, d.pp}};
-  check_axes_present(sizes.order, order, dense_sizes);
-  check_expert_division(sizes);
+  require_axes_present(sizes.order, order, dense_sizes);
+  require_expert_division(sizes);
   const PerAxis<int> expert_sizes{{d.etp, 1, d.ep, d.edp, d.pp}};
-  check_axes_present(sizes.order, order, expert_sizes);
-  check_pipeline_order(sizes, d);
+  require_axes_present(sizes.order, order, expert_sizes);
+  require_pipeline_order(sizes, d);
   const int first_rank = narrow(sizes.rank_offset);
   RankGrid dense(completed(order), dense_sizes, first_rank);
   RankGrid expert(completed(order), expert_sizes, first_rank);
-  check_same_pipelines(sizes, dense, expert);
-  check_instances(d, "ndoi_dense", "dp * cp", d.dp * d.cp);
-  check_hierarchical_cp(sizes);
-  check_tp_present(sizes.order, order);
-  check_instances(d, "ndoi_expert", "edp", d.edp);
+  require_same_pipelines(sizes, dense, expert);
+  require_instances(d, "ndoi_dense", "dp * cp", d.dp * d.cp);
+  require_hierarchical_cp(sizes);
+  require_tp_present(sizes.order, order);
+  require_instances(d, "ndoi_expert", "edp", d.edp);
 
   Layout layout{.rules = RuleBook::megatron,
                 .order = sizes.order,

@@ -72,7 +72,8 @@ std::vector<Axis> parse_order(const std::string& order) {
   return axes;
 }
 
-void check_axes_present(const std::string& order, const std::vector<Axis>& axes, const PerAxis<int>& sizes) {
+void require_axes_present(const std::string& order, const std::vector<Axis>& axes,
+                          const PerAxis<int>& sizes) {
   for (const Axis axis : {Axis::cp, Axis::ep, Axis::dp, Axis::pp}) {
     if (contains(axes, axis) || sizes[axis] == 1) continue;
     const char* name = kAxisNames[static_cast<std::size_t>(axis)];
@@ -84,7 +85,7 @@ void check_axes_present(const std::string& order, const std::vector<Axis>& axes,
   }
 }
 
-void check_tp_present(const std::string& order, const std::vector<Axis>& axes) {
+void require_tp_present(const std::string& order, const std::vector<Axis>& axes) {
   if (contains(axes, Axis::tp)) return;
   refuse({.code = "order_no_tp",
           .option = "--order",

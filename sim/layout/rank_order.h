@@ -20,10 +20,10 @@ namespace sim {
 std::vector<Axis> parse_order(const std::string& order);
 
 /// Refuses an order that lacks an axis with more than one rank in this grid. tp is not checked.
-void check_axes_present(const std::string& order, const std::vector<Axis>& axes, const PerAxis<int>& sizes);
+void require_axes_present(const std::string& order, const std::vector<Axis>& axes, const PerAxis<int>& sizes);
 
 /// Refuses an order without tp.
-void check_tp_present(const std::string& order, const std::vector<Axis>& axes);
+void require_tp_present(const std::string& order, const std::vector<Axis>& axes);
 
 /// Returns all five axes: those of the order, then those that it leaves out.
 std::vector<Axis> completed(std::vector<Axis> axes);

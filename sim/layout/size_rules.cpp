@@ -8,7 +8,7 @@
 
 namespace sim {
 
-void check_size(const std::string& option, std::int64_t size) {
+void require_size(const std::string& option, std::int64_t size) {
   if (size >= 1 && size <= kMaxSize) return;
   refuse({.code = "size_range",
           .option = option,
@@ -17,21 +17,21 @@ void check_size(const std::string& option, std::int64_t size) {
           .hint = size < 1 ? "1 or more" : "a smaller number"});
 }
 
-void check_sizes(const ParallelSizes& sizes) {
-  check_size("--world-size", sizes.world_size);
-  check_size("--tensor-model-parallel-size", sizes.tensor_model_parallel_size);
-  check_size("--pipeline-model-parallel-size", sizes.pipeline_model_parallel_size);
-  check_size("--context-parallel-size", sizes.context_parallel_size);
-  check_size("--expert-model-parallel-size", sizes.expert_model_parallel_size);
-  check_size("--num-distributed-optimizer-instances", sizes.num_distributed_optimizer_instances);
+void require_sizes(const ParallelSizes& sizes) {
+  require_size("--world-size", sizes.world_size);
+  require_size("--tensor-model-parallel-size", sizes.tensor_model_parallel_size);
+  require_size("--pipeline-model-parallel-size", sizes.pipeline_model_parallel_size);
+  require_size("--context-parallel-size", sizes.context_parallel_size);
+  require_size("--expert-model-parallel-size", sizes.expert_model_parallel_size);
+  require_size("--num-distributed-optimizer-instances", sizes.num_distributed_optimizer_instances);
   if (sizes.virtual_pipeline_model_parallel_size) {
-    check_size("--virtual-pipeline-model-parallel-size", *sizes.virtual_pipeline_model_parallel_size);
+    require_size("--virtual-pipeline-model-parallel-size", *sizes.virtual_pipeline_model_parallel_size);
   }
   if (sizes.expert_tensor_parallel_size) {
-    check_size("--expert-tensor-parallel-size", *sizes.expert_tensor_parallel_size);
+    require_size("--expert-tensor-parallel-size", *sizes.expert_tensor_parallel_size);
   }
   for (const std::int64_t size : sizes.hierarchical_context_parallel_sizes) {
-    check_size("--hierarchical-context-parallel-sizes", size);
+    require_size("--hierarchical-context-parallel-sizes", size);
   }
   if (sizes.hierarchical_context_parallel_sizes.size() > kMaxHierarchicalLevels) {
     refuse({.code = "hcp_levels",
@@ -49,7 +49,7 @@ void check_sizes(const ParallelSizes& sizes) {
             .hint = "0, the default"});
   }
   if (!sizes.local_world_size) return;
-  check_size("--local-world-size", *sizes.local_world_size);
+  require_size("--local-world-size", *sizes.local_world_size);
   if (sizes.rank_offset + *sizes.local_world_size > sizes.world_size) {
     refuse({.code = "grid_outside_world",
             .option = "--local-world-size",
@@ -62,8 +62,8 @@ void check_sizes(const ParallelSizes& sizes) {
   }
 }
 
-void check_pipeline(std::optional<std::int64_t> virtual_pipeline_model_parallel_size,
-                    std::int64_t pipeline_model_parallel_size) {
+void require_pipeline(std::optional<std::int64_t> virtual_pipeline_model_parallel_size,
+                      std::int64_t pipeline_model_parallel_size) {
   if (virtual_pipeline_model_parallel_size && pipeline_model_parallel_size == 1) {
     refuse({.code = "vpp_needs_pp",
             .option = "--virtual-pipeline-model-parallel-size",

@@ -15,14 +15,14 @@
 namespace sim {
 
 /// Refuses a size below 1 or above kMaxSize. `option` is the option as the user writes it.
-void check_size(const std::string& option, std::int64_t size);
+void require_size(const std::string& option, std::int64_t size);
 
 /// Checks all sizes of a layout, and the place of its grid in the world.
-void check_sizes(const ParallelSizes& sizes);
+void require_sizes(const ParallelSizes& sizes);
 
 /// Refuses virtual chunks, even one, on a single pipeline rank. Refuses more than kMaxStages stages.
-void check_pipeline(std::optional<std::int64_t> virtual_pipeline_model_parallel_size,
-                    std::int64_t pipeline_model_parallel_size);
+void require_pipeline(std::optional<std::int64_t> virtual_pipeline_model_parallel_size,
+                      std::int64_t pipeline_model_parallel_size);
 
 /// The number of ranks in the grid: local_world_size, or the whole world.
 std::int64_t grid_size(const ParallelSizes& sizes);

@@ -12,7 +12,7 @@ namespace sim {
 
 namespace {
 
-void check_spec(const RendezvousSpec& spec) {
+void require_spec(const RendezvousSpec& spec) {
   const auto refused = [](std::string numbers, const char* rule) {
     refuse({.code = "rendezvous_spec",
             .option = "rendezvous",
@@ -39,7 +39,7 @@ void check_spec(const RendezvousSpec& spec) {
 }  // namespace
 
 Rendezvous::Rendezvous(RendezvousSpec spec) : spec_(std::move(spec)) {
-  check_spec(spec_);
+  require_spec(spec_);
   if (spec_.world_size == 1) return;
   if (spec_.rank == 0) {
     host_ = std::make_unique<RendezvousHost>(spec_, dropped_);

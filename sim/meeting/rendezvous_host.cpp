@@ -16,7 +16,7 @@ namespace {
 
 /// Refuses a world for which this process may not open enough files: one for each rank, and some for
 /// strangers and for other files of the process.
-void check_descriptors(int world_size) {
+void require_descriptors(int world_size) {
   constexpr rlim_t kOthers = 32;
   rlimit limit{};
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
@@ -49,7 +49,7 @@ Hello hello_of(const RendezvousSpec& spec) {
 
 RendezvousHost::RendezvousHost(const RendezvousSpec& spec, DroppedConnections& dropped)
     : spec_(spec), dropped_(dropped) {
-  check_descriptors(spec.world_size);
+  require_descriptors(spec.world_size);
   listener_ = listener_of(spec);
   // Rank 0's own hello is encoded and decoded as those of the others are, so that unprintable characters and
   // long names are changed in the same way.
@@ -149,7 +149,7 @@ void RendezvousHost::hear_strangers() {
 
 /// Drops the ranks that closed their connection before all were here, which may come again, and those that
 /// sent a frame out of turn.
-void RendezvousHost::check_seats() {
+void RendezvousHost::require_seats() {
   for (auto seat = seats_.begin(); seat != seats_.end();) {
     const Incoming incoming = seat->connection.receive();
     if (std::holds_alternative<NeedMore>(incoming)) {
@@ -196,7 +196,7 @@ Meeting RendezvousHost::meet() {
     wait(deadline);
     accept_strangers();
     hear_strangers();
-    check_seats();
+    require_seats();
   }
   seats_.sort([](const Seat& a, const Seat& b) { return a.hello.rank < b.hello.rank; });
   Answer verdict;

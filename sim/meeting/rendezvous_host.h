@@ -43,7 +43,7 @@ class RendezvousHost {
   void drop_oldest_stranger(const std::string& reason);
   void hear_strangers();
   void hear_hello(Stranger& stranger, const Frame& frame);
-  void check_seats();
+  void require_seats();
   /// Whether the number of ranks that are here has reached the largest world size that any of them named.
   /// Rank 0 then waits no longer, even if they do not form the world.
   bool is_everyone_here() const;

@@ -131,8 +131,8 @@ SelfAttention::Forward SelfAttention::forward(const Tensor& input, std::uint64_t
   const auto qkv = qkv_.forward(input);
   const Tensor mixed =
       shares_groups() ? kAllGatherLastDim.forward(qkv.output, tp_, "self_attention.gather_qkv") : qkv.output;
-  check_shapes(mixed.shape()[0] % config_.sequence_length == 0, {&mixed}, "self_attention",
-               "tokens are whole sequences");
+  require_shapes(mixed.shape()[0] % config_.sequence_length == 0, {&mixed}, "self_attention",
+                 "tokens are whole sequences");
   const Tensor queries = heads_first(turned(heads_of(mixed, Part::queries), false));
   const Tensor keys = heads_first(turned(heads_of(mixed, Part::keys), false));
   const Tensor values = heads_first(heads_of(mixed, Part::values));

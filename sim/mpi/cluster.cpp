@@ -47,7 +47,7 @@ Cluster::Cluster(ClusterSpec spec) : spec_(std::move(spec)), rendezvous_(rendezv
     wire_ = spec_.open_wire();
   }
   mailbox_ = std::make_unique<Mailbox>(*wire_, spec_.deadline);
-  check_wire();
+  require_wire();
   if (spec_.reductions == MpiReductions::native) open_native();
 }
 
@@ -61,7 +61,7 @@ void Cluster::open_native() {
   }
 }
 
-void Cluster::check_wire() {
+void Cluster::require_wire() {
   const Launch& told = spec_.launch;
   if (wire_->rank() == told.rank && wire_->size() == told.world_size) return;
   end_all(text_of(Refusal{.code = "launch_contradiction",
@@ -88,7 +88,7 @@ void Cluster::end_all(const std::string& text, int exit_code) {
 /// Checks that this rank has no pending calls, and that no letters for it are left when all programs have
 /// ended.
 void Cluster::end_program(const ProcessRun& run) {
-  check_all_waited(*run.recorder);
+  require_all_waited(*run.recorder);
   for (int to = 0; to < wire_->size(); ++to) {
     if (to != rank()) mailbox_->send(to, {.key = {rank(), run.number, "", LetterKind::ended, 0}});
   }
@@ -139,7 +139,7 @@ ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, co
 
 ProcessReport Cluster::run(const ClusterWorld& world, Device& device, const RankProgram& program) {
   try {
-    check_processes(world.layout, spec_.launch);
+    require_processes(world.layout, spec_.launch);
     return run_program(world, device, program);
   } catch (const Error& error) {
     end_all(text_of(error.refusal()), kBrokenContract);

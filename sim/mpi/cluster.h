@@ -66,7 +66,7 @@ class Cluster {
   [[noreturn]] void end_all(const std::string& text, int exit_code);
 
  private:
-  void check_wire();
+  void require_wire();
   WatchedCall watched(const char* what) const { return {rank(), spec_.deadline, what}; }
   void open_native();
   ProcessReport run_program(const ClusterWorld& world, Device& device, const RankProgram& program);

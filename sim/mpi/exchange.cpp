@@ -70,7 +70,7 @@ void fold_members(const Call& call, const ProcessGroup& group, int place, const 
   if (own.count() > 0) device.fold(call.reduce_op, inputs, plan.segments, {&call.output, 1});
 }
 
-void check_rows(const Call& call, const ProcessGroup& group, int place, int from, const Bytes& payload) {
+void require_rows(const Call& call, const ProcessGroup& group, int place, int from, const Bytes& payload) {
   const std::int64_t row_bytes = call.output.shape().row_count() * size_of(call.dtype);
   const std::int64_t expected = call.receive_rows[static_cast<std::size_t>(from)] * row_bytes;
   if (std::ssize(payload) == expected) return;
@@ -94,7 +94,7 @@ void take_from(const Call& call, const ProcessGroup& group, int place, int from,
     case Operation::scatter:
       return from == call.root ? write(payload, call.output) : void();
     case Operation::all_to_all_uneven:
-      check_rows(call, group, place, from, payload);
+      require_rows(call, group, place, from, payload);
       return write(payload, rows_of(call.output, call.receive_rows, from));
     case Operation::recv:
       return write(payload, call.output);

@@ -35,7 +35,7 @@ std::string new_group_text(const Letter& letter) {
   return fmt::format("new_group '{}' of {}", letter.name, text_of_ranks(letter.members));
 }
 
-void check_message(const Letter& own, const Letter& other) {
+void require_message(const Letter& own, const Letter& other) {
   if (own.dtype != other.dtype) {
     differ("message_dtype_mismatch", own, name_of(own.dtype), other, name_of(other.dtype),
            "a send and its recv agree on the dtype", "the dtype of the tensor on either side");
@@ -48,8 +48,8 @@ void check_message(const Letter& own, const Letter& other) {
 
 }  // namespace
 
-void check_agreement(const Letter& own, const Letter& other) {
-  if (is_point_to_point(own.operation)) return check_message(own, other);
+void require_agreement(const Letter& own, const Letter& other) {
+  if (is_point_to_point(own.operation)) return require_message(own, other);
   if (own.operation != other.operation) {
     const bool of_groups = makes_group(own.operation) || makes_group(other.operation);
     differ(of_groups ? "group_not_created_by_all" : "collective_type_mismatch", own, name_of(own.operation),

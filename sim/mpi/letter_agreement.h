@@ -11,6 +11,6 @@
 namespace sim {
 
 /// Refuses a letter that does not agree with the letter of this rank's own call.
-void check_agreement(const Letter& own, const Letter& other);
+void require_agreement(const Letter& own, const Letter& other);
 
 }  // namespace sim

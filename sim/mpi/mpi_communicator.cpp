@@ -54,7 +54,7 @@ class SentCall : public Pending {
 
   void wait() override {
     if (is_done_) return;
-    check_waits_for_own(call_, device_);
+    require_waits_for_own(call_, device_);
     take_in(call_, group_, place_, run_.reduction_order, answers());
     is_done_ = true;
   }
@@ -73,7 +73,7 @@ class SentCall : public Pending {
     }
     std::vector<Letter> letters = run_.mailbox.take(keys, text_of_waiting(call_, group_, run_.rank),
                                                     [this] { run_.native_queue.ask(run_.mailbox); });
-    for (const Letter& letter : letters) check_agreement(own, letter);
+    for (const Letter& letter : letters) require_agreement(own, letter);
     for (std::size_t i = 0; i < letters.size(); ++i)
       by_place[static_cast<std::size_t>(places[i])] = std::move(letters[i]);
     return by_place;
@@ -125,7 +125,7 @@ class NativeCall : public Pending {
 
   void wait() override {
     if (is_done_) return;
-    check_waits_for_own(queued_->call, device_);
+    require_waits_for_own(queued_->call, device_);
     const std::string waiting = text_of_waiting(queued_->call, group_, run_.rank);
     run_.mailbox.wait_until(
         [&] {
@@ -275,7 +275,7 @@ Communicator& MpiGroups::get(std::string_view kind) {
 
 Communicator* MpiGroups::new_group(std::string name, const std::vector<int>& members, Site site) {
   const std::vector<int>& ranks = world_.group().members;
-  check_new_group(
+  require_new_group(
       run_.layout, run_.rank, name, members, world_.size(),
       [&](int member) { return std::find(ranks.begin(), ranks.end(), member) != ranks.end(); }, site);
   std::unique_ptr<MpiCommunicator> made = world_.new_group(std::move(name), members, site);

@@ -14,7 +14,7 @@ namespace sim {
 namespace {
 
 /// Refuses an operation that MPI reports as failed.
-void check_mpi(int code, const std::string& what) {
+void require_mpi(int code, const std::string& what) {
   if (code == MPI_SUCCESS) return;
   char words[MPI_MAX_ERROR_STRING];
   int length = 0;
@@ -29,15 +29,15 @@ void check_mpi(int code, const std::string& what) {
 
 /// Makes errors on a communicator return an error code instead of ending the process.
 void say_errors(MPI_Comm communicator) {
-  check_mpi(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  require_mpi(MPI_Comm_set_errhandler(communicator, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
 }
 
 /// Duplicates MPI_COMM_WORLD, so that the messages with which MPI makes a group cannot be taken for letters.
 MPI_Comm second_world() {
   MPI_Comm second = MPI_COMM_NULL;
   say_errors(MPI_COMM_WORLD);
-  check_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &second), "MPI_Comm_dup");
-  check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL), "MPI_Comm_set_errhandler");
+  require_mpi(MPI_Comm_dup(MPI_COMM_WORLD, &second), "MPI_Comm_dup");
+  require_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL), "MPI_Comm_set_errhandler");
   say_errors(second);
   return second;
 }
@@ -46,9 +46,10 @@ MPI_Comm communicator_of(MPI_Comm world, const std::vector<int>& members) {
   constexpr int kTag = 0;
   MPI_Group all = MPI_GROUP_NULL, group = MPI_GROUP_NULL;
   MPI_Comm communicator = MPI_COMM_NULL;
-  check_mpi(MPI_Comm_group(world, &all), "MPI_Comm_group");
-  check_mpi(MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &group), "MPI_Group_incl");
-  check_mpi(MPI_Comm_create_group(world, group, kTag, &communicator), "MPI_Comm_create_group");
+  require_mpi(MPI_Comm_group(world, &all), "MPI_Comm_group");
+  require_mpi(MPI_Group_incl(all, static_cast<int>(members.size()), members.data(), &group),
+              "MPI_Group_incl");
+  require_mpi(MPI_Comm_create_group(world, group, kTag, &communicator), "MPI_Comm_create_group");
   MPI_Group_free(&group);
   MPI_Group_free(&all);
   say_errors(communicator);
@@ -87,7 +88,7 @@ struct Flight {
 
   void ask() {
     int done = 0;
-    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
+    require_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), what);
     is_done = done != 0;
   }
 };
@@ -111,7 +112,7 @@ class MpiGroup : public NativeGroup {
       : size_(static_cast<int>(members.size())),
         started_(started),
         communicator_(communicator_of(world, members)) {
-    check_mpi(MPI_Comm_rank(communicator_, &place_), "MPI_Comm_rank");
+    require_mpi(MPI_Comm_rank(communicator_, &place_), "MPI_Comm_rank");
   }
 
   std::unique_ptr<NativeRequest> start(NativeReduction reduction) override {
@@ -133,7 +134,7 @@ class MpiGroup : public NativeGroup {
 
   void close() {
     CHECK(std::all_of(flights_.begin(), flights_.end(), [](const auto& flight) { return flight->is_done; }));
-    check_mpi(MPI_Comm_free(&communicator_), "MPI_Comm_free");
+    require_mpi(MPI_Comm_free(&communicator_), "MPI_Comm_free");
   }
 
  private:
@@ -151,7 +152,7 @@ class MpiGroup : public NativeGroup {
         return MPI_Ireduce_scatter_block(given, result, count, type, op, communicator_, &flight.request);
       return MPI_Ireduce(given, result, count, type, op, reduction.root, communicator_, &flight.request);
     };
-    check_mpi(asked(), flight.what);
+    require_mpi(asked(), flight.what);
   }
 
   int size_;

@@ -15,7 +15,8 @@ void NativeQueue::ask(Mailbox& mailbox) {
     }
     const std::shared_ptr<QueuedReduction> reduction = *next;
     next = waiting_.erase(next);
-    for (const Letter& letter : mailbox.take_out(reduction->answers)) check_agreement(reduction->own, letter);
+    for (const Letter& letter : mailbox.take_out(reduction->answers))
+      require_agreement(reduction->own, letter);
     reduction->request = reduction->group.start(native_reduction_of(reduction->call));
   }
 }

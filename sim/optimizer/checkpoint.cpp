@@ -60,7 +60,7 @@ std::string form_of(const Parameter& parameter) {
                      parameter.attributes.partition_dim, parameter.attributes.partition_stride);
 }
 
-void check_name(const std::string& name, const std::set<std::string>& seen, const std::string& key) {
+void require_name(const std::string& name, const std::set<std::string>& seen, const std::string& key) {
   const char* wrong = seen.contains(key) ? "two parameters of one rank have this name" : nullptr;
   if (!is_utf8(name)) wrong = "is no UTF-8";
   if (wrong == nullptr) return;
@@ -78,7 +78,7 @@ std::vector<Keyed> keys_of(const Rank& rank, const DistributedOptimizer& optimiz
   for (const auto& part : optimizer.data_parallel().parts()) {
     for (const Parameter* parameter : part.buffer.parameters()) {
       const std::string key = place_of(rank, !parameter->attributes.allreduce) + parameter->name;
-      check_name(parameter->name, seen, key);
+      require_name(parameter->name, seen, key);
       seen.insert(key);
       keys.push_back({parameter, key});
     }
@@ -176,7 +176,7 @@ void commit(const Rank& rank, CheckpointIndex index, CheckpointStore& store) {
           .hint = "a copy of the whole folder"});
 }
 
-void check_sizes(const CheckpointIndex& index, const Layout& layout) {
+void require_sizes(const CheckpointIndex& index, const Layout& layout) {
   for (const auto& [name, size] : sizes_of(layout)) {
     const auto saved = index.sizes.find(name);
     const int before = saved == index.sizes.end() ? 0 : saved->second;
@@ -186,7 +186,7 @@ void check_sizes(const CheckpointIndex& index, const Layout& layout) {
 
 /// Checks that the checkpoint has the tensors of this rank's parameters, and no other tensors for this rank's
 /// model-parallel place.
-void check_tensors(const CheckpointIndex& index, const Rank& rank, const std::vector<Keyed>& keys) {
+void require_tensors(const CheckpointIndex& index, const Rank& rank, const std::vector<Keyed>& keys) {
   std::set<std::string> wanted;
   for (const auto& [parameter, key] : keys) {
     for (const Kept& kept : kKept) {
@@ -208,7 +208,7 @@ void check_tensors(const CheckpointIndex& index, const Rank& rank, const std::ve
   }
 }
 
-void check_loss_scale(const CheckpointIndex& index, const DistributedOptimizer& optimizer) {
+void require_loss_scale(const CheckpointIndex& index, const DistributedOptimizer& optimizer) {
   if (optimizer.loss_scaling().may_be(index.loss_scale)) return;
   refuse_model("loss scale", fmt::format("2^{} after {} good steps in the checkpoint", index.loss_scale.power,
                                          index.loss_scale.good_steps));
@@ -339,10 +339,10 @@ std::int64_t load_checkpoint(Rank& rank, DistributedOptimizer& optimizer, Checkp
               .rule = "a checkpoint is what its index names",
               .hint = "the folder that was saved into"});
     }
-    check_sizes(*index, rank.layout);
+    require_sizes(*index, rank.layout);
     const std::vector<Keyed> keys = keys_of(rank, optimizer);
-    check_tensors(*index, rank, keys);
-    check_loss_scale(*index, optimizer);
+    require_tensors(*index, rank, keys);
+    require_loss_scale(*index, optimizer);
     pieces = read_pieces(*index, keys, optimizer, store);
   });
   for (Incoming& piece : pieces) {

@@ -29,7 +29,7 @@ DType one_grad_dtype(const std::vector<Parameter*>& parameters) {
 
 /// Refuses a rank order in which the ranks of inter-edp own different elements: dense gradients are summed
 /// over inter-edp across optimizer instances.
-void check_instances(const Layout& layout) {
+void require_instances(const Layout& layout) {
   for (const Warning& warning : layout.warnings) {
     if (warning.name != "inter_instance_group") continue;
     refuse({.code = "optimizer_instances",
@@ -63,7 +63,7 @@ void DistributedDataParallel::add_part(Rank& rank, std::vector<Parameter*> param
   Communicator& replicas = rank.groups.get(is_expert ? "edp" : "dp-cp");
   const bool has_instances = config_.distributed_optimizer && rank.layout.instances > 1;
   Communicator& group = has_instances ? rank.groups.get(is_expert ? "intra-edp" : "intra-dp-cp") : replicas;
-  if (has_instances) check_instances(rank.layout);
+  if (has_instances) require_instances(rank.layout);
   const GradientScaling scaling = gradient_scaling({.dp_cp = rank.groups.get("dp-cp").size(),
                                                     .edp = rank.groups.get("edp").size(),
                                                     .average_in_collective = config_.average_in_collective,

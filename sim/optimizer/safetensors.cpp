@@ -54,7 +54,7 @@ Json field_names(const Safetensors& file) {
 
 /// Refuses tensors and metadata that cannot be written. Without this check, a reader could not tell such a
 /// mistake from a damaged file.
-void check_writable(const Safetensors& file) {
+void require_writable(const Safetensors& file) {
   const auto says = [](const std::string& name, const char* rule) {
     refuse_bytes(name, "to be written", rule);
   };
@@ -200,7 +200,7 @@ bool is_utf8(std::string_view name) {
 }
 
 std::string encoded(const Safetensors& file) {
-  check_writable(file);
+  require_writable(file);
   Json header = Json::object();
   std::map<std::string, std::string> metadata = file.metadata;
   if (const Json names = field_names(file); !names.empty()) metadata[kFieldTensors] = names.dump();

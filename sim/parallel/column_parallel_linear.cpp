@@ -24,7 +24,7 @@ ColumnParallelLinearConfig checked(ColumnParallelLinearConfig config) {
   return config;
 }
 
-void check_shared(const ColumnParallelLinearConfig& config, const Parameter& weight) {
+void require_shared(const ColumnParallelLinearConfig& config, const Parameter& weight) {
   const Shape wanted = {config.output_size, config.input_size};
   const bool fits = weight.whole == wanted && weight.value.dtype() == config.dtype && config.stride == 1 &&
                     weight.attributes.partition_dim == 0 && weight.attributes.partition_stride == 1;
@@ -48,7 +48,7 @@ ColumnParallelLinear::ColumnParallelLinear(Rank& rank, ColumnParallelLinearConfi
     weight_ = make_parameter(rank, config_.name + ".weight", config_.dtype,
                              {config_.output_size, config_.input_size}, rows, config_.initial);
   } else {
-    check_shared(config_, *shared_weight_);
+    require_shared(config_, *shared_weight_);
   }
   if (!config_.bias) return;
   bias_ = make_parameter(rank, config_.name + ".bias", config_.dtype, {config_.output_size}, rows,

@@ -20,7 +20,7 @@ std::int64_t block_begin(const Shape& whole, const Partition& partition, std::in
   return (b * partition.size + partition.place) * block_lines(whole, partition);
 }
 
-void check_partition(const std::string& name, const Shape& whole, const Partition& partition) {
+void require_partition(const std::string& name, const Shape& whole, const Partition& partition) {
   if (partition.dim < 0) return;
   const std::int64_t lines = whole[static_cast<std::size_t>(partition.dim)];
   if (lines % (static_cast<std::int64_t>(partition.size) * partition.stride) == 0) return;
@@ -64,7 +64,7 @@ std::vector<Parameter*> joined(std::initializer_list<std::vector<Parameter*>> pa
 
 Parameter make_parameter(Rank& rank, std::string name, DType dtype, const Shape& whole,
                          const Partition& partition, const Initial& initial) {
-  check_partition(name, whole, partition);
+  require_partition(name, whole, partition);
   Tensor value = scale(shard_of(rank, name, dtype, whole, partition), initial.scale);
   if (initial.center.numerator != 0) {
     const Tensor center = scale(filled(rank.device, dtype, value.shape(), 1), initial.center);

@@ -14,7 +14,7 @@ VocabParallelCrossEntropy::VocabParallelCrossEntropy(Rank& rank,
 
 VocabParallelCrossEntropy::Forward VocabParallelCrossEntropy::forward(const Tensor& logits,
                                                                       const Tensor& target) {
-  check_token_ids(target, config_.vocabulary, config_.ignored_id, "vocab_parallel_cross_entropy");
+  require_token_ids(target, config_.vocabulary, config_.ignored_id, "vocab_parallel_cross_entropy");
   const std::int64_t width = columns_of(logits);
   const std::int64_t first = tp_.rank() * width;
   const TokenLoss loss{.first_id = first,

@@ -21,10 +21,10 @@ const Mapping& output_mapping(const VocabParallelEmbeddingConfig& config) {
 
 }  // namespace
 
-void check_token_ids(const Tensor& ids, std::int64_t vocabulary, std::int64_t ignored_id,
-                     const std::string& user) {
-  check_own(ids, user.c_str());
-  check_is_i32(ids, user.c_str());
+void require_token_ids(const Tensor& ids, std::int64_t vocabulary, std::int64_t ignored_id,
+                       const std::string& user) {
+  require_own(ids, user.c_str());
+  require_i32(ids, user.c_str());
   const std::vector<std::byte> bytes = host_bytes(ids);
   for (std::size_t i = 0; i * sizeof(std::int32_t) < bytes.size(); ++i) {
     std::int32_t id = 0;
@@ -46,7 +46,7 @@ VocabParallelEmbedding::VocabParallelEmbedding(Rank& rank, VocabParallelEmbeddin
 }
 
 VocabParallelEmbedding::Forward VocabParallelEmbedding::forward(const Tensor& ids) {
-  check_token_ids(ids, config_.vocabulary, -1, config_.name);
+  require_token_ids(ids, config_.vocabulary, -1, config_.name);
   const Tensor own = lookup(weight_.value, ids, first_id());
   Tensor output = output_mapping(config_).forward(own, tp_, "vocab_parallel_embedding.forward");
   return {output, {ids}};

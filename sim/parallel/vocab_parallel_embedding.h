@@ -55,7 +55,7 @@ class VocabParallelEmbedding {
 
 /// Refuses `ids` that are negative or not below `vocabulary`, except `ignored_id`. The message names `user`,
 /// the layer.
-void check_token_ids(const Tensor& ids, std::int64_t vocabulary, std::int64_t ignored_id,
-                     const std::string& user);
+void require_token_ids(const Tensor& ids, std::int64_t vocabulary, std::int64_t ignored_id,
+                       const std::string& user);
 
 }  // namespace sim

@@ -4,7 +4,7 @@
 namespace sim {
 
 RankSchedule gpipe(const PipelineShape& shape, int rank) {
-  check_not_interleaved(shape, rank, "gpipe");
+  require_not_interleaved(shape, rank, "gpipe");
   const int all = shape.microbatches();
   ActionList list(shape, rank);
   for (int microbatch = 0; microbatch < all; ++microbatch) {

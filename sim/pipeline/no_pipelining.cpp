@@ -4,7 +4,7 @@
 namespace sim {
 
 RankSchedule no_pipelining(const PipelineShape& shape, int rank) {
-  check_not_interleaved(shape, rank, "none");
+  require_not_interleaved(shape, rank, "none");
   ActionList list(shape, rank);
   for (int microbatch = 0; microbatch < shape.microbatches(); ++microbatch) {
     const Step forward = {Pass::forward, microbatch};

@@ -51,7 +51,7 @@ void write_cooldown(ActionList& list, int warmup, int all) {
 }  // namespace
 
 RankSchedule one_forward_one_backward(const PipelineShape& shape, int rank) {
-  check_not_interleaved(shape, rank, "1f1b");
+  require_not_interleaved(shape, rank, "1f1b");
   const int all = shape.microbatches();
   const int wanted = shape.ranks() - rank - 1;  // forward steps until the first gradient arrives
   const int warmup = std::min(wanted, all);

@@ -9,8 +9,8 @@ namespace sim {
 
 namespace {
 
-void check_sizes(const PipelineShape& shape) {
-  const auto check_size = [](const char* option, std::int64_t size) {
+void require_sizes(const PipelineShape& shape) {
+  const auto require_size = [](const char* option, std::int64_t size) {
     if (size >= 1 && size <= kMostSteps) return;
     refuse({.code = size < 1 ? "pipeline_sizes" : "schedule_size",
             .option = option,
@@ -18,10 +18,10 @@ void check_sizes(const PipelineShape& shape) {
             .rule = fmt::format("from 1 to {}", kMostSteps),
             .hint = "8"});
   };
-  check_size("--pipeline-model-parallel-size", shape.pipeline_model_parallel_size);
-  check_size("--num-microbatches", shape.num_microbatches);
-  check_size("--virtual-pipeline-model-parallel-size",
-             shape.virtual_pipeline_model_parallel_size.value_or(1));
+  require_size("--pipeline-model-parallel-size", shape.pipeline_model_parallel_size);
+  require_size("--num-microbatches", shape.num_microbatches);
+  require_size("--virtual-pipeline-model-parallel-size",
+               shape.virtual_pipeline_model_parallel_size.value_or(1));
   // The product of three factors of at most 2^20 fits into 64 bits.
   const std::int64_t forward = shape.pipeline_model_parallel_size * shape.num_microbatches *
                                shape.virtual_pipeline_model_parallel_size.value_or(1);
@@ -43,7 +43,7 @@ void check_sizes(const PipelineShape& shape) {
           .hint = "leave it out, or --virtual-pipeline-model-parallel-size 2"});
 }
 
-void check_without_chunks(const PipelineShape& shape) {
+void require_without_chunks(const PipelineShape& shape) {
   if (shape.microbatch_group_size_per_virtual_pipeline_stage) {
     refuse_without_vpp("group_needs_vpp", "--microbatch-group-size-per-virtual-pipeline-stage",
                        "only the interleaved schedule takes microbatches in groups");
@@ -54,7 +54,7 @@ void check_without_chunks(const PipelineShape& shape) {
   }
 }
 
-void check_groups(const PipelineShape& shape) {
+void require_groups(const PipelineShape& shape) {
   const std::int64_t p = shape.pipeline_model_parallel_size;
   const std::int64_t m = shape.num_microbatches;
   const std::int64_t n = shape.microbatch_group_size_per_virtual_pipeline_stage.value_or(p);
@@ -94,8 +94,8 @@ std::string text_of(const Step& step) {
 }
 
 void check(const PipelineShape& shape) {
-  check_sizes(shape);
-  if (!shape.is_interleaved()) return check_without_chunks(shape);
+  require_sizes(shape);
+  if (!shape.is_interleaved()) return require_without_chunks(shape);
   if (shape.pipeline_model_parallel_size == 1) {
     refuse({.code = "vpp_needs_pp",
             .option = "--virtual-pipeline-model-parallel-size",
@@ -103,7 +103,7 @@ void check(const PipelineShape& shape) {
             .rule = "virtual stages interleave on a pipeline of at least 2 ranks",
             .hint = "leave it out, or --pipeline-model-parallel-size 2"});
   }
-  check_groups(shape);
+  require_groups(shape);
 }
 
 std::optional<Peer> source_of(const PipelineShape& shape, int rank, const Step& step) {

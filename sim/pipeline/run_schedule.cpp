@@ -62,7 +62,7 @@ class Execution {
       if (--missing == 0) stage_.grads_are_complete(step.chunk);
     }
     if (!consumer_of(shape_, pp_.rank(), step)) return;
-    check_output(step, output);
+    require_output(step, output);
     outputs_[step] = std::move(output);
   }
 
@@ -87,7 +87,7 @@ class Execution {
     return node.empty() ? Tensor() : std::move(node.mapped());
   }
 
-  void check_output(const Step& step, const Tensor& output) const {
+  void require_output(const Step& step, const Tensor& output) const {
     const bool fits = !output.is_none() && output.dtype() == wire_.dtype && output.shape() == wire_.shape;
     if (fits) return;
     refuse({.code = "stage_output",
@@ -123,7 +123,7 @@ int run_schedule(Rank& rank, Communicator& pp, const PipelineShape& shape, const
             .rule = "a schedule runs on a group of its size",
             .hint = fmt::format("--pipeline-model-parallel-size {}", pp.size())});
   }
-  check_rank(shape, pp.rank(), schedule);
+  require_rank(shape, pp.rank(), schedule);
   return Execution(rank, pp, shape, stage, wire).walk(schedule.actions);
 }
 

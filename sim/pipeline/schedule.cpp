@@ -47,7 +47,7 @@ void check(const PipelineShape& shape, int rank) {
           .hint = "the place in the pp group"});
 }
 
-void check_lists(const PipelineSchedule& schedule) {
+void require_lists(const PipelineSchedule& schedule) {
   check(schedule.shape);
   if (std::ssize(schedule.ranks) == schedule.shape.ranks()) return;
   refuse({.code = "schedule_ranks",

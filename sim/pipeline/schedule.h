@@ -59,6 +59,6 @@ PipelineSchedule make_schedule(ScheduleFunction schedule, const PipelineShape& s
 void check(const PipelineShape& shape, int rank);
 
 /// Refuses a schedule that does not have one list for each rank.
-void check_lists(const PipelineSchedule& schedule);
+void require_lists(const PipelineSchedule& schedule);
 
 }  // namespace sim

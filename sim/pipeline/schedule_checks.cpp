@@ -23,9 +23,9 @@ class RankCheck {
       if (action.step) compute(*action.step);
       for (const Message& message : action.messages) message.is_send ? send(message) : recv(message);
     }
-    check_all_steps();
-    check_all_messages();
-    check_peak();
+    require_all_steps();
+    require_all_messages();
+    require_peak();
   }
 
  private:
@@ -75,7 +75,7 @@ class RankCheck {
       fault("schedule_order", text_of(message) + " twice", "every input is received once");
   }
 
-  void check_all_steps() const {
+  void require_all_steps() const {
     const std::size_t passes = shape_.forward_only ? 1 : 2;
     const std::size_t wanted = passes * static_cast<std::size_t>(shape_.forward_steps());
     if (computed_.size() == wanted) return;
@@ -83,7 +83,7 @@ class RankCheck {
           "every microbatch and chunk once forward, once backward");
   }
 
-  void check_all_messages() const {
+  void require_all_messages() const {
     for (const Step& step : computed_) {
       if (consumer_of(shape_, rank_, step) && !left_.contains(step))
         fault("schedule_order", fmt::format("the output of {} is not sent", text_of(step)),
@@ -96,7 +96,7 @@ class RankCheck {
     }
   }
 
-  void check_peak() const {
+  void require_peak() const {
     const int counted = counted_peak(schedule_);
     if (counted == schedule_.peak_live) return;
     fault("schedule_peak", fmt::format("{} live at most, {} by closed form", counted, schedule_.peak_live),
@@ -113,15 +113,15 @@ class RankCheck {
 
 }  // namespace
 
-void check_rank(const PipelineShape& shape, int rank, const RankSchedule& schedule) {
+void require_rank(const PipelineShape& shape, int rank, const RankSchedule& schedule) {
   check(shape, rank);
   RankCheck(shape, rank, schedule).run();
 }
 
 void check(const PipelineSchedule& schedule) {
-  check_lists(schedule);
+  require_lists(schedule);
   for (int rank = 0; rank < schedule.shape.ranks(); ++rank)
-    check_rank(schedule.shape, rank, schedule.ranks[static_cast<std::size_t>(rank)]);
+    require_rank(schedule.shape, rank, schedule.ranks[static_cast<std::size_t>(rank)]);
   timeline(schedule);
 }
 

@@ -3,7 +3,7 @@
 /// The rules that every schedule must hold, whoever wrote it. The executor checks a rank's list before it
 /// runs it.
 ///
-/// Calls   check_rank looks at the list of one rank only; check(PipelineSchedule) looks at the lists of all
+/// Calls   require_rank looks at the list of one rank only; check(PipelineSchedule) looks at the lists of all
 ///         ranks, and at how they wait for each other.
 /// Errors  schedule_steps: a step that is missing, occurs twice, is not in the shape, or runs backward before
 ///         its forward; schedule_route: a message to or from a rank that is not the neighbour of the step it
@@ -16,7 +16,7 @@
 
 namespace sim {
 
-void check_rank(const PipelineShape& shape, int rank, const RankSchedule& schedule);
+void require_rank(const PipelineShape& shape, int rank, const RankSchedule& schedule);
 
 void check(const PipelineSchedule& schedule);
 

@@ -17,7 +17,7 @@ std::span<const NamedSchedule> all_schedules() {
   return kSchedules;
 }
 
-void check_not_interleaved(const PipelineShape& shape, int rank, const char* name) {
+void require_not_interleaved(const PipelineShape& shape, int rank, const char* name) {
   check(shape, rank);
   if (!shape.is_interleaved()) return;
   refuse({.code = "not_interleaved",

@@ -45,6 +45,6 @@ std::span<const NamedSchedule> all_schedules();
 
 /// Refuses a shape with chunks. Schedules that are not interleaved call it; `name` is theirs, for the
 /// message.
-void check_not_interleaved(const PipelineShape& shape, int rank, const char* name);
+void require_not_interleaved(const PipelineShape& shape, int rank, const char* name);
 
 }  // namespace sim

@@ -188,7 +188,7 @@ class Clockwork {
   Timeline result_;
 };
 
-void check_cost(const StepCost& cost) {
+void require_cost(const StepCost& cost) {
   for (const std::int64_t one : {cost.forward, cost.backward}) {
     if (one >= 1 && one <= kHighestCost) continue;
     refuse({.code = "step_cost",
@@ -202,8 +202,8 @@ void check_cost(const StepCost& cost) {
 }  // namespace
 
 Timeline timeline(const PipelineSchedule& schedule, const StepCost& cost) {
-  check_lists(schedule);
-  check_cost(cost);
+  require_lists(schedule);
+  require_cost(cost);
   return Clockwork(schedule, cost).run();
 }
 

@@ -5,15 +5,15 @@
 namespace sim {
 
 Tensor activate(Activation function, const Tensor& x) {
-  check_inputs({&x}, "activate");
+  require_inputs({&x}, "activate");
   Tensor out = x.device().empty(x.dtype(), x.shape());
   x.device().activate(function, x, out);
   return out;
 }
 
 Tensor activate_backward(Activation function, const Tensor& x, const Tensor& grad) {
-  check_inputs({&x, &grad}, "activate_backward");
-  check_same_shape(x, grad, "activate_backward");
+  require_inputs({&x, &grad}, "activate_backward");
+  require_same_shape(x, grad, "activate_backward");
   Tensor out = x.device().empty(x.dtype(), x.shape());
   x.device().activate_backward(function, x, grad, out);
   return out;

@@ -21,17 +21,17 @@ namespace {
 
 }  // namespace
 
-void check_own(const Tensor& tensor, const char* user) {
+void require_own(const Tensor& tensor, const char* user) {
   if (tensor.is_none()) refuse_none(user);
   if (running_device() != nullptr && running_device() != &tensor.device()) refuse_foreign(tensor, user);
 }
 
-void check_usable(const Tensor& tensor, const Device& device, const char* user) {
-  check_own(tensor, user);
+void require_usable(const Tensor& tensor, const Device& device, const char* user) {
+  require_own(tensor, user);
   if (&tensor.device() != &device) refuse_foreign(tensor, user);
 }
 
-void check_same_dtype(const Tensor& a, const Tensor& b, const char* user) {
+void require_same_dtype(const Tensor& a, const Tensor& b, const char* user) {
   if (a.dtype() == b.dtype()) return;
   refuse({.code = "dtype_mismatch",
           .option = user,
@@ -40,7 +40,7 @@ void check_same_dtype(const Tensor& a, const Tensor& b, const char* user) {
           .hint = "cast one of them"});
 }
 
-void check_same_shape(const Tensor& a, const Tensor& b, const char* user) {
+void require_same_shape(const Tensor& a, const Tensor& b, const char* user) {
   if (a.shape() == b.shape()) return;
   refuse({.code = "shape_mismatch",
           .option = user,
@@ -49,7 +49,7 @@ void check_same_shape(const Tensor& a, const Tensor& b, const char* user) {
           .hint = "reshaped() or rows()"});
 }
 
-void check_computes(const Tensor& tensor, const char* user) {
+void require_computes(const Tensor& tensor, const char* user) {
   if (tensor.dtype() != DType::i32) return;
   refuse({.code = "bad_dtype",
           .option = user,
@@ -58,7 +58,7 @@ void check_computes(const Tensor& tensor, const char* user) {
           .hint = "cast()"});
 }
 
-void check_is_i32(const Tensor& tensor, const char* user) {
+void require_i32(const Tensor& tensor, const char* user) {
   if (tensor.dtype() == DType::i32) return;
   refuse({.code = "bad_dtype",
           .option = user,
@@ -67,8 +67,8 @@ void check_is_i32(const Tensor& tensor, const char* user) {
           .hint = "a tensor of i32"});
 }
 
-void check_shapes(bool holds, std::initializer_list<const Tensor*> tensors, const char* user,
-                  const char* rule) {
+void require_shapes(bool holds, std::initializer_list<const Tensor*> tensors, const char* user,
+                    const char* rule) {
   if (holds) return;
   std::string shapes;
   for (const Tensor* tensor : tensors) {
@@ -77,15 +77,15 @@ void check_shapes(bool holds, std::initializer_list<const Tensor*> tensors, cons
   refuse({.code = "shape_mismatch", .option = user, .numbers = shapes, .rule = rule, .hint = "reshaped()"});
 }
 
-void check_read(const Tensor& tensor, const char* user) {
-  tensor.storage().check_access(tensor.range(), Access::read, user);
+void require_read(const Tensor& tensor, const char* user) {
+  tensor.storage().require_access(tensor.range(), Access::read, user);
 }
 
-void check_write(const Tensor& tensor, const char* user) {
-  tensor.storage().check_access(tensor.range(), Access::write, user);
+void require_write(const Tensor& tensor, const char* user) {
+  tensor.storage().require_access(tensor.range(), Access::write, user);
 }
 
-void check_no_partial_overlap(const Tensor& a, const Tensor& b, const char* user) {
+void require_no_partial_overlap(const Tensor& a, const Tensor& b, const char* user) {
   if (!a.overlaps(b) || a.range() == b.range()) return;
   refuse({.code = "partial_overlap",
           .option = user,
@@ -95,7 +95,7 @@ void check_no_partial_overlap(const Tensor& a, const Tensor& b, const char* user
           .hint = "rows() that lie apart, or a tensor of its own"});
 }
 
-void check_apart(const Tensor& input, const Tensor& output, const char* user) {
+void require_apart(const Tensor& input, const Tensor& output, const char* user) {
   if (!input.overlaps(output)) return;
   refuse({.code = "partial_overlap",
           .option = user,
@@ -105,20 +105,20 @@ void check_apart(const Tensor& input, const Tensor& output, const char* user) {
           .hint = "a tensor of its own"});
 }
 
-void check_inputs(std::initializer_list<const Tensor*> inputs, const char* user) {
+void require_inputs(std::initializer_list<const Tensor*> inputs, const char* user) {
   const Tensor& first = **inputs.begin();
   for (const Tensor* input : inputs) {
-    check_own(*input, user);
-    check_usable(*input, first.device(), user);
-    check_same_dtype(first, *input, user);
-    check_computes(*input, user);
-    check_read(*input, user);
+    require_own(*input, user);
+    require_usable(*input, first.device(), user);
+    require_same_dtype(first, *input, user);
+    require_computes(*input, user);
+    require_read(*input, user);
   }
 }
 
-void check_sums(const Tensor& sums, const Tensor& of, const char* user) {
-  check_usable(sums, of.device(), user);
-  check_write(sums, user);
+void require_sums(const Tensor& sums, const Tensor& of, const char* user) {
+  require_usable(sums, of.device(), user);
+  require_write(sums, user);
   if (sums.dtype() == sum_dtype(of.dtype())) return;
   refuse({.code = "dtype_mismatch",
           .option = user,
@@ -127,7 +127,7 @@ void check_sums(const Tensor& sums, const Tensor& of, const char* user) {
           .hint = fmt::format("a tensor of {}", name_of(sum_dtype(of.dtype())))});
 }
 
-void check_ratio(DType dtype, Ratio ratio, const char* user) {
+void require_ratio(DType dtype, Ratio ratio, const char* user) {
   constexpr std::int64_t kLargest = std::int64_t{1} << 31;
   const bool in_range = -kLargest <= ratio.numerator && ratio.numerator <= kLargest &&
                         0 < ratio.denominator && ratio.denominator <= kLargest;

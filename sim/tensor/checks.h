@@ -13,36 +13,36 @@
 namespace sim {
 
 /// Requires that the tensor exists and, if a rank is running, that it belongs to that rank.
-void check_own(const Tensor& tensor, const char* user);
-/// Requires the same as check_own, and that the tensor belongs to this device.
-void check_usable(const Tensor& tensor, const Device& device, const char* user);
-void check_same_dtype(const Tensor& a, const Tensor& b, const char* user);
-void check_same_shape(const Tensor& a, const Tensor& b, const char* user);
+void require_own(const Tensor& tensor, const char* user);
+/// Requires the same as require_own, and that the tensor belongs to this device.
+void require_usable(const Tensor& tensor, const Device& device, const char* user);
+void require_same_dtype(const Tensor& a, const Tensor& b, const char* user);
+void require_same_shape(const Tensor& a, const Tensor& b, const char* user);
 /// Requires a dtype that layers compute in: any except i32.
-void check_computes(const Tensor& tensor, const char* user);
+void require_computes(const Tensor& tensor, const char* user);
 /// Requires i32, the dtype of token ids and targets.
-void check_is_i32(const Tensor& tensor, const char* user);
+void require_i32(const Tensor& tensor, const char* user);
 /// Requires that `holds` is true; otherwise the shapes of these tensors do not fit together, and `rule`
 /// says why.
-void check_shapes(bool holds, std::initializer_list<const Tensor*> tensors, const char* user,
-                  const char* rule);
+void require_shapes(bool holds, std::initializer_list<const Tensor*> tensors, const char* user,
+                    const char* rule);
 
 /// Both require that no call in flight forbids the access.
-void check_read(const Tensor& tensor, const char* user);
-void check_write(const Tensor& tensor, const char* user);
+void require_read(const Tensor& tensor, const char* user);
+void require_write(const Tensor& tensor, const char* user);
 /// Requires that both tensors are the same bytes, or lie apart.
-void check_no_partial_overlap(const Tensor& a, const Tensor& b, const char* user);
+void require_no_partial_overlap(const Tensor& a, const Tensor& b, const char* user);
 /// Requires that the tensors do not overlap at all.
-void check_apart(const Tensor& input, const Tensor& output, const char* user);
+void require_apart(const Tensor& input, const Tensor& output, const char* user);
 
 /// Checks the inputs of a kernel: each belongs to this rank, can be read and has a dtype that layers
 /// compute in, and all have one device and one dtype.
-void check_inputs(std::initializer_list<const Tensor*> inputs, const char* user);
+void require_inputs(std::initializer_list<const Tensor*> inputs, const char* user);
 
 /// Requires that `sums` has the dtype in which sums of `of` are kept, and that it can be written.
-void check_sums(const Tensor& sums, const Tensor& of, const char* user);
+void require_sums(const Tensor& sums, const Tensor& of, const char* user);
 /// Requires a ratio that the dtype can hold (kernel_parameters.h).
-void check_ratio(DType dtype, Ratio ratio, const char* user);
+void require_ratio(DType dtype, Ratio ratio, const char* user);
 
 /// The number of elements in the last dimension, and the number of such rows.
 std::int64_t columns_of(const Tensor& tensor);

@@ -8,7 +8,7 @@
 namespace sim {
 
 Tensor dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop) {
-  check_inputs({&x}, "dropout");
+  require_inputs({&x}, "dropout");
   if (drop.numerator < 0 || drop.denominator < 1 || drop.numerator >= drop.denominator) {
     refuse({.code = "bad_dropout",
             .option = "dropout",

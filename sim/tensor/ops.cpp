@@ -14,10 +14,10 @@ namespace sim {
 
 namespace {
 
-void check_pair(const Tensor& a, const Tensor& b, const char* user) {
-  check_own(a, user);
-  check_usable(b, a.device(), user);
-  check_same_shape(a, b, user);
+void require_pair(const Tensor& a, const Tensor& b, const char* user) {
+  require_own(a, user);
+  require_usable(b, a.device(), user);
+  require_same_shape(a, b, user);
 }
 
 /// The number of random words that one element of keyed() takes.
@@ -45,8 +45,8 @@ Scalar keyed_value(const std::uint64_t* words) {
 }  // namespace
 
 void fill(Tensor& out, double value) {
-  check_own(out, "fill");
-  check_write(out, "fill");
+  require_own(out, "fill");
+  require_write(out, "fill");
   const bool whole_only = out.dtype() == DType::field || out.dtype() == DType::i32;
   constexpr double kLargest = 2147483647;
   if (whole_only && (value != std::floor(value) || std::fabs(value) > kLargest)) {
@@ -60,11 +60,11 @@ void fill(Tensor& out, double value) {
 }
 
 void copy(const Tensor& from, Tensor& to) {
-  check_pair(from, to, "copy");
-  check_same_dtype(from, to, "copy");
-  check_no_partial_overlap(from, to, "copy");
-  check_read(from, "copy");
-  check_write(to, "copy");
+  require_pair(from, to, "copy");
+  require_same_dtype(from, to, "copy");
+  require_no_partial_overlap(from, to, "copy");
+  require_read(from, "copy");
+  require_write(to, "copy");
   to.device().copy(from, to);
 }
 
@@ -77,10 +77,10 @@ Tensor combine(ReduceOp op, const Tensor& a, const Tensor& b) {
             .rule = "a reduction is one of ReduceOp's names",
             .hint = "ReduceOp::sum"});
   }
-  check_pair(a, b, user);
-  check_same_dtype(a, b, user);
-  check_read(a, user);
-  check_read(b, user);
+  require_pair(a, b, user);
+  require_same_dtype(a, b, user);
+  require_read(a, user);
+  require_read(b, user);
   Tensor out = a.device().empty(a.dtype(), a.shape());
   a.device().combine(op, a, b, out);
   return out;
@@ -89,33 +89,33 @@ Tensor combine(ReduceOp op, const Tensor& a, const Tensor& b) {
 Tensor add(const Tensor& a, const Tensor& b) { return combine(ReduceOp::sum, a, b); }
 
 void add_to(Tensor& inout, const Tensor& b) {
-  check_pair(inout, b, "add_to");
-  check_same_dtype(inout, b, "add_to");
-  check_no_partial_overlap(inout, b, "add_to");
-  check_write(inout, "add_to");
-  check_read(b, "add_to");
+  require_pair(inout, b, "add_to");
+  require_same_dtype(inout, b, "add_to");
+  require_no_partial_overlap(inout, b, "add_to");
+  require_write(inout, "add_to");
+  require_read(b, "add_to");
   inout.device().combine(ReduceOp::sum, inout, b, inout);
 }
 
 Tensor scale(const Tensor& a, Ratio ratio) {
-  check_own(a, "scale");
-  check_ratio(a.dtype(), ratio, "scale");
-  check_read(a, "scale");
+  require_own(a, "scale");
+  require_ratio(a.dtype(), ratio, "scale");
+  require_read(a, "scale");
   Tensor out = a.device().empty(a.dtype(), a.shape());
   a.device().scale(a, ratio, out);
   return out;
 }
 
 void scale_in_place(Tensor& inout, Ratio ratio) {
-  check_own(inout, "scale_in_place");
-  check_ratio(inout.dtype(), ratio, "scale_in_place");
-  check_write(inout, "scale_in_place");
+  require_own(inout, "scale_in_place");
+  require_ratio(inout.dtype(), ratio, "scale_in_place");
+  require_write(inout, "scale_in_place");
   inout.device().scale(inout, ratio, inout);
 }
 
 Tensor cast(const Tensor& from, DType dtype) {
-  check_own(from, "cast");
-  check_read(from, "cast");
+  require_own(from, "cast");
+  require_read(from, "cast");
   const auto is_float = [](DType type) { return type != DType::field && type != DType::i32; };
   const bool fine =
       from.dtype() == dtype || from.dtype() == DType::i32 || (is_float(from.dtype()) && is_float(dtype));
@@ -181,8 +181,8 @@ Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom&
 }
 
 std::vector<std::byte> host_bytes(const Tensor& from) {
-  check_own(from, "to_host");
-  check_read(from, "to_host");
+  require_own(from, "to_host");
+  require_read(from, "to_host");
   std::vector<std::byte> values(static_cast<std::size_t>(from.bytes()));
   from.device().to_host(from, values);
   return values;

@@ -10,8 +10,8 @@
 namespace sim {
 
 Tensor permuted(const Tensor& x, std::array<int, 4> order) {
-  check_own(x, "permuted");
-  check_read(x, "permuted");
+  require_own(x, "permuted");
+  require_read(x, "permuted");
   if (x.shape().dimensions() != 4 ||
       !std::is_permutation(order.begin(), order.end(), std::array{0, 1, 2, 3}.begin())) {
     refuse({.code = "bad_permutation",

@@ -65,11 +65,11 @@ RotaryTables rotary_tables(Device& device, DType dtype, std::int64_t first_posit
 }
 
 Tensor rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward) {
-  check_inputs({&x, &cosines, &sines}, "rotate");
+  require_inputs({&x, &cosines, &sines}, "rotate");
   const Shape& shape = x.shape();
   const bool fits = shape.dimensions() == 4 && shape[3] % 2 == 0 &&
                     cosines.shape() == Shape{shape[0], shape[3] / 2} && sines.shape() == cosines.shape();
-  check_shapes(fits, {&x, &cosines, &sines}, "rotate", "x [S, B, n, d], cosines and sines [S, d/2]");
+  require_shapes(fits, {&x, &cosines, &sines}, "rotate", "x [S, B, n, d], cosines and sines [S, d/2]");
   Tensor out = x.device().empty(x.dtype(), shape);
   x.device().rotate(x, cosines, sines, backward, out);
   return out;

@@ -10,7 +10,7 @@ namespace sim {
 
 namespace {
 
-void check_columns(const Tensor& x, std::int64_t begin, std::int64_t count, const char* user) {
+void require_columns(const Tensor& x, std::int64_t begin, std::int64_t count, const char* user) {
   if (x.shape().dimensions() > 0 && begin >= 0 && count >= 0 && begin <= columns_of(x) - count) return;
   refuse({.code = "bad_columns",
           .option = user,
@@ -19,70 +19,71 @@ void check_columns(const Tensor& x, std::int64_t begin, std::int64_t count, cons
           .hint = "columns inside the tensor"});
 }
 
-void check_table(const Tensor& table, const Tensor& ids, const Tensor* rows, const char* user) {
-  check_usable(ids, table.device(), user);
-  check_is_i32(ids, user);
-  check_read(ids, user);
+void require_table(const Tensor& table, const Tensor& ids, const Tensor* rows, const char* user) {
+  require_usable(ids, table.device(), user);
+  require_i32(ids, user);
+  require_read(ids, user);
   const bool fits = table.shape().dimensions() == 2 && ids.shape().dimensions() < Shape::kMaxDimensions;
-  check_shapes(fits, {&table, &ids}, user, "a table [V, H] and ids of at most three dimensions");
+  require_shapes(fits, {&table, &ids}, user, "a table [V, H] and ids of at most three dimensions");
   if (rows == nullptr) return;
-  check_shapes(rows_of(*rows) == ids.count() && columns_of(*rows) == columns_of(table), {&table, &ids, rows},
-               user, "a row of the table's width for each id");
+  require_shapes(rows_of(*rows) == ids.count() && columns_of(*rows) == columns_of(table),
+                 {&table, &ids, rows}, user, "a row of the table's width for each id");
 }
 
 }  // namespace
 
 Tensor add_bias(const Tensor& x, const Tensor& bias) {
-  check_inputs({&x, &bias}, "add_bias");
-  check_shapes(bias.shape() == Shape{columns_of(x)}, {&x, &bias}, "add_bias", "one element for each column");
+  require_inputs({&x, &bias}, "add_bias");
+  require_shapes(bias.shape() == Shape{columns_of(x)}, {&x, &bias}, "add_bias",
+                 "one element for each column");
   Tensor out = x.device().empty(x.dtype(), x.shape());
   x.device().add_bias(x, bias, out);
   return out;
 }
 
 void add_column_sums(const Tensor& x, Tensor& sums) {
-  check_inputs({&x}, "add_column_sums");
-  check_sums(sums, x, "add_column_sums");
-  check_shapes(sums.shape() == Shape{columns_of(x)}, {&x, &sums}, "add_column_sums",
-               "one sum for each column");
-  check_apart(x, sums, "add_column_sums");
+  require_inputs({&x}, "add_column_sums");
+  require_sums(sums, x, "add_column_sums");
+  require_shapes(sums.shape() == Shape{columns_of(x)}, {&x, &sums}, "add_column_sums",
+                 "one sum for each column");
+  require_apart(x, sums, "add_column_sums");
   x.device().add_column_sums(x, sums);
 }
 
 Tensor columns(const Tensor& x, std::int64_t begin, std::int64_t count) {
-  check_own(x, "columns");
-  check_read(x, "columns");
-  check_columns(x, begin, count, "columns");
+  require_own(x, "columns");
+  require_read(x, "columns");
+  require_columns(x, begin, count, "columns");
   Tensor out = x.device().empty(x.dtype(), x.shape().with_columns(count));
   x.device().copy_columns(x, begin, out, 0, count);
   return out;
 }
 
 void put_columns(const Tensor& x, Tensor& out, std::int64_t begin) {
-  check_own(x, "put_columns");
-  check_usable(out, x.device(), "put_columns");
-  check_same_dtype(x, out, "put_columns");
-  check_read(x, "put_columns");
-  check_write(out, "put_columns");
-  check_columns(out, begin, columns_of(x), "put_columns");
-  check_shapes(rows_of(x) == rows_of(out), {&x, &out}, "put_columns", "as many rows");
-  check_apart(x, out, "put_columns");
+  require_own(x, "put_columns");
+  require_usable(out, x.device(), "put_columns");
+  require_same_dtype(x, out, "put_columns");
+  require_read(x, "put_columns");
+  require_write(out, "put_columns");
+  require_columns(out, begin, columns_of(x), "put_columns");
+  require_shapes(rows_of(x) == rows_of(out), {&x, &out}, "put_columns", "as many rows");
+  require_apart(x, out, "put_columns");
   x.device().copy_columns(x, 0, out, begin, columns_of(x));
 }
 
 Tensor lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id) {
-  check_inputs({&table}, "lookup");
-  check_table(table, ids, nullptr, "lookup");
+  require_inputs({&table}, "lookup");
+  require_table(table, ids, nullptr, "lookup");
   Tensor out = table.device().empty(table.dtype(), ids.shape().with_appended(columns_of(table)));
   table.device().lookup(table, ids, first_id, out);
   return out;
 }
 
 void add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& sums) {
-  check_inputs({&rows}, "add_to_rows");
-  check_sums(sums, rows, "add_to_rows");
-  check_table(sums, ids, &rows, "add_to_rows");
-  check_apart(rows, sums, "add_to_rows");
+  require_inputs({&rows}, "add_to_rows");
+  require_sums(sums, rows, "add_to_rows");
+  require_table(sums, ids, &rows, "add_to_rows");
+  require_apart(rows, sums, "add_to_rows");
   rows.device().add_to_rows(rows, ids, first_id, sums);
 }
 

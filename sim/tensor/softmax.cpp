@@ -10,8 +10,8 @@ namespace sim {
 
 namespace {
 
-void check_divisor(const Tensor& x, std::int64_t divisor, const char* user) {
-  check_shapes(x.shape().dimensions() >= 2, {&x}, user, "scores [.., queries, keys]");
+void require_divisor(const Tensor& x, std::int64_t divisor, const char* user) {
+  require_shapes(x.shape().dimensions() >= 2, {&x}, user, "scores [.., queries, keys]");
   if (divisor >= 1 && divisor <= (std::int64_t{1} << 24)) return;
   refuse({.code = "bad_divisor",
           .option = user,
@@ -23,17 +23,17 @@ void check_divisor(const Tensor& x, std::int64_t divisor, const char* user) {
 }  // namespace
 
 Tensor softmax(const Tensor& x, std::int64_t divisor, bool causal) {
-  check_inputs({&x}, "softmax");
-  check_divisor(x, divisor, "softmax");
+  require_inputs({&x}, "softmax");
+  require_divisor(x, divisor, "softmax");
   Tensor out = x.device().empty(x.dtype(), x.shape());
   x.device().softmax(x, divisor, causal, out);
   return out;
 }
 
 Tensor softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor) {
-  check_inputs({&p, &grad}, "softmax_backward");
-  check_same_shape(p, grad, "softmax_backward");
-  check_divisor(p, divisor, "softmax_backward");
+  require_inputs({&p, &grad}, "softmax_backward");
+  require_same_shape(p, grad, "softmax_backward");
+  require_divisor(p, divisor, "softmax_backward");
   Tensor out = p.device().empty(p.dtype(), p.shape());
   p.device().softmax_backward(p, grad, divisor, out);
   return out;

@@ -53,7 +53,7 @@ class Storage {
   }
   /// Refuses an access that a call in flight forbids. `user` says who wants the access: "add",
   /// "tp.all_reduce at ...".
-  void check_access(ByteRange range, Access access, const char* user) const {
+  void require_access(ByteRange range, Access access, const char* user) const {
     if (!is_free(range, access)) refuse_access(range, access, user);
   }
   /// Records that a call, started at `site`, has the range in flight, until land() is called with the

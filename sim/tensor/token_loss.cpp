@@ -12,7 +12,7 @@ namespace {
 bool is_smoothed(const TokenLoss& loss) { return loss.smoothing.numerator != 0; }
 std::int64_t parts_of(const TokenLoss& loss) { return is_smoothed(loss) ? 3 : 2; }
 
-void check_loss(const TokenLoss& loss, const Tensor& logits, const char* user) {
+void require_loss(const TokenLoss& loss, const Tensor& logits, const char* user) {
   constexpr std::int64_t kMost = std::int64_t{1} << 24;
   const Ratio s = loss.smoothing;
   const bool fits = logits.shape().dimensions() == 2 && loss.columns >= 0 &&
@@ -31,18 +31,18 @@ void check_loss(const TokenLoss& loss, const Tensor& logits, const char* user) {
           .hint = "TokenLoss as VocabParallelCrossEntropy makes it"});
 }
 
-void check_targets(const Tensor& targets, const Tensor& like, std::int64_t tokens, const char* user) {
-  check_usable(targets, like.device(), user);
-  check_is_i32(targets, user);
-  check_read(targets, user);
-  check_shapes(targets.shape() == Shape{tokens}, {&like, &targets}, user, "one target for each token");
+void require_targets(const Tensor& targets, const Tensor& like, std::int64_t tokens, const char* user) {
+  require_usable(targets, like.device(), user);
+  require_i32(targets, user);
+  require_read(targets, user);
+  require_shapes(targets.shape() == Shape{tokens}, {&like, &targets}, user, "one target for each token");
 }
 
 }  // namespace
 
 Tensor row_max(const Tensor& logits, const TokenLoss& loss) {
-  check_inputs({&logits}, "row_max");
-  check_loss(loss, logits, "row_max");
+  require_inputs({&logits}, "row_max");
+  require_loss(loss, logits, "row_max");
   Tensor maxima = logits.device().empty(sum_dtype(logits.dtype()), {rows_of(logits)});
   logits.device().row_max(logits, loss.columns, maxima);
   return maxima;
@@ -51,12 +51,12 @@ Tensor row_max(const Tensor& logits, const TokenLoss& loss) {
 TokenParts token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
                        const TokenLoss& loss) {
   constexpr const char* kUser = "token_parts";
-  check_inputs({&logits}, kUser);
-  check_loss(loss, logits, kUser);
-  check_sums(maxima, logits, kUser);
-  check_shapes(maxima.shape() == Shape{rows_of(logits)}, {&logits, &maxima}, kUser,
-               "one maximum for each token");
-  check_targets(targets, logits, rows_of(logits), kUser);
+  require_inputs({&logits}, kUser);
+  require_loss(loss, logits, kUser);
+  require_sums(maxima, logits, kUser);
+  require_shapes(maxima.shape() == Shape{rows_of(logits)}, {&logits, &maxima}, kUser,
+                 "one maximum for each token");
+  require_targets(targets, logits, rows_of(logits), kUser);
   const DType sums = sum_dtype(logits.dtype());
   TokenParts result{logits.device().empty(sums, logits.shape()),
                     logits.device().empty(sums, {parts_of(loss), rows_of(logits)})};
@@ -65,10 +65,10 @@ TokenParts token_parts(const Tensor& logits, const Tensor& maxima, const Tensor&
 }
 
 Tensor token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss) {
-  check_inputs({&parts}, "token_loss");
-  check_shapes(parts.shape() == Shape{parts_of(loss), columns_of(parts)}, {&parts}, "token_loss",
-               "parts [2, T], or [3, T] with smoothing");
-  check_targets(targets, parts, columns_of(parts), "token_loss");
+  require_inputs({&parts}, "token_loss");
+  require_shapes(parts.shape() == Shape{parts_of(loss), columns_of(parts)}, {&parts}, "token_loss",
+                 "parts [2, T], or [3, T] with smoothing");
+  require_targets(targets, parts, columns_of(parts), "token_loss");
   Tensor out = parts.device().empty(parts.dtype(), {columns_of(parts)});
   parts.device().token_loss(parts, targets, loss, out);
   return out;
@@ -77,12 +77,12 @@ Tensor token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& l
 Tensor token_loss_backward(DType logits, const Tensor& exps, const Tensor& parts, const Tensor& targets,
                            const TokenLoss& loss, const Tensor& grad) {
   constexpr const char* kUser = "token_loss_backward";
-  check_inputs({&exps, &parts, &grad}, kUser);
-  check_loss(loss, exps, kUser);
+  require_inputs({&exps, &parts, &grad}, kUser);
+  require_loss(loss, exps, kUser);
   const std::int64_t tokens = rows_of(exps);
-  check_shapes(parts.shape() == Shape{parts_of(loss), tokens} && grad.shape() == Shape{tokens},
-               {&exps, &parts, &grad}, kUser, "exps [T, V/tp], parts [2, T] or [3, T], a gradient [T]");
-  check_targets(targets, exps, tokens, kUser);
+  require_shapes(parts.shape() == Shape{parts_of(loss), tokens} && grad.shape() == Shape{tokens},
+                 {&exps, &parts, &grad}, kUser, "exps [T, V/tp], parts [2, T] or [3, T], a gradient [T]");
+  require_targets(targets, exps, tokens, kUser);
   Tensor out = exps.device().empty(logits, exps.shape());
   exps.device().token_loss_backward(exps, parts, targets, loss, grad, out);
   return out;

@@ -60,7 +60,7 @@ Communicator& VirtualGroups::get(std::string_view kind) {
 }
 
 Communicator* VirtualGroups::new_group(std::string name, const std::vector<int>& members, Site site) {
-  check_new_group(
+  require_new_group(
       rank_.world.spec().layout, rank_.rank, name, members, world_.size(),
       [this](int member) { return rank_.world.slot_of(member) >= 0; }, site);
   std::unique_ptr<VirtualCommunicator> made = world_.new_group(std::move(name), members, site);

@@ -34,7 +34,7 @@ std::string order_text(const ReductionOrder& order) {
   return "";
 }
 
-void check_field(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
+void require_field(const char* name, std::int64_t value, std::int64_t least, std::int64_t most) {
   if (value >= least && value <= most) return;
   refuse({.code = "world_spec",
           .option = name,
@@ -57,7 +57,7 @@ std::string text_of(const WorldSpec& spec) {
 }
 
 void check(const WorldSpec& spec) {
-  check_field("--threads", spec.threads, 1, 256);
+  require_field("--threads", spec.threads, 1, 256);
   if (spec.schedule.policy > SchedulePolicy::pct) {
     refuse({.code = "world_spec",
             .option = "--schedule",
@@ -73,11 +73,11 @@ void check(const WorldSpec& spec) {
             .rule = fmt::format("a thread for each of up to {} ranks", kMostThreadRanks),
             .hint = "--ranks-as fibers"});
   }
-  check_field("--eager-bytes", spec.eager_bytes, 0, std::int64_t{1} << 40);
-  check_field("--stack-bytes", static_cast<std::int64_t>(spec.stack_bytes), 16 << 10, kMaxSize);
-  check_field("--pct-depth", spec.schedule.depth, 1, 64);
-  check_field("call limit", spec.call_limit, 1, std::int64_t{1} << 32);
-  check_field("gpus per node", spec.nodes.gpus_per_node, 1, kMaxSize);
+  require_field("--eager-bytes", spec.eager_bytes, 0, std::int64_t{1} << 40);
+  require_field("--stack-bytes", static_cast<std::int64_t>(spec.stack_bytes), 16 << 10, kMaxSize);
+  require_field("--pct-depth", spec.schedule.depth, 1, 64);
+  require_field("call limit", spec.call_limit, 1, std::int64_t{1} << 32);
+  require_field("gpus per node", spec.nodes.gpus_per_node, 1, kMaxSize);
   const bool ascending =
       std::adjacent_find(spec.ranks.begin(), spec.ranks.end(), std::greater_equal<>()) == spec.ranks.end();
   if (!ascending ||

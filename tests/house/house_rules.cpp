@@ -11,9 +11,9 @@ namespace test {
 
 namespace {
 
-/// A room: a folder of sources, and the folders below it whose headers it may include beside its own. Rooms
-/// stand in an order in which each one sees only rooms above it in this table, so there is no circle. A
-/// folder that is not here may not exist.
+/// A room is a folder of sources, with the other folders whose headers it may include. Each room may
+/// include only rooms above it in this table, so there are no circles. A folder that is not in the table
+/// may not exist.
 struct Room {
   std::string folder;
   std::vector<std::string> sees;
@@ -36,8 +36,8 @@ const std::vector<Room>& rooms() {
       {"sim/pipeline", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
       {"sim/model",
        {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/optimizer", "sim/pipeline"}},
-      // Kernels and what runs them know plain numbers; the device itself knows tensors, and the communicator
-      // ranks.
+      // Kernels and their launchers know only plain numbers. The device also knows tensors, and the
+      // communicator also knows ranks.
       {"gpu/device", {"sim/base", "sim/tensor"}},
       {"gpu/nccl",
        {"gpu/device", "sim/base", "sim/layout", "sim/tensor", "sim/cpu", "sim/comm", "sim/launch",
@@ -45,7 +45,7 @@ const std::vector<Room>& rooms() {
       {"gpu/cuda", {"gpu/device", "gpu/nccl", "sim/base"}},
       {"gpu/on_host", {"gpu/device", "sim/base"}},
       {"gpu/stub", {"gpu/device", "gpu/nccl", "sim/base"}},
-      // A reference shares no rule with what it judges.
+      // A reference shares no code with the layers that it judges.
       {"verify/reference", {"sim/base"}},
       {"verify/output", {"sim"}},
       {"verify/options", {"sim", "verify/output"}},
@@ -74,8 +74,8 @@ bool is_in(const std::string& path, const std::string& folder) { return path.sta
 
 bool ends_in(const std::string& path, const char* suffix) { return path.ends_with(suffix); }
 
-/// The room that a file lies in; null where there is none. A file of a folder inside of another room belongs
-/// to the inner one, and only tests/ may have folders that are no rooms.
+/// Returns the room that a file is in, or null where its folder is not a room. Folders below tests/
+/// belong to the room tests; every other folder must be a room itself.
 const Room* room_of(const std::string& path) {
   const std::string folder = path.substr(0, path.rfind('/'));
   for (const Room& room : rooms()) {
@@ -109,7 +109,7 @@ std::vector<std::string> included_files(const SourceFile& file) {
 
 namespace {
 
-/// Rooms whose programs run in every arithmetic and on every device.
+/// Whether the programs of a room are written once and run in every arithmetic and on every device.
 bool is_written_once(const std::string& room) {
   return room == "sim/parallel" || room == "sim/optimizer" || room == "sim/pipeline" || room == "sim/model";
 }
@@ -152,9 +152,9 @@ std::vector<std::string> include_direction(const std::vector<SourceFile>& files)
 std::vector<std::string> banned_names(const std::vector<SourceFile>& files) {
   struct Ban {
     const char* pattern;
-    const char* only_in;  // a folder, or empty for everywhere
+    const char* only_in;  // the folder to which the ban applies; "": everywhere
     const char* why;
-    const char* but_in = "";  // one file
+    const char* but_in = "";  // one file that is exempt
   };
   const std::vector<Ban> bans = {
       {"\\b(random_device)\\b", "", "draws from the machine; use a seed"},
@@ -162,14 +162,14 @@ std::vector<std::string> banned_names(const std::vector<SourceFile>& files) {
        "a hand-written tolerance"},
       {"\\b([0-9.]+[eE]-[0-9]+|0\\.0[0-9]+)f?\\b", "", "a hand-written tolerance"},
       {"\\b([a-z_]+_clock|clock_gettime|gettimeofday)\\b", "sim", "a wall clock",
-       "sim/meeting/deadline.cpp"},  // until when a process waits for others; it reaches no result
+       "sim/meeting/deadline.cpp"},  // how long a process waits for others; no result uses it
       {"\\b(time|clock)\\s*\\(", "sim", "a wall clock"},
       {"\\b(unordered_map|unordered_set)\\b", "sim", "iterates in no stated order"},
       {"\\b(get_id|srand|rand)\\s*\\(", "sim", "differs from run to run"},
   };
   std::vector<std::string> violations;
   for (const SourceFile& file : files) {
-    if (file.path.starts_with("tests/house/")) continue;  // this table, and the violations planted for it
+    if (file.path.starts_with("tests/house/")) continue;  // this table, and planted violations
     for (const Ban& ban : bans) {
       if (*ban.only_in != '\0' && !is_in(file.path, ban.only_in)) continue;
       if (file.path == ban.but_in) continue;
@@ -203,7 +203,7 @@ std::vector<std::string> unbuilt_files(const std::vector<SourceFile>& files,
     if (ends_in(file.path, ".cpp") && compile_commands.find("/" + file.path + "\"") == std::string::npos) {
       violations.push_back(file.path + ": no target compiles it");
     }
-    const bool is_outside = is_in(file.path, "tests/outside");  // a project with include names of its own
+    const bool is_outside = is_in(file.path, "tests/outside");  // a project with its own include paths
     if (ends_in(file.path, ".h") && !is_outside && !included.contains(file.path)) {
       violations.push_back(file.path + ": nothing includes it");
     }
@@ -233,7 +233,7 @@ std::vector<std::string> long_lines(const std::vector<SourceFile>& files) {
     int number = 0;
     for (std::string line; std::getline(lines, line);) {
       ++number;
-      // Bytes that continue a character of UTF-8 are no columns.
+      // Continuation bytes of a UTF-8 character do not count as columns.
       const auto columns = static_cast<std::size_t>(
           std::count_if(line.begin(), line.end(), [](unsigned char c) { return (c & 0xc0U) != 0x80U; }));
       if (columns > kMostColumns)

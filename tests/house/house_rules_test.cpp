@@ -1,4 +1,4 @@
-// The house rules hold for the tree as it stands, and each rule sees a violation planted for it.
+// The house rules hold for the source tree, and each rule finds a violation that is planted for it.
 
 #include "tests/house/house_rules.h"
 
@@ -97,8 +97,8 @@ TEST(HouseRules, HeadersAreManuals) {
   EXPECT_EQ(test::headers_without_manual({{"sim/a.h", "#pragma once\n\nstruct A {};\n"}}).size(), 1U);
 }
 
-/// Of tests/outside, which tests/verify/outside_test.cpp builds as a project of its own: as
-/// compile_commands.json would name them.
+/// Returns the sources of tests/outside as compile_commands.json would name them.
+/// tests/verify/outside_test.cpp builds them as a project of its own.
 std::string outside_commands() {
   std::istringstream words(root_file("tests/outside/CMakeLists.txt"));
   std::string commands;
@@ -133,8 +133,8 @@ TEST(HouseRules, LinesHaveAtMost110Columns) {
 TEST(HouseRules, RoomsSeeOnlyRoomsThatStandBeforeThem) { EXPECT_EQ(test::rooms_out_of_order(), Lines{}); }
 
 TEST(HouseRules, EveryRefusalIsProvoked) {
-  // What the program refuses is provoked through the program; what a rank program is refused, where its room
-  // is tested.
+  // Refusals of the program are provoked through the program. Refusals of rank programs are provoked in the
+  // tests of their rooms.
   std::string refusal_tests =
       root_file("tests/verify/program/refusals_test.cpp") + root_file("verify/checks/planted_programs.cpp");
   for (const SourceFile& file : files_under({"tests/sim", "tests/gpu"}, {".cpp"})) refusal_tests += file.text;

@@ -1,13 +1,14 @@
 #pragma once
 
-/// A case: one layer or operator, as a rank program, and its serial reference. What it publishes, and how
-/// each tensor is placed on the ranks, is declared; every property (properties.h) then holds for it, or is
-/// shown not to.
+/// A case is one layer, operator or training: a rank program with its serial reference. A case declares the
+/// tensors that it publishes and how each is placed on the ranks. Every property (properties.h) then
+/// holds for the case, or is shown not to hold.
 ///
-/// Shapes  dimensions are drawn one by one from their ranges, and any of them go together: a size that has to
-///         divide by tp is given a rank. So a failing case shrinks one number at a time.
-/// Calls   a new case is a file in verify/cases/ with a class, and a line in case_list.cpp; or, outside, a
-///         class that prove.h is given.
+/// Shapes  Dimensions are drawn one by one from their ranges, and all combinations are valid: a size that
+///         must be a multiple of tp is given per rank. A failing case can therefore shrink one number at
+///         a time.
+/// Calls   A new case is a file in verify/cases/ with a class, and a line in case_list.cpp. In another
+///         project it is a class that is passed to prove.h.
 
 #include <cstdint>
 #include <map>
@@ -28,21 +29,22 @@
 
 namespace verify {
 
-/// One number of a case; flags are from 0 to 1.
+/// One number of a case, with its range. A flag ranges from 0 to 1.
 struct Dimension {
   std::string name;
   std::int64_t least;
   std::int64_t most;
-  bool is_a_rank = false;  // the whole is tp times as large
-  /// Its value at a scenario; null, or nothing: it is drawn there, too.
+  bool is_a_rank = false;  // the number is given per rank; the whole is tp times as large
+  /// Returns the value for a scenario. The number is drawn where this is null or returns nothing.
   std::optional<std::int64_t> (*at)(const ScenarioTraits& traits) = nullptr;
 };
 
-/// What some of the drawn inputs have at one element each (large: at all); floats only.
+/// A special value that replaces one element of some of the drawn inputs. `large` scales all elements of
+/// those inputs. Special values are for floats only.
 enum class Special { none, nan, infinity, minus_infinity, large };
 
-/// A part of a training that stops and goes on: from step `first`, loaded from the store unless it is 0, to
-/// before `last`.
+/// A part of a training that stops and resumes. It runs the steps from `first` up to, but not including,
+/// `last`, and loads the state from the store unless `first` is 0.
 struct Stretch {
   std::int64_t first = 0;
   std::int64_t last = 0;
@@ -51,77 +53,83 @@ struct Stretch {
   bool operator==(const Stretch&) const = default;
 };
 
-/// What the ranks of a case are to each other.
+/// The process group that the `tp` ranks of a setting form: a tensor-parallel group, a data-parallel
+/// group, or a world of its own layout.
 enum class Ranks : std::uint8_t { tensor_parallel, data_parallel, world };
 
 struct CaseSetting {
   int tp = 1;
-  int replicas = 1;                      // of the tensor-model-parallel group, with the same inputs
-  Ranks ranks = Ranks::tensor_parallel;  // what the tp ranks are: as the case says
+  int replicas = 1;                      // replicas of the group, with the same inputs
+  Ranks ranks = Ranks::tensor_parallel;  // the same as Case::ranks()
   sim::DType dtype = sim::DType::field;
   std::uint64_t seed = 0;
   std::map<std::string, std::int64_t> dimensions;
   Special special = Special::none;
-  std::optional<Stretch> stretch = std::nullopt;          // none: all of it
-  std::shared_ptr<const sim::TextCorpus> text = nullptr;  // that a model is trained on; null: drawn tokens
+  std::optional<Stretch> stretch = std::nullopt;          // none: the whole training
+  std::shared_ptr<const sim::TextCorpus> text = nullptr;  // the training text; null: drawn tokens
 
   bool operator==(const CaseSetting&) const = default;
   std::int64_t operator[](const std::string& name) const { return dimensions.at(name); }
-  /// A dimension that is given for each rank.
+  /// Returns the whole size of a dimension that is given per rank.
   std::int64_t whole(const std::string& name) const { return tp * dimensions.at(name); }
 };
 
-/// "tp", "dp", "world".
+/// Returns "tp", "dp" or "world".
 const char* name_of(Ranks ranks);
 
-/// "tp 4, f32, seed 7, hidden 3, ..."
+/// Returns the setting as text: "tp 4, f32, seed 7, hidden 3, ...".
 std::string text_of(const CaseSetting& setting);
 
-/// Where the whole of a published tensor lies.
+/// How a whole tensor is placed on the ranks that publish it.
 enum class Placement {
-  replicated,  // the whole on every rank, bit for bit the same
+  replicated,  // every rank has the whole, bit for bit the same
   rows,        // rank r has the r-th part of the rows
-  columns,     // of the columns; of a vector, of its elements
+  columns,     // rank r has the r-th part of the columns, or of the elements of a vector
   partial,     // the whole is the sum over the ranks
 };
 
 struct CaseOutput {
   std::string name;
   Placement placement = Placement::replicated;
-  int stride = 1;                 // of rows and columns: a part is so many blocks (sim/parallel/parameter.h)
-  bool same_order = false;        // the serial layer adds in the same order: equal to it bit for bit
-  std::vector<int> part_of = {};  // by rank, -1: does not publish it. Empty: rank r of a replica has part r
-  bool adds = false;              // ranks of one part hold terms of it; else all hold the same
+  int stride = 1;                 // blocks of rows or columns in a part (sim/parallel/parameter.h)
+  bool same_order = false;        // the serial layer adds in the same order and gives the same bits
+  std::vector<int> part_of = {};  // part by rank; -1: not published; empty: rank r of a replica has part r
+  bool adds = false;              // ranks of one part hold terms of a sum; else all hold the same values
 
-  /// Of the whole, the part that a rank has.
+  /// Returns the part of the whole that a rank has.
   int part(int rank, int tp) const;
+  /// Returns the number of parts of the whole.
   int parts(int tp) const;
   bool is_sum() const { return adds || placement == Placement::partial; }
 };
 
-/// What a case is linear in, and its gradient, both published. A linear map is held against its adjoint:
-/// <output, grad_output> is the sum of <value, gradient> over the terms of an identity.
+/// A tensor in which a case is linear, and its gradient, by the names under which both are published. A
+/// linear map is compared with its adjoint: <output, grad_output> must equal the sum of <value, gradient>
+/// over the terms of the identity.
 struct AdjointTerm {
   std::string value;
   std::string gradient;
 };
 using AdjointIdentity = std::vector<AdjointTerm>;
 
-/// A token's id, or another whole number below a bound, by name and index.
+/// Returns `count` keyed whole numbers from 0 to below `below`, such as ids of tokens. Each depends on
+/// the seed, the name and its index.
 std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::string& name, std::int64_t count,
                                     std::int64_t below);
 
-/// A part of one input that counts otherwise than it should: an experiment on a reference (explanation.h).
+/// A change of one input of a reference, for an experiment (explanation.h): one part of the input is
+/// multiplied by `factor`.
 struct InputChange {
   enum class Axis { rows, columns };
   std::string name;
   Axis axis = Axis::rows;
-  int part = 0;  // of `parts` equal ones
+  int part = 0;  // the index of the part, among `parts` equal parts
   int parts = 1;
   std::int64_t factor = 1;
 };
 
-/// What a reference is given: its scalar, and the whole of each input, the same values that the ranks draw.
+/// The inputs of a reference: its kind of number, and every input as a whole, with the values that the
+/// ranks draw.
 template <typename Scalar>
 class Inputs {
  public:
@@ -134,14 +142,15 @@ class Inputs {
         seen_(seen),
         device_(std::make_shared<sim::CpuDevice>()) {}
   const reference::Number<Scalar>& number() const { return number_; }
-  /// What ranks have by drawn().
+  /// Returns the whole of an input that ranks get from drawn().
   reference::Matrix<Scalar> matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const;
-  /// A parameter's initial values.
+  /// Returns the initial values of a parameter.
   reference::Matrix<Scalar> parameter(const std::string& name, std::int64_t rows, std::int64_t columns,
                                       sim::Ratio scale = {}) const;
 
-  /// What dropout multiplies each element of a tensor by: of the stream that all ranks share, or (part from 0
-  /// to tp - 1) of a rank's own tensor; in the pass that the dimension `pass` says.
+  /// Returns the factors by which dropout multiplies the elements of a tensor, in the pass that the dimension
+  /// `pass` names. A part of -1 stands for the random stream that all ranks share, and a part from 0 to
+  /// tp - 1 for the stream of one rank's own tensor.
   reference::Matrix<Scalar> dropout(const std::string& name, std::int64_t rows, std::int64_t columns,
                                     sim::Ratio probability, int part = -1) const;
 
@@ -150,8 +159,8 @@ class Inputs {
 
   reference::Number<Scalar> number_;
   const CaseSetting& setting_;
-  const InputChange* change_;  // or null
-  Seen* seen_;                 // keeps what was asked for; or null
+  const InputChange* change_;  // may be null
+  Seen* seen_;                 // keeps the inputs that were read; may be null
   std::shared_ptr<sim::CpuDevice> device_;
 };
 
@@ -163,33 +172,34 @@ class Case {
   virtual ~Case() = default;
   virtual std::string name() const = 0;
   virtual Ranks ranks() const { return Ranks::tensor_parallel; }
-  /// Of the world that it runs in: tp * replicas ranks.
+  /// Returns the sizes of the world that the case runs in, which has tp * replicas ranks.
   virtual sim::ParallelSizes sizes(const CaseSetting& setting) const;
   virtual std::vector<Dimension> dimensions() const = 0;
   virtual std::vector<CaseOutput> outputs(const CaseSetting& setting) const = 0;
   virtual std::vector<ExpectedCall> calls(const CaseSetting& setting) const = 0;
-  /// Where ranks make different ones.
+  /// Returns the calls of one rank. It is overridden where ranks make different calls.
   virtual std::vector<ExpectedCall> calls_of(const CaseSetting& setting, int /*rank*/) const {
     return calls(setting);
   }
-  /// What the field computes with.
+  /// Returns the kind of functions with which the field computes.
   virtual sim::FieldFunctions field_functions() const { return sim::FieldFunctions::homomorphic; }
-  /// Empty where the case is not linear in what it has gradients of.
+  /// Returns the adjoint identities. It is empty where the case is not linear in the tensors that it has
+  /// gradients of.
   virtual std::vector<AdjointIdentity> adjoint(const CaseSetting&) const { return {}; }
-  /// Settings that are computed in other ways and give the same bits; empty where there are none.
+  /// Returns other settings that compute the same bits in another way; empty where there are none.
   virtual std::vector<CaseSetting> twins(const CaseSetting&) const { return {}; }
-  /// The setting in stretches, each a world of its own, of which the last has the outputs of the whole; empty
-  /// where it is no training.
+  /// Returns the setting as stretches, each of which runs in a world of its own. The last one publishes the
+  /// outputs of the whole training. It is empty where the case is not a training.
   virtual std::vector<CaseSetting> stretches(const CaseSetting&) const { return {}; }
-  /// Publishes every output.
+  /// Runs the case on one rank, which publishes its part of every output.
   virtual void run(sim::Rank& rank, const CaseSetting& setting) const = 0;
   virtual Wholes<sim::Field> serial(const Inputs<sim::Field>& inputs, const CaseSetting& setting) const = 0;
   virtual Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
                                             const CaseSetting& setting) const = 0;
 };
 
-/// A case whose reference is one template: template <typename Scalar> Wholes<Scalar> reference(inputs,
-/// setting) const.
+/// The base class of a case whose reference is one template:
+/// template <typename Scalar> Wholes<Scalar> reference(inputs, setting) const.
 template <typename Derived>
 class CaseOf : public Case {
  public:
@@ -205,17 +215,18 @@ class CaseOf : public Case {
   const Derived& derived() const { return static_cast<const Derived&>(*this); }
 };
 
-/// A keyed tensor, as Inputs::matrix has it whole.
+/// Returns a keyed tensor with the values that Inputs::matrix() returns.
 sim::Tensor drawn(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
                   const sim::Shape& shape);
-/// This rank's part of it, in the tensor-model-parallel group.
+/// Returns the part of a keyed tensor that belongs to this rank of its tensor-model-parallel group: its
+/// rows, or its columns.
 sim::Tensor drawn_own_rows(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
                            std::int64_t rows, std::int64_t columns);
 sim::Tensor drawn_own_columns(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
                               std::int64_t rows, std::int64_t columns);
 sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids);
 
-/// What a rank has to call, in order; nothing on one rank.
+/// Returns the calls that a rank must make, in order. There are none at tp 1.
 std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting, int rank);
 
 }  // namespace verify

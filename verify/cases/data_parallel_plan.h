@@ -1,7 +1,7 @@
 #pragma once
 
-/// A trial of data-parallel training: DataParallelPlan derives its sizes, samples and tokens from a setting, and Training
-/// is one rank's part of it, step by step.
+/// A trial of data-parallel training: DataParallelPlan derives its sizes, samples and tokens from a setting,
+/// and Training is one rank's part of it, step by step.
 ///
 /// Shapes  up to three parameters: a matrix, a vector, and a matrix. The vector may belong to an expert; then
 ///         each of ep ranks has one part of it, and the samples of all these ranks contribute to it. The

@@ -8,7 +8,8 @@ namespace {
 
 Value flag(bool is_set) { return is_set ? 1 : 0; }
 
-/// A size of the scenario that a case may run at; where it is 1, the case draws.
+/// Returns the size of a scenario, up to kMostOfAxis. A size of 1 gives nothing, so that the case draws
+/// its own.
 Value size_above_one(int size) { return size > 1 ? Value(std::min(size, kMostOfAxis)) : std::nullopt; }
 
 }  // namespace

@@ -1,10 +1,11 @@
 #pragma once
 
-/// What a scenario is, as far as a case can be set up like it: its parallel sizes, as large as cases run
-/// them, and the flags of its model. Each function of at_scenario gives the value of one dimension (case.h)
-/// at a scenario; a dimension that names none is drawn.
+/// The traits of a scenario from which cases are set up like it: its parallel sizes, and the flags of its
+/// model. Each function of at_scenario returns the value of one dimension (case.h) for a scenario. A
+/// dimension without such a function is drawn, and so is one whose function returns nothing.
 ///
-/// Calls   a new layer with a flag of its own adds a field here, and a function that its dimension names.
+/// Calls   A new layer with a flag of its own adds a field here, and a function to which its dimension
+///         points.
 
 #include <cstdint>
 #include <optional>
@@ -12,9 +13,9 @@
 namespace verify {
 
 struct ScenarioTraits {
-  int tensor_parallel = 1;    // of the scenario
-  int tp = 1;                 // as large as cases of one tensor-model-parallel group run it
-  int pipeline_parallel = 1;  // of the scenario
+  int tensor_parallel = 1;    // tp of the scenario
+  int tp = 1;                 // tp with which cases of one tensor-model-parallel group run
+  int pipeline_parallel = 1;  // pp of the scenario
   int expert_parallel = 1;
   int optimizer_instances = 1;
   bool is_interleaved = false;
@@ -28,7 +29,7 @@ struct ScenarioTraits {
   bool rotary = false;
 };
 
-/// Whole models are trained with at most so many ranks along an axis.
+/// The most ranks along one axis with which cases run whole models.
 inline constexpr int kMostOfAxis = 4;
 
 namespace at_scenario {
@@ -44,10 +45,11 @@ Value gated(const ScenarioTraits& traits);
 /// The activation function: 0 is GELU, 2 is SiLU.
 Value activation(const ScenarioTraits& traits);
 Value tied(const ScenarioTraits& traits);
+/// Returns 1 for every scenario.
 Value on(const ScenarioTraits& traits);
-/// Query heads of a group: 2 stands for all numbers above 1.
+/// Returns the query heads of a group: 1, or 2 for any number above 1.
 Value queries(const ScenarioTraits& traits);
-/// Ranks that share the key and value heads of a group.
+/// Returns the number of ranks that share the key and value heads of a group.
 Value ranks_a_group(const ScenarioTraits& traits);
 Value tp(const ScenarioTraits& traits);
 Value pp(const ScenarioTraits& traits);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kActivation = 2, kMask = 1, kLogit = 4;  // bytes
 
-/// Of what all tensor-parallel ranks hold, or a part each.
+/// Returns the share of one rank: with sequence parallelism a tp-th of `bytes`, else all of them.
 std::int64_t of_rank(const ActivationShape& shape, std::int64_t bytes) {
   return shape.sequence_parallel ? bytes / shape.tp : bytes;
 }
@@ -24,7 +24,7 @@ std::int64_t output_bytes(const ActivationShape& shape) {
   return of_rank(shape, inputs) + kLogit * shape.padded_vocab_size / shape.tp * shape.tokens;
 }
 
-/// Of a microbatch, by chunk.
+/// Returns the bytes that a microbatch leaves on a pipeline rank, for each of its chunks.
 std::vector<std::int64_t> chunk_bytes(const ActivationShape& shape,
                                       const std::vector<sim::StageLayers>& chunks, bool is_first,
                                       bool is_last) {

@@ -1,18 +1,19 @@
 #pragma once
 
-/// What the ranks of a published model keep of the forward pass for the backward one: bytes of a layer, and
-/// of a rank where its schedule has most microbatches in flight.
+/// The activation memory of a published model: the bytes that a layer keeps from the forward pass for the
+/// backward pass, and the most that a pipeline rank holds at any time of its schedule.
 ///
-/// Shapes  bytes, of bf16 activations. n tokens of a microbatch on a rank, H, F, heads and G as in
-///         parameter_count.h. A layer keeps 10 H n that every tensor-parallel rank holds (with sequence
-///         parallelism a tp-th of it): the inputs of two norms, of QKV and of the MLP, and a byte each for
-///         two dropout masks; and of what is split over tp: Q, K and V, the attention's output, the MLP
-///         before and after its activation. Recomputed, it keeps its input, and one layer at a time all the
-///         rest. The embedding's chunk keeps a dropout mask; the output's two inputs of H, and logits in f32
-///         for the loss.
-/// Exact   scores of attention are not kept: recomputed, as selective recomputation and flash kernels do.
-///         With F = 4 H, no gate and as many groups as heads a layer is H n (10 + 24 / tp), with sequence
-///         parallelism 34 H n / tp.
+/// Shapes  All sizes are bytes of bf16 activations. n is the number of tokens of a microbatch on a rank;
+///         H, F, heads and G are as in parameter_count.h. On every tensor-parallel rank a layer keeps 10
+///         H n bytes (with sequence parallelism a tp-th of them): the inputs of two norms, of QKV and of
+///         the MLP, and one byte for each element of two dropout masks. Split over tp, it keeps Q, K and
+///         V, the output of attention, and the MLP before and after its activation. With recomputation a
+///         layer keeps only its input, and one layer at a time keeps all the rest. The chunk of the
+///         embedding also keeps a dropout mask; the chunk of the output keeps two inputs of width H, and
+///         logits in f32 for the loss.
+/// Exact   Scores of attention are not kept, because selective recomputation and flash kernels compute them
+///         again. With F = 4 H, no gate and as many groups as heads, a layer keeps H n (10 + 24 / tp)
+///         bytes, and 34 H n / tp bytes with sequence parallelism.
 /// Source  Korthikanti et al. 2022, sections 4 and 4.3 (equations 2 and 4, without their scores).
 
 #include <cstdint>
@@ -33,12 +34,14 @@ struct ActivationShape {
   bool recompute = false;
 };
 
-/// Whether what a rank may hold fits into a double: 2^53 bytes.
+/// Whether the bytes that a rank may hold can be counted exactly: they are at most 2^53.
 bool can_be_counted(const ActivationShape& shape, const sim::PipelineShape& pipeline);
 
+/// Returns the bytes that one layer keeps of one microbatch on one rank, without recomputation.
 std::int64_t layer_activation_bytes(const ActivationShape& shape);
 
-/// Of each pipeline rank, where it holds most. Chunks of the placement are those of the pipeline.
+/// Returns the most bytes that each pipeline rank holds at any time. The placement must have the chunks of
+/// `pipeline`.
 std::vector<std::int64_t> activation_bytes(const ActivationShape& shape, const sim::LayerPlacement& placement,
                                            sim::ScheduleFunction schedule,
                                            const sim::PipelineShape& pipeline);

@@ -1,6 +1,7 @@
 #pragma once
 
-/// One setting of one case, as check wrote it: judged once more, and explained where it fails.
+/// Replays one setting of one case, as the command check wrote it into a scenario. The setting is judged
+/// again, and a failure is explained.
 ///
 /// Errors  those of case_request.h.
 
@@ -11,7 +12,7 @@
 
 namespace verify {
 
-/// The row "case".
+/// Returns the row "case".
 CheckResult replay_case(const CaseOptions& options, const CaseList& cases);
 
 }  // namespace verify

@@ -1,6 +1,6 @@
 #pragma once
 
-/// What one check of replay came to: a row of its table.
+/// The result of one check of replay, which is one row of its table.
 
 #include <string>
 

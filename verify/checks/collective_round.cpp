@@ -16,22 +16,22 @@ namespace verify {
 namespace {
 
 constexpr int kLargestWholeWorld = 4096;
-constexpr int kSampledRanks = 512;  // of one kind
+constexpr int kSampledRanks = 512;  // the ranks that are sampled for one kind
 constexpr std::size_t kCount = 2;
 
 using Ints = std::vector<std::int32_t>;
 
-/// What one kind's groups must come to, worked out from the definition. Rank r gives the values v(r, i); of a
-/// reduce_scatter its block b is v(r, 0) + b * w(r), so that blocks differ.
+/// The expected results for the groups of one kind, computed from the definition. Rank r contributes the
+/// values v(r, i). Its block b of a reduce_scatter is v(r, 0) + b * w(r), so that blocks differ.
 struct KindTruth {
   const sim::GroupKind* kind = nullptr;
-  std::vector<char> runs;       // by group: is it in the sample
-  sim::KeyedRandom random;      // of v
-  sim::KeyedRandom of_weights;  // of w
-  std::vector<Ints> gathered;   // by group, empty where it does not run: v of all members
+  std::vector<char> runs;       // by group: whether it is in the sample
+  sim::KeyedRandom random;      // draws v
+  sim::KeyedRandom of_weights;  // draws w
+  std::vector<Ints> gathered;   // by group: v of all members; empty where it does not run
   std::vector<Ints> weights;    // by group: w of all members
-  std::vector<Ints> sums;       // by group: of v
-  Ints weight_sums;             // by group: of w
+  std::vector<Ints> sums;       // by group: sums of v over the members
+  Ints weight_sums;             // by group: the sum of w over the members
 
   std::int32_t value(int rank, std::size_t i) const {
     return static_cast<std::int32_t>(random.below(static_cast<std::uint64_t>(rank) * kCount + i, 2001)) -
@@ -76,7 +76,7 @@ KindTruth truth_of(const sim::GroupKind& kind, bool whole) {
   return truth;
 }
 
-/// Ranks of all groups that run, ascending.
+/// Returns the ranks of all groups that run, in ascending order.
 std::vector<int> sampled_ranks(const std::vector<KindTruth>& truths) {
   std::vector<int> ranks;
   for (const KindTruth& truth : truths) {
@@ -101,7 +101,8 @@ bool equals(const sim::Tensor& tensor, const Ints& expected) {
          (bytes.empty() || std::memcmp(bytes.data(), expected.data(), bytes.size()) == 0);
 }
 
-/// The three collectives of one rank in one group; the name of the first whose result is wrong, or "".
+/// Runs the three collectives of one rank in one group. Returns the name of the first whose result is
+/// wrong, or "".
 std::string round_in(sim::Rank& rank, const KindTruth& truth, sim::GroupKind::Place place) {
   sim::Communicator& group = rank.groups.get(truth.kind->name());
   const auto index = static_cast<std::size_t>(place.group);
@@ -151,7 +152,7 @@ RoundReport collective_round(sim::WorldSpec spec, sim::Device& device) {
   std::vector<KindTruth> truths;
   for (const sim::GroupKind& kind : spec.layout.kinds) truths.push_back(truth_of(kind, whole));
   if (!whole) spec.ranks = sampled_ranks(truths);
-  // Each rank writes its own entry alone.
+  // Each rank writes only its own entry.
   std::vector<std::string> wrong(static_cast<std::size_t>(spec.layout.grid_size));
   sim::RunReport run = sim::simulate(spec, device, [&](sim::Rank& rank) {
     for (const KindTruth& truth : truths) {

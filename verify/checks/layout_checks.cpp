@@ -27,7 +27,7 @@ struct KindPair {
   const char* other;
 };
 
-/// Kinds along different axes: their groups share exactly one rank.
+/// Pairs of kinds along different axes, whose groups share exactly one rank.
 constexpr std::array<KindPair, 20> kOrthogonal = {{{"tp", "dp-cp"},       {"tp", "dp"},
                                                    {"tp", "cp"},          {"tp", "pp"},
                                                    {"cp", "dp"},          {"cp", "pp"},
@@ -39,11 +39,12 @@ constexpr std::array<KindPair, 20> kOrthogonal = {{{"tp", "dp-cp"},       {"tp",
                                                    {"intra-dp-cp", "mp"}, {"intra-edp", "tp-ep-pp"},
                                                    {"hcp-L0", "hcp-L1"},  {"hcp-L0", "tp-dp"}}};
 
-/// Orthogonal kinds whose axes together are all axes of the grid.
+/// Pairs of orthogonal kinds whose axes together are all axes of the grid.
 constexpr std::array<KindPair, 4> kComplementary = {
     {{"mp", "dp-cp"}, {"mp", "dp"}, {"tp-dp-cp", "pp"}, {"tp-ep-pp", "edp"}}};
 
-/// Legacy layouts have no cp, so mp and dp are complementary there; in the others only where cp is 1.
+/// Whether the layout has both kinds of a pair. mp and dp are complementary only where cp is 1, as it
+/// always is in legacy layouts.
 bool applies(const Layout& layout, const KindPair& pair) {
   const bool mp_and_dp = std::string_view(pair.one) == "mp" && std::string_view(pair.other) == "dp";
   if (mp_and_dp && layout.cp != 1) return false;
@@ -56,7 +57,8 @@ bool in_grid(const Layout& layout, int rank) {
   return rank >= layout.first_rank && rank - layout.first_rank < layout.grid_size;
 }
 
-/// group[rank - first_rank], -1 where the rank is in none. Built by walking the lists.
+/// Returns the group of each rank, indexed by rank - first_rank, with -1 for a rank in no group. The lists of
+/// members are walked to build it.
 std::vector<int> groups_by_rank(const Layout& layout, const GroupKind& kind) {
   std::vector<int> group_of(static_cast<std::size_t>(layout.grid_size), -1);
   kind.for_each_group([&](int group, std::span<const int> members) {
@@ -68,7 +70,7 @@ std::vector<int> groups_by_rank(const Layout& layout, const GroupKind& kind) {
   return group_of;
 }
 
-/// A kind with a rank outside the grid, twice in it, or (where all must be in) missing.
+/// Finds a rank that is outside of the grid, in a kind twice, or missing where the kind must cover all ranks.
 std::optional<std::string> partition_error(const Layout& layout, const GroupKind& kind) {
   std::vector<int> seen(static_cast<std::size_t>(layout.grid_size), 0);
   std::optional<std::string> error;
@@ -88,7 +90,8 @@ std::optional<std::string> partition_error(const Layout& layout, const GroupKind
   return fmt::format("{}: rank {} is in no group", kind.name(), layout.first_rank + (missing - seen.begin()));
 }
 
-/// A group of `one` and a group of `other` that share more than one rank.
+/// Finds a group of `one` and a group of `other` that share more than one rank, or a rank that is in no
+/// group of `other`.
 std::optional<std::string> orthogonality_error(const Layout& layout, const GroupKind& one,
                                                const GroupKind& other) {
   const std::vector<int> other_group = groups_by_rank(layout, other);

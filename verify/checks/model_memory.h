@@ -1,14 +1,15 @@
 #pragma once
 
-/// What each rank of a published model holds in training: parameters, gradients and optimizer states, from
-/// the buffers and range maps of the distributed optimizer, without allocating any of it; and activations, by
-/// its pipeline schedule.
+/// The memory that each rank of a published model holds in training. Parameters, gradients and optimizer
+/// states are counted from the buffers and range maps of the distributed optimizer, without allocating them.
+/// Activations follow from the pipeline schedule.
 ///
-/// Shapes  bytes of bf16 training: 2 a parameter, 4 a gradient, with the padding of the buffers, and 12 for
-///         each owned element. The vocabulary is padded to a multiple of 128 tp; a tied output layer on
-///         another stage than the embedding is a copy. Activations as in activation_memory.h; none where no
-///         schedule is given, or where they are more than 2^53.
-/// Exact   over tensor-parallel ranks and stages, the elements add up to those of the model.
+/// Shapes  Bytes of bf16 training: 2 for a parameter and 4 for a gradient, including the padding of the
+///         buffers, and 12 for each element that a rank owns in the optimizer. The vocabulary is padded
+///         to a multiple of 128 tp. A tied output layer on another stage than the embedding is a copy.
+///         Activations are as in activation_memory.h; they are left out where no schedule is given, or
+///         where they may exceed 2^53 bytes.
+/// Exact   Over tensor-parallel ranks and stages, the elements add up to those of the model.
 /// Source  Rajbhandari et al. 2020, section 3; Megatron-LM, optimizer/distrib_optimizer.py.
 
 #include <optional>
@@ -25,8 +26,8 @@ namespace verify {
 /// One parameter of a stage, as a rank of a tensor-model-parallel group holds it.
 struct HeldParameter {
   std::int64_t elements = 0;
-  bool is_sharded = false;  // else each rank of the group holds the same
-  bool is_shared = false;   // tied to one of another stage
+  bool is_sharded = false;  // else each rank of the group holds the same values
+  bool is_shared = false;   // tied to a parameter of another stage
 };
 
 struct Stage {
@@ -35,28 +36,28 @@ struct Stage {
   bool is_last = false;
 };
 
-/// In the order of the model.
+/// Returns the parameters that a rank of a stage holds, in the order of the model.
 std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage, int tp);
 
 struct HeldBytes {
   std::int64_t parameters = 0;
   std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;    // of the rank that owns most
-  std::int64_t activations = 0;  // where most are in flight
+  std::int64_t optimizer = 0;    // on the rank that owns the most elements
+  std::int64_t activations = 0;  // when the most are in flight
   std::int64_t all() const { return parameters + gradients + optimizer + activations; }
 };
 HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners);
 
 struct MemoryReport {
-  CheckResult row;                // "memory": of the stage that holds most
+  CheckResult row;                // "memory", about the stage that holds the most
   int owners = 1;                 // ranks that share the optimizer states of a stage
-  bool has_activations = false;   // they are counted, too
+  bool has_activations = false;   // whether activations are counted, too
   std::vector<HeldBytes> stages;  // what a rank of each pipeline stage holds
 };
 
-/// What activations depend on, beside the model and where its layers lie.
+/// The inputs that activations depend on, apart from the model and the placement of its layers.
 struct ActivationRun {
-  std::int64_t tokens = 0;  // of a microbatch, on a rank
+  std::int64_t tokens = 0;  // tokens of a microbatch on a rank
   bool sequence_parallel = false;
   bool recompute = false;
   sim::ScheduleFunction schedule = nullptr;

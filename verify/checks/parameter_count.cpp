@@ -10,13 +10,13 @@ namespace verify {
 namespace {
 
 void check(const ModelShape& shape) {
-  sim::check_size("--num-layers", shape.num_layers);
-  sim::check_size("--hidden-size", shape.hidden_size);
-  sim::check_size("--ffn-hidden-size (from --hidden-size unless given)", shape.ffn_hidden_size);
-  sim::check_size("--num-attention-heads", shape.num_attention_heads);
-  sim::check_size("--num-query-groups", shape.num_query_groups);
-  sim::check_size("--vocab-size", shape.vocab_size);
-  sim::check_size("--seq-length", shape.seq_length);
+  sim::require_size("--num-layers", shape.num_layers);
+  sim::require_size("--hidden-size", shape.hidden_size);
+  sim::require_size("--ffn-hidden-size (from --hidden-size unless given)", shape.ffn_hidden_size);
+  sim::require_size("--num-attention-heads", shape.num_attention_heads);
+  sim::require_size("--num-query-groups", shape.num_query_groups);
+  sim::require_size("--vocab-size", shape.vocab_size);
+  sim::require_size("--seq-length", shape.seq_length);
   if (shape.hidden_size % shape.num_attention_heads != 0) {
     sim::refuse(
         {.code = "heads_div",
@@ -25,11 +25,11 @@ void check(const ModelShape& shape) {
          .rule = "the hidden size must be a multiple of the number of heads",
          .hint = "another number of heads"});
   }
-  check_query_groups(shape.num_attention_heads, shape.num_query_groups);
+  require_query_groups(shape.num_attention_heads, shape.num_query_groups);
 }
 
-/// A layer has at most a few times 2^48 parameters and so have the embeddings; only the product can be too
-/// large.
+/// One layer has at most a few times 2^48 parameters, and so have the embeddings. Only the product with the
+/// number of layers can be too large.
 std::int64_t all_layers(std::int64_t num_layers, std::int64_t layer) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62;
   std::int64_t product = 0;
@@ -57,7 +57,7 @@ std::int64_t layer_parameters(const ModelShape& shape) {
 
 }  // namespace
 
-void check_query_groups(std::int64_t heads, std::int64_t groups) {
+void require_query_groups(std::int64_t heads, std::int64_t groups) {
   if (heads % groups == 0) return;
   sim::refuse({.code = "groups_div",
                .option = "--num-query-groups",

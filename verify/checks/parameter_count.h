@@ -1,6 +1,6 @@
 #pragma once
 
-/// How many parameters a GPT has, from its shape: every matrix, bias and norm counted, nothing sharded or
+/// Counts the parameters of a GPT from its shape: every matrix, bias and norm, with nothing sharded or
 /// padded.
 ///
 ///   layer   Q and output [H, H], K and V [G * H / heads, H], MLP up [F, H] (twice when gated) and down [H,
@@ -8,10 +8,11 @@
 ///   model   num_layers layers, a final norm, token embedding [V, H], learned positions [S, H], and an output
 ///           matrix [V, H] if untied
 ///
-/// For LayerNorm, biases, F = 4 H and tied output this is 12 l H^2 + 13 l H + (V + S) H, the formula of
-/// Narayanan et al. 2021, plus the final norm's 2 H.
+/// With LayerNorm, biases, F = 4 H, as many groups as heads, learned positions and a tied output the count is
+/// 12 l H^2 + 13 l H + (V + S) H, the formula of Narayanan et al. 2021, plus 2 H for the final norm.
 ///
-/// Errors  size_range, heads_div, groups_div, too_many_parameters.
+/// Errors  size_range: a size that is out of range; heads_div: H is not a multiple of heads; groups_div:
+///         heads are not a multiple of G; too_many_parameters: the count is too large.
 
 #include <cstdint>
 
@@ -21,7 +22,7 @@ namespace verify {
 
 std::int64_t parameter_count(const ModelShape& shape);
 
-/// Refuses query heads that no group shares evenly.
-void check_query_groups(std::int64_t heads, std::int64_t groups);
+/// Refuses a number of query heads that is not a multiple of the number of query groups.
+void require_query_groups(std::int64_t heads, std::int64_t groups);
 
 }  // namespace verify

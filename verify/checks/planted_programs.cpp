@@ -26,7 +26,7 @@ int place(Rank& rank) { return world(rank).rank(); }
 int rank_at(Rank& rank, int place) { return world(rank).group().rank_at(place); }
 std::vector<int> first_two(Rank& rank) { return {rank_at(rank, 0), rank_at(rank, 1)}; }
 
-/// 0 and 1 for each other, and nobody for the rest.
+/// Whether a rank misbehaves: the first two ranks of the world do.
 bool misbehaves(Rank& rank) { return place(rank) < 2; }
 
 void well_behaved(Rank& rank) {
@@ -109,7 +109,7 @@ void wrong_root(Rank& rank) {
   world(rank).broadcast(ones(rank), place(rank) == 1 ? 1 : 0, "wrong_root.broadcast");
 }
 
-/// Rank 0 keeps its rows; rank 1 expects one of them.
+/// Rank 0 sends all its rows to itself, but rank 1 expects to receive one row from it.
 void wrong_split(Rank& rank) {
   const auto n = static_cast<std::size_t>(world(rank).size());
   std::vector<std::int64_t> send_rows(n, 0);
@@ -157,7 +157,7 @@ void writes_in_flight(Rank& rank) {
 void overlapping(Rank& rank) {
   const std::int64_t n = world(rank).size();
   const Tensor whole = ones(rank, n * kCount);
-  const std::int64_t own = (place(rank) + 1) % n * kCount;  // where the block of another rank comes
+  const std::int64_t own = (place(rank) + 1) % n * kCount;  // rows that another rank's block is written to
   const Tensor block = place(rank) == 1 ? whole.rows(own, own + kCount) : ones(rank);
   world(rank).all_gather(block, whole, "overlapping.gather");
 }

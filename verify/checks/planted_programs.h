@@ -1,8 +1,8 @@
 #pragma once
 
-/// Rank programs with a planted defect, each the smallest that shows it: what the diagnosis of the virtual
-/// world must find, in scenarios (program = NAME) and in tests. They run in any world of two ranks and more;
-/// ranks 0 and 1 misbehave.
+/// Rank programs with a planted defect, which the diagnosis of the virtual world must find, in scenarios
+/// (program = NAME) and in tests. Each is the smallest program that shows its defect. They run in any
+/// world of at least two ranks, and ranks 0 and 1 misbehave.
 
 #include <string>
 #include <string_view>
@@ -14,14 +14,14 @@ namespace verify {
 
 struct PlantedProgram {
   const char* name;
-  const char* finding;  // the code that must be found first; "" for a program without a defect
+  const char* finding;  // the code of the first finding; "" for a program without a defect
   const char* defect;
   void (*run)(sim::Rank&);
 };
 
 const std::vector<PlantedProgram>& planted_programs();
 
-/// Null when there is none of this name.
+/// Returns the program of this name, or null when there is none.
 const PlantedProgram* planted_program(std::string_view name);
 
 }  // namespace verify

@@ -19,15 +19,15 @@ namespace {
 
 constexpr int kMostTensorParallel = 16;
 constexpr int kMostDataParallel = 64;
-/// Shapes that are drawn for each case.
+/// The number of shapes that are drawn for each case and dtype.
 constexpr std::uint64_t kShapes = 2;
 
 int reduced_tp(const sim::Layout& layout) { return std::min(layout.tp, kMostTensorParallel); }
 int reduced_dp(const sim::Layout& layout) { return std::min(layout.dp * layout.cp, kMostDataParallel); }
 
-/// As SelfAttention asks it of the model itself: what runs here is smaller.
-void check_heads(std::int64_t heads, std::int64_t groups, int tp) {
-  check_query_groups(heads, groups);
+/// Refuses heads as SelfAttention would refuse those of the whole model: the cases here run with fewer heads.
+void require_heads(std::int64_t heads, std::int64_t groups, int tp) {
+  require_query_groups(heads, groups);
   const bool fits = heads % tp == 0 && (groups % tp == 0 || tp % groups == 0);
   if (fits) return;
   sim::refuse({.code = "attention_heads",
@@ -37,13 +37,13 @@ void check_heads(std::int64_t heads, std::int64_t groups, int tp) {
                .hint = "as many query groups as heads, and a tp that divides both"});
 }
 
-/// What cases are set up like.
+/// Returns the traits of the scenario from which the dimensions of cases are set.
 ScenarioTraits traits_of(const ScenarioRequest& request) {
   const sim::Layout& layout = request.layout;
   const ModelOptions& model = request.model;
   const std::int64_t heads = model.num_attention_heads.value_or(layout.tp);
   const std::int64_t groups = model.num_query_groups.value_or(heads);
-  check_heads(heads, groups, layout.tp);
+  require_heads(heads, groups, layout.tp);
   return {.tensor_parallel = layout.tp,
           .tp = reduced_tp(layout),
           .pipeline_parallel = layout.pp,
@@ -94,7 +94,8 @@ CaseSetting reduced_setting(const Case& the_case, const ScenarioRequest& request
   return setting;
 }
 
-/// What the scenario says of cases, or what a model of its kind has.
+/// Returns the cases, properties and dtypes to check: those that the scenario names, or else the defaults
+/// for its model.
 CampaignRequest requested(const ScenarioRequest& scenario) {
   CampaignRequest request = requested_campaign(scenario.cases, all_cases());
   if (scenario.cases.dtypes.empty()) request.dtypes = {sim::DType::field};
@@ -108,7 +109,7 @@ CampaignRequest requested(const ScenarioRequest& scenario) {
   return request;
 }
 
-/// Of the world that the data-parallel case runs in.
+/// Returns the parallel sizes with which the case of the distributed optimizer runs.
 sim::ParallelSizes trained_sizes(const ScenarioRequest& request, const ScenarioTraits& traits) {
   const Case& the_case = *find_case("distributed_optimizer");
   CaseSetting setting = reduced_setting(the_case, request, traits, sim::DType::field, 0);
@@ -129,13 +130,13 @@ std::string text_of_world(const ScenarioRequest& request, const ScenarioTraits& 
   return text;
 }
 
-/// What one property says of all cases.
+/// The result of one property over all cases.
 struct Row {
   const Property* property;
   std::int64_t cases = 0;
   const Case* last = nullptr;
-  std::string failure;  // the first one
-  double slack = 0;     // the largest share of a bound that was used
+  std::string failure;  // the first failure; empty where all cases hold
+  double slack = 0;     // the largest error, as a share of its bound
 };
 
 void judge(Bench& bench, const Case& the_case, const CaseSetting& setting, Row& row) {
@@ -147,7 +148,8 @@ void judge(Bench& bench, const Case& the_case, const CaseSetting& setting, Row& 
                             command_line_of(options_of(the_case, *row.property, setting)));
 }
 
-/// What crosses the group for each token, by the closed form that "calls" has held.
+/// Returns a phrase about the values that the loss sends per token, from the closed form that the property
+/// "calls" has confirmed. It is empty without a vocabulary, or at tp 1.
 std::string loss_traffic(const Case& loss, const std::optional<std::int64_t>& vocabulary, int tp) {
   if (!vocabulary || tp == 1) return "";
   CaseSetting setting{.tp = tp};

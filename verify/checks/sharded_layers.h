@@ -1,15 +1,16 @@
 #pragma once
 
-/// The layers of a scenario on virtual ranks: cases at its own tp, with its own flags (sequence parallelism,
-/// gated MLP, biases, norm, rotary positions, query groups) and at reduced sizes, two tensor-model-parallel
-/// groups side by side where it has them.
+/// Checks the layers of a scenario on virtual ranks. Cases run at the scenario's tp, with its flags (sequence
+/// parallelism, gated MLP, biases, norm, rotary positions, query groups) and at reduced sizes. They run
+/// on two tensor-model-parallel groups side by side where the layout has more than one.
 ///
-/// Shapes  sizes that are cut are a few elements a rank, so that what divides in the scenario divides here. A
-///         tp above 16 is run as 16, and the row says so.
-/// Calls   a scenario may name cases, properties and dtypes; else all cases of its model, and in the field
-///         every property that is judged there, but schedules.
-/// Errors  nothing_to_check: no property that is named judges a case and dtype that are named;
-///         attention_heads; those of case_request.h.
+/// Shapes  Reduced sizes are a few elements per rank, so that a size that divides in the scenario divides
+///         here. A tp above 16 runs as 16, and the row says so.
+/// Calls   A scenario may name cases, properties and dtypes. The defaults are all cases of its model, the
+///         field, and every property that is judged there except schedules.
+/// Errors  nothing_to_check: none of the named properties judges any of the named cases and dtypes;
+///         attention_heads: heads or query groups that do not fit tp; those of case_request.h and
+///         parameter_count.h.
 
 #include <vector>
 
@@ -19,7 +20,7 @@
 
 namespace verify {
 
-/// One row for each property: "sharded serial", ...
+/// Returns one row for each property that judges a case: "sharded serial", ...
 std::vector<CheckResult> check_sharded_layers(const ScenarioRequest& scenario, Bench& bench);
 
 }  // namespace verify

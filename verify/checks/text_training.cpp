@@ -16,7 +16,7 @@ namespace verify {
 
 namespace {
 
-/// One number a step, from a tensor by that name.
+/// Returns one loss per step; `value_of` reads it from the tensor of this name.
 template <typename Value>
 std::vector<double> losses(const CaseSetting& setting, const Value& value_of) {
   std::vector<double> all;

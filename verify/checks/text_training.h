@@ -1,11 +1,12 @@
 #pragma once
 
-/// The main job: a GPT trained on real text with a scenario's own parallel sizes on virtual ranks, beside one
-/// device.
+/// Trains a GPT on real text with the parallel sizes of a scenario on virtual ranks, and compares the
+/// training with that of one device.
 ///
-/// Calls   each rank makes those of the closed form (cases/gpt_calls.h), or the row does not hold.
-/// Exact   losses, norms, gradients, states and parameters after all steps: in the field equal to one device,
-///         in f32 within the spread of perturbed references (reference/perturbed.h).
+/// Calls   Each rank must make the calls of the closed form (cases/gpt_calls.h); otherwise the row does
+///         not hold.
+/// Exact   Losses, norms, gradients, states and parameters after all steps: in the field they equal those
+///         of one device; in f32 they are within the spread of perturbed references (reference/perturbed.h).
 
 #include "verify/checks/check_result.h"
 #include "verify/checks/traced_run.h"
@@ -15,7 +16,8 @@
 
 namespace verify {
 
-/// The second has what the first leaves in flight; all others are as the second.
+/// The number of steps that are traced. The second step waits for what the first leaves in flight, and
+/// all later steps are like the second.
 inline constexpr std::int64_t kMostTracedSteps = 2;
 
 struct Training {
@@ -25,7 +27,7 @@ struct Training {
 
 Training train_on_text(const TrainedModel& model, Bench& bench);
 
-/// The first kMostTracedSteps steps once more, on a device that counts, in a world of virtual ranks with the
+/// Runs the first kMostTracedSteps steps again, on a counting device, in a world of virtual ranks with the
 /// options of `world`.
 TracedRun trace_training(const TrainedModel& model, const sim::WorldSpec& world);
 

@@ -1,9 +1,9 @@
 #pragma once
 
-/// What the virtual ranks of a scenario did, and when: what --trace shows of it (trace_json.h).
+/// A run of virtual ranks with its timeline in logical time. --trace writes it to a file (trace_json.h).
 ///
-/// Calls   `run` is of a CountingDevice.
-/// Exact   the same for every schedule, number of threads and kind of context.
+/// Calls   `run` must come from a CountingDevice.
+/// Exact   The timeline is the same for every schedule, number of threads and kind of context.
 
 #include <string>
 
@@ -14,7 +14,7 @@ namespace verify {
 struct TracedRun {
   std::string what;  // "training steps 1 to 2 of 20 at tp 4, pp 2, dp 2"
   sim::Layout layout;
-  sim::RunReport run;  // without what was published
+  sim::RunReport run;  // without the published tensors
   sim::TimelineCost cost;
   sim::RunTimeline timeline;
 };

@@ -32,13 +32,13 @@ constexpr std::uintmax_t kMostTextBytes = std::uintmax_t{1} << 26;
        .hint = "--text README.md"});
 }
 
-/// The scenario's tp, pp and replicas, as large as they are trained.
+/// The sizes with which the model is trained: tp, pp and replicas of the scenario, folded where needed.
 struct TrainedSizes {
   int tp, pp, dp;
   int world() const { return tp * pp * dp; }
 };
 
-/// The largest divisor of a size that leaves it at most as large.
+/// Returns the largest divisor of `size` that is at most `most`, and at least 1.
 int folded(int size, int most) {
   int divisor = std::clamp(most, 1, size);
   while (size % divisor != 0) --divisor;
@@ -58,8 +58,8 @@ std::string text_of_world(const TrainedSizes& sizes, const sim::Layout& layout) 
          reduced_size("dp", sizes.dp, layout.dp * layout.cp);
 }
 
-/// Of the plan's orders, the first in which tp, pp and replicas vary as fast, one against the other, as in
-/// the layout.
+/// Returns the index of the first order of the plan that agrees with the layout on which of tp, pp and
+/// replicas vary faster. Axes of size 1 do not matter.
 std::int64_t order_of(const sim::Layout& layout) {
   const std::map<std::string_view, std::pair<int, int>> axes = {
       {"tp", {layout.tp, layout.dense.stride(sim::Axis::tp)}},
@@ -99,7 +99,8 @@ bool fits(const ScenarioRequest& request, const TrainedSizes& sizes, const Model
   return is_even && divides && !is_folded && sp_divides;
 }
 
-/// Whether the batch divides; interleaved, chunks take pp microbatches at a time.
+/// Whether the batch divides over replicas and microbatches. With an interleaved schedule the number of
+/// microbatches must also be a multiple of pp.
 bool has_batch(const ScenarioRequest& request, const TrainedSizes& sizes) {
   const std::int64_t batch = request.batch.global_batch_size.value_or(0);
   const std::int64_t at_a_time = request.batch.micro_batch_size * sizes.dp;
@@ -107,7 +108,7 @@ bool has_batch(const ScenarioRequest& request, const TrainedSizes& sizes) {
   return batch > 0 && batch % (at_a_time * group) == 0;
 }
 
-/// What the trained model has none of.
+/// Whether the scenario has features that the trained model does not have.
 bool has_more(const ScenarioRequest& request, const TrainedSizes& sizes) {
   const std::int64_t group = request.pipeline.group_size.value_or(sizes.pp);
   const bool has_one_chunk = request.pipeline.virtual_size == 1;
@@ -115,7 +116,8 @@ bool has_more(const ScenarioRequest& request, const TrainedSizes& sizes) {
          has_one_chunk || request.pipeline.overlap_moe_expert_parallel_comm;
 }
 
-/// Of a step, as parameters times tokens; a score of attention is as much as some of these.
+/// Returns the work of a step, as parameters times tokens. The work on a score of attention is weighted
+/// in the same unit.
 double training_work(const ModelShape& shape, std::int64_t batch) {
   constexpr double kWorkOfAScore = 16;
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };
@@ -131,7 +133,7 @@ bool is_trained_whole(const ScenarioRequest& request, const TrainedSizes& sizes)
   return training_work(shape, *request.batch.global_batch_size) <= kMostTrainingWork;
 }
 
-/// Of a model of the scenario's kind.
+/// Returns the setting of a reduced model of the scenario's kind.
 CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& sizes) {
   constexpr std::int64_t kSequence = 4;
   const bool is_interleaved = chunks_of(request, sizes) > 1;
@@ -173,7 +175,7 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
                          {"learning_rate_denominator", 32}}};
 }
 
-/// The sizes of the scenario's own model, in place of the reduced ones.
+/// Replaces the reduced sizes by those of the scenario's own model.
 void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseSetting& setting) {
   const ModelShape& shape = *request.model.shape;
   auto& dimensions = setting.dimensions;
@@ -188,8 +190,8 @@ void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseS
   dimensions["ffn"] = shape.ffn_hidden_size / sizes.tp;
 }
 
-/// A training without a loss proves nothing.
-void check_has_labels(const CaseSetting& setting) {
+/// Refuses a text without any label that has a loss, because such a training proves nothing.
+void require_labels(const CaseSetting& setting) {
   const std::int64_t samples = setting["steps"] * GptPlan{setting}.global_batch();
   for (std::int64_t number = 0; number < samples; ++number) {
     const sim::Sample sample = setting.text->sample(number);
@@ -210,7 +212,7 @@ std::string text_of_model(const sim::GptConfig& model) {
                      counted(model.kv_channels, "channel"), counted(model.seq_length, "byte"));
 }
 
-/// The bytes of a text.
+/// Reads the bytes of a text file.
 std::string training_text(const std::string& path) {
   std::error_code error;
   const bool is_plain = std::filesystem::is_regular_file(path, error);
@@ -241,7 +243,7 @@ TrainedModel trained_model(const ScenarioRequest& request) {
   trained.setting.text = std::make_shared<const sim::TextCorpus>("--text", text, length, trained.setting.seed,
                                                                  request.training.eod_mask_loss);
   trained.setting.dimensions["order"] = order_of(layout);
-  check_has_labels(trained.setting);
+  require_labels(trained.setting);
   trained.model = text_of_model(GptPlan{trained.setting}.model());
   return trained;
 }

@@ -1,17 +1,19 @@
 #pragma once
 
-/// The GPT that replay trains for a scenario, on virtual ranks and on one device: the scenario's own, where
-/// it is small and takes bytes; else a reduced one of its kind.
+/// The GPT that replay trains for a scenario, on virtual ranks and on one device. It is the scenario's
+/// own model where that is small and works on bytes, and else a reduced model of the same kind.
 ///
-/// Shapes  worlds of up to kMostTrainingRanks: replicas are folded first, then stages, then tensor-parallel
-///         ranks, and `world` says so. Context-parallel ranks count as replicas; experts are not trained.
-///         Ranks lie in the order of the layout. Reduced: one layer a stage, hidden size 4, sequences of a
-///         few bytes, two microbatches. The scenario's own: a vocabulary of 256 tokens (bytes), a batch that
-///         replicas and microbatches divide, layers even over the stages, nothing folded, no context-parallel
-///         ranks, prediction layers or optimizer instances, chunks that take pp microbatches at a time, and
-///         parameters (and scores of attention) times tokens of a step at most kMostTrainingWork.
-/// Errors  training_text: a text that cannot be read, or is none (sim/model/text_corpus.h); training_labels:
-///         no label has a loss; train_iters: more steps than 1,000.
+/// Shapes  The world has up to kMostTrainingRanks ranks. A larger one is folded: first replicas, then stages,
+///         then tensor-parallel ranks, and `world` says so. Context-parallel ranks count as replicas; experts
+///         are not trained. Ranks lie in the order of the layout.
+///         A reduced model has one layer per chunk, hidden size 4, sequences of a few bytes, and two
+///         microbatches. The scenario's own model is trained where it has a vocabulary of 256 tokens
+///         (bytes), a batch that replicas and microbatches divide, layers spread evenly over the stages,
+///         nothing folded, no context-parallel ranks, experts, prediction layers or optimizer instances,
+///         chunks that take pp microbatches at a time, and parameters (and scores of attention) times
+///         tokens of a step of at most kMostTrainingWork.
+/// Errors  training_text: a text that cannot be read, or is not usable (sim/model/text_corpus.h);
+///         training_labels: no label has a loss; train_iters: more than 1,000 steps.
 
 #include <string>
 
@@ -23,23 +25,23 @@ namespace verify {
 inline constexpr int kMostTrainingRanks = 256;
 inline constexpr double kMostTrainingWork = 1 << 23;
 #ifdef SHARDPROOF_SANITIZED
-inline constexpr std::int64_t kTrainIters = 2;  // a step takes thirty times as long
+inline constexpr std::int64_t kTrainIters = 2;  // with sanitizers a step takes thirty times as long
 #else
 inline constexpr std::int64_t kTrainIters = 20;
 #endif
 
 struct TrainedModel {
-  CaseSetting setting;  // of the case gpt_training
-  std::string world;    // "tp 4, pp 2, dp 2 for 128"
-  std::string model;    // "4 layers, hidden 16, ..."
-  bool is_whole = false;
-  std::uint64_t text_hash = 0;  // of the text that is trained on
+  CaseSetting setting;          // a setting of the case gpt_training
+  std::string world;            // "tp 4, pp 2, dp 2 for 128"
+  std::string model;            // "4 layers, hidden 16, ..."
+  bool is_whole = false;        // the scenario's own model, not a reduced one
+  std::uint64_t text_hash = 0;  // hash of the training text
 };
 
-/// The model that a scenario trains. The text is read here, before any work.
+/// Returns the model that a scenario trains. The text is read here, before any work begins.
 TrainedModel trained_model(const ScenarioRequest& request);
 
-/// The steps that are asked for.
+/// Returns the number of steps to train: the given one, or kTrainIters.
 std::int64_t train_iters(const TrainingOptions& training);
 
 }  // namespace verify

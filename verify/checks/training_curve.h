@@ -1,8 +1,8 @@
 #pragma once
 
-/// What a training of virtual ranks came to, step by step, beside one device.
+/// The losses of a training on virtual ranks, step by step, next to those of one device.
 ///
-/// Shapes  losses, reference and bounds have one number a step.
+/// Shapes  losses, reference and bounds have one number per step.
 
 #include <string>
 #include <vector>
@@ -12,9 +12,9 @@ namespace verify {
 struct TrainingCurve {
   std::string world;              // "tp 4, pp 2, dp 2 for 128"
   std::string model;              // "4 layers, hidden 32, ..."
-  std::vector<double> losses;     // of the ranks, in f32
-  std::vector<double> reference;  // of one device, in double
-  std::vector<double> bounds;     // how far rounding may lead
+  std::vector<double> losses;     // losses of the ranks, in f32
+  std::vector<double> reference;  // losses of one device, in double
+  std::vector<double> bounds;     // the largest difference that rounding may cause
   bool is_equal_in_field = false;
 };
 

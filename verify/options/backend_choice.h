@@ -1,15 +1,16 @@
 #pragma once
 
-/// Which backend the user asks for, and with which options. The table of kinds is what this program knows of
-/// each backend beside its code (verify/backends).
+/// The backend that the user asks for, with its options. The table of kinds holds what this program knows
+/// about each backend, apart from the code of the backend (verify/backends).
 ///
-///   mpi    ranks are processes, each on its CPU
-///   nccl   ranks are processes, each on a GPU
-///   cuda   all ranks are virtual ones of this process, on one GPU
+///   mpi    Ranks are processes, and each computes on its CPU.
+///   nccl   Ranks are processes, and each computes on a GPU.
+///   cuda   All ranks are virtual ranks of this process and share one GPU.
 ///
-/// Errors  backend_device: a backend on a device that it does not compute on; option_without_effect: a
-///         reduction order where the backend has its own; message_bytes: a message that is too large, or less
-///         than none; those of sim/launch/launch.h.
+/// Errors  backend_device: a backend together with a device on which it does not compute;
+///         option_without_effect: a reduction order where the backend adds in an order of its own;
+///         message_bytes: a message size that is negative or too large; those of settings.h and of
+///         sim/launch/launch.h.
 
 #include <cstdint>
 #include <string>
@@ -24,35 +25,35 @@ namespace verify {
 
 struct BackendKind {
   const char* name;
-  const char* asked_by;      // the options that ask for it
-  const char* device;        // what its ranks compute on
-  bool ranks_are_processes;  // else all are in this process
-  bool has_field;            // its device computes in the field
-  bool has_own_order;        // sums are added in its own order, whatever --reduction-order says
-  Reader reader;             // who reads its options
-  const char* order_option;  // whose second word leaves the order of sums open; "" where there is none
-  const char* any_order;     // that word
+  const char* asked_by;      // the option that selects it, as it is written
+  const char* device;        // the device on which its ranks compute
+  bool ranks_are_processes;  // else all ranks are in this process
+  bool has_field;            // its device can compute in the field
+  bool has_own_order;        // it adds in its own order, whatever --reduction-order says
+  Reader reader;             // the reader that marks its options
+  const char* order_option;  // the option that can leave the order of sums open; "": none
+  const char* any_order;     // the value of that option that leaves it open
 };
 
 const std::vector<BackendKind>& backend_kinds();
 
 struct BackendChoice {
-  const BackendKind* kind = nullptr;  // null: virtual ranks on the CPU, without a backend
-  sim::Launch launch = {};            // who this process is; nothing where all ranks are here
+  const BackendKind* kind = nullptr;  // null: virtual ranks on the CPU, no backend
+  sim::Launch launch = {};            // the rank of this process; default where all are here
   std::int64_t deadline = 60;         // seconds
-  bool any_order = false;             // sums in the order that MPI or NCCL takes
+  bool any_order = false;             // MPI or NCCL chooses the order of sums
   int ranks_per_gpu = 1;
   bool vendor_kernels = false;
-  std::vector<std::int64_t> message_bytes;  // sizes that collectives are timed at
+  std::vector<std::int64_t> message_bytes;  // message sizes at which collectives are timed
 };
 
-/// The kind that is asked for, alone; null for virtual ranks on the CPU.
+/// Returns only the kind of the backend; null for virtual ranks on the CPU.
 const BackendKind* backend_kind(const CommandLine& line);
 const BackendKind* backend_kind(const Scenario& scenario);
-/// Whether an option of backends or of this process is on the command line.
+/// Whether the command line has an option of the section "Backends" or "This process".
 bool names_a_backend(const CommandLine& line);
 
-/// The backend with its options, and who this process is.
+/// Returns the backend with its options, and the rank of this process where ranks are processes.
 BackendChoice backend_choice(const CommandLine& line);
 BackendChoice backend_choice(const Scenario& scenario);
 

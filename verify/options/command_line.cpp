@@ -12,8 +12,8 @@ namespace verify {
 
 namespace {
 
-/// A list of numbers takes every word up to the next option; a scenario's path among them is one all the
-/// same.
+/// Boost gives an option that takes a list every word up to the next option. Words that end in ".ini" are
+/// scenario files even there: they are moved to `scenarios`, and the remaining values are returned.
 std::vector<std::string> without_scenarios(const std::vector<std::string>& values,
                                            std::vector<std::string>& scenarios) {
   if (values.size() < 2) return values;
@@ -64,7 +64,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     } else if (option.string_key != "positional") {
       collector.add(option.string_key, without_scenarios(option.value, line.scenarios));
     } else if (option.value.at(0).starts_with('-')) {
-      refuse_unknown_option(option.value.at(0), "");  // single-dash words are no scenario names
+      refuse_unknown_option(option.value.at(0), "");  // a word with a single dash is not a scenario
     } else if (line.command.empty()) {
       line.command = option.value.at(0);
     } else {

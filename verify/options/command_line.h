@@ -1,9 +1,9 @@
 #pragma once
 
-/// The words behind "shardproof": a command, scenario files, options. Options are written out in full, as
-/// "--option value" or "--option=value"; a flag takes back a scenario's as "--flag=false".
+/// The words after "shardproof": a command, scenario files and options. Option names are written out in full,
+/// as "--option value" or "--option=value". "--flag=false" turns off a flag that a scenario sets.
 ///
-/// Errors  missing_value, and those of option_source.h.
+/// Errors  missing_value: an option without the value it needs; those of option_source.h.
 
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@
 namespace verify {
 
 struct CommandLine {
-  std::string command;  // empty: none given
+  std::string command;  // empty: none was given
   std::vector<std::string> scenarios;
   Settings settings;
   bool help = false;
@@ -22,7 +22,7 @@ struct CommandLine {
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments);
 
-/// The options as a page of help.
+/// Returns the page of help that lists all options.
 std::string option_help();
 
 }  // namespace verify

@@ -14,7 +14,7 @@ namespace verify {
 
 namespace {
 
-/// The settings of the one scenario that a command shows, under those of the command line.
+/// Returns the settings of the scenario, if one is given, with options of the command line replacing its own.
 Settings single_scenario(const CommandLine& line) {
   if (line.scenarios.size() > 1) {
     sim::refuse({.code = "one_scenario",
@@ -32,7 +32,7 @@ Settings single_scenario(const CommandLine& line) {
 constexpr const char* kSizes = "param-sizes";
 constexpr const char* kShared = "shared-embedding";
 
-/// Sizes of parameters are beyond 32 bits.
+/// Reads a list of 64-bit numbers: sizes of parameters do not fit into 32 bits.
 std::vector<std::int64_t> whole_numbers(const Settings& settings, const char* option) {
   std::vector<std::int64_t> numbers;
   for (const std::string& word : settings.texts(option)) {
@@ -104,7 +104,7 @@ GroupsRequest groups_request(const CommandLine& line) {
 
 LayersRequest layers_request(const CommandLine& line) {
   const Settings settings = single_scenario(line);
-  // With a world size the whole layout is checked, and its pipeline (which the legacy rules clamp) is used.
+  // With a world size the whole layout is checked, and its pp is used, which the legacy rules may clamp.
   std::int64_t pipeline_ranks = settings.number("pipeline-model-parallel-size").value_or(1);
   std::vector<sim::Warning> warnings;
   if (settings.has("world-size")) {

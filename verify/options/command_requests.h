@@ -1,10 +1,12 @@
 #pragma once
 
-/// What each command that shows or checks something is asked for, as typed values. Commands that show one
-/// thing take at most one scenario, under the options of the command line.
+/// The requests of the commands, as typed values. Commands that show one thing take at most one scenario, and
+/// options of the command line replace those of the scenario.
 ///
-/// Errors  one_scenario; missing_option; no_such_parameter, buffer_sizes: parameters of shards; and what
-///         layouts, placements and settings refuse.
+/// Errors  one_scenario: more than one scenario; missing_option: shards without the sizes of parameters;
+///         no_such_parameter, not_a_number, buffer_sizes: wrong indices, numbers or bucket sizes for shards;
+///         option_without_effect: an option that a program of a project does not read; and what layouts,
+///         placements and settings refuse.
 
 #include <cstdint>
 #include <optional>
@@ -32,14 +34,14 @@ GroupsRequest groups_request(const CommandLine& line);
 
 struct LayersRequest {
   sim::LayerPlacement placement;
-  std::string rules;  // the name of the rule book
+  std::string rules;  // the name of the rule book: "megatron" or "legacy"
   std::vector<sim::Warning> warnings;
 };
 LayersRequest layers_request(const CommandLine& line);
 
 struct ScheduleCommandRequest {
   ScheduleRequest schedule;
-  std::optional<std::string> svg;  // the file to draw into
+  std::optional<std::string> svg;  // the file that the drawing is written to
 };
 ScheduleCommandRequest schedule_request(const CommandLine& line);
 
@@ -49,11 +51,11 @@ struct ShardsRequest {
 };
 ShardsRequest shards_request(const CommandLine& line);
 
-/// What a project's own program is asked to replay: one setting of one case, from a scenario or the command
-/// line. Options of the scenario that `reader` does not read are refused, too.
+/// Reads the options about cases for the program of another project (verify/prove.h), from a scenario and the
+/// command line. An option that `reader` does not read is refused, even where the scenario gives it.
 CaseOptions case_request(const CommandLine& line, Reader reader);
 
-/// The files that replay writes beside its result, and the paths it must not write over.
+/// The files that replay writes in addition to its result, and the input files that it must not overwrite.
 struct ReplayFilesRequest {
   struct File {
     std::string option;  // report, junit or trace
@@ -64,14 +66,15 @@ struct ReplayFilesRequest {
 };
 ReplayFilesRequest replay_files_request(const CommandLine& line);
 
-/// The options of the command line as a shell takes them, but for those of one call; without one option.
+/// Returns the options of the command line as text for a shell. Options of a single call (output,
+/// process) and the option `without` are left out.
 std::string arguments_of(const CommandLine& line, const std::string& without = "");
 
-/// Reads every value once, so that one that nobody looks at is refused, too, when it is no number, size or
-/// word.
+/// Reads every value once, so that a malformed number, size, flag or choice is refused even where the command
+/// does not use it.
 void require_readable(const CommandLine& line);
 
-/// Whether the result is asked for as JSON.
+/// Whether the user asks for the result as JSON.
 bool asks_for_json(const CommandLine& line);
 
 }  // namespace verify

@@ -1,12 +1,14 @@
 #pragma once
 
-/// What a scenario says its source prints, as text that is read here.
+/// What a scenario expects of its replay: a refusal, a finding, or what its source prints. The text of these
+/// options is parsed here.
 ///
-///   expect-groups      a kind and its groups: "dp [0,2],[1,3]"
-///   expect-parameters  a published number of parameters: "1.7B"; it agrees with an exact count that, rounded
-///                      or cut to the figure's digits, is the figure
+///   expect-groups      A group kind and its groups: "dp [0,2],[1,3]".
+///   expect-parameters  A published number of parameters: "1.7B". It agrees with an exact count that gives
+///                      this figure when it is rounded or cut to the digits of the figure.
 ///
-/// Errors  bad_expectation.
+/// Errors  bad_expectation: a text that cannot be parsed, or the code of a refusal where none is expected;
+///         those of settings.h.
 
 #include <cstdint>
 #include <optional>
@@ -25,14 +27,14 @@ struct ExpectedGroups {
 /// The refusal that a scenario expects.
 struct ExpectedRefusal {
   bool is_expected = false;
-  std::string code;  // empty: any
+  std::string code;  // empty: any code
 };
 
 struct Expectations {
   ExpectedRefusal refusal;
-  std::optional<std::string> finding;  // the code that must be found first
+  std::optional<std::string> finding;  // the code that the first finding must have
   std::vector<ExpectedGroups> groups;
-  std::optional<std::string> parameters;  // a figure, as printed
+  std::optional<std::string> parameters;  // the figure, as printed
 };
 
 ExpectedRefusal expected_refusal(const Settings& settings);
@@ -40,7 +42,8 @@ Expectations expectations(const Settings& settings);
 
 ExpectedGroups parse_expected_groups(const std::string& text);
 
-/// A printed figure as a whole number of its last digit: "1.7B" is 17 units of 10^8.
+/// A printed figure as a whole number of units, where a unit is the value of its last digit: "1.7B" is 17
+/// units of 10^8.
 struct Figure {
   std::int64_t digits = 0;
   std::int64_t unit = 1;

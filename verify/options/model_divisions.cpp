@@ -12,11 +12,11 @@ struct Division {
   const char* code;
   const char* option;
   std::int64_t parts;
-  const char* of;  // what the parts are, for eyes
+  const char* of;  // what the parts are, as the message names them
   const char* rule;
 };
 
-void check_divides(const Settings& settings, const Division& division) {
+void require_divides(const Settings& settings, const Division& division) {
   const auto size = settings.number(division.option);
   if (!size || *size % division.parts == 0) return;
   const std::int64_t next = (*size / division.parts + 1) * division.parts;
@@ -29,16 +29,16 @@ void check_divides(const Settings& settings, const Division& division) {
 
 }  // namespace
 
-void check_model_divides(const Settings& settings, const sim::Layout& layout) {
-  check_divides(settings, {"ffn_tp_div", "ffn-hidden-size", layout.tp, "tensor-parallel ranks",
-                           "every tensor-parallel rank has as many columns of the MLP"});
+void require_model_divides(const Settings& settings, const sim::Layout& layout) {
+  require_divides(settings, {"ffn_tp_div", "ffn-hidden-size", layout.tp, "tensor-parallel ranks",
+                             "every tensor-parallel rank has as many columns of the MLP"});
   if (settings.flag("sequence-parallel")) {
-    check_divides(settings, {"sequence_tp_div", "seq-length", layout.tp * layout.cp, "ranks",
-                             "with sequence parallelism every rank has as many tokens of a sequence"});
+    require_divides(settings, {"sequence_tp_div", "seq-length", layout.tp * layout.cp, "ranks",
+                               "with sequence parallelism every rank has as many tokens of a sequence"});
   }
   if (layout.cp > 1) {
-    check_divides(settings, {"sequence_cp_div", "seq-length", 2 * layout.cp, "parts",
-                             "every context-parallel rank has two equal parts of a sequence"});
+    require_divides(settings, {"sequence_cp_div", "seq-length", 2 * layout.cp, "parts",
+                               "every context-parallel rank has two equal parts of a sequence"});
   }
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
-/// What a layout asks of a model's sizes, beside heads (sharded_layers.h): each tensor-parallel rank has as
-/// many columns and tokens as the next one, each context-parallel rank two equal parts of a sequence.
+/// The divisions of a model's sizes that a layout requires, except that of heads (sharded_layers.h). All
+/// tensor-parallel ranks hold the same number of MLP columns. With sequence parallelism, all ranks that
+/// share a sequence hold the same number of its tokens. A context-parallel rank holds two equal parts of
+/// a sequence.
 ///
-/// Errors  ffn_tp_div; sequence_tp_div, with sequence parallelism; sequence_cp_div. Sizes that are not given
-///         are not asked of.
+/// Errors  ffn_tp_div: F over tp; sequence_tp_div: S over tp * cp, with sequence parallelism;
+///         sequence_cp_div: S over 2 * cp, where cp is above 1. Sizes that are not given are not checked.
 /// Source  Megatron-LM, core/transformer/transformer_config.py, core/tensor_parallel/utils.py (divide);
 ///         context_parallel's zigzag.
 
@@ -13,6 +15,6 @@
 
 namespace verify {
 
-void check_model_divides(const Settings& settings, const sim::Layout& layout);
+void require_model_divides(const Settings& settings, const sim::Layout& layout);
 
 }  // namespace verify

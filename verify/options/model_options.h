@@ -1,7 +1,7 @@
 #pragma once
 
-/// What the user said of the model and its batch. The shape is there when its five sizes are; the flags have
-/// Megatron's defaults.
+/// The options about the model and its batch. The shape is present when its five required sizes are given
+/// (layers, hidden size, heads, vocabulary, sequence length). Flags have Megatron's defaults.
 
 #include <cstdint>
 #include <optional>
@@ -23,14 +23,14 @@ struct ModelOptions {
   bool linear_bias = true;
   bool untied_output = false;
   bool rms_norm = false;
-  bool rotary = false;  // else learned positions
+  bool rotary = false;  // rotary positions; else learned ones
 };
 
-/// Sequences of a step and of a microbatch.
+/// Sizes in sequences, and the number of microbatches.
 struct BatchOptions {
-  std::int64_t micro_batch_size = 1;
-  std::optional<std::int64_t> global_batch_size;
-  std::optional<std::int64_t> num_microbatches;  // of each replica
+  std::int64_t micro_batch_size = 1;              // sequences of a microbatch
+  std::optional<std::int64_t> global_batch_size;  // sequences of a step
+  std::optional<std::int64_t> num_microbatches;   // microbatches of each replica in a step
 };
 
 ModelOptions model_options(const Settings& settings);

@@ -1,6 +1,6 @@
 #pragma once
 
-/// The shape of a GPT: its numbers of layers, heads, features and tokens, and what its layers are made of.
+/// The shape of a GPT model: its sizes, and the kind of MLP, norm, biases, positions and output layer it has.
 
 #include <cstdint>
 
@@ -13,7 +13,7 @@ struct ModelShape {
   std::int64_t num_attention_heads = 0;  // heads
   std::int64_t num_query_groups = 0;     // G, key and value heads
   std::int64_t vocab_size = 0;           // V
-  std::int64_t seq_length = 0;           // S, learned positions
+  std::int64_t seq_length = 0;           // S; also the number of learned positions
   bool gated_mlp = false;
   bool linear_bias = true;
   bool untied_output = false;

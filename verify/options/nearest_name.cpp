@@ -27,7 +27,7 @@ std::size_t edit_distance(const std::string& a, const std::string& b) {
 
 std::string nearest_name(const std::string& name, const std::vector<std::string>& candidates) {
   std::string nearest;
-  std::size_t smallest = name.size() / 2 + 1;  // farther than half the name away is no misspelling of it
+  std::size_t smallest = name.size() / 2 + 1;  // a misspelling changes at most half the name
   if (name.size() > 256) return nearest;
   for (const std::string& candidate : candidates) {
     const std::size_t distance = edit_distance(name, candidate);

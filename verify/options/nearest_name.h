@@ -1,6 +1,6 @@
 #pragma once
 
-/// The name closest to a misspelt one, by edit distance; empty when none is close.
+/// Finds the candidate closest to a misspelt name by edit distance. The result is empty when none is close.
 
 #include <string>
 #include <vector>

@@ -11,11 +11,11 @@ namespace {
 
 bool runs_on_backends(Reader command) { return overlap(command, Reader::replay | Reader::check); }
 
-/// What a backend reads for one command alone, or only beside another option.
+/// A condition on an option that backends read: only for some commands, or only together with another option.
 struct Condition {
   const char* option;
   Reader command;
-  const char* beside;  // "": alone
+  const char* beside;  // the other option; "": none is needed
 };
 constexpr Condition kConditions[] = {{"message-bytes", Reader::replay, ""},
                                      {"world-size", Reader::replay | Reader::check, "rank"}};

@@ -80,7 +80,7 @@ void refuse_unknown_option(const std::string& option, const std::string& where) 
 void OptionCollector::add(const std::string& name, const std::vector<std::string>& values) {
   const OptionInfo& option = option_named(name);
   for (const std::string& value : values) {
-    if (!value.starts_with("--")) continue;  // Boost takes the next option for the value of one that lacks it
+    if (!value.starts_with("--")) continue;  // Boost takes a following option as the value
     sim::refuse({.code = "missing_value",
                  .option = "--" + name,
                  .numbers = fmt::format("followed by '{}'{}", value, where_),
@@ -97,7 +97,8 @@ void OptionCollector::add(const std::string& name, const std::vector<std::string
          .rule = "an option stands once",
          .hint = "keep one of them"});
   }
-  const std::string alone = option.kind == OptionKind::flag ? "true" : "";  // what a bare option says
+  const std::string alone =
+      option.kind == OptionKind::flag ? "true" : "";  // the value of an option that is given without one
   settings_.append(name, values.empty() ? std::vector<std::string>{alone} : values);
 }
 

@@ -1,10 +1,11 @@
 #pragma once
 
-/// What reading a command line and reading a scenario file have in common: Boost's description of the
-/// vocabulary, the refusal of an unknown name with the nearest known one, and the collection of values into
-/// Settings.
+/// What the readers of the command line and of scenario files share: Boost's description of the
+/// vocabulary, the refusal of an unknown name (with the nearest known one as a hint), and the collection
+/// of values into Settings.
 ///
-/// Errors  unknown_option, missing_value, given_twice.
+/// Errors  unknown_option: a name that is not in the vocabulary; missing_value: an option followed by another
+///         option in place of its value; given_twice: an option that may not be repeated, given again.
 
 #include <boost/program_options/options_description.hpp>
 #include <string>
@@ -16,13 +17,13 @@ namespace verify {
 
 boost::program_options::options_description describe_options();
 
-/// `where` as it follows "not known": "" or " in FILE".
+/// `where` is appended to "not known" in the message: "" or " in FILE".
 [[noreturn]] void refuse_unknown_option(const std::string& option, const std::string& where);
 
-/// Collects the options of one source. An option that is no list stands once.
+/// Collects the options of one source. Only options of the kinds `texts` and `words` may be repeated.
 class OptionCollector {
  public:
-  /// `where` names the source in refusals: " on the command line".
+  /// `where` names the source in refusals, for example " on the command line".
   explicit OptionCollector(std::string where) : where_(std::move(where)) {}
   void add(const std::string& name, const std::vector<std::string>& values);
   const Settings& settings() const { return settings_; }

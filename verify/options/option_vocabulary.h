@@ -1,11 +1,11 @@
 #pragma once
 
-/// Every option the program knows, as a table: Megatron's flag names, and a few of this project. The row says
-/// who reads the option and what stands for it when it is not given. Command line and scenario files have the
-/// same vocabulary; a scenario writes the names without "--". Options of output and of this process belong on
-/// the command line.
+/// The table of all options: Megatron's flag names, and some of this project. A row names the commands and
+/// backends that read the option, and the default that help shows. The command line and scenario files share
+/// this vocabulary; a scenario writes the names without "--". Options of the sections "Output" and "This
+/// process" are allowed only on the command line.
 ///
-/// Errors  option_without_effect.
+/// Errors  option_without_effect: an option given to a command or backend that does not read it.
 
 #include <cstdint>
 #include <string>
@@ -18,22 +18,23 @@ enum class OptionKind {
   size,     // a whole number from 1 on
   count,    // a whole number from 0 on
   number,   // any whole number of 32 bits
-  numbers,  // a list of them
+  numbers,  // a list of such numbers
   flag,     // true or false
-  choice,   // one of a few words
+  choice,   // one word of `choices`
   text,
-  texts,  // may be repeated
-  words,  // may be repeated, and each time a list
+  texts,  // a text; the option may be repeated
+  words,  // a list of words; the option may be repeated
 };
 
-/// The sections that code asks for; an option's section is also its heading on the page of help.
+/// The sections that other code refers to. An option's section is also its heading on the page of help.
 inline constexpr std::string_view kLayersSection = "Layers";
 inline constexpr std::string_view kCasesSection = "Cases";
 inline constexpr std::string_view kBackendSection = "Backends";
 inline constexpr std::string_view kProcessSection = "This process";
 inline constexpr std::string_view kOutputSection = "Output";
 
-/// Who reads an option. One that a backend reads is read by replay and check where they run on that backend.
+/// The commands and backends that read an option, as flags. Options of a backend are read by replay and check
+/// where they run on that backend.
 enum class Reader : std::uint32_t {
   groups = 1U << 0U,
   layers = 1U << 1U,
@@ -42,8 +43,8 @@ enum class Reader : std::uint32_t {
   replay = 1U << 4U,
   check = 1U << 5U,
   list = 1U << 6U,
-  check_of_project = 1U << 7U,   // the program of a project that proves layers of its own (verify/prove.h)
-  replay_of_project = 1U << 8U,  // the same
+  check_of_project = 1U << 7U,   // check of a program that proves its own layers (verify/prove.h)
+  replay_of_project = 1U << 8U,  // replay of such a program
   mpi = 1U << 9U,
   nccl = 1U << 10U,
   cuda = 1U << 11U,
@@ -63,26 +64,27 @@ struct OptionInfo {
   OptionKind kind;
   std::string_view section;
   Reader readers;
-  const char* fallback;  // what stands for it when it is not given; "" where that needs no word
+  const char* fallback;  // the default, as help shows it; "" where help shows none
   const char* help;
-  std::vector<std::string> choices = {};  // the first is the default
-  /// Of one call of the program, and of no scenario.
+  std::vector<std::string> choices = {};  // the words of a `choice`; the first is the default
+  /// Whether the option belongs to a single call of the program. A scenario must not give such an option.
   bool is_of_a_call() const { return section == kOutputSection || section == kProcessSection; }
 };
 
-/// The help with what stands for the option when it is not given.
+/// Returns the help text, with the default in parentheses.
 std::string help_of(const OptionInfo& option);
 
-/// "replay, check": the commands and backends that read an option.
+/// Returns the commands and backends that read an option, for example "replay, check". The readers of a
+/// project's own program are not named.
 std::string text_of_readers(const OptionInfo& option);
 
-/// All options, by section.
+/// Returns all options; those of a section stand together.
 const std::vector<OptionInfo>& option_vocabulary();
 
-/// The option of this name, which must exist.
+/// Returns the option of this name, which must exist.
 const OptionInfo& option_named(const std::string& name);
 
-/// Refuses an option that was given to a command, or a backend, that does not read it.
+/// Refuses an option that was given to a command or backend that does not read it.
 [[noreturn]] void refuse_without_effect(const std::string& option, const std::string& command);
 
 }  // namespace verify

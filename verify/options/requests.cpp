@@ -28,7 +28,7 @@ std::string requested_order(const Settings& settings) {
                .hint = "keep one of them"});
 }
 
-/// Options that only the other rule book reads would be silently without effect: refused.
+/// Refuses options that only the other rule book reads, because they would silently have no effect.
 void refuse_options_of_other_rules(const Settings& settings, sim::RuleBook rules) {
   static const std::vector<const char*> kMegatronOnly = {"use-tp-pp-dp-mapping",
                                                          "decoder-first-pipeline-num-layers",
@@ -46,7 +46,8 @@ void refuse_options_of_other_rules(const Settings& settings, sim::RuleBook rules
   const bool legacy = rules == sim::RuleBook::legacy;
   const auto& foreign = legacy ? kMegatronOnly : kLegacyOnly;
   const auto& own = legacy ? kLegacyOnly : kMegatronOnly;
-  const bool needs_both = std::any_of(own.begin(), own.end(), is_set);  // then the other book is no way out
+  const bool needs_both =
+      std::any_of(own.begin(), own.end(), is_set);  // then the other rule book would not help
   for (const char* option : foreign) {
     if (!is_set(option)) continue;
     sim::refuse({.code = "rules_conflict",
@@ -83,8 +84,8 @@ char layer_letter(const Json& name) {
   return letter->second;
 }
 
-/// Megatron also takes the layout as a list of lists of layer names; written as JSON it becomes the string
-/// form.
+/// Converts a layout in list form to the string form. Megatron also takes a list of lists of layer names,
+/// which is written as JSON here. Other text is returned as it is.
 std::string layout_string(const std::string& text) {
   const std::size_t start = text.find_first_not_of(' ');
   if (start == std::string::npos || text[start] != '[') return text;

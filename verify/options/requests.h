@@ -1,10 +1,12 @@
 #pragma once
 
-/// From settings (text by name) to what the rule books take. Each function reads the options it needs and
-/// leaves the others alone, so that one scenario serves every command.
+/// Turns settings (text by name) into the inputs of the rule books, and into layouts and placements. Each
+/// function reads only the options it needs, so that one scenario serves every command.
 ///
-/// Errors  missing_option, order_conflict, rules_conflict, layout_syntax, size_range; those of
-///         settings.h, and of the rule books where something is built.
+/// Errors  missing_option: a required option was not given; order_conflict: two options that give different
+///         orders; rules_conflict: an option of the other rule book; layout_syntax: a pipeline layout in list
+///         form that is not a list of lists of layer names; size_range; those of settings.h, and of the rule
+///         books where a layout or a placement is built.
 
 #include "sim/layout/layer_placement.h"
 #include "sim/layout/layout.h"
@@ -16,24 +18,24 @@ namespace verify {
 
 sim::RuleBook rule_book(const Settings& settings);
 
-/// Refuses a missing --world-size.
+/// Reads the sizes of the layout. A missing --world-size is refused.
 sim::ParallelSizes parallel_sizes(const Settings& settings);
 
-/// The layout the settings ask for, checked and built.
+/// Checks and builds the layout that the settings ask for.
 sim::Layout requested_layout(const Settings& settings);
 
-/// The layer placement the settings ask for, by the rule book they name, on a pipeline of this many ranks.
+/// Places the layers on `pipeline_ranks` pipeline ranks, by the rule book that the settings name.
 sim::LayerPlacement requested_placement(const Settings& settings, std::int64_t pipeline_ranks);
 
 sim::NodePlacement node_placement(const Settings& settings);
 
-/// A published model, with Megatron's defaults: the width of a gated MLP is two thirds of 4 H, in multiples
-/// of 64.
+/// Reads the shape of a published model. The default of F is 4 H; with a gated MLP it is 8/3 H, rounded
+/// down to a multiple of 64.
 ModelShape model_shape(const Settings& settings);
-/// Whether all it needs is given.
+/// Whether all options that model_shape() requires are given.
 bool has_model_shape(const Settings& settings);
 
-/// The value of an option that must be there.
+/// Returns the value of an option, and refuses its absence.
 std::int64_t required_number(const Settings& settings, const std::string& name);
 
 }  // namespace verify

@@ -1,9 +1,12 @@
 #pragma once
 
-/// A scenario: an INI file of option names without the leading "--" ("world-size = 16", flags as
-/// "swiglu = true"). Its first line is a comment that names its source. No sections, no output options.
+/// A scenario: an INI file of options without the leading "--" ("world-size = 16", flags as "swiglu = true").
+/// Its first line is a comment that names its source. A scenario has no sections, and no options of output or
+/// of this process.
 ///
-/// Errors  scenario_missing, scenario_syntax, not_in_scenario, and those of option_source.h.
+/// Errors  scenario_missing: there is no such file; scenario_syntax: the file cannot be read, is too
+///         large, or is not of this form; not_in_scenario: an option of output or of this process; those of
+///         option_source.h.
 
 #include <string>
 #include <vector>
@@ -14,26 +17,27 @@
 namespace verify {
 
 struct Scenario {
-  std::string path;    // empty for the options of a command line
+  std::string path;    // empty for a scenario made of command-line options
   std::string name;    // the file's name without ".ini"
   std::string source;  // its first line, without the comment sign
   Settings settings;
 };
 
+/// Reads a scenario file.
 Scenario read_scenario(const std::string& path);
-/// The scenario of a file under the options of the command line, which replace its own.
+/// Reads a scenario file; options of the command line replace its own.
 Scenario read_scenario(const std::string& path, const CommandLine& line);
-/// The options of the command line as a scenario of their own.
+/// Makes a scenario of the options of the command line alone.
 Scenario scenario_of(const CommandLine& line);
-/// Whether the command line gives a layout by itself.
+/// Whether the command line gives a layout by itself, which it does with --world-size.
 bool gives_a_world(const CommandLine& line);
 
-/// The folder of scenarios: share/shardproof/scenarios beside the folder of an installed program, or that of
-/// the sources.
+/// Returns the folder of scenarios: share/shardproof/scenarios beside the folder of an installed program, or
+/// else the folder in the sources.
 std::string scenario_folder();
 
-/// The .ini files in the folders of the scenario folder, sorted by path. Those of cluster/ are not among
-/// them: their ranks are processes, and each is started by a launcher.
+/// Returns the .ini files below the scenario folder, sorted by path. Those of cluster/ are left out:
+/// their ranks are processes that a launcher starts.
 std::vector<std::string> scenario_files();
 
 }  // namespace verify

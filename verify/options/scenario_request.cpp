@@ -14,11 +14,12 @@ namespace verify {
 
 namespace {
 
-/// A larger grid is shown by `groups`, not proven: the proof takes seconds and about 90 bytes a rank.
+/// The largest grid that replay proves, which takes seconds and about 90 bytes a rank. Larger grids can
+/// be shown by `groups`.
 constexpr std::int64_t kLargestReplayedGrid = 1 << 20;
 
-/// What only check reads, and what a program that runs instead of the layers leaves unread.
-void check_options(const Settings& settings) {
+/// Refuses options that only check reads, and options about cases where a planted program runs instead.
+void require_options(const Settings& settings) {
   for (const char* option : {"runs", "max-world"}) {
     if (settings.has(option)) refuse_without_effect(option, "replay");
   }
@@ -28,7 +29,7 @@ void check_options(const Settings& settings) {
   }
 }
 
-void check_grid_can_be_replayed(const Settings& settings) {
+void require_grid_can_be_replayed(const Settings& settings) {
   const std::int64_t ranks = sim::grid_size(parallel_sizes(settings));
   if (ranks <= kLargestReplayedGrid) return;
   sim::refuse({.code = "world_too_large_to_replay",
@@ -38,8 +39,8 @@ void check_grid_can_be_replayed(const Settings& settings) {
                .hint = "a smaller world, or shardproof groups"});
 }
 
-/// A step is made of the whole batch.
-void check_microbatches(const BatchOptions& batch, const sim::Layout& layout) {
+/// Refuses microbatches that do not add up to the global batch, where both are given.
+void require_microbatches(const BatchOptions& batch, const sim::Layout& layout) {
   if (!batch.num_microbatches || !batch.global_batch_size) return;
   if (sim::capped_product({*batch.num_microbatches, batch.micro_batch_size, layout.dp}) ==
       *batch.global_batch_size)
@@ -53,10 +54,11 @@ void check_microbatches(const BatchOptions& batch, const sim::Layout& layout) {
                .hint = "one of --num-microbatches and --global-batch-size"});
 }
 
-/// The schedule of a step. A batch that gives none is for the check "batch" to judge.
+/// Adds the pipeline schedule of a step, or the reason why there is none. A batch that does not divide is not
+/// refused here: the check "batch" judges it.
 void add_schedule(ScenarioRequest& request) {
   const BatchOptions& batch = request.batch;
-  check_microbatches(batch, request.layout);
+  require_microbatches(batch, request.layout);
   if (request.layout.pp == 1) return;
   if (!batch.num_microbatches && !batch.global_batch_size) {
     request.no_schedule = "the scenario gives neither num-microbatches nor global-batch-size";
@@ -86,10 +88,10 @@ TrainingOptions training_options(const Settings& settings) {
 ScenarioRequest scenario_request(const Scenario& scenario) {
   const Settings& settings = scenario.settings;
   settings.check();
-  check_options(settings);
-  check_grid_can_be_replayed(settings);
+  require_options(settings);
+  require_grid_can_be_replayed(settings);
   const sim::Layout layout = requested_layout(settings);
-  check_model_divides(settings, layout);
+  require_model_divides(settings, layout);
   ScenarioRequest request{.layout = layout,
                           .nodes = node_placement(settings),
                           .placement = {},
@@ -106,7 +108,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
                           .is_traced = settings.has("trace"),
                           .arguments = settings.as_command_line()};
   if (settings.has_any_of(kLayersSection)) request.placement = requested_placement(settings, layout.pp);
-  if (request.expected.parameters) request.model.shape = model_shape(settings);  // refuses what is missing
+  if (request.expected.parameters) request.model.shape = model_shape(settings);  // refuses missing sizes
   if (settings.has("program")) request.program = settings.text("program", "");
   add_schedule(request);
   return request;

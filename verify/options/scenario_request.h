@@ -1,13 +1,13 @@
 #pragma once
 
-/// What a scenario, under the options of the command line, asks of replay: every option read and checked
-/// once, as typed values. Nothing below verify/options sees option names or their texts.
+/// The request that a scenario makes to replay, as typed values. Every option is read and checked once, here,
+/// so that the checks of replay do not look up options in Settings.
 ///
 /// Shapes  Sizes are those of the options. An empty optional stands for an option that was not given.
-/// Errors  All of a scenario's options are refused before any work: those of requests.h, settings.h,
-///         expectations.h, model_divisions.h, world_options.h and schedule_request.h;
-///         world_too_large_to_replay; microbatches_batch: microbatches that are not the global batch;
-///         option_without_effect.
+/// Errors  All are refused before any work begins: those of requests.h, settings.h, expectations.h,
+///         model_divisions.h, world_options.h and schedule_request.h; world_too_large_to_replay: a grid of
+///         more than 2^20 ranks; microbatches_batch: microbatches that do not add up to the global batch;
+///         option_without_effect: an option that only check reads, or one about cases beside --program.
 
 #include <cstdint>
 #include <optional>
@@ -28,37 +28,37 @@ namespace verify {
 
 struct TrainingOptions {
   std::string text;                         // the path of the text
-  std::optional<std::int64_t> train_iters;  // steps
+  std::optional<std::int64_t> train_iters;  // steps to train
   bool eod_mask_loss = false;
   bool calculate_per_token_loss = false;
-  bool recompute = false;  // every layer, in full
+  bool recompute = false;  // each layer is computed again, in full
 };
 
 struct ScenarioRequest {
   sim::Layout layout;
   sim::NodePlacement nodes;
-  std::optional<sim::LayerPlacement> placement;  // where an option of layers was given
+  std::optional<sim::LayerPlacement> placement;  // present where an option of layers is given
   sim::WorldSpec world;
   ModelOptions model;
   BatchOptions batch;
   PipelineOptions pipeline;
-  std::optional<ScheduleRequest> schedule;  // of more than one pipeline rank
-  std::string no_schedule;                  // why such a pipeline has none
+  std::optional<ScheduleRequest> schedule;  // of one step, with more than one pipeline rank
+  std::string no_schedule;                  // the reason why such a pipeline has no schedule
   TrainingOptions training;
   CaseOptions cases;
-  std::optional<std::string> program;  // a planted defect in place of the collective round
+  std::optional<std::string> program;  // a planted program instead of the collective round
   Expectations expected;
   bool is_traced = false;
-  std::string arguments;  // all of it as options of a command line; of no call
+  std::string arguments;  // the options as a command line, without those of a single call
 };
 
-/// Reads a scenario's options.
+/// Reads and checks the options of a scenario.
 ScenarioRequest scenario_request(const Scenario& scenario);
 
-/// The refusal that a scenario expects; known where its request is refused.
+/// Returns the refusal that a scenario expects. It can be read even where the request itself is refused.
 ExpectedRefusal expected_refusal(const Scenario& scenario);
 
-/// Reads every value of a scenario once, so that one that is no number, size or word is refused.
+/// Reads every value of a scenario once, so that a malformed number, size, flag or choice is refused.
 void require_readable(const Scenario& scenario);
 
 }  // namespace verify

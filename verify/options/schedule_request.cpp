@@ -14,7 +14,7 @@ namespace verify {
 
 namespace {
 
-/// The schedule of a word; "1f1b" with chunks is the interleaved one.
+/// Returns the schedule named `word`; "1f1b" with chunks is the interleaved schedule.
 sim::NamedSchedule named_schedule(std::string_view word, bool has_chunks) {
   const std::string_view name = word == "1f1b" && has_chunks ? "interleaved" : word;
   const auto all = sim::all_schedules();

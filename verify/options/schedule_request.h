@@ -1,10 +1,10 @@
 #pragma once
 
-/// A pipeline schedule: its name, its shape, and what a step of it costs.
+/// The request for a pipeline schedule: its name, its shape, and the costs of its steps.
 ///
-/// Errors  missing_option; bad_choice: a word of --schedule that names no pipeline schedule;
-///         microbatches_div: a global batch that microbatches do not divide; those of the layouts and of
-///         sim/pipeline/pipeline_shape.h.
+/// Errors  missing_option: no number of microbatches is given; bad_choice: a word of --schedule that is not
+///         the name of a pipeline schedule; microbatches_div: a global batch that is not a multiple of the
+///         microbatch size times the replicas; those of layouts and of sim/pipeline/pipeline_shape.h.
 
 #include <cstdint>
 #include <optional>
@@ -22,29 +22,30 @@ struct ScheduleRequest {
   sim::StepCost cost;
 };
 
-/// What the user said of the pipeline beside its size.
+/// The options about the pipeline, except its size.
 struct PipelineOptions {
   std::optional<std::int64_t> virtual_size;  // chunks that a pipeline rank holds
-  std::optional<std::int64_t> group_size;    // microbatches that pass all chunks before the next ones do
+  std::optional<std::int64_t> group_size;    // microbatches that pass all chunks before the next group
   bool forward_only = false;
   bool overlap_moe_expert_parallel_comm = false;
 };
 
 PipelineOptions pipeline_options(const Settings& settings);
 
-/// The schedule that a training runs on `ranks` pipeline ranks: one forward, one backward; interleaved where
-/// a rank holds chunks.
+/// Returns the schedule that a training runs on `ranks` pipeline ranks: 1F1B, and interleaved 1F1B where
+/// virtual stages are given.
 ScheduleRequest training_schedule(const PipelineOptions& options, std::int64_t ranks,
                                   std::int64_t microbatches);
 
-/// The microbatches of each of `replicas` data-parallel replicas in a step of the global batch.
+/// Returns the microbatches of each of `replicas` data-parallel replicas in a step. The global batch size
+/// must be given.
 std::int64_t microbatches_of_batch(const BatchOptions& batch, std::int64_t replicas);
 
-/// What the command schedule is asked to show. With a world size the whole layout is checked, and a global
-/// batch size gives the microbatches of each replica.
+/// Returns the schedule that the command `schedule` shows. With a world size the whole layout is checked, and
+/// the number of microbatches may come from the global batch size.
 ScheduleRequest requested_schedule(const Settings& settings);
 
-/// "interleaved: 8 microbatches in groups of 4 on 4 pipeline ranks of 2 chunks".
+/// Returns a title such as "interleaved: 8 microbatches in groups of 4 on 4 pipeline ranks of 2 chunks".
 std::string title_of(const ScheduleRequest& request);
 
 }  // namespace verify

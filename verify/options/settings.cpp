@@ -65,7 +65,7 @@ std::optional<std::int64_t> Settings::number(const std::string& name) const {
   const std::int64_t value = parse_number(name, found->second.at(0));
   const OptionKind kind = option_named(name).kind;
   if (kind == OptionKind::size || (kind == OptionKind::count && value != 0))
-    sim::check_size("--" + name, value);
+    sim::require_size("--" + name, value);
   return value;
 }
 
@@ -137,7 +137,7 @@ std::vector<std::string> Settings::texts(const std::string& name) const {
       result.push_back(value);
       continue;
     }
-    // "2,4", "2 4" and "2, 4" are the same list; an empty piece stays, to be refused by whoever reads it.
+    // "2,4", "2 4" and "2, 4" are the same list. An empty piece is kept, so that its reader can refuse it.
     std::istringstream pieces(value + ",");
     for (std::string piece; std::getline(pieces, piece, ',');) {
       std::istringstream words(piece);

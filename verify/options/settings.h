@@ -1,11 +1,14 @@
 #pragma once
 
-/// What the user said: option values by name, as text until somebody asks for a number, a flag or a word.
+/// Settings are option values by name. A value is kept as text until it is read as a number, a flag or a
+/// word.
 ///
-/// They come from the command line (command_line.h) and from scenario files (scenario.h), which share one
+/// Values come from the command line (command_line.h) and from scenario files (scenario.h), which share one
 /// vocabulary (option_vocabulary.h). The command line overrides a scenario, option by option.
 ///
-/// Errors  not_a_number, number_range, size_range, not_a_flag, bad_choice.
+/// Errors  not_a_number: a value that is not a whole number; number_range: a number that does not fit into 32
+///         bits; size_range: a size below 1 or a negative count; not_a_flag: a flag that is neither true nor
+///         false; bad_choice: a word that is not among the choices.
 
 #include <cstdint>
 #include <map>
@@ -22,26 +25,26 @@ class Settings {
   void remove(const std::string& name) { values_.erase(name); }
   bool has(const std::string& name) const { return values_.contains(name); }
   bool has_any_of(std::string_view section) const;
-  /// The values as they were given; none when the option was not.
+  /// Returns the values as they were given; empty when the option was not given.
   std::vector<std::string> given(const std::string& name) const;
 
   std::optional<std::int64_t> number(const std::string& name) const;
   std::vector<std::int64_t> numbers(const std::string& name) const;
   bool flag(const std::string& name) const;
   std::string choice(const std::string& name) const;
-  /// The same where only some of the words have a meaning; the first is the default.
+  /// Like choice(), where only these words are allowed; the first is the default.
   std::string choice_among(const std::string& name, const std::vector<std::string>& choices) const;
   std::string text(const std::string& name, const std::string& fallback) const;
   std::vector<std::string> texts(const std::string& name) const;
 
-  /// Reads every value once, so that one that nobody looks at is refused too when it is no number, size or
-  /// word.
+  /// Reads every value once, so that a malformed number, size, flag or choice is refused even where nothing
+  /// else reads it.
   void check() const;
 
-  /// These settings, with every option of `stronger` replacing the one of the same name.
+  /// Returns these settings, where options of `stronger` replace those of the same name.
   Settings overridden_by(const Settings& stronger) const;
-  /// As command-line options, quoted for a shell: " --world-size 16 --order tp-dp-pp". Options of one call
-  /// are left out.
+  /// Returns the settings as command-line options, sorted by name and quoted for a shell:
+  /// " --order tp-dp-pp --world-size 16". Options of a single call (output, process) are left out.
   std::string as_command_line() const;
 
  private:

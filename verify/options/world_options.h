@@ -1,7 +1,7 @@
 #pragma once
 
-/// From settings to the world of virtual ranks they ask for: schedule, schedule-seed, pct-depth, threads,
-/// ranks-as, reduction-order, eager-bytes, stack-bytes.
+/// Turns settings into the world of virtual ranks that they ask for. The options are schedule, schedule-seed,
+/// pct-depth, threads, ranks-as, reduction-order, eager-bytes, stack-bytes and gpus-per-node.
 ///
 /// Errors  those of settings.h and of sim/world/world_spec.h.
 

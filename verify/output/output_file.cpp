@@ -49,11 +49,11 @@ OutputFile::OutputFile(std::string option, const std::string& path)
   if (!can_be_made) refuse_path("lies in a folder that may not be written");
 }
 
-void OutputFile::check_differs_from(const OutputFile& other) const {
+void OutputFile::require_differs_from(const OutputFile& other) const {
   if (path_ == other.path_) refuse_path(fmt::format("is also the file of --{}", other.option_));
 }
 
-void OutputFile::check_is_no_input(const std::string& input) const {
+void OutputFile::require_is_no_input(const std::string& input) const {
   std::error_code error;
   if (fs::equivalent(path_, input, error)) refuse_path("is what the command reads");
 }

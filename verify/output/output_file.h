@@ -21,9 +21,9 @@ class OutputFile {
   /// constructor tries whether the folder can be written.
   OutputFile(std::string option, const std::string& path);
   /// Refuses if both are the same file.
-  void check_differs_from(const OutputFile& other) const;
+  void require_differs_from(const OutputFile& other) const;
   /// Refuses if this is the file `input`, which the command reads: a scenario or a text.
-  void check_is_no_input(const std::string& input) const;
+  void require_is_no_input(const std::string& input) const;
   void write(const std::string& text) const;
 
  private:

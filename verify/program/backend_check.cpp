@@ -22,7 +22,8 @@ namespace verify {
 
 namespace {
 
-/// The dtypes that are judged on a backend: bounds are for floats, and the field stays on CPUs.
+/// Returns the dtypes that a backend can judge. The field needs a device that has it and sums in a known
+/// order.
 std::vector<sim::DType> judged_dtypes(const BackendChoice& backend, const CaseOptions& options,
                                       const std::vector<sim::DType>& asked) {
   const bool has_field = backend.kind->has_field && !backend.any_order;
@@ -115,7 +116,7 @@ void write(const std::vector<TwinRow>& rows, const CampaignRequest& request, con
                             request.seed, failed);
 }
 
-/// A divisor of a number, drawn uniformly.
+/// A divisor of `of`, drawn uniformly.
 int drawn_divisor(std::int64_t of, const sim::KeyedRandom& random) {
   std::vector<int> divisors;
   for (int divisor = 1; divisor <= of; ++divisor) {
@@ -141,7 +142,7 @@ CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType
     setting.replicas = static_cast<int>(world) / setting.tp;
   }
   setting.dtype = dtypes[static_cast<std::size_t>(between(0, std::ssize(dtypes) - 1))];
-  setting.seed = static_cast<std::uint64_t>(between(0, (1 << 24) - 1));  // as large as an option may be
+  setting.seed = static_cast<std::uint64_t>(between(0, (1 << 24) - 1));  // small enough for --seed
   for (const Dimension& dimension : the_case.dimensions())
     setting.dimensions[dimension.name] = between(dimension.least, dimension.most);
   return setting;

@@ -1,15 +1,17 @@
 #pragma once
 
-/// check on a backend (backend.h): cases with settings that are drawn for its number of ranks run there and
-/// among virtual ranks, and are held against each other. That the layers are right is what check proves
-/// without a backend.
+/// The command check on a backend (backend.h). Cases run on the backend and on virtual ranks, with settings
+/// drawn for the number of ranks of the backend, and the two results are compared. check without a backend
+/// proves that the layers are right.
 ///
-/// Shapes  as many ranks as processes; of one process, up to max-world. Settings are not shrunk: all
-///         processes would have to fail alike.
-/// Calls   every process makes the same ones.
-/// Errors  nothing_to_check, option_without_effect; those of case_request.h, open_backend.h and backend.h.
-/// Exact   the same seed draws the same settings; a run of a case is a function of (seed, case, number of the
-///         run).
+/// Shapes  The world has as many ranks as there are processes; in one process it has up to max-world ranks.
+///         Settings are not shrunk, because all processes would have to fail in the same way.
+/// Calls   Every process makes the same calls.
+/// Errors  nothing_to_check: no dtype is left that the backend can judge; option_without_effect: an
+///         option that check does not read on this backend; those of backend_choice.h, case_request.h,
+///         open_backend.h and backend.h.
+/// Exact   The same seed draws the same settings: the setting of a run is a function of (seed, case,
+///         number of the run) and the number of ranks.
 
 #include "verify/backends/backend.h"
 #include "verify/cases/case.h"
@@ -18,13 +20,15 @@
 
 namespace verify {
 
-/// Runs of a case unless runs says otherwise.
+/// The number of runs of a case where --runs is not given.
 inline constexpr int kBackendRuns = 10;
 
-/// Of run `number`.
+/// Returns the setting that is drawn for run `number` of a case.
 CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType>& dtypes, std::uint64_t seed,
                               std::int64_t number, const Backend& backend, int max_world);
 
+/// The command check on the backend that the command line asks for. `called` is the program that a line
+/// uses to reproduce a failure.
 int check_on_backend(const Call& call, const CaseList& cases, const std::string& called);
 
 }  // namespace verify

@@ -23,7 +23,8 @@ namespace verify {
 
 namespace {
 
-/// Writes the failing setting as a scenario in the working directory; "" where that cannot be done.
+/// Writes the failing setting as a scenario into the working directory. Returns its path, or "" where it
+/// cannot be written.
 std::string write_scenario(const CampaignRow& row) {
   const std::string path = fmt::format("failing-{}-{}.ini", row.the_case->name(), row.property->name);
   std::ofstream file(path, std::ios::trunc);
@@ -77,7 +78,7 @@ void run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>&
   Bench bench;
   run_campaign(request, bench, rows, [&](const CampaignRow& row) {
     const auto done = static_cast<std::size_t>(&row - rows.data()) * runs;
-    const std::size_t own = std::min(static_cast<std::size_t>(row.runs), runs);  // shrinking makes more
+    const std::size_t own = std::min(static_cast<std::size_t>(row.runs), runs);  // shrinking adds more runs
     progress.step(done + own, row.the_case->name() + " " + row.property->name);
   });
 }

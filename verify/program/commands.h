@@ -1,22 +1,24 @@
 #pragma once
 
-/// The commands of the program. Each takes what the user said, writes its result, returns an exit code
+/// The commands of the program. Each reads the command line, writes its result, and returns an exit code
 /// (output.h).
 ///
-///   groups  every process group of a layout
-///   layers  which layers live on which pipeline rank and chunk
-///   schedule  what each pipeline rank computes, sends and receives, and when
-///   shards  where parameters lie in a gradient buffer, and who owns what
-///   replay  the main job: proves scenarios, one row a check
-///   check   a campaign: cases and properties over random worlds and shapes; a failure is shrunk and written
-///           as a scenario
-///   list    what there is: scenarios, checks, cases, properties, group kinds
+///   groups    shows every process group of a layout
+///   layers    shows which layers are on which pipeline rank and chunk
+///   schedule  shows what each pipeline rank computes, sends and receives, and when
+///   shards    shows where parameters lie in a gradient buffer, and which rank owns which part
+///   replay    is the main job: proves scenarios, one row per check
+///   check     runs a campaign: cases and properties over random worlds and shapes; a failure is shrunk and
+///             written as a scenario
+///   list      lists scenarios, checks, planted programs, properties, cases and group kinds
 ///
-/// The JSON that others parse is described in README.md.
+/// README.md describes the JSON output, which other programs may parse.
 ///
-/// Errors  one_scenario, backend_scenarios, unknown_kind, absent_kind,
-///         rank_outside_grid, scenario_missing; and what the layouts and settings refuse. replay keeps the
-///         refusals of its scenarios as results.
+/// Errors  one_scenario: a scenario for a command that takes none, or more than one; backend_scenarios: not
+///         exactly one scenario on a backend; unknown_kind: there is no such group kind; absent_kind: the
+///         layout has no groups of this kind; rank_outside_grid: a rank that is not in the layout;
+///         scenario_missing: there are no scenarios to replay; and what requests, layouts and settings
+///         refuse. replay keeps the refusals of its scenarios as results.
 
 #include "verify/backends/backend.h"
 #include "verify/cases/case.h"
@@ -26,7 +28,7 @@
 
 namespace verify {
 
-/// One call of the program.
+/// One call of the program: its command line, its GPU backends and its output.
 struct Call {
   const CommandLine& line;
   const OpenBackend& open_gpu;  // null in a program without GPU backends
@@ -40,7 +42,7 @@ int run_shards(const Call& call);
 int run_replay(const Call& call);
 int run_check(const Call& call);
 int run_list(const Call& call);
-/// The command check, for these cases. `called`: the program that reproduces its failures.
+/// The command check, for these cases. `called` is the program that a line uses to reproduce a failure.
 int check_cases(const Call& call, const CaseList& cases, const std::string& called);
 
 }  // namespace verify

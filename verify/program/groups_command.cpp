@@ -13,8 +13,8 @@ namespace verify {
 
 namespace {
 
-/// Kinds that exist only with several optimizer instances or hierarchical context parallelism, and what
-/// stands for them in a layout without.
+/// Returns the kind that has the same groups as `name` in a layout without several optimizer instances or
+/// hierarchical context parallelism, where `name` does not exist; "" for other kinds.
 std::string kind_it_would_alias(const std::string& name) {
   if (name == "intra-dp-cp") return "dp-cp";
   if (name == "intra-edp" || name == "inter-edp") return "edp";

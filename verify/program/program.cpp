@@ -23,7 +23,7 @@ namespace {
 struct Command {
   const char* name;
   const char* help;
-  Reader reader;  // of options
+  Reader reader;  // marks the options that it reads
   int (*run)(const Call& call);
 };
 
@@ -50,8 +50,8 @@ std::string usage() {
   return text;
 }
 
-/// Looked for in the words themselves: a refusal of the command line has to be written in the format it asks
-/// for.
+/// Whether the words ask for JSON. They are searched before they are parsed, because a refusal of the command
+/// line must also be written in the format that it asks for.
 bool words_ask_for_json(const std::vector<std::string>& arguments) {
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     if (arguments[i] == "--format=json") return true;
@@ -60,8 +60,8 @@ bool words_ask_for_json(const std::vector<std::string>& arguments) {
   return false;
 }
 
-/// Which of several processes this is, where the words may be about processes; 0 where it is alone, or its
-/// launcher contradicts itself.
+/// Returns the rank of this process, where the words may ask for ranks that are processes. It is 0 for a
+/// single process, and where the launcher contradicts itself.
 int rank_of_process(const std::vector<std::string>& arguments) {
   const bool may_be = std::any_of(arguments.begin(), arguments.end(), [](const std::string& word) {
     return word.starts_with("--backend") || word.ends_with(".ini");
@@ -74,7 +74,8 @@ int rank_of_process(const std::vector<std::string>& arguments) {
   }
 }
 
-/// What all processes are refused, rank 0 says; the others a line, after it.
+/// Writes one line about a refusal. The ranks other than rank 0 call this: rank 0 writes the whole
+/// refusal, and they wait to write after it.
 void report_of_rank(int rank, const sim::Refusal& refusal, const Output& output) {
   let_rank_0_speak();
   output.err << fmt::format("shardproof: rank {}: refused [{}] {}: {}\n", rank, refusal.code, refusal.option,

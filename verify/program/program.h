@@ -1,10 +1,10 @@
 #pragma once
 
-/// The program `shardproof`: one call with the command line's words, one exit code (output.h). Everything is
-/// written to the given streams, so that tests run it in process.
+/// The program `shardproof`. One call takes the words of the command line and returns an exit code
+/// (output.h). Everything is written to the given streams, so that tests can run the program in process.
 ///
-/// Errors  missing_command, unknown_command, and all that the commands refuse: written out,
-///         never thrown.
+/// Errors  missing_command: no command is given; unknown_command: there is no such command; and what the
+///         commands refuse. Refusals are written out, never thrown.
 
 #include <functional>
 #include <string>
@@ -15,11 +15,12 @@
 
 namespace verify {
 
-/// The exit code of the work: what it refuses, or could not write, is written out.
+/// Does `work` and returns its exit code. Refusals and failed writes are written out, and give an exit
+/// code of their own.
 int exit_code_of(const std::vector<std::string>& arguments, const Output& output,
                  const std::function<int()>& work);
 
-/// `open_gpu`: of the backends that compute on GPUs; null: there are none.
+/// Runs the program. `open_gpu` opens backends that compute on GPUs; it is null where there are none.
 int run_program(const std::vector<std::string>& arguments, const Output& output,
                 const OpenBackend& open_gpu = nullptr);
 

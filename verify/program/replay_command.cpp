@@ -46,7 +46,7 @@ fmt::text_style style(bool good, bool colour) {
   return fmt::fg(good ? fmt::terminal_color::green : fmt::terminal_color::red);
 }
 
-/// Where the bytes go: one row a kind, over all sites.
+/// Returns the ledger as a table of calls and bytes, with one row per kind, summed over all sites.
 std::string ledger_text(const std::vector<sim::LedgerRow>& ledger) {
   TextTable table({{"ledger"},
                    {"calls", Align::right},
@@ -119,8 +119,8 @@ Json as_json(const ScenarioReport& report) {
                .hint = "one scenario, or --world-size; several without a backend"});
 }
 
-/// A scenario file that cannot be read, or that takes more memory than there is, is reported as refused, and
-/// the others are still replayed.
+/// Replays one scenario file. A file that cannot be read, or a replay that runs out of memory, is reported as
+/// refused, so that the other files are still replayed.
 ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim::Device& device) {
   ScenarioReport report;
   report.path = report.name = path;
@@ -140,7 +140,8 @@ ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim
   return report;
 }
 
-/// Side by side, each by itself; the reports are in the order of the paths.
+/// Replays scenario files on several threads, independently of each other. The reports are in the order of
+/// `paths`.
 std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, const CommandLine& line,
                                          const Output& output) {
   Progress progress(output.err, output.progress, paths.size(), "scenarios");
@@ -159,7 +160,7 @@ std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, 
       ++done;
     }
   };
-  constexpr std::size_t kMost = 8;  // up to 300 MB each
+  constexpr std::size_t kMost = 8;  // each takes up to 300 MB
   const std::size_t at_once =
       std::min<std::size_t>({std::thread::hardware_concurrency(), paths.size(), kMost});
   std::vector<std::thread> others;
@@ -169,7 +170,7 @@ std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, 
   return reports;
 }
 
-/// The scenarios named, the layout of the command line, or all of scenarios/.
+/// Replays the named scenarios, or the layout of the command line, or else all of scenarios/.
 std::vector<ScenarioReport> replay_all(const CommandLine& line, const Output& output) {
   std::vector<ScenarioReport> reports;
   if (line.scenarios.empty() && gives_a_world(line)) {
@@ -184,7 +185,7 @@ std::vector<ScenarioReport> replay_all(const CommandLine& line, const Output& ou
 
 using TextOf = std::string (*)(const std::vector<ScenarioReport>&);
 
-/// The files that replay is asked for beside its result, judged before any work.
+/// The files that replay writes in addition to its result. Their paths are checked before any work begins.
 class ReportFiles {
  public:
   explicit ReportFiles(const CommandLine& line) {
@@ -197,7 +198,7 @@ class ReportFiles {
       }
     }
     for (const auto& [file, text_of] : files_) {
-      for (const std::string& input : request.inputs) file.check_is_no_input(input);
+      for (const std::string& input : request.inputs) file.require_is_no_input(input);
     }
   }
 
@@ -207,7 +208,7 @@ class ReportFiles {
 
  private:
   void add(OutputFile file, TextOf text_of) {
-    for (const auto& [other, of_other] : files_) file.check_differs_from(other);
+    for (const auto& [other, of_other] : files_) file.require_differs_from(other);
     files_.emplace_back(std::move(file), text_of);
   }
 
@@ -223,7 +224,7 @@ std::string all_as_json(const std::vector<ScenarioReport>& reports) {
 void write_result(const std::vector<ScenarioReport>& reports, const ReportFiles& files, bool as_json_text,
                   const Output& output) {
   if (as_json_text) {
-    files.write(reports);  // first: a refusal has to be the only document
+    files.write(reports);  // first, because a refusal must be the only document
     output.out << all_as_json(reports);
     return;
   }
@@ -233,7 +234,7 @@ void write_result(const std::vector<ScenarioReport>& reports, const ReportFiles&
   files.write(reports);
 }
 
-/// The one scenario of a replay on a backend: a file, or the command line alone.
+/// Returns the single scenario of a replay on a backend: a file, or the command line alone.
 Scenario only_scenario(const CommandLine& line) {
   if (line.scenarios.size() > 1) refuse_scenarios(fmt::format("{} scenarios", line.scenarios.size()));
   if (line.scenarios.empty() && !gives_a_world(line)) refuse_scenarios("none, and no --world-size");
@@ -243,8 +244,7 @@ Scenario only_scenario(const CommandLine& line) {
   return scenario;
 }
 
-/// The scenario that runs on a backend, because the command line or the one scenario asks for it; nothing
-/// otherwise.
+/// Returns the scenario that runs on a backend, if the command line or the only scenario asks for a backend.
 std::optional<Scenario> scenario_on_backend(const CommandLine& line) {
   if (backend_kind(line) != nullptr) return only_scenario(line);
   if (line.scenarios.size() != 1) return std::nullopt;
@@ -254,12 +254,13 @@ std::optional<Scenario> scenario_on_backend(const CommandLine& line) {
     return scenario;
   } catch (const sim::Error&) {
     if (names_a_backend(line)) throw;
-    return std::nullopt;  // it is reported as refused
+    return std::nullopt;  // the replay reports it as refused
   }
 }
 
-/// Rank 0 alone speaks, and before any process ends: the first that does may end all. mpirun gives it a
-/// terminal even where its own output goes to a file: so without colours.
+/// Replays a scenario on a backend. Only rank 0 writes the result, and it does so before any process
+/// ends, because the first process that ends may end all. Colours are off, because mpirun gives rank 0 a
+/// terminal even where the output of mpirun goes to a file.
 int run_on_backend(const Call& call, const Scenario& scenario) {
   const CommandLine& line = call.line;
   const Output& output = call.output;
@@ -274,7 +275,7 @@ int run_on_backend(const Call& call, const Scenario& scenario) {
       output.out.flush();
     }
   } catch (const sim::Error&) {
-    unwritten = std::current_exception();  // the others have their verdict, and wait to end together
+    unwritten = std::current_exception();  // thrown later: all processes end together
   }
   if (replayed.backend != nullptr) {
     replayed.backend->close();

@@ -57,7 +57,7 @@ int run_schedule(const Call& call) {
   std::optional<OutputFile> svg;
   if (asked.svg) {
     svg.emplace("svg", *asked.svg);
-    for (const std::string& scenario : call.line.scenarios) svg->check_is_no_input(scenario);
+    for (const std::string& scenario : call.line.scenarios) svg->require_is_no_input(scenario);
   }
   const sim::PipelineSchedule schedule = make_schedule(request.schedule.function, request.shape);
   check(schedule);

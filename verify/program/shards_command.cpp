@@ -14,7 +14,6 @@ namespace verify {
 namespace {
 
 // ---- JSON
-// --------------------------------------------------------------------------------------------------------
 
 Json as_json(const sim::OwnedPiece& piece) {
   return {piece.parameter,
@@ -60,12 +59,11 @@ Json as_json(const sim::BufferLayout& layout) {
 }
 
 // ---- text
-// --------------------------------------------------------------------------------------------------------
 
 constexpr std::int64_t kBarWidth = 64;
 
-/// A bucket as a bar: a letter for each parameter, '.' for padding; and below it the rank that owns each
-/// place.
+/// A bucket as a bar of letters: one letter for each parameter, and '.' for padding. A second line names
+/// the rank that owns each place.
 struct Bar {
   std::string contents;
   std::string owners;
@@ -82,7 +80,7 @@ Bar bar_of(const sim::BufferLayout& layout, const sim::Bucket& bucket) {
   Bar bar{std::string(static_cast<std::size_t>(width), '.'),
           std::string(static_cast<std::size_t>(width), ' ')};
   const auto column = [&](std::int64_t element) {
-    // 2^60 elements times the width would run over.
+    // 2^60 elements times the width would overflow.
     const int shift = bucket.range.size() >> 56 > 0 ? 16 : 0;
     const std::int64_t at = (element - bucket.range.begin) >> shift, size = bucket.range.size() >> shift;
     return static_cast<std::size_t>(std::min(at * width / size, width - 1));

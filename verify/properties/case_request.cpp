@@ -24,7 +24,8 @@ constexpr sim::DType kDTypes[] = {sim::DType::field, sim::DType::f64, sim::DType
                .hint = fmt::format("{} {}", option, nearest.empty() ? known.front() : nearest)});
 }
 
-/// Those of all that have the names asked for, in their own order; all of them where none is asked for.
+/// Returns the items whose names are given, in the order of `all`, or all items where no name is given.
+/// An unknown name is refused.
 template <typename Item, typename All, typename NameOf>
 std::vector<Item> chosen(const std::vector<std::string>& names, const char* option, const char* code,
                          const All& all, const NameOf& name_of) {
@@ -76,7 +77,7 @@ std::vector<sim::DType> chosen_dtypes(const CaseOptions& options) {
                .hint = fmt::format("{}", fmt::join(wanted, ","))});
 }
 
-/// "tokens=1,hidden=2"
+/// Parses text such as "tokens=1,hidden=2".
 std::map<std::string, std::int64_t> parsed_dimensions(const Case& the_case, const std::string& given) {
   std::map<std::string, std::int64_t> dimensions;
   std::size_t begin = 0;

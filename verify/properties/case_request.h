@@ -1,9 +1,10 @@
 #pragma once
 
-/// What the user said of cases: which of them, which properties and dtypes, or one setting to the last
-/// number.
+/// Looks up the cases, properties, dtypes and dimensions that the options about cases name (case_options.h).
 ///
-/// Errors  unknown_case, unknown_property, unknown_dtype, max_world, bad_dimensions, nothing_to_check.
+/// Errors  unknown_case, unknown_property, unknown_dtype: a name that is not known; max_world: more than 64
+///         ranks; bad_dimensions: dimensions that are not those of one case, or out of range;
+///         nothing_to_check: a property that does not judge the case and dtype.
 
 #include "verify/cases/case_list.h"
 #include "verify/options/case_options.h"
@@ -11,21 +12,22 @@
 
 namespace verify {
 
-/// Among these cases.
+/// Returns the campaign that the options ask for, among these cases.
 CampaignRequest requested_campaign(const CaseOptions& options, const CaseList& cases);
 
-/// One case, property and setting, of a scenario that has them all.
+/// One case, one property and one setting, as a scenario of check names them.
 struct OneCase {
   const Case* the_case;
   const Property* property;
   CaseSetting setting;
 };
+/// Returns the case, property and setting that the options name.
 OneCase requested_case(const CaseOptions& options, const CaseList& cases);
 
-/// Cases, properties and dtypes that do not go together.
+/// Refuses cases, properties and dtypes that leave nothing to check together.
 [[noreturn]] void refuse_nothing_to_check();
 
-/// The options that make it happen again, in the vocabulary of scenarios.
+/// Returns the options that reproduce a judgement, in the vocabulary of scenarios.
 NamedValues options_of(const Case& the_case, const Property& property, const CaseSetting& setting);
 
 }  // namespace verify

@@ -23,7 +23,7 @@ namespace verify {
 
 namespace {
 
-/// What a scenario asks of virtual ranks alone would be without effect on a backend.
+/// Refuses options that only virtual ranks obey, because they would have no effect on a backend.
 void require_nothing_of_virtual_ranks(const ScenarioRequest& request, const std::string& backend) {
   const CaseOptions& cases = request.cases;
   const std::pair<const char*, bool> options[] = {{"program", request.program.has_value()},
@@ -53,12 +53,12 @@ std::vector<sim::DType> training_dtypes(const Backend& backend) {
   return {sim::DType::f32, backend.has(sim::DType::field) ? sim::DType::field : sim::DType::bf16};
 }
 
-/// Whether the model is trained in a smaller world than the layout's.
+/// Whether the model is trained in a smaller world than that of the layout.
 bool is_folded(const TrainedModel& model, const sim::Layout& layout) {
   return model.setting.tp != layout.world_size;
 }
 
-/// The world of a scenario with another layout.
+/// Returns the world of a scenario with another layout.
 sim::WorldSpec world_with(const ScenarioRequest& request, sim::Layout layout) {
   sim::WorldSpec world = request.world;
   world.layout = std::move(layout);
@@ -111,7 +111,7 @@ CheckResult bandwidth_check(const Backend& backend, BandwidthRows& rows,
   return check;
 }
 
-/// A hash of everything that a result depends on beside the program and the backend.
+/// Returns a hash of the inputs that a result depends on, apart from the program and the backend.
 std::uint64_t configuration_of(const Replayed& replayed) {
   sim::ContentHash hash;
   hash.add(std::string_view(replayed.request->arguments));
@@ -156,12 +156,12 @@ void run_on(Backend& backend, const Replayed& replayed, const BandwidthPlan& pla
   }
 }
 
-/// The whole scenario on virtual ranks.
+/// Replays the whole scenario on the virtual ranks of this process.
 Replayed replay_here(const Scenario& scenario, const BackendChoice& choice, sim::Device& device) {
   if (expected_refusal(scenario).is_expected) return replay(scenario, device);
   ScenarioRequest request = scenario_request(scenario);
   require_nothing_of_virtual_ranks(request, choice.kind->name);
-  if (choice.kind->ranks_are_processes) sim::check_processes(request.layout, choice.launch);
+  if (choice.kind->ranks_are_processes) sim::require_processes(request.layout, choice.launch);
   if (!request.training.train_iters) request.training.train_iters = kBackendTrainIters;
   return replay(scenario, std::move(request), device);
 }

@@ -1,19 +1,25 @@
 #pragma once
 
-/// replay on a backend (backend.h): every process proves the scenario on virtual ranks, as replay does
-/// (replay.h). Where that holds, its ranks run on the backend too, and are held against virtual ones:
+/// Replays a scenario on a backend (backend.h). First every process proves the scenario on virtual ranks, as
+/// replay() does (replay.h). Where that holds, the ranks of the scenario also run on the backend B, and are
+/// compared with virtual ranks:
 ///
-///   B collectives      every operation in every kind of group (random_calls.h)
-///   B bandwidth        collectives in the groups of tp, cp, dp, ep and pp are timed, and no element of a
-///                      result is wrong (bandwidth_round.h); of more than one process
-///   B training D       the training that replay does on virtual ranks (trained_model.h), in dtype D: f32,
-///                      and the field on CPUs or bf16 on GPUs. Where sums have no known order, f32 alone,
-///                      within the bounds of its reference
+///   B collectives      Every operation runs in every kind of group (random_calls.h).
+///   B bandwidth        Collectives in the groups of tp, cp, dp, ep and pp are timed, and no element of a
+///   result
+///                      is wrong (bandwidth_round.h). This row needs ranks that are processes.
+///   B training D       The training that replay does on virtual ranks (trained_model.h) runs in dtype D:
+///   f32,
+///                      and also the field on CPUs or bf16 on GPUs. Where the order of sums or products
+///                      is not known, only f32 runs, and its results must be within the bounds of the
+///                      reference.
 ///
-/// Calls   every process makes the same ones; rank 0 has the rows of all, the others their own.
-/// Errors  message_bytes: a message that is too large, or less than none; backend_world: as many processes as
-///         ranks; option_without_effect; those of open_backend.h and backend.h. What replay refuses is in
-///         the report.
+/// Calls   Every process makes the same calls. Rank 0 has the rows of all processes, the others only
+///         their own.
+/// Errors  message_bytes: a message size that is negative or too large; backend_world: the number of
+///         processes is not the number of ranks; option_without_effect: an option that only virtual ranks
+///         obey; those of backend_choice.h, scenario_request.h, open_backend.h and backend.h. What replay
+///         refuses is in the report.
 
 #include "verify/backends/backend.h"
 #include "verify/options/scenario.h"
@@ -26,12 +32,13 @@ struct BackendReplay {
   int exit_code = 0;   // the same on every process
   bool speaks = true;  // this is rank 0
   int processes = 1;
-  std::unique_ptr<Backend> backend;  // closed when rank 0 has spoken; null where nothing had to run there
+  std::unique_ptr<Backend> backend;  // close it after rank 0 has spoken; null where nothing ran there
 };
 
-/// Steps that are trained unless train-iters says otherwise.
+/// The number of steps to train where train-iters is not given.
 inline constexpr int kBackendTrainIters = 2;
 
+/// Replays a scenario on the backend that it asks for. `open_gpu` opens backends that compute on GPUs.
 BackendReplay replay_on_backend(const Scenario& scenario, const OpenBackend& open_gpu, std::ostream& err);
 
 }  // namespace verify

@@ -48,7 +48,7 @@ ScenarioReport report_on(const Scenario& scenario) {
   return report;
 }
 
-/// What is left of a report when the scenario expects to be refused.
+/// Reduces the report of a scenario that expects to be refused to the row "refusal".
 void expect_refusal(const Scenario& scenario, const ExpectedRefusal& expected, ScenarioReport& report) {
   const std::optional<sim::Refusal> refusal = report.refusal;
   report = report_on(scenario);
@@ -61,7 +61,7 @@ Replayed replay(const Scenario& scenario, ScenarioRequest request, sim::Device& 
   Replayed replayed{.report = report_on(scenario), .request = std::move(request), .model = {}};
   try {
     if (replayed.request->model.shape)
-      parameter_count(*replayed.request->model.shape);  // refuses it before any work
+      parameter_count(*replayed.request->model.shape);  // refuses a bad shape before any work
     if (trains(*replayed.request)) replayed.model = trained_model(*replayed.request);
     prove(*replayed.request, replayed.model, device, replayed.report);
   } catch (const sim::Error& error) {

@@ -1,10 +1,10 @@
 #pragma once
 
-/// Replays one scenario: reads what it asks for, and makes every check of the table that applies
-/// (replay_checks.h).
+/// Replays one scenario: reads its request, and runs every check of the table that applies (replay_checks.h).
 ///
-/// Errors  A refusal that the scenario does not expect is kept in the report; a failed check never throws.
-///         Programs that are not known or do not fit the world are refused: unknown_program, program_world.
+/// Errors  No refusal is thrown: it is kept in the report, and a refusal that the scenario expects
+///         becomes a check. unknown_program: --program names no planted program; program_world: the world
+///         is too small or too large for it; those of scenario_request.h and trained_model.h.
 
 #include <optional>
 
@@ -14,17 +14,17 @@
 
 namespace verify {
 
-/// A scenario that was replayed, with what was read for it; request and model are absent where they were
+/// A replayed scenario, with the request and the model that were read for it. Each is absent where it was
 /// refused.
 struct Replayed {
   ScenarioReport report;
   std::optional<ScenarioRequest> request;
-  std::optional<TrainedModel> model;  // where the scenario trains
+  std::optional<TrainedModel> model;  // present where the scenario trains
 };
 
-/// Reads the request, and proves it. The device keeps its memory from one scenario to the next.
+/// Reads the request of a scenario and proves it. `device` keeps its memory from one scenario to the next.
 Replayed replay(const Scenario& scenario, sim::Device& device);
-/// Proves a request that has been read.
+/// Proves a request that has already been read.
 Replayed replay(const Scenario& scenario, ScenarioRequest request, sim::Device& device);
 
 }  // namespace verify

@@ -27,7 +27,6 @@ namespace {
 using Applies = bool (*)(const Replaying&);
 
 // ---- when a check applies
-// ----------------------------------------------------------------------------------------
 
 bool always(const Replaying&) { return true; }
 bool is_partitioned(const Replaying& scenario) { return scenario.is_partitioned; }
@@ -53,7 +52,7 @@ bool expects_parameters(const Replaying& scenario) {
   return scenario.request.expected.parameters.has_value();
 }
 
-/// Memory is counted for a dense model that is trained.
+/// Whether memory is counted: for a trained model without experts, prediction layers or an encoder.
 bool counts_memory(const Replaying& scenario) {
   const ScenarioRequest& request = scenario.request;
   return has_placement(scenario) && request.model.shape && !request.pipeline.forward_only &&
@@ -61,7 +60,6 @@ bool counts_memory(const Replaying& scenario) {
 }
 
 // ---- the layout
-// --------------------------------------------------------------------------------------------------
 
 template <CheckResult (*kCheck)(const sim::Layout&)>
 void check_layout(Replaying& scenario) {
@@ -95,7 +93,6 @@ void run_expected_groups(Replaying& scenario) {
 }
 
 // ---- the model
-// ---------------------------------------------------------------------------------------------------
 
 void run_batch(Replaying& scenario) {
   const BatchOptions& batch = scenario.request.batch;
@@ -121,8 +118,9 @@ void run_parameters(Replaying& scenario) {
                             agrees ? "as published" : "published")});
 }
 
-/// The scenario's schedule; where it gives no batch, that of twice as many microbatches as a chunk takes at a
-/// time: of a larger batch no more are in flight. Nothing where it is too large.
+/// Returns the schedule of the scenario. Where it gives no batch, the schedule has twice as many
+/// microbatches as a chunk takes at a time, because a larger batch has no more of them in flight. There
+/// is no schedule where it would be too large.
 std::optional<ScheduleRequest> schedule_in_flight(const ScenarioRequest& request) {
   if (request.schedule || request.batch.num_microbatches || request.batch.global_batch_size)
     return request.schedule;
@@ -135,7 +133,8 @@ std::optional<ScheduleRequest> schedule_in_flight(const ScenarioRequest& request
   }
 }
 
-/// Nothing where the schedule has other chunks than the layers.
+/// Returns the inputs for counting activations, or nothing where there is no schedule or its chunks are
+/// not those of the placement.
 std::optional<ActivationRun> activation_run(const ScenarioRequest& request) {
   ActivationRun run{
       .tokens = request.batch.micro_batch_size * request.model.shape->seq_length / request.layout.cp,
@@ -159,7 +158,7 @@ std::optional<ActivationRun> activation_run(const ScenarioRequest& request) {
 void run_memory(Replaying& scenario) {
   const ScenarioRequest& request = scenario.request;
   const ModelShape& shape = *request.model.shape;
-  constexpr int kMostLayers = 10'000;  // every parameter of every layer is listed
+  constexpr int kMostLayers = 10'000;  // a list holds every parameter of every layer
   constexpr std::int64_t kMostParameters = std::int64_t{1} << 50;
   if (request.placement->num_layers > kMostLayers || parameter_count(shape) > kMostParameters) {
     scenario.report.warnings.push_back(
@@ -187,7 +186,6 @@ void run_training(Replaying& scenario) {
 void run_case(Replaying& scenario) { scenario.add(replay_case(scenario.request.cases, all_cases())); }
 
 // ---- virtual ranks
-// -----------------------------------------------------------------------------------------------
 
 const PlantedProgram& requested_program(const std::string& name) {
   if (const PlantedProgram* program = planted_program(name)) return *program;
@@ -201,8 +199,8 @@ const PlantedProgram& requested_program(const std::string& name) {
                .hint = nearest.empty() ? "shardproof list" : "--program " + nearest});
 }
 
-/// A mistake takes two ranks, and shows in a small world; some programs exchange a number with every other
-/// rank.
+/// Refuses worlds in which planted programs do not run. A defect needs two ranks and shows in a small
+/// world, and some programs exchange a number with every other rank, which is slow in a large one.
 void require_program_world(const sim::Layout& layout) {
   constexpr int kLargestWorld = 4096;
   if (layout.grid_size >= 2 && layout.grid_size <= kLargestWorld) return;
@@ -213,7 +211,8 @@ void require_program_world(const sim::Layout& layout) {
                .hint = "--world-size 4"});
 }
 
-/// Runs virtual ranks, on a device that counts where the run is traced, and keeps what they did.
+/// Runs virtual ranks and keeps their ledger, findings and trace in the report. Where the run is traced,
+/// it runs on a counting device.
 template <typename Run>
 void keep_run(Replaying& scenario, const std::string& what, const Run& run_on) {
   const bool is_traced = scenario.request.is_traced && !scenario.model;

@@ -1,9 +1,11 @@
 #pragma once
 
-/// The checks of replay, as a table: what each proves, when it applies, and how it runs. replay() walks the
-/// table in order; the command list and the pages read the names from it.
+/// The table of the checks of replay. A row says what the check proves, when it applies, and how it runs.
+/// replay() walks the table in order; the command list and the pages read the names from it.
 ///
-/// Calls   a new check is a file in verify/checks/ and a row here.
+/// Calls   A new check is a file in verify/checks/ and a row in this table.
+/// Errors  unknown_program: --program names no planted program; program_world: the world has fewer than 2 or
+///         more than 4,096 ranks for it; those of the checks.
 
 #include <optional>
 #include <vector>
@@ -15,14 +17,14 @@
 
 namespace verify {
 
-/// A scenario while its checks run.
+/// The state of a scenario while its checks run.
 struct Replaying {
   const ScenarioRequest& request;
-  const std::optional<TrainedModel>& model;  // where the scenario trains
+  const std::optional<TrainedModel>& model;  // present where the scenario trains
   sim::Device& device;
   ScenarioReport& report;
   Bench bench = Bench();
-  bool is_partitioned = false;  // the check "partition" held; the others count on it
+  bool is_partitioned = false;  // the check "partition" held; most others rely on it
 
   void add(CheckResult row) { report.checks.push_back(std::move(row)); }
 };
@@ -31,7 +33,7 @@ struct ReplayCheck {
   const char* name;
   const char* proves;
   bool (*applies)(const Replaying& scenario);
-  /// Adds the rows. Null: replay() itself, or a replay on a backend, makes the row.
+  /// Adds the rows of this check. It is null where replay() or a replay on a backend makes the row.
   void (*run)(Replaying& scenario);
 };
 

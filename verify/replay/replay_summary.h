@@ -1,6 +1,6 @@
 #pragma once
 
-/// What a replay of several scenarios came to, in a word and in a line.
+/// The summary of a replay of several scenarios: its verdict, and one line of text.
 
 #include <cstddef>
 #include <string>
@@ -11,15 +11,15 @@
 namespace verify {
 
 const char* verdict_name(Verdict verdict);
-/// Of the program (output.h).
+/// Returns the exit code of the program for a verdict (output.h).
 int exit_code(Verdict verdict);
 
 std::size_t count_of(const std::vector<ScenarioReport>& reports, Verdict verdict);
 
-/// The worst: falsified before broken before refused.
+/// Returns the worst verdict: falsified is worse than broken, and broken is worse than refused.
 Verdict overall(const std::vector<ScenarioReport>& reports);
 
-/// "verified: 2 scenarios, 20 checks; 2 verified, 0 falsified, ..."
+/// Returns a line such as "verified: 2 scenarios, 20 checks; 2 verified, 0 falsified, ...".
 std::string summary_line(const std::vector<ScenarioReport>& reports);
 
 }  // namespace verify

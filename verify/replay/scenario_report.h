@@ -1,6 +1,7 @@
 #pragma once
 
-/// What a replay of one scenario came to: its rows, and what pages, traces and documents show beside them.
+/// The result of a replay of one scenario: its rows, and the data that pages, traces and documents show
+/// with them.
 
 #include <optional>
 #include <string>
@@ -19,7 +20,8 @@
 
 namespace verify {
 
-/// broken: a rank program broke a contract (deadlock, mismatch, ...), and was not expected to.
+/// `broken` means that a rank program broke a contract (deadlock, mismatch, ...) and the scenario does
+/// not expect a finding.
 enum class Verdict { verified, falsified, refused, broken };
 
 struct ScenarioReport {
@@ -29,17 +31,17 @@ struct ScenarioReport {
   std::vector<CheckResult> checks;
   std::vector<sim::Warning> warnings;
   std::optional<sim::Refusal> refusal;  // set when the verdict is refused
-  std::vector<sim::LedgerRow> ledger;   // of the virtual ranks
-  std::vector<sim::Finding> findings;   // set when the verdict is broken, or one is expected
+  std::vector<sim::LedgerRow> ledger;   // the calls of the virtual ranks
+  std::vector<sim::Finding> findings;   // set when the verdict is broken, or a finding is expected
   std::optional<TrainingCurve> training;
-  std::optional<TracedRun> trace;  // where --trace is asked for, and ranks ran
+  std::optional<TracedRun> trace;  // present where --trace is given and ranks ran
   std::optional<sim::Layout> layout;
   sim::NodePlacement nodes;
-  std::optional<ScheduleRequest> schedule;  // of more than one pipeline rank
-  std::string no_schedule;                  // why such a pipeline has none
+  std::optional<ScheduleRequest> schedule;  // of one step, with more than one pipeline rank
+  std::string no_schedule;                  // the reason why such a pipeline has no schedule
   std::optional<MemoryReport> memory;
-  BandwidthRows bandwidth;  // of ranks that are processes
-  std::string reproduce;    // the line that does it again; set by the command
+  BandwidthRows bandwidth;  // timings between ranks that are processes
+  std::string reproduce;    // the command line that reproduces it; set by the command
   Verdict verdict() const;
 };
 

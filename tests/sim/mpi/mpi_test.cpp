@@ -339,7 +339,7 @@ TEST(Letters, ComeAsTheyWereSent) {
 }
 
 std::string disagreement(const Letter& own, const Letter& other) {
-  return test::refusal_code([&] { check_agreement(own, other); });
+  return test::refusal_code([&] { require_agreement(own, other); });
 }
 
 TEST(Letters, ThatDisagreeAreRefusedByName) {

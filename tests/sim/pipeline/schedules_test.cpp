@@ -188,7 +188,7 @@ TEST(PlantedSchedule, SendsThatAreNotCoupled) {
   PipelineSchedule schedule = plain();
   test::split_batches(schedule);
   for (int rank = 0; rank < 3; ++rank)
-    check_rank(schedule.shape, rank, schedule.ranks[static_cast<std::size_t>(rank)]);
+    require_rank(schedule.shape, rank, schedule.ranks[static_cast<std::size_t>(rank)]);
   EXPECT_EQ(code_of(schedule), "wait_cycle");
 }
 

@@ -48,7 +48,7 @@ TEST_F(OpsRefusals, TensorsThatDoNotFit) {
   Tensor other = filled(*rank, DType::f32, {4, 3}, 1);
   EXPECT_EQ(refusal_code([&] { copy(x_, other); }), "wrong_device");
   EXPECT_EQ(refusal_code([&] { add(x_, other); }), "wrong_device");
-  EXPECT_EQ(refusal_code([&] { check_usable(other, device_, "user"); }), "wrong_device");
+  EXPECT_EQ(refusal_code([&] { require_usable(other, device_, "user"); }), "wrong_device");
   EXPECT_EQ(refusal_code([&] { add(x_, filled(device_, DType::f32, {3, 4}, 1)); }), "shape_mismatch");
   EXPECT_EQ(refusal_code([&] { add_to(x_, x_.rows(0, 3)); }), "shape_mismatch");
   EXPECT_EQ(refusal_code([&] { copy(filled(device_, DType::i32, {4, 3}, 1), x_); }), "dtype_mismatch");

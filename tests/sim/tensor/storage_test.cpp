@@ -18,7 +18,7 @@ using sim::Storage;
 class StorageFlights : public ::testing::Test {
  protected:
   std::string code(ByteRange range, Access access) const {
-    return test::refusal_code([&] { storage_.check_access(range, access, "user"); });
+    return test::refusal_code([&] { storage_.require_access(range, access, "user"); });
   }
   Storage storage_{std::make_shared<sim::MemoryPool>(), 0, 100};
 };
@@ -74,7 +74,7 @@ TEST_F(StorageFlights, OfTwoThatBeginTogetherTheRightOneLands) {
 TEST_F(StorageFlights, TheRefusalNamesTheCallInFlight) {
   storage_.take_off({20, 40}, Access::write, "tp.all_reduce");
   try {
-    storage_.check_access({0, 100}, Access::read, "add");
+    storage_.require_access({0, 100}, Access::read, "add");
     FAIL();
   } catch (const sim::Error& error) {
     EXPECT_NE(std::string(error.what()).find("'tp.all_reduce'"), std::string::npos) << error.what();

@@ -369,7 +369,7 @@ TEST(OutputFile, FollowsALinkToNothingYet) {
   EXPECT_TRUE(fs::is_symlink(folder.file("link.html")));
   EXPECT_EQ(contents(folder.file("later.html")), "page");
   const verify::OutputFile same("junit", folder.file("later.html"));
-  EXPECT_EQ(test::refusal_code([&] { same.check_differs_from(file); }), "junit_file");
+  EXPECT_EQ(test::refusal_code([&] { same.require_differs_from(file); }), "junit_file");
 }
 
 TEST(OutputFile, KeepsPermissionsAndInputs) {
@@ -381,8 +381,8 @@ TEST(OutputFile, KeepsPermissionsAndInputs) {
   const verify::OutputFile file("report", path);
   file.write("new");
   EXPECT_EQ(fs::status(path).permissions(), only_ours);
-  EXPECT_EQ(test::refusal_code([&] { file.check_is_no_input(path); }), "report_file");
-  file.check_is_no_input(folder.file("another.html"));
+  EXPECT_EQ(test::refusal_code([&] { file.require_is_no_input(path); }), "report_file");
+  file.require_is_no_input(folder.file("another.html"));
 }
 
 TEST(OutputFile, AFolderThatWentAwayIsARefusal) {
