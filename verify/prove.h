@@ -32,7 +32,7 @@ namespace verify {
 
 /// The first `own_words` after the program's name are the caller's: not read here, and repeated by a line
 /// that reproduces.
-int prove(int argc, char** argv, CaseList cases, int own_words = 0);
+int prove(int argc, char** argv, const CaseList& cases, int own_words = 0);
 
 /// The same, written to the given streams; `called` is how a line that reproduces calls the program.
 int prove(const std::string& called, const std::vector<std::string>& arguments, const CaseList& cases,
