@@ -78,7 +78,7 @@ class CudaDevice : public sim::Device, public std::enable_shared_from_this<CudaD
   void permute(const Tensor& from, std::array<int, 4> order, Tensor& to) override;
   void activate(Activation function, const Tensor& x, Tensor& out) override;
   void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) override;
-  void dropout(const Tensor& x, const sim::KeyedRandom& random, Ratio drop, Tensor& out) override;
+  void dropout(const Tensor& x, const sim::KeyedRandom& stream, Ratio drop, Tensor& out) override;
   void rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
               Tensor& out) override;
   void softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) override;

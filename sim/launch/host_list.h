@@ -18,9 +18,9 @@
 namespace sim {
 
 /// Returns the names of all hosts of a list. `variable` is used in messages only.
-std::vector<std::string> expand_host_list(const std::string& variable, std::string_view text);
+std::vector<std::string> expand_host_list(const std::string& variable, std::string_view list);
 
 /// Returns the number of tasks on node 0, 1, 2, ...
-std::vector<int> expand_tasks_per_node(const std::string& variable, std::string_view text);
+std::vector<int> expand_tasks_per_node(const std::string& variable, std::string_view list);
 
 }  // namespace sim

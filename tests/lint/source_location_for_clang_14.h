@@ -1,8 +1,8 @@
 #pragma once
 
 /// std::source_location for the parser of clang-tidy 14, which lacks the builtin that <source_location> of
-/// libstdc++ asks for, so that the library's header is empty there. `./shardproof lint` puts this header before
-/// every source that it reads. No target compiles it, and it is empty where the library has the class.
+/// libstdc++ asks for, so that the library's header is empty there. `./shardproof lint` puts this header
+/// before every source that it reads. No target compiles it, and it is empty where the library has the class.
 
 #include <source_location>
 

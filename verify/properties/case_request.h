@@ -20,7 +20,7 @@ struct OneCase {
   const Property* property;
   CaseSetting setting;
 };
-OneCase requested_case(const CaseOptions& options, const CaseList& all);
+OneCase requested_case(const CaseOptions& options, const CaseList& cases);
 
 /// Cases, properties and dtypes that do not go together.
 [[noreturn]] void refuse_nothing_to_check();
