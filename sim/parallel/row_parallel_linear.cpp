@@ -59,7 +59,7 @@ Tensor RowParallelLinear::backward(const Saved& saved, const Tensor& grad_output
       config_.sequence_parallel
           ? ReduceScatterToSequenceParallelRegion::backward(grad_output, tp_, "row_parallel_linear.backward")
           : ReduceFromTensorModelParallelRegion::backward(grad_output, tp_, "row_parallel_linear.backward");
-  const Tensor grad_own = matmul(grad, weight_.value);
+  Tensor grad_own = matmul(grad, weight_.value);
   add_matmul(transposed(grad), saved.input, weight_.main_grad);
   if (config_.input_is_parallel) return grad_own;
   return ScatterToTensorModelParallelRegion::backward(grad_own, tp_, "row_parallel_linear.scatter_input");
