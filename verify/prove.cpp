@@ -89,7 +89,7 @@ int prove(const std::string& called, const std::vector<std::string>& arguments, 
   return exit_code_of(arguments, output, [&] { return run(called, arguments, cases, output); });
 }
 
-int prove(int argc, char** argv, CaseList cases, int own_words) {
+int prove(int argc, char** argv, const CaseList& cases, int own_words) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   const auto own = std::clamp<std::ptrdiff_t>(own_words, 0, std::ssize(words));
   std::string called = quoted_for_shell(argv[0]);

@@ -32,7 +32,7 @@ namespace verify {
 
 /// Runs the program and returns its exit code. The first `own_words` words after the name of the program
 /// belong to the caller: they are not read here, but a line that reproduces a failure repeats them.
-int prove(int argc, char** argv, CaseList cases, int own_words = 0);
+int prove(int argc, char** argv, const CaseList& cases, int own_words = 0);
 
 /// Does the same, and writes to the given streams. `called` is the program as a line that reproduces a
 /// failure calls it.

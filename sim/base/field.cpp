@@ -18,7 +18,8 @@ std::vector<std::uint32_t> inverses_of(std::size_t level) {
   std::vector<std::uint32_t> inverses(prime);
   inverses[1] = 1;
   for (std::uint32_t residue = 2; residue < prime; ++residue) {
-    const double minus_quotient = prime - prime / residue;
+    const std::uint32_t quotient = prime / residue;
+    const double minus_quotient = prime - quotient;
     const double product = minus_quotient * inverses[prime % residue];
     inverses[residue] = static_cast<std::uint32_t>(reduced(product, level));
   }

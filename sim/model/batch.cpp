@@ -22,7 +22,7 @@ Tensor broadcast_rows(Rank& rank, const GptConfig& config, const SampleSource& s
     for (std::int64_t s = 0; s < config.seq_length; ++s)
       rows[static_cast<std::size_t>(s * config.micro_batch_size + b)] = ids[static_cast<std::size_t>(s)];
   }
-  const Tensor ids = from_host(rank.device, DType::i32, {config.tokens()}, std::as_bytes(std::span(rows)));
+  Tensor ids = from_host(rank.device, DType::i32, {config.tokens()}, std::as_bytes(std::span(rows)));
   if (tp.size() > 1) tp.broadcast(ids, 0, site);
   return ids;
 }

@@ -55,7 +55,7 @@ class MpiWire : public Wire {
     length.number(letter.size(), kLengthBytes);
     Bytes bytes = length.take();
     bytes.insert(bytes.end(), letter.begin(), letter.end());
-    Outgoing& outgoing = outgoing_.emplace_back(std::move(bytes), std::vector<MPI_Request>());
+    Outgoing& outgoing = outgoing_.emplace_back(Outgoing{.bytes = std::move(bytes)});
     for (std::size_t begin = 0; begin < outgoing.bytes.size(); begin += most_piece_) {
       const std::size_t count = std::min(most_piece_, outgoing.bytes.size() - begin);
       MPI_Isend(outgoing.bytes.data() + begin, static_cast<int>(count), MPI_BYTE, to, kTag, MPI_COMM_WORLD,

@@ -270,8 +270,9 @@ std::vector<Incoming> read_pieces(const CheckpointIndex& index, const std::vecto
     }
   }
   for (const auto& [name, file] : index.files) {
-    const bool is_wanted =
-        std::any_of(pieces.begin(), pieces.end(), [&](const Incoming& piece) { return piece.is_in(name); });
+    // The name is captured by name, because clang below 16 captures no structured binding.
+    const bool is_wanted = std::any_of(pieces.begin(), pieces.end(),
+                                       [&name = name](const Incoming& piece) { return piece.is_in(name); });
     if (!is_wanted) continue;
     const Safetensors shard = read_shard(name, file, store);
     for (Incoming& piece : pieces) piece.take(name, shard);

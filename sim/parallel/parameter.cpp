@@ -13,7 +13,7 @@ namespace {
 
 /// The number of lines (rows or columns) in one block of the cut dimension.
 std::int64_t block_lines(const Shape& whole, const Partition& partition) {
-  return whole[static_cast<std::size_t>(partition.dim)] / (partition.size * partition.stride);
+  return whole[static_cast<std::size_t>(partition.dim)] / (std::int64_t{partition.size} * partition.stride);
 }
 /// The line of the whole at which block b of the shard begins.
 std::int64_t block_begin(const Shape& whole, const Partition& partition, std::int64_t b) {

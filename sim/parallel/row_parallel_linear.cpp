@@ -59,7 +59,7 @@ RowParallelLinear::Forward RowParallelLinear::forward(const Tensor& input) {
 Tensor RowParallelLinear::backward(const Saved& saved, const Tensor& grad_output) {
   if (config_.bias && !config_.skip_bias_add) add_column_sums(grad_output, bias_.main_grad);
   const Tensor grad = output_mapping(config_).backward(grad_output, tp_, "row_parallel_linear.backward");
-  const Tensor grad_own = matmul(grad, weight_.value);
+  Tensor grad_own = matmul(grad, weight_.value);
   add_matmul(transposed(grad), saved.input, weight_.main_grad);
   if (config_.input_is_parallel) return grad_own;
   return kScatterToTensorModelParallelRegion.backward(grad_own, tp_, "row_parallel_linear.scatter_input");

@@ -15,7 +15,7 @@ constexpr std::size_t kSlabBytes = std::size_t{1} << 16;
 /// The bytes of the last size class. No machine has more memory.
 constexpr std::size_t kLargestBlock = std::size_t{1} << 46;
 /// The number of size classes for blocks of up to 2^12 bytes, which are cut from slabs.
-constexpr std::size_t kSlabClasses = 4 * 12;
+constexpr std::size_t kSlabClasses = std::size_t{4} * 12;
 
 struct SizeClass {
   std::size_t index;

@@ -10,6 +10,7 @@
 
 namespace sim {
 
+// NOLINTNEXTLINE(bugprone-throw-keyword-missing): a list of exceptions, none of which is thrown yet.
 Crew::Crew(int threads) : thrown_(static_cast<std::size_t>(threads)) {
   try {
     for (int worker = 1; worker < threads; ++worker) {

@@ -37,7 +37,7 @@ struct WorldSpec {
   std::shared_ptr<StackPool> stacks = nullptr;
   std::uint64_t seed = 0;               // seed of Rank::random
   std::int64_t call_limit = 1'000'000;  // the most calls that one rank may make
-  std::string reproduce = "";           // the line that reproduces the run; if empty, text_of() this spec
+  std::string reproduce;                // the line that reproduces the run; if empty, text_of() this spec
 };
 
 /// The most ranks whose stacks are guarded. A guarded stack takes two mappings, and a process may have about

@@ -116,6 +116,7 @@ TEST(HouseRules, EveryFileIsBuilt) {
   EXPECT_EQ(test::unbuilt_files(sources(), commands), Lines{});
   EXPECT_EQ(test::unbuilt_files({{"sim/forgotten.cpp", ""}, {"sim/forgotten.h", ""}}, commands).size(), 2U);
   EXPECT_EQ(test::unbuilt_files({{"tests/outside/forgotten.cpp", ""}}, commands).size(), 1U);
+  EXPECT_EQ(test::unbuilt_files({{"tests/lint/forgotten.cpp", ""}}, commands).size(), 1U);
 }
 
 TEST(HouseRules, EveryScenarioHasASourceAndAFolder) {

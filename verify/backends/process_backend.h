@@ -15,8 +15,8 @@ template <typename Cluster>
 class ProcessBackend : public Backend {
  public:
   template <typename Spec>
-  ProcessBackend(const BackendRequest& request, Spec&& spec)
-      : request_(request), cluster_(std::forward<Spec>(spec)) {}
+  ProcessBackend(BackendRequest request, Spec&& spec)
+      : request_(std::move(request)), cluster_(std::forward<Spec>(spec)) {}
 
   bool ranks_are_processes() const override { return true; }
   int rank() const override { return request_.choice.launch.rank; }

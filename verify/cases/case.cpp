@@ -22,7 +22,7 @@ sim::KeyedRandom random_of(const CaseSetting& setting) { return sim::KeyedRandom
 sim::Tensor drawn_on(sim::Device& device, const CaseSetting& setting, const std::string& name,
                      const sim::Shape& shape) {
   const sim::KeyedRandom random = random_of(setting).named(name);
-  const sim::Tensor x = sim::keyed(device, setting.dtype, shape, random);
+  sim::Tensor x = sim::keyed(device, setting.dtype, shape, random);
   const sim::KeyedRandom special = random.named("special");
   if (setting.special == Special::none || x.count() == 0 || special.below(0, 2) == 0) return x;
   if (setting.special == Special::large) return sim::scale(x, {10'000, 1});
@@ -103,7 +103,7 @@ int CaseOutput::parts(int tp) const {
 }
 
 sim::ParallelSizes Case::sizes(const CaseSetting& setting) const {
-  return {.world_size = setting.tp * setting.replicas,
+  return {.world_size = std::int64_t{setting.tp} * setting.replicas,
           .tensor_model_parallel_size = ranks() == Ranks::tensor_parallel ? setting.tp : 1};
 }
 

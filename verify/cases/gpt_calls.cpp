@@ -69,7 +69,7 @@ class RankCalls {
 
   bool is_first(int chunk) const { return pp_rank_ == 0 && chunk == 0; }
   bool is_last(int chunk) const { return pp_rank_ + 1 == pp_ && chunk + 1 == chunks_; }
-  std::int64_t layers_of_a_chunk() const { return model_.num_layers / (pp_ * chunks_); }
+  std::int64_t layers_of_a_chunk() const { return model_.num_layers / (std::int64_t{pp_} * chunks_); }
 
   /// The parameters of this rank, in the order in which its chunks use them.
   std::vector<OwnParameter> own_parameters() const {

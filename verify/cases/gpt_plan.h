@@ -32,7 +32,7 @@ struct GptParameter {
   std::int64_t stage = 0;  // from 0 to pp * chunks - 1
   bool is_vector = false;
   bool is_norm = false;
-  std::string same_as = "";  // for the copy of a tied weight: the name of the weight in the reference
+  std::string same_as;  // for the copy of a tied weight: the name of the weight in the reference
 };
 
 struct GptPlan {

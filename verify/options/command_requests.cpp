@@ -23,7 +23,7 @@ Settings single_scenario(const CommandLine& line) {
                  .rule = fmt::format("'{}' shows one layout", line.command),
                  .hint = "replay takes any number of scenarios"});
   }
-  const Settings settings =
+  Settings settings =
       line.scenarios.empty() ? line.settings : read_scenario(line.scenarios[0], line).settings;
   settings.check();
   return settings;

@@ -33,11 +33,11 @@ void require_model_divides(const Settings& settings, const sim::Layout& layout) 
   require_divides(settings, {"ffn_tp_div", "ffn-hidden-size", layout.tp, "tensor-parallel ranks",
                              "every tensor-parallel rank has as many columns of the MLP"});
   if (settings.flag("sequence-parallel")) {
-    require_divides(settings, {"sequence_tp_div", "seq-length", layout.tp * layout.cp, "ranks",
+    require_divides(settings, {"sequence_tp_div", "seq-length", std::int64_t{layout.tp} * layout.cp, "ranks",
                                "with sequence parallelism every rank has as many tokens of a sequence"});
   }
   if (layout.cp > 1) {
-    require_divides(settings, {"sequence_cp_div", "seq-length", 2 * layout.cp, "parts",
+    require_divides(settings, {"sequence_cp_div", "seq-length", std::int64_t{2} * layout.cp, "parts",
                                "every context-parallel rank has two equal parts of a sequence"});
   }
 }

@@ -19,7 +19,7 @@ namespace {
 
 std::string requested_order(const Settings& settings) {
   if (!settings.flag("use-tp-pp-dp-mapping")) return settings.text("order", sim::kDefaultOrder);
-  const std::string order = settings.text("order", sim::kTpPpDpOrder);
+  std::string order = settings.text("order", sim::kTpPpDpOrder);
   if (order == sim::kTpPpDpOrder) return order;
   sim::refuse({.code = "order_conflict",
                .option = "--use-tp-pp-dp-mapping",

@@ -90,7 +90,7 @@ std::string Settings::choice(const std::string& name) const {
 }
 
 std::string Settings::choice_among(const std::string& name, const std::vector<std::string>& choices) const {
-  const std::string value = text(name, choices.front());
+  std::string value = text(name, choices.front());
   if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
   const std::string nearest = nearest_name(value, choices);
   sim::refuse({.code = "bad_choice",

@@ -216,7 +216,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     return add(static_cast<unsigned long long>(value));
   }
   bool number_float(number_float_t value, const string_t&) override { return add(value); }
-  bool string(string_t& value) override { return add(std::move(value)); }
+  bool string(string_t& value) override { return add(value); }
   bool binary(binary_t&) override { return false; }  // no JSON text has one
   bool start_object(std::size_t) override { return open(Json::object()); }
   bool start_array(std::size_t) override { return open(Json::array()); }

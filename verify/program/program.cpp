@@ -45,8 +45,8 @@ std::string usage() {
   std::string text = "usage: shardproof COMMAND [SCENARIO...] [--options]\n\n";
   for (const Command& command : kCommands) text += fmt::format("  {:<10}{}\n", command.name, command.help);
   text +=
-      "  test, benchmarks, format    of the script ./shardproof alone: it says what they do in its first "
-      "lines\n";
+      "  test, benchmarks, format, lint    of the script ./shardproof alone: it says what they do in its "
+      "first lines\n";
   return text;
 }
 

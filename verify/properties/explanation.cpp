@@ -283,7 +283,7 @@ std::string explain_extent(const Wrong& wrong) {
 
 std::string explain_values(const Wrong& wrong) {
   for (const auto explain : {explain_terms, explain_factor, explain_inputs, explain_places}) {
-    const std::string text = explain(wrong);
+    std::string text = explain(wrong);
     if (!text.empty()) return text;
   }
   return explain_extent(wrong);

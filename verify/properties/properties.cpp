@@ -97,7 +97,7 @@ Judgement compare_all(const Case& the_case, const CaseSetting& setting, const si
       return fails(fmt::format("{} is [{}, {}], and [{}, {}] in the serial layer", output.name, got.rows,
                                got.columns, expected.rows(), expected.cols()));
     }
-    const Judgement one = compare(output, got, expected, setting);
+    Judgement one = compare(output, got, expected, setting);
     if (!one.holds) return one;
     all.slack = std::max(all.slack, one.slack);
     all.has_unbounded = all.has_unbounded || one.has_unbounded;
@@ -146,8 +146,7 @@ Judgement equals_serial(Bench& bench, const Case& the_case, const CaseSetting& s
     const reference::Number<sim::Field> number(bench.tower(the_case, setting));
     return compare_all<sim::Field>(the_case, setting, report, serial_of(the_case, setting, number));
   }
-  const Judgement judgement =
-      compare_all<double>(the_case, setting, report, bounded_reference(the_case, setting));
+  Judgement judgement = compare_all<double>(the_case, setting, report, bounded_reference(the_case, setting));
   if (!judgement.holds || setting.special != Special::none) return judgement;
   const Judgement bits = compare_bits(bench, the_case, setting, report);
   return bits.holds ? judgement : bits;

@@ -11,7 +11,7 @@ namespace verify::reference {
 template <typename Scalar>
 Matrix<Scalar> linear(const Number<Scalar>& number, const Matrix<Scalar>& x, const Matrix<Scalar>& weight,
                       const Matrix<Scalar>& bias) {
-  const Matrix<Scalar> y = product<Scalar>(number, x, transposed(weight));
+  Matrix<Scalar> y = product<Scalar>(number, x, transposed(weight));
   if (bias.size() == 0) return y;
   return matrix_of(number, y.rows(), y.cols(),
                    [&](Eigen::Index t, Eigen::Index f) { return y(t, f) + bias(0, f); });
