@@ -1,8 +1,8 @@
 #pragma once
 
-/// A JSON document as a value: the one door through which this project builds and reads JSON. nlohmann-json
-/// does the text; only json.cpp includes it, because its templates cost every file that names them seconds of
-/// compiling.
+/// A JSON document as a value: the one door through which verify builds and reads JSON. nlohmann-json does
+/// the text, and only json.cpp includes it: its templates cost every file that names them seconds of
+/// compiling. (sim/optimizer reads and writes checkpoints with the library itself.)
 ///
 ///   Json row = {{"rank", 3}, {"calls", Json::array()}};
 ///   row["calls"].push_back({"all_reduce", 16});

@@ -2,6 +2,7 @@
 #include <exception>
 #include <fmt/color.h>
 #include <fmt/format.h>
+#include <future>
 #include <mutex>
 #include <new>
 #include <optional>
@@ -163,10 +164,10 @@ std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, 
   constexpr std::size_t kMost = 8;  // each takes up to 300 MB
   const std::size_t at_once =
       std::min<std::size_t>({std::thread::hardware_concurrency(), paths.size(), kMost});
-  std::vector<std::thread> others;
-  for (std::size_t i = 1; i < at_once; ++i) others.emplace_back(work);
+  std::vector<std::future<void>> others;  // what a worker throws is thrown here
+  for (std::size_t i = 1; i < at_once; ++i) others.push_back(std::async(std::launch::async, work));
   work();
-  for (std::thread& other : others) other.join();
+  for (std::future<void>& other : others) other.get();
   return reports;
 }
 
