@@ -69,27 +69,4 @@ struct Layout {
 /// Checks the sizes and builds the layout.
 Layout make_layout(const ParallelSizes& sizes, RuleBook rules);
 
-/// Every name of a kind that either rule book can make, in creation order. "hcp-L*" stands for hcp-L0,
-/// hcp-L1, ...
-std::vector<std::string> all_kind_names();
-
-/// True for the names of all_kind_names, and for hcp-L0, hcp-L1, ...
-bool is_kind_name(const std::string& name);
-
-/// The kind whose groups join these axes of a grid.
-GroupKind token_kind(const RankGrid& grid, const char* name, const std::vector<Axis>& axes);
-
-/// Appends kinds to a layout, one creation block at a time.
-class KindList {
- public:
-  explicit KindList(Layout& layout) : layout_(layout) {}
-  /// Begins a new block whose first kind is this one.
-  void lead(const GroupKind& kind);
-  /// Adds one more kind to the block of the latest lead.
-  void follow(const GroupKind& kind);
-
- private:
-  Layout& layout_;
-};
-
 }  // namespace sim

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/layout/kind_table.h"
 #include "sim/layout/size_rules.h"
 
 namespace sim {
@@ -57,23 +58,16 @@ std::vector<int> sorted_unique(std::vector<int> positions) {
   return positions;
 }
 
-void add_kinds(const ParallelSizes& sizes, Layout& layout) {
-  const RankGrid& grid = layout.dense;
-  std::vector<int> embedding = {0, layout.pp - 1};
+/// The first rank, the last rank and the split rank of a pipeline hold an embedding.
+KindSizes kind_sizes(const ParallelSizes& sizes, int pp) {
+  std::vector<int> embedding = {0, pp - 1};
   std::vector<int> position_embedding = {0};
-  if (sizes.pipeline_model_parallel_split_rank && layout.pp > 1) {
-    const int split = split_position(*sizes.pipeline_model_parallel_split_rank, layout.pp);
+  if (sizes.pipeline_model_parallel_split_rank && pp > 1) {
+    const int split = split_position(*sizes.pipeline_model_parallel_split_rank, pp);
     embedding.push_back(split);
     position_embedding.push_back(split);
   }
-  KindList kinds(layout);
-  kinds.lead(token_kind(grid, "dp", {Axis::dp}));
-  kinds.lead(token_kind(grid, "mp", {Axis::tp, Axis::pp}));
-  kinds.lead(token_kind(grid, "tp", {Axis::tp}));
-  const GroupKind pipelines = token_kind(grid, "pp", {Axis::pp});
-  kinds.lead(pipelines);
-  kinds.follow(GroupKind::picked("embd", pipelines, sorted_unique(embedding)));
-  kinds.follow(GroupKind::picked("pos_embd", pipelines, sorted_unique(position_embedding)));
+  return {.embedding = sorted_unique(embedding), .position_embedding = sorted_unique(position_embedding)};
 }
 
 std::vector<Warning> warnings_for(const ParallelSizes& sizes, const Layout& layout) {
@@ -139,7 +133,7 @@ Layout make_legacy_layout(const ParallelSizes& sizes) {
                 .kinds = {},
                 .creation = {},
                 .warnings = {}};
-  add_kinds(sizes, layout);
+  add_kinds(kind_sizes(sizes, layout.pp), layout);
   layout.warnings = warnings_for(sizes, layout);
   return layout;
 }

@@ -1,6 +1,5 @@
 #include "sim/layout/megatron_rules.h"
 
-#include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -8,6 +7,7 @@
 
 #include "sim/base/error.h"
 #include "sim/layout/consumer_traps.h"
+#include "sim/layout/kind_table.h"
 #include "sim/layout/rank_order.h"
 #include "sim/layout/size_rules.h"
 
@@ -124,52 +124,14 @@ void require_hierarchical_cp(const ParallelSizes& sizes) {
           .hint = fmt::format("--hierarchical-context-parallel-sizes {}", sizes.context_parallel_size)});
 }
 
-void add_context_parallel(const ParallelSizes& sizes, const Layout& layout, KindList& kinds) {
-  using enum Axis;
-  kinds.lead(token_kind(layout.dense, "cp", {cp}));
-  int below = 1;  // product of the sizes of lower levels: the distance of neighbours in a group of level k
-  const auto& levels = sizes.hierarchical_context_parallel_sizes;
-  for (std::size_t k = 0; k < levels.size(); ++k) {
-    kinds.follow(GroupKind(fmt::format("hcp-L{}", k), layout.dense.listing({cp}), narrow(levels[k]), below));
-    below *= narrow(levels[k]);
+/// The first and the last rank of a pipeline hold an embedding.
+KindSizes kind_sizes(const ParallelSizes& sizes, int pp) {
+  KindSizes kinds{.embedding = {0}, .position_embedding = {0}};
+  if (pp > 1) kinds.embedding.push_back(pp - 1);
+  for (const std::int64_t size : sizes.hierarchical_context_parallel_sizes) {
+    kinds.hierarchical_context_parallel_sizes.push_back(narrow(size));
   }
-}
-
-void add_kinds(const ParallelSizes& sizes, Layout& layout) {
-  using enum Axis;
-  const RankGrid& dense = layout.dense;
-  const RankGrid& expert = layout.expert;
-  const int instances = layout.instances;
-  KindList kinds(layout);
-
-  kinds.lead(token_kind(dense, "dp-cp", {dp, cp}));
-  if (instances > 1) {
-    kinds.follow(GroupKind("intra-dp-cp", dense.listing({dp, cp}), layout.dp * layout.cp / instances));
-  }
-  kinds.lead(token_kind(dense, "dp", {dp}));
-  add_context_parallel(sizes, layout, kinds);
-  kinds.lead(token_kind(dense, "mp", {tp, pp}));
-  kinds.lead(token_kind(dense, "tp", {tp}));
-  const GroupKind pipelines = token_kind(dense, "pp", {pp});
-  kinds.lead(pipelines);
-  kinds.follow(GroupKind::picked("embd", pipelines,
-                                 layout.pp == 1 ? std::vector<int>{0} : std::vector<int>{0, layout.pp - 1}));
-  kinds.follow(GroupKind::picked("pos_embd", pipelines, {0}));
-  kinds.lead(token_kind(dense, "tp-dp-cp", {tp, dp, cp}));
-  kinds.lead(token_kind(dense, "tp-dp", {tp, dp}));
-  kinds.lead(token_kind(dense, "tp-cp", {tp, cp}));
-
-  kinds.lead(token_kind(expert, "ep", {ep}));
-  kinds.lead(token_kind(expert, "etp", {tp}));
-  kinds.lead(token_kind(expert, "tp-ep", {tp, ep}));
-  kinds.lead(token_kind(expert, "tp-ep-pp", {tp, ep, pp}));
-  kinds.lead(token_kind(expert, "edp", {dp}));
-  if (instances > 1) {
-    const int per_instance = layout.edp / instances;
-    kinds.follow(GroupKind("intra-edp", expert.listing({dp}), per_instance));
-    kinds.follow(GroupKind("inter-edp", expert.listing({dp}), instances, per_instance));
-  }
-  kinds.lead(GroupKind("intra-dist-opt", expert.listing({tp, ep, pp}), layout.grid_size / instances));
+  return kinds;
 }
 
 }  // namespace
@@ -215,7 +177,7 @@ Layout make_megatron_layout(const ParallelSizes& sizes) {
                 .kinds = {},
                 .creation = {},
                 .warnings = {}};
-  add_kinds(sizes, layout);
+  add_kinds(kind_sizes(sizes, d.pp), layout);
   layout.warnings = consumer_traps(layout);
   return layout;
 }

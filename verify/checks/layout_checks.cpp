@@ -1,7 +1,6 @@
 #include "verify/checks/layout_checks.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
@@ -11,8 +10,10 @@
 #include <span>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "sim/base/check.h"
+#include "sim/layout/kind_table.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -20,38 +21,43 @@ namespace verify {
 namespace {
 
 using sim::GroupKind;
+using sim::KindRow;
 using sim::Layout;
 
+/// Two kinds of a layout of which the table says something.
 struct KindPair {
-  const char* one;
-  const char* other;
+  const GroupKind& one;
+  const GroupKind& other;
 };
 
-/// Pairs of kinds along different axes, whose groups share exactly one rank.
-constexpr std::array<KindPair, 20> kOrthogonal = {{{"tp", "dp-cp"},       {"tp", "dp"},
-                                                   {"tp", "cp"},          {"tp", "pp"},
-                                                   {"cp", "dp"},          {"cp", "pp"},
-                                                   {"dp", "pp"},          {"dp-cp", "pp"},
-                                                   {"tp-cp", "dp"},       {"tp-dp", "cp"},
-                                                   {"etp", "ep"},         {"etp", "edp"},
-                                                   {"ep", "edp"},         {"ep", "pp"},
-                                                   {"tp-ep", "edp"},      {"intra-edp", "inter-edp"},
-                                                   {"intra-dp-cp", "mp"}, {"intra-edp", "tp-ep-pp"},
-                                                   {"hcp-L0", "hcp-L1"},  {"hcp-L0", "tp-dp"}}};
-
-/// Pairs of orthogonal kinds whose axes together are all axes of the grid.
-constexpr std::array<KindPair, 4> kComplementary = {
-    {{"mp", "dp-cp"}, {"mp", "dp"}, {"tp-dp-cp", "pp"}, {"tp-ep-pp", "edp"}}};
-
-/// Whether the layout has both kinds of a pair. mp and dp are complementary only where cp is 1, as it
-/// always is in legacy layouts.
-bool applies(const Layout& layout, const KindPair& pair) {
-  const bool mp_and_dp = std::string_view(pair.one) == "mp" && std::string_view(pair.other) == "dp";
-  if (mp_and_dp && layout.cp != 1) return false;
-  return layout.find(pair.one) != nullptr && layout.find(pair.other) != nullptr;
+/// The pairs of kinds that the layout has both of; the rows of the table list the second ones in `others`.
+std::vector<KindPair> pairs_of(const Layout& layout, std::vector<std::string_view> KindRow::*others) {
+  std::vector<KindPair> pairs;
+  for (const KindRow& row : sim::kind_table()) {
+    for (const std::string_view name : row.*others) {
+      const GroupKind* one = layout.find(row.first_name());
+      const GroupKind* other = layout.find(name);
+      if (one != nullptr && other != nullptr) pairs.push_back({*one, *other});
+    }
+  }
+  return pairs;
 }
 
-bool covers_all_ranks(const GroupKind& kind) { return kind.name() != "embd" && kind.name() != "pos_embd"; }
+/// Whether the axes of two kinds are together all axes of the grid that have more than one rank: mp and dp
+/// are complementary only where cp is 1, as it always is in legacy layouts.
+bool axes_fill_grid(const Layout& layout, const KindPair& pair) {
+  const KindRow& one = *sim::find_kind(pair.one.name());
+  const KindRow& other = *sim::find_kind(pair.other.name());
+  const sim::RankGrid& grid = one.grid == sim::Grid::dense ? layout.dense : layout.expert;
+  for (const sim::Axis axis : {sim::Axis::tp, sim::Axis::cp, sim::Axis::ep, sim::Axis::dp, sim::Axis::pp}) {
+    const bool is_joined = std::count(one.axes.begin(), one.axes.end(), axis) > 0 ||
+                           std::count(other.axes.begin(), other.axes.end(), axis) > 0;
+    if (grid.size(axis) > 1 && !is_joined) return false;
+  }
+  return true;
+}
+
+bool covers_all_ranks(const GroupKind& kind) { return sim::find_kind(kind.name())->covers_all_ranks(); }
 
 bool in_grid(const Layout& layout, int rank) {
   return rank >= layout.first_rank && rank - layout.first_rank < layout.grid_size;
@@ -131,9 +137,8 @@ CheckResult check_partition(const Layout& layout) {
 
 CheckResult check_orthogonal(const Layout& layout) {
   int pairs = 0;
-  for (const KindPair& pair : kOrthogonal) {
-    if (!applies(layout, pair)) continue;
-    if (auto error = orthogonality_error(layout, *layout.find(pair.one), *layout.find(pair.other))) {
+  for (const KindPair& pair : pairs_of(layout, &KindRow::orthogonal_to)) {
+    if (auto error = orthogonality_error(layout, pair.one, pair.other)) {
       return failed("orthogonal", *error);
     }
     ++pairs;
@@ -144,10 +149,8 @@ CheckResult check_orthogonal(const Layout& layout) {
 
 CheckResult check_products(const Layout& layout) {
   std::vector<std::string> products;
-  for (const KindPair& pair : kComplementary) {
-    if (!applies(layout, pair)) continue;
-    const GroupKind& one = *layout.find(pair.one);
-    const GroupKind& other = *layout.find(pair.other);
+  for (const auto& [one, other] : pairs_of(layout, &KindRow::complements)) {
+    if (!axes_fill_grid(layout, {one, other})) continue;
     if (std::int64_t{one.size()} * other.size() != layout.grid_size) {
       return failed("products", fmt::format("{} * {} = {} * {}, not {} ranks", one.name(), other.name(),
                                             one.size(), other.size(), layout.grid_size));

@@ -6,17 +6,16 @@
 ///
 ///   partition    Every rank is in exactly one group of each kind (of embd and pos_embd: in at most one).
 ///   orthogonal   Two groups of kinds that split the world along different axes share exactly one rank.
-///   products     For complementary kinds, each group of one kind shares one rank with each group of the
-///   other,
-///                and the sizes of two such groups multiply to the size of the world.
+///   products     The sizes of two complementary kinds multiply to the number of ranks, and each group of
+///                one kind shares one rank with each group of the other.
 ///   pipelines    The ranks of a pipeline differ only in their pp coordinate, in the dense and in the expert
 ///                grid.
 ///   creation     Every new_group call creates one group. Exactly the ranks that it lists find themselves
-///   in it,
-///                each at the position where it is listed.
-///   nodes        The number of tp, dp (and with experts ep) groups that cross a node is counted from the
-///   lists
-///                and again from the ranks.
+///                in it, each at the position where it is listed.
+///   nodes        The number of tp, dp (and with experts ep) groups that cross a node is the same by the
+///                lists and by the ranks.
+///
+/// Which kinds are orthogonal and complementary is in the table of kinds (sim/layout/kind_table.h).
 ///
 /// All except check_partition() need a layout that passes check_partition().
 ///

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "sim/layout/layout.h"
+#include "sim/layout/kind_table.h"
 #include "verify/options/nearest_name.h"
 #include "verify/options/settings.h"
 #include "verify/output/json.h"
@@ -52,7 +52,7 @@ ExpectedGroups parse_expected_groups(const std::string& text) {
     refuse_expectation("--expect-groups", fmt::format("'{}': {}", text.substr(0, 100), error.what()),
                        "a group kind, then its groups as lists of ranks", "expect-groups = dp [0,2],[1,3]");
   }
-  if (!sim::is_kind_name(expected.kind)) {
+  if (sim::find_kind(expected.kind) == nullptr) {
     const std::string nearest = nearest_name(expected.kind, sim::all_kind_names());
     refuse_expectation("--expect-groups", fmt::format("'{}' is no group kind", expected.kind),
                        "a group kind, then its groups as lists of ranks",

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "sim/base/error.h"
+#include "sim/layout/kind_table.h"
 #include "verify/options/command_requests.h"
 #include "verify/options/nearest_name.h"
 #include "verify/program/commands.h"
@@ -12,14 +13,6 @@
 namespace verify {
 
 namespace {
-
-/// Returns the kind that has the same groups as `name` in a layout without several optimizer instances or
-/// hierarchical context parallelism, where `name` does not exist; "" for other kinds.
-std::string kind_it_would_alias(const std::string& name) {
-  if (name == "intra-dp-cp") return "dp-cp";
-  if (name == "intra-edp" || name == "inter-edp") return "edp";
-  return name.starts_with("hcp-L") ? "cp" : "";
-}
 
 std::vector<const sim::GroupKind*> selected_kinds(const GroupsRequest& request) {
   const sim::Layout& layout = request.layout;
@@ -33,8 +26,9 @@ std::vector<const sim::GroupKind*> selected_kinds(const GroupsRequest& request) 
     if (layout.find(name) != nullptr) continue;
     std::vector<std::string> present;
     for (const sim::GroupKind& kind : layout.kinds) present.push_back(kind.name());
-    const bool exists = sim::is_kind_name(name);
-    const std::string nearest = exists ? kind_it_would_alias(name) : nearest_name(name, present);
+    const sim::KindRow* row = sim::find_kind(name);
+    const bool exists = row != nullptr;
+    const std::string nearest = exists ? std::string(row->same_as) : nearest_name(name, present);
     sim::refuse(
         {.code = exists ? "absent_kind" : "unknown_kind",
          .option = "--kind",

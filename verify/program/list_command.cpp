@@ -2,7 +2,7 @@
 #include <fmt/ranges.h>
 
 #include "sim/base/error.h"
-#include "sim/layout/layout.h"
+#include "sim/layout/kind_table.h"
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/planted_programs.h"

@@ -1,0 +1,82 @@
+#pragma once
+
+/// The kinds of process groups that the rule books can make: one row for each, in the order in which
+/// Megatron creates them. A row says which axes of which grid a group of the kind joins, whether it keeps
+/// all of the ranks that these axes join, in which layouts the kind exists, and what must hold between it
+/// and other kinds. A new kind is a row; a new way to cut groups is a Cut and its line in kind_table.cpp.
+///
+///   cut                  ranks of a group                             the kind exists
+///   whole                all ranks that the axes join                 in every layout
+///   instance             a slice for one optimizer instance           with several instances
+///   across_instances     the ranks of equal place in the slices       with several instances
+///   ranks_of_instance    the listing's slice of world / instances     in every layout
+///   level                one kind for each hierarchical level of cp   for each level given
+///   embedding            picked pipeline ranks: KindSizes             in every layout
+///   position_embedding   picked pipeline ranks: KindSizes             in every layout
+///
+/// Shapes  sizes and positions count ranks.
+/// Source  Megatron-LM parallel_state.py at d98e8a64ddf3 and, for the rule book legacy,
+///         megatron/mpu/initialize.py at 2fadaa50a5.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/layout/layout.h"
+
+namespace sim {
+
+enum class Grid : std::uint8_t { dense, expert };
+enum class Cut : std::uint8_t {
+  whole,
+  instance,
+  across_instances,
+  ranks_of_instance,
+  level,
+  embedding,
+  position_embedding
+};
+
+struct KindRow {
+  std::string_view name;  // a name that ends with '*' stands for one kind a level: hcp-L0, hcp-L1, ...
+  Grid grid = Grid::dense;
+  std::vector<Axis> axes;
+  Cut cut = Cut::whole;
+  bool in_legacy = false;         // whether the rule book legacy makes the kind, too
+  bool starts_loop = true;        // whether Megatron creates the kind in a loop of its own (CreationBlock)
+  std::string_view same_as = {};  // the kind that has the same groups in a layout without this one
+  /// Kinds of which every group shares exactly one rank with every group of this kind that it meets. In a
+  /// row of levels, this is said of the first level.
+  std::vector<std::string_view> orthogonal_to = {};
+  /// Orthogonal kinds whose axes, with those of this kind, are all axes of the grid that have more than
+  /// one rank, wherever that is so.
+  std::vector<std::string_view> complements = {};
+
+  /// Whether a kind of this name is the row's.
+  bool describes(std::string_view kind) const;
+  /// The name of the row's kind; of its first level in a row of levels.
+  std::string first_name() const;
+  /// Whether every rank of the grid is in a group.
+  bool covers_all_ranks() const { return cut != Cut::embedding && cut != Cut::position_embedding; }
+};
+
+const std::vector<KindRow>& kind_table();
+
+/// Returns the row whose kind has this name (hcp-L1 has the row of the levels), or null.
+const KindRow* find_kind(std::string_view name);
+
+/// Every name of a row, in creation order; "hcp-L*" stands for hcp-L0, hcp-L1, ...
+std::vector<std::string> all_kind_names();
+
+/// What the rows do not know: the sizes that a user gave, and which ranks of a pipeline hold embeddings.
+struct KindSizes {
+  std::vector<int> hierarchical_context_parallel_sizes;  // empty: no kinds of levels
+  std::vector<int> embedding;                            // pipeline ranks, ascending
+  std::vector<int> position_embedding;                   // pipeline ranks, ascending
+};
+
+/// Fills the kinds and the creation blocks of a layout whose grids and sizes are complete.
+void add_kinds(const KindSizes& sizes, Layout& layout);
+
+}  // namespace sim
