@@ -21,7 +21,7 @@ void small_cases(benchmark::State& state, sim::DType dtype) {
   std::uint64_t seed = 0;
   for (auto _ : state) {
     const int tp = 1 << (seed % 4);
-    CaseSetting setting{.tp = tp, .dtype = dtype, .seed = seed++};
+    CaseSetting setting{.group_size = tp, .dtype = dtype, .seed = seed++};
     setting.dimensions = {
         {"tokens", 8}, {"vocabulary", 64 / tp}, {"padding", 0}, {"ignored", 3}, {"smoothing", 1}};
     const Judgement judgement = serial.judge(bench, the_case, setting);

@@ -52,7 +52,8 @@ TEST_P(Defects, AreCaughtInTheField) {
   const Defect& defect = test::catalogue()[GetParam()];
   const auto failure = failure_of(defect, defect.property, sim::DType::field);
   ASSERT_TRUE(failure.has_value()) << defect.name << " survives " << defect.property;
-  EXPECT_LE(failure->setting.tp, 3) << defect.name << " did not shrink: " << text_of(failure->setting);
+  EXPECT_LE(failure->setting.group_size, 3)
+      << defect.name << " did not shrink: " << text_of(failure->setting);
   EXPECT_TRUE(begins_as(failure->explanation, defect.says)) << defect.name << ": " << failure->detail << "\n"
                                                             << failure->explanation;
   std::cout << defect.name << "\n  " << failure->detail << "\n  " << failure->explanation << "\n";
@@ -95,7 +96,8 @@ constexpr int kTrials = 50;
 /// Trial i of every dtype has the same ranks, shape and seed.
 CaseSetting trial(const Case& the_case, std::uint64_t i) {
   const sim::KeyedRandom random = sim::KeyedRandom(i).named(the_case.name());
-  CaseSetting setting{.tp = 2 + static_cast<int>(random.below(0, 3)), .ranks = the_case.ranks(), .seed = i};
+  CaseSetting setting{
+      .group_size = 2 + static_cast<int>(random.below(0, 3)), .ranks = the_case.ranks(), .seed = i};
   std::uint64_t drawn = 1;
   for (const Dimension& d : the_case.dimensions()) {
     const auto choices = static_cast<std::uint32_t>(d.most - d.least + 1);

@@ -197,7 +197,7 @@ void padding_differs_by_rank(sim::Rank& rank, const CaseSetting& s) {
 
 void not_sharded_where_not_divisible(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.config = [](const DataParallelPlan& plan, int, sim::DataParallelConfig& config) {
-        if (plan.own_size(0) % plan.s.tp != 0) config.distributed_optimizer = false;
+        if (plan.own_size(0) % plan.s.group_size != 0) config.distributed_optimizer = false;
       }});
 }
 

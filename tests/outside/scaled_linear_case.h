@@ -3,7 +3,7 @@
 /// ScaledLinear as a case of check: its inputs, where its tensors lie, the calls it makes, and the same
 /// computation on one device.
 
-#include <verify/cases/case.h>
+#include <verify/cases/case_inputs.h>
 
 namespace outside {
 

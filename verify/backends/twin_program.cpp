@@ -7,6 +7,7 @@
 
 #include "sim/world/simulate.h"
 #include "verify/backends/rank_comparison.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/output/json.h"
 #include "verify/properties/properties.h"
 
@@ -24,13 +25,13 @@ sim::RunReport with_rank(const sim::RunReport& simulated, const sim::RankReport&
   const auto own_index = static_cast<std::size_t>(rank.rank - first);
   mixed.ranks[own_index].published = rank.published;
   for (const CaseOutput& output : twins.the_case->outputs(twins.setting)) {
-    const int part = output.part(rank.rank, twins.setting.tp);
+    const int part = output.part(rank.rank, twins.setting.group_size);
     const sim::Published* own = mixed.find(rank.rank, output.name);
     if (part < 0 || own == nullptr || (output.is_sum() && !output.part_of.empty())) continue;
     for (sim::RankReport& other : mixed.ranks) {
       const bool is_twin = output.part_of.empty() && output.is_sum()
-                               ? other.rank % twins.setting.tp == rank.rank % twins.setting.tp
-                               : output.part(other.rank, twins.setting.tp) == part;
+                               ? other.rank % twins.setting.group_size == rank.rank % twins.setting.group_size
+                               : output.part(other.rank, twins.setting.group_size) == part;
       if (other.rank == rank.rank || !is_twin) continue;
       for (sim::Published& published : other.published) {
         if (published.name == output.name) published = *own;

@@ -3,7 +3,7 @@
 
 #include "sim/cpu/cpu_device.h"
 #include "sim/model/self_attention.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/dropout_masks.h"
 #include "verify/cases/rotary_table.h"
@@ -30,9 +30,9 @@ struct Sizes {
   explicit Sizes(const CaseSetting& s)
       : sequence(s.whole("sequence")), batch(s["batch"]), hidden(s["hidden"]) {
     const std::int64_t ranks_a_group = s["ranks_a_group"];
-    shares_groups = ranks_a_group > 1 && s.tp % ranks_a_group == 0;
-    groups = shares_groups ? s.tp / ranks_a_group : s.tp * s["groups_a_rank"];
-    heads = shares_groups ? s.tp * s["queries"] : groups * s["queries"];
+    shares_groups = ranks_a_group > 1 && s.group_size % ranks_a_group == 0;
+    groups = shares_groups ? s.group_size / ranks_a_group : s.group_size * s["groups_a_rank"];
+    heads = shares_groups ? s.group_size * s["queries"] : groups * s["queries"];
     // Even, because of rotary positions. With shared groups, the outputs of linear_qkv must divide by tp.
     channels = 2 * s["half_channels"] * (shares_groups ? ranks_a_group : 1);
   }
@@ -74,9 +74,10 @@ class AttentionCase : public CaseOf<AttentionCase> {
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
     const Sizes sizes(s);
-    const std::int64_t gathered = sizes.tokens() * sizes.qkv() / s.tp;
+    const std::int64_t gathered = sizes.tokens() * sizes.qkv() / s.group_size;
     const bool sp = s["sequence_parallel"] == 1;
-    const TokenCalls tokens{.all = sizes.tokens() * sizes.hidden, .tp = s.tp, .sequence_parallel = sp};
+    const TokenCalls tokens{
+        .all = sizes.tokens() * sizes.hidden, .tp = s.group_size, .sequence_parallel = sp};
     std::vector<ExpectedCall> expected;
     const auto of_shared_groups = [&](Operation operation) {
       if (sizes.shares_groups) expected.push_back({"self_attention.gather_qkv", operation, gathered});
@@ -87,7 +88,7 @@ class AttentionCase : public CaseOf<AttentionCase> {
     tokens.row_backward(expected);
     of_shared_groups(Operation::reduce_scatter);
     tokens.column_backward(expected);
-    if (sp && s["bias"] == 1) sequence_parallel_sum(sizes.hidden, s.tp, expected);
+    if (sp && s["bias"] == 1) sequence_parallel_sum(sizes.hidden, s.group_size, expected);
     return expected;
   }
 

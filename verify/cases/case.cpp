@@ -1,198 +1,30 @@
 #include "verify/cases/case.h"
 
 #include <algorithm>
-#include <fmt/format.h>
-#include <limits>
-#include <span>
+#include <cstddef>
 
-#include "sim/cpu/cpu_device.h"
-#include "sim/parallel/region.h"
 #include "sim/tensor/checks.h"
 #include "verify/cases/case_list.h"
-#include "verify/cases/scalars.h"
 
 namespace verify {
 
-namespace {
-
-/// The generator of all inputs of a case, on ranks and in references.
-sim::KeyedRandom random_of(const CaseSetting& setting) { return sim::KeyedRandom(setting.seed); }
-
-/// Returns a tensor of keyed numbers, into which the setting's special value may have been put.
-sim::Tensor drawn_on(sim::Device& device, const CaseSetting& setting, const std::string& name,
-                     const sim::Shape& shape) {
-  const sim::KeyedRandom random = random_of(setting).named(name);
-  sim::Tensor x = sim::keyed(device, setting.dtype, shape, random);
-  const sim::KeyedRandom special = random.named("special");
-  if (setting.special == Special::none || x.count() == 0 || special.below(0, 2) == 0) return x;
-  if (setting.special == Special::large) return sim::scale(x, {10'000, 1});
-  const std::int64_t at = special.below(1, static_cast<std::uint32_t>(x.count()));
-  const sim::Tensor flat = x.reshaped({x.count()});
-  constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const double value = setting.special == Special::nan        ? std::numeric_limits<double>::quiet_NaN()
-                       : setting.special == Special::infinity ? kInfinity
-                                                              : -kInfinity;
-  const sim::Tensor element = sim::filled(device, setting.dtype, {1}, value);
-  sim::Tensor to = flat.rows(at, at + 1);
-  sim::copy(element, to);
-  return x;
-}
-
-reference::Matrix<sim::Field> matrix_of_tensor(const reference::Number<sim::Field>&, const sim::Tensor& x) {
-  const std::vector<sim::Field> values = fields_of(sim::host_bytes(x));
-  reference::Matrix<sim::Field> result(x.shape()[0], x.shape()[1]);
-  std::copy(values.begin(), values.end(), result.data());
-  return result;
-}
-
-/// The overload for float tensors.
-template <typename Scalar>
-reference::Matrix<Scalar> matrix_of_tensor(const reference::Number<Scalar>& number, const sim::Tensor& x) {
-  const std::vector<double> values = doubles_of(x.dtype(), sim::host_bytes(x));
-  reference::Matrix<Scalar> result(x.shape()[0], x.shape()[1]);
-  std::transform(values.begin(), values.end(), result.data(), [&](double v) { return number.exact(v); });
-  return result;
-}
-
-/// Applies `times` to every element of the part that the change names.
-template <typename Scalar, typename Times>
-void apply(const InputChange& change, reference::Matrix<Scalar>& x, const Times& times) {
-  const bool of_rows = change.axis == InputChange::Axis::rows;
-  const Eigen::Index lines = (of_rows ? x.rows() : x.cols()) / change.parts;
-  const Eigen::Index across = of_rows ? x.cols() : x.rows();
-  for (Eigen::Index i = change.part * lines; i < (change.part + 1) * lines; ++i) {
-    for (Eigen::Index j = 0; j < across; ++j) {
-      Scalar& element = of_rows ? x(i, j) : x(j, i);
-      element = times(element);
-    }
-  }
-}
-
-}  // namespace
-
-std::string text_of(const CaseSetting& setting) {
-  std::string text = fmt::format("{} {}, {}, seed {}", name_of(setting.ranks), setting.tp,
-                                 sim::name_of(setting.dtype), setting.seed);
-  if (setting.replicas > 1) text += fmt::format(", replicas {}", setting.replicas);
-  for (const auto& [name, value] : setting.dimensions) text += fmt::format(", {} {}", name, value);
-  if (setting.stretch)
-    text += fmt::format(", steps {} to before {}", setting.stretch->first, setting.stretch->last);
-  return text;
-}
-
-const char* name_of(Ranks ranks) {
-  switch (ranks) {
-    case Ranks::tensor_parallel:
-      return "tp";
-    case Ranks::data_parallel:
-      return "dp";
-    case Ranks::world:
-      return "world";
-  }
-  return "";
-}
-
-int CaseOutput::part(int rank, int tp) const {
+int CaseOutput::part(int rank, int group_size) const {
   if (!part_of.empty()) return part_of[static_cast<std::size_t>(rank)];
-  return placement == Placement::rows || placement == Placement::columns ? rank % tp : 0;
+  return placement == Placement::rows || placement == Placement::columns ? rank % group_size : 0;
 }
 
-int CaseOutput::parts(int tp) const {
+int CaseOutput::parts(int group_size) const {
   if (!part_of.empty()) return *std::max_element(part_of.begin(), part_of.end()) + 1;
-  return placement == Placement::rows || placement == Placement::columns ? tp : 1;
+  return placement == Placement::rows || placement == Placement::columns ? group_size : 1;
 }
 
 sim::ParallelSizes Case::sizes(const CaseSetting& setting) const {
-  return {.world_size = std::int64_t{setting.tp} * setting.replicas,
-          .tensor_model_parallel_size = ranks() == Ranks::tensor_parallel ? setting.tp : 1};
+  return {.world_size = std::int64_t{setting.group_size} * setting.replicas,
+          .tensor_model_parallel_size = ranks() == Ranks::tensor_parallel ? setting.group_size : 1};
 }
-
-std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::string& name, std::int64_t count,
-                                    std::int64_t below) {
-  const sim::KeyedRandom random = random_of(setting).named(name);
-  std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = random.below(i, static_cast<std::uint32_t>(below));
-  return ids;
-}
-
-sim::Tensor drawn(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
-                  const sim::Shape& shape) {
-  return drawn_on(rank.device, setting, name, shape);
-}
-
-sim::Tensor drawn_own_rows(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
-                           std::int64_t rows, std::int64_t columns) {
-  sim::Communicator& tp = rank.groups.get("tp");
-  if (setting.special != Special::none)
-    return sim::own_rows(drawn_on(rank.device, setting, name, {rows, columns}), tp);
-  const std::int64_t own = rows / tp.size();
-  return sim::keyed(rank.device, setting.dtype, {own, columns}, random_of(setting).named(name),
-                    tp.rank() * own * columns);
-}
-
-sim::Tensor drawn_own_columns(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
-                              std::int64_t rows, std::int64_t columns) {
-  sim::Communicator& tp = rank.groups.get("tp");
-  if (setting.special != Special::none)
-    return sim::own_columns(drawn_on(rank.device, setting, name, {rows, columns}), tp);
-  const std::int64_t own = columns / tp.size();
-  return sim::keyed(rank.device, setting.dtype, {rows, own}, random_of(setting).named(name), tp.rank() * own,
-                    columns);
-}
-
-sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids) {
-  const std::vector<std::int32_t> narrow(ids.begin(), ids.end());
-  return sim::from_host(rank.device, sim::DType::i32, {std::ssize(narrow)}, std::as_bytes(std::span(narrow)));
-}
-
-template <typename Scalar>
-reference::Matrix<Scalar> Inputs<Scalar>::taken(const std::string& name,
-                                                reference::Matrix<Scalar> values) const {
-  if (seen_ != nullptr) (*seen_)[name] = values;
-  if (change_ != nullptr && change_->name == name) {
-    const Scalar factor = number_.of(change_->factor, 1);
-    apply(*change_, values, [&](const Scalar& x) { return factor * x; });
-  }
-  return values;
-}
-
-template <typename Scalar>
-reference::Matrix<Scalar> Inputs<Scalar>::matrix(const std::string& name, std::int64_t rows,
-                                                 std::int64_t columns) const {
-  return taken(name, matrix_of_tensor(number_, drawn_on(*device_, setting_, name, {rows, columns})));
-}
-
-template <typename Scalar>
-reference::Matrix<Scalar> Inputs<Scalar>::parameter(const std::string& name, std::int64_t rows,
-                                                    std::int64_t columns, sim::Ratio scale) const {
-  const sim::Tensor values =
-      sim::keyed(*device_, setting_.dtype, {rows, columns}, random_of(setting_).named(name));
-  return taken(name, matrix_of_tensor(number_, sim::scale(values, scale)));
-}
-
-template <typename Scalar>
-reference::Matrix<Scalar> Inputs<Scalar>::dropout(const std::string& name, std::int64_t rows,
-                                                  std::int64_t columns, sim::Ratio probability,
-                                                  int part) const {
-  const sim::KeyedRandom shared = random_of(setting_).named("dropout").named(name);
-  const sim::KeyedRandom stream = part < 0 ? shared : shared.named(fmt::format("tp rank {}", part));
-  const sim::KeyedRandom random = stream.named(fmt::format("pass {}", setting_["pass"]));
-  const double dropped =
-      static_cast<double>(probability.numerator) / static_cast<double>(probability.denominator);
-  const Scalar kept = number_.of(probability.denominator, probability.denominator - probability.numerator);
-  reference::Matrix<Scalar> result(rows, columns);
-  for (Eigen::Index i = 0; i < result.size(); ++i) {
-    result.data()[i] = random.uniform(static_cast<std::uint64_t>(i)) < dropped ? number_.of(0, 1) : kept;
-  }
-  return result;
-}
-
-template class Inputs<sim::Field>;
-template class Inputs<reference::Bounded>;
-template class Inputs<reference::Perturbed>;
 
 std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting, int rank) {
-  if (setting.tp == 1) return {};
+  if (setting.group_size == 1) return {};
   std::vector<ExpectedCall> calls = the_case.calls_of(setting, rank);
   for (ExpectedCall& call : calls) {
     if (call.dtype != sim::DType::i32)

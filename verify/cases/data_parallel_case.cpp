@@ -2,7 +2,7 @@
 
 #include "sim/base/check.h"
 #include "sim/tensor/checks.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/data_parallel_plan.h"
 #include "verify/cases/spread.h"
@@ -23,7 +23,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   Ranks ranks() const override { return Ranks::data_parallel; }
   sim::ParallelSizes sizes(const CaseSetting& s) const override {
     const DataParallelPlan plan{s};
-    return {.world_size = s.tp,
+    return {.world_size = s.group_size,
             .expert_model_parallel_size = plan.ep(),
             .expert_tensor_parallel_size = 1,
             .num_distributed_optimizer_instances = plan.instances()};
@@ -54,7 +54,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     if (plan.distributed()) outputs.push_back({"owned_bytes", Placement::partial});
     const auto add = [&](std::string name, std::size_t parameter) {
       CaseOutput output{.name = std::move(name), .placement = Placement::columns};
-      for (int rank = 0; rank < s.tp; ++rank)
+      for (int rank = 0; rank < s.group_size; ++rank)
         output.part_of.push_back(rank % static_cast<int>(plan.parts(parameter)));
       outputs.push_back(std::move(output));
     };
@@ -155,7 +155,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
       const reference::Number<reference::Perturbed> number(by);
       return reference(Inputs<reference::Perturbed>(s, number), s);
     };
-    return spread(rounding_of(s.dtype, s.tp), run, {}, 1);
+    return spread(rounding_of(s.dtype, s.group_size), run, {}, 1);
   }
   using CaseOf<DistributedOptimizerCase>::serial;
 
@@ -214,7 +214,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
         own.push_back(i);
         parameters.push_back({plan.own_size(i)});
       }
-      const std::int64_t replicas = plan.s.tp / (of_experts ? plan.ep() : 1);
+      const std::int64_t replicas = plan.s.group_size / (of_experts ? plan.ep() : 1);
       const std::int64_t ranks = replicas / plan.instances();
       const sim::BufferLayout layout =
           sim::buffer_layout(parameters, {.owners = plan.distributed() ? static_cast<int>(ranks) : 1,
@@ -262,7 +262,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
       add("data_parallel.all_reduce_across", Operation::all_reduce, bucket.elements / bucket.ranks, true,
           "inter-edp");
     }
-    const bool shares_norm = plan.s.tp / plan.instances() > 1;
+    const bool shares_norm = plan.s.group_size / plan.instances() > 1;
     if (plan.is_scaled() && shares_norm)
       add("optimizer.found_nonfinite", Operation::all_reduce, 1, true, "intra-dist-opt");
     const bool has_experts = plan.parameters() > 1 && plan.is_expert(1);
@@ -287,10 +287,10 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   static std::vector<CaseSetting> other_numbers_of_ranks(const CaseSetting& s) {
     const DataParallelPlan plan{s};
     std::vector<CaseSetting> others;
-    for (int ranks = 1; ranks <= plan.samples() && ranks <= 2 * s.tp; ++ranks) {
-      if (plan.samples() % ranks != 0 || ranks == s.tp) continue;
+    for (int ranks = 1; ranks <= plan.samples() && ranks <= 2 * s.group_size; ++ranks) {
+      if (plan.samples() % ranks != 0 || ranks == s.group_size) continue;
       CaseSetting other = s;
-      other.tp = ranks;
+      other.group_size = ranks;
       other.dimensions["microbatches"] = plan.samples() / ranks;
       if (DataParallelPlan{other}.ep() == plan.ep()) others.push_back(std::move(other));
     }
@@ -353,7 +353,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
       }
     }
     // Megatron divides by the number of ranks. Dividing by a rank's microbatches is left to the loss.
-    const Scalar share = number.of(1, plan.per_token() ? plan.tokens_of(step) : plan.s.tp);
+    const Scalar share = number.of(1, plan.per_token() ? plan.tokens_of(step) : plan.s.group_size);
     reference::Matrix<Scalar> grad(1, size);
     for (Eigen::Index k = 0; k < size; ++k) grad(0, k) = sums[static_cast<std::size_t>(k)].value() * share;
     return grad;

@@ -16,7 +16,7 @@
 #include "sim/optimizer/checkpoint.h"
 #include "sim/optimizer/learning_rate.h"
 #include "sim/tensor/checks.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 
 namespace verify {
 
@@ -34,9 +34,11 @@ struct DataParallelPlan {
     while (of % divisor != 0) --divisor;
     return divisor;
   }
-  std::int64_t ep() const { return largest_divisor(s.tp, s["experts"]); }
+  std::int64_t ep() const { return largest_divisor(s.group_size, s["experts"]); }
   /// The number of distributed-optimizer instances. Each instance has all parts of every expert.
-  std::int64_t instances() const { return distributed() ? largest_divisor(s.tp / ep(), s["instances"]) : 1; }
+  std::int64_t instances() const {
+    return distributed() ? largest_divisor(s.group_size / ep(), s["instances"]) : 1;
+  }
 
   std::size_t parameters() const { return static_cast<std::size_t>(s["parameters"]); }
   static std::string name(std::size_t parameter) { return fmt::format("p{}", parameter); }
@@ -56,7 +58,7 @@ struct DataParallelPlan {
   bool distributed() const { return s["distributed"] == 1; }
   bool overlaps() const { return s["overlap"] == 1; }
   bool per_token() const { return s["loss"] == 2; }
-  std::int64_t samples() const { return s.tp * s["microbatches"]; }
+  std::int64_t samples() const { return s.group_size * s["microbatches"]; }
   std::int64_t first_step() const { return s.stretch ? s.stretch->first : 0; }
   std::int64_t end_step() const { return s.stretch ? s.stretch->last : s["steps"]; }
   /// The number of tokens of one sample of a step: from 1 to 4 if the loss is per token, otherwise 1.
@@ -172,7 +174,8 @@ struct Training {
         add_gradient(i, step, sample);
       }
       if (!is_last) continue;
-      const bool overflows = plan.skips(step) && i == 0 && rank.id == static_cast<int>(step) % plan.s.tp;
+      const bool overflows =
+          plan.skips(step) && i == 0 && rank.id == static_cast<int>(step) % plan.s.group_size;
       if (overflows) sim::fill(parameters[0].main_grad, std::numeric_limits<double>::infinity());
       data_parallel.grad_ready(parameters[i]);
     }
@@ -235,7 +238,7 @@ struct Training {
     const sim::Parameter& parameter = parameters[i];
     const sim::Tensor whole = sim::filled(rank.device, parameter.main_grad.dtype(),
                                           {plan.distributed() ? plan.size(i) : plan.own_size(i)}, 0);
-    const std::int64_t per_instance = plan.s.tp / plan.instances();
+    const std::int64_t per_instance = plan.s.group_size / plan.instances();
     const bool shows = !plan.distributed() || rank.id < per_instance;
     const std::int64_t begin =
         plan.distributed() && plan.is_expert(i) ? rank.groups.get("ep").rank() * plan.own_size(i) : 0;

@@ -1,6 +1,6 @@
 #include "sim/parallel/parallel_dropout.h"
 #include "sim/parallel/region.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/dropout_masks.h"
 #include "verify/reference/attention.h"

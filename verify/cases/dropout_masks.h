@@ -5,7 +5,7 @@
 ///
 /// Shapes  the dimension `dropout` of a case is the probability in quarters; if it is 0, masks are empty.
 
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 
 namespace verify {
 
@@ -19,8 +19,8 @@ reference::Matrix<Scalar> mask_of_rows(const Inputs<Scalar>& inputs, const CaseS
   if (setting["dropout"] == 0) return {};
   if (!is_sharded) return inputs.dropout(name, rows, columns, dropout_of(setting));
   reference::Matrix<Scalar> mask(rows, columns);
-  const std::int64_t own = rows / setting.tp;
-  for (int part = 0; part < setting.tp; ++part) {
+  const std::int64_t own = rows / setting.group_size;
+  for (int part = 0; part < setting.group_size; ++part) {
     mask.middleRows(part * own, own) = inputs.dropout(name, own, columns, dropout_of(setting), part);
   }
   return mask;
@@ -33,8 +33,8 @@ reference::Matrix<Scalar> mask_of_heads(const Inputs<Scalar>& inputs, const Case
                                         std::int64_t sequence) {
   if (setting["dropout"] == 0) return {};
   reference::Matrix<Scalar> mask(batch * heads * sequence, sequence);
-  const std::int64_t own = heads / setting.tp;
-  for (int part = 0; part < setting.tp; ++part) {
+  const std::int64_t own = heads / setting.group_size;
+  for (int part = 0; part < setting.group_size; ++part) {
     const auto of_rank = inputs.dropout(name, batch * own * sequence, sequence, dropout_of(setting), part);
     for (std::int64_t b = 0; b < batch; ++b) {
       mask.middleRows((b * heads + part * own) * sequence, own * sequence) =

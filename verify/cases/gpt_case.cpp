@@ -32,7 +32,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   sim::FieldFunctions field_functions() const override { return sim::FieldFunctions::keyed; }
   sim::ParallelSizes sizes(const CaseSetting& s) const override {
     const GptPlan plan{s};
-    return {.world_size = s.tp,
+    return {.world_size = s.group_size,
             .tensor_model_parallel_size = plan.tp(),
             .pipeline_model_parallel_size = plan.pp(),
             .virtual_pipeline_model_parallel_size = plan.pipeline().virtual_pipeline_model_parallel_size,

@@ -17,7 +17,7 @@
 
 #include "sim/model/gpt_training.h"
 #include "sim/pipeline/schedules.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/reference/embedding.h"
 
 namespace verify {
@@ -43,9 +43,9 @@ struct GptPlan {
     while (of % divisor != 0) --divisor;
     return divisor;
   }
-  int tp() const { return largest_divisor(s.tp, s["tp"]); }
-  int pp() const { return largest_divisor(s.tp / tp(), s["pp"]); }
-  int dp() const { return s.tp / tp() / pp(); }
+  int tp() const { return largest_divisor(s.group_size, s["tp"]); }
+  int pp() const { return largest_divisor(s.group_size / tp(), s["pp"]); }
+  int dp() const { return s.group_size / tp() / pp(); }
   bool is_interleaved() const { return s["schedule"] == 3 && pp() > 1; }
   int chunks() const { return is_interleaved() ? static_cast<int>(fixed("chunks", 2)) : 1; }
   int stages() const { return pp() * chunks(); }
@@ -195,7 +195,7 @@ struct GptPlan {
       if (axis == "pp") pp_stride = std::exchange(stride, stride * sizes[2]);
     }
     std::vector<Place> all;
-    for (int rank = 0; rank < s.tp; ++rank)
+    for (int rank = 0; rank < s.group_size; ++rank)
       all.push_back({rank / tp_stride % sizes[0], rank / pp_stride % sizes[2]});
     return all;
   }

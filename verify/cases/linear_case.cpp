@@ -1,7 +1,7 @@
 #include "sim/parallel/column_parallel_linear.h"
 #include "sim/parallel/row_parallel_linear.h"
 #include "sim/parallel/sequence_parallel_grads.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/linear_layer.h"
 #include "verify/cases/token_calls.h"
@@ -76,8 +76,9 @@ class ColumnCase : public CaseOf<ColumnCase> {
   std::vector<AdjointIdentity> adjoint(const CaseSetting& s) const override { return adjoint_of_linear(s); }
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
-    const TokenCalls tokens{
-        .all = s.whole("tokens") * s["hidden"], .tp = s.tp, .sequence_parallel = s["sequence_parallel"] == 1};
+    const TokenCalls tokens{.all = s.whole("tokens") * s["hidden"],
+                            .tp = s.group_size,
+                            .sequence_parallel = s["sequence_parallel"] == 1};
     std::vector<ExpectedCall> expected;
     tokens.column_forward(expected);
     if (gathers(s)) {
@@ -156,7 +157,8 @@ class RowCase : public CaseOf<RowCase> {
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
-    const TokenCalls tokens{.all = s.whole("tokens") * s["hidden"], .tp = s.tp, .sequence_parallel = sp};
+    const TokenCalls tokens{
+        .all = s.whole("tokens") * s["hidden"], .tp = s.group_size, .sequence_parallel = sp};
     std::vector<ExpectedCall> expected;
     tokens.row_forward(expected);
     tokens.row_backward(expected);
@@ -164,7 +166,7 @@ class RowCase : public CaseOf<RowCase> {
       expected.push_back(
           {"row_parallel_linear.scatter_input", Operation::all_gather, s.whole("tokens") * s["features"]});
     }
-    if (sp && s["bias"] == 1) sequence_parallel_sum(s["hidden"], s.tp, expected);
+    if (sp && s["bias"] == 1) sequence_parallel_sum(s["hidden"], s.group_size, expected);
     return expected;
   }
 

@@ -7,7 +7,7 @@
 ///         b tp + r of the whole.
 
 #include "sim/tensor/rows.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 
 namespace verify {
 

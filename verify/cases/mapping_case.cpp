@@ -2,7 +2,7 @@
 #include <utility>
 
 #include "sim/parallel/mappings.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 
 namespace verify {
@@ -123,7 +123,9 @@ class MappingCase : public CaseOf<MappingCase> {
     const std::int64_t elements = setting.whole("tokens") * setting.whole("hidden");
     if (size == Size::none) return;
     const std::int64_t parts =
-        size == Size::whole ? 1 : (size == Size::part ? setting.tp : setting.tp * setting.tp);
+        size == Size::whole
+            ? 1
+            : (size == Size::part ? setting.group_size : setting.group_size * setting.group_size);
     expected.push_back({site, operation, elements / parts});
   }
 
@@ -133,7 +135,7 @@ class MappingCase : public CaseOf<MappingCase> {
     const std::int64_t tokens = setting.whole("tokens"), hidden = setting.whole("hidden");
     if (placement != Placement::partial) return inputs.matrix(name, tokens, hidden);
     std::vector<reference::Matrix<Scalar>> terms;
-    for (int r = 0; r < setting.tp; ++r)
+    for (int r = 0; r < setting.group_size; ++r)
       terms.push_back(inputs.matrix(fmt::format("{}.{}", name, r), tokens, hidden));
     return reference::matrix_of(inputs.number(), tokens, hidden, [&](Eigen::Index i, Eigen::Index j) {
       reference::Sum<Scalar> sum;

@@ -1,5 +1,5 @@
 #include "sim/model/mlp.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/token_calls.h"
 #include "verify/cases/token_layer.h"
@@ -38,13 +38,14 @@ class MlpCase : public CaseOf<MlpCase> {
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
     const bool sp = s["sequence_parallel"] == 1;
-    const TokenCalls tokens{.all = s.whole("tokens") * s["hidden"], .tp = s.tp, .sequence_parallel = sp};
+    const TokenCalls tokens{
+        .all = s.whole("tokens") * s["hidden"], .tp = s.group_size, .sequence_parallel = sp};
     std::vector<ExpectedCall> expected;
     tokens.column_forward(expected);
     tokens.row_forward(expected);
     tokens.row_backward(expected);
     tokens.column_backward(expected);
-    if (sp && s["bias"] == 1) sequence_parallel_sum(s["hidden"], s.tp, expected);
+    if (sp && s["bias"] == 1) sequence_parallel_sum(s["hidden"], s.group_size, expected);
     return expected;
   }
 

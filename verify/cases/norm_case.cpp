@@ -1,5 +1,5 @@
 #include "sim/parallel/parallel_norm.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/token_layer.h"
 #include "verify/reference/norm.h"

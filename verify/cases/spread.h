@@ -10,7 +10,7 @@
 
 #include <functional>
 
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 
 namespace verify {
 

@@ -1,7 +1,7 @@
 #include "sim/parallel/column_parallel_linear.h"
 #include "sim/parallel/vocab_parallel_cross_entropy.h"
 #include "sim/parallel/vocab_parallel_embedding.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/reference/cross_entropy.h"
 #include "verify/reference/embedding.h"
@@ -37,14 +37,14 @@ class TiedEmbeddingCase : public CaseOf<TiedEmbeddingCase> {
       if (is_made) expected.push_back({site, operation, elements, of_sums});
     };
     add(!sp, "vocab_parallel_embedding.forward", Operation::all_reduce, hidden);
-    add(sp, "vocab_parallel_embedding.forward", Operation::reduce_scatter, hidden / s.tp);
-    add(sp, "column_parallel_linear.forward", Operation::all_gather, hidden / s.tp);
+    add(sp, "vocab_parallel_embedding.forward", Operation::reduce_scatter, hidden / s.group_size);
+    add(sp, "column_parallel_linear.forward", Operation::all_gather, hidden / s.group_size);
     add(true, "vocab_parallel_cross_entropy.max", Operation::all_reduce, s.whole("tokens"), true);
     add(true, "vocab_parallel_cross_entropy.sum", Operation::all_reduce, 2 * s.whole("tokens"), true);
-    add(sp, "column_parallel_linear.backward_input", Operation::all_gather, hidden / s.tp);
+    add(sp, "column_parallel_linear.backward_input", Operation::all_gather, hidden / s.group_size);
     add(!sp, "column_parallel_linear.backward", Operation::all_reduce, hidden);
-    add(sp, "column_parallel_linear.backward", Operation::reduce_scatter, hidden / s.tp);
-    add(sp, "vocab_parallel_embedding.backward", Operation::all_gather, hidden / s.tp);
+    add(sp, "column_parallel_linear.backward", Operation::reduce_scatter, hidden / s.group_size);
+    add(sp, "vocab_parallel_embedding.backward", Operation::all_gather, hidden / s.group_size);
     return expected;
   }
   void run(sim::Rank& rank, const CaseSetting& s) const override {

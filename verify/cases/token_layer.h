@@ -7,7 +7,7 @@
 ///         its rows of them.
 
 #include "sim/parallel/sequence_parallel_grads.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 
 namespace verify {
 

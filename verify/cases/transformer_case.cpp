@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include "sim/model/transformer_layer.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/dropout_masks.h"
 #include "verify/cases/token_calls.h"
@@ -17,10 +17,10 @@ namespace {
 
 /// The scale of the initial values. In bf16 the bound of an exponential is useful only if scores are small,
 /// and a sum over many ranks is rounded often.
-sim::Ratio scale_of(const CaseSetting& s) { return {1, std::max(4, s.tp)}; }
+sim::Ratio scale_of(const CaseSetting& s) { return {1, std::max(4, s.group_size)}; }
 /// The epsilon of the norms. It is large for the same reason: 1 / sqrt of a small variance magnifies the
 /// variance's rounding error.
-sim::Ratio epsilon_of(const CaseSetting& s) { return {s.tp, 4}; }
+sim::Ratio epsilon_of(const CaseSetting& s) { return {s.group_size, 4}; }
 
 struct Sizes {
   std::int64_t sequence, batch, hidden, ffn, heads, groups, channels;
@@ -84,14 +84,16 @@ class TransformerCase : public CaseOf<TransformerCase> {
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
     const Sizes sizes(s);
     const bool sp = s["sequence_parallel"] == 1;
-    const TokenCalls tokens{.all = sizes.tokens() * sizes.hidden, .tp = s.tp, .sequence_parallel = sp};
+    const TokenCalls tokens{
+        .all = sizes.tokens() * sizes.hidden, .tp = s.group_size, .sequence_parallel = sp};
     std::vector<ExpectedCall> expected;
     tokens.layer_forward(expected);
     tokens.layer_backward(expected);
     // The gradients that are summed over the ranks: those of two norms, and of the biases of two row-parallel
     // layers.
     const std::int64_t flagged = (s["layer_norm"] == 1 ? 4 : 2) + (s["bias"] == 1 ? 2 : 0);
-    for (std::int64_t i = 0; sp && i < flagged; ++i) sequence_parallel_sum(sizes.hidden, s.tp, expected);
+    for (std::int64_t i = 0; sp && i < flagged; ++i)
+      sequence_parallel_sum(sizes.hidden, s.group_size, expected);
     return expected;
   }
 

@@ -3,7 +3,7 @@
 #include "sim/parallel/region.h"
 #include "sim/parallel/vocab_parallel_cross_entropy.h"
 #include "sim/parallel/vocab_parallel_embedding.h"
-#include "verify/cases/case.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/token_calls.h"
 #include "verify/reference/cross_entropy.h"
@@ -36,8 +36,9 @@ class EmbeddingCase : public CaseOf<EmbeddingCase> {
     return {{{"weight", "weight_grad"}}};
   }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
-    const TokenCalls tokens{
-        .all = s.whole("tokens") * s["hidden"], .tp = s.tp, .sequence_parallel = s["sequence_parallel"] == 1};
+    const TokenCalls tokens{.all = s.whole("tokens") * s["hidden"],
+                            .tp = s.group_size,
+                            .sequence_parallel = s["sequence_parallel"] == 1};
     std::vector<ExpectedCall> expected;
     tokens.embedding_forward(expected);
     tokens.embedding_backward(expected);
@@ -92,7 +93,7 @@ class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
   }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
     std::vector<ExpectedCall> expected;
-    loss_calls(s["tokens"], s["smoothing"] != 0, s.tp, expected);
+    loss_calls(s["tokens"], s["smoothing"] != 0, s.group_size, expected);
     return expected;
   }
   void run(sim::Rank& rank, const CaseSetting& s) const override {

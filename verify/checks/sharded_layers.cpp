@@ -78,7 +78,7 @@ CaseSetting reduced_setting(const Case& the_case, const ScenarioRequest& request
   const sim::Layout& layout = request.layout;
   const bool is_tensor_parallel = the_case.ranks() == Ranks::tensor_parallel;
   const bool has_replicas = layout.grid_size / layout.tp > 1 && is_tensor_parallel;
-  CaseSetting setting{.tp = ranks_of(the_case, layout),
+  CaseSetting setting{.group_size = ranks_of(the_case, layout),
                       .replicas = has_replicas ? 2 : 1,
                       .ranks = the_case.ranks(),
                       .dtype = dtype,
@@ -152,7 +152,7 @@ void judge(Bench& bench, const Case& the_case, const CaseSetting& setting, Row& 
 /// "calls" has confirmed. It is empty without a vocabulary, or at tp 1.
 std::string loss_traffic(const Case& loss, const std::optional<std::int64_t>& vocabulary, int tp) {
   if (!vocabulary || tp == 1) return "";
-  CaseSetting setting{.tp = tp};
+  CaseSetting setting{.group_size = tp};
   setting.dimensions = {{"tokens", 1}, {"vocabulary", 1}, {"padding", 0}, {"ignored", 1}, {"smoothing", 0}};
   std::int64_t values = 0;
   for (const ExpectedCall& call : loss.calls(setting)) values += call.elements;

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/tensor/counting_device.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/scalars.h"
 #include "verify/output/phrases.h"
@@ -50,7 +51,7 @@ Training train_on_text(const TrainedModel& model, Bench& bench) {
   if (run->ok()) {
     const std::vector<CaseOutput> outputs = the_case.outputs(setting);
     training.curve.losses = losses(setting, [&](const std::string& name) {
-      return assembled<double>(*run, output_named(outputs, name), setting.tp).values.front();
+      return assembled<double>(*run, output_named(outputs, name), setting.group_size).values.front();
     });
   }
   training.curve.reference =

@@ -140,7 +140,7 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
   const bool sp = is_sequence_parallel(request, sizes);
   const ModelOptions& model = request.model;
   const std::int64_t loss = request.training.calculate_per_token_loss ? 2 : 0;
-  return {.tp = sizes.world(),
+  return {.group_size = sizes.world(),
           .ranks = Ranks::world,
           .seed = request.cases.seed,
           .dimensions = {{"tp", sizes.tp},

@@ -136,10 +136,10 @@ CaseSetting drawn_for_backend(const Case& the_case, const std::vector<sim::DType
     return least + std::int64_t{random.below(next++, static_cast<std::uint32_t>(most - least + 1))};
   };
   const std::int64_t world = backend.ranks_are_processes() ? backend.processes() : between(1, max_world);
-  CaseSetting setting{.tp = static_cast<int>(world), .ranks = the_case.ranks()};
+  CaseSetting setting{.group_size = static_cast<int>(world), .ranks = the_case.ranks()};
   if (setting.ranks == Ranks::tensor_parallel) {
-    setting.tp = drawn_divisor(world, random.named("tp"));
-    setting.replicas = static_cast<int>(world) / setting.tp;
+    setting.group_size = drawn_divisor(world, random.named("tp"));
+    setting.replicas = static_cast<int>(world) / setting.group_size;
   }
   setting.dtype = dtypes[static_cast<std::size_t>(between(0, std::ssize(dtypes) - 1))];
   setting.seed = static_cast<std::uint64_t>(between(0, (1 << 24) - 1));  // small enough for --seed

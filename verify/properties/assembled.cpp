@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/scalars.h"
 
 namespace verify {

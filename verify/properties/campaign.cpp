@@ -28,11 +28,11 @@ CaseSetting drawn_setting(const Case& the_case, const CampaignRequest& request,
                           const std::vector<sim::DType>& dtypes) {
   // Shrinking a seed would be of no use. A seed is at most as large as the option allows.
   const auto any_seed = rc::gen::noShrink(rc::gen::inRange(0, 1 << 24));
-  CaseSetting setting{.tp = *rc::gen::inRange(1, request.max_world + 1),
+  CaseSetting setting{.group_size = *rc::gen::inRange(1, request.max_world + 1),
                       .dtype = *rc::gen::elementOf(dtypes),
                       .seed = static_cast<std::uint64_t>(*any_seed)};
   setting.ranks = the_case.ranks();
-  if (2 * setting.tp <= request.max_world && setting.ranks == Ranks::tensor_parallel)
+  if (2 * setting.group_size <= request.max_world && setting.ranks == Ranks::tensor_parallel)
     setting.replicas = *rc::gen::inRange(1, 3);
   for (const Dimension& dimension : the_case.dimensions()) {
     setting.dimensions[dimension.name] = *rc::gen::inRange(dimension.least, dimension.most + 1);

@@ -151,7 +151,7 @@ OneCase requested_case(const CaseOptions& options, const CaseList& all) {
   const std::int64_t world = checked_ranks(options.world_size, "--world-size");
   const auto tp = static_cast<int>(is_tensor_parallel ? options.tensor_model_parallel_size : world);
   return {&the_case, properties.front(),
-          CaseSetting{.tp = tp,
+          CaseSetting{.group_size = tp,
                       .replicas = std::max(static_cast<int>(world) / tp, 1),
                       .ranks = the_case.ranks(),
                       .dtype = dtypes.front(),
@@ -163,8 +163,8 @@ NamedValues options_of(const Case& the_case, const Property& property, const Cas
   std::vector<std::string> dimensions;
   for (const auto& [name, value] : setting.dimensions)
     dimensions.push_back(fmt::format("{}={}", name, value));
-  const int tp = setting.ranks == Ranks::tensor_parallel ? setting.tp : 1;
-  return {{"world-size", fmt::format("{}", setting.tp * setting.replicas)},
+  const int tp = setting.ranks == Ranks::tensor_parallel ? setting.group_size : 1;
+  return {{"world-size", fmt::format("{}", setting.group_size * setting.replicas)},
           {"tensor-model-parallel-size", fmt::format("{}", tp)},
           {"case", the_case.name()},
           {"property", property.name},

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "verify/cases/case_inputs.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
 
@@ -117,7 +118,7 @@ std::string explain_terms(const Wrong& wrong) {
   if (wrong.output.placement != Placement::replicated || !wrong.output.part_of.empty()) return "";
   std::vector<std::vector<Field>> values;  // without duplicates
   std::vector<std::vector<int>> holders;
-  for (int rank = 0; rank < wrong.setting.tp; ++rank) {
+  for (int rank = 0; rank < wrong.setting.group_size; ++rank) {
     std::vector<Field> own = values_of<Field>(*wrong.report.find(rank, wrong.output.name));
     const auto known = std::find(values.begin(), values.end(), own);
     if (known != values.end()) {
@@ -133,7 +134,7 @@ std::string explain_terms(const Wrong& wrong) {
     for (std::size_t k = 0; k < sum.size(); ++k) sum[k] = sum[k] + values[i][k];
   }
   if (equal(sum, wrong.serial)) {
-    if (static_cast<int>(values.size()) == wrong.setting.tp)
+    if (static_cast<int>(values.size()) == wrong.setting.group_size)
       return "each rank holds its own term, and their sum is the serial one: the sum over the group is "
              "missing";
     std::vector<std::string> groups;
@@ -145,17 +146,17 @@ std::string explain_terms(const Wrong& wrong) {
   for (std::size_t i = 0; i < values.size(); ++i) {
     if (equal(values[i], wrong.serial)) right = holders[i];
   }
-  const auto all = static_cast<std::size_t>(wrong.setting.tp);
+  const auto all = static_cast<std::size_t>(wrong.setting.group_size);
   return right.empty() ? "it differs from rank to rank"
                        : fmt::format("it is right on {} only", text_of_ranks(right, all));
 }
 
 std::vector<std::pair<std::string, std::int64_t>> numbers_of(const CaseSetting& setting) {
   const std::string ranks = name_of(setting.ranks);
-  std::vector<std::pair<std::string, std::int64_t>> numbers = {{ranks, setting.tp}};
+  std::vector<std::pair<std::string, std::int64_t>> numbers = {{ranks, setting.group_size}};
   for (const auto& [name, value] : setting.dimensions) {
     numbers.emplace_back(name, value);
-    numbers.emplace_back(ranks + " * " + name, setting.tp * value);
+    numbers.emplace_back(ranks + " * " + name, setting.group_size * value);
   }
   numbers.insert(numbers.end(), {{"2", 2}, {"-1", -1}});
   return numbers;
@@ -206,7 +207,7 @@ std::string text_of(const InputChange& change, const Whole& input, int tp) {
 
 std::string explain_inputs(const Wrong& wrong) {
   int left = kMostExperiments;
-  const int tp = wrong.setting.tp;
+  const int tp = wrong.setting.group_size;
   const std::set<std::int64_t> factors = {0, tp, 2, -1};
   for (const auto& [name, input] : wrong.inputs) {
     for (const std::int64_t factor : factors) {
@@ -271,7 +272,7 @@ std::string explain_extent(const Wrong& wrong) {
     ranks.insert(wrong.got.ranks[i]);
   }
   if (count == 0) return "it is right on some ranks only";
-  const auto all = static_cast<std::size_t>(wrong.setting.tp);
+  const auto all = static_cast<std::size_t>(wrong.setting.group_size);
   std::string text =
       fmt::format("it differs in {} of {}: {}, {}", count, counted(std::ssize(wrong.got.values), "element"),
                   text_of_set("row", rows), text_of_set("column", columns));
@@ -292,7 +293,7 @@ std::string explain_values(const Wrong& wrong) {
 /// Returns whether a replicated output is the same on all ranks of the first replica; true for other outputs.
 bool ranks_agree(const CaseSetting& setting, const sim::RunReport& report, const CaseOutput& output) {
   if (output.placement != Placement::replicated || !output.part_of.empty()) return true;
-  for (int rank = 1; rank < setting.tp; ++rank) {
+  for (int rank = 1; rank < setting.group_size; ++rank) {
     if (!(*report.find(rank, output.name) == *report.find(0, output.name))) return false;
   }
   return true;
@@ -300,8 +301,8 @@ bool ranks_agree(const CaseSetting& setting, const sim::RunReport& report, const
 
 std::string explain_replicas(const CaseSetting& setting, const sim::RunReport& report,
                              const CaseOutput& output) {
-  for (int rank = setting.tp; rank < setting.tp * setting.replicas; ++rank) {
-    const int twin = rank % setting.tp;
+  for (int rank = setting.group_size; rank < setting.group_size * setting.replicas; ++rank) {
+    const int twin = rank % setting.group_size;
     if (*report.find(rank, output.name) == *report.find(twin, output.name)) continue;
     return fmt::format("rank {} of another replica differs from rank {}, which was given the same", rank,
                        twin);
@@ -318,7 +319,7 @@ std::string explain_first_wrong(Bench& bench, const Case& the_case, const CaseSe
   for (const CaseOutput& output : the_case.outputs(setting)) {
     const std::string replicas = explain_replicas(setting, report, output);
     if (!replicas.empty()) return output.name + ": " + replicas;
-    Assembled<Field> got = assembled<Field>(report, output, setting.tp);
+    Assembled<Field> got = assembled<Field>(report, output, setting.group_size);
     const Whole& serial = wholes.at(output.name);
     if (static_cast<Eigen::Index>(got.values.size()) != serial.size()) return "";  // the shape is the reason
     if (equal(got.values, serial) && ranks_agree(setting, report, output)) continue;

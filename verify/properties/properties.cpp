@@ -8,6 +8,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/field_sum.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/spread.h"
 #include "verify/properties/assembled.h"
 
@@ -91,7 +92,7 @@ Judgement compare_all(const Case& the_case, const CaseSetting& setting, const si
                       const Wholes<Scalar>& wholes) {
   Judgement all;
   for (const CaseOutput& output : the_case.outputs(setting)) {
-    const Assembled<Value> got = assembled<Value>(report, output, setting.tp);
+    const Assembled<Value> got = assembled<Value>(report, output, setting.group_size);
     const reference::Matrix<Scalar>& expected = wholes.at(output.name);
     if (got.rows != expected.rows() || got.columns != expected.cols()) {
       return fails(fmt::format("{} is [{}, {}], and [{}, {}] in the serial layer", output.name, got.rows,
@@ -116,17 +117,17 @@ Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& se
                        const sim::RunReport& report) {
   const std::vector<CaseOutput> outputs = the_case.outputs(setting);
   const bool any = std::any_of(outputs.begin(), outputs.end(), [](const auto& o) { return o.same_order; });
-  if (!any || setting.tp == 1) return {};
+  if (!any || setting.group_size == 1) return {};
   CaseSetting serial = setting;
-  serial.tp = serial.replicas = 1;
+  serial.group_size = serial.replicas = 1;
   for (const Dimension& dimension : the_case.dimensions()) {
-    if (dimension.is_a_rank) serial.dimensions[dimension.name] *= setting.tp;
+    if (dimension.is_a_rank) serial.dimensions[dimension.name] *= setting.group_size;
   }
   const sim::RunReport alone = bench.run(the_case, serial, bench.world_of(the_case, serial));
   if (const std::string broken = what_broke(alone, the_case, serial); !broken.empty()) return fails(broken);
   for (const CaseOutput& output : outputs) {
     if (!output.same_order) continue;
-    const Assembled<double> got = assembled<double>(report, output, setting.tp);
+    const Assembled<double> got = assembled<double>(report, output, setting.group_size);
     const Assembled<double> expected = assembled<double>(alone, {.name = output.name}, 1);
     for (std::size_t i = 0; i < got.values.size(); ++i) {
       const bool same = std::memcmp(&got.values[i], &expected.values[i], sizeof(double)) == 0;
@@ -175,10 +176,11 @@ int first_rank_of(const CaseOutput& output, int part, int tp) {
 std::string disagreement(const sim::RunReport& report, const Case& the_case, const CaseSetting& setting) {
   for (const CaseOutput& output : the_case.outputs(setting)) {
     for (const sim::RankReport& rank : report.ranks) {
-      const int part = output.part(rank.rank, setting.tp);
+      const int part = output.part(rank.rank, setting.group_size);
       if (part < 0 || (output.is_sum() && !output.part_of.empty())) continue;
-      const int twin = output.part_of.empty() && output.is_sum() ? rank.rank % setting.tp
-                                                                 : first_rank_of(output, part, setting.tp);
+      const int twin = output.part_of.empty() && output.is_sum()
+                           ? rank.rank % setting.group_size
+                           : first_rank_of(output, part, setting.group_size);
       const sim::Published* own = report.find(rank.rank, output.name);
       const sim::Published* first = report.find(twin, output.name);
       if (!(*own == *first))
@@ -222,7 +224,7 @@ Judgement is_adjoint(Bench& bench, const Case& the_case, const CaseSetting& sett
   const auto whole = [&](const std::string& name) {
     const auto output =
         std::find_if(outputs.begin(), outputs.end(), [&](const auto& o) { return o.name == name; });
-    return assembled<sim::Field>(report, *output, setting.tp).values;
+    return assembled<sim::Field>(report, *output, setting.group_size).values;
   };
   const auto add_product = [&](const AdjointTerm& term, sim::FieldSum& sum) {
     const std::vector<sim::Field> values = whole(term.value), gradients = whole(term.gradient);
@@ -245,9 +247,9 @@ Judgement is_adjoint(Bench& bench, const Case& the_case, const CaseSetting& sett
 /// Returns the whole of an output for a comparison of bits, because runs may place its parts differently.
 std::vector<double> whole_bits(const sim::RunReport& report, const CaseOutput& output,
                                const CaseSetting& setting) {
-  if (setting.dtype != sim::DType::field) return assembled<double>(report, output, setting.tp).values;
+  if (setting.dtype != sim::DType::field) return assembled<double>(report, output, setting.group_size).values;
   std::vector<double> residues;
-  for (const sim::Field& value : assembled<sim::Field>(report, output, setting.tp).values)
+  for (const sim::Field& value : assembled<sim::Field>(report, output, setting.group_size).values)
     residues.insert(residues.end(), value.residues.begin(), value.residues.end());
   return residues;
 }
@@ -329,7 +331,7 @@ Judgement keeps_its_hash(Bench& bench, const Case& the_case, const CaseSetting& 
 }  // namespace
 
 Wholes<Bounded> bounded_reference(const Case& the_case, const CaseSetting& setting) {
-  const reference::Rounding rounding = rounding_of(setting.dtype, setting.tp);
+  const reference::Rounding rounding = rounding_of(setting.dtype, setting.group_size);
   return serial_of(the_case, setting, reference::Number<Bounded>(rounding));
 }
 

@@ -55,7 +55,7 @@ std::vector<sim::DType> training_dtypes(const Backend& backend) {
 
 /// Whether the model is trained in a smaller world than that of the layout.
 bool is_folded(const TrainedModel& model, const sim::Layout& layout) {
-  return model.setting.tp != layout.world_size;
+  return model.setting.group_size != layout.world_size;
 }
 
 /// Returns the world of a scenario with another layout.

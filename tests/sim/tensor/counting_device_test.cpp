@@ -74,7 +74,7 @@ TEST(CountingDevice, WithoutItNothingIsKept) {
 /// A counting device runs the kernels of the device inside it, so all cases give the same values and calls.
 RC_GTEST_PROP(CountingDevice, ResultsAreThoseOfTheDeviceWithin, ()) {
   for (const auto& the_case : verify::all_cases()) {
-    verify::CaseSetting setting{.tp = *rc::gen::inRange(1, 4),
+    verify::CaseSetting setting{.group_size = *rc::gen::inRange(1, 4),
                                 .ranks = the_case->ranks(),
                                 .dtype = *rc::gen::element(DType::field, DType::f32, DType::bf16),
                                 .seed = *rc::gen::arbitrary<std::uint64_t>()};

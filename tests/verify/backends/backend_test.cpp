@@ -167,7 +167,7 @@ std::string unfound(const std::string& case_name) {
   const Case& the_case = *find_case(case_name);
   const Processes four(4);
   CaseSetting setting = drawn_for_backend(the_case, {sim::DType::f32}, 5, 1, four, 8);
-  if (the_case.ranks() == Ranks::tensor_parallel) setting.tp = setting.replicas = 2;
+  if (the_case.ranks() == Ranks::tensor_parallel) setting.group_size = setting.replicas = 2;
   const sim::WorldSpec world{.layout = sim::make_layout(the_case.sizes(setting), sim::RuleBook::megatron)};
   std::string all;
   for (const CaseOutput& output : the_case.outputs(setting)) {
@@ -175,7 +175,7 @@ std::string unfound(const std::string& case_name) {
       DamagedBackend backend(rank, output.name);
       const auto rows = run_twins(backend, {twin_of("row", the_case, setting, world)},
                                   [](std::size_t, const std::string&) {});
-      const bool has_elements = rows.front().tensors > 0 && output.part(rank, setting.tp) >= 0;
+      const bool has_elements = rows.front().tensors > 0 && output.part(rank, setting.group_size) >= 0;
       if (rows.front().is_equal() && has_elements) all += fmt::format("rank {}: {}\n", rank, output.name);
     }
   }

@@ -19,7 +19,7 @@ namespace {
 using namespace verify;
 
 CaseSetting drawn_setting(const Case& the_case, sim::DType dtype) {
-  CaseSetting setting{.tp = *rc::gen::inRange(1, 6),
+  CaseSetting setting{.group_size = *rc::gen::inRange(1, 6),
                       .replicas = *rc::gen::inRange(1, 3),
                       .dtype = dtype,
                       .seed = *rc::gen::arbitrary<std::uint64_t>()};
@@ -68,7 +68,7 @@ TEST(Trainings, OfTenStepsHold) {
   Bench bench;
   for (const sim::DType dtype : {sim::DType::field, sim::DType::f64, sim::DType::f32, sim::DType::bf16}) {
     for (std::uint64_t seed = 0; seed < kSeeds; ++seed) {
-      CaseSetting setting{.tp = 8, .ranks = Ranks::world, .dtype = dtype, .seed = seed};
+      CaseSetting setting{.group_size = 8, .ranks = Ranks::world, .dtype = dtype, .seed = seed};
       const sim::KeyedRandom random = sim::KeyedRandom(seed).named("ten steps");
       std::uint64_t drawn = 0;
       for (const Dimension& d : training.dimensions()) {

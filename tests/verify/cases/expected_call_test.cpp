@@ -120,7 +120,7 @@ TEST(ExpectedCall, AMessageSaysItsPeer) {
 
 CaseSetting training(int ranks, std::uint64_t seed) {
   const Case& the_case = *find_case("gpt_training");
-  CaseSetting setting{.tp = ranks, .ranks = the_case.ranks(), .seed = seed};
+  CaseSetting setting{.group_size = ranks, .ranks = the_case.ranks(), .seed = seed};
   for (const Dimension& d : the_case.dimensions())
     setting.dimensions[d.name] = *rc::gen::inRange(d.least, d.most + 1);
   return setting;
@@ -146,7 +146,7 @@ RC_GTEST_PROP(GptCalls, FitTogether, ()) {
   const sim::Layout layout = bench.world_of(the_case, setting).layout;
   std::map<std::pair<std::string, int>, std::vector<std::vector<ExpectedCall>>> by_group;
   std::map<std::array<int, 3>, std::vector<std::int64_t>> sent, received;  // by group and places
-  for (int rank = 0; rank < setting.tp; ++rank) {
+  for (int rank = 0; rank < setting.group_size; ++rank) {
     std::map<std::pair<std::string, int>, std::vector<ExpectedCall>> own;
     for (const ExpectedCall& call : expected_calls(the_case, setting, rank)) {
       const auto place = layout.find(call.group)->place_of(rank);

@@ -8,6 +8,7 @@
 
 #include "sim/tensor/ops.h"
 #include "tests/support/request.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/properties/case_request.h"
 
@@ -36,15 +37,15 @@ class WrongCase : public CaseOf<WrongCase> {
   std::vector<ExpectedCall> calls(const CaseSetting&) const override { return {}; }
   void run(sim::Rank& rank, const CaseSetting& setting) const override {
     sim::Tensor y = drawn(rank, setting, "x", {setting["tokens"], setting["hidden"]});
-    const bool is_wrong = setting.tp >= 2 && setting["tokens"] >= 3;
-    if (is_wrong && wrong_ == Wrong::scaled) y = sim::scale(y, {1, setting.tp});
+    const bool is_wrong = setting.group_size >= 2 && setting["tokens"] >= 3;
+    if (is_wrong && wrong_ == Wrong::scaled) y = sim::scale(y, {1, setting.group_size});
     if (is_wrong && wrong_ == Wrong::differs_between_ranks && rank.id == 1) y = sim::scale(y, {2, 1});
     if (is_wrong && wrong_ == Wrong::calls_more) rank.groups.get("tp").barrier("one.more");
     if (is_wrong && wrong_ == Wrong::wrong_sign_of_last) {
       sim::Tensor last = y.rows(setting["tokens"] - 1, setting["tokens"]);
       sim::copy(sim::scale(last, {-1, 1}), last);
     }
-    if (is_wrong && wrong_ == Wrong::differs_between_replicas && rank.id >= setting.tp)
+    if (is_wrong && wrong_ == Wrong::differs_between_replicas && rank.id >= setting.group_size)
       y = sim::scale(y, {2, 1});
     if (is_wrong && wrong_ == Wrong::shape_of_a_rank && rank.id == 1) y = y.rows(1, setting["tokens"]);
     if (is_wrong && wrong_ == Wrong::not_published && rank.id == 1) return;
@@ -80,7 +81,7 @@ TEST(Campaign, AWrongFactorIsFoundShrunkAndNamed) {
     const WrongCase wrong(WrongCase::Wrong::scaled);
     const CampaignRow row = campaign(wrong, "serial", dtype);
     ASSERT_TRUE(row.failure.has_value()) << sim::name_of(dtype);
-    EXPECT_EQ(row.failure->setting.tp, 2);
+    EXPECT_EQ(row.failure->setting.group_size, 2);
     EXPECT_EQ(row.failure->setting.dimensions, (Dimensions{{"tokens", 3}, {"hidden", 1}}));
     EXPECT_EQ(row.failure->explanation, "y: every element is the serial one divided by tp (2).");
   }
@@ -149,7 +150,8 @@ TEST(Campaign, ACaseThatThrowsDoesNotHold) {
 RC_GTEST_PROP(Campaign, ASettingIsReadAsItWasWritten, (std::uint32_t seed)) {
   const auto& cases = all_cases();
   const Case& the_case = *cases[static_cast<std::size_t>(*rc::gen::inRange<std::size_t>(0, cases.size()))];
-  CaseSetting setting{.tp = *rc::gen::inRange(1, 9), .dtype = sim::DType::bf16, .seed = seed % (1U << 24)};
+  CaseSetting setting{
+      .group_size = *rc::gen::inRange(1, 9), .dtype = sim::DType::bf16, .seed = seed % (1U << 24)};
   setting.ranks = the_case.ranks();
   for (const Dimension& d : the_case.dimensions()) {
     setting.dimensions[d.name] = *rc::gen::inRange(d.least, d.most + 1);

@@ -1,0 +1,155 @@
+#include "verify/cases/case_inputs.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <limits>
+#include <span>
+
+#include "sim/parallel/region.h"
+#include "sim/tensor/checks.h"
+#include "verify/cases/scalars.h"
+
+namespace verify {
+
+namespace {
+
+/// The generator of all inputs of a case, on ranks and in references.
+sim::KeyedRandom random_of(const CaseSetting& setting) { return sim::KeyedRandom(setting.seed); }
+
+/// Returns a tensor of keyed numbers, into which the setting's special value may have been put.
+sim::Tensor drawn_on(sim::Device& device, const CaseSetting& setting, const std::string& name,
+                     const sim::Shape& shape) {
+  const sim::KeyedRandom random = random_of(setting).named(name);
+  sim::Tensor x = sim::keyed(device, setting.dtype, shape, random);
+  const sim::KeyedRandom special = random.named("special");
+  if (setting.special == Special::none || x.count() == 0 || special.below(0, 2) == 0) return x;
+  if (setting.special == Special::large) return sim::scale(x, {10'000, 1});
+  const std::int64_t at = special.below(1, static_cast<std::uint32_t>(x.count()));
+  const sim::Tensor flat = x.reshaped({x.count()});
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  const double value = setting.special == Special::nan        ? std::numeric_limits<double>::quiet_NaN()
+                       : setting.special == Special::infinity ? kInfinity
+                                                              : -kInfinity;
+  const sim::Tensor element = sim::filled(device, setting.dtype, {1}, value);
+  sim::Tensor to = flat.rows(at, at + 1);
+  sim::copy(element, to);
+  return x;
+}
+
+reference::Matrix<sim::Field> matrix_of_tensor(const reference::Number<sim::Field>&, const sim::Tensor& x) {
+  const std::vector<sim::Field> values = fields_of(sim::host_bytes(x));
+  reference::Matrix<sim::Field> result(x.shape()[0], x.shape()[1]);
+  std::copy(values.begin(), values.end(), result.data());
+  return result;
+}
+
+/// The overload for float tensors.
+template <typename Scalar>
+reference::Matrix<Scalar> matrix_of_tensor(const reference::Number<Scalar>& number, const sim::Tensor& x) {
+  const std::vector<double> values = doubles_of(x.dtype(), sim::host_bytes(x));
+  reference::Matrix<Scalar> result(x.shape()[0], x.shape()[1]);
+  std::transform(values.begin(), values.end(), result.data(), [&](double v) { return number.exact(v); });
+  return result;
+}
+
+/// Applies `times` to every element of the part that the change names.
+template <typename Scalar, typename Times>
+void apply(const InputChange& change, reference::Matrix<Scalar>& x, const Times& times) {
+  const bool of_rows = change.axis == InputChange::Axis::rows;
+  const Eigen::Index lines = (of_rows ? x.rows() : x.cols()) / change.parts;
+  const Eigen::Index across = of_rows ? x.cols() : x.rows();
+  for (Eigen::Index i = change.part * lines; i < (change.part + 1) * lines; ++i) {
+    for (Eigen::Index j = 0; j < across; ++j) {
+      Scalar& element = of_rows ? x(i, j) : x(j, i);
+      element = times(element);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::string& name, std::int64_t count,
+                                    std::int64_t below) {
+  const sim::KeyedRandom random = random_of(setting).named(name);
+  std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
+  for (std::size_t i = 0; i < ids.size(); ++i) ids[i] = random.below(i, static_cast<std::uint32_t>(below));
+  return ids;
+}
+
+sim::Tensor drawn(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
+                  const sim::Shape& shape) {
+  return drawn_on(rank.device, setting, name, shape);
+}
+
+sim::Tensor drawn_own_rows(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
+                           std::int64_t rows, std::int64_t columns) {
+  sim::Communicator& tp = rank.groups.get("tp");
+  if (setting.special != Special::none)
+    return sim::own_rows(drawn_on(rank.device, setting, name, {rows, columns}), tp);
+  const std::int64_t own = rows / tp.size();
+  return sim::keyed(rank.device, setting.dtype, {own, columns}, random_of(setting).named(name),
+                    tp.rank() * own * columns);
+}
+
+sim::Tensor drawn_own_columns(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
+                              std::int64_t rows, std::int64_t columns) {
+  sim::Communicator& tp = rank.groups.get("tp");
+  if (setting.special != Special::none)
+    return sim::own_columns(drawn_on(rank.device, setting, name, {rows, columns}), tp);
+  const std::int64_t own = columns / tp.size();
+  return sim::keyed(rank.device, setting.dtype, {rows, own}, random_of(setting).named(name), tp.rank() * own,
+                    columns);
+}
+
+sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids) {
+  const std::vector<std::int32_t> narrow(ids.begin(), ids.end());
+  return sim::from_host(rank.device, sim::DType::i32, {std::ssize(narrow)}, std::as_bytes(std::span(narrow)));
+}
+
+template <typename Scalar>
+reference::Matrix<Scalar> Inputs<Scalar>::taken(const std::string& name,
+                                                reference::Matrix<Scalar> values) const {
+  if (seen_ != nullptr) (*seen_)[name] = values;
+  if (change_ != nullptr && change_->name == name) {
+    const Scalar factor = number_.of(change_->factor, 1);
+    apply(*change_, values, [&](const Scalar& x) { return factor * x; });
+  }
+  return values;
+}
+
+template <typename Scalar>
+reference::Matrix<Scalar> Inputs<Scalar>::matrix(const std::string& name, std::int64_t rows,
+                                                 std::int64_t columns) const {
+  return taken(name, matrix_of_tensor(number_, drawn_on(*device_, setting_, name, {rows, columns})));
+}
+
+template <typename Scalar>
+reference::Matrix<Scalar> Inputs<Scalar>::parameter(const std::string& name, std::int64_t rows,
+                                                    std::int64_t columns, sim::Ratio scale) const {
+  const sim::Tensor values =
+      sim::keyed(*device_, setting_.dtype, {rows, columns}, random_of(setting_).named(name));
+  return taken(name, matrix_of_tensor(number_, sim::scale(values, scale)));
+}
+
+template <typename Scalar>
+reference::Matrix<Scalar> Inputs<Scalar>::dropout(const std::string& name, std::int64_t rows,
+                                                  std::int64_t columns, sim::Ratio probability,
+                                                  int part) const {
+  const sim::KeyedRandom shared = random_of(setting_).named("dropout").named(name);
+  const sim::KeyedRandom stream = part < 0 ? shared : shared.named(fmt::format("tp rank {}", part));
+  const sim::KeyedRandom random = stream.named(fmt::format("pass {}", setting_["pass"]));
+  const double dropped =
+      static_cast<double>(probability.numerator) / static_cast<double>(probability.denominator);
+  const Scalar kept = number_.of(probability.denominator, probability.denominator - probability.numerator);
+  reference::Matrix<Scalar> result(rows, columns);
+  for (Eigen::Index i = 0; i < result.size(); ++i) {
+    result.data()[i] = random.uniform(static_cast<std::uint64_t>(i)) < dropped ? number_.of(0, 1) : kept;
+  }
+  return result;
+}
+
+template class Inputs<sim::Field>;
+template class Inputs<reference::Bounded>;
+template class Inputs<reference::Perturbed>;
+
+}  // namespace verify

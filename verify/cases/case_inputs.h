@@ -1,0 +1,108 @@
+#pragma once
+
+/// What a case is written with: the inputs that its ranks and its reference draw from the same keys, and the
+/// base class of a case whose reference is one template on the scalar. Files that define or judge a
+/// reference include this header, which brings Eigen; all others need case.h only.
+///
+/// Exact   Inputs::matrix() and drawn() give the same values, which depend on the seed and the name only.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "sim/cpu/cpu_device.h"
+#include "verify/cases/case.h"
+#include "verify/reference/matrix.h"
+#include "verify/reference/perturbed.h"
+
+namespace verify {
+
+/// Returns `count` keyed whole numbers from 0 to below `below`, such as ids of tokens. Each depends on
+/// the seed, the name and its index.
+std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::string& name, std::int64_t count,
+                                    std::int64_t below);
+
+/// A change of one input of a reference, for an experiment (explanation.h): one part of the input is
+/// multiplied by `factor`.
+struct InputChange {
+  enum class Axis { rows, columns };
+  std::string name;
+  Axis axis = Axis::rows;
+  int part = 0;  // the index of the part, among `parts` equal parts
+  int parts = 1;
+  std::int64_t factor = 1;
+};
+
+/// The inputs of a reference: its kind of number, and every input as a whole, with the values that the
+/// ranks draw.
+template <typename Scalar>
+class Inputs {
+ public:
+  using Seen = std::map<std::string, reference::Matrix<Scalar>>;
+  Inputs(const CaseSetting& setting, reference::Number<Scalar> number, const InputChange* change = nullptr,
+         Seen* seen = nullptr)
+      : number_(number),
+        setting_(setting),
+        change_(change),
+        seen_(seen),
+        device_(std::make_shared<sim::CpuDevice>()) {}
+  const reference::Number<Scalar>& number() const { return number_; }
+  /// Returns the whole of an input that ranks get from drawn().
+  reference::Matrix<Scalar> matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const;
+  /// Returns the initial values of a parameter.
+  reference::Matrix<Scalar> parameter(const std::string& name, std::int64_t rows, std::int64_t columns,
+                                      sim::Ratio scale = {}) const;
+
+  /// Returns the factors by which dropout multiplies the elements of a tensor, in the pass that the dimension
+  /// `pass` names. A part of -1 stands for the random stream that all ranks share, and a part from 0 to
+  /// tp - 1 for the stream of one rank's own tensor.
+  reference::Matrix<Scalar> dropout(const std::string& name, std::int64_t rows, std::int64_t columns,
+                                    sim::Ratio probability, int part = -1) const;
+
+ private:
+  reference::Matrix<Scalar> taken(const std::string& name, reference::Matrix<Scalar> values) const;
+
+  reference::Number<Scalar> number_;
+  const CaseSetting& setting_;
+  const InputChange* change_;  // may be null
+  Seen* seen_;                 // keeps the inputs that were read; may be null
+  std::shared_ptr<sim::CpuDevice> device_;
+};
+
+/// The outputs of a reference, as wholes.
+template <typename Scalar>
+struct Wholes : std::map<std::string, reference::Matrix<Scalar>> {
+  using std::map<std::string, reference::Matrix<Scalar>>::map;
+};
+
+/// The base class of a case whose reference is one template:
+/// template <typename Scalar> Wholes<Scalar> reference(inputs, setting) const.
+template <typename Derived>
+class CaseOf : public Case {
+ public:
+  Wholes<sim::Field> serial(const Inputs<sim::Field>& inputs, const CaseSetting& setting) const override {
+    return derived().template reference<sim::Field>(inputs, setting);
+  }
+  Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
+                                    const CaseSetting& setting) const override {
+    return derived().template reference<reference::Bounded>(inputs, setting);
+  }
+
+ private:
+  const Derived& derived() const { return static_cast<const Derived&>(*this); }
+};
+
+/// Returns a keyed tensor with the values that Inputs::matrix() returns.
+sim::Tensor drawn(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
+                  const sim::Shape& shape);
+/// Returns the part of a keyed tensor that belongs to this rank of its tensor-model-parallel group: its
+/// rows, or its columns.
+sim::Tensor drawn_own_rows(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
+                           std::int64_t rows, std::int64_t columns);
+sim::Tensor drawn_own_columns(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
+                              std::int64_t rows, std::int64_t columns);
+sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids);
+
+}  // namespace verify

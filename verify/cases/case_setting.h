@@ -1,0 +1,74 @@
+#pragma once
+
+/// A setting of a case: how many ranks it runs on, its dtype, its seed, its sizes, and the special value or
+/// the part of a training that it is about. Everything that a run of a case depends on is in its setting.
+///
+/// Shapes  Dimensions are drawn one by one from their ranges, and all combinations are valid: a size that
+///         must be a multiple of the group's size is given per rank. A failing case can therefore shrink
+///         one number at a time.
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "sim/model/text_corpus.h"
+#include "sim/optimizer/checkpoint_store.h"
+#include "sim/tensor/dtype.h"
+#include "verify/cases/scenario_traits.h"
+
+namespace verify {
+
+/// One number of a case, with its range. A flag ranges from 0 to 1.
+struct Dimension {
+  std::string name;
+  std::int64_t least;
+  std::int64_t most;
+  bool is_a_rank = false;  // the number is given per rank; the whole is group_size times as large
+  /// Returns the value for a scenario. The number is drawn where this is null or returns nothing.
+  std::optional<std::int64_t> (*at)(const ScenarioTraits& traits) = nullptr;
+};
+
+/// A special value that replaces one element of some of the drawn inputs. `large` scales all elements of
+/// those inputs. Special values are for floats only.
+enum class Special { none, nan, infinity, minus_infinity, large };
+
+/// A part of a training that stops and resumes. It runs the steps from `first` up to, but not including,
+/// `last`, and loads the state from the store unless `first` is 0.
+struct Stretch {
+  std::int64_t first = 0;
+  std::int64_t last = 0;
+  bool saves = true;
+  std::shared_ptr<sim::CheckpointStore> store;
+  bool operator==(const Stretch&) const = default;
+};
+
+/// The process group that the ranks of a setting form: a tensor-parallel group, a data-parallel
+/// group, or a world of its own layout.
+enum class Ranks : std::uint8_t { tensor_parallel, data_parallel, world };
+
+struct CaseSetting {
+  int group_size = 1;                    // ranks of the group that the layer is divided over
+  int replicas = 1;                      // replicas of the group, with the same inputs
+  Ranks ranks = Ranks::tensor_parallel;  // the same as Case::ranks()
+  sim::DType dtype = sim::DType::field;
+  std::uint64_t seed = 0;
+  std::map<std::string, std::int64_t> dimensions;
+  Special special = Special::none;
+  std::optional<Stretch> stretch = std::nullopt;          // none: the whole training
+  std::shared_ptr<const sim::TextCorpus> text = nullptr;  // the training text; null: drawn tokens
+
+  bool operator==(const CaseSetting&) const = default;
+  std::int64_t operator[](const std::string& name) const { return dimensions.at(name); }
+  /// Returns the whole size of a dimension that is given per rank.
+  std::int64_t whole(const std::string& name) const { return group_size * dimensions.at(name); }
+};
+
+/// Returns "tp", "dp" or "world".
+const char* name_of(Ranks ranks);
+
+/// Returns the setting as text: "tp 4, f32, seed 7, hidden 3, ...".
+std::string text_of(const CaseSetting& setting);
+
+}  // namespace verify
