@@ -7,7 +7,5 @@
 
 int main(int argc, char** argv) {
   const std::vector<std::string> arguments(argv + 1, argv + argc);
-  return verify::run_program(arguments, verify::terminal_output(), [](const verify::BackendRequest& request) {
-    return verify::open_gpu_backend(request);
-  });
+  return verify::run_program(arguments, verify::terminal_output(), verify::gpu_backends());
 }

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "gpu/cuda/check.h"
-#include "gpu/device/cuda_device.h"
+#include "gpu/device/gpu_device.h"
 #include "gpu/device/refusals.h"
 #include "gpu/device/runtime.h"
 #include "sim/base/check.h"
@@ -222,7 +222,7 @@ class Library : public NcclLibrary {
     return bytes;
   }
 
-  std::shared_ptr<sim::Device> open_device(int local_rank, int rank, CudaMode mode) override {
+  std::shared_ptr<sim::Device> open_device(int local_rank, int rank, GpuMode mode) override {
     int count = 0;  // CUDA does not write it if the call fails
     const cudaError_t error = cudaGetDeviceCount(&count);
     if (error != cudaSuccess || count == 0) {
@@ -231,8 +231,8 @@ class Library : public NcclLibrary {
     }
     process_.ordinal = local_rank % count;
     const auto device =
-        std::make_shared<CudaDevice>(CudaOptions{.ordinal = process_.ordinal, .mode = mode})->for_rank(rank);
-    process_.ranks_stream = static_cast<CudaDevice&>(*device).stream();
+        std::make_shared<GpuDevice>(GpuOptions{.ordinal = process_.ordinal, .mode = mode})->for_rank(rank);
+    process_.ranks_stream = static_cast<GpuDevice&>(*device).stream();
     return device;
   }
 

@@ -24,7 +24,7 @@ std::uint64_t configuration_of(const NcclClusterSpec& spec) {
   sim::ContentHash hash;
   hash.add(spec.configuration);
   hash.add(std::string_view(text_of(spec.options)));
-  hash.add(std::uint64_t{spec.mode == CudaMode::vendor});
+  hash.add(std::uint64_t{spec.mode == GpuMode::vendor});
   return hash.value();
 }
 

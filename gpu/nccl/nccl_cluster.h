@@ -14,7 +14,7 @@
 ///         GPUs. Only then does it ask NCCL for the world, with a deadline. A process may have one cluster.
 ///         The `reduction_order` and `eager_bytes` of a world are those of NCCL here.
 /// Errors  Thrown by the constructor, before it asks NCCL for the world: those of rendezvous.h,
-///         nccl_library.h and cuda_device.h; nccl_options. From then on, an error of the program, an error
+///         nccl_library.h and gpu_device.h; nccl_options. From then on, an error of the program, an error
 ///         that NCCL reports, or a passed deadline is written to standard error with this rank's name. Then
 ///         every communicator is aborted and the process ends with exit code 3. The other processes end too,
 ///         by NCCL or by their own deadlines. The codes are those of nccl_communicator.h; rank_threw,
@@ -38,7 +38,7 @@ struct NcclClusterSpec {
   std::string program_version;
   std::uint64_t configuration = 0;  // a hash of settings, beside the options, that all ranks must share
   NcclOptions options;
-  CudaMode mode = CudaMode::exact;
+  GpuMode mode = GpuMode::exact;
   OpenNccl open = [] { return open_nccl(); };
 };
 

@@ -19,7 +19,7 @@
 #include <span>
 #include <string>
 
-#include "gpu/device/cuda_device.h"
+#include "gpu/device/gpu_device.h"
 #include "gpu/nccl/nccl_steps.h"
 #include "sim/meeting/frame.h"
 #include "sim/tensor/device.h"
@@ -71,7 +71,7 @@ class NcclLibrary {
   /// Makes the id of a world. This library must live until all ranks of the world have joined.
   virtual sim::Bytes unique_id() = 0;
   /// Opens the device of this process's rank, on GPU local_rank % GPUs. Links are ordered after its stream.
-  virtual std::shared_ptr<sim::Device> open_device(int local_rank, int rank, CudaMode mode) = 0;
+  virtual std::shared_ptr<sim::Device> open_device(int local_rank, int rank, GpuMode mode) = 0;
   virtual std::unique_ptr<NcclLink> open(const sim::Bytes& id, int rank, int size) = 0;
   /// Aborts every link, whatever it is doing.
   virtual void abort() = 0;

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "gpu/device/cuda_device.h"
+#include "gpu/device/gpu_device.h"
 #include "sim/base/error.h"
 #include "sim/tensor/ops.h"
 
@@ -22,9 +22,9 @@ using sim::Tensor;
 constexpr int kProducts = 10;  // the number of products between two waits for the GPU
 
 /// Returns the device of one mode. Without a GPU it returns null, and the benchmark is skipped.
-std::shared_ptr<sim::Device> device_or_skip(benchmark::State& state, gpu::CudaMode mode) {
+std::shared_ptr<sim::Device> device_or_skip(benchmark::State& state, gpu::GpuMode mode) {
   try {
-    return gpu::make_cuda_device({.mode = mode});
+    return gpu::make_gpu_device({.mode = mode});
   } catch (const sim::Error& error) {
     state.SkipWithError(error.refusal().numbers.c_str());
     return nullptr;
@@ -40,7 +40,7 @@ void count_terms(benchmark::State& state) {
 /// Waits until the GPU has done everything that this device was asked for.
 void wait_for(const Tensor& tensor) { benchmark::DoNotOptimize(sim::host_bytes(tensor.rows(0, 1)).data()); }
 
-void on_device(benchmark::State& state, gpu::CudaMode mode, DType dtype) {
+void on_device(benchmark::State& state, gpu::GpuMode mode, DType dtype) {
   const std::shared_ptr<sim::Device> device = device_or_skip(state, mode);
   if (device == nullptr) return;
   const sim::Shape shape = {state.range(0), state.range(0)};
@@ -56,11 +56,11 @@ void on_device(benchmark::State& state, gpu::CudaMode mode, DType dtype) {
   count_terms(state);
 }
 
-void exact_f32(benchmark::State& state) { on_device(state, gpu::CudaMode::exact, DType::f32); }
-void exact_f64(benchmark::State& state) { on_device(state, gpu::CudaMode::exact, DType::f64); }
-void exact_bf16(benchmark::State& state) { on_device(state, gpu::CudaMode::exact, DType::bf16); }
-void vendor_f32(benchmark::State& state) { on_device(state, gpu::CudaMode::vendor, DType::f32); }
-void vendor_bf16(benchmark::State& state) { on_device(state, gpu::CudaMode::vendor, DType::bf16); }
+void exact_f32(benchmark::State& state) { on_device(state, gpu::GpuMode::exact, DType::f32); }
+void exact_f64(benchmark::State& state) { on_device(state, gpu::GpuMode::exact, DType::f64); }
+void exact_bf16(benchmark::State& state) { on_device(state, gpu::GpuMode::exact, DType::bf16); }
+void vendor_f32(benchmark::State& state) { on_device(state, gpu::GpuMode::vendor, DType::f32); }
+void vendor_bf16(benchmark::State& state) { on_device(state, gpu::GpuMode::vendor, DType::bf16); }
 
 /// Memory on the GPU that only cuBLAS works on.
 class Block {
@@ -79,7 +79,7 @@ class Block {
 
 /// Uses the defaults of cuBLAS, and the same values.
 void cublas_alone_bf16(benchmark::State& state) {
-  const std::shared_ptr<sim::Device> device = device_or_skip(state, gpu::CudaMode::exact);
+  const std::shared_ptr<sim::Device> device = device_or_skip(state, gpu::GpuMode::exact);
   if (device == nullptr) return;
   const int n = static_cast<int>(state.range(0));
   const sim::Shape shape = {n, n};

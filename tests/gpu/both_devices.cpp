@@ -6,7 +6,7 @@
 #include <iostream>
 #include <rapidcheck.h>
 
-#include "gpu/device/cuda_device.h"
+#include "gpu/device/gpu_device.h"
 #include "sim/base/error.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/tensor/ops.h"
@@ -57,7 +57,7 @@ std::string first_difference_of(const std::vector<std::byte>& a, const std::vect
 
 GpuUnderTest gpu_under_test() {
   try {
-    return {gpu::make_cuda_device(), ""};
+    return {gpu::make_gpu_device(), ""};
   } catch (const Error& error) {
     if (error.refusal().code != "cuda_unavailable") throw;
     return {nullptr, error.what()};

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "gpu/device/cuda_device.h"
+#include "gpu/device/gpu_device.h"
 #include "sim/tensor/checks.h"
 #include "sim/tensor/ops.h"
 #include "tests/gpu/both_devices.h"
@@ -57,7 +57,7 @@ TEST(Gpu01Allocate, RefusesWhatItDoesNotHave) {
 }
 
 TEST(Gpu01Allocate, RefusesAGpuThatIsNotThere) {
-  EXPECT_EQ(test::refusal_code([] { gpu::make_cuda_device({.ordinal = 1000}); }), "cuda_unavailable");
+  EXPECT_EQ(test::refusal_code([] { gpu::make_gpu_device({.ordinal = 1000}); }), "cuda_unavailable");
 }
 
 TEST(Gpu02Copy, ValuesMoveAsTheyAre) {

@@ -22,9 +22,7 @@ class OneRank : public gpu::NcclLibrary {
  public:
   int version() const override { return 22'809; }
   Bytes unique_id() override { return {}; }
-  std::shared_ptr<Device> open_device(int, int rank, gpu::CudaMode) override {
-    return whole_->for_rank(rank);
-  }
+  std::shared_ptr<Device> open_device(int, int rank, gpu::GpuMode) override { return whole_->for_rank(rank); }
   std::unique_ptr<gpu::NcclLink> open(const Bytes&, int, int) override { return nullptr; }
   void abort() override {}
 

@@ -111,7 +111,7 @@ int run(const Words& words) {
 
 /// Says that there is a GPU. If there is none, opening the device is refused with the reason.
 int say_gpus() {
-  gpu::open_nccl()->open_device(0, 0, gpu::CudaMode::exact);
+  gpu::open_nccl()->open_device(0, 0, gpu::GpuMode::exact);
   fmt::print("a GPU\n");
   return 0;
 }

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
-#include "gpu/device/cuda_device.h"
+#include "gpu/device/gpu_device.h"
 #include "sim/tensor/checks.h"
 #include "tests/gpu/both_devices.h"
 
@@ -88,7 +88,7 @@ TEST(Gpu04Matmul, NothingIsAddedBeyondTheTerms) {
 TEST(Gpu04Matmul, TheVendorsProductOfWholeNumbers) {
   GPU_OR_SKIP(exact);
   test::BothDevices both("04 matmul of the vendor, whole numbers",
-                         gpu::make_cuda_device({.mode = gpu::CudaMode::vendor}));
+                         gpu::make_gpu_device({.mode = gpu::GpuMode::vendor}));
   EXPECT_TRUE(rc::check([&] {
     const Product p = drawn_product();
     const KeyedRandom random(*rc::gen::arbitrary<std::uint64_t>());

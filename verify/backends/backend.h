@@ -81,6 +81,12 @@ void run_or_end_all(Backend& backend, const std::function<void()>& work);
 /// first, because the first process that ends may end all of them, and rank 0 says why.
 void let_rank_0_speak();
 
-using OpenBackend = std::function<std::unique_ptr<Backend>(const BackendRequest&)>;
+/// How the backends of one kind are opened.
+struct BackendOpener {
+  const char* kind;                             // the name of the kind in backend_kinds()
+  std::function<void()> require_built = [] {};  // refuses where the program was built without it
+  std::function<std::unique_ptr<Backend>(const BackendRequest&)> open;
+};
+using BackendOpeners = std::vector<BackendOpener>;
 
 }  // namespace verify

@@ -1,8 +1,6 @@
 #include "verify/backends/gpu_backends.h"
 
-#include <string_view>
-
-#include "gpu/device/cuda_device.h"
+#include "gpu/device/gpu_device.h"
 #include "gpu/nccl/nccl_cluster.h"
 #include "verify/backends/device_backend.h"
 #include "verify/backends/process_backend.h"
@@ -11,8 +9,8 @@ namespace verify {
 
 namespace {
 
-gpu::CudaMode mode_of(const BackendRequest& request) {
-  return request.choice.vendor_kernels ? gpu::CudaMode::vendor : gpu::CudaMode::exact;
+gpu::GpuMode mode_of(const BackendRequest& request) {
+  return request.choice.vendor_kernels ? gpu::GpuMode::vendor : gpu::GpuMode::exact;
 }
 
 class NcclBackend : public ProcessBackend<gpu::NcclCluster> {
@@ -42,11 +40,16 @@ class NcclBackend : public ProcessBackend<gpu::NcclCluster> {
 
 }  // namespace
 
-std::unique_ptr<Backend> open_gpu_backend(const BackendRequest& request, const gpu::OpenNccl& open_nccl) {
-  if (std::string_view(request.choice.kind->name) == "nccl")
-    return std::make_unique<NcclBackend>(request, open_nccl);
-  return std::make_unique<DeviceBackend>("cuda", gpu::make_cuda_device({.mode = mode_of(request)}),
-                                         SameBits{.kernels = !request.choice.vendor_kernels});
+BackendOpeners gpu_backends(const gpu::OpenNccl& open_nccl) {
+  return {{.kind = "nccl",
+           .open =
+               [open_nccl](const BackendRequest& request) {
+                 return std::make_unique<NcclBackend>(request, open_nccl);
+               }},
+          {.kind = "cuda", .open = [](const BackendRequest& request) {
+             return std::make_unique<DeviceBackend>("cuda", gpu::make_gpu_device({.mode = mode_of(request)}),
+                                                    SameBits{.kernels = !request.choice.vendor_kernels});
+           }}};
 }
 
 }  // namespace verify

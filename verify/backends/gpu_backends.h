@@ -4,7 +4,7 @@
 /// which virtual ranks share one GPU. They belong to the program and not to the library, so that a project
 /// that builds against the library needs no CUDA.
 ///
-/// Errors  those of gpu/nccl/nccl_cluster.h and gpu/device/cuda_device.h.
+/// Errors  those of gpu/nccl/nccl_cluster.h and gpu/device/gpu_device.h.
 /// Exact   the twins of NCCL ranks add in the order nccl_ring. The field is computed on CPUs only.
 
 #include "gpu/nccl/nccl_library.h"
@@ -12,7 +12,6 @@
 
 namespace verify {
 
-std::unique_ptr<Backend> open_gpu_backend(const BackendRequest& request,
-                                          const gpu::OpenNccl& open_nccl = gpu::open_nccl);
+BackendOpeners gpu_backends(const gpu::OpenNccl& open_nccl = gpu::open_nccl);
 
 }  // namespace verify

@@ -1,7 +1,8 @@
 #include "verify/backends/open_backend.h"
 
-#include <cstring>
+#include <algorithm>
 #include <fmt/format.h>
+#include <string_view>
 
 #include "sim/base/error.h"
 #include "sim/mpi/mpi_wire.h"
@@ -11,23 +12,37 @@ namespace verify {
 
 namespace {
 
-bool is_mpi(const BackendChoice& choice) { return std::strcmp(choice.kind->name, "mpi") == 0; }
+const BackendOpeners& own_openers() {
+  static const BackendOpeners openers = {
+      {.kind = "mpi", .require_built = sim::require_mpi, .open = open_mpi_backend}};
+  return openers;
+}
+
+/// Returns null where neither this library nor the program opens backends of this kind.
+const BackendOpener* find_opener(const BackendChoice& choice, const BackendOpeners& more) {
+  for (const BackendOpeners* openers : {&own_openers(), &more}) {
+    const auto found = std::find_if(openers->begin(), openers->end(), [&](const BackendOpener& opener) {
+      return std::string_view(opener.kind) == choice.kind->name;
+    });
+    if (found != openers->end()) return &*found;
+  }
+  return nullptr;
+}
 
 }  // namespace
 
-void require_built(const BackendChoice& choice) {
-  if (is_mpi(choice)) sim::require_mpi();
+void require_built(const BackendChoice& choice, const BackendOpeners& more) {
+  if (const BackendOpener* opener = find_opener(choice, more)) opener->require_built();
 }
 
-std::unique_ptr<Backend> open_backend(const BackendRequest& request, const OpenBackend& open_gpu,
+std::unique_ptr<Backend> open_backend(const BackendRequest& request, const BackendOpeners& more,
                                       std::ostream& err) {
-  const BackendChoice& choice = request.choice;
-  if (choice.launch.rank == 0 && choice.launch.world_size > 1)
-    err << "shardproof: " << sim::text_of(choice.launch) << "\n" << std::flush;
-  if (is_mpi(choice)) return open_mpi_backend(request);
-  if (open_gpu) return open_gpu(request);
+  const sim::Launch& launch = request.choice.launch;
+  if (launch.rank == 0 && launch.world_size > 1)
+    err << "shardproof: " << sim::text_of(launch) << "\n" << std::flush;
+  if (const BackendOpener* opener = find_opener(request.choice, more)) return opener->open(request);
   sim::refuse({.code = "backend_unavailable",
-               .option = choice.kind->asked_by,
+               .option = request.choice.kind->asked_by,
                .numbers = "a program that was linked without GPU backends",
                .rule = "a backend is there when the program is built",
                .hint = "shardproof itself, or --backend mpi"});

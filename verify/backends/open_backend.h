@@ -1,10 +1,10 @@
 #pragma once
 
-/// Opens the backend that is asked for (verify/options/backend_choice.h).
+/// Opens the backend that is asked for (verify/options/backend_choice.h). A table has a row for each kind of
+/// backend that this library holds; `more` are the rows of the program, for the backends that it adds.
 ///
 /// Errors  backend_unavailable: a backend that this program was built without; those of the backends.
 
-#include <cstdint>
 #include <memory>
 #include <ostream>
 #include <string>
@@ -13,15 +13,14 @@
 
 namespace verify {
 
-/// Refuses a backend that this program was built without, before any work.
-void require_built(const BackendChoice& choice);
+/// Refuses a backend whose library was absent when this program was built, before any work.
+void require_built(const BackendChoice& choice, const BackendOpeners& more);
 
-/// `open_gpu`: null in a program without GPU backends. Rank 0 says on `err` who told the processes who they
-/// are.
-std::unique_ptr<Backend> open_backend(const BackendRequest& request, const OpenBackend& open_gpu,
+/// Rank 0 says on `err` who told the processes who they are.
+std::unique_ptr<Backend> open_backend(const BackendRequest& request, const BackendOpeners& more,
                                       std::ostream& err);
 
-/// What a line that starts this many processes begins with; "" for one.
+/// Returns what a line that starts this many processes begins with; "" for one.
 std::string launched(int processes);
 
 }  // namespace verify

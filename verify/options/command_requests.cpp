@@ -5,6 +5,7 @@
 #include <system_error>
 
 #include "sim/base/error.h"
+#include "verify/options/option_readers.h"
 #include "verify/options/requests.h"
 #include "verify/options/scenario.h"
 #include "verify/options/settings.h"
@@ -135,10 +136,7 @@ ShardsRequest shards_request(const CommandLine& line) {
 
 CaseOptions case_request(const CommandLine& line, Reader reader) {
   const Settings settings = single_scenario(line);
-  for (const OptionInfo& option : option_vocabulary()) {
-    if (settings.has(option.name) && !overlap(option.readers, reader))
-      refuse_without_effect(option.name, line.command);
-  }
+  require_read_by(settings, reader, line.command);
   return case_options(settings);
 }
 

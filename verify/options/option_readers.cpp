@@ -1,7 +1,6 @@
 #include "verify/options/option_readers.h"
 
 #include <fmt/format.h>
-#include <string_view>
 
 #include "verify/options/settings.h"
 
@@ -11,33 +10,23 @@ namespace {
 
 bool runs_on_backends(Reader command) { return overlap(command, Reader::replay | Reader::check); }
 
-/// A condition on an option that backends read: only for some commands, or only together with another option.
-struct Condition {
-  const char* option;
-  Reader command;
-  const char* beside;  // the other option; "": none is needed
-};
-constexpr Condition kConditions[] = {{"message-bytes", Reader::replay, ""},
-                                     {"world-size", Reader::replay | Reader::check, "rank"}};
-
 bool is_read_by_backend(const Settings& given, const OptionInfo& option, Reader command,
                         const BackendKind& backend) {
-  if (!overlap(option.readers, backend.reader)) return false;
-  for (const Condition& condition : kConditions) {
-    if (std::string_view(condition.option) != option.name) continue;
-    return overlap(condition.command, command) && (*condition.beside == '\0' || given.has(condition.beside));
-  }
-  return true;
+  return overlap(option.readers, backend.reader) && overlap(option.backend_commands, command) &&
+         (*option.backend_beside == '\0' || given.has(option.backend_beside));
 }
 
 }  // namespace
 
-void require_read_by(const CommandLine& line, Reader command) {
-  const Reader readers = runs_on_backends(command) ? command | kEveryBackend : command;
+void require_read_by(const Settings& settings, Reader readers, const std::string& command) {
   for (const OptionInfo& option : option_vocabulary()) {
-    if (line.settings.has(option.name) && !overlap(option.readers, readers))
-      refuse_without_effect(option.name, line.command);
+    if (settings.has(option.name) && !overlap(option.readers, readers))
+      refuse_without_effect(option.name, command);
   }
+}
+
+void require_read_by(const CommandLine& line, Reader command) {
+  require_read_by(line.settings, runs_on_backends(command) ? command | kEveryBackend : command, line.command);
 }
 
 void require_read_on(const CommandLine& line, Reader command, const BackendKind* backend) {
@@ -47,6 +36,13 @@ void require_read_on(const CommandLine& line, Reader command, const BackendKind*
     refuse_without_effect(option.name, backend == nullptr
                                            ? line.command
                                            : fmt::format("{} {}", line.command, backend->asked_by));
+  }
+}
+
+void require_no_virtual_ranks(const Scenario& scenario, const BackendKind& backend) {
+  for (const OptionInfo& option : option_vocabulary()) {
+    if (option.needs_virtual_ranks && scenario.settings.has(option.name))
+      refuse_without_effect(option.name, fmt::format("replay on {}", backend.name));
   }
 }
 

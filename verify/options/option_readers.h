@@ -1,13 +1,17 @@
 #pragma once
 
 /// Refuses options of the command line that the command does not read, because they would silently have no
-/// effect. Options of a scenario are not judged here: one scenario serves several commands and backends.
+/// effect. One scenario serves several commands and backends, so most options of a scenario are not judged.
 ///
 /// Errors  option_without_effect: an option that neither the command nor its backend reads.
+
+#include <string>
 
 #include "verify/options/backend_choice.h"
 #include "verify/options/command_line.h"
 #include "verify/options/option_vocabulary.h"
+#include "verify/options/scenario.h"
+#include "verify/options/settings.h"
 
 namespace verify {
 
@@ -15,8 +19,14 @@ namespace verify {
 /// options of any backend pass; require_read_on() judges them once the backend is known.
 void require_read_by(const CommandLine& line, Reader command);
 
+/// Refuses an option that none of these readers reads, whether a scenario or the command line gives it.
+void require_read_by(const Settings& settings, Reader readers, const std::string& command);
+
 /// Refuses an option of the command line that neither the command nor `backend` reads. A null `backend`
 /// stands for virtual ranks on the CPU.
 void require_read_on(const CommandLine& line, Reader command, const BackendKind* backend);
+
+/// Refuses an option of the scenario that needs virtual ranks: it would have no effect on a backend.
+void require_no_virtual_ranks(const Scenario& scenario, const BackendKind& backend);
 
 }  // namespace verify

@@ -67,6 +67,9 @@ struct OptionInfo {
   const char* fallback;  // the default, as help shows it; "" where help shows none
   const char* help;
   std::vector<std::string> choices = {};  // the words of a `choice`; the first is the default
+  bool needs_virtual_ranks = false;       // replay reads the option only where ranks are virtual, on the CPU
+  Reader backend_commands = Reader::replay | Reader::check;  // the commands in which its backends read it
+  const char* backend_beside = "";  // the option without which its backends do not read it; "": none
   /// Whether the option belongs to a single call of the program. A scenario must not give such an option.
   bool is_of_a_call() const { return section == kOutputSection || section == kProcessSection; }
 };

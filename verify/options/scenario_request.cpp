@@ -18,14 +18,14 @@ namespace {
 /// be shown by `groups`.
 constexpr std::int64_t kLargestReplayedGrid = 1 << 20;
 
-/// Refuses options that only check reads, and options about cases where a planted program runs instead.
+/// Refuses options about cases that only check reads, and those that choose a case where a planted program
+/// runs instead.
 void require_options(const Settings& settings) {
-  for (const char* option : {"runs", "max-world"}) {
-    if (settings.has(option)) refuse_without_effect(option, "replay");
-  }
-  for (const char* option : {"case", "property", "dtype", "dimensions"}) {
-    if (settings.has("program") && settings.has(option))
-      refuse_without_effect(option, "replay' with '--program");
+  for (const OptionInfo& option : option_vocabulary()) {
+    if (option.section != kCasesSection || !settings.has(option.name)) continue;
+    if (!overlap(option.readers, Reader::replay)) refuse_without_effect(option.name, "replay");
+    if (option.needs_virtual_ranks && settings.has("program"))
+      refuse_without_effect(option.name, "replay' with '--program");
   }
 }
 

@@ -160,10 +160,10 @@ int check_on_backend(const Call& call, const CaseList& cases, const std::string&
   hash.add(std::string_view(arguments_of(call.line)));
   for (const auto& one : cases) hash.add(std::string_view(one->name()));
   const BackendChoice choice = backend_choice(call.line);
-  require_built(choice);
+  require_built(choice, call.backends);
   request.dtypes = judged_dtypes(choice, options, request.dtypes);
   const std::unique_ptr<Backend> backend =
-      open_backend({choice, hash.value()}, call.open_gpu, call.output.err);
+      open_backend({choice, hash.value()}, call.backends, call.output.err);
   TwinVerdict verdict;
   run_or_end_all(*backend, [&] {
     verdict = concluded(*backend, run_with_progress(*backend, programs(request, *backend), call.output));

@@ -28,10 +28,10 @@
 
 namespace verify {
 
-/// One call of the program: its command line, its GPU backends and its output.
+/// One call of the program: its command line, its backends and its output.
 struct Call {
   const CommandLine& line;
-  const OpenBackend& open_gpu;  // null in a program without GPU backends
+  const BackendOpeners& backends;  // the backends that the program adds to those of this library
   const Output& output;
 };
 

@@ -103,7 +103,7 @@ const Command& command_named(const std::string& name) {
                .hint = nearest.empty() ? "shardproof --help" : "shardproof " + nearest});
 }
 
-int run(const std::vector<std::string>& arguments, const Output& output, const OpenBackend& open_gpu) {
+int run(const std::vector<std::string>& arguments, const Output& output, const BackendOpeners& backends) {
   const CommandLine line = parse_command_line(arguments);
   require_readable(line);
   if (line.version) {
@@ -125,7 +125,7 @@ int run(const std::vector<std::string>& arguments, const Output& output, const O
   }
   const Command& command = command_named(line.command);
   require_read_by(line, command.reader);
-  return command.run({line, open_gpu, output});
+  return command.run({line, backends, output});
 }
 
 }  // namespace
@@ -157,8 +157,8 @@ int exit_code_of(const std::vector<std::string>& arguments, const Output& output
 }
 
 int run_program(const std::vector<std::string>& arguments, const Output& output,
-                const OpenBackend& open_gpu) {
-  return exit_code_of(arguments, output, [&] { return run(arguments, output, open_gpu); });
+                const BackendOpeners& backends) {
+  return exit_code_of(arguments, output, [&] { return run(arguments, output, backends); });
 }
 
 }  // namespace verify

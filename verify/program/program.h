@@ -20,8 +20,8 @@ namespace verify {
 int exit_code_of(const std::vector<std::string>& arguments, const Output& output,
                  const std::function<int()>& work);
 
-/// Runs the program. `open_gpu` opens backends that compute on GPUs; it is null where there are none.
+/// Runs the program. `backends` are the backends that the program adds to those of this library.
 int run_program(const std::vector<std::string>& arguments, const Output& output,
-                const OpenBackend& open_gpu = nullptr);
+                const BackendOpeners& backends = {});
 
 }  // namespace verify

@@ -267,7 +267,7 @@ int run_on_backend(const Call& call, const Scenario& scenario) {
   const Output& output = call.output;
   const ReportFiles files(line);
   require_read_on(line, Reader::replay, backend_kind(scenario));
-  BackendReplay replayed = replay_on_backend(scenario, call.open_gpu, output.err);
+  BackendReplay replayed = replay_on_backend(scenario, call.backends, output.err);
   replayed.report.reproduce = launched(replayed.processes) + reproduce_line(replayed.report, line);
   std::exception_ptr unwritten;
   try {

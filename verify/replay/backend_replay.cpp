@@ -14,7 +14,7 @@
 #include "verify/backends/wrong_elements.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/trained_model.h"
-#include "verify/options/option_vocabulary.h"
+#include "verify/options/option_readers.h"
 #include "verify/output/output.h"
 #include "verify/output/phrases.h"
 #include "verify/replay/replay_summary.h"
@@ -22,21 +22,6 @@
 namespace verify {
 
 namespace {
-
-/// Refuses options that only virtual ranks obey, because they would have no effect on a backend.
-void require_nothing_of_virtual_ranks(const ScenarioRequest& request, const std::string& backend) {
-  const CaseOptions& cases = request.cases;
-  const std::pair<const char*, bool> options[] = {{"program", request.program.has_value()},
-                                                  {"case", !cases.cases.empty()},
-                                                  {"property", !cases.properties.empty()},
-                                                  {"dtype", !cases.dtypes.empty()},
-                                                  {"dimensions", cases.dimensions.has_value()},
-                                                  {"trace", request.is_traced},
-                                                  {"expect-finding", request.expected.finding.has_value()}};
-  for (const auto& [option, is_given] : options) {
-    if (is_given) refuse_without_effect(option, "replay on " + backend);
-  }
-}
 
 TwinProgram collectives(const ScenarioRequest& request, const Backend& backend) {
   RandomCalls calls{.seed = request.cases.seed,
@@ -160,7 +145,7 @@ void run_on(Backend& backend, const Replayed& replayed, const BandwidthPlan& pla
 Replayed replay_here(const Scenario& scenario, const BackendChoice& choice, sim::Device& device) {
   if (expected_refusal(scenario).is_expected) return replay(scenario, device);
   ScenarioRequest request = scenario_request(scenario);
-  require_nothing_of_virtual_ranks(request, choice.kind->name);
+  require_no_virtual_ranks(scenario, *choice.kind);
   if (choice.kind->ranks_are_processes) sim::require_processes(request.layout, choice.launch);
   if (!request.training.train_iters) request.training.train_iters = kBackendTrainIters;
   return replay(scenario, std::move(request), device);
@@ -168,9 +153,9 @@ Replayed replay_here(const Scenario& scenario, const BackendChoice& choice, sim:
 
 }  // namespace
 
-BackendReplay replay_on_backend(const Scenario& scenario, const OpenBackend& open_gpu, std::ostream& err) {
+BackendReplay replay_on_backend(const Scenario& scenario, const BackendOpeners& backends, std::ostream& err) {
   const BackendChoice choice = backend_choice(scenario);
-  require_built(choice);
+  require_built(choice, backends);
   const BandwidthPlan plan{.sizes = choice.message_bytes, .kinds = {"tp", "cp", "dp", "ep", "pp"}};
   BackendReplay result;
   result.speaks = choice.launch.rank == 0;
@@ -180,7 +165,7 @@ BackendReplay replay_on_backend(const Scenario& scenario, const OpenBackend& ope
   result.report = std::move(replayed.report);
   result.exit_code = exit_code(result.report.verdict());
   if (result.exit_code != kVerified || !result.report.layout) return result;
-  result.backend = open_backend({choice, configuration_of(replayed)}, open_gpu, err);
+  result.backend = open_backend({choice, configuration_of(replayed)}, backends, err);
   run_or_end_all(*result.backend, [&] { run_on(*result.backend, replayed, plan, result); });
   return result;
 }

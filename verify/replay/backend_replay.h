@@ -6,11 +6,9 @@
 ///
 ///   B collectives      Every operation runs in every kind of group (random_calls.h).
 ///   B bandwidth        Collectives in the groups of tp, cp, dp, ep and pp are timed, and no element of a
-///   result
-///                      is wrong (bandwidth_round.h). This row needs ranks that are processes.
+///                      result is wrong (bandwidth_round.h). This row needs ranks that are processes.
 ///   B training D       The training that replay does on virtual ranks (trained_model.h) runs in dtype D:
-///   f32,
-///                      and also the field on CPUs or bf16 on GPUs. Where the order of sums or products
+///                      f32, and also the field on CPUs or bf16 on GPUs. Where the order of sums or products
 ///                      is not known, only f32 runs, and its results must be within the bounds of the
 ///                      reference.
 ///
@@ -38,7 +36,8 @@ struct BackendReplay {
 /// The number of steps to train where train-iters is not given.
 inline constexpr int kBackendTrainIters = 2;
 
-/// Replays a scenario on the backend that it asks for. `open_gpu` opens backends that compute on GPUs.
-BackendReplay replay_on_backend(const Scenario& scenario, const OpenBackend& open_gpu, std::ostream& err);
+/// Replays a scenario on the backend that it asks for. `backends` are those that the
+/// program adds to those of this library.
+BackendReplay replay_on_backend(const Scenario& scenario, const BackendOpeners& backends, std::ostream& err);
 
 }  // namespace verify

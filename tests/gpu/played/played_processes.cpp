@@ -228,7 +228,7 @@ class Library : public gpu::NcclLibrary {
     return id.take();
   }
 
-  std::shared_ptr<sim::Device> open_device(int local_rank, int rank, gpu::CudaMode) override {
+  std::shared_ptr<sim::Device> open_device(int local_rank, int rank, gpu::GpuMode) override {
     gpu_ = fmt::format("CUDA device {} of host '{}'", local_rank % spec_.gpus, environment("NCCL_HOSTID"));
     if (spec_.version >= gpu::kNcclSharesGpus && environment("NCCL_MULTI_RANK_GPU_ENABLE") == "1")
       gpu_ += fmt::format(", shared by rank {}", rank);

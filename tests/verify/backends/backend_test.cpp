@@ -11,7 +11,7 @@
 #include <set>
 #include <sstream>
 
-#include "gpu/device/cuda_device.h"
+#include "gpu/device/gpu_device.h"
 #include "sim/world/simulate.h"
 #include "tests/defects/faulty_device.h"
 #include "verify/backends/device_backend.h"
@@ -53,8 +53,8 @@ Ran run_on(std::shared_ptr<sim::Device> device, const std::string& line, SameBit
   std::vector<std::string> words;
   for (std::string word; stream >> word;) words.push_back(word);
   std::ostringstream out, err;
-  const int code = run_program(
-      words, {out, err}, [&](const BackendRequest&) { return std::make_unique<TestBackend>(device, same); });
+  const auto open = [&](const BackendRequest&) { return std::make_unique<TestBackend>(device, same); };
+  const int code = run_program(words, {out, err}, {{.kind = "cuda", .open = open}});
   return {code, out.str(), err.str()};
 }
 
@@ -70,7 +70,7 @@ int count_of(const std::string& text, const std::string& part) {
 
 // Runs on the CUDA device whose kernels this processor plays.
 TEST(Backend, ReplayOnAGpuThatIsPlayed) {
-  const Ran ran = run_on(gpu::make_cuda_device(), kSmall);
+  const Ran ran = run_on(gpu::make_gpu_device(), kSmall);
   EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
   for (const char* row : {"ok  cuda collectives", "ok  cuda training f32", "ok  cuda training bf16"})
     EXPECT_TRUE(contains(ran.out, row)) << ran.out;
@@ -78,7 +78,7 @@ TEST(Backend, ReplayOnAGpuThatIsPlayed) {
 }
 
 TEST(Backend, CheckOnAGpuThatIsPlayed) {
-  const Ran ran = run_on(gpu::make_cuda_device(), "check --device cuda --runs 3 --max-world 5 --format json");
+  const Ran ran = run_on(gpu::make_gpu_device(), "check --device cuda --runs 3 --max-world 5 --format json");
   EXPECT_EQ(ran.exit_code, 0) << ran.out << ran.err;
   const auto document = nlohmann::json::parse(ran.out);
   EXPECT_EQ(document["rows"].size(), all_cases().size());

@@ -3,7 +3,7 @@
 /// The CUDA device: the interface sim::Device on a GPU. Many ranks of a virtual world may share the GPU;
 /// ranks on different lanes of the memory pool have different streams.
 ///
-///   std::shared_ptr<sim::Device> device = gpu::make_cuda_device({.ordinal = 0});
+///   std::shared_ptr<sim::Device> device = gpu::make_gpu_device({.ordinal = 0});
 ///   simulate(world_of(8), *device, program);
 ///
 /// The class itself does not depend on the runtime. It reaches memory, streams and kernels only through
@@ -34,23 +34,23 @@
 
 namespace gpu {
 
-enum class CudaMode : std::uint8_t { exact, vendor };
+enum class GpuMode : std::uint8_t { exact, vendor };
 
-struct CudaOptions {
+struct GpuOptions {
   int ordinal = 0;
-  CudaMode mode = CudaMode::exact;
+  GpuMode mode = GpuMode::exact;
 };
 
 /// Makes the device. Refuses if there is no such GPU, or if the program was built without CUDA (gpu/stub).
-std::shared_ptr<sim::Device> make_cuda_device(CudaOptions options = {});
+std::shared_ptr<sim::Device> make_gpu_device(GpuOptions options = {});
 
 class LaneStreams;
 
-class CudaDevice : public sim::Device, public std::enable_shared_from_this<CudaDevice> {
+class GpuDevice : public sim::Device, public std::enable_shared_from_this<GpuDevice> {
   using Tensor = sim::Tensor;
 
  public:
-  explicit CudaDevice(CudaOptions options);
+  explicit GpuDevice(GpuOptions options);
 
   std::shared_ptr<sim::Device> for_rank(int rank) override;
   const char* name() const override { return "cuda"; }
@@ -101,7 +101,7 @@ class CudaDevice : public sim::Device, public std::enable_shared_from_this<CudaD
                            const TokenLoss& loss, const Tensor& grad, Tensor& out) override;
 
  private:
-  CudaDevice(const CudaDevice& whole, int rank);
+  GpuDevice(const GpuDevice& whole, int rank);
 
   /// Calls put(stream) with this rank's stream. What it puts there runs after all work that is on the
   ///         streams of
@@ -113,7 +113,7 @@ class CudaDevice : public sim::Device, public std::enable_shared_from_this<CudaD
     on_stream(std::span<const Tensor* const>(tensors.begin(), tensors.size()), put);
   }
 
-  CudaMode mode_;
+  GpuMode mode_;
   std::shared_ptr<LaneStreams> streams_;
   std::shared_ptr<sim::MemoryPool> pool_;
   std::size_t lane_ = 0;

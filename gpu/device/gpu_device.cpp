@@ -1,4 +1,4 @@
-#include "gpu/device/cuda_device.h"
+#include "gpu/device/gpu_device.h"
 
 #include <algorithm>
 #include <string>
@@ -94,34 +94,34 @@ class PointerTable {
 
 }  // namespace
 
-std::shared_ptr<sim::Device> make_cuda_device(CudaOptions options) {
-  return std::make_shared<CudaDevice>(options);
+std::shared_ptr<sim::Device> make_gpu_device(GpuOptions options) {
+  return std::make_shared<GpuDevice>(options);
 }
 
-CudaDevice::CudaDevice(CudaOptions options)
+GpuDevice::GpuDevice(GpuOptions options)
     : mode_(options.mode),
       streams_(std::make_shared<LaneStreams>(options.ordinal)),
       pool_(std::make_shared<sim::MemoryPool>(std::make_unique<GpuMemory>(streams_))) {}
 
-CudaDevice::CudaDevice(const CudaDevice& whole, int rank)
+GpuDevice::GpuDevice(const GpuDevice& whole, int rank)
     : Device(whole),
-      std::enable_shared_from_this<CudaDevice>(),
+      std::enable_shared_from_this<GpuDevice>(),
       mode_(whole.mode_),
       streams_(whole.streams_),
       pool_(whole.pool_),
       lane_(static_cast<std::size_t>(rank) % sim::MemoryPool::kLanes) {}
 
-std::shared_ptr<sim::Device> CudaDevice::for_rank(int rank) {
-  return std::shared_ptr<sim::Device>(new CudaDevice(*this, rank));
+std::shared_ptr<sim::Device> GpuDevice::for_rank(int rank) {
+  return std::shared_ptr<sim::Device>(new GpuDevice(*this, rank));
 }
 
-Stream* CudaDevice::stream() {
+Stream* GpuDevice::stream() {
   use_gpu(streams_->ordinal());  // a stream is made on its first use
   return streams_->stream(lane_);
 }
 
 template <typename Put>
-void CudaDevice::on_stream(std::span<const Tensor* const> tensors, const Put& put) {
+void GpuDevice::on_stream(std::span<const Tensor* const> tensors, const Put& put) {
   use_gpu(streams_->ordinal());
   std::array<bool, sim::MemoryPool::kLanes> others = {};
   for (const Tensor* tensor : tensors) {
@@ -138,18 +138,18 @@ void CudaDevice::on_stream(std::span<const Tensor* const> tensors, const Put& pu
   }
 }
 
-Tensor CudaDevice::empty(sim::DType dtype, const sim::Shape& shape) {
+Tensor GpuDevice::empty(sim::DType dtype, const sim::Shape& shape) {
   static_cast<void>(type_of(dtype));
   const std::int64_t bytes = shape.count() * sim::size_of(dtype);
   return {*this, dtype, shape, std::make_shared<sim::Storage>(pool_, lane_, bytes, weak_from_this().lock())};
 }
 
-void CudaDevice::from_host(std::span<const std::byte> values, Tensor& to) {
+void GpuDevice::from_host(std::span<const std::byte> values, Tensor& to) {
   CHECK(values.size() == bytes_of(to));
   on_stream({&to}, [&](Stream* stream) { copy_to_gpu(stream, values.data(), to.data(), values.size()); });
 }
 
-void CudaDevice::to_host(const Tensor& from, std::span<std::byte> values) {
+void GpuDevice::to_host(const Tensor& from, std::span<std::byte> values) {
   CHECK(values.size() == bytes_of(from));
   on_stream({&from}, [&](Stream* stream) {
     copy_from_gpu(stream, from.data(), values.data(), values.size());
@@ -157,38 +157,38 @@ void CudaDevice::to_host(const Tensor& from, std::span<std::byte> values) {
   });
 }
 
-void CudaDevice::fill(Tensor& out, double value) {
+void GpuDevice::fill(Tensor& out, double value) {
   on_stream({&out}, [&](Stream* stream) { gpu::fill(stream, type_of(out), out.data(), out.count(), value); });
 }
 
-void CudaDevice::poison(Tensor& out) {
+void GpuDevice::poison(Tensor& out) {
   on_stream({&out}, [&](Stream* stream) { set_bytes(stream, out.data(), 0xff, bytes_of(out)); });
 }
 
-void CudaDevice::copy(const Tensor& from, Tensor& to) {
+void GpuDevice::copy(const Tensor& from, Tensor& to) {
   on_stream({&from, &to}, [&](Stream* stream) { copy_on_gpu(stream, from.data(), to.data(), bytes_of(to)); });
 }
 
-void CudaDevice::combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) {
+void GpuDevice::combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) {
   on_stream({&a, &b, &out}, [&](Stream* stream) {
     gpu::combine(stream, type_of(out), op, a.data(), b.data(), out.data(), out.count());
   });
 }
 
-void CudaDevice::scale(const Tensor& a, Ratio ratio, Tensor& out) {
+void GpuDevice::scale(const Tensor& a, Ratio ratio, Tensor& out) {
   on_stream({&a, &out}, [&](Stream* stream) {
     gpu::scale(stream, type_of(out), a.data(), ratio, out.data(), out.count());
   });
 }
 
-void CudaDevice::cast(const Tensor& from, Tensor& to) {
+void GpuDevice::cast(const Tensor& from, Tensor& to) {
   on_stream({&from, &to}, [&](Stream* stream) {
     gpu::cast(stream, type_of(from), from.data(), type_of(to), to.data(), to.count());
   });
 }
 
-void CudaDevice::fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const sim::FoldSegment> segments,
-                      std::span<const Tensor> outputs) {
+void GpuDevice::fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const sim::FoldSegment> segments,
+                     std::span<const Tensor> outputs) {
   CHECK(!inputs.empty());
   const std::vector<const Tensor*> all = pointers(inputs, outputs);
   on_stream(all, [&](Stream* stream) {
@@ -200,8 +200,8 @@ void CudaDevice::fold(ReduceOp op, std::span<const Tensor> inputs, std::span<con
   });
 }
 
-void CudaDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
-                        bool accumulate) {
+void GpuDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
+                       bool accumulate) {
   const std::int64_t rows = size_at(out, 2);
   const std::int64_t columns = size_at(out, 1);
   const std::int64_t block = rows * columns;
@@ -210,7 +210,7 @@ void CudaDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, boo
   on_stream({&a, &b, &out}, [&](Stream* stream) {
     const Operand left = {a.data(), a_transposed};
     const Operand right = {b.data(), b_transposed};
-    if (mode_ == CudaMode::vendor) {
+    if (mode_ == GpuMode::vendor) {
       vendor_matmul(streams_->vendor(lane_), type_of(a), sizes, left, right, type_of(out), out.data(),
                     accumulate);
     } else {
@@ -219,20 +219,20 @@ void CudaDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, boo
   });
 }
 
-void CudaDevice::add_bias(const Tensor& x, const Tensor& bias, Tensor& out) {
+void GpuDevice::add_bias(const Tensor& x, const Tensor& bias, Tensor& out) {
   on_stream({&x, &bias, &out}, [&](Stream* stream) {
     gpu::add_bias(stream, type_of(x), x.data(), bias.data(), out.data(), rows_of(x), columns_of(x));
   });
 }
 
-void CudaDevice::add_column_sums(const Tensor& x, Tensor& sums) {
+void GpuDevice::add_column_sums(const Tensor& x, Tensor& sums) {
   on_stream({&x, &sums}, [&](Stream* stream) {
     gpu::add_column_sums(stream, type_of(x), x.data(), sums.data(), rows_of(x), columns_of(x));
   });
 }
 
-void CudaDevice::copy_columns(const Tensor& from, std::int64_t from_column, Tensor& to,
-                              std::int64_t to_column, std::int64_t columns) {
+void GpuDevice::copy_columns(const Tensor& from, std::int64_t from_column, Tensor& to, std::int64_t to_column,
+                             std::int64_t columns) {
   const std::int64_t size = sim::size_of(from.dtype());
   on_stream({&from, &to}, [&](Stream* stream) {
     gpu::copy_columns(stream, size, from.data() + from_column * size, columns_of(from),
@@ -240,21 +240,21 @@ void CudaDevice::copy_columns(const Tensor& from, std::int64_t from_column, Tens
   });
 }
 
-void CudaDevice::lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) {
+void GpuDevice::lookup(const Tensor& table, const Tensor& ids, std::int64_t first_id, Tensor& out) {
   on_stream({&table, &ids, &out}, [&](Stream* stream) {
     gpu::lookup(stream, sim::size_of(table.dtype()), table.data(), rows_of(table), ids_of(ids), first_id,
                 out.data(), ids.count(), columns_of(table));
   });
 }
 
-void CudaDevice::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) {
+void GpuDevice::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) {
   on_stream({&rows, &ids, &table}, [&](Stream* stream) {
     gpu::add_to_rows(stream, type_of(rows), rows.data(), ids_of(ids), first_id, table.data(), rows_of(table),
                      ids.count(), columns_of(table));
   });
 }
 
-void CudaDevice::permute(const Tensor& from, std::array<int, 4> order, Tensor& to) {
+void GpuDevice::permute(const Tensor& from, std::array<int, 4> order, Tensor& to) {
   std::array<std::int64_t, 4> steps{};  // elements from one index to the next, by dimension of `from`
   std::int64_t step = 1;
   for (std::size_t i = 4; i-- > 0; step *= from.shape()[i]) steps[i] = step;
@@ -269,111 +269,111 @@ void CudaDevice::permute(const Tensor& from, std::array<int, 4> order, Tensor& t
   });
 }
 
-void CudaDevice::activate(Activation function, const Tensor& x, Tensor& out) {
+void GpuDevice::activate(Activation function, const Tensor& x, Tensor& out) {
   on_stream({&x, &out}, [&](Stream* stream) {
     gpu::activate(stream, type_of(x), function, x.data(), out.data(), x.count());
   });
 }
 
-void CudaDevice::activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) {
+void GpuDevice::activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) {
   on_stream({&x, &grad, &out}, [&](Stream* stream) {
     gpu::activate_backward(stream, type_of(x), function, x.data(), grad.data(), out.data(), x.count());
   });
 }
 
-void CudaDevice::dropout(const Tensor& x, const sim::KeyedRandom& random, Ratio drop, Tensor& out) {
+void GpuDevice::dropout(const Tensor& x, const sim::KeyedRandom& random, Ratio drop, Tensor& out) {
   on_stream({&x, &out}, [&](Stream* stream) {
     gpu::dropout(stream, type_of(x), x.data(), random.key(), drop, out.data(), x.count());
   });
 }
 
-void CudaDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
-                        Tensor& out) {
+void GpuDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
+                       Tensor& out) {
   on_stream({&x, &cosines, &sines, &out}, [&](Stream* stream) {
     gpu::rotate(stream, type_of(x), x.data(), cosines.data(), sines.data(), backward, out.data(), rows_of(x),
                 x.shape()[1] * x.shape()[2], columns_of(x));
   });
 }
 
-void CudaDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
+void GpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
   on_stream({&x, &out}, [&](Stream* stream) {
     gpu::softmax(stream, type_of(x), x.data(), divisor, causal, out.data(), rows_of(x), size_at(x, 2),
                  columns_of(x));
   });
 }
 
-void CudaDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) {
+void GpuDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) {
   on_stream({&p, &grad, &out}, [&](Stream* stream) {
     gpu::softmax_backward(stream, type_of(p), p.data(), grad.data(), divisor, out.data(), rows_of(p),
                           columns_of(p));
   });
 }
 
-void CudaDevice::normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias,
-                           Ratio epsilon, Tensor& out, Tensor& stats) {
+void GpuDevice::normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
+                          Tensor& out, Tensor& stats) {
   on_stream({&x, &weight, &bias, &out, &stats}, [&](Stream* stream) {
     gpu::normalize(stream, type_of(x), norm, x.data(), weight.data(), address(bias), epsilon, out.data(),
                    stats.data(), rows_of(x), columns_of(x));
   });
 }
 
-void CudaDevice::normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
-                                    const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
-                                    Tensor& grad_bias) {
+void GpuDevice::normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
+                                   const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
+                                   Tensor& grad_bias) {
   on_stream({&x, &weight, &stats, &grad, &grad_x, &grad_weight, &grad_bias}, [&](Stream* stream) {
     gpu::normalize_backward(stream, type_of(x), norm, x.data(), weight.data(), stats.data(), grad.data(),
                             grad_x.data(), grad_weight.data(), address(grad_bias), rows_of(x), columns_of(x));
   });
 }
 
-void CudaDevice::adam(const Tensor& grad, const sim::AdamStep& step, Tensor& param, Tensor& exp_avg,
-                      Tensor& exp_avg_sq) {
+void GpuDevice::adam(const Tensor& grad, const sim::AdamStep& step, Tensor& param, Tensor& exp_avg,
+                     Tensor& exp_avg_sq) {
   on_stream({&grad, &param, &exp_avg, &exp_avg_sq}, [&](Stream* stream) {
     gpu::adam(stream, type_of(grad), grad.data(), step, param.data(), exp_avg.data(), exp_avg_sq.data(),
               grad.count());
   });
 }
 
-void CudaDevice::clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) {
+void GpuDevice::clip_factor(const Tensor& sum_of_squares, Ratio most, Tensor& factor) {
   on_stream({&sum_of_squares, &factor}, [&](Stream* stream) {
     gpu::clip_factor(stream, type_of(factor), sum_of_squares.data(), most, factor.data());
   });
 }
 
-void CudaDevice::scale_by(Tensor& x, const Tensor& factor) {
+void GpuDevice::scale_by(Tensor& x, const Tensor& factor) {
   on_stream({&x, &factor},
             [&](Stream* stream) { gpu::scale_by(stream, type_of(x), x.data(), factor.data(), x.count()); });
 }
 
-void CudaDevice::find_nonfinite(const Tensor& x, Tensor& flag) {
+void GpuDevice::find_nonfinite(const Tensor& x, Tensor& flag) {
   on_stream({&x, &flag}, [&](Stream* stream) {
     gpu::find_nonfinite(stream, type_of(x), x.data(), x.count(), flag.data());
   });
 }
 
-void CudaDevice::row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) {
+void GpuDevice::row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) {
   on_stream({&logits, &maxima}, [&](Stream* stream) {
     gpu::row_max(stream, type_of(logits), logits.data(), columns, maxima.data(), rows_of(logits),
                  columns_of(logits));
   });
 }
 
-void CudaDevice::token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
-                             const TokenLoss& loss, Tensor& exps, Tensor& parts) {
+void GpuDevice::token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,
+                            const TokenLoss& loss, Tensor& exps, Tensor& parts) {
   on_stream({&logits, &maxima, &targets, &exps, &parts}, [&](Stream* stream) {
     gpu::token_parts(stream, type_of(logits), logits.data(), maxima.data(), ids_of(targets), loss,
                      exps.data(), parts.data(), rows_of(logits), columns_of(logits));
   });
 }
 
-void CudaDevice::token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) {
+void GpuDevice::token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) {
   on_stream({&parts, &targets, &out}, [&](Stream* stream) {
     gpu::token_loss(stream, type_of(parts), parts.data(), ids_of(targets), loss, out.data(), out.count());
   });
 }
 
-void CudaDevice::token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
-                                     const TokenLoss& loss, const Tensor& grad, Tensor& out) {
+void GpuDevice::token_loss_backward(const Tensor& exps, const Tensor& parts, const Tensor& targets,
+                                    const TokenLoss& loss, const Tensor& grad, Tensor& out) {
   on_stream({&exps, &parts, &targets, &grad, &out}, [&](Stream* stream) {
     gpu::token_loss_backward(stream, type_of(out), exps.data(), parts.data(), ids_of(targets), loss,
                              grad.data(), out.data(), rows_of(out), columns_of(out));

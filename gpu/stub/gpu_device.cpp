@@ -1,12 +1,12 @@
 // This file stands in for the CUDA device in a program that is built without CUDA.
 
-#include "gpu/device/cuda_device.h"
+#include "gpu/device/gpu_device.h"
 
 #include "gpu/device/refusals.h"
 
 namespace gpu {
 
-std::shared_ptr<sim::Device> make_cuda_device(CudaOptions options) {
+std::shared_ptr<sim::Device> make_gpu_device(GpuOptions options) {
   refuse_unavailable(
       options.ordinal, "a program that was built without CUDA",
       "install the CUDA toolkit and configure with -DSHARDPROOF_GPU=ON, or use the cpu device");
