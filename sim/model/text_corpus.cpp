@@ -39,9 +39,13 @@ bool TextCorpus::begins_document(std::size_t at) const {
   return text_[before] == '\n';
 }
 
-Sample TextCorpus::sample(std::int64_t number) const {
+std::size_t TextCorpus::begin_of(std::int64_t number) const {
   const auto begins = static_cast<std::uint32_t>(std::ssize(text_) - seq_length_);
-  const std::size_t begin = random_.below(static_cast<std::uint64_t>(number), begins);
+  return random_.below(static_cast<std::uint64_t>(number), begins);
+}
+
+Sample TextCorpus::sample(std::int64_t number) const {
+  const std::size_t begin = begin_of(number);
   Sample sample;
   for (std::size_t at = begin; at < begin + static_cast<std::size_t>(seq_length_); ++at) {
     const bool is_masked = masks_documents_ && begins_document(at + 1);

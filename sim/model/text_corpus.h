@@ -28,6 +28,12 @@ class TextCorpus {
 
   Sample sample(std::int64_t number) const;
 
+  const std::string& text() const { return text_; }
+  std::int64_t seq_length() const { return seq_length_; }
+  bool masks_documents() const { return masks_documents_; }
+  /// Returns the byte of the text at which a sample begins.
+  std::size_t begin_of(std::int64_t number) const;
+
  private:
   bool begins_document(std::size_t at) const;
 

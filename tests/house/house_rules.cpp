@@ -166,6 +166,10 @@ std::vector<std::string> banned_names(const std::vector<SourceFile>& files) {
       {"\\b(time|clock)\\s*\\(", "sim", "a wall clock"},
       {"\\b(unordered_map|unordered_set)\\b", "sim", "iterates in no stated order"},
       {"\\b(get_id|srand|rand)\\s*\\(", "sim", "differs from run to run"},
+      // What a case expects is stated a second time in verify/reference, not asked of what it judges.
+      {"\\b(buffer_layout|owned_pieces|traffic_of)\\b", "verify/cases", "asks what is judged for its rule"},
+      {"\\b(buffer_layout|owned_pieces|traffic_of)\\b", "verify/properties",
+       "asks what is judged for its rule"},
   };
   std::vector<std::string> violations;
   for (const SourceFile& file : files) {

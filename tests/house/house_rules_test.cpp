@@ -79,6 +79,10 @@ TEST(HouseRules, IncludesFollowTheArrows) {
 TEST(HouseRules, NoBannedNames) {
   EXPECT_EQ(test::banned_names(sources()), Lines{});
   EXPECT_EQ(test::banned_names({{"tests/a.cpp", "std::random_device seed;"}}).size(), 1U);
+  EXPECT_EQ(test::banned_names({{"verify/cases/a.cpp", "sim::buffer_layout(parameters, config);"}}).size(),
+            1U);
+  EXPECT_EQ(test::banned_names({{"verify/checks/a.cpp", "sim::buffer_layout(parameters, config);"}}).size(),
+            0U);
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "EXPECT_NEAR(a, b, c);"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "if (error < 1e-6) return;"}}).size(), 1U);
   EXPECT_EQ(test::banned_names({{"verify/a.cpp", "if (error < 0.001) return;"}}).size(), 1U);

@@ -74,6 +74,8 @@ class Case {
   virtual std::vector<ExpectedCall> calls_of(const CaseSetting& setting, int /*rank*/) const {
     return calls(setting);
   }
+  /// Returns how the plan that a rank follows departs from the rules of its source; "" where it does not.
+  virtual std::string departure_of(const CaseSetting&, int /*rank*/) const { return ""; }
   /// Returns the kind of functions with which the field computes.
   virtual sim::FieldFunctions field_functions() const { return sim::FieldFunctions::homomorphic; }
   /// Returns the adjoint identities. It is empty where the case is not linear in the tensors that it has

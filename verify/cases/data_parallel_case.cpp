@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <string_view>
 
 #include "sim/base/check.h"
 #include "sim/tensor/checks.h"
@@ -7,13 +8,13 @@
 #include "verify/cases/data_parallel_plan.h"
 #include "verify/cases/spread.h"
 #include "verify/reference/adam.h"
+#include "verify/reference/gradient_buckets.h"
 
 namespace verify {
 
 namespace {
 
 using sim::Operation;
-using sim::Ratio;
 
 /// The gradient of a sample is slope * parameter + offset, that of a quadratic loss, so that a stale
 /// parameter changes the result.
@@ -52,6 +53,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     const DataParallelPlan plan{s};
     std::vector<CaseOutput> outputs;
     if (plan.distributed()) outputs.push_back({"owned_bytes", Placement::partial});
+    if (plan.is_scaled()) outputs.push_back({"loss_scale"});
     const auto add = [&](std::string name, std::size_t parameter) {
       CaseOutput output{.name = std::move(name), .placement = Placement::columns};
       for (int rank = 0; rank < s.group_size; ++rank)
@@ -63,7 +65,8 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     }
     for (std::size_t i = 0; i < plan.parameters(); ++i) {
       add(DataParallelPlan::name(i), i);
-      for (const char* what : {".main", ".exp_avg", ".exp_avg_sq"}) {
+      for (const char* what : {".grad", ".main", ".exp_avg", ".exp_avg_sq"}) {
+        if (std::string_view(what) == ".grad" && !plan.shows_gradients()) continue;
         if (plan.distributed()) outputs.push_back({DataParallelPlan::name(i) + what, Placement::partial});
         if (!plan.distributed()) add(DataParallelPlan::name(i) + what, i);
       }
@@ -172,10 +175,11 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
       states.push_back({values.back(), zero, zero});
     }
     Wholes<Scalar> wholes;
+    std::vector<Matrix> grads;
     for (std::int64_t step = 0; step < s["steps"]; ++step) {
       for (std::size_t i = 0; i < values.size() && step > 0; ++i)
         wholes[DataParallelPlan::name_before(i, step)] = values[i];
-      if (!plan.skips(step)) update(inputs, plan, step, values, states);
+      if (!plan.skips(step)) grads = update(inputs, plan, step, values, states);
     }
     // Each instance owns two moments in the dtype of sums; for bf16 it owns the main parameter as well.
     const auto sum_bytes = static_cast<std::int64_t>(sim::size_of(sim::sum_dtype(s.dtype)));
@@ -184,8 +188,10 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     for (const Matrix& value : values) elements += value.size();
     wholes["owned_bytes"] =
         Matrix::Constant(1, 1, number.of(elements * copies * sum_bytes * plan.instances(), 1));
+    if (plan.is_scaled()) wholes["loss_scale"] = Matrix::Constant(1, 1, number.of(plan.last_loss_scale(), 1));
     for (std::size_t i = 0; i < values.size(); ++i) {
       wholes[DataParallelPlan::name(i)] = values[i];
+      if (plan.shows_gradients()) wholes[DataParallelPlan::name(i) + ".grad"] = grads[i];
       wholes[DataParallelPlan::name(i) + ".main"] = states[i].main;
       wholes[DataParallelPlan::name(i) + ".exp_avg"] = states[i].exp_avg;
       wholes[DataParallelPlan::name(i) + ".exp_avg_sq"] = states[i].exp_avg_sq;
@@ -208,7 +214,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     std::vector<PlannedBucket> buckets;
     for (const bool of_experts : {false, true}) {
       std::vector<std::size_t> own;
-      std::vector<sim::BufferParameter> parameters;
+      std::vector<reference::GradientParameter> parameters;
       for (std::size_t i = 0; i < plan.parameters(); ++i) {
         if (plan.is_expert(i) != of_experts) continue;
         own.push_back(i);
@@ -216,14 +222,12 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
       }
       const std::int64_t replicas = plan.s.group_size / (of_experts ? plan.ep() : 1);
       const std::int64_t ranks = replicas / plan.instances();
-      const sim::BufferLayout layout =
-          sim::buffer_layout(parameters, {.owners = plan.distributed() ? static_cast<int>(ranks) : 1,
-                                          .bucket_size = plan.bucket_size(),
-                                          .distributed_optimizer = plan.distributed()});
-      for (const sim::Bucket& bucket : layout.buckets) {
-        const int first = *std::min_element(bucket.parameters.begin(), bucket.parameters.end());
-        if (bucket.range.size() > 0)
-          buckets.push_back({of_experts, bucket.range.size(), ranks, own[static_cast<std::size_t>(first)]});
+      for (const reference::GradientBucket& bucket :
+           reference::gradient_buckets(parameters, {.owners = plan.distributed() ? ranks : 1,
+                                                   .bucket_size = plan.bucket_size(),
+                                                   .distributed_optimizer = plan.distributed()})) {
+        const auto first = static_cast<std::size_t>(bucket.parameters.back());
+        if (bucket.elements > 0) buckets.push_back({of_experts, bucket.elements, ranks, own[first]});
       }
     }
     return buckets;
@@ -299,10 +303,12 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
 
   // ---- the reference
 
+  /// Takes a step, and returns the gradients with which it was taken, clipped where the plan clips.
   template <typename Scalar>
-  static void update(const Inputs<Scalar>& inputs, const DataParallelPlan& plan, std::int64_t step,
-                     std::vector<reference::Matrix<Scalar>>& values,
-                     std::vector<reference::AdamState<Scalar>>& states) {
+  static std::vector<reference::Matrix<Scalar>> update(const Inputs<Scalar>& inputs,
+                                                       const DataParallelPlan& plan, std::int64_t step,
+                                                       std::vector<reference::Matrix<Scalar>>& values,
+                                                       std::vector<reference::AdamState<Scalar>>& states) {
     const auto& number = inputs.number();
     std::vector<reference::Matrix<Scalar>> grads;
     for (std::size_t i = 0; i < values.size(); ++i)
@@ -314,10 +320,10 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
       }
     }
     const std::int64_t updates = plan.updates_before(step);
-    const Ratio rate = plan.rate_after(updates);
+    const reference::Fraction rate = reference::learning_rate(plan.rates(), updates);
     for (std::size_t i = 0; i < values.size(); ++i) {
       reference::adam(number,
-                      {.learning_rate = {rate.numerator, rate.denominator},
+                      {.learning_rate = rate,
                        .beta1 = {9, 10},
                        .beta2 = {999, 1000},
                        .epsilon = {kAdamEpsilon.numerator, kAdamEpsilon.denominator},
@@ -330,6 +336,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
         values[i].data()[k] = number.stored(states[i].main.data()[k]);
       if (plan.s.dtype != sim::DType::bf16) states[i].main = values[i];
     }
+    return grads;
   }
 
   /// Returns the gradient of the loss: the sum over samples divided by the number of ranks, or by the number

@@ -17,6 +17,8 @@
 #include "sim/optimizer/learning_rate.h"
 #include "sim/tensor/checks.h"
 #include "verify/cases/case_inputs.h"
+#include "verify/reference/learning_rate.h"
+#include "verify/reference/loss_scale.h"
 
 namespace verify {
 
@@ -86,22 +88,37 @@ struct DataParallelPlan {
     if (!is_scaled() || s.dtype == sim::DType::field || !shows) return false;
     return step == sim::KeyedRandom(s.seed).named("skipped").below(0, static_cast<std::uint32_t>(s["steps"]));
   }
+  /// Whether the gradients of the last step are published: not where it was skipped, nor in a part of a
+  /// training, which may have no step.
+  bool shows_gradients() const { return !s.stretch && !skips(s["steps"] - 1); }
   /// The number of optimizer updates before this step.
   std::int64_t updates_before(std::int64_t step) const {
     std::int64_t updates = 0;
     for (std::int64_t i = 0; i < step; ++i) updates += skips(i) ? 0 : 1;
     return updates;
   }
-  /// The learning rate after this number of updates. A skipped step does not advance the schedule.
+  reference::LearningRateSetting rates() const {
+    if (s["schedule"] == 0) return {.peak = 0.125};
+    return {.initial = 1.0 / 16, .peak = 0.25, .least = 1.0 / 32, .warmup = 2, .decay_end = 7};
+  }
+  /// The learning rate of the ranks after this number of updates. A skipped step does not advance it.
   sim::Ratio rate_after(std::int64_t updates) const {
-    const sim::LearningRateConfig constant{.peak = 0.125};
-    const sim::LearningRateConfig scheduled{.initial = 1.0 / 16,
-                                            .peak = 0.25,
-                                            .least = 1.0 / 32,
-                                            .warmup_steps = 2,
-                                            .decay_steps = 7,
-                                            .decay = sim::Decay::cosine};
-    return sim::learning_rate(s["schedule"] == 1 ? scheduled : constant, updates);
+    const reference::LearningRateSetting rates = this->rates();
+    return sim::learning_rate({.initial = rates.initial,
+                               .peak = rates.peak,
+                               .least = rates.least,
+                               .warmup_steps = rates.warmup,
+                               .decay_steps = rates.decay_end,
+                               .decay = rates.decay_end > 0 ? sim::Decay::cosine : sim::Decay::constant},
+                              updates);
+  }
+  static constexpr reference::LossScaleSetting kLossScale = {
+      .initial_power = 4, .least_power = 1, .growth_interval = 2, .hysteresis = 1};
+  /// The loss scale after all steps, by the reference.
+  std::int64_t last_loss_scale() const {
+    std::vector<bool> skipped;
+    for (std::int64_t step = 0; step < s["steps"]; ++step) skipped.push_back(skips(step));
+    return std::int64_t{1} << reference::loss_scale_power(kLossScale, skipped);
   }
 
   /// The bucket size: one that the last parameter fills exactly (dimension `full`), any other, or none.
@@ -122,7 +139,12 @@ struct DataParallelPlan {
                                 .decoupled_weight_decay = s["decoupled"] == 1,
                                 .clip_grad = s["clip"] == 1 ? kClip : sim::Ratio{0, 1},
                                 .overlap_param_gather = overlaps()};
-    if (is_scaled()) config.loss_scale = {.initial_power = 4, .least_power = 1, .growth_interval = 2};
+    if (is_scaled()) {
+      config.loss_scale = {.initial_power = kLossScale.initial_power,
+                           .least_power = kLossScale.least_power,
+                           .growth_interval = kLossScale.growth_interval,
+                           .hysteresis = kLossScale.hysteresis};
+    }
     return config;
   }
 };
@@ -191,9 +213,14 @@ struct Training {
       rank.publish("owned_bytes", sim::filled(rank.device, sim::sum_dtype(plan.s.dtype), {1},
                                               static_cast<double>(optimizer.owned_bytes())));
     }
+    if (plan.is_scaled()) {
+      rank.publish("loss_scale", sim::filled(rank.device, sim::sum_dtype(plan.s.dtype), {1},
+                                             static_cast<double>(optimizer.loss_scale().numerator)));
+    }
     using Piece = sim::DistributedOptimizer::Piece;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       rank.publish(DataParallelPlan::name(i), parameters[i].value.flat());
+      if (plan.shows_gradients()) publish_owned(i, ".grad", &Piece::grad);
       publish_owned(i, ".main", &Piece::main);
       publish_owned(i, ".exp_avg", &Piece::exp_avg);
       publish_owned(i, ".exp_avg_sq", &Piece::exp_avg_sq);

@@ -35,10 +35,11 @@ class DropoutCase : public CaseOf<DropoutCase> {
     };
     const sim::Tensor input = own("input"), grad = own("grad_output");
     const auto pass = static_cast<std::uint64_t>(s["pass"]);
+    const sim::Tensor output = layer.forward(input, pass), grad_input = layer.backward(grad, pass);
     rank.publish("input", input);
-    rank.publish("output", layer.forward(input, pass));
+    rank.publish("output", output);
     rank.publish("grad_output", grad);
-    rank.publish("grad_input", layer.backward(grad, pass));
+    rank.publish("grad_input", grad_input);
   }
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {

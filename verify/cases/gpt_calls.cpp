@@ -4,8 +4,8 @@
 #include <iterator>
 #include <utility>
 
-#include "sim/optimizer/buffer_layout.h"
 #include "verify/cases/token_calls.h"
+#include "verify/reference/gradient_buckets.h"
 
 namespace verify {
 
@@ -113,18 +113,18 @@ class RankCalls {
   }
 
   std::vector<OwnBucket> own_buckets() const {
-    std::vector<sim::BufferParameter> placed;
+    std::vector<reference::GradientParameter> placed;
     for (const OwnParameter& parameter : parameters_)
-      placed.push_back({.elements = parameter.elements, .shared_embedding = parameter.is_tied});
+      placed.push_back({.elements = parameter.elements, .is_shared = parameter.is_tied});
     const std::int64_t size = plan_.s["bucket"];
-    const sim::BufferLayout layout =
-        sim::buffer_layout(placed, {.owners = is_distributed() ? dp_ : 1,
-                                    .bucket_size = size == 0 ? std::nullopt : std::optional(size),
-                                    .distributed_optimizer = is_distributed()});
+    const std::vector<reference::GradientBucket> all =
+        reference::gradient_buckets(placed, {.owners = is_distributed() ? dp_ : 1,
+                                             .bucket_size = size == 0 ? std::nullopt : std::optional(size),
+                                             .distributed_optimizer = is_distributed()});
     const std::vector<int> completion = order_of_completion();
     std::vector<OwnBucket> buckets;
-    for (const sim::Bucket& bucket : layout.buckets) {
-      OwnBucket own{.elements = bucket.range.size()};
+    for (const reference::GradientBucket& bucket : all) {
+      OwnBucket own{.elements = bucket.elements};
       int latest = -1;
       for (const int index : bucket.parameters) {
         const auto place = static_cast<std::size_t>(index);

@@ -136,6 +136,27 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return gpt_calls(GptPlan{s}, rank);
   }
 
+  /// Names the first step of a rank's schedule that is not the one of the source.
+  std::string departure_of(const CaseSetting& s, int rank) const override {
+    const GptPlan plan{s};
+    const int pp_rank = plan.places()[static_cast<std::size_t>(rank)].pp;
+    const std::vector<sim::Step> made = steps_of(plan.schedule()(plan.pipeline(), pp_rank));
+    const std::vector<reference::PipelineStep> stated =
+        reference::pipeline_order(plan.pipeline_order(), pp_rank);
+    for (std::size_t i = 0; i < std::max(made.size(), stated.size()); ++i) {
+      const auto step = [&](bool is_made) -> std::string {
+        if (i >= (is_made ? made.size() : stated.size())) return "nothing";
+        if (!is_made) return text_of(stated[i]);
+        return text_of(
+            reference::PipelineStep{made[i].pass == sim::Pass::backward, made[i].microbatch, made[i].chunk});
+      };
+      if (step(true) != step(false))
+        return fmt::format("step {} of its schedule is {}, where the source has {}", i, step(true),
+                           step(false));
+    }
+    return "";
+  }
+
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const GptPlan plan{s};
     sim::GptTraining training(rank, plan.training(),
@@ -261,13 +282,14 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     for (std::int64_t group = 0; group < groups; ++group) {
       const std::int64_t first = step * plan.global_batch() + group * model.micro_batch_size;
       std::int64_t tokens = 0;
-      for (std::int64_t b = 0; b < model.micro_batch_size; ++b) tokens += with_loss(plan.sample(first + b));
+      for (std::int64_t b = 0; b < model.micro_batch_size; ++b)
+        tokens += with_loss(plan.reference_sample(first + b));
       all_tokens += tokens;
       const Scalar share = plan.per_token()
                                ? number.of(1, 1)
                                : number.of(1, std::max<std::int64_t>(tokens, 1) * plan.microbatches());
       for (std::int64_t b = 0; b < model.micro_batch_size; ++b) {
-        const sim::Sample sample = plan.sample(first + b);
+        const sim::Sample sample = plan.reference_sample(first + b);
         const auto losses =
             gpt.losses_and_gradients(ids_of(sample.tokens), ids_of(sample.labels), share, sums);
         for (Eigen::Index t = 0; t < losses.size(); ++t) loss.add(losses.data()[t] * share);

@@ -19,6 +19,8 @@
 #include "sim/pipeline/schedules.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/reference/embedding.h"
+#include "verify/reference/pipeline_order.h"
+#include "verify/reference/text_sample.h"
 
 namespace verify {
 
@@ -149,6 +151,26 @@ struct GptPlan {
     sample.tokens.resize(static_cast<std::size_t>(config.seq_length), 0);
     sample.labels.resize(sample.tokens.size(), static_cast<std::int32_t>(sim::kIgnoredLabel));
     return sample;
+  }
+
+  /// A sample as the reference states it.
+  sim::Sample reference_sample(std::int64_t number) const {
+    if (!s.text) return sample(number);
+    const reference::TextSample stated =
+        reference::text_sample(s.text->text(), s.text->begin_of(number), s.text->seq_length(),
+                               s.text->masks_documents(), sim::kIgnoredLabel);
+    return {.tokens = {stated.tokens.begin(), stated.tokens.end()},
+            .labels = {stated.labels.begin(), stated.labels.end()}};
+  }
+
+  /// Returns the schedule's name in the reference.
+  reference::PipelineSetting pipeline_order() const {
+    using enum reference::Schedule;
+    constexpr reference::Schedule kSchedules[] = {none, gpipe, one_forward_one_backward};
+    return {.schedule = is_interleaved() ? interleaved : kSchedules[std::min<std::int64_t>(s["schedule"], 2)],
+            .ranks = pp(),
+            .microbatches = microbatches(),
+            .chunks = chunks()};
   }
 
   // ---- parameters

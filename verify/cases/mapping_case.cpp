@@ -104,10 +104,12 @@ class MappingCase : public CaseOf<MappingCase> {
     sim::Communicator& tp = rank.groups.get("tp");
     const Tensor input = part_of(rank, setting, "input", op_.input);
     const Tensor grad_output = part_of(rank, setting, "grad_output", op_.grad_output);
-    rank.publish("input", input);
-    rank.publish("output", op_.forward(input, tp, "mapping.forward"));
+    const Tensor output = op_.forward(input, tp, "mapping.forward");
+    const Tensor grad_input = op_.backward(grad_output, tp, "mapping.backward");
+    rank.publish("input", input);  // after the calls, which must not have changed it
+    rank.publish("output", output);
     rank.publish("grad_output", grad_output);
-    rank.publish("grad_input", op_.backward(grad_output, tp, "mapping.backward"));
+    rank.publish("grad_input", grad_input);
   }
 
   template <typename Scalar>

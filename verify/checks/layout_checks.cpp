@@ -1,6 +1,7 @@
 #include "verify/checks/layout_checks.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
@@ -122,6 +123,85 @@ CheckResult failed(const char* check, std::string counterexample) {
   return {check, false, std::move(counterexample)};
 }
 
+/// One digit of a rank: an axis of the order, with its size in a grid.
+struct RankDigit {
+  sim::Axis axis;
+  int size;
+};
+
+/// Returns the digits of a rank, the fastest varying first, as the order of the axes states them.
+std::vector<RankDigit> stated_digits(const Layout& layout, bool is_expert) {
+  std::vector<RankDigit> digits;
+  for (std::size_t begin = 0; begin < layout.order.size(); begin += 3) {
+    std::string axis = layout.order.substr(begin, 2);
+    for (char& letter : axis) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    if (axis == "tp") digits.push_back({sim::Axis::tp, is_expert ? layout.etp : layout.tp});
+    if (axis == "cp") digits.push_back({sim::Axis::cp, is_expert ? 1 : layout.cp});
+    if (axis == "ep") digits.push_back({sim::Axis::ep, is_expert ? layout.ep : 1});
+    if (axis == "dp") digits.push_back({sim::Axis::dp, is_expert ? layout.edp : layout.dp});
+    if (axis == "pp") digits.push_back({sim::Axis::pp, layout.pp});
+  }
+  return digits;
+}
+
+/// Returns the coordinates of the `index`-th rank of a grid. The layout's own arithmetic is not asked.
+sim::PerAxis<int> stated_coordinates(const std::vector<RankDigit>& digits, int index) {
+  sim::PerAxis<int> coordinates;
+  for (const RankDigit& digit : digits) {
+    coordinates[digit.axis] = index % digit.size;
+    index /= digit.size;
+  }
+  return coordinates;
+}
+
+std::string text_of(const sim::PerAxis<int>& coordinates) {
+  std::vector<std::string> words;
+  for (std::size_t axis = 0; axis < sim::kAxisNames.size(); ++axis)
+    words.push_back(fmt::format("{} {}", sim::kAxisNames[axis], coordinates.values[axis]));
+  return fmt::format("{}", fmt::join(words, ", "));
+}
+
+/// Finds a rank whose coordinates are not those that the order of the axes gives it.
+std::optional<std::string> coordinate_error(const Layout& layout) {
+  for (const bool is_expert : {false, true}) {
+    const sim::RankGrid& grid = is_expert ? layout.expert : layout.dense;
+    const std::vector<RankDigit> digits = stated_digits(layout, is_expert);
+    for (int index = 0; index < layout.grid_size; ++index) {
+      const int rank = layout.first_rank + index;
+      const sim::PerAxis<int> stated = stated_coordinates(digits, index);
+      const sim::PerAxis<int> made = grid.coordinates_of(rank);
+      if (made == stated) continue;
+      return fmt::format("rank {} has the coordinates {} in the {} grid, where the order {} gives it {}",
+                         rank, text_of(made), is_expert ? "expert" : "dense", layout.order, text_of(stated));
+    }
+  }
+  return std::nullopt;
+}
+
+/// Finds a pipeline whose groups of embeddings are not on its first and last rank. The rule book legacy may
+/// add the split rank to both groups.
+std::optional<std::string> embedding_error(const Layout& layout) {
+  const GroupKind& pipelines = *layout.find("pp");
+  for (const auto& [name, has_last] : {std::pair{"embd", true}, std::pair{"pos_embd", false}}) {
+    const GroupKind& kind = *layout.find(name);
+    if (kind.count() != pipelines.count())
+      return fmt::format("{} has {} groups for {} pipelines", name, kind.count(), pipelines.count());
+    for (int group = 0; group < pipelines.count(); ++group) {
+      const std::vector<int> members = kind.members(group);
+      std::vector<int> stated = {pipelines.member(group, 0)};
+      if (has_last && pipelines.size() > 1) stated.push_back(pipelines.member(group, pipelines.size() - 1));
+      const std::size_t split_ranks = layout.rules == sim::RuleBook::legacy && layout.pp > 1 ? 1 : 0;
+      const bool has_stated = std::all_of(stated.begin(), stated.end(), [&](int rank) {
+        return std::find(members.begin(), members.end(), rank) != members.end();
+      });
+      if (has_stated && members.size() <= stated.size() + split_ranks) continue;
+      return fmt::format("{} group {} is [{}]; its pipeline has its embeddings on [{}]", name, group,
+                         fmt::join(members, ", "), fmt::join(stated, ", "));
+    }
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 CheckResult check_partition(const Layout& layout) {
@@ -164,7 +244,8 @@ CheckResult check_products(const Layout& layout) {
 
 CheckResult check_pipelines(const Layout& layout) {
   const GroupKind& pipelines = *layout.find("pp");
-  std::optional<std::string> error;
+  std::optional<std::string> error = coordinate_error(layout);
+  if (!error) error = embedding_error(layout);
   for (const sim::RankGrid* grid : {&layout.dense, &layout.expert}) {
     const char* name = grid == &layout.dense ? "dense" : "expert";
     pipelines.for_each_group([&](int group, std::span<const int> members) {

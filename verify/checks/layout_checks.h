@@ -9,7 +9,8 @@
 ///   products     The sizes of two complementary kinds multiply to the number of ranks, and each group of
 ///                one kind shares one rank with each group of the other.
 ///   pipelines    The ranks of a pipeline differ only in their pp coordinate, in the dense and in the expert
-///                grid.
+///                grid. Coordinates are those that the order of the axes gives to a rank; embeddings are on
+///                the first and last rank of a pipeline.
 ///   creation     Every new_group call creates one group. Exactly the ranks that it lists find themselves
 ///                in it, each at the position where it is listed.
 ///   nodes        The number of tp, dp (and with experts ep) groups that cross a node is the same by the

@@ -120,18 +120,6 @@ sim::LegacyLayerRequest legacy_layer_request(const Settings& settings, std::int6
           .encoder_and_decoder = settings.flag("encoder-and-decoder")};
 }
 
-sim::LayerRequest layer_request(const Settings& settings, std::int64_t pp) {
-  return {.num_layers = required_number(settings, "num-layers"),
-          .pipeline_model_parallel_size = pp,
-          .virtual_pipeline_model_parallel_size = settings.number("virtual-pipeline-model-parallel-size"),
-          .num_layers_in_first_pipeline_stage = settings.number("decoder-first-pipeline-num-layers"),
-          .num_layers_in_last_pipeline_stage = settings.number("decoder-last-pipeline-num-layers"),
-          .account_for_embedding_in_pipeline_split = settings.flag("account-for-embedding-in-pipeline-split"),
-          .account_for_loss_in_pipeline_split = settings.flag("account-for-loss-in-pipeline-split"),
-          .pipeline_model_parallel_layout = requested_layout_string(settings),
-          .mtp_num_layers = settings.number("mtp-num-layers").value_or(0)};
-}
-
 }  // namespace
 
 std::int64_t required_number(const Settings& settings, const std::string& name) {
@@ -169,6 +157,18 @@ sim::ParallelSizes parallel_sizes(const Settings& settings) {
 
 sim::Layout requested_layout(const Settings& settings) {
   return sim::make_layout(parallel_sizes(settings), rule_book(settings));
+}
+
+sim::LayerRequest layer_request(const Settings& settings, std::int64_t pp) {
+  return {.num_layers = required_number(settings, "num-layers"),
+          .pipeline_model_parallel_size = pp,
+          .virtual_pipeline_model_parallel_size = settings.number("virtual-pipeline-model-parallel-size"),
+          .num_layers_in_first_pipeline_stage = settings.number("decoder-first-pipeline-num-layers"),
+          .num_layers_in_last_pipeline_stage = settings.number("decoder-last-pipeline-num-layers"),
+          .account_for_embedding_in_pipeline_split = settings.flag("account-for-embedding-in-pipeline-split"),
+          .account_for_loss_in_pipeline_split = settings.flag("account-for-loss-in-pipeline-split"),
+          .pipeline_model_parallel_layout = requested_layout_string(settings),
+          .mtp_num_layers = settings.number("mtp-num-layers").value_or(0)};
 }
 
 sim::LayerPlacement requested_placement(const Settings& settings, std::int64_t pipeline_ranks) {

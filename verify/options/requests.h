@@ -24,6 +24,9 @@ sim::ParallelSizes parallel_sizes(const Settings& settings);
 /// Checks and builds the layout that the settings ask for.
 sim::Layout requested_layout(const Settings& settings);
 
+/// Reads what the rule book megatron needs in order to place the layers.
+sim::LayerRequest layer_request(const Settings& settings, std::int64_t pipeline_ranks);
+
 /// Places the layers on `pipeline_ranks` pipeline ranks, by the rule book that the settings name.
 sim::LayerPlacement requested_placement(const Settings& settings, std::int64_t pipeline_ranks);
 

@@ -95,6 +95,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
   ScenarioRequest request{.layout = layout,
                           .nodes = node_placement(settings),
                           .placement = {},
+                          .layers = {},
                           .world = requested_world(settings, layout),
                           .model = model_options(settings),
                           .batch = batch_options(settings),
@@ -107,7 +108,10 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
                           .expected = expectations(settings),
                           .is_traced = settings.has("trace"),
                           .arguments = settings.as_command_line()};
-  if (settings.has_any_of(kLayersSection)) request.placement = requested_placement(settings, layout.pp);
+  if (settings.has_any_of(kLayersSection)) {
+    request.placement = requested_placement(settings, layout.pp);
+    if (layout.rules == sim::RuleBook::megatron) request.layers = layer_request(settings, layout.pp);
+  }
   if (request.expected.parameters) request.model.shape = model_shape(settings);  // refuses missing sizes
   if (settings.has("program")) request.program = settings.text("program", "");
   add_schedule(request);

@@ -38,6 +38,7 @@ struct ScenarioRequest {
   sim::Layout layout;
   sim::NodePlacement nodes;
   std::optional<sim::LayerPlacement> placement;  // present where an option of layers is given
+  std::optional<sim::LayerRequest> layers;  // what the placement was made from, by the rule book megatron
   sim::WorldSpec world;
   ModelOptions model;
   BatchOptions batch;

@@ -11,6 +11,7 @@
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/spread.h"
 #include "verify/properties/assembled.h"
+#include "verify/properties/sent_bytes.h"
 
 namespace verify {
 
@@ -202,6 +203,8 @@ Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting&
   const sim::RunReport& report = *run;
   if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
   for (const sim::RankReport& rank : report.ranks) {
+    if (const std::string departure = the_case.departure_of(setting, rank.rank); !departure.empty())
+      return fails(fmt::format("rank {}: {}", rank.rank, departure));
     const std::vector<ExpectedCall> expected = expected_calls(the_case, setting, rank.rank);
     for (std::size_t i = 0; i < std::max(expected.size(), rank.calls.size()); ++i) {
       const bool has_both = i < expected.size() && i < rank.calls.size();
@@ -211,6 +214,10 @@ Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting&
       if (wanted == made) continue;
       return fails(
           fmt::format("rank {}, call {}: {}, where the closed form has {}", rank.rank, i, made, wanted));
+    }
+    for (const sim::CallRecord& call : rank.calls) {
+      if (const std::string wrong = wrong_bytes(call, rank.rank); !wrong.empty())
+        return fails(fmt::format("rank {}: {}", rank.rank, wrong));
     }
   }
   return {};

@@ -8,14 +8,10 @@
 
 #include <vector>
 
+#include "verify/reference/fraction.h"
 #include "verify/reference/matrix.h"
 
 namespace verify::reference {
-
-struct Fraction {
-  std::int64_t numerator = 0;
-  std::int64_t denominator = 1;
-};
 
 struct AdamSetting {
   Fraction learning_rate, beta1, beta2, epsilon, weight_decay;

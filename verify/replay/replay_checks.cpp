@@ -12,6 +12,7 @@
 #include "verify/cases/case_list.h"
 #include "verify/checks/case_replay.h"
 #include "verify/checks/collective_round.h"
+#include "verify/checks/layer_counts.h"
 #include "verify/checks/layout_checks.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/checks/planted_programs.h"
@@ -79,6 +80,9 @@ void run_layers(Replaying& scenario) {
   const sim::LayerPlacement& placement = *scenario.request.placement;
   auto& warnings = scenario.report.warnings;
   warnings.insert(warnings.end(), placement.warnings.begin(), placement.warnings.end());
+  const std::optional<sim::LayerRequest>& layers = scenario.request.layers;
+  const std::string wrong = layers ? wrong_layer_count(*layers, placement) : "";
+  if (!wrong.empty()) return scenario.add({"layers", false, wrong});
   const std::size_t chunks = placement.stages.front().size();
   scenario.add({"layers", covers_each_layer_once(placement),
                 fmt::format("{} layers{} on {} x {}, each exactly once ({})", placement.num_layers,

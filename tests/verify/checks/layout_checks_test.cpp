@@ -77,6 +77,32 @@ TEST(LayoutChecks, PartitionSeesAMissingRank) {
   EXPECT_NE(result.detail.find("in no group"), std::string::npos) << result.detail;
 }
 
+TEST(LayoutChecks, PipelinesSeeEmbeddingsOnAnotherStage) {
+  Layout layout = sound();
+  replace(layout, GroupKind::picked("pos_embd", *layout.find("pp"), {1}));
+  const auto result = verify::check_pipelines(layout);
+  EXPECT_FALSE(result.holds);
+  EXPECT_EQ(result.detail, "pos_embd group 0 is [8]; its pipeline has its embeddings on [0]");
+}
+
+TEST(LayoutChecks, PipelinesSeeCoordinatesOfAnotherOrder) {
+  Layout layout = sound();
+  layout.order = "cp-tp-ep-dp-pp";
+  const auto result = verify::check_pipelines(layout);
+  EXPECT_FALSE(result.holds);
+  EXPECT_EQ(result.detail,
+            "rank 1 has the coordinates tp 1, cp 0, ep 0, dp 0, pp 0 in the dense grid, where the order "
+            "cp-tp-ep-dp-pp gives it tp 0, cp 1, ep 0, dp 0, pp 0");
+}
+
+TEST(LayoutChecks, PipelinesSeeARankOffsetThatIsForgotten) {
+  Layout layout = sound();
+  layout.first_rank = 1;
+  const auto result = verify::check_pipelines(layout);
+  EXPECT_FALSE(result.holds);
+  EXPECT_NE(result.detail.find("rank 1 has the coordinates tp 1"), std::string::npos) << result.detail;
+}
+
 TEST(LayoutChecks, OrthogonalSeesTheWrongAxis) {
   Layout layout = sound();  // dp over the cp axis is still a partition, but not orthogonal to cp
   replace(layout, GroupKind("dp", layout.dense.listing({sim::Axis::cp}), 2));
