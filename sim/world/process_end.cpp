@@ -38,12 +38,12 @@ std::array<Watched, 5> watched = {{{SIGSEGV, "SIGSEGV, a bad memory access", {}}
                                    {SIGFPE, "SIGFPE, such as a division of integers by zero", {}},
                                    {SIGILL, "SIGILL, an instruction that is none", {}},
                                    {SIGABRT, "SIGABRT, which abort() and assert() raise", {}}}};
-std::mutex worlds_mutex;
-int worlds = 0;                     // worlds whose ranks run
-std::atomic<pid_t> watching = {0};  // the process whose ranks run; 0 while none do
+std::mutex watches_mutex;
+int watches = 0;                    // that live in this process
+std::atomic<pid_t> watching = {0};  // the process that has watches; 0 if none has
 thread_local bool is_telling = false;
 
-bool ranks_run_here() { return watching == getpid(); }
+bool is_watched() { return watching == getpid(); }
 
 /// A text that a handler of a signal may build and write: it uses no allocation and no stream.
 class Message {
@@ -127,7 +127,7 @@ void on_signal(int signal, siginfo_t* info, void*) {
   const auto found =
       std::find_if(watched.begin(), watched.end(), [&](const Watched& one) { return one.signal == signal; });
   const RankState* rank = running_rank();
-  if (rank != nullptr && ranks_run_here()) {
+  if (rank != nullptr && is_watched()) {
     const bool has_address = info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS);
     if (has_address && is_in_guard(running_stack(), info->si_addr)) {
       tell_overflow(*rank);
@@ -160,18 +160,18 @@ void restore_handlers() {
 // ---- exits
 // ------------------------------------------------------------------------------------------------------
 
-/// Ends the process with exit code 3 if a rank's program exits, or if another thread claims success while ranks run.
+/// Ends the process with exit code 3 if a rank's program exits, or if another thread claims success.
 void on_exit_call(std::string_view call, int exit_code) {
-  if (!ranks_run_here()) return;
+  if (!is_watched()) return;
   const RankState* rank = running_rank();
   if (rank == nullptr && exit_code != 0) return;
-  tell("rank_exited", rank, Message("called ", call, " while ranks ran"),
+  tell("rank_exited", rank, Message("called ", call, " before the run was over"),
        "a rank program ends by returning, or by an exception", "a return or a throw in place of the call");
   end_process(kBrokenContract);
 }
 
 void on_exit_handler(int exit_code, void*) {
-  if (ranks_run_here()) std::fflush(nullptr);
+  if (is_watched()) std::fflush(nullptr);
   on_exit_call("exit()", exit_code);
 }
 
@@ -199,18 +199,19 @@ void require_own_stack() {
 ProcessEndWatch::ProcessEndWatch() {
   static std::once_flag registered;
   std::call_once(registered, register_exit_handlers);
-  const std::lock_guard lock(worlds_mutex);
+  const std::lock_guard lock(watches_mutex);
   const pid_t here = getpid();
-  // In a child process the handlers are those of its parent, whose worlds do not run here.
-  if (watching == 0 && !kSanitized) install_handlers();
-  if (watching != here) worlds = 0;
+  const pid_t before = watching;
+  if (before == 0 && !kSanitized) install_handlers();
+  // In a child process the handlers are those of its parent, and the parent's watches are not there.
+  if (before != here) watches = 0;
   watching = here;
-  ++worlds;
+  ++watches;
 }
 
 ProcessEndWatch::~ProcessEndWatch() {
-  const std::lock_guard lock(worlds_mutex);
-  if (--worlds > 0) return;
+  const std::lock_guard lock(watches_mutex);
+  if (--watches > 0) return;
   watching = 0;
   if (!kSanitized) restore_handlers();
 }

@@ -68,8 +68,8 @@ void expect_named(const std::string& line, const std::function<void(Rank&)>& end
 // ---- exits ----
 
 TEST(ProcessEndDeathTest, ARankThatExitsIsNamed) {
-  expect_named("rank_exited: rank 3 called exit\\(\\) while ranks ran", [](Rank&) { std::exit(0); });
-  expect_named("rank_exited: rank 3 called exit\\(\\) while ranks ran", [](Rank&) { std::exit(7); });
+  expect_named("rank_exited: rank 3 called exit\\(\\) before the run was over", [](Rank&) { std::exit(0); });
+  expect_named("rank_exited: rank 3 called exit\\(\\) before the run was over", [](Rank&) { std::exit(7); });
   expect_named("rank_exited: rank 3 called quick_exit\\(\\)", [](Rank&) { std::quick_exit(0); });
 }
 
@@ -82,7 +82,7 @@ TEST(ProcessEndDeathTest, ARankThatExitsAtOnceIsNamed) {
 TEST(ProcessEndDeathTest, AThreadOfARankThatExitsIsToldOf) {
   const auto in_a_thread = [](Rank&) { std::thread([] { std::exit(0); }).join(); };
   EXPECT_EXIT(simulate_with(world_of(4), in_a_thread), testing::ExitedWithCode(3),
-              "rank_exited: a thread that runs no rank called exit\\(\\) while ranks ran\n  rule ");
+              "rank_exited: a thread that runs no rank called exit\\(\\) before the run was over\n  rule ");
   const auto that_fails = [](Rank&) { std::thread([] { std::exit(9); }).join(); };
   EXPECT_EXIT(simulate_with(world_of(4), that_fails), testing::ExitedWithCode(9), "");
 }
