@@ -10,6 +10,7 @@
 
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
+#include "sim/comm/refusal_limit.h"
 #include "sim/comm/waiting.h"
 #include "sim/meeting/deadline.h"
 #include "sim/tensor/running_device.h"
@@ -129,6 +130,10 @@ sim::ProcessReport NcclCluster::run(const sim::ClusterWorld& world, const sim::R
     sim::require_processes(world.layout, spec_.launch);
     {
       const sim::RunningDevice running(device_.get());
+      sim::RefusalLimit limit(*recorder, world.call_limit, [this](const sim::Refusal& latest) {
+        end_all(fmt::format("rank_will_not_end: {}\n", sim::sentence_of_refusals(latest)), kBrokenContract);
+      });
+      const sim::WatchedRefusals watched_refusals(&limit);
       const sim::KeyedRandom random(world.seed);
       NcclGroups groups(run, world_ == nullptr ? nullptr : std::make_unique<Borrowed>(*world_));
       sim::Rank own{rank(), world.layout, *device_, groups, random, *recorder};

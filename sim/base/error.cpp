@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "sim/base/refusal_watch.h"
+
 namespace sim {
 
 Error::Error(Refusal refusal)
@@ -22,6 +24,7 @@ void refuse(Refusal refusal) {
     if (field->size() <= kLongest) continue;
     *field = fmt::format("{} ... ({} characters)", field->substr(0, kLongest), field->size());
   }
+  if (RefusalWatch* watch = refusal_watch()) watch->on_refusal(refusal);
   throw Error(std::move(refusal));
 }
 

@@ -10,7 +10,7 @@ namespace sim {
 std::unique_ptr<Context> make_context(ContextKind kind, StackPool& stacks, int rank,
                                       std::function<void()> body) {
   if (kind == ContextKind::thread) return std::make_unique<ThreadContext>(rank, std::move(body));
-  return std::make_unique<FiberContext>(stacks, rank, std::move(body));
+  return std::make_unique<FiberContext>(stacks, std::move(body));
 }
 
 }  // namespace sim

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "sim/base/check.h"
-#include "sim/fibers/stack_overflow.h"
+#include "sim/fibers/running_stack.h"
 
 namespace sim {
 
@@ -56,7 +56,7 @@ void FiberContext::resume() {
         [this](boost::context::fiber&& worker) { return run_body(std::move(worker)); });
     sanitizer_.after_create();
   }
-  note_running(stack_, rank_);
+  const RunningStack running(stack_);
   exceptions_ = exchange_exceptions(exceptions_);
   sanitizer_.before_resume(stack_.bottom, stack_.bytes);
   body_side_ = std::move(body_side_).resume();

@@ -16,8 +16,7 @@ namespace sim {
 
 class FiberContext : public Context {
  public:
-  FiberContext(StackPool& stacks, int rank, std::function<void()> body)
-      : stacks_(stacks), rank_(rank), body_(std::move(body)) {}
+  FiberContext(StackPool& stacks, std::function<void()> body) : stacks_(stacks), body_(std::move(body)) {}
   ~FiberContext() override;
 
   void resume() override;
@@ -36,7 +35,6 @@ class FiberContext : public Context {
   boost::context::fiber run_body(boost::context::fiber&& worker);
 
   StackPool& stacks_;
-  int rank_;
   std::function<void()> body_;
   Stack stack_;
   boost::context::fiber body_side_;    // the suspended body, while the worker runs

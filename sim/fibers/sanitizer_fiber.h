@@ -22,6 +22,13 @@
 
 namespace sim {
 
+/// Whether this is a sanitizer build, in which the signals of faults are left to the sanitizer.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 /// Tells AddressSanitizer that this memory holds no stack frames any more.
 inline void forget_frames([[maybe_unused]] const void* bottom, [[maybe_unused]] std::size_t bytes) {
 #if defined(__SANITIZE_ADDRESS__)

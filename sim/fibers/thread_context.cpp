@@ -1,14 +1,16 @@
 #include "sim/fibers/thread_context.h"
 
+#include <cstring>
 #include <fmt/format.h>
-#include <system_error>
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/fibers/running_stack.h"
+#include "sim/fibers/signal_stack.h"
 
 namespace sim {
 
-ThreadContext::~ThreadContext() { CHECK(!thread_.joinable()); }
+ThreadContext::~ThreadContext() { CHECK(!is_joinable_); }
 
 /// Passes the baton to the other side and waits until it comes back.
 void ThreadContext::hand_over(bool to_body, std::unique_lock<std::mutex>& lock) {
@@ -20,32 +22,44 @@ void ThreadContext::hand_over(bool to_body, std::unique_lock<std::mutex>& lock) 
 void ThreadContext::resume() {
   CHECK(!ended_);
   std::unique_lock lock(mutex_);
-  if (!thread_.joinable()) start();
+  if (!is_joinable_) start();
   hand_over(true, lock);
   if (!ended_) return;
   lock.unlock();
-  thread_.join();
+  pthread_join(thread_, nullptr);
+  is_joinable_ = false;
+}
+
+void ThreadContext::run_thread() {
+  const SignalStack signals;
+  const RunningStack running(stack_of_this_thread());
+  std::unique_lock lock(mutex_);
+  passed_.wait(lock, [&] { return body_runs_; });
+  lock.unlock();
+  body_();
+  lock.lock();
+  ended_ = true;
+  body_runs_ = false;
+  passed_.notify_all();
 }
 
 void ThreadContext::start() {
-  try {
-    thread_ = std::thread([this] {
-      std::unique_lock body_lock(mutex_);
-      passed_.wait(body_lock, [&] { return body_runs_; });
-      body_lock.unlock();
-      body_();
-      body_lock.lock();
-      ended_ = true;
-      body_runs_ = false;
-      passed_.notify_all();
-    });
-  } catch (const std::system_error& error) {
-    refuse({.code = "thread_limit",
-            .option = fmt::format("rank {}, a thread of its own", rank_),
-            .numbers = error.what(),
-            .rule = "the system gives every rank a thread",
-            .hint = "fibers (--ranks-as fibers), or fewer ranks"});
-  }
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setguardsize(&attributes, kGuardBytes);
+  const auto run = [](void* context) -> void* {
+    static_cast<ThreadContext*>(context)->run_thread();
+    return nullptr;
+  };
+  const int error = pthread_create(&thread_, &attributes, run, this);
+  pthread_attr_destroy(&attributes);
+  is_joinable_ = error == 0;
+  if (is_joinable_) return;
+  refuse({.code = "thread_limit",
+          .option = fmt::format("rank {}, a thread of its own", rank_),
+          .numbers = std::strerror(error),
+          .rule = "the system gives every rank a thread",
+          .hint = "fibers (--ranks-as fibers), or fewer ranks"});
 }
 
 void ThreadContext::yield() {

@@ -8,6 +8,7 @@
 
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
+#include "sim/comm/refusal_limit.h"
 #include "sim/comm/waiting.h"
 #include "sim/mpi/mpi_communicator.h"
 #include "sim/tensor/running_device.h"
@@ -124,6 +125,10 @@ ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, co
   const KeyedRandom random(world.seed);
   {
     const RunningDevice running(run.device.get());
+    RefusalLimit limit(*recorder, world.call_limit, [this](const Refusal& latest) {
+      end_all(fmt::format("rank_will_not_end: {}\n", sentence_of_refusals(latest)), kBrokenContract);
+    });
+    const WatchedRefusals watched_refusals(&limit);
     MpiGroups groups(run);
     Rank own{rank(), world.layout, *run.device, groups, random, *recorder};
     program(own);

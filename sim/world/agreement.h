@@ -3,7 +3,9 @@
 /// Checks whether the calls that members make with the same sequence number belong together. The check comes
 /// before any data moves.
 ///
-/// Shapes  `calls` has the calls of the members that have arrived: at least one.
+/// Shapes  `calls` has the calls of the members that have arrived, at least one, in the order of the group.
+/// Exact   a disagreement is told of the first member and the first that differs from it, so it is the same in
+///         whatever order the members arrived.
 
 #include <optional>
 #include <span>

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
-#include "sim/fibers/stack_overflow.h"
+#include "sim/fibers/signal_stack.h"
 
 namespace sim {
 
@@ -37,7 +37,7 @@ void Crew::dismiss() {
 }
 
 void Crew::help(int worker) {
-  const StackOverflowWatch watch;
+  const SignalStack signals;
   for (std::uint32_t seen = 0;;) {
     round_.wait(seen);
     ++seen;

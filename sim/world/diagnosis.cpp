@@ -83,6 +83,15 @@ class Diagnosis {
     }
   }
 
+  /// Returns the calls that have arrived at a collective, in the order of the group. They are kept in the order
+  /// of their arrival, which is that of the schedule.
+  static std::vector<PostedCall*> in_order(const Instance& instance) {
+    std::vector<PostedCall*> calls = instance.arrived;
+    std::sort(calls.begin(), calls.end(),
+              [](const PostedCall* a, const PostedCall* b) { return a->place < b->place; });
+    return calls;
+  }
+
   /// Returns the calls of a collective, one for each place; null if that member has not come.
   static std::vector<const PostedCall*> by_place(const GroupState& group, const Instance& instance) {
     std::vector<const PostedCall*> calls(group.group.members.size(), nullptr);
@@ -146,7 +155,7 @@ class Diagnosis {
   void find_disagreements() {
     for (const auto& [name, group] : groups_) {
       for (const Instance& instance : group->pending) {
-        const auto difference = disagreement(instance.arrived);
+        const auto difference = disagreement(in_order(instance));
         if (difference) report(*difference, *group, instance);
       }
       for (const auto& [places, channel] : group->channels) {

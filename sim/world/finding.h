@@ -19,7 +19,8 @@
 ///   left_early                   ranks wait for a rank that has ended after it had called in this group
 ///   rank_terminated              the program called std::terminate(), for instance because of an exception
 ///                                in a noexcept function
-///   rank_will_not_end            the program catches the exception that should end it, and goes on calling
+///   rank_will_not_end            the program catches the exception that should end it, or its refusals, and
+///                                goes on calling
 ///   unmatched_send, unmatched_recv
 ///                                the peer has ended without the other side of the message
 ///   pending_work                 a rank ended without wait() for a call that it had started

@@ -20,11 +20,16 @@ Finding thrown(const RankState& state, std::string code, std::string sentence, s
 }
 
 RankState::RankState(VirtualWorld& owner, int global_rank, std::int64_t call_limit)
-    : world(owner), rank(global_rank) {
-  recorder = std::make_shared<Recorder>(call_limit, [this] {
-    world.give_up(*this, thrown(*this, "rank_will_not_end", "it catches call_limit and goes on calling",
-                                "a rank program comes to an end", "the loop that makes this call"));
-  });
+    : world(owner),
+      rank(global_rank),
+      recorder(std::make_shared<Recorder>(call_limit,
+                                          [this] { give_up("it catches call_limit and goes on calling"); })),
+      refusal_limit(*recorder, call_limit,
+                    [this](const Refusal& latest) { give_up(sentence_of_refusals(latest)); }) {}
+
+void RankState::give_up(std::string sentence) {
+  world.give_up(*this, thrown(*this, "rank_will_not_end", std::move(sentence),
+                              "a rank program comes to an end", "the loop that makes this call"));
 }
 
 void RankState::fail(Finding finding) {

@@ -9,6 +9,7 @@
 
 #include "sim/comm/groups.h"
 #include "sim/comm/recorder.h"
+#include "sim/comm/refusal_limit.h"
 #include "sim/fibers/context.h"
 #include "sim/tensor/device.h"
 #include "sim/world/finding.h"
@@ -38,6 +39,7 @@ class RankState {
   int rank;
   RankStatus status = RankStatus::runs;
   std::shared_ptr<Recorder> recorder;
+  RefusalLimit refusal_limit;
   std::shared_ptr<Device> device;
   std::unique_ptr<Groups> groups;
   std::unique_ptr<Context> context;
@@ -45,6 +47,10 @@ class RankState {
   PostedCall* waits_for = nullptr;  // not null while status is waits
   std::unique_ptr<Finding> threw;   // the error that its program threw, or why the rank was given up
   int refused_calls = 0;            // calls that were refused since the world ended
+
+ private:
+  /// Gives up the rank, which runs and catches what should end it.
+  void give_up(std::string sentence);
 };
 
 }  // namespace sim

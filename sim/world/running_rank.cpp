@@ -11,11 +11,11 @@ namespace sim {
 
 namespace {
 
-thread_local RankState* running_rank = nullptr;
+thread_local RankState* running = nullptr;
 std::terminate_handler terminate_before = nullptr;
 
 void on_terminate() {
-  RankState* rank = running_rank;
+  RankState* rank = running;
   if (rank == nullptr) {
     if (terminate_before != nullptr) terminate_before();
     std::abort();
@@ -33,9 +33,11 @@ void watch_for_terminate() {
   std::call_once(installed, [] { terminate_before = std::set_terminate(on_terminate); });
 }
 
-RunningRank::RunningRank(RankState& rank)
-    : before_(std::exchange(running_rank, &rank)), device_(rank.device.get()) {}
+const RankState* running_rank() { return running; }
 
-RunningRank::~RunningRank() { running_rank = before_; }
+RunningRank::RunningRank(RankState& rank)
+    : before_(std::exchange(running, &rank)), device_(rank.device.get()), refusals_(&rank.refusal_limit) {}
+
+RunningRank::~RunningRank() { running = before_; }
 
 }  // namespace sim

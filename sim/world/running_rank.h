@@ -6,6 +6,7 @@
 ///         noexcept function, or because a thread was not joined) ends its rank and not the process: the
 ///         rank is given up with the finding rank_terminated.
 
+#include "sim/base/refusal_watch.h"
 #include "sim/tensor/running_device.h"
 
 namespace sim {
@@ -15,6 +16,9 @@ class RankState;
 /// Installs the handler for std::terminate(). Each world calls it before its ranks run; only the first call
 /// does anything.
 void watch_for_terminate();
+
+/// The rank whose program this thread runs; null if it runs none. Signal handlers may call it.
+const RankState* running_rank();
 
 /// While an object of this class lives, its thread runs the program of the rank.
 class RunningRank {
@@ -27,6 +31,7 @@ class RunningRank {
  private:
   RankState* before_;
   RunningDevice device_;
+  WatchedRefusals refusals_;
 };
 
 }  // namespace sim

@@ -10,9 +10,10 @@
 #include "sim/base/check.h"
 #include "sim/base/error.h"
 #include "sim/comm/split_parts.h"
-#include "sim/fibers/stack_overflow.h"
+#include "sim/fibers/signal_stack.h"
 #include "sim/world/agreement.h"
 #include "sim/world/diagnosis.h"
+#include "sim/world/process_end.h"
 #include "sim/world/running_rank.h"
 #include "sim/world/transfer.h"
 #include "sim/world/virtual_communicator.h"
@@ -154,6 +155,7 @@ void VirtualWorld::give_up(RankState& rank, Finding finding) {
 }
 
 void VirtualWorld::post(RankState& rank, PostedCall& call) {
+  require_own_stack();
   if (is_over(rank)) return;
   rank.outbox.push_back(&call);
   if (!scheduler_.stops_at_every_call()) return;
@@ -199,7 +201,8 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
 // ------------------------------------------------------------------------------------------------------
 
 void VirtualWorld::run(const RankProgram& program) {
-  const StackOverflowWatch watch;
+  const SignalStack signals;
+  const ProcessEndWatch watch;
   watch_for_terminate();
   for (const auto& state : ranks_) {
     state->context = make_context(spec_.contexts, *stacks_, state->rank,

@@ -36,7 +36,7 @@ struct WorldSpec {
   /// world makes a pool of its own.
   std::shared_ptr<StackPool> stacks = nullptr;
   std::uint64_t seed = 0;               // seed of Rank::random
-  std::int64_t call_limit = 1'000'000;  // the most calls that one rank may make
+  std::int64_t call_limit = 1'000'000;  // the most calls that one rank may make, with those that are refused
   std::string reproduce;                // the line that reproduces the run; if empty, text_of() this spec
 };
 

@@ -1,5 +1,5 @@
-// Proves that fiber contexts and thread contexts behave the same, that stacks are reused, and that a
-// stack overflow is reported.
+// Proves that fiber contexts and thread contexts behave the same, that stacks are reused, and that a body knows
+// its stack.
 
 #include "sim/fibers/context.h"
 
@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "sim/base/error.h"
-#include "sim/cpu/cpu_device.h"
-#include "sim/world/simulate.h"
+#include "sim/fibers/running_stack.h"
 
 namespace {
 
@@ -110,27 +109,26 @@ TEST(StackPoolDeathTest, AGuardedStackStopsWhatRunsOver) {
   EXPECT_DEATH(*(reinterpret_cast<volatile char*>(above.bottom) - 1) = 1, "");
 }
 
-int deep(int levels) {
-  volatile int here[64] = {levels};
-  return levels == 0 ? 0 : deep(levels - 1) + here[0];
+TEST(StackPool, AnOverflowIsToldByItsAddress) {
+  StackPool stacks(1 << 16, true, 1);
+  const Stack stack = stacks.take();
+  EXPECT_TRUE(is_in_guard(stack, stack.bottom - 1));
+  EXPECT_TRUE(is_in_guard(stack, stack.bottom - kGuardBytes));
+  EXPECT_FALSE(is_in_guard(stack, stack.bottom - kGuardBytes - 1));
+  EXPECT_FALSE(is_in_guard(stack, stack.bottom));
+  EXPECT_FALSE(is_in_guard(Stack(), nullptr));
 }
 
-TEST(StackOverflowDeathTest, NamesTheRankAndWhatToTry) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "the sanitizer reports it";
-#endif
-  for (const int threads : {1, 2}) {
-    WorldSpec spec = world_of(4);
-    spec.threads = threads;
-    spec.stack_bytes = std::size_t{64} << 10;
-    CpuDevice device;
-    const auto program = [](Rank& rank) {
-      rank.groups.world().barrier("before");
-      if (rank.id == 3) rank.groups.world().split(deep(100'000), 0, "never");
-    };
-    EXPECT_EXIT(simulate(spec, device, program), testing::ExitedWithCode(3),
-                "stack_overflow: rank 3 overflowed its stack of 65536 bytes(.|\n)*--stack-bytes");
-  }
+TEST_P(Contexts, TheBodyKnowsItsStack) {
+  StackPool stacks(kDefaultStackBytes, true, 1);
+  bool is_inside = false;
+  const auto context = make_context(GetParam(), stacks, 0, [&] {
+    const auto* here = reinterpret_cast<const std::byte*>(__builtin_frame_address(0));
+    is_inside = here >= running_stack().bottom && here < running_stack().top();
+  });
+  context->resume();
+  EXPECT_TRUE(is_inside);
+  EXPECT_EQ(running_stack().bottom, nullptr);
 }
 
 TEST(StackPool, MemoryThatIsNotThereIsRefused) {

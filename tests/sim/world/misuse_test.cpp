@@ -162,6 +162,66 @@ TEST(Misuse, TheCallLimitIsSwallowed) {
   }
 }
 
+// A refused call has no record, so it has to be counted where it is refused.
+TEST(Misuse, TheRefusalsOfBadCallsAreSwallowed) {
+  const auto without_end = [](const std::function<void(Rank&)>& bad_call) {
+    return [bad_call](Rank& rank) {
+      for (;;) {
+        try {
+          bad_call(rank);
+        } catch (const Error&) {
+        }
+      }
+    };
+  };
+  const std::vector<std::function<void(Rank&)>> bad_calls = {
+      [](Rank& rank) { world(rank).broadcast(ones(rank), 2, "root of two"); },
+      [](Rank& rank) { world(rank).all_reduce(Tensor(), ReduceOp::sum, "no tensor"); },
+      [](Rank& rank) { rank.groups.get("no-such-kind"); },
+      [](Rank& rank) {
+        rank.groups.new_group("tp", {0, 1}, "a name of the layout");
+      },
+      [](Rank& rank) { rank.publish("x", Tensor()); },
+      [](Rank& rank) { add(ones(rank, 2), ones(rank, 3)); },
+  };
+  for (const auto& bad_call : bad_calls) {
+    expect_findings(2, {"rank_will_not_end", "rank_will_not_end"}, without_end(bad_call), 100);
+  }
+}
+
+TEST(Misuse, TheRefusalThatIsSwallowedIsNamed) {
+  CpuDevice device;
+  WorldSpec spec = world_of(1);
+  spec.call_limit = 50;
+#if defined(__SANITIZE_ADDRESS__)
+  const __lsan::ScopedDisabler what_lies_on_the_stack_of_a_rank_that_is_given_up;
+#endif
+  int tries = 0;
+  const RunReport report = simulate(spec, device, [&](Rank& rank) {
+    for (;; ++tries) {
+      try {
+        world(rank).broadcast(ones(rank), 2, "root of two");
+      } catch (const Error&) {
+      }
+    }
+  });
+  ASSERT_FALSE(report.ok());
+  EXPECT_EQ(tries, spec.call_limit + kMostRefusals);
+  EXPECT_NE(report.failure().find("the latest of call_root: world[0] = {0}, rank 0, broadcast 'root of two'"),
+            std::string::npos)
+      << report.failure();
+}
+
+// Refusals that a program catches, and that come to an end, change nothing.
+TEST(Misuse, ARefusalThatIsCaughtNowAndThenIsNoFinding) {
+  expect_findings(2, {}, [](Rank& rank) {
+    for (int i = 0; i < 500; ++i) {
+      EXPECT_EQ(test::refusal_code([&] { rank.groups.get("no-such-kind"); }), "no_such_group");
+    }
+    world(rank).barrier("at the end");
+  });
+}
+
 struct NoText : std::exception {
   const char* what() const noexcept override { return nullptr; }
 };

@@ -1,0 +1,35 @@
+#pragma once
+
+/// The stack of the rank that this thread runs at the moment, so that an overflow of it can be told from other
+/// faults.
+///
+/// Shapes  the stack of a fiber is one of the pool (stack_pool.h); that of a rank that is a thread is the
+///         thread's own.
+/// Calls   a context sets it for as long as the body runs.
+
+#include "sim/fibers/stack_pool.h"
+
+namespace sim {
+
+/// Returns the stack; its bottom is null if this thread runs no rank. Signal handlers may call it.
+const Stack& running_stack();
+
+/// Whether the address lies in the guard below the stack, so that an access to it was an overflow.
+bool is_in_guard(const Stack& stack, const void* address);
+
+/// Returns the stack of this thread.
+Stack stack_of_this_thread();
+
+/// While an object of this class lives, its thread runs a rank on the stack.
+class RunningStack {
+ public:
+  explicit RunningStack(const Stack& stack);
+  ~RunningStack();
+  RunningStack(const RunningStack&) = delete;
+  RunningStack& operator=(const RunningStack&) = delete;
+
+ private:
+  Stack before_;
+};
+
+}  // namespace sim

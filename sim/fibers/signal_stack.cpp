@@ -1,0 +1,34 @@
+#include "sim/fibers/signal_stack.h"
+
+#include <csignal>
+
+#include "sim/fibers/sanitizer_fiber.h"
+
+namespace sim {
+
+namespace {
+
+constexpr std::size_t kBytes = std::size_t{64} << 10;
+
+}  // namespace
+
+SignalStack::SignalStack() {
+  if (kSanitized) return;
+  stack_t present{};
+  sigaltstack(nullptr, &present);
+  if ((present.ss_flags & SS_DISABLE) == 0) return;
+  memory_ = std::make_unique_for_overwrite<std::byte[]>(kBytes);
+  stack_t own{};
+  own.ss_sp = memory_.get();
+  own.ss_size = kBytes;
+  sigaltstack(&own, nullptr);
+}
+
+SignalStack::~SignalStack() {
+  if (memory_ == nullptr) return;
+  stack_t none{};
+  none.ss_flags = SS_DISABLE;
+  sigaltstack(&none, nullptr);
+}
+
+}  // namespace sim

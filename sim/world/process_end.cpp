@@ -1,0 +1,236 @@
+#include "sim/world/process_end.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <string_view>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "sim/fibers/running_stack.h"
+#include "sim/fibers/sanitizer_fiber.h"
+#include "sim/world/running_rank.h"
+#include "sim/world/virtual_world.h"
+
+namespace sim {
+
+namespace {
+
+constexpr int kBrokenContract = 3;  // the program's exit code for a broken contract
+
+struct Watched {
+  int signal;
+  const char* meaning;
+  struct sigaction before;  // what was there before the ranks ran
+};
+
+/// The handlers of signals belong to the process, and a handler is given nothing else to find them by. Results
+/// never depend on them.
+std::array<Watched, 5> watched = {{{SIGSEGV, "SIGSEGV, a bad memory access", {}},
+                                   {SIGBUS, "SIGBUS, a bad memory access", {}},
+                                   {SIGFPE, "SIGFPE, such as a division of integers by zero", {}},
+                                   {SIGILL, "SIGILL, an instruction that is none", {}},
+                                   {SIGABRT, "SIGABRT, which abort() and assert() raise", {}}}};
+std::mutex watches_mutex;
+int watches = 0;                    // that live in this process
+std::atomic<pid_t> watching = {0};  // the process that has watches; 0 if none has
+thread_local bool is_telling = false;
+
+bool is_watched() { return watching == getpid(); }
+
+/// A text that a handler of a signal may build and write: it uses no allocation and no stream.
+class Message {
+ public:
+  template <typename... Parts>
+  explicit Message(const Parts&... parts) {
+    add(parts...);
+  }
+  template <typename... Parts>
+  void add(const Parts&... parts) {
+    (add_one(parts), ...);
+  }
+  std::string_view text() const { return {text_.data(), length_}; }
+
+ private:
+  void add_one(std::string_view text) {
+    const std::size_t length = std::min(text.size(), text_.size() - length_);
+    std::memcpy(text_.data() + length_, text.data(), length);
+    length_ += length;
+  }
+  void add_one(std::uint64_t number) {
+    std::array<char, 20> digits{};
+    std::size_t first = digits.size();
+    do {
+      digits[--first] = static_cast<char>('0' + number % 10);
+      number /= 10;
+    } while (number != 0);
+    add_one(std::string_view(digits.data() + first, digits.size() - first));
+  }
+  /// Ranks, counts and sequence numbers are not negative.
+  void add_one(std::int64_t number) { add_one(static_cast<std::uint64_t>(number)); }
+  void add_one(int number) { add_one(static_cast<std::uint64_t>(number)); }
+
+  std::array<char, 4096> text_{};
+  std::size_t length_ = 0;
+};
+
+/// What the report of a finding says of the rank's last call (finding.cpp), as a handler of a signal may say it.
+Message last_call_of(const RankState& rank) {
+  if (rank.recorder->calls().empty()) return Message("had made no call");
+  const CallRecord& call = rank.recorder->calls().back();
+  Message message("made as its last call ", name_of(call.operation));
+  if (moves_data(call.operation)) message.add(" ", call.count, " x ", name_of(call.dtype));
+  message.add(", call ", call.sequence, " of ", call.group->kind, "[", call.group->index, "], at '",
+              call.site.name, "' (", call.site.file, ":", call.site.line, ")");
+  return message;
+}
+
+/// Writes how the process ends. `rank` is null if no rank is known to end it.
+void tell(const char* code, const RankState* rank, const Message& sentence, const char* rule,
+          const char* hint) {
+  if (is_telling) end_process(kBrokenContract);  // telling has come to a fault of its own
+  is_telling = true;
+  Message message("\n", code, ": ");
+  if (rank == nullptr) {
+    message.add("a thread that runs no rank ", sentence.text(), "\n");
+  } else {
+    message.add("rank ", rank->rank, " ", sentence.text(), "\n  rank ", rank->rank, "     ",
+                last_call_of(*rank).text(), "\n");
+  }
+  message.add("  rule       ", rule, "\n  try        ", hint, "\n");
+  if (rank != nullptr && !rank->world.spec().reproduce.empty())
+    message.add("  reproduce  ", rank->world.spec().reproduce, "\n");
+  static_cast<void>(!::write(STDERR_FILENO, message.text().data(), message.text().size()));
+  is_telling = false;
+}
+
+// ---- overflows and signals
+// ---------------------------------------------------------------------------------------
+
+void tell_overflow(const RankState& rank) {
+  tell("stack_overflow", &rank,
+       Message("overflowed its stack of ", std::uint64_t{running_stack().bytes}, " bytes"),
+       "a rank's stack holds its deepest chain of calls",
+       "--stack-bytes (WorldSpec::stack_bytes; `ulimit -s` for ranks as threads), or less recursion and "
+       "smaller "
+       "arrays on the stack");
+}
+
+void on_signal(int signal, siginfo_t* info, void*) {
+  const auto found =
+      std::find_if(watched.begin(), watched.end(), [&](const Watched& one) { return one.signal == signal; });
+  const RankState* rank = running_rank();
+  if (rank != nullptr && is_watched()) {
+    const bool has_address = info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS);
+    if (has_address && is_in_guard(running_stack(), info->si_addr)) {
+      tell_overflow(*rank);
+    } else {
+      tell("rank_crashed", rank, Message("came to ", found->meaning),
+           "a rank program runs to its end without a fault",
+           "a debugger, which stops where the signal is raised");
+    }
+    const bool has_handler = found->before.sa_handler != SIG_DFL && found->before.sa_handler != SIG_IGN;
+    if (!has_handler) end_process(kBrokenContract);
+  }
+  // What was there before gets the signal: a fault comes again when the instruction runs again, and a signal that
+  // was sent is sent again.
+  sigaction(signal, &found->before, nullptr);
+  if (info->si_code <= 0) static_cast<void>(raise(signal));
+}
+
+void install_handlers() {
+  struct sigaction action {};
+  action.sa_sigaction = on_signal;
+  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  for (Watched& one : watched) sigaction(one.signal, &action, &one.before);
+}
+
+void restore_handlers() {
+  for (const Watched& one : watched) sigaction(one.signal, &one.before, nullptr);
+}
+
+// ---- exits
+// ------------------------------------------------------------------------------------------------------
+
+/// Ends the process with exit code 3 if a rank's program exits, or if another thread claims success.
+void on_exit_call(std::string_view call, int exit_code) {
+  if (!is_watched()) return;
+  const RankState* rank = running_rank();
+  if (rank == nullptr && exit_code != 0) return;
+  tell("rank_exited", rank, Message("called ", call, " before the run was over"),
+       "a rank program ends by returning, or by an exception", "a return or a throw in place of the call");
+  end_process(kBrokenContract);
+}
+
+void on_exit_handler(int exit_code, void*) {
+  if (is_watched()) std::fflush(nullptr);
+  on_exit_call("exit()", exit_code);
+}
+
+void on_quick_exit_handler() { on_exit_call("quick_exit()", 0); }
+
+void register_exit_handlers() {
+  on_exit(on_exit_handler, nullptr);
+  std::at_quick_exit(on_quick_exit_handler);
+}
+
+}  // namespace
+
+void end_process(int exit_code) {
+  for (;;) syscall(SYS_exit_group, exit_code);
+}
+
+void require_own_stack() {
+  const Stack& stack = running_stack();
+  const auto* here = static_cast<const std::byte*>(__builtin_frame_address(0));
+  if (kSanitized || stack.bottom == nullptr || (here >= stack.bottom && here < stack.top())) return;
+  if (const RankState* rank = running_rank()) tell_overflow(*rank);
+  end_process(kBrokenContract);
+}
+
+ProcessEndWatch::ProcessEndWatch() {
+  static std::once_flag registered;
+  std::call_once(registered, register_exit_handlers);
+  const std::lock_guard lock(watches_mutex);
+  const pid_t here = getpid();
+  const pid_t before = watching;
+  if (before == 0 && !kSanitized) install_handlers();
+  // In a child process the handlers are those of its parent, and the parent's watches are not there.
+  if (before != here) watches = 0;
+  watching = here;
+  ++watches;
+}
+
+ProcessEndWatch::~ProcessEndWatch() {
+  const std::lock_guard lock(watches_mutex);
+  if (--watches > 0) return;
+  watching = 0;
+  if (!kSanitized) restore_handlers();
+}
+
+}  // namespace sim
+
+// A program that is linked with this library calls these in place of those of the C library, which call nothing
+// before they end the process. They end it in the same way.
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+extern "C" {
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the C library's name
+void _exit(int exit_code) {
+  sim::on_exit_call("_exit()", exit_code);
+  sim::end_process(exit_code);
+}
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the C library's name
+void _Exit(int exit_code) noexcept {
+  sim::on_exit_call("_Exit()", exit_code);
+  sim::end_process(exit_code);
+}
+}
+#endif
