@@ -19,12 +19,13 @@ Finding thrown(const RankState& state, std::string code, std::string sentence, s
   return finding;
 }
 
-RankState::RankState(VirtualWorld& owner, int global_rank, std::int64_t call_limit)
-    : world(owner), rank(global_rank) {
-  recorder = std::make_shared<Recorder>(call_limit, [this] {
-    world.give_up(*this, thrown(*this, "rank_will_not_end", "it catches call_limit and goes on calling",
-                                "a rank program comes to an end", "the loop that makes this call"));
-  });
+RankState::RankState(VirtualWorld& owner, int global_rank) : world(owner), rank(global_rank) {
+  const auto give_up = [this] {
+    world.give_up(*this,
+                  thrown(*this, "rank_will_not_end", "it catches call_limit or out_of_memory and goes on",
+                         "a rank program comes to an end", "the loop that makes this call"));
+  };
+  recorder = std::make_shared<Recorder>(owner.spec().call_limit, give_up, owner.spec().publish_limit);
 }
 
 void RankState::fail(Finding finding) {
