@@ -10,6 +10,7 @@
 
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
 #include "sim/comm/refusal_limit.h"
 #include "sim/comm/waiting.h"
 #include "sim/meeting/deadline.h"
@@ -62,7 +63,8 @@ auto NcclCluster::ended_by_errors(const Work& work) -> decltype(work()) {
   } catch (const sim::Error& error) {
     end_all(sim::text_of(error.refusal()), kBrokenContract);
   } catch (const std::exception& error) {
-    end_all(fmt::format("rank_threw: an exception left the program: {}\n", error.what()), kBrokenContract);
+    end_all(fmt::format("rank_threw: an exception left the program: {}\n", sim::printable_text(error.what())),
+            kBrokenContract);
   }
 }
 

@@ -4,16 +4,28 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "sim/base/printable_text.h"
 #include "sim/base/refusal_watch.h"
 
 namespace sim {
 
+namespace {
+
+Refusal printable(Refusal refusal) {
+  for (std::string* field : {&refusal.code, &refusal.option, &refusal.numbers, &refusal.rule, &refusal.hint})
+    *field = printable_text(*field);
+  return refusal;
+}
+
+}  // namespace
+
 Error::Error(Refusal refusal)
-    : refusal_(std::move(refusal)),
+    : refusal_(printable(std::move(refusal))),
       what_(fmt::format("{} [{}]: {}; rule: {}; try: {}", refusal_.option, refusal_.code, refusal_.numbers,
                         refusal_.rule, refusal_.hint)) {}
 
-std::string text_of(const Refusal& refusal) {
+std::string text_of(const Refusal& given) {
+  const Refusal refusal = printable(given);
   return fmt::format("{}: {}\n  given  {}\n  rule   {}\n  try    {}\n", refusal.code, refusal.option,
                      refusal.numbers, refusal.rule, refusal.hint);
 }

@@ -11,6 +11,9 @@ namespace sim {
 
 void Recorder::publish(std::string name, const Tensor& tensor) {
   std::vector<std::byte> values = host_bytes(tensor);
+  const std::size_t bytes = sizeof(Published) + name.size() + values.size();
+  if (std::cmp_greater(bytes, publish_limit_ - published_bytes_)) refuse_more_published(name, tensor.bytes());
+  published_bytes_ += static_cast<std::int64_t>(bytes);
   published_.push_back({std::move(name), tensor.dtype(), tensor.shape(), std::move(values)});
 }
 
@@ -31,6 +34,19 @@ void Recorder::refuse_more(const CallRecord& call) {
           .numbers = fmt::format("more than {} calls of one rank", call_limit_),
           .rule = "a rank program comes to an end",
           .hint = "a higher call limit, if it is meant to run this long"});
+}
+
+/// Drops what the rank has published, so that other ranks of the machine may go on, and says so each time.
+void Recorder::refuse_more_published(const std::string& name, std::int64_t bytes) {
+  published_ = {};
+  published_bytes_ = publish_limit_;
+  if (++refusals_ > kMostRefusals) give_up_();
+  refuse({.code = "out_of_memory",
+          .option = "publish",
+          .numbers = fmt::format("'{}' of {} bytes, and no more than {} bytes of one rank", name, bytes,
+                                 publish_limit_),
+          .rule = "what all ranks publish is in the memory of this machine",
+          .hint = "fewer or smaller tensors; WorldSpec::publish_limit, if it is meant to be so much"});
 }
 
 }  // namespace sim

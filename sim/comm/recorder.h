@@ -5,9 +5,10 @@
 /// which the rank called and waited.
 ///
 /// Calls   only its own rank uses a recorder while the program runs; others read it when the run is over.
-/// Errors  call_limit: the rank made more calls than the limit, as a program that never ends would. If the
-///         program catches this error more than kMostRefusals times, the recorder calls the GiveUp function
-///         of the backend, which does not return.
+/// Errors  call_limit: the rank made more calls than the limit, as a program that never ends would;
+///         out_of_memory: it published more bytes than the limit, and what it had published is dropped. If
+///         the program catches these errors more than kMostRefusals times, the recorder calls the GiveUp
+///         function of the backend, which does not return.
 
 #include <cstddef>
 #include <cstdint>
@@ -34,6 +35,11 @@ struct Published {
 /// should end it.
 inline constexpr int kMostRefusals = 1000;
 
+/// The most bytes that one rank may publish, names included, unless its world says another number. It is
+/// chosen: far more than a proof publishes, and little enough that a program that publishes without end is
+/// refused before the machine has no memory left.
+inline constexpr std::int64_t kMostPublishedBytes = std::int64_t{1} << 30;
+
 /// A step of a rank's program that involves other ranks.
 enum class MomentKind : std::uint8_t {
   call,   // a blocking call begins
@@ -58,7 +64,8 @@ class Pending {
 class Recorder {
  public:
   using GiveUp = std::function<void()>;
-  Recorder(std::int64_t call_limit, GiveUp give_up) : call_limit_(call_limit), give_up_(std::move(give_up)) {}
+  Recorder(std::int64_t call_limit, GiveUp give_up, std::int64_t publish_limit = kMostPublishedBytes)
+      : call_limit_(call_limit), publish_limit_(publish_limit), give_up_(std::move(give_up)) {}
 
   /// Begins to keep moments, if this rank's device counts work.
   void keep_moments(const Device& device);
@@ -92,15 +99,18 @@ class Recorder {
 
  private:
   [[noreturn]] void refuse_more(const CallRecord& call);
+  [[noreturn]] void refuse_more_published(const std::string& name, std::int64_t bytes);
   void add_moment(MomentKind kind, std::size_t record);
 
   std::int64_t call_limit_;
+  std::int64_t publish_limit_;
   GiveUp give_up_;
   int refusals_ = 0;
   std::vector<CallRecord> calls_;
   const Device* counting_ = nullptr;  // this rank's device, or null if no moments are kept
   std::vector<Moment> moments_;
   std::vector<Published> published_;
+  std::int64_t published_bytes_ = 0;
   std::vector<std::unique_ptr<Pending>> dropped_;
 };
 

@@ -21,7 +21,7 @@ namespace sim {
 
 using Bytes = std::vector<std::byte>;
 
-inline constexpr std::uint16_t kProtocolVersion = 1;
+inline constexpr std::uint16_t kProtocolVersion = 2;
 inline constexpr std::size_t kFrameHeader = 20;
 
 enum class FrameKind : std::uint16_t { hello = 1, answer, report, conclusion };

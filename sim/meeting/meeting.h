@@ -23,9 +23,10 @@ struct RendezvousSpec {
   std::string program_version;
   std::uint64_t configuration = 0;  // a hash of everything that must be the same on every rank
   Bytes payload;                    // rank 0's payload goes to all ranks; theirs go to rank 0
-  /// The longest time between the first and the last rank to come, at meet() and at finish().
+  /// The longest time that a rank waits, at meet() and at finish(), and so the longest time between the first
+  /// and the last rank to come.
   std::chrono::milliseconds deadline{60'000};
-  /// The time for the last message to arrive, added to the deadline.
+  /// The part of the other ranks' deadlines, at most a quarter, that rank 0 leaves for its answer to arrive.
   std::chrono::milliseconds grace{5'000};
   /// The time in which a new connection must send its hello.
   std::chrono::milliseconds hello_patience{5'000};

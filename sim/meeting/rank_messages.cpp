@@ -1,5 +1,6 @@
 #include "sim/meeting/rank_messages.h"
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 #include <utility>
@@ -38,6 +39,15 @@ std::optional<Refusal> read_refusal(ByteReader& reader) {
   return refusal;
 }
 
+void write(ByteWriter& writer, std::chrono::milliseconds patience) {
+  writer.number(static_cast<std::uint64_t>(patience.count()), 8);
+}
+
+std::chrono::milliseconds read_patience(ByteReader& reader) {
+  const auto most = static_cast<std::uint64_t>(kLongestPatience.count());
+  return std::chrono::milliseconds(std::min(reader.number(8), most));
+}
+
 /// Returns `message` if the reader found all bytes it needed and has none left, and nothing otherwise.
 template <typename Message>
 std::optional<Message> if_whole(const ByteReader& reader, Message message) {
@@ -55,6 +65,7 @@ Frame frame_of(const Hello& hello) {
   writer.number(hello.configuration, 8);
   writer.text(std::string_view(hello.host).substr(0, kMostName));
   writer.bytes(hello.payload);
+  write(writer, hello.patience);
   return {FrameKind::hello, writer.take()};
 }
 
@@ -68,6 +79,7 @@ std::optional<Hello> decoded_hello(const Frame& frame) {
   hello.configuration = reader.number(8);
   hello.host = printable(reader.text());
   hello.payload = reader.bytes();
+  hello.patience = read_patience(reader);
   const bool fits = rank < world_size && world_size <= kMostRank &&
                     hello.program_version.size() <= kMostName && hello.host.size() <= kMostName &&
                     hello.payload.size() <= kMostPayload;
@@ -105,6 +117,7 @@ Frame frame_of(const Report& report) {
   ByteWriter writer;
   writer.number(report.is_equal ? 1 : 0, 1);
   writer.text(std::string_view(report.text).substr(0, kMostText));
+  write(writer, report.patience);
   return {FrameKind::report, writer.take()};
 }
 
@@ -114,6 +127,7 @@ std::optional<Report> decoded_report(const Frame& frame) {
   Report report;
   report.is_equal = reader.number(1) == 1;
   report.text = reader.text();
+  report.patience = read_patience(reader);
   if (report.text.size() > kMostText) return std::nullopt;
   return if_whole(reader, std::move(report));
 }

@@ -2,10 +2,10 @@
 
 /// The messages that ranks exchange at a rendezvous, and their encoding as frames.
 ///
-///   Hello   each rank to rank 0: its rank and world size, and what it runs
+///   Hello   each rank to rank 0: its rank and world size, what it runs, and how long it still waits
 ///   Answer  rank 0 to each rank: the payload of rank 0 and the place among the ranks of one host, or the
 ///           reason why the world does not start
-///   Report  each rank to rank 0 at the end: its verdict, with a text
+///   Report  each rank to rank 0 at the end: its verdict, with a text, and how long it waits for the ending
 ///   Ending  rank 0 to each rank: the verdict of all ranks (a frame of kind conclusion)
 ///
 /// Exact   a body decodes only if it is complete: with bytes missing or left over it decodes to nothing. In
@@ -13,6 +13,7 @@
 ///         '?'.
 /// Errors  none: a body may come from anyone.
 
+#include <chrono>
 #include <optional>
 #include <string>
 
@@ -26,6 +27,9 @@ inline constexpr std::size_t kMostText = 4096;     // bytes of the text of a rep
 inline constexpr std::size_t kMostName = 256;      // bytes of a host name or a program version
 inline constexpr std::size_t kMostBody = 8192;     // bytes of the body of any message
 
+/// The longest time that a message can say that its rank still waits, about 30 years.
+inline constexpr std::chrono::milliseconds kLongestPatience{1'000'000'000'000};
+
 struct Hello {
   std::string program_version;
   int rank = 0;
@@ -33,6 +37,7 @@ struct Hello {
   std::uint64_t configuration = 0;  // a hash of everything that must be the same on every rank
   std::string host;
   Bytes payload;
+  std::chrono::milliseconds patience = kLongestPatience;  // the rank has gone when this time is over
   bool operator==(const Hello&) const = default;
 };
 
@@ -46,6 +51,7 @@ struct Answer {
 struct Report {
   bool is_equal = true;
   std::string text;
+  std::chrono::milliseconds patience = kLongestPatience;  // set by finish(); as in Hello
   bool operator==(const Report&) const = default;
 };
 

@@ -37,46 +37,45 @@ std::variant<Frame, std::string> RendezvousGuest::exchange(const Frame& frame, c
 }
 
 /// Makes one attempt to get an answer from rank 0. Returns the answer, or the reason why the attempt failed.
-std::variant<Answer, std::string> RendezvousGuest::ask(const Deadline& reach) {
-  auto socket = connect_to(spec_.master_addr, spec_.master_port, reach);
+std::variant<Answer, std::string> RendezvousGuest::ask(const Deadline& deadline) {
+  auto socket = connect_to(spec_.master_addr, spec_.master_port, deadline);
   if (auto* none = std::get_if<NoSocket>(&socket)) return none->reason;
   connection_.emplace(std::move(std::get<Socket>(socket)), where());
-  const Hello hello{spec_.program_version, spec_.rank,  spec_.world_size,
-                    spec_.configuration,   host_name(), spec_.payload};
-  // Rank 0 has been listening since before this connection, and it waits no longer than its deadline.
-  const Deadline answered = Deadline::after(spec_.deadline + spec_.grace);
-  auto received = exchange(frame_of(hello), answered);
+  const Hello hello{spec_.program_version, spec_.rank,    spec_.world_size,    spec_.configuration,
+                    host_name(),           spec_.payload, deadline.remaining()};
+  auto received = exchange(frame_of(hello), deadline);
   if (auto* why = std::get_if<std::string>(&received)) {
-    if (*why != kNoAnswer) return *why;
+    if (*why != kNoAnswer) heard_ = *why;
+    if (!heard_.empty()) return heard_;  // says more than that the last attempt had no time for an answer
     refuse(
         {.code = "rendezvous_silent",
          .option = "--master-addr",
          .numbers = fmt::format("rank {} reached {}, which did not answer within {}", spec_.rank, where(),
-                                text_of(spec_.deadline + spec_.grace)),
-         .rule = "rank 0 answers by its deadline",
+                                text_of(spec_.deadline)),
+         .rule = "rank 0 answers before a rank's deadline has passed",
          .hint =
              "look at what rank 0 wrote; whether something else listens there; a --master-port of your own"});
   }
   std::optional<Answer> answer = decoded_answer(std::get<Frame>(received));
   if (answer) return std::move(*answer);
   connection_.reset();
-  return "answers with what is no answer";
+  return heard_ = "answers with what is no answer";
 }
 
 Meeting RendezvousGuest::meet() {
   constexpr std::chrono::milliseconds kFirstPause{10};
   constexpr std::chrono::milliseconds kLongestPause{500};
-  const Deadline reach = Deadline::after(spec_.deadline);
+  const Deadline deadline = Deadline::after(spec_.deadline);
   std::chrono::milliseconds pause = kFirstPause;
   for (int attempts = 1;; ++attempts) {
-    auto asked = ask(reach);
+    auto asked = ask(deadline);
     if (auto* answer = std::get_if<Answer>(&asked)) {
       if (!answer->refusal)
         return {std::move(answer->payload), {}, answer->local_rank, answer->local_world_size};
       connection_.reset();
       refuse(*answer->refusal);
     }
-    if (reach.has_passed()) {
+    if (deadline.has_passed()) {
       refuse(
           {.code = "rendezvous_unreachable",
            .option = "--master-addr",
@@ -85,15 +84,14 @@ Meeting RendezvousGuest::meet() {
            .rule = "rank 0 listens at the master address",
            .hint = "whether rank 0 runs, and there; it may also have met its world without this rank"});
     }
-    poll_until({}, std::min(reach, Deadline::after(pause)));
+    poll_until({}, std::min(deadline, Deadline::after(pause)));
     pause = std::min(2 * pause, kLongestPause);
   }
 }
 
 Conclusion RendezvousGuest::finish(const Report& report) {
-  // Rank 0 may come up to one deadline after this rank, and then waits up to one deadline for the others.
-  const std::chrono::milliseconds patience = 2 * spec_.deadline + spec_.grace;
-  auto received = exchange(frame_of(report), Deadline::after(patience));
+  const Report patient{report.is_equal, report.text, std::min(spec_.deadline, kLongestPatience)};
+  auto received = exchange(frame_of(patient), Deadline::after(spec_.deadline));
   std::string why;
   if (const auto* frame = std::get_if<Frame>(&received)) {
     if (const std::optional<Ending> ending = decoded_ending(*frame)) {

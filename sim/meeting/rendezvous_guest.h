@@ -22,11 +22,12 @@ class RendezvousGuest {
 
  private:
   std::variant<Frame, std::string> exchange(const Frame& frame, const Deadline& deadline);
-  std::variant<Answer, std::string> ask(const Deadline& reach);
+  std::variant<Answer, std::string> ask(const Deadline& deadline);
   std::string where() const;
 
   const RendezvousSpec& spec_;
   std::optional<Connection> connection_;
+  std::string heard_;  // what came in place of an answer, the last time that something did
 };
 
 }  // namespace sim

@@ -70,14 +70,27 @@ bool RendezvousHost::is_everyone_here() const {
   return static_cast<int>(seats_.size()) + 1 >= expected;
 }
 
-Deadline RendezvousHost::earliest(const Deadline& deadline) const {
-  Deadline earliest = deadline;
+Deadline RendezvousHost::earliest() const {
+  Deadline earliest = deadline_;
   if (!accept_again_.has_passed()) earliest = std::min(earliest, accept_again_);
   for (const Stranger& stranger : strangers_) earliest = std::min(earliest, stranger.patience);
   return earliest;
 }
 
-void RendezvousHost::wait(const Deadline& deadline) {
+void RendezvousHost::begin_to_wait() {
+  waits_ = spec_.deadline;
+  own_deadline_ = deadline_ = Deadline::after(waits_);
+}
+
+void RendezvousHost::heed(std::chrono::milliseconds patience) {
+  const std::chrono::milliseconds waits = patience - std::min(spec_.grace, patience / 4);
+  const Deadline decides = Deadline::after(waits);
+  if (decides >= deadline_) return;
+  deadline_ = decides;
+  waits_ = waits;
+}
+
+void RendezvousHost::wait() {
   std::vector<pollfd> sockets;
   if (listener_.is_open() && accept_again_.has_passed())
     sockets.push_back({listener_.descriptor(), POLLIN, 0});
@@ -85,7 +98,7 @@ void RendezvousHost::wait(const Deadline& deadline) {
   for (const Seat& seat : seats_) {
     if (seat.connection.is_open()) sockets.push_back(seat.connection.interest());
   }
-  poll_until(sockets, earliest(deadline));
+  poll_until(sockets, earliest());
 }
 
 void RendezvousHost::drop_oldest_stranger(const std::string& reason) {
@@ -123,6 +136,7 @@ void RendezvousHost::hear_hello(Stranger& stranger, const Frame& frame) {
   } else if (seats_.size() >= most_seats) {
     dropped_.add(stranger.connection.peer(), "more ranks than twice the world");
   } else {
+    heed(hello->patience);
     seats_.push_back({std::move(stranger.connection), std::move(*hello), {}, {}});
   }
 }
@@ -163,10 +177,9 @@ void RendezvousHost::require_seats() {
   }
 }
 
-/// Sends all queued bytes, and gives up after the grace.
+/// Sends all queued bytes, and gives up when its own deadline has passed.
 void RendezvousHost::deliver() {
-  const Deadline deadline = Deadline::after(spec_.grace);
-  while (!deadline.has_passed()) {
+  do {
     std::vector<pollfd> sockets;
     for (Seat& seat : seats_) {
       if (!seat.connection.is_open()) continue;
@@ -174,8 +187,8 @@ void RendezvousHost::deliver() {
       if (seat.connection.has_to_send()) sockets.push_back({seat.connection.interest().fd, POLLOUT, 0});
     }
     if (sockets.empty()) return;
-    poll_until(sockets, deadline);
-  }
+    poll_until(sockets, own_deadline_);
+  } while (!own_deadline_.has_passed());
 }
 
 void RendezvousHost::answer(const std::optional<Refusal>& refusal) {
@@ -191,16 +204,16 @@ void RendezvousHost::answer(const std::optional<Refusal>& refusal) {
 }
 
 Meeting RendezvousHost::meet() {
-  const Deadline deadline = Deadline::after(spec_.deadline);
-  while (!is_everyone_here() && !deadline.has_passed()) {
-    wait(deadline);
+  begin_to_wait();
+  while (!is_everyone_here() && !deadline_.has_passed()) {
+    wait();
     accept_strangers();
     hear_strangers();
     require_seats();
   }
   seats_.sort([](const Seat& a, const Seat& b) { return a.hello.rank < b.hello.rank; });
   Answer verdict;
-  verdict.refusal = roll_call(attendees(), spec_, dropped_);
+  verdict.refusal = roll_call(attendees(), spec_.world_size, waits_, dropped_);
   strangers_.clear();
   answer(verdict.refusal);
   if (verdict.refusal) {
@@ -222,7 +235,7 @@ void RendezvousHost::hear_report(Seat& seat) {
   const Incoming incoming = seat.connection.receive();
   if (std::holds_alternative<NeedMore>(incoming)) return;
   if (const auto* frame = std::get_if<Frame>(&incoming)) seat.report = decoded_report(*frame);
-  if (seat.report) return;
+  if (seat.report) return heed(seat.report->patience);
   seat.lost = std::holds_alternative<Ended>(incoming) ? "died" : "sent what is no report";
   seat.connection.close();
 }
@@ -234,7 +247,7 @@ Ending RendezvousHost::ending(const Report& own) const {
     if (seat.report) {
       ending.is_equal = ending.is_equal && seat.report->is_equal;
     } else {
-      const std::string silent = fmt::format("did not report within {}", text_of(spec_.deadline));
+      const std::string silent = fmt::format("did not report within {}", text_of(waits_));
       lost[seat.lost.empty() ? silent : seat.lost].push_back(seat.hello.rank);
     }
   }
@@ -251,19 +264,19 @@ Ending RendezvousHost::ending(const Report& own) const {
 }
 
 Conclusion RendezvousHost::finish(const Report& report) {
-  const Deadline deadline = Deadline::after(spec_.deadline);
+  begin_to_wait();
   while (true) {
     bool is_awaited = false;
     for (Seat& seat : seats_) {
       if (!seat.report && seat.lost.empty()) hear_report(seat);
       is_awaited = is_awaited || (!seat.report && seat.lost.empty());
     }
-    if (!is_awaited || deadline.has_passed()) break;
+    if (!is_awaited || deadline_.has_passed()) break;
     std::vector<pollfd> sockets;
     for (const Seat& seat : seats_) {
       if (!seat.report && seat.lost.empty()) sockets.push_back(seat.connection.interest());
     }
-    poll_until(sockets, deadline);
+    poll_until(sockets, deadline_);
   }
   const Ending end = ending(report);
   for (Seat& seat : seats_) {

@@ -37,8 +37,8 @@ class RendezvousHost {
   };
 
   std::vector<Attendee> attendees() const;
-  Deadline earliest(const Deadline& deadline) const;
-  void wait(const Deadline& deadline);
+  Deadline earliest() const;
+  void wait();
   void accept_strangers();
   void drop_oldest_stranger(const std::string& reason);
   void hear_strangers();
@@ -47,6 +47,9 @@ class RendezvousHost {
   /// Whether the number of ranks that are here has reached the largest world size that any of them named.
   /// Rank 0 then waits no longer, even if they do not form the world.
   bool is_everyone_here() const;
+  /// Rank 0 waits for its own deadline, and less where another rank says that it gives up before.
+  void begin_to_wait();
+  void heed(std::chrono::milliseconds patience);
   void answer(const std::optional<Refusal>& refusal);
   void deliver();
   void hear_report(Seat& seat);
@@ -56,6 +59,9 @@ class RendezvousHost {
   DroppedConnections& dropped_;
   Hello own_;
   Socket listener_;
+  Deadline own_deadline_ = Deadline::after({});  // of the step that runs, meet() or finish()
+  Deadline deadline_ = own_deadline_;            // when rank 0 decides
+  std::chrono::milliseconds waits_{0};           // the time after which it does, for messages
   Deadline accept_again_ = Deadline::after({});  // set ahead for a pause when no descriptors are left
   std::list<Stranger> strangers_;                // the oldest first
   std::list<Seat> seats_;

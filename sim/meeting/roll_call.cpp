@@ -64,19 +64,19 @@ std::string duplicates(const std::vector<Attendee>& attendees) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::string missing(const std::vector<Attendee>& attendees, const RendezvousSpec& spec,
+std::string missing(const std::vector<Attendee>& attendees, int world_size, std::chrono::milliseconds waited,
                     const DroppedConnections& dropped) {
-  std::vector<bool> is_here(static_cast<std::size_t>(spec.world_size), false);
+  std::vector<bool> is_here(static_cast<std::size_t>(world_size), false);
   for (const Attendee& attendee : attendees) {
-    if (attendee.hello.rank < spec.world_size) is_here[static_cast<std::size_t>(attendee.hello.rank)] = true;
+    if (attendee.hello.rank < world_size) is_here[static_cast<std::size_t>(attendee.hello.rank)] = true;
   }
   std::vector<int> absent;
-  for (int rank = 0; rank < spec.world_size; ++rank) {
+  for (int rank = 0; rank < world_size; ++rank) {
     if (!is_here[static_cast<std::size_t>(rank)]) absent.push_back(rank);
   }
   if (absent.empty()) return "";
-  std::string numbers = fmt::format("{} of {} did not come within {}", named_ranks(absent), spec.world_size,
-                                    text_of(spec.deadline));
+  std::string numbers =
+      fmt::format("{} of {} did not come within {}", named_ranks(absent), world_size, text_of(waited));
   if (dropped.count > 0) {
     numbers += fmt::format(", {} other connections were dropped, the first from {}: {}", dropped.count,
                            dropped.first.front().peer, dropped.first.front().reason);
@@ -86,8 +86,8 @@ std::string missing(const std::vector<Attendee>& attendees, const RendezvousSpec
 
 }  // namespace
 
-std::optional<Refusal> roll_call(const std::vector<Attendee>& attendees, const RendezvousSpec& spec,
-                                 const DroppedConnections& dropped) {
+std::optional<Refusal> roll_call(const std::vector<Attendee>& attendees, int world_size,
+                                 std::chrono::milliseconds waited, const DroppedConnections& dropped) {
   const std::vector<Problem> problems = {
       {"rendezvous_version", "program version",
        differing(attendees, "version", [](const Hello& hello) { return hello.program_version; }),
@@ -102,7 +102,7 @@ std::optional<Refusal> roll_call(const std::vector<Attendee>& attendees, const R
        differing(attendees, "configuration",
                  [](const Hello& hello) { return fmt::format("{:016x}", hello.configuration); }),
        "all ranks run one scenario with the same options", "the same command line and files on all nodes"},
-      {"rendezvous_missing", "--world-size", missing(attendees, spec, dropped),
+      {"rendezvous_missing", "--world-size", missing(attendees, world_size, waited, dropped),
        "rank 0 waits for every rank of its world",
        "look at what those ranks wrote; whether they reach this address; or wait longer"},
   };

@@ -8,6 +8,7 @@
 
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
 #include "sim/comm/refusal_limit.h"
 #include "sim/comm/waiting.h"
 #include "sim/mpi/mpi_communicator.h"
@@ -149,7 +150,8 @@ ProcessReport Cluster::run(const ClusterWorld& world, Device& device, const Rank
   } catch (const Error& error) {
     end_all(text_of(error.refusal()), kBrokenContract);
   } catch (const std::exception& error) {
-    end_all(fmt::format("rank_threw: an exception left the program: {}\n", error.what()), kBrokenContract);
+    end_all(fmt::format("rank_threw: an exception left the program: {}\n", printable_text(error.what())),
+            kBrokenContract);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/comm/refused_elsewhere.h"
 #include "sim/optimizer/checkpoint_index.h"
 #include "sim/optimizer/safetensors.h"
 #include "sim/tensor/checks.h"
@@ -280,12 +281,17 @@ std::vector<Incoming> read_pieces(const CheckpointIndex& index, const std::vecto
   return pieces;
 }
 
-/// Whether `says` is true on any rank of the world.
-bool any_rank(Rank& rank, bool says) {
-  const Tensor flag = filled(rank.device, DType::f32, {1}, says ? 1 : 0);
-  rank.groups.world().all_reduce(flag, ReduceOp::max, "checkpoint.any_rank_refuses");
-  const std::vector<std::byte> bytes = host_bytes(flag);
-  return std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; });
+/// Returns the first rank of the world that refuses; nothing if none does.
+std::optional<int> first_that_refuses(Rank& rank, bool refuses) {
+  Communicator& world = rank.groups.world();
+  // The first place is the largest distance from the end. A float holds each of them.
+  const double distance = refuses ? world.size() - world.rank() : 0;
+  const Tensor first = filled(rank.device, DType::f32, {1}, distance);
+  world.all_reduce(first, ReduceOp::max, "checkpoint.any_rank_refuses");
+  float largest = 0;
+  std::memcpy(&largest, host_bytes(first).data(), sizeof largest);
+  if (largest == 0) return std::nullopt;
+  return world.group().rank_at(world.size() - static_cast<int>(largest));
 }
 
 /// Runs `body`, which may refuse, on every rank. If it refuses on one rank, every rank refuses.
@@ -297,14 +303,15 @@ void on_all_or_none(Rank& rank, const Body& body) {
   } catch (const std::exception&) {  // the end of the world is not a std::exception, and passes through
     own = std::current_exception();
   }
-  const bool refused = any_rank(rank, own != nullptr);
+  const std::optional<int> first = first_that_refuses(rank, own != nullptr);
   if (own != nullptr) std::rethrow_exception(own);
-  if (!refused) return;
-  refuse({.code = "checkpoint_elsewhere",
-          .option = "checkpoint",
-          .numbers = fmt::format("rank {} had no reason to", rank.id),
-          .rule = "a checkpoint is saved and loaded by all ranks, or by none",
-          .hint = "what the rank says that refused it"});
+  if (!first) return;
+  throw RefusedElsewhere(
+      {.code = "checkpoint_elsewhere",
+       .option = "checkpoint",
+       .numbers = fmt::format("rank {} refused it, rank {} had no reason to", *first, rank.id),
+       .rule = "a checkpoint is saved and loaded by all ranks, or by none",
+       .hint = fmt::format("what rank {} says", *first)});
 }
 
 }  // namespace
@@ -320,6 +327,7 @@ void save_checkpoint(Rank& rank, DistributedOptimizer& optimizer, CheckpointStor
                         .files = {}};
   on_all_or_none(rank, [&] {
     if (const auto before = index_in(store)) index.generation = before->generation + 1;
+    check(index);  // what no load would accept is refused before anything is written
     store.write(shard_name(index.generation, rank.id), encoded(shard_of(rank, optimizer)));
   });
   on_all_or_none(rank, [&] {

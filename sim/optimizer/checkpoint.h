@@ -9,16 +9,17 @@
 /// Shapes  for each parameter, its main parameter and two moments, cut as their owners hold them. A tensor is
 ///         named by the model-parallel place of its ranks, the parameter, and which of the three it is: "tp 0
 ///         pp 1/decoder.weight/exp_avg", or "etp 0 ep 3 pp 1/..." for an expert.
-/// Calls   All ranks of the world call both functions. save: two all_reduce(max) of a flag that says whether
-///         a rank refuses, one after the shards are written and one after the index is. load: one, then the
+/// Calls   All ranks of the world call both functions. save: two all_reduce(max) of a number that says which
+///         rank refuses, one after the shards are written and one after the index is. load: one, then the
 ///         gathers of parameters.
 /// Errors  checkpoint_missing: the store holds no checkpoint; checkpoint_model: the checkpoint is from
 ///         another model (names, dtypes, shapes), has another tp, pp, ep or etp, or a loss scale that this
 ///         configuration cannot reach; checkpoint_shard: a file is missing, is cut short, or was changed;
-///         checkpoint_elsewhere: another rank refused; checkpoint_names: two parameters have the same name,
-///         or a name is not UTF-8; those of checkpoint_index.h, checkpoint_store.h and safetensors.h. If
-///         one rank refuses, every rank does, before any of them has changed a value. The shards of a
-///         refused save stay until the next save.
+///         checkpoint_elsewhere (RefusedElsewhere): another rank refused, which it names; checkpoint_names:
+///         two parameters have the same name, or a name is not UTF-8; those of checkpoint_index.h (an
+///         iteration that no load would accept is one), checkpoint_store.h and safetensors.h. If one rank
+///         refuses, every rank does, before any of them has changed a value. The shards of a refused save
+///         stay until the next save.
 /// Exact   Values are kept bit for bit, so resumed training gives the same bits as uninterrupted training.
 ///         Until the index is replaced, the store holds the previous checkpoint complete.
 /// Source  Megatron-LM, dp_reshardable optimizer checkpoints, by parameter.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
@@ -59,6 +60,7 @@ Json json_of(const CheckpointIndex& index) {
   return json;
 }
 
+/// A number is read as one that an index may hold at all; check() has the rules of each.
 std::int64_t whole(const Json& json, std::int64_t least, std::int64_t most) {
   const bool fits = json.is_number_integer() && json >= least && json <= most;
   if (!fits) refuse_index(json.dump(), "numbers are whole, and as large as they may be");
@@ -80,9 +82,9 @@ std::uint64_t hash_in(const Json& json) {
 CheckpointIndex from_json(const Json& json) {
   constexpr std::int64_t kMost = std::int64_t{1} << 62;
   const Json& scale = json.at("loss_scale");
-  CheckpointIndex index{.generation = whole(json.at("generation"), 0, kMostCheckpointCount),
-                        .iteration = whole(json.at("iteration"), 0, kMostCheckpointCount),
-                        .steps = whole(json.at("steps"), 0, kMostCheckpointCount),
+  CheckpointIndex index{.generation = whole(json.at("generation"), -kMost, kMost),
+                        .iteration = whole(json.at("iteration"), -kMost, kMost),
+                        .steps = whole(json.at("steps"), -kMost, kMost),
                         .loss_scale = {.power = small(scale.at("power")),
                                        .good_steps = small(scale.at("good_steps")),
                                        .hysteresis_left = small(scale.at("hysteresis_left"))},
@@ -149,6 +151,14 @@ std::uint64_t hash_of(std::string_view bytes) {
 }
 
 void check(const CheckpointIndex& index) {
+  const std::pair<const char*, std::int64_t> counts[] = {
+      {"generation", index.generation}, {"iteration", index.iteration}, {"steps", index.steps}};
+  for (const auto& [name, count] : counts) {
+    if (count >= 0 && count <= kMostCheckpointCount) continue;
+    refuse_index(fmt::format("{} {}", name, count),
+                 "saves, iterations and steps are counted from 0, and up to 2^31",
+                 "the number of iterations that are done");
+  }
   for (const auto& [name, file] : index.files) {
     if (!is_shard_name(name)) refuse_index(name, "files are shards, in the folder of the index");
   }

@@ -6,7 +6,8 @@
 ///
 /// Shapes  The pieces of a tensor tile it, from 0 to its number of elements.
 /// Errors  checkpoint_index: a text that is cut short, changed, or of another version; numbers that are not
-///         whole or too large; tensors whose pieces do not tile them; files that are not named like shards.
+///         whole, below 0 or too large; tensors whose pieces do not tile them; files that are not named like
+///         shards. What is refused of a text that is read is refused of an index that is to be written.
 /// Exact   The text ends with a hash of itself (base/content_hash.h), so any changed byte is found.
 
 #include <cstdint>
@@ -59,8 +60,9 @@ inline constexpr std::int64_t kMostCheckpointCount = std::int64_t{1} << 31;
 std::string shard_name(std::int64_t generation, int rank);
 bool is_shard_name(const std::string& name);
 
-/// Refuses an index in which the pieces of a tensor leave a gap or overlap, a piece lies in a file that the
-/// index does not list, or a file is not named like a shard.
+/// Refuses an index with a count outside of 0 to kMostCheckpointCount, one in which the pieces of a tensor
+/// leave a gap or overlap, a piece lies in a file that the index does not list, or a file is not named like a
+/// shard.
 void check(const CheckpointIndex& index);
 
 std::string text_of(const CheckpointIndex& index);

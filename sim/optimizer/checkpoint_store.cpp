@@ -76,9 +76,11 @@ class FolderStore : public CheckpointStore {
     }
   }
 
+  /// What has this name is removed first and the file is made anew: nothing is written through a link.
   void write(const std::string& name, std::string_view bytes) override {
     const std::string path = path_of(name);
-    const Descriptor file(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC);
+    static_cast<void>(::unlink(path.c_str()));  // what cannot be removed is refused by the next line
+    const Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC);
     file.write(bytes);
     file.sync();
   }

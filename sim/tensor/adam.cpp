@@ -23,6 +23,16 @@ void require_step(const AdamStep& step) {
           .hint = "beta1 9/10, beta2 999/1000"});
 }
 
+/// Requires a dtype in which sums are kept: the kernels below do not know bf16.
+void require_keeps_sums(const Tensor& x, const char* user) {
+  if (sum_dtype(x.dtype()) == x.dtype()) return;
+  refuse({.code = "bad_dtype",
+          .option = user,
+          .numbers = fmt::format("a tensor {} of {}", text_of(x.shape()), name_of(x.dtype())),
+          .rule = "gradients, main parameters and moments are of a dtype in which sums are kept",
+          .hint = fmt::format("a tensor of {}", name_of(sum_dtype(x.dtype())))});
+}
+
 void require_one(const Tensor& x, const char* user) {
   require_shapes(x.count() == 1, {&x}, user, "one element");
 }
@@ -37,7 +47,7 @@ void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_a
     require_same_shape(grad, *other, kUser);
     require_write(*other, kUser);
   }
-  require_shapes(sum_dtype(grad.dtype()) == grad.dtype(), {&grad}, kUser, "what is stepped in is no bf16");
+  require_keeps_sums(grad, kUser);
   for (const Ratio ratio : {step.learning_rate, step.beta1, step.beta2, step.epsilon, step.weight_decay})
     require_ratio(grad.dtype(), ratio, kUser);
   grad.device().adam(grad, step, param, exp_avg, exp_avg_sq);
@@ -52,6 +62,7 @@ void add_sum_of_squares(const Tensor& x, Tensor& sum) {
 Tensor clip_factor(const Tensor& sum_of_squares, Ratio most) {
   constexpr const char* kUser = "clip_factor";
   require_inputs({&sum_of_squares}, kUser);
+  require_keeps_sums(sum_of_squares, kUser);
   require_one(sum_of_squares, kUser);
   require_ratio(sum_of_squares.dtype(), most, kUser);
   Tensor factor = sum_of_squares.device().empty(sum_of_squares.dtype(), {1});
@@ -61,6 +72,7 @@ Tensor clip_factor(const Tensor& sum_of_squares, Ratio most) {
 
 void scale_by(Tensor& x, const Tensor& factor) {
   require_inputs({&x, &factor}, "scale_by");
+  require_keeps_sums(x, "scale_by");
   require_one(factor, "scale_by");
   require_write(x, "scale_by");
   x.device().scale_by(x, factor);
@@ -68,6 +80,7 @@ void scale_by(Tensor& x, const Tensor& factor) {
 
 Tensor nonfinite_flag(const Tensor& x) {
   require_inputs({&x}, "nonfinite_flag");
+  require_keeps_sums(x, "nonfinite_flag");
   Tensor flag = x.device().empty(x.dtype(), {1});
   x.device().find_nonfinite(x, flag);
   return flag;

@@ -144,11 +144,15 @@ class Diagnosis {
 
   // ---- findings ----
 
+  /// Finds what ranks threw: first those that had a reason, then those that threw because another did.
   void find_thrown() {
-    for (int slot = 0; slot < slots(); ++slot) {
-      if (rank_at(slot).threw == nullptr) continue;
-      findings_.push_back(*rank_at(slot).threw);
-      explain({slot});
+    for (const bool for_another : {false, true}) {
+      for (int slot = 0; slot < slots(); ++slot) {
+        const RankState& rank = rank_at(slot);
+        if (rank.threw == nullptr || rank.threw_for_another != for_another) continue;
+        findings_.push_back(*rank.threw);
+        explain({slot});
+      }
     }
   }
 

@@ -19,12 +19,13 @@ Finding thrown(const RankState& state, std::string code, std::string sentence, s
   return finding;
 }
 
-RankState::RankState(VirtualWorld& owner, int global_rank, std::int64_t call_limit)
+RankState::RankState(VirtualWorld& owner, int global_rank)
     : world(owner),
       rank(global_rank),
-      recorder(std::make_shared<Recorder>(call_limit,
-                                          [this] { give_up("it catches call_limit and goes on calling"); })),
-      refusal_limit(*recorder, call_limit,
+      recorder(std::make_shared<Recorder>(
+          owner.spec().call_limit, [this] { give_up("it catches call_limit or out_of_memory and goes on"); },
+          owner.spec().publish_limit)),
+      refusal_limit(*recorder, owner.spec().call_limit,
                     [this](const Refusal& latest) { give_up(sentence_of_refusals(latest)); }) {}
 
 void RankState::give_up(std::string sentence) {

@@ -31,7 +31,7 @@ Finding thrown(const RankState& state, std::string code, std::string sentence, s
 /// posted.
 class RankState {
  public:
-  RankState(VirtualWorld& owner, int global_rank, std::int64_t call_limit);
+  RankState(VirtualWorld& owner, int global_rank);
   /// Records that the program is over because of this finding.
   void fail(Finding finding);
 
@@ -46,6 +46,7 @@ class RankState {
   std::vector<PostedCall*> outbox;  // calls posted since the rank last stopped
   PostedCall* waits_for = nullptr;  // not null while status is waits
   std::unique_ptr<Finding> threw;   // the error that its program threw, or why the rank was given up
+  bool threw_for_another = false;   // threw says only that another rank has refused (refused_elsewhere.h)
   int refused_calls = 0;            // calls that were refused since the world ended
 
  private:

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/content_hash.h"
+#include "sim/base/printable_text.h"
 #include "sim/world/virtual_communicator.h"
 #include "sim/world/virtual_world.h"
 
@@ -58,6 +59,16 @@ std::uint64_t hash_of(const RankReport& rank) {
   return hash.value();
 }
 
+/// Makes every text of a finding one that may be shown: it quotes exceptions and names of the program.
+void make_printable(Finding& finding) {
+  for (std::string* text : {&finding.code, &finding.sentence, &finding.rule, &finding.hint})
+    *text = printable_text(*text);
+  for (CallFacts& call : finding.calls) {
+    for (std::string* text : {&call.state, &call.group, &call.site, &call.file})
+      *text = printable_text(*text);
+  }
+}
+
 }  // namespace
 
 std::string RunReport::failure() const {
@@ -97,7 +108,10 @@ RunReport simulate(const WorldSpec& spec, Device& device, const RankProgram& pro
   }
   report.ledger = ledger.rows();
   report.findings = std::move(world->findings());
-  for (const Finding& finding : report.findings) hash.add(std::string_view(finding.code));
+  for (Finding& finding : report.findings) {
+    make_printable(finding);
+    hash.add(std::string_view(finding.code));
+  }
   report.run_hash = hash.value();
   report.schedule_hash = world->schedule_hash();
   report.guarded_stacks = world->has_guarded_stacks();

@@ -4,11 +4,13 @@
 #include <cstddef>
 #include <exception>
 #include <fmt/format.h>
+#include <new>
 #include <numeric>
 #include <utility>
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/comm/refused_elsewhere.h"
 #include "sim/comm/split_parts.h"
 #include "sim/fibers/signal_stack.h"
 #include "sim/world/agreement.h"
@@ -51,7 +53,7 @@ VirtualWorld::VirtualWorld(const WorldSpec& spec, Device& device)
       world_group_(&add_group("world", 0, present_)) {
   ranks_.reserve(present_.size());
   for (const int rank : present_) {
-    RankState& state = *ranks_.emplace_back(std::make_unique<RankState>(*this, rank, spec.call_limit));
+    RankState& state = *ranks_.emplace_back(std::make_unique<RankState>(*this, rank));
     state.device = device.for_rank(rank);
     state.recorder->keep_moments(*state.device);
   }
@@ -187,8 +189,12 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
     if (!ended_) throws("the end of another world left the program");
   } catch (const Error& error) {
     const Refusal& refusal = error.refusal();
+    state.threw_for_another = dynamic_cast<const RefusedElsewhere*>(&error) != nullptr;
     state.fail(thrown(state, refusal.code, fmt::format("{}: {}", refusal.option, refusal.numbers),
                       refusal.rule, refusal.hint));
+  } catch (const std::bad_alloc&) {
+    state.fail(thrown(state, "out_of_memory", "its program was given no more memory",
+                      "every rank is in the memory of this machine", "what it keeps; or fewer ranks"));
   } catch (const std::exception& error) {
     const char* what = error.what();
     throws(fmt::format("an exception left the program: {}", what == nullptr ? "(no text)" : what));

@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "sim/comm/recorder.h"
 #include "sim/comm/reduction_order.h"
 #include "sim/fibers/context.h"
 #include "sim/fibers/stack_pool.h"
@@ -37,7 +38,8 @@ struct WorldSpec {
   std::shared_ptr<StackPool> stacks = nullptr;
   std::uint64_t seed = 0;               // seed of Rank::random
   std::int64_t call_limit = 1'000'000;  // the most calls that one rank may make, with those that are refused
-  std::string reproduce;                // the line that reproduces the run; if empty, text_of() this spec
+  std::int64_t publish_limit = kMostPublishedBytes;  // the most bytes that one rank may publish
+  std::string reproduce;  // the line that reproduces the run; if empty, text_of() this spec
 };
 
 /// The most ranks whose stacks are guarded. A guarded stack takes two mappings, and a process may have about

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
 #include "verify/output/output.h"
 
 namespace verify {
@@ -26,7 +27,7 @@ void run_or_end_all(Backend& backend, const std::function<void()>& work) {
     backend.end_all(sim::text_of(error.refusal()), kRefused);
   } catch (const std::exception& error) {
     if (!backend.ranks_are_processes()) throw;
-    backend.end_all(fmt::format("stopped by the system: {}\n", error.what()), kRefused);
+    backend.end_all(fmt::format("stopped by the system: {}\n", sim::printable_text(error.what())), kRefused);
   }
 }
 

@@ -62,8 +62,7 @@ class RandomProgram {
   void step(int number) {
     Draws draws(calls_.seed, number);
     const auto operation = static_cast<Operation>(number % kOperations);
-    const auto kinds = std::ssize(rank_.layout.kinds) + 1;
-    const std::int64_t kind = (number / kOperations + draws.below(2)) % kinds;
+    const std::int64_t kind = kind_of(number);
     // A few counts are large, so that the transport moves them in several pieces.
     const bool is_large = draws.below(8) == 0;
     const std::int64_t dtype = draws.below(std::ssize(calls_.dtypes));
@@ -81,6 +80,15 @@ class RandomProgram {
     if (group == nullptr) return;
     sizes.root = static_cast<int>(root % group->size());
     in_group(number, operation, *group, draws, sizes);
+  }
+
+  /// The kind of group of a step: 0 is the world, the kinds of the layout follow.
+  std::int64_t kind_of(int step) const {
+    const auto kinds = std::ssize(rank_.layout.kinds) + 1;
+    const sim::KeyedRandom first = sim::KeyedRandom(calls_.seed).named("first kinds");
+    const auto operation = static_cast<std::uint64_t>(step % kOperations);
+    return (step / kOperations + std::int64_t{first.below(operation, static_cast<std::uint32_t>(kinds))}) %
+           kinds;
   }
 
   void finish_due(int step) {
@@ -261,6 +269,10 @@ class RandomProgram {
 };
 
 }  // namespace
+
+int steps_for_every_kind(const sim::Layout& layout) {
+  return kOperations * (static_cast<int>(layout.kinds.size()) + 1);
+}
 
 void random_calls(sim::Rank& rank, const RandomCalls& calls) {
   constexpr int kAtTheEnd = 4;  // every started step is due before this many steps have passed

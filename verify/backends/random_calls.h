@@ -4,9 +4,11 @@
 /// layout and in groups that it creates. It is run in two ways, on virtual ranks and on real processes, and
 /// the two must agree.
 ///
-/// Shapes  step i makes operation i modulo kOperations, in a group, with a dtype and with sizes that are
-///         drawn. About half of the calls are started asynchronously and waited for up to three steps later.
-///         With kOperations * (kinds + 1) steps each operation is made once per kind of group on average.
+/// Shapes  step i makes operation i modulo kOperations, with a dtype and with sizes that are drawn. About
+///         half of the calls are started asynchronously and waited for up to three steps later. Each
+///         operation goes through all kinds of groups, the world among them, from a kind that is drawn for
+///         it: with steps_for_every_kind() each runs exactly once in each kind. new_group is a call of the
+///         world alone; messages need a group of two.
 /// Calls   the program is correct on every layout: all ranks go through the same steps, and a rank that is in
 ///         no group of a step's kind leaves the step out.
 /// Exact   every output is published, and depends only on the calls and the layout. With `any_order`, values
@@ -29,6 +31,9 @@ struct RandomCalls {
                                     sim::DType::i32};
   bool any_order = false;
 };
+
+/// The number of steps in which every operation runs in every kind of group of a layout, and in the world.
+int steps_for_every_kind(const sim::Layout& layout);
 
 void random_calls(sim::Rank& rank, const RandomCalls& calls);
 

@@ -9,8 +9,10 @@
 #include <sstream>
 #include <string_view>
 #include <system_error>
+#include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
 #include "verify/options/nearest_name.h"
 #include "verify/options/option_source.h"
 #include "verify/options/option_vocabulary.h"
@@ -23,30 +25,56 @@ namespace {
 
 constexpr std::size_t kMaxScenarioBytes = 1 << 20;
 
-std::string read_file(const std::string& path) {
+[[noreturn]] void refuse_unreadable(const std::string& path, std::string problem) {
+  sim::refuse(
+      {.code = "scenario_syntax",
+       .option = path,
+       .numbers = std::move(problem),
+       .rule = fmt::format("a scenario is a readable text file of at most {} bytes", kMaxScenarioBytes),
+       .hint = "shardproof list"});
+}
+
+[[noreturn]] void refuse_missing(const std::string& path, std::string what_is_there) {
+  const std::string nearest = nearest_name(path, scenario_files());
+  sim::refuse({.code = "scenario_missing",
+               .option = path,
+               .numbers = std::move(what_is_there),
+               .rule = "scenarios are .ini files, named by their path",
+               .hint = nearest.empty() ? "shardproof list" : nearest});
+}
+
+/// Refuses a path where there is no plain file, and says what is there. A pipe and a device are never opened,
+/// because that may wait for ever.
+void require_plain_file(const std::string& path) {
+  namespace fs = std::filesystem;
   std::error_code error;
-  const bool regular = std::filesystem::is_regular_file(path, error);
-  if (!regular || error) {
-    std::vector<std::string> known = scenario_files();
-    const std::string nearest = nearest_name(path, known);
-    sim::refuse({.code = "scenario_missing",
-                 .option = path,
-                 .numbers = "no such scenario file",
-                 .rule = "scenarios are .ini files, named by their path",
-                 .hint = nearest.empty() ? "shardproof list" : nearest});
+  switch (fs::status(path, error).type()) {
+    case fs::file_type::regular:
+      return;
+    case fs::file_type::not_found:
+      refuse_missing(path, "no such scenario file");
+    case fs::file_type::none:
+      refuse_missing(path, error.message());
+    case fs::file_type::directory:
+      refuse_missing(path, "is a folder, not a file");
+    case fs::file_type::fifo:
+      refuse_missing(path, "is a named pipe, not a file");
+    case fs::file_type::socket:
+      refuse_missing(path, "is a socket, not a file");
+    default:
+      refuse_missing(path, "is a device, not a file");
   }
+}
+
+std::string read_file(const std::string& path) {
+  require_plain_file(path);
   std::string text(kMaxScenarioBytes + 1, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (file.bad() || !file.is_open() || text.size() > kMaxScenarioBytes) {
-    sim::refuse(
-        {.code = "scenario_syntax",
-         .option = path,
-         .numbers = text.empty() ? "cannot be read" : fmt::format("more than {} bytes", kMaxScenarioBytes),
-         .rule = fmt::format("a scenario is a readable text file of at most {} bytes", kMaxScenarioBytes),
-         .hint = "shardproof list"});
-  }
+  if (file.bad() || !file.is_open()) refuse_unreadable(path, "cannot be read");
+  if (text.size() > kMaxScenarioBytes)
+    refuse_unreadable(path, fmt::format("more than {} bytes", kMaxScenarioBytes));
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   std::erase(text, '\r');
@@ -60,14 +88,15 @@ std::string first_comment(const std::string& text) {
   std::string comment = line.substr(start);
   std::replace_if(
       comment.begin(), comment.end(), [](unsigned char c) { return c < ' ' || c == 0x7f; }, ' ');
-  return comment.starts_with("Source: ") ? comment.substr(8) : comment;
+  return sim::printable_text(comment.starts_with("Source: ") ? comment.substr(8) : comment);
 }
 
 }  // namespace
 
 Scenario read_scenario(const std::string& path) {
   const std::string text = read_file(path);
-  Scenario scenario{path, std::filesystem::path(path).stem().string(), first_comment(text), {}};
+  Scenario scenario{
+      path, sim::printable_text(std::filesystem::path(path).stem().string()), first_comment(text), {}};
   std::istringstream stream(text);
   OptionCollector collector(" in " + path);
   try {

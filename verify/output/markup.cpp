@@ -1,7 +1,8 @@
 #include "verify/output/markup.h"
 
 #include <cstddef>
-#include <cstdint>
+
+#include "sim/base/printable_text.h"
 
 namespace verify {
 
@@ -9,35 +10,14 @@ namespace {
 
 constexpr const char* kReplacement = "\xEF\xBF\xBD";  // U+FFFD
 
-/// Returns how many bytes follow the first byte of a character; -1 if no character begins with this byte.
-int bytes_that_follow(unsigned char first) {
-  if (first < 0x80) return 0;
-  if (first >= 0xC2 && first < 0xE0) return 1;
-  if (first >= 0xE0 && first < 0xF0) return 2;
-  return first >= 0xF0 && first < 0xF5 ? 3 : -1;
-}
-
-/// Returns whether XML 1.0 allows a character, and whether it was written with as few bytes as possible.
-bool is_allowed(std::uint32_t character, int following) {
-  constexpr std::uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
-  if (character < kLeast[following] || character > 0x10FFFF) return false;
-  if (character >= 0x80 && character < 0xA0) return false;  // these are control characters, too
-  const bool is_half_of_a_pair = character >= 0xD800 && character < 0xE000;
-  return !is_half_of_a_pair && character != 0xFFFE && character != 0xFFFF;
-}
-
-/// Returns the number of bytes of the character with which the text begins; 0 if it begins with none.
+/// Returns the number of bytes of the character with which the text begins; 0 if it begins with none that XML
+/// 1.0 allows, or with a control character.
 std::size_t character_length(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text.front());
-  const int following = bytes_that_follow(first);
-  if (following < 0 || text.size() <= static_cast<std::size_t>(following)) return 0;
-  std::uint32_t character = following == 0 ? first : first & (0x3FU >> following);
-  for (std::size_t i = 1; i <= static_cast<std::size_t>(following); ++i) {
-    const auto next = static_cast<unsigned char>(text[i]);
-    if ((next & 0xC0U) != 0x80U) return 0;
-    character = (character << 6U) | (next & 0x3FU);
-  }
-  return is_allowed(character, following) ? static_cast<std::size_t>(following) + 1 : 0;
+  const std::size_t length = sim::character_bytes(text);
+  const std::string_view character = text.substr(0, length);
+  const bool is_control =
+      length == 2 && character[0] == '\xC2' && static_cast<unsigned char>(character[1]) < 0xA0;
+  return is_control || character == "\xEF\xBF\xBE" || character == "\xEF\xBF\xBF" ? 0 : length;
 }
 
 /// Returns the text that replaces an ASCII character; null if the character is written as it is.

@@ -1,9 +1,14 @@
 #include "verify/output/output_file.h"
 
+#include <cerrno>
+#include <cstddef>
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <fstream>
+#include <string_view>
+#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <utility>
 
 #include "sim/base/error.h"
 
@@ -31,7 +36,59 @@ fs::path without_links(const fs::path& path, std::error_code& error) {
   return fs::weakly_canonical(at, error);
 }
 
+/// Whether a path is the file to which this process writes through a descriptor.
+bool is_open_as(const fs::path& path, int descriptor) {
+  struct stat there = {}, open = {};
+  return ::stat(path.c_str(), &there) == 0 && ::fstat(descriptor, &open) == 0 &&
+         there.st_dev == open.st_dev && there.st_ino == open.st_ino;
+}
+
 }  // namespace
+
+/// A new file in the folder of the result, which nobody else has: it is made with O_EXCL. The destructor
+/// removes it, unless it was renamed.
+class OutputFile::Temporary {
+ public:
+  explicit Temporary(const OutputFile& file) {
+    constexpr int kMostNames = 100;  // files that a process of the same number may have left
+    for (int i = 0; i < kMostNames; ++i) {
+      path_ = file.path_;
+      path_.replace_filename(fmt::format(".{}.part-{}-{}", file.option_, getpid(), i));
+      descriptor_ = ::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+      if (descriptor_ >= 0 || errno != EEXIST) return;
+    }
+  }
+  ~Temporary() {
+    if (descriptor_ < 0) return;
+    ::close(descriptor_);
+    if (!is_renamed_) ::unlink(path_.c_str());
+  }
+  Temporary(const Temporary&) = delete;
+  Temporary& operator=(const Temporary&) = delete;
+
+  bool is_open() const { return descriptor_ >= 0; }
+  bool write(std::string_view text) const {
+    while (is_open() && !text.empty()) {
+      const ssize_t written = ::write(descriptor_, text.data(), text.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return false;
+      text.remove_prefix(static_cast<std::size_t>(written));
+    }
+    return is_open();
+  }
+  /// Gives the file the permissions of the one that it replaces, if there is one, and its name.
+  bool replace(const fs::path& path) {
+    struct stat before = {};
+    if (::stat(path.c_str(), &before) == 0) static_cast<void>(::fchmod(descriptor_, before.st_mode & 07777U));
+    is_renamed_ = ::rename(path_.c_str(), path.c_str()) == 0;
+    return is_renamed_;
+  }
+
+ private:
+  fs::path path_;
+  int descriptor_ = -1;
+  bool is_renamed_ = false;
+};
 
 OutputFile::OutputFile(std::string option, const std::string& path)
     : option_(std::move(option)), given_(path) {
@@ -42,11 +99,11 @@ OutputFile::OutputFile(std::string option, const std::string& path)
   if (!fs::is_directory(path_.parent_path(), error)) refuse_path("lies in no folder that is there");
   if (fs::exists(path_, error)) {
     if (!fs::is_regular_file(path_, error)) refuse_path("is there and is no plain file");
+    if (is_open_as(path_, STDOUT_FILENO)) refuse_path("is standard output, where the result goes");
+    if (is_open_as(path_, STDERR_FILENO)) refuse_path("is standard error, where messages go");
     if (access(path_.c_str(), W_OK) != 0) refuse_path("is there and may not be written");
   }
-  const bool can_be_made = std::ofstream(temporary(), std::ios::binary).is_open();
-  fs::remove(temporary(), error);
-  if (!can_be_made) refuse_path("lies in a folder that may not be written");
+  if (!Temporary(*this).is_open()) refuse_path("lies in a folder that may not be written");
 }
 
 void OutputFile::require_differs_from(const OutputFile& other) const {
@@ -59,24 +116,8 @@ void OutputFile::require_is_no_input(const std::string& input) const {
 }
 
 void OutputFile::write(const std::string& text) const {
-  std::error_code error;
-  std::ofstream file(temporary(), std::ios::binary);
-  const bool is_whole = file && (file << text) && file.flush();
-  file.close();
-  const fs::file_status before = fs::status(path_, error);
-  if (fs::exists(before)) fs::permissions(temporary(), before.permissions(), error);
-  error.clear();
-  if (is_whole && file) fs::rename(temporary(), path_, error);
-  if (is_whole && file && !error) return;
-  fs::remove(temporary(), error);
-  refuse_path("could not be written");
-}
-
-/// Returns a name that is different in each process, so that two runs do not write into one file.
-fs::path OutputFile::temporary() const {
-  fs::path name = path_;
-  name.replace_filename(fmt::format(".{}.part-{}", option_, getpid()));
-  return name;
+  Temporary file(*this);
+  if (!file.write(text) || !file.replace(path_)) refuse_path("could not be written");
 }
 
 void OutputFile::refuse_path(const std::string& problem) const {

@@ -5,6 +5,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "sim/base/printable_text.h"
+
 namespace verify {
 
 std::string counted(std::int64_t count, const char* noun) {
@@ -38,11 +40,27 @@ std::string cell_text(const sim::RankGrid& grid, int rank) {
   return text;
 }
 
+namespace {
+
+/// Returns a word in the quotes of bash and zsh that know escapes: $'a\033b'.
+std::string quoted_with_escapes(const std::string& text) {
+  std::string quoted = "$'";
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') quoted += '\\';
+    quoted +=
+        c >= ' ' && c <= '~' ? std::string(1, c) : fmt::format("\\{:03o}", static_cast<unsigned char>(c));
+  }
+  return quoted + "'";
+}
+
+}  // namespace
+
 std::string quoted_for_shell(const std::string& text) {
   const bool plain = !text.empty() && text.find_first_not_of(
                                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
                                           "0123456789-_./,=:") == std::string::npos;
   if (plain) return text;
+  if (sim::printable_text(text) != text) return quoted_with_escapes(text);
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   return quoted + "'";

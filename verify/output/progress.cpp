@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "sim/base/printable_text.h"
+
 namespace verify {
 
 namespace {
@@ -35,7 +37,8 @@ void Progress::step(std::size_t done, const std::string& what) {
     rate = fmt::format(", {:.2g} {}/s, {:.0f} s left", per_second, unit_,
                        static_cast<double>(total_ - done) / per_second);
   }
-  out_ << kClearLine << fmt::format("{}/{} {}{}: {}", done, total_, unit_, rate, what) << std::flush;
+  out_ << kClearLine << fmt::format("{}/{} {}{}: {}", done, total_, unit_, rate, sim::printable_text(what))
+       << std::flush;
 }
 
 }  // namespace verify

@@ -6,11 +6,13 @@
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/base/printable_text.h"
 
 namespace verify {
 
 void TextTable::add(std::vector<std::string> cells, fmt::text_style first_cell) {
   CHECK(cells.size() == columns_.size());
+  for (std::string& cell : cells) cell = sim::printable_text(cell);
   rows_.push_back({std::move(cells), first_cell});
 }
 

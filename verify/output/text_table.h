@@ -1,7 +1,7 @@
 #pragma once
 
 /// A table as text: columns are as wide as their widest cell and aligned left or right, and lines have no
-/// trailing blanks.
+/// trailing blanks. Control characters in cells are escaped (sim/base/printable_text.h).
 
 #include <fmt/color.h>
 #include <string>

@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
 #include "verify/cases/case_list.h"
 #include "verify/options/backend_choice.h"
 #include "verify/options/command_requests.h"
@@ -28,7 +29,7 @@ namespace {
 std::string write_scenario(const CampaignRow& row) {
   const std::string path = fmt::format("failing-{}-{}.ini", row.the_case->name(), row.property->name);
   std::ofstream file(path, std::ios::trunc);
-  file << "# Source: shardproof check: " << row.failure->detail << "\n";
+  file << "# Source: shardproof check: " << sim::printable_text(row.failure->detail) << "\n";
   for (const auto& [name, value] : options_of(*row.the_case, *row.property, row.failure->setting))
     file << name << " = " << value << "\n";
   file.close();

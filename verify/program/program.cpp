@@ -7,6 +7,7 @@
 #include <fmt/ranges.h>
 
 #include "sim/base/error.h"
+#include "sim/base/printable_text.h"
 #include "sim/launch/launch.h"
 #include "verify/options/command_line.h"
 #include "verify/options/command_requests.h"
@@ -151,7 +152,7 @@ int exit_code_of(const std::vector<std::string>& arguments, const Output& output
     output.err << "shardproof: out of memory\n";
     return kRefused;
   } catch (const std::exception& error) {
-    output.err << "shardproof: stopped by the system: " << error.what() << "\n";
+    output.err << "shardproof: stopped by the system: " << sim::printable_text(error.what()) << "\n";
     return kRefused;
   }
 }

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "sim/base/printable_text.h"
 #include "sim/cpu/cpu_device.h"
 #include "verify/backends/open_backend.h"
 #include "verify/options/backend_choice.h"
@@ -124,7 +125,8 @@ Json as_json(const ScenarioReport& report) {
 /// refused, so that the other files are still replayed.
 ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim::Device& device) {
   ScenarioReport report;
-  report.path = report.name = path;
+  report.path = path;
+  report.name = sim::printable_text(path);
   try {
     const Scenario scenario = read_scenario(path, line);
     if (backend_kind(scenario) != nullptr) refuse_scenarios(path + " among several");

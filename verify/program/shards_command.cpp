@@ -1,5 +1,8 @@
 #include <algorithm>
+#include <cstddef>
 #include <fmt/format.h>
+#include <iterator>
+#include <ostream>
 
 #include "sim/optimizer/range_map.h"
 #include "verify/options/command_requests.h"
@@ -15,34 +18,42 @@ namespace {
 
 // ---- JSON
 
-Json as_json(const sim::OwnedPiece& piece) {
-  return {piece.parameter,
-          piece.world.begin,
-          piece.world.end,
-          piece.world_in_bucket.begin,
-          piece.world_in_bucket.end,
-          piece.local.begin,
-          piece.local.end,
-          piece.param.begin,
-          piece.param.end};
-}
-
-Json rank_maps(const sim::BufferLayout& layout) {
-  Json ranks = Json::array();
-  for (int rank = 0; rank < layout.config.owners; ++rank) {
-    Json buckets = Json::array();
-    for (int bucket = 0; bucket < std::ssize(layout.buckets); ++bucket) {
-      Json pieces = Json::array();
-      for (const sim::OwnedPiece& piece : owned_pieces(layout, bucket, rank))
-        pieces.push_back(as_json(piece));
-      buckets.push_back(std::move(pieces));
-    }
-    ranks.push_back(std::move(buckets));
+void append(fmt::memory_buffer& buffer, const std::vector<sim::OwnedPiece>& pieces) {
+  buffer.push_back('[');
+  for (const sim::OwnedPiece& piece : pieces) {
+    if (&piece != &pieces.front()) buffer.push_back(',');
+    fmt::format_to(std::back_inserter(buffer), "[{},{},{},{},{},{},{},{},{}]", piece.parameter,
+                   piece.world.begin, piece.world.end, piece.world_in_bucket.begin, piece.world_in_bucket.end,
+                   piece.local.begin, piece.local.end, piece.param.begin, piece.param.end);
   }
-  return ranks;
+  buffer.push_back(']');
 }
 
-Json as_json(const sim::BufferLayout& layout) {
+/// Writes the pieces of each rank in each bucket, a little at a time: of many ranks they are more than the
+/// memory holds.
+void write_rank_maps(std::ostream& out, const sim::BufferLayout& layout) {
+  constexpr std::size_t kFlushBytes = 1 << 16;
+  fmt::memory_buffer buffer;
+  const auto flush = [&] {
+    out.write(buffer.data(), static_cast<std::streamsize>(buffer.size()));
+    buffer.clear();
+  };
+  for (int rank = 0; rank < layout.config.owners && out; ++rank) {
+    buffer.push_back(rank == 0 ? '[' : ',');
+    buffer.push_back('[');
+    for (int bucket = 0; bucket < std::ssize(layout.buckets); ++bucket) {
+      if (bucket > 0) buffer.push_back(',');
+      append(buffer, owned_pieces(layout, bucket, rank));
+      if (buffer.size() >= kFlushBytes) flush();
+    }
+    buffer.push_back(']');
+  }
+  buffer.push_back(']');
+  flush();
+}
+
+/// Returns the beginning of the document: everything but the rank maps.
+Json json_head(const sim::BufferLayout& layout) {
   Json index = Json::array(), buckets = Json::array(), unpadded = Json::array();
   for (const sim::PlacedParameter& parameter : layout.parameters)
     index.push_back({parameter.range.begin, parameter.range.end, parameter.bucket});
@@ -50,12 +61,21 @@ Json as_json(const sim::BufferLayout& layout) {
     buckets.push_back({bucket.range.begin, bucket.range.end});
     unpadded.push_back(bucket.numel_unpadded);
   }
-  Json json = {{"param_index", std::move(index)},
-               {"buckets", std::move(buckets)},
-               {"numel_unpadded", std::move(unpadded)},
-               {"numel", layout.numel()}};
-  if (layout.config.distributed_optimizer) json["rank_maps"] = rank_maps(layout);
-  return json;
+  return {{"param_index", std::move(index)},
+          {"buckets", std::move(buckets)},
+          {"numel_unpadded", std::move(unpadded)},
+          {"numel", layout.numel()}};
+}
+
+void write_json(std::ostream& out, const sim::BufferLayout& layout) {
+  std::string head = json_head(layout).dump();
+  head.pop_back();  // the closing brace
+  out << head;
+  if (layout.config.distributed_optimizer) {
+    out << ",\"rank_maps\":";
+    write_rank_maps(out, layout);
+  }
+  out << "}\n";
 }
 
 // ---- text
@@ -161,7 +181,7 @@ int run_shards(const Call& call) {
   const ShardsRequest request = shards_request(call.line);
   const sim::BufferLayout layout = buffer_layout(request.parameters, request.config);
   if (asks_for_json(call.line)) {
-    call.output.out << one_line(as_json(layout));
+    write_json(call.output.out, layout);
   } else {
     call.output.out << as_text(layout);
   }

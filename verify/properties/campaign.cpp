@@ -8,6 +8,7 @@
 #include <unordered_map>
 
 #include "sim/base/check.h"
+#include "sim/base/printable_text.h"
 #include "verify/properties/explanation.h"
 
 namespace verify {
@@ -60,7 +61,8 @@ void run_row(const CampaignRequest& request, Bench& bench,
         try {
           judgement = row.property->judge(bench, *row.the_case, setting);
         } catch (const std::exception& error) {
-          judgement = {.holds = false, .detail = fmt::format("the case threw: {}", error.what())};
+          judgement = {.holds = false,
+                       .detail = fmt::format("the case threw: {}", sim::printable_text(error.what()))};
           threw = true;
         }
         ++row.runs;

@@ -25,7 +25,7 @@ namespace {
 
 TwinProgram collectives(const ScenarioRequest& request, const Backend& backend) {
   RandomCalls calls{.seed = request.cases.seed,
-                    .steps = kOperations * (static_cast<int>(request.layout.kinds.size()) + 1),
+                    .steps = steps_for_every_kind(request.layout),
                     .any_order = !backend.same_bits().sums};
   std::erase_if(calls.dtypes, [&](sim::DType dtype) { return !backend.has(dtype); });
   return {.row = fmt::format("{} collectives", backend.name()),

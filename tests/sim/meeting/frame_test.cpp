@@ -89,7 +89,7 @@ TEST(Frame, SaysAsSoonAsItCanWhyItIsNone) {
     return none == nullptr ? "" : none->reason;
   };
   EXPECT_EQ(changed(0, 'G', 1), "bad magic");
-  EXPECT_EQ(changed(4, 2, 6), "protocol version 2, not 1");
+  EXPECT_EQ(changed(4, 1, 6), "protocol version 1, not 2");
   EXPECT_EQ(changed(6, 9, 12), "unknown kind 9");
   EXPECT_EQ(changed(6, 0, 12), "unknown kind 0");
   EXPECT_EQ(changed(11, 255, 12), "a body of 4278190280 bytes, above 200");
@@ -102,8 +102,13 @@ std::string drawn_text() { return *rc::gen::container<std::string>(rc::gen::inRa
 
 RC_GTEST_PROP(RankMessages, AreReadAsTheyWereWritten, ()) {
   const int world = *rc::gen::inRange(1, 1 << 20);
-  const Hello hello{drawn_text(), *rc::gen::inRange(0, world), world, *rc::gen::arbitrary<std::uint64_t>(),
-                    drawn_text(), drawn_bytes(kMost)};
+  const Hello hello{drawn_text(),
+                    *rc::gen::inRange(0, world),
+                    world,
+                    *rc::gen::arbitrary<std::uint64_t>(),
+                    drawn_text(),
+                    drawn_bytes(kMost),
+                    std::chrono::milliseconds(*rc::gen::inRange(0, 1 << 30))};
   RC_ASSERT(decoded_hello(frame_of(hello)) == std::optional(hello));
   RC_ASSERT(!decoded_answer(frame_of(hello)) && !decoded_report(frame_of(hello)) &&
             !decoded_ending(frame_of(hello)));

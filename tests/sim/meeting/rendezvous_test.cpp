@@ -321,6 +321,57 @@ TEST(Rendezvous, SomebodyElseAtThePortIsNoRankZero) {
   EXPECT_NE(outcome.refused.find("answers with what is no answer"), std::string::npos) << outcome.refused;
 }
 
+// ---- No wait is longer than the deadline ----
+
+/// Fails unless `work` is over before its deadline and a little have passed.
+template <typename Work>
+void expect_over_by(std::chrono::milliseconds deadline, const Work& work) {
+  const Deadline latest = Deadline::after(deadline + 700ms);  // chosen, for threads that start late
+  work();
+  EXPECT_FALSE(latest.has_passed());
+}
+
+TEST(Rendezvous, AGuestWaitsNoLongerThanItsDeadline) {
+  const OtherServer silent("");
+  RendezvousSpec guest = spec_of(1, 2, silent.port());
+  guest.deadline = 800ms;
+  expect_over_by(guest.deadline, [&] { EXPECT_EQ(started(guest).get().code, "rendezvous_silent"); });
+}
+
+TEST(Rendezvous, AGuestThatCameBeforeRankZeroWaitsNoLongerEither) {
+  RendezvousSpec guest = spec_of(1, 3, free_port());
+  guest.deadline = 2s;
+  expect_over_by(guest.deadline, [&] {
+    auto early = started(guest);
+    std::this_thread::sleep_for(700ms);
+    RendezvousSpec host = spec_of(0, 3, guest.master_port);
+    host.deadline = guest.deadline;
+    const std::vector<Outcome> outcomes = {started(host).get(), early.get()};
+    expect_all_refused(outcomes, "rendezvous_missing");  // in time for the guest to hear why
+    EXPECT_NE(outcomes[0].refused.find("rank 2 of 3 did not come"), std::string::npos);
+  });
+}
+
+TEST(Rendezvous, AtTheEndAGuestWaitsNoLongerThanItsDeadline) {
+  RendezvousSpec spec = spec_of(0, 2, 0);
+  spec.deadline = 800ms;
+  Rendezvous host(spec);
+  RendezvousSpec other = spec_of(1, 2, host.port());
+  other.deadline = spec.deadline;
+  auto guest = std::async(std::launch::async, [&] {
+    Rendezvous rendezvous(other);
+    rendezvous.meet();
+    Conclusion conclusion;
+    expect_over_by(other.deadline, [&] { conclusion = rendezvous.finish(report_of(1)); });
+    return conclusion;
+  });
+  host.meet();
+  const Conclusion conclusion = guest.get();  // rank 0 says nothing more
+  ASSERT_TRUE(conclusion.failure);
+  EXPECT_EQ(conclusion.failure->code, "rendezvous_lost");
+  EXPECT_NE(conclusion.failure->numbers.find("no answer"), std::string::npos);
+}
+
 TEST(Rendezvous, RankZeroIsRefusedWhereItCannotListen) {
   const auto taken = std::get<Socket>(listen_at("127.0.0.1", 0));
   EXPECT_EQ(test::refusal_code([&] { Rendezvous(spec_of(0, 2, port_of(taken))); }), "rendezvous_listen");
@@ -430,7 +481,7 @@ TEST(Rendezvous, StrangersAreDroppedAndCostNobodyAnything) {
 
   const DroppedConnections& dropped = host.dropped();
   for (const char* reason :
-       {"bad magic", "protocol version 9, not 1", "a body of ", "bad checksum", "a frame that is no hello",
+       {"bad magic", "protocol version 9, not 2", "a body of ", "bad checksum", "a frame that is no hello",
         "no hello within 200 ms", "ended in its hello", "ended without a hello",
         "rank 1 left before all were here", "rank 1 spoke out of turn"}) {
     EXPECT_TRUE(is_noted(dropped, reason)) << reason;

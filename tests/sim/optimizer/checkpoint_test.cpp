@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <limits>
 #include <rapidcheck/gtest.h>
 #include <set>
 #include <sys/stat.h>
@@ -508,6 +509,61 @@ TEST(Checkpoint, IsRefusedOnAllRanksWhereOneCannotSave) {
   }
 }
 
+/// Returns the failure of a save at an iteration over a checkpoint of iteration 1, and checks that the store is
+/// as it was if there is one.
+std::string failure_of_save_at(std::int64_t iteration) {
+  MemoryStore store;
+  model_of(run({}, {.ranks = 2, .to = 1}, store));
+  std::map<std::string, std::string> before;
+  for (const std::string& name : store.names()) before[name] = *store.read(name);
+  CpuDevice device;
+  const RunReport report = simulate(world(2), device, [&](Rank& rank) {
+    Training training(rank, {});
+    save_checkpoint(rank, training.optimizer(), store, iteration);
+  });
+  if (report.ok()) {
+    EXPECT_EQ(refusal_of_load({}, 2, store), "");
+    return "";
+  }
+  std::map<std::string, std::string> after;
+  for (const std::string& name : store.names()) after[name] = *store.read(name);
+  EXPECT_EQ(after, before);
+  return report.failure();
+}
+
+TEST(Checkpoint, AnIterationThatNoLoadTakesIsRefusedBeforeAnythingIsWritten) {
+  EXPECT_EQ(failure_of_save_at(0), "");
+  EXPECT_EQ(failure_of_save_at(kMostCheckpointCount), "");
+  for (const std::int64_t iteration :
+       {std::int64_t{-1}, kMostCheckpointCount + 1, std::numeric_limits<std::int64_t>::min()}) {
+    const std::string failure = failure_of_save_at(iteration);
+    EXPECT_TRUE(failure.starts_with("checkpoint_index: rank 0: index.json: iteration ")) << failure;
+    EXPECT_NE(failure.find(std::to_string(iteration)), std::string::npos) << failure;
+  }
+}
+
+TEST(Checkpoint, TheRankThatHasAReasonComesFirst) {
+  for (const int damaged : {0, 1}) {  // the ranks of three that own elements
+    MemoryStore store;
+    model_of(run({}, {.ranks = 3, .to = 1}, store));
+    const std::string name = shard_name(0, damaged);
+    std::string bytes = *store.read(name);
+    bytes.back() = static_cast<char>(bytes.back() ^ 1);
+    store.replace(name, bytes);
+    const RunReport report = run({}, {.ranks = 3, .from = 1, .to = 2}, store);
+    ASSERT_EQ(report.findings.size(), 3U);
+    const std::string first = fmt::format("rank {}: {}: its hash is ", damaged, name);
+    EXPECT_EQ(report.findings[0].code, "checkpoint_shard");
+    EXPECT_TRUE(report.findings[0].sentence.starts_with(first)) << report.findings[0].sentence;
+    for (const std::size_t other : {1U, 2U}) {
+      EXPECT_EQ(report.findings[other].code, "checkpoint_elsewhere");
+      EXPECT_NE(report.findings[other].sentence.find(fmt::format("rank {} refused it", damaged)),
+                std::string::npos)
+          << report.findings[other].sentence;
+    }
+  }
+}
+
 TEST(Checkpoint, IsSavedByTheRanksThatRun) {
   MemoryStore store;
   CpuDevice device;
@@ -621,6 +677,23 @@ TEST(FolderStore, HasTheFilesThatAMemoryHas) {
   ASSERT_EQ(memory.names(), on_disk->names());
   for (const std::string& name : memory.names()) EXPECT_EQ(memory.read(name), on_disk->read(name)) << name;
   EXPECT_EQ(on_disk->read("nothing"), std::nullopt);
+}
+
+TEST(FolderStore, WritesThroughNoLink) {
+  const Folder folder;
+  const auto store = folder_store(folder.path());
+  store->write("other", "keep");
+  for (const char* name : {"a", "b.new"})
+    std::filesystem::create_symlink("other", folder.path() + "/" + name);
+  store->write("a", "text");
+  store->replace("b", "text");
+  EXPECT_EQ(store->read("other"), "keep");
+  EXPECT_EQ(store->read("a"), "text");
+  EXPECT_EQ(store->read("b"), "text");
+  EXPECT_FALSE(std::filesystem::is_symlink(folder.path() + "/a"));
+  ASSERT_EQ(::mkfifo((folder.path() + "/pipe").c_str(), 0600), 0);
+  store->write("pipe", "text");  // opened as a pipe, this would wait for a reader
+  EXPECT_EQ(store->read("pipe"), "text");
 }
 
 TEST(FolderStore, RefusesWhatTheSystemRefuses) {

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "sim/cpu/cpu_device.h"
+#include "sim/tensor/adam.h"
 #include "sim/tensor/checks.h"
 #include "sim/tensor/dropout.h"
 #include "sim/tensor/matmul.h"
@@ -41,6 +42,18 @@ TEST_F(OpsRefusals, TensorsThatAreNone) {
   EXPECT_EQ(refusal_code([&] { scale(none_, {1, 2}); }), "null_tensor");
   EXPECT_EQ(refusal_code([&] { cast(none_, DType::f64); }), "null_tensor");
   EXPECT_EQ(refusal_code([&] { host_bytes(none_); }), "null_tensor");
+}
+
+TEST_F(OpsRefusals, TheOptimizerStepsInNoBf16) {
+  Tensor x = filled(device_, DType::bf16, {1}, 1), one = x, two = x;
+  const std::vector<std::byte> before = host_bytes(x);
+  EXPECT_EQ(refusal_code([&] { adam(x, {.step = 1}, one, two, two); }), "bad_dtype");
+  EXPECT_EQ(refusal_code([&] { clip_factor(x, {1, 2}); }), "bad_dtype");
+  EXPECT_EQ(refusal_code([&] { scale_by(x, x); }), "bad_dtype");
+  EXPECT_EQ(refusal_code([&] { nonfinite_flag(x); }), "bad_dtype");
+  EXPECT_EQ(host_bytes(x), before);
+  Tensor sum = filled(device_, DType::f32, {1}, 0);  // the sum of squares of bf16 is f32
+  EXPECT_EQ(refusal_code([&] { add_sum_of_squares(x, sum); }), "none");
 }
 
 TEST_F(OpsRefusals, TensorsThatDoNotFit) {

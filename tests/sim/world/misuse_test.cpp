@@ -222,6 +222,31 @@ TEST(Misuse, ARefusalThatIsCaughtNowAndThenIsNoFinding) {
   });
 }
 
+TEST(Misuse, ARankPublishesWithoutEnd) {
+  CpuDevice device;
+  WorldSpec spec = world_of(2);
+  spec.publish_limit = 1 << 20;
+  const auto endless = [](Rank& rank) {
+    for (;;) rank.publish("a", ones(rank, 100));
+  };
+  const RunReport report = simulate(spec, device, endless);
+  ASSERT_EQ(report.findings.size(), 2U);
+  EXPECT_EQ(report.findings[0].code, "out_of_memory");
+  EXPECT_TRUE(report.findings[0].sentence.starts_with("rank 0: publish: 'a' of 400 bytes, and no more than"))
+      << report.failure();
+  EXPECT_TRUE(report.ranks[0].published.empty());
+  // Long names take memory, too, and it is of no use to catch the refusal.
+  const auto stubborn = [](Rank& rank) {
+    for (;;) {
+      try {
+        rank.publish(std::string(1000, 'n'), ones(rank, 0));
+      } catch (const std::exception&) {
+      }
+    }
+  };
+  EXPECT_EQ(simulate(spec, device, stubborn).findings.front().code, "rank_will_not_end");
+}
+
 struct NoText : std::exception {
   const char* what() const noexcept override { return nullptr; }
 };
@@ -306,6 +331,49 @@ TEST(MisuseDeathTest, WhatTheSystemRefusesEndsTheWorldAndIsThrown) {
   const WorldSpec stacks = world_of(10'000);
   EXPECT_EXIT(refused_in_a_small_process("stack_memory", [&] { simulate_small(stacks); }),
               testing::ExitedWithCode(0), "");
+}
+
+/// Exits with 0 when a world of one rank in a small process ends with a finding of this code.
+void found_in_a_small_process(const std::string& code, const RankProgram& program) {
+  std::string found;
+  refused_in_a_small_process("none", [&] {
+    CpuDevice device;
+    WorldSpec spec = world_of(1);
+    spec.publish_limit = std::numeric_limits<std::int64_t>::max();
+    found = simulate(spec, device, program).failure();
+    if (!found.starts_with(code + ": ")) refuse({"another finding", "", found, "", ""});
+  });
+}
+
+TEST(MisuseDeathTest, AProgramThatIsGivenNoMoreMemoryIsNamed) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer maps more than the process is to have";
+#endif
+  const auto publishes = [](Rank& rank) {
+    for (;;) rank.publish("a", ones(rank, 1 << 20));
+  };
+  const auto keeps = [](Rank&) {
+    std::vector<std::unique_ptr<std::vector<double>>> kept;
+    for (;;) kept.push_back(std::make_unique<std::vector<double>>(1 << 20));
+  };
+  EXPECT_EXIT(found_in_a_small_process("out_of_memory", publishes), testing::ExitedWithCode(0), "");
+  EXPECT_EXIT(found_in_a_small_process("out_of_memory", keeps), testing::ExitedWithCode(0), "");
+}
+
+TEST(Misuse, TextOfAnExceptionIsEscaped) {
+  CpuDevice device;
+  const RunReport report = simulate(world_of(2), device, [](Rank& rank) {
+    if (rank.id == 0) throw std::runtime_error("\x1b[2Jcleared\nverified: 1 scenario");
+    refuse({"own\rcode", "option",
+            "\x9b"
+            "1m\xc2\x9b",
+            "rule", "hint\n  rank 7"});
+  });
+  const std::string all = report.failure() + text_of(report.findings.at(1), "");
+  EXPECT_NE(all.find("left the program: \\x1b[2Jcleared\\nverified: 1 scenario\n"), std::string::npos) << all;
+  EXPECT_NE(all.find("own\\x0dcode: rank 1: option: \\x9b1m\\xc2\\x9b\n"), std::string::npos) << all;
+  EXPECT_NE(all.find("hint\\n  rank 7\n"), std::string::npos) << all;
+  EXPECT_EQ(all.find_first_of("\x1b\r\x9b"), std::string::npos) << all;
 }
 
 TEST(Misuse, WorldsThatMakeNoSense) {

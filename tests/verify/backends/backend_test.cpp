@@ -209,6 +209,47 @@ TEST(Backend, DrawsForAnyOrderAreExactInEach) {
   EXPECT_TRUE(differs(false));
 }
 
+/// Returns the operations that no rank makes in some kind of group of at least two ranks.
+std::string operations_left_out(const sim::Layout& layout, std::uint64_t seed) {
+  sim::CpuDevice device;
+  const RandomCalls calls{.seed = seed, .steps = steps_for_every_kind(layout)};
+  const sim::RunReport report =
+      sim::simulate({.layout = layout}, device, [&](sim::Rank& rank) { random_calls(rank, calls); });
+  EXPECT_TRUE(report.ok()) << report.failure();
+  std::set<std::pair<std::string, sim::Operation>> made;
+  for (const sim::RankReport& rank : report.ranks) {
+    for (const sim::CallRecord& call : rank.calls) made.insert({call.group->kind, call.operation});
+  }
+  std::vector<std::string> kinds = {"world"};
+  for (const sim::GroupKind& kind : layout.kinds) {
+    if (kind.members(0).size() > 1) kinds.push_back(kind.name());
+  }
+  std::string left_out;
+  for (const std::string& kind : kinds) {
+    for (int operation = 0; operation < kOperations; ++operation) {
+      const auto wanted = static_cast<sim::Operation>(operation);
+      const bool is_of_the_world = wanted == sim::Operation::new_group;
+      if (!made.contains({is_of_the_world ? "world" : kind, wanted}))
+        left_out += fmt::format("{} in {}, ", sim::name_of(wanted), kind);
+    }
+  }
+  return left_out;
+}
+
+TEST(RandomCalls, RunEveryOperationInEveryKindOfGroup) {
+  const sim::Layout layouts[] = {sim::make_layout({.world_size = 16,
+                                                   .tensor_model_parallel_size = 2,
+                                                   .pipeline_model_parallel_size = 2,
+                                                   .context_parallel_size = 2,
+                                                   .expert_model_parallel_size = 2},
+                                                  sim::RuleBook::megatron),
+                                 sim::make_layout({.world_size = 3}, sim::RuleBook::megatron)};
+  for (const sim::Layout& layout : layouts) {
+    for (std::uint64_t seed = 0; seed < 10; ++seed)
+      EXPECT_EQ(operations_left_out(layout, seed), "") << "seed " << seed;
+  }
+}
+
 RC_GTEST_PROP(Backend, ASettingHasARankForEachProcess, ()) {
   const int processes = *rc::gen::inRange(2, 17);
   const Processes backend(processes);
