@@ -7,6 +7,7 @@
 
 #include "sim/base/error.h"
 #include "verify/cases/case_list.h"
+#include "verify/cases/case_rules.h"
 #include "verify/checks/case_replay.h"
 #include "verify/options/case_options.h"
 #include "verify/options/command_requests.h"
@@ -58,6 +59,7 @@ int run_replay(const CommandLine& line, const CaseList& cases, const Output& out
 
 int run(const std::string& called, const std::vector<std::string>& arguments, const CaseList& cases,
         const Output& output) {
+  require_cases(cases);
   CommandLine line = parse_command_line(arguments);
   require_readable(line);
   if (line.help) {

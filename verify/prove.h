@@ -19,7 +19,8 @@
 ///
 /// Errors  unknown_command: neither check nor replay; one_scenario: a scenario for check, or more than
 ///         one for replay; option_without_effect: an option that the command does not read; those of
-///         case_request.h, settings.h, command_line.h and scenario.h. Refusals are written out, never thrown.
+///         case_rules.h, case_request.h, settings.h, command_line.h and scenario.h. Refusals are written
+///         out, never thrown.
 
 #include <string>
 #include <vector>

@@ -39,10 +39,12 @@ enum class Placement {
 struct CaseOutput {
   std::string name;
   Placement placement = Placement::replicated;
-  int stride = 1;                 // blocks of rows or columns in a part (sim/parallel/parameter.h)
-  bool same_order = false;        // the serial layer adds in the same order and gives the same bits
-  std::vector<int> part_of = {};  // part by rank; -1: not published; empty: rank r of a replica has part r
-  bool adds = false;              // ranks of one part hold terms of a sum; else all hold the same values
+  int stride = 1;           // blocks of rows or columns in a part (sim/parallel/parameter.h)
+  bool same_order = false;  // the serial layer adds in the same order and gives the same bits
+  // The part by rank; -1: not published; empty: rank r of a replica has part r. The parts of a replicated
+  // tensor are copies of it.
+  std::vector<int> part_of = {};
+  bool adds = false;  // ranks of one part hold terms of a sum; else all hold the same values
 
   /// Returns the part of the whole that a rank has.
   int part(int rank, int group_size) const;

@@ -222,8 +222,8 @@ struct GptPlan {
     return all;
   }
   /// The declaration of what ranks publish about a parameter: which ranks publish it, and which part each
-  /// has. With `adds`, the ranks of one part publish terms of it, and only tp rank 0 publishes a replicated
-  /// parameter.
+  /// has. With `adds`, the ranks of one part publish terms of it; those of a replicated parameter are of
+  /// one copy for each tp rank.
   CaseOutput output(const GptParameter& parameter, const char* what, bool adds,
                     const std::vector<Place>& places) const {
     CaseOutput output{.name = parameter.name + what,
@@ -232,10 +232,8 @@ struct GptPlan {
                       .adds = adds};
     const std::int64_t pp_rank = parameter.stage % pp();
     for (const Place& place : places) {
-      const bool is_twin = adds && parameter.placement == Placement::replicated && place.tp > 0;
-      const bool has = pp_rank == place.pp && !is_twin;
-      const int part = parameter.placement == Placement::replicated ? 0 : place.tp;
-      output.part_of.push_back(has ? part : -1);
+      const int part = adds || parameter.placement != Placement::replicated ? place.tp : 0;
+      output.part_of.push_back(pp_rank == place.pp ? part : -1);
     }
     return output;
   }

@@ -8,6 +8,7 @@
 #include "verify/backends/open_backend.h"
 #include "verify/backends/twin_program.h"
 #include "verify/cases/case_list.h"
+#include "verify/cases/case_rules.h"
 #include "verify/options/backend_choice.h"
 #include "verify/options/command_requests.h"
 #include "verify/output/json.h"
@@ -43,6 +44,7 @@ std::vector<TwinProgram> programs(const CampaignRequest& request, const Backend&
     for (std::int64_t number = 0; number < request.runs; ++number) {
       const CaseSetting setting =
           drawn_for_backend(*the_case, request.dtypes, request.seed, number, backend, request.max_world);
+      require_declaration(*the_case, setting);
       all.push_back(twin_of(the_case->name(), *the_case, setting,
                             {.layout = sim::make_layout(the_case->sizes(setting), sim::RuleBook::megatron)}));
       all.back().words = text_of(setting);

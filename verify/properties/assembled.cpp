@@ -10,18 +10,6 @@ namespace verify {
 
 namespace {
 
-struct Extent {
-  std::int64_t rows = 1;
-  std::int64_t columns = 1;
-};
-Extent extent_of(const sim::Shape& shape) {
-  Extent extent;
-  const std::size_t dimensions = shape.dimensions();
-  if (dimensions > 0) extent.columns = shape[dimensions - 1];
-  for (std::size_t i = 0; i + 1 < dimensions; ++i) extent.rows *= shape[i];
-  return extent;
-}
-
 /// Returns where each row (or column) of a rank's part lies in the whole.
 std::vector<std::int64_t> lines_in_whole(std::int64_t lines, bool is_cut, int stride, int rank, int ranks) {
   std::vector<std::int64_t> places(static_cast<std::size_t>(lines));
@@ -52,27 +40,16 @@ std::string Assembled<Value>::where(const std::string& name, std::size_t i) cons
                      ranks[i] < 0 ? "" : fmt::format(" on rank {}", ranks[i]));
 }
 
-std::string missing_output(const sim::RunReport& report, const std::vector<CaseOutput>& outputs) {
-  for (const CaseOutput& output : outputs) {
-    const sim::Published* first = nullptr;
-    int first_rank = 0;
-    for (const sim::RankReport& rank : report.ranks) {
-      if (!output.part_of.empty() && output.part(rank.rank, 0) < 0) continue;
-      const sim::Published* own = report.find(rank.rank, output.name);
-      if (own == nullptr) return fmt::format("rank {} did not publish {}", rank.rank, output.name);
-      if (first == nullptr) first_rank = rank.rank;
-      if (first == nullptr) first = own;
-      if (own->shape == first->shape && own->dtype == first->dtype) continue;
-      return fmt::format("{} is {} {} on rank {}, and {} {} on rank {}", output.name,
-                         sim::name_of(own->dtype), sim::text_of(own->shape), rank.rank,
-                         sim::name_of(first->dtype), sim::text_of(first->shape), first_rank);
-    }
-  }
-  return "";
+Extent extent_of(const sim::Shape& shape) {
+  Extent extent;
+  const std::size_t dimensions = shape.dimensions();
+  if (dimensions > 0) extent.columns = shape[dimensions - 1];
+  for (std::size_t i = 0; i + 1 < dimensions; ++i) extent.rows *= shape[i];
+  return extent;
 }
 
 template <typename Value>
-Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp) {
+Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp, int copy) {
   const bool by_rows = output.placement == Placement::rows;
   const bool by_columns = output.placement == Placement::columns;
   const int parts = output.parts(tp);
@@ -81,7 +58,7 @@ Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& outpu
   std::vector<bool> has_part(static_cast<std::size_t>(parts), false);
   for (int rank = 0; rank < ranks; ++rank) {
     const int place = output.part(rank, tp);
-    if (place < 0) continue;
+    if (place < 0 || (output.placement == Placement::replicated && place != copy)) continue;
     const bool adds = has_part[static_cast<std::size_t>(place)];
     if (adds && !output.is_sum()) continue;
     has_part[static_cast<std::size_t>(place)] = true;
@@ -113,7 +90,7 @@ Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& outpu
 
 template struct Assembled<double>;
 template struct Assembled<sim::Field>;
-template Assembled<double> assembled(const sim::RunReport&, const CaseOutput&, int);
-template Assembled<sim::Field> assembled(const sim::RunReport&, const CaseOutput&, int);
+template Assembled<double> assembled(const sim::RunReport&, const CaseOutput&, int, int);
+template Assembled<sim::Field> assembled(const sim::RunReport&, const CaseOutput&, int, int);
 
 }  // namespace verify

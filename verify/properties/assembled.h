@@ -26,13 +26,18 @@ struct Assembled {
   std::string where(const std::string& name, std::size_t i) const;
 };
 
-/// Returns why an output of a run cannot be put together: a rank did not publish it, or published it with
-/// another shape or dtype than the first rank that has it. Returns "" if all outputs can be.
-std::string missing_output(const sim::RunReport& report, const std::vector<CaseOutput>& outputs);
+/// The rows and columns of a tensor as a matrix.
+struct Extent {
+  std::int64_t rows = 1;
+  std::int64_t columns = 1;
+  bool operator==(const Extent&) const = default;
+};
+Extent extent_of(const sim::Shape& shape);
 
-/// Returns the whole of a tensor that the ranks of the first replica have published with one shape.
+/// Returns the whole of a tensor that check_outputs() (published_tensors.h) has found fit. Where the parts
+/// of a replicated tensor are copies of the whole, `copy` says which of them is returned.
 template <typename Value>
-Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp);
+Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp, int copy = 0);
 
 /// Returns the elements of a published tensor.
 template <typename Value>

@@ -1,5 +1,7 @@
 #include "verify/properties/bench.h"
 
+#include "verify/cases/case_rules.h"
+
 namespace verify {
 
 namespace {
@@ -10,6 +12,7 @@ constexpr std::size_t kStacks = 16;
 }  // namespace
 
 const sim::WorldSpec& Bench::world_of(const Case& the_case, const CaseSetting& setting) {
+  require_declaration(the_case, setting);
   const sim::ParallelSizes sizes = the_case.sizes(setting);
   const std::pair key(std::array<std::int64_t, 6>{sizes.world_size, sizes.tensor_model_parallel_size,
                                                   sizes.pipeline_model_parallel_size,

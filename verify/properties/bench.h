@@ -4,6 +4,7 @@
 /// of them: stacks, layouts, the tables of the field's functions, and the watch for ranks that end the process.
 ///
 /// Calls   one thread uses a bench. The cases must outlive it.
+/// Errors  those of case_rules.h.
 /// Exact   earlier runs do not change the result of a run.
 
 #include <array>
@@ -23,7 +24,8 @@ class Bench {
   explicit Bench(std::shared_ptr<sim::CpuDevice> device = std::make_shared<sim::CpuDevice>())
       : device_(std::move(device)) {}
 
-  /// Returns the world of the case's sizes, in which the ranks of a replica are next to each other. The
+  /// Returns the world of the case's sizes, in which the ranks of a replica are next to each other. A
+  /// declaration of the case that breaks a rule at this setting is refused. The
   /// reference is valid until the next call.
   const sim::WorldSpec& world_of(const Case& the_case, const CaseSetting& setting);
   /// Runs the case. If the run before had the same case and setting, its report is returned again, so that

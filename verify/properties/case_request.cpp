@@ -6,6 +6,7 @@
 
 #include "sim/base/error.h"
 #include "verify/cases/case_list.h"
+#include "verify/cases/case_rules.h"
 #include "verify/options/nearest_name.h"
 
 namespace verify {
@@ -117,12 +118,15 @@ std::int64_t checked_ranks(std::int64_t ranks, const char* option) {
 }  // namespace
 
 CampaignRequest requested_campaign(const CaseOptions& options, const CaseList& cases) {
-  return {.cases = chosen_cases(options, cases),
-          .properties = chosen_properties(options),
-          .dtypes = chosen_dtypes(options),
-          .runs = options.runs.value_or(100),
-          .seed = options.seed,
-          .max_world = static_cast<int>(checked_ranks(options.max_world.value_or(8), "--max-world"))};
+  CampaignRequest request{
+      .cases = chosen_cases(options, cases),
+      .properties = chosen_properties(options),
+      .dtypes = chosen_dtypes(options),
+      .runs = options.runs.value_or(100),
+      .seed = options.seed,
+      .max_world = static_cast<int>(checked_ranks(options.max_world.value_or(8), "--max-world"))};
+  require_declarations(request.cases, request.max_world);
+  return request;
 }
 
 void refuse_nothing_to_check() {

@@ -4,7 +4,7 @@
 ///
 /// Errors  unknown_case, unknown_property, unknown_dtype: a name that is not known; max_world: more than 64
 ///         ranks; bad_dimensions: dimensions that are not those of one case, or out of range;
-///         nothing_to_check: a property that does not judge the case and dtype.
+///         nothing_to_check: a property that does not judge the case and dtype; those of case_rules.h.
 
 #include "verify/cases/case_list.h"
 #include "verify/options/case_options.h"

@@ -13,6 +13,7 @@
 #include "verify/cases/case_inputs.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
+#include "verify/properties/published_tensors.h"
 
 namespace verify {
 
@@ -320,7 +321,9 @@ std::string explain_first_wrong(Bench& bench, const Case& the_case, const CaseSe
     const std::string replicas = explain_replicas(setting, report, output);
     if (!replicas.empty()) return output.name + ": " + replicas;
     Assembled<Field> got = assembled<Field>(report, output, setting.group_size);
-    const Whole& serial = wholes.at(output.name);
+    const auto known = wholes.find(output.name);
+    if (known == wholes.end()) return output.name + ": the serial reference does not return it";
+    const Whole& serial = known->second;
     if (static_cast<Eigen::Index>(got.values.size()) != serial.size()) return "";  // the shape is the reason
     if (equal(got.values, serial) && ranks_agree(setting, report, output)) continue;
     return output.name + ": " +
@@ -340,10 +343,12 @@ std::string explanation(Bench& bench, const Case& the_case, const Property& prop
   if (!report.ok()) return "";
   std::string text = explain_calls(the_case, in_field, report);
   if (!text.empty()) text += ".";
-  if (!missing_output(report, the_case.outputs(in_field)).empty()) return text;
+  if (!check_outputs(report, the_case.outputs(in_field), in_field.dtype).empty()) return text;
   const std::string values = explain_first_wrong(bench, the_case, in_field, report);
   if (!values.empty()) text += (text.empty() ? "" : " ") + values + ".";
   const bool compares = std::strcmp(property.name, "serial") == 0 && setting.dtype != sim::DType::field;
+  if (text.empty() && !check_published(report, the_case.outputs(in_field), in_field.dtype).empty())
+    return "every tensor that outputs() names is right.";
   if (text.empty() && compares)
     return "in the field all is equal: the algebra is right, and the rounding, precision or order is not.";
   return text;

@@ -5,12 +5,14 @@
 #include <cstring>
 #include <fmt/format.h>
 #include <map>
+#include <stdexcept>
 
 #include "sim/base/check.h"
 #include "sim/base/field_sum.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/spread.h"
 #include "verify/properties/assembled.h"
+#include "verify/properties/published_tensors.h"
 #include "verify/properties/sent_bytes.h"
 
 namespace verify {
@@ -21,9 +23,16 @@ using reference::Bounded;
 
 Judgement fails(std::string detail) { return {false, std::move(detail), 0}; }
 
-/// Returns the contract that a rank broke, or the output that cannot be put together; "" if there is neither.
-std::string what_broke(const sim::RunReport& report, const Case& the_case, const CaseSetting& setting) {
-  return report.ok() ? missing_output(report, the_case.outputs(setting)) : report.findings.front().sentence;
+/// Returns the judgement of a run that broke a contract, or whose outputs cannot be judged; none for others.
+std::optional<Judgement> unfit(const sim::RunReport& report, const Case& the_case,
+                               const CaseSetting& setting) {
+  if (!report.ok()) {
+    Judgement broken = fails(report.findings.front().sentence);
+    broken.finding = report.findings.front();
+    return broken;
+  }
+  std::string wrong = check_published(report, the_case.outputs(setting), setting.dtype);
+  return wrong.empty() ? std::nullopt : std::optional(fails(std::move(wrong)));
 }
 
 // ---- comparison with the reference
@@ -94,7 +103,9 @@ Judgement compare_all(const Case& the_case, const CaseSetting& setting, const si
   Judgement all;
   for (const CaseOutput& output : the_case.outputs(setting)) {
     const Assembled<Value> got = assembled<Value>(report, output, setting.group_size);
-    const reference::Matrix<Scalar>& expected = wholes.at(output.name);
+    const auto known = wholes.find(output.name);
+    if (known == wholes.end()) throw std::out_of_range("the serial reference does not return " + output.name);
+    const reference::Matrix<Scalar>& expected = known->second;
     if (got.rows != expected.rows() || got.columns != expected.cols()) {
       return fails(fmt::format("{} is [{}, {}], and [{}, {}] in the serial layer", output.name, got.rows,
                                got.columns, expected.rows(), expected.cols()));
@@ -125,11 +136,15 @@ Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& se
     if (dimension.is_a_rank) serial.dimensions[dimension.name] *= setting.group_size;
   }
   const sim::RunReport alone = bench.run(the_case, serial, bench.world_of(the_case, serial));
-  if (const std::string broken = what_broke(alone, the_case, serial); !broken.empty()) return fails(broken);
+  if (auto broken = unfit(alone, the_case, serial)) return *broken;
   for (const CaseOutput& output : outputs) {
     if (!output.same_order) continue;
     const Assembled<double> got = assembled<double>(report, output, setting.group_size);
     const Assembled<double> expected = assembled<double>(alone, {.name = output.name}, 1);
+    if (got.values.size() != expected.values.size()) {
+      return fails(fmt::format("{} is [{}, {}], and [{}, {}] on one rank", output.name, got.rows, got.columns,
+                               expected.rows, expected.columns));
+    }
     for (std::size_t i = 0; i < got.values.size(); ++i) {
       const bool same = std::memcmp(&got.values[i], &expected.values[i], sizeof(double)) == 0;
       if (same) continue;
@@ -143,7 +158,7 @@ Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& se
 Judgement equals_serial(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   const sim::RunReport& report = *run;
-  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
+  if (auto broken = unfit(report, the_case, setting)) return *broken;
   if (setting.dtype == sim::DType::field) {
     const reference::Number<sim::Field> number(bench.tower(the_case, setting));
     return compare_all<sim::Field>(the_case, setting, report, serial_of(the_case, setting, number));
@@ -173,9 +188,41 @@ int first_rank_of(const CaseOutput& output, int part, int tp) {
   return rank;
 }
 
+/// Returns the whole of an output for a comparison of bits, because runs may place its parts differently.
+std::vector<double> whole_bits(const sim::RunReport& report, const CaseOutput& output,
+                               const CaseSetting& setting, int copy = 0) {
+  const int ranks = setting.group_size;
+  if (setting.dtype != sim::DType::field) return assembled<double>(report, output, ranks, copy).values;
+  std::vector<double> residues;
+  for (const sim::Field& value : assembled<sim::Field>(report, output, ranks, copy).values)
+    residues.insert(residues.end(), value.residues.begin(), value.residues.end());
+  return residues;
+}
+
+/// Compares bits: NaN equals itself, and -0 does not equal 0.
+bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
+  return a.size() == b.size() &&
+         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
+}
+
+/// Returns the copy of a replicated output that differs from its first copy, where the parts of the output
+/// are copies; 0 if there is none.
+int copy_that_differs(const sim::RunReport& report, const CaseOutput& output, const CaseSetting& setting) {
+  if (output.placement != Placement::replicated) return 0;
+  const int copies = output.parts(setting.group_size);
+  if (copies == 1) return 0;
+  const std::vector<double> first = whole_bits(report, output, setting);
+  for (int copy = 1; copy < copies; ++copy) {
+    if (!same_bits(first, whole_bits(report, output, setting, copy))) return copy;
+  }
+  return 0;
+}
+
 /// Returns the first output that is declared the same on several ranks and is not; "" if there is none.
 std::string disagreement(const sim::RunReport& report, const Case& the_case, const CaseSetting& setting) {
   for (const CaseOutput& output : the_case.outputs(setting)) {
+    if (const int copy = copy_that_differs(report, output, setting); copy > 0)
+      return fmt::format("{} differs between its copies 0 and {}", output.name, copy);
     for (const sim::RankReport& rank : report.ranks) {
       const int part = output.part(rank.rank, setting.group_size);
       if (part < 0 || (output.is_sum() && !output.part_of.empty())) continue;
@@ -193,7 +240,7 @@ std::string disagreement(const sim::RunReport& report, const Case& the_case, con
 
 Judgement ranks_agree(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
-  if (const std::string broken = what_broke(*run, the_case, setting); !broken.empty()) return fails(broken);
+  if (auto broken = unfit(*run, the_case, setting)) return *broken;
   const std::string differs = disagreement(*run, the_case, setting);
   return differs.empty() ? Judgement{} : fails(differs);
 }
@@ -201,7 +248,7 @@ Judgement ranks_agree(Bench& bench, const Case& the_case, const CaseSetting& set
 Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   const sim::RunReport& report = *run;
-  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
+  if (auto broken = unfit(report, the_case, setting)) return *broken;
   for (const sim::RankReport& rank : report.ranks) {
     if (const std::string departure = the_case.departure_of(setting, rank.rank); !departure.empty())
       return fails(fmt::format("rank {}: {}", rank.rank, departure));
@@ -226,23 +273,31 @@ Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting&
 Judgement is_adjoint(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   const sim::RunReport& report = *run;
-  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
+  if (auto broken = unfit(report, the_case, setting)) return *broken;
   const std::vector<CaseOutput> outputs = the_case.outputs(setting);
   const auto whole = [&](const std::string& name) {
     const auto output =
         std::find_if(outputs.begin(), outputs.end(), [&](const auto& o) { return o.name == name; });
-    return assembled<sim::Field>(report, *output, setting.group_size).values;
+    return assembled<sim::Field>(report, *output, setting.group_size);
   };
-  const auto add_product = [&](const AdjointTerm& term, sim::FieldSum& sum) {
-    const std::vector<sim::Field> values = whole(term.value), gradients = whole(term.gradient);
-    CHECK(values.size() == gradients.size());
-    for (std::size_t i = 0; i < values.size(); ++i) sum.add_product(values[i], gradients[i]);
+  /// Adds the products of a term to the sum. Returns why a tensor has no product with its gradient, or "".
+  const auto add_product = [&](const AdjointTerm& term, sim::FieldSum& sum) -> std::string {
+    const Assembled<sim::Field> value = whole(term.value), gradient = whole(term.gradient);
+    if (value.rows != gradient.rows || value.columns != gradient.columns) {
+      return fmt::format("{} is [{}, {}], and {}, whose gradient it is, [{}, {}]", term.gradient,
+                         gradient.rows, gradient.columns, term.value, value.rows, value.columns);
+    }
+    for (std::size_t i = 0; i < value.values.size(); ++i)
+      sum.add_product(value.values[i], gradient.values[i]);
+    return "";
   };
   sim::FieldSum result;
-  add_product({"output", "grad_output"}, result);
+  if (std::string wrong = add_product({"output", "grad_output"}, result); !wrong.empty()) return fails(wrong);
   for (const AdjointIdentity& identity : the_case.adjoint(setting)) {
     sim::FieldSum sum;
-    for (const AdjointTerm& term : identity) add_product(term, sum);
+    for (const AdjointTerm& term : identity) {
+      if (std::string wrong = add_product(term, sum); !wrong.empty()) return fails(wrong);
+    }
     if (result.value() == sum.value()) continue;
     return fails(fmt::format("<output, grad_output> is {}, and <{}, {}>{} is {}", shown(result.value()),
                              identity.front().value, identity.front().gradient,
@@ -251,28 +306,13 @@ Judgement is_adjoint(Bench& bench, const Case& the_case, const CaseSetting& sett
   return {};
 }
 
-/// Returns the whole of an output for a comparison of bits, because runs may place its parts differently.
-std::vector<double> whole_bits(const sim::RunReport& report, const CaseOutput& output,
-                               const CaseSetting& setting) {
-  if (setting.dtype != sim::DType::field) return assembled<double>(report, output, setting.group_size).values;
-  std::vector<double> residues;
-  for (const sim::Field& value : assembled<sim::Field>(report, output, setting.group_size).values)
-    residues.insert(residues.end(), value.residues.begin(), value.residues.end());
-  return residues;
-}
-
-/// Compares bits: NaN equals itself, and -0 does not equal 0.
-bool same_bits(const std::vector<double>& a, const std::vector<double>& b) {
-  return a.size() == b.size() &&
-         (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(double)) == 0);
-}
-
 Judgement equals_its_twins(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::vector<CaseSetting> twins = the_case.twins(setting);
+  if (twins.empty()) return fails("twins() returns no setting here, and some at the smallest setting");
   std::map<std::string, std::vector<double>> first;
   for (const CaseSetting& twin : twins) {
     const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, twin);
-    if (const std::string broken = what_broke(*run, the_case, twin); !broken.empty()) return fails(broken);
+    if (auto broken = unfit(*run, the_case, twin)) return *broken;
     for (const CaseOutput& output : the_case.outputs(twin)) {
       std::vector<double> bits = whole_bits(*run, output, twin);
       const auto [known, is_new] = first.emplace(output.name, bits);
@@ -288,17 +328,22 @@ Judgement equals_its_twins(Bench& bench, const Case& the_case, const CaseSetting
 
 Judgement resumes(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::vector<CaseSetting> stretches = the_case.stretches(setting);
+  if (stretches.empty()) return fails("stretches() returns none here, and some at the smallest setting");
   CaseSetting never_stopped = stretches.front();
   never_stopped.stretch = std::nullopt;
   const std::shared_ptr<const sim::RunReport> whole = bench.run(the_case, never_stopped);
-  if (const std::string broken = what_broke(*whole, the_case, never_stopped); !broken.empty())
-    return fails(broken);
+  if (auto broken = unfit(*whole, the_case, never_stopped)) return *broken;
   sim::RunReport last;
   for (const CaseSetting& stretch : stretches) {
     last = bench.run(the_case, stretch, bench.world_of(the_case, stretch));
-    std::string broken = what_broke(last, the_case, stretch);
-    if (broken.empty()) broken = disagreement(last, the_case, stretch);
-    if (!broken.empty()) return fails(fmt::format("{}: {}", text_of(stretch), broken));
+    std::optional<Judgement> broken = unfit(last, the_case, stretch);
+    if (!broken) {
+      if (std::string differs = disagreement(last, the_case, stretch); !differs.empty())
+        broken = fails(std::move(differs));
+    }
+    if (!broken) continue;
+    broken->detail = fmt::format("{}: {}", text_of(stretch), broken->detail);
+    return *broken;
   }
   for (const CaseOutput& output : the_case.outputs(stretches.back())) {
     if (same_bits(whole_bits(*whole, output, never_stopped), whole_bits(last, output, stretches.back())))
@@ -323,7 +368,7 @@ bool has_twins(const Case& the_case) { return !the_case.twins(least_setting(the_
 Judgement keeps_its_hash(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   sim::WorldSpec spec = bench.world_of(the_case, setting);
   const sim::RunReport first = bench.run(the_case, setting, spec);
-  if (const std::string broken = what_broke(first, the_case, setting); !broken.empty()) return fails(broken);
+  if (auto broken = unfit(first, the_case, setting)) return *broken;
   for (const int variant : {0, 1, 2}) {
     spec.schedule = {.policy = variant == 1 ? sim::SchedulePolicy::pct : sim::SchedulePolicy::uniform,
                      .seed = setting.seed + static_cast<std::uint64_t>(variant)};
@@ -344,7 +389,7 @@ Wholes<Bounded> bounded_reference(const Case& the_case, const CaseSetting& setti
 
 Judgement judge_floats(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report,
                        const Wholes<reference::Bounded>& wholes) {
-  if (const std::string broken = what_broke(report, the_case, setting); !broken.empty()) return fails(broken);
+  if (auto broken = unfit(report, the_case, setting)) return *broken;
   return compare_all<double>(the_case, setting, report, wholes);
 }
 

@@ -21,13 +21,17 @@
 ///               and infinity count as equal
 ///   schedules   another schedule, more threads, and ranks as threads all give the same run hash
 ///
+/// A run that broke a contract, or published what cannot be judged (published_tensors.h), has no property.
+///
 /// Exact   an element whose rounding has no bound (bf16 sums over dozens of ranks, and functions of them) is
 ///         not judged, and the result says so. A value is NaN in the candidate if and only if it is NaN in
 ///         the reference. Levels of the field that are retired on one side are retired on both, and at least
 ///         one level is left.
 
+#include <optional>
 #include <string>
 
+#include "sim/world/finding.h"
 #include "verify/cases/case.h"
 #include "verify/properties/bench.h"
 
@@ -38,6 +42,7 @@ struct Judgement {
   std::string detail;          // the first difference: tensor, element, ranks
   double slack = 0;            // the largest |difference| / bound of all elements; 0 without bounds
   bool has_unbounded = false;  // some elements had no bound (bf16 over many ranks) and were not judged
+  std::optional<sim::Finding> finding = std::nullopt;  // the contract that a rank program broke
 };
 
 struct Property {

@@ -28,12 +28,32 @@ class WrongCase : public CaseOf<WrongCase> {
     shape_of_a_rank,
     not_published,
     without_reference,
+    wider_dtype,
+    whole_numbers,
+    not_declared,
+    published_twice,
+    stride_of_three,
+    gradient_of_another_shape,
+    copy_of_a_rank,
   };
   explicit WrongCase(Wrong wrong) : wrong_(wrong) {}
 
   std::string name() const override { return "wrong"; }
   std::vector<Dimension> dimensions() const override { return {{"tokens", 1, 9}, {"hidden", 1, 9}}; }
-  std::vector<CaseOutput> outputs(const CaseSetting&) const override { return {{"y"}}; }
+  std::vector<CaseOutput> outputs(const CaseSetting& setting) const override {
+    if (wrong_ == Wrong::stride_of_three) return {{"y", Placement::rows, 3}};
+    if (wrong_ == Wrong::copy_of_a_rank) {
+      CaseOutput y{.name = "y", .adds = true};
+      for (int rank = 0; rank < setting.group_size * setting.replicas; ++rank) y.part_of.push_back(rank);
+      return {y};
+    }
+    if (wrong_ != Wrong::gradient_of_another_shape) return {{"y"}};
+    return {{"output"}, {"grad_output"}, {"input"}, {"grad_input"}};
+  }
+  std::vector<AdjointIdentity> adjoint(const CaseSetting&) const override {
+    if (wrong_ != Wrong::gradient_of_another_shape) return {};
+    return {{{"input", "grad_input"}}};
+  }
   std::vector<ExpectedCall> calls(const CaseSetting&) const override { return {}; }
   void run(sim::Rank& rank, const CaseSetting& setting) const override {
     sim::Tensor y = drawn(rank, setting, "x", {setting["tokens"], setting["hidden"]});
@@ -49,12 +69,24 @@ class WrongCase : public CaseOf<WrongCase> {
       y = sim::scale(y, {2, 1});
     if (is_wrong && wrong_ == Wrong::shape_of_a_rank && rank.id == 1) y = y.rows(1, setting["tokens"]);
     if (is_wrong && wrong_ == Wrong::not_published && rank.id == 1) return;
+    if (is_wrong && wrong_ == Wrong::wider_dtype) y = sim::cast(y, sim::DType::f64);
+    if (is_wrong && wrong_ == Wrong::whole_numbers) y = tensor_of_ids(rank, {1, 2, 3});
+    if (is_wrong && wrong_ == Wrong::copy_of_a_rank && rank.id == 1) y = sim::scale(y, {2, 1});
+    if (is_wrong && wrong_ == Wrong::not_declared && rank.id == 1) rank.publish("z", y);
+    if (is_wrong && wrong_ == Wrong::published_twice) rank.publish("y", y);
+    if (wrong_ == Wrong::gradient_of_another_shape) {
+      for (const char* name : {"output", "grad_output", "input"}) rank.publish(name, y);
+      return rank.publish("grad_input", is_wrong ? y.rows(1, setting["tokens"]) : y);
+    }
     rank.publish("y", y);
   }
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& setting) const {
     if (wrong_ == Wrong::without_reference) return {};
-    return {{"y", inputs.matrix("x", setting["tokens"], setting["hidden"])}};
+    Wholes<Scalar> wholes;
+    for (const CaseOutput& output : outputs(setting))
+      wholes[output.name] = inputs.matrix("x", setting["tokens"], setting["hidden"]);
+    return wholes;
   }
 
  private:
@@ -138,6 +170,52 @@ TEST(Campaign, WhatCannotBeMadeWholeIsFound) {
     EXPECT_EQ(of_missing.failure->detail, "rank 1 did not publish y");
     EXPECT_EQ(of_missing.failure->explanation, "");
   }
+}
+
+/// Every property looks at what was published before it judges it.
+void expect_unfit(WrongCase::Wrong wrong, const std::string& detail) {
+  const WrongCase the_case(wrong);
+  for (const char* name : {"serial", "agree", "calls", "special", "schedules"}) {
+    const CampaignRow row = campaign(the_case, name, sim::DType::f32);
+    ASSERT_TRUE(row.failure.has_value()) << name;
+    EXPECT_EQ(row.failure->detail, detail) << name;
+    EXPECT_FALSE(row.failure->threw);
+  }
+}
+
+TEST(Campaign, WhatIsPublishedOtherwiseThanDeclaredIsFound) {
+  using Wrong = WrongCase::Wrong;
+  expect_unfit(Wrong::wider_dtype, "y is f64 [3, 1] on rank 0, and a case in f32 publishes f32");
+  expect_unfit(Wrong::whole_numbers, "y is i32 [3] on rank 0, and a case in f32 publishes f32");
+  expect_unfit(Wrong::not_declared,
+               "rank 1 published z, and outputs() does not name it: nobody would judge it");
+  expect_unfit(Wrong::published_twice, "rank 0 published y twice, and the second would not be judged");
+  expect_unfit(Wrong::stride_of_three,
+               "y is f32 [1, 1] on rank 0, and its stride of 3 does not divide 1 rows");
+  const WrongCase numbers(Wrong::whole_numbers);
+  const CampaignRow in_bf16 = campaign(numbers, "serial", sim::DType::bf16);
+  ASSERT_TRUE(in_bf16.failure.has_value());
+  EXPECT_EQ(in_bf16.failure->detail,
+            "y is i32 [3] on rank 0, and a case in bf16 publishes bf16, or f32 for sums");
+  EXPECT_TRUE(campaign(numbers, "serial", sim::DType::field).failure.has_value());
+}
+
+/// Each rank has a copy that is a sum of its own, which no other property compares.
+TEST(Campaign, CopiesOfASumThatDifferAreFound) {
+  const WrongCase wrong(WrongCase::Wrong::copy_of_a_rank);
+  for (const sim::DType dtype : {sim::DType::field, sim::DType::bf16}) {
+    EXPECT_FALSE(campaign(wrong, "serial", dtype).failure.has_value());
+    const CampaignRow row = campaign(wrong, "agree", dtype);
+    ASSERT_TRUE(row.failure.has_value());
+    EXPECT_EQ(row.failure->detail, "y differs between its copies 0 and 1");
+  }
+}
+
+TEST(Campaign, AGradientOfAnotherShapeIsFound) {
+  const WrongCase wrong(WrongCase::Wrong::gradient_of_another_shape);
+  const CampaignRow row = campaign(wrong, "adjoint", sim::DType::field);
+  ASSERT_TRUE(row.failure.has_value());
+  EXPECT_EQ(row.failure->detail, "grad_input is [2, 1], and input, whose gradient it is, [3, 1]");
 }
 
 TEST(Campaign, ACaseThatThrowsDoesNotHold) {
