@@ -88,6 +88,13 @@ TEST(Outside, AProjectProvesItsOwnLayerWithTheInstalledTree) {
   EXPECT_NE(processes.out.find("verified: 20 runs in 1 row on 2 processes, seed 0; 0 falsified"),
             std::string::npos)
       << processes.out;
+  const test::RunResult planted =
+      test::run_under_mpi(2, program + " --planted check --backend mpi --runs 20");
+  EXPECT_EQ(planted.exit_code, 1) << planted.out;
+  EXPECT_NE(planted.out.find(": on virtual ranks, serial: output("), std::string::npos) << planted.out;
+  const test::RunResult alone = test::run_under_mpi(1, program + " check --backend mpi --runs 20");
+  EXPECT_EQ(alone.exit_code, 2) << alone.out;
+  EXPECT_NE(alone.out.find("refused [one_process]"), std::string::npos) << alone.out;
 }
 
 }  // namespace

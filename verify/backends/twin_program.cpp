@@ -74,7 +74,20 @@ Judgement judged(const Backend& backend, const TwinProgram& twins, const RanksHe
   return all;
 }
 
-void run_one(Backend& backend, const TwinProgram& twins, TwinRow& row) {
+/// Judges the case on virtual ranks. Returns the first judgement that does not hold.
+Judgement judged_on_virtual_ranks(Bench& bench, const TwinProgram& twins) {
+  Judgement all;
+  for (const Property* property : required_properties()) {
+    if (!property->judges(*twins.the_case, twins.setting.dtype)) continue;
+    const Judgement one = property->judge(bench, *twins.the_case, twins.setting);
+    if (!one.holds) return differs(fmt::format("on virtual ranks, {}: {}", property->name, one.detail));
+    all.has_unbounded = all.has_unbounded || one.has_unbounded;
+  }
+  return all;
+}
+
+/// Runs the program on the backend and on virtual ranks, and compares them.
+Judgement compared(Backend& backend, const TwinProgram& twins, TwinRow& row) {
   const auto cpu = std::make_shared<sim::CpuDevice>();
   sim::RankProgram program = twins.program;
   if (twins.the_case != nullptr) {
@@ -85,17 +98,19 @@ void run_one(Backend& backend, const TwinProgram& twins, TwinRow& row) {
   sim::WorldSpec world = twins.world;
   if (const auto order = backend.order()) world.reduction_order = {.kind = *order};
   const sim::RunReport simulated = sim::simulate(world, *cpu, program);
+  if (!here.failure.empty()) return differs(fmt::format("{}: {}", backend.name(), here.failure));
+  if (!simulated.ok()) return differs("simulated: " + simulated.failure());
+  count(simulated, row);
+  return judged(backend, twins, here, simulated);
+}
+
+void run_one(Backend& backend, Bench& bench, const TwinProgram& twins, TwinRow& row) {
   Judgement judgement;
-  if (!here.failure.empty()) {
-    judgement = differs(fmt::format("{}: {}", backend.name(), here.failure));
-  } else if (!simulated.ok()) {
-    judgement = differs("simulated: " + simulated.failure());
-  } else {
-    count(simulated, row);
-    judgement = judged(backend, twins, here, simulated);
-  }
+  if (twins.must_hold) judgement = judged_on_virtual_ranks(bench, twins);
+  const bool had_unbounded = judgement.has_unbounded;
+  if (judgement.holds) judgement = compared(backend, twins, row);
   row.is_bounded = twins.the_case != nullptr && !backend.same_bits().all();
-  row.runs_with_unbounded += judgement.has_unbounded ? 1 : 0;
+  row.runs_with_unbounded += had_unbounded || judgement.has_unbounded ? 1 : 0;
   if (judgement.holds || !row.is_equal()) return;
   row.difference =
       twins.words.empty() ? judgement.detail : fmt::format("{}: {}", twins.words, judgement.detail);
@@ -147,14 +162,22 @@ TwinProgram twin_of(std::string row, const Case& the_case, const CaseSetting& se
           .setting = setting};
 }
 
+std::vector<const Property*> required_properties() {
+  std::vector<const Property*> properties;
+  for (const char* name : {"serial", "agree", "calls", "adjoint"})  // one run shows all four
+    properties.push_back(&property_named(name));
+  return properties;
+}
+
 std::vector<TwinRow> run_twins(Backend& backend, const std::vector<TwinProgram>& programs,
                                const std::function<void(std::size_t, const std::string&)>& before_run) {
   std::vector<TwinRow> rows;
+  Bench bench;
   run_or_end_all(backend, [&] {
     for (std::size_t i = 0; i < programs.size(); ++i) {
       if (rows.empty() || rows.back().name != programs[i].row) rows.push_back({.name = programs[i].row});
       before_run(i, programs[i].row);
-      run_one(backend, programs[i], rows.back());
+      run_one(backend, bench, programs[i], rows.back());
     }
   });
   return rows;

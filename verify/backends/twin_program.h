@@ -7,6 +7,9 @@
 ///   bounds     if it does not: calls and shapes are compared. For a case, the tensors that a rank published
 ///              replace those of its twin in the simulated world, and those of all ranks that hold the same;
 ///              the result must lie within the bounds of the case's serial reference
+///   properties if a program asks for it (`must_hold`): the case is first judged on virtual ranks, by the
+///              properties that one run shows. Where it does not hold, it does not run on the backend.
+///              Without this, ranks are equal to their twins where both are wrong
 ///
 /// Calls   all processes call run_twins() with the same programs, and then concluded(), after which rank 0
 ///         has the findings of all. A program that is refused, or throws, stops all processes.
@@ -20,6 +23,7 @@
 #include "sim/comm/rank.h"
 #include "verify/backends/backend.h"
 #include "verify/cases/case.h"
+#include "verify/properties/properties.h"
 
 namespace verify {
 
@@ -30,7 +34,11 @@ struct TwinProgram {
   const Case* the_case = nullptr;  // the case that runs with `setting`; null: `program` runs
   CaseSetting setting = {};
   std::string words = {};  // put before a difference, if the name of the row is not enough
+  bool must_hold = false;  // the_case must also have its properties on virtual ranks
 };
+
+/// Returns the properties that a run of a program with `must_hold` must show on virtual ranks.
+std::vector<const Property*> required_properties();
 
 /// Returns the program that runs a case with one setting.
 TwinProgram twin_of(std::string row, const Case& the_case, const CaseSetting& setting, sim::WorldSpec world);
@@ -42,9 +50,12 @@ struct TwinRow {
   std::int64_t bytes = 0;    // of these tensors
   std::int64_t calls = 0;    // made by all ranks
   bool is_bounded = false;   // compared within bounds, not bit for bit
-  /// The runs in which some elements of this process's ranks had no bound and were not judged.
+  /// The runs in which some elements, on virtual ranks or of this process's ranks, had no bound and were not
+  /// judged.
   std::int64_t runs_with_unbounded = 0;
-  std::string difference = {};  // the first difference that was found; empty if there is none
+  /// The first difference that was found, from the twins or, on virtual ranks, from what the case must be;
+  /// empty if there is none.
+  std::string difference = {};
   bool is_equal() const { return difference.empty(); }
 };
 

@@ -38,6 +38,16 @@ std::vector<sim::DType> judged_dtypes(const BackendChoice& backend, const CaseOp
   return dtypes;
 }
 
+/// Refuses a world of one process: there every collective is left out, and a wrong layer looks right.
+void require_several_processes(const BackendChoice& choice, const std::string& called) {
+  if (!choice.kind->ranks_are_processes || choice.launch.world_size > 1) return;
+  sim::refuse({.code = "one_process",
+               .option = choice.kind->asked_by,
+               .numbers = "1 process",
+               .rule = "the ranks of check are the processes, and one rank exchanges nothing",
+               .hint = fmt::format("{}{} check {}", launched(4), called, choice.kind->asked_by)});
+}
+
 std::vector<TwinProgram> programs(const CampaignRequest& request, const Backend& backend) {
   std::vector<TwinProgram> all;
   for (const Case* the_case : request.cases) {
@@ -48,6 +58,7 @@ std::vector<TwinProgram> programs(const CampaignRequest& request, const Backend&
       all.push_back(twin_of(the_case->name(), *the_case, setting,
                             {.layout = sim::make_layout(the_case->sizes(setting), sim::RuleBook::megatron)}));
       all.back().words = text_of(setting);
+      all.back().must_hold = true;
     }
   }
   return all;
@@ -62,10 +73,10 @@ std::vector<TwinRow> run_with_progress(Backend& backend, const std::vector<TwinP
 
 std::string verdict_text(const TwinRow& row) {
   if (!row.is_equal()) return "FALSIFIED";
-  if (!row.is_bounded) return "equal, bit for bit";
-  return row.runs_with_unbounded == 0
-             ? "within bounds"
-             : fmt::format("within bounds; {} not judged in full", counted(row.runs_with_unbounded, "run"));
+  const std::string verdict =
+      fmt::format("holds; {}", row.is_bounded ? "within bounds" : "equal, bit for bit");
+  if (row.runs_with_unbounded == 0) return verdict;
+  return fmt::format("{}; {} not judged in full", verdict, counted(row.runs_with_unbounded, "run"));
 }
 
 Json as_json(const TwinRow& row) {
@@ -81,6 +92,12 @@ Json as_json(const TwinRow& row) {
   return json;
 }
 
+Json property_names() {
+  Json names = Json::array();
+  for (const Property* property : required_properties()) names.push_back(property->name);
+  return names;
+}
+
 void write(const std::vector<TwinRow>& rows, const CampaignRequest& request, const Backend& backend,
            const std::string& reproduce, bool as_json_text, const Output& output) {
   std::int64_t runs = 0, failed = 0;
@@ -90,7 +107,7 @@ void write(const std::vector<TwinRow>& rows, const CampaignRequest& request, con
                    {"tensors", Align::right},
                    {"bytes", Align::right},
                    {"calls", Align::right},
-                   {fmt::format("{} and virtual ranks", backend.name())}});
+                   {fmt::format("on virtual ranks; {} and they", backend.name())}});
   std::string failures;
   for (const TwinRow& row : rows) {
     runs += row.runs;
@@ -106,6 +123,7 @@ void write(const std::vector<TwinRow>& rows, const CampaignRequest& request, con
   if (as_json_text) {
     output.out << one_line({{"verdict", verdict},
                             {"backend", backend.name()},
+                            {"properties", property_names()},
                             {"processes", backend.processes()},
                             {"seed", request.seed},
                             {"runs", runs},
@@ -163,6 +181,7 @@ int check_on_backend(const Call& call, const CaseList& cases, const std::string&
   for (const auto& one : cases) hash.add(std::string_view(one->name()));
   const BackendChoice choice = backend_choice(call.line);
   require_built(choice, call.backends);
+  require_several_processes(choice, called);
   request.dtypes = judged_dtypes(choice, options, request.dtypes);
   const std::unique_ptr<Backend> backend =
       open_backend({choice, hash.value()}, call.backends, call.output.err);

@@ -13,12 +13,16 @@
 
 #include "gpu/device/gpu_device.h"
 #include "sim/world/simulate.h"
+#include "tests/defects/faulty_communicator.h"
 #include "tests/defects/faulty_device.h"
 #include "verify/backends/device_backend.h"
 #include "verify/backends/random_calls.h"
 #include "verify/backends/twin_program.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
+#include "verify/options/command_line.h"
 #include "verify/program/backend_check.h"
+#include "verify/program/commands.h"
 #include "verify/program/program.h"
 
 namespace {
@@ -109,6 +113,48 @@ TEST(Backend, OneWrongKernelIsFound) {
   EXPECT_TRUE(contains(checked.out, "FALSIFIED") && contains(checked.out, "equal, bit for bit"))
       << checked.out;
   EXPECT_TRUE(contains(checked.out, "reproduce  ./shardproof check --device cuda --case mlp")) << checked.out;
+}
+
+/// A row-parallel linear layer that forgets the sum of its forward pass.
+class ForgetsTheSum : public Case {
+ public:
+  std::string name() const override { return "forgets_the_sum"; }
+  std::vector<Dimension> dimensions() const override { return right_.dimensions(); }
+  std::vector<CaseOutput> outputs(const CaseSetting& s) const override { return right_.outputs(s); }
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override { return right_.calls(s); }
+  void run(sim::Rank& rank, const CaseSetting& s) const override {
+    test::FaultyGroups groups(rank, {"row_parallel_linear.forward", test::CallFault::left_out});
+    sim::Rank faulty{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
+    right_.run(faulty, s);
+  }
+  Wholes<sim::Field> serial(const Inputs<sim::Field>& inputs, const CaseSetting& s) const override {
+    return right_.serial(inputs, s);
+  }
+  Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
+                                    const CaseSetting& s) const override {
+    return right_.serial(inputs, s);
+  }
+
+ private:
+  const Case& right_ = *find_case("row_parallel_linear");
+};
+
+// Such a layer does the same on its backend as on virtual ranks, bit for bit.
+TEST(Backend, AWrongLayerIsFalsifiedThoughItsRanksEqualTheirTwins) {
+  CaseList cases;
+  cases.push_back(std::make_unique<ForgetsTheSum>());
+  for (const SameBits same : {SameBits{}, SameBits{.sums = false}}) {
+    std::ostringstream out, err;
+    const auto open = [&](const BackendRequest&) {
+      return std::make_unique<TestBackend>(gpu::make_gpu_device(), same);
+    };
+    const CommandLine line = parse_command_line({"check", "--device", "cuda", "--dtype", "f32"});
+    const int code = check_cases({line, {{.kind = "cuda", .open = open}}, {out, err}}, cases, "./mine");
+    EXPECT_EQ(code, 1) << out.str() << err.str();
+    EXPECT_TRUE(contains(out.str(), "FALSIFIED")) << out.str();
+    EXPECT_TRUE(contains(out.str(), ": on virtual ranks, serial: output(")) << out.str();
+    EXPECT_TRUE(contains(out.str(), "reproduce  ./mine check --device cuda --dtype f32 --case")) << out.str();
+  }
 }
 
 // Sums come in any order here. What has no rounding must be equal to the bit, and the rest must stay

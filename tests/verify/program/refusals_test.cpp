@@ -100,6 +100,7 @@ const std::vector<Case>& cases() {
       {"option_without_effect", "check --device cuda --property serial"},
       {"backend_device", "replay --world-size 2 --backend mpi --device cuda"},
       {"backend_device", "check --backend nccl --device cpu"},
+      {"one_process", "check --backend nccl"},
       {"backend_scenarios", "replay --backend mpi"},
       {"backend_scenarios",
        "replay --device cuda scenarios/published/seed-002-moe.ini scenarios/published/seed-002-dense.ini"},
