@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/run.h"
+#include "verify/options/nearest_name.h"
 
 namespace {
 
@@ -507,6 +508,25 @@ TEST(Refusals, ASuggestionIsTheNearestName) {
   EXPECT_NE(test::run("groups --wrld-size 8").err.find("--world-size"), std::string::npos);
   EXPECT_NE(test::run("layer").err.find("shardproof layers"), std::string::npos);
   EXPECT_NE(test::run("groups --world-size 8 --kind tp-dpcp").err.find("--kind tp-dp-cp"), std::string::npos);
+}
+
+TEST(Refusals, ASuggestionDoesNotMislead) {
+  using verify::nearest_name;
+  EXPECT_EQ(nearest_name("save", {"case", "rank"}), "");
+  EXPECT_EQ(nearest_name("use-distributed-optimizer", {"no-distributed-optimizer"}), "");
+  EXPECT_EQ(nearest_name("distributed-optimizer", {"no-distributed-optimizer"}), "");
+  EXPECT_EQ(nearest_name("bias-linear", {"disable-bias-linear"}), "");
+  EXPECT_EQ(nearest_name("world-size", {"world-size"}), "");
+  EXPECT_EQ(nearest_name("micro-batchsize", {"seq-length", "micro-batch-size"}), "micro-batch-size");
+  EXPECT_EQ(nearest_name("tensor-parallel-size", {"data-parallel-size", "tensor-model-parallel-size"}),
+            "tensor-model-parallel-size");
+  EXPECT_EQ(nearest_name("published/seed-002-moe.ini", {"scenarios/published/seed-002-moe.ini"}),
+            "scenarios/published/seed-002-moe.ini");
+  for (const char* line :
+       {"replay --use-distributed-optimizer --world-size 2", "replay --world-size 2 --save x"})
+    EXPECT_NE(test::run(line).err.find("  try    shardproof --help\n"), std::string::npos) << line;
+  const std::string behind = test::run("replay -- --world-size 2").err;
+  EXPECT_NE(behind.find("  try    --world-size before '--'\n"), std::string::npos) << behind;
 }
 
 struct ScenarioCase {
