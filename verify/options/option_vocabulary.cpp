@@ -18,6 +18,7 @@ const std::vector<OptionInfo>& option_vocabulary() {
   constexpr const char* kTraining = "Training";
   constexpr const char* kExpect = "Expectations of a scenario";
   constexpr Reader kLayouts = Reader::groups | Reader::layers | Reader::schedule | Reader::replay;
+  constexpr Reader kShapes = Reader::shards | Reader::replay;  // of the options of a model's shape
   constexpr Reader kCases =
       Reader::replay | Reader::check | Reader::replay_of_project | Reader::check_of_project;
   constexpr bool kNeedsVirtualRanks = true;
@@ -33,7 +34,8 @@ const std::vector<OptionInfo>& option_vocabulary() {
        false,
        Reader::replay | Reader::check,
        "rank"},
-      {"tensor-model-parallel-size", size, kLayout, kLayouts | Reader::replay_of_project, "1", "tp"},
+      {"tensor-model-parallel-size", size, kLayout, kLayouts | Reader::shards | Reader::replay_of_project,
+       "1", "tp"},
       {"pipeline-model-parallel-size", size, kLayout, kLayouts, "1", "pp"},
       {"virtual-pipeline-model-parallel-size", size, kLayout, kLayouts, "none",
        "chunks a pipeline rank holds"},
@@ -59,7 +61,7 @@ const std::vector<OptionInfo>& option_vocabulary() {
        "ranks of the grid, when it is only a part of the world"},
       {"gpus-per-node", size, kLayout, Reader::groups | Reader::replay, "8", "GPUs of a node"},
 
-      {"num-layers", count, kLayersSection, Reader::layers | Reader::replay, "",
+      {"num-layers", count, kLayersSection, Reader::layers | kShapes, "",
        "transformer layers of the model (of each side, for an encoder-decoder)"},
       {"decoder-first-pipeline-num-layers", size, kLayersSection, Reader::layers | Reader::replay, "",
        "layers of the first pipeline rank"},
@@ -78,30 +80,29 @@ const std::vector<OptionInfo>& option_vocabulary() {
       {"encoder-and-decoder", flag, kLayersSection, Reader::layers | Reader::replay, "",
        "an encoder-decoder model (legacy)"},
 
-      {"hidden-size", size, kModel, Reader::replay, "", "H"},
-      {"ffn-hidden-size", size, kModel, Reader::replay, "4 H; with swiglu 8/3 H, in multiples of 64", "F"},
-      {"num-attention-heads", size, kModel, Reader::replay, "", "attention heads"},
-      {"num-query-groups", size, kModel, Reader::replay, "as many as attention heads", "key and value heads"},
-      {"vocab-size", size, kModel, Reader::replay, "", "V"},
-      {"seq-length", size, kModel, Reader::replay, "", "S"},
+      {"hidden-size", size, kModel, kShapes, "", "H"},
+      {"ffn-hidden-size", size, kModel, kShapes, "4 H; with swiglu 8/3 H, in multiples of 64", "F"},
+      {"num-attention-heads", size, kModel, kShapes, "", "attention heads"},
+      {"num-query-groups", size, kModel, kShapes, "as many as attention heads", "key and value heads"},
+      {"vocab-size", size, kModel, kShapes, "", "V"},
+      {"seq-length", size, kModel, kShapes, "", "S"},
       {"micro-batch-size", size, kModel, Reader::replay | Reader::schedule, "1", "sequences of a microbatch"},
       {"global-batch-size", size, kModel, Reader::replay | Reader::schedule, "", "sequences of a step"},
       {"sequence-parallel", flag, kModel, Reader::replay, "", "norms and dropout on a tp-th of the tokens"},
-      {"swiglu", flag, kModel, Reader::replay, "", "gated MLP: three matrices"},
-      {"disable-bias-linear", flag, kModel, Reader::replay, "", "linear layers without bias"},
-      {"untie-embeddings-and-output-weights", flag, kModel, Reader::replay, "",
-       "an output matrix of its own"},
+      {"swiglu", flag, kModel, kShapes, "", "gated MLP: three matrices"},
+      {"disable-bias-linear", flag, kModel, kShapes, "", "linear layers without bias"},
+      {"untie-embeddings-and-output-weights", flag, kModel, kShapes, "", "an output matrix of its own"},
       {"normalization",
        choice,
        kModel,
-       Reader::replay,
+       kShapes,
        "LayerNorm",
        "LayerNorm or RMSNorm",
        {"LayerNorm", "RMSNorm"}},
       {"position-embedding-type",
        choice,
        kModel,
-       Reader::replay,
+       kShapes,
        "learned_absolute",
        "learned_absolute or rope",
        {"learned_absolute", "rope"}},

@@ -129,6 +129,16 @@ const std::vector<Case>& cases() {
       {"not_a_number", "shards --param-sizes 10,x"},
       {"not_a_number", "shards --param-sizes 10,99999999999999999999"},
       {"missing_option", "shards"},
+      {"missing_option", "shards --num-layers 2 --hidden-size 8"},
+      {"option_without_effect", "shards --param-sizes 10 --hidden-size 8"},
+      {"option_without_effect",
+       "shards --num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 64 --seq-length 16 "
+       "--shared-embedding 0"},
+      {"shape_tp_div",
+       "shards --num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 64 --seq-length 16 "
+       "--tensor-model-parallel-size 4"},
+      {"too_many_layers",
+       "shards --num-layers 10001 --hidden-size 8 --num-attention-heads 2 --vocab-size 64 --seq-length 16"},
       {"no_such_parameter", "shards --param-sizes 10 --shared-embedding 1"},
       {"size_range", "shards --param-sizes 10 --data-parallel-size 0"},
       {"one_scenario", "check scenarios/published/seed-002-dense.ini"},
