@@ -61,6 +61,15 @@ const std::vector<OptionInfo>& option_vocabulary() {
        "ranks of the grid, when it is only a part of the world"},
       {"gpus-per-node", size, kLayout, Reader::groups | Reader::replay, "8", "GPUs of a node"},
 
+      {"layout-only",
+       flag,
+       kLayout,
+       Reader::replay,
+       "",
+       "prove the layout alone, in a second: no virtual ranks run",
+       {},
+       kNeedsVirtualRanks},
+
       {"num-layers", count, kLayersSection, Reader::layers | kShapes, "",
        "transformer layers of the model (of each side, for an encoder-decoder)"},
       {"decoder-first-pipeline-num-layers", size, kLayersSection, Reader::layers | Reader::replay, "",

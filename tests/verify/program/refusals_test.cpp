@@ -102,6 +102,7 @@ const std::vector<Case>& cases() {
       {"backend_device", "replay --world-size 2 --backend mpi --device cuda"},
       {"backend_device", "check --backend nccl --device cpu"},
       {"one_process", "check --backend nccl"},
+      {"option_without_effect", "replay --world-size 2 --device cuda --layout-only"},
       {"backend_scenarios", "replay --backend mpi"},
       {"backend_scenarios",
        "replay --device cuda scenarios/published/seed-002-moe.ini scenarios/published/seed-002-dense.ini"},
