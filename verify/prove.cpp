@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstring>
 #include <fmt/format.h>
+#include <string_view>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -57,6 +58,14 @@ int run_replay(const CommandLine& line, const CaseList& cases, const Output& out
   return row.holds ? kVerified : kFalsified;
 }
 
+/// Returns a hint that names a command of shardproof as this program has it. Its page of help lists the
+/// cases.
+std::string own_hint(const std::string& hint, const std::string& called) {
+  constexpr std::string_view kList = "shardproof list", kOther = "shardproof ";
+  if (hint == kList) return called + " --help";
+  return hint.starts_with(kOther) ? called + " " + hint.substr(kOther.size()) : hint;
+}
+
 int run(const std::string& called, const std::vector<std::string>& arguments, const CaseList& cases,
         const Output& output) {
   require_cases(cases);
@@ -87,7 +96,15 @@ int run(const std::string& called, const std::vector<std::string>& arguments, co
 
 int prove(const std::string& called, const std::vector<std::string>& arguments, const CaseList& cases,
           const Output& output) {
-  return exit_code_of(arguments, output, [&] { return run(called, arguments, cases, output); });
+  return exit_code_of(called, arguments, output, [&] {
+    try {
+      return run(called, arguments, cases, output);
+    } catch (const sim::Error& error) {
+      sim::Refusal refusal = error.refusal();
+      refusal.hint = own_hint(refusal.hint, called);
+      throw sim::Error(std::move(refusal));
+    }
+  });
 }
 
 int prove(int argc, char** argv, const CaseList& cases, int own_words) {

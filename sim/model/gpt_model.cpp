@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "sim/comm/work_parts.h"
+
 namespace sim {
 
 namespace {
@@ -61,7 +63,7 @@ Parameter copy_of_embedding(Rank& rank, const GptConfig& config) {
 }  // namespace
 
 GptModel::GptModel(Rank& rank, const GptConfig& config, const GptChunk& chunk)
-    : config_(config), chunk_(chunk) {
+    : rank_(rank), config_(config), chunk_(chunk) {
   if (chunk_.pre_process) {
     embedding_.emplace(rank, config_);
     embedding_->word_embeddings().attributes.shared_embedding = is_tied() && !chunk_.post_process;
@@ -98,13 +100,15 @@ GptModel::Forward GptModel::forward(const Tensor& input, const Microbatch& micro
 }
 
 Tensor GptModel::forward_layers(Tensor hidden, Saved& saved) {
-  for (TransformerLayer& layer : layers_) {
-    auto forward = layer.forward(hidden);
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    begin_layer(rank_, number_of(i));
+    auto forward = layers_[i].forward(hidden);
     LayerSaved kept{.input = hidden, .saved = std::nullopt};
     if (!config_.recompute) kept.saved = std::move(forward.saved);
     saved.layers.push_back(std::move(kept));
     hidden = forward.output;
   }
+  end_layer(rank_);
   return hidden;
 }
 
@@ -123,9 +127,11 @@ Tensor GptModel::backward(const Saved& saved, const Tensor& grad_output) {
 
 Tensor GptModel::backward_layers(const Saved& saved, Tensor grad) {
   for (std::size_t i = layers_.size(); i-- > 0;) {
+    begin_layer(rank_, number_of(i));
     const LayerSaved& kept = saved.layers[i];
     grad = layers_[i].backward(kept.saved ? *kept.saved : layers_[i].forward(kept.input).saved, grad);
   }
+  end_layer(rank_);
   return grad;
 }
 

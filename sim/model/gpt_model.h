@@ -64,10 +64,12 @@ class GptModel {
   const GptChunk& chunk() const { return chunk_; }
 
  private:
+  int number_of(std::size_t layer) const { return chunk_.first_layer + static_cast<int>(layer); }
   Tensor forward_layers(Tensor hidden, Saved& saved);
   Tensor backward_layers(const Saved& saved, Tensor grad);
   bool is_tied() const { return !config_.untie_embeddings_and_output_weights; }
 
+  Rank& rank_;
   GptConfig config_;
   GptChunk chunk_;
   std::optional<LanguageModelEmbedding> embedding_;

@@ -8,6 +8,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/comm/work_parts.h"
 #include "sim/pipeline/schedule_checks.h"
 
 namespace sim {
@@ -52,6 +53,7 @@ class Execution {
   void compute(const Step& step) {
     const Tensor input = taken(inputs_, step);
     Tensor output;
+    begin_pass(rank_, step.pass == Pass::forward ? "forward" : "backward", step.microbatch, step.chunk);
     if (step.pass == Pass::forward) {
       output = stage_.forward(step.microbatch, step.chunk, input);
       peak_ = std::max(peak_, ++live_);
@@ -61,6 +63,7 @@ class Execution {
       int& missing = missing_backward_[static_cast<std::size_t>(step.chunk)];
       if (--missing == 0) stage_.grads_are_complete(step.chunk);
     }
+    end_pass(rank_);
     if (!consumer_of(shape_, pp_.rank(), step)) return;
     require_output(step, output);
     outputs_[step] = std::move(output);

@@ -11,7 +11,15 @@ void CountingDevice::add(std::int64_t work) {
 }
 
 std::shared_ptr<Device> CountingDevice::for_rank(int rank) {
-  return std::shared_ptr<Device>(new CountingDevice(device_->for_rank(rank)));
+  std::shared_ptr<CountingDevice> handle(new CountingDevice(device_->for_rank(rank)));
+  handle->marks_ = std::make_shared<std::vector<WorkMark>>();
+  marks_of_ranks_[rank] = handle->marks_;
+  return handle;
+}
+
+void CountingDevice::begin_part(const WorkPart& part, std::size_t calls) {
+  part_ = part;
+  if (marks_ != nullptr) marks_->push_back({part, work_, calls});
 }
 
 /// The tensor uses memory of the inner device, but belongs to this device and keeps it alive.

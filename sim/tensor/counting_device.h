@@ -13,9 +13,12 @@
 
 #include <cstdint>
 #include <initializer_list>
+#include <map>
 #include <memory>
+#include <vector>
 
 #include "sim/tensor/device.h"
+#include "sim/tensor/work_part.h"
 
 namespace sim {
 
@@ -26,6 +29,12 @@ class CountingDevice : public Device, public std::enable_shared_from_this<Counti
 
   const std::int64_t* work() const override { return &work_; }
   std::shared_ptr<Device> for_rank(int rank) override;
+  /// The part of its work in which the rank of this handle is.
+  const WorkPart& part() const { return part_; }
+  /// Begins another part. `calls` is the number of calls that the rank has made.
+  void begin_part(const WorkPart& part, std::size_t calls);
+  /// Returns where the parts of each rank began, in the latest world that ran on this device.
+  const std::map<int, std::shared_ptr<const std::vector<WorkMark>>>& marks() const { return marks_of_ranks_; }
   const char* name() const override { return device_->name(); }
   Tensor empty(DType dtype, const Shape& shape) override;
   void from_host(std::span<const std::byte> values, Tensor& to) override;
@@ -79,6 +88,9 @@ class CountingDevice : public Device, public std::enable_shared_from_this<Counti
 
   std::shared_ptr<Device> device_;
   std::int64_t work_ = 0;
+  WorkPart part_;
+  std::shared_ptr<std::vector<WorkMark>> marks_;  // of the rank of this handle; null in the device of a world
+  std::map<int, std::shared_ptr<const std::vector<WorkMark>>> marks_of_ranks_;
 };
 
 }  // namespace sim

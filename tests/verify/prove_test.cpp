@@ -71,8 +71,11 @@ TEST(Prove, RefusesWhatItDoesNotRead) {
   const auto refused = [](const std::vector<std::string>& words, const std::string& code) {
     const test::RunResult result = prove(words);
     EXPECT_EQ(result.exit_code, 2);
-    EXPECT_EQ(result.err.find("shardproof: refused [" + code + "]"), 0U) << result.err;
+    EXPECT_EQ(result.err.find("./mine --fast: refused [" + code + "]"), 0U) << result.err;
+    EXPECT_EQ(result.err.find("shardproof "), std::string::npos) << result.err;
   };
+  refused({"replay", "no-such.ini"}, "scenario_missing");
+  refused({"--no-such-option-at-all"}, "unknown_option");
   refused({"groups"}, "unknown_command");
   refused({"--case", "column_parallel_linear"}, "unknown_case");
   refused({"--kind", "tp"}, "option_without_effect");

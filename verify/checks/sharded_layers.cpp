@@ -159,9 +159,11 @@ std::string loss_traffic(const Case& loss, const std::optional<std::int64_t>& vo
   return fmt::format("; the loss moves {} values a token, gathered logits would be {}", values, *vocabulary);
 }
 
+std::string name_of(const Property& property) { return fmt::format("sharded {}", property.name); }
+
 CheckResult result_of(const Row& row, const std::string& world) {
   const std::string slack = row.slack > 0 ? fmt::format("; worst slack {:.3g}", row.slack) : "";
-  return {"sharded " + std::string(row.property->name), row.failure.empty(),
+  return {name_of(*row.property), row.failure.empty(),
           row.failure.empty()
               ? fmt::format("{} at {}: {}{}", counted(row.cases, "case"), world, row.property->proves, slack)
               : row.failure};
@@ -169,7 +171,21 @@ CheckResult result_of(const Row& row, const std::string& world) {
 
 }  // namespace
 
-std::vector<CheckResult> check_sharded_layers(const ScenarioRequest& scenario, Bench& bench) {
+std::size_t sharded_judgements(const ScenarioRequest& scenario) {
+  const CampaignRequest request = requested(scenario);
+  std::size_t judgements = 0;
+  for (const Case* the_case : request.cases) {
+    for (const sim::DType dtype : request.dtypes) {
+      for (const Property* property : request.properties)
+        judgements += property->judges(*the_case, dtype) ? kShapes : 0;
+    }
+  }
+  return judgements;
+}
+
+std::vector<CheckResult> check_sharded_layers(
+    const ScenarioRequest& scenario, Bench& bench,
+    const std::function<void(const std::string&)>& before_judgement) {
   const CampaignRequest request = requested(scenario);
   const ScenarioTraits traits = traits_of(scenario);
   std::vector<Row> rows;
@@ -181,7 +197,9 @@ std::vector<CheckResult> check_sharded_layers(const ScenarioRequest& scenario, B
         for (Row& row : rows) {
           if (!row.property->judges(*the_case, dtype)) continue;
           if (std::exchange(row.last, the_case) != the_case) ++row.cases;
-          if (row.failure.empty()) judge(bench, *the_case, setting, row);
+          if (!row.failure.empty()) continue;
+          before_judgement(name_of(*row.property));
+          judge(bench, *the_case, setting, row);
         }
       }
     }

@@ -12,6 +12,9 @@
 ///         attention_heads: heads or query groups that do not fit tp; those of case_request.h and
 ///         parameter_count.h.
 
+#include <cstddef>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "verify/checks/check_result.h"
@@ -20,7 +23,13 @@
 
 namespace verify {
 
-/// Returns one row for each property that judges a case: "sharded serial", ...
-std::vector<CheckResult> check_sharded_layers(const ScenarioRequest& scenario, Bench& bench);
+/// Returns the number of judgements that check_sharded_layers() makes where all hold.
+std::size_t sharded_judgements(const ScenarioRequest& scenario);
+
+/// Returns one row for each property that judges a case: "sharded serial", ... `before_judgement` is called
+/// before each judgement with the name of its row.
+std::vector<CheckResult> check_sharded_layers(
+    const ScenarioRequest& scenario, Bench& bench,
+    const std::function<void(const std::string&)>& before_judgement = [](const std::string&) {});
 
 }  // namespace verify

@@ -61,10 +61,11 @@ Training train_on_text(const TrainedModel& model, Bench& bench) {
   training.check.holds = judgement.holds;
   training.check.detail =
       judgement.holds
-          ? fmt::format("{}{} at {}: loss {:.4f} to {:.4f}, as on one device (worst slack {:.2g} in f32{})",
-                        counted(setting["steps"], "step"), model.is_whole ? " of the whole model" : "",
-                        model.world, training.curve.losses.front(), training.curve.losses.back(),
-                        judgement.slack, judgement.has_unbounded ? "; some elements had no bound" : "")
+          ? fmt::format("{}{}{} at {}: loss {:.4f} to {:.4f}, as on one device (worst slack {:.2g} in f32{})",
+                        counted(setting["steps"], "step"), model.bound,
+                        model.is_whole ? " of the whole model" : "", model.world,
+                        training.curve.losses.front(), training.curve.losses.back(), judgement.slack,
+                        judgement.has_unbounded ? "; some elements had no bound" : "")
           : fmt::format("{}: {}", model.world, judgement.detail);
   return training;
 }
@@ -83,7 +84,7 @@ TracedRun trace_training(const TrainedModel& model, const sim::WorldSpec& world)
   sim::CountingDevice device(cpu);
   sim::RunReport run = sim::simulate(spec, device, [&](sim::Rank& rank) { the_case.run(rank, setting); });
   return traced_run(fmt::format("training steps 1 to {} of {}, in f32 at {}", steps, all, model.world), spec,
-                    std::move(run));
+                    std::move(run), device);
 }
 
 }  // namespace verify

@@ -2,11 +2,15 @@
 
 /// A run of virtual ranks with its timeline in logical time. --trace writes it to a file (trace_json.h).
 ///
-/// Calls   `run` must come from a CountingDevice.
+/// Shapes  A compute slice lies in one part of the work. `parts` has the part of each slice of the timeline,
+///         in the same order.
+/// Calls   `run` must come from `device`, and be the latest that ran on it.
 /// Exact   The timeline is the same for every schedule, number of threads and kind of context.
 
 #include <string>
+#include <vector>
 
+#include "sim/tensor/counting_device.h"
 #include "sim/world/run_timeline.h"
 
 namespace verify {
@@ -17,8 +21,10 @@ struct TracedRun {
   sim::RunReport run;  // without the published tensors
   sim::TimelineCost cost;
   sim::RunTimeline timeline;
+  std::vector<std::vector<sim::WorkPart>> parts;
 };
 
-TracedRun traced_run(std::string what, const sim::WorldSpec& spec, sim::RunReport run);
+TracedRun traced_run(std::string what, const sim::WorldSpec& spec, sim::RunReport run,
+                     const sim::CountingDevice& device);
 
 }  // namespace verify

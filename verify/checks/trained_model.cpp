@@ -13,6 +13,7 @@
 
 #include "sim/base/content_hash.h"
 #include "sim/base/error.h"
+#include "sim/layout/size_rules.h"
 #include "verify/cases/gpt_plan.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/output/phrases.h"
@@ -21,6 +22,7 @@ namespace verify {
 
 namespace {
 
+constexpr std::int64_t kLeastSteps = 2;  // the second step is the first that begins with a state
 constexpr std::uintmax_t kMostTextBytes = std::uintmax_t{1} << 26;
 
 [[noreturn]] void refuse_text(std::string numbers) {
@@ -175,6 +177,33 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
                          {"learning_rate_denominator", 32}}};
 }
 
+/// Returns the layers times sequences of a step of a reduced interleaved training, which has a layer for each
+/// chunk and pp microbatches; 0 of any other, which is small.
+std::int64_t layer_passes(const ScenarioRequest& request, const TrainedSizes& sizes) {
+  const std::int64_t chunks = chunks_of(request, sizes);
+  return chunks == 1 ? 0 : sim::capped_product({sizes.pp, chunks, sizes.pp, sizes.dp});
+}
+
+/// Folds replicas, and then stages, until kLeastSteps steps are not too much work.
+void fold_interleaved(const ScenarioRequest& request, TrainedSizes& sizes) {
+  const auto is_too_much = [&] { return layer_passes(request, sizes) > kMostLayerPasses / kLeastSteps; };
+  while (is_too_much() && sizes.dp > 1) sizes.dp = folded(sizes.dp, sizes.dp - 1);
+  while (is_too_much() && sizes.pp > 1) sizes.pp = folded(sizes.pp, sizes.pp - 1);
+}
+
+/// Trains fewer steps where those that nobody asked for are too much work.
+void bound_steps(const ScenarioRequest& request, const TrainedSizes& sizes, TrainedModel& trained) {
+  const std::int64_t passes = layer_passes(request, sizes);
+  if (request.training.train_iters || passes == 0) return;
+  std::int64_t& steps = trained.setting.dimensions["steps"];
+  const std::int64_t bounded = std::clamp(kMostLayerPasses / passes, kLeastSteps, steps);
+  if (bounded < steps)
+    trained.bound =
+        fmt::format(" (not {}: a step has {} layers and {})", steps, sizes.pp * chunks_of(request, sizes),
+                    counted(std::int64_t{sizes.pp} * sizes.dp, "sequence"));
+  steps = bounded;
+}
+
 /// Replaces the reduced sizes by those of the scenario's own model.
 void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseSetting& setting) {
   const ModelShape& shape = *request.model.shape;
@@ -230,11 +259,17 @@ std::string training_text(const std::string& path) {
 
 TrainedModel trained_model(const ScenarioRequest& request) {
   const sim::Layout& layout = request.layout;
-  const TrainedSizes sizes = trained_sizes(layout);
+  TrainedSizes sizes = trained_sizes(layout);
+  const bool is_whole = is_trained_whole(request, sizes);
+  if (!is_whole) fold_interleaved(request, sizes);
   TrainedModel trained{.setting = reduced_setting(request, sizes),
                        .world = text_of_world(sizes, layout),
-                       .is_whole = is_trained_whole(request, sizes)};
-  if (trained.is_whole) make_whole(request, sizes, trained.setting);
+                       .is_whole = is_whole};
+  if (is_whole) {
+    make_whole(request, sizes, trained.setting);
+  } else {
+    bound_steps(request, sizes, trained);
+  }
   const std::int64_t length = GptPlan{trained.setting}.drawn_tokens();
   const std::string text = training_text(request.training.text);
   sim::ContentHash hash;

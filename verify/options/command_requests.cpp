@@ -2,10 +2,13 @@
 
 #include <charconv>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <system_error>
+#include <utility>
 
 #include "sim/base/error.h"
 #include "verify/options/option_readers.h"
+#include "verify/options/option_vocabulary.h"
 #include "verify/options/requests.h"
 #include "verify/options/scenario.h"
 #include "verify/options/settings.h"
@@ -51,14 +54,47 @@ std::vector<std::int64_t> whole_numbers(const Settings& settings, const char* op
   return numbers;
 }
 
-std::vector<sim::BufferParameter> requested_parameters(const Settings& settings) {
-  if (!settings.has(kSizes)) {
+/// Refuses sizes of a model of which a tensor-parallel rank has no whole part.
+void require_shape_divides(const ModelShape& shape, std::int64_t tp) {
+  const std::pair<const char*, std::int64_t> sizes[] = {{"hidden-size", shape.hidden_size},
+                                                        {"ffn-hidden-size", shape.ffn_hidden_size},
+                                                        {"num-attention-heads", shape.num_attention_heads},
+                                                        {"num-query-groups", shape.num_query_groups}};
+  for (const auto& [option, size] : sizes) {
+    if (size % tp == 0) continue;
+    sim::refuse({.code = "shape_tp_div",
+                 .option = fmt::format("--{}", option),
+                 .numbers = fmt::format("{} over {} tensor-parallel ranks", size, tp),
+                 .rule = "every tensor-parallel rank holds an equal part of each matrix",
+                 .hint = fmt::format("--{} {}", option, (size / tp + 1) * tp)});
+  }
+}
+
+/// Returns the model whose parameters are shown.
+ModelShape requested_model(const Settings& settings) {
+  const std::vector<std::string> missing = missing_of_model_shape(settings);
+  if (missing == missing_of_model_shape({})) {
     sim::refuse({.code = "missing_option",
                  .option = "--param-sizes",
                  .numbers = "not given",
-                 .rule = "the elements of each parameter, in the order of the model",
-                 .hint = "--param-sizes 1000,50,50,1000"});
+                 .rule = "the elements of each parameter, in the order of the model; or the shape of a GPT",
+                 .hint = fmt::format("--param-sizes 1000,50,50,1000, or --{}", fmt::join(missing, ", --"))});
   }
+  return model_shape(settings);
+}
+
+/// Refuses the sizes of a model on a command line that also gives the sizes of parameters. Those of a
+/// scenario are left alone.
+void require_no_shape(const CommandLine& line) {
+  for (const OptionInfo& option : option_vocabulary()) {
+    const bool is_of_shape = overlap(option.readers, Reader::shards) &&
+                             overlap(option.readers, Reader::replay) && !option.is_of_a_call();
+    if (is_of_shape && line.settings.has(option.name))
+      refuse_without_effect(option.name, "shards' with '--param-sizes");
+  }
+}
+
+std::vector<sim::BufferParameter> requested_parameters(const Settings& settings) {
   std::vector<sim::BufferParameter> parameters;
   for (const std::int64_t elements : whole_numbers(settings, kSizes)) parameters.push_back({elements});
   for (const std::int64_t index :
@@ -131,7 +167,18 @@ ScheduleCommandRequest schedule_request(const CommandLine& line) {
 
 ShardsRequest shards_request(const CommandLine& line) {
   const Settings settings = single_scenario(line);
-  return {requested_parameters(settings), requested_config(settings)};
+  ShardsRequest request{.parameters = {}, .model = {}, .config = requested_config(settings)};
+  if (settings.has(kSizes)) {
+    require_no_shape(line);
+    request.parameters = requested_parameters(settings);
+    return request;
+  }
+  if (line.settings.has(kShared)) refuse_without_effect(kShared, "shards' without '--param-sizes");
+  request.model = requested_model(settings);
+  const std::int64_t tp = settings.number("tensor-model-parallel-size").value_or(1);
+  require_shape_divides(*request.model, tp);
+  request.tensor_model_parallel_size = static_cast<int>(tp);
+  return request;
 }
 
 CaseOptions case_request(const CommandLine& line, Reader reader) {

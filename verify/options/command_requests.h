@@ -3,10 +3,11 @@
 /// The requests of the commands, as typed values. Commands that show one thing take at most one scenario, and
 /// options of the command line replace those of the scenario.
 ///
-/// Errors  one_scenario: more than one scenario; missing_option: shards without the sizes of parameters;
+/// Errors  one_scenario: more than one scenario; missing_option: shards with neither the sizes of parameters
+///         nor the shape of a model; shape_tp_div: a size of the model that its ranks do not divide;
 ///         no_such_parameter, not_a_number, buffer_sizes: wrong indices, numbers or bucket sizes for shards;
-///         option_without_effect: an option that a program of a project does not read; and what layouts,
-///         placements and settings refuse.
+///         option_without_effect: an option that a program of a project does not read, or the shape of a
+///         model beside the sizes of parameters; and what layouts, placements and settings refuse.
 
 #include <cstdint>
 #include <optional>
@@ -19,6 +20,7 @@
 #include "sim/optimizer/buffer_layout.h"
 #include "verify/options/case_options.h"
 #include "verify/options/command_line.h"
+#include "verify/options/model_shape.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/schedule_request.h"
 
@@ -45,8 +47,11 @@ struct ScheduleCommandRequest {
 };
 ScheduleCommandRequest schedule_request(const CommandLine& line);
 
+/// The parameters of the buffer: given one by one, or those of a GPT of this shape on one rank.
 struct ShardsRequest {
-  std::vector<sim::BufferParameter> parameters;
+  std::vector<sim::BufferParameter> parameters;  // empty where `model` is present
+  std::optional<ModelShape> model;
+  int tensor_model_parallel_size = 1;  // of the model
   sim::BufferConfig config;
 };
 ShardsRequest shards_request(const CommandLine& line);

@@ -1,5 +1,8 @@
 #include "verify/options/model_options.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include "verify/options/requests.h"
 #include "verify/options/settings.h"
 
@@ -16,7 +19,13 @@ ModelOptions model_options(const Settings& settings) {
                      .untied_output = settings.flag("untie-embeddings-and-output-weights"),
                      .rms_norm = settings.choice("normalization") == "RMSNorm",
                      .rotary = settings.choice("position-embedding-type") == "rope"};
-  if (has_model_shape(settings)) model.shape = model_shape(settings);
+  const std::vector<std::string> missing = missing_of_model_shape(settings);
+  if (missing.empty()) model.shape = model_shape(settings);
+  const bool is_begun = settings.has("hidden-size") || settings.has("num-attention-heads") ||
+                        settings.has("vocab-size") || settings.has("seq-length");
+  if (!missing.empty() && is_begun)
+    model.no_shape =
+        fmt::format("--{} {} not given", fmt::join(missing, ", --"), missing.size() == 1 ? "is" : "are");
   return model;
 }
 

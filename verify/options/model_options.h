@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 
 #include "verify/options/model_shape.h"
 
@@ -14,6 +15,7 @@ class Settings;
 
 struct ModelOptions {
   std::optional<ModelShape> shape;
+  std::string no_shape;  // which sizes are not given, where there is no shape and others are; else ""
   std::optional<std::int64_t> num_attention_heads;
   std::optional<std::int64_t> num_query_groups;
   std::optional<std::int64_t> vocab_size;  // V

@@ -1,6 +1,13 @@
 #pragma once
 
-/// Finds the candidate closest to a misspelt name by edit distance. The result is empty when none is close.
+/// Finds the candidate that a misspelt name may have meant, by edit distance. The result is empty when none
+/// is close, because a hint that misleads is worse than none.
+///
+/// Exact   Names are compared word by word; "-", "_", "/" and "." separate words. A misspelling changes one
+///         letter of a word, or up to a third of its letters. It may leave out or add whole words, but not
+///         "no", "not", "disable" and "without", which turn a name into its opposite. A word that is another
+///         one altogether ("use" for "no", "save" for "case") is not a misspelling. The name itself is no
+///         hint.
 
 #include <string>
 #include <vector>

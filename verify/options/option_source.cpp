@@ -69,7 +69,15 @@ po::options_description describe_options() {
 void refuse_unknown_option(const std::string& option, const std::string& where) {
   const std::size_t name_start = option.find_first_not_of('-');
   const std::string name = name_start == std::string::npos ? "" : option.substr(name_start);
-  const std::string nearest = nearest_name(name, option_names());
+  const std::vector<std::string> names = option_names();
+  if (option == "--" + name && std::find(names.begin(), names.end(), name) != names.end()) {
+    sim::refuse({.code = "unknown_option",
+                 .option = option,
+                 .numbers = "stands behind '--'",
+                 .rule = "words behind '--' are a command and scenarios",
+                 .hint = option + " before '--'"});
+  }
+  const std::string nearest = nearest_name(name, names);
   sim::refuse({.code = "unknown_option",
                .option = option,
                .numbers = fmt::format("not known{}", where),

@@ -201,9 +201,11 @@ ModelShape model_shape(const Settings& settings) {
           .learned_positions = settings.choice("position-embedding-type") == "learned_absolute"};
 }
 
-bool has_model_shape(const Settings& settings) {
-  const auto wanted = {"num-layers", "hidden-size", "num-attention-heads", "vocab-size", "seq-length"};
-  return std::all_of(wanted.begin(), wanted.end(), [&](const char* name) { return settings.has(name); });
+std::vector<std::string> missing_of_model_shape(const Settings& settings) {
+  std::vector<std::string> missing = {"num-layers", "hidden-size", "num-attention-heads", "vocab-size",
+                                      "seq-length"};
+  std::erase_if(missing, [&](const std::string& name) { return settings.has(name); });
+  return missing;
 }
 
 }  // namespace verify

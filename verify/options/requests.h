@@ -8,6 +8,9 @@
 ///         form that is not a list of lists of layer names; size_range; those of settings.h, and of the rule
 ///         books where a layout or a placement is built.
 
+#include <string>
+#include <vector>
+
 #include "sim/layout/layer_placement.h"
 #include "sim/layout/layout.h"
 #include "sim/layout/node_placement.h"
@@ -35,8 +38,8 @@ sim::NodePlacement node_placement(const Settings& settings);
 /// Reads the shape of a published model. The default of F is 4 H; with a gated MLP it is 8/3 H, rounded
 /// down to a multiple of 64.
 ModelShape model_shape(const Settings& settings);
-/// Whether all options that model_shape() requires are given.
-bool has_model_shape(const Settings& settings);
+/// Returns the options that model_shape() requires and that are not given.
+std::vector<std::string> missing_of_model_shape(const Settings& settings);
 
 /// Returns the value of an option, and refuses its absence.
 std::int64_t required_number(const Settings& settings, const std::string& name);

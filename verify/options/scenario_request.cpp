@@ -107,6 +107,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
                           .program = {},
                           .expected = expectations(settings),
                           .is_traced = settings.has("trace"),
+                          .layout_only = settings.flag("layout-only"),
                           .arguments = settings.as_command_line()};
   if (settings.has_any_of(kLayersSection)) {
     request.placement = requested_placement(settings, layout.pp);

@@ -50,7 +50,8 @@ struct ScenarioRequest {
   std::optional<std::string> program;  // a planted program instead of the collective round
   Expectations expected;
   bool is_traced = false;
-  std::string arguments;  // the options as a command line, without those of a single call
+  bool layout_only = false;  // no virtual ranks run
+  std::string arguments;     // the options as a command line, without those of a single call
 };
 
 /// Reads and checks the options of a scenario.

@@ -155,21 +155,28 @@ Settings Settings::overridden_by(const Settings& stronger) const {
   return result;
 }
 
-std::string Settings::as_command_line() const {
-  std::string line;
+std::vector<std::string> Settings::as_options() const {
+  std::vector<std::string> options;
   for (const auto& [name, values] : values_) {
     const OptionInfo& option = option_named(name);
     if (option.is_of_a_call()) continue;
     if (option.kind == OptionKind::flag) {
-      line += fmt::format(" --{}{}", name, values.at(0) == "true" ? "" : "=" + values.at(0));
+      options.push_back(fmt::format("--{}{}", name, values.at(0) == "true" ? "" : "=" + values.at(0)));
       continue;
     }
     if (option.kind == OptionKind::numbers) {
-      line += fmt::format(" --{} {}", name, fmt::join(texts(name), ","));
+      options.push_back(fmt::format("--{} {}", name, fmt::join(texts(name), ",")));
       continue;
     }
-    for (const std::string& value : values) line += fmt::format(" --{} {}", name, quoted_for_shell(value));
+    for (const std::string& value : values)
+      options.push_back(fmt::format("--{} {}", name, quoted_for_shell(value)));
   }
+  return options;
+}
+
+std::string Settings::as_command_line() const {
+  std::string line;
+  for (const std::string& option : as_options()) line += " " + option;
   return line;
 }
 

@@ -43,8 +43,10 @@ class Settings {
 
   /// Returns these settings, where options of `stronger` replace those of the same name.
   Settings overridden_by(const Settings& stronger) const;
-  /// Returns the settings as command-line options, sorted by name and quoted for a shell:
-  /// " --order tp-dp-pp --world-size 16". Options of a single call (output, process) are left out.
+  /// Returns the settings as command-line options, sorted by name and quoted for a shell: {"--order
+  /// tp-dp-pp", "--world-size 16"}. Options of a single call (output, process) are left out.
+  std::vector<std::string> as_options() const;
+  /// Returns these options as a line, each with a blank before it.
   std::string as_command_line() const;
 
  private:

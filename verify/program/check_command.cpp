@@ -26,10 +26,10 @@ namespace {
 
 /// Writes the failing setting as a scenario into the working directory. Returns its path, or "" where it
 /// cannot be written.
-std::string write_scenario(const CampaignRow& row) {
+std::string write_scenario(const CampaignRow& row, const std::string& called) {
   const std::string path = fmt::format("failing-{}-{}.ini", row.the_case->name(), row.property->name);
   std::ofstream file(path, std::ios::trunc);
-  file << "# Source: shardproof check: " << sim::printable_text(row.failure->detail) << "\n";
+  file << "# Source: " << called << " check: " << sim::printable_text(row.failure->detail) << "\n";
   for (const auto& [name, value] : options_of(*row.the_case, *row.property, row.failure->setting))
     file << name << " = " << value << "\n";
   file.close();
@@ -111,7 +111,7 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
   std::string failures;
   std::int64_t runs = 0;
   for (const CampaignRow& row : rows) {
-    const std::string path = row.failure ? write_scenario(row) : "";
+    const std::string path = row.failure ? write_scenario(row, called) : "";
     runs += row.runs;
     json_rows.push_back(as_json(row, path));
     table.add({row.the_case->name(), row.property->name, fmt::format("{}", row.runs), slack_text(row),

@@ -77,14 +77,14 @@ int rank_of_process(const std::vector<std::string>& arguments) {
 
 /// Writes one line about a refusal. The ranks other than rank 0 call this: rank 0 writes the whole
 /// refusal, and they wait to write after it.
-void report_of_rank(int rank, const sim::Refusal& refusal, const Output& output) {
+void report_of_rank(const std::string& program, int rank, const sim::Refusal& refusal, const Output& output) {
   let_rank_0_speak();
-  output.err << fmt::format("shardproof: rank {}: refused [{}] {}: {}\n", rank, refusal.code, refusal.option,
+  output.err << fmt::format("{}: rank {}: refused [{}] {}: {}\n", program, rank, refusal.code, refusal.option,
                             refusal.numbers);
 }
 
-void report(const sim::Refusal& refusal, bool json, const Output& output) {
-  output.err << fmt::format("shardproof: refused [{}]\n  where  {}\n  given  {}\n  rule   {}\n  try    {}\n",
+void report(const std::string& program, const sim::Refusal& refusal, bool json, const Output& output) {
+  output.err << fmt::format("{}: refused [{}]\n  where  {}\n  given  {}\n  rule   {}\n  try    {}\n", program,
                             refusal.code, refusal.option, refusal.numbers, refusal.rule, refusal.hint);
   if (!json) return;
   output.out << one_line({{"error", refusal_json(refusal)}});
@@ -131,35 +131,35 @@ int run(const std::vector<std::string>& arguments, const Output& output, const B
 
 }  // namespace
 
-int exit_code_of(const std::vector<std::string>& arguments, const Output& output,
+int exit_code_of(const std::string& program, const std::vector<std::string>& arguments, const Output& output,
                  const std::function<int()>& work) {
   try {
     const int code = work();
     if (output.out.flush()) return code;
-    output.err << "shardproof: the result could not be written to standard output\n";
+    output.err << program << ": the result could not be written to standard output\n";
     return kRefused;
   } catch (const sim::Error& error) {
     const int rank = rank_of_process(arguments);
     if (rank == 0) {
-      report(error.refusal(), words_ask_for_json(arguments), output);
+      report(program, error.refusal(), words_ask_for_json(arguments), output);
     } else {
-      report_of_rank(rank, error.refusal(), output);
+      report_of_rank(program, rank, error.refusal(), output);
     }
     const bool is_absent =
         error.refusal().code == "backend_unavailable" || error.refusal().code == "cuda_unavailable";
     return is_absent ? kUnavailable : kRefused;
   } catch (const std::bad_alloc&) {
-    output.err << "shardproof: out of memory\n";
+    output.err << program << ": out of memory\n";
     return kRefused;
   } catch (const std::exception& error) {
-    output.err << "shardproof: stopped by the system: " << sim::printable_text(error.what()) << "\n";
+    output.err << program << ": stopped by the system: " << sim::printable_text(error.what()) << "\n";
     return kRefused;
   }
 }
 
 int run_program(const std::vector<std::string>& arguments, const Output& output,
                 const BackendOpeners& backends) {
-  return exit_code_of(arguments, output, [&] { return run(arguments, output, backends); });
+  return exit_code_of("shardproof", arguments, output, [&] { return run(arguments, output, backends); });
 }
 
 }  // namespace verify

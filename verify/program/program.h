@@ -16,8 +16,8 @@
 namespace verify {
 
 /// Does `work` and returns its exit code. Refusals and failed writes are written out, and give an exit
-/// code of their own.
-int exit_code_of(const std::vector<std::string>& arguments, const Output& output,
+/// code of their own. `program` is the name under which the program speaks.
+int exit_code_of(const std::string& program, const std::vector<std::string>& arguments, const Output& output,
                  const std::function<int()>& work);
 
 /// Runs the program. `backends` are the backends that the program adds to those of this library.

@@ -22,6 +22,7 @@
 #include "verify/output/phrases.h"
 #include "verify/output/progress.h"
 #include "verify/output/report_json.h"
+#include "verify/output/stopwatch.h"
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
@@ -30,6 +31,7 @@
 #include "verify/replay/replay_summary.h"
 #include "verify/report/bandwidth_table.h"
 #include "verify/report/ledger_by_kind.h"
+#include "verify/report/numbers_json.h"
 #include "verify/report/report_html.h"
 #include "verify/report/report_junit.h"
 #include "verify/report/trace_json.h"
@@ -71,6 +73,7 @@ std::string as_text(const ScenarioReport& report, bool colour) {
   for (const CheckResult& check : report.checks) {
     table.add({check.holds ? "ok" : "FAILED", check.check, check.detail}, style(check.holds, colour));
   }
+  for (const AbsentRow& row : report.absent) table.add({"-", row.check, "no row: " + row.reason});
   for (const sim::Warning& warning : report.warnings) table.add({"warning", warning.name, warning.message});
   if (report.refusal) {
     table.add({"REFUSED", report.refusal->code, report.refusal->option + ": " + report.refusal->numbers},
@@ -97,6 +100,15 @@ Json as_json(const ScenarioReport& report) {
   Json document = {{"scenario", report.name},     {"path", report.path},
                    {"source", report.source},     {"verdict", verdict_name(report.verdict())},
                    {"checks", std::move(checks)}, {"warnings", warnings_json(report.warnings)}};
+  if (!report.absent.empty()) {
+    Json absent = Json::array();
+    for (const AbsentRow& row : report.absent)
+      absent.push_back({{"check", row.check}, {"reason", row.reason}});
+    document["absent"] = std::move(absent);
+  }
+  if (report.pipeline) document["pipeline"] = pipeline_json(*report.pipeline);
+  if (report.memory) document["memory"] = memory_json(*report.memory);
+  if (report.training) document["training"] = training_json(*report.training);
   Json ledger = Json::array();
   for (const sim::LedgerRow& row : report.ledger) ledger.push_back(ledger_json(row));
   document["ledger"] = std::move(ledger);
@@ -121,16 +133,42 @@ Json as_json(const ScenarioReport& report) {
                .hint = "one scenario, or --world-size; several without a backend"});
 }
 
+/// Replays a scenario, and measures how long each row takes.
+ScenarioReport measured_replay(const Scenario& scenario, sim::Device& device, const BeforeStep& before_step) {
+  Stopwatch watch;
+  ScenarioReport report = replay(scenario, device, [&](const ReplayStep& step) {
+                            watch.begin(step.row);
+                            before_step(step);
+                          }).report;
+  report.seconds = watch.stop();
+  return report;
+}
+
+/// The line of progress of a single scenario, which counts its steps.
+class StepsOfOne {
+ public:
+  explicit StepsOfOne(const Output& output) : output_(output) {}
+  void step(const ReplayStep& step) {
+    if (!line_) line_.emplace(output_.err, output_.progress, step.total, "steps");
+    line_->step(step.done, step.row);
+  }
+
+ private:
+  const Output& output_;
+  std::optional<Progress> line_;  // there is none before the first step, which knows the number of steps
+};
+
 /// Replays one scenario file. A file that cannot be read, or a replay that runs out of memory, is reported as
 /// refused, so that the other files are still replayed.
-ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim::Device& device) {
+ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim::Device& device,
+                           const BeforeStep& before_step) {
   ScenarioReport report;
   report.path = path;
   report.name = sim::printable_text(path);
   try {
     const Scenario scenario = read_scenario(path, line);
     if (backend_kind(scenario) != nullptr) refuse_scenarios(path + " among several");
-    return replay(scenario, device).report;
+    return measured_replay(scenario, device, before_step);
   } catch (const sim::Error& error) {
     report.refusal = error.refusal();
   } catch (const std::bad_alloc&) {
@@ -143,8 +181,8 @@ ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim
   return report;
 }
 
-/// Replays scenario files on several threads, independently of each other. The reports are in the order of
-/// `paths`.
+/// Replays several scenario files on several threads, independently of each other. The reports are in the
+/// order of `paths`.
 std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, const CommandLine& line,
                                          const Output& output) {
   Progress progress(output.err, output.progress, paths.size(), "scenarios");
@@ -156,9 +194,11 @@ std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, 
     std::unique_lock lock(mutex);
     while (begun < paths.size()) {
       const std::size_t i = begun++;
-      progress.step(done, paths[i]);
       lock.unlock();
-      reports[i] = replay_file(paths[i], line, device);
+      reports[i] = replay_file(paths[i], line, device, [&](const ReplayStep& step) {
+        const std::lock_guard guard(mutex);
+        progress.step(done, paths[i] + ": " + step.row);
+      });
       lock.lock();
       ++done;
     }
@@ -176,9 +216,13 @@ std::vector<ScenarioReport> replay_files(const std::vector<std::string>& paths, 
 /// Replays the named scenarios, or the layout of the command line, or else all of scenarios/.
 std::vector<ScenarioReport> replay_all(const CommandLine& line, const Output& output) {
   std::vector<ScenarioReport> reports;
+  sim::CpuDevice device;
+  StepsOfOne progress(output);
+  const auto show = [&](const ReplayStep& step) { progress.step(step); };
   if (line.scenarios.empty() && gives_a_world(line)) {
-    sim::CpuDevice device;
-    reports.push_back(replay(scenario_of(line), device).report);
+    reports.push_back(measured_replay(scenario_of(line), device, show));
+  } else if (line.scenarios.size() == 1) {
+    reports.push_back(replay_file(line.scenarios.front(), line, device, show));
   } else {
     reports = replay_files(line.scenarios.empty() ? scenario_files() : line.scenarios, line, output);
   }
@@ -261,6 +305,20 @@ std::optional<Scenario> scenario_on_backend(const CommandLine& line) {
   }
 }
 
+/// Replays a scenario on a backend, and measures how long each row takes. Its line of progress is gone when
+/// this returns.
+BackendReplay measured_replay_on_backend(const Call& call, const Scenario& scenario) {
+  Stopwatch watch;
+  StepsOfOne progress(call.output);
+  BackendReplay replayed =
+      replay_on_backend(scenario, call.backends, call.output.err, [&](const ReplayStep& step) {
+        watch.begin(step.row);
+        progress.step(step);
+      });
+  replayed.report.seconds = watch.stop();
+  return replayed;
+}
+
 /// Replays a scenario on a backend. Only rank 0 writes the result, and it does so before any process
 /// ends, because the first process that ends may end all. Colours are off, because mpirun gives rank 0 a
 /// terminal even where the output of mpirun goes to a file.
@@ -269,7 +327,7 @@ int run_on_backend(const Call& call, const Scenario& scenario) {
   const Output& output = call.output;
   const ReportFiles files(line);
   require_read_on(line, Reader::replay, backend_kind(scenario));
-  BackendReplay replayed = replay_on_backend(scenario, call.backends, output.err);
+  BackendReplay replayed = measured_replay_on_backend(call, scenario);
   replayed.report.reproduce = launched(replayed.processes) + reproduce_line(replayed.report, line);
   std::exception_ptr unwritten;
   try {

@@ -4,7 +4,9 @@
 #include <iterator>
 #include <ostream>
 
+#include "sim/base/error.h"
 #include "sim/optimizer/range_map.h"
+#include "verify/checks/model_memory.h"
 #include "verify/options/command_requests.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"
@@ -175,11 +177,35 @@ std::string as_text(const sim::BufferLayout& layout) {
   return text;
 }
 
+/// Refuses a model whose list of parameters would not fit on a page of any size.
+void require_listed(const ModelShape& shape) {
+  constexpr std::int64_t kMostLayers = 10'000;
+  if (shape.num_layers <= kMostLayers) return;
+  sim::refuse({.code = "too_many_layers",
+               .option = "--num-layers",
+               .numbers = fmt::format("{} layers", shape.num_layers),
+               .rule = fmt::format("the parameters of up to {} layers are listed", kMostLayers),
+               .hint = "the layers of one pipeline stage"});
+}
+
+/// Returns the parameters that a tensor-parallel rank holds of a whole GPT, in the order of the model.
+std::vector<sim::BufferParameter> parameters_of(const ModelShape& shape, int tp) {
+  require_listed(shape);
+  parameter_count(shape);  // refuses a bad shape
+  std::vector<sim::BufferParameter> parameters;
+  const Stage whole{.layers = shape.num_layers, .is_first = true, .is_last = true};
+  for (const HeldParameter& held : held_parameters(shape, whole, tp))
+    parameters.push_back({held.elements, held.is_shared});
+  return parameters;
+}
+
 }  // namespace
 
 int run_shards(const Call& call) {
   const ShardsRequest request = shards_request(call.line);
-  const sim::BufferLayout layout = buffer_layout(request.parameters, request.config);
+  const sim::BufferLayout layout = buffer_layout(
+      request.model ? parameters_of(*request.model, request.tensor_model_parallel_size) : request.parameters,
+      request.config);
   if (asks_for_json(call.line)) {
     write_json(call.output.out, layout);
   } else {

@@ -81,9 +81,11 @@ BandwidthRows measured(const ScenarioRequest& request, const BandwidthPlan& plan
   return rows;
 }
 
+std::string bandwidth_name(const Backend& backend) { return fmt::format("{} bandwidth", backend.name()); }
+
 CheckResult bandwidth_check(const Backend& backend, BandwidthRows& rows,
                             const std::vector<std::string>& notes) {
-  CheckResult check{fmt::format("{} bandwidth", backend.name()), true, ""};
+  CheckResult check{bandwidth_name(backend), true, ""};
   for (std::size_t rank = 1; rank < notes.size(); ++rank) {
     if (!add_wrong_elements(rows, notes[rank])) {
       return {check.check, false, fmt::format("rank {} said nothing of its wrong elements", rank)};
@@ -121,10 +123,15 @@ CheckResult check_of(const TwinRow& row, const Backend& backend) {
                       counted(row.calls, "call record"))};
 }
 
-void run_on(Backend& backend, const Replayed& replayed, const BandwidthPlan& plan, BackendReplay& result) {
-  const auto tell_nobody = [](std::size_t, const std::string&) {};
+void run_on(Backend& backend, const Replayed& replayed, const BandwidthPlan& plan,
+            const BeforeStep& before_step, BackendReplay& result) {
   const ScenarioRequest& request = *replayed.request;
-  std::vector<TwinRow> rows = run_twins(backend, programs(replayed, backend), tell_nobody);
+  const std::vector<TwinProgram> all = programs(replayed, backend);
+  const std::size_t steps = all.size() + 1;  // and the bandwidth
+  std::vector<TwinRow> rows = run_twins(backend, all, [&](std::size_t done, const std::string& row) {
+    before_step({row, done, steps});
+  });
+  before_step({bandwidth_name(backend), all.size(), steps});
   BandwidthRows bandwidth = measured(request, plan, backend);
   const TwinVerdict verdict =
       concluded(backend, std::move(rows), wrong_elements(bandwidth) == 0, wrong_elements_text(bandwidth));
@@ -142,18 +149,20 @@ void run_on(Backend& backend, const Replayed& replayed, const BandwidthPlan& pla
 }
 
 /// Replays the whole scenario on the virtual ranks of this process.
-Replayed replay_here(const Scenario& scenario, const BackendChoice& choice, sim::Device& device) {
-  if (expected_refusal(scenario).is_expected) return replay(scenario, device);
+Replayed replay_here(const Scenario& scenario, const BackendChoice& choice, sim::Device& device,
+                     const BeforeStep& before_step) {
+  if (expected_refusal(scenario).is_expected) return replay(scenario, device, before_step);
   ScenarioRequest request = scenario_request(scenario);
   require_no_virtual_ranks(scenario, *choice.kind);
   if (choice.kind->ranks_are_processes) sim::require_processes(request.layout, choice.launch);
   if (!request.training.train_iters) request.training.train_iters = kBackendTrainIters;
-  return replay(scenario, std::move(request), device);
+  return replay(scenario, std::move(request), device, before_step);
 }
 
 }  // namespace
 
-BackendReplay replay_on_backend(const Scenario& scenario, const BackendOpeners& backends, std::ostream& err) {
+BackendReplay replay_on_backend(const Scenario& scenario, const BackendOpeners& backends, std::ostream& err,
+                                const BeforeStep& before_step) {
   const BackendChoice choice = backend_choice(scenario);
   require_built(choice, backends);
   const BandwidthPlan plan{.sizes = choice.message_bytes, .kinds = {"tp", "cp", "dp", "ep", "pp"}};
@@ -161,12 +170,13 @@ BackendReplay replay_on_backend(const Scenario& scenario, const BackendOpeners& 
   result.speaks = choice.launch.rank == 0;
   result.processes = choice.launch.world_size;
   sim::CpuDevice device;
-  Replayed replayed = replay_here(scenario, choice, device);
+  const BeforeStep& told = result.speaks ? before_step : kTellNobody;
+  Replayed replayed = replay_here(scenario, choice, device, told);
   result.report = std::move(replayed.report);
   result.exit_code = exit_code(result.report.verdict());
   if (result.exit_code != kVerified || !result.report.layout) return result;
   result.backend = open_backend({choice, configuration_of(replayed)}, backends, err);
-  run_or_end_all(*result.backend, [&] { run_on(*result.backend, replayed, plan, result); });
+  run_or_end_all(*result.backend, [&] { run_on(*result.backend, replayed, plan, told, result); });
   return result;
 }
 

@@ -37,7 +37,8 @@ struct BackendReplay {
 inline constexpr int kBackendTrainIters = 2;
 
 /// Replays a scenario on the backend that it asks for. `backends` are those that the
-/// program adds to those of this library.
-BackendReplay replay_on_backend(const Scenario& scenario, const BackendOpeners& backends, std::ostream& err);
+/// program adds to those of this library. On rank 0 `before_step` is told of every step.
+BackendReplay replay_on_backend(const Scenario& scenario, const BackendOpeners& backends, std::ostream& err,
+                                const BeforeStep& before_step);
 
 }  // namespace verify

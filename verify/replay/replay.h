@@ -10,9 +10,13 @@
 
 #include "verify/checks/trained_model.h"
 #include "verify/options/scenario_request.h"
+#include "verify/replay/replay_checks.h"
 #include "verify/replay/scenario_report.h"
 
 namespace verify {
+
+/// Is told of steps that nobody wants to see.
+inline const BeforeStep kTellNobody = [](const ReplayStep&) {};
 
 /// A replayed scenario, with the request and the model that were read for it. Each is absent where it was
 /// refused.
@@ -23,8 +27,10 @@ struct Replayed {
 };
 
 /// Reads the request of a scenario and proves it. `device` keeps its memory from one scenario to the next.
-Replayed replay(const Scenario& scenario, sim::Device& device);
+/// `before_step` is told of every step.
+Replayed replay(const Scenario& scenario, sim::Device& device, const BeforeStep& before_step = kTellNobody);
 /// Proves a request that has already been read.
-Replayed replay(const Scenario& scenario, ScenarioRequest request, sim::Device& device);
+Replayed replay(const Scenario& scenario, ScenarioRequest request, sim::Device& device,
+                const BeforeStep& before_step = kTellNobody);
 
 }  // namespace verify

@@ -53,11 +53,38 @@ bool expects_parameters(const Replaying& scenario) {
   return scenario.request.expected.parameters.has_value();
 }
 
-/// Whether memory is counted: for a trained model without experts, prediction layers or an encoder.
-bool counts_memory(const Replaying& scenario) {
+/// Returns why memory is not counted: it is for a trained model without experts, prediction layers or an
+/// encoder. Returns "" where it is counted, and where no option asks for it.
+std::string why_no_memory(const Replaying& scenario) {
   const ScenarioRequest& request = scenario.request;
-  return has_placement(scenario) && request.model.shape && !request.pipeline.forward_only &&
-         request.layout.ep <= 1 && request.placement->encoder_ranks == 0 && request.model.mtp_num_layers == 0;
+  if (!request.model.shape) return request.model.no_shape;
+  if (request.pipeline.forward_only) return "--forward-only keeps nothing for a backward pass";
+  if (request.layout.ep > 1) return "experts are not counted";
+  if (request.placement->encoder_ranks > 0) return "an encoder beside a decoder is not counted";
+  if (request.model.mtp_num_layers > 0) return "multi-token-prediction layers are not counted";
+  return "";
+}
+bool counts_memory(const Replaying& scenario) {
+  return scenario.request.model.shape && why_no_memory(scenario).empty();
+}
+
+/// A scenario whose layout alone is proven has no model to train.
+std::string why_no_training(const Replaying& scenario) {
+  const bool is_left_out = scenario.request.layout_only && proves_layers(scenario);
+  return is_left_out ? "--layout-only" : "";
+}
+
+/// Returns why the schedule of a pipeline is not timed. Returns "" where it is, and without a pipeline.
+std::string why_no_schedule(const Replaying& scenario) {
+  const std::optional<ScheduleRequest>& schedule = scenario.request.schedule;
+  if (!schedule) return scenario.request.no_schedule;
+  const std::int64_t steps = steps_of(schedule->shape);
+  if (steps <= kMostCountedSteps) return "";
+  return fmt::format("{} steps over all ranks, and schedules of up to {} are timed", steps,
+                     kMostCountedSteps);
+}
+bool times_the_schedule(const Replaying& scenario) {
+  return scenario.request.schedule && why_no_schedule(scenario).empty();
 }
 
 // ---- the layout
@@ -73,7 +100,18 @@ void run_partition(Replaying& scenario) {
 }
 
 void run_nodes(Replaying& scenario) {
-  scenario.add(check_nodes(scenario.request.layout, scenario.request.nodes));
+  const sim::Layout& layout = scenario.request.layout;
+  const sim::NodePlacement& nodes = scenario.request.nodes;
+  scenario.add(check_nodes(layout, nodes));
+  const sim::GroupKind& tp = *layout.find("tp");
+  const int crossing = nodes.groups_crossing_node(tp);
+  if (crossing == 0) return;
+  scenario.report.warnings.push_back(
+      {"tp_across_nodes",
+       fmt::format(
+           "{} of {} tp groups cross a node of {} GPUs: each layer then waits for the network between "
+           "nodes, twice forward and twice backward",
+           crossing, tp.count(), nodes.gpus_per_node)});
 }
 
 void run_layers(Replaying& scenario) {
@@ -111,6 +149,11 @@ void run_batch(Replaying& scenario) {
   scenario.add({"batch", true,
                 fmt::format("global batch {} = {} microbatches of {} on {} replicas", global, global / step,
                             micro, dp)});
+}
+
+void run_schedule(Replaying& scenario) {
+  scenario.report.pipeline = check_pipeline_schedule(*scenario.request.schedule);
+  scenario.add(scenario.report.pipeline->row);
 }
 
 void run_parameters(Replaying& scenario) {
@@ -175,8 +218,12 @@ void run_memory(Replaying& scenario) {
 }
 
 void run_sharded_layers(Replaying& scenario) {
-  for (CheckResult& row : check_sharded_layers(scenario.request, scenario.bench))
+  const auto begin = [&](const std::string& row) { scenario.begin(row); };
+  for (CheckResult& row : check_sharded_layers(scenario.request, scenario.bench, begin))
     scenario.add(std::move(row));
+}
+std::size_t steps_of_sharded_layers(const Replaying& scenario) {
+  return sharded_judgements(scenario.request);
 }
 
 void run_training(Replaying& scenario) {
@@ -224,7 +271,7 @@ void keep_run(Replaying& scenario, const std::string& what, const Run& run_on) {
   sim::RunReport run = run_on(is_traced ? static_cast<sim::Device&>(counting) : scenario.device);
   scenario.report.ledger = std::move(run.ledger);
   scenario.report.findings = std::move(run.findings);
-  if (is_traced) scenario.report.trace = traced_run(what, scenario.request.world, std::move(run));
+  if (is_traced) scenario.report.trace = traced_run(what, scenario.request.world, std::move(run), counting);
 }
 
 void run_collectives(Replaying& scenario) {
@@ -280,21 +327,24 @@ const std::vector<ReplayCheck>& replay_checks() {
       {"nodes", "lists and ranks agree on how many tp, dp (and ep) groups cross a node", is_partitioned,
        run_nodes},
       {"collectives", "every group of every kind reduces, gathers and scatters as defined, on virtual ranks",
-       runs_the_round, run_collectives},
+       runs_the_round, run_collectives, CheckOf::ranks},
       {"sharded P",
        "property P of check holds for every layer at the scenario's tp and flags, in reduced sizes",
-       proves_layers, run_sharded_layers},
+       proves_layers, run_sharded_layers, CheckOf::ranks, steps_of_sharded_layers},
       {"training",
        "a reduced GPT trained on text equals one device: in the field exactly, in f32 within its spread",
-       trains, run_training},
-      {"case", "one setting of a case and property of check holds", replays_a_case, run_case},
+       trains, run_training, CheckOf::ranks, nullptr, why_no_training},
+      {"case", "one setting of a case and property of check holds", replays_a_case, run_case, CheckOf::ranks},
       {"program", "a rank program keeps every contract: no deadlock, no mismatch, no lost message",
-       runs_a_program, run_program},
-      {"finding", "a program's planted defect is found, by its name", expects_a_finding, run_finding},
+       runs_a_program, run_program, CheckOf::ranks},
+      {"finding", "a program's planted defect is found, by its name", expects_a_finding, run_finding,
+       CheckOf::ranks},
       {"layers", "every layer is on exactly one stage", has_placement, run_layers},
       {"memory", "what ranks hold adds up to the model; bytes of the stage that holds most", counts_memory,
-       run_memory},
+       run_memory, CheckOf::layout, nullptr, why_no_memory},
       {"batch", "the global batch divides over replicas and microbatches", has_batch, run_batch},
+      {"schedule", "no rank of the pipeline waits in vain, every message is taken; the bubble of a step",
+       times_the_schedule, run_schedule, CheckOf::layout, nullptr, why_no_schedule},
       {"expected K", "kind K has the groups that the source prints", always, run_expected_groups},
       {"parameters", "the shape has the published number of parameters", expects_parameters, run_parameters},
       {"refusal", "a scenario that must be refused is, for its stated reason", nullptr, nullptr},

@@ -7,7 +7,10 @@
 /// Errors  unknown_program: --program names no planted program; program_world: the world has fewer than 2 or
 ///         more than 4,096 ranks for it; those of the checks.
 
+#include <cstddef>
+#include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "verify/checks/trained_model.h"
@@ -17,16 +20,33 @@
 
 namespace verify {
 
+/// A step of a replay that begins: a row of the report, or a part of the work of one.
+struct ReplayStep {
+  std::string row;        // the name of the row
+  std::size_t done = 0;   // the steps before this one
+  std::size_t total = 0;  // the steps of the scenario, where all holds
+};
+using BeforeStep = std::function<void(const ReplayStep&)>;
+
 /// The state of a scenario while its checks run.
 struct Replaying {
   const ScenarioRequest& request;
   const std::optional<TrainedModel>& model;  // present where the scenario trains
   sim::Device& device;
   ScenarioReport& report;
+  const BeforeStep& before_step;
+  std::size_t steps = 0;  // of this scenario
+  std::size_t begun = 0;  // the steps that have begun
   Bench bench = Bench();
   bool is_partitioned = false;  // the check "partition" held; most others rely on it
 
+  void begin(const std::string& row) { before_step({row, begun++, steps}); }
   void add(CheckResult row) { report.checks.push_back(std::move(row)); }
+};
+
+enum class CheckOf {
+  layout,  // the check computes with the options alone, in no time
+  ranks,   // virtual ranks run
 };
 
 struct ReplayCheck {
@@ -35,6 +55,13 @@ struct ReplayCheck {
   bool (*applies)(const Replaying& scenario);
   /// Adds the rows of this check. It is null where replay() or a replay on a backend makes the row.
   void (*run)(Replaying& scenario);
+  CheckOf of = CheckOf::layout;
+  /// Returns the number of steps that `run` begins itself. It is null where the check is one step, which
+  /// begins before `run`.
+  std::size_t (*steps)(const Replaying& scenario) = nullptr;
+  /// Returns why the check does not apply, and "" where nobody would expect its row. It is null where nobody
+  /// ever would.
+  std::string (*absence)(const Replaying& scenario) = nullptr;
 };
 
 const std::vector<ReplayCheck>& replay_checks();

@@ -3,6 +3,7 @@
 /// The result of a replay of one scenario: its rows, and the data that pages, traces and documents show
 /// with them.
 
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "verify/backends/bandwidth_round.h"
 #include "verify/checks/check_result.h"
 #include "verify/checks/model_memory.h"
+#include "verify/checks/pipeline_schedule.h"
 #include "verify/checks/traced_run.h"
 #include "verify/checks/training_curve.h"
 #include "verify/options/schedule_request.h"
@@ -24,11 +26,19 @@ namespace verify {
 /// not expect a finding.
 enum class Verdict { verified, falsified, refused, broken };
 
+/// A row that is missing although the scenario may lead a reader to expect it.
+struct AbsentRow {
+  std::string check;
+  std::string reason;  // "--vocab-size is not given"
+};
+
 struct ScenarioReport {
   std::string path;
   std::string name;
   std::string source;
+  std::vector<std::string> options;  // of the run, as they are written on the command line
   std::vector<CheckResult> checks;
+  std::vector<AbsentRow> absent;
   std::vector<sim::Warning> warnings;
   std::optional<sim::Refusal> refusal;  // set when the verdict is refused
   std::vector<sim::LedgerRow> ledger;   // the calls of the virtual ranks
@@ -39,9 +49,13 @@ struct ScenarioReport {
   sim::NodePlacement nodes;
   std::optional<ScheduleRequest> schedule;  // of one step, with more than one pipeline rank
   std::string no_schedule;                  // the reason why such a pipeline has no schedule
+  std::optional<PipelineReport> pipeline;
   std::optional<MemoryReport> memory;
   BandwidthRows bandwidth;  // timings between ranks that are processes
   std::string reproduce;    // the command line that reproduces it; set by the command
+  /// The seconds that each row took here, by the name of the row. They are no result: only the JUnit file,
+  /// whose readers want them, shows them. Set by the command.
+  std::map<std::string, double> seconds;
   Verdict verdict() const;
 };
 

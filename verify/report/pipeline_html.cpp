@@ -11,12 +11,6 @@ namespace verify {
 
 namespace {
 
-/// Returns the number of forward and backward steps of all ranks. The shape must have been checked.
-std::int64_t steps_of(const sim::PipelineShape& shape) {
-  const int passes = shape.forward_only ? 1 : 2;
-  return std::int64_t{passes} * shape.ranks() * shape.forward_steps();
-}
-
 std::string too_many(std::int64_t steps) {
   return fmt::format(
       "<p>Not drawn: {} steps over all ranks, and at most {} are drawn. <code>./shardproof schedule</code> "

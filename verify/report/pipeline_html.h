@@ -9,12 +9,12 @@
 #include <cstdint>
 #include <string>
 
+#include "verify/checks/pipeline_schedule.h"
 #include "verify/options/schedule_request.h"
 
 namespace verify {
 
 inline constexpr std::int64_t kMostReportedSteps = 1024;
-inline constexpr std::int64_t kMostCountedSteps = 65'536;
 
 std::string pipeline_html(const ScheduleRequest& request);
 

@@ -57,7 +57,14 @@ std::string summary(const std::vector<ScenarioReport>& reports) {
 
 // ---- the parts of a scenario ------------------------------------------------------------------------------
 
-std::string checks_html(const std::vector<CheckResult>& checks) {
+std::string options_html(const std::vector<std::string>& options) {
+  if (options.empty()) return "";
+  std::string html = "<h3>Options</h3>\n<pre>";
+  for (const std::string& option : options) html += markup_text(option) + "\n";
+  return html + "</pre>\n";
+}
+
+std::string checks_html(const std::vector<CheckResult>& checks, const std::vector<AbsentRow>& absent) {
   if (checks.empty()) return "";
   std::string html =
       "<h3>Checks</h3>\n<div class=\"scroll\"><table><thead><tr><th></th><th>check</th><th>what was "
@@ -67,6 +74,10 @@ std::string checks_html(const std::vector<CheckResult>& checks) {
     html += fmt::format("<tr><td class=\"{}\">{}</td><td>{}</td><td class=\"wide\">{}</td></tr>\n",
                         check.holds ? "good" : "bad", check.holds ? "ok" : "FAILED", markup_text(check.check),
                         markup_text(check.detail));
+  }
+  for (const AbsentRow& row : absent) {
+    html += fmt::format("<tr><td class=\"soft\">-</td><td>{}</td><td class=\"wide\">no row: {}</td></tr>\n",
+                        markup_text(row.check), markup_text(row.reason));
   }
   return html + "</tbody></table></div>\n";
 }
@@ -178,7 +189,8 @@ std::string scenario_html(const ScenarioReport& report, std::size_t number) {
   if (report.verdict() != Verdict::verified)
     html += "<p>To see it again:</p>\n<pre>" + markup_text(report.reproduce) + "</pre>\n";
   if (report.refusal) html += refusal_html(*report.refusal);
-  html += checks_html(report.checks) + findings_html(report) + warnings_html(report.warnings);
+  html += options_html(report.options) + checks_html(report.checks, report.absent) + findings_html(report) +
+          warnings_html(report.warnings);
   if (report.training) html += "<h3>Training</h3>\n" + curve_html(*report.training);
   html += ranks_html(report) + schedule_html(report);
   if (report.memory) html += memory_html(*report.memory);

@@ -12,6 +12,22 @@ namespace verify {
 
 namespace {
 
+/// Returns the attribute of a time. It is "" where the report has none.
+std::string time_attribute(const ScenarioReport& report, double seconds) {
+  return report.seconds.empty() ? "" : fmt::format(" time=\"{:.3f}\"", seconds);
+}
+
+double seconds_of(const ScenarioReport& report, const std::string& row) {
+  const auto known = report.seconds.find(row);
+  return known == report.seconds.end() ? 0 : known->second;
+}
+
+double seconds_of(const ScenarioReport& report) {
+  double sum = 0;
+  for (const auto& [row, seconds] : report.seconds) sum += seconds;
+  return sum;
+}
+
 std::string counts(std::int64_t tests, std::int64_t failures, std::int64_t errors) {
   return fmt::format(" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"0\"", tests, failures, errors);
 }
@@ -38,8 +54,8 @@ class Suite {
   std::int64_t errors() const { return errors_; }
 
   std::string text() const {
-    return fmt::format("  <testsuite name=\"{}\"{}>\n", markup_text(report_.name),
-                       counts(tests_, failures_, errors_)) +
+    return fmt::format("  <testsuite name=\"{}\"{}{}>\n", markup_text(report_.name),
+                       counts(tests_, failures_, errors_), time_attribute(report_, seconds_of(report_))) +
            cases_ + said() + "  </testsuite>\n";
   }
 
@@ -69,8 +85,9 @@ class Suite {
     ++tests_;
     const int occurrence = ++occurrences_[name];
     const std::string unique = occurrence == 1 ? name : fmt::format("{} ({})", name, occurrence);
-    const std::string start = fmt::format("    <testcase classname=\"{}\" name=\"{}\"",
-                                          markup_text(report_.name), markup_text(unique));
+    const std::string start =
+        fmt::format("    <testcase classname=\"{}\" name=\"{}\"{}", markup_text(report_.name),
+                    markup_text(unique), time_attribute(report_, seconds_of(report_, name)));
     cases_ += problem.empty() ? start + "/>\n" : start + ">\n" + problem + "    </testcase>\n";
   }
 

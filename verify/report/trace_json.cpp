@@ -43,6 +43,17 @@ std::string args_of(const sim::CallRecord& call) {
   return args;
 }
 
+/// Returns the fields of the part of the work in which a slice lies, each with a comma before it.
+std::string args_of(const sim::WorkPart& part) {
+  std::string args;
+  if (part.microbatch != sim::WorkPart::kNone) {
+    args += fmt::format(",\"pass\":\"{}\",\"microbatch\":{},\"chunk\":{}", part.pass, part.microbatch,
+                        part.chunk);
+  }
+  if (part.layer != sim::WorkPart::kNone) args += fmt::format(",\"layer\":{}", part.layer);
+  return args;
+}
+
 const char* category_of(const sim::Slice& slice, const sim::CallRecord& call) {
   if (slice.kind == sim::SliceKind::wait) return "wait";
   return is_point_to_point(call.operation) ? "point_to_point" : "collective";
@@ -133,8 +144,10 @@ class Writer {
     threads_.clear();
     name_threads(scenario, traced, ranks);
     for (const std::size_t rank : ranks) {
-      for (const sim::Slice& slice : traced.timeline.ranks[rank])
-        add_slice(slice, traced.run.ranks[rank], threads_.at({rank, slice.lane}));
+      const std::vector<sim::Slice>& slices = traced.timeline.ranks[rank];
+      for (std::size_t i = 0; i < slices.size(); ++i)
+        add_slice(slices[i], traced.parts[rank][i], traced.run.ranks[rank],
+                  threads_.at({rank, slices[i].lane}));
     }
     add_arrows(traced, ranks);
     return ranks.size();
@@ -182,15 +195,18 @@ class Writer {
                           where, std::max(thread.pid, thread.tid)));
   }
 
-  void add_slice(const sim::Slice& slice, const sim::RankReport& rank, const Thread& thread) {
+  void add_slice(const sim::Slice& slice, const sim::WorkPart& part, const sim::RankReport& rank,
+                 const Thread& thread) {
     std::string what;
     if (slice.kind == sim::SliceKind::compute) {
-      what = fmt::format("\"name\":\"compute\",\"cat\":\"compute\",\"args\":{{\"rank\":{}}}", rank.rank);
+      what = fmt::format("\"name\":\"compute\",\"cat\":\"compute\",\"args\":{{\"rank\":{}{}}}", rank.rank,
+                         args_of(part));
     } else {
       const sim::CallRecord& call = rank.calls[slice.record];
-      what = fmt::format("\"name\":\"{}{}{}\",\"cat\":\"{}\",\"args\":{{{}}}",
+      what = fmt::format("\"name\":\"{}{}{}\",\"cat\":\"{}\",\"args\":{{{}{}}}",
                          slice.kind == sim::SliceKind::wait ? "wait for " : "", sim::name_of(call.operation),
-                         slice.is_vain ? ", in vain" : "", category_of(slice, call), args_of(call));
+                         slice.is_vain ? ", in vain" : "", category_of(slice, call), args_of(call),
+                         args_of(part));
     }
     add_event(fmt::format("\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{},\"dur\":{},{}", thread.pid,
                           thread.tid, slice.begin, slice.end - slice.begin, what));

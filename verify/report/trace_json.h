@@ -6,7 +6,8 @@
 ///
 /// Shapes  each pipeline stage of a scenario is a process. In it each rank is a thread, with further threads
 ///         for the calls that the rank started and that run beside it. Slices ("X") are compute, calls and
-///         waits; those of calls and waits have the data of the call record. An arrow ("s", "f") goes from
+///         waits; those of calls and waits have the data of the call record, and those inside of a training
+///         step have their layer, microbatch, chunk and pass. An arrow ("s", "f") goes from
 ///         each send to its recv. A file has up to kMostTracedSlices slices, about 40 MB. If the runs have
 ///         more, each run shows the ranks that fit into its share, whole pipelines first. "otherData" says
 ///         how many ranks are shown, and what the units cost.

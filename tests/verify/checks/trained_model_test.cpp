@@ -165,4 +165,37 @@ TEST(TrainedModel, MasksAndLossesAreTheScenariosOwn) {
   EXPECT_TRUE(GptPlan{model.setting}.model().recompute);
 }
 
+// An interleaved schedule has a layer for each chunk, and pp microbatches: its work grows with the square of pp.
+TEST(TrainedModel, ALongInterleavedTrainingIsBoundedAndSaysSo) {
+  const auto interleaved = [](const char* world, const char* pp, const char* chunks) {
+    return Options{{"world-size", world},
+                   {"pipeline-model-parallel-size", pp},
+                   {"virtual-pipeline-model-parallel-size", chunks}};
+  };
+  const auto passes = [](const TrainedModel& model) {
+    const GptPlan plan{model.setting};
+    return plan.num_layers() * plan.global_batch() * model.setting["steps"];
+  };
+  const TrainedModel small = trained(interleaved("8", "4", "2"));
+  EXPECT_EQ(small.setting["steps"], kTrainIters);
+  EXPECT_EQ(small.bound, "");
+
+  const TrainedModel fewer = trained(interleaved("32", "16", "4"));
+  EXPECT_EQ(fewer.world, "tp 1, pp 16, dp 2");
+#ifndef SHARDPROOF_SANITIZED
+  EXPECT_EQ(fewer.setting["steps"], 8);
+  EXPECT_EQ(fewer.bound, " (not 20: a step has 64 layers and 32 sequences)");
+#endif
+  EXPECT_LE(passes(fewer), kMostLayerPasses);
+
+  const TrainedModel folded = trained(interleaved("256", "64", "12"));
+  EXPECT_LT(folded.setting["steps"], 20);
+  EXPECT_EQ(folded.world, "tp 1, pp 16 for 64, dp 1 for 4");
+  EXPECT_LE(passes(folded), kMostLayerPasses);
+
+  Options asked = interleaved("32", "16", "4");
+  asked["train-iters"] = "30";
+  EXPECT_EQ(trained(asked).setting["steps"], 30) << "what the user asks for is trained";
+}
+
 }  // namespace

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "tests/support/run.h"
+#include "verify/options/nearest_name.h"
 
 namespace {
 
@@ -101,6 +102,7 @@ const std::vector<Case>& cases() {
       {"backend_device", "replay --world-size 2 --backend mpi --device cuda"},
       {"backend_device", "check --backend nccl --device cpu"},
       {"one_process", "check --backend nccl"},
+      {"option_without_effect", "replay --world-size 2 --device cuda --layout-only"},
       {"backend_scenarios", "replay --backend mpi"},
       {"backend_scenarios",
        "replay --device cuda scenarios/published/seed-002-moe.ini scenarios/published/seed-002-dense.ini"},
@@ -128,6 +130,16 @@ const std::vector<Case>& cases() {
       {"not_a_number", "shards --param-sizes 10,x"},
       {"not_a_number", "shards --param-sizes 10,99999999999999999999"},
       {"missing_option", "shards"},
+      {"missing_option", "shards --num-layers 2 --hidden-size 8"},
+      {"option_without_effect", "shards --param-sizes 10 --hidden-size 8"},
+      {"option_without_effect",
+       "shards --num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 64 --seq-length 16 "
+       "--shared-embedding 0"},
+      {"shape_tp_div",
+       "shards --num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 64 --seq-length 16 "
+       "--tensor-model-parallel-size 4"},
+      {"too_many_layers",
+       "shards --num-layers 10001 --hidden-size 8 --num-attention-heads 2 --vocab-size 64 --seq-length 16"},
       {"no_such_parameter", "shards --param-sizes 10 --shared-embedding 1"},
       {"size_range", "shards --param-sizes 10 --data-parallel-size 0"},
       {"one_scenario", "check scenarios/published/seed-002-dense.ini"},
@@ -507,6 +519,25 @@ TEST(Refusals, ASuggestionIsTheNearestName) {
   EXPECT_NE(test::run("groups --wrld-size 8").err.find("--world-size"), std::string::npos);
   EXPECT_NE(test::run("layer").err.find("shardproof layers"), std::string::npos);
   EXPECT_NE(test::run("groups --world-size 8 --kind tp-dpcp").err.find("--kind tp-dp-cp"), std::string::npos);
+}
+
+TEST(Refusals, ASuggestionDoesNotMislead) {
+  using verify::nearest_name;
+  EXPECT_EQ(nearest_name("save", {"case", "rank"}), "");
+  EXPECT_EQ(nearest_name("use-distributed-optimizer", {"no-distributed-optimizer"}), "");
+  EXPECT_EQ(nearest_name("distributed-optimizer", {"no-distributed-optimizer"}), "");
+  EXPECT_EQ(nearest_name("bias-linear", {"disable-bias-linear"}), "");
+  EXPECT_EQ(nearest_name("world-size", {"world-size"}), "");
+  EXPECT_EQ(nearest_name("micro-batchsize", {"seq-length", "micro-batch-size"}), "micro-batch-size");
+  EXPECT_EQ(nearest_name("tensor-parallel-size", {"data-parallel-size", "tensor-model-parallel-size"}),
+            "tensor-model-parallel-size");
+  EXPECT_EQ(nearest_name("published/seed-002-moe.ini", {"scenarios/published/seed-002-moe.ini"}),
+            "scenarios/published/seed-002-moe.ini");
+  for (const char* line :
+       {"replay --use-distributed-optimizer --world-size 2", "replay --world-size 2 --save x"})
+    EXPECT_NE(test::run(line).err.find("  try    shardproof --help\n"), std::string::npos) << line;
+  const std::string behind = test::run("replay -- --world-size 2").err;
+  EXPECT_NE(behind.find("  try    --world-size before '--'\n"), std::string::npos) << behind;
 }
 
 struct ScenarioCase {

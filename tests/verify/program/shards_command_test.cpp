@@ -1,57 +1,50 @@
-// Proves that the JSON of a gradient buffer is written a little at a time, however many ranks own it. What
-// it says is proven against Megatron by oracle_test.cpp.
+// Proves that the command shards takes the shape of a model, and lays out the parameters of a GPT in the order
+// of the model.
 
-#include <algorithm>
 #include <gtest/gtest.h>
-#include <sstream>
-#include <streambuf>
+#include <nlohmann/json.hpp>
 
 #include "tests/support/run.h"
-#include "verify/output/json.h"
-#include "verify/program/program.h"
 
 namespace {
 
-/// Counts what is written to it, and keeps nothing.
-class Counter : public std::streambuf {
- public:
-  std::streamsize bytes = 0;
-  std::streamsize largest = 0;  // bytes of one write
+using nlohmann::ordered_json;
 
- protected:
-  std::streamsize xsputn(const char*, std::streamsize count) override {
-    bytes += count;
-    largest = std::max(largest, count);
-    return count;
-  }
-  int_type overflow(int_type c) override {
-    ++bytes;
-    return c;
-  }
-};
+constexpr const char* kShape =
+    "--num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 100 --seq-length 16 ";
 
-TEST(ShardsCommand, JsonOfManyRanksIsWrittenALittleAtATime) {
-  Counter counter;
-  std::ostream out(&counter);
-  std::ostringstream err;
-  EXPECT_EQ(verify::run_program(
-                {"shards", "--param-sizes", "1000,70", "--data-parallel-size", "200000", "--format", "json"},
-                {out, err}),
-            0)
-      << err.str();
-  EXPECT_GT(counter.bytes, 3 * 200'000);
-  EXPECT_LT(counter.largest, 1 << 18);
+std::string shown(const std::string& options) {
+  const test::RunResult result = test::run("shards " + options + " --format json");
+  EXPECT_EQ(result.exit_code, 0) << options << result.err;
+  return result.out;
 }
 
-TEST(ShardsCommand, JsonIsOneDocument) {
-  const auto result = test::run("shards --param-sizes 1000,70 --data-parallel-size 3 --format json");
-  ASSERT_EQ(result.exit_code, 0) << result.err;
-  const auto json = verify::parsed_json(result.out);
-  ASSERT_TRUE(json);
-  EXPECT_EQ(json->find("rank_maps")->size(), 3U);
-  const auto plain = test::run("shards --param-sizes 1000,70 --no-distributed-optimizer --format json");
-  ASSERT_TRUE(verify::parsed_json(plain.out)) << plain.out;
-  EXPECT_EQ(verify::parsed_json(plain.out)->find("rank_maps"), nullptr);
+// One layer: norm, QKV, output, norm, MLP up and down, each a weight and a bias.
+TEST(Shards, AShapeIsTheListOfItsParameters) {
+  const std::string layer = "8,8,192,24,64,8,8,8,256,32,256,8,";
+  const std::string sizes = "1024,128," + layer + layer + "8,8";  // 100 words are padded to 128
+  EXPECT_EQ(shown(kShape), shown("--param-sizes " + sizes));
+  const std::string cut = " --data-parallel-size 3 --bucket-size 500";
+  EXPECT_EQ(shown(kShape + cut), shown("--param-sizes " + sizes + cut));
+}
+
+TEST(Shards, ATensorParallelRankHoldsItsPartOfTheMatrices) {
+  const std::string layer = "8,8,96,12,32,8,8,8,128,16,128,8,";
+  EXPECT_EQ(shown(std::string(kShape) + "--tensor-model-parallel-size 2"),
+            shown("--param-sizes 1024,128," + layer + layer + "8,8"));  // words are padded to 256
+}
+
+TEST(Shards, KindsOfModelsDiffer) {
+  EXPECT_EQ(shown(std::string(kShape) + "--disable-bias-linear --normalization RMSNorm --swiglu "
+                                        "--ffn-hidden-size 64 --position-embedding-type rope "
+                                        "--num-query-groups 1 --untie-embeddings-and-output-weights"),
+            shown("--param-sizes 1024,8,128,64,8,1024,512,8,128,64,8,1024,512,8,1024"));
+}
+
+TEST(Shards, AScenarioGivesItsModel) {
+  const ordered_json document =
+      ordered_json::parse(shown("scenarios/published/narayanan-2021-1p7b.ini --data-parallel-size 32"));
+  EXPECT_EQ(document["param_index"].size(), 24U * 12 + 4);
 }
 
 }  // namespace

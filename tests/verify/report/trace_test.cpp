@@ -136,7 +136,7 @@ ScenarioReport report_of(const sim::WorldSpec& spec, const sim::RankProgram& pro
   sim::CpuDevice cpu;
   sim::CountingDevice device(cpu);
   ScenarioReport report;
-  report.trace = verify::traced_run("a program", spec, sim::simulate(spec, device, program));
+  report.trace = verify::traced_run("a program", spec, sim::simulate(spec, device, program), device);
   return report;
 }
 
@@ -165,6 +165,38 @@ TEST(Trace, ATrainingIsThereWithRanksStagesCallsAndMessages) {
   for (const Json& event : trace["traceEvents"]) ++phases[event["ph"]];
   EXPECT_EQ(phases["s"], 2 * 2 * 2 * 4);  // steps, microbatches, both directions, pairs of stages
   EXPECT_EQ(phases["f"], phases["s"]);
+}
+
+// A slice of a layer knows its layer, microbatch and direction; what is between the passes has none of them.
+TEST(Trace, SlicesSayLayerMicrobatchAndDirection) {
+  const Json trace = Json::parse(traced(kSmall));
+  std::map<std::string, std::int64_t> computes;  // by direction, microbatch and layer, of rank 0
+  std::int64_t outside = 0, calls_in_a_layer = 0, messages_in_a_pass = 0;
+  for (const Json& event : trace["traceEvents"]) {
+    if (event["ph"] != "X") continue;
+    const Json& args = event["args"];
+    const bool has_pass = args.contains("pass");
+    EXPECT_EQ(has_pass, args.contains("microbatch")) << event;
+    if (event["cat"] == "collective" && args.contains("layer")) ++calls_in_a_layer;
+    if (event["cat"] == "point_to_point" && has_pass) ++messages_in_a_pass;
+    if (event["cat"] != "compute") continue;
+    if (!has_pass) {
+      ++outside;
+    } else if (args["rank"] == 0 && args.contains("layer")) {
+      computes[args["pass"].get<std::string>() + " " + args["microbatch"].dump() + " of layer " +
+               args["layer"].dump()] += event["dur"].get<std::int64_t>();
+    }
+  }
+  const std::set<std::string> expected = {"forward 0 of layer 0", "forward 1 of layer 0",
+                                          "backward 0 of layer 0", "backward 1 of layer 0"};
+  std::set<std::string> seen;
+  for (const auto& [what, duration] : computes) seen.insert(what);
+  EXPECT_EQ(seen, expected);
+  EXPECT_EQ(computes["forward 0 of layer 0"], computes["forward 1 of layer 0"]);
+  EXPECT_GT(computes["backward 0 of layer 0"], computes["forward 0 of layer 0"]);
+  EXPECT_GT(outside, 0) << "the optimizer";
+  EXPECT_GT(calls_in_a_layer, 0);
+  EXPECT_EQ(messages_in_a_pass, 0);
 }
 
 TEST(Trace, SlicesSayWhatTheCallWas) {

@@ -1,0 +1,35 @@
+#include "sim/comm/work_parts.h"
+
+#include "sim/tensor/counting_device.h"
+
+namespace sim {
+
+namespace {
+
+/// Begins the part that `changed` makes of the current one.
+template <typename Change>
+void begin_part(Rank& rank, const Change& changed) {
+  auto* counting = dynamic_cast<CountingDevice*>(&rank.device);
+  if (counting == nullptr) return;
+  WorkPart part = counting->part();
+  changed(part);
+  counting->begin_part(part, rank.record.calls().size());
+}
+
+}  // namespace
+
+void begin_pass(Rank& rank, const char* pass, int microbatch, int chunk) {
+  begin_part(rank, [&](WorkPart& part) { part = {.pass = pass, .microbatch = microbatch, .chunk = chunk}; });
+}
+
+void end_pass(Rank& rank) {
+  begin_part(rank, [](WorkPart& part) { part = {}; });
+}
+
+void begin_layer(Rank& rank, int layer) {
+  begin_part(rank, [&](WorkPart& part) { part.layer = layer; });
+}
+
+void end_layer(Rank& rank) { begin_layer(rank, WorkPart::kNone); }
+
+}  // namespace sim
