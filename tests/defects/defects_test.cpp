@@ -27,7 +27,7 @@ std::optional<Failure> failure_of(const Defect& defect, const std::string& prope
   std::vector<CampaignRow> rows = campaign_rows(request);
   if (rows.empty()) return std::nullopt;
   Bench bench(defect.device);
-  run_campaign(request, bench, rows, [](const CampaignRow&) {});
+  run_campaign(request, {&bench, 1}, rows, [](std::int64_t, const CampaignRow&) { return true; });
   return rows.front().failure;
 }
 

@@ -3,7 +3,9 @@
 
 #include "verify/prove.h"
 
+#include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <gtest/gtest.h>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -11,6 +13,7 @@
 #include <unistd.h>
 #include <utility>
 
+#include "sim/tensor/ops.h"
 #include "tests/support/run.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
@@ -58,6 +61,72 @@ TEST(Prove, ReplaysOneSetting) {
   const test::RunResult result = prove(words);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out.find("ok  parallel_norm serial, tp 2, f32, seed 0, hidden 3"), 0U) << result.out;
+}
+
+/// A case whose tenth run is interrupted from the keyboard. `is_wrong` makes it fail before.
+class InterruptedCase : public verify::CaseOf<InterruptedCase> {
+ public:
+  explicit InterruptedCase(bool is_wrong) : is_wrong_(is_wrong) {}
+  std::string name() const override { return "interrupted"; }
+  std::vector<verify::Dimension> dimensions() const override { return {{"hidden", 1, 3}}; }
+  std::vector<verify::CaseOutput> outputs(const verify::CaseSetting&) const override { return {{"x"}}; }
+  std::vector<verify::ExpectedCall> calls(const verify::CaseSetting&) const override { return {}; }
+  void run(sim::Rank& rank, const verify::CaseSetting& s) const override {
+    if (rank.id == 0 && ++runs_ == 10) std::raise(SIGINT);
+    const sim::Tensor x = verify::drawn(rank, s, "x", {1, s["hidden"]});
+    rank.publish("x", is_wrong_ ? sim::scale(x, {2, 1}) : x);
+  }
+  template <typename Scalar>
+  verify::Wholes<Scalar> reference(const verify::Inputs<Scalar>& inputs, const verify::CaseSetting& s) const {
+    return {{"x", inputs.matrix("x", 1, s["hidden"])}};
+  }
+
+ private:
+  bool is_wrong_;
+  mutable int runs_ = 0;
+};
+
+test::RunResult interrupted(bool is_wrong, const std::vector<std::string>& arguments) {
+  verify::CaseList cases;
+  cases.push_back(std::make_unique<InterruptedCase>(is_wrong));
+  std::ostringstream out, err;
+  const int code = verify::prove("./mine", arguments, cases, {out, err});
+  return {code, out.str(), err.str()};
+}
+
+TEST(Prove, AnInterruptedCheckSaysWhatIsProvenSoFar) {
+  const std::vector<std::string> words = {"--property", "agree,calls", "--dtype",   "field",
+                                          "--runs",     "50",          "--threads", "1"};
+  const test::RunResult result = interrupted(false, words);
+  EXPECT_EQ(result.exit_code, 130);
+  EXPECT_EQ(result.out,
+            "case         property  runs  worst slack  verdict\n"
+            "interrupted  agree       10               holds so far\n"
+            "interrupted  calls        0               not run\n\n"
+            "interrupted: 10 runs in 2 rows, seed 0; 0 falsified; interrupted, of 100 runs\n");
+  std::vector<std::string> as_json = words;
+  as_json.insert(as_json.end(), {"--format", "json"});
+  const auto document = nlohmann::ordered_json::parse(interrupted(false, as_json).out);
+  EXPECT_EQ(document["verdict"], "interrupted");
+  EXPECT_EQ(document["interrupted"], true);
+  EXPECT_EQ(document["runs"], 10);
+  EXPECT_EQ(document["rows"].size(), 2U);
+}
+
+TEST(Prove, AFailureBeforeAnInterruptIsAVerdict) {
+  const test::RunResult result =
+      interrupted(true, {"--property", "calls,serial", "--dtype", "field", "--runs", "9", "--threads", "1"});
+  EXPECT_EQ(result.exit_code, 1) << result.out;
+  EXPECT_NE(result.out.find("FALSIFIED"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("\nfalsified: "), std::string::npos) << result.out;
+  std::filesystem::remove("failing-interrupted-serial.ini");
+}
+
+TEST(Prove, AnInterruptAfterACheckIsNotKept) {
+  interrupted(false, {"--property", "agree", "--dtype", "field", "--runs", "20", "--threads", "1"});
+  struct sigaction now = {};
+  sigaction(SIGINT, nullptr, &now);
+  EXPECT_EQ(now.sa_handler, SIG_DFL);
 }
 
 TEST(Prove, HelpNamesItsCases) {

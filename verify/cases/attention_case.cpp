@@ -49,7 +49,7 @@ class AttentionCase : public CaseOf<AttentionCase> {
             {"hidden", 1, 5},
             {"queries", 1, 2, false, at_scenario::queries},
             {"groups_a_rank", 1, 2},
-            {"ranks_a_group", 1, 3, false, at_scenario::ranks_a_group},
+            {"ranks_a_group", 1, 3, false, at_scenario::ranks_a_group, true},
             {"half_channels", 1, 2},
             {"rotary", 0, 1, false, at_scenario::rotary},
             {"causal", 0, 1, false, at_scenario::on},

@@ -3,9 +3,9 @@
 /// A setting of a case: how many ranks it runs on, its dtype, its seed, its sizes, and the special value or
 /// the part of a training that it is about. Everything that a run of a case depends on is in its setting.
 ///
-/// Shapes  Dimensions are drawn one by one from their ranges, and all combinations are valid: a size that
-///         must be a multiple of the group's size is given per rank. A failing case can therefore shrink
-///         one number at a time.
+/// Shapes  Dimensions are drawn from their ranges, and all combinations are valid: a size that must be a
+///         multiple of the group's size is given per rank. A failing case can therefore shrink one number at
+///         a time.
 
 #include <cstdint>
 #include <map>
@@ -28,6 +28,11 @@ struct Dimension {
   bool is_a_rank = false;  // the number is given per rank; the whole is group_size times as large
   /// Returns the value for a scenario. The number is drawn where this is null or returns nothing.
   std::optional<std::int64_t> (*at)(const ScenarioTraits& traits) = nullptr;
+  /// Whether the number is that of the ranks along an axis of the group. Groups are drawn so that the numbers
+  /// of all axes divide them. In any other group the case divides as far as it can.
+  bool is_an_axis = false;
+  /// The axis of which the greatest number needs several ranks, without which it has no effect; "" for none.
+  std::string most_needs = "";
 };
 
 /// A special value that replaces one element of some of the drawn inputs. `large` scales all elements of

@@ -39,9 +39,9 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
             .order = plan.order()};
   }
   std::vector<Dimension> dimensions() const override {
-    return {{"tp", 1, 4, false, at_scenario::tp},
-            {"pp", 1, 4, false, at_scenario::pp},
-            {"schedule", 0, 3, false, at_scenario::schedule},
+    return {{"tp", 1, 4, false, at_scenario::tp, true},
+            {"pp", 1, 4, false, at_scenario::pp, true},
+            {"schedule", 0, 3, false, at_scenario::schedule, false, "pp"},
             {"layers", 1, 2},
             {"microbatches", 1, 3},
             {"micro_batch", 1, 2},
@@ -56,7 +56,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
             {"loss", 0, 2},
             {"ignored", 0, 1},
             {"tied", 0, 1, false, at_scenario::tied},
-            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel},
+            {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel, false, "tp"},
             {"rotary", 0, 1, false, at_scenario::rotary},
             {"rms_norm", 0, 1, false, at_scenario::rms_norm},
             {"gated", 0, 1, false, at_scenario::gated},

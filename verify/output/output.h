@@ -17,11 +17,12 @@ struct Output {
 
 /// The exit codes of the program.
 enum ExitCode : int {
-  kVerified = 0,     // every check holds
-  kFalsified = 1,    // a check failed
-  kRefused = 2,      // bad usage, scenario or layout
-  kBroken = 3,       // a rank program broke a contract: deadlock, mismatch, ...
-  kUnavailable = 4,  // the backend is not available
+  kVerified = 0,       // every check holds
+  kFalsified = 1,      // a check failed
+  kRefused = 2,        // bad usage, scenario or layout
+  kBroken = 3,         // a rank program broke a contract: deadlock, mismatch, ...
+  kUnavailable = 4,    // the backend is not available
+  kInterrupted = 130,  // an interrupt from the keyboard (SIGINT) came before the end, and nothing had failed
 };
 
 }  // namespace verify

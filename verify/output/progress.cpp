@@ -13,6 +13,10 @@ constexpr const char* kClearLine = "\r\x1b[K";
 
 }  // namespace
 
+std::string text_of_rate(double per_second) {
+  return per_second < 10 ? fmt::format("{:.2g}", per_second) : fmt::format("{:.0f}", per_second);
+}
+
 Progress::Progress(std::ostream& out, bool enabled, std::size_t total, std::string unit)
     : out_(out),
       enabled_(enabled),
@@ -34,7 +38,7 @@ void Progress::step(std::size_t done, const std::string& what) {
   std::string rate;
   if (done > 0 && seconds > 0) {
     const double per_second = static_cast<double>(done) / seconds;
-    rate = fmt::format(", {:.2g} {}/s, {:.0f} s left", per_second, unit_,
+    rate = fmt::format(", {} {}/s, {:.0f} s left", text_of_rate(per_second), unit_,
                        static_cast<double>(total_ - done) / per_second);
   }
   out_ << kClearLine << fmt::format("{}/{} {}{}: {}", done, total_, unit_, rate, sim::printable_text(what))

@@ -10,6 +10,9 @@
 
 namespace verify {
 
+/// Returns a rate in few digits: "0.25", "7.3", "110", "42000".
+std::string text_of_rate(double per_second);
+
 class Progress {
  public:
   Progress(std::ostream& out, bool enabled, std::size_t total, std::string unit);

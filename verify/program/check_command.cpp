@@ -3,6 +3,7 @@
 #include <fmt/color.h>
 #include <fmt/format.h>
 #include <fstream>
+#include <thread>
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
@@ -17,6 +18,7 @@
 #include "verify/output/text_table.h"
 #include "verify/program/backend_check.h"
 #include "verify/program/commands.h"
+#include "verify/program/interrupt.h"
 #include "verify/properties/campaign.h"
 #include "verify/properties/case_request.h"
 
@@ -40,11 +42,13 @@ std::string slack_text(const CampaignRow& row) {
   return row.slack == 0 ? "" : fmt::format("{:.3g}", row.slack);
 }
 
-std::string verdict_text(const CampaignRow& row) {
+std::string verdict_text(const CampaignRow& row, std::int64_t asked_runs) {
   if (row.failure) return "FALSIFIED";
+  if (row.runs == 0) return "not run";
+  const std::string holds = row.runs < asked_runs ? "holds so far" : "holds";
   return row.runs_with_unbounded == 0
-             ? "holds"
-             : fmt::format("holds; {} not judged in full", counted(row.runs_with_unbounded, "run"));
+             ? holds
+             : fmt::format("{}; {} not judged in full", holds, counted(row.runs_with_unbounded, "run"));
 }
 
 Json as_json(const CampaignRow& row, const std::string& path) {
@@ -73,15 +77,40 @@ std::string as_text(const CampaignRow& row, const std::string& path, const std::
                      called, arguments);
 }
 
-void run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>& rows, const Output& output) {
-  const auto runs = static_cast<std::size_t>(request.runs);
-  Progress progress(output.err, output.progress, rows.size() * runs, "runs");
-  Bench bench;
-  run_campaign(request, bench, rows, [&](const CampaignRow& row) {
-    const auto done = static_cast<std::size_t>(&row - rows.data()) * runs;
-    const std::size_t own = std::min(static_cast<std::size_t>(row.runs), runs);  // shrinking adds more runs
-    progress.step(done + own, row.the_case->name() + " " + row.property->name);
+/// Returns the number of threads that the campaign's runs are divided over: as many as the options say, or as
+/// there are cores. The result is the same for any number.
+std::size_t threads_for(const CaseOptions& options, std::size_t runs) {
+  constexpr std::size_t kMost = 256;
+  const std::size_t cores = std::max(1U, std::thread::hardware_concurrency());
+  const auto asked = options.threads ? static_cast<std::size_t>(*options.threads) : cores;
+  return std::min({asked, runs, kMost});
+}
+
+/// Runs the campaign up to its end, or up to an interrupt. Returns whether it came to its end.
+bool run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>& rows,
+                       const CaseOptions& options, const Output& output) {
+  const std::size_t runs = rows.size() * static_cast<std::size_t>(request.runs);
+  const InterruptKept interrupt;
+  Progress progress(output.err, output.progress, runs, "runs");
+  std::vector<Bench> benches(threads_for(options, runs));
+  bool is_whole = true;
+  run_campaign(request, benches, rows, [&](std::int64_t done, const CampaignRow& row) {
+    progress.step(static_cast<std::size_t>(done), row.the_case->name() + " " + row.property->name);
+    is_whole = is_whole && !interrupt.is_asked();
+    return is_whole;
   });
+  return is_whole;
+}
+
+/// The verdict on all rows, and the exit code. A failure that was found before an interrupt is a verdict;
+/// what has not failed until then is none.
+struct CheckVerdict {
+  const char* text;
+  ExitCode exit_code;
+};
+CheckVerdict verdict_of(bool is_whole, std::int64_t failed) {
+  if (failed > 0) return {"falsified", kFalsified};
+  return is_whole ? CheckVerdict{"verified", kVerified} : CheckVerdict{"interrupted", kInterrupted};
 }
 
 }  // namespace
@@ -99,12 +128,14 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
   const BackendKind* backend = backend_kind(line);
   require_read_on(line, Reader::check, backend);
   if (backend != nullptr) return check_on_backend(call, cases, called);
-  const CampaignRequest request = requested_campaign(case_options(line), cases);
+  const CaseOptions options = case_options(line);
+  const CampaignRequest request = requested_campaign(options, cases);
   std::vector<CampaignRow> rows = campaign_rows(request);
   if (rows.empty()) refuse_nothing_to_check();
-  run_with_progress(request, rows, output);
+  const bool is_whole = run_with_progress(request, rows, options, output);
   const auto failed =
       std::count_if(rows.begin(), rows.end(), [](const CampaignRow& row) { return row.failure.has_value(); });
+  const CheckVerdict verdict = verdict_of(is_whole, failed);
   Json json_rows = Json::array();
   TextTable table(
       {{"case"}, {"property"}, {"runs", Align::right}, {"worst slack", Align::right}, {"verdict"}});
@@ -115,21 +146,23 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
     runs += row.runs;
     json_rows.push_back(as_json(row, path));
     table.add({row.the_case->name(), row.property->name, fmt::format("{}", row.runs), slack_text(row),
-               verdict_text(row)});
+               verdict_text(row, request.runs)});
     if (row.failure) failures += as_text(row, path, called);
   }
   if (asks_for_json(line)) {
-    output.out << one_line({{"verdict", failed == 0 ? "verified" : "falsified"},
+    output.out << one_line({{"verdict", verdict.text},
                             {"seed", request.seed},
                             {"runs", runs},
+                            {"interrupted", !is_whole},
                             {"rows", std::move(json_rows)}});
   } else {
+    const std::string end =
+        is_whole ? "" : fmt::format("; interrupted, of {} runs", std::ssize(rows) * request.runs);
     output.out << table.text() << failures
-               << fmt::format("\n{}: {} in {}, seed {}; {} falsified\n",
-                              failed == 0 ? "verified" : "falsified", counted(runs, "run"),
-                              counted(std::ssize(rows), "row"), request.seed, failed);
+               << fmt::format("\n{}: {} in {}, seed {}; {} falsified{}\n", verdict.text, counted(runs, "run"),
+                              counted(std::ssize(rows), "row"), request.seed, failed, end);
   }
-  return failed == 0 ? kVerified : kFalsified;
+  return verdict.exit_code;
 }
 
 int run_check(const Call& call) { return check_cases(call, all_cases(), "./shardproof"); }

@@ -1,12 +1,17 @@
 #pragma once
 
-/// A campaign judges cases by properties in random worlds, shapes and dtypes, which RapidCheck draws and
-/// shrinks.
+/// A campaign judges cases by properties in drawn worlds, shapes and dtypes (drawn_settings.h). A failure is
+/// shrunk (shrinking.h) and explained.
 ///
-/// Exact   the same request draws the same settings, and therefore gives the same verdicts.
+/// Shapes  a failure shrinks until no single step from it fails, and no drawn setting on fewer ranks does.
+/// Calls   the runs of a campaign are divided over threads, each of which has a bench. The cases are called
+///         on several threads at once.
+/// Exact   the same request draws the same settings, and gives the same rows with any number of threads,
+///         unless it is stopped.
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -25,7 +30,7 @@ struct CampaignRequest {
   int max_world = 8;
 };
 
-/// The smallest setting that still fails.
+/// The smallest setting that still fails. Where the campaign was stopped, it may not be shrunk to the end.
 struct Failure {
   CaseSetting setting;
   std::string detail;
@@ -37,7 +42,7 @@ struct Failure {
 struct CampaignRow {
   const Case* the_case;
   const Property* property;
-  std::int64_t runs = 0;
+  std::int64_t runs = 0;                 // with those that shrank a failure
   double slack = 0;                      // the largest share of a bound that was used
   std::int64_t runs_with_unbounded = 0;  // runs in which some elements had no bound
   std::optional<Failure> failure;
@@ -47,8 +52,12 @@ struct CampaignRow {
 /// yet.
 std::vector<CampaignRow> campaign_rows(const CampaignRequest& request);
 
-/// Runs the campaign. `before_run` is called before every run with its row, which counts the runs so far.
-void run_campaign(const CampaignRequest& request, Bench& bench, std::vector<CampaignRow>& rows,
-                  const std::function<void(const CampaignRow&)>& before_run);
+/// Is called before every run, by one thread at a time, with the number of runs that are over and the row of
+/// the run. Returns whether the campaign goes on. Otherwise it stops after the runs that have begun.
+using GoesOn = std::function<bool(std::int64_t done, const CampaignRow& row)>;
+
+/// Runs the campaign, with a thread for each bench.
+void run_campaign(const CampaignRequest& request, std::span<Bench> benches, std::vector<CampaignRow>& rows,
+                  const GoesOn& goes_on);
 
 }  // namespace verify

@@ -6,6 +6,7 @@
 #include "tests/support/run.h"
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
+#include "verify/output/progress.h"
 
 namespace {
 
@@ -27,6 +28,21 @@ TEST(Check, TakesTheCasesAskedFor) {
   EXPECT_EQ(result.exit_code, 0);
   EXPECT_NE(result.out.find("verified: 6 runs in 2 rows, seed 0; 0 falsified"), std::string::npos)
       << result.out;
+}
+
+TEST(Check, TheTableIsTheSameForAnyNumberOfThreads) {
+  const std::string words = "check --runs 6 --property serial,calls,special --format json --threads ";
+  const test::RunResult one = test::run(words + "1");
+  EXPECT_EQ(one.exit_code, 0) << one.out;
+  for (const char* threads : {"2", "5", "1000000"}) EXPECT_EQ(test::run(words + threads).out, one.out);
+}
+
+TEST(Check, RatesHaveFewDigitsAndNoExponent) {
+  EXPECT_EQ(verify::text_of_rate(0.25), "0.25");
+  EXPECT_EQ(verify::text_of_rate(7.31), "7.3");
+  EXPECT_EQ(verify::text_of_rate(9.99), "10");
+  EXPECT_EQ(verify::text_of_rate(110.2), "110");
+  EXPECT_EQ(verify::text_of_rate(42000), "42000");
 }
 
 TEST(Check, OneSettingIsReplayed) {

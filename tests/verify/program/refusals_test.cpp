@@ -99,6 +99,7 @@ const std::vector<Case>& cases() {
       {"option_without_effect", "replay --world-size 1 --device cuda --program mutual_send"},
       {"option_without_effect", "check --cuda-kernels vendor"},
       {"option_without_effect", "check --device cuda --property serial"},
+      {"option_without_effect", "check --device cuda --threads 2"},
       {"backend_device", "replay --world-size 2 --backend mpi --device cuda"},
       {"backend_device", "check --backend nccl --device cpu"},
       {"one_process", "check --backend nccl"},

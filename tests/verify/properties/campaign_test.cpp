@@ -35,6 +35,7 @@ class WrongCase : public CaseOf<WrongCase> {
     stride_of_three,
     gradient_of_another_shape,
     copy_of_a_rank,
+    on_any_number_of_ranks,
   };
   explicit WrongCase(Wrong wrong) : wrong_(wrong) {}
 
@@ -58,6 +59,7 @@ class WrongCase : public CaseOf<WrongCase> {
   void run(sim::Rank& rank, const CaseSetting& setting) const override {
     sim::Tensor y = drawn(rank, setting, "x", {setting["tokens"], setting["hidden"]});
     const bool is_wrong = setting.group_size >= 2 && setting["tokens"] >= 3;
+    if (wrong_ == Wrong::on_any_number_of_ranks && setting["tokens"] == 7) y = sim::scale(y, {2, 1});
     if (is_wrong && wrong_ == Wrong::scaled) y = sim::scale(y, {1, setting.group_size});
     if (is_wrong && wrong_ == Wrong::differs_between_ranks && rank.id == 1) y = sim::scale(y, {2, 1});
     if (is_wrong && wrong_ == Wrong::calls_more) rank.groups.get("tp").barrier("one.more");
@@ -93,17 +95,22 @@ class WrongCase : public CaseOf<WrongCase> {
   Wrong wrong_;
 };
 
-CampaignRow campaign(const Case& the_case, const std::string& name, sim::DType dtype) {
-  const CampaignRequest request{.cases = {&the_case},
-                                .properties = {&property_named(name)},
-                                .dtypes = {dtype},
-                                .runs = 200,
-                                .seed = 3,
-                                .max_world = 8};
+/// The rows of a campaign of all properties with this number of threads.
+std::vector<CampaignRow> rows_of(const CampaignRequest& request, std::size_t threads = 1) {
   std::vector<CampaignRow> rows = campaign_rows(request);
-  Bench bench;
-  run_campaign(request, bench, rows, [](const CampaignRow&) {});
-  return rows.front();
+  std::vector<Bench> benches(threads);
+  run_campaign(request, benches, rows, [](std::int64_t, const CampaignRow&) { return true; });
+  return rows;
+}
+
+CampaignRow campaign(const Case& the_case, const std::string& name, sim::DType dtype) {
+  return rows_of({.cases = {&the_case},
+                  .properties = {&property_named(name)},
+                  .dtypes = {dtype},
+                  .runs = 200,
+                  .seed = 3,
+                  .max_world = 8})
+      .front();
 }
 
 using Dimensions = std::map<std::string, std::int64_t>;
@@ -223,6 +230,110 @@ TEST(Campaign, ACaseThatThrowsDoesNotHold) {
   const CampaignRow row = campaign(wrong, "serial", sim::DType::field);
   ASSERT_TRUE(row.failure.has_value());
   EXPECT_EQ(row.failure->detail.find("the case threw: "), 0U) << row.failure->detail;
+}
+
+TEST(Campaign, AFailureOfOneRankEndsAtOneRank) {
+  const WrongCase wrong(WrongCase::Wrong::on_any_number_of_ranks);
+  const CampaignRow row = campaign(wrong, "serial", sim::DType::field);
+  ASSERT_TRUE(row.failure.has_value());
+  EXPECT_EQ(row.failure->setting.group_size, 1);
+  EXPECT_EQ(row.failure->setting.replicas, 1);
+  EXPECT_EQ(row.failure->setting.dimensions, (Dimensions{{"tokens", 7}, {"hidden", 1}}));
+}
+
+/// All that is said of rows.
+std::string text_of(const std::vector<CampaignRow>& rows) {
+  std::string text;
+  for (const CampaignRow& row : rows) {
+    text += fmt::format("{} {} {} {} {}\n", row.the_case->name(), row.property->name, row.runs, row.slack,
+                        row.runs_with_unbounded);
+    if (row.failure)
+      text += fmt::format("{}\n{}\n{}\n", text_of(row.failure->setting), row.failure->detail,
+                          row.failure->explanation);
+  }
+  return text;
+}
+
+TEST(Campaign, RowsAreTheSameWithAnyNumberOfThreads) {
+  using Wrong = WrongCase::Wrong;
+  const WrongCase scaled(Wrong::scaled), more(Wrong::calls_more), missing(Wrong::not_published);
+  CampaignRequest request{.cases = {&scaled, find_case("mlp"), &more, find_case("parallel_norm"), &missing},
+                          .properties = {},
+                          .dtypes = {sim::DType::field, sim::DType::bf16},
+                          .runs = 30,
+                          .seed = 4,
+                          .max_world = 4};
+  for (const Property& property : all_properties()) request.properties.push_back(&property);
+  const std::string alone = text_of(rows_of(request));
+  EXPECT_NE(alone.find("divided by tp (2)"), std::string::npos) << alone;
+  for (const std::size_t threads : {2U, 3U, 8U})
+    EXPECT_EQ(alone, text_of(rows_of(request, threads))) << threads;
+}
+
+TEST(Campaign, OneThatIsStoppedKeepsWhatItHasProven) {
+  const WrongCase wrong(WrongCase::Wrong::scaled);
+  const CampaignRequest request{.cases = {&wrong, find_case("mlp"), find_case("parallel_norm")},
+                                .properties = {&property_named("agree")},
+                                .dtypes = {sim::DType::field},
+                                .runs = 50,
+                                .max_world = 4};
+  for (const std::size_t threads : {1U, 3U}) {
+    std::vector<CampaignRow> rows = campaign_rows(request);
+    std::vector<Bench> benches(threads);
+    int calls = 0;
+    std::int64_t most_done = 0;
+    run_campaign(request, benches, rows, [&](std::int64_t done, const CampaignRow&) {
+      most_done = std::max(most_done, done);
+      return ++calls <= 70;
+    });
+    EXPECT_EQ(rows[0].runs + rows[1].runs + rows[2].runs, 70);
+    EXPECT_LE(most_done, 70);
+    if (threads > 1) continue;
+    EXPECT_EQ(rows[0].runs, 50);
+    EXPECT_EQ(rows[1].runs, 20);
+    EXPECT_EQ(rows[2].runs, 0);
+  }
+}
+
+TEST(Campaign, AStopEndsShrinking) {
+  const WrongCase wrong(WrongCase::Wrong::scaled);
+  const CampaignRequest request{.cases = {&wrong},
+                                .properties = {&property_named("serial")},
+                                .dtypes = {sim::DType::field},
+                                .runs = 50,
+                                .max_world = 8};
+  std::vector<CampaignRow> rows = campaign_rows(request);
+  Bench bench;
+  std::int64_t runs_at_failure = 0, calls = 0;
+  run_campaign(request, {&bench, 1}, rows, [&](std::int64_t, const CampaignRow& row) {
+    ++calls;
+    if (row.failure && runs_at_failure == 0) runs_at_failure = row.runs;
+    return !row.failure.has_value();
+  });
+  ASSERT_TRUE(rows.front().failure.has_value());
+  EXPECT_GT(runs_at_failure, 0);
+  EXPECT_EQ(rows.front().runs, runs_at_failure);
+  EXPECT_EQ(rows.front().failure->explanation.find("y: every element is the serial one divided by tp ("), 0U);
+}
+
+TEST(Campaign, DoneRunsAreCountedToTheEnd) {
+  const WrongCase wrong(WrongCase::Wrong::scaled);
+  const CampaignRequest request{.cases = {&wrong, find_case("mlp")},
+                                .properties = {&property_named("serial")},
+                                .dtypes = {sim::DType::field},
+                                .runs = 20,
+                                .max_world = 8};
+  std::vector<CampaignRow> rows = campaign_rows(request);
+  Bench bench;
+  std::int64_t before = 0;
+  run_campaign(request, {&bench, 1}, rows, [&](std::int64_t done, const CampaignRow& row) {
+    EXPECT_GE(done, before);
+    before = done;
+    EXPECT_GE(done, row.the_case == &wrong ? 0 : 20);  // what a failure left out is over, too
+    return true;
+  });
+  EXPECT_GE(before, 36);
+  EXPECT_LT(before, 40);
 }
 
 RC_GTEST_PROP(Campaign, ASettingIsReadAsItWasWritten, (std::uint32_t seed)) {

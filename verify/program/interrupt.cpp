@@ -1,0 +1,26 @@
+#include "verify/program/interrupt.h"
+
+#include <atomic>
+
+namespace verify {
+
+namespace {
+
+std::atomic<bool> asked = false;
+static_assert(std::atomic<bool>::is_always_lock_free);  // a handler of signals may touch no other
+
+}  // namespace
+
+InterruptKept::InterruptKept() {
+  asked = false;
+  struct sigaction keep = {};
+  keep.sa_handler = [](int) { asked = true; };
+  keep.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);  // a second interrupt ends the process
+  sigaction(SIGINT, &keep, &before_);
+}
+
+InterruptKept::~InterruptKept() { sigaction(SIGINT, &before_, nullptr); }
+
+bool InterruptKept::is_asked() const { return asked; }
+
+}  // namespace verify
