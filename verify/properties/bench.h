@@ -1,7 +1,8 @@
 #pragma once
 
 /// Runs cases one after another in worlds of virtual ranks. The worlds share what is costly to make for each
-/// of them: stacks, layouts, the tables of the field's functions, and the watch for ranks that end the process.
+/// of them: stacks, layouts, the tables of the field's functions, and the watch for ranks that end the
+/// process.
 ///
 /// Calls   one thread uses a bench. The cases must outlive it.
 /// Errors  those of case_rules.h.
