@@ -58,6 +58,7 @@ Json as_json(const CampaignRow& row, const std::string& path) {
                {"worst_slack", row.slack},
                {"runs_with_unbounded", row.runs_with_unbounded},
                {"holds", !row.failure.has_value()}};
+  if (row.runs == 0) json["holds"] = nullptr;
   if (!row.failure) return json;
   json["detail"] = row.failure->detail;
   json["why"] = row.failure->explanation;
@@ -156,10 +157,11 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
                             {"interrupted", !is_whole},
                             {"rows", std::move(json_rows)}});
   } else {
-    const std::string end =
-        is_whole ? "" : fmt::format("; interrupted, of {} runs", std::ssize(rows) * request.runs);
+    const std::string of_runs =
+        is_whole ? counted(runs, "run") : fmt::format("{} of {} runs", runs, std::ssize(rows) * request.runs);
+    const char* end = is_whole || failed == 0 ? "" : ", then interrupted";
     output.out << table.text() << failures
-               << fmt::format("\n{}: {} in {}, seed {}; {} falsified{}\n", verdict.text, counted(runs, "run"),
+               << fmt::format("\n{}: {} in {}, seed {}; {} falsified{}\n", verdict.text, of_runs,
                               counted(std::ssize(rows), "row"), request.seed, failed, end);
   }
   return verdict.exit_code;

@@ -1,7 +1,6 @@
 #include "verify/properties/drawn_settings.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace verify {
@@ -9,7 +8,7 @@ namespace verify {
 namespace {
 
 constexpr int kMostClasses = 4;
-constexpr std::uint64_t kRunsForOneOfOneRank = 10;
+constexpr std::uint64_t kGroupsForOneOfOneRank = 10;
 constexpr int kMostReplicas = 2;
 /// Seeds of settings are below this, so that --seed takes each of them.
 constexpr std::uint32_t kMostSeed = 1U << 24U;
@@ -148,8 +147,8 @@ void DrawnSettings::leave_out_impossible_pairs() {
 /// pairs.
 const DrawnSettings::World& DrawnSettings::drawn_world() const {
   const std::size_t deepest = by_axes_.size() - 1;
-  const bool is_least = deepest == 0 || number_ % kRunsForOneOfOneRank == kRunsForOneOfOneRank - 1;
-  const std::uint64_t turn = number_ - number_ / kRunsForOneOfOneRank;
+  const bool is_least = deepest == 0 || number_ % kGroupsForOneOfOneRank == kGroupsForOneOfOneRank - 1;
+  const std::uint64_t turn = number_ - number_ / kGroupsForOneOfOneRank;
   const std::vector<World>& worlds = by_axes_[is_least ? 0 : 1 + turn % deepest];
   const std::size_t first = random_of_worlds_.below(number_, static_cast<std::uint32_t>(worlds.size()));
   const World* best = nullptr;

@@ -3,7 +3,7 @@
 /// The settings that a campaign draws for one case and one property, one after another: worlds that use all
 /// axes, and options in all pairs.
 ///
-/// Shapes  One run in ten is of one rank. The others take turns: worlds in which one axis has more than one
+/// Shapes  One group in ten is of one rank. The others take turns: worlds in which one axis has more than one
 ///         rank, two axes, three, up to as many as --max-world has room for. The axes are the dimensions with
 ///         is_an_axis, and the ranks beside them (tensor-parallel ones of a layer, data-parallel ones of a
 ///         training).
@@ -11,7 +11,8 @@
 ///         least number is one, because it is often a corner (no bucket, no expert), and the others are
 ///         thirds of the rest. Each pair of classes of two dimensions is drawn once before any pair that a
 ///         run does not need is drawn again, and so are pairs with the dtype, the ranks of an axis, and
-///         replicas. Within its class a number is drawn flat.
+///         replicas. A pair counts where both of its options have an effect (Dimension::most_needs). Within
+///         its class a number is drawn flat.
 /// Exact   the settings are a function of the seed, the names of case and property, the dtypes and the
 ///         largest world. Each factor has a stream of random numbers of its own.
 
