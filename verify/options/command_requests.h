@@ -3,7 +3,8 @@
 /// The requests of the commands, as typed values. Commands that show one thing take at most one scenario, and
 /// options of the command line replace those of the scenario.
 ///
-/// Errors  one_scenario: more than one scenario; missing_option: shards without the sizes of parameters;
+/// Errors  those of megatron_validation.h for layers and schedule; one_scenario: more than one scenario;
+///         missing_option: shards without the sizes of parameters;
 ///         no_such_parameter, not_a_number, buffer_sizes: wrong indices, numbers or bucket sizes for shards;
 ///         option_without_effect: an option that a program of a project does not read; and what layouts,
 ///         placements and settings refuse.
