@@ -9,6 +9,10 @@ namespace sim {
 
 namespace {
 
+constexpr const char* kInterInstanceGroup = "inter_instance_group";
+constexpr const char* kInstanceCoverage = "instance_coverage";
+constexpr const char* kDispatcherOrder = "dispatcher_order";
+
 /// Warns about the first inter-edp group whose members differ in their dense shard: they belong to
 /// different dp-cp groups, or own different slices of the gradient buffer (their positions in intra-dp-cp
 /// differ).
@@ -23,7 +27,7 @@ std::optional<Warning> inter_instance_group(const Layout& layout) {
       const bool same_slice = instance.place_of(rank)->position == instance.place_of(members[0])->position;
       if (same_model && same_slice) continue;
       warning = Warning{
-          "inter_instance_group",
+          kInterInstanceGroup,
           fmt::format(
               "order {}: Megatron all-reduces dense gradients across optimizer instances over inter-edp, "
               "but ranks {} and {} of inter-edp group {} {}: silently wrong sums",
@@ -44,7 +48,7 @@ std::optional<Warning> instance_coverage(const Layout& layout) {
     for (const int rank : members) {
       if (norm_group.place_of(rank)->group == norm_group.place_of(members[0])->group) continue;
       warning = Warning{
-          "instance_coverage",
+          kInstanceCoverage,
           fmt::format(
               "order {}: ranks {} and {} share an intra-dp-cp group but lie in different intra-dist-opt "
               "groups: the gradient norm of an optimizer instance misses shards",
@@ -59,7 +63,7 @@ std::optional<Warning> dispatcher_order(const Layout& layout) {
   if (layout.etp == 1 || layout.ep == 1) return std::nullopt;
   if (layout.expert.stride(Axis::tp) < layout.expert.stride(Axis::ep)) return std::nullopt;
   return Warning{
-      "dispatcher_order",
+      kDispatcherOrder,
       fmt::format("order {}: ep (size {}) varies faster than etp (size {}), but the all-to-all token "
                   "dispatcher reads tp-ep groups with etp fastest: tokens reach the wrong experts",
                   layout.order, layout.ep, layout.etp)};
@@ -79,5 +83,12 @@ std::vector<Warning> consumer_traps(const Layout& layout) {
   add(dispatcher_order(layout));
   return warnings;
 }
+
+bool is_consumer_trap(const Warning& warning) {
+  return warning.name == kInterInstanceGroup || warning.name == kInstanceCoverage ||
+         is_about_all_to_all(warning);
+}
+
+bool is_about_all_to_all(const Warning& warning) { return warning.name == kDispatcherOrder; }
 
 }  // namespace sim

@@ -23,4 +23,9 @@ namespace sim {
 
 std::vector<Warning> consumer_traps(const Layout& layout);
 
+/// Whether a warning names one of these traps, so that results are wrong without a word.
+bool is_consumer_trap(const Warning& warning);
+/// Whether the trap is that of the all-to-all token dispatcher, which other dispatchers do not have.
+bool is_about_all_to_all(const Warning& warning);
+
 }  // namespace sim

@@ -138,9 +138,10 @@ TEST(HouseRules, LinesHaveAtMost110Columns) {
 TEST(HouseRules, RoomsSeeOnlyRoomsThatStandBeforeThem) { EXPECT_EQ(test::rooms_out_of_order(), Lines{}); }
 
 TEST(HouseRules, EveryRefusalIsProvoked) {
-  // Refusals of the program are provoked through the program, and those of a project's cases through prove().
-  // Refusals of rank programs are provoked in the tests of their rooms.
+  // Refusals of the program are provoked through the program, Megatron's rules through their table, and those
+  // of a project's cases through prove(). Refusals of rank programs are provoked in the tests of their rooms.
   std::string refusal_tests = root_file("tests/verify/program/refusals_test.cpp") +
+                              root_file("tests/verify/options/megatron_validation_test.cpp") +
                               root_file("tests/verify/cases/case_rules_test.cpp") +
                               root_file("verify/checks/planted_programs.cpp");
   for (const SourceFile& file : files_under({"tests/sim", "tests/gpu"}, {".cpp"})) refusal_tests += file.text;

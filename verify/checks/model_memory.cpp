@@ -76,7 +76,7 @@ std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage&
   const bool tied = is_tied_across_stages(shape, stage);
   if (stage.is_first) {
     sharded(vocabulary * h, tied);
-    if (shape.learned_positions) replicated(shape.seq_length * h);
+    if (shape.learned_positions) replicated(shape.positions() * h);
   }
   for (std::int64_t layer = 0; layer < stage.layers; ++layer) {
     norm();

@@ -25,7 +25,14 @@ void check(const ModelShape& shape) {
          .rule = "the hidden size must be a multiple of the number of heads",
          .hint = "another number of heads"});
   }
-  require_query_groups(shape.num_attention_heads, shape.num_query_groups);
+  if (shape.num_attention_heads % shape.num_query_groups != 0) {
+    sim::refuse({.code = "groups_div",
+                 .option = "--num-query-groups",
+                 .numbers = fmt::format("{} heads, {} query groups", shape.num_attention_heads,
+                                        shape.num_query_groups),
+                 .rule = "the number of heads must be a multiple of the number of query groups",
+                 .hint = "another number of query groups"});
+  }
 }
 
 /// One layer has at most a few times 2^48 parameters, and so have the embeddings. Only the product with the
@@ -57,20 +64,11 @@ std::int64_t layer_parameters(const ModelShape& shape) {
 
 }  // namespace
 
-void require_query_groups(std::int64_t heads, std::int64_t groups) {
-  if (heads % groups == 0) return;
-  sim::refuse({.code = "groups_div",
-               .option = "--num-query-groups",
-               .numbers = fmt::format("{} heads, {} query groups", heads, groups),
-               .rule = "the number of heads must be a multiple of the number of query groups",
-               .hint = "another number of query groups"});
-}
-
 std::int64_t parameter_count(const ModelShape& shape) {
   check(shape);
   const std::int64_t h = shape.hidden_size;
   const std::int64_t embeddings = shape.vocab_size * h * (shape.untied_output ? 2 : 1) +
-                                  (shape.learned_positions ? shape.seq_length * h : 0);
+                                  (shape.learned_positions ? shape.positions() * h : 0);
   const std::int64_t final_norm = h * (shape.rms_norm ? 1 : 2);
   return all_layers(shape.num_layers, layer_parameters(shape)) + embeddings + final_norm;
 }

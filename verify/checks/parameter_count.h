@@ -5,8 +5,8 @@
 ///
 ///   layer   Q and output [H, H], K and V [G * H / heads, H], MLP up [F, H] (twice when gated) and down [H,
 ///           F], their biases, two norms
-///   model   num_layers layers, a final norm, token embedding [V, H], learned positions [S, H], and an output
-///           matrix [V, H] if untied
+///   model   num_layers layers, a final norm, token embedding [V, H], learned positions [S, H] (or as
+///           many as are given), and an output matrix [V, H] if untied
 ///
 /// With LayerNorm, biases, F = 4 H, as many groups as heads, learned positions and a tied output the count is
 /// 12 l H^2 + 13 l H + (V + S) H, the formula of Narayanan et al. 2021, plus 2 H for the final norm.
@@ -21,8 +21,5 @@
 namespace verify {
 
 std::int64_t parameter_count(const ModelShape& shape);
-
-/// Refuses a number of query heads that is not a multiple of the number of query groups.
-void require_query_groups(std::int64_t heads, std::int64_t groups);
 
 }  // namespace verify

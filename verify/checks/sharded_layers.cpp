@@ -25,25 +25,12 @@ constexpr std::uint64_t kShapes = 2;
 int reduced_tp(const sim::Layout& layout) { return std::min(layout.tp, kMostTensorParallel); }
 int reduced_dp(const sim::Layout& layout) { return std::min(layout.dp * layout.cp, kMostDataParallel); }
 
-/// Refuses heads as SelfAttention would refuse those of the whole model: the cases here run with fewer heads.
-void require_heads(std::int64_t heads, std::int64_t groups, int tp) {
-  require_query_groups(heads, groups);
-  const bool fits = heads % tp == 0 && (groups % tp == 0 || tp % groups == 0);
-  if (fits) return;
-  sim::refuse({.code = "attention_heads",
-               .option = "--num-attention-heads",
-               .numbers = fmt::format("{} heads, {} query groups, tp {}", heads, groups, tp),
-               .rule = "heads divide by tp; query groups divide by tp, or tp by them",
-               .hint = "as many query groups as heads, and a tp that divides both"});
-}
-
 /// Returns the traits of the scenario from which the dimensions of cases are set.
 ScenarioTraits traits_of(const ScenarioRequest& request) {
   const sim::Layout& layout = request.layout;
   const ModelOptions& model = request.model;
   const std::int64_t heads = model.num_attention_heads.value_or(layout.tp);
   const std::int64_t groups = model.num_query_groups.value_or(heads);
-  require_heads(heads, groups, layout.tp);
   return {.tensor_parallel = layout.tp,
           .tp = reduced_tp(layout),
           .pipeline_parallel = layout.pp,

@@ -8,9 +8,8 @@
 ///         here. A tp above 16 runs as 16, and the row says so.
 /// Calls   A scenario may name cases, properties and dtypes. The defaults are all cases of its model, the
 ///         field, and every property that is judged there except schedules.
-/// Errors  nothing_to_check: none of the named properties judges any of the named cases and dtypes;
-///         attention_heads: heads or query groups that do not fit tp; those of case_request.h and
-///         parameter_count.h.
+/// Errors  nothing_to_check: none of the named properties judges any of the named cases and dtypes; those of
+///         case_request.h. Heads and query groups fit tp: megatron_validation.h refuses others.
 
 #include <cstddef>
 #include <functional>

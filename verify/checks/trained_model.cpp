@@ -98,7 +98,8 @@ bool fits(const ScenarioRequest& request, const TrainedSizes& sizes, const Model
                        channels * shape.num_attention_heads == shape.hidden_size && channels % 2 == 0;
   const bool is_folded = sizes.world() != layout.world_size || layout.cp > 1 || layout.ep > 1;
   const bool sp_divides = !is_sequence_parallel(request, sizes) || shape.seq_length % sizes.tp == 0;
-  return is_even && divides && !is_folded && sp_divides;
+  const bool has_more_positions = shape.learned_positions && shape.positions() != shape.seq_length;
+  return is_even && divides && !is_folded && sp_divides && !has_more_positions;
 }
 
 /// Whether the batch divides over replicas and microbatches. With an interleaved schedule the number of
@@ -114,8 +115,8 @@ bool has_batch(const ScenarioRequest& request, const TrainedSizes& sizes) {
 bool has_more(const ScenarioRequest& request, const TrainedSizes& sizes) {
   const std::int64_t group = request.pipeline.group_size.value_or(sizes.pp);
   const bool has_one_chunk = request.pipeline.virtual_size == 1;
-  return request.model.mtp_num_layers > 0 || request.layout.instances > 1 || group != sizes.pp ||
-         has_one_chunk || request.pipeline.overlap_moe_expert_parallel_comm;
+  return request.model.mtp_num_layers > 0 || request.model.num_experts > 0 || request.layout.instances > 1 ||
+         group != sizes.pp || has_one_chunk || request.pipeline.overlap_moe_expert_parallel_comm;
 }
 
 /// Returns the work of a step, as parameters times tokens. The work on a score of attention is weighted

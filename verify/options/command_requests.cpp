@@ -7,8 +7,10 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "verify/options/megatron_validation.h"
 #include "verify/options/option_readers.h"
 #include "verify/options/option_vocabulary.h"
+#include "verify/options/refusals.h"
 #include "verify/options/requests.h"
 #include "verify/options/scenario.h"
 #include "verify/options/settings.h"
@@ -143,15 +145,17 @@ LayersRequest layers_request(const CommandLine& line) {
   const Settings settings = single_scenario(line);
   // With a world size the whole layout is checked, and its pp is used, which the legacy rules may clamp.
   std::int64_t pipeline_ranks = settings.number("pipeline-model-parallel-size").value_or(1);
-  std::vector<sim::Warning> warnings;
-  if (settings.has("world-size")) {
+  LayersRequest request{.placement = {}, .rules = settings.choice("rules"), .warnings = {}};
+  Refusals refusals;
+  refusals.keep([&] {
+    if (!settings.has("world-size")) return;
     const sim::Layout layout = requested_layout(settings);
     pipeline_ranks = layout.pp;
-    warnings = layout.warnings;
-  }
-  LayersRequest request{.placement = requested_placement(settings, pipeline_ranks),
-                        .rules = settings.choice("rules"),
-                        .warnings = std::move(warnings)};
+    request.warnings = layout.warnings;
+  });
+  keep_megatron_refusals(settings, Reader::layers, refusals);
+  refusals.keep([&] { request.placement = requested_placement(settings, pipeline_ranks); });
+  refusals.throw_if_any();
   request.warnings.insert(request.warnings.end(), request.placement.warnings.begin(),
                           request.placement.warnings.end());
   return request;
@@ -161,7 +165,10 @@ ScheduleCommandRequest schedule_request(const CommandLine& line) {
   const Settings settings = single_scenario(line);
   ScheduleCommandRequest request;
   if (settings.has("svg")) request.svg = settings.text("svg", "");
-  request.schedule = requested_schedule(settings);
+  Refusals refusals;
+  refusals.keep([&] { request.schedule = requested_schedule(settings); });
+  keep_megatron_refusals(settings, Reader::schedule, refusals);
+  refusals.throw_if_any();
   return request;
 }
 

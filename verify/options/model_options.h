@@ -18,6 +18,7 @@ struct ModelOptions {
   std::string no_shape;  // which sizes are not given, where there is no shape and others are; else ""
   std::optional<std::int64_t> num_attention_heads;
   std::optional<std::int64_t> num_query_groups;
+  std::int64_t num_experts = 0;            // of a layer; 0: a dense model, or one that is not said
   std::optional<std::int64_t> vocab_size;  // V
   std::int64_t mtp_num_layers = 0;         // multi-token-prediction layers
   bool sequence_parallel = false;

@@ -3,6 +3,7 @@
 /// The shape of a GPT model: its sizes, and the kind of MLP, norm, biases, positions and output layer it has.
 
 #include <cstdint>
+#include <optional>
 
 namespace verify {
 
@@ -13,12 +14,15 @@ struct ModelShape {
   std::int64_t num_attention_heads = 0;  // heads
   std::int64_t num_query_groups = 0;     // G, key and value heads
   std::int64_t vocab_size = 0;           // V
-  std::int64_t seq_length = 0;           // S; also the number of learned positions
+  std::int64_t seq_length = 0;           // S
   bool gated_mlp = false;
   bool linear_bias = true;
   bool untied_output = false;
   bool rms_norm = false;
   bool learned_positions = true;
+  std::optional<std::int64_t> max_position_embeddings = {};  // learned positions; absent: as many as S
+
+  std::int64_t positions() const { return max_position_embeddings.value_or(seq_length); }
 };
 
 }  // namespace verify

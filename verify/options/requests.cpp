@@ -11,6 +11,7 @@
 
 #include "sim/base/error.h"
 #include "sim/layout/legacy_layer_placement.h"
+#include "verify/options/option_vocabulary.h"
 #include "verify/output/json.h"
 
 namespace verify {
@@ -36,12 +37,13 @@ void refuse_options_of_other_rules(const Settings& settings, sim::RuleBook rules
                                                          "account-for-embedding-in-pipeline-split",
                                                          "account-for-loss-in-pipeline-split",
                                                          "pipeline-model-parallel-layout",
-                                                         "mtp-num-layers"};
+                                                         "mtp-num-layers",
+                                                         "num-experts"};
   static const std::vector<const char*> kLegacyOnly = {"standalone-embedding-stage", "encoder-and-decoder",
                                                        "pipeline-model-parallel-split-rank"};
   const auto is_set = [&](const char* option) {
     const std::string value = settings.text(option, "false");
-    return value != "false" && !(std::string_view(option) == "mtp-num-layers" && value == "0");
+    return value != "false" && !(option_named(option).kind == OptionKind::count && value == "0");
   };
   const bool legacy = rules == sim::RuleBook::legacy;
   const auto& foreign = legacy ? kMegatronOnly : kLegacyOnly;
@@ -114,7 +116,7 @@ std::optional<std::string> requested_layout_string(const Settings& settings) {
 sim::LegacyLayerRequest legacy_layer_request(const Settings& settings, std::int64_t pp) {
   return {.num_layers = required_number(settings, "num-layers"),
           .pipeline_model_parallel_size = pp,
-          .virtual_pipeline_model_parallel_size = settings.number("virtual-pipeline-model-parallel-size"),
+          .virtual_pipeline_model_parallel_size = virtual_pipeline_size(settings),
           .pipeline_model_parallel_split_rank = settings.number("pipeline-model-parallel-split-rank"),
           .standalone_embedding_stage = settings.flag("standalone-embedding-stage"),
           .encoder_and_decoder = settings.flag("encoder-and-decoder")};
@@ -144,7 +146,7 @@ sim::ParallelSizes parallel_sizes(const Settings& settings) {
           .rank_offset = settings.number("rank-offset").value_or(0),
           .tensor_model_parallel_size = settings.number("tensor-model-parallel-size").value_or(1),
           .pipeline_model_parallel_size = settings.number("pipeline-model-parallel-size").value_or(1),
-          .virtual_pipeline_model_parallel_size = settings.number("virtual-pipeline-model-parallel-size"),
+          .virtual_pipeline_model_parallel_size = virtual_pipeline_size(settings),
           .context_parallel_size = settings.number("context-parallel-size").value_or(1),
           .expert_model_parallel_size = settings.number("expert-model-parallel-size").value_or(1),
           .expert_tensor_parallel_size = settings.number("expert-tensor-parallel-size"),
@@ -162,7 +164,7 @@ sim::Layout requested_layout(const Settings& settings) {
 sim::LayerRequest layer_request(const Settings& settings, std::int64_t pp) {
   return {.num_layers = required_number(settings, "num-layers"),
           .pipeline_model_parallel_size = pp,
-          .virtual_pipeline_model_parallel_size = settings.number("virtual-pipeline-model-parallel-size"),
+          .virtual_pipeline_model_parallel_size = virtual_pipeline_size(settings),
           .num_layers_in_first_pipeline_stage = settings.number("decoder-first-pipeline-num-layers"),
           .num_layers_in_last_pipeline_stage = settings.number("decoder-last-pipeline-num-layers"),
           .account_for_embedding_in_pipeline_split = settings.flag("account-for-embedding-in-pipeline-split"),
@@ -182,23 +184,45 @@ sim::NodePlacement node_placement(const Settings& settings) {
   return {static_cast<int>(settings.number("gpus-per-node").value_or(8))};
 }
 
+std::optional<std::int64_t> virtual_pipeline_size(const Settings& settings) {
+  if (const auto chunks = settings.number("virtual-pipeline-model-parallel-size")) return chunks;
+  std::int64_t chunks = settings.number("num-virtual-stages-per-pipeline-rank").value_or(1);
+  if (const auto layers_of_a_chunk = settings.number("num-layers-per-virtual-pipeline-stage")) {
+    const std::int64_t places = required_number(settings, "num-layers") +
+                                (settings.flag("account-for-embedding-in-pipeline-split") ? 1 : 0) +
+                                (settings.flag("account-for-loss-in-pipeline-split") ? 1 : 0);
+    chunks = places / settings.number("pipeline-model-parallel-size").value_or(1) / *layers_of_a_chunk;
+  }
+  return chunks > 1 ? std::optional(chunks) : std::nullopt;
+}
+
+std::optional<std::int64_t> query_groups(const Settings& settings) {
+  if (const auto groups = settings.number("num-query-groups")) return groups;
+  if (settings.flag("group-query-attention")) return 1;
+  return settings.number("num-attention-heads");
+}
+
+std::optional<std::int64_t> ffn_hidden_size(const Settings& settings) {
+  if (const auto ffn = settings.number("ffn-hidden-size")) return ffn;
+  const auto hidden = settings.number("hidden-size");
+  if (!hidden) return std::nullopt;
+  return settings.flag("swiglu") ? 8 * *hidden / 3 / 64 * 64 : 4 * *hidden;
+}
+
 ModelShape model_shape(const Settings& settings) {
-  const std::int64_t hidden = required_number(settings, "hidden-size");
-  const std::int64_t heads = required_number(settings, "num-attention-heads");
-  const bool gated = settings.flag("swiglu");
-  const std::int64_t default_ffn = gated ? 8 * hidden / 3 / 64 * 64 : 4 * hidden;
   return {.num_layers = required_number(settings, "num-layers"),
-          .hidden_size = hidden,
-          .ffn_hidden_size = settings.number("ffn-hidden-size").value_or(default_ffn),
-          .num_attention_heads = heads,
-          .num_query_groups = settings.number("num-query-groups").value_or(heads),
+          .hidden_size = required_number(settings, "hidden-size"),
+          .ffn_hidden_size = *ffn_hidden_size(settings),
+          .num_attention_heads = required_number(settings, "num-attention-heads"),
+          .num_query_groups = *query_groups(settings),
           .vocab_size = required_number(settings, "vocab-size"),
           .seq_length = required_number(settings, "seq-length"),
-          .gated_mlp = gated,
+          .gated_mlp = settings.flag("swiglu"),
           .linear_bias = !settings.flag("disable-bias-linear"),
           .untied_output = settings.flag("untie-embeddings-and-output-weights"),
           .rms_norm = settings.choice("normalization") == "RMSNorm",
-          .learned_positions = settings.choice("position-embedding-type") == "learned_absolute"};
+          .learned_positions = settings.choice("position-embedding-type") == "learned_absolute",
+          .max_position_embeddings = settings.number("max-position-embeddings")};
 }
 
 std::vector<std::string> missing_of_model_shape(const Settings& settings) {

@@ -41,6 +41,17 @@ ModelShape model_shape(const Settings& settings);
 /// Returns the options that model_shape() requires and that are not given.
 std::vector<std::string> missing_of_model_shape(const Settings& settings);
 
+/// Returns the chunks that a pipeline rank holds, from whichever option says so; nothing for a pipeline that
+/// does not interleave. Megatron's own options count one chunk as none. With layers for each chunk, the
+/// divisions are rounded down: megatron_validation.h refuses those with a remainder.
+std::optional<std::int64_t> virtual_pipeline_size(const Settings& settings);
+
+/// Returns the key and value heads; nothing where neither they nor the attention heads are given.
+std::optional<std::int64_t> query_groups(const Settings& settings);
+
+/// Returns the columns of the MLP, F; nothing where neither it nor the hidden size is given.
+std::optional<std::int64_t> ffn_hidden_size(const Settings& settings);
+
 /// Returns the value of an option, and refuses its absence.
 std::int64_t required_number(const Settings& settings, const std::string& name);
 

@@ -1,11 +1,14 @@
 #include "verify/options/scenario_request.h"
 
 #include <fmt/format.h>
+#include <utility>
 
 #include "sim/base/error.h"
+#include "sim/layout/consumer_traps.h"
 #include "sim/layout/size_rules.h"
-#include "verify/options/model_divisions.h"
+#include "verify/options/megatron_validation.h"
 #include "verify/options/option_vocabulary.h"
+#include "verify/options/refusals.h"
 #include "verify/options/requests.h"
 #include "verify/options/settings.h"
 #include "verify/options/world_options.h"
@@ -54,25 +57,52 @@ void require_microbatches(const BatchOptions& batch, const sim::Layout& layout) 
                .hint = "one of --num-microbatches and --global-batch-size"});
 }
 
-/// Adds the pipeline schedule of a step, or the reason why there is none. A batch that does not divide is not
-/// refused here: the check "batch" judges it.
-void add_schedule(ScenarioRequest& request) {
-  const BatchOptions& batch = request.batch;
-  require_microbatches(batch, request.layout);
-  if (request.layout.pp == 1) return;
-  if (!batch.num_microbatches && !batch.global_batch_size) {
-    request.no_schedule = "the scenario gives neither num-microbatches nor global-batch-size";
-    return;
-  }
+/// The pipeline schedule of a step, or the reason why there is none.
+struct StepSchedule {
+  std::optional<ScheduleRequest> request;
+  std::string missing;
+};
+
+StepSchedule step_schedule(const BatchOptions& batch, const PipelineOptions& pipeline,
+                           const sim::Layout& layout) {
+  if (layout.pp == 1) return {};
+  if (!batch.num_microbatches && !batch.global_batch_size)
+    return {.request = {}, .missing = "the scenario gives neither num-microbatches nor global-batch-size"};
+  const std::int64_t microbatches =
+      batch.num_microbatches ? *batch.num_microbatches : microbatches_of_batch(batch, layout.dp);
   try {
-    const std::int64_t microbatches =
-        batch.num_microbatches ? *batch.num_microbatches : microbatches_of_batch(batch, request.layout.dp);
-    request.schedule = training_schedule(request.pipeline, request.layout.pp, microbatches);
+    return {.request = training_schedule(pipeline, layout.pp, microbatches), .missing = {}};
   } catch (const sim::Error& error) {
-    const std::string& code = error.refusal().code;
-    if (code != "microbatches_div" && code != "schedule_size") throw;
-    request.no_schedule = error.what();
+    if (error.refusal().code != "schedule_size") throw;
+    return {.request = {}, .missing = error.what()};
   }
+}
+
+/// A layout in text says by itself how many chunks a pipeline rank holds.
+PipelineOptions pipeline_of(const Settings& settings, const std::optional<sim::LayerPlacement>& placement) {
+  PipelineOptions options = pipeline_options(settings);
+  if (!placement || placement->mode != "layout" || options.virtual_size) return options;
+  const auto chunks = static_cast<std::int64_t>(placement->stages.front().size());
+  if (chunks > 1) options.virtual_size = chunks;
+  return options;
+}
+
+/// Refuses the number of parameters of a model with experts, which are not counted.
+void require_counted_parameters(const Settings& settings) {
+  if (!settings.has("expect-parameters") || !has_experts(settings) || !settings.has("num-experts")) return;
+  sim::refuse({.code = "bad_expectation",
+               .option = "--expect-parameters",
+               .numbers = fmt::format("given with {} experts", settings.text("num-experts", "")),
+               .rule = "the parameters of a model without experts are counted",
+               .hint = "leave it out"});
+}
+
+/// Activations are counted without recomputation, and where each layer is computed again by itself.
+bool counts_activations(const Settings& settings) {
+  const std::string granularity = settings.text("recompute-granularity", "");
+  if (granularity.empty()) return true;
+  return granularity == "full" && settings.text("recompute-method", "") == "uniform" &&
+         settings.number("recompute-num-layers") == 1;
 }
 
 TrainingOptions training_options(const Settings& settings) {
@@ -80,7 +110,67 @@ TrainingOptions training_options(const Settings& settings) {
           .train_iters = settings.number("train-iters"),
           .eod_mask_loss = settings.flag("eod-mask-loss"),
           .calculate_per_token_loss = settings.flag("calculate-per-token-loss"),
-          .recompute = settings.has("recompute-granularity")};
+          .recompute = settings.text("recompute-granularity", "") == "full",
+          .counts_activations = counts_activations(settings)};
+}
+
+/// What is checked before any work, so that everything that is refused is told together.
+struct Checked {
+  std::optional<sim::Layout> layout;  // present where nothing is refused
+  std::optional<sim::LayerPlacement> placement;
+  PipelineOptions pipeline;
+  StepSchedule schedule;
+};
+
+Checked checked_options(const Settings& settings) {
+  Refusals refusals;
+  Checked checked;
+  std::optional<sim::Layout>& layout = checked.layout;
+  refusals.keep([&] { layout = requested_layout(settings); });
+  keep_megatron_refusals(settings, Reader::replay, refusals);
+  refusals.keep([&] {
+    if (settings.has_any_of(kLayersSection))
+      checked.placement = requested_placement(
+          settings, layout ? layout->pp : settings.number("pipeline-model-parallel-size").value_or(1));
+  });
+  refusals.keep([&] { checked.pipeline = pipeline_of(settings, checked.placement); });
+  refusals.keep([&] { require_counted_parameters(settings); });
+  if (layout) {
+    const BatchOptions batch = batch_options(settings);
+    if (batch.global_batch_size) refusals.keep([&] { microbatches_of_batch(batch, layout->dp); });
+    refusals.keep([&] { require_microbatches(batch, *layout); });
+    refusals.keep([&] { checked.schedule = step_schedule(batch, checked.pipeline, *layout); });
+  }
+  refusals.throw_if_any();
+  return checked;
+}
+
+/// Returns the warnings of the layout, and those about options that the simulation does not follow.
+std::vector<sim::Warning> warnings_about(const Settings& settings, const sim::Layout& layout) {
+  std::vector<sim::Warning> warnings = layout.warnings;
+  if (settings.text("moe-token-dispatcher-type", "") == "allgather")
+    std::erase_if(warnings, sim::is_about_all_to_all);
+  if (settings.has("num-experts") && has_experts(settings)) {
+    warnings.push_back({"experts_not_simulated",
+                        "the experts are held against Megatron's rules, and their layers are simulated as "
+                        "layers without experts"});
+  }
+  if (settings.has("num-query-groups") && !settings.flag("group-query-attention")) {
+    warnings.push_back({"query_groups_ignored",
+                        "Megatron ignores --num-query-groups without --group-query-attention; here there are "
+                        "as many groups"});
+  }
+  if (settings.text("recompute-granularity", "") == "selective") {
+    warnings.push_back({"recompute_not_simulated",
+                        "selective recomputation is not simulated: nothing is computed again, and "
+                        "activations are not counted"});
+  }
+  if (!settings.has("recompute-granularity") &&
+      (settings.has("recompute-method") || settings.has("recompute-num-layers"))) {
+    warnings.push_back({"recompute_ignored",
+                        "Megatron ignores a method and a number of layers without --recompute-granularity"});
+  }
+  return warnings;
 }
 
 }  // namespace
@@ -90,32 +180,30 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
   settings.check();
   require_options(settings);
   require_grid_can_be_replayed(settings);
-  const sim::Layout layout = requested_layout(settings);
-  require_model_divides(settings, layout);
+  Checked checked = checked_options(settings);
+  const sim::Layout& layout = *checked.layout;
   ScenarioRequest request{.layout = layout,
                           .nodes = node_placement(settings),
-                          .placement = {},
+                          .placement = std::move(checked.placement),
                           .layers = {},
                           .world = requested_world(settings, layout),
                           .model = model_options(settings),
                           .batch = batch_options(settings),
-                          .pipeline = pipeline_options(settings),
-                          .schedule = {},
-                          .no_schedule = {},
+                          .pipeline = std::move(checked.pipeline),
+                          .schedule = std::move(checked.schedule.request),
+                          .no_schedule = std::move(checked.schedule.missing),
                           .training = training_options(settings),
                           .cases = case_options(settings),
                           .program = {},
                           .expected = expectations(settings),
+                          .warnings = warnings_about(settings, layout),
                           .is_traced = settings.has("trace"),
                           .layout_only = settings.flag("layout-only"),
                           .arguments = settings.as_command_line()};
-  if (settings.has_any_of(kLayersSection)) {
-    request.placement = requested_placement(settings, layout.pp);
-    if (layout.rules == sim::RuleBook::megatron) request.layers = layer_request(settings, layout.pp);
-  }
+  if (request.placement && layout.rules == sim::RuleBook::megatron)
+    request.layers = layer_request(settings, layout.pp);
   if (request.expected.parameters) request.model.shape = model_shape(settings);  // refuses missing sizes
   if (settings.has("program")) request.program = settings.text("program", "");
-  add_schedule(request);
   return request;
 }
 

@@ -4,9 +4,10 @@
 /// so that the checks of replay do not look up options in Settings.
 ///
 /// Shapes  Sizes are those of the options. An empty optional stands for an option that was not given.
-/// Errors  All are refused before any work begins: those of requests.h, settings.h, expectations.h,
-///         model_divisions.h, world_options.h and schedule_request.h; world_too_large_to_replay: a grid of
-///         more than 2^20 ranks; microbatches_batch: microbatches that do not add up to the global batch;
+/// Errors  All are refused before any work begins, and those of the layout, of Megatron's rules, of the
+///         placement, the batch and the schedule together: those of requests.h, settings.h, expectations.h,
+///         megatron_validation.h, world_options.h and schedule_request.h; world_too_large_to_replay: a grid
+///         of more than 2^20 ranks; microbatches_batch: microbatches that do not add up to the global batch;
 ///         option_without_effect: an option that only check reads, or one about cases beside --program.
 
 #include <cstdint>
@@ -31,7 +32,8 @@ struct TrainingOptions {
   std::optional<std::int64_t> train_iters;  // steps to train
   bool eod_mask_loss = false;
   bool calculate_per_token_loss = false;
-  bool recompute = false;  // each layer is computed again, in full
+  bool recompute = false;          // each layer is computed again, in full
+  bool counts_activations = true;  // recomputation is none, or that of each layer
 };
 
 struct ScenarioRequest {
@@ -49,6 +51,7 @@ struct ScenarioRequest {
   CaseOptions cases;
   std::optional<std::string> program;  // a planted program instead of the collective round
   Expectations expected;
+  std::vector<sim::Warning> warnings;  // of the layout, and about options that are not simulated
   bool is_traced = false;
   bool layout_only = false;  // no virtual ranks run
   std::string arguments;     // the options as a command line, without those of a single call

@@ -35,7 +35,7 @@ sim::PipelineShape shape_of(const PipelineOptions& options, std::int64_t ranks, 
 }  // namespace
 
 PipelineOptions pipeline_options(const Settings& settings) {
-  return {.virtual_size = settings.number("virtual-pipeline-model-parallel-size"),
+  return {.virtual_size = virtual_pipeline_size(settings),
           .group_size = settings.number("microbatch-group-size-per-virtual-pipeline-stage"),
           .forward_only = settings.flag("forward-only"),
           .overlap_moe_expert_parallel_comm = settings.flag("overlap-moe-expert-parallel-comm")};

@@ -22,6 +22,7 @@ enum ExitCode : int {
   kRefused = 2,        // bad usage, scenario or layout
   kBroken = 3,         // a rank program broke a contract: deadlock, mismatch, ...
   kUnavailable = 4,    // the backend is not available
+  kSuspect = 5,        // every check holds, and a warning says that Megatron's results are wrong
   kInterrupted = 130,  // an interrupt from the keyboard (SIGINT) came before the end, and nothing had failed
 };
 

@@ -14,6 +14,14 @@ Json refusal_json(const sim::Refusal& refusal) {
           {"hint", refusal.hint}};
 }
 
+void add_refusals(Json& document, const sim::Refusal& first, const std::vector<sim::Refusal>& further) {
+  document["error"] = refusal_json(first);
+  if (further.empty()) return;
+  Json list = Json::array();
+  for (const sim::Refusal& refusal : further) list.push_back(refusal_json(refusal));
+  document["further_errors"] = std::move(list);
+}
+
 Json warnings_json(const std::vector<sim::Warning>& warnings) {
   Json list = Json::array();
   for (const sim::Warning& warning : warnings)

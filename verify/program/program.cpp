@@ -13,6 +13,7 @@
 #include "verify/options/command_requests.h"
 #include "verify/options/nearest_name.h"
 #include "verify/options/option_readers.h"
+#include "verify/options/refusals.h"
 #include "verify/output/json.h"
 #include "verify/output/report_json.h"
 #include "verify/program/commands.h"
@@ -83,11 +84,19 @@ void report_of_rank(const std::string& program, int rank, const sim::Refusal& re
                             refusal.numbers);
 }
 
-void report(const std::string& program, const sim::Refusal& refusal, bool json, const Output& output) {
+void write(const std::string& program, const sim::Refusal& refusal, const Output& output) {
   output.err << fmt::format("{}: refused [{}]\n  where  {}\n  given  {}\n  rule   {}\n  try    {}\n", program,
                             refusal.code, refusal.option, refusal.numbers, refusal.rule, refusal.hint);
+}
+
+void report(const std::string& program, const sim::Error& error, bool json, const Output& output) {
+  const std::vector<sim::Refusal> further = further_refusals(error);
+  write(program, error.refusal(), output);
+  for (const sim::Refusal& refusal : further) write(program, refusal, output);
   if (!json) return;
-  output.out << one_line({{"error", refusal_json(refusal)}});
+  Json document = Json::object();
+  add_refusals(document, error.refusal(), further);
+  output.out << one_line(document);
 }
 
 const Command& command_named(const std::string& name) {
@@ -141,7 +150,7 @@ int exit_code_of(const std::string& program, const std::vector<std::string>& arg
   } catch (const sim::Error& error) {
     const int rank = rank_of_process(arguments);
     if (rank == 0) {
-      report(program, error.refusal(), words_ask_for_json(arguments), output);
+      report(program, error, words_ask_for_json(arguments), output);
     } else {
       report_of_rank(program, rank, error.refusal(), output);
     }

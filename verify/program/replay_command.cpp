@@ -11,6 +11,7 @@
 
 #include "sim/base/printable_text.h"
 #include "sim/cpu/cpu_device.h"
+#include "sim/layout/consumer_traps.h"
 #include "verify/backends/open_backend.h"
 #include "verify/options/backend_choice.h"
 #include "verify/options/command_requests.h"
@@ -66,6 +67,12 @@ std::string ledger_text(const std::vector<sim::LedgerRow>& ledger) {
   return table.text("  ");
 }
 
+void add_refusal(TextTable& table, const sim::Refusal& refusal, bool colour) {
+  table.add({"REFUSED", refusal.code, refusal.option + ": " + refusal.numbers}, style(false, colour));
+  table.add({"", "rule", refusal.rule});
+  table.add({"", "try", refusal.hint});
+}
+
 std::string as_text(const ScenarioReport& report, bool colour) {
   std::string text =
       fmt::format("{}  ({})\n", report.name, report.source.empty() ? "no source given" : report.source);
@@ -74,13 +81,13 @@ std::string as_text(const ScenarioReport& report, bool colour) {
     table.add({check.holds ? "ok" : "FAILED", check.check, check.detail}, style(check.holds, colour));
   }
   for (const AbsentRow& row : report.absent) table.add({"-", row.check, "no row: " + row.reason});
-  for (const sim::Warning& warning : report.warnings) table.add({"warning", warning.name, warning.message});
-  if (report.refusal) {
-    table.add({"REFUSED", report.refusal->code, report.refusal->option + ": " + report.refusal->numbers},
-              style(false, colour));
-    table.add({"", "rule", report.refusal->rule});
-    table.add({"", "try", report.refusal->hint});
+  for (const sim::Warning& warning : report.warnings) {
+    const bool is_trap = sim::is_consumer_trap(warning);
+    table.add({is_trap ? "SUSPECT" : "warning", warning.name, warning.message},
+              is_trap ? style(false, colour) : fmt::text_style());
   }
+  if (report.refusal) add_refusal(table, *report.refusal, colour);
+  for (const sim::Refusal& refusal : report.further_refusals) add_refusal(table, refusal, colour);
   text += table.text("  ");
   if (!report.ledger.empty()) text += ledger_text(report.ledger);
   if (!report.bandwidth.empty()) text += "\n" + bandwidth_text(report.bandwidth, "  ");
@@ -118,9 +125,7 @@ Json as_json(const ScenarioReport& report) {
     for (const sim::Finding& finding : report.findings) findings.push_back(finding_json(finding));
     document["findings"] = std::move(findings);
   }
-  if (report.refusal) {
-    document["error"] = refusal_json(*report.refusal);
-  }
+  if (report.refusal) add_refusals(document, *report.refusal, report.further_refusals);
   if (report.verdict() != Verdict::verified) document["reproduce"] = report.reproduce;
   return document;
 }

@@ -4,6 +4,7 @@
 
 #include "sim/base/error.h"
 #include "verify/checks/parameter_count.h"
+#include "verify/options/refusals.h"
 #include "verify/replay/replay_checks.h"
 
 namespace verify {
@@ -54,7 +55,7 @@ std::size_t steps_of(Replaying& scenario) {
 
 void prove(const ScenarioRequest& request, const std::optional<TrainedModel>& model, sim::Device& device,
            const BeforeStep& before_step, ScenarioReport& report) {
-  report.warnings = request.layout.warnings;
+  report.warnings = request.warnings;
   report.layout = request.layout;
   report.nodes = request.nodes;
   report.schedule = request.schedule;
@@ -73,15 +74,19 @@ void prove(const ScenarioRequest& request, const std::optional<TrainedModel>& mo
   }
 }
 
-CheckResult refusal_row(const ExpectedRefusal& expected, const std::optional<sim::Refusal>& refusal) {
-  if (!refusal) return {"refusal", false, "the scenario expects to be refused, and was not"};
-  if (!expected.code.empty() && expected.code != refusal->code) {
-    return {"refusal", false,
-            fmt::format("expected [{}], got [{}] {}: {}", expected.code, refusal->code, refusal->option,
-                        refusal->numbers)};
-  }
-  return {"refusal", true,
-          fmt::format("refused as expected [{}] {}: {}", refusal->code, refusal->option, refusal->numbers)};
+/// One of several refusals may be the expected one.
+CheckResult refusal_row(const ExpectedRefusal& expected, const ScenarioReport& report) {
+  if (!report.refusal) return {"refusal", false, "the scenario expects to be refused, and was not"};
+  const auto text = [](const sim::Refusal& refusal) {
+    return fmt::format("[{}] {}: {}", refusal.code, refusal.option, refusal.numbers);
+  };
+  const auto is_expected = [&](const sim::Refusal& refusal) {
+    return expected.code.empty() || expected.code == refusal.code;
+  };
+  if (is_expected(*report.refusal)) return {"refusal", true, "refused as expected " + text(*report.refusal)};
+  for (const sim::Refusal& refusal : report.further_refusals)
+    if (is_expected(refusal)) return {"refusal", true, "refused as expected " + text(refusal)};
+  return {"refusal", false, fmt::format("expected [{}], got {}", expected.code, text(*report.refusal))};
 }
 
 ScenarioReport report_on(const Scenario& scenario) {
@@ -95,9 +100,9 @@ ScenarioReport report_on(const Scenario& scenario) {
 
 /// Reduces the report of a scenario that expects to be refused to the row "refusal".
 void expect_refusal(const Scenario& scenario, const ExpectedRefusal& expected, ScenarioReport& report) {
-  const std::optional<sim::Refusal> refusal = report.refusal;
+  const CheckResult row = refusal_row(expected, report);
   report = report_on(scenario);
-  report.checks = {refusal_row(expected, refusal)};
+  report.checks = {row};
 }
 
 }  // namespace
@@ -126,6 +131,7 @@ Replayed replay(const Scenario& scenario, sim::Device& device, const BeforeStep&
   } catch (const sim::Error& error) {
     Replayed refused{.report = report_on(scenario), .request = {}, .model = {}};
     refused.report.refusal = error.refusal();
+    refused.report.further_refusals = further_refusals(error);
     if (expected.is_expected) expect_refusal(scenario, expected, refused.report);
     return refused;
   }

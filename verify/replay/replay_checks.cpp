@@ -7,7 +7,6 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
-#include "sim/layout/size_rules.h"
 #include "sim/tensor/counting_device.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/case_replay.h"
@@ -59,7 +58,7 @@ std::string why_no_memory(const Replaying& scenario) {
   const ScenarioRequest& request = scenario.request;
   if (!request.model.shape) return request.model.no_shape;
   if (request.pipeline.forward_only) return "--forward-only keeps nothing for a backward pass";
-  if (request.layout.ep > 1) return "experts are not counted";
+  if (request.layout.ep > 1 || request.model.num_experts > 0) return "experts are not counted";
   if (request.placement->encoder_ranks > 0) return "an encoder beside a decoder is not counted";
   if (request.model.mtp_num_layers > 0) return "multi-token-prediction layers are not counted";
   return "";
@@ -138,17 +137,11 @@ void run_expected_groups(Replaying& scenario) {
 
 void run_batch(Replaying& scenario) {
   const BatchOptions& batch = scenario.request.batch;
-  const std::int64_t global = *batch.global_batch_size, micro = batch.micro_batch_size;
   const std::int64_t dp = scenario.request.layout.dp;
-  const std::int64_t step = sim::capped_product({micro, dp});
-  if (global % step != 0) {
-    return scenario.add(
-        {"batch", false,
-         fmt::format("global batch {} is not a multiple of micro batch {} * dp {}", global, micro, dp)});
-  }
-  scenario.add({"batch", true,
-                fmt::format("global batch {} = {} microbatches of {} on {} replicas", global, global / step,
-                            micro, dp)});
+  scenario.add(
+      {"batch", true,
+       fmt::format("global batch {} = {} microbatches of {} on {} replicas", *batch.global_batch_size,
+                   microbatches_of_batch(batch, dp), batch.micro_batch_size, dp)});
 }
 
 void run_schedule(Replaying& scenario) {
@@ -183,6 +176,7 @@ std::optional<ScheduleRequest> schedule_in_flight(const ScenarioRequest& request
 /// Returns the inputs for counting activations, or nothing where there is no schedule or its chunks are
 /// not those of the placement.
 std::optional<ActivationRun> activation_run(const ScenarioRequest& request) {
+  if (!request.training.counts_activations) return std::nullopt;
   ActivationRun run{
       .tokens = request.batch.micro_batch_size * request.model.shape->seq_length / request.layout.cp,
       .sequence_parallel = request.model.sequence_parallel,

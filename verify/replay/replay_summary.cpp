@@ -19,6 +19,8 @@ const char* verdict_name(Verdict verdict) {
       return "refused";
     case Verdict::broken:
       return "broken";
+    case Verdict::suspect:
+      return "suspect";
   }
   return "";
 }
@@ -33,6 +35,8 @@ int exit_code(Verdict verdict) {
       return kRefused;
     case Verdict::broken:
       return kBroken;
+    case Verdict::suspect:
+      return kSuspect;
   }
   return kRefused;
 }
@@ -46,7 +50,8 @@ std::size_t count_of(const std::vector<ScenarioReport>& reports, Verdict verdict
 Verdict overall(const std::vector<ScenarioReport>& reports) {
   if (count_of(reports, Verdict::falsified) > 0) return Verdict::falsified;
   if (count_of(reports, Verdict::broken) > 0) return Verdict::broken;
-  return count_of(reports, Verdict::refused) > 0 ? Verdict::refused : Verdict::verified;
+  if (count_of(reports, Verdict::refused) > 0) return Verdict::refused;
+  return count_of(reports, Verdict::suspect) > 0 ? Verdict::suspect : Verdict::verified;
 }
 
 std::string summary_line(const std::vector<ScenarioReport>& reports) {
@@ -56,11 +61,13 @@ std::string summary_line(const std::vector<ScenarioReport>& reports) {
     checks += std::ssize(report.checks);
     warnings += std::ssize(report.warnings);
   }
-  return fmt::format("{}: {}, {}; {} verified, {} falsified, {} broken, {} refused, {}",
+  const std::size_t suspect = count_of(reports, Verdict::suspect);
+  return fmt::format("{}: {}, {}; {} verified, {} falsified, {} broken, {} refused, {}{}",
                      verdict_name(overall(reports)), counted(std::ssize(reports), "scenario"),
                      counted(checks, "check"), count_of(reports, Verdict::verified),
                      count_of(reports, Verdict::falsified), count_of(reports, Verdict::broken),
-                     count_of(reports, Verdict::refused), counted(warnings, "warning"));
+                     count_of(reports, Verdict::refused),
+                     suspect == 0 ? "" : fmt::format("{} suspect, ", suspect), counted(warnings, "warning"));
 }
 
 }  // namespace verify

@@ -16,7 +16,7 @@ int exit_code(Verdict verdict);
 
 std::size_t count_of(const std::vector<ScenarioReport>& reports, Verdict verdict);
 
-/// Returns the worst verdict: falsified is worse than broken, and broken is worse than refused.
+/// Returns the worst verdict: falsified is worse than broken, broken than refused, refused than suspect.
 Verdict overall(const std::vector<ScenarioReport>& reports);
 
 /// Returns a line such as "verified: 2 scenarios, 20 checks; 2 verified, 0 falsified, ...".

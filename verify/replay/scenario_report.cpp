@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "sim/layout/consumer_traps.h"
+
 namespace verify {
 
 Verdict ScenarioReport::verdict() const {
@@ -11,7 +13,9 @@ Verdict ScenarioReport::verdict() const {
   if (!findings.empty() && !expected) return Verdict::broken;
   const bool all_hold =
       std::all_of(checks.begin(), checks.end(), [](const CheckResult& c) { return c.holds; });
-  return all_hold ? Verdict::verified : Verdict::falsified;
+  if (!all_hold) return Verdict::falsified;
+  const bool is_suspect = std::any_of(warnings.begin(), warnings.end(), sim::is_consumer_trap);
+  return is_suspect ? Verdict::suspect : Verdict::verified;
 }
 
 }  // namespace verify

@@ -23,8 +23,9 @@
 namespace verify {
 
 /// `broken` means that a rank program broke a contract (deadlock, mismatch, ...) and the scenario does
-/// not expect a finding.
-enum class Verdict { verified, falsified, refused, broken };
+/// not expect a finding. `suspect` means that every check holds, and that Megatron accepts the layout and
+/// then works on the wrong ranks (sim/layout/consumer_traps.h).
+enum class Verdict { verified, falsified, refused, broken, suspect };
 
 /// A row that is missing although the scenario may lead a reader to expect it.
 struct AbsentRow {
@@ -40,9 +41,10 @@ struct ScenarioReport {
   std::vector<CheckResult> checks;
   std::vector<AbsentRow> absent;
   std::vector<sim::Warning> warnings;
-  std::optional<sim::Refusal> refusal;  // set when the verdict is refused
-  std::vector<sim::LedgerRow> ledger;   // the calls of the virtual ranks
-  std::vector<sim::Finding> findings;   // set when the verdict is broken, or a finding is expected
+  std::optional<sim::Refusal> refusal;         // set when the verdict is refused
+  std::vector<sim::Refusal> further_refusals;  // of the same configuration
+  std::vector<sim::LedgerRow> ledger;          // the calls of the virtual ranks
+  std::vector<sim::Finding> findings;          // set when the verdict is broken, or a finding is expected
   std::optional<TrainingCurve> training;
   std::optional<TracedRun> trace;  // present where --trace is given and ranks ran
   std::optional<sim::Layout> layout;

@@ -107,7 +107,7 @@ std::string refusal_html(const sim::Refusal& refusal) {
 
 std::string findings_html(const ScenarioReport& report) {
   if (report.findings.empty()) return "";
-  const bool expected = report.verdict() == Verdict::verified;
+  const bool expected = report.verdict() == Verdict::verified || report.verdict() == Verdict::suspect;
   std::string html = fmt::format("<h3>Findings{}</h3>\n", expected ? ", as expected" : "");
   for (const sim::Finding& finding : report.findings)
     html += "<pre>" + markup_text(sim::text_of(finding, report.reproduce)) + "</pre>\n";
@@ -189,6 +189,7 @@ std::string scenario_html(const ScenarioReport& report, std::size_t number) {
   if (report.verdict() != Verdict::verified)
     html += "<p>To see it again:</p>\n<pre>" + markup_text(report.reproduce) + "</pre>\n";
   if (report.refusal) html += refusal_html(*report.refusal);
+  for (const sim::Refusal& refusal : report.further_refusals) html += refusal_html(refusal);
   html += options_html(report.options) + checks_html(report.checks, report.absent) + findings_html(report) +
           warnings_html(report.warnings);
   if (report.training) html += "<h3>Training</h3>\n" + curve_html(*report.training);

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <map>
 
+#include "sim/layout/consumer_traps.h"
 #include "sim/world/finding.h"
 #include "verify/output/markup.h"
 
@@ -45,6 +46,9 @@ class Suite {
   explicit Suite(const ScenarioReport& report) : report_(report) {
     for (const CheckResult& check : report.checks) add(check);
     if (report.refusal) add(*report.refusal);
+    for (const sim::Refusal& refusal : report.further_refusals) add(refusal);
+    for (const sim::Warning& warning : report.warnings)
+      if (sim::is_consumer_trap(warning)) add(warning);
     if (report.verdict() != Verdict::broken) return;
     for (const sim::Finding& finding : report.findings) add(finding);
   }
@@ -72,6 +76,13 @@ class Suite {
     add_case("refusal " + refusal.code,
              problem_xml("error", refusal.code, message,
                          with_reproduce(message + "\nrule: " + refusal.rule + "\ntry: " + refusal.hint)));
+  }
+
+  /// A warning that says that results are wrong fails the build.
+  void add(const sim::Warning& warning) {
+    ++failures_;
+    add_case("warning " + warning.name,
+             problem_xml("failure", warning.name, warning.message, with_reproduce(warning.message)));
   }
 
   void add(const sim::Finding& finding) {

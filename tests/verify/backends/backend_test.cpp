@@ -343,10 +343,15 @@ TEST(Backend, AScenarioThatDoesNotHoldDoesNotRun) {
   EXPECT_EQ(
       ran("replay --world-size 4 --num-layers 3 --pipeline-model-parallel-size 2 --device cuda").exit_code,
       2);
-  const Ran batch =
-      ran("replay --world-size 4 --tensor-model-parallel-size 2 --global-batch-size 3 --device cuda");
-  EXPECT_EQ(batch.exit_code, 1) << batch.out;
-  EXPECT_FALSE(contains(batch.out, "cuda collectives")) << batch.out;
+  const Ran groups =
+      ran("replay --world-size 4 --tensor-model-parallel-size 2 --expect-groups tp[0] --device cuda");
+  EXPECT_EQ(groups.exit_code, 1) << groups.out;
+  EXPECT_FALSE(contains(groups.out, "cuda collectives")) << groups.out;
+  const Ran suspect =
+      ran("replay --world-size 4 --expert-model-parallel-size 2 --expert-tensor-parallel-size 2 "
+          "--order ep-tp-cp-dp-pp --device cuda");
+  EXPECT_EQ(suspect.exit_code, 5) << suspect.out;
+  EXPECT_FALSE(contains(suspect.out, "cuda collectives")) << suspect.out;
   const Ran refused = ran("replay scenarios/refused/refused-uneven-one-stage.ini --device cuda");
   EXPECT_EQ(refused.exit_code, 0) << refused.out << refused.err;
   EXPECT_FALSE(contains(refused.out, "cuda collectives")) << refused.out;

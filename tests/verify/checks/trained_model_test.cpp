@@ -60,11 +60,10 @@ TEST(TrainedModel, AnyOtherIsReduced) {
       {{"num-layers", "6"}, {"decoder-first-pipeline-num-layers", "2"}},
       {{"num-attention-heads", "16"}, {"num-query-groups", "16"}},
       {{"num-query-groups", "1"}},
-      {{"global-batch-size", "18"}},
       {{"seq-length", "65536"}},
       {{"hidden-size", "1024"}},
       {{"world-size", "16"}, {"context-parallel-size", "2"}},
-      {{"mtp-num-layers", "1"}},
+      {{"mtp-num-layers", "1"}, {"position-embedding-type", "rope"}},
       {{"num-distributed-optimizer-instances", "2"}},
       {{"virtual-pipeline-model-parallel-size", "1"}},
       {{"seq-length", "1000"}, {"hidden-size", "4"}, {"num-attention-heads", "2"}},
@@ -113,10 +112,13 @@ TEST(TrainedModel, DocumentsEndWithCarriageReturnsToo) {
 TEST(TrainedModel, ReplicasAreFoldedFirst) {
   Options options = small_model();
   options["world-size"] = "1024";
+  options["global-batch-size"] = "1024";
   EXPECT_EQ(trained(options).world, "tp 2, pp 2, dp 64 for 256");
   options["tensor-model-parallel-size"] = "512";
   options["pipeline-model-parallel-size"] = "2";
   options["num-query-groups"] = "4";
+  options["num-attention-heads"] = "512";
+  options["hidden-size"] = "512";
   EXPECT_EQ(trained(options).world, "tp 256 for 512, pp 1 for 2, dp 1");
 }
 
@@ -159,6 +161,8 @@ TEST(TrainedModel, MasksAndLossesAreTheScenariosOwn) {
   options["eod-mask-loss"] = "true";
   options["calculate-per-token-loss"] = "true";
   options["recompute-granularity"] = "full";
+  options["recompute-method"] = "uniform";
+  options["recompute-num-layers"] = "1";
   const TrainedModel model = trained(options);
   EXPECT_LT(tokens_with_loss(model), 100 * 16);
   EXPECT_TRUE(GptPlan{model.setting}.per_token());

@@ -128,7 +128,7 @@ TEST(Replay, EveryReproduceLineReproduces) {
       "--world-size 6 --pipeline-model-parallel-size 2 --use-tp-pp-dp-mapping --swiglu=false "
       "--global-batch-size 2",
       "--world-size 6 --tensor-model-parallel-size 4",
-      "'" + spaced.path() + "' --global-batch-size 3 --expect-groups 'tp [0]' --expect-groups 'dp [0,1]'",
+      "'" + spaced.path() + "' --global-batch-size 8 --expect-groups 'tp [0]' --expect-groups 'dp [0,1]'",
   };
   for (const std::string& options : failing) {
     const test::RunResult result = test::run("replay " + options + " --format json");
@@ -141,7 +141,7 @@ TEST(Replay, EveryReproduceLineReproduces) {
     EXPECT_EQ(second["checks"], first["checks"]) << line;
     EXPECT_EQ(second.value("error", ordered_json()), first.value("error", ordered_json())) << line;
   }
-  EXPECT_NE(replayed("--world-size 6 --swiglu --global-batch-size 5", 1)["scenarios"][0]["reproduce"]
+  EXPECT_NE(replayed("--world-size 6 --swiglu --global-batch-size 5", 2)["scenarios"][0]["reproduce"]
                 .get<std::string>()
                 .find(" --swiglu --"),
             std::string::npos);
@@ -177,8 +177,9 @@ TEST(Replay, AGatedMlpIsTwoThirdsAsWideByDefault) {
             "7081728 from the shape, 7.08M as published");
 }
 
-TEST(Replay, ABatchThatDoesNotDivideIsFalsified) {
-  EXPECT_EQ(check_named(replayed("--world-size 8 --global-batch-size 12", 1), "batch")["holds"], false);
+TEST(Replay, ABatchThatDoesNotDivideIsRefused) {
+  EXPECT_EQ(replayed("--world-size 8 --global-batch-size 12", 2)["scenarios"][0]["error"]["code"],
+            "microbatches_div");
   // Context-parallel ranks share their samples, so 8 ranks with cp 2 are 4 replicas.
   EXPECT_EQ(check_named(replayed("--world-size 8 --context-parallel-size 2 --global-batch-size 4", 0),
                         "batch")["detail"],
@@ -199,7 +200,7 @@ TEST(Replay, ARefusedScenarioDoesNotStopTheOthers) {
   const test::TemporaryFile refused("a.ini",
                                     "# Source: a test\nworld-size = 6\ntensor-model-parallel-size = 4\n");
   const test::TemporaryFile sound("b.ini", "# Source: a test\nworld-size = 8\n");
-  const test::TemporaryFile falsified("c.ini", "# Source: a test\nworld-size = 8\nglobal-batch-size = 3\n");
+  const test::TemporaryFile falsified("c.ini", "# Source: a test\nworld-size = 8\nexpect-groups = tp [0]\n");
   EXPECT_EQ(replayed(sound.path(), 0)["verdict"], "verified");
   const ordered_json two = replayed(refused.path() + " missing.ini " + sound.path(), 2);
   EXPECT_EQ(two["scenarios"].size(), 3U);
@@ -209,9 +210,17 @@ TEST(Replay, ARefusedScenarioDoesNotStopTheOthers) {
 }
 
 TEST(Replay, WarningsAreRowsAndDoNotFail) {
+  const ordered_json document =
+      replayed("--rules legacy --world-size 4 --tensor-model-parallel-size 8 --train-iters 0", 0);
+  EXPECT_EQ(document["scenarios"][0]["warnings"][0]["name"], "size_clamped");
+}
+
+TEST(Replay, AWarningThatResultsAreWrongIsSuspect) {
   const ordered_json document = replayed(
       "--world-size 8 --expert-tensor-parallel-size 2 --expert-model-parallel-size 2 --order ep-tp-cp-dp-pp",
-      0);
+      5);
+  EXPECT_EQ(document["verdict"], "suspect");
+  EXPECT_EQ(document["scenarios"][0]["verdict"], "suspect");
   EXPECT_EQ(document["scenarios"][0]["warnings"][0]["name"], "dispatcher_order");
 }
 

@@ -141,8 +141,8 @@ TEST(Report, TheCheckerOfTagsSeesWhatIsWrong) {
 
 TEST(Report, EveryCheckOfARunIsOnThePageAndInTheJunitFile) {
   const std::string options =
-      "scenarios/published/seed-002-moe.ini scenarios/published/narayanan-2021-1p7b.ini --global-batch-size "
-      "31";
+      "scenarios/published/seed-002-moe.ini scenarios/published/narayanan-2021-1p7b.ini --expect-groups "
+      "'tp [0]'";
   const Written written = replayed(options + " --format json");
   EXPECT_EQ(written.result.exit_code, 1);
   expect_well_formed(written);

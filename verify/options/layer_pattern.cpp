@@ -1,0 +1,123 @@
+#include "verify/options/layer_pattern.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <fmt/format.h>
+#include <string_view>
+#include <utility>
+
+#include "sim/base/error.h"
+
+namespace verify {
+
+namespace {
+
+using Entries = std::vector<std::int64_t>;
+
+constexpr std::size_t kMostEntries = 1 << 20;
+constexpr int kDeepest = 100;  // brackets inside brackets
+
+[[noreturn]] void refuse_pattern(const std::string& text, std::string problem) {
+  sim::refuse(
+      {.code = "layer_pattern",
+       .option = "--moe-layer-freq",
+       .numbers = fmt::format("'{}': {}", text.substr(0, 100), problem),
+       .rule = "a number N for every N-th layer, or a list with an entry a layer, in Python's spelling",
+       .hint = "--moe-layer-freq '[0]*3+[1]*58'"});
+}
+
+/// Reads sums of repeated lists: sum = product {+ product}, product = list {* number},
+/// list = [ number {, number} ] or ( sum ).
+class PatternReader {
+ public:
+  explicit PatternReader(const std::string& text) : text_(text) {
+    for (const char c : text)
+      if (c != ' ' && c != '\t') rest_ += c;
+  }
+
+  Entries whole() {
+    Entries entries = sum(0);
+    if (at_ != rest_.size()) refuse_here();
+    return entries;
+  }
+
+ private:
+  [[noreturn]] void refuse_here() const {
+    refuse_pattern(text_, at_ < rest_.size() ? fmt::format("'{}' is not expected there", rest_[at_])
+                                             : "it ends too early");
+  }
+  bool skips(char c) {
+    if (at_ >= rest_.size() || rest_[at_] != c) return false;
+    ++at_;
+    return true;
+  }
+  void require(char c) {
+    if (!skips(c)) refuse_here();
+  }
+  std::int64_t number() {
+    std::int64_t value = 0;
+    const char* begin = rest_.data() + at_;
+    const auto [end, error] = std::from_chars(begin, rest_.data() + rest_.size(), value);
+    if (error != std::errc()) refuse_here();
+    at_ += static_cast<std::size_t>(end - begin);
+    return value;
+  }
+  Entries sum(int depth) {
+    Entries entries = product(depth);
+    while (skips('+')) append(entries, product(depth), 1);
+    return entries;
+  }
+  Entries product(int depth) {
+    Entries entries = list(depth);
+    while (skips('*')) {
+      Entries repeated;
+      append(repeated, entries, number());
+      entries = std::move(repeated);
+    }
+    return entries;
+  }
+  Entries list(int depth) {
+    if (depth > kDeepest) refuse_pattern(text_, "brackets inside too many brackets");
+    if (skips('(')) {
+      Entries entries = sum(depth + 1);
+      require(')');
+      return entries;
+    }
+    require('[');
+    Entries entries = {number()};
+    while (skips(',')) entries.push_back(number());
+    require(']');
+    return entries;
+  }
+  void append(Entries& entries, const Entries& more, std::int64_t times) const {
+    const auto room = static_cast<std::int64_t>(kMostEntries);
+    if (times > room ||
+        entries.size() + more.size() * static_cast<std::size_t>(std::max<std::int64_t>(times, 0)) >
+            kMostEntries)
+      refuse_pattern(text_, fmt::format("more than {} entries", kMostEntries));
+    for (std::int64_t i = 0; i < times; ++i) entries.insert(entries.end(), more.begin(), more.end());
+  }
+
+  const std::string& text_;
+  std::string rest_;
+  std::size_t at_ = 0;
+};
+
+}  // namespace
+
+LayerPattern parse_layer_pattern(const std::string& text) {
+  if (text.find('[') != std::string::npos) return {.every = 0, .entries = PatternReader(text).whole()};
+  std::int64_t every = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), every);
+  if (error != std::errc() || end != text.data() + text.size() || every < 1)
+    refuse_pattern(text, "neither a number from 1 on nor a list");
+  return {.every = every, .entries = {}};
+}
+
+bool leaves_dense_layers(const LayerPattern& pattern) {
+  return pattern.every > 1 ||
+         std::find(pattern.entries.begin(), pattern.entries.end(), 0) != pattern.entries.end();
+}
+
+}  // namespace verify

@@ -1,0 +1,25 @@
+#pragma once
+
+/// Which layers have experts, as --moe-layer-freq says: a number N (every N-th layer, the first included), or
+/// a list of 0 and 1 in Python's spelling, one entry a layer, such as "[0]*3+[1]*58" or "([1]*3+[0])*2".
+///
+/// Errors  layer_pattern: a text that is neither, a number below 1, or a list of more than 2^20 entries.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace verify {
+
+/// A list of layers, or one layer in so many.
+struct LayerPattern {
+  std::int64_t every = 0;             // 0 where a list is given
+  std::vector<std::int64_t> entries;  // empty where a number is given
+};
+
+LayerPattern parse_layer_pattern(const std::string& text);
+
+/// Whether the pattern leaves layers without experts.
+bool leaves_dense_layers(const LayerPattern& pattern);
+
+}  // namespace verify
