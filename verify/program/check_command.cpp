@@ -29,7 +29,7 @@ std::string write_scenario(const CampaignRow& row) {
   const std::string path = fmt::format("failing-{}-{}.ini", row.the_case->name(), row.property->name);
   std::ofstream file(path, std::ios::trunc);
   file << "# Source: shardproof check: " << row.failure->detail << "\n";
-  for (const auto& [name, value] : options_of(*row.the_case, *row.property, row.failure->setting))
+  for (const auto& [name, value] : scenario_options(*row.the_case, *row.property, row.failure->setting))
     file << name << " = " << value << "\n";
   file.close();
   return file ? path : "";
@@ -39,8 +39,10 @@ std::string slack_text(const CampaignRow& row) {
   return row.slack == 0 ? "" : fmt::format("{:.3g}", row.slack);
 }
 
+bool is_broken(const CampaignRow& row) { return row.failure && row.failure->finding; }
+
 std::string verdict_text(const CampaignRow& row) {
-  if (row.failure) return "FALSIFIED";
+  if (row.failure) return is_broken(row) ? "BROKEN" : "FALSIFIED";
   return row.runs_with_unbounded == 0
              ? "holds"
              : fmt::format("holds; {} not judged in full", counted(row.runs_with_unbounded, "run"));
@@ -56,6 +58,7 @@ Json as_json(const CampaignRow& row, const std::string& path) {
   if (!row.failure) return json;
   json["detail"] = row.failure->detail;
   json["why"] = row.failure->explanation;
+  if (is_broken(row)) json["finding"] = finding_json(*row.failure->finding);
   json["setting"] = text_of(row.failure->setting);
   json["scenario"] = path;
   return json;
@@ -66,10 +69,32 @@ std::string as_text(const CampaignRow& row, const std::string& path, const std::
       path.empty() ? command_line_of(options_of(*row.the_case, *row.property, row.failure->setting))
                    : " " + path;
   const std::string& why = row.failure->explanation;
-  return fmt::format("\n{} {}: {}\n{}  with       {}\n  reproduce  {} replay{}\n", row.the_case->name(),
-                     row.property->name, row.failure->detail,
-                     why.empty() ? "" : fmt::format("  why        {}\n", why), text_of(row.failure->setting),
-                     called, arguments);
+  const std::string reproduce = fmt::format("{} replay{}", called, arguments);
+  const std::string explained = why.empty() ? "" : fmt::format("  why        {}\n", why);
+  const std::string with = fmt::format("  with       {}\n", text_of(row.failure->setting));
+  const std::string what = fmt::format("\n{} {}: ", row.the_case->name(), row.property->name);
+  if (is_broken(row)) return what + sim::text_of(*row.failure->finding, reproduce) + explained + with;
+  return fmt::format("{}{}\n{}{}  reproduce  {}\n", what, row.failure->detail, explained, with, reproduce);
+}
+
+/// The verdict of all rows. As in a replay, what is falsified is worse than what is broken.
+struct CampaignVerdict {
+  std::int64_t falsified = 0;
+  std::int64_t broken = 0;
+
+  const char* name() const { return falsified > 0 ? "falsified" : broken > 0 ? "broken" : "verified"; }
+  ExitCode exit_code() const { return falsified > 0 ? kFalsified : broken > 0 ? kBroken : kVerified; }
+  std::string counts() const {
+    return fmt::format("{} falsified{}", falsified, broken > 0 ? fmt::format(", {} broken", broken) : "");
+  }
+};
+
+CampaignVerdict verdict_of(const std::vector<CampaignRow>& rows) {
+  CampaignVerdict verdict;
+  for (const CampaignRow& row : rows) {
+    if (row.failure) ++(is_broken(row) ? verdict.broken : verdict.falsified);
+  }
+  return verdict;
 }
 
 void run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>& rows, const Output& output) {
@@ -102,8 +127,7 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
   std::vector<CampaignRow> rows = campaign_rows(request);
   if (rows.empty()) refuse_nothing_to_check();
   run_with_progress(request, rows, output);
-  const auto failed =
-      std::count_if(rows.begin(), rows.end(), [](const CampaignRow& row) { return row.failure.has_value(); });
+  const CampaignVerdict verdict = verdict_of(rows);
   Json json_rows = Json::array();
   TextTable table(
       {{"case"}, {"property"}, {"runs", Align::right}, {"worst slack", Align::right}, {"verdict"}});
@@ -118,17 +142,16 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
     if (row.failure) failures += as_text(row, path, called);
   }
   if (asks_for_json(line)) {
-    output.out << one_line({{"verdict", failed == 0 ? "verified" : "falsified"},
+    output.out << one_line({{"verdict", verdict.name()},
                             {"seed", request.seed},
                             {"runs", runs},
                             {"rows", std::move(json_rows)}});
   } else {
     output.out << table.text() << failures
-               << fmt::format("\n{}: {} in {}, seed {}; {} falsified\n",
-                              failed == 0 ? "verified" : "falsified", counted(runs, "run"),
-                              counted(std::ssize(rows), "row"), request.seed, failed);
+               << fmt::format("\n{}: {} in {}, seed {}; {}\n", verdict.name(), counted(runs, "run"),
+                              counted(std::ssize(rows), "row"), request.seed, verdict.counts());
   }
-  return failed == 0 ? kVerified : kFalsified;
+  return verdict.exit_code();
 }
 
 int run_check(const Call& call) { return check_cases(call, all_cases(), "./shardproof"); }

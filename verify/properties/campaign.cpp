@@ -67,7 +67,7 @@ void run_row(const CampaignRequest& request, Bench& bench,
         row.slack = std::max(row.slack, judgement.slack);
         row.runs_with_unbounded += judgement.has_unbounded ? 1 : 0;
         if (judgement.holds) return;
-        last = Failure{setting, judgement.detail, "", threw};
+        last = Failure{setting, judgement.detail, "", threw, judgement.finding};
         RC_FAIL(judgement.detail);
       }),
       metadata, params, listener, std::unordered_map<std::string, rc::detail::Reproduce>());
