@@ -90,9 +90,9 @@ Defect in_program(std::string name, std::string source, const std::string& the_c
 }
 
 Defect in_training_call(std::string name, std::string source, const std::string& site, CallFault fault,
-                        std::string group = "dp-cp") {
-  return in_call(std::move(name), std::move(source), "distributed_optimizer", site, fault, "serial", "",
-                 std::move(group));
+                        std::string group = "dp-cp", std::string says = "") {
+  return in_call(std::move(name), std::move(source), "distributed_optimizer", site, fault, "serial",
+                 std::move(says), std::move(group));
 }
 
 Defect in_step(std::string name, std::string source, const std::string& site, CallFault fault,
@@ -265,7 +265,7 @@ std::vector<Defect> make_catalogue() {
       in_training_call("training: gradients not reduced", "PyTorch#104336", "data_parallel.reduce_scatter",
                        left_out),
       in_training_call("training: gradients averaged twice", "DeepSpeed#6545", "data_parallel.reduce_scatter",
-                       averaged),
+                       averaged, "dp-cp", "p0: ...p0.exp_avg: every element is the serial one divided by dp"),
       in_training_call("training: gradients summed twice", "Horovod#2687", "data_parallel.reduce_scatter",
                        doubled),
       in_training_call("training: the next rank's shard", "MLM ba8f2defc5", "data_parallel.reduce_scatter",
@@ -302,11 +302,11 @@ std::vector<Defect> make_catalogue() {
                  reduced_before_the_last_gradient, "serial"),
       in_program("training: mean of means", "Transformers#34191", training, mean_of_means, "serial"),
       in_program("training: tokens of the own rank", "MLM adfa873d96", training, tokens_of_the_own_rank,
-                 "serial"),
+                 "serial", "p0: ...p0.exp_avg: every element is dp (2) times the serial one"),
       in_program("training: not divided by tokens", "MLM 5946e24b37", training, not_divided_by_tokens,
                  "serial"),
       in_program("training: divided by microbatches, too", "Entangle 6", training, divided_by_microbatches,
-                 "serial"),
+                 "serial", "p0: ...p0.exp_avg: every element is the serial one divided by microbatches"),
       in_program("training: parameters not waited for", "NeMo-RL#949", training, parameters_not_waited_for,
                  "serial"),
       in_program("training: last gather forgotten", "Bridge#3397", training, last_gather_forgotten, "serial"),
@@ -324,7 +324,7 @@ std::vector<Defect> make_catalogue() {
       in_training_call("instances: not summed across", "", "data_parallel.all_reduce_across", left_out,
                        "inter-edp"),
       in_training_call("instances: averaged across", "", "data_parallel.all_reduce_across", averaged,
-                       "inter-edp"),
+                       "inter-edp", "p0: ...p0.exp_avg: every element is the serial one divided by dp"),
       in_training_call("experts: norm without the other experts", "MLM cd4afffa64", "optimizer.grad_norm",
                        left_out, "tp-ep-pp"),
       in_training_call("experts: gradients not reduced", "MLM abf10f8590", "data_parallel.reduce_scatter",
@@ -332,7 +332,8 @@ std::vector<Defect> make_catalogue() {
       in_program("experts: reduced as dense parameters", "MLM cd4afffa64", training, experts_reduced_as_dense,
                  "serial"),
       in_program("experts: divided by their replicas", "MLM e675940967", training,
-                 experts_divided_by_their_replicas, "serial"),
+                 experts_divided_by_their_replicas, "serial",
+                 "p1: ...; p1.exp_avg: every element is dp (2) times the serial one"),
       in_program("training: bucket padding differs by rank", "MLM ba8f2defc5, MLM#835", training,
                  padding_differs_by_rank, "serial"),
       in_program("training: not sharded where not divisible", "llm.c", training,

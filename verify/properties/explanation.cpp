@@ -373,34 +373,43 @@ std::vector<CaseOutput> drawn_first(std::vector<CaseOutput> outputs, const Whole
   return outputs;
 }
 
-/// Explains the first output that is wrong on some rank. Returns no text if none is, or if its shape is the
-/// reason.
+/// Explains the first output that is wrong on some rank. If nothing fits it, a later one may be a multiple of
+/// the serial one, as a moment of Adam is of a gradient. Returns no text if none is wrong, or if a shape is
+/// the reason.
 Explained explain_first_wrong(Bench& bench, const Case& the_case, const CaseSetting& setting,
                               const sim::RunReport& report) {
   const reference::Number<Field> number(bench.tower(the_case, setting));
   Inputs<Field>::Seen seen;
   const Wholes<Field> wholes = the_case.serial(Inputs<Field>(setting, number, nullptr, &seen), setting);
   std::vector<std::string> right;
+  Explained first;
   for (const CaseOutput& output : drawn_first(the_case.outputs(setting), wholes, seen)) {
     const std::string replicas = explain_replicas(setting, report, output);
-    if (!replicas.empty()) return {output.name + ": " + replicas};
+    if (!replicas.empty()) return first.text.empty() ? Explained{output.name + ": " + replicas} : first;
     Assembled<Field> got = assembled<Field>(report, output, setting.group_size);
     const auto known = wholes.find(output.name);
     if (known == wholes.end()) return {output.name + ": the serial reference does not return it"};
     const Whole& serial = known->second;
-    if (static_cast<Eigen::Index>(got.values.size()) != serial.size()) return {};
+    if (static_cast<Eigen::Index>(got.values.size()) != serial.size()) return first;
     if (equal(got.values, serial) && ranks_agree(setting, report, output)) {
       right.push_back(output.name);
       continue;
+    }
+    if (!first.text.empty()) {
+      const std::string factor =
+          explain_factor({the_case, setting, report, number, output, std::move(got), serial, seen, right});
+      if (factor.empty()) continue;
+      return {fmt::format("{}; {}: {}", first.text, output.name, factor), true, first.elements};
     }
     const std::string drawn =
         is_drawn(output, serial, seen) ? "ranks drew something else than the reference; " : "";
     Explained explained =
         explain_values({the_case, setting, report, number, output, std::move(got), serial, seen, right});
     explained.text = fmt::format("{}: {}{}", output.name, drawn, explained.text);
-    return explained;
+    if (explained.is_specific) return explained;
+    first = std::move(explained);
   }
-  return {};
+  return first;
 }
 
 /// The setting with its sizes raised to `size`, where they are smaller and their ranges allow it. What may be
@@ -424,22 +433,38 @@ std::string text_of_sizes(const CaseSetting& larger, const CaseSetting& smaller)
   return fmt::format("{}", fmt::join(sizes, ", "));
 }
 
-/// Explains what is wrong at this setting in the field. A layer whose first wrong tensor has one element, of
-/// which nothing can be said, is run with larger sizes, where experiments have more to fit.
+/// Returns settings at which a mistake of which little can be said may say more: a layer at larger sizes, if
+/// its first wrong tensor has one element, and an optimizer with each of its flags set, since a decay that is
+/// coupled with the gradient hides a factor of the gradient.
+std::vector<CaseSetting> telling_settings(const Case& the_case, const CaseSetting& setting,
+                                          const Explained& least) {
+  std::vector<CaseSetting> settings;
+  if (setting.ranks == Ranks::tensor_parallel && least.elements == 1)
+    settings = {raised(the_case, setting, 2), raised(the_case, setting, 3)};
+  if (setting.ranks == Ranks::data_parallel) {
+    for (const Dimension& dimension : the_case.dimensions()) {
+      if (dimension.least != 0 || dimension.most != 1) continue;
+      settings.push_back(setting);
+      settings.back().dimensions[dimension.name] = 1;
+    }
+  }
+  std::erase(settings, setting);
+  return settings;
+}
+
+/// Explains what is wrong at this setting in the field, or where nothing fits there, at another one.
 std::string explain_tensors(Bench& bench, const Case& the_case, const CaseSetting& setting,
                             const sim::RunReport& report) {
   const Explained least = explain_first_wrong(bench, the_case, setting, report);
-  const bool is_vague = !least.text.empty() && !least.is_specific && least.elements == 1;
-  if (!is_vague || setting.ranks != Ranks::tensor_parallel) return least.text;
-  for (const std::int64_t size : {2, 3}) {
-    const CaseSetting larger = raised(the_case, setting, size);
-    if (larger == setting) continue;
-    const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, larger);
-    if (!run->ok() || !check_outputs(*run, the_case.outputs(larger), larger.dtype).empty()) continue;
-    const Explained explained = explain_first_wrong(bench, the_case, larger, *run);
-    const bool says_more = explained.is_specific || explained.elements > 1;
+  if (least.text.empty() || least.is_specific) return least.text;
+  for (const CaseSetting& other : telling_settings(the_case, setting, least)) {
+    const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, other);
+    if (!run->ok() || !check_outputs(*run, the_case.outputs(other), other.dtype).empty()) continue;
+    const Explained explained = explain_first_wrong(bench, the_case, other, *run);
+    const bool is_layer = setting.ranks == Ranks::tensor_parallel;
+    const bool says_more = explained.is_specific || (is_layer && explained.elements > 1);
     if (!explained.text.empty() && says_more)
-      return fmt::format("{} (at {})", explained.text, text_of_sizes(larger, setting));
+      return fmt::format("{} (at {})", explained.text, text_of_sizes(other, setting));
   }
   return least.text;
 }
