@@ -46,15 +46,22 @@ std::string usage(const std::string& called, const CaseList& cases) {
   return text + "\n";
 }
 
-int run_replay(const CommandLine& line, const CaseList& cases, const Output& output) {
-  const CheckResult row = replay_case(case_request(line, Reader::replay_of_project), cases);
-  const std::string verdict = row.holds ? "verified" : "falsified";
+int run_replay(const std::string& called, const CommandLine& line, const CaseList& cases,
+               const Output& output) {
+  const auto [row, finding] = replay_case(case_request(line, Reader::replay_of_project), cases);
+  const char* verdict = row.holds ? "verified" : finding ? "broken" : "falsified";
   if (asks_for_json(line)) {
-    output.out << one_line(
-        {{"verdict", verdict}, {"check", row.check}, {"holds", row.holds}, {"detail", row.detail}});
+    Json json = {{"verdict", verdict}, {"check", row.check}, {"holds", row.holds}, {"detail", row.detail}};
+    if (finding) json["finding"] = finding_json(*finding);
+    output.out << one_line(json);
   } else {
-    output.out << fmt::format("{}  {}\n\n{}\n", row.holds ? "ok" : "FAILED", row.detail, verdict);
+    const std::string reproduce = fmt::format(
+        "{} replay{}{}", called, line.scenarios.empty() ? "" : " " + quoted_for_shell(line.scenarios.front()),
+        arguments_of(line));
+    output.out << fmt::format("{}  {}\n\n{}{}\n", row.holds ? "ok" : "FAILED", row.detail,
+                              finding ? sim::text_of(*finding, reproduce) + "\n" : "", verdict);
   }
+  if (finding) return kBroken;
   return row.holds ? kVerified : kFalsified;
 }
 
@@ -80,7 +87,7 @@ int run(const std::string& called, const std::vector<std::string>& arguments, co
     return kVerified;
   }
   if (line.command.empty()) line.command = "check";
-  if (line.command == "replay") return run_replay(line, cases, output);
+  if (line.command == "replay") return run_replay(called, line, cases, output);
   if (line.command == "check") {
     require_read_by(line, Reader::check_of_project);
     return check_cases({line, {}, output}, cases, called);

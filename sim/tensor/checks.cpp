@@ -74,6 +74,7 @@ void require_shapes(bool holds, std::initializer_list<const Tensor*> tensors, co
   for (const Tensor* tensor : tensors) {
     shapes += (shapes.empty() ? "" : ", ") + text_of(tensor->shape());
   }
+  if (tensors.size() > 1) shapes += ", in the order of its arguments";
   refuse({.code = "shape_mismatch", .option = user, .numbers = shapes, .rule = rule, .hint = "reshaped()"});
 }
 

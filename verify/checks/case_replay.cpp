@@ -8,16 +8,17 @@
 
 namespace verify {
 
-CheckResult replay_case(const CaseOptions& options, const CaseList& cases) {
+CaseReplay replay_case(const CaseOptions& options, const CaseList& cases) {
   const OneCase one = requested_case(options, cases);
   Bench bench;
   const Judgement judgement = one.property->judge(bench, *one.the_case, one.setting);
   const std::string what =
       fmt::format("{} {}, {}", one.the_case->name(), one.property->name, text_of(one.setting));
-  if (judgement.holds) return {"case", true, what};
-  return {"case", false,
-          fmt::format("{}: {}. {}", what, judgement.detail,
-                      explanation(bench, *one.the_case, *one.property, one.setting))};
+  if (judgement.holds) return {{"case", true, what}};
+  return {{"case", false,
+           fmt::format("{}: {}. {}", what, judgement.detail,
+                       explanation(bench, *one.the_case, *one.property, one.setting))},
+          judgement.finding};
 }
 
 }  // namespace verify

@@ -5,6 +5,9 @@
 ///
 /// Errors  those of case_request.h.
 
+#include <optional>
+
+#include "sim/world/finding.h"
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/check_result.h"
@@ -12,7 +15,12 @@
 
 namespace verify {
 
-/// Returns the row "case".
-CheckResult replay_case(const CaseOptions& options, const CaseList& cases);
+/// The row "case", and the contract that a rank program broke, if that is why it does not hold.
+struct CaseReplay {
+  CheckResult row;
+  std::optional<sim::Finding> finding = std::nullopt;
+};
+
+CaseReplay replay_case(const CaseOptions& options, const CaseList& cases);
 
 }  // namespace verify

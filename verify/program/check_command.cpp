@@ -32,7 +32,7 @@ std::string write_scenario(const CampaignRow& row, const std::string& called) {
   const std::string path = fmt::format("failing-{}-{}.ini", row.the_case->name(), row.property->name);
   std::ofstream file(path, std::ios::trunc);
   file << "# Source: " << called << " check: " << sim::printable_text(row.failure->detail) << "\n";
-  for (const auto& [name, value] : options_of(*row.the_case, *row.property, row.failure->setting))
+  for (const auto& [name, value] : scenario_options(*row.the_case, *row.property, row.failure->setting))
     file << name << " = " << value << "\n";
   file.close();
   return file ? path : "";
@@ -42,8 +42,10 @@ std::string slack_text(const CampaignRow& row) {
   return row.slack == 0 ? "" : fmt::format("{:.3g}", row.slack);
 }
 
+bool is_broken(const CampaignRow& row) { return row.failure && row.failure->finding; }
+
 std::string verdict_text(const CampaignRow& row, std::int64_t asked_runs) {
-  if (row.failure) return "FALSIFIED";
+  if (row.failure) return is_broken(row) ? "BROKEN" : "FALSIFIED";
   if (row.runs == 0) return "not run";
   const std::string holds = row.runs < asked_runs ? "holds so far" : "holds";
   return row.runs_with_unbounded == 0
@@ -62,6 +64,7 @@ Json as_json(const CampaignRow& row, const std::string& path) {
   if (!row.failure) return json;
   json["detail"] = row.failure->detail;
   json["why"] = row.failure->explanation;
+  if (is_broken(row)) json["finding"] = finding_json(*row.failure->finding);
   json["setting"] = text_of(row.failure->setting);
   json["scenario"] = path;
   return json;
@@ -72,10 +75,41 @@ std::string as_text(const CampaignRow& row, const std::string& path, const std::
       path.empty() ? command_line_of(options_of(*row.the_case, *row.property, row.failure->setting))
                    : " " + path;
   const std::string& why = row.failure->explanation;
-  return fmt::format("\n{} {}: {}\n{}  with       {}\n  reproduce  {} replay{}\n", row.the_case->name(),
-                     row.property->name, row.failure->detail,
-                     why.empty() ? "" : fmt::format("  why        {}\n", why), text_of(row.failure->setting),
-                     called, arguments);
+  const std::string reproduce = fmt::format("{} replay{}", called, arguments);
+  const std::string explained = why.empty() ? "" : fmt::format("  why        {}\n", why);
+  const std::string with = fmt::format("  with       {}\n", text_of(row.failure->setting));
+  const std::string what = fmt::format("\n{} {}: ", row.the_case->name(), row.property->name);
+  if (is_broken(row)) return what + sim::text_of(*row.failure->finding, reproduce) + explained + with;
+  return fmt::format("{}{}\n{}{}  reproduce  {}\n", what, row.failure->detail, explained, with, reproduce);
+}
+
+/// The verdict of all rows. As in a replay, what is falsified is worse than what is broken. A failure that was
+/// found before an interrupt is a verdict; what has not failed until then is none.
+struct CampaignVerdict {
+  std::int64_t falsified = 0;
+  std::int64_t broken = 0;
+  bool is_whole = true;  // the campaign came to its end
+
+  bool has_failed() const { return falsified + broken > 0; }
+  const char* name() const {
+    if (has_failed()) return falsified > 0 ? "falsified" : "broken";
+    return is_whole ? "verified" : "interrupted";
+  }
+  ExitCode exit_code() const {
+    if (has_failed()) return falsified > 0 ? kFalsified : kBroken;
+    return is_whole ? kVerified : kInterrupted;
+  }
+  std::string counts() const {
+    return fmt::format("{} falsified{}", falsified, broken > 0 ? fmt::format(", {} broken", broken) : "");
+  }
+};
+
+CampaignVerdict verdict_of(const std::vector<CampaignRow>& rows, bool is_whole) {
+  CampaignVerdict verdict{.is_whole = is_whole};
+  for (const CampaignRow& row : rows) {
+    if (row.failure) ++(is_broken(row) ? verdict.broken : verdict.falsified);
+  }
+  return verdict;
 }
 
 /// Returns the number of threads that the campaign's runs are divided over: as many as the options say, or as
@@ -103,17 +137,6 @@ bool run_with_progress(const CampaignRequest& request, std::vector<CampaignRow>&
   return is_whole;
 }
 
-/// The verdict on all rows, and the exit code. A failure that was found before an interrupt is a verdict;
-/// what has not failed until then is none.
-struct CheckVerdict {
-  const char* text;
-  ExitCode exit_code;
-};
-CheckVerdict verdict_of(bool is_whole, std::int64_t failed) {
-  if (failed > 0) return {"falsified", kFalsified};
-  return is_whole ? CheckVerdict{"verified", kVerified} : CheckVerdict{"interrupted", kInterrupted};
-}
-
 }  // namespace
 
 int check_cases(const Call& call, const CaseList& cases, const std::string& called) {
@@ -134,9 +157,7 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
   std::vector<CampaignRow> rows = campaign_rows(request);
   if (rows.empty()) refuse_nothing_to_check();
   const bool is_whole = run_with_progress(request, rows, options, output);
-  const auto failed =
-      std::count_if(rows.begin(), rows.end(), [](const CampaignRow& row) { return row.failure.has_value(); });
-  const CheckVerdict verdict = verdict_of(is_whole, failed);
+  const CampaignVerdict verdict = verdict_of(rows, is_whole);
   Json json_rows = Json::array();
   TextTable table(
       {{"case"}, {"property"}, {"runs", Align::right}, {"worst slack", Align::right}, {"verdict"}});
@@ -151,7 +172,7 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
     if (row.failure) failures += as_text(row, path, called);
   }
   if (asks_for_json(line)) {
-    output.out << one_line({{"verdict", verdict.text},
+    output.out << one_line({{"verdict", verdict.name()},
                             {"seed", request.seed},
                             {"runs", runs},
                             {"interrupted", !is_whole},
@@ -159,12 +180,12 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
   } else {
     const std::string of_runs =
         is_whole ? counted(runs, "run") : fmt::format("{} of {} runs", runs, std::ssize(rows) * request.runs);
-    const char* end = is_whole || failed == 0 ? "" : ", then interrupted";
+    const char* end = is_whole || !verdict.has_failed() ? "" : ", then interrupted";
     output.out << table.text() << failures
-               << fmt::format("\n{}: {} in {}, seed {}; {} falsified{}\n", verdict.text, of_runs,
-                              counted(std::ssize(rows), "row"), request.seed, failed, end);
+               << fmt::format("\n{}: {} in {}, seed {}; {}{}\n", verdict.name(), of_runs,
+                              counted(std::ssize(rows), "row"), request.seed, verdict.counts(), end);
   }
-  return verdict.exit_code;
+  return verdict.exit_code();
 }
 
 int run_check(const Call& call) { return check_cases(call, all_cases(), "./shardproof"); }

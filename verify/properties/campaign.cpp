@@ -126,7 +126,9 @@ class Campaign {
   struct Judged {
     Judgement judgement;
     bool threw = false;
-    Failure failure(const CaseSetting& setting) const { return {setting, judgement.detail, "", threw}; }
+    Failure failure(const CaseSetting& setting) const {
+      return {setting, judgement.detail, "", threw, judgement.finding};
+    }
   };
   static Judged judge(Bench& bench, const CampaignRow& row, const CaseSetting& setting) {
     try {

@@ -35,7 +35,8 @@ struct Failure {
   CaseSetting setting;
   std::string detail;
   std::string explanation;
-  bool threw = false;  // the case or its reference threw an exception
+  bool threw = false;                                  // the case or its reference threw an exception
+  std::optional<sim::Finding> finding = std::nullopt;  // the contract that a rank program broke
 };
 
 /// The result of one case and one property.

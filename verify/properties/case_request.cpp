@@ -177,4 +177,27 @@ NamedValues options_of(const Case& the_case, const Property& property, const Cas
           {"dimensions", fmt::format("{}", fmt::join(dimensions, ","))}};
 }
 
+NamedValues scenario_options(const Case& the_case, const Property& property, const CaseSetting& setting) {
+  const sim::ParallelSizes sizes = the_case.sizes(setting);
+  const sim::ParallelSizes plain;
+  NamedValues layout;
+  const auto add = [&](const char* option, std::int64_t size, std::int64_t otherwise) {
+    if (size != otherwise) layout.emplace_back(option, fmt::format("{}", size));
+  };
+  add("tensor-model-parallel-size", sizes.tensor_model_parallel_size, plain.tensor_model_parallel_size);
+  add("pipeline-model-parallel-size", sizes.pipeline_model_parallel_size, plain.pipeline_model_parallel_size);
+  add("virtual-pipeline-model-parallel-size", sizes.virtual_pipeline_model_parallel_size.value_or(1), 1);
+  add("context-parallel-size", sizes.context_parallel_size, plain.context_parallel_size);
+  add("expert-model-parallel-size", sizes.expert_model_parallel_size, plain.expert_model_parallel_size);
+  const std::int64_t tp = sizes.tensor_model_parallel_size;
+  add("expert-tensor-parallel-size", sizes.expert_tensor_parallel_size.value_or(tp), tp);
+  add("num-distributed-optimizer-instances", sizes.num_distributed_optimizer_instances,
+      plain.num_distributed_optimizer_instances);
+  if (sizes.order != plain.order) layout.emplace_back("order", sizes.order);
+  for (auto& [name, value] : options_of(the_case, property, setting)) {
+    if (name != "tensor-model-parallel-size") layout.emplace_back(name, value);
+  }
+  return layout;
+}
+
 }  // namespace verify

@@ -30,4 +30,7 @@ OneCase requested_case(const CaseOptions& options, const CaseList& cases);
 /// Returns the options that reproduce a judgement, in the vocabulary of scenarios.
 NamedValues options_of(const Case& the_case, const Property& property, const CaseSetting& setting);
 
+/// Returns the same with the whole layout in which the case ran, for a scenario that shows it.
+NamedValues scenario_options(const Case& the_case, const Property& property, const CaseSetting& setting);
+
 }  // namespace verify

@@ -10,7 +10,14 @@
 ///   inputs     the serial reference gives the same result if one input, or one rank's part of it, counts 0,
 ///              2, -1 or tp times; the first 1,000 of these changes are tried
 ///   places     the rows or the columns are right, but lie in other places
-///   extent     otherwise: how many elements differ, in which rows and columns, on which ranks
+///   extent     otherwise: how many elements differ, in which rows and columns, on which ranks, and which
+///              tensors before this one are right
+///
+/// The first wrong tensor is explained, and what ranks draw comes before what they compute. Where nothing
+/// fits it, a later tensor that is a multiple of the serial one is named, too; and then a layer with one wrong
+/// element is run with larger sizes, and an optimizer with each of its flags. Where the field is right and
+/// floats are not, a factor is looked for, and the error is one of rounding, precision or order only if
+/// rounding each operation to bf16 explains it.
 ///
 /// Exact   an explanation states only what an experiment has shown, for every element of the tensor.
 
@@ -21,8 +28,8 @@
 
 namespace verify {
 
-/// Returns sentences that end with ".". Returns "" if the run itself breaks a contract, or if nothing is
-/// wrong in the field; for the property serial in floats the latter is itself the explanation.
+/// Returns sentences that end with ".". Of a run that breaks a contract only calls are explained, up to where
+/// each rank came. Returns "" if nothing is wrong in the field and the property is not serial in floats.
 std::string explanation(Bench& bench, const Case& the_case, const Property& property,
                         const CaseSetting& setting);
 

@@ -228,7 +228,11 @@ void run_training(Replaying& scenario) {
     scenario.report.trace = trace_training(*scenario.model, scenario.request.world);
 }
 
-void run_case(Replaying& scenario) { scenario.add(replay_case(scenario.request.cases, all_cases())); }
+void run_case(Replaying& scenario) {
+  CaseReplay replayed = replay_case(scenario.request.cases, all_cases());
+  scenario.add(std::move(replayed.row));
+  if (replayed.finding) scenario.report.findings.push_back(std::move(*replayed.finding));
+}
 
 // ---- virtual ranks
 

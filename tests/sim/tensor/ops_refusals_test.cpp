@@ -56,6 +56,15 @@ TEST_F(OpsRefusals, TheOptimizerStepsInNoBf16) {
   EXPECT_EQ(refusal_code([&] { add_sum_of_squares(x, sum); }), "none");
 }
 
+TEST_F(OpsRefusals, ShapesAreToldInTheOrderOfTheArguments) {
+  try {
+    add_bias(x_, filled(device_, DType::f32, {4}, 1));
+    FAIL() << "not refused";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.refusal().numbers, "[4, 3], [4], in the order of its arguments");
+  }
+}
+
 TEST_F(OpsRefusals, TensorsThatDoNotFit) {
   const std::shared_ptr<Device> rank = device_.for_rank(1);
   Tensor other = filled(*rank, DType::f32, {4, 3}, 1);

@@ -36,6 +36,11 @@ class WrongCase : public CaseOf<WrongCase> {
     gradient_of_another_shape,
     copy_of_a_rank,
     on_any_number_of_ranks,
+    scaled_in_floats,
+    halved_precision,
+    constant_in_floats,
+    waits_forever,
+    squared,
   };
   explicit WrongCase(Wrong wrong) : wrong_(wrong) {}
 
@@ -73,6 +78,15 @@ class WrongCase : public CaseOf<WrongCase> {
     if (is_wrong && wrong_ == Wrong::not_published && rank.id == 1) return;
     if (is_wrong && wrong_ == Wrong::wider_dtype) y = sim::cast(y, sim::DType::f64);
     if (is_wrong && wrong_ == Wrong::whole_numbers) y = tensor_of_ids(rank, {1, 2, 3});
+    const bool in_floats = is_wrong && setting.dtype != sim::DType::field;
+    if (in_floats && wrong_ == Wrong::scaled_in_floats) y = sim::scale(y, {65536, 1});
+    if (in_floats && wrong_ == Wrong::halved_precision)
+      y = sim::cast(sim::cast(y, sim::DType::bf16), setting.dtype);
+    if (in_floats && wrong_ == Wrong::constant_in_floats)
+      y = sim::filled(rank.device, setting.dtype, y.shape(), 3);
+    if (is_wrong && wrong_ == Wrong::waits_forever && rank.id == 1)
+      rank.groups.get("tp").barrier("one.waits");
+    if (wrong_ == Wrong::squared) y = sim::combine(sim::ReduceOp::product, y, y);
     if (is_wrong && wrong_ == Wrong::copy_of_a_rank && rank.id == 1) y = sim::scale(y, {2, 1});
     if (is_wrong && wrong_ == Wrong::not_declared && rank.id == 1) rank.publish("z", y);
     if (is_wrong && wrong_ == Wrong::published_twice) rank.publish("y", y);
@@ -225,6 +239,47 @@ TEST(Campaign, AGradientOfAnotherShapeIsFound) {
   EXPECT_EQ(row.failure->detail, "grad_input is [2, 1], and input, whose gradient it is, [3, 1]");
 }
 
+/// Only an error of the size of rounding is said to be one: of bf16 for that of f32, and not a factor.
+TEST(Campaign, AnErrorThatTheFieldHasNotIsMeasured) {
+  const auto explained = [](WrongCase::Wrong wrong) {
+    const WrongCase the_case(wrong);
+    const CampaignRow row = campaign(the_case, "serial", sim::DType::f32);
+    return row.failure ? row.failure->explanation : "";
+  };
+  EXPECT_EQ(explained(WrongCase::Wrong::scaled_in_floats),
+            "in the field all is equal, and in f32 y is not: every element is 65536 times the serial one.");
+  EXPECT_EQ(
+      explained(WrongCase::Wrong::constant_in_floats),
+      "in the field all is equal, and in f32 y is not: it is off by more than rounding every operation to "
+      "bf16 would explain. Something is computed there that the field does not compute.");
+  EXPECT_EQ(explained(WrongCase::Wrong::halved_precision),
+            "in the field all is equal: the algebra is right, and the rounding, precision or order is not.");
+}
+
+/// A mistake that shrinks to one element is told of a larger tensor.
+TEST(Campaign, OneElementIsToldOfALargerTensor) {
+  const WrongCase wrong(WrongCase::Wrong::squared);
+  const CampaignRow row = campaign(wrong, "serial", sim::DType::field);
+  ASSERT_TRUE(row.failure.has_value());
+  EXPECT_EQ(row.failure->setting.dimensions, (Dimensions{{"tokens", 1}, {"hidden", 1}}));
+  EXPECT_EQ(row.failure->explanation,
+            "y: it differs in 4 of 4 elements: rows 0 to 1, columns 0 to 1 (at hidden 2, tokens 2).");
+}
+
+TEST(Campaign, ABrokenContractKeepsItsFinding) {
+  const WrongCase wrong(WrongCase::Wrong::waits_forever);
+  for (const char* name : {"serial", "calls", "schedules"}) {
+    const CampaignRow row = campaign(wrong, name, sim::DType::f32);
+    ASSERT_TRUE(row.failure.has_value());
+    ASSERT_TRUE(row.failure->finding.has_value());
+    EXPECT_EQ(row.failure->detail, row.failure->finding->sentence);
+    EXPECT_EQ(row.failure->finding->calls.back().site, "one.waits");
+    EXPECT_EQ(row.failure->explanation.find("on rank 1: barrier 'one.waits' of 0 is one too many (at "), 0U)
+        << row.failure->explanation;
+    EXPECT_FALSE(row.failure->finding->hint.empty());
+  }
+}
+
 TEST(Campaign, ACaseThatThrowsDoesNotHold) {
   const WrongCase wrong(WrongCase::Wrong::without_reference);
   const CampaignRow row = campaign(wrong, "serial", sim::DType::field);
@@ -350,6 +405,26 @@ RC_GTEST_PROP(Campaign, ASettingIsReadAsItWasWritten, (std::uint32_t seed)) {
   RC_ASSERT(read.the_case == &the_case);
   RC_ASSERT(read.property->name == std::string("calls"));
   RC_ASSERT(text_of(read.setting) == text_of(setting));
+}
+
+/// The scenario of a failure shows the layout in which the case ran, and is read as the same setting.
+RC_GTEST_PROP(Campaign, AScenarioShowsTheLayoutOfItsCase, (std::uint32_t seed)) {
+  const auto& cases = all_cases();
+  const Case& the_case = *cases[static_cast<std::size_t>(*rc::gen::inRange<std::size_t>(0, cases.size()))];
+  CaseSetting setting{.group_size = *rc::gen::inRange(1, 17), .seed = seed % (1U << 24)};
+  setting.ranks = the_case.ranks();
+  for (const Dimension& d : the_case.dimensions())
+    setting.dimensions[d.name] = *rc::gen::inRange(d.least, d.most + 1);
+  const NamedValues options = scenario_options(the_case, property_named("calls"), setting);
+  const ScenarioRequest request = test::scenario_request(options);
+  const sim::Layout expected = sim::make_layout(the_case.sizes(setting), sim::RuleBook::megatron);
+  RC_ASSERT(request.layout.tp == expected.tp);
+  RC_ASSERT(request.layout.pp == expected.pp);
+  RC_ASSERT(request.layout.ep == expected.ep);
+  RC_ASSERT(request.layout.dp == expected.dp);
+  RC_ASSERT(request.layout.instances == expected.instances);
+  RC_ASSERT(request.layout.order == expected.order);
+  RC_ASSERT(text_of(requested_case(test::case_options(options), cases).setting) == text_of(setting));
 }
 
 }  // namespace
