@@ -133,7 +133,7 @@ MaybeBreak positions_below_sequence(const Settings& s) {
 
 MaybeBreak prediction_positions(const Settings& s) {
   const std::int64_t layers = s.number("mtp-num-layers").value_or(0);
-  const bool says = s.has("position-embedding-type") || has_model_shape(s);
+  const bool says = s.has("position-embedding-type") || missing_of_model_shape(s).empty();
   const std::string positions = s.choice("position-embedding-type");
   return broken_if(layers > 0 && says && positions == "learned_absolute",
                    fmt::format("{} prediction layers with {}", layers, positions),
@@ -189,7 +189,7 @@ MaybeBreak chunks_of_undivided_stages(const Settings& s) {
 // ---- experts
 
 MaybeBreak experts_missing(const Settings& s) {
-  const bool is_dense = experts_of(s) == 0 && (s.has("num-experts") || has_model_shape(s));
+  const bool is_dense = experts_of(s) == 0 && (s.has("num-experts") || missing_of_model_shape(s).empty());
   return broken_if(is_dense && ep_of(s) > 1, fmt::format("ep is {}, and the model has no experts", ep_of(s)),
                    "--num-experts, or --expert-model-parallel-size 1");
 }
@@ -215,7 +215,7 @@ MaybeBreak expert_bias_with_etp(const Settings& s) {
 }
 
 MaybeBreak expert_ffn_without_experts(const Settings& s) {
-  if (experts_of(s) > 0 || !s.has("moe-ffn-hidden-size") || (!s.has("num-experts") && !has_model_shape(s)))
+  if (experts_of(s) > 0 || !s.has("moe-ffn-hidden-size") || (!s.has("num-experts") && !missing_of_model_shape(s).empty()))
     return std::nullopt;
   const auto layers = layers_with_experts(s);
   return broken_if(!layers || !leaves_dense_layers(*layers), "the model has no experts",
