@@ -14,7 +14,7 @@
 ///              tensors before this one are right
 ///
 /// The first wrong tensor is explained, and what ranks draw comes before what they compute. Where nothing
-/// fits it, a later tensor that is a multiple of the serial one is named, too; and then a layer with one wrong
+/// fits it, a later tensor that is a multiple of the serial one is named, too; then a layer with one wrong
 /// element is run with larger sizes, and an optimizer with each of its flags. Where the field is right and
 /// floats are not, a factor is looked for, and the error is one of rounding, precision or order only if
 /// rounding each operation to bf16 explains it.
