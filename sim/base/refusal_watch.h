@@ -1,7 +1,7 @@
 #pragma once
 
-/// Tells somebody of every refusal of a thread before it is thrown. A program may catch a refusal and go on, and
-/// then nobody else would learn of it.
+/// Tells somebody of every refusal of a thread before it is thrown. A program may catch a refusal and go on,
+/// and then nobody else would learn of it.
 ///
 /// Calls   whoever runs a program of another sets the watch of the thread around it. on_refusal() need not
 ///         return.

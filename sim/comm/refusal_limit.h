@@ -3,8 +3,8 @@
 /// Counts the refusals of a rank's program towards its call limit. A program may catch the refusal of its own
 /// call and call again without end; none of these calls has a record.
 ///
-/// Calls   the backend sets it as the refusal watch of the thread while the rank's program runs. It counts every
-///         refusal that meets the program: of a call, a wait, a group or a tensor.
+/// Calls   the backend sets it as the refusal watch of the thread while the rank's program runs. It counts
+///         every refusal that meets the program: of a call, a wait, a group or a tensor.
 /// Exact   the backend's GiveUp function is called with the latest refusal once the calls and the refusals
 ///         together are more than the call limit and kMostRefusals.
 

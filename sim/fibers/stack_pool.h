@@ -4,9 +4,10 @@
 /// ended.
 ///
 /// Shapes  a stack has stack_bytes, rounded up to whole pages. If the pool is guarded, kGuardBytes below each
-///         stack are protected: a stack that overflows then stops the process (sim/world/process_end.h) instead
-///         of writing into the next stack. A frame larger than the guard may step over it, unless its program
-///         is compiled with -fstack-clash-protection. A page uses memory only once it has been touched.
+///         stack are protected: a stack that overflows then stops the process (sim/world/process_end.h)
+///         instead of writing into the next stack. A frame larger than the guard may step over it, unless its
+///         program is compiled with -fstack-clash-protection. A page uses memory only once it has been
+///         touched.
 /// Calls   any thread may call take() and give_back().
 /// Errors  stack_memory: the system cannot map more stacks.
 

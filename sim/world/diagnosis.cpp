@@ -83,8 +83,8 @@ class Diagnosis {
     }
   }
 
-  /// Returns the calls that have arrived at a collective, in the order of the group. They are kept in the order
-  /// of their arrival, which is that of the schedule.
+  /// Returns the calls that have arrived at a collective, in the order of the group. They are kept in the
+  /// order of their arrival, which is that of the schedule.
   static std::vector<PostedCall*> in_order(const Instance& instance) {
     std::vector<PostedCall*> calls = instance.arrived;
     std::sort(calls.begin(), calls.end(),

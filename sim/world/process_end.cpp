@@ -31,32 +31,28 @@ struct Watched {
   struct sigaction before;  // what was there before the ranks ran
 };
 
-/// The handlers of signals belong to the process, and a handler is given nothing else to find them by. Results
-/// never depend on them.
+/// The handlers of signals belong to the process, and a handler is given nothing else to find them by.
+/// Results never depend on them.
 std::array<Watched, 5> watched = {{{SIGSEGV, "SIGSEGV, a bad memory access", {}},
                                    {SIGBUS, "SIGBUS, a bad memory access", {}},
                                    {SIGFPE, "SIGFPE, such as a division of integers by zero", {}},
                                    {SIGILL, "SIGILL, an instruction that is none", {}},
                                    {SIGABRT, "SIGABRT, which abort() and assert() raise", {}}}};
-std::mutex worlds_mutex;
-int worlds = 0;                     // worlds whose ranks run
-std::atomic<pid_t> watching = {0};  // the process whose ranks run; 0 while none do
+std::mutex watches_mutex;
+int watches = 0;                    // that live in this process
+std::atomic<pid_t> watching = {0};  // the process that has watches; 0 if none has
 thread_local bool is_telling = false;
 
-bool ranks_run_here() { return watching == getpid(); }
+bool is_watched() { return watching == getpid(); }
 
 /// A text that a handler of a signal may build and write: it uses no allocation and no stream.
 class Message {
  public:
   template <typename... Parts>
-  explicit Message(const Parts&... parts) {
-    add(parts...);
-  }
-  template <typename... Parts>
   void add(const Parts&... parts) {
     (add_one(parts), ...);
   }
-  std::string_view text() const { return {text_.data(), length_}; }
+  void write() const { static_cast<void>(!::write(STDERR_FILENO, text_.data(), length_)); }
 
  private:
   void add_one(std::string_view text) {
@@ -77,37 +73,54 @@ class Message {
   void add_one(std::int64_t number) { add_one(static_cast<std::uint64_t>(number)); }
   void add_one(int number) { add_one(static_cast<std::uint64_t>(number)); }
 
-  std::array<char, 4096> text_{};
+  std::array<char, 2048> text_{};
   std::size_t length_ = 0;
 };
 
-/// What the report of a finding says of the rank's last call (finding.cpp), as a handler of a signal may say it.
-Message last_call_of(const RankState& rank) {
-  if (rank.recorder->calls().empty()) return Message("had made no call");
+/// Adds what the report of a finding says of a rank's last call (finding.cpp), as a handler of a signal may.
+void add_last_call(Message& message, const RankState& rank) {
+  message.add("  rank ", rank.rank, "     ");
+  if (rank.recorder->calls().empty()) return message.add("had made no call\n");
   const CallRecord& call = rank.recorder->calls().back();
-  Message message("made as its last call ", name_of(call.operation));
+  message.add("made as its last call ", name_of(call.operation));
   if (moves_data(call.operation)) message.add(" ", call.count, " x ", name_of(call.dtype));
   message.add(", call ", call.sequence, " of ", call.group->kind, "[", call.group->index, "], at '",
-              call.site.name, "' (", call.site.file, ":", call.site.line, ")");
-  return message;
+              call.site.name, "' (", call.site.file, ":", call.site.line, ")\n");
 }
 
-/// Writes how the process ends. `rank` is null if no rank is known to end it.
-void tell(const char* code, const RankState* rank, const Message& sentence, const char* rule,
-          const char* hint) {
+/// A way in which a program ends its process.
+struct Ending {
+  const char* code;
+  const char* rule;
+  const char* hint;
+};
+constexpr Ending kOverflow = {
+    "stack_overflow", "a rank's stack holds its deepest chain of calls",
+    "--stack-bytes (WorldSpec::stack_bytes; `ulimit -s` for ranks as threads), or less recursion and smaller "
+    "arrays on the stack"};
+constexpr Ending kCrash = {"rank_crashed", "a rank program runs to its end without a fault",
+                           "a debugger, which stops where the signal is raised"};
+constexpr Ending kExit = {"rank_exited", "a rank program ends by returning, or by an exception",
+                          "a return or a throw in place of the call"};
+
+/// Writes how the process ends. `rank` is null if no rank is known to end it. There is one message and no
+/// second copy of it, because the stack of a handler may be small.
+template <typename... Parts>
+void tell(const Ending& ending, const RankState* rank, const Parts&... happened) {
   if (is_telling) end_process(kBrokenContract);  // telling has come to a fault of its own
   is_telling = true;
-  Message message("\n", code, ": ");
+  Message message;
+  message.add("\n", ending.code, ": ");
   if (rank == nullptr) {
-    message.add("a thread that runs no rank ", sentence.text(), "\n");
+    message.add("a thread that runs no rank ", happened..., "\n");
   } else {
-    message.add("rank ", rank->rank, " ", sentence.text(), "\n  rank ", rank->rank, "     ",
-                last_call_of(*rank).text(), "\n");
+    message.add("rank ", rank->rank, " ", happened..., "\n");
+    add_last_call(message, *rank);
   }
-  message.add("  rule       ", rule, "\n  try        ", hint, "\n");
+  message.add("  rule       ", ending.rule, "\n  try        ", ending.hint, "\n");
   if (rank != nullptr && !rank->world.spec().reproduce.empty())
     message.add("  reproduce  ", rank->world.spec().reproduce, "\n");
-  static_cast<void>(!::write(STDERR_FILENO, message.text().data(), message.text().size()));
+  message.write();
   is_telling = false;
 }
 
@@ -115,32 +128,25 @@ void tell(const char* code, const RankState* rank, const Message& sentence, cons
 // ---------------------------------------------------------------------------------------
 
 void tell_overflow(const RankState& rank) {
-  tell("stack_overflow", &rank,
-       Message("overflowed its stack of ", std::uint64_t{running_stack().bytes}, " bytes"),
-       "a rank's stack holds its deepest chain of calls",
-       "--stack-bytes (WorldSpec::stack_bytes; `ulimit -s` for ranks as threads), or less recursion and "
-       "smaller "
-       "arrays on the stack");
+  tell(kOverflow, &rank, "overflowed its stack of ", std::uint64_t{running_stack().bytes}, " bytes");
 }
 
 void on_signal(int signal, siginfo_t* info, void*) {
   const auto found =
       std::find_if(watched.begin(), watched.end(), [&](const Watched& one) { return one.signal == signal; });
   const RankState* rank = running_rank();
-  if (rank != nullptr && ranks_run_here()) {
+  if (rank != nullptr && is_watched()) {
     const bool has_address = info->si_code > 0 && (signal == SIGSEGV || signal == SIGBUS);
     if (has_address && is_in_guard(running_stack(), info->si_addr)) {
       tell_overflow(*rank);
     } else {
-      tell("rank_crashed", rank, Message("came to ", found->meaning),
-           "a rank program runs to its end without a fault",
-           "a debugger, which stops where the signal is raised");
+      tell(kCrash, rank, "came to ", found->meaning);
     }
     const bool has_handler = found->before.sa_handler != SIG_DFL && found->before.sa_handler != SIG_IGN;
     if (!has_handler) end_process(kBrokenContract);
   }
-  // What was there before gets the signal: a fault comes again when the instruction runs again, and a signal that
-  // was sent is sent again.
+  // What was there before gets the signal: a fault comes again when the instruction runs again, and a signal
+  // that was sent is sent again.
   sigaction(signal, &found->before, nullptr);
   if (info->si_code <= 0) static_cast<void>(raise(signal));
 }
@@ -153,25 +159,29 @@ void install_handlers() {
   for (Watched& one : watched) sigaction(one.signal, &action, &one.before);
 }
 
+/// A handler that the program has installed since stays.
 void restore_handlers() {
-  for (const Watched& one : watched) sigaction(one.signal, &one.before, nullptr);
+  for (const Watched& one : watched) {
+    struct sigaction present {};
+    sigaction(one.signal, &one.before, &present);
+    if (present.sa_sigaction != on_signal) sigaction(one.signal, &present, nullptr);
+  }
 }
 
 // ---- exits
 // ------------------------------------------------------------------------------------------------------
 
-/// Ends the process with exit code 3 if a rank's program exits, or if another thread claims success while ranks run.
+/// Ends the process with exit code 3 if a rank's program exits, or if another thread claims success.
 void on_exit_call(std::string_view call, int exit_code) {
-  if (!ranks_run_here()) return;
+  if (!is_watched()) return;
   const RankState* rank = running_rank();
   if (rank == nullptr && exit_code != 0) return;
-  tell("rank_exited", rank, Message("called ", call, " while ranks ran"),
-       "a rank program ends by returning, or by an exception", "a return or a throw in place of the call");
+  tell(kExit, rank, "called ", call, " before the run was over");
   end_process(kBrokenContract);
 }
 
 void on_exit_handler(int exit_code, void*) {
-  if (ranks_run_here()) std::fflush(nullptr);
+  if (is_watched()) std::fflush(nullptr);
   on_exit_call("exit()", exit_code);
 }
 
@@ -199,26 +209,27 @@ void require_own_stack() {
 ProcessEndWatch::ProcessEndWatch() {
   static std::once_flag registered;
   std::call_once(registered, register_exit_handlers);
-  const std::lock_guard lock(worlds_mutex);
+  const std::lock_guard lock(watches_mutex);
   const pid_t here = getpid();
-  // In a child process the handlers are those of its parent, whose worlds do not run here.
-  if (watching == 0 && !kSanitized) install_handlers();
-  if (watching != here) worlds = 0;
+  const pid_t before = watching;
+  if (before == 0 && !kSanitized) install_handlers();
+  // In a child process the handlers are those of its parent, and the parent's watches are not there.
+  if (before != here) watches = 0;
   watching = here;
-  ++worlds;
+  ++watches;
 }
 
 ProcessEndWatch::~ProcessEndWatch() {
-  const std::lock_guard lock(worlds_mutex);
-  if (--worlds > 0) return;
+  const std::lock_guard lock(watches_mutex);
+  if (--watches > 0) return;
   watching = 0;
   if (!kSanitized) restore_handlers();
 }
 
 }  // namespace sim
 
-// A program that is linked with this library calls these in place of those of the C library, which call nothing
-// before they end the process. They end it in the same way.
+// A program that is linked with this library calls these in place of those of the C library, which call
+// nothing before they end the process. They end it in the same way.
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern "C" {
 // NOLINTNEXTLINE(bugprone-reserved-identifier): the C library's name

@@ -10,6 +10,7 @@
 #include "sim/base/check.h"
 #include "sim/base/error.h"
 #include "sim/comm/split_parts.h"
+#include "sim/fibers/signal_stack.h"
 #include "sim/world/agreement.h"
 #include "sim/world/diagnosis.h"
 #include "sim/world/process_end.h"
@@ -200,6 +201,7 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
 // ------------------------------------------------------------------------------------------------------
 
 void VirtualWorld::run(const RankProgram& program) {
+  const SignalStack signals;
   const ProcessEndWatch watch;
   watch_for_terminate();
   for (const auto& state : ranks_) {

@@ -3,11 +3,16 @@
 
 #include "verify/prove.h"
 
+#include <cstdlib>
 #include <gtest/gtest.h>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <sstream>
+#include <unistd.h>
+#include <utility>
 
 #include "tests/support/run.h"
+#include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 
 namespace {
@@ -76,6 +81,48 @@ TEST(Prove, RefusesWhatItDoesNotRead) {
   refused({"replay"}, "bad_dimensions");
   refused({"check", "a.ini"}, "one_scenario");
   refused({"--planted"}, "unknown_option");
+}
+
+/// A layer that makes one call and then does something in the place of a result.
+class EndingCase : public verify::CaseOf<EndingCase> {
+ public:
+  explicit EndingCase(void (*end)()) : end_(end) {}
+  std::string name() const override { return "ending"; }
+  std::vector<verify::Dimension> dimensions() const override { return {{"tokens", 1, 4}}; }
+  std::vector<verify::CaseOutput> outputs(const verify::CaseSetting&) const override { return {{"y"}}; }
+  std::vector<verify::ExpectedCall> calls(const verify::CaseSetting&) const override { return {}; }
+  void run(sim::Rank& rank, const verify::CaseSetting&) const override {
+    rank.groups.get("tp").barrier("ending.barrier");
+    end_();
+  }
+  template <typename Scalar>
+  verify::Wholes<Scalar> reference(const verify::Inputs<Scalar>&, const verify::CaseSetting&) const {
+    return {};
+  }
+
+ private:
+  void (*end_)();
+};
+
+int prove_ending(void (*end)()) {
+  verify::CaseList cases;
+  cases.push_back(std::make_unique<EndingCase>(end));
+  std::ostringstream out;
+  return verify::prove("./mine", {"--runs", "3"}, cases, {out, out});
+}
+
+// A build server reads the exit code: one that a layer chose is not a verdict.
+TEST(ProveDeathTest, ALayerThatEndsTheProcessIsNoVerdict) {
+  const std::string last_call =
+      "(.|\n)*made as its last call barrier, call 0 of tp\\[0\\], at 'ending.barrier'";
+  EXPECT_EXIT(prove_ending([] { std::exit(0); }), testing::ExitedWithCode(3),
+              "rank_exited: rank 0 called exit\\(\\)" + last_call);
+#ifndef SHARDPROOF_SANITIZED
+  EXPECT_EXIT(prove_ending([] { _exit(0); }), testing::ExitedWithCode(3),
+              "rank_exited: rank 0 called _exit\\(\\)" + last_call);
+  EXPECT_EXIT(prove_ending([] { std::abort(); }), testing::ExitedWithCode(3),
+              "rank_crashed: rank 0 came to SIGABRT" + last_call);
+#endif
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #pragma once
 
 /// Runs cases one after another in worlds of virtual ranks. The worlds share what is costly to make for each
-/// of them: stacks, layouts, and the tables of the field's functions.
-///
+/// of them: stacks, layouts, the tables of the field's functions, and the watch for ranks that end the
+///process.
 /// Calls   one thread uses a bench. The cases must outlive it.
 /// Exact   earlier runs do not change the result of a run.
 
@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "sim/cpu/cpu_device.h"
+#include "sim/world/process_end.h"
 #include "sim/world/simulate.h"
 #include "verify/cases/case.h"
 
@@ -36,6 +37,7 @@ class Bench {
   }
 
  private:
+  std::unique_ptr<sim::ProcessEndWatch> watch_ = std::make_unique<sim::ProcessEndWatch>();
   std::shared_ptr<sim::CpuDevice> device_;
   // The keys are the sizes in which cases differ, and the order of the axes.
   std::map<std::pair<std::array<std::int64_t, 6>, std::string>, sim::WorldSpec> worlds_;

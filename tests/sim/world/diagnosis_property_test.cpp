@@ -1,5 +1,5 @@
-// Proves with random programs whose ranks disagree, throw, end early or wait in vain that the report is the same,
-// word for word, for every schedule, number of threads and kind of context.
+// Proves with random programs whose ranks disagree, throw, end early or wait in vain that the report is the
+// same, word for word, for every schedule, number of threads and kind of context.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,5 +1,6 @@
-// Proves that a rank whose program ends the process, by an exit, by a signal or by an overflow of its stack, is
-// named with its last call, that the exit code is then 3, and that everything else in the process ends as it did.
+// Proves that a rank whose program ends the process, by an exit, by a signal or by an overflow of its stack,
+// is named with its last call, that the exit code is then 3, and that everything else in the process ends as
+// it did.
 
 #include "sim/world/process_end.h"
 
@@ -68,8 +69,8 @@ void expect_named(const std::string& line, const std::function<void(Rank&)>& end
 // ---- exits ----
 
 TEST(ProcessEndDeathTest, ARankThatExitsIsNamed) {
-  expect_named("rank_exited: rank 3 called exit\\(\\) while ranks ran", [](Rank&) { std::exit(0); });
-  expect_named("rank_exited: rank 3 called exit\\(\\) while ranks ran", [](Rank&) { std::exit(7); });
+  expect_named("rank_exited: rank 3 called exit\\(\\) before the run was over", [](Rank&) { std::exit(0); });
+  expect_named("rank_exited: rank 3 called exit\\(\\) before the run was over", [](Rank&) { std::exit(7); });
   expect_named("rank_exited: rank 3 called quick_exit\\(\\)", [](Rank&) { std::quick_exit(0); });
 }
 
@@ -82,7 +83,7 @@ TEST(ProcessEndDeathTest, ARankThatExitsAtOnceIsNamed) {
 TEST(ProcessEndDeathTest, AThreadOfARankThatExitsIsToldOf) {
   const auto in_a_thread = [](Rank&) { std::thread([] { std::exit(0); }).join(); };
   EXPECT_EXIT(simulate_with(world_of(4), in_a_thread), testing::ExitedWithCode(3),
-              "rank_exited: a thread that runs no rank called exit\\(\\) while ranks ran\n  rule ");
+              "rank_exited: a thread that runs no rank called exit\\(\\) before the run was over\n  rule ");
   const auto that_fails = [](Rank&) { std::thread([] { std::exit(9); }).join(); };
   EXPECT_EXIT(simulate_with(world_of(4), that_fails), testing::ExitedWithCode(9), "");
 }
@@ -172,6 +173,16 @@ TEST(ProcessEnd, HandlersAreThoseOfBefore) {
   }
 }
 
+TEST(ProcessEnd, AHandlerThatTheProgramInstallsStays) {
+  ONLY_WITHOUT_A_SANITIZER();
+  struct sigaction before {};
+  sigaction(SIGFPE, nullptr, &before);
+  simulate_with(world_of(4), [](Rank&) { std::signal(SIGFPE, ignore); });
+  struct sigaction after {};
+  sigaction(SIGFPE, &before, &after);
+  EXPECT_EQ(after.sa_handler, ignore);
+}
+
 // ---- overflows ----
 
 int deep(int levels) {
@@ -193,7 +204,8 @@ TEST(ProcessEndDeathTest, AnOverflowAfterAWorldInsideTheRankIsNamed) {
   });
 }
 
-/// A frame of 3 MiB, which steps over the guard of 1 MiB. This file is compiled with -fstack-clash-protection.
+/// A frame of 3 MiB, which steps over the guard of 1 MiB. This file is compiled with
+/// -fstack-clash-protection.
 [[gnu::noinline]] char large_frame(std::size_t at) {
   volatile char frame[3 << 20];
   frame[at] = 1;
