@@ -70,6 +70,20 @@ TEST(NcclClusterDeathTest, WhatIsWrongEndsTheProcess) {
   EXPECT_EXIT(
       run_one(one_rank(), [](Rank& rank) { static Work work = rank.groups.world().start_barrier("left"); }),
       ends, "pending_work: barrier at 'left'");
+  const auto catches_refusals = [](Rank& rank) {
+    for (;;) {
+      try {
+        rank.groups.world().broadcast(Tensor(), 1, "root of one");
+      } catch (const Error&) {
+      }
+    }
+  };
+  const auto run_limited = [&] {
+    gpu::NcclCluster cluster(spec_of_one());
+    cluster.run({.layout = one_rank(), .call_limit = 100}, catches_refusals);
+  };
+  EXPECT_EXIT(run_limited(), ends,
+              "rank_will_not_end: it catches refusals and goes on, the latest of call_root");
 }
 
 TEST(NcclCluster, RefusesItsOptions) {

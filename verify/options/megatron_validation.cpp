@@ -215,7 +215,8 @@ MaybeBreak expert_bias_with_etp(const Settings& s) {
 }
 
 MaybeBreak expert_ffn_without_experts(const Settings& s) {
-  if (experts_of(s) > 0 || !s.has("moe-ffn-hidden-size") || (!s.has("num-experts") && !missing_of_model_shape(s).empty()))
+  if (experts_of(s) > 0 || !s.has("moe-ffn-hidden-size") ||
+      (!s.has("num-experts") && !missing_of_model_shape(s).empty()))
     return std::nullopt;
   const auto layers = layers_with_experts(s);
   return broken_if(!layers || !leaves_dense_layers(*layers), "the model has no experts",
