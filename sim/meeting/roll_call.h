@@ -21,8 +21,8 @@ struct Attendee {
   std::string peer;  // the endpoint of the process
 };
 
-/// Compares the hellos with that of rank 0, which must be attendees[0]. `waited` is how long it has waited, as
-/// text. Returns nothing if all is well.
+/// Compares the hellos with that of rank 0, which must be attendees[0]. `waited` says how long it has waited.
+/// Returns nothing if all is well.
 std::optional<Refusal> roll_call(const std::vector<Attendee>& attendees, int world_size,
                                  const std::string& waited, const DroppedConnections& dropped);
 
