@@ -78,16 +78,22 @@ Deadline RendezvousHost::earliest() const {
 }
 
 void RendezvousHost::begin_to_wait() {
-  waits_ = spec_.deadline;
-  own_deadline_ = deadline_ = Deadline::after(waits_);
+  leaves_a_grace_ = false;
+  own_deadline_ = deadline_ = Deadline::after(spec_.deadline);
 }
 
 void RendezvousHost::heed(std::chrono::milliseconds patience) {
-  const std::chrono::milliseconds waits = patience - std::min(spec_.grace, patience / 4);
-  const Deadline decides = Deadline::after(waits);
+  const Deadline decides = Deadline::after(patience - std::min(spec_.grace, patience / 4));
   if (decides >= deadline_) return;
   deadline_ = decides;
-  waits_ = waits;
+  leaves_a_grace_ = true;
+}
+
+/// Returns how long rank 0 waited at most, as messages say it.
+std::string RendezvousHost::waited() const {
+  if (!leaves_a_grace_) return text_of(spec_.deadline);
+  return fmt::format("{}, less {} for the answer", text_of(spec_.deadline),
+                     text_of(std::min(spec_.grace, spec_.deadline / 4)));
 }
 
 void RendezvousHost::wait() {
@@ -213,7 +219,7 @@ Meeting RendezvousHost::meet() {
   }
   seats_.sort([](const Seat& a, const Seat& b) { return a.hello.rank < b.hello.rank; });
   Answer verdict;
-  verdict.refusal = roll_call(attendees(), spec_.world_size, waits_, dropped_);
+  verdict.refusal = roll_call(attendees(), spec_.world_size, waited(), dropped_);
   strangers_.clear();
   answer(verdict.refusal);
   if (verdict.refusal) {
@@ -247,7 +253,7 @@ Ending RendezvousHost::ending(const Report& own) const {
     if (seat.report) {
       ending.is_equal = ending.is_equal && seat.report->is_equal;
     } else {
-      const std::string silent = fmt::format("did not report within {}", text_of(waits_));
+      const std::string silent = fmt::format("did not report within {}", waited());
       lost[seat.lost.empty() ? silent : seat.lost].push_back(seat.hello.rank);
     }
   }

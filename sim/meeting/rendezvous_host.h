@@ -50,6 +50,7 @@ class RendezvousHost {
   /// Rank 0 waits for its own deadline, and less where another rank says that it gives up before.
   void begin_to_wait();
   void heed(std::chrono::milliseconds patience);
+  std::string waited() const;
   void answer(const std::optional<Refusal>& refusal);
   void deliver();
   void hear_report(Seat& seat);
@@ -61,7 +62,7 @@ class RendezvousHost {
   Socket listener_;
   Deadline own_deadline_ = Deadline::after({});  // of the step that runs, meet() or finish()
   Deadline deadline_ = own_deadline_;            // when rank 0 decides
-  std::chrono::milliseconds waits_{0};           // the time after which it does, for messages
+  bool leaves_a_grace_ = false;                  // it decides before its own deadline
   Deadline accept_again_ = Deadline::after({});  // set ahead for a pause when no descriptors are left
   std::list<Stranger> strangers_;                // the oldest first
   std::list<Seat> seats_;

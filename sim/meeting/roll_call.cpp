@@ -64,7 +64,7 @@ std::string duplicates(const std::vector<Attendee>& attendees) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::string missing(const std::vector<Attendee>& attendees, int world_size, std::chrono::milliseconds waited,
+std::string missing(const std::vector<Attendee>& attendees, int world_size, const std::string& waited,
                     const DroppedConnections& dropped) {
   std::vector<bool> is_here(static_cast<std::size_t>(world_size), false);
   for (const Attendee& attendee : attendees) {
@@ -76,7 +76,7 @@ std::string missing(const std::vector<Attendee>& attendees, int world_size, std:
   }
   if (absent.empty()) return "";
   std::string numbers =
-      fmt::format("{} of {} did not come within {}", named_ranks(absent), world_size, text_of(waited));
+      fmt::format("{} of {} did not come within {}", named_ranks(absent), world_size, waited);
   if (dropped.count > 0) {
     numbers += fmt::format(", {} other connections were dropped, the first from {}: {}", dropped.count,
                            dropped.first.front().peer, dropped.first.front().reason);
@@ -87,7 +87,7 @@ std::string missing(const std::vector<Attendee>& attendees, int world_size, std:
 }  // namespace
 
 std::optional<Refusal> roll_call(const std::vector<Attendee>& attendees, int world_size,
-                                 std::chrono::milliseconds waited, const DroppedConnections& dropped) {
+                                 const std::string& waited, const DroppedConnections& dropped) {
   const std::vector<Problem> problems = {
       {"rendezvous_version", "program version",
        differing(attendees, "version", [](const Hello& hello) { return hello.program_version; }),

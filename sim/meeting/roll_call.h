@@ -21,9 +21,9 @@ struct Attendee {
   std::string peer;  // the endpoint of the process
 };
 
-/// Compares the hellos with that of rank 0, which must be attendees[0] and has waited for this long. Returns
-/// nothing if all is well.
+/// Compares the hellos with that of rank 0, which must be attendees[0]. `waited` says how long it has waited.
+/// Returns nothing if all is well.
 std::optional<Refusal> roll_call(const std::vector<Attendee>& attendees, int world_size,
-                                 std::chrono::milliseconds waited, const DroppedConnections& dropped);
+                                 const std::string& waited, const DroppedConnections& dropped);
 
 }  // namespace sim

@@ -297,7 +297,7 @@ TEST(NcclProcesses, WhateverHappensToARankTheOthersEndInTime) {
       "replay --world-size 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --backend nccl "
       "--ranks-per-gpu 4 --train-iters 0 --message-bytes 64 --deadline " +
       std::to_string(kShortDeadline);
-  auto killed = beside(run_program, {.ranks = 4, .words = words, .fault = "killed 0 200 silent"});
+  auto killed = beside(run_program, {.ranks = 4, .words = words, .fault = "killed 0 160 silent"});
   auto hangs = beside(run_program, {.ranks = 4, .words = words, .fault = "hangs 2 200 silent", .hangs = 2});
   auto absent = beside(run_program, {.ranks = 4, .words = words, .never_starts = 2});
   auto late = beside(run_ranks, {.ranks = 4, .words = "late 4", .fault = "silent"});
