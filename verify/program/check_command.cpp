@@ -83,8 +83,8 @@ std::string as_text(const CampaignRow& row, const std::string& path, const std::
   return fmt::format("{}{}\n{}{}  reproduce  {}\n", what, row.failure->detail, explained, with, reproduce);
 }
 
-/// The verdict of all rows. As in a replay, what is falsified is worse than what is broken. A failure that was
-/// found before an interrupt is a verdict; what has not failed until then is none.
+/// The verdict of all rows. As in a replay, what is falsified is worse than what is broken. A failure that
+/// was found before an interrupt is a verdict; what has not failed until then is none.
 struct CampaignVerdict {
   std::int64_t falsified = 0;
   std::int64_t broken = 0;

@@ -50,7 +50,7 @@ class DeclaredCase : public CaseOf<DeclaredCase> {
   }
 };
 
-const std::string kRefused = std::string("shardproof: refused [") + "case_declaration" + "]\n  where  ";
+const std::string kRefused = std::string("./mine: refused [") + "case_declaration" + "]\n  where  ";
 
 test::RunResult prove(const CaseList& cases, const std::vector<std::string>& words) {
   std::ostringstream out, err;

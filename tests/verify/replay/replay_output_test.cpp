@@ -117,7 +117,7 @@ TEST(ReplayAbsence, AMissingRowHasItsReason) {
             "--num-layers, --num-attention-heads, --seq-length are not given");
   const std::string whole = small + kSizes + "--vocab-size 512 ";
   EXPECT_EQ(reason_of(scenario_of(whole), "memory"), "");
-  EXPECT_EQ(reason_of(scenario_of(whole + "--expert-model-parallel-size 2"), "memory"),
+  EXPECT_EQ(reason_of(scenario_of(whole + "--expert-model-parallel-size 2 --num-experts 2"), "memory"),
             "experts are not counted");
   EXPECT_EQ(reason_of(scenario_of(whole + "--forward-only"), "memory"),
             "--forward-only keeps nothing for a backward pass");
