@@ -163,7 +163,7 @@ struct GptPlan {
             .labels = {stated.labels.begin(), stated.labels.end()}};
   }
 
-  /// Returns the schedule's name in the reference.
+  /// Returns the schedule of the plan, as the reference states the order of its steps.
   reference::PipelineSetting pipeline_order() const {
     using enum reference::Schedule;
     constexpr reference::Schedule kSchedules[] = {none, gpipe, one_forward_one_backward};
