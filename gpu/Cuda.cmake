@@ -1,7 +1,11 @@
-# Looks for CUDA, as SHARDPROOF_GPU asks. Sets SHARDPROOF_HAS_CUDA, and SHARDPROOF_NVCC_OPTIONS: what the kernels are compiled with.
+# Looks for CUDA, as SHARDPROOF_GPU asks. Sets SHARDPROOF_HAS_CUDA, SHARDPROOF_CUDA (its version) or SHARDPROOF_NO_CUDA (why it is
+# not compiled in), and SHARDPROOF_NVCC_OPTIONS: what the kernels are compiled with.
 set(SHARDPROOF_HAS_CUDA OFF)
+set(SHARDPROOF_CUDA "")
+set(SHARDPROOF_NO_CUDA "the program was configured with -DSHARDPROOF_GPU=${SHARDPROOF_GPU}")
 set(gpu_wanted ${SHARDPROOF_GPU})
 if(gpu_wanted STREQUAL AUTO AND SHARDPROOF_SANITIZE)
+  set(SHARDPROOF_NO_CUDA "the program was configured with sanitizers")
   set(gpu_wanted OFF)  # sanitizers and the CUDA driver want the same addresses
 endif()
 if(NOT gpu_wanted STREQUAL AUTO AND NOT gpu_wanted)
@@ -39,9 +43,12 @@ if(CMAKE_CUDA_COMPILER)
 endif()
 if(CMAKE_CUDA_COMPILER AND TARGET CUDA::cublas AND TARGET CUDA::cudart_static)
   set(SHARDPROOF_HAS_CUDA ON)
+  set(SHARDPROOF_CUDA ${CUDAToolkit_VERSION})
 elseif(NOT gpu_wanted STREQUAL AUTO)
   message(FATAL_ERROR "SHARDPROOF_GPU is ${SHARDPROOF_GPU}, and there is no CUDA toolkit with nvcc and cuBLAS: install it, or name "
     "its compiler with -DCMAKE_CUDA_COMPILER=/path/to/nvcc")
+else()
+  set(SHARDPROOF_NO_CUDA "CMake found no CUDA toolkit with nvcc and cuBLAS")
 endif()
 # They keep nvcc to what is written: no fusing, exact division and roots, the least numbers kept.
 set(SHARDPROOF_NVCC_OPTIONS -fmad=false -prec-div=true -prec-sqrt=true -ftz=false --expt-relaxed-constexpr

@@ -20,6 +20,7 @@
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
+#include "verify/program/version.h"
 
 namespace verify {
 
@@ -83,7 +84,7 @@ int run(const std::string& called, const std::vector<std::string>& arguments, co
     return kVerified;
   }
   if (line.version) {
-    output.out << "shardproof " SHARDPROOF_VERSION "\n";
+    output.out << (asks_for_json(line) ? one_line(version_json({})) : version_text({}));
     return kVerified;
   }
   if (line.command.empty()) line.command = "check";

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "sim/mpi/wire.h"
 
@@ -22,6 +23,10 @@ inline constexpr std::size_t kMostPiece = std::size_t{1} << 30;
 
 /// Refuses if this program was built without MPI.
 void require_mpi();
+
+/// Returns the name and the version of the MPI library, such as "Open MPI v4.1.4"; "" if this program was
+/// built without MPI. MPI need not be started.
+std::string mpi_library();
 
 /// Starts MPI, which waits for all processes without a deadline. They should have met before (cluster.h).
 std::unique_ptr<Wire> open_mpi_wire(std::size_t most_piece = kMostPiece);

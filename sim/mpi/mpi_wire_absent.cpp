@@ -13,6 +13,8 @@ void require_mpi() {
           .hint = "install libopenmpi-dev and openmpi-bin, and build again; or --backend sim"});
 }
 
+std::string mpi_library() { return ""; }
+
 std::unique_ptr<Wire> open_mpi_wire(std::size_t) {
   require_mpi();
   return nullptr;

@@ -343,7 +343,7 @@ const std::vector<OptionInfo>& option_vocabulary() {
        kNeedsVirtualRanks},
       {"format", choice, kOutputSection, kEverybody, "text", "text or json", {"text", "json"}},
       {"help", flag, kOutputSection, kEverybody, "", "this page"},
-      {"version", flag, kOutputSection, kEverybody, "", "the version"},
+      {"version", flag, kOutputSection, kEverybody, "", "the version, the commit and what is compiled in"},
   };
   return options;
 }

@@ -17,6 +17,7 @@
 #include "verify/output/json.h"
 #include "verify/output/report_json.h"
 #include "verify/program/commands.h"
+#include "verify/program/version.h"
 
 namespace verify {
 
@@ -113,12 +114,12 @@ const Command& command_named(const std::string& name) {
                .hint = nearest.empty() ? "shardproof --help" : "shardproof " + nearest});
 }
 
-int run(const std::vector<std::string>& arguments, const Output& output, const BackendOpeners& backends) {
+int run(const std::vector<std::string>& arguments, const Output& output, const BackendOpeners& backends,
+        const std::optional<Build>& build) {
   const CommandLine line = parse_command_line(arguments);
   require_readable(line);
   if (line.version) {
-    output.out << (asks_for_json(line) ? "{\"version\":\"" SHARDPROOF_VERSION "\"}\n"
-                                       : "shardproof " SHARDPROOF_VERSION "\n");
+    output.out << (asks_for_json(line) ? one_line(version_json(build)) : version_text(build));
     return kVerified;
   }
   if (line.help) {
@@ -167,8 +168,9 @@ int exit_code_of(const std::string& program, const std::vector<std::string>& arg
 }
 
 int run_program(const std::vector<std::string>& arguments, const Output& output,
-                const BackendOpeners& backends) {
-  return exit_code_of("shardproof", arguments, output, [&] { return run(arguments, output, backends); });
+                const BackendOpeners& backends, const std::optional<Build>& build) {
+  return exit_code_of("shardproof", arguments, output,
+                      [&] { return run(arguments, output, backends, build); });
 }
 
 }  // namespace verify
