@@ -27,7 +27,7 @@ void require_i32(const Tensor& tensor, const char* user);
 void require_shapes(bool holds, std::initializer_list<const Tensor*> tensors, const char* user,
                     const char* rule);
 
-/// Both require that no call in flight forbids the access.
+/// require_read and require_write require that no communication call in flight forbids the access.
 void require_read(const Tensor& tensor, const char* user);
 void require_write(const Tensor& tensor, const char* user);
 /// Requires that both tensors are the same bytes, or lie apart.
