@@ -1,7 +1,7 @@
 #pragma once
 
-/// The device of this machine's CPU. It implements seam one (device.h) in plain loops that give the same
-/// bits on every machine.
+/// The device of this machine's CPU. It implements Device (sim/tensor/device.h) in plain loops that give
+/// the same bits on every machine.
 ///
 /// Shapes  memory comes from a pool that the handles of all ranks share, and that outlives the device if
 ///         a tensor still uses it. Each rank always allocates from the same lane, rank %

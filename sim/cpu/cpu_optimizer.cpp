@@ -1,4 +1,4 @@
-// CpuDevice: the step of the optimizer.
+// The kernels of CpuDevice for a step of the optimizer.
 
 #include <cmath>
 

@@ -9,7 +9,6 @@
 ///
 /// Exact   every function is a fixed sequence of operations that are rounded once each; only calls of fma
 ///         fuse operations.
-///         name.
 
 #include <array>
 #include <cstddef>
