@@ -2,7 +2,7 @@
 
 /// bfloat16 is the upper half of a float: eight bits of precision, with the exponent range of a float.
 ///
-/// Exact   to_float is exact. to_bfloat16 rounds to nearest, ties to even, as GPUs do on every hop. A
+/// Exact   to_float is exact. to_bfloat16 rounds to nearest, ties to even, as GPUs do. A
 ///         value that is too large becomes infinity, and a NaN stays a quiet NaN.
 /// Source  NVIDIA CUDA math API, __float2bfloat16_rn.
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/// A refusal: bad input stops a piece of work for a reason on which the reader can act.
+/// A refusal: the reason why bad input stops a piece of work, told so that the reader can act on it.
 ///
 /// A refusal names the option, the numbers, the rule they break, and what to try. It is thrown before
 /// anything is built, so a refused layout leaves nothing half made.
