@@ -18,8 +18,9 @@ std::int64_t part_of(std::int64_t all, const Tensor& x, const Communicator& tp, 
     refuse({.code = "partition",
             .option = fmt::format("{} of a tensor {}", what, text_of(x.shape())),
             .numbers = fmt::format("{} over {} ranks", all, tp.size()),
-            .rule = fmt::format("{} that are cut divide by tensor-model-parallel-size", what),
-            .hint = "a multiple of it"});
+            .rule = fmt::format("the number of {} that are cut is a multiple of tensor-model-parallel-size",
+                                what),
+            .hint = "a multiple of it, or a smaller tensor-model-parallel-size"});
   }
   return all / tp.size();
 }
