@@ -33,7 +33,7 @@ SIM_HOST_DEVICE inline bfloat16 to_bfloat16(float value) {
   return {static_cast<std::uint16_t>((bits + half) >> 16)};
 }
 
-/// Rounds only once: the intermediate float is rounded to odd, so it is never a tie unless the value
+/// Rounds a double only once: the intermediate float is rounded to odd, so it is never a tie unless the value
 /// itself was a tie.
 SIM_HOST_DEVICE inline bfloat16 to_bfloat16(double value) {
   const auto nearest = static_cast<float>(value);

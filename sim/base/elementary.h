@@ -201,15 +201,15 @@ SIM_ELEMENTARY double log_erfc(double t) {
 
 // ---- e^x --------------------------------------------------------------------------------------------------
 
-/// e^x = 2^n (1 + fraction), for |x| below about 700.
+/// The parts of e^x = 2^n (1 + fraction), for |x| below about 700.
 template <typename T>
 struct SplitExp {
   Bits<T> n;   // n + 2^(kMantissaBits - 1), modulo 2^kMantissaBits
   T fraction;  // from -0.3 to 0.42
 };
 
-/// x = n ln 2 + r, where n is the whole number nearest to x / ln 2. Adding 1.5 * 2^kMantissaBits rounds
-/// to n and leaves n in the low bits.
+/// Splits x = n ln 2 + r, where n is the whole number nearest to x / ln 2. Adding 1.5 * 2^kMantissaBits
+/// rounds to n and leaves n in the low bits.
 template <typename T>
 SIM_ELEMENTARY SplitExp<T> split_exp(T x) {
   constexpr T kRound = T{1.5} * Traits<T>::kWholesFrom;
@@ -242,7 +242,7 @@ SIM_ELEMENTARY T exp_of(T x) {
 
 // ---- log(x) -----------------------------------------------------------------------------------------------
 
-/// x = 2^k (1 + f) with 1 + f from sqrt(1/2) to sqrt(2), and s = f / (2 + f):
+/// Computes log(x): x = 2^k (1 + f) with 1 + f from sqrt(1/2) to sqrt(2), and s = f / (2 + f):
 /// log(1 + f) = log((1 + s) / (1 - s)) = 2 s + s R = f - s f + s R = f - (f^2 / 2 - s (f^2 / 2 + R)).
 /// f is exact, and so is the leading term near 1.
 template <typename T>
@@ -324,8 +324,8 @@ SIM_ELEMENTARY T rsqrt_of(T x) {
 
 // ---- sin(x), cos(x) --------------------------------------------------------------------------------------
 
-/// x = n pi / 2 + r with |r| <= pi / 4. Three parts of pi / 2, of 53 bits each, keep r accurate for n
-/// below 2^25.
+/// The parts of x = n pi / 2 + r with |r| <= pi / 4. Three parts of pi / 2, of 53 bits each, keep r accurate
+/// for n below 2^25.
 struct QuarterTurns {
   std::int64_t n;
   double r;

@@ -81,7 +81,7 @@ bool operator==(const Field& a, const Field& b);
 Field max(const Field& a, const Field& b);
 Field min(const Field& a, const Field& b);
 
-/// base^exponent modulo a prime of the tower.
+/// Returns base^exponent modulo a prime of the tower.
 std::int64_t power_modulo(std::int64_t base, std::int64_t exponent, std::int64_t prime);
 
 /// Wraps a whole number from -prime to prime - 1 into [0, prime). A NaN is not below 0, so it stays NaN.

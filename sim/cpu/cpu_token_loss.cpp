@@ -15,7 +15,7 @@ std::int64_t column_of(std::int32_t target, const TokenLoss& loss) {
   return target != loss.ignored_id && column >= 0 && column < loss.columns ? column : -1;
 }
 
-/// s / vocabulary
+/// Returns s / vocabulary.
 Ratio smoothing_a_column(const TokenLoss& loss) {
   return {loss.smoothing.numerator, loss.smoothing.denominator * loss.vocabulary};
 }

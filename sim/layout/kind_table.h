@@ -49,8 +49,8 @@ struct KindRow {
   /// Kinds of which every group shares exactly one rank with every group of this kind that it meets. In a
   /// row of levels, this holds for the first level.
   std::vector<std::string_view> orthogonal_to = {};
-  /// Orthogonal kinds that, in layouts where their axes and those of this kind are all axes with more than
-  /// one rank, divide the whole grid with it.
+  /// Kinds that complement this one: they are orthogonal to it, and the sizes of both multiply to the size
+  /// of the grid. This holds in layouts in which every axis with more than one rank belongs to one of both.
   std::vector<std::string_view> complements = {};
 
   /// Whether a kind with this name belongs to the row.

@@ -90,7 +90,7 @@ void require_letters(const std::string& layout, const std::string& written_out) 
   const std::size_t bad = written_out.find_first_not_of("EtmL|");
   if (bad == std::string::npos) return;
   refuse_layout(
-      "layout_syntax", fmt::format("'{}' in '{}'", written_out[bad], layout),
+      "layout_syntax", fmt::format("the character '{}' in '{}'", written_out[bad], layout),
       "a layout is stages of E, t, m, L separated by '|'; x*n and (...)*n repeat, unnested, no spaces",
       "'Et*3|(tt|)*29,m|L', for example");
 }

@@ -46,7 +46,7 @@ bool contains(const std::vector<Axis>& axes, Axis axis) {
   }
   refuse({.code = "order_unknown_token",
           .option = "--order",
-          .numbers = fmt::format("'{}' in '{}'", token, order),
+          .numbers = fmt::format("the token '{}' in '{}'", token, order),
           .rule = "an order is made of tp, cp, ep, dp, pp (tp also stands for etp, dp for edp)",
           .hint = fmt::format("--order {}", kDefaultOrder)});
 }

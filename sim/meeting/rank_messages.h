@@ -37,7 +37,7 @@ struct Hello {
   std::uint64_t configuration = 0;  // a hash of everything that must be the same on every rank
   std::string host;
   Bytes payload;
-  std::chrono::milliseconds patience = kLongestPatience;  // the rank has gone when this time is over
+  std::chrono::milliseconds patience = kLongestPatience;  // the rank gives up when this time is over
   bool operator==(const Hello&) const = default;
 };
 

@@ -112,7 +112,7 @@ Tensor SelfAttention::heads_of(const Tensor& mixed, Part part) const {
   return out.reshaped({config_.sequence_length, mixed.shape()[0] / config_.sequence_length, heads, d});
 }
 
-/// The inverse of heads_of, for gradients: copies heads to their columns of mixed.
+/// Does the inverse of heads_of, for gradients: it copies heads to their columns of mixed.
 void SelfAttention::put_heads(const Tensor& heads, Tensor& mixed, Part part) const {
   const Tensor flat = heads.reshaped({mixed.shape()[0], heads.shape()[2] * heads.shape()[3]});
   const std::int64_t width = columns_of(flat) / own_groups();

@@ -76,8 +76,8 @@ void Cluster::require_wire() {
       kRefused);
 }
 
-/// If one rank waits in vain, others often do too. They reach their deadlines a little later, and their
-/// messages may tell more about the cause, so this process gives them some time before it aborts.
+/// If one rank waits until its deadline, others often do too. They reach their deadlines a little later, and
+/// their messages may say more about the cause, so this process gives them some time before it aborts.
 void Cluster::end_all(const std::string& text, int exit_code) {
   constexpr std::chrono::milliseconds kForOthers{500};
   const std::string line = fmt::format("rank {}: {}", rank(), text);

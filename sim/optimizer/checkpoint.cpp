@@ -43,7 +43,7 @@ struct Keyed {
   std::string key;  // the prefix of the names of its tensors
 };
 
-/// The model-parallel place of a rank, as the prefix of a key. It depends neither on the number of
+/// Returns the model-parallel place of a rank, as the prefix of a key. It depends neither on the number of
 /// data-parallel ranks nor on the order of the axes.
 std::string place_of(const Rank& rank, bool is_expert) {
   if (is_expert) {
@@ -54,7 +54,8 @@ std::string place_of(const Rank& rank, bool is_expert) {
   return fmt::format("tp {} pp {}/", at[Axis::tp], at[Axis::pp]);
 }
 
-/// The dtype, shapes and partition of a parameter as text. Load compares it to the text of the checkpoint.
+/// Returns the dtype, shapes and partition of a parameter as text. Load compares it to the text of the
+/// checkpoint.
 std::string form_of(const Parameter& parameter) {
   return fmt::format("{} {} of {}, dimension {}, stride {}", name_of(parameter.value.dtype()),
                      text_of(parameter.value.shape()), text_of(parameter.whole),
@@ -72,7 +73,7 @@ void require_name(const std::string& name, const std::set<std::string>& seen, co
           .hint = "a name that contains the number of its layer"});
 }
 
-/// The keys of this rank's parameters, in the order of the buffers.
+/// Returns the keys of this rank's parameters, in the order of the buffers.
 std::vector<Keyed> keys_of(const Rank& rank, const DistributedOptimizer& optimizer) {
   std::vector<Keyed> keys;
   std::set<std::string> seen;

@@ -12,7 +12,8 @@ namespace sim {
 
 namespace {
 
-/// The dtype of the gradients of all parameters, which must have only one; f32 if there are no parameters.
+/// Returns the dtype of the gradients of all parameters, which must be the same; f32 if there are no
+/// parameters.
 DType one_grad_dtype(const std::vector<Parameter*>& parameters) {
   const DType dtype = parameters.empty() ? DType::f32 : sum_dtype(parameters.front()->value.dtype());
   for (const Parameter* parameter : parameters) {

@@ -29,7 +29,7 @@ Ratio learning_rate(const LearningRateConfig& config, std::int64_t step) {
             .numbers = fmt::format("step {}, {} steps of warm-up, a decay that ends at step {}", step,
                                    config.warmup_steps, config.decay_steps),
             .rule = "steps count from 0, and the warm-up ends before the decay",
-            .hint = "fewer steps of warm-up than the step at which the decay ends"});
+            .hint = "fewer steps of warm-up, or a later end of the decay"});
   }
   if (step < config.warmup_steps) {
     return ratio_of(config.initial + (config.peak - config.initial) * share(step, config.warmup_steps));

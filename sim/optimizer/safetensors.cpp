@@ -171,9 +171,11 @@ std::map<std::string, std::string> metadata_of(const Json& header, const std::st
   std::map<std::string, std::string> metadata;
   if (!header.contains(kMetadata)) return metadata;
   const Json& entries = header[kMetadata];
-  if (!entries.is_object()) refuse_bytes(name, kMetadata, "metadata are texts by name");
+  if (!entries.is_object())
+    refuse_bytes(name, kMetadata, "the metadata is a JSON object whose values are texts");
   for (const auto& [key, value] : entries.items()) {
-    if (!value.is_string()) refuse_bytes(name, kMetadata, "metadata are texts by name");
+    if (!value.is_string())
+      refuse_bytes(name, kMetadata, "the metadata is a JSON object whose values are texts");
     metadata[key] = value.get<std::string>();
   }
   return metadata;

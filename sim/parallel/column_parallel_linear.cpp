@@ -29,13 +29,13 @@ void require_shared(const ColumnParallelLinearConfig& config, const Parameter& w
   const bool fits = weight.whole == wanted && weight.value.dtype() == config.dtype && config.stride == 1 &&
                     weight.attributes.partition_dim == 0 && weight.attributes.partition_stride == 1;
   if (fits) return;
-  refuse(
-      {.code = "layer_config",
-       .option = config.name,
-       .numbers = fmt::format("the weight {}: {} {}, for {} {}", weight.name, name_of(weight.value.dtype()),
-                              text_of(weight.whole), name_of(config.dtype), text_of(wanted)),
-       .rule = "a shared weight has the shape and dtype of the layer, and is cut by rows without stride",
-       .hint = "the sizes and the dtype of the layer that owns the weight"});
+  refuse({.code = "layer_config",
+          .option = config.name,
+          .numbers = fmt::format("the weight {} is {} {}, and the layer needs {} {}", weight.name,
+                                 name_of(weight.value.dtype()), text_of(weight.whole), name_of(config.dtype),
+                                 text_of(wanted)),
+          .rule = "a shared weight has the shape and dtype of the layer, and is cut by rows without stride",
+          .hint = "the sizes and the dtype of the layer that owns the weight"});
 }
 
 }  // namespace

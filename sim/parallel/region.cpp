@@ -43,7 +43,7 @@ Tensor column_blocks(const Tensor& x, const Communicator& tp) {
   return blocks;
 }
 
-/// The inverse of column_blocks.
+/// Does the inverse of column_blocks.
 Tensor from_column_blocks(const Tensor& blocks, const Communicator& tp) {
   const std::int64_t width = columns_of(blocks);
   const std::int64_t rows = rows_of(blocks) / tp.size();

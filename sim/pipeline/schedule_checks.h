@@ -1,6 +1,6 @@
 #pragma once
 
-/// The rules that every schedule must hold, whoever wrote it. The executor checks a rank's list before it
+/// The rules that every schedule must follow. The executor checks a rank's list before it
 /// runs it.
 ///
 /// Calls   require_rank looks at the list of one rank only; check(PipelineSchedule) looks at the lists of all

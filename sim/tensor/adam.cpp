@@ -23,7 +23,7 @@ void require_step(const AdamStep& step) {
           .hint = "beta1 9/10 and beta2 999/1000, and 1 for the first step"});
 }
 
-/// Requires a dtype in which sums are kept: the kernels below do not know bf16.
+/// Requires a dtype in which sums are kept: the kernels below do not support bf16.
 void require_keeps_sums(const Tensor& x, const char* user) {
   if (sum_dtype(x.dtype()) == x.dtype()) return;
   refuse({.code = "bad_dtype",

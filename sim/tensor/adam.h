@@ -19,7 +19,7 @@
 namespace sim {
 
 void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg, Tensor& exp_avg_sq);
-/// sum += x(0)^2 + x(1)^2 + ..., in this order.
+/// Adds x(0)^2, x(1)^2, ... to sum, in this order.
 void add_sum_of_squares(const Tensor& x, Tensor& sum);
 Tensor clip_factor(const Tensor& sum_of_squares, Ratio most);
 void scale_by(Tensor& x, const Tensor& factor);

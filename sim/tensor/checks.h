@@ -44,12 +44,12 @@ void require_sums(const Tensor& sums, const Tensor& of, const char* user);
 /// Requires a ratio that the dtype can hold (kernel_parameters.h).
 void require_ratio(DType dtype, Ratio ratio, const char* user);
 
-/// The number of elements in the last dimension, and the number of such rows.
+/// columns_of returns the number of elements in the last dimension, and rows_of the number of such rows.
 std::int64_t columns_of(const Tensor& tensor);
 std::int64_t rows_of(const Tensor& tensor);
 
-/// The dtype in which gradients of a tensor are summed: f32 for bf16, and the tensor's own dtype for all
-/// others.
+/// Returns the dtype in which gradients of a tensor are summed: f32 for bf16, and the tensor's own dtype for
+/// all others.
 DType sum_dtype(DType dtype);
 
 }  // namespace sim

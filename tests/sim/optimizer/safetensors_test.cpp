@@ -85,7 +85,8 @@ TEST(Safetensors, SayWhatIsWrong) {
             "the values of the tensors follow one another without gaps, as long as their shapes say");
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "12345")),
             "tensors fill the file");
-  EXPECT_EQ(rule_of(with_header(R"({"__metadata__":{"a":1}})")), "metadata are texts by name");
+  EXPECT_EQ(rule_of(with_header(R"({"__metadata__":{"a":1}})")),
+            "the metadata is a JSON object whose values are texts");
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0],"shape":[1]}})")),
             "a JSON object has each key once");
   EXPECT_EQ(rule_of(with_header(R"({"__metadata__":{"shardproof.field":"a"}})")),
