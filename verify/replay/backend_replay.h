@@ -29,8 +29,7 @@ struct BackendReplay {
   int exit_code = 0;   // the same on every process
   bool speaks = true;  // this is rank 0
   int processes = 1;
-  std::unique_ptr<Backend>
-      backend;  // close it after rank 0 has written the result; null if nothing ran there
+  std::unique_ptr<Backend> backend;  // close it after rank 0 has written; null if nothing ran there
 };
 
 /// The number of steps to train if train-iters is not given.
