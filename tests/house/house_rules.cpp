@@ -166,7 +166,7 @@ std::vector<std::string> banned_names(const std::vector<SourceFile>& files) {
       {"\\b(time|clock)\\s*\\(", "sim", "a wall clock"},
       {"\\b(unordered_map|unordered_set)\\b", "sim", "iterates in no stated order"},
       {"\\b(get_id|srand|rand)\\s*\\(", "sim", "differs from run to run"},
-      // What a case expects is stated a second time in verify/reference, not asked of what it judges.
+      // What a case expects is computed in verify/reference, not by the code that it judges.
       {"\\b(buffer_layout|owned_pieces|traffic_of)\\b", "verify/cases", "asks what is judged for its rule"},
       {"\\b(buffer_layout|owned_pieces|traffic_of)\\b", "verify/properties",
        "asks what is judged for its rule"},
