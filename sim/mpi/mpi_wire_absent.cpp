@@ -5,16 +5,16 @@
 
 namespace sim {
 
-void require_mpi() {
+void require_mpi(const std::string& asked_by) {
   refuse({.code = "backend_unavailable",
-          .option = "--backend mpi",
+          .option = asked_by,
           .numbers = "built without MPI",
           .rule = "a backend is there when the program is built",
-          .hint = "install libopenmpi-dev and openmpi-bin, and build again; or --backend sim"});
+          .hint = "install libopenmpi-dev and openmpi-bin, and build again; or do without " + asked_by});
 }
 
 std::unique_ptr<Wire> open_mpi_wire(std::size_t) {
-  require_mpi();
+  require_mpi("open_mpi_wire");
   return nullptr;
 }
 

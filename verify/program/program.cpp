@@ -66,7 +66,7 @@ bool words_ask_for_json(const std::vector<std::string>& arguments) {
 /// single process, and where the launcher contradicts itself.
 int rank_of_process(const std::vector<std::string>& arguments) {
   const bool may_be = std::any_of(arguments.begin(), arguments.end(), [](const std::string& word) {
-    return word.starts_with("--backend") || word.ends_with(".ini");
+    return word.starts_with("--backend") || word.starts_with("--spread") || word.ends_with(".ini");
   });
   if (!may_be) return 0;
   try {

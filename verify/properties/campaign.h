@@ -4,8 +4,8 @@
 /// shrunk (shrinking.h) and explained.
 ///
 /// Shapes  a failure shrinks until no single step from it fails, and no drawn setting on fewer ranks does.
-/// Calls   the runs of a campaign are divided over threads, each of which has a bench. The cases are called
-///         on several threads at once.
+/// Calls   the runs of a campaign are divided over threads, each of which has a bench, and over processes
+///         where spread_campaign.h runs it. The cases are called on several threads at once.
 /// Exact   the same request draws the same settings, and gives the same rows with any number of threads,
 ///         unless it is stopped.
 
@@ -48,6 +48,10 @@ struct CampaignRow {
   std::int64_t runs_with_unbounded = 0;  // runs in which some elements had no bound
   std::optional<Failure> failure;
 };
+
+/// Returns the requested dtypes in which the property judges the case.
+std::vector<sim::DType> judged_dtypes(const CampaignRequest& request, const Case& the_case,
+                                      const Property& property);
 
 /// Returns a row for each case and property that go together in one of the requested dtypes. Nothing has run
 /// yet.

@@ -297,7 +297,7 @@ verify::RankComparison run_both(const Words& words, sim::Cluster& cluster, int r
 }
 
 int compare(Words words) {
-  sim::require_mpi();
+  sim::require_mpi("mpi_ranks");
   sim::Cluster cluster(spec_of(words));
   const int ranks = sim::detect_launch({}, sim::environment_of_process()).world_size;
   verify::RankComparison comparison = run_both(words, cluster, ranks);
