@@ -4,8 +4,10 @@
 /// each process over its threads. So a campaign can be larger than one machine.
 ///
 /// Shapes  process p has the share p of spread_campaign.h.
-/// Calls   Every process calls it with the same command line. Process 0 writes the table, which is that of
-///         one process, byte for byte. All processes return the same exit code. An interrupt of any process
+/// Calls   Every process calls it with the same command line. Process 0 writes the table or the document, which
+///         is that of one process, byte for byte; standard error says in addition who told the processes who
+///         they are. All processes return the same exit code. mpirun may bind a process to one core, and its
+///         threads with it (--bind-to none). An interrupt of any process
 ///         ends the campaign on all of them, and the table says how far each row came. (mpirun ends its
 ///         processes when it is interrupted itself, and then there is no table; srun passes the interrupt
 ///         on.)

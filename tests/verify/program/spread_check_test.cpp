@@ -1,9 +1,11 @@
 // Proves check --spread mpi with real processes under mpirun: the table is that of one process, byte for byte,
 // a failure is the same one, and a process that dies is told.
 
+#include <algorithm>
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <string>
+#include <utility>
 
 #include "tests/support/mpi.h"
 #include "tests/support/readme.h"
@@ -28,22 +30,26 @@ class Spread : public testing::Test {
   }
 };
 
-/// Returns what the command writes to standard output, in one process or under mpirun, without what mpirun
-/// itself says. Every process ends with the exit code.
-std::string output_of(int processes, const std::string& command, int exit_code) {
-  const std::string file = std::string(SHARDPROOF_BINARY_DIR) + "/spread_check_test.out";
-  const std::string codes = file + ".codes";
+/// Runs lines of a shell in one process (0) or in each process under mpirun. Returns what they write to
+/// standard output, without what mpirun itself says. Every process ends with the exit code.
+std::string output_of(int processes, const std::string& lines, int exit_code) {
+  const std::string out = testing::TempDir() + "spread-out", codes = testing::TempDir() + "spread-codes";
+  const test::TemporaryFile script("spread.sh",
+                                   "(" + lines + ") >> " + out + "\necho $? >> " + codes + "\n");
+  std::filesystem::remove(out);
   std::filesystem::remove(codes);
-  const std::string told = "sh -c \"" + command + " >> " + file + "; echo $? >> " + codes + "\"";
-  std::filesystem::remove(file);
+  const std::string told = "sh " + script.path();
   const test::RunResult result =
       processes == 0 ? test::run_process(told) : test::run_under_mpi(processes, told);
   std::string expected;
   for (int process = 0; process < std::max(processes, 1); ++process)
     expected += std::to_string(exit_code) + "\n";
-  EXPECT_EQ(test::file_text(codes), expected) << command << "\n" << result.out;
-  return test::file_text(file);
+  EXPECT_EQ(test::file_text(codes), expected) << lines << "\n" << result.out;
+  return test::file_text(out);
 }
+
+/// In the shell, the number of the process as Open MPI or MPICH tells it.
+constexpr const char* kProcess = "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}";
 
 TEST_F(Spread, TheTableIsThatOfOneProcess) {
   for (const char* format : {"text", "json"}) {
@@ -74,12 +80,12 @@ TEST_F(Spread, AFailureIsThatOfOneProcess) {
 
 /// An interrupt of one process ends all of them with its exit code, and the table says how far they came.
 TEST_F(Spread, AnInterruptOfOneProcessEndsAll) {
-  const std::string out = output_of(
-      2,
-      "case \\${OMPI_COMM_WORLD_RANK:-\\$PMI_RANK} in 1) wait='timeout --preserve-status -s INT 3';; esac; "
-      "\\$wait " +
-          program("spread_ranks") + " right check --runs 1000000" + kSpread,
-      130);
+  const std::string command = program("spread_ranks ") + "right check --runs 1000000" + kSpread;
+  const std::string out =
+      output_of(2,
+                std::string("if [ ") + kProcess + " = 1 ]; then timeout --preserve-status -s INT 3 " + command +
+                    "; else " + command + "; fi",
+                130);
   EXPECT_TRUE(contains(out, "\ninterrupted: ") && contains(out, "holds so far")) << out;
 }
 
@@ -105,9 +111,9 @@ TEST_F(Spread, AProcessThatIsGoneIsTold) {
 }
 
 TEST_F(Spread, ProcessesThatAreAskedForDifferentThingsDoNotBegin) {
-  const test::RunResult result =
-      test::run_under_mpi(2, "sh -c \"" + program("spread_ranks") + " right check" + kSpread +
-                                 " --seed \\${OMPI_COMM_WORLD_RANK:-\\$PMI_RANK}\"");
+  const test::TemporaryFile script(
+      "seeds.sh", program("spread_ranks ") + "right check" + kSpread + " --seed " + kProcess + "\n");
+  const test::RunResult result = test::run_under_mpi(2, "sh " + script.path());
   EXPECT_EQ(result.exit_code, 2) << result.out;
   EXPECT_TRUE(contains(result.out, "rendezvous_configuration")) << result.out;
 }
