@@ -47,7 +47,9 @@ struct Compare {
   const Scalar* a;
   const Scalar* b;
   std::int32_t* mask;
-  SIM_HOST_DEVICE void operator()(std::int64_t i) const { mask[i] = sim::holds(comparison, a[i], b[i]) ? 1 : 0; }
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const {
+    mask[i] = sim::holds(comparison, a[i], b[i]) ? 1 : 0;
+  }
 };
 
 template <typename Bytes>

@@ -318,9 +318,8 @@ void GpuDevice::activate_backward(Activation function, const Tensor& x, const Te
 }
 
 void GpuDevice::apply(const sim::ElementFunction& function, const Tensor& x, Tensor& out) {
-  on_host(*this, {&x}, out, [&](const auto& in, auto* to) {
-    sim::apply_to_floats(function, in[0], to, out.count());
-  });
+  on_host(*this, {&x}, out,
+          [&](const auto& in, auto* to) { sim::apply_to_floats(function, in[0], to, out.count()); });
 }
 
 void GpuDevice::apply_backward(const sim::ElementFunction& function, const Tensor& x, const Tensor& grad,

@@ -56,9 +56,9 @@ struct ElementFunction {
 
 template <typename Value, typename Derivative>
 ElementFunction element_function(std::string name, const Value& value, const Derivative& derivative) {
-  static_assert(std::is_same_v<decltype(value(float{})), float> &&
-                    std::is_same_v<decltype(derivative(float{})), float>,
-                "a function of a float computes in float: 2 * x, not 2.0 * x");
+  static_assert(
+      std::is_same_v<decltype(value(float{})), float> && std::is_same_v<decltype(derivative(float{})), float>,
+      "a function of a float computes in float: 2 * x, not 2.0 * x");
   return {std::move(name), value, value, derivative, derivative};
 }
 

@@ -13,9 +13,10 @@ namespace verify {
 
 namespace {
 
-/// The runs that a thread takes at once. Its lock is then no cost, and the last threads are done together.
+/// How many runs a thread takes at once: enough that the lock costs nothing, and few enough that all threads
+/// finish at about the same time.
 constexpr std::int64_t kRunsAtOnce = 4;
-/// The runs that look for a failure on fewer ranks than those to which one has shrunk.
+/// How many runs search for a failure on fewer ranks than the shrunk failure has.
 constexpr int kRunsOnFewerRanks = 100;
 
 }  // namespace
@@ -177,8 +178,8 @@ void CampaignWork::shrink(Bench& bench, CampaignRow& row) {
          [&](const CaseSetting& setting) { return replaces(bench, row, setting); });
 }
 
-/// Looks for a failure on fewer ranks. Some of them need a larger shape there, to which no single step leads.
-/// Returns whether one was found.
+/// Searches for a failure on fewer ranks, and returns whether one was found. Some failures need a larger shape
+/// there, which shrinking one number at a time does not reach.
 bool CampaignWork::fails_on_fewer_ranks(Bench& bench, CampaignRow& row) {
   const CaseSetting failing = row.failure->setting;
   const int fewer = failing.group_size * failing.replicas - 1;

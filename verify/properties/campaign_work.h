@@ -42,8 +42,8 @@ class CampaignWork {
   void work(Bench& bench);
   /// Returns the number of the first run of a row that failed in this share; kNoRun if there is none.
   std::int64_t first_failure(std::size_t row) const;
-  /// Adds up the runs of a row up to its first failure in any share. Later ones may have begun before it was
-  /// known, and do not count.
+  /// Adds up the portions of a row, in their order, up to the first failure in any share. Later portions do
+  /// not count, because it depends on threads and processes how many of them had begun.
   void conclude(std::size_t row, std::int64_t first_failure);
   /// Shrinks and explains the first failure of a row, which any share may have found: that run is judged
   /// again where it was not of this share. Threads may settle different rows at once.
@@ -59,13 +59,13 @@ class CampaignWork {
     std::int64_t runs_with_unbounded = 0;
     std::optional<Failure> failure = std::nullopt;
   };
-  /// A row, the settings that it has yet to draw, and the portions that are over, by their first run.
+  /// A row, the settings that it still has to draw, and its finished portions by their first run.
   struct RowInWork {
     CampaignRow* row;
     DrawnSettings settings;
     std::int64_t own_runs = 0;  // of this share
     std::int64_t drawn = 0;
-    std::int64_t over = 0;  // of the drawn runs of this share
+    std::int64_t over = 0;  // how many of the drawn runs of this share have finished
     std::map<std::int64_t, Portion> portions = {};
     int portions_begun = 0;
     bool has_failed = false;

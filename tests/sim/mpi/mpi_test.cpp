@@ -124,8 +124,9 @@ TEST_F(Mpi, WhatAProgramDoesWrongIsNamed) {
 }
 
 TEST_F(Mpi, ARankThatCatchesItsOwnRefusalsWithoutEndIsNamed) {
-  expect_broken("refused",
-                "rank 1: rank_will_not_end: it catches refusals and goes on, the latest of null_tensor: world[0]");
+  expect_broken(
+      "refused",
+      "rank 1: rank_will_not_end: it catches refusals and goes on, the latest of null_tensor: world[0]");
 }
 
 // The ranks that only heard of the refusal of another one speak after it.
@@ -191,7 +192,8 @@ TEST_F(Mpi, ARankThatHangsInItsOwnReductionsIsNamed) {
   EXPECT_TRUE(contains(before.out, "waited 6 s for rank 1\n")) << before.out;
   const test::RunResult halfway = run_under_mpi(2, "mpi_ranks native-halfway");
   EXPECT_EQ(halfway.exit_code, 3) << halfway.out;
-  EXPECT_TRUE(contains(halfway.out, ", to which all came and which MPI has not done\n")) << halfway.out;
+  EXPECT_TRUE(contains(halfway.out, ", which all members have made and MPI has not finished\n"))
+      << halfway.out;
   EXPECT_TRUE(contains(halfway.out, "waited 6 s for rank 1\n")) << halfway.out;
 }
 

@@ -29,8 +29,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// Few values, so that many are equal.
 std::vector<double> drawn_values(std::int64_t count) {
   std::vector<double> all(static_cast<std::size_t>(count));
-  for (double& value : all)
-    value = *rc::gen::element(-kInfinity, -2.0, -0.0, 0.0, 0.5, 3.0, kInfinity, kNan);
+  for (double& value : all) value = *rc::gen::element(-kInfinity, -2.0, -0.0, 0.0, 0.5, 3.0, kInfinity, kNan);
   return all;
 }
 
@@ -89,7 +88,8 @@ RC_GTEST_PROP(Comparison, AMaskSelectsElementsOfAnyDtype, (std::uint64_t seed)) 
       const auto b = test::drawn_scalars<Scalar>(KeyedRandom(seed).named("b"), count);
       std::vector<Scalar> expected;
       for (std::size_t i = 0; i < mask.size(); ++i) expected.push_back(mask[i] != 0 ? a[i] : b[i]);
-      const Tensor out = select(chosen, tensor_of(device, dtype, {count}, a), tensor_of(device, dtype, {count}, b));
+      const Tensor out =
+          select(chosen, tensor_of(device, dtype, {count}, a), tensor_of(device, dtype, {count}, b));
       RC_ASSERT(host_bytes(out) == host_bytes(tensor_of(device, dtype, {count}, expected)));
     });
   }
@@ -140,11 +140,13 @@ RC_GTEST_PROP(Comparison, ARowsLargestInTheFieldIsThatOfMax, (std::uint64_t seed
 TEST(Comparison, ChoosesTheTwoBestOfARow) {
   CpuDevice device;
   const Tensor scores = in_dtype(device, DType::f32, {3, 4}, {1, 5, 5, 2, 9, 0, -1, 3, -4, -3, -2, -1});
-  const Tensor identity = in_dtype(device, DType::f32, {4, 4}, {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1});
+  const Tensor identity =
+      in_dtype(device, DType::f32, {4, 4}, {1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1});
   const Tensor ones = filled(device, DType::f32, {3, 4}, 1);
   const Tensor lowest = filled(device, DType::f32, {3, 4}, -kInfinity);
   const Tensor first = argmax(scores);
-  const Tensor rest = select(compare(sim::Comparison::equal, lookup(identity, first, 0), ones), lowest, scores);
+  const Tensor rest =
+      select(compare(sim::Comparison::equal, lookup(identity, first, 0), ones), lowest, scores);
   EXPECT_EQ(values<std::int32_t>(first), (Ids{1, 0, 3}));
   EXPECT_EQ(values<std::int32_t>(argmax(rest)), (Ids{2, 3, 2}));
 }

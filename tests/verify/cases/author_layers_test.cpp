@@ -39,11 +39,11 @@ sim::ElementFunction squared_relu(Planted planted) {
   const auto value = [](auto x) { return x < 0 ? decltype(x)(0) : x * x; };
   const auto derivative = [](auto x) { return x < 0 ? decltype(x)(0) : 2 * x; };
   if (planted == Planted::wrong_derivative) {
-    return sim::element_function("squared_relu", value,
-                                 [](auto x) { return x < 0 ? decltype(x)(0) : x; });
+    return sim::element_function("squared_relu", value, [](auto x) { return x < 0 ? decltype(x)(0) : x; });
   }
   if (planted == Planted::wrong_value)
-    return sim::element_function("squared_relu", [](auto x) { return x * x; }, derivative);
+    return sim::element_function(
+        "squared_relu", [](auto x) { return x * x; }, derivative);
   return sim::element_function("squared_relu", value, derivative);
 }
 
@@ -89,7 +89,9 @@ const auto kSquaredRelu = [](const auto& number, const auto& x) {
 const auto kSlope = [](const auto& number, const auto& x) {
   return number.of(2, 1) * number.larger(x, number.of(0, 1));
 };
-const auto kHalfTheSlope = [](const auto& number, const auto& x) { return number.larger(x, number.of(0, 1)); };
+const auto kHalfTheSlope = [](const auto& number, const auto& x) {
+  return number.larger(x, number.of(0, 1));
+};
 
 class SquaredReluCase : public verify::CaseOf<SquaredReluCase> {
  public:
@@ -183,7 +185,9 @@ class ShardedArgmaxCase : public verify::CaseOf<ShardedArgmaxCase> {
   std::vector<verify::Dimension> dimensions() const override {
     return {{"tokens", 1, 6}, {"experts", 1, 5, true}, {"ties", 0, 1}};
   }
-  std::vector<verify::CaseOutput> outputs(const CaseSetting&) const override { return {{"score"}, {"column"}}; }
+  std::vector<verify::CaseOutput> outputs(const CaseSetting&) const override {
+    return {{"score"}, {"column"}};
+  }
   std::vector<verify::ExpectedCall> calls(const CaseSetting& s) const override {
     return {{"argmax.score", sim::Operation::all_reduce, s["tokens"]},
             {"argmax.column", sim::Operation::all_reduce, s["tokens"]}};
@@ -199,8 +203,7 @@ class ShardedArgmaxCase : public verify::CaseOf<ShardedArgmaxCase> {
     const auto& number = inputs.number();
     auto scores = inputs.matrix("scores", s["tokens"], s.whole("experts"));
     if (s["ties"] == 1) {
-      for (Eigen::Index t = 0; t < scores.rows(); ++t)
-        scores.row(t).setConstant(scores(t, 0));
+      for (Eigen::Index t = 0; t < scores.rows(); ++t) scores.row(t).setConstant(scores(t, 0));
     }
     reference::Matrix<Scalar> score(1, scores.rows()), column(1, scores.rows());
     for (Eigen::Index t = 0; t < scores.rows(); ++t) {

@@ -34,8 +34,7 @@ class Spread : public testing::Test {
 /// standard output, without what mpirun itself says. Every process ends with the exit code.
 std::string output_of(int processes, const std::string& lines, int exit_code) {
   const std::string out = testing::TempDir() + "spread-out", codes = testing::TempDir() + "spread-codes";
-  const test::TemporaryFile script("spread.sh",
-                                   "(" + lines + ") >> " + out + "\necho $? >> " + codes + "\n");
+  const test::TemporaryFile script("spread.sh", "(" + lines + ") >> " + out + "\necho $? >> " + codes + "\n");
   std::filesystem::remove(out);
   std::filesystem::remove(codes);
   const std::string told = "sh " + script.path();
@@ -83,8 +82,8 @@ TEST_F(Spread, AnInterruptOfOneProcessEndsAll) {
   const std::string command = program("spread_ranks ") + "right check --runs 1000000" + kSpread;
   const std::string out =
       output_of(2,
-                std::string("if [ ") + kProcess + " = 1 ]; then timeout --preserve-status -s INT 3 " + command +
-                    "; else " + command + "; fi",
+                std::string("if [ ") + kProcess + " = 1 ]; then timeout --preserve-status -s INT 3 " +
+                    command + "; else " + command + "; fi",
                 130);
   EXPECT_TRUE(contains(out, "\ninterrupted: ") && contains(out, "holds so far")) << out;
 }
