@@ -1,23 +1,22 @@
 #pragma once
 
-/// Comparisons, the choice between two tensors, and the largest element of a row and its column. With these,
-/// and lookup() in an identity matrix for the one-hot rows of columns, a router chooses its experts:
+/// Comparisons, the choice between two tensors by a mask, and the largest element of a row with its column.
+/// With these, and lookup() in an identity matrix for one-hot rows, a router chooses its experts:
 ///
 ///   const Tensor first = argmax(scores);                          // [T]
 ///   const Tensor is_first = lookup(identity, first, 0);           // [T, E], 1 at the expert chosen
 ///   const Tensor rest = select(compare(Comparison::equal, is_first, ones), lowest, scores);
 ///   const Tensor second = argmax(rest);
 ///
-/// A mask is i32, 1 or 0. cast() makes a factor of any dtype of it, and combine() with product or max joins
-/// two of them: and, or.
+/// A mask holds 1 or 0 in i32. cast() turns it into a factor of any dtype. combine() joins two masks: product
+/// is "and", max is "or".
 ///
 /// Shapes  compare and select: any, all tensors alike. row_max and argmax: the last dimension is a row, and
 ///         the dimensions before it are counted together as the number of rows T, as in rows.h.
 /// Exact   In floats a comparison with a NaN is false, and -0 equals +0. row_max and argmax ignore NaN. Of
 ///         equal elements argmax takes the lowest column. No element is rounded.
-///         The field has no order. An arbitrary one, that all ranks and references share, stands in for it:
-///         that of max() (sim/base/field.h). What is chosen by it depends on the draw, so that a layer is
-///         judged on every side of its choice.
+///         The field has no order. The arbitrary one of max() (sim/base/field.h), which all ranks and
+///         references share, stands in for it.
 /// Errors  those of checks.h.
 
 #include "sim/tensor/kernel_parameters.h"

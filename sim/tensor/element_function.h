@@ -1,7 +1,8 @@
 #pragma once
 
-/// A function of one number that a layer's author writes, with its derivative: any function, where the kernels
-/// know only those of Activation. It is written once, as two generic functions of a float or a double:
+/// A function of one number that the author of a layer writes, with its derivative. The kernels know only the
+/// functions of Activation; this may be any function. It is written once, as two generic functions that take
+/// a float or a double:
 ///
 ///   const ElementFunction kSquaredRelu = element_function(
 ///       "squared_relu",
@@ -15,15 +16,15 @@
 /// Calls   Both functions depend on their argument alone, and may be called on several threads at once. Each
 ///         must compute in the type of its argument: element_function() does not compile otherwise.
 ///         sim/base/elementary.h has exp, log, tanh and erf that give the same bits everywhere.
-///         The functions are code of this processor. On the CPU device they are called in place. On a GPU they
-///         cannot run: the tensor is copied to the host, computed there, and copied back, which waits for the
-///         GPU each time. A function that has to be fast there becomes an Activation, which is a kernel.
+///         The functions run on the host. The CPU device calls them in place. A GPU device copies the tensor
+///         to the host, computes there, and copies the result back, so each call waits for the GPU. A function
+///         that has to be fast on a GPU belongs into Activation, whose functions are kernels.
 /// Errors  bad_function: a function without a name, or without one of its parts; those of checks.h.
-/// Exact   f64 and f32 are computed in the type itself, and bf16 in f32, rounded once; the product with the
-///         gradient is rounded once more, before that. In the field, which has no such functions, both are
-///         keyed functions of the name, and of the name with "_derivative" (field_tower.h): equal inputs
-///         give equal outputs, and no law holds between the two. A reference writes both in its own words
-///         (Number::function, verify/reference/number.h), so that a wrong derivative is found in floats.
+/// Exact   f64 and f32 are computed in the type itself; bf16 is computed in f32 and rounded once, at the end.
+///         The field has no such functions. There, both are keyed functions (field_tower.h), of the name and
+///         of the name with "_derivative": equal inputs give equal outputs, and no law connects the two. A
+///         wrong derivative is therefore found in floats, where a reference states both functions itself
+///         (Number::function, verify/reference/number.h).
 
 #include <functional>
 #include <string>

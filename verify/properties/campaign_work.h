@@ -1,16 +1,16 @@
 #pragma once
 
-/// The work of a campaign (campaign.h): threads take portions of the runs of its rows, one after another, up
-/// to the first failure of each row, and shrink and explain the failures. One process does all of it, or
-/// several have a share each.
+/// The work of a campaign (campaign.h). Threads take portions of its runs, one after another, up to the first
+/// failure of each row, and shrink and explain the failures. One process does all of this, or several
+/// processes have a share each.
 ///
-/// Shapes  a portion is kRunsAtOnce runs of a row, which are consecutive. The portions of a row are numbered
-///         from 0, and so are the rows: a portion belongs to share (portion + row) % shares.
-/// Calls   a process that does all of the work calls work() on each of its threads. With shares, each process
-///         calls work() on its threads; conclude(), with the first failure of all shares, when they are over;
-///         and one process then calls settle() for each row that failed.
-/// Exact   what a row has after conclude(), added up over the shares (its largest slack, where it is no sum),
-///         is the same for any number of shares and threads, unless the campaign is stopped.
+/// Shapes  A portion is four consecutive runs of a row. The rows and the portions of a row are numbered from 0,
+///         and a portion belongs to the share (row + portion) % shares.
+/// Calls   A process that does all of the work calls work() on each of its threads. With several shares, each
+///         process calls work() on its threads, and then conclude() for each row, with the first failure of
+///         all shares. One of them calls settle() for each row that failed.
+/// Exact   The numbers that conclude() gives a row, added up over all shares (the slack: their maximum), are
+///         the same for any number of shares and threads, unless the campaign is stopped.
 
 #include <map>
 #include <mutex>
