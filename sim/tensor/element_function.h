@@ -17,8 +17,8 @@
 ///         must compute in the type of its argument: element_function() does not compile otherwise.
 ///         sim/base/elementary.h has exp, log, tanh and erf that give the same bits everywhere.
 ///         The functions run on the host. The CPU device calls them in place. A GPU device copies the tensor
-///         to the host, computes there, and copies the result back, so each call waits for the GPU. A function
-///         that has to be fast on a GPU belongs into Activation, whose functions are kernels.
+///         to the host, computes there, and copies the result back, so each call waits for the GPU. A
+///         function that has to be fast on a GPU belongs into Activation, whose functions are kernels.
 /// Errors  bad_function: a function without a name, or without one of its parts; those of checks.h.
 /// Exact   f64 and f32 are computed in the type itself; bf16 is computed in f32 and rounded once, at the end.
 ///         The field has no such functions. There, both are keyed functions (field_tower.h), of the name and

@@ -4,8 +4,8 @@
 /// failure of each row, and shrink and explain the failures. One process does all of this, or several
 /// processes have a share each.
 ///
-/// Shapes  A portion is four consecutive runs of a row. The rows and the portions of a row are numbered from 0,
-///         and a portion belongs to the share (row + portion) % shares.
+/// Shapes  A portion is four consecutive runs of a row. The rows and the portions of a row are numbered from
+///         0, and a portion belongs to the share (row + portion) % shares.
 /// Calls   A process that does all of the work calls work() on each of its threads. With several shares, each
 ///         process calls work() on its threads, and then conclude() for each row, with the first failure of
 ///         all shares. One of them calls settle() for each row that failed.
