@@ -17,8 +17,8 @@ namespace verify {
 
 boost::program_options::options_description describe_options();
 
-/// `where` is appended to "not known" in the message: "" or " in FILE". `help` is the call that explains the
-/// options.
+/// `where` is appended to "there is no such option" in the message: "" or " in FILE". `help` is the call
+/// that explains the options.
 [[noreturn]] void refuse_unknown_option(const std::string& option, const std::string& where,
                                         const std::string& help);
 

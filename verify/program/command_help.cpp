@@ -81,7 +81,7 @@ std::vector<OptionSection> named_sections(const Words& words, const Options& opt
     const std::string nearest = nearest_name(word, known);
     sim::refuse({.code = "unknown_topic",
                  .option = word,
-                 .numbers = "no such section of help",
+                 .numbers = "help has no such section",
                  .rule = fmt::format("the sections are {}", fmt::join(known, ", ")),
                  .hint = nearest.empty() ? help : help + " " + nearest});
   }

@@ -196,7 +196,7 @@ const CommandInfo& command_named(const ProgramInfo& program, const std::string& 
   sim::refuse(
       {.code = "unknown_command",
        .option = name,
-       .numbers = "no such command",
+       .numbers = "there is no such command",
        .rule = fmt::format("the commands are {}", fmt::join(names, ", ")),
        .hint = nearest.empty() ? help : fmt::format("{} {}, or see {}", program.called, nearest, help)});
 }
