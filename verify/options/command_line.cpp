@@ -35,7 +35,7 @@ std::vector<std::string> without_scenarios(const std::vector<std::string>& value
 /// behind other flags a scenario.
 bool is_argument(const po::option& option, const std::string& value) {
   const bool stands_alone = option.original_tokens.size() > 1;  // as "--flag value", not as "--flag=value"
-  return stands_alone && (option.string_key == "help" || value.ends_with(".ini"));
+  return option.string_key == "help" || (stands_alone && value.ends_with(".ini"));
 }
 
 void add_argument(CommandLine& line, const std::string& word) {

@@ -106,6 +106,12 @@ std::string Settings::choice_among(const std::string& name, const std::vector<st
   return value;
 }
 
+void Settings::require_known_words(const std::string& name) const {
+  const std::vector<std::string>& known = option_named(name).choices;
+  if (known.empty()) return;  // whoever reads the words knows them
+  for (const std::string& word : texts(name)) require_choice(name, word, known);
+}
+
 void Settings::check() const {
   for (const auto& [name, values] : values_) {
     switch (option_named(name).kind) {
@@ -124,9 +130,7 @@ void Settings::check() const {
         choice(name);
         break;
       case OptionKind::words:
-        for (const std::string& word :
-             option_named(name).choices.empty() ? std::vector<std::string>{} : texts(name))
-          require_choice(name, word, option_named(name).choices);
+        require_known_words(name);
         break;
       case OptionKind::text:
       case OptionKind::texts:

@@ -24,11 +24,9 @@ CommandInfo replay_info() {
           .arguments = "[SCENARIO.ini...]",
           .summary = "Proves layouts end to end, with one row for each check.",
           .about =
-              "Proves the layouts of scenario files. Without a file, it proves the layout of the options if "
-              "there "
-              "is a --world-size among them, and otherwise all scenarios of shardproof but those for real "
-              "engines. "
-              "Options of the command line replace those of a scenario.",
+              "Proves the layouts of scenario files. Without a file, it proves the layout of the options "
+              "if there is a --world-size among them, and otherwise every scenario that 'shardproof list' "
+              "names. Options of the command line replace those of a scenario.",
           .reader = Reader::replay,
           .examples = {{"Prove a layout of 512 GPUs without a file. No rank runs, so it takes a second.",
                         "replay --world-size 512 --tensor-model-parallel-size 8 --layout-only"},

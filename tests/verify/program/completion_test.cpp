@@ -5,6 +5,8 @@
 #include <fstream>
 #include <gtest/gtest.h>
 #include <string>
+#include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "tests/support/readme.h"
@@ -51,7 +53,7 @@ class Completion : public testing::Test {
     return completed;
   }
 
-  const std::string folder_ = std::string(SHARDPROOF_BINARY_DIR) + "/completion";
+  const std::string folder_ = std::string(SHARDPROOF_BINARY_DIR) + "/completion-" + std::to_string(getpid());
 };
 
 TEST_F(Completion, BashCompletesCommandsOptionsValuesAndFiles) {

@@ -115,9 +115,8 @@ TEST(Help, ACommandListsTheOptionsThatItTakesAndNoOthers) {
     for (const OptionInfo& option : verify::option_vocabulary()) {
       const std::string name = option.name;
       if (name == "help" || name == "version" || name == "rank") continue;
-      const bool is_listed = text.find("\n  --" + name + (verify::value_text(option).empty() ? "\n" : " ")) !=
-                                 std::string::npos ||
-                             text.find("\n  --" + name + " ") != std::string::npos;
+      const bool is_listed = text.find("\n  --" + name + " ") != std::string::npos ||
+                             text.find("\n  --" + name + "\n") != std::string::npos;
       EXPECT_EQ(is_listed, is_taken(command, option)) << command.name << " --" << name;
       listed_options += is_listed ? 1 : 0;
     }
