@@ -21,6 +21,7 @@
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
 #include "verify/program/project_commands.h"
+#include "verify/program/version.h"
 
 namespace verify {
 
@@ -69,7 +70,7 @@ int run(const std::string& called, const std::vector<std::string>& arguments, co
     return kVerified;
   }
   if (line.version) {
-    output.out << "shardproof " SHARDPROOF_VERSION "\n";
+    output.out << (asks_for_json(line) ? one_line(version_json({})) : version_text({}));
     return kVerified;
   }
   if (line.command.empty()) line.command = "check";

@@ -269,7 +269,7 @@ std::vector<OptionInfo> options_of_the_proof() {
        {"text", "json"}},
       {"help", flag, kOutputSection, kEverybody, "",
        "Explains the program or a command; behind it, 'all' or the name of a section asks for more."},
-      {"version", flag, kOutputSection, kEverybody, "", "Shows the version."},
+      {"version", flag, kOutputSection, kEverybody, "", "Shows the version, the commit and what is compiled in."},
       {"man", flag, kOutputSection, kProgramAlone, "", "Writes the manual page, as man(1) reads it."},
       {"completion",
        choice,

@@ -17,6 +17,7 @@
 #include "verify/program/command_info.h"
 #include "verify/program/man_page.h"
 #include "verify/program/shell_completion.h"
+#include "verify/program/version.h"
 
 namespace verify {
 
@@ -79,12 +80,12 @@ std::string page_asked_for(const CommandLine& line, int columns) {
   return line.settings.choice("completion") == "zsh" ? zsh_completion(program) : bash_completion(program);
 }
 
-int run(const std::vector<std::string>& arguments, const Output& output, const BackendOpeners& backends) {
+int run(const std::vector<std::string>& arguments, const Output& output, const BackendOpeners& backends,
+        const std::optional<Build>& build) {
   const CommandLine line = parse_command_line(arguments);
   require_readable(line);
   if (line.version) {
-    output.out << (asks_for_json(line) ? "{\"version\":\"" SHARDPROOF_VERSION "\"}\n"
-                                       : "shardproof " SHARDPROOF_VERSION "\n");
+    output.out << (asks_for_json(line) ? one_line(version_json(build)) : version_text(build));
     return kVerified;
   }
   if (const std::string page = page_asked_for(line, output.columns); !page.empty()) {
@@ -133,8 +134,9 @@ int exit_code_of(const std::string& program, const std::vector<std::string>& arg
 }
 
 int run_program(const std::vector<std::string>& arguments, const Output& output,
-                const BackendOpeners& backends) {
-  return exit_code_of("shardproof", arguments, output, [&] { return run(arguments, output, backends); });
+                const BackendOpeners& backends, const std::optional<Build>& build) {
+  return exit_code_of("shardproof", arguments, output,
+                      [&] { return run(arguments, output, backends, build); });
 }
 
 }  // namespace verify
