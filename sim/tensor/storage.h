@@ -16,6 +16,7 @@
 #include <memory>
 
 #include "sim/base/site.h"
+#include "sim/tensor/held_bytes.h"
 #include "sim/tensor/memory_pool.h"
 
 namespace sim {
@@ -34,9 +35,10 @@ enum class Access { read, write };
 
 class Storage {
  public:
-  /// Keeps `device` alive, which is the device whose tensors use the memory.
+  /// Keeps `device` alive, which is the device whose tensors use the memory. `held` counts the bytes, and may
+  /// be null.
   Storage(std::shared_ptr<MemoryPool> pool, std::size_t lane, std::int64_t bytes,
-          std::shared_ptr<const void> device = nullptr);
+          std::shared_ptr<const void> device = nullptr, std::shared_ptr<HeldBytes> held = nullptr);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -78,6 +80,7 @@ class Storage {
   std::int64_t bytes_;
   std::byte* data_;
   std::shared_ptr<const void> device_;
+  std::shared_ptr<HeldBytes> held_;
   Flights reads_, writes_;
   std::int64_t longest_flight_ = 0;
 };

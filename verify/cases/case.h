@@ -44,7 +44,8 @@ struct CaseOutput {
   // The part by rank; -1: not published; empty: rank r of a replica has part r. The parts of a replicated
   // tensor are copies of it.
   std::vector<int> part_of = {};
-  bool adds = false;  // ranks of one part hold terms of a sum; else all hold the same values
+  bool adds = false;           // ranks of one part hold terms of a sum; else all hold the same values
+  bool is_of_the_way = false;  // it says how the case computes, which its twins do in another way
 
   /// Returns the part of the whole that a rank has.
   int part(int rank, int group_size) const;

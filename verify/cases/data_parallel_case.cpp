@@ -267,14 +267,16 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
           "inter-edp");
     }
     const bool shares_norm = plan.s.group_size / plan.instances() > 1;
-    if (plan.is_scaled() && shares_norm)
-      add("optimizer.found_nonfinite", Operation::all_reduce, 1, true, "intra-dist-opt");
     const bool has_experts = plan.parameters() > 1 && plan.is_expert(1);
-    if (!is_skipped && !plan.distributed() && plan.s["clip"] == 1 && has_experts && plan.ep() > 1)
-      add("optimizer.grad_norm", Operation::all_reduce, 1, true, "tp-ep-pp");
-    if (is_skipped || !plan.distributed()) return;
-    if (plan.s["clip"] == 1 && shares_norm)
-      add("optimizer.grad_norm", Operation::all_reduce, 1, true, "intra-dist-opt");
+    // Without ZeRO-1, ranks that hold the same gradients find the same without a call.
+    const bool shares_search = plan.distributed() ? shares_norm : has_experts && plan.ep() > 1;
+    const char* sharers = plan.distributed() ? "intra-dist-opt" : "tp-ep-pp";
+    if (plan.is_scaled() && shares_search)
+      add("optimizer.found_nonfinite", Operation::all_reduce, 1, true, sharers);
+    if (is_skipped) return;
+    if (plan.s["clip"] == 1 && shares_search)
+      add("optimizer.grad_norm", Operation::all_reduce, 1, true, sharers);
+    if (!plan.distributed()) return;
     for (const bool of_experts : {false, true}) {
       for (auto bucket = buckets.rbegin(); bucket != buckets.rend(); ++bucket) {
         if (bucket->of_experts != of_experts || bucket->ranks == 1) continue;

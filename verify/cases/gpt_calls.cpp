@@ -59,8 +59,11 @@ class RankCalls {
     Calls all;
     if (const OwnParameter* tied = tied_parameter())
       all.push_back(over("embd", "tied_embeddings.tie", Operation::all_reduce, tied->elements));
-    const Calls step = of_step();
-    for (std::int64_t i = 0; i < plan_.s["steps"]; ++i) all.insert(all.end(), step.begin(), step.end());
+    const Calls taken = of_step(false), skipped = of_step(true);
+    for (std::int64_t i = 0; i < plan_.s["steps"]; ++i) {
+      const Calls& step = plan_.skips(i) ? skipped : taken;
+      all.insert(all.end(), step.begin(), step.end());
+    }
     return all;
   }
 
@@ -267,14 +270,15 @@ class RankCalls {
     }
   }
 
-  /// The gradient norm is summed over all ranks that hold different gradients; with ZeRO-1 these are all
-  /// ranks.
-  void update(Calls& calls) const {
+  /// All ranks that hold different gradients share the search for values that are not finite, and the norm;
+  /// with ZeRO-1 these are all ranks.
+  void update(bool is_skipped, Calls& calls) const {
     const int sharers = is_distributed() ? tp_ * pp_ * dp_ : tp_ * pp_;
-    if (sharers > 1) {
-      const char* group = is_distributed() ? "intra-dist-opt" : "mp";
-      calls.push_back(sums_over(group, "optimizer.grad_norm", Operation::all_reduce, 1));
-    }
+    const char* group = is_distributed() ? "intra-dist-opt" : "mp";
+    if (sharers > 1 && plan_.is_scaled())
+      calls.push_back(sums_over(group, "optimizer.found_nonfinite", Operation::all_reduce, 1));
+    if (is_skipped) return;
+    if (sharers > 1) calls.push_back(sums_over(group, "optimizer.grad_norm", Operation::all_reduce, 1));
     if (!is_distributed() || dp_ == 1) return;
     for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
       calls.push_back(
@@ -282,11 +286,11 @@ class RankCalls {
     }
   }
 
-  Calls of_step() const {
+  Calls of_step(bool is_skipped) const {
     Calls calls;
     run_schedule(calls);
     finalize_grads(calls);
-    update(calls);
+    update(is_skipped, calls);
     if (is_last(chunks_ - 1) && dp_ > 1)
       calls.push_back(sums_over("dp-cp", "training_log.loss", Operation::all_reduce, 1));
     return calls;

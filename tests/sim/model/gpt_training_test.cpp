@@ -56,12 +56,41 @@ TEST(GptTraining, KeepsAsManyMicrobatchesAsTheScheduleSays) {
   std::vector<int> peaks(4);
   const RunReport report = simulate(world(1, 4, 1), device, [&](Rank& rank) {
     GptTraining training(rank, config_of(4, 8), sample_of);
-    peaks[static_cast<std::size_t>(rank.id)] = training.forward_backward(0);
-    training.finalize_model_grads();
-    training.update({1, 8});
+    training.step(0, {1, 8});
+    peaks[static_cast<std::size_t>(rank.id)] = training.most_in_flight();
   });
   ASSERT_TRUE(report.ok()) << report.failure();
   EXPECT_EQ(peaks, (std::vector<int>{4, 3, 2, 1}));
+}
+
+/// Returns the most bytes that each rank of a pipeline of four holds in two steps, and those that it holds more
+/// after the second step than after the first.
+struct Held {
+  std::vector<std::int64_t> most = std::vector<std::int64_t>(4);
+  std::vector<std::int64_t> kept = std::vector<std::int64_t>(4);
+};
+Held held_with(int microbatches) {
+  CpuDevice device;
+  Held held;
+  const RunReport report = simulate(world(1, 4, 1), device, [&](Rank& rank) {
+    const auto place = static_cast<std::size_t>(rank.id);
+    GptTraining training(rank, config_of(4, microbatches), sample_of);
+    training.step(0, {1, 8});
+    held.kept[place] = -rank.device.held()->now();
+    training.step(1, {1, 8});
+    held.kept[place] += rank.device.held()->now();
+    held.most[place] = rank.device.held()->most();
+  });
+  EXPECT_TRUE(report.ok()) << report.failure();
+  return held;
+}
+
+TEST(GptTraining, HoldsNoMoreMemoryForMoreMicrobatches) {
+  const Held few = held_with(5), many = held_with(12);
+  EXPECT_EQ(few.most, many.most);
+  EXPECT_EQ(few.kept, std::vector<std::int64_t>(4));
+  EXPECT_EQ(many.kept, std::vector<std::int64_t>(4));
+  for (std::size_t rank = 1; rank < 4; ++rank) EXPECT_GT(few.most[0], few.most[rank]);
 }
 
 TEST(BatchShape, GivesEachSampleToOneMicrobatch) {

@@ -52,7 +52,7 @@ RC_GTEST_PROP(TrainingRules, LossScaleIsStatedTwice, ()) {
   const int least = drawn(0, 3);
   const reference::LossScaleSetting setting{.initial_power = least + drawn(0, 4),
                                             .least_power = least,
-                                            .growth_interval = drawn(1, 4),
+                                            .growth_interval = drawn(0, 4),
                                             .hysteresis = drawn(1, 3)};
   sim::LossScale scale({.initial_power = setting.initial_power,
                         .least_power = setting.least_power,
