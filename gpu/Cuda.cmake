@@ -1,8 +1,9 @@
-# Looks for CUDA, as SHARDPROOF_GPU asks. Sets SHARDPROOF_HAS_CUDA, and SHARDPROOF_NVCC_OPTIONS: what the kernels are compiled with.
+# Looks for CUDA if SHARDPROOF_GPU asks for it. Sets SHARDPROOF_HAS_CUDA, and in SHARDPROOF_NVCC_OPTIONS the
+# options for kernels.
 set(SHARDPROOF_HAS_CUDA OFF)
 set(gpu_wanted ${SHARDPROOF_GPU})
 if(gpu_wanted STREQUAL AUTO AND SHARDPROOF_SANITIZE)
-  set(gpu_wanted OFF)  # sanitizers and the CUDA driver want the same addresses
+  set(gpu_wanted OFF)  # sanitizers and the CUDA driver need the same addresses
 endif()
 if(NOT gpu_wanted STREQUAL AUTO AND NOT gpu_wanted)
   return()
@@ -15,8 +16,9 @@ if(NOT CMAKE_CUDA_COMPILER)
     set(CMAKE_CUDA_COMPILER ${SHARDPROOF_NVCC})
   endif()
 endif()
-# With a GPU here: that GPU. Without: the intermediate code of the oldest architecture that the compiler knows, which every later GPU
-# compiles for itself at its first start. -DCMAKE_CUDA_ARCHITECTURES=90 compiles for an H100 ahead of time.
+# Kernels are compiled for the GPU of this machine. Without one, they are compiled to the intermediate code of
+# the oldest architecture that the compiler knows, which every later GPU compiles for itself at the first
+# start. -DCMAKE_CUDA_ARCHITECTURES=90 compiles for an H100 ahead of time.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND CMAKE_CUDA_COMPILER)
   execute_process(COMMAND ${CMAKE_CUDA_COMPILER} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
   string(REGEX MATCH "compute_([0-9]+)" oldest "${known}")
@@ -40,9 +42,10 @@ endif()
 if(CMAKE_CUDA_COMPILER AND TARGET CUDA::cublas AND TARGET CUDA::cudart_static)
   set(SHARDPROOF_HAS_CUDA ON)
 elseif(NOT gpu_wanted STREQUAL AUTO)
-  message(FATAL_ERROR "SHARDPROOF_GPU is ${SHARDPROOF_GPU}, and there is no CUDA toolkit with nvcc and cuBLAS: install it, or name "
+  message(FATAL_ERROR "SHARDPROOF_GPU is ${SHARDPROOF_GPU}, but there is no CUDA toolkit with nvcc and cuBLAS: install it, or name "
     "its compiler with -DCMAKE_CUDA_COMPILER=/path/to/nvcc")
 endif()
-# They keep nvcc to what is written: no fusing, exact division and roots, the least numbers kept.
+# With these options nvcc computes what is written: no fused operations, exact division and roots, and no
+# subnormal flushed to zero.
 set(SHARDPROOF_NVCC_OPTIONS -fmad=false -prec-div=true -prec-sqrt=true -ftz=false --expt-relaxed-constexpr
   -Xcompiler=-ffp-contract=off)

@@ -1,5 +1,5 @@
-# Looks for NCCL: NCCL_ROOT, the CUDA toolkit, the system, a Python wheel (which has no library without a version in its name).
-# Gives NCCL::NCCL, NCCL_FOUND, NCCL_VERSION.
+# Looks for NCCL in NCCL_ROOT, the CUDA toolkit, the system and a Python wheel (whose library has a version in
+# its name). Sets NCCL::NCCL, NCCL_FOUND and NCCL_VERSION.
 set(nccl_hints ${CUDAToolkit_ROOT} ${CUDAToolkit_LIBRARY_ROOT} ${CUDAToolkit_TARGET_DIR})
 foreach(folder IN LISTS CUDAToolkit_INCLUDE_DIRS)
   list(APPEND nccl_hints ${folder}/..)
@@ -13,7 +13,7 @@ if(Python3_Interpreter_FOUND)
   endif()
 endif()
 find_path(NCCL_INCLUDE_DIR nccl.h HINTS ${NCCL_ROOT} ENV NCCL_ROOT ${nccl_hints} PATH_SUFFIXES include)
-# The library of that header, before any other.
+# The library beside that header is preferred to any other.
 get_filename_component(nccl_of_header "${NCCL_INCLUDE_DIR}" DIRECTORY)
 find_library(NCCL_LIBRARY NAMES nccl libnccl.so.2 HINTS ${nccl_of_header} ${NCCL_ROOT} ENV NCCL_ROOT ${nccl_hints}
   PATH_SUFFIXES lib lib64)

@@ -94,7 +94,7 @@ int run(const std::string& called, const std::vector<std::string>& arguments, co
   }
   sim::refuse({.code = "unknown_command",
                .option = line.command,
-               .numbers = "no such command",
+               .numbers = "there is no such command",
                .rule = "the commands are check, replay",
                .hint = called + " --help"});
 }

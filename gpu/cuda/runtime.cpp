@@ -35,8 +35,8 @@ void open_gpu(int ordinal) {
                        "a machine with an NVIDIA GPU and its driver, or the cpu device");
   }
   if (ordinal < 0 || ordinal >= count) {
-    refuse_unavailable(ordinal, fmt::format("{} GPUs", count),
-                       "a number from 0 on; CUDA_VISIBLE_DEVICES says which GPUs are seen");
+    refuse_unavailable(ordinal, fmt::format("this process sees {} GPUs", count),
+                       "a smaller device number; CUDA_VISIBLE_DEVICES says which GPUs a process sees");
   }
   cudaError_t started = cudaSetDevice(ordinal);  // since CUDA 12 this also creates the context
   if (started == cudaSuccess) started = cudaFree(nullptr);

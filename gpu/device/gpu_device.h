@@ -104,9 +104,8 @@ class GpuDevice : public sim::Device, public std::enable_shared_from_this<GpuDev
  private:
   GpuDevice(const GpuDevice& whole, int rank);
 
-  /// Calls put(stream) with this rank's stream. What it puts there runs after all work that is on the
-  ///         streams of
-  /// `tensors` now, and before all work that is put on them later.
+  /// Calls put(stream) with this rank's stream. The work that it puts there runs after all work that is on
+  /// the streams of `tensors` now, and before all work that is put on them later.
   template <typename Put>
   void on_stream(std::span<const Tensor* const> tensors, const Put& put);
   template <typename Put>

@@ -35,8 +35,8 @@ void launch_rows(Stream* stream, std::int64_t rows, const Function& function);
 template <typename Product>
 void launch_tiles(Stream* stream, const Product& product);
 
-/// Calls visit(double{}), visit(float{}), visit(sim::bfloat16{}) or visit(std::int32_t{}), by the element
-///         type.
+/// Calls visit(double{}), visit(float{}), visit(sim::bfloat16{}) or visit(std::int32_t{}), depending on the
+/// type.
 template <typename Visit>
 void with_element(ElementType type, Visit&& visit) {
   if (type == ElementType::f64) return visit(double{});

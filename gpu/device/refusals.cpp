@@ -11,7 +11,8 @@ void refuse_unavailable(int ordinal, const std::string& numbers, const std::stri
       {.code = "cuda_unavailable",
        .option = fmt::format("CUDA device {}", ordinal),
        .numbers = numbers,
-       .rule = "a CUDA device is a GPU of this machine, with a driver, in a program that was built with CUDA",
+       .rule =
+           "a CUDA device needs a GPU in this machine, its driver, and a program that was built with CUDA",
        .hint = hint});
 }
 
@@ -23,17 +24,17 @@ void refuse_failed(const char* call, const std::string& name, const std::string&
        .numbers = fmt::format("{}: {}", name, words),
        .rule = "every call of CUDA succeeds",
        .hint = is_memory
-                   ? "smaller tensors, fewer ranks, or a GPU that nobody else uses"
-                   : "CUDA_LAUNCH_BLOCKING=1 makes the kernel that failed report itself; compute-sanitizer "
-                     "finds out why"});
+                   ? "smaller tensors, fewer ranks, or a GPU that no other process uses"
+                   : "CUDA_LAUNCH_BLOCKING=1, with which the failing kernel is reported at its launch, or "
+                     "compute-sanitizer, which finds the cause"});
 }
 
 void refuse_dtype(const char* dtype) {
   sim::refuse({.code = "cuda_dtype",
                .option = fmt::format("dtype {}", dtype),
-               .numbers = "a tensor on a CUDA device",
+               .numbers = "a tensor on a CUDA device has this dtype",
                .rule = "CUDA devices compute in f64, f32 and bf16",
-               .hint = "the cpu device has the field"});
+               .hint = "the cpu device, which computes in all dtypes"});
 }
 
 void refuse_nccl(const std::string& call, const std::string& words) {
@@ -44,7 +45,7 @@ void refuse_nccl(const std::string& call, const std::string& words) {
                .rule = "every call of NCCL succeeds, on every rank",
                .hint = is_shared
                            ? "--ranks-per-gpu N, where N processes share a GPU"
-                           : "NCCL_DEBUG=INFO says what it does; look at what the other ranks wrote first"});
+                           : "read what the other ranks wrote; NCCL_DEBUG=INFO makes NCCL say what it does"});
 }
 
 }  // namespace gpu

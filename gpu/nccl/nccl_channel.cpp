@@ -75,10 +75,10 @@ void NcclTraffic::await(const std::function<NcclState()>& state, const Words& wh
       sim::refuse(
           {.code = "nccl_deadline",
            .option = what(),
-           .numbers = fmt::format("not over after {} ms", deadline.count()),
-           .rule = "all members make the same calls of a group in the same order, each within the deadline",
-           .hint = "the rank that says something else than the others is the one to look at; replay without "
-                   "--backend finds most mismatches"});
+           .numbers = fmt::format("it is not over after {} ms", deadline.count()),
+           .rule = "all members of a group make its calls in the same order, each within the deadline",
+           .hint = "look at the rank whose message differs from the others; replay without --backend finds "
+                   "most mismatches"});
     }
     std::this_thread::sleep_for(kNap);
   }
@@ -131,7 +131,7 @@ std::shared_ptr<NcclFlight> NcclChannel::put(Call call, const Words& what) {
     sim::refuse(
         {.code = "nccl_dtype",
          .option = fmt::format("{} {} in {}", name_of(call.operation), text_of(call.site), text_of(group_)),
-         .numbers = "a tensor of the field",
+         .numbers = "the tensor is of the field",
          .rule = "NCCL moves f64, f32, bf16 and i32",
          .hint = "the field runs on virtual ranks and over MPI"});
   }
@@ -229,9 +229,11 @@ void NcclChannel::require_ring() {
   sim::refuse(
       {.code = "nccl_ring",
        .option = text("the first sums"),
-       .numbers = fmt::format("{} sums of {} floats in another order than that of places", kCount, n),
-       .rule = "in the exact order NCCL's rings go from each place to the next",
-       .hint = "more than one rank on a GPU, which makes them so; or the order any, which compares no bits"});
+       .numbers =
+           fmt::format("NCCL added {} sums of {} floats in another order than that of the places", kCount, n),
+       .rule = "in the exact order, NCCL's rings go from each place to the next",
+       .hint =
+           "--ranks-per-gpu 2 or more, which makes such rings, or --nccl-order any, which compares no bits"});
 }
 
 void NcclChannel::connect() {

@@ -38,7 +38,7 @@ std::unique_ptr<NcclLibrary> opened(const NcclClusterSpec& spec) {
   return library;
 }
 
-/// The world's link, lent to the groups of one program. To close it does not close the world's link, which
+/// The world's link, lent to the groups of one program. Closing it does not close the world's link, which
 /// outlives the groups.
 class Borrowed : public NcclLink {
  public:
@@ -96,8 +96,8 @@ void NcclCluster::await_world(const char* what) {
                 [&] { return fmt::format("rank {}, {} of {}", rank(), what, spec_.launch.world_size); });
 }
 
-/// If one rank waits in vain, others do too. They reach their deadlines a little later, and may say more
-/// about which rank is at fault, so this rank gives them time before it ends.
+/// If one rank reaches its deadline, others do so a little later, and their messages may say more about which
+/// rank is at fault. So this rank gives them time before it ends.
 void NcclCluster::end_all(const std::string& text, int exit_code) {
   constexpr std::chrono::milliseconds kForOthers{500};
   constexpr std::chrono::milliseconds kForNccl{5'000};

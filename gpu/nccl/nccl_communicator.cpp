@@ -134,10 +134,10 @@ std::unique_ptr<NcclCommunicator> NcclCommunicator::new_group(std::string name,
     sim::refuse(
         {.code = "group_order_mismatch",
          .option = describe(call),
-         .numbers = fmt::format("'{}' of {} here, another group on rank {}", call.name,
+         .numbers = fmt::format("this rank creates '{}' of {}, but rank {} another group", call.name,
                                 sim::text_of_ranks(members), group().rank_at(static_cast<int>(place))),
          .rule = "every rank creates the same groups in the same order",
-         .hint = "one loop over all groups, on every rank"});
+         .hint = "create all groups in one loop, which is the same on every rank"});
   }
   const auto own = std::find(members.begin(), members.end(), run_.rank);
   std::unique_ptr<NcclLink> link;

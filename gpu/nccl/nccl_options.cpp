@@ -11,10 +11,10 @@ void check(const NcclOptions& options) {
   if (options.ranks_per_gpu >= 1 && options.deadline.count() > 0) return;
   sim::refuse({.code = "nccl_options",
                .option = "NCCL",
-               .numbers = fmt::format("{} ranks on a GPU, a deadline of {} ms", options.ranks_per_gpu,
-                                      options.deadline.count()),
-               .rule = "a GPU has at least one rank, and a wait takes some time",
-               .hint = "1 rank on a GPU, and a deadline of a minute"});
+               .numbers = fmt::format("there are {} ranks on a GPU, and the deadline is {} ms",
+                                      options.ranks_per_gpu, options.deadline.count()),
+               .rule = "a GPU has at least one rank, and the deadline is positive",
+               .hint = "--ranks-per-gpu 1 --deadline 60"});
 }
 
 NcclEnvironment nccl_environment(const NcclOptions& options, int rank, int version) {

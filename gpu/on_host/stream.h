@@ -1,7 +1,7 @@
 #pragma once
 
-/// A stream of a GPU played by this machine's processor. It runs no work until somebody has to wait for it,
-/// so tests see it if a dependency has not been ordered by order_after.
+/// A stream of a GPU played by this machine's processor. It runs no work until a caller has to wait for it,
+/// so that a dependency that order_after has not ordered gives wrong results in tests.
 ///
 /// Calls   from any thread; one thread works at once.
 

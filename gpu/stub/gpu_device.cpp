@@ -8,7 +8,7 @@ namespace gpu {
 
 std::shared_ptr<sim::Device> make_gpu_device(GpuOptions options) {
   refuse_unavailable(
-      options.ordinal, "a program that was built without CUDA",
+      options.ordinal, "this program was built without CUDA",
       "install the CUDA toolkit and configure with -DSHARDPROOF_GPU=ON, or use the cpu device");
 }
 

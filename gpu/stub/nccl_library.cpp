@@ -9,8 +9,8 @@ namespace gpu {
 std::unique_ptr<NcclLibrary> open_nccl() {
   sim::refuse({.code = "backend_unavailable",
                .option = "--backend nccl",
-               .numbers = "built without NCCL",
-               .rule = "a backend is there when the program is built",
+               .numbers = "this program was built without NCCL",
+               .rule = "a program runs the backends with which it was built",
                .hint =
                    "install CUDA and NCCL (its header and library), configure with -DSHARDPROOF_GPU=ON, and "
                    "build again; or --backend mpi"});

@@ -2,7 +2,7 @@
 
 /// bfloat16 is the upper half of a float: eight bits of precision, with the exponent range of a float.
 ///
-/// Exact   to_float is exact. to_bfloat16 rounds to nearest, ties to even, as GPUs do on every hop. A
+/// Exact   to_float is exact. to_bfloat16 rounds to nearest, ties to even, as GPUs do. A
 ///         value that is too large becomes infinity, and a NaN stays a quiet NaN.
 /// Source  NVIDIA CUDA math API, __float2bfloat16_rn.
 
@@ -33,7 +33,7 @@ SIM_HOST_DEVICE inline bfloat16 to_bfloat16(float value) {
   return {static_cast<std::uint16_t>((bits + half) >> 16)};
 }
 
-/// Rounds only once: the intermediate float is rounded to odd, so it is never a tie unless the value
+/// Rounds a double only once: the intermediate float is rounded to odd, so it is never a tie unless the value
 /// itself was a tie.
 SIM_HOST_DEVICE inline bfloat16 to_bfloat16(double value) {
   const auto nearest = static_cast<float>(value);

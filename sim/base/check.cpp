@@ -6,7 +6,10 @@
 namespace sim {
 
 void check_failed(const char* condition, const char* file, int line) {
-  std::fprintf(stderr, "shardproof: bug in shardproof: CHECK(%s) failed at %s:%d\n", condition, file, line);
+  std::fprintf(
+      stderr,
+      "shardproof: bug in shardproof: CHECK(%s) failed at %s:%d. Please report it with the command.\n",
+      condition, file, line);
   std::fflush(stderr);
   std::abort();
 }

@@ -5,7 +5,7 @@
 ///
 /// Exact   64-bit FNV-1a over words of eight bytes, lowest byte first. After each word the upper half of
 ///         the hash is folded into the lower half. Bytes left over at the end are added one by one.
-/// Source  Fowler, Noll, Vo.
+/// Source  the Fowler-Noll-Vo hash, FNV-1a.
 
 #include <cstddef>
 #include <cstdint>

@@ -11,11 +11,11 @@
 ///         set it is compiled for. Compile with -ffp-contract=off (nvcc: -fmad=false), without
 ///         -ffast-math (nvcc: without -use_fast_math), and for speed with -O3 -fno-math-errno
 ///         -fno-trapping-math. These speed options change no bit. Without them GCC 12 does not vectorise
-///         the loop, because sqrt could set errno, and because the side of a choice that is not taken
-///         could trap.
-///         sin(x) and cos(x) are for |x| below 2^24.
-/// Errors  none. A result that is undefined is NaN, always the same quiet NaN: that is so for an argument
-///         of NaN, and for log and rsqrt below 0.
+///         the loop, because sqrt could set errno, and because the side of a conditional that is
+///         not taken could trap.
+///         sin(x) and cos(x) require |x| below 2^24.
+/// Errors  none. An undefined result is NaN, always the same quiet NaN. The results for a NaN are
+///         undefined, and so are log and rsqrt of a negative number.
 /// Exact   The functions use only +, -, *, /, sqrt and fma, each rounded once, and integers. The table
 ///         gives the largest error found, in units of the last place, rounded up, over all floats and
 ///         over 4 * 10^8 doubles of all magnitudes:
@@ -120,7 +120,7 @@ SIM_ELEMENTARY T with_sign(T value, T sign) {
   return of_bits<T>(bits_of(value) | (bits_of(sign) & bits_of(T{-0.0})));
 }
 
-/// c0 + c1 x + c2 x^2 + ...
+/// Returns c0 + c1 x + c2 x^2 + ...
 template <typename T>
 SIM_ELEMENTARY T polynomial(T, T c0) {
   return c0;
@@ -132,23 +132,21 @@ SIM_ELEMENTARY T polynomial(T x, T c0, Rest... rest) {
 
 // ---- the polynomials --------------------------------------------------------------------------------------
 
-/// (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2. Degree 4.
+/// Returns (e^r - 1 - r) / r^2 for |r| <= ln(2) / 2. The polynomial has degree 4, and 9 for doubles.
 SIM_ELEMENTARY float exp_tail(float r) {
   return polynomial(r, 0x1.fffffcp-2F, 0x1.55548cp-3F, 0x1.555858p-5F, 0x1.123ddep-7F, 0x1.6ac728p-10F);
 }
-/// Degree 9.
 SIM_ELEMENTARY double exp_tail(double r) {
   return polynomial(r, 0x1.000000000000ap-1, 0x1.55555555554fap-3, 0x1.555555555087ep-5, 0x1.1111111127befp-7,
                     0x1.6c16c18429cffp-10, 0x1.a01a012a55185p-13, 0x1.a0199a0d0ff59p-16,
                     0x1.71df25571370fp-19, 0x1.28ad72344fe64p-22, 0x1.ad7f6859df1aap-26);
 }
 
-/// (log((1 + s) / (1 - s)) - 2 s) / s^3 as a polynomial in s^2, for |s| <= (sqrt(2) - 1) / (sqrt(2) + 1).
-/// Degree 2.
+/// Returns (log((1 + s) / (1 - s)) - 2 s) / s^3 for |s| <= (sqrt(2) - 1) / (sqrt(2) + 1). The polynomial
+/// in s^2 has degree 2, and 6 for doubles.
 SIM_ELEMENTARY float log_tail(float s2) {
   return polynomial(s2, 0x1.55557ap-1F, 0x1.995ed4p-2F, 0x1.31e0dap-2F);
 }
-/// Degree 6.
 SIM_ELEMENTARY double log_tail(double s2) {
   return polynomial(s2, 0x1.5555555555592p-1, 0x1.999999997feedp-2, 0x1.24924941e5446p-2,
                     0x1.c71c521039beep-3, 0x1.74663dea37e8cp-3, 0x1.39a1cc0adf90dp-3, 0x1.2f04f8e604eccp-3);
@@ -158,11 +156,11 @@ SIM_ELEMENTARY double log_tail(double s2) {
 template <typename T>
 constexpr T kTanhSwitch = T{0.625};
 
-/// (tanh(a) / a - 1) / a^2 as a polynomial in a^2, for a <= kTanhSwitch. Degree 4.
+/// Returns (tanh(a) / a - 1) / a^2 for a <= kTanhSwitch. The polynomial in a^2 has degree 4, and 10 for
+/// doubles.
 SIM_ELEMENTARY float tanh_tail(float a2) {
   return polynomial(a2, -0x1.555532p-2F, 0x1.1106f6p-3F, -0x1.b835a4p-5F, 0x1.51f8cep-6F, -0x1.750ce2p-8F);
 }
-/// Degree 10.
 SIM_ELEMENTARY double tanh_tail(double a2) {
   return polynomial(a2, -0x1.55555555554ffp-2, 0x1.111111110ac93p-3, -0x1.ba1ba1b5039cap-5,
                     0x1.664f477a5f22cp-6, -0x1.226e161f41dcfp-7, 0x1.d6cf2673646cfp-9, -0x1.7d6892a3f48eap-10,
@@ -174,12 +172,11 @@ SIM_ELEMENTARY double tanh_tail(double a2) {
 template <typename T>
 constexpr T kErfSwitch = T{1};
 
-/// erf(a) / a - 1 as a polynomial in a^2, for a <= kErfSwitch. Degree 6.
+/// Returns erf(a) / a - 1 for a <= kErfSwitch. The polynomial in a^2 has degree 6, and 11 for doubles.
 SIM_ELEMENTARY float erf_tail(float a2) {
   return polynomial(a2, 0x1.06eba8p-3F, -0x1.81273ep-2F, 0x1.ce2ce6p-4F, -0x1.b7f71ap-6F, 0x1.53f224p-8F,
                     -0x1.a3515ep-11F, 0x1.4771fep-14F);
 }
-/// Degree 11.
 SIM_ELEMENTARY double erf_tail(double a2) {
   return polynomial(a2, 0x1.06eba8214db68p-3, -0x1.812746b03799dp-2, 0x1.ce2f21a03f8b6p-4,
                     -0x1.b82ce311a9636p-6, 0x1.565bcceed5002p-8, -0x1.c02daeb5f154bp-11,
@@ -187,12 +184,12 @@ SIM_ELEMENTARY double erf_tail(double a2) {
                     -0x1.5b8bac2a59dd8p-23, 0x1.d3d7d80a39731p-27, -0x1.a22aeab94ba5bp-31);
 }
 
-/// log(1 - erf(kErfSwitch + t)) for 0 <= t <= 3. Degree 6.
+/// Returns log(1 - erf(kErfSwitch + t)) for 0 <= t <= 3, and for doubles for 0 <= t <= 5. The polynomial
+/// has degree 6, and 18 for doubles.
 SIM_ELEMENTARY float log_erfc(float t) {
   return polynomial(t, -0x1.d97fcp0F, -0x1.51c988p1F, -0x1.afb44ap-1F, -0x1.520a78p-5F, 0x1.36307ep-7F,
                     -0x1.89925p-10F, 0x1.9eb11ap-14F);
 }
-/// For 0 <= t <= 5. Degree 18.
 SIM_ELEMENTARY double log_erfc(double t) {
   return polynomial(t, -0x1.d97fbf27aa2a1p0, -0x1.51c9b0006c244p1, -0x1.afabc11a28a7ap-1,
                     -0x1.5477f09cf28c8p-5, 0x1.48c9d4137aaffp-7, -0x1.033f69c233ca1p-9, 0x1.f1b49abb6fdd4p-13,
@@ -204,15 +201,15 @@ SIM_ELEMENTARY double log_erfc(double t) {
 
 // ---- e^x --------------------------------------------------------------------------------------------------
 
-/// e^x = 2^n (1 + fraction), for |x| below about 700.
+/// The parts of e^x = 2^n (1 + fraction), for |x| below about 700.
 template <typename T>
 struct SplitExp {
   Bits<T> n;   // n + 2^(kMantissaBits - 1), modulo 2^kMantissaBits
   T fraction;  // from -0.3 to 0.42
 };
 
-/// x = n ln 2 + r, where n is the whole number nearest to x / ln 2. Adding 1.5 * 2^kMantissaBits rounds
-/// to n and leaves n in the low bits.
+/// Splits x = n ln 2 + r, where n is the whole number nearest to x / ln 2. Adding 1.5 * 2^kMantissaBits
+/// rounds to n and leaves n in the low bits.
 template <typename T>
 SIM_ELEMENTARY SplitExp<T> split_exp(T x) {
   constexpr T kRound = T{1.5} * Traits<T>::kWholesFrom;
@@ -222,7 +219,7 @@ SIM_ELEMENTARY SplitExp<T> split_exp(T x) {
   return {bits_of(shifted), fma(r * r, exp_tail(r), r)};
 }
 
-/// 2^n. `n` may be the n of a SplitExp: its bits above the exponent field are shifted out.
+/// Returns 2^n. `n` may be the n of a SplitExp: its bits above the exponent field are shifted out.
 template <typename T>
 SIM_ELEMENTARY T power_of_two(Bits<T> n) {
   return of_bits<T>((n + Traits<T>::kBias) << Traits<T>::kMantissaBits);
@@ -245,7 +242,7 @@ SIM_ELEMENTARY T exp_of(T x) {
 
 // ---- log(x) -----------------------------------------------------------------------------------------------
 
-/// x = 2^k (1 + f) with 1 + f from sqrt(1/2) to sqrt(2), and s = f / (2 + f):
+/// Computes log(x): x = 2^k (1 + f) with 1 + f from sqrt(1/2) to sqrt(2), and s = f / (2 + f):
 /// log(1 + f) = log((1 + s) / (1 - s)) = 2 s + s R = f - s f + s R = f - (f^2 / 2 - s (f^2 / 2 + R)).
 /// f is exact, and so is the leading term near 1.
 template <typename T>
@@ -327,8 +324,8 @@ SIM_ELEMENTARY T rsqrt_of(T x) {
 
 // ---- sin(x), cos(x) --------------------------------------------------------------------------------------
 
-/// x = n pi / 2 + r with |r| <= pi / 4. Three parts of pi / 2, of 53 bits each, keep r accurate for n
-/// below 2^25.
+/// The parts of x = n pi / 2 + r with |r| <= pi / 4. Three parts of pi / 2, of 53 bits each, keep r accurate
+/// for n below 2^25.
 struct QuarterTurns {
   std::int64_t n;
   double r;
@@ -358,7 +355,7 @@ SIM_ELEMENTARY double cos_near(double r) {
   return one_less + fma(r2 * r2, tail, (1 - one_less) - half);
 }
 
-/// sin(x + turns * pi / 2)
+/// Returns sin(x + turns * pi / 2).
 SIM_ELEMENTARY double turned(double x, std::int64_t turns) {
   const QuarterTurns split = quarter_turns(x);
   const std::int64_t quarter = (split.n + turns) & 3;

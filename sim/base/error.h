@@ -1,6 +1,6 @@
 #pragma once
 
-/// A refusal: bad input stops a piece of work for a reason on which the reader can act.
+/// A refusal: the reason why bad input stops a piece of work, told so that the reader can act on it.
 ///
 /// A refusal names the option, the numbers, the rule they break, and what to try. It is thrown before
 /// anything is built, so a refused layout leaves nothing half made.
@@ -24,7 +24,7 @@ class Error : public std::exception {
  public:
   explicit Error(Refusal refusal);
   const Refusal& refusal() const { return refusal_; }
-  /// The whole refusal in one line.
+  /// Returns the whole refusal in one line.
   const char* what() const noexcept override { return what_.c_str(); }
 
  private:
@@ -32,7 +32,7 @@ class Error : public std::exception {
   std::string what_;
 };
 
-/// The refusal in several lines for a reader, as processes write it to standard error.
+/// Returns the refusal in several lines, as processes write it to standard error.
 std::string text_of(const Refusal& refusal);
 
 /// Throws the refusal. A text longer than 400 characters is cut first, since it may quote long input.

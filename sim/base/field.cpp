@@ -9,10 +9,10 @@ namespace sim {
 
 namespace {
 
-/// For each level, the inverse of every residue. The inverse of 0 is 0.
+/// The table has for each level the inverse of every residue. The inverse of 0 is 0.
 using InverseTable = std::array<std::vector<std::uint32_t>, kFieldLevels>;
 
-/// With p = q r + s and s = p mod r: 0 = q r + s modulo p, so 1 / r = -q / s, and s is smaller than r.
+/// Each inverse follows from a smaller one: with p = q r + s, 0 = q r + s modulo p, so 1 / r = -q / s.
 std::vector<std::uint32_t> inverses_of(std::size_t level) {
   const auto prime = static_cast<std::uint32_t>(kFieldPrimes[level]);
   std::vector<std::uint32_t> inverses(prime);
@@ -43,7 +43,8 @@ double inverse(double residue, const std::vector<std::uint32_t>& inverses) {
   return inverses[static_cast<std::size_t>(residue)];
 }
 
-/// The first level on which the two differ decides. A retired level is ordered after all residues.
+/// Orders two elements. The first level on which they differ decides. A retired level is ordered after all
+/// residues.
 bool precedes(const Field& a, const Field& b) {
   const auto rank = [](double residue) {
     return residue == residue ? residue : std::numeric_limits<double>::infinity();

@@ -7,7 +7,8 @@
 ///
 /// exp (field_tower.h) takes the residue of each level up to the next level and retires the lowest level.
 /// log takes it back down and retires the highest level. A retired level is NaN, and every operation
-/// propagates NaN by itself. Use at least one level more than a program nests exps.
+/// propagates NaN by itself. A tower needs at least one level more than the depth to which a program
+/// nests exps.
 ///
 /// Shapes  kFieldLevels residues, level 0 (the smallest prime) first. Each is a whole number held in a
 ///         double.
@@ -76,11 +77,11 @@ Field operator/(const Field& a, const Field& b);
 bool operator==(const Field& a, const Field& b);
 
 /// Returns one of the two, and the same one whatever their order. A field has no "larger" element, but
-/// all sides must agree on one.
+/// all ranks must agree on one.
 Field max(const Field& a, const Field& b);
 Field min(const Field& a, const Field& b);
 
-/// base^exponent modulo a prime of the tower.
+/// Returns base^exponent modulo a prime of the tower.
 std::int64_t power_modulo(std::int64_t base, std::int64_t exponent, std::int64_t prime);
 
 /// Wraps a whole number from -prime to prime - 1 into [0, prime). A NaN is not below 0, so it stays NaN.

@@ -26,8 +26,8 @@ std::int64_t draw_generator(const KeyedRandom& random, std::size_t level) {
   }
 }
 
-/// base^0, base^1, ... Each power is the product of two powers of half its exponent, so that few products
-/// have to wait for the one before.
+/// Returns base^0, base^1, ... Each power is the product of two powers of half its exponent, so that few
+/// products have to wait for the one before.
 std::vector<std::uint32_t> first_powers(std::int64_t base, std::size_t count, std::size_t level) {
   std::vector<std::uint32_t> powers(std::max<std::size_t>(count, 2));
   powers[0] = 1;
@@ -40,8 +40,8 @@ std::vector<std::uint32_t> first_powers(std::int64_t base, std::size_t count, st
   return powers;
 }
 
-/// The smallest base whose powers are all the residues except 0. Each prime minus one is twice the prime
-/// below.
+/// Returns the smallest base whose powers are all the residues except 0. Each prime minus one is twice the
+/// prime below.
 std::int64_t primitive_root(std::size_t level) {
   const std::int64_t prime = kFieldPrimes[level];
   const std::int64_t below = kFieldPrimes[level - 1];
@@ -51,8 +51,8 @@ std::int64_t primitive_root(std::size_t level) {
   return root;
 }
 
-/// For each level but the lowest, the discrete logarithm of each residue to the base of the primitive
-/// root, modulo the prime below. The entry for 0 is not used.
+/// The table has for each level but the lowest the discrete logarithm of each residue to the base of the
+/// primitive root, modulo the prime below. The entry for 0 is not used.
 using LogarithmTable = std::array<std::vector<std::uint32_t>, kFieldLevels>;
 
 LogarithmTable build_logarithm_table() {

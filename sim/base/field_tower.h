@@ -8,8 +8,8 @@
 ///   log          the way back: a homomorphism from products modulo p_{i+1} to sums modulo p_i, with
 ///                log(exp(a)) = a and log(a b) = log(a) + log(b)
 ///   keyed        an arbitrary function of the residues, for functions that have no algebra (square root,
-///                GELU): equal inputs give equal outputs and different inputs different ones, whoever
-///                computes them
+///                GELU): equal inputs give equal outputs and different inputs different ones, on
+///                every rank
 ///   draw         a random element, with all levels live
 ///
 /// A model that nests more exps than the tower has levels uses FieldFunctions::keyed instead. There exp

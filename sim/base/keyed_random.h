@@ -17,13 +17,13 @@
 
 namespace sim {
 
-/// One block of Philox 4x32-10.
+/// Returns one block of Philox 4x32-10.
 std::array<std::uint32_t, 4> philox(std::array<std::uint32_t, 4> counter, std::array<std::uint32_t, 2> key);
 
 class KeyedRandom {
  public:
   explicit KeyedRandom(std::uint64_t seed) : key_(seed) {}
-  /// The key of this stream. KeyedRandom(key()) is the same stream.
+  /// Returns the key of this stream. KeyedRandom(key()) is the same stream.
   std::uint64_t key() const { return key_; }
   /// Returns the stream that belongs to a name, such as "layers.3.mlp.linear_fc1.weight" or "dropout".
   /// Each name has its own.
@@ -32,10 +32,11 @@ class KeyedRandom {
   std::uint64_t bits(std::uint64_t index) const;
   /// Replaces each index by bits(index), several at a time.
   void bits(std::span<std::uint64_t> indices) const;
-  /// A number in [0, 1), a multiple of 2^-53.
+  /// Returns a number in [0, 1), a multiple of 2^-53.
   double uniform(std::uint64_t index) const { return uniform_of(bits(index)); }
   static double uniform_of(std::uint64_t bits) { return random_words::uniform_of(bits); }
-  /// A whole number from 0 to below - 1, each equally likely (up to one part in 2^32 for small `below`).
+  /// Returns a whole number from 0 to below - 1, each equally likely (up to one part in 2^32 for small
+  /// `below`).
   std::uint32_t below(std::uint64_t index, std::uint32_t below) const { return below_of(bits(index), below); }
   static std::uint32_t below_of(std::uint64_t bits, std::uint32_t below);
 

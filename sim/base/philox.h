@@ -48,7 +48,7 @@ SIM_HOST_DEVICE inline std::uint64_t bits(std::uint64_t key, std::uint64_t index
   return join(counter[0][0], counter[1][0]);
 }
 
-/// A number in [0, 1), a multiple of 2^-53.
+/// Returns a number in [0, 1), a multiple of 2^-53.
 SIM_HOST_DEVICE inline double uniform_of(std::uint64_t bits) {
   return static_cast<double>(bits >> 11) * 0x1p-53;
 }

@@ -15,14 +15,14 @@ int bytes_that_follow(unsigned char first) {
   return first >= 0xF0 && first < 0xF5 ? 3 : -1;
 }
 
-/// Whether a number is a character, and was written with as few bytes as possible.
+/// Whether a number is a Unicode character that was encoded in as few bytes as possible.
 bool is_character(std::uint32_t character, int following) {
   constexpr std::uint32_t kLeast[] = {0, 0x80, 0x800, 0x10000};
   const bool is_half_of_a_pair = character >= 0xD800 && character < 0xE000;
   return character >= kLeast[following] && character <= 0x10FFFF && !is_half_of_a_pair;
 }
 
-/// Whether a character, which is the whole text, is a control character.
+/// Whether a text that consists of one character is a control character.
 bool is_control(std::string_view character) {
   const auto first = static_cast<unsigned char>(character.front());
   if (character.size() == 2) return first == 0xC2 && static_cast<unsigned char>(character[1]) < 0xA0;

@@ -1,12 +1,12 @@
 #pragma once
 
-/// Text that is not ours (of an exception, a file's name, a word of the command line, a tensor's name) as one
-/// that may be shown in a line: it can neither steer a terminal nor begin a line of its own.
+/// Makes text from outside (of an exception, a file name, an argument, a tensor's name) safe to print within
+/// a line: it can neither control the terminal nor begin a line of its own.
 ///
-/// Exact   A control character (of ASCII, and U+0080 to U+009F), and each byte that is no part of a character
-///         in UTF-8, is written as an escape: "\n", "\t" or "\x1b". All other characters stay, and so does a
-///         backslash, so that a text that was made printable twice is the same as once.
-/// Errors  none: any bytes may come from anyone.
+/// Exact   A control character (of ASCII, or from U+0080 to U+009F), and each byte that is not part of a
+///         UTF-8 character, is written as an escape: "\n", "\t" or "\x1b". All other characters are kept,
+///         also backslashes, so making a text printable twice gives the same as once.
+/// Errors  none: any bytes are accepted.
 
 #include <cstddef>
 #include <string>
@@ -14,8 +14,8 @@
 
 namespace sim {
 
-/// Returns the number of bytes of the character with which a text begins in UTF-8; 0 where it begins with
-/// none. The text is not empty.
+/// Returns the number of bytes of the UTF-8 character with which a text begins, or 0 if it begins with none.
+/// The text must not be empty.
 std::size_t character_bytes(std::string_view text);
 
 std::string printable_text(std::string_view text);

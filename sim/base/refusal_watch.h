@@ -1,9 +1,9 @@
 #pragma once
 
-/// Tells somebody of every refusal of a thread before it is thrown. A program may catch a refusal and go on,
-/// and then nobody else would learn of it.
+/// Reports every refusal of a thread before it is thrown. A program may catch a refusal and continue, so that
+/// the refusal would otherwise go unnoticed.
 ///
-/// Calls   whoever runs a program of another sets the watch of the thread around it. on_refusal() need not
+/// Calls   a world sets the watch of a thread while the thread runs a rank program. on_refusal() need not
 ///         return.
 
 namespace sim {
@@ -19,7 +19,7 @@ class RefusalWatch {
 /// Returns the watch of this thread; null if there is none.
 RefusalWatch* refusal_watch();
 
-/// While an object of this class lives, its thread tells `watch` of its refusals.
+/// While an object of this class lives, its thread reports its refusals to `watch`.
 class WatchedRefusals {
  public:
   explicit WatchedRefusals(RefusalWatch* watch);

@@ -26,7 +26,7 @@ struct Site {
   int line;
 };
 
-/// The site as text: "'mlp.forward' (mlp.cpp:40)".
+/// Returns the site as text: "'mlp.forward' (mlp.cpp:40)".
 std::string text_of(const Site& site);
 
 }  // namespace sim

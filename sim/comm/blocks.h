@@ -1,7 +1,7 @@
 #pragma once
 
-/// What collectives move: ranges of a tensor's elements, and the one block that a tensor holds for each place
-/// of a group.
+/// The views that collectives move: ranges of a tensor's elements, and the block that a tensor holds for each
+/// place of a group.
 ///
 /// Shapes  a block has `count` elements; block p begins at element p * count of the flat tensor.
 /// Exact   a copy of zero elements is skipped, because tensors without elements need no memory.

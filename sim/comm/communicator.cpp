@@ -44,17 +44,16 @@ void Communicator::refuse_call(const Call& call, const char* code, std::string n
   refuse({.code = code, .option = describe(call), .numbers = std::move(numbers), .rule = rule, .hint = hint});
 }
 
-// ---- checks
-// ------------------------------------------------------------------------------------------------------
+// ---- checks -----------------------------------------------------------------------------------------------
 
 /// The message does not describe the group, because the group no longer exists once its world is over.
 void Communicator::require_caller(const Call& call) const {
   if (running_device() == &device_) return;
   refuse({.code = "wrong_rank",
           .option = fmt::format("{} {}", name_of(call.operation), text_of(call.site)),
-          .numbers = "a communicator of another rank, or of a world that is over",
-          .rule = "a rank calls on its own communicators, while its program runs",
-          .hint = "rank.groups of the rank that calls; nothing captured from outside"});
+          .numbers = "the communicator belongs to another rank, or to a world that is over",
+          .rule = "a rank uses only its own communicators, and only while its program runs",
+          .hint = "rank.groups of the rank that calls, not a communicator captured from outside"});
 }
 
 void Communicator::require_tensor(const Call& call, const Tensor& tensor, Access access) const {
@@ -77,8 +76,8 @@ void Communicator::require_uneven(const Call& call) const {
     refuse_call(call, "split_rows",
                 fmt::format("{} [{}] for a tensor {} and {} members", what, fmt::join(rows, ", "),
                             text_of(tensor.shape()), n),
-                "one number of rows for each member, none negative, that add up to the first dimension",
-                "split rows that cover the tensor");
+                "each member has a number of rows, none negative, and they add up to the first dimension",
+                "numbers of rows that cover the tensor");
   };
   check("send_rows", call.send_rows, call.input);
   check("receive_rows", call.receive_rows, call.output);
@@ -86,7 +85,7 @@ void Communicator::require_uneven(const Call& call) const {
   refuse_call(
       call, "call_shape",
       fmt::format("input {} and output {}", text_of(call.input.shape()), text_of(call.output.shape())),
-      "rows of input and output have as many elements", "reshaped()");
+      "rows of input and output have the same number of elements", "reshaped() of one of them");
 }
 
 void Communicator::require_counts(Call& call) const {
@@ -120,7 +119,8 @@ void Communicator::require_counts(Call& call) const {
       return refuse_call(
           call, "call_shape",
           fmt::format("a block of {} elements and a whole of {}, {} members", call.count, whole.count(), n),
-          "the whole has one block for each member", "a whole of members * block elements");
+          "the whole has one block for each member",
+          "a whole of as many elements as the block times the members");
     }
     case Operation::barrier:
     case Operation::split:
@@ -137,7 +137,7 @@ std::int64_t Communicator::next_sequence(const Call& call) {
 void Communicator::require_places(const Call& call) const {
   if (has_reduce_op(call.operation) && call.reduce_op > ReduceOp::average) {
     refuse_call(call, "call_operation", fmt::format("ReduceOp({})", static_cast<int>(call.reduce_op)),
-                "a reduction is one of ReduceOp's names", "ReduceOp::sum");
+                "a reduction is one of the named values of ReduceOp", "ReduceOp::sum");
   }
   if (has_root(call.operation) && (call.root < 0 || call.root >= size())) {
     refuse_call(call, "call_root", fmt::format("root {} of {} members", call.root, size()),
@@ -177,7 +177,7 @@ void Communicator::require_tensors(Call& call) const {
     refuse_call(
         call, "dtype_mismatch",
         fmt::format("input {} and output {}", name_of(call.input.dtype()), name_of(call.output.dtype())),
-        "both tensors have one dtype", "cast() one of them");
+        "both tensors have the same dtype", "cast() one of them");
   }
   if (is_in_place(call.operation) || !call.input.overlaps(call.output)) return;
   if (is_own_block(call)) return;
@@ -185,7 +185,7 @@ void Communicator::require_tensors(Call& call) const {
       call, "overlapping_buffers",
       fmt::format("input is bytes {} to {} and output bytes {} to {} of one buffer", call.input.range().begin,
                   call.input.range().end, call.output.range().begin, call.output.range().end),
-      "what a call reads and what it writes lie apart", "another buffer for the output");
+      "the input and the output of a call do not overlap", "another buffer for the output");
 }
 
 std::size_t Communicator::record_call(Call& call) {
@@ -202,8 +202,7 @@ std::size_t Communicator::record_call(Call& call) {
                          call.operation, call.dtype, call.reduce_op, false});
 }
 
-// ---- starting and running
-// ----------------------------------------------------------------------------------------
+// ---- starting and running ---------------------------------------------------------------------------------
 
 /// Copies the input to the output, which is what every operation does in a group of one member.
 void Communicator::copy_as_identity(const Call& call) const {

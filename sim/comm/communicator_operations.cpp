@@ -134,8 +134,8 @@ Work Communicator::start_batch(std::span<const PointToPoint> calls, Site site) {
   for (const PointToPoint& each : calls) {
     Call call = point_to_point_call(each.operation, each.tensor, each.peer, site);
     if (!is_point_to_point(each.operation)) {
-      refuse_call(call, "call_operation", "in a batch", "a batch has sends and receives only",
-                  "a call of its own");
+      refuse_call(call, "call_operation", "the operation is in a batch",
+                  "a batch has sends and receives only", "a separate call");
     }
     start_into(work, std::move(call));
   }

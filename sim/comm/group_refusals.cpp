@@ -12,9 +12,9 @@ void refuse_no_group(const Layout& layout, int rank, std::string_view kind) {
   const bool known = layout.find(kind) != nullptr;
   refuse({.code = "no_such_group",
           .option = fmt::format("rank {}, group '{}'", rank, kind),
-          .numbers = known ? "this rank is in no group of the kind" : "the layout has no such kind",
-          .rule = "a rank asks for groups of the layout that it is in",
-          .hint = "Groups::find, which gives null; shardproof groups --rank shows them"});
+          .numbers = known ? "this rank is in no group of this kind" : "the layout has no group of this kind",
+          .rule = "a rank asks only for groups of the layout in which it is a member",
+          .hint = "Groups::find(), which returns null; shardproof groups --rank lists the groups of a rank"});
 }
 
 void require_new_group(const Layout& layout, int rank, const std::string& name,
@@ -30,16 +30,16 @@ void require_new_group(const Layout& layout, int rank, const std::string& name,
   if (name.empty() || taken || name.find_first_of("[]") != std::string::npos) {
     refuse({.code = "bad_group_name",
             .option = where,
-            .numbers = taken ? "a group of the layout has this name" : "no name, or one with brackets",
+            .numbers = taken ? "a group of the layout has this name" : "the name is empty, or has brackets",
             .rule = "a new group has a name of its own, without [ and ]",
-            .hint = taken ? fmt::format("'my_{}'", name) : "a word"});
+            .hint = taken ? fmt::format("'my_{}'", name) : "a name of letters and digits"});
   }
   if (members.empty() || repeated || outside) {
     refuse({.code = "bad_group",
             .option = where,
             .numbers = fmt::format("{} of a world of {}", text_of_ranks(members), world_size),
-            .rule = "members are ranks that run, each once, and at least one",
-            .hint = "global ranks"});
+            .rule = "a group has at least one member, and members are ranks that run, each listed once",
+            .hint = "a list of global ranks without repetition"});
   }
 }
 

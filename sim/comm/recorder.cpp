@@ -31,22 +31,23 @@ void Recorder::refuse_more(const CallRecord& call) {
   if (++refusals_ > kMostRefusals) give_up_();
   refuse({.code = "call_limit",
           .option = text_of(call.site),
-          .numbers = fmt::format("more than {} calls of one rank", call_limit_),
+          .numbers = fmt::format("one rank made more than {} calls", call_limit_),
           .rule = "a rank program comes to an end",
-          .hint = "a higher call limit, if it is meant to run this long"});
+          .hint = "a higher call limit, if the program is meant to run this long"});
 }
 
-/// Drops what the rank has published, so that other ranks of the machine may go on, and says so each time.
+/// Drops the tensors that the rank has published, so that other ranks of the machine can continue, and
+/// refuses.
 void Recorder::refuse_more_published(const std::string& name, std::int64_t bytes) {
   published_ = {};
   published_bytes_ = publish_limit_;
   if (++refusals_ > kMostRefusals) give_up_();
   refuse({.code = "out_of_memory",
           .option = "publish",
-          .numbers = fmt::format("'{}' of {} bytes, and no more than {} bytes of one rank", name, bytes,
+          .numbers = fmt::format("'{}' has {} bytes, and one rank may publish {} bytes in all", name, bytes,
                                  publish_limit_),
-          .rule = "what all ranks publish is in the memory of this machine",
-          .hint = "fewer or smaller tensors; WorldSpec::publish_limit, if it is meant to be so much"});
+          .rule = "the tensors that ranks publish stay in the memory of this machine",
+          .hint = "fewer or smaller tensors; WorldSpec::publish_limit, if so much is meant"});
 }
 
 }  // namespace sim

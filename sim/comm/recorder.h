@@ -6,7 +6,7 @@
 ///
 /// Calls   only its own rank uses a recorder while the program runs; others read it when the run is over.
 /// Errors  call_limit: the rank made more calls than the limit, as a program that never ends would;
-///         out_of_memory: it published more bytes than the limit, and what it had published is dropped. If
+///         out_of_memory: it published more bytes than the limit; its published tensors are dropped. If
 ///         the program catches these errors more than kMostRefusals times, the recorder calls the GiveUp
 ///         function of the backend, which does not return.
 
@@ -35,9 +35,9 @@ struct Published {
 /// should end it.
 inline constexpr int kMostRefusals = 1000;
 
-/// The most bytes that one rank may publish, names included, unless its world says another number. It is
-/// chosen: far more than a proof publishes, and little enough that a program that publishes without end is
-/// refused before the machine has no memory left.
+/// The most bytes that one rank may publish, names included, unless its world says another number. The
+/// number is a choice: far more than a proof publishes, and small enough that a program that publishes
+/// without end is refused before the machine has no memory left.
 inline constexpr std::int64_t kMostPublishedBytes = std::int64_t{1} << 30;
 
 /// A step of a rank's program that involves other ranks.

@@ -32,7 +32,7 @@ class RefusalLimit : public RefusalWatch {
   std::int64_t refusals_ = 0;
 };
 
-/// Returns what a program does that is given up because of its refusals, with the latest of them.
+/// Returns the sentence for a program that is given up because of its refusals; it names the latest one.
 std::string sentence_of_refusals(const Refusal& latest);
 
 }  // namespace sim

@@ -1,7 +1,7 @@
 #pragma once
 
-/// The refusal of a rank that had no reason of its own: another rank has refused a piece of work that all
-/// ranks do or none. A report that has findings of both kinds of ranks begins with those that had a reason.
+/// The refusal of a rank that had no reason of its own: another rank has refused work that either all
+/// ranks do or none does. If a report has findings of both kinds, those of ranks with a reason come first.
 ///
 /// Errors  the code is the caller's; the hint names the rank that had the reason.
 

@@ -28,7 +28,7 @@ struct Traffic {
   std::int64_t bytes_across = 0;
 };
 
-/// Returns what the member at `place` sends.
+/// Returns the bytes that the member at `place` sends.
 Traffic traffic_of(const Call& call, const ProcessGroup& group, int place);
 
 }  // namespace sim

@@ -11,9 +11,9 @@ void require_waits_for_own(const Call& call, const Device* device) {
   if (running_device() == device) return;
   refuse({.code = "wrong_rank",
           .option = fmt::format("wait() for {} {}", name_of(call.operation), text_of(call.site)),
-          .numbers = "a Work of a program that is over",
-          .rule = "a rank waits for its own calls, while its program runs",
-          .hint = "a Work that does not leave its rank"});
+          .numbers = "the program that started this call is over",
+          .rule = "a rank waits for its own calls, and only while its program runs",
+          .hint = "wait() before the program ends, with a Work that does not leave its rank"});
 }
 
 void require_all_waited(const Recorder& recorder) {
@@ -22,8 +22,8 @@ void require_all_waited(const Recorder& recorder) {
     refuse({.code = "pending_work",
             .option = fmt::format("{} at {}, call {} of {}", name_of(call.operation), text_of(call.site),
                                   call.sequence, text_of(*call.group)),
-            .numbers = "started, and not waited for",
-            .rule = "a rank waits for what it starts",
+            .numbers = "the call was started, and its rank never waited for it",
+            .rule = "a rank waits for every call that it starts",
             .hint = "wait() before the program ends"});
   }
 }

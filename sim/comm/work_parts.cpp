@@ -6,7 +6,7 @@ namespace sim {
 
 namespace {
 
-/// Begins the part that `changed` makes of the current one.
+/// Begins a new part of the work: the current one, after `changed` has changed it.
 template <typename Change>
 void begin_part(Rank& rank, const Change& changed) {
   auto* counting = dynamic_cast<CountingDevice*>(&rank.device);

@@ -1,7 +1,7 @@
 #pragma once
 
-/// The device of this machine's CPU. It implements seam one (device.h) in plain loops that give the same
-/// bits on every machine.
+/// The device of this machine's CPU. It implements Device (sim/tensor/device.h) in plain loops that give
+/// the same bits on every machine.
 ///
 /// Shapes  memory comes from a pool that the handles of all ranks share, and that outlives the device if
 ///         a tensor still uses it. Each rank always allocates from the same lane, rank %
@@ -36,7 +36,7 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
     if (tower_->seed != field_seed || tower_->functions != functions)
       tower_ = std::make_shared<Tower>(field_seed, functions);
   }
-  /// The functions of the field, the same for all ranks.
+  /// Returns the functions of the field, which are the same for all ranks.
   const FieldTower& tower() const;
   std::shared_ptr<Device> for_rank(int rank) override;
   const char* name() const override { return "cpu"; }

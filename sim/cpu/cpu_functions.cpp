@@ -1,4 +1,4 @@
-// CpuDevice: functions of single elements and of rows.
+// The kernels of CpuDevice that apply functions to single elements and to rows.
 
 #include <algorithm>
 

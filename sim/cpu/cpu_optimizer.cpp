@@ -1,4 +1,4 @@
-// CpuDevice: the step of the optimizer.
+// The kernels of CpuDevice for a step of the optimizer.
 
 #include <cmath>
 
@@ -10,8 +10,7 @@ namespace sim {
 
 namespace {
 
-/// Like with_computing_scalar, but only for the dtypes of sum tensors (device.h). For bf16 it does
-/// nothing.
+/// Calls visit with a value of the scalar of a sum tensor (device.h). For bf16 it does nothing.
 template <typename Visit>
 void with_sum_scalar(DType dtype, Visit&& visit) {
   with_computing_scalar(dtype, [&](auto scalar) {
@@ -21,7 +20,7 @@ void with_sum_scalar(DType dtype, Visit&& visit) {
 
 Ratio one_less(Ratio beta) { return {beta.denominator - beta.numerator, beta.denominator}; }
 
-/// 1 - beta^step, computed in double for floats.
+/// Returns 1 - beta^step, which is computed in double for floats.
 template <typename Scalar, typename Number>
 Scalar correction(const Number& number, Ratio beta, std::int64_t step) {
   if constexpr (std::is_same_v<Scalar, Field>) {

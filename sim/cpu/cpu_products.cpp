@@ -1,4 +1,4 @@
-// CpuDevice: products of matrices.
+// The kernel of CpuDevice that multiplies matrices.
 
 #include <cstddef>
 #include <vector>

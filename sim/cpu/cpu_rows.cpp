@@ -1,4 +1,4 @@
-// CpuDevice: kernels that move and add whole rows and columns.
+// The kernels of CpuDevice that move and add whole rows and columns.
 
 #include <algorithm>
 #include <cstring>
@@ -26,7 +26,7 @@ void add_row(const Arithmetic<Scalar>& number, const Scalar* __restrict row, std
   for (std::int64_t f = 0; f < columns; ++f) sums[f] = sums[f] + number.load(row[f]);
 }
 
-/// The row of a table that an id names, or -1 if the id is outside of the table.
+/// Returns the row of a table that an id names, or -1 if the id is outside of the table.
 std::int64_t row_of(std::int32_t id, std::int64_t first_id, std::int64_t rows) {
   const std::int64_t row = id - first_id;
   return row >= 0 && row < rows ? row : -1;

@@ -1,4 +1,4 @@
-// CpuDevice: the pieces of a cross-entropy whose vocabulary is split over several ranks.
+// The kernels of CpuDevice for the pieces of a cross-entropy whose vocabulary is split over several ranks.
 
 #include "sim/base/vectorised.h"
 #include "sim/cpu/cpu_device.h"
@@ -9,13 +9,13 @@ namespace sim {
 
 namespace {
 
-/// The column of a target on this rank, or -1 if this rank does not hold it or the target is ignored.
+/// Returns the column of a target on this rank, or -1 if this rank does not hold it or the target is ignored.
 std::int64_t column_of(std::int32_t target, const TokenLoss& loss) {
   const std::int64_t column = target - loss.first_id;
   return target != loss.ignored_id && column >= 0 && column < loss.columns ? column : -1;
 }
 
-/// s / vocabulary
+/// Returns s / vocabulary.
 Ratio smoothing_a_column(const TokenLoss& loss) {
   return {loss.smoothing.numerator, loss.smoothing.denominator * loss.vocabulary};
 }

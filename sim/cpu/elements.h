@@ -1,6 +1,6 @@
 #pragma once
 
-/// The elements of a tensor in the memory of this machine, for kernels.
+/// Returns a pointer to the elements of a tensor that lies in the memory of this machine, for kernels.
 
 #include "sim/tensor/tensor.h"
 

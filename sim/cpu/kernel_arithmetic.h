@@ -9,7 +9,6 @@
 ///
 /// Exact   every function is a fixed sequence of operations that are rounded once each; only calls of fma
 ///         fuse operations.
-///         name.
 
 #include <array>
 #include <cstddef>
@@ -112,7 +111,7 @@ typename Number::Wide lane_max(const Number& number, std::int64_t n, const Term&
   }
 }
 
-/// Like with_scalar, for the dtypes that layers compute in.
+/// Calls visit as with_scalar does, for the dtypes that layers compute in.
 template <typename Visit>
 void with_computing_scalar(DType dtype, Visit&& visit) {
   CHECK(dtype != DType::i32);

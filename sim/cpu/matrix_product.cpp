@@ -14,8 +14,8 @@ namespace sim {
 
 namespace {
 
-// A block of the left operand fits into the second-level cache, and a panel of the right operand into the
-// first.
+// A block of the left operand fits into the second-level cache, and a panel of the right operand fits into
+// the first-level cache.
 constexpr std::size_t kBlockTerms = 256;
 constexpr std::size_t kBlockRows = 128;
 static_assert(kBlockTerms <= kExactProducts, "each block of terms ends in a reduction");

@@ -21,7 +21,7 @@
 
 namespace sim {
 
-/// element(i, j) = first[i * row_step + j * column_step]
+/// A matrix with any strides: element(i, j) is first[i * row_step + j * column_step].
 template <typename Scalar>
 struct Strided {
   const Scalar* first;

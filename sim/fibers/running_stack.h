@@ -1,7 +1,7 @@
 #pragma once
 
-/// The stack of the rank that this thread runs at the moment, so that an overflow of it can be told from
-/// other faults.
+/// The stack of the rank that this thread runs at the moment, so that its overflow can be distinguished
+/// from other faults.
 ///
 /// Shapes  the stack of a fiber is one of the pool (stack_pool.h); that of a rank that is a thread is the
 ///         thread's own.

@@ -43,8 +43,9 @@ void StackPool::map_more() {
   if (mapping == MAP_FAILED) {
     refuse({.code = "stack_memory",
             .option = "--stack-bytes",
-            .numbers = fmt::format("{} stacks of {} bytes: {}", count_, stack_bytes_, std::strerror(errno)),
-            .rule = "every rank's stack is mapped, touched or not",
+            .numbers = fmt::format("{} stacks of {} bytes cannot be mapped: {}", count_, stack_bytes_,
+                                   std::strerror(errno)),
+            .rule = "the system maps the stacks of all ranks, whether they are used or not",
             .hint = "a smaller --stack-bytes, or fewer ranks"});
   }
   // With huge pages, the first touch of a stack would use as much memory as eight whole stacks.

@@ -56,10 +56,10 @@ void ThreadContext::start() {
   is_joinable_ = error == 0;
   if (is_joinable_) return;
   refuse({.code = "thread_limit",
-          .option = fmt::format("rank {}, a thread of its own", rank_),
-          .numbers = std::strerror(error),
-          .rule = "the system gives every rank a thread",
-          .hint = "fibers (--ranks-as fibers), or fewer ranks"});
+          .option = fmt::format("--ranks-as threads, rank {}", rank_),
+          .numbers = fmt::format("the system starts no thread for it: {}", std::strerror(error)),
+          .rule = "every rank has a thread of its own",
+          .hint = "--ranks-as fibers, or fewer ranks"});
 }
 
 void ThreadContext::yield() {

@@ -24,8 +24,8 @@ struct List {
     refuse({.code = "host_list",
             .option = variable,
             .numbers = fmt::format("'{}': {}", text, what),
-            .rule = "a list as Slurm writes it: hosts like gpu[01-03,7],login1, tasks like 4(x2),3",
-            .hint = "unset it and give --master-addr, or start with srun, which sets it"});
+            .rule = "the list has the form of Slurm: hosts like gpu[01-03,7],login1, tasks like 4(x2),3",
+            .hint = "unset the variable and give --master-addr, or start with srun, which sets it"});
   }
 };
 
@@ -46,17 +46,17 @@ std::vector<std::string_view> pieces(const List& list) {
   for (std::size_t i = 0; i < list.text.size(); ++i) {
     const char c = list.text[i];
     if (c == '[') {
-      if (in_brackets) list.refused("a bracket inside a bracket");
+      if (in_brackets) list.refused("a bracket stands inside a bracket");
       in_brackets = true;
     } else if (c == ']') {
-      if (!in_brackets) list.refused("a bracket closes that was not open");
+      if (!in_brackets) list.refused("a closing bracket has no opening bracket");
       in_brackets = false;
     } else if (c == ',' && !in_brackets) {
       found.push_back(list.text.substr(begin, i - begin));
       begin = i + 1;
     }
   }
-  if (in_brackets) list.refused("a bracket does not close");
+  if (in_brackets) list.refused("an opening bracket has no closing bracket");
   found.push_back(list.text.substr(begin));
   return found;
 }
@@ -71,8 +71,9 @@ std::vector<std::string> expand_ranges(const List& list, std::string_view ranges
     const std::string_view last = first.size() < range.size() ? range.substr(first.size() + 1) : first;
     const std::optional<int> from = number_of(first);
     const std::optional<int> to = number_of(last);
-    if (!from || !to || *to < *from) list.refused(fmt::format("'{}' is no range of numbers", range));
-    if (numbers.size() + static_cast<std::size_t>(*to - *from) >= kMostHosts) list.refused("too many hosts");
+    if (!from || !to || *to < *from) list.refused(fmt::format("'{}' is not a range of numbers", range));
+    if (numbers.size() + static_cast<std::size_t>(*to - *from) >= kMostHosts)
+      list.refused("it has more than 2^20 hosts");
     for (int number = *from; number <= *to; ++number) {
       numbers.push_back(fmt::format("{:0>{}}", number, first.size()));
     }
@@ -93,12 +94,12 @@ std::vector<std::string> expand_name(const List& list, std::string_view name) {
       endings = expand_ranges(list, name.substr(open + 1, close - open - 1));
       used = close + 1;
     }
-    if (hosts.size() * endings.size() > kMostHosts) list.refused("too many hosts");
+    if (hosts.size() * endings.size() > kMostHosts) list.refused("it has more than 2^20 hosts");
     std::vector<std::string> longer;
     for (const std::string& host : hosts) {
       for (const std::string& ending : endings) {
         longer.push_back(host + std::string(name.substr(0, open)) + ending);
-        if (longer.back().size() > kLongestHost) list.refused("a host name of more than 255 characters");
+        if (longer.back().size() > kLongestHost) list.refused("a host name has more than 255 characters");
       }
     }
     hosts = std::move(longer);
@@ -113,9 +114,9 @@ std::vector<std::string> expand_host_list(const std::string& variable, std::stri
   const List list{variable, text};
   std::vector<std::string> hosts;
   for (const std::string_view name : pieces(list)) {
-    if (name.empty()) list.refused("a host without a name");
+    if (name.empty()) list.refused("a host has no name");
     for (std::string& host : expand_name(list, name)) hosts.push_back(std::move(host));
-    if (hosts.size() > kMostHosts) list.refused("too many hosts");
+    if (hosts.size() > kMostHosts) list.refused("it has more than 2^20 hosts");
   }
   return hosts;
 }
@@ -132,8 +133,9 @@ std::vector<int> expand_tasks_per_node(const std::string& variable, std::string_
       nodes = is_repeat ? number_of(times.substr(2, times.size() - 3)) : std::nullopt;
     }
     const std::optional<int> each = number_of(count);
-    if (!each || !nodes) list.refused(fmt::format("'{}' is no count of tasks", piece));
-    if (tasks.size() + static_cast<std::size_t>(*nodes) > kMostHosts) list.refused("too many nodes");
+    if (!each || !nodes) list.refused(fmt::format("'{}' is not a number of tasks", piece));
+    if (tasks.size() + static_cast<std::size_t>(*nodes) > kMostHosts)
+      list.refused("it has more than 2^20 nodes");
     tasks.insert(tasks.end(), static_cast<std::size_t>(*nodes), *each);
   }
   return tasks;

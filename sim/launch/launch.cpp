@@ -24,7 +24,7 @@ constexpr std::int64_t kMostPort = 65535;
 constexpr std::int64_t kFirstOtherStep = 0xfffffff0;
 constexpr const char* kThisMachine = "127.0.0.1";
 constexpr const char* kHint =
-    "start all processes in one way (torchrun, mpirun or srun), or say --rank and --world-size";
+    "start all processes with one launcher (torchrun, mpirun or srun), or give --rank and --world-size";
 
 /// A value, and the name of the option or variable that holds it.
 struct Named {
@@ -62,10 +62,12 @@ Number number_of(const Named& value, std::int64_t least, std::int64_t most) {
   const auto [stop, error] = std::from_chars(value.text.data(), end, number);
   const bool is_number = stop == end && !value.text.empty() && error != std::errc::invalid_argument;
   if (!is_number) {
-    refuse_launch("launch_number", value.name, fmt::format("'{}'", value.text), "a whole number, in digits");
+    refuse_launch("launch_number", value.name, fmt::format("'{}'", value.text),
+                  "the value is a whole number in digits");
   }
   if (error == std::errc::result_out_of_range || number < least || number > most) {
-    refuse_launch("launch_range", value.name, value.text, fmt::format("a number from {} to {}", least, most));
+    refuse_launch("launch_range", value.name, value.text,
+                  fmt::format("the value is from {} to {}", least, most));
   }
   return {value.name, number};
 }
@@ -162,7 +164,7 @@ std::optional<Identity> mpich(const Reader& read) {
   // Under PMIx the rank has another name. PMIx has no variable for the size, so without PMI_SIZE this is no
   // world.
   if (!four.values[0] && four.values[1]) four.values[0] = read("PMIX_RANK");
-  // srun --mpi=pmi2 and others may set neither of the two. That is no error; this source then says nothing.
+  // srun --mpi=pmi2 and others may set neither of the two. That is no error: this launcher is then absent.
   if (!four.values[0] && !four.values[1]) return std::nullopt;
   return identity_of(four);
 }
@@ -184,7 +186,7 @@ std::optional<std::pair<Number, Number>> slurm_local(const Reader& read) {
   if (index.value >= static_cast<std::int64_t>(tasks.size())) {
     refuse_launch("launch_range", node->name,
                   fmt::format("{}, while {} has {} nodes", index.value, per_node->name, tasks.size()),
-                  "a node of the step");
+                  "the value is the number of a node of the step");
   }
   return std::pair{number_of(*local, 0, kMostRanks),
                    Number{per_node->name, tasks[static_cast<std::size_t>(index.value)]}};
@@ -228,14 +230,14 @@ void require_agree(const Identity& a, const Identity& b) {
         "launch_contradiction", x.name,
         fmt::format("{} ({}), while {} is {} ({})", x.value, a.launcher, y.name, y.value, b.launcher),
         "one process has one rank in one world",
-        "unset the variables of the launcher that did not start it, or say --rank and --world-size");
+        "unset the variables of the launcher that did not start it, or give --rank and --world-size");
   };
   same(a.rank, b.rank);
   same(a.world_size, b.world_size);
 }
 
 /// Whether a PMI identity only repeats that of a Slurm step. srun's PMI plugins (--mpi=pmi2) set Hydra's
-/// variables for the rank and the size, and no others. Slurm's own variables tell more of the same process.
+/// variables for the rank and the size, and no others. Slurm's own variables say more about the process.
 bool speaks_of_step(const Identity& pmi, const Identity& step) {
   return pmi.launcher == "MPICH or Intel MPI" && !pmi.local && step.launcher == "Slurm" &&
          pmi.rank.value == step.rank.value && pmi.world_size.value == step.world_size.value;
@@ -276,7 +278,7 @@ void require_address(const Named& address) {
     return;
   }
   refuse_launch("launch_address", address.name, fmt::format("'{}'", address.text),
-                "a host name or an address, of at most 253 characters, without blanks",
+                "the value is a host name or an address of at most 253 characters without blanks",
                 "--master-addr with the name of the node of rank 0");
 }
 
@@ -304,7 +306,7 @@ void find_address(const ExplicitLaunch& given, const Reader& read, Launch& launc
     refuse_launch("launch_partly_set", "MASTER_ADDR",
                   fmt::format("not set, while rank {} of {} ({}) has to meet others", launch.rank,
                               launch.world_size, launch.launcher),
-                  "ranks that may be on several nodes need the address of rank 0's",
+                  "ranks that may be on several nodes need the address of the node of rank 0",
                   "--master-addr with the name of the node of rank 0, the same on all ranks");
   }
   launch.master_addr = kThisMachine;
@@ -340,8 +342,8 @@ void find_port(const ExplicitLaunch& given, const Reader& read, Launch& launch) 
             kFirstJobPort + static_cast<std::int64_t>(hash.value() % static_cast<std::uint64_t>(kJobPorts))};
   }
   if (port.value < 1 || port.value > kMostPort) {
-    refuse_launch("launch_range", port.name, fmt::format("port {}", port.value), "a port from 1 to 65535",
-                  "--master-port with one that is free on the node of rank 0");
+    refuse_launch("launch_range", port.name, fmt::format("port {}", port.value), "a port is from 1 to 65535",
+                  "--master-port with a port that is free on the node of rank 0");
   }
   launch.master_port = static_cast<int>(port.value);
   if (!port.name.empty()) launch.read.push_back(port.name);

@@ -37,8 +37,8 @@ using Environment = std::map<std::string, std::string>;
 /// Returns the current environment of this process.
 Environment environment_of_process();
 
-/// The values that the command line gives. If it gives a rank and a world size, no launcher is asked for
-/// them. An address or a port may also be given alone, beside the values of a launcher.
+/// The values that the command line gives. A rank and a world size given here are used instead of those of
+/// any launcher. An address or a port may also be given alone, beside the values of a launcher.
 struct ExplicitLaunch {
   std::optional<std::string> rank;              // --rank
   std::optional<std::string> world_size;        // --world-size
@@ -58,8 +58,8 @@ struct LocalPlace {
 };
 
 struct Launch {
-  /// One of "explicit", "torchrun", "RANK and WORLD_SIZE", "Open MPI", "MPICH or Intel MPI", "MVAPICH2",
-  /// "Slurm" and "none".
+  /// It is one of "explicit", "torchrun", "RANK and WORLD_SIZE", "Open MPI", "MPICH or Intel MPI",
+  /// "MVAPICH2", "Slurm" and "none".
   std::string launcher;
   int rank = 0;
   int world_size = 1;

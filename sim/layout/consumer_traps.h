@@ -13,7 +13,7 @@
 ///                         this order ep is fastest.
 ///
 /// Calls   with more than one optimizer instance, the first two visit every rank: O(world).
-/// Source  Megatron-LM parallel_state.py, token_dispatcher.py; found by running drawn layouts.
+/// Source  Megatron-LM parallel_state.py, token_dispatcher.py; found with randomly drawn layouts.
 
 #include <vector>
 
@@ -23,7 +23,7 @@ namespace sim {
 
 std::vector<Warning> consumer_traps(const Layout& layout);
 
-/// Whether a warning names one of these traps, so that results are wrong without a word.
+/// Whether a warning names one of these traps, in which results are wrong and no error is reported.
 bool is_consumer_trap(const Warning& warning);
 /// Whether the trap is that of the all-to-all token dispatcher, which other dispatchers do not have.
 bool is_about_all_to_all(const Warning& warning);

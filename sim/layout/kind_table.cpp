@@ -36,8 +36,8 @@ GroupKind made_kind(const KindRow& row, const Layout& layout, const KindSizes& s
   return GroupKind(name, listing, size);
 }
 
-/// The kinds of the levels, the innermost first. Members of a group of level k are as far apart as the
-/// product of the sizes of the levels below it.
+/// Returns the kinds of the levels, the innermost first. Members of a group of level k are as far apart as
+/// the product of the sizes of the levels below it.
 std::vector<GroupKind> levels_of(const KindRow& row, const Layout& layout, const std::vector<int>& levels) {
   const Listing listing = grid_of(layout, row).listing(row.axes);
   const std::string_view stem = row.name.substr(0, row.name.size() - 1);

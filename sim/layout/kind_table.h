@@ -47,15 +47,15 @@ struct KindRow {
   bool starts_loop = true;        // whether Megatron creates the kind in a loop of its own (CreationBlock)
   std::string_view same_as = {};  // the kind that has the same groups in a layout without this one
   /// Kinds of which every group shares exactly one rank with every group of this kind that it meets. In a
-  /// row of levels, this is said of the first level.
+  /// row of levels, this holds for the first level.
   std::vector<std::string_view> orthogonal_to = {};
-  /// Orthogonal kinds whose axes, with those of this kind, are all axes of the grid that have more than
-  /// one rank, wherever that is so.
+  /// Kinds that complement this one: they are orthogonal to it, and the sizes of both multiply to the size
+  /// of the grid. This holds in layouts in which every axis with more than one rank belongs to one of both.
   std::vector<std::string_view> complements = {};
 
-  /// Whether a kind of this name is the row's.
+  /// Whether a kind with this name belongs to the row.
   bool describes(std::string_view kind) const;
-  /// The name of the row's kind; of its first level in a row of levels.
+  /// Returns the name of the row's kind, or in a row of levels that of the first level.
   std::string first_name() const;
   /// Whether every rank of the grid is in a group.
   bool covers_all_ranks() const { return cut != Cut::embedding && cut != Cut::position_embedding; }
@@ -66,10 +66,11 @@ const std::vector<KindRow>& kind_table();
 /// Returns the row whose kind has this name (hcp-L1 has the row of the levels), or null.
 const KindRow* find_kind(std::string_view name);
 
-/// Every name of a row, in creation order; "hcp-L*" stands for hcp-L0, hcp-L1, ...
+/// Returns the names of all rows, in creation order; "hcp-L*" stands for hcp-L0, hcp-L1, ...
 std::vector<std::string> all_kind_names();
 
-/// What the rows do not know: the sizes that a user gave, and which ranks of a pipeline hold embeddings.
+/// The sizes of the kinds that are not in the table: sizes that a user gave, and the ranks of a pipeline
+/// that hold embeddings.
 struct KindSizes {
   std::vector<int> hierarchical_context_parallel_sizes;  // empty: no kinds of levels
   std::vector<int> embedding;                            // pipeline ranks, ascending

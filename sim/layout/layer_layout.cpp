@@ -30,15 +30,15 @@ void append_times(std::string& out, std::string_view piece, std::size_t times) {
     refuse_layout("layout_too_long",
                   fmt::format("'{}' written out {} times or more", piece.substr(0, 40), times),
                   fmt::format("a layout has at most {} characters when written out", kMaxLength),
-                  "smaller repetition counts");
+                  "use smaller repetition counts");
   }
   for (std::size_t i = 0; i < times; ++i) out += piece;
 }
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-/// Reads "*digits" at position `at`. Returns the count and moves `at` behind it, or returns nothing if
-/// there is no such text.
+/// Reads "*digits" at position `at`. Returns the count and moves `at` past it, or returns nothing if there
+/// is no such text.
 std::optional<std::size_t> read_times(std::string_view text, std::size_t& at) {
   if (at + 1 >= text.size() || text[at] != '*' || !is_digit(text[at + 1])) return std::nullopt;
   std::size_t times = 0;
@@ -89,9 +89,10 @@ std::string write_out(const std::string& layout) {
 void require_letters(const std::string& layout, const std::string& written_out) {
   const std::size_t bad = written_out.find_first_not_of("EtmL|");
   if (bad == std::string::npos) return;
-  refuse_layout("layout_syntax", fmt::format("'{}' in '{}'", written_out[bad], layout),
-                "stages of E, t, m, L separated by '|'; x*n and (...)*n repeat; no nesting, no spaces",
-                "'Et*3|(tt|)*29,m|L', for example");
+  refuse_layout(
+      "layout_syntax", fmt::format("the character '{}' in '{}'", written_out[bad], layout),
+      "a layout is stages of E, t, m, L separated by '|'; x*n and (...)*n repeat, unnested, no spaces",
+      "'Et*3|(tt|)*29,m|L', for example");
 }
 
 void require_ends(const std::string& layout, const std::string& written_out) {
@@ -158,12 +159,13 @@ void require_mtp(const std::vector<LayerStage>& stages, const std::string& writt
   const bool after_decoder =
       first_mtp == std::string::npos || last_decoder == std::string::npos || last_decoder < first_mtp;
   if (layers == mtp_num_layers && holders <= 1 && last_chunk && after_decoder) return;
-  refuse_layout("layout_mtp",
-                fmt::format("{} m in {} stages, --mtp-num-layers is {}{}{}", layers, holders, mtp_num_layers,
-                            after_decoder ? "" : ", a t stands behind an m",
-                            last_chunk ? "" : ", one is not in its rank's last chunk"),
-                "as many m as --mtp-num-layers, all in one stage, in a rank's last chunk, no t behind them",
-                "put the m just before the L");
+  refuse_layout(
+      "layout_mtp",
+      fmt::format("{} m in {} stages, --mtp-num-layers is {}{}{}", layers, holders, mtp_num_layers,
+                  after_decoder ? "" : ", a t stands after an m",
+                  last_chunk ? "" : ", one is not in its rank's last chunk"),
+      "a layout has --mtp-num-layers m, all in one stage, in a rank's last chunk, with no t after them",
+      "put the m just before the L");
 }
 
 }  // namespace
@@ -186,8 +188,9 @@ std::vector<LayerStage> read_layer_layout(const std::string& layout, int pp, std
   if (decoder_layers != num_layers) {
     refuse_layout("layout_layers",
                   fmt::format("'{}' holds {} t, --num-layers is {}", layout, decoder_layers, num_layers),
-                  "as many t as layers",
-                  decoder_layers > 0 ? fmt::format("--num-layers {}", decoder_layers) : "t for every layer");
+                  "a layout has one t for each layer",
+                  decoder_layers > 0 ? fmt::format("--num-layers {}", decoder_layers)
+                                     : "a layout with a t for every layer");
   }
   require_mtp(stages, written_out, pp, mtp_num_layers);
   return stages;

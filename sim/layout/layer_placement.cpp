@@ -68,7 +68,7 @@ std::int64_t per_rank(const LayerRequest& request, std::int64_t layers, std::int
       {.code = "layers_pp_div",
        .option = "--num-layers",
        .numbers = fmt::format("{} over {} pipeline ranks leaves {}", what, ranks, left),
-       .rule = "every rank gets the same number; otherwise layers would be dropped",
+       .rule = "every rank gets the same number of layers; the remainder would be dropped",
        .hint = fmt::format("--num-layers {}{}",
                            layers > left && fewer > 0 ? fmt::format("{} or ", fewer) : "", fewer + ranks)});
 }
@@ -79,7 +79,7 @@ void require_chunks(std::int64_t rank, std::int64_t layers, std::int64_t vpp) {
       {.code = "layers_vpp_div",
        .option = "--virtual-pipeline-model-parallel-size",
        .numbers = fmt::format("pipeline rank {} has {} layers (or places) for {} chunks", rank, layers, vpp),
-       .rule = "the chunks of a rank are equally large",
+       .rule = "all chunks of a rank hold the same number of layers",
        .hint = fmt::format("a multiple of {} layers on every rank, or fewer chunks", vpp)});
 }
 
@@ -142,8 +142,8 @@ LayerPlacement place_uneven(const LayerRequest& request, std::int64_t vpp) {
     refuse({.code = "uneven_no_middle",
             .option = kLastOption,
             .numbers = numbers,
-            .rule = "with one pipeline rank, first and last are the same rank; Megatron then builds the "
-                    "last's layers only",
+            .rule = "with one pipeline rank, first and last are the same rank; Megatron then builds only the "
+                    "layers of the last",
             .hint = fmt::format("leave both options out, or --pipeline-model-parallel-size {}",
                                 middle_layers == 0 ? 2 : 3)});
   }
@@ -152,8 +152,8 @@ LayerPlacement place_uneven(const LayerRequest& request, std::int64_t vpp) {
         {.code = "uneven_no_middle",
          .option = "--virtual-pipeline-model-parallel-size",
          .numbers = fmt::format("{}, {} chunks each", numbers, vpp),
-         .rule = "with two pipeline ranks, both given, and virtual chunks Megatron divides by the 0 ranks "
-                 "between",
+         .rule = "with two pipeline ranks, both numbers given and virtual chunks, Megatron divides by the 0 "
+                 "ranks between",
          .hint = "leave out one of first and last, or spell it out with --pipeline-model-parallel-layout"});
   }
   if (middle_layers < 0 || (middle_layers == 0) != (middle_ranks == 0)) {

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Where the transformer layers live: how many layers, and which ones, each virtual chunk of each
+/// The placement of transformer layers: how many layers, and which ones, each virtual chunk of each
 /// pipeline rank holds. Current Megatron has four modes that exclude each other:
 ///
 ///   even     num_layers are spread evenly over all ranks and chunks.

@@ -3,7 +3,7 @@
 /// A layout: all process groups of a world, made by one of two rule books.
 ///
 ///   megatron  RankGenerator with an order string, and a dense and an expert grid (megatron_rules.h)
-///   legacy    the `mpu` code that the seed documents quote: tp, dp and pp, clamped sizes, a split rank
+///   legacy    the old `mpu` code of Megatron-LM: tp, dp and pp, clamped sizes, a split rank
 ///             (legacy_rules.h)
 ///
 /// Everything is checked before anything is built. Kinds are listed in the order in which Megatron

@@ -54,7 +54,7 @@ void require_chunks(std::int64_t layers, std::int64_t chunks, std::int64_t ranks
   refuse({.code = "layers_vpp_div",
           .option = kVirtualOption,
           .numbers = fmt::format("{} layers a rank for {} chunks", layers, chunks),
-          .rule = "the chunks of a rank are equally large",
+          .rule = "all chunks of a rank hold the same number of layers",
           .hint = fmt::format("--num-layers {}, or fewer chunks", more * ranks)});
 }
 
@@ -118,7 +118,7 @@ void place_encoder_decoder(const LegacyLayerRequest& request, LayerPlacement& pl
   placement.encoder_ranks = narrow(split);
 }
 
-/// Warns about a split rank outside the pipeline. The seeds read the split rank for encoder-decoder
+/// Warns about a split rank outside the pipeline. The old code reads the split rank for encoder-decoder
 /// models only, so in any other model such a value is a mistake without effect.
 void warn_about_unread_split(const LegacyLayerRequest& request, LayerPlacement& placement) {
   const std::int64_t pp = request.pipeline_model_parallel_size;
@@ -147,7 +147,7 @@ LayerPlacement place_legacy_layers(const LegacyLayerRequest& request) {
   }
   if (request.standalone_embedding_stage && request.pipeline_model_parallel_size > 1) {
     placement.warnings.push_back({"standalone_offset",
-                                  "Megatron numbers the layers behind a standalone embedding stage as if "
+                                  "Megatron numbers the layers after a standalone embedding stage as if "
                                   "that stage held layers too, so its layer numbers start one rank's worth "
                                   "too high; the offsets here number the layers the ranks really hold"});
   }

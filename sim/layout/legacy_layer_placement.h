@@ -1,6 +1,6 @@
 #pragma once
 
-/// Layer placement by the rule book `legacy`: get_num_layers as the seed documents quote it.
+/// Layer placement by the rule book `legacy`: get_num_layers of the old Megatron-LM.
 ///
 ///   one pipeline rank    It holds all layers. The split rank and the standalone embedding stage are not
 ///                        read.
@@ -9,16 +9,16 @@
 ///   encoder and decoder  Ranks below the split hold the encoder, the others the decoder, num_layers
 ///                        each. A standalone embedding stage takes one of the ranks of the encoder.
 ///
-/// Offsets number the layers that each rank really holds, so every layer of a side is covered once. (The
-/// offsets of Megatron skip the numbers of one rank behind a standalone embedding stage: warning
-/// standalone_offset.)
+/// Offsets number the layers that each rank really holds, so every layer of a side is covered once.
+/// (Megatron's offsets after a standalone embedding stage skip the numbers of one rank. The warning
+/// standalone_offset says so.)
 ///
 /// Shapes  stages[pipeline rank][chunk].
 /// Errors  size_range, stages_range, split_rank_missing, split_rank_range, layers_encoder_div,
 ///         layers_decoder_div, layers_pp_div, layers_vpp_div, vpp_needs_pp, vpp_encoder_decoder. A split
-///         that leaves a side without ranks is refused, although the arithmetic of the seeds goes through
+///         that leaves a side without ranks is refused, although the old code does not fail on it
 ///         (in Python, modulo by a negative number succeeds).
-/// Source  seed 000; Megatron-LM megatron/model/transformer.py at 2fadaa50a5.
+/// Source  Megatron-LM megatron/model/transformer.py at 2fadaa50a5.
 
 #include <cstdint>
 #include <optional>

@@ -7,8 +7,8 @@
 /// Shapes  digits are given fastest first; size() = product of the digit sizes = number of ranks listed.
 /// Calls   rank_at and place_of cost O(digits); a Cursor writes one member in about a nanosecond.
 /// Exact   two listings compare equal if and only if they list the same ranks in the same order. For
-///         this, digits are kept in a normal form: no digit has size 1, and neighbouring digits that
-///         continue each other are merged.
+///         this, digits are kept in a normal form: no digit has size 1, and two neighbouring digits that
+///         count like a single one are merged.
 
 #include <cstdint>
 #include <span>

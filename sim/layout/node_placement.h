@@ -4,7 +4,7 @@
 /// gpus_per_node, as launchers number them (round-robin inside a node). It also tells which process
 /// groups communicate across nodes.
 ///
-/// Source  seed 001; torchrun's numbering.
+/// Source  the numbering of ranks by torchrun.
 
 #include <span>
 

@@ -41,12 +41,12 @@ bool contains(const std::vector<Axis>& axes, Axis axis) {
     refuse({.code = "order_empty_token",
             .option = "--order",
             .numbers = fmt::format("'{}' has an empty token", order),
-            .rule = "axis names joined by single '-' signs, none at the ends",
+            .rule = "an order is axis names joined by single '-' signs, with none at the ends",
             .hint = fmt::format("--order {}", kDefaultOrder)});
   }
   refuse({.code = "order_unknown_token",
           .option = "--order",
-          .numbers = fmt::format("'{}' in '{}'", token, order),
+          .numbers = fmt::format("the token '{}' in '{}'", token, order),
           .rule = "an order is made of tp, cp, ep, dp, pp (tp also stands for etp, dp for edp)",
           .hint = fmt::format("--order {}", kDefaultOrder)});
 }
@@ -59,13 +59,12 @@ std::vector<Axis> parse_order(const std::string& order) {
     const std::optional<Axis> axis = axis_named(token);
     if (!axis) refuse_token(order, token);
     if (contains(axes, *axis)) {
-      refuse(
-          {.code = "order_duplicate_token",
-           .option = "--order",
-           .numbers = fmt::format("'{}' stands twice in '{}'", token, order),
-           .rule =
-               "each axis once; Megatron takes the repetition and builds groups with ranks that do not exist",
-           .hint = fmt::format("--order {}", kDefaultOrder)});
+      refuse({.code = "order_duplicate_token",
+              .option = "--order",
+              .numbers = fmt::format("'{}' stands twice in '{}'", token, order),
+              .rule = "an order names each axis once; Megatron accepts this one and builds groups with ranks "
+                      "that do not exist",
+              .hint = fmt::format("--order {}", kDefaultOrder)});
     }
     axes.push_back(*axis);
   }

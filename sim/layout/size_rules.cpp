@@ -37,8 +37,8 @@ void require_sizes(const ParallelSizes& sizes) {
     refuse({.code = "hcp_levels",
             .option = "--hierarchical-context-parallel-sizes",
             .numbers = fmt::format("{} levels", sizes.hierarchical_context_parallel_sizes.size()),
-            .rule = fmt::format("at most {} levels", kMaxHierarchicalLevels),
-            .hint = "leave out levels of size 1"});
+            .rule = fmt::format("a context-parallel group has at most {} levels", kMaxHierarchicalLevels),
+            .hint = "leave out the levels of size 1"});
   }
   constexpr std::int64_t kLastRank = std::numeric_limits<std::int32_t>::max();
   if (sizes.rank_offset < 0 || sizes.rank_offset > kLastRank - kMaxSize) {

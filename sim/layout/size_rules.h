@@ -24,7 +24,7 @@ void require_sizes(const ParallelSizes& sizes);
 void require_pipeline(std::optional<std::int64_t> virtual_pipeline_model_parallel_size,
                       std::int64_t pipeline_model_parallel_size);
 
-/// The number of ranks in the grid: local_world_size, or the whole world.
+/// Returns the number of ranks in the grid: local_world_size, or the whole world.
 std::int64_t grid_size(const ParallelSizes& sizes);
 
 /// Returns a checked size as the 32-bit number that ranks and counts use.

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Something that Megatron accepts but a careful reader should know about: a stable name and a sentence.
+/// A warning about sizes that Megatron accepts although they may be a mistake: a stable name and a sentence.
 
 #include <string>
 

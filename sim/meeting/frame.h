@@ -8,7 +8,7 @@
 ///         NeedMore, or NoFrame with the reason why no frame begins with these bytes. It returns NoFrame as
 ///         early as possible: for a wrong magic at its first wrong byte, for a wrong length before the body
 ///         arrives.
-/// Errors  none: any bytes may come from anyone.
+/// Errors  none: bytes that are no frame are a result, because strangers may send any bytes.
 
 #include <cstddef>
 #include <cstdint>

@@ -32,7 +32,7 @@ struct RendezvousSpec {
   std::chrono::milliseconds hello_patience{5'000};
 };
 
-/// A connection that rank 0 closed because it was not, or did not stay, a rank of the world.
+/// A connection that rank 0 closed because it came from no rank of the world, or from one that left.
 struct DroppedConnection {
   std::string peer;
   std::string reason;

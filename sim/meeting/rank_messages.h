@@ -11,7 +11,7 @@
 /// Exact   a body decodes only if it is complete: with bytes missing or left over it decodes to nothing. In
 ///         names that come from others (host, program version) each character that is not printable becomes
 ///         '?'.
-/// Errors  none: a body may come from anyone.
+/// Errors  none: a body that does not decode is a result, because strangers may send any body.
 
 #include <chrono>
 #include <optional>
@@ -37,7 +37,7 @@ struct Hello {
   std::uint64_t configuration = 0;  // a hash of everything that must be the same on every rank
   std::string host;
   Bytes payload;
-  std::chrono::milliseconds patience = kLongestPatience;  // the rank has gone when this time is over
+  std::chrono::milliseconds patience = kLongestPatience;  // the rank gives up when this time is over
   bool operator==(const Hello&) const = default;
 };
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Short texts for lists of ranks: "rank 3", "ranks 3, 8-11".
+/// Writes lists of ranks as short texts: "rank 3", "ranks 3, 8-11".
 ///
 /// Exact   the input may have any order and may repeat ranks. The text of a long list ends with the number of
 ///         ranks left out: "and 17 more".

@@ -18,7 +18,7 @@ void require_spec(const RendezvousSpec& spec) {
             .option = "rendezvous",
             .numbers = std::move(numbers),
             .rule = rule,
-            .hint = "what the launcher told (detect_launch), and an id of 128 bytes as payload"});
+            .hint = "the values that detect_launch() returns, and a payload such as an id of 128 bytes"});
   };
   if (spec.rank < 0 || spec.rank >= spec.world_size || spec.world_size > (1 << 20)) {
     refused(fmt::format("rank {} of {}", spec.rank, spec.world_size), "0 <= rank < world size <= 2^20");
@@ -26,13 +26,14 @@ void require_spec(const RendezvousSpec& spec) {
   const int least_port = spec.rank == 0 ? 0 : 1;
   if (spec.master_port < least_port || spec.master_port > 65535) {
     refused(fmt::format("port {}", spec.master_port),
-            "a port from 1 to 65535; rank 0 may have one chosen: 0");
+            "a port is from 1 to 65535; with 0 on rank 0, the system chooses one");
   }
   if (spec.payload.size() > kMostPayload) {
-    refused(fmt::format("a payload of {} bytes", spec.payload.size()), "at most 4096 bytes");
+    refused(fmt::format("a payload of {} bytes", spec.payload.size()), "a payload has at most 4096 bytes");
   }
   if (spec.program_version.size() > kMostName) {
-    refused(fmt::format("a version of {} characters", spec.program_version.size()), "at most 256 characters");
+    refused(fmt::format("a version of {} characters", spec.program_version.size()),
+            "a version has at most 256 characters");
   }
 }
 

@@ -13,7 +13,7 @@
 ///         apart; a rank that comes before rank 0 tries again until its deadline has passed. A call returns
 ///         or throws when its rank's deadline has passed; only looking up a host name may take longer. Each
 ///         rank says how long it still waits, and rank 0 decides a grace before the first of them gives up,
-///         so that all that reached it hear the same. A world of size 1 opens no socket.
+///         so that all ranks that reached it get the same answer. A world of size 1 opens no socket.
 /// Errors  meet() throws these with the same words on every rank that reached rank 0: rendezvous_missing,
 ///         rendezvous_duplicate, rendezvous_configuration, rendezvous_version, rendezvous_world. These are
 ///         thrown on one rank alone: rendezvous_listen (rank 0 cannot listen at the address),

@@ -23,7 +23,7 @@ std::variant<Frame, std::string> RendezvousGuest::exchange(const Frame& frame, c
     Incoming incoming = connection_->receive();
     if (auto* received = std::get_if<Frame>(&incoming)) return std::move(*received);
     std::string why;
-    if (const auto* none = std::get_if<NoFrame>(&incoming)) why = "answers with " + none->reason;
+    if (const auto* none = std::get_if<NoFrame>(&incoming)) why = "it answered with " + none->reason;
     if (std::holds_alternative<Ended>(incoming)) why = "it closed the connection";
     if (why.empty() && deadline.has_passed()) why = kNoAnswer;
     if (!why.empty()) {
@@ -46,20 +46,19 @@ std::variant<Answer, std::string> RendezvousGuest::ask(const Deadline& deadline)
   auto received = exchange(frame_of(hello), deadline);
   if (auto* why = std::get_if<std::string>(&received)) {
     if (*why != kNoAnswer) heard_ = *why;
-    if (!heard_.empty()) return heard_;  // says more than that the last attempt had no time for an answer
-    refuse(
-        {.code = "rendezvous_silent",
-         .option = "--master-addr",
-         .numbers = fmt::format("rank {} reached {}, which did not answer within {}", spec_.rank, where(),
-                                text_of(spec_.deadline)),
-         .rule = "rank 0 answers before a rank's deadline has passed",
-         .hint =
-             "look at what rank 0 wrote; whether something else listens there; a --master-port of your own"});
+    if (!heard_.empty()) return heard_;  // says more than the deadline that ended the last attempt
+    refuse({.code = "rendezvous_silent",
+            .option = "--master-addr",
+            .numbers = fmt::format("rank {} reached {}, which did not answer within {}", spec_.rank, where(),
+                                   text_of(spec_.deadline)),
+            .rule = "rank 0 answers before a rank's deadline has passed",
+            .hint = "look at what rank 0 wrote, check that nothing else listens there, or set another "
+                    "--master-port"});
   }
   std::optional<Answer> answer = decoded_answer(std::get<Frame>(received));
   if (answer) return std::move(*answer);
   connection_.reset();
-  return heard_ = "answers with what is no answer";
+  return heard_ = "it sent a message that is not an answer";
 }
 
 Meeting RendezvousGuest::meet() {
@@ -82,7 +81,7 @@ Meeting RendezvousGuest::meet() {
            .numbers = fmt::format("rank {} tried {} {} times within {}; the last time: {}", spec_.rank,
                                   where(), attempts, text_of(spec_.deadline), std::get<std::string>(asked)),
            .rule = "rank 0 listens at the master address",
-           .hint = "whether rank 0 runs, and there; it may also have met its world without this rank"});
+           .hint = "check that rank 0 runs, and runs there; it may also have started without this rank"});
     }
     poll_until({}, std::min(deadline, Deadline::after(pause)));
     pause = std::min(2 * pause, kLongestPause);
@@ -98,7 +97,7 @@ Conclusion RendezvousGuest::finish(const Report& report) {
       connection_.reset();
       return conclusion_of(*ending);
     }
-    why = "sent what is no conclusion";
+    why = "it sent a message that is not a conclusion";
   } else {
     why = std::get<std::string>(received);
   }

@@ -27,7 +27,7 @@ class RendezvousGuest {
 
   const RendezvousSpec& spec_;
   std::optional<Connection> connection_;
-  std::string heard_;  // what came in place of an answer, the last time that something did
+  std::string heard_;  // the latest reason why there was no answer, other than the deadline
 };
 
 }  // namespace sim

@@ -22,12 +22,12 @@ void require_descriptors(int world_size) {
   if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
   const rlim_t needed = static_cast<rlim_t>(world_size) + kOthers;
   if (limit.rlim_cur >= needed) return;
-  refuse(
-      {.code = "rendezvous_files",
-       .option = "--world-size",
-       .numbers = fmt::format("{} ranks, while this process may open {} files", world_size, limit.rlim_cur),
-       .rule = "rank 0 holds a connection to every rank",
-       .hint = fmt::format("ulimit -n {} on the node of rank 0", needed)});
+  refuse({.code = "rendezvous_files",
+          .option = "--world-size",
+          .numbers =
+              fmt::format("{} ranks, but this process may open only {} files", world_size, limit.rlim_cur),
+          .rule = "rank 0 holds a connection to every rank",
+          .hint = fmt::format("ulimit -n {} on the node of rank 0", needed)});
 }
 
 Socket listener_of(const RendezvousSpec& spec) {
@@ -38,7 +38,7 @@ Socket listener_of(const RendezvousSpec& spec) {
           .numbers = fmt::format("rank 0 at {}: {}", endpoint_text(spec.master_addr, spec.master_port),
                                  std::get<NoSocket>(listener).reason),
           .rule = "rank 0 runs on the node of the master address, and nobody else listens at the port",
-          .hint = "--master-addr with the node of rank 0, --master-port with a port that is free there"});
+          .hint = "give --master-addr the node of rank 0, and --master-port a port that is free there"});
 }
 
 Hello hello_of(const RendezvousSpec& spec) {
@@ -124,7 +124,7 @@ void RendezvousHost::accept_strangers() {
         accept_again_ = Deadline::after(kPause);
         return;
       }
-      drop_oldest_stranger("gave way: no file descriptors were left");
+      drop_oldest_stranger("gave way, because no file descriptors were left");
       continue;
     }
     auto& [socket, peer] = std::get<Accepted>(accepted);
@@ -138,9 +138,9 @@ void RendezvousHost::hear_hello(Stranger& stranger, const Frame& frame) {
   std::optional<Hello> hello = decoded_hello(frame);
   const std::size_t most_seats = 2 * static_cast<std::size_t>(spec_.world_size) + kMostStrangers;
   if (!hello) {
-    dropped_.add(stranger.connection.peer(), "a frame that is no hello");
+    dropped_.add(stranger.connection.peer(), "sent a message that is not a hello");
   } else if (seats_.size() >= most_seats) {
-    dropped_.add(stranger.connection.peer(), "more ranks than twice the world");
+    dropped_.add(stranger.connection.peer(), "more than twice as many ranks came as the world has");
   } else {
     heed(hello->patience);
     seats_.push_back({std::move(stranger.connection), std::move(*hello), {}, {}});
@@ -176,8 +176,8 @@ void RendezvousHost::require_seats() {
       ++seat;
       continue;
     }
-    const char* what =
-        std::holds_alternative<Ended>(incoming) ? "left before all were here" : "spoke out of turn";
+    const char* what = std::holds_alternative<Ended>(incoming) ? "left before all ranks were here"
+                                                               : "sent a message out of turn";
     dropped_.add(seat->connection.peer(), fmt::format("rank {} {}", seat->hello.rank, what));
     seat = seats_.erase(seat);
   }
@@ -242,7 +242,7 @@ void RendezvousHost::hear_report(Seat& seat) {
   if (std::holds_alternative<NeedMore>(incoming)) return;
   if (const auto* frame = std::get_if<Frame>(&incoming)) seat.report = decoded_report(*frame);
   if (seat.report) return heed(seat.report->patience);
-  seat.lost = std::holds_alternative<Ended>(incoming) ? "died" : "sent what is no report";
+  seat.lost = std::holds_alternative<Ended>(incoming) ? "died" : "sent a message that is not a report";
   seat.connection.close();
 }
 

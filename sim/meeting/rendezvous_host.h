@@ -33,7 +33,7 @@ class RendezvousHost {
     Connection connection;
     Hello hello;
     std::optional<Report> report;
-    std::string lost;  // the reason why there will be no report; empty while one may come
+    std::string lost;  // the reason why no report will come; empty while one may still come
   };
 
   std::vector<Attendee> attendees() const;
@@ -62,7 +62,7 @@ class RendezvousHost {
   Socket listener_;
   Deadline own_deadline_ = Deadline::after({});  // of the step that runs, meet() or finish()
   Deadline deadline_ = own_deadline_;            // when rank 0 decides
-  bool leaves_a_grace_ = false;                  // it decides before its own deadline
+  bool leaves_a_grace_ = false;                  // whether it decides before its own deadline
   Deadline accept_again_ = Deadline::after({});  // set ahead for a pause when no descriptors are left
   std::list<Stranger> strangers_;                // the oldest first
   std::list<Seat> seats_;

@@ -95,16 +95,18 @@ std::optional<Refusal> roll_call(const std::vector<Attendee>& attendees, int wor
       {"rendezvous_world", "--world-size",
        differing(attendees, "a world of",
                  [](const Hello& hello) { return std::to_string(hello.world_size); }),
-       "all ranks are of one world", "start all processes by one launcher, or with one --world-size"},
+       "all ranks belong to one world",
+       "start all processes with one launcher, or with the same --world-size"},
       {"rendezvous_duplicate", "--rank", duplicates(attendees), "each rank is one process",
-       "each process with a --rank of its own; two jobs at once with a --master-port each"},
+       "give each process its own --rank, and each job that runs at the same time its own --master-port"},
       {"rendezvous_configuration", "configuration",
        differing(attendees, "configuration",
                  [](const Hello& hello) { return fmt::format("{:016x}", hello.configuration); }),
-       "all ranks run one scenario with the same options", "the same command line and files on all nodes"},
+       "all ranks run one scenario with the same options",
+       "use the same command line and the same files on all nodes"},
       {"rendezvous_missing", "--world-size", missing(attendees, world_size, waited, dropped),
        "rank 0 waits for every rank of its world",
-       "look at what those ranks wrote; whether they reach this address; or wait longer"},
+       "look at what those ranks wrote, check that they reach this address, or set a longer --deadline"},
   };
   std::optional<Refusal> refusal;
   for (const Problem& problem : problems) {

@@ -7,7 +7,7 @@
 /// Calls   listen_at() with a numeric address listens at that address only. With a name it listens at all
 ///         addresses of the machine, because a host may resolve its own name to another address than other
 ///         hosts do (127.0.1.1 on Debian).
-/// Errors  returned as texts, because the caller knows whether to try again.
+/// Errors  returned as texts, because the caller decides whether to try again.
 
 #include <cstdint>
 #include <optional>

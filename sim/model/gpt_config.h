@@ -4,8 +4,8 @@
 ///
 /// Shapes  H hidden_size, V padded_vocab_size, S seq_length, B micro_batch_size, T = S B; token s of sequence
 ///         b is in row s B + b.
-/// Exact   The model has no dropout. Dropout masks are proven for single layers (parallel_dropout.h), and a
-///         model without dropout is a function of its tokens.
+/// Exact   The model has no dropout, so its output is a function of its tokens. Dropout masks are checked in
+///         single layers (parallel_dropout.h).
 
 #include "sim/model/transformer_layer.h"
 

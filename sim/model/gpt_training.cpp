@@ -21,10 +21,11 @@ GptTrainingConfig checked(GptTrainingConfig config, int pp) {
   if (fits) return config;
   refuse({.code = "gpt_training",
           .option = "--pipeline-model-parallel-size",
-          .numbers = fmt::format("layers placed on {} pipeline ranks, {} in the group, {} chunks each",
-                                 config.placement.stages.size(), pp, config.pipeline.chunks()),
-          .rule = "layers are placed on the stages of the pipeline",
-          .hint = "one placement for both"});
+          .numbers =
+              fmt::format("layers are placed on {} pipeline ranks, but the group has {}, with {} chunks each",
+                          config.placement.stages.size(), pp, config.pipeline.chunks()),
+          .rule = "the placement has every rank of the pipeline, and every chunk of each rank",
+          .hint = "a placement made with the sizes of the pipeline"});
 }
 
 std::deque<GptModel> make_chunks(Rank& rank, const GptTrainingConfig& config) {

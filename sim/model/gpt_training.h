@@ -11,7 +11,7 @@
 ///         tp; of the tied embedding over embd; with a per-token loss, a broadcast of the number of tokens
 ///         over pp and its all_reduce over dp-cp; the calls of the optimizer; on the last stage one
 ///         all_reduce of the loss over dp-cp.
-/// Errors  gpt_training: the placement has other stages than the pipeline; those of its parts.
+/// Errors  gpt_training: the placement and the pipeline have different stages; those of its parts.
 /// Exact   The objective is the mean over microbatches (of all ranks) of the mean over a microbatch's tokens;
 ///         with per_token_loss it is the mean over all tokens.
 /// Source  Megatron-LM, train_step and finalize_model_grads.
@@ -83,7 +83,7 @@ class GptTraining : private StageProgram {
   // The state of the running step.
   struct InFlight {
     GptModel::Saved saved;
-    std::int64_t tokens = 0;  // those that have a loss
+    std::int64_t tokens = 0;  // the number of its tokens that have a loss
   };
   std::int64_t iteration_ = 0;
   std::map<std::pair<int, int>, InFlight> in_flight_;  // by microbatch and chunk

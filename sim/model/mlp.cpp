@@ -31,7 +31,7 @@ RowParallelLinearConfig fc2_config(const MlpConfig& config) {
 
 Tensor times(const Tensor& a, const Tensor& b) { return combine(ReduceOp::product, a, b); }
 
-/// The two halves of the output of linear_fc1 in a gated MLP, [gate | up].
+/// gate_of() and up_of() return the halves [gate | up] of the output of linear_fc1 in a gated MLP.
 Tensor gate_of(const Tensor& inside) { return columns(inside, 0, columns_of(inside) / 2); }
 Tensor up_of(const Tensor& inside) { return columns(inside, columns_of(inside) / 2, columns_of(inside) / 2); }
 

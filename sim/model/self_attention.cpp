@@ -20,12 +20,14 @@ SelfAttentionConfig checked(const SelfAttentionConfig& config, int tp) {
   const bool fits = n > 0 && g > 0 && config.kv_channels > 0 && config.sequence_length > 0 && n % g == 0 &&
                     n % tp == 0 && (g % tp == 0 || tp % g == 0);
   if (fits) return config;
-  refuse({.code = "attention_heads",
-          .option = config.name,
-          .numbers =
-              fmt::format("{} heads of {} channels, {} query groups, tp {}", n, config.kv_channels, g, tp),
-          .rule = "heads divide by query groups and by tp; query groups divide by tp, or tp by them",
-          .hint = "as many query groups as heads, and a tp that divides both"});
+  refuse(
+      {.code = "attention_heads",
+       .option = config.name,
+       .numbers =
+           fmt::format("{} heads of {} channels, {} query groups, tp {}", n, config.kv_channels, g, tp),
+       .rule =
+           "heads are a multiple of query groups and of tp; query groups are a multiple of tp, or tp of them",
+       .hint = "as many query groups as heads, and a tp that divides both"});
 }
 
 ColumnParallelLinearConfig qkv_config(const SelfAttentionConfig& config) {
@@ -110,7 +112,7 @@ Tensor SelfAttention::heads_of(const Tensor& mixed, Part part) const {
   return out.reshaped({config_.sequence_length, mixed.shape()[0] / config_.sequence_length, heads, d});
 }
 
-/// The inverse of heads_of, for gradients: copies heads to their columns of mixed.
+/// Does the inverse of heads_of, for gradients: it copies heads to their columns of mixed.
 void SelfAttention::put_heads(const Tensor& heads, Tensor& mixed, Part part) const {
   const Tensor flat = heads.reshaped({mixed.shape()[0], heads.shape()[2] * heads.shape()[3]});
   const std::int64_t width = columns_of(flat) / own_groups();
@@ -132,7 +134,7 @@ SelfAttention::Forward SelfAttention::forward(const Tensor& input, std::uint64_t
   const Tensor mixed =
       shares_groups() ? kAllGatherLastDim.forward(qkv.output, tp_, "self_attention.gather_qkv") : qkv.output;
   require_shapes(mixed.shape()[0] % config_.sequence_length == 0, {&mixed}, "self_attention",
-                 "tokens are whole sequences");
+                 "the number of tokens is a multiple of the sequence length");
   const Tensor queries = heads_first(turned(heads_of(mixed, Part::queries), false));
   const Tensor keys = heads_first(turned(heads_of(mixed, Part::keys), false));
   const Tensor values = heads_first(heads_of(mixed, Part::values));

@@ -14,7 +14,7 @@ namespace {
           .option = name,
           .numbers = std::move(numbers),
           .rule = rule,
-          .hint = "a file of plain text, some kilobytes long"});
+          .hint = "a file of plain text, of a few kilobytes or more"});
 }
 
 }  // namespace
@@ -26,11 +26,11 @@ TextCorpus::TextCorpus(const std::string& name, std::string text, std::int64_t s
       random_(KeyedRandom(seed).named("text")),
       masks_documents_(masks_documents) {
   if (std::ssize(text_) <= seq_length) {
-    refuse_text(name, fmt::format("{} bytes, sequences of {}", text_.size(), seq_length),
-                "a text has more bytes than a sequence");
+    refuse_text(name, fmt::format("a text of {} bytes, for sequences of {}", text_.size(), seq_length),
+                "a training text has more bytes than one sequence");
   }
   if (const std::size_t at = text_.find('\0'); at != std::string::npos)
-    refuse_text(name, fmt::format("byte {} is 0", at), "a text has no zero bytes");
+    refuse_text(name, fmt::format("byte {} is 0", at), "a training text has no zero bytes");
 }
 
 bool TextCorpus::begins_document(std::size_t at) const {

@@ -44,7 +44,8 @@ MlpConfig mlp_config(const TransformerLayerConfig& config) {
           .initial = config.initial};
 }
 
-/// The dropout of a residual branch. Its tensor is replicated, or split by tokens with sequence_parallel.
+/// Returns the dropout of a residual branch. Its tensor is replicated, or split by tokens with
+/// sequence_parallel.
 ParallelDropoutConfig dropout_config(const TransformerLayerConfig& config, const char* name) {
   return {.name = config.name + name,
           .probability = config.hidden_dropout,

@@ -66,17 +66,18 @@ void Cluster::open_native() {
 void Cluster::require_wire() {
   const Launch& told = spec_.launch;
   if (wire_->rank() == told.rank && wire_->size() == told.world_size) return;
-  end_all(text_of(Refusal{.code = "launch_contradiction",
-                          .option = told.launcher,
-                          .numbers = fmt::format("rank {} of {} there, rank {} of {} in MPI", told.rank,
-                                                 told.world_size, wire_->rank(), wire_->size()),
-                          .rule = "the launcher and MPI agree on who a process is",
-                          .hint = "one launcher: mpirun alone, or srun with its MPI plugin"}),
-          kRefused);
+  end_all(
+      text_of(Refusal{.code = "launch_contradiction",
+                      .option = told.launcher,
+                      .numbers = fmt::format("the launcher says rank {} of {}, and MPI says rank {} of {}",
+                                             told.rank, told.world_size, wire_->rank(), wire_->size()),
+                      .rule = "the launcher and MPI give a process the same rank and world size",
+                      .hint = "use one launcher: mpirun alone, or srun with its MPI plugin"}),
+      kRefused);
 }
 
-/// If one rank waits in vain, others often do too. They reach their deadlines a little later, and their
-/// messages may tell more about the cause, so this process gives them some time before it aborts.
+/// If one rank waits until its deadline, others often do too. They reach their deadlines a little later, and
+/// their messages may say more about the cause, so this process gives them some time before it aborts.
 void Cluster::end_all(const std::string& text, int exit_code) {
   constexpr std::chrono::milliseconds kForOthers{500};
   const std::string line = fmt::format("rank {}: {}", rank(), text);
@@ -102,13 +103,13 @@ void Cluster::end_program(const ProcessRun& run) {
           .option = fmt::format("call {} of {}", first.key.sequence, first.key.group),
           .numbers = fmt::format("{} of rank {} at '{}' ({}:{})", name_of(first.operation), first.key.from,
                                  first.site, first.file, first.line),
-          .rule = "what is sent to a rank is received by its program",
-          .hint = "the call that this rank skips"});
+          .rule = "the program of a rank receives all messages that are sent to it",
+          .hint = "look for the recv that this rank skips, or remove the send"});
 }
 
 ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, const RankProgram& program) {
   const auto recorder = std::make_shared<Recorder>(world.call_limit, [this] {
-    end_all("rank_will_not_end: it catches call_limit and goes on calling\n", kBrokenContract);
+    end_all("rank_will_not_end: its program catches call_limit and makes more calls\n", kBrokenContract);
   });
   ProcessRun run{.mailbox = *mailbox_,
                  .number = runs_++,

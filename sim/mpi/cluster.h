@@ -18,10 +18,10 @@
 ///         and ends all processes with exit code 2: launch_contradiction (MPI gives this process another rank
 ///         or world size than the launcher), mpi_failed (native reductions cannot be opened). process_silent
 ///         (watch.h): other processes do not come while MPI starts, makes groups, or ends. During run(), an
-///         error of the program, or of another rank that is silent or gone, is written to standard error with
-///         this rank's number, and ends all processes with exit code 3: the codes of mpi_communicator.h;
-///         backend_world (the number of ranks of the layout differs from the number of processes);
-///         rank_threw, pending_work, unmatched_send.
+///         error of the program, or of another rank that does not answer or has ended, is written to standard
+///         error with this rank's number, and ends all processes with exit code 3: the codes of
+///         mpi_communicator.h; backend_world (the number of ranks of the layout differs from the number of
+///         processes); rank_threw, pending_work, unmatched_send.
 /// Exact   published values and records are the same as on virtual ranks of the same world. With native
 ///         reductions this holds where native_reductions.h says that the bits are the same.
 

@@ -14,7 +14,7 @@ namespace sim {
 
 namespace {
 
-/// Returns the rows that go to `place`, or that come from it.
+/// Returns the rows of a tensor that go to `place`, or that come from it.
 Tensor rows_of(const Tensor& tensor, const std::vector<std::int64_t>& rows, int place) {
   const auto end = rows.begin() + place;
   const std::int64_t before = std::accumulate(rows.begin(), end, std::int64_t{0});
@@ -78,7 +78,7 @@ void require_rows(const Call& call, const ProcessGroup& group, int place, int fr
           .option = fmt::format("{} in {}", text_of(call.site), text_of(group)),
           .numbers = fmt::format("rank {} sends {} bytes to rank {}, which expects {}", group.rank_at(from),
                                  payload.size(), group.rank_at(place), expected),
-          .rule = "the rows a member sends to another are those the other expects",
+          .rule = "a member expects as many rows from another as that member sends",
           .hint = "exchange the split sizes with all_to_all first"});
 }
 

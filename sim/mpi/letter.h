@@ -5,9 +5,9 @@
 /// receiver.
 ///
 /// Calls   in every collective each member of the group sends a letter to each other member, with or without
-///         data. So each member can check that all make the same call, and the call is over when all have
-///         come to it, as on virtual ranks. A send and its recv send each other one letter. When a program
-///         is over, the process sends a letter of kind `ended` to all others.
+///         data. So each member can check that all make the same call, and the call completes when all
+///         members have made it, as on virtual ranks. A send and its recv send each other one letter. When a
+///         program is over, the process sends a letter of kind `ended` to all others.
 /// Exact   decoding an encoded letter gives the same letter.
 
 #include <compare>

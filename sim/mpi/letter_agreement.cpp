@@ -38,11 +38,12 @@ std::string new_group_text(const Letter& letter) {
 void require_message(const Letter& own, const Letter& other) {
   if (own.dtype != other.dtype) {
     differ("message_dtype_mismatch", own, name_of(own.dtype), other, name_of(other.dtype),
-           "a send and its recv agree on the dtype", "the dtype of the tensor on either side");
+           "a send and its recv have the same dtype", "give the tensors of both sides the same dtype");
   }
   if (own.count != other.count) {
     differ("message_size_mismatch", own, elements_text(own), other, elements_text(other),
-           "a send and its recv agree on the count", "the shape of the tensor on either side");
+           "a send and its recv have the same number of elements",
+           "give the tensors of both sides the same shape");
   }
 }
 
@@ -53,28 +54,32 @@ void require_agreement(const Letter& own, const Letter& other) {
   if (own.operation != other.operation) {
     const bool of_groups = makes_group(own.operation) || makes_group(other.operation);
     differ(of_groups ? "group_not_created_by_all" : "collective_type_mismatch", own, name_of(own.operation),
-           other, name_of(other.operation), kSameCalls, "a call that some ranks skip, or make twice");
+           other, name_of(other.operation), kSameCalls,
+           "look for an earlier call that some ranks skip or make twice");
   }
   if (own.name != other.name || own.members != other.members) {
     differ("group_order_mismatch", own, new_group_text(own), other, new_group_text(other),
-           "every rank creates the same groups in the same order", "one loop over all groups, on every rank");
+           "every rank creates the same groups in the same order",
+           "create all groups in one loop that is the same on every rank");
   }
   if (!moves_data(own.operation)) return;
   if (own.dtype != other.dtype) {
     differ("collective_dtype_mismatch", own, name_of(own.dtype), other, name_of(other.dtype),
-           "members of a call agree on the dtype", "cast() before the call, on every rank");
+           "all members call with the same dtype", "cast() before the call, on every rank");
   }
   if (own.operation != Operation::all_to_all_uneven && own.count != other.count) {
     differ("size_or_syntax_mismatch", own, elements_text(own), other, elements_text(other),
-           "members of a call agree on the count", "the shape of the tensor on the rank that differs");
+           "all members call with the same number of elements",
+           "check the shape of the tensor on the rank that differs");
   }
   if (has_reduce_op(own.operation) && own.reduce_op != other.reduce_op) {
     differ("reduction_mismatch", own, name_of(own.reduce_op), other, name_of(other.reduce_op),
-           "members of a call agree on the reduction", "the same ReduceOp on every rank");
+           "all members call with the same reduction", "pass the same ReduceOp on every rank");
   }
   if (own.root != other.root) {
     differ("root_mismatch", own, fmt::format("root {}", own.root), other, fmt::format("root {}", other.root),
-           "members of a call agree on the root, a place in the group", "a place in the group");
+           "all members call with the same root, which is a place in the group",
+           "pass the place of the root in the group, not its global rank");
   }
 }
 

@@ -44,10 +44,10 @@ bool Mailbox::receive() {
     refuse({.code = "letter_astray",
             .option = fmt::format("call {} of {}, {} '{}'", letter.key.sequence, letter.key.group,
                                   name_of(letter.operation), letter.site),
-            .numbers = fmt::format("of rank {} for rank {}, came to rank {}", arrival->from, letter.to,
-                                   wire_.rank()),
-            .rule = "what is sent to a rank comes to it",
-            .hint = "how processes are numbered: one launcher, one communicator"});
+            .numbers = fmt::format("a message of rank {} for rank {} came to rank {}", arrival->from,
+                                   letter.to, wire_.rank()),
+            .rule = "a message comes to the rank to which it is sent",
+            .hint = "check how processes are numbered: use one launcher and one communicator"});
   }
   if (letter.key.kind == LetterKind::ended) {
     ended_.emplace(letter.key.run, arrival->from);
@@ -71,8 +71,9 @@ void Mailbox::wait_until(const std::function<std::vector<int>()>& missing, const
       refuse({.code = "rank_silent",
               .option = waiting,
               .numbers = fmt::format("waited {} for {}", text_of(deadline_), named_ranks(ranks)),
-              .rule = "all ranks of a call come to it, within the deadline",
-              .hint = "what those ranks wrote last, and where they stand; --deadline for slow machines"});
+              .rule = "all members of a call make it within the deadline",
+              .hint = "look at what those ranks wrote last and where they wait; on slow machines set a "
+                      "longer --deadline"});
     }
     patience.rest();
   }
@@ -99,9 +100,9 @@ std::vector<int> Mailbox::missing(const std::vector<LetterKey>& keys, const std:
   if (gone.empty()) return missing;
   refuse({.code = "left_early",
           .option = waiting,
-          .numbers = fmt::format("the program of {} has ended without this call", named_ranks(gone)),
+          .numbers = fmt::format("the program of {} has ended without making this call", named_ranks(gone)),
           .rule = "every member of a group makes the same calls in the same order",
-          .hint = "a call that those ranks skip"});
+          .hint = "look for a call that those ranks skip"});
 }
 
 bool Mailbox::has(const std::vector<LetterKey>& keys) const {

@@ -5,7 +5,7 @@
 ///
 /// Calls   a wait takes all letters off the wire, whichever call they are for, so that no process waits
 ///         because another is busy with another group. It waits at most until the deadline.
-/// Errors  rank_silent: ranks did not come to a call by the deadline; left_early: the program of a rank has
+/// Errors  rank_silent: ranks did not make a call by the deadline; left_early: the program of a rank has
 ///         ended without the call; letter_astray: a letter arrived that is for another rank.
 
 #include <chrono>

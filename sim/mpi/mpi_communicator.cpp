@@ -139,7 +139,7 @@ class NativeCall : public Pending {
           run_.native_queue.ask(run_.mailbox);
           return queued_->request->is_done() ? std::vector<int>() : running_others();
         },
-        waiting + ", to which all came and which MPI has not done");
+        waiting + ", which all members have made and MPI has not finished");
     take_in_native(queued_->call, group_.size(), queued_->request->result());
     is_done_ = true;
   }

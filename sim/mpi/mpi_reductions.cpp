@@ -23,8 +23,8 @@ void require_mpi(int code, const std::string& what) {
           .option = what,
           .numbers =
               fmt::format("MPI: {} (code {})", std::string(words, static_cast<std::size_t>(length)), code),
-          .rule = "MPI does what it is asked for, or says why not",
-          .hint = "what MPI says; reductions of this program's own: without native ones"});
+          .rule = "MPI completes each operation without an error",
+          .hint = "act on the message of MPI, or run with folded reductions instead of native ones"});
 }
 
 /// Makes errors on a communicator return an error code instead of ending the process.

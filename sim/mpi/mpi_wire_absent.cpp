@@ -8,9 +8,9 @@ namespace sim {
 void require_mpi() {
   refuse({.code = "backend_unavailable",
           .option = "--backend mpi",
-          .numbers = "built without MPI",
-          .rule = "a backend is there when the program is built",
-          .hint = "install libopenmpi-dev and openmpi-bin, and build again; or --backend sim"});
+          .numbers = "this program was built without MPI",
+          .rule = "a backend is available if its library was there when the program was built",
+          .hint = "install libopenmpi-dev and openmpi-bin and build again, or use --backend sim"});
 }
 
 std::unique_ptr<Wire> open_mpi_wire(std::size_t) {

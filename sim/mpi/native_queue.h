@@ -1,7 +1,7 @@
 #pragma once
 
 /// The reductions of this process that have not been started in MPI yet. A reduction is started when all
-/// members have come to the call and agree. Calls on which members disagree never reach MPI, whose
+/// members have made the call and agree. Calls on which members disagree never reach MPI, whose
 /// behaviour would then be undefined.
 ///
 /// Calls   every wait of the process calls ask(), whatever it waits for, so that no rank waits because

@@ -28,9 +28,9 @@ void Watch::wait() {
   const std::string text = text_of(
       Refusal{.code = "process_silent",
               .option = fmt::format("rank {} in {}", call_.rank, call_.what),
-              .numbers = fmt::format("not over after {} ms", call_.deadline.count()),
-              .rule = "all processes come to it, within the deadline",
-              .hint = "the rank that does not say this is the one to look at; --deadline for slow machines"});
+              .numbers = fmt::format("it has not ended within {} ms", call_.deadline.count()),
+              .rule = "all processes take part in it within the deadline",
+              .hint = "look at the rank that does not write this; on slow machines set a longer --deadline"});
   std::fputs(fmt::format("rank {}: {}", call_.rank, text).c_str(), stderr);
   std::fflush(stderr);
   std::_Exit(kBrokenContract);

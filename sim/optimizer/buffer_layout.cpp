@@ -29,10 +29,11 @@ std::int64_t rounded_up(std::int64_t value, std::int64_t multiple) {
 
 void check(const std::vector<BufferParameter>& parameters, const BufferConfig& config) {
   if (config.owners < 1)
-    refuse_sizes("--data-parallel-size", fmt::format("{}", config.owners), "at least 1", "1");
+    refuse_sizes("--data-parallel-size", fmt::format("{} ranks own a bucket", config.owners),
+                 "at least 1 rank owns each bucket", "1");
   if (config.bucket_size && *config.bucket_size < 1)
-    refuse_sizes("--bucket-size", fmt::format("{}", *config.bucket_size), "at least 1, or not given",
-                 "40000000");
+    refuse_sizes("--bucket-size", fmt::format("{} elements", *config.bucket_size),
+                 "a bucket has at least 1 element", "40000000, or no --bucket-size for a single bucket");
   std::int64_t all = 0;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const std::int64_t elements = parameters[i].elements;
@@ -41,7 +42,8 @@ void check(const std::vector<BufferParameter>& parameters, const BufferConfig& c
       continue;
     }
     refuse_sizes("--param-sizes", fmt::format("{} elements in parameter {}", elements, i),
-                 "sizes are not negative, and add up to at most 2^60", "the shapes of the model");
+                 "sizes are not negative, and add up to at most 2^60",
+                 "the numbers of elements of the parameters of the model");
   }
 }
 

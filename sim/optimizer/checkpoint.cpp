@@ -43,7 +43,7 @@ struct Keyed {
   std::string key;  // the prefix of the names of its tensors
 };
 
-/// The model-parallel place of a rank, as the prefix of a key. It depends neither on the number of
+/// Returns the model-parallel place of a rank, as the prefix of a key. It depends neither on the number of
 /// data-parallel ranks nor on the order of the axes.
 std::string place_of(const Rank& rank, bool is_expert) {
   if (is_expert) {
@@ -54,7 +54,8 @@ std::string place_of(const Rank& rank, bool is_expert) {
   return fmt::format("tp {} pp {}/", at[Axis::tp], at[Axis::pp]);
 }
 
-/// The dtype, shapes and partition of a parameter as text. Load compares it to the text of the checkpoint.
+/// Returns the dtype, shapes and partition of a parameter as text. Load compares it to the text of the
+/// checkpoint.
 std::string form_of(const Parameter& parameter) {
   return fmt::format("{} {} of {}, dimension {}, stride {}", name_of(parameter.value.dtype()),
                      text_of(parameter.value.shape()), text_of(parameter.whole),
@@ -63,16 +64,16 @@ std::string form_of(const Parameter& parameter) {
 
 void require_name(const std::string& name, const std::set<std::string>& seen, const std::string& key) {
   const char* wrong = seen.contains(key) ? "two parameters of one rank have this name" : nullptr;
-  if (!is_utf8(name)) wrong = "is no UTF-8";
+  if (!is_utf8(name)) wrong = "the name is not UTF-8";
   if (wrong == nullptr) return;
   refuse({.code = "checkpoint_names",
           .option = name,
           .numbers = wrong,
-          .rule = "a checkpoint knows parameters by their names",
-          .hint = "the number of the layer in its name"});
+          .rule = "a checkpoint finds parameters by their names, so names are unique and UTF-8",
+          .hint = "a name that contains the number of its layer"});
 }
 
-/// The keys of this rank's parameters, in the order of the buffers.
+/// Returns the keys of this rank's parameters, in the order of the buffers.
 std::vector<Keyed> keys_of(const Rank& rank, const DistributedOptimizer& optimizer) {
   std::vector<Keyed> keys;
   std::set<std::string> seen;
@@ -173,8 +174,8 @@ void commit(const Rank& rank, CheckpointIndex index, CheckpointStore& store) {
   refuse({.code = "checkpoint_shard",
           .option = name,
           .numbers = std::move(numbers),
-          .rule = "the shards of a checkpoint are the files that were written",
-          .hint = "a copy of the whole folder"});
+          .rule = "a shard of a checkpoint is exactly the file that was written",
+          .hint = "a copy of the whole folder, or an earlier checkpoint"});
 }
 
 void require_sizes(const CheckpointIndex& index, const Layout& layout) {
@@ -217,11 +218,13 @@ void require_loss_scale(const CheckpointIndex& index, const DistributedOptimizer
 
 Safetensors read_shard(const std::string& name, const CheckpointFile& expected, CheckpointStore& store) {
   const std::optional<std::string> bytes = store.read(name);
-  if (!bytes) refuse_shard(name, "is not there");
+  if (!bytes) refuse_shard(name, "the file does not exist");
   if (static_cast<std::int64_t>(bytes->size()) != expected.bytes)
-    refuse_shard(name, fmt::format("{} bytes, {} were written", bytes->size(), expected.bytes));
+    refuse_shard(name,
+                 fmt::format("the file has {} bytes, but {} were written", bytes->size(), expected.bytes));
   if (const std::uint64_t hash = hash_of(*bytes); hash != expected.hash)
-    refuse_shard(name, fmt::format("its hash is {:016x}, and was {:016x}", hash, expected.hash));
+    refuse_shard(name, fmt::format("the hash of the file is {:016x}, but was {:016x} when it was written",
+                                   hash, expected.hash));
   return decoded(*bytes, name);
 }
 
@@ -247,7 +250,8 @@ struct Incoming {
       const auto found = shard.tensors.find(fmt::format("{}@{}", key, piece.range.begin));
       const bool fits = found != shard.tensors.end() && found->second.dtype == to.dtype() &&
                         found->second.shape == std::vector<std::int64_t>{piece.range.size()};
-      if (!fits) refuse_shard(file, fmt::format("has no {} elements of {}", piece.range.size(), key));
+      if (!fits)
+        refuse_shard(file, fmt::format("the file lacks the {} elements of {}", piece.range.size(), key));
       const ElementRange both = {std::max(range.begin, piece.range.begin),
                                  std::min(range.end, piece.range.end)};
       const std::int64_t width = size_of(to.dtype());
@@ -309,9 +313,10 @@ void on_all_or_none(Rank& rank, const Body& body) {
   throw RefusedElsewhere(
       {.code = "checkpoint_elsewhere",
        .option = "checkpoint",
-       .numbers = fmt::format("rank {} refused it, rank {} had no reason to", *first, rank.id),
-       .rule = "a checkpoint is saved and loaded by all ranks, or by none",
-       .hint = fmt::format("what rank {} says", *first)});
+       .numbers =
+           fmt::format("rank {} refused the checkpoint; rank {} had no reason of its own", *first, rank.id),
+       .rule = "either all ranks save or load a checkpoint, or none does",
+       .hint = fmt::format("the message of rank {}, which gives the reason", *first)});
 }
 
 }  // namespace
@@ -344,9 +349,9 @@ std::int64_t load_checkpoint(Rank& rank, DistributedOptimizer& optimizer, Checkp
     if (!index) {
       refuse({.code = "checkpoint_missing",
               .option = kIndex,
-              .numbers = fmt::format("{} files, and no index", store.names().size()),
-              .rule = "a checkpoint is what its index names",
-              .hint = "the folder that was saved into"});
+              .numbers = fmt::format("the store has {} files, but no index", store.names().size()),
+              .rule = "a checkpoint consists of its index and the files that the index names",
+              .hint = "the folder into which the checkpoint was saved"});
     }
     require_sizes(*index, rank.layout);
     const std::vector<Keyed> keys = keys_of(rank, optimizer);

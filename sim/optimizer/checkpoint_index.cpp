@@ -19,7 +19,7 @@ constexpr int kVersion = 1;
 constexpr const char* kFormat = "shardproof-checkpoint";
 
 [[noreturn]] void refuse_index(std::string numbers, const char* rule,
-                               const char* hint = "the checkpoint before this one, or another folder") {
+                               const char* hint = "an earlier checkpoint, or a copy of this one") {
   refuse({.code = "checkpoint_index",
           .option = "index.json",
           .numbers = std::move(numbers),
@@ -60,10 +60,11 @@ Json json_of(const CheckpointIndex& index) {
   return json;
 }
 
-/// A number is read as one that an index may hold at all; check() has the rules of each.
+/// Returns a number of the index, which must lie in the widest range of any of its fields. check() knows the
+/// range of each field.
 std::int64_t whole(const Json& json, std::int64_t least, std::int64_t most) {
   const bool fits = json.is_number_integer() && json >= least && json <= most;
-  if (!fits) refuse_index(json.dump(), "numbers are whole, and as large as they may be");
+  if (!fits) refuse_index(json.dump(), "the numbers of an index are whole, and within their range");
   return json.get<std::int64_t>();
 }
 
@@ -75,7 +76,7 @@ int small(const Json& json) {
 std::uint64_t hash_in(const Json& json) {
   const std::string text = json.get<std::string>();
   const bool fits = text.size() == 16 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
-  if (!fits) refuse_index(text, "a hash is 16 digits");
+  if (!fits) refuse_index(text, "a hash has 16 hexadecimal digits");
   return std::stoull(text, nullptr, 16);
 }
 
@@ -123,11 +124,12 @@ bool take_digits(std::string_view& rest, std::size_t least) {
 /// Returns the text without its last line, the hash, and refuses a text whose hash is wrong.
 std::string_view checked_body(std::string_view text) {
   const std::size_t end = text.size() > 1 ? text.rfind('\n', text.size() - 2) : std::string_view::npos;
-  if (end == std::string_view::npos) refuse_index(fmt::format("{} bytes", text.size()), "the index is whole");
+  if (end == std::string_view::npos)
+    refuse_index(fmt::format("{} bytes", text.size()), "the last line of an index is its hash");
   const std::string_view body = text.substr(0, end + 1), last = text.substr(end + 1);
   if (last != text_of_hash(hash_of(body)) + "\n") {
     refuse_index(fmt::format("{} bytes, whose hash is {}", body.size(), text_of_hash(hash_of(body))),
-                 "the last line is the hash of all before it: the index is cut short, or was changed");
+                 "the last line is the hash of the lines before it; this index was cut short or changed");
   }
   return body;
 }
@@ -155,12 +157,12 @@ void check(const CheckpointIndex& index) {
       {"generation", index.generation}, {"iteration", index.iteration}, {"steps", index.steps}};
   for (const auto& [name, count] : counts) {
     if (count >= 0 && count <= kMostCheckpointCount) continue;
-    refuse_index(fmt::format("{} {}", name, count),
-                 "saves, iterations and steps are counted from 0, and up to 2^31",
-                 "the number of iterations that are done");
+    refuse_index(fmt::format("{} {}", name, count), "generation, iteration and steps are from 0 to 2^31",
+                 "the number of iterations that training has done");
   }
   for (const auto& [name, file] : index.files) {
-    if (!is_shard_name(name)) refuse_index(name, "files are shards, in the folder of the index");
+    if (!is_shard_name(name))
+      refuse_index(name, "the files of an index are named like shards and lie in its folder");
   }
   for (const auto& [name, tensor] : index.tensors) {
     std::int64_t next = 0;
@@ -168,11 +170,12 @@ void check(const CheckpointIndex& index) {
       if (piece.range.begin != next || piece.range.end <= next) {
         refuse_index(fmt::format("{}: elements {} to {} follow element {}", name, piece.range.begin,
                                  piece.range.end, next),
-                     "the pieces of a tensor tile it: each element is saved once",
-                     "all ranks of one world save together");
+                     "the pieces of a tensor hold each of its elements exactly once",
+                     "a checkpoint that all ranks of one world saved together");
       }
       if (!index.files.contains(piece.file))
-        refuse_index(fmt::format("{}: in {}", name, piece.file), "a piece lies in a file of the checkpoint");
+        refuse_index(fmt::format("{}: a piece in {}", name, piece.file),
+                     "each piece lies in a file that the index lists");
       next = piece.range.end;
     }
   }
@@ -187,10 +190,10 @@ std::string text_of(const CheckpointIndex& index) {
 CheckpointIndex index_of(std::string_view text) {
   const Json json = Json::parse(checked_body(text), nullptr, false);
   if (!json.is_object() || !json.contains("format") || json["format"] != kFormat)
-    refuse_index("another JSON text", "the index is one of shardproof's checkpoints");
+    refuse_index("the file is JSON, but no index", "the index is that of a checkpoint of shardproof");
   if (!json.contains("version") || json["version"] != kVersion) {
     refuse_index(fmt::format("version {}", json.contains("version") ? json["version"].dump() : "none"),
-                 "this program reads version 1", "the program that wrote the checkpoint");
+                 "this program reads version 1", "the version of shardproof that wrote the checkpoint");
   }
   CheckpointIndex index;
   try {
@@ -198,7 +201,7 @@ CheckpointIndex index_of(std::string_view text) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    refuse_index(error.what(), "the index has what version 1 has");
+    refuse_index(error.what(), "an index has all fields of version 1, in their form");
   }
   check(index);
   return index;

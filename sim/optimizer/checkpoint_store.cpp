@@ -19,8 +19,8 @@ namespace {
 [[noreturn]] void refuse_path(const std::string& path, const char* what, const std::string& reason) {
   refuse({.code = "checkpoint_store",
           .option = path,
-          .numbers = fmt::format("{}: {}", what, reason),
-          .rule = "a checkpoint is read and written whole",
+          .numbers = fmt::format("{} failed: {}", what, reason),
+          .rule = "all files of a checkpoint can be written and read",
           .hint = "a folder that can be written, with room for all of it"});
 }
 
@@ -46,7 +46,7 @@ class Descriptor {
   std::string read() const {
     struct stat status = {};
     if (::fstat(number_, &status) != 0) refuse_path(path_, "stat", std::strerror(errno));
-    if (!S_ISREG(status.st_mode)) refuse_path(path_, "read", "is no file");
+    if (!S_ISREG(status.st_mode)) refuse_path(path_, "read", "it is not a regular file");
     std::string bytes;
     char block[1 << 16];
     for (;;) {
@@ -72,14 +72,14 @@ class FolderStore : public CheckpointStore {
     std::error_code error;
     std::filesystem::create_directories(path_, error);
     if (error || !std::filesystem::is_directory(path_)) {
-      refuse_path(path_, "folder", error ? error.message() : "is a file");
+      refuse_path(path_, "making the folder", error ? error.message() : "a file has this name");
     }
   }
 
-  /// What has this name is removed first and the file is made anew: nothing is written through a link.
+  /// Anything that has this name is removed first, so that nothing is written through a link.
   void write(const std::string& name, std::string_view bytes) override {
     const std::string path = path_of(name);
-    static_cast<void>(::unlink(path.c_str()));  // what cannot be removed is refused by the next line
+    static_cast<void>(::unlink(path.c_str()));  // if this fails, the next line refuses
     const Descriptor file(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC);
     file.write(bytes);
     file.sync();

@@ -7,8 +7,8 @@
 /// Errors  checkpoint_store: the system refuses to read or to write; the message has the path and the
 ///         system's reason.
 /// Exact   A file written by `replace` is either the old one or the new one, complete, whenever the program
-///         ends. A file written by `write` may be cut short. Each file is made anew: what had its name (a
-///         link, a pipe) is removed, and not written to.
+///         ends. A file written by `write` may be cut short. Each file is created anew: anything that
+///         had its name (a link, a pipe) is removed and never written to.
 
 #include <map>
 #include <memory>

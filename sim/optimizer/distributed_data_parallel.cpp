@@ -12,7 +12,8 @@ namespace sim {
 
 namespace {
 
-/// The dtype of the gradients of all parameters, which must have only one; f32 if there are no parameters.
+/// Returns the dtype of the gradients of all parameters, which must be the same; f32 if there are no
+/// parameters.
 DType one_grad_dtype(const std::vector<Parameter*>& parameters) {
   const DType dtype = parameters.empty() ? DType::f32 : sum_dtype(parameters.front()->value.dtype());
   for (const Parameter* parameter : parameters) {
@@ -20,9 +21,10 @@ DType one_grad_dtype(const std::vector<Parameter*>& parameters) {
     if (own == dtype) continue;
     refuse({.code = "buffer_dtypes",
             .option = parameter->name,
-            .numbers = fmt::format("gradients of {} among {}", name_of(own), name_of(dtype)),
-            .rule = "gradients are added into one norm, in one dtype",
-            .hint = "parameters of bf16 and f32 go together; f64 and field stand alone"});
+            .numbers =
+                fmt::format("gradients in {} together with gradients in {}", name_of(own), name_of(dtype)),
+            .rule = "all gradients have one dtype, because one norm is computed of them",
+            .hint = "parameters of bf16 and f32 only, or all of f64, or all of field"});
   }
   return dtype;
 }
@@ -35,7 +37,7 @@ void require_instances(const Layout& layout) {
     refuse({.code = "optimizer_instances",
             .option = "--num-distributed-optimizer-instances",
             .numbers = warning.message,
-            .rule = "ranks that sum their gradients own the same of the same parameters",
+            .rule = "ranks that sum their gradients own the same elements of the same parameters",
             .hint = "--num-distributed-optimizer-instances 1, or the default order"});
   }
 }
@@ -94,8 +96,9 @@ void DistributedDataParallel::grad_ready(const Parameter& parameter) {
   if (known == known_.end() || known->second.is_ready) {
     refuse({.code = "grad_ready_twice",
             .option = parameter.name,
-            .numbers = known == known_.end() ? "in no buffer" : "ready already in this step",
-            .rule = "the gradient of each parameter is ready once a step",
+            .numbers = known == known_.end() ? "the parameter is in no buffer"
+                                             : "its gradient was ready already in this step",
+            .rule = "grad_ready() is called once for each parameter in a step",
             .hint = "zero_grads() before each step; grad_ready() in its last microbatch only"});
   }
   known->second.is_ready = true;

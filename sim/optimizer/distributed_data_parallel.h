@@ -70,13 +70,14 @@ class DistributedDataParallel {
   };
   /// Returns the place of a parameter, or nothing if it is in no buffer.
   std::optional<Place> place_of(const Parameter& parameter) const;
-  /// The dtype of the gradients of all buffers, which is the same because they are added into one norm.
+  /// Returns the dtype of the gradients of all buffers, which is the same because they are added into one
+  /// norm.
   DType grad_dtype() const { return grad_dtype_; }
   bool is_distributed() const { return config_.distributed_optimizer; }
-  /// The range of a bucket whose reduced gradients this rank keeps: its part with the distributed optimizer,
-  /// otherwise the whole bucket.
+  /// Returns the range of a bucket whose reduced gradients this rank keeps: its part with the distributed
+  /// optimizer, otherwise the whole bucket.
   ElementRange owned(const Part& part, int bucket) const;
-  /// The pieces of parameters in that range.
+  /// Returns the pieces of parameters in the range that owned() returns.
   std::vector<OwnedPiece> pieces(const Part& part, int bucket) const;
 
  private:

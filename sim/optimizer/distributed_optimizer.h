@@ -61,14 +61,14 @@ class DistributedOptimizer {
   std::vector<Piece>& pieces() { return pieces_; }
   const DistributedDataParallel& data_parallel() const { return data_parallel_; }
   std::int64_t steps() const { return steps_; }
-  /// The squared norm of all gradients of the latest step, before clipping; an empty Tensor() if no norm
-  /// has been computed yet.
+  /// Returns the squared norm of all gradients of the latest step, before clipping; an empty Tensor() if no
+  /// norm has been computed yet.
   const Tensor& grad_norm_squared() const { return grad_norm_squared_; }
   const LossScale& loss_scaling() const { return loss_scale_; }
   /// Call it on all ranks after main parameters and moments were changed from outside. It copies the main
   /// parameters into the model, on every rank.
   void restore(std::int64_t steps, const LossScaleState& loss_scale);
-  /// The bytes that this rank holds for its pieces only: moments, and main parameters where they are
+  /// Returns the bytes that this rank holds for its pieces only: moments, and main parameters where they are
   /// separate.
   std::int64_t owned_bytes() const;
 

@@ -19,7 +19,7 @@ class GradBuffer {
   GradBuffer(Rank& rank, std::vector<Parameter*> parameters, const BufferConfig& config);
 
   const BufferLayout& layout() const { return layout_; }
-  /// The parameters, in the order of the model.
+  /// Returns the parameters, in the order of the model.
   const std::vector<Parameter*>& parameters() const { return parameters_; }
   int buckets() const { return static_cast<int>(layout_.buckets.size()); }
   Tensor grads(const ElementRange& range) const { return grads_.rows(range.begin, range.end); }

@@ -4,8 +4,8 @@
 /// both are a function of the layout and the settings.
 ///
 ///   default            1/n before a sum, where n = dp * cp is the number of replicas of dense parameters.
-///                      This holds for experts too: the gradient of every token has already come to its
-///                      expert, so the sum over edp alone is complete
+///                      This holds for experts too: an expert has already received the gradients of all its
+///                      tokens, so the sum over edp alone is complete
 ///   average in the     an average; gradients of experts are multiplied by e/n before, because edp averages
 ///   collective         only e of their n shares
 ///   per-token loss     1 before a sum; all are divided by the number of tokens of the whole batch afterwards

@@ -26,10 +26,10 @@ Ratio learning_rate(const LearningRateConfig& config, std::int64_t step) {
   if (step < 0 || config.warmup_steps < 0 || (decays && config.warmup_steps >= config.decay_steps)) {
     refuse({.code = "learning_rate",
             .option = "learning rate",
-            .numbers = fmt::format("step {}, {} of warm-up, {} of decay", step, config.warmup_steps,
-                                   config.decay_steps),
+            .numbers = fmt::format("step {}, {} steps of warm-up, a decay that ends at step {}", step,
+                                   config.warmup_steps, config.decay_steps),
             .rule = "steps count from 0, and the warm-up ends before the decay",
-            .hint = "fewer steps of warm-up"});
+            .hint = "fewer steps of warm-up, or a later end of the decay"});
   }
   if (step < config.warmup_steps) {
     return ratio_of(config.initial + (config.peak - config.initial) * share(step, config.warmup_steps));

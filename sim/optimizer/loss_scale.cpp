@@ -15,10 +15,11 @@ LossScale::LossScale(const LossScaleConfig& config)
   if (fits) return;
   refuse({.code = "loss_scale",
           .option = "--initial-loss-scale, --min-loss-scale, --loss-scale-window, --hysteresis",
-          .numbers = fmt::format("2^{}, 2^{}, {}, {}", config.initial_power, config.least_power,
-                                 config.growth_interval, config.hysteresis),
-          .rule = "a loss scale is from 1 to 2^30 and never below the least; hysteresis is at least 1",
-          .hint = "2^16, 1, 1000, 2"});
+          .numbers = fmt::format("an initial 2^{}, a least of 2^{}, a window of {}, a hysteresis of {}",
+                                 config.initial_power, config.least_power, config.growth_interval,
+                                 config.hysteresis),
+          .rule = "scales are from 1 to 2^30, the initial not below the least; hysteresis is at least 1",
+          .hint = "an initial 2^16, a least of 1, a window of 1000, a hysteresis of 2"});
 }
 
 bool LossScale::may_be(const LossScaleState& state) const {

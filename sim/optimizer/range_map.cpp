@@ -20,8 +20,8 @@ void check(const BufferLayout& layout, int bucket, int rank) {
       {.code = "range_map",
        .option = "range map",
        .numbers = fmt::format("bucket {} of {}, rank {} of {}", bucket, buckets, rank, layout.config.owners),
-       .rule = "buckets and ranks count from 0",
-       .hint = "a bucket of the layout, a rank below its owners"});
+       .rule = "buckets and ranks count from 0, and are below their number",
+       .hint = "a bucket of the layout, and a rank that owns a part of it"});
 }
 
 }  // namespace

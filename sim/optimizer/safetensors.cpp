@@ -34,7 +34,7 @@ constexpr std::array<StoredName, 4> kNames = {
           .option = name,
           .numbers = std::move(numbers),
           .rule = rule,
-          .hint = "the file as it was written; one of another program has its own dtypes"});
+          .hint = "a copy of the file as shardproof wrote it"});
 }
 
 const char* stored_name(DType dtype) {
@@ -56,16 +56,16 @@ Json field_names(const Safetensors& file) {
 /// mistake from a damaged file.
 void require_writable(const Safetensors& file) {
   const auto says = [](const std::string& name, const char* rule) {
-    refuse_bytes(name, "to be written", rule);
+    refuse_bytes(name, "the entry cannot be written", rule);
   };
   for (const auto& [name, tensor] : file.tensors) {
-    if (name == kMetadata || !is_utf8(name))
-      says(name, "a tensor's name is UTF-8, and not that of the metadata");
+    if (name == kMetadata || !is_utf8(name)) says(name, "a tensor's name is UTF-8, and is not __metadata__");
     std::int64_t bytes = size_of(tensor.dtype);
     for (const std::int64_t size : tensor.shape) bytes *= size;
     if (bytes != std::ssize(tensor.values)) says(name, "a tensor has as many bytes as its shape says");
   }
-  if (file.metadata.contains(kFieldTensors)) says(kFieldTensors, "the metadata has another name");
+  if (file.metadata.contains(kFieldTensors))
+    says(kFieldTensors, "metadata of the caller does not use this key");
 }
 
 /// Parses a JSON text, and refuses one in which an object has a key twice. The result is discarded if the
@@ -76,7 +76,8 @@ Json parsed(std::string_view text, const std::string& name) {
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end) keys.pop_back();
     if (event == Json::parse_event_t::key && !keys.back().insert(value.get<std::string>()).second)
-      refuse_bytes(name, fmt::format("{} twice", value.get<std::string>()), "a name stands once");
+      refuse_bytes(name, fmt::format("the key {} stands twice", value.get<std::string>()),
+                   "a JSON object has each key once");
     return true;
   };
   return Json::parse(text, visit, false);
@@ -98,7 +99,8 @@ struct Reader {
     for (const Json& size : sizes) {
       const bool is_size = size.is_number_unsigned() && size <= std::numeric_limits<std::int32_t>::max();
       shape.push_back(is_size ? size.get<std::int64_t>() : -1);
-      if (!is_size || (!is_empty && bytes > most / shape.back())) says("the shape fits into the file");
+      if (!is_size || (!is_empty && bytes > most / shape.back()))
+        says("the values of the shape fit into the file");
       if (!is_empty) bytes *= shape.back();
     }
     return shape;
@@ -124,14 +126,14 @@ struct Reader {
     const auto after = end + static_cast<std::uint64_t>(bytes);
     const bool are_numbers = offsets[0].is_number_unsigned() && offsets[1].is_number_unsigned();
     if (!are_numbers || offsets[0] != end || offsets[1] != after || after > values.size())
-      says("values follow one another, as many bytes as the shape says, to the end of the file");
+      says("the values of the tensors follow one another without gaps, as long as their shapes say");
     const auto own = std::as_bytes(std::span(values.substr(end, static_cast<std::size_t>(bytes))));
     tensor.values.assign(own.begin(), own.end());
     end += static_cast<std::uint64_t>(bytes);
     if (!of_field.contains(name)) return tensor;
     const bool is_field =
         tensor.dtype == DType::f64 && !tensor.shape.empty() && tensor.shape.back() == kFieldNumbers;
-    if (!is_field) says("an element of the field is four F64");
+    if (!is_field) says("a tensor of the field has a last dimension of four F64");
     tensor.dtype = DType::field;
     tensor.shape.pop_back();
     return tensor;
@@ -141,13 +143,14 @@ struct Reader {
 /// Returns the bytes of the header, and refuses a header that does not lie within the file.
 std::string_view header_of(std::string_view bytes, const std::string& name) {
   if (bytes.size() < kLengthBytes)
-    refuse_bytes(name, fmt::format("{} bytes", bytes.size()), "a file begins with eight bytes of length");
+    refuse_bytes(name, fmt::format("the file has {} bytes", bytes.size()),
+                 "a file begins with eight bytes that hold the length of its header");
   std::uint64_t length = 0;
   for (std::size_t i = 0; i < kLengthBytes; ++i)
     length |= std::uint64_t{static_cast<unsigned char>(bytes[i])} << (8 * i);
   if (length > kMostHeaderBytes || length > bytes.size() - kLengthBytes) {
     refuse_bytes(name, fmt::format("a header of {} bytes in a file of {}", length, bytes.size()),
-                 "the header lies in the file");
+                 "the header lies within the file, and has at most 100000000 bytes");
   }
   return bytes.substr(kLengthBytes, length);
 }
@@ -168,9 +171,11 @@ std::map<std::string, std::string> metadata_of(const Json& header, const std::st
   std::map<std::string, std::string> metadata;
   if (!header.contains(kMetadata)) return metadata;
   const Json& entries = header[kMetadata];
-  if (!entries.is_object()) refuse_bytes(name, kMetadata, "metadata are texts by name");
+  if (!entries.is_object())
+    refuse_bytes(name, kMetadata, "the metadata is a JSON object whose values are texts");
   for (const auto& [key, value] : entries.items()) {
-    if (!value.is_string()) refuse_bytes(name, kMetadata, "metadata are texts by name");
+    if (!value.is_string())
+      refuse_bytes(name, kMetadata, "the metadata is a JSON object whose values are texts");
     metadata[key] = value.get<std::string>();
   }
   return metadata;
@@ -227,7 +232,7 @@ Safetensors decoded(std::string_view bytes, const std::string& name) {
   const std::string_view text = header_of(bytes, name);
   const Json header = parsed(text, name);
   if (!header.is_object() || text.front() != '{')
-    refuse_bytes(name, "another header", "the header is a JSON object");
+    refuse_bytes(name, "the header is something else", "the header is a JSON object");
   Safetensors file{.tensors = {}, .metadata = metadata_of(header, name)};
   Reader reader{.values = bytes.substr(kLengthBytes + text.size()), .file = name, .of_field = {}};
   if (const auto of_field = file.metadata.extract(kFieldTensors))
@@ -240,8 +245,9 @@ Safetensors decoded(std::string_view bytes, const std::string& name) {
   std::uint64_t end = 0;
   for (const auto& [offsets, key] : order) file.tensors[key] = reader.tensor(key, header[key], end);
   if (end != reader.values.size()) {
-    refuse_bytes(name, fmt::format("{} bytes of values, {} of tensors", reader.values.size(), end),
-                 "tensors fill the file");
+    refuse_bytes(
+        name, fmt::format("{} bytes follow the header, and the tensors have {}", reader.values.size(), end),
+        "the values of the tensors fill the file");
   }
   return file;
 }

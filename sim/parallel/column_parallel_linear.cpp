@@ -17,9 +17,9 @@ ColumnParallelLinearConfig checked(ColumnParallelLinearConfig config) {
   if (config.gather_output && config.sequence_parallel) {
     refuse({.code = "layer_config",
             .option = config.name,
-            .numbers = "gather_output and sequence_parallel",
-            .rule = "an output that is gathered over features is not that of a sequence-parallel region",
-            .hint = "one of them"});
+            .numbers = "gather_output together with sequence_parallel",
+            .rule = "a sequence-parallel layer keeps its output split over features",
+            .hint = "one of the two"});
   }
   return config;
 }
@@ -29,13 +29,13 @@ void require_shared(const ColumnParallelLinearConfig& config, const Parameter& w
   const bool fits = weight.whole == wanted && weight.value.dtype() == config.dtype && config.stride == 1 &&
                     weight.attributes.partition_dim == 0 && weight.attributes.partition_stride == 1;
   if (fits) return;
-  refuse(
-      {.code = "layer_config",
-       .option = config.name,
-       .numbers = fmt::format("the weight {}: {} {}, for {} {}", weight.name, name_of(weight.value.dtype()),
-                              text_of(weight.whole), name_of(config.dtype), text_of(wanted)),
-       .rule = "a shared weight has the shape and dtype of its own, cut by rows, in one piece",
-       .hint = "the sizes of the layer that has it"});
+  refuse({.code = "layer_config",
+          .option = config.name,
+          .numbers = fmt::format("the weight {} is {} {}, and the layer needs {} {}", weight.name,
+                                 name_of(weight.value.dtype()), text_of(weight.whole), name_of(config.dtype),
+                                 text_of(wanted)),
+          .rule = "a shared weight has the shape and dtype of the layer, and is cut by rows without stride",
+          .hint = "the sizes and the dtype of the layer that owns the weight"});
 }
 
 }  // namespace

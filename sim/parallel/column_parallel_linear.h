@@ -56,9 +56,9 @@ class ColumnParallelLinear {
   Tensor backward(const Saved& saved, const Tensor& grad_output);
 
   Parameter& weight() { return shared_weight_ != nullptr ? *shared_weight_ : weight_; }
-  /// The bias. Its value is an empty Tensor() if the layer has no bias.
+  /// Returns the bias. Its value is an empty Tensor() if the layer has no bias.
   Parameter& bias() { return bias_; }
-  /// The parameters that this layer made itself; a shared weight is not among them.
+  /// Returns the parameters that this layer made itself; a shared weight is not among them.
   std::vector<Parameter*> parameters();
 
  private:

@@ -14,13 +14,13 @@
 ///   kReduceScatterToSequenceParallelRegion    reduce_scatter of rows   all_gather of rows
 ///   kAllGatherLastDim                         all_gather of columns    reduce_scatter of columns
 ///   kReduceScatterLastDim                     reduce_scatter of cols.  all_gather of columns
-///   kAllToAllSequenceToHidden                 [T/tp, H] to [T, H/tp]   the other
-///   kAllToAllHiddenToSequence                 [T, H/tp] to [T/tp, H]   the other
+///   kAllToAllSequenceToHidden                 [T/tp, H] to [T, H/tp]   [T, H/tp] to [T/tp, H]
+///   kAllToAllHiddenToSequence                 [T, H/tp] to [T/tp, H]   [T/tp, H] to [T, H/tp]
 ///
 /// Shapes  x [T, F]: T tokens are rows, in the order of the sequence; F features are columns.
-/// Calls   one collective on the side where one stands, at the site given.
-/// Errors  partition, when rows or columns to be cut do not divide by tp.
-/// Exact   a sum is in the group's reduction order; all else moves values.
+/// Calls   the collective that the table names, at the given site.
+/// Errors  partition, when the rows or columns to be cut are not a multiple of tp.
+/// Exact   sums are in the reduction order of the group; all other operators only move values.
 /// Source  Megatron-LM, tensor_parallel/mappings.py.
 
 #include "sim/comm/communicator.h"
@@ -36,7 +36,7 @@ struct Mapping {
 
 namespace mapping_parts {
 
-/// Parts of mappings that make no call.
+/// The directions of mappings that communicate nothing.
 inline Tensor identity(const Tensor& x, Communicator&, Site) { return x; }
 inline Tensor cut_rows(const Tensor& x, Communicator& tp, Site) { return own_rows(x, tp); }
 inline Tensor cut_columns(const Tensor& x, Communicator& tp, Site) { return own_columns(x, tp); }

@@ -11,11 +11,11 @@ namespace sim {
 
 namespace {
 
-/// The number of lines (rows or columns) in one block of the cut dimension.
+/// Returns the number of lines (rows or columns) in one block of the dimension that is cut.
 std::int64_t block_lines(const Shape& whole, const Partition& partition) {
   return whole[static_cast<std::size_t>(partition.dim)] / (std::int64_t{partition.size} * partition.stride);
 }
-/// The line of the whole at which block b of the shard begins.
+/// Returns the line of the whole at which block b of the shard begins.
 std::int64_t block_begin(const Shape& whole, const Partition& partition, std::int64_t b) {
   return (b * partition.size + partition.place) * block_lines(whole, partition);
 }
@@ -28,8 +28,8 @@ void require_partition(const std::string& name, const Shape& whole, const Partit
           .option = name,
           .numbers = fmt::format("dimension {} of {} over {} ranks with stride {}", partition.dim,
                                  text_of(whole), partition.size, partition.stride),
-          .rule = "the cut dimension divides by tensor-model-parallel-size and stride",
-          .hint = "a size that is a multiple, or a smaller tensor-model-parallel-size"});
+          .rule = "the dimension that is cut is a multiple of tensor-model-parallel-size times stride",
+          .hint = "a multiple of it, or a smaller tensor-model-parallel-size"});
 }
 
 /// Draws this rank's slice of the whole random matrix.

@@ -18,8 +18,9 @@ std::int64_t part_of(std::int64_t all, const Tensor& x, const Communicator& tp, 
     refuse({.code = "partition",
             .option = fmt::format("{} of a tensor {}", what, text_of(x.shape())),
             .numbers = fmt::format("{} over {} ranks", all, tp.size()),
-            .rule = fmt::format("{} that are cut divide by tensor-model-parallel-size", what),
-            .hint = "a multiple of it"});
+            .rule = fmt::format("the number of {} that are cut is a multiple of tensor-model-parallel-size",
+                                what),
+            .hint = "a multiple of it, or a smaller tensor-model-parallel-size"});
   }
   return all / tp.size();
 }
@@ -42,7 +43,7 @@ Tensor column_blocks(const Tensor& x, const Communicator& tp) {
   return blocks;
 }
 
-/// The inverse of column_blocks.
+/// Does the inverse of column_blocks.
 Tensor from_column_blocks(const Tensor& blocks, const Communicator& tp) {
   const std::int64_t width = columns_of(blocks);
   const std::int64_t rows = rows_of(blocks) / tp.size();

@@ -21,7 +21,7 @@ Tensor reduce_scattered_rows(const Tensor& x, Communicator& tp, Site site);
 Tensor reduce_scattered_columns(const Tensor& x, Communicator& tp, Site site);
 /// Turns [T/tp, F], this rank's rows, into [T, F/tp], its columns, with an all_to_all.
 Tensor rows_to_columns(const Tensor& x, Communicator& tp, Site site);
-/// The inverse of rows_to_columns.
+/// Does the inverse of rows_to_columns.
 Tensor columns_to_rows(const Tensor& x, Communicator& tp, Site site);
 
 /// Return uninitialized tensors for the output of an all_gather or reduce_scatter of `x` by rows.

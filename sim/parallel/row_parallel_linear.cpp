@@ -23,7 +23,7 @@ RowParallelLinearConfig checked(RowParallelLinearConfig config) {
             .option = config.name,
             .numbers = "sequence_parallel without input_is_parallel",
             .rule = "with sequence_parallel the input is already split over features",
-            .hint = "input_is_parallel"});
+            .hint = "input_is_parallel = true"});
   }
   return config;
 }

@@ -50,8 +50,8 @@ class RowParallelLinear {
   Tensor backward(const Saved& saved, const Tensor& grad_output);
 
   Parameter& weight() { return weight_; }
-  /// The bias. Its value is an empty Tensor() if the layer has no bias. With sequence_parallel each rank has
-  /// the gradient of its own tokens only, and the parameter's attribute sequence_parallel says so.
+  /// Returns the bias. Its value is an empty Tensor() if the layer has no bias. With sequence_parallel each
+  /// rank has the gradient of its own tokens only, and the parameter's attribute sequence_parallel says so.
   Parameter& bias() { return bias_; }
   std::vector<Parameter*> parameters();
 

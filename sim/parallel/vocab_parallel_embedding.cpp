@@ -34,7 +34,7 @@ void require_token_ids(const Tensor& ids, std::int64_t vocabulary, std::int64_t 
             .option = fmt::format("{}, token {}", user, i),
             .numbers = fmt::format("id {} of a vocabulary of {}", id, vocabulary),
             .rule = "token ids and targets are from 0 to the vocabulary's size - 1",
-            .hint = "the tokenizer's vocabulary, or the id that is ignored"});
+            .hint = "the vocabulary of the tokenizer; for targets also the id that is ignored"});
   }
 }
 

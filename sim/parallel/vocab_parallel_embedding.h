@@ -44,7 +44,7 @@ class VocabParallelEmbedding {
   void backward(const Saved& saved, const Tensor& grad_output);
 
   Parameter& weight() { return weight_; }
-  /// The first id whose row this rank holds.
+  /// Returns the first id whose row this rank holds.
   std::int64_t first_id() const { return tp_.rank() * (config_.vocabulary / tp_.size()); }
 
  private:

@@ -1,5 +1,5 @@
-// Megatron counts virtual microbatches: step k of a rank's forward order, and step k of its backward order.
-// One table gives the microbatch and chunk of each step.
+// Megatron counts virtual microbatches: k is the number of a step in the forward order of a rank, or in its
+// backward order. One table gives the microbatch and the chunk of each step.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -59,16 +59,17 @@ class Interleaving {
     return {Pass::backward, step.microbatch, shape_.chunks() - 1 - step.chunk};
   }
 
-  /// The step whose forward input arrives after forward step k. On ranks other than 0 it is the next step.
-  /// Rank 0 gets its inputs from the last rank, which runs p - 1 steps behind: what arrives is the output
-  /// that the last rank has just computed, unless it is that of the last chunk, which is sent nowhere. The
-  /// last group has at least p microbatches, so nothing arrives after the last step.
+  /// Returns the step whose forward input arrives after forward step k. On ranks other than 0 it is the next
+  /// step. Rank 0 gets its inputs from the last rank, which runs p - 1 steps behind: what arrives is the
+  /// output that the last rank has just computed, unless it is that of the last chunk, which is sent nowhere.
+  /// The last group has at least p microbatches, so nothing arrives after the last step.
   std::optional<Step> forward_arrival(int k) const {
     if (rank_ > 0) return k + 1 < all_ ? std::optional(forward(k + 1)) : std::nullopt;
     const int made = k - (shape_.ranks() - 1);
     return made < 0 ? std::nullopt : step_at(consumer_of(shape_, shape_.ranks() - 1, forward(made)));
   }
-  /// The same for backward, where the last rank leads and rank 0 runs p - 1 steps behind.
+  /// Returns the step whose backward input arrives after backward step k. In backward the last rank leads,
+  /// and rank 0 runs p - 1 steps behind.
   std::optional<Step> backward_arrival(int k) const {
     if (rank_ < shape_.ranks() - 1) return k + 1 < all_ ? std::optional(backward(k + 1)) : std::nullopt;
     const int made = k - (shape_.ranks() - 1);
@@ -123,8 +124,8 @@ RankSchedule interleaved(const PipelineShape& shape, int rank) {
   if (shape.is_interleaved()) return Interleaving(shape, rank).written();
   refuse({.code = "needs_chunks",
           .option = "--virtual-pipeline-model-parallel-size",
-          .numbers = "not given",
-          .rule = "the interleaved schedule has chunks to take turns with",
+          .numbers = "no virtual pipeline size is given",
+          .rule = "the interleaved schedule needs virtual chunks",
           .hint = "--virtual-pipeline-model-parallel-size 2"});
 }
 

@@ -18,8 +18,8 @@ void write_warmup(ActionList& list, int warmup) {
   }
 }
 
-/// For each microbatch from `warmup` on, one forward step, and one backward step of the oldest microbatch in
-/// flight.
+/// Writes for each microbatch from `warmup` on one forward step, and one backward step of the oldest
+/// microbatch in flight.
 void write_steady(ActionList& list, int warmup, int all) {
   for (int next = warmup; next < all; ++next) {
     const int oldest = next - warmup;

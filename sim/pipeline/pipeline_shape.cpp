@@ -14,9 +14,9 @@ void require_sizes(const PipelineShape& shape) {
     if (size >= 1 && size <= kMostSteps) return;
     refuse({.code = size < 1 ? "pipeline_sizes" : "schedule_size",
             .option = option,
-            .numbers = fmt::format("{}", size),
-            .rule = fmt::format("from 1 to {}", kMostSteps),
-            .hint = "8"});
+            .numbers = fmt::format("the size is {}", size),
+            .rule = fmt::format("a size is from 1 to {}", kMostSteps),
+            .hint = fmt::format("{} 8", option)});
   };
   require_size("--pipeline-model-parallel-size", shape.pipeline_model_parallel_size);
   require_size("--num-microbatches", shape.num_microbatches);
@@ -31,14 +31,14 @@ void require_sizes(const PipelineShape& shape) {
           .numbers = fmt::format("{} microbatches on {} ranks of {} chunks: {} forward steps",
                                  shape.num_microbatches, shape.pipeline_model_parallel_size, shape.chunks(),
                                  forward),
-          .rule = fmt::format("at most {} forward steps over all ranks", kMostSteps / 2),
-          .hint = "fewer microbatches: the steps repeat themselves"});
+          .rule = fmt::format("a schedule has at most {} forward steps over all ranks", kMostSteps / 2),
+          .hint = "fewer microbatches, because the steps repeat themselves"});
 }
 
 [[noreturn]] void refuse_without_vpp(const char* code, const char* option, const char* rule) {
   refuse({.code = code,
           .option = option,
-          .numbers = "no virtual pipeline size given",
+          .numbers = "no virtual pipeline size is given",
           .rule = rule,
           .hint = "leave it out, or --virtual-pipeline-model-parallel-size 2"});
 }
@@ -62,8 +62,9 @@ void require_groups(const PipelineShape& shape) {
     refuse({.code = "microbatch_group_size",
             .option = "--microbatch-group-size-per-virtual-pipeline-stage",
             .numbers = fmt::format("groups of {} on {} pipeline ranks, of {} microbatches", n, p, m),
-            .rule = "a group has at least as many microbatches as there are pipeline ranks, and no more than "
-                    "there are",
+            .rule =
+                "a group has at least as many microbatches as there are pipeline ranks, and at most all of "
+                "them",
             .hint = m < p ? fmt::format("--num-microbatches {}", p)
                           : fmt::format("--microbatch-group-size-per-virtual-pipeline-stage {}", p)});
   }
@@ -71,13 +72,14 @@ void require_groups(const PipelineShape& shape) {
   if (rest == 0 || rest >= p) return;
   refuse({.code = "microbatch_group_remainder",
           .option = "--num-microbatches",
-          .numbers = fmt::format("{} microbatches in groups of {}: {} in the last, of {} pipeline ranks", m,
-                                 n, rest, p),
+          .numbers = fmt::format(
+              "{} microbatches in groups of {}: the last group has {}, and there are {} pipeline ranks", m, n,
+              rest, p),
           .rule = "the last group is full, or has at least as many microbatches as there are pipeline ranks",
           .hint = fmt::format("--num-microbatches {}", m - rest)});
 }
 
-/// The number of a stage of the model, counted in the forward direction.
+/// Returns the number of a stage of the model, counted in the forward direction.
 int stage_of(const PipelineShape& shape, int rank, int chunk) { return chunk * shape.ranks() + rank; }
 
 std::optional<Peer> at_stage(const PipelineShape& shape, int stage, Step step) {
@@ -99,7 +101,7 @@ void check(const PipelineShape& shape) {
   if (shape.pipeline_model_parallel_size == 1) {
     refuse({.code = "vpp_needs_pp",
             .option = "--virtual-pipeline-model-parallel-size",
-            .numbers = fmt::format("{} with 1 pipeline rank", shape.chunks()),
+            .numbers = fmt::format("{} chunks with 1 pipeline rank", shape.chunks()),
             .rule = "virtual stages interleave on a pipeline of at least 2 ranks",
             .hint = "leave it out, or --pipeline-model-parallel-size 2"});
   }

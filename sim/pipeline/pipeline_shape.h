@@ -46,7 +46,7 @@ struct PipelineShape {
     return static_cast<int>(
         microbatch_group_size_per_virtual_pipeline_stage.value_or(pipeline_model_parallel_size));
   }
-  /// The number of forward steps of a rank, v m.
+  /// Returns the number of forward steps of a rank, v m.
   int forward_steps() const { return microbatches() * chunks(); }
   bool is_interleaved() const { return virtual_pipeline_model_parallel_size.has_value(); }
 };

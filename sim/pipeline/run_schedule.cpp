@@ -95,12 +95,12 @@ class Execution {
     if (fits) return;
     refuse({.code = "stage_output",
             .option = fmt::format("pipeline rank {}, {}", pp_.rank(), text_of(step)),
-            .numbers = output.is_none()
-                           ? "no tensor"
-                           : fmt::format("{} {}, for {} {}", name_of(output.dtype()), text_of(output.shape()),
-                                         name_of(wire_.dtype), text_of(wire_.shape)),
-            .rule = "stages hand each other tensors of one shape and dtype",
-            .hint = "the wire of run_schedule"});
+            .numbers = output.is_none() ? "the stage returned no tensor"
+                                        : fmt::format("the stage returned {} {}, the wire is {} {}",
+                                                      name_of(output.dtype()), text_of(output.shape()),
+                                                      name_of(wire_.dtype), text_of(wire_.shape)),
+            .rule = "every stage returns tensors of the shape and dtype of the wire",
+            .hint = "the StageTensor that run_schedule() was given"});
   }
 
   Rank& rank_;
@@ -123,7 +123,7 @@ int run_schedule(Rank& rank, Communicator& pp, const PipelineShape& shape, const
     refuse({.code = "schedule_group",
             .option = "--pipeline-model-parallel-size",
             .numbers = fmt::format("{} ranks in the schedule, {} in the group", shape.ranks(), pp.size()),
-            .rule = "a schedule runs on a group of its size",
+            .rule = "a schedule runs on a group with as many ranks as it has",
             .hint = fmt::format("--pipeline-model-parallel-size {}", pp.size())});
   }
   require_rank(shape, pp.rank(), schedule);

@@ -2,7 +2,7 @@
 
 /// Runs any schedule. There is one executor; it walks the list of its rank and makes no decisions.
 ///
-/// Shapes  The activation that a stage hands to the next one, and its gradient, have the shape and dtype of
+/// Shapes  The activation that a stage sends to the next one, and its gradient, have the shape and dtype of
 ///         `wire`: [S/cp, B, H], or [S/cp/tp, B, H] with sequence parallelism.
 /// Calls   pp: the batches of the list, each one Communicator::batch, in order. Only tensors in flight are
 ///         kept: an input until its step is computed, an output until it is sent.
@@ -26,8 +26,8 @@ class StageProgram {
   /// Returns the gradient of a step's input. `grad_output` is an empty Tensor() on the last stage; the
   /// gradient that the first stage returns is ignored.
   virtual Tensor backward(int microbatch, int chunk, const Tensor& grad_output) = 0;
-  /// Called after the last backward step of a chunk: its gradients may now be reduced over data-parallel
-  /// ranks.
+  /// The executor calls it after the last backward step of a chunk, whose gradients may now be reduced over
+  /// data-parallel ranks.
   virtual void grads_are_complete(int /*chunk*/) {}
 };
 

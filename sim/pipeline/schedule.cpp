@@ -43,8 +43,8 @@ void check(const PipelineShape& shape, int rank) {
   refuse({.code = "pipeline_rank",
           .option = "pipeline schedule",
           .numbers = fmt::format("rank {} of {}", rank, shape.ranks()),
-          .rule = "pipeline ranks count from 0",
-          .hint = "the place in the pp group"});
+          .rule = "pipeline ranks count from 0, and are below the number of ranks",
+          .hint = "the place of the rank in the pp group"});
 }
 
 void require_lists(const PipelineSchedule& schedule) {
@@ -53,8 +53,8 @@ void require_lists(const PipelineSchedule& schedule) {
   refuse({.code = "schedule_ranks",
           .option = "pipeline schedule",
           .numbers = fmt::format("{} lists for {} ranks", schedule.ranks.size(), schedule.shape.ranks()),
-          .rule = "one list for each rank",
-          .hint = "make_schedule"});
+          .rule = "a schedule has one list for each rank",
+          .hint = "a schedule that make_schedule() returns"});
 }
 
 }  // namespace sim

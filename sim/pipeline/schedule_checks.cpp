@@ -34,7 +34,7 @@ class RankCheck {
             .option = fmt::format("pipeline schedule, rank {}", rank_),
             .numbers = std::move(numbers),
             .rule = rule,
-            .hint = "the function that writes the schedule"});
+            .hint = "fix the function that writes the schedule"});
   }
 
   bool is_of_shape(const Step& step) const {
@@ -45,13 +45,16 @@ class RankCheck {
 
   void compute(const Step& step) {
     if (!is_of_shape(step))
-      fault("schedule_steps", text_of(step) + " is not of this pipeline", "microbatches, chunks, passes");
-    if (!computed_.insert(step).second) fault("schedule_steps", text_of(step) + " twice", "every step once");
+      fault("schedule_steps", text_of(step) + " is not a step of this pipeline",
+            "microbatches, chunks and passes of a step are those of the shape");
+    if (!computed_.insert(step).second)
+      fault("schedule_steps", text_of(step) + " occurs twice", "every step occurs once");
     const Step forward = {Pass::forward, step.microbatch, step.chunk};
     if (step.pass == Pass::backward && !computed_.contains(forward))
-      fault("schedule_steps", text_of(step) + " before its forward step", "backward after forward");
+      fault("schedule_steps", text_of(step) + " runs before its forward step", "backward runs after forward");
     if (source_of(shape_, rank_, step) && !arrived_.contains(step))
-      fault("schedule_order", text_of(step) + " before its input has arrived", "a step has its input");
+      fault("schedule_order", text_of(step) + " runs before its input has arrived",
+            "a step runs after its input has arrived");
   }
 
   void send(const Message& message) {
@@ -61,9 +64,9 @@ class RankCheck {
     if (!source || source->rank != rank_)
       fault("schedule_route", text_of(message), "an output goes to the next stage of its pass");
     if (!computed_.contains(source->step))
-      fault("schedule_order", text_of(message) + " before it is computed", "a send after its step");
+      fault("schedule_order", text_of(message) + " comes before its step", "a send comes after its step");
     if (!left_.insert(source->step).second)
-      fault("schedule_order", text_of(message) + " twice", "every output is sent once");
+      fault("schedule_order", text_of(message) + " occurs twice", "every output is sent once");
   }
 
   void recv(const Message& message) {
@@ -72,15 +75,15 @@ class RankCheck {
     if (!source || source->rank != message.peer)
       fault("schedule_route", text_of(message), "an input comes from the stage before in its pass");
     if (!arrived_.insert(message.input).second)
-      fault("schedule_order", text_of(message) + " twice", "every input is received once");
+      fault("schedule_order", text_of(message) + " occurs twice", "every input is received once");
   }
 
   void require_all_steps() const {
     const std::size_t passes = shape_.forward_only ? 1 : 2;
     const std::size_t wanted = passes * static_cast<std::size_t>(shape_.forward_steps());
     if (computed_.size() == wanted) return;
-    fault("schedule_steps", fmt::format("{} steps of {}", computed_.size(), wanted),
-          "every microbatch and chunk once forward, once backward");
+    fault("schedule_steps", fmt::format("the list has {} of {} steps", computed_.size(), wanted),
+          "every microbatch runs once forward and once backward through every chunk");
   }
 
   void require_all_messages() const {
@@ -99,8 +102,10 @@ class RankCheck {
   void require_peak() const {
     const int counted = counted_peak(schedule_);
     if (counted == schedule_.peak_live) return;
-    fault("schedule_peak", fmt::format("{} live at most, {} by closed form", counted, schedule_.peak_live),
-          "as many activations are kept as the schedule promises");
+    fault("schedule_peak",
+          fmt::format("{} microbatches are in flight at once, and {} by the closed form", counted,
+                      schedule_.peak_live),
+          "peak_live of a schedule is the number that its steps give");
   }
 
   const PipelineShape& shape_;

@@ -23,7 +23,7 @@ void require_not_interleaved(const PipelineShape& shape, int rank, const char* n
   refuse({.code = "not_interleaved",
           .option = "--virtual-pipeline-model-parallel-size",
           .numbers = fmt::format("{} chunks on a rank, given to the schedule {}", shape.chunks(), name),
-          .rule = "only 1f1b interleaves",
+          .rule = "only 1f1b has an interleaved form",
           .hint = "leave it out, or --schedule 1f1b"});
 }
 

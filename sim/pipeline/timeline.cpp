@@ -128,7 +128,7 @@ class Clockwork {
             fmt::format("rank {}: {}; rank {}: {}", here.rank, text_of(here.message), there.rank,
                         text_of(there.message)),
             "between two ranks, the first send pairs with the first recv",
-            "the same order of activations and gradients on both ranks");
+            "put activations and gradients in the same order on both ranks");
     }
     const std::int64_t time = std::max(here.time, there.time);
     for (const int rank : {here.rank, there.rank}) {
@@ -166,7 +166,7 @@ class Clockwork {
       const bool has_peer = message.peer >= 0 && message.peer < static_cast<int>(progress_.size());
       if (!has_peer || is_done(message.peer)) {
         fault("unmatched_message", fmt::format("rank {}: {}", rank, text_of(message)),
-              "every send has a recv, and every recv a send", "the peer's list");
+              "every send has a recv, and every recv a send", "add the message to the list of its peer");
       }
       rank = message.peer;
     }
@@ -176,8 +176,8 @@ class Clockwork {
       waits +=
           fmt::format("{}rank {}: {}", waits.empty() ? "" : "; ", member, text_of(waiting_message(member)));
     }
-    fault("wait_cycle", std::move(waits), "no cycle of waits where a send waits for its recv",
-          "one batch for a send and the recv from the same peer");
+    fault("wait_cycle", std::move(waits), "waits form no cycle, where a send waits for its recv",
+          "put a send and the recv from the same peer into one batch");
   }
 
   const PipelineSchedule& schedule_;
@@ -193,8 +193,8 @@ void require_cost(const StepCost& cost) {
     if (one >= 1 && one <= kHighestCost) continue;
     refuse({.code = "step_cost",
             .option = "cost of a step",
-            .numbers = fmt::format("{}", one),
-            .rule = fmt::format("units of time, from 1 to {}", kHighestCost),
+            .numbers = fmt::format("a cost of {}", one),
+            .rule = fmt::format("a cost is from 1 to {} units of time", kHighestCost),
             .hint = "1"});
   }
 }

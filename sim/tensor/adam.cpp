@@ -19,17 +19,17 @@ void require_step(const AdamStep& step) {
           .option = "adam",
           .numbers = fmt::format("step {}, beta1 {}/{}, beta2 {}/{}", step.step, step.beta1.numerator,
                                  step.beta1.denominator, step.beta2.numerator, step.beta2.denominator),
-          .rule = "steps count from 1, betas are from 0 to below 1",
-          .hint = "beta1 9/10, beta2 999/1000"});
+          .rule = "steps count from 1, and a beta is at least 0 and below 1",
+          .hint = "beta1 9/10 and beta2 999/1000, and 1 for the first step"});
 }
 
-/// Requires a dtype in which sums are kept: the kernels below do not know bf16.
+/// Requires a dtype in which sums are kept: the kernels below do not support bf16.
 void require_keeps_sums(const Tensor& x, const char* user) {
   if (sum_dtype(x.dtype()) == x.dtype()) return;
   refuse({.code = "bad_dtype",
           .option = user,
           .numbers = fmt::format("a tensor {} of {}", text_of(x.shape()), name_of(x.dtype())),
-          .rule = "gradients, main parameters and moments are of a dtype in which sums are kept",
+          .rule = "gradients, main parameters and moments have a dtype in which sums are kept",
           .hint = fmt::format("a tensor of {}", name_of(sum_dtype(x.dtype())))});
 }
 

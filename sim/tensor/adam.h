@@ -8,8 +8,9 @@
 ///
 /// Shapes  grad, param and both moments [n] have one dtype, any in which sums are kept (checks.h: not
 ///         bf16). sum, factor and flags are [1].
-/// Errors  adam_step: a step below 1, or a beta that is not in [0, 1); bad_dtype: bf16, of which only what
-///         is poisoned and what is squared may be (the sum of squares is f32 then); those of checks.h.
+/// Errors  adam_step: a step below 1, or a beta that is not in [0, 1); bad_dtype: a
+///         tensor of bf16, except in poison() and add_sum_of_squares() (whose sum is then f32); those of
+///         checks.h.
 /// Exact   as device.h says; in the field the square root is a keyed function.
 /// Source  Kingma and Ba 2015; Loshchilov and Hutter 2019 (decoupled); Megatron-LM clip_grads.py.
 
@@ -18,7 +19,7 @@
 namespace sim {
 
 void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg, Tensor& exp_avg_sq);
-/// sum += x(0)^2 + x(1)^2 + ..., in this order.
+/// Adds x(0)^2, x(1)^2, ... to sum, in this order.
 void add_sum_of_squares(const Tensor& x, Tensor& sum);
 Tensor clip_factor(const Tensor& sum_of_squares, Ratio most);
 void scale_by(Tensor& x, const Tensor& factor);

@@ -15,8 +15,8 @@ namespace {
   refuse({.code = "wrong_device",
           .option = user,
           .numbers = fmt::format("a tensor {} of another rank or device", text_of(tensor.shape())),
-          .rule = "a rank uses tensors that its own device made",
-          .hint = "make it with rank.device, or send it"});
+          .rule = "a rank uses only tensors that its own device made",
+          .hint = "make the tensor with rank.device, or send it from rank to rank"});
 }
 
 }  // namespace
@@ -36,8 +36,8 @@ void require_same_dtype(const Tensor& a, const Tensor& b, const char* user) {
   refuse({.code = "dtype_mismatch",
           .option = user,
           .numbers = fmt::format("{} and {}", name_of(a.dtype()), name_of(b.dtype())),
-          .rule = "both tensors have one dtype",
-          .hint = "cast one of them"});
+          .rule = "both tensors have the same dtype",
+          .hint = "cast() one of them"});
 }
 
 void require_same_shape(const Tensor& a, const Tensor& b, const char* user) {
@@ -45,8 +45,8 @@ void require_same_shape(const Tensor& a, const Tensor& b, const char* user) {
   refuse({.code = "shape_mismatch",
           .option = user,
           .numbers = fmt::format("{} and {}", text_of(a.shape()), text_of(b.shape())),
-          .rule = "both tensors have one shape",
-          .hint = "reshaped() or rows()"});
+          .rule = "both tensors have the same shape",
+          .hint = "reshaped() or rows(), to give both the same shape"});
 }
 
 void require_computes(const Tensor& tensor, const char* user) {
@@ -55,14 +55,14 @@ void require_computes(const Tensor& tensor, const char* user) {
           .option = user,
           .numbers = fmt::format("a tensor {} of i32", text_of(tensor.shape())),
           .rule = "layers compute in f64, f32, bf16 and field",
-          .hint = "cast()"});
+          .hint = "cast() it to one of these dtypes"});
 }
 
 void require_i32(const Tensor& tensor, const char* user) {
   if (tensor.dtype() == DType::i32) return;
   refuse({.code = "bad_dtype",
           .option = user,
-          .numbers = fmt::format("ids {} of {}", text_of(tensor.shape()), name_of(tensor.dtype())),
+          .numbers = fmt::format("token ids {} of {}", text_of(tensor.shape()), name_of(tensor.dtype())),
           .rule = "token ids and targets are i32",
           .hint = "a tensor of i32"});
 }
@@ -75,7 +75,11 @@ void require_shapes(bool holds, std::initializer_list<const Tensor*> tensors, co
     shapes += (shapes.empty() ? "" : ", ") + text_of(tensor->shape());
   }
   if (tensors.size() > 1) shapes += ", in the order of its arguments";
-  refuse({.code = "shape_mismatch", .option = user, .numbers = shapes, .rule = rule, .hint = "reshaped()"});
+  refuse({.code = "shape_mismatch",
+          .option = user,
+          .numbers = shapes,
+          .rule = rule,
+          .hint = "tensors of these shapes; reshaped() changes the shape of one"});
 }
 
 void require_read(const Tensor& tensor, const char* user) {
@@ -92,8 +96,8 @@ void require_no_partial_overlap(const Tensor& a, const Tensor& b, const char* us
           .option = user,
           .numbers = fmt::format("bytes {} to {} and {} to {} of one buffer", a.range().begin, a.range().end,
                                  b.range().begin, b.range().end),
-          .rule = "what is written is one of the inputs, or lies apart from them",
-          .hint = "rows() that lie apart, or a tensor of its own"});
+          .rule = "the output is one of the inputs, or overlaps none of them",
+          .hint = "rows() that do not overlap, or a separate output tensor"});
 }
 
 void require_apart(const Tensor& input, const Tensor& output, const char* user) {
@@ -102,8 +106,8 @@ void require_apart(const Tensor& input, const Tensor& output, const char* user) 
           .option = user,
           .numbers = fmt::format("bytes {} to {} and {} to {} of one buffer", input.range().begin,
                                  input.range().end, output.range().begin, output.range().end),
-          .rule = "what is added to lies apart from the inputs",
-          .hint = "a tensor of its own"});
+          .rule = "the tensor that is written overlaps none of the inputs",
+          .hint = "a separate output tensor"});
 }
 
 void require_inputs(std::initializer_list<const Tensor*> inputs, const char* user) {
@@ -124,7 +128,7 @@ void require_sums(const Tensor& sums, const Tensor& of, const char* user) {
   refuse({.code = "dtype_mismatch",
           .option = user,
           .numbers = fmt::format("sums of {} in {}", name_of(of.dtype()), name_of(sums.dtype())),
-          .rule = "sums of bf16 are f32, all others of the same dtype",
+          .rule = "sums of bf16 are kept in f32, and sums of any other dtype in that dtype",
           .hint = fmt::format("a tensor of {}", name_of(sum_dtype(of.dtype())))});
 }
 
@@ -139,11 +143,10 @@ void require_ratio(DType dtype, Ratio ratio, const char* user) {
   refuse({.code = "bad_ratio",
           .option = user,
           .numbers = fmt::format("{}/{} in {}", ratio.numerator, ratio.denominator, name_of(dtype)),
-          .rule =
-              "a numerator up to 2^31 either way, a denominator from 1 to 2^31; in the field no multiple of "
-              "one of its primes",
-          .hint = in_range ? "another denominator"
-                           : "the sign in the numerator, both divided by what they share"});
+          .rule = "the numerator is from -2^31 to 2^31 and the denominator from 1 to 2^31; in the field the "
+                  "denominator is no multiple of one of its primes",
+          .hint = in_range ? "a denominator that no prime of the field divides"
+                           : "a ratio in lowest terms, with its sign in the numerator"});
 }
 
 std::int64_t columns_of(const Tensor& tensor) {

@@ -27,7 +27,7 @@ void require_i32(const Tensor& tensor, const char* user);
 void require_shapes(bool holds, std::initializer_list<const Tensor*> tensors, const char* user,
                     const char* rule);
 
-/// Both require that no call in flight forbids the access.
+/// require_read and require_write require that no communication call in flight forbids the access.
 void require_read(const Tensor& tensor, const char* user);
 void require_write(const Tensor& tensor, const char* user);
 /// Requires that both tensors are the same bytes, or lie apart.
@@ -44,12 +44,12 @@ void require_sums(const Tensor& sums, const Tensor& of, const char* user);
 /// Requires a ratio that the dtype can hold (kernel_parameters.h).
 void require_ratio(DType dtype, Ratio ratio, const char* user);
 
-/// The number of elements in the last dimension, and the number of such rows.
+/// columns_of returns the number of elements in the last dimension, and rows_of the number of such rows.
 std::int64_t columns_of(const Tensor& tensor);
 std::int64_t rows_of(const Tensor& tensor);
 
-/// The dtype in which gradients of a tensor are summed: f32 for bf16, and the tensor's own dtype for all
-/// others.
+/// Returns the dtype in which gradients of a tensor are summed: f32 for bf16, and the tensor's own dtype for
+/// all others.
 DType sum_dtype(DType dtype);
 
 }  // namespace sim

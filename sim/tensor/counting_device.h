@@ -30,7 +30,7 @@ class CountingDevice : public Device, public std::enable_shared_from_this<Counti
   const std::int64_t* work() const override { return &work_; }
   const HeldBytes* held() const override { return device_->held(); }
   std::shared_ptr<Device> for_rank(int rank) override;
-  /// The part of its work in which the rank of this handle is.
+  /// Returns the part of its work in which the rank of this handle is.
   const WorkPart& part() const { return part_; }
   /// Begins another part. `calls` is the number of calls that the rank has made.
   void begin_part(const WorkPart& part, std::size_t calls);

@@ -1,7 +1,7 @@
 #pragma once
 
-/// The interface of all arithmetic (seam one). Everything that a rank program computes, it computes with
-/// these kernels. Another device is another class with the same kernels, and a class that misses a kernel
+/// The interface of all arithmetic. Everything that a rank program computes, it computes with these
+/// kernels. Another device is another class with the same kernels, and a class that misses a kernel
 /// does not compile. Callers use ops.h, which checks the arguments once.
 ///
 /// Shapes  as stated at each kernel; counts are in elements. An output may be one of the inputs, but may

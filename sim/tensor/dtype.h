@@ -1,7 +1,6 @@
 #pragma once
 
-/// The scalars that a tensor can hold, with their sizes and names. The README says what each of them
-/// proves.
+/// The scalars that a tensor can hold, with their sizes and names.
 ///
 /// Shapes  f64 8 bytes, f32 4, bf16 2, field 8 per level (sim/base/field.h), i32 4.
 

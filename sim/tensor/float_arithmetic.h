@@ -64,7 +64,7 @@ SIM_HOST_DEVICE std::int32_t combined(std::int32_t a, std::int32_t b) {
   return static_cast<std::int32_t>(x + y);
 }
 
-/// numerator / denominator, rounded once to the scalar.
+/// Returns numerator / denominator, rounded once to the scalar.
 template <typename Scalar>
 Scalar quotient_of(Ratio ratio) {
   const auto numerator = static_cast<double>(ratio.numerator);
@@ -137,13 +137,13 @@ class FloatArithmetic {
   SIM_HOST_DEVICE T log(T x) const { return elementary::log(x); }
   SIM_HOST_DEVICE T rsqrt(T x) const { return elementary::rsqrt(x); }
   SIM_HOST_DEVICE T sqrt(T x) const { return std::sqrt(x); }
-  /// The factor by which a gradient is scaled: c if it is below 1, else 1.
+  /// Returns the factor by which a gradient is scaled: c if it is below 1, else 1.
   SIM_HOST_DEVICE T clipped(T c) const { return c < 1 ? c : T{1}; }
-  /// The larger of a and b. b may not be NaN, and is returned if a is NaN.
+  /// Returns the larger of a and b. b may not be NaN, and is returned if a is NaN.
   SIM_HOST_DEVICE T larger(T a, T b) const { return a > b ? a : b; }
   SIM_HOST_DEVICE T least() const { return -std::numeric_limits<T>::infinity(); }
 
-  /// f(x)
+  /// Returns f(x).
   template <Activation function>
   SIM_HOST_DEVICE T activation(T x) const {
     if constexpr (function == Activation::gelu_tanh) {
@@ -155,7 +155,7 @@ class FloatArithmetic {
     }
   }
 
-  /// f'(x)
+  /// Returns f'(x).
   template <Activation function>
   SIM_HOST_DEVICE T derivative(T x) const {
     if constexpr (function == Activation::gelu_tanh) {

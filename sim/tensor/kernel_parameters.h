@@ -1,6 +1,9 @@
 #pragma once
 
-/// Exact   a ratio is rounded to the dtype by the kernel, as device.h says at each kernel.
+/// The parameters of kernels that are no tensors: ratios, segments, and the options of Adam, activations,
+/// norms and losses.
+///
+/// Exact   a kernel rounds a ratio to the dtype, as device.h says at each kernel.
 
 #include <cstdint>
 

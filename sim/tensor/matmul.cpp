@@ -23,7 +23,8 @@ Shape product_shape(const Operand& a, const Operand& b, const char* user) {
   bool fits = left.dimensions() >= 2 && left.dimensions() == right.dimensions();
   for (std::size_t i = 0; fits && i + 2 < left.dimensions(); ++i) fits = left[i] == right[i];
   fits = fits && size_at(a, 1) == size_at(b, 2);
-  require_shapes(fits, {&a.tensor, &b.tensor}, user, "[.., m, k] times [.., k, n], with the same batches");
+  require_shapes(fits, {&a.tensor, &b.tensor}, user,
+                 "the operands are [.., m, k] and [.., k, n], with the same batches");
   const std::int64_t m = size_at(a, 2);
   const std::int64_t n = size_at(b, 1);
   if (left.dimensions() == 2) return {m, n};
@@ -43,7 +44,7 @@ void add_matmul(Operand a, Operand b, Tensor& sums) {
   const Shape shape = product_shape(a, b, "add_matmul");
   require_sums(sums, a.tensor, "add_matmul");
   require_shapes(sums.shape() == shape, {&a.tensor, &b.tensor, &sums}, "add_matmul",
-                 "[.., m, k] times [.., k, n] is added to [.., m, n]");
+                 "the product of [.., m, k] and [.., k, n] is added to [.., m, n]");
   require_apart(a.tensor, sums, "add_matmul");
   require_apart(b.tensor, sums, "add_matmul");
   sums.device().matmul(a.tensor, a.transposed, b.tensor, b.transposed, sums, true);

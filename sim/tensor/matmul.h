@@ -21,7 +21,7 @@ struct Operand {
 inline Operand transposed(const Tensor& tensor) { return {tensor, true}; }
 
 Tensor matmul(Operand a, Operand b);
-/// sums += a b. sums is f32 if a and b are bf16, otherwise it has their dtype.
+/// Adds the product a b to sums. sums is f32 if a and b are bf16, otherwise it has their dtype.
 void add_matmul(Operand a, Operand b, Tensor& sums);
 
 }  // namespace sim

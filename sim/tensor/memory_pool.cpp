@@ -37,9 +37,9 @@ SizeClass size_class(std::size_t bytes) {
 [[noreturn]] void refuse_memory(std::size_t bytes) {
   refuse({.code = "out_of_memory",
           .option = "tensor",
-          .numbers = fmt::format("{} bytes", bytes),
-          .rule = "every rank's tensors are in the memory of this machine",
-          .hint = "smaller tensors or fewer ranks"});
+          .numbers = fmt::format("a block of {} bytes could not be allocated", bytes),
+          .rule = "the tensors of all ranks fit together into the memory of this machine",
+          .hint = "smaller tensors, or fewer ranks"});
 }
 
 class MachineMemory : public BlockSource {

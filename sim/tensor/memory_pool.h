@@ -25,7 +25,7 @@ class MemoryPool {
   static constexpr std::size_t kAlignment = 64;
   static constexpr std::size_t kLanes = 64;
 
-  /// A pool of the memory of this machine.
+  /// Makes a pool of the memory of this machine.
   MemoryPool();
   explicit MemoryPool(std::unique_ptr<BlockSource> source) : source_(std::move(source)) {}
   ~MemoryPool();

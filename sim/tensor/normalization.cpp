@@ -8,12 +8,12 @@ namespace {
 
 void require_parameter(const Tensor& x, const Tensor& parameter, const char* user) {
   require_shapes(parameter.shape() == Shape{columns_of(x)}, {&x, &parameter}, user,
-                 "one element for each column");
+                 "weight and bias have one element for each column");
 }
 
 void require_bias(Norm norm, const Tensor& x, const Tensor& bias, const char* user) {
   const bool has_bias = norm == Norm::layer_norm;
-  require_shapes(bias.is_none() != has_bias, {&x}, user, "LayerNorm has a bias, RMSNorm has none");
+  require_shapes(bias.is_none() != has_bias, {&x}, user, "LayerNorm has a bias, and RMSNorm has none");
 }
 
 }  // namespace
@@ -41,7 +41,8 @@ Tensor normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, cons
   require_same_shape(x, grad, kUser);
   require_parameter(x, weight, kUser);
   require_sums(stats, x, kUser);
-  require_shapes(stats.shape() == Shape{2, rows_of(x)}, {&x, &stats}, kUser, "stats [2, T]");
+  require_shapes(stats.shape() == Shape{2, rows_of(x)}, {&x, &stats}, kUser,
+                 "stats are [2, T], with T rows of x");
   require_sums(weight_sums, x, kUser);
   require_parameter(x, weight_sums, kUser);
   require_bias(norm, x, bias_sums, kUser);

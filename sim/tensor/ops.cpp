@@ -53,8 +53,8 @@ void fill(Tensor& out, double value) {
     refuse({.code = "not_whole",
             .option = "fill",
             .numbers = fmt::format("{} into {}", value, name_of(out.dtype())),
-            .rule = "field and i32 take whole numbers of 31 bits",
-            .hint = "scale() by a ratio"});
+            .rule = "field and i32 take whole numbers of at most 2^31 - 1 in magnitude",
+            .hint = "a whole number, and then scale() by a ratio"});
   }
   out.device().fill(out, value);
 }
@@ -74,7 +74,7 @@ Tensor combine(ReduceOp op, const Tensor& a, const Tensor& b) {
     refuse({.code = "bad_reduction",
             .option = "combine",
             .numbers = fmt::format("ReduceOp({})", static_cast<int>(op)),
-            .rule = "a reduction is one of ReduceOp's names",
+            .rule = "a reduction is one of the named values of ReduceOp",
             .hint = "ReduceOp::sum"});
   }
   require_pair(a, b, user);
@@ -123,8 +123,8 @@ Tensor cast(const Tensor& from, DType dtype) {
     refuse({.code = "bad_cast",
             .option = "cast",
             .numbers = fmt::format("{} to {}", name_of(from.dtype()), name_of(dtype)),
-            .rule = "floats become floats, i32 becomes anything; a field element is no number",
-            .hint = "make the tensor in the dtype it is to have"});
+            .rule = "floats are cast to floats, and i32 to any dtype; a field element has no numeric value",
+            .hint = "make the tensor with the dtype that it needs"});
   }
   Tensor to = from.device().empty(dtype, from.shape());
   from.device().cast(from, to);
@@ -136,7 +136,7 @@ Tensor from_host(Device& device, DType dtype, const Shape& shape, std::span<cons
     refuse({.code = "host_size",
             .option = "from_host",
             .numbers = fmt::format("{} bytes for {} of {}", values.size(), text_of(shape), name_of(dtype)),
-            .rule = "as many bytes as the tensor has",
+            .rule = "the values have as many bytes as the tensor",
             .hint = fmt::format("{} bytes", shape.count() * size_of(dtype))});
   }
   Tensor out = device.empty(dtype, shape);

@@ -20,10 +20,10 @@ void copy(const Tensor& from, Tensor& to);
 /// Returns a op b, element by element.
 Tensor combine(ReduceOp op, const Tensor& a, const Tensor& b);
 Tensor add(const Tensor& a, const Tensor& b);
-/// inout += b
+/// Adds b to inout, element by element.
 void add_to(Tensor& inout, const Tensor& b);
 Tensor scale(const Tensor& a, Ratio ratio);
-/// inout *= ratio
+/// Multiplies inout by the ratio.
 void scale_in_place(Tensor& inout, Ratio ratio);
 Tensor cast(const Tensor& from, DType dtype);
 

@@ -18,8 +18,8 @@ Tensor permuted(const Tensor& x, std::array<int, 4> order) {
             .option = "permuted",
             .numbers = fmt::format("{} in the order {}, {}, {}, {}", text_of(x.shape()), order[0], order[1],
                                    order[2], order[3]),
-            .rule = "each of four dimensions once",
-            .hint = "reshaped() to four dimensions; {1, 2, 0, 3}"});
+            .rule = "the tensor has four dimensions, and the order names each of them once",
+            .hint = "reshaped() to four dimensions, and an order such as {1, 2, 0, 3}"});
   }
   const auto size = [&](std::size_t i) { return x.shape()[static_cast<std::size_t>(order[i])]; };
   Tensor out = x.device().empty(x.dtype(), {size(0), size(1), size(2), size(3)});

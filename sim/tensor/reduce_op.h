@@ -5,7 +5,7 @@
 /// Exact   average is the sum, divided at the end: one multiplication by 1/n, rounded once (in the field
 ///         the exact quotient; for i32 truncated towards zero). NCCL multiplies every input by 1/n first.
 ///         That gives the same bits if n is a power of two, and another result otherwise.
-/// Source  facts of NCCL 2.28.9, enqueue.cc: hostToDevRedOp.
+/// Source  NCCL 2.28.9, enqueue.cc, hostToDevRedOp.
 
 #include <cstddef>
 #include <cstdint>

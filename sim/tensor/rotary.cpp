@@ -49,8 +49,8 @@ RotaryTables rotary_tables(Device& device, DType dtype, std::int64_t first_posit
             .option = "rotary_tables",
             .numbers = fmt::format("positions {} to {}, head dimension {}, base {}", first_position,
                                    first_position + positions, head_dim, base),
-            .rule = "an even head dimension, positions from 0 to 16,777,216, a base from 1",
-            .hint = "a head dimension of 64, a base of 10000"});
+            .rule = "the head dimension is even, positions are from 0 to 16,777,216, the base from 1 to 2^40",
+            .hint = "a head dimension of 64 and a base of 10000"});
   }
   const Shape shape = {positions, head_dim / 2};
   if (dtype == DType::field) {
@@ -69,7 +69,8 @@ Tensor rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool 
   const Shape& shape = x.shape();
   const bool fits = shape.dimensions() == 4 && shape[3] % 2 == 0 &&
                     cosines.shape() == Shape{shape[0], shape[3] / 2} && sines.shape() == cosines.shape();
-  require_shapes(fits, {&x, &cosines, &sines}, "rotate", "x [S, B, n, d], cosines and sines [S, d/2]");
+  require_shapes(fits, {&x, &cosines, &sines}, "rotate",
+                 "x is [S, B, n, d] with d even, and cosines and sines are [S, d/2]");
   Tensor out = x.device().empty(x.dtype(), shape);
   x.device().rotate(x, cosines, sines, backward, out);
   return out;

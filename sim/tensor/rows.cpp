@@ -15,8 +15,8 @@ void require_columns(const Tensor& x, std::int64_t begin, std::int64_t count, co
   refuse({.code = "bad_columns",
           .option = user,
           .numbers = fmt::format("columns {} to {} of {}", begin, begin + count, text_of(x.shape())),
-          .rule = "columns of the last dimension",
-          .hint = "columns inside the tensor"});
+          .rule = "the columns lie inside the last dimension",
+          .hint = "a range from 0 to the number of columns"});
 }
 
 void require_table(const Tensor& table, const Tensor& ids, const Tensor* rows, const char* user) {
@@ -24,10 +24,10 @@ void require_table(const Tensor& table, const Tensor& ids, const Tensor* rows, c
   require_i32(ids, user);
   require_read(ids, user);
   const bool fits = table.shape().dimensions() == 2 && ids.shape().dimensions() < Shape::kMaxDimensions;
-  require_shapes(fits, {&table, &ids}, user, "a table [V, H] and ids of at most three dimensions");
+  require_shapes(fits, {&table, &ids}, user, "the table is [V, H], and ids have at most three dimensions");
   if (rows == nullptr) return;
   require_shapes(rows_of(*rows) == ids.count() && columns_of(*rows) == columns_of(table),
-                 {&table, &ids, rows}, user, "a row of the table's width for each id");
+                 {&table, &ids, rows}, user, "there is one row for each id, as wide as the table");
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ void require_table(const Tensor& table, const Tensor& ids, const Tensor* rows, c
 Tensor add_bias(const Tensor& x, const Tensor& bias) {
   require_inputs({&x, &bias}, "add_bias");
   require_shapes(bias.shape() == Shape{columns_of(x)}, {&x, &bias}, "add_bias",
-                 "one element for each column");
+                 "the bias has one element for each column");
   Tensor out = x.device().empty(x.dtype(), x.shape());
   x.device().add_bias(x, bias, out);
   return out;
@@ -45,7 +45,7 @@ void add_column_sums(const Tensor& x, Tensor& sums) {
   require_inputs({&x}, "add_column_sums");
   require_sums(sums, x, "add_column_sums");
   require_shapes(sums.shape() == Shape{columns_of(x)}, {&x, &sums}, "add_column_sums",
-                 "one sum for each column");
+                 "there is one sum for each column");
   require_apart(x, sums, "add_column_sums");
   x.device().add_column_sums(x, sums);
 }
@@ -66,7 +66,8 @@ void put_columns(const Tensor& x, Tensor& out, std::int64_t begin) {
   require_read(x, "put_columns");
   require_write(out, "put_columns");
   require_columns(out, begin, columns_of(x), "put_columns");
-  require_shapes(rows_of(x) == rows_of(out), {&x, &out}, "put_columns", "as many rows");
+  require_shapes(rows_of(x) == rows_of(out), {&x, &out}, "put_columns",
+                 "both tensors have the same number of rows");
   require_apart(x, out, "put_columns");
   x.device().copy_columns(x, 0, out, begin, columns_of(x));
 }

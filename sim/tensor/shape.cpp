@@ -19,8 +19,8 @@ constexpr std::int64_t kMaxCount = std::int64_t{1} << 42;
   refuse({.code = "bad_shape",
           .option = "shape",
           .numbers = fmt::format("[{}]", fmt::join(sizes, ", ")),
-          .rule = fmt::format("up to {} dimensions from 0 on, and at most {} elements", Shape::kMaxDimensions,
-                              kMaxCount),
+          .rule = fmt::format("a shape has at most {} dimensions, none negative, and at most {} elements",
+                              Shape::kMaxDimensions, kMaxCount),
           .hint = "fewer dimensions, or smaller ones"});
 }
 

@@ -22,19 +22,19 @@ class Shape {
   Shape(std::initializer_list<std::int64_t> sizes);
 
   std::size_t dimensions() const { return dimensions_; }
-  /// The size of a dimension; 1 for dimensions beyond the last.
+  /// Returns the size of a dimension; 1 for dimensions beyond the last.
   std::int64_t operator[](std::size_t dimension) const {
     return dimension < kMaxDimensions ? sizes_[dimension] : 1;
   }
-  /// The number of elements.
+  /// Returns the number of elements.
   std::int64_t count() const { return sizes_[0] * sizes_[1] * sizes_[2] * sizes_[3]; }
-  /// The same shape with another first dimension. The shape must have at least one dimension.
+  /// Returns the same shape with another first dimension. The shape must have at least one dimension.
   Shape with_rows(std::int64_t rows) const;
-  /// The same shape with another last dimension. The shape must have at least one dimension.
+  /// Returns the same shape with another last dimension. The shape must have at least one dimension.
   Shape with_columns(std::int64_t columns) const;
-  /// The same shape with one more dimension at the end.
+  /// Returns the same shape with one more dimension at the end.
   Shape with_appended(std::int64_t columns) const;
-  /// The number of elements of one row, the product of all dimensions except the first.
+  /// Returns the number of elements of one row, the product of all dimensions except the first.
   std::int64_t row_count() const { return sizes_[1] * sizes_[2] * sizes_[3]; }
   bool operator==(const Shape&) const = default;
 
@@ -45,7 +45,7 @@ class Shape {
   std::size_t dimensions_ = 0;
 };
 
-/// The shape as text: "[4, 8]".
+/// Returns the shape as text: "[4, 8]".
 std::string text_of(const Shape& shape);
 
 }  // namespace sim

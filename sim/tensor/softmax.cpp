@@ -11,13 +11,13 @@ namespace sim {
 namespace {
 
 void require_divisor(const Tensor& x, std::int64_t divisor, const char* user) {
-  require_shapes(x.shape().dimensions() >= 2, {&x}, user, "scores [.., queries, keys]");
+  require_shapes(x.shape().dimensions() >= 2, {&x}, user, "scores are [.., queries, keys]");
   if (divisor >= 1 && divisor <= (std::int64_t{1} << 24)) return;
   refuse({.code = "bad_divisor",
           .option = user,
-          .numbers = fmt::format("{}", divisor),
-          .rule = "scores are divided by the root of a head dimension from 1 to 16,777,216",
-          .hint = "1, not to scale"});
+          .numbers = fmt::format("a divisor of {}", divisor),
+          .rule = "scores are divided by the square root of a divisor from 1 to 16,777,216",
+          .hint = "the head dimension, or 1 for no scaling"});
 }
 
 }  // namespace

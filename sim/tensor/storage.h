@@ -45,7 +45,7 @@ class Storage {
 
   std::byte* data() const { return data_; }
   std::int64_t bytes() const { return bytes_; }
-  /// The lane of the pool from which the memory came.
+  /// Returns the lane of the pool from which the memory came.
   std::size_t lane() const { return lane_; }
 
   /// True if no call in flight forbids the access.
@@ -53,7 +53,7 @@ class Storage {
     return (writes_.empty() && (access == Access::read || reads_.empty())) ||
            first_conflict(range, access) == nullptr;
   }
-  /// Refuses an access that a call in flight forbids. `user` says who wants the access: "add",
+  /// Refuses an access that a call in flight forbids. `user` names the operation: "add",
   /// "tp.all_reduce at ...".
   void require_access(ByteRange range, Access access, const char* user) const {
     if (!is_free(range, access)) refuse_access(range, access, user);

@@ -9,9 +9,9 @@ namespace sim {
 void refuse_none(const char* user) {
   refuse({.code = "null_tensor",
           .option = user,
-          .numbers = "a tensor that was never made",
-          .rule = "every tensor comes from a device",
-          .hint = "Device::empty, filled or keyed"});
+          .numbers = "a tensor that no device has made, and that has no storage",
+          .rule = "operations take tensors that a device has made",
+          .hint = "a tensor of Device::empty(), filled() or keyed()"});
 }
 
 Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
@@ -21,7 +21,7 @@ Tensor Tensor::rows(std::int64_t begin, std::int64_t end) const {
             .option = "Tensor::rows",
             .numbers = fmt::format("rows {} to {} of {}", begin, end, text_of(shape_)),
             .rule = "0 <= begin <= end <= the first dimension",
-            .hint = "rows inside the tensor"});
+            .hint = "a range from 0 to the size of the first dimension"});
   }
   Tensor slice = *this;
   slice.offset_ += begin * shape_.row_count();
@@ -36,8 +36,8 @@ Tensor Tensor::reshaped(const Shape& shape) const {
             .option = "Tensor::reshaped",
             .numbers = fmt::format("{} to {}: {} elements to {}", text_of(shape_), text_of(shape), count(),
                                    shape.count()),
-            .rule = "a tensor keeps its elements",
-            .hint = "a shape of as many elements"});
+            .rule = "the new shape has as many elements as the tensor",
+            .hint = "a shape with that many elements"});
   }
   Tensor result = *this;
   result.shape_ = shape;

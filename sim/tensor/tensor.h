@@ -43,7 +43,7 @@ class Tensor {
   Tensor reshaped(const Shape& shape) const;
   Tensor flat() const { return reshaped({count()}); }
 
-  /// Where the tensor lies in its storage, for kernels and for checks of overlap.
+  /// data() and range() say where the tensor lies in its storage, for kernels and for checks of overlap.
   std::byte* data() const { return storage().data() + offset_ * size_of(dtype_); }
   ByteRange range() const { return {offset_ * size_of(dtype_), (offset_ + count()) * size_of(dtype_)}; }
   Storage& storage() const {

@@ -26,16 +26,17 @@ void require_loss(const TokenLoss& loss, const Tensor& logits, const char* user)
               fmt::format("logits {}, {} columns of a vocabulary of {}, smoothing {}/{}",
                           text_of(logits.shape()), loss.columns, loss.vocabulary, s.numerator, s.denominator),
           .rule =
-              "logits [T, V/tp]; columns within them; a vocabulary and a denominator from 1 to 16,777,216; a "
-              "smoothing from 0 to 1",
-          .hint = "TokenLoss as VocabParallelCrossEntropy makes it"});
+              "logits are [T, V/tp] and have the columns; the vocabulary and the denominator are from 1 to "
+              "16,777,216, and smoothing is from 0 to 1",
+          .hint = "the TokenLoss that VocabParallelCrossEntropy makes"});
 }
 
 void require_targets(const Tensor& targets, const Tensor& like, std::int64_t tokens, const char* user) {
   require_usable(targets, like.device(), user);
   require_i32(targets, user);
   require_read(targets, user);
-  require_shapes(targets.shape() == Shape{tokens}, {&like, &targets}, user, "one target for each token");
+  require_shapes(targets.shape() == Shape{tokens}, {&like, &targets}, user,
+                 "there is one target for each token");
 }
 
 }  // namespace
@@ -55,7 +56,7 @@ TokenParts token_parts(const Tensor& logits, const Tensor& maxima, const Tensor&
   require_loss(loss, logits, kUser);
   require_sums(maxima, logits, kUser);
   require_shapes(maxima.shape() == Shape{rows_of(logits)}, {&logits, &maxima}, kUser,
-                 "one maximum for each token");
+                 "there is one maximum for each token");
   require_targets(targets, logits, rows_of(logits), kUser);
   const DType sums = sum_dtype(logits.dtype());
   TokenParts result{logits.device().empty(sums, logits.shape()),
@@ -67,7 +68,7 @@ TokenParts token_parts(const Tensor& logits, const Tensor& maxima, const Tensor&
 Tensor token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss) {
   require_inputs({&parts}, "token_loss");
   require_shapes(parts.shape() == Shape{parts_of(loss), columns_of(parts)}, {&parts}, "token_loss",
-                 "parts [2, T], or [3, T] with smoothing");
+                 "parts are [2, T], or [3, T] with smoothing");
   require_targets(targets, parts, columns_of(parts), "token_loss");
   Tensor out = parts.device().empty(parts.dtype(), {columns_of(parts)});
   parts.device().token_loss(parts, targets, loss, out);
@@ -81,7 +82,8 @@ Tensor token_loss_backward(DType logits, const Tensor& exps, const Tensor& parts
   require_loss(loss, exps, kUser);
   const std::int64_t tokens = rows_of(exps);
   require_shapes(parts.shape() == Shape{parts_of(loss), tokens} && grad.shape() == Shape{tokens},
-                 {&exps, &parts, &grad}, kUser, "exps [T, V/tp], parts [2, T] or [3, T], a gradient [T]");
+                 {&exps, &parts, &grad}, kUser,
+                 "exps are [T, V/tp], parts [2, T] or [3, T], and the gradient [T]");
   require_targets(targets, exps, tokens, kUser);
   Tensor out = exps.device().empty(logits, exps.shape());
   exps.device().token_loss_backward(exps, parts, targets, loss, grad, out);

@@ -48,7 +48,7 @@ std::optional<Disagreement> compare(const PostedCall& first, const PostedCall& o
         group_call ? "group_not_created_by_all" : "collective_type_mismatch",
         where + both(first, name_of(a.operation), other, name_of(b.operation)),
         group_call ? "every rank makes the same new_group and split calls, member or not" : kSameCalls,
-        "a call that some ranks skip, or make twice, just before"};
+        "look for an earlier call that some ranks skip or make twice"};
   }
   if (a.operation == Operation::new_group && (a.members != b.members || a.name != b.name)) {
     return Disagreement{
@@ -56,30 +56,31 @@ std::optional<Disagreement> compare(const PostedCall& first, const PostedCall& o
         where + both(first, fmt::format("new_group '{}' of {}", a.name, text_of_ranks(a.members)), other,
                      fmt::format("'{}' of {}", b.name, text_of_ranks(b.members))),
         "every rank creates the same groups in the same order",
-        "one loop over all groups, the same on every rank"};
+        "create all groups in one loop that is the same on every rank"};
   }
   if (moves_data(a.operation) && a.dtype != b.dtype) {
     return Disagreement{"collective_dtype_mismatch",
                         where + both(first, name_of(a.dtype), other, name_of(b.dtype)),
-                        "members of a call agree on the dtype", "cast() before the call, on every rank"};
+                        "all members call with the same dtype", "cast() before the call, on every rank"};
   }
   if (a.operation != Operation::all_to_all_uneven && a.count != b.count) {
     return Disagreement{
         "size_or_syntax_mismatch",
         where + both(first, fmt::format("{} elements", a.count), other, fmt::format("{}", b.count)),
-        "members of a call agree on the count", "the shape of the tensor on the rank that differs"};
+        "all members call with the same number of elements",
+        "check the shape of the tensor on the rank that differs"};
   }
   if (has_reduce_op(a.operation) && a.reduce_op != b.reduce_op) {
     return Disagreement{"reduction_mismatch",
                         where + both(first, name_of(a.reduce_op), other, name_of(b.reduce_op)),
-                        "members of a call agree on the reduction", "the same ReduceOp on every rank"};
+                        "all members call with the same reduction", "pass the same ReduceOp on every rank"};
   }
   if (has_root(a.operation) && a.root != b.root) {
     return Disagreement{
         "root_mismatch",
         where + both(first, fmt::format("root {}", a.root), other, fmt::format("root {}", b.root)),
-        "members of a call agree on the root, a place in the group",
-        "a place counted in the group, not in the world"};
+        "all members call with the same root, which is a place in the group",
+        "pass the place of the root in the group, not its global rank"};
   }
   return std::nullopt;
 }
@@ -96,7 +97,7 @@ std::optional<Disagreement> compare_rows(std::span<PostedCall* const> calls) {
           "split_size_mismatch",
           fmt::format("rank {} sends {} rows to rank {}, which expects {}", group.rank_at(sender->place),
                       sent, group.rank_at(receiver->place), expected),
-          "the rows a member sends to another are those the other expects",
+          "a member expects as many rows from another as that member sends",
           "exchange the split sizes with all_to_all first"};
     }
   }
@@ -118,13 +119,15 @@ std::optional<Disagreement> disagreement(const Call& send, const Call& receive) 
   if (send.dtype != receive.dtype) {
     return Disagreement{
         "message_dtype_mismatch",
-        fmt::format("the send has {}, its recv {}", name_of(send.dtype), name_of(receive.dtype)),
-        "a send and its recv agree on the dtype", "the dtype of the tensor on either side"};
+        fmt::format("the send has {}, but its recv has {}", name_of(send.dtype), name_of(receive.dtype)),
+        "a send and its recv have the same dtype", "give the tensors of both sides the same dtype"};
   }
   if (send.count != receive.count) {
-    return Disagreement{"message_size_mismatch",
-                        fmt::format("elements of the send: {}, of its recv: {}", send.count, receive.count),
-                        "a send and its recv agree on the count", "the shape of the tensor on either side"};
+    return Disagreement{
+        "message_size_mismatch",
+        fmt::format("the send has {} elements, but its recv has {}", send.count, receive.count),
+        "a send and its recv have the same number of elements",
+        "give the tensors of both sides the same shape"};
   }
   return std::nullopt;
 }

@@ -4,8 +4,8 @@
 /// before any data moves.
 ///
 /// Shapes  `calls` has the calls of the members that have arrived, at least one, in the order of the group.
-/// Exact   a disagreement is told of the first member and the first that differs from it, so it is the same
-///         in whatever order the members arrived.
+/// Exact   a disagreement names the first member and the first one that differs from it, so it does not
+///         depend on the order in which the members arrived.
 
 #include <optional>
 #include <span>

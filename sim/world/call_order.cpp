@@ -162,9 +162,10 @@ std::optional<Finding> find_call_cycle(std::span<const RankCalls> ranks) {
   const std::vector<int> rest = unplaced(graph, steps);
   if (rest.empty()) return std::nullopt;
   const std::vector<const Step*> cycle = shortest_cycle(graph, rest, steps);
-  Finding finding{.code = "potential_deadlock",
-                  .rule = "all ranks make the calls of several groups in one common order",
-                  .hint = "wait() before the other group's call, or the same order on every rank"};
+  Finding finding{
+      .code = "potential_deadlock",
+      .rule = "all ranks make the calls of several groups in one common order",
+      .hint = "wait() before the call of the other group, or make the calls in the same order on every rank"};
   std::vector<int> who;
   for (const Step* step : cycle) {
     who.push_back(step->rank);
@@ -173,8 +174,9 @@ std::optional<Finding> find_call_cycle(std::span<const RankCalls> ranks) {
   }
   std::sort(who.begin(), who.end());
   who.erase(std::unique(who.begin(), who.end()), who.end());
-  finding.sentence = fmt::format(
-      "{} make calls of several groups in different orders; this schedule survived", text_of_ranks(who));
+  finding.sentence =
+      fmt::format("{} make calls of several groups in different orders; this run completed, others may hang",
+                  text_of_ranks(who));
   return finding;
 }
 

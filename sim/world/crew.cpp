@@ -19,11 +19,12 @@ Crew::Crew(int threads) : thrown_(static_cast<std::size_t>(threads)) {
   } catch (const std::system_error& error) {
     const std::size_t made = helpers_.size();
     dismiss();
-    refuse({.code = "thread_limit",
-            .option = "--threads",
-            .numbers = fmt::format("the system gives {} of {} threads: {}", made + 1, threads, error.what()),
-            .rule = "each worker is a thread",
-            .hint = "fewer --threads"});
+    refuse(
+        {.code = "thread_limit",
+         .option = "--threads",
+         .numbers = fmt::format("the system gave only {} of {} threads: {}", made + 1, threads, error.what()),
+         .rule = "each worker is a thread",
+         .hint = "fewer --threads"});
   }
 }
 

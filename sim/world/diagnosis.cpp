@@ -48,7 +48,7 @@ class Diagnosis {
  private:
   const RankState& rank_at(int slot) const { return *ranks_[static_cast<std::size_t>(slot)]; }
   int slots() const { return static_cast<int>(ranks_.size()); }
-  /// The place of a global rank among the ranks; -1 where it does not run.
+  /// Returns the slot of a global rank, which is its index among the ranks that run; -1 if it does not run.
   int slot_of(int rank) const {
     const auto found = std::lower_bound(ranks_.begin(), ranks_.end(), rank,
                                         [](const auto& state, int wanted) { return state->rank < wanted; });
@@ -231,18 +231,20 @@ class Diagnosis {
       const bool sends = call.operation == Operation::send;
       finding.code = sends ? "unmatched_send" : "unmatched_recv";
       finding.rule = "each send has a recv on the other side, and each recv a send";
-      finding.hint = sends ? "a recv on the other side" : "a send on the other side";
+      finding.hint = sends ? "add a recv on the other side, or remove the send"
+                           : "add a send on the other side, or remove the recv";
     } else {
       finding.code = std::any_of(ended.begin(), ended.end(), called_here) ? "left_early" : "missing_ranks";
       if (call.operation == Operation::new_group || call.operation == Operation::split) {
         finding.code = "group_not_created_by_all";
       }
       finding.rule = "every member of a group makes every call of the group";
-      finding.hint = "the branch or loop bound in which these ranks differ";
+      finding.hint = "look for the branch or the loop bound in which these ranks differ";
     }
-    finding.sentence = fmt::format("{} wait{} in '{}' for {}, which {} ended without it",
-                                   text_of_ranks(global(wait.waiting)), several ? "" : "s", call.site.name,
-                                   text_of_ranks(global(ended)), ended.size() > 1 ? "have" : "has");
+    finding.sentence =
+        fmt::format("{} wait{} in '{}' for {}, which {} ended without making the matching call",
+                    text_of_ranks(global(wait.waiting)), several ? "" : "s", call.site.name,
+                    text_of_ranks(global(ended)), ended.size() > 1 ? "have" : "has");
     for (const int slot : ended) add_facts(finding, stand_of(slot));
     for (const int slot : wait.waiting) add_facts(finding, stand_of(slot));
     return finding;
@@ -256,8 +258,10 @@ class Diagnosis {
       Finding finding{
           .code = "deadlock",
           .sentence = fmt::format("{} wait for each other in a cycle", text_of_ranks(global(cycle))),
-          .rule = "no cycle of waits: a send waits for its recv, a collective for every member",
-          .hint = "the same order of calls on every rank; a batch of sends and receives; or --eager-bytes"};
+          .rule = "waits form no cycle: a send waits for its recv, and a collective for every member",
+          .hint =
+              "make the calls in the same order on every rank, send and receive in a batch, or set "
+              "--eager-bytes"};
       for (const int slot : cycle) add_facts(finding, stand_of(slot));
       findings_.push_back(std::move(finding));
       explain(cycle);
@@ -343,7 +347,7 @@ class Diagnosis {
                 channel.sends.size() == 1 ? "a message" : fmt::format("{} messages", channel.sends.size()),
                 group->group.rank_at(places.second)),
             .rule = "each send has a recv on the other side",
-            .hint = "a recv on the other side"};
+            .hint = "add a recv on the other side, or remove the send"};
         for (const Message& message : channel.sends) {
           add_facts(finding, facts_of(message.call, group->group, sender, "sends"));
         }
@@ -360,7 +364,7 @@ class Diagnosis {
                       .rule = "every Work is waited for before its rank ends",
                       .hint = "keep the Work that start_ returns, and wait() for it"};
       for (const CallRecord& call : rank.recorder->calls()) {
-        if (!call.waited) add_facts(finding, facts_of(call, rank.rank, "started and left"));
+        if (!call.waited) add_facts(finding, facts_of(call, rank.rank, "started, and never waited for,"));
       }
       if (finding.calls.empty()) continue;
       const std::size_t left = finding.calls.size() + static_cast<std::size_t>(finding.more_calls);

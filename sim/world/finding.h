@@ -1,7 +1,7 @@
 #pragma once
 
 /// A finding says how a rank program broke a contract. It has one sentence, and for each rank concerned the
-/// call at which that rank stands, so that the author can repair the program.
+/// call in which the rank waits or which it made last, so that the author can repair the program.
 ///
 ///   rank_threw                   an exception left the program; a refused call keeps its own code
 ///                                ("wrong_device", ...)
@@ -20,7 +20,7 @@
 ///   rank_terminated              the program called std::terminate(), for instance because of an exception
 ///                                in a noexcept function
 ///   rank_will_not_end            the program catches the exception that should end it, or its refusals, and
-///                                goes on calling
+///                                makes more calls
 ///   unmatched_send, unmatched_recv
 ///                                the peer has ended without the other side of the message
 ///   pending_work                 a rank ended without wait() for a call that it had started
@@ -37,7 +37,7 @@
 
 namespace sim {
 
-/// The call at which one rank stands: the call that it is in, or has made last.
+/// The position of one rank: the call that it is in, or the last one that it made.
 struct CallFacts {
   int rank = 0;       // global rank
   std::string state;  // such as "waits in", "arrived at", "has ended after 2 calls; the last:"

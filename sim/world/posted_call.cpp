@@ -20,9 +20,9 @@ void PostedCall::wait() {
   if (running_device() != device_) {
     refuse({.code = "wrong_rank",
             .option = fmt::format("wait() for {} {}", name_of(call.operation), text_of(call.site)),
-            .numbers = "a Work of another rank, or of a world that is over",
-            .rule = "a rank waits for its own calls, while its program runs",
-            .hint = "a Work that does not leave its rank"});
+            .numbers = "another rank started this call, or its world is over",
+            .rule = "a rank waits for its own calls, and only while its program runs",
+            .hint = "wait() before the program ends, with a Work that does not leave its rank"});
   }
   rank_state.world.wait_for(rank_state, *this);
 }

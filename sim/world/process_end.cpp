@@ -31,15 +31,15 @@ struct Watched {
   struct sigaction before;  // what was there before the ranks ran
 };
 
-/// The handlers of signals belong to the process, and a handler is given nothing else to find them by.
-/// Results never depend on them.
+/// The signals that are handled, in a global because signal handlers belong to the process and get no other
+/// argument. Results never depend on it.
 std::array<Watched, 5> watched = {{{SIGSEGV, "SIGSEGV, a bad memory access", {}},
                                    {SIGBUS, "SIGBUS, a bad memory access", {}},
                                    {SIGFPE, "SIGFPE, such as a division of integers by zero", {}},
-                                   {SIGILL, "SIGILL, an instruction that is none", {}},
+                                   {SIGILL, "SIGILL, an invalid instruction", {}},
                                    {SIGABRT, "SIGABRT, which abort() and assert() raise", {}}}};
 std::mutex watches_mutex;
-int watches = 0;                    // that live in this process
+int watches = 0;                    // the number of watches that live in this process
 std::atomic<pid_t> watching = {0};  // the process that has watches; 0 if none has
 thread_local bool is_telling = false;
 
@@ -94,20 +94,20 @@ struct Ending {
   const char* rule;
   const char* hint;
 };
-constexpr Ending kOverflow = {
-    "stack_overflow", "a rank's stack holds its deepest chain of calls",
-    "--stack-bytes (WorldSpec::stack_bytes; `ulimit -s` for ranks as threads), or less recursion and smaller "
-    "arrays on the stack"};
+constexpr Ending kOverflow = {"stack_overflow", "a rank's stack holds its deepest chain of calls",
+                              "a larger --stack-bytes (WorldSpec::stack_bytes; `ulimit -s` for ranks as "
+                              "threads), or less recursion and "
+                              "smaller arrays on the stack"};
 constexpr Ending kCrash = {"rank_crashed", "a rank program runs to its end without a fault",
-                           "a debugger, which stops where the signal is raised"};
+                           "run it in a debugger, which stops where the signal is raised"};
 constexpr Ending kExit = {"rank_exited", "a rank program ends by returning, or by an exception",
-                          "a return or a throw in place of the call"};
+                          "return or throw instead of making this call"};
 
 /// Writes how the process ends. `rank` is null if no rank is known to end it. There is one message and no
 /// second copy of it, because the stack of a handler may be small.
 template <typename... Parts>
 void tell(const Ending& ending, const RankState* rank, const Parts&... happened) {
-  if (is_telling) end_process(kBrokenContract);  // telling has come to a fault of its own
+  if (is_telling) end_process(kBrokenContract);  // a fault while the message is written
   is_telling = true;
   Message message;
   message.add("\n", ending.code, ": ");
@@ -139,7 +139,7 @@ void on_signal(int signal, siginfo_t* info, void*) {
     if (has_address && is_in_guard(running_stack(), info->si_addr)) {
       tell_overflow(*rank);
     } else {
-      tell(kCrash, rank, "came to ", found->meaning);
+      tell(kCrash, rank, "received ", found->meaning);
     }
     const bool has_handler = found->before.sa_handler != SIG_DFL && found->before.sa_handler != SIG_IGN;
     if (!has_handler) end_process(kBrokenContract);
@@ -158,7 +158,7 @@ void install_handlers() {
   for (Watched& one : watched) sigaction(one.signal, &action, &one.before);
 }
 
-/// A handler that the program has installed since stays.
+/// Restores the earlier handlers, except where the program has installed a handler of its own since.
 void restore_handlers() {
   for (const Watched& one : watched) {
     struct sigaction present {};

@@ -23,14 +23,15 @@ RankState::RankState(VirtualWorld& owner, int global_rank)
     : world(owner),
       rank(global_rank),
       recorder(std::make_shared<Recorder>(
-          owner.spec().call_limit, [this] { give_up("it catches call_limit or out_of_memory and goes on"); },
+          owner.spec().call_limit,
+          [this] { give_up("its program catches call_limit or out_of_memory and continues"); },
           owner.spec().publish_limit)),
       refusal_limit(*recorder, owner.spec().call_limit,
                     [this](const Refusal& latest) { give_up(sentence_of_refusals(latest)); }) {}
 
 void RankState::give_up(std::string sentence) {
   world.give_up(*this, thrown(*this, "rank_will_not_end", std::move(sentence),
-                              "a rank program comes to an end", "the loop that makes this call"));
+                              "a rank program comes to an end", "end the loop that makes this call"));
 }
 
 void RankState::fail(Finding finding) {

@@ -21,9 +21,9 @@ struct Member {
 
 /// A collective or a message, in which the calls of several ranks meet.
 struct Meeting {
-  std::vector<Member> members;   // the calls of all members that ever come
-  std::size_t expected = 0;      // number of members that have to come
-  std::size_t arrived = 0;       // number of members that have come so far
+  std::vector<Member> members;   // the calls of all members that ever call
+  std::size_t expected = 0;      // number of members that have to call
+  std::size_t arrived = 0;       // number of members that have called so far
   std::size_t previous = kNone;  // the meeting that has to be over before this one begins
   std::size_t next = kNone;      // the meeting that follows this one
   std::int64_t cost = 0;
@@ -102,7 +102,7 @@ class Meetings {
   }
 
   /// Returns the meeting with this sequence number. It makes the meeting and those before it, if no member
-  /// has come to them yet.
+  /// has called in them yet.
   std::size_t numbered(const Key& key, std::int64_t sequence, std::size_t expected) {
     std::vector<std::size_t>& line = lines_[key];
     while (std::ssize(line) <= sequence) {

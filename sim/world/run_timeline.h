@@ -5,10 +5,10 @@
 /// not on the schedule, the threads or the machine.
 ///
 ///   compute  a rank computes between two calls
-///   call     a collective begins when its last member has come to it, and a message when both sides have. It
-///            ends at the same time for all members. The collectives of a group run one after the other,
+///   call     a collective begins when its last member has made the call, and a message when both sides have.
+///            It ends at the same time for all members. The collectives of a group run one after the other,
 ///            and so do the messages from one rank to another
-///   wait     a rank has come to a blocking call that has not begun, or waits for a started call that has not
+///   wait     a rank has made a blocking call that has not begun, or waits for a started call that has not
 ///            ended
 ///
 /// Shapes  the slices in lane 0 of a rank cover its time from 0 to its end without a gap. Started calls have
@@ -18,8 +18,8 @@
 ///         slices.
 /// Exact   a call takes the latency plus the cost of the bytes of the member whose bytes cost most; in a
 ///         group of one member it takes no time. A send of up to eager_bytes ends without its recv. A call
-///         that a rank waits for in vain, because a member never comes or the members disagree, lasts until
-///         all other slices have ended and one latency more. What a rank does while its world ends is left
+///         that never completes, because a member never makes it or the members disagree, lasts until all
+///         other slices have ended and one latency more. What a rank does while its world ends is left
 ///         out.
 
 #include <cstddef>
@@ -47,7 +47,7 @@ struct Slice {
   std::int64_t begin = 0;
   std::int64_t end = 0;
   std::size_t record = 0;  // index of the call's record; unused for compute
-  bool is_vain = false;    // the slice never ends; `end` is the end of the timeline
+  bool is_vain = false;    // the call never completes; `end` is the end of the timeline
   bool operator==(const Slice&) const = default;
 };
 

@@ -20,10 +20,11 @@ void on_terminate() {
     if (terminate_before != nullptr) terminate_before();
     std::abort();
   }
-  rank->world.give_up(*rank, thrown(*rank, "rank_terminated", "its program came to std::terminate()",
-                                    "an exception, and the end of a world that stands still, can leave every "
-                                    "function that calls, waits or throws",
-                                    "no noexcept on it, and no wait() in a destructor; threads are joined"));
+  rank->world.give_up(*rank,
+                      thrown(*rank, "rank_terminated", "its program called std::terminate()",
+                             "an exception can leave every function that calls, waits or throws: its own, "
+                             "or the one that ends a world in which no rank can run",
+                             "remove noexcept from it, wait() in no destructor, and join all threads"));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ class RankState;
 /// does anything.
 void watch_for_terminate();
 
-/// The rank whose program this thread runs; null if it runs none. Signal handlers may call it.
+/// Returns the rank whose program this thread runs; null if it runs none. Signal handlers may call it.
 const RankState* running_rank();
 
 /// While an object of this class lives, its thread runs the program of the rank.

@@ -59,7 +59,7 @@ std::uint64_t hash_of(const RankReport& rank) {
   return hash.value();
 }
 
-/// Makes every text of a finding one that may be shown: it quotes exceptions and names of the program.
+/// Makes all texts of a finding printable, because they quote exceptions and names of the program.
 void make_printable(Finding& finding) {
   for (std::string* text : {&finding.code, &finding.sentence, &finding.rule, &finding.hint})
     *text = printable_text(*text);

@@ -10,10 +10,10 @@
 ///         does not depend on the schedule.
 /// Errors  world_spec: the spec is not valid. stack_memory, thread_limit, out_of_memory: the system refuses
 ///         memory or threads to the world; these are thrown when every stack has been unwound. Errors of the
-///         program are findings of the report and are never thrown: out_of_memory is one where a rank's own
-///         program is given no more memory, or publishes more than world_spec.h says. A program that ends the
-///         process, by exit() or by a signal, or overflows its stack, is named, and the exit code is 3
-///         (process_end.h).
+///         program are findings of the report and are never thrown. Among them is out_of_memory, if the
+///         program of a rank gets no more memory, or publishes more than world_spec.h allows. If a program
+///         ends the process, by exit() or by a signal, or overflows its stack, its rank is named, and the
+///         exit code is 3 (process_end.h).
 /// Exact   run_hash is a hash over published tensors, call records and the codes of findings. It is the
 ///         same for every schedule, number of threads and kind of context.
 

@@ -76,8 +76,7 @@ std::vector<std::shared_ptr<const void>> VirtualWorld::release_groups() {
   return kept;
 }
 
-// ---- groups
-// ------------------------------------------------------------------------------------------------------
+// ---- groups -----------------------------------------------------------------------------------------------
 
 GroupState& VirtualWorld::add_group(std::string kind, int index, std::vector<int> members) {
   auto state = std::make_unique<GroupState>();
@@ -101,8 +100,8 @@ GroupState* VirtualWorld::layout_group(std::string_view name, int rank) {
     refuse({.code = "group_not_present",
             .option = fmt::format("rank {}, group '{}'", rank, name),
             .numbers = fmt::format("its member rank {} does not run", member),
-            .rule = "all members of a group that is used run",
-            .hint = "more of WorldSpec::ranks"});
+            .rule = "all members of a group that a rank uses run in the world",
+            .hint = "add the rank to WorldSpec::ranks"});
   }
   return &add_group(kind->name(), place->group, std::move(members));
 }
@@ -136,16 +135,16 @@ void VirtualWorld::make_groups(GroupState& parent, std::span<PostedCall* const> 
   }
 }
 
-// ---- the ranks' side
-// ---------------------------------------------------------------------------------------------
+// ---- the ranks' side --------------------------------------------------------------------------------------
 
 /// Ends the rank by WorldEnded if the world has ended. While an exception already unwinds the rank, another
 /// one must not be thrown: it then returns true, and the call does nothing.
 bool VirtualWorld::is_over(RankState& rank) {
   if (!ended_) return false;
   if (++rank.refused_calls > kMostRefusals) {
-    give_up(rank, thrown(rank, "rank_will_not_end", "it catches the end of the world and goes on calling",
-                         "catch (...) in a rank program throws again", "catch std::exception, or rethrow"));
+    give_up(rank, thrown(rank, "rank_will_not_end",
+                         "its program catches the exception that ends the world and makes more calls",
+                         "a catch (...) in a rank program rethrows", "catch std::exception, or rethrow"));
   }
   if (std::uncaught_exceptions() > 0) return true;
   throw WorldEnded();
@@ -177,7 +176,7 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
   const RunningRank running(state);
   const auto throws = [&](std::string sentence) {
     state.fail(thrown(state, "rank_threw", std::move(sentence), "a rank program lets no exception out",
-                      "catch it, or mend what throws"));
+                      "catch the exception, or fix the code that throws it"));
   };
   try {
     state.groups = std::make_unique<VirtualGroups>(state);
@@ -186,25 +185,25 @@ void VirtualWorld::run_program(RankState& state, const RankProgram& program) {
     state.status = RankStatus::returned;
   } catch (const WorldEnded&) {
     state.status = RankStatus::ended_by_world;
-    if (!ended_) throws("the end of another world left the program");
+    if (!ended_) throws("the exception that ends another world left the program");
   } catch (const Error& error) {
     const Refusal& refusal = error.refusal();
     state.threw_for_another = dynamic_cast<const RefusedElsewhere*>(&error) != nullptr;
     state.fail(thrown(state, refusal.code, fmt::format("{}: {}", refusal.option, refusal.numbers),
                       refusal.rule, refusal.hint));
   } catch (const std::bad_alloc&) {
-    state.fail(thrown(state, "out_of_memory", "its program was given no more memory",
-                      "every rank is in the memory of this machine", "what it keeps; or fewer ranks"));
+    state.fail(thrown(state, "out_of_memory", "its program got no more memory from the system",
+                      "the memory of this machine holds all ranks",
+                      "keep fewer tensors, or run fewer ranks"));
   } catch (const std::exception& error) {
     const char* what = error.what();
     throws(fmt::format("an exception left the program: {}", what == nullptr ? "(no text)" : what));
   } catch (...) {
-    throws("something that is no std::exception was thrown out of the program");
+    throws("an exception that is not a std::exception left the program");
   }
 }
 
-// ---- rounds
-// ------------------------------------------------------------------------------------------------------
+// ---- rounds -----------------------------------------------------------------------------------------------
 
 void VirtualWorld::run(const RankProgram& program) {
   const SignalStack signals;

@@ -39,7 +39,7 @@ void require_field(const char* name, std::int64_t value, std::int64_t least, std
   refuse({.code = "world_spec",
           .option = name,
           .numbers = fmt::format("{}", value),
-          .rule = fmt::format("from {} to {}", least, most),
+          .rule = fmt::format("it is from {} to {}", least, most),
           .hint = fmt::format("{} {}", name, least)});
 }
 
@@ -62,7 +62,7 @@ void check(const WorldSpec& spec) {
     refuse({.code = "world_spec",
             .option = "--schedule",
             .numbers = fmt::format("SchedulePolicy({})", static_cast<int>(spec.schedule.policy)),
-            .rule = "a schedule is one of SchedulePolicy's names",
+            .rule = "a policy is one of the named values of SchedulePolicy",
             .hint = "SchedulePolicy::round_robin"});
   }
   const std::int64_t ranks = spec.ranks.empty() ? spec.layout.grid_size : std::ssize(spec.ranks);
@@ -70,7 +70,7 @@ void check(const WorldSpec& spec) {
     refuse({.code = "world_spec",
             .option = "--ranks-as threads",
             .numbers = fmt::format("{} ranks", ranks),
-            .rule = fmt::format("a thread for each of up to {} ranks", kMostThreadRanks),
+            .rule = fmt::format("at most {} ranks run as threads", kMostThreadRanks),
             .hint = "--ranks-as fibers"});
   }
   require_field("--eager-bytes", spec.eager_bytes, 0, std::int64_t{1} << 40);
@@ -85,9 +85,10 @@ void check(const WorldSpec& spec) {
                                spec.ranks.back() - spec.layout.first_rank >= spec.layout.grid_size))) {
     refuse({.code = "world_spec",
             .option = "WorldSpec::ranks",
-            .numbers = fmt::format("{} ranks of a world of {}", spec.ranks.size(), spec.layout.grid_size),
-            .rule = "ascending ranks of the world",
-            .hint = "leave it empty for all"});
+            .numbers =
+                fmt::format("a list of {} ranks for a world of {}", spec.ranks.size(), spec.layout.grid_size),
+            .rule = "the list has ranks of the world, in ascending order",
+            .hint = "an empty list, for all ranks of the world"});
   }
 }
 

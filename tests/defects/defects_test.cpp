@@ -1,5 +1,5 @@
 // Every planted defect is caught in the field by the property that is named for it; which floats catch it,
-// too, is the README's table, which has to be this one.
+// too, is the table of tests/defects/README.md, which has to be this one.
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -88,7 +88,7 @@ std::vector<std::size_t> numbers() {
 
 INSTANTIATE_TEST_SUITE_P(All, Defects, testing::ValuesIn(numbers()));
 
-// ---- the table of the README
+// ---- the table of the manual
 // -------------------------------------------------------------------------------------
 
 constexpr int kTrials = 50;
@@ -141,7 +141,7 @@ TEST(DefectsTable, IsTheReadmes) {
 #ifdef SHARDPROOF_SANITIZED
   GTEST_SKIP() << "the table is the same under every sanitizer, which take minutes for it";
 #endif
-  std::ifstream file(SHARDPROOF_SOURCE_DIR "/README.md");
+  std::ifstream file(SHARDPROOF_SOURCE_DIR "/tests/defects/README.md");
   const std::string readme((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   int never_missed = 0;
   for (const Defect& defect : test::catalogue()) {

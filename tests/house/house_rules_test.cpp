@@ -126,6 +126,8 @@ TEST(HouseRules, EveryFileIsBuilt) {
 TEST(HouseRules, EveryScenarioHasASourceAndAFolder) {
   EXPECT_EQ(test::scenario_rules(files_under({"scenarios"}, {})), Lines{});
   EXPECT_EQ(test::scenario_rules({{"scenarios/forgotten.ini", "# Source: nowhere\n"}}).size(), 1U);
+  EXPECT_EQ(test::scenario_rules({{"scenarios/README.md", "# scenarios\n"}}), Lines{});
+  EXPECT_EQ(test::scenario_rules({{"scenarios/forgotten.md", "# forgotten\n"}}).size(), 1U);
   EXPECT_EQ(test::scenario_rules({{"scenarios/published/a.ini", "world-size = 16\n"}}).size(), 1U);
 }
 

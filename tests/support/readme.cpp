@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 
@@ -28,6 +29,19 @@ std::string file_text(const std::string& path) {
   std::ostringstream text;
   text << file.rdbuf();
   return text.str();
+}
+
+std::vector<std::string> manuals() {
+  const std::filesystem::path root = SHARDPROOF_SOURCE_DIR;
+  std::vector<std::string> paths = {"README.md"};
+  for (const char* folder : {"sim", "gpu", "verify", "scenarios", "tests"}) {
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
+      if (entry.path().filename() == "README.md")
+        paths.push_back(std::filesystem::relative(entry.path(), root).string());
+    }
+  }
+  std::sort(paths.begin(), paths.end());
+  return paths;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

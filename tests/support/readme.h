@@ -1,7 +1,7 @@
 #pragma once
 
-/// Reads what README.md shows: the commands of its console blocks with the output they print, and its
-/// blocks of code.
+/// Reads the manuals, which are the README.md files of the checkout: the commands of their console blocks with
+/// the output that is shown, and their blocks of code.
 
 #include <string>
 #include <vector>
@@ -10,6 +10,9 @@ namespace test {
 
 /// Returns the text of a file of the checkout, by its path from the root.
 std::string file_text(const std::string& path);
+
+/// Returns the path of every README.md of the checkout, from the root, in order.
+std::vector<std::string> manuals();
 
 std::vector<std::string> lines_of(const std::string& text);
 

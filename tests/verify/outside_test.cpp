@@ -1,5 +1,5 @@
 // Proves that another project (tests/outside), built against an installed tree, inherits every property
-// for its layer, that a wrong layer is named, and that README.md shows what it prints.
+// for its layer, that a wrong layer is named, and that the manuals show what it prints.
 
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -43,14 +43,17 @@ test::RunResult run(const std::string& command) {
   return test::run_process("cd " + quoted(folder()) + " && " + command);
 }
 
-void expect_readme() {
+void expect_manuals() {
   int shown = 0;
-  for (const test::Example& example : test::examples(test::file_text("README.md"))) {
-    if (!example.command.starts_with("build/prove_scaled_linear")) continue;
-    const test::RunResult result = run(example.command);
-    EXPECT_TRUE(test::agrees(example.lines, test::lines_of(result.out))) << example.command << "\nprints\n"
-                                                                         << result.out;
-    ++shown;
+  for (const std::string& manual : test::manuals()) {
+    for (const test::Example& example : test::examples(test::file_text(manual))) {
+      if (!example.command.starts_with("build/prove_scaled_linear")) continue;
+      const test::RunResult result = run(example.command);
+      EXPECT_TRUE(test::agrees(example.lines, test::lines_of(result.out)))
+          << manual << ": " << example.command << "\nprints\n"
+          << result.out;
+      ++shown;
+    }
   }
   EXPECT_GE(shown, 3);
 }
@@ -79,7 +82,7 @@ TEST(Outside, AProjectProvesItsOwnLayerWithTheInstalledTree) {
   EXPECT_NE(wrong.out.find("  reproduce  " + reproduce + "\n"), std::string::npos) << wrong.out;
   EXPECT_EQ(run(reproduce).exit_code, 1);
   EXPECT_EQ(run("build/prove_scaled_linear replay failing-scaled_linear-serial.ini").exit_code, 0);
-  expect_readme();
+  expect_manuals();
 
   if (!test::no_processes().empty()) return;
   const std::string program = quoted(folder() + "/build/prove_scaled_linear");

@@ -251,7 +251,7 @@ TEST(ProveDeathTest, ALayerThatEndsTheProcessIsNoVerdict) {
   EXPECT_EXIT(prove_ending([] { _exit(0); }), testing::ExitedWithCode(3),
               "rank_exited: rank 0 called _exit\\(\\)" + last_call);
   EXPECT_EXIT(prove_ending([] { std::abort(); }), testing::ExitedWithCode(3),
-              "rank_crashed: rank 0 came to SIGABRT" + last_call);
+              "rank_crashed: rank 0 received SIGABRT" + last_call);
 #endif
 }
 

@@ -66,7 +66,7 @@ class Backend {
                         const sim::RankProgram& program) = 0;
   virtual sim::Conclusion finish(const sim::Report& report) = 0;
   virtual void close() = 0;
-  /// Writes `text`, the reason, and ends all processes.
+  /// Writes the reason `text`, and ends all processes.
   [[noreturn]] virtual void end_all(const std::string& text, int exit_code) = 0;
 };
 
@@ -74,17 +74,18 @@ class Backend {
 sim::ClusterWorld cluster_world(const sim::WorldSpec& world);
 
 /// Does `work`. If it throws and ranks are processes, all processes are ended, so that none of them waits for
-/// this one; otherwise the exception is thrown on.
+/// this one; otherwise the exception goes on to the caller.
 void run_or_end_all(Backend& backend, const std::function<void()>& work);
 
 /// Waits a while. When several processes end before they have met, the ranks other than rank 0 call this
-/// first, because the first process that ends may end all of them, and rank 0 says why.
+/// first, because the first process that ends may end all of them, and rank 0 must have written the reason by
+/// then.
 void let_rank_0_speak();
 
 /// How the backends of one kind are opened.
 struct BackendOpener {
   const char* kind;                             // the name of the kind in backend_kinds()
-  std::function<void()> require_built = [] {};  // refuses where the program was built without it
+  std::function<void()> require_built = [] {};  // refuses if the program was built without it
   std::function<std::unique_ptr<Backend>(const BackendRequest&)> open;
 };
 using BackendOpeners = std::vector<BackendOpener>;

@@ -7,10 +7,10 @@
 ///   cluster.run(world, device, [&](sim::Rank& rank) { rows = bandwidth_round(rank, plan, clock); });
 ///
 /// Shapes  one row for each kind of groups with more than one member, each operation and each size, in this
-///         order; all ranks have the same rows. A size is that of nccl-tests: the larger of the bytes that a
-///         rank gives and gets, cut to whole elements, or to whole blocks, but at least one. A broadcast
-///         comes from the last member and a reduce goes to the first, so that rank 0, which is the first
-///         member of each of its groups, waits for data.
+///         order; all ranks have the same rows. A size is defined as in nccl-tests: the larger of the bytes
+///         that a rank gives and gets, rounded down to whole elements, or to whole blocks, but at least one.
+///         A broadcast comes from the last member and a reduce goes to the first, so that rank 0, which is
+///         the first member of each of its groups, waits for data.
 /// Calls   each row makes one call to warm up, a barrier, `iterations` timed calls, and one checked call;
 ///         each is waited for before the next. The program is correct on every layout: a rank that is in no
 ///         group of a kind leaves the kind out. A plan must have (CHECK) the dtype f32 or i32, at least one

@@ -18,7 +18,7 @@ const BackendOpeners& own_openers() {
   return openers;
 }
 
-/// Returns null where neither this library nor the program opens backends of this kind.
+/// Returns null if neither this library nor the program opens backends of this kind.
 const BackendOpener* find_opener(const BackendChoice& choice, const BackendOpeners& more) {
   for (const BackendOpeners* openers : {&own_openers(), &more}) {
     const auto found = std::find_if(openers->begin(), openers->end(), [&](const BackendOpener& opener) {
@@ -43,9 +43,9 @@ std::unique_ptr<Backend> open_backend(const BackendRequest& request, const Backe
   if (const BackendOpener* opener = find_opener(request.choice, more)) return opener->open(request);
   sim::refuse({.code = "backend_unavailable",
                .option = request.choice.kind->asked_by,
-               .numbers = "a program that was linked without GPU backends",
-               .rule = "a backend is there when the program is built",
-               .hint = "shardproof itself, or --backend mpi"});
+               .numbers = "this program was linked without GPU backends",
+               .rule = "a program runs the backends that were linked into it",
+               .hint = "the program shardproof itself, or --backend mpi"});
 }
 
 std::string launched(int processes) { return processes == 1 ? "" : fmt::format("mpirun -n {} ", processes); }

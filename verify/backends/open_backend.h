@@ -16,11 +16,12 @@ namespace verify {
 /// Refuses a backend whose library was absent when this program was built, before any work.
 void require_built(const BackendChoice& choice, const BackendOpeners& more);
 
-/// Rank 0 says on `err` who told the processes who they are.
+/// Opens the backend. Rank 0 writes to `err` which launcher gave the processes their ranks.
 std::unique_ptr<Backend> open_backend(const BackendRequest& request, const BackendOpeners& more,
                                       std::ostream& err);
 
-/// Returns what a line that starts this many processes begins with; "" for one.
+/// Returns the beginning of a command line that starts this many processes, "mpirun -n 4 "; "" for one
+/// process.
 std::string launched(int processes);
 
 }  // namespace verify

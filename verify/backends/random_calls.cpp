@@ -27,7 +27,7 @@ class Draws {
   std::int64_t below(std::int64_t bound) {
     return std::int64_t{random_.below(next_++, static_cast<std::uint32_t>(bound))};
   }
-  /// A number that belongs to two places. It is drawn outside of the sequence of below().
+  /// Returns a number for a pair of places. It is drawn outside of the sequence of below().
   std::int64_t of_pair(int from, int to, int members, std::int64_t bound) const {
     const auto index = std::uint64_t{1000} + static_cast<std::uint64_t>(from * members + to);
     return std::int64_t{random_.below(index, static_cast<std::uint32_t>(bound))};

@@ -10,7 +10,7 @@ namespace verify {
 namespace {
 
 std::string hex_text(const std::vector<std::byte>& values, std::int64_t element, std::int64_t size) {
-  std::string text;  // the last byte in memory comes first, as in a number on a little-endian machine
+  std::string text;  // the last byte in memory comes first, so that the digits read as a little-endian number
   for (std::int64_t i = size; i-- > 0;)
     text +=
         fmt::format("{:02x}", static_cast<unsigned>(values[static_cast<std::size_t>(element * size + i)]));
@@ -20,9 +20,10 @@ std::string hex_text(const std::vector<std::byte>& values, std::int64_t element,
 std::string difference_of(const sim::Published& simulated, const sim::Published& other,
                           const std::string& name, Compared compared) {
   if (simulated.name != other.name)
-    return fmt::format("simulated is '{}', {} '{}'", simulated.name, name, other.name);
+    return fmt::format("the simulated rank published '{}', the {} rank '{}'", simulated.name, name,
+                       other.name);
   if (simulated.dtype != other.dtype || simulated.shape != other.shape)
-    return fmt::format("tensor '{}' has another dtype or shape", simulated.name);
+    return fmt::format("tensor '{}' has another dtype or shape on the {} rank", simulated.name, name);
   if (compared == Compared::shapes) return "";
   const auto [first, second] = std::mismatch(simulated.values.begin(), simulated.values.end(),
                                              other.values.begin(), other.values.end());
@@ -64,16 +65,18 @@ RankComparison compare_ranks(const sim::RankReport& simulated, const sim::RankRe
     if (!text.empty()) differs(text);
   }
   if (simulated.published.size() != other.published.size())
-    differs(
-        fmt::format("{} tensors simulated, {} {}", simulated.published.size(), other.published.size(), name));
+    differs(fmt::format("the simulated rank published {} tensors, and the {} rank {}",
+                        simulated.published.size(), name, other.published.size()));
   const std::size_t calls = std::min(simulated.calls.size(), other.calls.size());
   for (std::size_t i = 0; i < calls; ++i) {
     ++result.calls;
     if (!is_same(simulated.calls[i], other.calls[i]))
-      differs(fmt::format("simulated {}, {} {}", text_of(simulated.calls[i]), name, text_of(other.calls[i])));
+      differs(fmt::format("the simulated rank made {}, and the {} rank {}", text_of(simulated.calls[i]), name,
+                          text_of(other.calls[i])));
   }
   if (simulated.calls.size() != other.calls.size())
-    differs(fmt::format("{} calls simulated, {} {}", simulated.calls.size(), other.calls.size(), name));
+    differs(fmt::format("the simulated rank made {} calls, and the {} rank {}", simulated.calls.size(), name,
+                        other.calls.size()));
   return result;
 }
 

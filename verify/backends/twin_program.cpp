@@ -17,7 +17,7 @@ namespace {
 
 /// Returns the report of the simulated world, in which the tensors that this rank published replace those of
 /// its twin. They also replace those of all ranks that hold the same part, because only the first of these is
-/// judged; an exception are outputs that are a sum over several ranks.
+/// judged. Outputs that are a sum over several ranks are not replaced on other ranks.
 sim::RunReport with_rank(const sim::RunReport& simulated, const sim::RankReport& rank,
                          const TwinProgram& twins) {
   sim::RunReport mixed = simulated;
@@ -99,7 +99,7 @@ Judgement compared(Backend& backend, const TwinProgram& twins, TwinRow& row) {
   if (const auto order = backend.order()) world.reduction_order = {.kind = *order};
   const sim::RunReport simulated = sim::simulate(world, *cpu, program);
   if (!here.failure.empty()) return differs(fmt::format("{}: {}", backend.name(), here.failure));
-  if (!simulated.ok()) return differs("simulated: " + simulated.failure());
+  if (!simulated.ok()) return differs("on virtual ranks: " + simulated.failure());
   count(simulated, row);
   return judged(backend, twins, here, simulated);
 }
@@ -147,7 +147,7 @@ std::string add_report(std::vector<TwinRow>& rows, const sim::Report& report, st
   const bool is_told =
       std::any_of(rows.begin(), rows.end(), [](const TwinRow& row) { return !row.is_equal(); });
   if (!report.is_equal && !is_told && !is_whole && !rows.empty())
-    rows.front().difference = fmt::format("rank {} found differences, and could not say which", rank);
+    rows.front().difference = fmt::format("rank {} found differences, but its report cannot be read", rank);
   return note;
 }
 

@@ -8,8 +8,8 @@
 ///              replace those of its twin in the simulated world, and those of all ranks that hold the same;
 ///              the result must lie within the bounds of the case's serial reference
 ///   properties if a program asks for it (`must_hold`): the case is first judged on virtual ranks, by the
-///              properties that one run shows. Where it does not hold, it does not run on the backend.
-///              Without this, ranks are equal to their twins where both are wrong
+///   properties that one run shows. If it does not hold, it does not run on the backend. Without this, a rank
+///   that is wrong in the same way as its twin would pass
 ///
 /// Calls   all processes call run_twins() with the same programs, and then concluded(), after which rank 0
 ///         has the findings of all. A program that is refused, or throws, stops all processes.
@@ -53,7 +53,7 @@ struct TwinRow {
   /// The runs in which some elements, on virtual ranks or of this process's ranks, had no bound and were not
   /// judged.
   std::int64_t runs_with_unbounded = 0;
-  /// The first difference that was found, from the twins or, on virtual ranks, from what the case must be;
+  /// The first difference that was found: from the twin, or on virtual ranks from what a property demands;
   /// empty if there is none.
   std::string difference = {};
   bool is_equal() const { return difference.empty(); }

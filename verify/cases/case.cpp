@@ -29,7 +29,7 @@ std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting
   for (ExpectedCall& call : calls) {
     if (call.dtype != sim::DType::i32)
       call.dtype = call.of_sums ? sim::sum_dtype(setting.dtype) : setting.dtype;
-    call.of_sums = false;  // a CallRecord, with which this is compared, does not say it
+    call.of_sums = false;  // it is compared with a CallRecord, which does not record this
   }
   return calls;
 }

@@ -1,8 +1,8 @@
 #pragma once
 
 /// A case is one layer, operator or training: a rank program with its serial reference. A case declares the
-/// tensors that it publishes and how each is placed on the ranks. Every property (properties.h) then
-/// holds for the case, or is shown not to hold.
+/// tensors that it publishes and how each is placed on the ranks. Every property (properties.h) is then
+/// judged for the case.
 ///
 /// Calls   A new case is a file in verify/cases/ with a class (case_inputs.h has what it is written with),
 ///         and a line in case_list.cpp. In another project it is a class that is passed to prove.h.
@@ -41,11 +41,11 @@ struct CaseOutput {
   Placement placement = Placement::replicated;
   int stride = 1;           // blocks of rows or columns in a part (sim/parallel/parameter.h)
   bool same_order = false;  // the serial layer adds in the same order and gives the same bits
-  // The part by rank; -1: not published; empty: rank r of a replica has part r. The parts of a replicated
-  // tensor are copies of it.
+  // The part that each rank holds, or -1 if it publishes none. If this is empty, rank r of a replica holds
+  // part r. The parts of a replicated tensor are copies of it.
   std::vector<int> part_of = {};
-  bool adds = false;           // ranks of one part hold terms of a sum; else all hold the same values
-  bool is_of_the_way = false;  // it says how the case computes, which its twins do in another way
+  bool adds = false;           // the ranks of one part hold terms of a sum, not the same values
+  bool is_of_the_way = false;  // the values say how the case computes, which differs between twins
 
   /// Returns the part of the whole that a rank has.
   int part(int rank, int group_size) const;
@@ -77,17 +77,17 @@ class Case {
   virtual std::vector<ExpectedCall> calls_of(const CaseSetting& setting, int /*rank*/) const {
     return calls(setting);
   }
-  /// Returns how the plan that a rank follows departs from the rules of its source; "" where it does not.
+  /// Returns how the plan that a rank follows differs from the published rules; "" if it does not.
   virtual std::string departure_of(const CaseSetting&, int /*rank*/) const { return ""; }
   /// Returns the kind of functions with which the field computes.
   virtual sim::FieldFunctions field_functions() const { return sim::FieldFunctions::homomorphic; }
-  /// Returns the adjoint identities. It is empty where the case is not linear in the tensors that it has
-  /// gradients of.
+  /// Returns the adjoint identities; none if the case is not linear in the tensors whose gradients it
+  /// computes.
   virtual std::vector<AdjointIdentity> adjoint(const CaseSetting&) const { return {}; }
-  /// Returns other settings that compute the same bits in another way; empty where there are none.
+  /// Returns other settings that compute the same bits in another way; none if there are no such settings.
   virtual std::vector<CaseSetting> twins(const CaseSetting&) const { return {}; }
-  /// Returns the setting as stretches, each of which runs in a world of its own. The last one publishes the
-  /// outputs of the whole training. It is empty where the case is not a training.
+  /// Returns the setting cut into stretches, each of which runs in a world of its own; none if the case is
+  /// not a training. The last stretch publishes the outputs of the whole training.
   virtual std::vector<CaseSetting> stretches(const CaseSetting&) const { return {}; }
   /// Runs the case on one rank, which publishes its part of every output.
   virtual void run(sim::Rank& rank, const CaseSetting& setting) const = 0;

@@ -22,7 +22,7 @@ struct Declaration {
   std::int64_t ranks() const { return std::int64_t{setting.group_size} * setting.replicas; }
 };
 
-/// A rule about what one member of a case returns. `broken` says what breaks the rule, and "" where nothing
+/// A rule about what one member of a case returns. `broken` returns what breaks the rule, or "" if nothing
 /// does.
 template <typename Declared>
 struct Rule {
@@ -47,14 +47,15 @@ bool is_word(std::string_view name) {
 // ---- rules of a case
 
 std::string name_is_no_word(const Case& the_case) {
-  return is_word(the_case.name()) ? "" : fmt::format("'{}'", the_case.name());
+  return is_word(the_case.name()) ? "" : fmt::format("the name is '{}'", the_case.name());
 }
 
 std::string dimension_is_not_named(const Case& the_case) {
   std::set<std::string> names;
   for (const Dimension& dimension : the_case.dimensions()) {
-    if (!is_word(dimension.name)) return fmt::format("'{}'", dimension.name);
-    if (!names.insert(dimension.name).second) return fmt::format("'{}' twice", dimension.name);
+    if (!is_word(dimension.name)) return fmt::format("a dimension is named '{}'", dimension.name);
+    if (!names.insert(dimension.name).second)
+      return fmt::format("two dimensions are named '{}'", dimension.name);
   }
   return "";
 }
@@ -65,17 +66,18 @@ constexpr std::int64_t kLargest = 999'999;
 std::string dimension_has_no_range(const Case& the_case) {
   for (const Dimension& d : the_case.dimensions()) {
     if (d.least < 0 || d.least > d.most || d.most > kLargest)
-      return fmt::format("'{}' from {} to {}", d.name, d.least, d.most);
+      return fmt::format("dimension '{}' ranges from {} to {}", d.name, d.least, d.most);
   }
   return "";
 }
 
 constexpr Rule<Case> kCaseRules[] = {
-    {"name()", "a name has letters, digits, '_', '-' and '.', and at least one of them",
-     "a name such as scaled_linear", name_is_no_word},
-    {"dimensions()", "each dimension has a name of its own, of letters, digits, '_', '-' and '.'",
-     "a name such as tokens, once", dimension_is_not_named},
-    {"dimensions()", "0 <= least <= most <= 999999", "a range such as 1 to 9", dimension_has_no_range},
+    {"name()", "a name consists of one or more letters, digits, '_', '-' and '.'",
+     "return a name such as scaled_linear", name_is_no_word},
+    {"dimensions()", "each dimension has its own name, of letters, digits, '_', '-' and '.'",
+     "use each name once, such as tokens", dimension_is_not_named},
+    {"dimensions()", "0 <= least <= most <= 999999", "give it a range such as 1 to 9",
+     dimension_has_no_range},
 };
 
 // ---- rules at a setting
@@ -83,23 +85,25 @@ constexpr Rule<Case> kCaseRules[] = {
 std::string world_is_not_of_the_setting(const Declaration& declared) {
   const std::int64_t ranks = declared.ranks();
   if (declared.world_size == ranks && ranks >= 1) return "";
-  return fmt::format("a world of {} ranks for {}", declared.world_size, ranks);
+  return fmt::format("the world has {} ranks, but the setting has {}", declared.world_size, ranks);
 }
 
-std::string has_no_outputs(const Declaration& declared) { return declared.outputs.empty() ? "none" : ""; }
+std::string has_no_outputs(const Declaration& declared) {
+  return declared.outputs.empty() ? "the list is empty" : "";
+}
 
 std::string output_is_not_named(const Declaration& declared) {
   std::set<std::string> names;
   for (const CaseOutput& output : declared.outputs) {
-    if (output.name.empty()) return "an output without a name";
-    if (!names.insert(output.name).second) return fmt::format("'{}' twice", output.name);
+    if (output.name.empty()) return "an output has no name";
+    if (!names.insert(output.name).second) return fmt::format("two outputs are named '{}'", output.name);
   }
   return "";
 }
 
 std::string stride_is_none(const Declaration& declared) {
   for (const CaseOutput& output : declared.outputs) {
-    if (output.stride < 1) return fmt::format("stride {} of '{}'", output.stride, output.name);
+    if (output.stride < 1) return fmt::format("output '{}' has stride {}", output.name, output.stride);
   }
   return "";
 }
@@ -108,8 +112,8 @@ std::string part_of_is_not_of_the_world(const Declaration& declared) {
   const std::int64_t ranks = declared.ranks();
   for (const CaseOutput& output : declared.outputs) {
     if (!output.part_of.empty() && std::ssize(output.part_of) != ranks)
-      return fmt::format("part_of of '{}' has {} entries for {} ranks", output.name, output.part_of.size(),
-                         ranks);
+      return fmt::format("part_of of '{}' has {} entries, but the world has {} ranks", output.name,
+                         output.part_of.size(), ranks);
   }
   return "";
 }
@@ -120,11 +124,11 @@ std::string part_has_no_rank(const Declaration& declared) {
     const std::set<int> parts(output.part_of.begin(), output.part_of.end());
     int next = *parts.begin() == -1 ? -1 : 0;
     for (const int part : parts) {
-      if (part < -1) return fmt::format("part {} of '{}'", part, output.name);
-      if (part != next) return fmt::format("part {} of '{}' is on no rank", next, output.name);
+      if (part < -1) return fmt::format("a rank of '{}' has part {}", output.name, part);
+      if (part != next) return fmt::format("no rank has part {} of '{}'", next, output.name);
       ++next;
     }
-    if (*parts.rbegin() < 0) return fmt::format("'{}' is on no rank", output.name);
+    if (*parts.rbegin() < 0) return fmt::format("no rank has a part of '{}'", output.name);
   }
   return "";
 }
@@ -144,7 +148,7 @@ bool is_output(const std::vector<CaseOutput>& outputs, const std::string& name) 
 
 std::string identity_has_no_terms(const Declaration& declared) {
   for (const AdjointIdentity& identity : declared.identities) {
-    if (identity.empty()) return "an identity without a term";
+    if (identity.empty()) return "an identity has no terms";
   }
   return "";
 }
@@ -157,32 +161,33 @@ std::string identity_names_no_output(const Declaration& declared) {
   }
   for (const AdjointTerm& term : terms) {
     for (const std::string& name : {term.value, term.gradient}) {
-      if (!is_output(declared.outputs, name)) return fmt::format("'{}' is no output", name);
+      if (!is_output(declared.outputs, name))
+        return fmt::format("an identity uses '{}', which outputs() does not list", name);
     }
   }
   return "";
 }
 
 constexpr Rule<Declaration> kSettingRules[] = {
-    {"sizes()", "the world has group_size * replicas ranks, which is at least one",
+    {"sizes()", "the world has group_size * replicas ranks, and at least one",
      ".world_size = setting.group_size * setting.replicas", world_is_not_of_the_setting},
-    {"outputs()", "a case has an output, since a case without one proves nothing",
-     "each tensor that a rank publishes", has_no_outputs},
-    {"outputs()", "each output has a name of its own", "the name under which it is published, once",
-     output_is_not_named},
-    {"outputs()", "a stride is a number of blocks, at least 1", "stride 1", stride_is_none},
-    {"outputs()", "part_of is empty, or has the part of each rank of the world",
-     "an entry for each rank, -1 where it publishes nothing", part_of_is_not_of_the_world},
-    {"outputs()", "parts count from 0, each is on a rank, and -1 stands for no part",
-     "parts 0, 1, ... without a gap", part_has_no_rank},
-    {"outputs()", "what is summed over ranks is one whole", "part 0 on each of its ranks", sum_has_parts},
+    {"outputs()", "a case has at least one output, because a case without outputs proves nothing",
+     "list each tensor that a rank publishes", has_no_outputs},
+    {"outputs()", "each output has its own name", "list each published name once", output_is_not_named},
+    {"outputs()", "a stride is a number of blocks, at least 1", "use stride 1", stride_is_none},
+    {"outputs()", "part_of is empty, or has one entry for each rank of the world",
+     "give each rank its part, or -1 if it publishes none", part_of_is_not_of_the_world},
+    {"outputs()", "parts are numbered from 0 without gaps, and -1 stands for no part",
+     "number the parts 0, 1, ...", part_has_no_rank},
+    {"outputs()", "a partial output is one part, of which every rank holds a term",
+     "give part 0 to each rank that publishes it", sum_has_parts},
     {"adjoint()", "an identity has at least one term", "{{\"input\", \"grad_input\"}}",
      identity_has_no_terms},
-    {"adjoint()", "identities are over outputs, and 'output' and 'grad_output' are among these",
-     "the names in outputs()", identity_names_no_output},
+    {"adjoint()", "each identity uses outputs, and outputs() lists 'output' and 'grad_output'",
+     "list the tensor in outputs(), or correct its name", identity_names_no_output},
 };
 
-/// Refuses what breaks a rule of the table. `at` ends what the refusal was given.
+/// Refuses a declaration that breaks a rule of the table. `at` is appended to the numbers of the refusal.
 template <typename Declared, std::size_t kRules>
 void require(const Rule<Declared> (&rules)[kRules], const Declared& declared, const std::string& name,
              const std::string& at) {
@@ -200,8 +205,9 @@ auto returned(const Case& the_case, const char* name, const CaseSetting& setting
     return member();
   } catch (const std::exception& error) {
     refuse_case(fmt::format("case {}: {}", the_case.name(), name),
-                fmt::format("it threw: {} (at {})", error.what(), text_of(setting)),
-                "a case has a declaration at every setting of its dimensions", "a dimension of dimensions()");
+                fmt::format("it threw an exception: {} (at {})", error.what(), text_of(setting)),
+                "a declaration never throws, at any setting of the case's dimensions",
+                "use only dimensions that dimensions() lists");
   }
 }
 
@@ -225,17 +231,18 @@ std::vector<std::map<std::string, std::int64_t>> corner_dimensions(const Case& t
 
 void require_cases(const CaseList& cases) {
   if (cases.empty())
-    refuse_case("cases", "none", "a program proves at least one case", "cases.push_back(...)");
+    refuse_case("cases", "the list is empty", "a program proves at least one case", "cases.push_back(...)");
   std::set<std::string> names;
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const std::string place = fmt::format("case {} of {}", i + 1, cases.size());
-    if (cases[i] == nullptr) refuse_case(place, "null", "a case is an object", "std::make_unique<MyCase>()");
+    if (cases[i] == nullptr)
+      refuse_case(place, "the pointer is null", "each entry is a case", "std::make_unique<MyCase>()");
     const Case& the_case = *cases[i];
     const std::string name = is_word(the_case.name()) ? "case " + the_case.name() : place;
     require(kCaseRules, the_case, name, "");
     if (!names.insert(the_case.name()).second)
-      refuse_case(name + ": name()", "the name of two cases", "each case has a name of its own",
-                  "another name for one of them");
+      refuse_case(name + ": name()", "two cases have this name", "each case has its own name",
+                  "rename one of them");
   }
 }
 

@@ -9,8 +9,7 @@ std::string text_of(const CaseSetting& setting) {
                                  sim::name_of(setting.dtype), setting.seed);
   if (setting.replicas > 1) text += fmt::format(", replicas {}", setting.replicas);
   for (const auto& [name, value] : setting.dimensions) text += fmt::format(", {} {}", name, value);
-  if (setting.stretch)
-    text += fmt::format(", steps {} to before {}", setting.stretch->first, setting.stretch->last);
+  if (setting.stretch) text += fmt::format(", steps [{}, {})", setting.stretch->first, setting.stretch->last);
   return text;
 }
 

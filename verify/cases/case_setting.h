@@ -28,10 +28,11 @@ struct Dimension {
   bool is_a_rank = false;  // the number is given per rank; the whole is group_size times as large
   /// Returns the value for a scenario. The number is drawn where this is null or returns nothing.
   std::optional<std::int64_t> (*at)(const ScenarioTraits& traits) = nullptr;
-  /// Whether the number is that of the ranks along an axis of the group. Groups are drawn so that the numbers
-  /// of all axes divide them. In any other group the case divides as far as it can.
+  /// Whether the number is the size of a parallel axis of the group, such as tp. Groups are drawn so that all
+  /// axes divide them. In any other group, the case uses the largest divisor that does not exceed the number.
   bool is_an_axis = false;
-  /// The axis of which the greatest number needs several ranks, without which it has no effect; "" for none.
+  /// The axis that must have several ranks for the greatest number to have an effect (for an interleaved
+  /// schedule: pp); "" if there is none.
   std::string most_needs = "";
 };
 

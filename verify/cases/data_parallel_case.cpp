@@ -89,7 +89,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
       for (const std::int64_t bucket : {0, 1, 65}) {
         CaseSetting twin = s;
         twin.dimensions["clip"] = 0;       // a twin would sum the norm in another order
-        twin.dimensions["instances"] = 1;  // and with instances the gradients, too
+        twin.dimensions["instances"] = 1;  // with several instances, the gradients as well
         twin.dimensions["distributed"] = distributed;
         twin.dimensions["overlap"] = bucket % 2;
         twin.dimensions["bucket"] = bucket;
@@ -100,8 +100,9 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     return all;
   }
 
-  /// The training runs on s.tp ranks, then on another number of ranks, and then on s.tp again. The stretch in
-  /// between trains only in the field, where sums are not rounded; in floats it only loads and saves.
+  /// The training runs on s.group_size ranks, then on another number of ranks, and then on s.group_size
+  /// again. The stretch in between trains only in the field, where sums are not rounded. In floats it loads
+  /// and saves.
   std::vector<CaseSetting> stretches(const CaseSetting& s) const override {
     const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("stretches");
     const bool is_exact = s.dtype == sim::DType::field;

@@ -88,8 +88,8 @@ struct DataParallelPlan {
     if (!is_scaled() || s.dtype == sim::DType::field || !shows) return false;
     return step == sim::KeyedRandom(s.seed).named("skipped").below(0, static_cast<std::uint32_t>(s["steps"]));
   }
-  /// Whether the gradients of the last step are published: not where it was skipped, nor in a part of a
-  /// training, which may have no step.
+  /// Whether the gradients of the last step are published. They are not if that step was skipped, or if only
+  /// a stretch of the training runs, because it may have no step.
   bool shows_gradients() const { return !s.stretch && !skips(s["steps"] - 1); }
   /// The number of optimizer updates before this step.
   std::int64_t updates_before(std::int64_t step) const {
@@ -259,8 +259,8 @@ struct Training {
         drawn(rank, plan.s, DataParallelPlan::drawn_name(i, what, step, sample), {1, plan.size(i)});
     return whole.flat().rows(part * own, (part + 1) * own).reshaped({1, own});
   }
-  /// Publishes what this rank owns. With several instances only ranks of the first one do so, because the
-  /// others own the same; the rest publish zeros.
+  /// Publishes the elements that this rank owns, and zeros for the others. With several instances, only the
+  /// ranks of the first one publish their elements, because all instances own the same.
   void publish_owned(std::size_t i, const char* what, sim::Tensor sim::DistributedOptimizer::Piece::*member) {
     const sim::Parameter& parameter = parameters[i];
     const sim::Tensor whole = sim::filled(rank.device, parameter.main_grad.dtype(),

@@ -7,8 +7,7 @@ namespace verify {
 
 namespace {
 
-/// The range of each of two lists that remains without their common beginning and their common end. Both
-/// ranges start at `begin`.
+/// What remains of two lists without their common prefix and suffix. Both ranges start at `begin`.
 struct Parting {
   std::size_t begin = 0;
   std::size_t expected_end = 0;
@@ -84,7 +83,8 @@ std::vector<Edit> edits(const std::vector<ExpectedCall>& expected, const std::ve
   return all;
 }
 
-/// Joins a call that is missing in one place with an equal call that is extra in another: it was moved.
+/// Merges a call that is missing in one place with an equal call that is extra in another: the call was
+/// moved.
 std::vector<Edit> with_moves(std::vector<Edit> all) {
   std::vector<Edit> result;
   for (auto edit = all.begin(); edit != all.end(); ++edit) {

@@ -33,8 +33,8 @@ struct OwnParameter {
 
 struct OwnBucket {
   std::int64_t elements = 0;
-  int completed_by = 0;      // of the chunks of its parameters, the one whose backward steps end last
-  std::size_t complete = 0;  // among that chunk's parameters in the bucket, the place of the last one
+  int completed_by = 0;      // the chunk whose backward steps end last
+  std::size_t complete = 0;  // index in parameters_ of that chunk's last parameter
 };
 
 class RankCalls {

@@ -135,7 +135,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
         twin.dimensions["micro_batch"] = 1 + draw(7, 4);
         twin.dimensions["schedule"] = draw(8, 4);
         twin.dimensions["order"] = draw(9, std::ssize(GptPlan::kOrders));
-        // A model with learned positions has one for each token, so that padding would change the model.
+        // A model with learned positions has one for each token of a sequence, so padding would change it.
         if (s["rotary"] == 1) twin.dimensions["pad"] = draw(10, 2);
       }
       if (is_the_same_model(first, twin)) all.push_back(std::move(twin));
@@ -147,7 +147,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return gpt_calls(GptPlan{s}, rank);
   }
 
-  /// Names the first step of a rank's schedule that is not the one of the source.
+  /// Returns the first step of a rank's schedule that differs from the published schedule (pipeline_order.h).
   std::string departure_of(const CaseSetting& s, int rank) const override {
     const GptPlan plan{s};
     const int pp_rank = plan.places()[static_cast<std::size_t>(rank)].pp;

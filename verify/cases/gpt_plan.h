@@ -59,9 +59,8 @@ struct GptPlan {
                                 ? fixed("global_batch", 0) / (s["micro_batch"] * dp())
                                 : s["microbatches"] * (is_interleaved() ? pp() : 1));
   }
-  /// The number of which the model's sizes are multiples, the number of layers, and the number of samples of
-  /// a step. They follow from this layout, unless the setting fixes them to those of another layout of the
-  /// same model.
+  /// The common divisor of the model's sizes, the number of layers, and the number of samples of a step. They
+  /// follow from this layout, unless the setting fixes them so that another layout trains the same model.
   std::int64_t whole() const { return fixed("whole", tp()); }
   std::int64_t num_layers() const { return fixed("num_layers", stages() * s["layers"]); }
   std::int64_t global_batch() const { return s["micro_batch"] * microbatches() * dp(); }
@@ -175,8 +174,8 @@ struct GptPlan {
                           .overlap_param_gather = s["overlap"] == 1}};
   }
 
-  /// A drawn trial has gradients near 0, and its epsilon is so large that steps do not depend on their signs.
-  /// A training on text learns, in steps so small that a deviation does not grow from one to the next.
+  /// Gradients of a drawn trial may be near 0, where rounding decides their signs; a large epsilon keeps
+  /// steps from depending on them. A training on text takes steps so small that deviations do not grow.
   sim::Ratio adam_epsilon() const { return {1, fixed("epsilon_denominator", 1)}; }
   sim::Ratio learning_rate() const { return {1, fixed("learning_rate_denominator", 8)}; }
   std::int64_t padded_vocabulary() const {
@@ -204,7 +203,7 @@ struct GptPlan {
     return sample;
   }
 
-  /// A sample as the reference states it.
+  /// Returns a sample as the reference cuts it out of the text.
   sim::Sample reference_sample(std::int64_t number) const {
     if (!s.text) return sample(number);
     const reference::TextSample stated =
@@ -214,7 +213,7 @@ struct GptPlan {
             .labels = {stated.labels.begin(), stated.labels.end()}};
   }
 
-  /// Returns the schedule of the plan, as the reference states the order of its steps.
+  /// Returns the schedule of the plan in the form that the reference takes.
   reference::PipelineSetting pipeline_order() const {
     using enum reference::Schedule;
     constexpr reference::Schedule kSchedules[] = {none, gpipe, one_forward_one_backward};
@@ -272,9 +271,9 @@ struct GptPlan {
       all.push_back({rank / tp_stride % sizes[0], rank / pp_stride % sizes[2]});
     return all;
   }
-  /// The declaration of what ranks publish about a parameter: which ranks publish it, and which part each
-  /// has. With `adds`, the ranks of one part publish terms of it; those of a replicated parameter are of
-  /// one copy for each tp rank.
+  /// Returns the declaration of an output of a parameter: which ranks publish it, and which part each has.
+  /// With `adds`, the ranks of one part publish terms of a sum, and a replicated parameter has a copy for
+  /// each tp rank.
   CaseOutput output(const GptParameter& parameter, const char* what, bool adds,
                     const std::vector<Place>& places) const {
     CaseOutput output{.name = parameter.name + what,

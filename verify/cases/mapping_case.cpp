@@ -12,7 +12,7 @@ namespace {
 using sim::Operation;
 using sim::Tensor;
 
-/// The count of a collective: the whole tensor, 1/tp of it, or 1/tp of that.
+/// The count of a collective: the whole tensor, 1/tp of it, or 1/tp^2 of it.
 enum class Size { none, whole, part, part_of_part };
 
 struct Operator {
@@ -35,7 +35,7 @@ Operator operator_of(const sim::Mapping& mapping, const char* name, Placement in
 
 constexpr Placement kAll = Placement::replicated, kRows = Placement::rows, kColumns = Placement::columns,
                     kPartial = Placement::partial;
-constexpr Operation kNone = Operation::barrier;  // stands beside Size::none, which makes no call
+constexpr Operation kNone = Operation::barrier;  // placeholder for Size::none, with which no call is made
 
 std::vector<Operator> operators() {
   using enum Operation;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// The cosines and sines of rotary position embeddings for references: values in double, with a bound for the
-/// error of the candidate's. For bases up to 10,000 the candidate's log, exp and products round the angle 32
-/// times at most; its cos and sin are within two units in the last place.
+/// error of the candidate's values. For bases up to 10,000 the candidate's log, exp and products round the
+/// angle 32 times at most; its cos and sin are within two units in the last place.
 ///
 /// Shapes  [S, d/2], one row for each of the positions 0, 1, ...
 

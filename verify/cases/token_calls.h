@@ -39,7 +39,7 @@ struct TokenCalls {
 /// and the sums. The backward pass makes no calls.
 void loss_calls(std::int64_t tokens, bool has_smoothing, int tp, std::vector<ExpectedCall>& calls);
 
-/// Appends the all-reduce of a gradient that each rank has only from its own tokens.
+/// Appends the all-reduce of a gradient that each rank computes from its own tokens only.
 void sequence_parallel_sum(std::int64_t elements, int tp, std::vector<ExpectedCall>& calls);
 
 }  // namespace verify

@@ -18,8 +18,8 @@ namespace {
 /// The scale of the initial values. In bf16 the bound of an exponential is useful only if scores are small,
 /// and a sum over many ranks is rounded often.
 sim::Ratio scale_of(const CaseSetting& s) { return {1, std::max(4, s.group_size)}; }
-/// The epsilon of the norms. It is large for the same reason: 1 / sqrt of a small variance magnifies the
-/// variance's rounding error.
+/// The epsilon of the norms. It is large because 1 / sqrt of a small variance magnifies the variance's
+/// rounding error.
 sim::Ratio epsilon_of(const CaseSetting& s) { return {s.group_size, 4}; }
 
 struct Sizes {

@@ -170,7 +170,7 @@ RoundReport collective_round(sim::WorldSpec spec, sim::Device& device) {
   if (!run.ok()) {
     check.detail = run.findings.front().sentence;
   } else if (failed != wrong.end()) {
-    check.detail = fmt::format("rank {}: {} is not what its definition says",
+    check.detail = fmt::format("rank {}: the result of {} differs from the definition of the collective",
                                failed - wrong.begin() + spec.layout.first_rank, *failed);
   } else {
     check.detail = detail_of(truths, run, whole, spec.layout.grid_size);

@@ -9,7 +9,7 @@ namespace verify {
 
 namespace {
 
-/// The number of layers of each pipeline rank, where the first rank, the last rank or both are given.
+/// The number of layers of a pipeline rank, of which the options may give the first and the last.
 std::int64_t layers_of_rank(const sim::LayerRequest& request, std::int64_t rank) {
   const auto& first = request.num_layers_in_first_pipeline_stage;
   const auto& last = request.num_layers_in_last_pipeline_stage;
@@ -51,8 +51,8 @@ std::string wrong_layer_count(const sim::LayerRequest& request, const sim::Layer
         placement.stages[static_cast<std::size_t>(stage % ranks)][static_cast<std::size_t>(stage / ranks)];
     if (made.count != count || (count > 0 && made.offset != first_layer)) {
       return fmt::format(
-          "chunk {} of pipeline rank {} holds {} from layer {} on, where the options give it {} "
-          "from layer {} on",
+          "chunk {} of pipeline rank {} holds {} from layer {} on, but the options give it {} from layer {} "
+          "on",
           stage / ranks, stage % ranks, counted(made.count, "layer"), made.offset, count, first_layer);
     }
     first_layer += count;

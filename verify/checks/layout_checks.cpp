@@ -25,13 +25,14 @@ using sim::GroupKind;
 using sim::KindRow;
 using sim::Layout;
 
-/// Two kinds of a layout of which the table says something.
+/// Two kinds of a layout that the table of kinds relates.
 struct KindPair {
   const GroupKind& one;
   const GroupKind& other;
 };
 
-/// The pairs of kinds that the layout has both of; the rows of the table list the second ones in `others`.
+/// Returns the pairs of kinds of which the layout has both. `others` is the column of the table that lists
+/// the second kinds.
 std::vector<KindPair> pairs_of(const Layout& layout, std::vector<std::string_view> KindRow::*others) {
   std::vector<KindPair> pairs;
   for (const KindRow& row : sim::kind_table()) {
@@ -44,8 +45,8 @@ std::vector<KindPair> pairs_of(const Layout& layout, std::vector<std::string_vie
   return pairs;
 }
 
-/// Whether the axes of two kinds are together all axes of the grid that have more than one rank: mp and dp
-/// are complementary only where cp is 1, as it always is in legacy layouts.
+/// Whether the axes of two kinds together include every axis of the grid with more than one rank. For
+/// example, mp and dp are complementary only if cp is 1, as it always is in legacy layouts.
 bool axes_fill_grid(const Layout& layout, const KindPair& pair) {
   const KindRow& one = *sim::find_kind(pair.one.name());
   const KindRow& other = *sim::find_kind(pair.other.name());
@@ -111,8 +112,8 @@ std::optional<std::string> orthogonality_error(const Layout& layout, const Group
       if (met < 0) {
         error = fmt::format("{}: rank {} is in no group", other.name(), rank);
       } else if (std::exchange(met_by[static_cast<std::size_t>(met)], group) == group) {
-        error = fmt::format("{} group {} and {} group {} share more than one rank, {} among them", one.name(),
-                            group, other.name(), met, rank);
+        error = fmt::format("{} group {} and {} group {} share more than one rank, rank {} among them",
+                            one.name(), group, other.name(), met, rank);
       }
     }
   });
@@ -129,7 +130,7 @@ struct RankDigit {
   int size;
 };
 
-/// Returns the digits of a rank, the fastest varying first, as the order of the axes states them.
+/// Returns the digits of a rank in the order of the axes, the fastest varying first.
 std::vector<RankDigit> stated_digits(const Layout& layout, bool is_expert) {
   std::vector<RankDigit> digits;
   for (std::size_t begin = 0; begin < layout.order.size(); begin += 3) {
@@ -144,7 +145,7 @@ std::vector<RankDigit> stated_digits(const Layout& layout, bool is_expert) {
   return digits;
 }
 
-/// Returns the coordinates of the `index`-th rank of a grid. The layout's own arithmetic is not asked.
+/// Returns the coordinates of the `index`-th rank of a grid, without the arithmetic of the layout.
 sim::PerAxis<int> stated_coordinates(const std::vector<RankDigit>& digits, int index) {
   sim::PerAxis<int> coordinates;
   for (const RankDigit& digit : digits) {
@@ -171,8 +172,8 @@ std::optional<std::string> coordinate_error(const Layout& layout) {
       const sim::PerAxis<int> stated = stated_coordinates(digits, index);
       const sim::PerAxis<int> made = grid.coordinates_of(rank);
       if (made == stated) continue;
-      return fmt::format("rank {} has the coordinates {} in the {} grid, where the order {} gives it {}",
-                         rank, text_of(made), is_expert ? "expert" : "dense", layout.order, text_of(stated));
+      return fmt::format("rank {} has the coordinates {} in the {} grid, but the order {} gives it {}", rank,
+                         text_of(made), is_expert ? "expert" : "dense", layout.order, text_of(stated));
     }
   }
   return std::nullopt;
@@ -273,9 +274,10 @@ CheckResult check_creation(const Layout& layout) {
     for (int group = 0; group < kind.count(); ++group) {
       const auto call = static_cast<std::size_t>(calls.call_of(group));
       if (call >= listed.size() || listed[call] != 0) {
-        return failed("creation",
-                      fmt::format("{} group {} is created by call {}, which is another group's or none",
-                                  kind.name(), group, call));
+        return failed(
+            "creation",
+            fmt::format("{} group {} is created by new_group call {}, which creates another group or none",
+                        kind.name(), group, call));
       }
       listed[call] = kind.size();
     }
@@ -294,8 +296,8 @@ CheckResult check_creation(const Layout& layout) {
   }
   for (std::size_t call = 0; call < listed.size(); ++call) {
     if (listed[call] == entered[call]) continue;
-    return failed("creation",
-                  fmt::format("call {} lists {} ranks, {} enter it", call, listed[call], entered[call]));
+    return failed("creation", fmt::format("new_group call {} lists {} ranks, but {} enter it", call,
+                                          listed[call], entered[call]));
   }
   return {"creation", true,
           fmt::format("{} new_group calls, each entered by exactly the ranks it lists", listed.size())};
@@ -322,8 +324,11 @@ CheckResult check_nodes(const Layout& layout, const sim::NodePlacement& nodes) {
     for (std::size_t group = 0; group < lowest.size(); ++group)
       from_ranks += lowest[group] != highest[group] ? 1 : 0;
     if (from_groups != from_ranks) {
-      return failed("nodes", fmt::format("{}: {} groups cross a node by their lists, {} by their ranks", name,
-                                         from_groups, from_ranks));
+      return failed(
+          "nodes",
+          fmt::format(
+              "{} {} groups cross a node by their lists of members, but {} by the places of the ranks",
+              from_groups, name, from_ranks));
     }
     counts.push_back(fmt::format("{} of {} {} groups", from_groups, kind.count(), name));
   }
@@ -335,7 +340,7 @@ CheckResult check_expected_groups(const Layout& layout, const std::string& kind,
                                   const std::vector<std::vector<int>>& expected) {
   const std::string check = fmt::format("expected {}", kind);
   const GroupKind* found = layout.find(kind);
-  if (found == nullptr) return {check, false, "the layout has no such kind"};
+  if (found == nullptr) return {check, false, fmt::format("this layout has no {} groups", kind)};
   for (int group = 0; group < found->count(); ++group) {
     const std::vector<int> members = found->members(group);
     if (static_cast<std::size_t>(group) < expected.size() &&
@@ -343,13 +348,15 @@ CheckResult check_expected_groups(const Layout& layout, const std::string& kind,
       continue;
     }
     return {check, false,
-            fmt::format("group {} is [{}]; the source prints {}", group, fmt::join(members, ", "),
+            fmt::format("group {} is [{}], but the source prints {}", group, fmt::join(members, ", "),
                         static_cast<std::size_t>(group) < expected.size()
                             ? fmt::format("[{}]", fmt::join(expected[static_cast<std::size_t>(group)], ", "))
                             : "no such group")};
   }
   if (expected.size() != static_cast<std::size_t>(found->count())) {
-    return {check, false, fmt::format("{} groups; the source prints {}", found->count(), expected.size())};
+    return {
+        check, false,
+        fmt::format("the layout has {} groups, but the source prints {}", found->count(), expected.size())};
   }
   return {check, true,
           fmt::format("{}, member by member as the source prints them",

@@ -13,16 +13,16 @@
 ///                the first and last rank of a pipeline.
 ///   creation     Every new_group call creates one group. Exactly the ranks that it lists find themselves
 ///                in it, each at the position where it is listed.
-///   nodes        The number of tp, dp (and with experts ep) groups that cross a node is the same by the
-///                lists and by the ranks.
+///   nodes        The number of tp, dp (and with experts ep) groups that cross a node is the same, counted
+///                from the lists of members and from the places of the ranks.
 ///
 /// Which kinds are orthogonal and complementary is in the table of kinds (sim/layout/kind_table.h).
 ///
 /// All except check_partition() need a layout that passes check_partition().
 ///
-/// Errors  A law that does not hold gives a failed check that names the first counterexample, never an
+/// Errors  A rule that does not hold gives a failed check that names the first counterexample, never an
 ///         exception.
-/// Source  the invariants 1 to 5 that any Megatron layout must keep.
+/// Source  Megatron-LM, core/parallel_state.py.
 
 #include <string>
 #include <vector>

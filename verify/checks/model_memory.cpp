@@ -137,7 +137,8 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
   report.row = elements == expected
                    ? CheckResult{"memory", true, text_of_most(report)}
                    : CheckResult{"memory", false,
-                                 fmt::format("ranks hold {} elements, the model has {}", elements, expected)};
+                                 fmt::format("ranks hold {} elements in all, but the model has {}", elements,
+                                             expected)};
   return report;
 }
 

@@ -26,7 +26,7 @@ namespace verify {
 /// One parameter of a stage, as a rank of a tensor-model-parallel group holds it.
 struct HeldParameter {
   std::int64_t elements = 0;
-  bool is_sharded = false;  // else each rank of the group holds the same values
+  bool is_sharded = false;  // if not, each rank of the group holds the same values
   bool is_shared = false;   // tied to a parameter of another stage
 };
 
@@ -43,7 +43,7 @@ struct HeldBytes {
   std::int64_t parameters = 0;
   std::int64_t gradients = 0;
   std::int64_t optimizer = 0;    // on the rank that owns the most elements
-  std::int64_t activations = 0;  // when the most are in flight
+  std::int64_t activations = 0;  // when the most microbatches are in flight
   std::int64_t all() const { return parameters + gradients + optimizer + activations; }
 };
 HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners);

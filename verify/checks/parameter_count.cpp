@@ -23,7 +23,7 @@ void check(const ModelShape& shape) {
          .option = "--num-attention-heads",
          .numbers = fmt::format("hidden size {}, {} heads", shape.hidden_size, shape.num_attention_heads),
          .rule = "the hidden size must be a multiple of the number of heads",
-         .hint = "another number of heads"});
+         .hint = fmt::format("a number of heads that divides {}", shape.hidden_size)});
   }
   if (shape.num_attention_heads % shape.num_query_groups != 0) {
     sim::refuse({.code = "groups_div",
@@ -31,7 +31,7 @@ void check(const ModelShape& shape) {
                  .numbers = fmt::format("{} heads, {} query groups", shape.num_attention_heads,
                                         shape.num_query_groups),
                  .rule = "the number of heads must be a multiple of the number of query groups",
-                 .hint = "another number of query groups"});
+                 .hint = fmt::format("a number of query groups that divides {}", shape.num_attention_heads)});
   }
 }
 
@@ -44,8 +44,8 @@ std::int64_t all_layers(std::int64_t num_layers, std::int64_t layer) {
   sim::refuse({.code = "too_many_parameters",
                .option = "--num-layers",
                .numbers = fmt::format("{} layers of {} parameters", num_layers, layer),
-               .rule = fmt::format("at most {} parameters", kMost),
-               .hint = "a smaller shape"});
+               .rule = fmt::format("the layers of a model have at most {} parameters", kMost),
+               .hint = "fewer layers, or a smaller hidden size"});
 }
 
 std::int64_t linear(const ModelShape& shape, std::int64_t out, std::int64_t in) {

@@ -1,9 +1,9 @@
 #pragma once
 
-/// Checks the pipeline schedule of a training step, and says how long its bubble is: the time in which a
-/// pipeline rank waits.
+/// Checks the pipeline schedule of a training step, and computes its bubble: the time in which a pipeline
+/// rank waits.
 ///
-/// Shapes  times are in units, where a forward and a backward step of a chunk take a unit each (timeline.h).
+/// Shapes  times are in units: a forward and a backward step of a chunk take one unit each (timeline.h).
 ///         Schedules of up to kMostCountedSteps steps over all ranks are timed.
 /// Source  Narayanan et al. 2021, section 2.2.
 
@@ -21,13 +21,13 @@ std::int64_t steps_of(const sim::PipelineShape& shape);
 
 struct PipelineReport {
   CheckResult row;                // "schedule"
-  std::int64_t work = 0;          // of a rank, in units of time; 0 where the row does not hold
-  std::int64_t bubble = 0;        // the time of the step beyond that
+  std::int64_t work = 0;          // of a rank, in units of time; 0 if the row does not hold
+  std::int64_t bubble = 0;        // the time of the training step beyond the work
   double bubble_percent() const;  // of the work
 };
 
-/// Checks a schedule of up to kMostCountedSteps steps. The row does not hold where ranks wait for each other,
-/// or a message is not taken.
+/// Checks a schedule of up to kMostCountedSteps steps. The row does not hold if ranks wait for each other
+/// forever, or if a message is never received.
 PipelineReport check_pipeline_schedule(const ScheduleRequest& request);
 
 }  // namespace verify

@@ -143,7 +143,8 @@ std::string loss_traffic(const Case& loss, const std::optional<std::int64_t>& vo
   setting.dimensions = {{"tokens", 1}, {"vocabulary", 1}, {"padding", 0}, {"ignored", 1}, {"smoothing", 0}};
   std::int64_t values = 0;
   for (const ExpectedCall& call : loss.calls(setting)) values += call.elements;
-  return fmt::format("; the loss moves {} values a token, gathered logits would be {}", values, *vocabulary);
+  return fmt::format("; the loss moves {} values per token, where gathered logits would be {}", values,
+                     *vocabulary);
 }
 
 std::string name_of(const Property& property) { return fmt::format("sharded {}", property.name); }

@@ -9,7 +9,7 @@
 /// Calls   A scenario may name cases, properties and dtypes. The defaults are all cases of its model, the
 ///         field, and every property that is judged there except schedules.
 /// Errors  nothing_to_check: none of the named properties judges any of the named cases and dtypes; those of
-///         case_request.h. Heads and query groups fit tp: megatron_validation.h refuses others.
+///         case_request.h. Heads and query groups fit tp, because megatron_validation.h refuses all others.
 
 #include <cstddef>
 #include <functional>

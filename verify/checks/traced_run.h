@@ -4,7 +4,7 @@
 ///
 /// Shapes  A compute slice lies in one part of the work. `parts` has the part of each slice of the timeline,
 ///         in the same order.
-/// Calls   `run` must come from `device`, and be the latest that ran on it.
+/// Calls   `run` must be the last run on `device`.
 /// Exact   The timeline is the same for every schedule, number of threads and kind of context.
 
 #include <string>

@@ -22,16 +22,16 @@ namespace verify {
 
 namespace {
 
-constexpr std::int64_t kLeastSteps = 2;  // the second step is the first that begins with a state
+constexpr std::int64_t kLeastSteps = 2;  // the second step is the first one that starts from optimizer states
 constexpr std::uintmax_t kMostTextBytes = std::uintmax_t{1} << 26;
 
 [[noreturn]] void refuse_text(std::string numbers) {
-  sim::refuse(
-      {.code = "training_text",
-       .option = "--text",
-       .numbers = std::move(numbers),
-       .rule = fmt::format("a text is a plain file of up to {} bytes that can be read", kMostTextBytes),
-       .hint = "--text README.md"});
+  sim::refuse({.code = "training_text",
+               .option = "--text",
+               .numbers = std::move(numbers),
+               .rule = fmt::format("the training text is a readable regular file of at most {} bytes",
+                                   kMostTextBytes),
+               .hint = "--text README.md"});
 }
 
 /// The sizes with which the model is trained: tp, pp and replicas of the scenario, folded where needed.
@@ -179,21 +179,21 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
                          {"learning_rate_denominator", 32}}};
 }
 
-/// Returns the layers times sequences of a step of a reduced interleaved training, which has a layer for each
-/// chunk and pp microbatches; 0 of any other, which is small.
+/// Returns layers times sequences of one step of a reduced interleaved training, which has one layer per
+/// chunk and pp microbatches. Any other reduced training is small, and the result is 0.
 std::int64_t layer_passes(const ScenarioRequest& request, const TrainedSizes& sizes) {
   const std::int64_t chunks = chunks_of(request, sizes);
   return chunks == 1 ? 0 : sim::capped_product({sizes.pp, chunks, sizes.pp, sizes.dp});
 }
 
-/// Folds replicas, and then stages, until kLeastSteps steps are not too much work.
+/// Folds replicas, and then stages, until kLeastSteps steps take at most kMostLayerPasses.
 void fold_interleaved(const ScenarioRequest& request, TrainedSizes& sizes) {
   const auto is_too_much = [&] { return layer_passes(request, sizes) > kMostLayerPasses / kLeastSteps; };
   while (is_too_much() && sizes.dp > 1) sizes.dp = folded(sizes.dp, sizes.dp - 1);
   while (is_too_much() && sizes.pp > 1) sizes.pp = folded(sizes.pp, sizes.pp - 1);
 }
 
-/// Trains fewer steps where those that nobody asked for are too much work.
+/// Reduces the default number of steps if they are too much work. Steps that the user asked for are kept.
 void bound_steps(const ScenarioRequest& request, const TrainedSizes& sizes, TrainedModel& trained) {
   const std::int64_t passes = layer_passes(request, sizes);
   if (request.training.train_iters || passes == 0) return;
@@ -230,11 +230,13 @@ void require_labels(const CaseSetting& setting) {
                     [](auto id) { return id != sim::kIgnoredLabel; }))
       return;
   }
-  sim::refuse({.code = "training_labels",
-               .option = "--eod-mask-loss",
-               .numbers = fmt::format("none of {} has a token with a loss", counted(samples, "sample")),
-               .rule = "some byte of the text is not the first of a document",
-               .hint = "a text with words between its blank lines, or no --eod-mask-loss"});
+  sim::refuse(
+      {.code = "training_labels",
+       .option = "--eod-mask-loss",
+       .numbers = fmt::format("none of {} has a token with a loss", counted(samples, "sample")),
+       .rule =
+           "with --eod-mask-loss the first byte of a document has no loss, so some other byte must have one",
+       .hint = "a text with words between its blank lines, or no --eod-mask-loss"});
 }
 
 std::string text_of_model(const sim::GptConfig& model) {
@@ -247,7 +249,7 @@ std::string text_of_model(const sim::GptConfig& model) {
 std::string training_text(const std::string& path) {
   std::error_code error;
   const bool is_plain = std::filesystem::is_regular_file(path, error);
-  if (!is_plain) refuse_text(fmt::format("{}: {}", path, error ? error.message() : "no plain file"));
+  if (!is_plain) refuse_text(fmt::format("{}: {}", path, error ? error.message() : "not a regular file"));
   const auto bytes = std::filesystem::file_size(path, error);
   if (error || bytes > kMostTextBytes) refuse_text(fmt::format("{}: {} bytes", path, bytes));
   std::string text(static_cast<std::size_t>(bytes), '\0');
@@ -289,12 +291,11 @@ std::int64_t train_iters(const TrainingOptions& training) {
   constexpr std::int64_t kMost = 1000;
   const std::int64_t steps = training.train_iters.value_or(kTrainIters);
   if (steps <= kMost) return steps;
-  sim::refuse(
-      {.code = "train_iters",
-       .option = "--train-iters",
-       .numbers = fmt::format("{}", steps),
-       .rule = fmt::format("replay trains up to {} steps, each twice and on one device as well", kMost),
-       .hint = "--train-iters 20"});
+  sim::refuse({.code = "train_iters",
+               .option = "--train-iters",
+               .numbers = fmt::format("{}", steps),
+               .rule = fmt::format("replay trains at most {} steps, on ranks and on one device", kMost),
+               .hint = "--train-iters 20"});
 }
 
 }  // namespace verify

@@ -1,21 +1,20 @@
 #pragma once
 
-/// The GPT that replay trains for a scenario, on virtual ranks and on one device. It is the scenario's
-/// own model where that is small and works on bytes, and else a reduced model of the same kind.
+/// The GPT that replay trains for a scenario, on virtual ranks and on one device. It is the scenario's own
+/// model if that is small and its tokens are bytes, and otherwise a reduced model of the same kind.
 ///
 /// Shapes  The world has up to kMostTrainingRanks ranks. A larger one is folded: first replicas, then stages,
 ///         then tensor-parallel ranks, and `world` says so. Context-parallel ranks count as replicas; experts
-///         are not trained. Ranks lie in the order of the layout.
-///         A reduced model has one layer per chunk, hidden size 4, sequences of a few bytes, and two
-///         microbatches. The scenario's own model is trained where it has a vocabulary of 256 tokens
-///         (bytes), a batch that replicas and microbatches divide, layers spread evenly over the stages,
-///         nothing folded, no context-parallel ranks, experts, prediction layers or optimizer instances,
-///         chunks that take pp microbatches at a time, and parameters (and scores of attention) times
-///         tokens of a step of at most kMostTrainingWork.
-///         An interleaved schedule has many layers and, in each step, at least pp sequences of each replica.
-///         Where the steps of a reduced model together take more than kMostLayerPasses, it trains fewer
-///         steps, at least two, and `bound` says so; where two are too many, replicas and then stages are
-///         folded further. Steps that the user asks for are all trained.
+///         are not trained. Ranks lie in the order of the layout. A reduced model has one layer per chunk,
+///         hidden size 4, sequences of a few bytes, and two microbatches. The scenario's own model is trained
+///         where it has a vocabulary of 256 tokens (bytes), a batch that replicas and microbatches divide,
+///         layers spread evenly over the stages, nothing folded, no context-parallel ranks, experts,
+///         prediction layers or optimizer instances, chunks that take pp microbatches at a time, and
+///         parameters (and scores of attention) times tokens of a step of at most kMostTrainingWork. An
+///         interleaved schedule has many layers and, in each step, at least pp sequences of each replica. If
+///         its steps together take more than kMostLayerPasses, a reduced model trains fewer steps, at least
+///         two, and `bound` says so. If two are too many, replicas and then stages are folded further. Steps
+///         that the user asks for are all trained.
 /// Errors  training_text: a text that cannot be read, or is not usable (sim/model/text_corpus.h);
 ///         training_labels: no label has a loss; train_iters: more than 1,000 steps.
 
@@ -28,7 +27,7 @@ namespace verify {
 
 inline constexpr int kMostTrainingRanks = 256;
 inline constexpr double kMostTrainingWork = 1 << 23;
-/// Layers times sequences, over all steps. This is chosen: it takes seconds.
+/// Layers times sequences, over all steps. The limit is chosen so that a training takes seconds.
 inline constexpr std::int64_t kMostLayerPasses = 1 << 14;
 #ifdef SHARDPROOF_SANITIZED
 inline constexpr std::int64_t kTrainIters = 2;  // with sanitizers a step takes thirty times as long
@@ -41,7 +40,7 @@ struct TrainedModel {
   std::string world;            // "tp 4, pp 2, dp 2 for 128"
   std::string model;            // "4 layers, hidden 16, ..."
   bool is_whole = false;        // the scenario's own model, not a reduced one
-  std::string bound = {};       // why it trains fewer steps than usual; "" where it does not
+  std::string bound = {};       // why it trains fewer steps than usual; "" if it does not
   std::uint64_t text_hash = 0;  // hash of the training text
 };
 

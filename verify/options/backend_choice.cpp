@@ -27,8 +27,8 @@ const BackendKind* kind_of(const Settings& settings) {
   sim::refuse(
       {.code = "backend_device",
        .option = "--device " + device,
-       .numbers = "given with --backend " + backend,
-       .rule = "ranks over MPI compute on CPUs, ranks over NCCL on GPUs; virtual ranks on either",
+       .numbers = "it is given with --backend " + backend,
+       .rule = "MPI ranks compute on CPUs, NCCL ranks on GPUs, and virtual ranks on either",
        .hint = fmt::format("--backend {} without --device, or --backend sim --device {}", backend, device)});
 }
 
@@ -49,12 +49,11 @@ std::vector<std::int64_t> message_bytes(const Settings& settings) {
   if (settings.has("message-bytes")) sizes = settings.numbers("message-bytes");
   for (const std::int64_t size : sizes) {
     if (size >= 0 && size <= kMost) continue;
-    sim::refuse(
-        {.code = "message_bytes",
-         .option = "--message-bytes",
-         .numbers = fmt::format("{}", size),
-         .rule = fmt::format("messages that are timed have from 1 to {} bytes; 0 stands for none", kMost),
-         .hint = "--message-bytes 4096,1048576"});
+    sim::refuse({.code = "message_bytes",
+                 .option = "--message-bytes",
+                 .numbers = fmt::format("{}", size),
+                 .rule = fmt::format("a timed message has from 1 to {} bytes; 0 times no messages", kMost),
+                 .hint = "--message-bytes 4096,1048576"});
   }
   std::erase(sizes, 0);
   return sizes;

@@ -8,9 +8,8 @@
 ///   cuda   All ranks are virtual ranks of this process and share one GPU.
 ///
 /// Errors  backend_device: a backend together with a device on which it does not compute;
-///         option_without_effect: a reduction order where the backend adds in an order of its own;
-///         message_bytes: a message size that is negative or too large; those of settings.h and of
-///         sim/launch/launch.h.
+///         option_without_effect: a reduction order for a backend that adds in its own order; message_bytes:
+///         a message size that is negative or too large; those of settings.h and of sim/launch/launch.h.
 
 #include <cstdint>
 #include <string>
@@ -27,7 +26,7 @@ struct BackendKind {
   const char* name;
   const char* asked_by;      // the option that selects it, as it is written
   const char* device;        // the device on which its ranks compute
-  bool ranks_are_processes;  // else all ranks are in this process
+  bool ranks_are_processes;  // if not, all ranks are in this process
   bool has_field;            // its device can compute in the field
   bool has_own_order;        // it adds in its own order, whatever --reduction-order says
   Reader reader;             // the reader that marks its options
@@ -39,7 +38,7 @@ const std::vector<BackendKind>& backend_kinds();
 
 struct BackendChoice {
   const BackendKind* kind = nullptr;  // null: virtual ranks on the CPU, no backend
-  sim::Launch launch = {};            // the rank of this process; default where all are here
+  sim::Launch launch = {};            // the rank of this process; the default if all ranks are in it
   std::int64_t deadline = 60;         // seconds
   bool any_order = false;             // MPI or NCCL chooses the order of sums
   int ranks_per_gpu = 1;

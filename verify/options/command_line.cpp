@@ -26,7 +26,7 @@ std::vector<std::string> without_scenarios(const std::vector<std::string>& value
   sim::refuse({.code = "missing_value",
                .option = option,
                .numbers = problem,
-               .rule = "--option value or --option=value; a flag stands alone, or as --flag=false",
+               .rule = "an option is written --option value or --option=value, a flag --flag or --flag=false",
                .hint = "shardproof --help"});
 }
 

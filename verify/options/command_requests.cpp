@@ -25,9 +25,9 @@ Settings single_scenario(const CommandLine& line) {
   if (line.scenarios.size() > 1) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[1],
-                 .numbers = fmt::format("{} scenarios given", line.scenarios.size()),
-                 .rule = fmt::format("'{}' shows one layout", line.command),
-                 .hint = "replay takes any number of scenarios"});
+                 .numbers = fmt::format("{} scenarios are given", line.scenarios.size()),
+                 .rule = fmt::format("'{}' takes one scenario", line.command),
+                 .hint = "one scenario; only replay takes several"});
   }
   Settings settings =
       line.scenarios.empty() ? line.settings : read_scenario(line.scenarios[0], line).settings;
@@ -48,7 +48,7 @@ std::vector<std::int64_t> whole_numbers(const Settings& settings, const char* op
       sim::refuse({.code = "not_a_number",
                    .option = std::string("--") + option,
                    .numbers = fmt::format("'{}'", word),
-                   .rule = "whole numbers, with commas between them",
+                   .rule = "the value is a list of whole numbers with commas between them",
                    .hint = fmt::format("--{} 10,20", option)});
     }
     numbers.push_back(number);
@@ -78,8 +78,10 @@ ModelShape requested_model(const Settings& settings) {
   if (missing == missing_of_model_shape({})) {
     sim::refuse({.code = "missing_option",
                  .option = "--param-sizes",
-                 .numbers = "not given",
-                 .rule = "the elements of each parameter, in the order of the model; or the shape of a GPT",
+                 .numbers = "neither the sizes of parameters nor the shape of a GPT is given",
+                 .rule =
+                     "shards takes the elements of each parameter, in the order of the model, or the shape "
+                     "of a GPT",
                  .hint = fmt::format("--param-sizes 1000,50,50,1000, or --{}", fmt::join(missing, ", --"))});
   }
   return model_shape(settings);
@@ -104,8 +106,9 @@ std::vector<sim::BufferParameter> requested_parameters(const Settings& settings)
     if (index < 0 || index >= std::ssize(parameters)) {
       sim::refuse({.code = "no_such_parameter",
                    .option = "--shared-embedding",
-                   .numbers = fmt::format("{} of {}", index, counted(std::ssize(parameters), "parameter")),
-                   .rule = "parameters count from 0, in the order of --param-sizes",
+                   .numbers = fmt::format("index {} in a list of {}", index,
+                                          counted(std::ssize(parameters), "parameter")),
+                   .rule = "parameters are numbered from 0, in the order of --param-sizes",
                    .hint = "--shared-embedding 0"});
     }
     parameters[static_cast<std::size_t>(index)].shared_embedding = true;
@@ -120,7 +123,7 @@ std::optional<std::int64_t> requested_bucket_size(const Settings& settings) {
   sim::refuse({.code = "buffer_sizes",
                .option = "--bucket-size",
                .numbers = counted(std::ssize(given), "number"),
-               .rule = "one number of elements",
+               .rule = "the bucket size is one number of elements",
                .hint = "--bucket-size 40000000"});
 }
 

@@ -30,7 +30,7 @@ int rank_number(const Json& value) {
   const bool is_rank =
       value.is_integer() && value.integer() >= 0 && value.integer() <= std::numeric_limits<int>::max();
   if (is_rank) return static_cast<int>(value.integer());
-  throw std::invalid_argument(value.dump() + " is no rank");
+  throw std::invalid_argument(value.dump() + " is not a rank");
 }
 
 }  // namespace
@@ -41,21 +41,22 @@ ExpectedGroups parse_expected_groups(const std::string& text) {
   expected.kind.erase(expected.kind.find_last_not_of(' ') + 1);
   try {
     if (bracket == std::string::npos || expected.kind.empty())
-      throw std::invalid_argument("no kind or no list");
+      throw std::invalid_argument("a group kind or its list is missing");
     const Json lists = parse_json("[" + text.substr(bracket) + "]");
     for (const Json& list : lists.elements()) {
-      if (!list.is_array()) throw std::invalid_argument(list.dump() + " is no list");
+      if (!list.is_array()) throw std::invalid_argument(list.dump() + " is not a list");
       expected.groups.emplace_back();
       for (const Json& value : list.elements()) expected.groups.back().push_back(rank_number(value));
     }
   } catch (const std::exception& error) {
     refuse_expectation("--expect-groups", fmt::format("'{}': {}", text.substr(0, 100), error.what()),
-                       "a group kind, then its groups as lists of ranks", "expect-groups = dp [0,2],[1,3]");
+                       "the value is a group kind and then its groups, as lists of ranks",
+                       "expect-groups = dp [0,2],[1,3]");
   }
   if (sim::find_kind(expected.kind) == nullptr) {
     const std::string nearest = nearest_name(expected.kind, sim::all_kind_names());
-    refuse_expectation("--expect-groups", fmt::format("'{}' is no group kind", expected.kind),
-                       "a group kind, then its groups as lists of ranks",
+    refuse_expectation("--expect-groups", fmt::format("there is no group kind '{}'", expected.kind),
+                       "the value is a group kind and then its groups, as lists of ranks",
                        nearest.empty() ? "shardproof list" : "expect-groups = " + nearest + " ...");
   }
   return expected;
@@ -102,9 +103,10 @@ Figure parse_figure(const std::string& text) {
     if (point) scale /= 10;
   }
   if (!ok || scale < 1 || figure.digits > 1'000'000) {
-    refuse_expectation("--expect-parameters", fmt::format("'{}'", text),
-                       "digits, perhaps a point, and M, B or T; at most a million in its last digit",
-                       "expect-parameters = 1.7B");
+    refuse_expectation(
+        "--expect-parameters", fmt::format("'{}'", text),
+        "the value has at most 6 digits, perhaps with a point among them, and ends with M, B or T",
+        "expect-parameters = 1.7B");
   }
   figure.unit = scale;
   return figure;

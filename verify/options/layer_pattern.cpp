@@ -23,7 +23,7 @@ constexpr int kDeepest = 100;  // brackets inside brackets
       {.code = "layer_pattern",
        .option = "--moe-layer-freq",
        .numbers = fmt::format("'{}': {}", text.substr(0, 100), problem),
-       .rule = "a number N for every N-th layer, or a list with an entry a layer, in Python's spelling",
+       .rule = "the value is a number N for every N-th layer, or a Python list with one entry per layer",
        .hint = "--moe-layer-freq '[0]*3+[1]*58'"});
 }
 
@@ -44,8 +44,8 @@ class PatternReader {
 
  private:
   [[noreturn]] void refuse_here() const {
-    refuse_pattern(text_, at_ < rest_.size() ? fmt::format("'{}' is not expected there", rest_[at_])
-                                             : "it ends too early");
+    refuse_pattern(text_,
+                   at_ < rest_.size() ? fmt::format("'{}' is unexpected", rest_[at_]) : "it ends too early");
   }
   bool skips(char c) {
     if (at_ >= rest_.size() || rest_[at_] != c) return false;
@@ -78,7 +78,7 @@ class PatternReader {
     return entries;
   }
   Entries list(int depth) {
-    if (depth > kDeepest) refuse_pattern(text_, "brackets inside too many brackets");
+    if (depth > kDeepest) refuse_pattern(text_, "its brackets are nested too deeply");
     if (skips('(')) {
       Entries entries = sum(depth + 1);
       require(')');
@@ -95,7 +95,7 @@ class PatternReader {
     if (times > room ||
         entries.size() + more.size() * static_cast<std::size_t>(std::max<std::int64_t>(times, 0)) >
             kMostEntries)
-      refuse_pattern(text_, fmt::format("more than {} entries", kMostEntries));
+      refuse_pattern(text_, fmt::format("it has more than {} entries", kMostEntries));
     for (std::int64_t i = 0; i < times; ++i) entries.insert(entries.end(), more.begin(), more.end());
   }
 
@@ -111,7 +111,7 @@ LayerPattern parse_layer_pattern(const std::string& text) {
   std::int64_t every = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), every);
   if (error != std::errc() || end != text.data() + text.size() || every < 1)
-    refuse_pattern(text, "neither a number from 1 on nor a list");
+    refuse_pattern(text, "it is neither a number above 0 nor a list");
   return {.every = every, .entries = {}};
 }
 

@@ -11,10 +11,10 @@
 
 namespace verify {
 
-/// A list of layers, or one layer in so many.
+/// A list with an entry for each layer, or the N of every N-th layer.
 struct LayerPattern {
-  std::int64_t every = 0;             // 0 where a list is given
-  std::vector<std::int64_t> entries;  // empty where a number is given
+  std::int64_t every = 0;             // 0 if a list is given
+  std::vector<std::int64_t> entries;  // empty if a number is given
 };
 
 LayerPattern parse_layer_pattern(const std::string& text);

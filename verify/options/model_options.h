@@ -15,10 +15,10 @@ class Settings;
 
 struct ModelOptions {
   std::optional<ModelShape> shape;
-  std::string no_shape;  // which sizes are not given, where there is no shape and others are; else ""
+  std::string no_shape;  // names the missing sizes if only some of them are given; else ""
   std::optional<std::int64_t> num_attention_heads;
   std::optional<std::int64_t> num_query_groups;
-  std::int64_t num_experts = 0;            // of a layer; 0: a dense model, or one that is not said
+  std::int64_t num_experts = 0;            // of a layer; 0 for a dense model, or if it is not given
   std::optional<std::int64_t> vocab_size;  // V
   std::int64_t mtp_num_layers = 0;         // multi-token-prediction layers
   bool sequence_parallel = false;

@@ -44,7 +44,7 @@ bool is_negation(const std::string& word) {
   return word == "no" || word == "not" || word == "disable" || word == "without";
 }
 
-/// Returns how many letters of a word are misspelt; none where it is another word.
+/// Returns how many letters of a word are misspelt; nothing if it is another word.
 std::optional<std::size_t> misspelt(const std::string& word, const std::string& meant) {
   const std::size_t distance = edit_distance(word, meant);
   if (distance == 0) return 0;
@@ -55,9 +55,9 @@ std::optional<std::size_t> misspelt(const std::string& word, const std::string& 
 
 constexpr std::size_t kFar = std::numeric_limits<std::size_t>::max() / 2;
 
-/// Returns the letters that have to change, where whole words may be missing or too many.
+/// Returns how many letters have to change, if whole words may be missing or added.
 std::size_t distance_in_words(const Words& name, const Words& candidate) {
-  // As an edit distance, whose letters are words.
+  // This is the edit distance with words in place of letters.
   const auto cost_of = [](const std::string& word) { return is_negation(word) ? kFar : word.size() + 1; };
   std::vector<std::size_t> row(candidate.size() + 1, 0);
   for (std::size_t j = 0; j < candidate.size(); ++j)
@@ -77,7 +77,7 @@ std::size_t distance_in_words(const Words& name, const Words& candidate) {
 std::size_t distance(const std::string& name, const std::string& candidate) {
   const Words words = words_of(name), meant = words_of(candidate);
   const std::size_t by_words = distance_in_words(words, meant);
-  // Words that are written together, or apart.
+  // Two words may be written as one, or one word as two.
   constexpr std::size_t kMostSeparators = 1;
   const bool is_parted_otherwise = words.size() != meant.size();
   if (is_parted_otherwise && edit_distance(name, candidate) <= kMostSeparators) return kMostSeparators;

@@ -73,15 +73,15 @@ void refuse_unknown_option(const std::string& option, const std::string& where) 
   if (option == "--" + name && std::find(names.begin(), names.end(), name) != names.end()) {
     sim::refuse({.code = "unknown_option",
                  .option = option,
-                 .numbers = "stands behind '--'",
-                 .rule = "words behind '--' are a command and scenarios",
+                 .numbers = "it follows '--'",
+                 .rule = "words after '--' are a command and scenarios, not options",
                  .hint = option + " before '--'"});
   }
   const std::string nearest = nearest_name(name, names);
   sim::refuse({.code = "unknown_option",
                .option = option,
-               .numbers = fmt::format("not known{}", where),
-               .rule = "options are written out in full; scenario files use the same names without '--'",
+               .numbers = fmt::format("there is no such option{}", where),
+               .rule = "option names are written in full; scenario files use the same names without '--'",
                .hint = nearest.empty() ? "shardproof --help" : (where.empty() ? "--" : "") + nearest});
 }
 
@@ -89,20 +89,21 @@ void OptionCollector::add(const std::string& name, const std::vector<std::string
   const OptionInfo& option = option_named(name);
   for (const std::string& value : values) {
     if (!value.starts_with("--")) continue;  // Boost takes a following option as the value
-    sim::refuse({.code = "missing_value",
-                 .option = "--" + name,
-                 .numbers = fmt::format("followed by '{}'{}", value, where_),
-                 .rule = "--option value or --option=value; a flag stands alone, or as --flag=false",
-                 .hint = fmt::format("a value behind --{}", name)});
+    sim::refuse(
+        {.code = "missing_value",
+         .option = "--" + name,
+         .numbers = fmt::format("'{}' follows instead of a value{}", value, where_),
+         .rule = "an option is written --option value or --option=value, a flag --flag or --flag=false",
+         .hint = fmt::format("a value after --{}", name)});
   }
   const bool repeatable = option.kind == OptionKind::texts || option.kind == OptionKind::words;
   if (settings_.has(name) && !repeatable) {
     sim::refuse(
         {.code = "given_twice",
          .option = "--" + name,
-         .numbers = fmt::format("given as '{}' and again as '{}'{}", fmt::join(settings_.given(name), " "),
-                                fmt::join(values, " "), where_),
-         .rule = "an option stands once",
+         .numbers = fmt::format("it is given as '{}' and again as '{}'{}",
+                                fmt::join(settings_.given(name), " "), fmt::join(values, " "), where_),
+         .rule = "an option is given at most once",
          .hint = "keep one of them"});
   }
   const std::string alone =

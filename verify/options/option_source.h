@@ -17,7 +17,7 @@ namespace verify {
 
 boost::program_options::options_description describe_options();
 
-/// `where` is appended to "not known" in the message: "" or " in FILE".
+/// `where` is appended to "there is no such option" in the message: "" or " in FILE".
 [[noreturn]] void refuse_unknown_option(const std::string& option, const std::string& where);
 
 /// Collects the options of one source. Only options of the kinds `texts` and `words` may be repeated.

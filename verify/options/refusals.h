@@ -1,7 +1,7 @@
 #pragma once
 
-/// The refusals of one configuration, which are told together: a reader who has mended the first should not
-/// meet the second in the next run.
+/// The refusals of one configuration are collected and reported together, so that a reader who corrects the
+/// first does not meet the second in the next run.
 ///
 ///   Refusals refusals;
 ///   refusals.keep([&] { layout = requested_layout(settings); });
@@ -9,7 +9,7 @@
 ///   refusals.throw_if_any();
 ///
 /// Errors  SeveralRefused, which is the sim::Error of the first refusal, carries the further ones. Refusals
-///         with the code of an earlier one are dropped: they are the same rule, met again.
+///         with the code of an earlier one are dropped, because they come from the same rule.
 
 #include <utility>
 #include <vector>
@@ -18,7 +18,7 @@
 
 namespace verify {
 
-/// The first refusal, as any sim::Error has it, and those that follow it.
+/// An error that carries the first refusal, as every sim::Error does, and those that follow it.
 class SeveralRefused : public sim::Error {
  public:
   SeveralRefused(sim::Refusal first, std::vector<sim::Refusal> further)
@@ -34,7 +34,7 @@ std::vector<sim::Refusal> further_refusals(const sim::Error& error);
 
 class Refusals {
  public:
-  /// Does a piece of work. Where it is refused, the refusal is kept, and the next piece can be tried.
+  /// Does a piece of work. If it is refused, the refusal is kept, and the next piece can be tried.
   template <typename Work>
   void keep(const Work& work) {
     try {

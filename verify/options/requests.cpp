@@ -22,11 +22,12 @@ std::string requested_order(const Settings& settings) {
   if (!settings.flag("use-tp-pp-dp-mapping")) return settings.text("order", sim::kDefaultOrder);
   std::string order = settings.text("order", sim::kTpPpDpOrder);
   if (order == sim::kTpPpDpOrder) return order;
-  sim::refuse({.code = "order_conflict",
-               .option = "--use-tp-pp-dp-mapping",
-               .numbers = fmt::format("stands for --order {}, but --order is {}", sim::kTpPpDpOrder, order),
-               .rule = "one order for a layout",
-               .hint = "keep one of them"});
+  sim::refuse(
+      {.code = "order_conflict",
+       .option = "--use-tp-pp-dp-mapping",
+       .numbers = fmt::format("it stands for --order {}, but --order is {}", sim::kTpPpDpOrder, order),
+       .rule = "a layout has one order of axes",
+       .hint = "keep one of them"});
 }
 
 /// Refuses options that only the other rule book reads, because they would silently have no effect.
@@ -49,12 +50,12 @@ void refuse_options_of_other_rules(const Settings& settings, sim::RuleBook rules
   const auto& foreign = legacy ? kMegatronOnly : kLegacyOnly;
   const auto& own = legacy ? kLegacyOnly : kMegatronOnly;
   const bool needs_both =
-      std::any_of(own.begin(), own.end(), is_set);  // then the other rule book would not help
+      std::any_of(own.begin(), own.end(), is_set);  // then the other rule book would refuse as well
   for (const char* option : foreign) {
     if (!is_set(option)) continue;
     sim::refuse({.code = "rules_conflict",
                  .option = fmt::format("--{}", option),
-                 .numbers = fmt::format("given with --rules {}", legacy ? "legacy" : "megatron"),
+                 .numbers = fmt::format("it is given with --rules {}", legacy ? "legacy" : "megatron"),
                  .rule = fmt::format("the rule book {} has no such option", legacy ? "legacy" : "megatron"),
                  .hint = needs_both
                              ? "leave it out"
@@ -75,14 +76,14 @@ void refuse_options_of_other_rules(const Settings& settings, sim::RuleBook rules
 char layer_letter(const Json& name) {
   static const std::map<std::string, char> kLetters = {
       {"embedding", 'E'}, {"decoder", 't'}, {"mtp", 'm'}, {"loss", 'L'}};
-  if (!name.is_text()) refuse_layout_list(fmt::format("{} is no layer name", name.dump()));
+  if (!name.is_text()) refuse_layout_list(fmt::format("{} is not a layer name", name.dump()));
   std::string word = name.text();
   word.erase(0, word.find_first_not_of(" \t"));
   word.erase(word.find_last_not_of(" \t") + 1);
   std::transform(word.begin(), word.end(), word.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   const auto letter = kLetters.find(word);
-  if (letter == kLetters.end()) refuse_layout_list(fmt::format("no layer is called '{}'", word));
+  if (letter == kLetters.end()) refuse_layout_list(fmt::format("there is no layer '{}'", word));
   return letter->second;
 }
 
@@ -99,11 +100,11 @@ std::string layout_string(const std::string& text) {
   }
   std::string layout;
   for (const Json& stage : stages.elements()) {
-    if (!stage.is_array()) refuse_layout_list(fmt::format("the stage {} is no list", stage.dump()));
+    if (!stage.is_array()) refuse_layout_list(fmt::format("the stage {} is not a list", stage.dump()));
     for (const Json& name : stage.elements()) layout += layer_letter(name);
     layout += '|';
   }
-  if (layout.empty()) refuse_layout_list("an empty list");
+  if (layout.empty()) refuse_layout_list("the list is empty");
   layout.pop_back();
   return layout;
 }
@@ -128,8 +129,8 @@ std::int64_t required_number(const Settings& settings, const std::string& name) 
   if (const auto value = settings.number(name)) return *value;
   sim::refuse({.code = "missing_option",
                .option = "--" + name,
-               .numbers = "not given",
-               .rule = "needed here, on the command line or in the scenario",
+               .numbers = "it is not given",
+               .rule = fmt::format("--{} is required, on the command line or in the scenario", name),
                .hint = fmt::format("--{} 16", name)});
 }
 

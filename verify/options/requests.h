@@ -41,9 +41,9 @@ ModelShape model_shape(const Settings& settings);
 /// Returns the options that model_shape() requires and that are not given.
 std::vector<std::string> missing_of_model_shape(const Settings& settings);
 
-/// Returns the chunks that a pipeline rank holds, from whichever option says so; nothing for a pipeline that
-/// does not interleave. Megatron's own options count one chunk as none. With layers for each chunk, the
-/// divisions are rounded down: megatron_validation.h refuses those with a remainder.
+/// Returns the chunks that a pipeline rank holds, from the one option that gives them; nothing for a pipeline
+/// that does not interleave. For Megatron's own options, one chunk is no interleaving. If the layers of a
+/// chunk are given, the divisions are rounded down; megatron_validation.h refuses those with a remainder.
 std::optional<std::int64_t> virtual_pipeline_size(const Settings& settings);
 
 /// Returns the key and value heads; nothing where neither they nor the attention heads are given.

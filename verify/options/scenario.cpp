@@ -43,8 +43,8 @@ constexpr std::size_t kMaxScenarioBytes = 1 << 20;
                .hint = nearest.empty() ? "shardproof list" : nearest});
 }
 
-/// Refuses a path where there is no plain file, and says what is there. A pipe and a device are never opened,
-/// because that may wait for ever.
+/// Refuses a path that is not a regular file, and says what it is. Pipes and devices are never opened,
+/// because that may wait forever.
 void require_plain_file(const std::string& path) {
   namespace fs = std::filesystem;
   std::error_code error;
@@ -52,17 +52,17 @@ void require_plain_file(const std::string& path) {
     case fs::file_type::regular:
       return;
     case fs::file_type::not_found:
-      refuse_missing(path, "no such scenario file");
+      refuse_missing(path, "there is no such scenario file");
     case fs::file_type::none:
       refuse_missing(path, error.message());
     case fs::file_type::directory:
-      refuse_missing(path, "is a folder, not a file");
+      refuse_missing(path, "it is a folder, not a file");
     case fs::file_type::fifo:
-      refuse_missing(path, "is a named pipe, not a file");
+      refuse_missing(path, "it is a named pipe, not a file");
     case fs::file_type::socket:
-      refuse_missing(path, "is a socket, not a file");
+      refuse_missing(path, "it is a socket, not a file");
     default:
-      refuse_missing(path, "is a device, not a file");
+      refuse_missing(path, "it is a device, not a file");
   }
 }
 
@@ -72,9 +72,9 @@ std::string read_file(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   text.resize(static_cast<std::size_t>(file.gcount()));
-  if (file.bad() || !file.is_open()) refuse_unreadable(path, "cannot be read");
+  if (file.bad() || !file.is_open()) refuse_unreadable(path, "it cannot be read");
   if (text.size() > kMaxScenarioBytes)
-    refuse_unreadable(path, fmt::format("more than {} bytes", kMaxScenarioBytes));
+    refuse_unreadable(path, fmt::format("it has more than {} bytes", kMaxScenarioBytes));
   constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
   if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
   std::erase(text, '\r');
@@ -102,24 +102,25 @@ Scenario read_scenario(const std::string& path) {
   try {
     for (const po::option& option : po::parse_config_file(stream, describe_options(), true).options) {
       if (option.unregistered && option.string_key.find('.') != std::string::npos) {
-        throw po::error(fmt::format("'{}' stands in a section", option.string_key));
+        throw po::error(fmt::format("'{}' is in a section", option.string_key));
       }
       if (option.unregistered) refuse_unknown_option(option.string_key, " in " + path);
       if (option_named(option.string_key).is_of_a_call()) {
         sim::refuse({.code = "not_in_scenario",
                      .option = option.string_key,
-                     .numbers = "stands in " + path,
-                     .rule = "how a result is shown, and which process this is, is said on the command line",
+                     .numbers = "it is given in " + path,
+                     .rule = "options of the output and of this process are given on the command line only",
                      .hint = fmt::format("--{} on the command line", option.string_key)});
       }
       collector.add(option.string_key, option.value);
     }
   } catch (const po::error& error) {
-    sim::refuse({.code = "scenario_syntax",
-                 .option = path,
-                 .numbers = error.what(),
-                 .rule = "lines of the form 'name = value'; '#' begins a comment; no sections",
-                 .hint = "any file in scenarios/ as a pattern"});
+    sim::refuse(
+        {.code = "scenario_syntax",
+         .option = path,
+         .numbers = error.what(),
+         .rule = "a scenario has lines of the form 'name = value', comments after '#', and no sections",
+         .hint = "any file in scenarios/ as an example"});
   }
   scenario.settings = collector.settings();
   return scenario;

@@ -4,10 +4,9 @@
 /// Its first line is a comment that names its source. A scenario has no sections, and no options of output or
 /// of this process.
 ///
-/// Errors  scenario_missing: there is nothing of this name, or it is a folder, a named pipe, a socket or a
-///         device, which is said and not opened; scenario_syntax: the file cannot be read, is too large, or
-///         is not of this form; not_in_scenario: an option of output or of this process; those of
-///         option_source.h.
+/// Errors  scenario_missing: there is no file of this name, or it is a folder, a named pipe, a socket or a
+///         device, none of which is opened; scenario_syntax: the file cannot be read, is too large, or is not
+///         of this form; not_in_scenario: an option of output or of this process; those of option_source.h.
 
 #include <string>
 #include <vector>

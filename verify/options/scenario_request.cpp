@@ -38,7 +38,7 @@ void require_grid_can_be_replayed(const Settings& settings) {
   sim::refuse({.code = "world_too_large_to_replay",
                .option = settings.has("local-world-size") ? "--local-world-size" : "--world-size",
                .numbers = fmt::format("{} ranks", ranks),
-               .rule = fmt::format("replay proves up to {} ranks, member by member", kLargestReplayedGrid),
+               .rule = fmt::format("replay proves layouts of at most {} ranks", kLargestReplayedGrid),
                .hint = "a smaller world, or shardproof groups"});
 }
 
@@ -50,11 +50,11 @@ void require_microbatches(const BatchOptions& batch, const sim::Layout& layout) 
     return;
   sim::refuse({.code = "microbatches_batch",
                .option = "--num-microbatches",
-               .numbers = fmt::format("{} microbatches of {} on {} replicas, while the global batch is {}",
+               .numbers = fmt::format("{} microbatches of {} on {} replicas, but the global batch is {}",
                                       *batch.num_microbatches, batch.micro_batch_size, layout.dp,
                                       *batch.global_batch_size),
-               .rule = "the microbatches of all replicas are the global batch",
-               .hint = "one of --num-microbatches and --global-batch-size"});
+               .rule = "the global batch is microbatches * microbatch size * replicas",
+               .hint = "only one of --num-microbatches and --global-batch-size"});
 }
 
 /// The pipeline schedule of a step, or the reason why there is none.
@@ -78,7 +78,7 @@ StepSchedule step_schedule(const BatchOptions& batch, const PipelineOptions& pip
   }
 }
 
-/// A layout in text says by itself how many chunks a pipeline rank holds.
+/// The text of --pipeline-model-parallel-layout determines how many chunks a pipeline rank holds.
 PipelineOptions pipeline_of(const Settings& settings, const std::optional<sim::LayerPlacement>& placement) {
   PipelineOptions options = pipeline_options(settings);
   if (!placement || placement->mode != "layout" || options.virtual_size) return options;
@@ -87,17 +87,19 @@ PipelineOptions pipeline_of(const Settings& settings, const std::optional<sim::L
   return options;
 }
 
-/// Refuses the number of parameters of a model with experts, which are not counted.
+/// Refuses an expected number of parameters for a model with experts, whose parameters are not counted.
 void require_counted_parameters(const Settings& settings) {
   if (!settings.has("expect-parameters") || !has_experts(settings) || !settings.has("num-experts")) return;
-  sim::refuse({.code = "bad_expectation",
-               .option = "--expect-parameters",
-               .numbers = fmt::format("given with {} experts", settings.text("num-experts", "")),
-               .rule = "the parameters of a model without experts are counted",
-               .hint = "leave it out"});
+  sim::refuse(
+      {.code = "bad_expectation",
+       .option = "--expect-parameters",
+       .numbers = fmt::format("it is given for a model with {} experts", settings.text("num-experts", "")),
+       .rule = "parameters are counted only for models without experts",
+       .hint = "leave it out"});
 }
 
-/// Activations are counted without recomputation, and where each layer is computed again by itself.
+/// Whether activations are counted: without recomputation, or with full recomputation of each layer by
+/// itself.
 bool counts_activations(const Settings& settings) {
   const std::string granularity = settings.text("recompute-granularity", "");
   if (granularity.empty()) return true;
@@ -114,9 +116,9 @@ TrainingOptions training_options(const Settings& settings) {
           .counts_activations = counts_activations(settings)};
 }
 
-/// What is checked before any work, so that everything that is refused is told together.
+/// The options that are checked before any work, so that all refusals are reported together.
 struct Checked {
-  std::optional<sim::Layout> layout;  // present where nothing is refused
+  std::optional<sim::Layout> layout;  // present if nothing is refused
   std::optional<sim::LayerPlacement> placement;
   PipelineOptions pipeline;
   StepSchedule schedule;
@@ -145,20 +147,20 @@ Checked checked_options(const Settings& settings) {
   return checked;
 }
 
-/// Returns the warnings of the layout, and those about options that the simulation does not follow.
+/// Returns the warnings of the layout, and those about options that are not simulated as Megatron runs them.
 std::vector<sim::Warning> warnings_about(const Settings& settings, const sim::Layout& layout) {
   std::vector<sim::Warning> warnings = layout.warnings;
   if (settings.text("moe-token-dispatcher-type", "") == "allgather")
     std::erase_if(warnings, sim::is_about_all_to_all);
   if (settings.has("num-experts") && has_experts(settings)) {
     warnings.push_back({"experts_not_simulated",
-                        "the experts are held against Megatron's rules, and their layers are simulated as "
+                        "the experts are checked by Megatron's rules, but their layers are simulated as "
                         "layers without experts"});
   }
   if (settings.has("num-query-groups") && !settings.flag("group-query-attention")) {
     warnings.push_back({"query_groups_ignored",
-                        "Megatron ignores --num-query-groups without --group-query-attention; here there are "
-                        "as many groups"});
+                        "Megatron ignores --num-query-groups without --group-query-attention, but this "
+                        "simulation uses it"});
   }
   if (settings.text("recompute-granularity", "") == "selective") {
     warnings.push_back({"recompute_not_simulated",
@@ -168,7 +170,8 @@ std::vector<sim::Warning> warnings_about(const Settings& settings, const sim::La
   if (!settings.has("recompute-granularity") &&
       (settings.has("recompute-method") || settings.has("recompute-num-layers"))) {
     warnings.push_back({"recompute_ignored",
-                        "Megatron ignores a method and a number of layers without --recompute-granularity"});
+                        "Megatron ignores --recompute-method and --recompute-num-layers without "
+                        "--recompute-granularity"});
   }
   return warnings;
 }

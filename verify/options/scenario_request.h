@@ -32,8 +32,8 @@ struct TrainingOptions {
   std::optional<std::int64_t> train_iters;  // steps to train
   bool eod_mask_loss = false;
   bool calculate_per_token_loss = false;
-  bool recompute = false;          // each layer is computed again, in full
-  bool counts_activations = true;  // recomputation is none, or that of each layer
+  bool recompute = false;          // each layer is recomputed in full
+  bool counts_activations = true;  // there is no recomputation, or each layer is recomputed
 };
 
 struct ScenarioRequest {

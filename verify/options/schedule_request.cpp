@@ -46,9 +46,9 @@ std::int64_t microbatches_of_batch(const BatchOptions& batch, std::int64_t repli
   if (global % (micro * replicas) == 0) return global / (micro * replicas);
   sim::refuse({.code = "microbatches_div",
                .option = "--global-batch-size",
-               .numbers = fmt::format("{} sequences over {} data-parallel ranks, {} in a microbatch", global,
-                                      replicas, micro),
-               .rule = "every replica has the same whole number of microbatches",
+               .numbers = fmt::format("{} sequences over {} data-parallel ranks, in microbatches of {}",
+                                      global, replicas, micro),
+               .rule = "the global batch is a multiple of data-parallel ranks * microbatch size",
                .hint = fmt::format("--global-batch-size {}", micro * replicas)});
 }
 

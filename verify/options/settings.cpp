@@ -29,15 +29,15 @@ std::int64_t parse_number(const std::string& name, const std::string& text) {
     sim::refuse({.code = "not_a_number",
                  .option = "--" + name,
                  .numbers = fmt::format("'{}'", text),
-                 .rule = "a whole number in decimal digits",
+                 .rule = "the value is a whole number in decimal digits",
                  .hint = fmt::format("--{} 1", name)});
   }
   if (error == std::errc::result_out_of_range || value > kLargest || value < -kLargest) {
     sim::refuse({.code = "number_range",
                  .option = "--" + name,
-                 .numbers = fmt::format("{} does not fit", text),
-                 .rule = fmt::format("a number from {} to {}", -kLargest, kLargest),
-                 .hint = "a number in that range"});
+                 .numbers = fmt::format("'{}'", text),
+                 .rule = fmt::format("the value is a number from {} to {}", -kLargest, kLargest),
+                 .hint = "a number in this range"});
   }
   return value;
 }
@@ -96,7 +96,7 @@ std::string Settings::choice_among(const std::string& name, const std::vector<st
   sim::refuse({.code = "bad_choice",
                .option = "--" + name,
                .numbers = fmt::format("'{}'", value),
-               .rule = fmt::format("one of {}", fmt::join(choices, ", ")),
+               .rule = fmt::format("the value is one of {}", fmt::join(choices, ", ")),
                .hint = fmt::format("--{} {}", name, nearest.empty() ? choices.front() : nearest)});
 }
 

@@ -32,7 +32,7 @@ class Settings {
   std::vector<std::int64_t> numbers(const std::string& name) const;
   bool flag(const std::string& name) const;
   std::string choice(const std::string& name) const;
-  /// Like choice(), where only these words are allowed; the first is the default.
+  /// Returns the word of a choice of which only these words are allowed; the first is the default.
   std::string choice_among(const std::string& name, const std::vector<std::string>& choices) const;
   std::string text(const std::string& name, const std::string& fallback) const;
   std::vector<std::string> texts(const std::string& name) const;

@@ -114,7 +114,7 @@ const Json* Json::find(std::string_view name) const {
   return place == node_->names.size() ? nullptr : &node_->elements[place];
 }
 
-/// What this value alone holds.
+/// Returns the node for a change. If other values share it, this value gets a copy of its own first.
 Json::Node& Json::own() {
   if (node_.use_count() > 1) node_ = make(*node_);
   return *node_;
@@ -249,7 +249,7 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
     open_.push_back(std::move(value));
     names_.emplace_back();
     if (std::ssize(open_) <= kMostJsonDepth) return true;
-    problem_ = fmt::format("nested deeper than {}", kMostJsonDepth);
+    problem_ = fmt::format("it is nested deeper than {} levels", kMostJsonDepth);
     return false;
   }
   bool close() {

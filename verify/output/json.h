@@ -1,8 +1,8 @@
 #pragma once
 
-/// A JSON document as a value: the one door through which verify builds and reads JSON. nlohmann-json does
-/// the text, and only json.cpp includes it: its templates cost every file that names them seconds of
-/// compiling. (sim/optimizer reads and writes checkpoints with the library itself.)
+/// A JSON document as a value. All rooms of verify build and read JSON through this class. Only json.cpp
+/// includes nlohmann-json, which parses and escapes text, because its templates cost every file that includes
+/// them seconds of compiling. (sim/optimizer reads and writes checkpoints with the library itself.)
 ///
 ///   Json row = {{"rank", 3}, {"calls", Json::array()}};
 ///   row["calls"].push_back({"all_reduce", 16});
@@ -11,7 +11,8 @@
 /// Shapes  A braced list is an object when each of its elements is a pair that begins with a text, and else
 ///         an array. Members keep the order in which they were added. Copies share what they hold until one
 ///         of them is changed.
-/// Errors  A text that is no JSON, or is nested deeper than kMostJsonDepth, throws what is wrong with it.
+/// Errors  A text that is not JSON, or is nested deeper than kMostJsonDepth, throws an exception that says
+///         what is wrong with it.
 /// Exact   Numbers are written so that reading them gives the same value; a NaN and an infinity are written
 ///         as null.
 
@@ -31,7 +32,7 @@ inline constexpr int kMostJsonDepth = 64;
 
 class Json {
  public:
-  // No constructor is inline: a document is hundreds of them.
+  // No constructor is inline, because a document calls hundreds of them.
   Json();  // null
   Json(const Json& other);
   Json(Json&& other) noexcept;
@@ -61,29 +62,29 @@ class Json {
   bool is_array() const;
   bool is_object() const;
   bool is_text() const;
-  /// A whole number that fits into 64 bits with a sign.
+  /// Whether this is a whole number that fits into 64 bits with a sign.
   bool is_integer() const;
 
-  /// The number of elements or members; 0 of anything else.
+  /// Returns the number of elements or members; 0 for any other kind of value.
   std::size_t size() const;
   bool empty() const { return size() == 0; }
-  /// Whole numbers, texts and elements, of a value that is one; anything else is a broken invariant.
+  /// These return what a value of their kind holds; a value of another kind breaks an invariant (CHECK).
   std::int64_t integer() const;
   const std::string& text() const;
   const Json& operator[](std::size_t index) const;
   const std::vector<Json>& elements() const;
-  /// The member of this name; null when there is none, or when this is no object.
+  /// Returns the member of this name; null if there is none, or if this is not an object.
   const Json* find(std::string_view name) const;
 
   void push_back(Json element);
-  /// The member of this name, which is added as null when there is none.
+  /// Returns the member of this name, which is added as null if there is none.
   Json& operator[](std::string_view name);
   Json& operator[](const char* name);
 
-  /// The text in one line; bytes that are no UTF-8 (a file's name, an option's text) become replacement
+  /// Returns the text in one line. Bytes that are not UTF-8 (in a file name or an option) become replacement
   /// characters.
   std::string dump() const;
-  /// The same with every character outside ASCII escaped.
+  /// Returns the same text, with every character outside ASCII escaped.
   std::string dump_ascii() const;
 
   struct Node;
@@ -97,12 +98,12 @@ class Json {
   std::shared_ptr<Node> node_;  // null stands for null
 };
 
-/// The dump with a line's end.
+/// Returns the dump with a newline.
 std::string one_line(const Json& document);
 
-/// Throws what is wrong with the text.
+/// Parses a text. Throws an exception that says what is wrong with it.
 Json parse_json(std::string_view text);
-/// None where the text is no JSON.
+/// Parses a text; returns nothing if it is not JSON.
 std::optional<Json> parsed_json(std::string_view text);
 
 }  // namespace verify

@@ -45,12 +45,12 @@ bool is_open_as(const fs::path& path, int descriptor) {
 
 }  // namespace
 
-/// A new file in the folder of the result, which nobody else has: it is made with O_EXCL. The destructor
-/// removes it, unless it was renamed.
+/// A new file in the folder of the result. It is created with O_EXCL, so that no other process has it. The
+/// destructor removes it, unless it was renamed.
 class OutputFile::Temporary {
  public:
   explicit Temporary(const OutputFile& file) {
-    constexpr int kMostNames = 100;  // files that a process of the same number may have left
+    constexpr int kMostNames = 100;  // files that processes with the same id may have left
     for (int i = 0; i < kMostNames; ++i) {
       path_ = file.path_;
       path_.replace_filename(fmt::format(".{}.part-{}-{}", file.option_, getpid(), i));
@@ -94,16 +94,16 @@ OutputFile::OutputFile(std::string option, const std::string& path)
     : option_(std::move(option)), given_(path) {
   std::error_code error;
   path_ = without_links(given_, error);
-  if (path.empty() || error || !given_.has_filename()) refuse_path("names no file");
+  if (path.empty() || error || !given_.has_filename()) refuse_path("is not the name of a file");
   if (given_.extension() == ".ini") refuse_path("is the name of a scenario");
-  if (!fs::is_directory(path_.parent_path(), error)) refuse_path("lies in no folder that is there");
+  if (!fs::is_directory(path_.parent_path(), error)) refuse_path("lies in a folder that does not exist");
   if (fs::exists(path_, error)) {
-    if (!fs::is_regular_file(path_, error)) refuse_path("is there and is no plain file");
+    if (!fs::is_regular_file(path_, error)) refuse_path("exists and is not a regular file");
     if (is_open_as(path_, STDOUT_FILENO)) refuse_path("is standard output, where the result goes");
     if (is_open_as(path_, STDERR_FILENO)) refuse_path("is standard error, where messages go");
-    if (access(path_.c_str(), W_OK) != 0) refuse_path("is there and may not be written");
+    if (access(path_.c_str(), W_OK) != 0) refuse_path("exists and is not writable");
   }
-  if (!Temporary(*this).is_open()) refuse_path("lies in a folder that may not be written");
+  if (!Temporary(*this).is_open()) refuse_path("lies in a folder that is not writable");
 }
 
 void OutputFile::require_differs_from(const OutputFile& other) const {
@@ -112,7 +112,7 @@ void OutputFile::require_differs_from(const OutputFile& other) const {
 
 void OutputFile::require_is_no_input(const std::string& input) const {
   std::error_code error;
-  if (fs::equivalent(path_, input, error)) refuse_path("is what the command reads");
+  if (fs::equivalent(path_, input, error)) refuse_path("is an input of the command");
 }
 
 void OutputFile::write(const std::string& text) const {
@@ -124,7 +124,7 @@ void OutputFile::refuse_path(const std::string& problem) const {
   sim::refuse({.code = option_ + "_file",
                .option = "--" + option_,
                .numbers = fmt::format("'{}' {}", given_.string(), problem),
-               .rule = "a file of its own, in a folder that is there and may be written",
+               .rule = "each output is a file of its own, in an existing folder that is writable",
                .hint = fmt::format("--{0} {0}.{1}", option_, ending_of(option_))});
 }
 

@@ -3,14 +3,14 @@
 /// An output file of a command. The path is checked before any work begins, and the text is written at once:
 /// under another name in the same folder, which is then renamed, so that readers find the old file or the new
 /// one, but never a part of one. A link is followed: the file to which it points, even if it does not exist
-/// yet, is replaced, and keeps its permissions. The file of the other name is always made anew, so no file or
-/// link that somebody has put there is written to.
+/// yet, is replaced, and keeps its permissions. The file of the other name is always created anew, so that no
+/// file or link that is already there is written to.
 ///
 /// Errors  report_file, junit_file, trace_file, svg_file: the path has no existing folder, is a folder or a
 ///         device, cannot be written, has the name of a scenario (.ini), is the file of another option, is an
-///         input of the command, or is where standard output or standard error go (/dev/stdout): replaced,
-///         it would lose the result that is written there. They are thrown by the constructor and by the two
-///         checks, and by write if the file cannot be written any more.
+///         input of the command, or is the file to which standard output or standard error go, where a
+///         replacement would lose the result. They are thrown by the constructor and by the two checks, and
+///         by write if the file cannot be written any more.
 
 #include <filesystem>
 #include <string>

@@ -42,7 +42,7 @@ std::string cell_text(const sim::RankGrid& grid, int rank) {
 
 namespace {
 
-/// Returns a word in the quotes of bash and zsh that know escapes: $'a\033b'.
+/// Returns a word in the quotes of bash and zsh that allow escapes: $'a\033b'.
 std::string quoted_with_escapes(const std::string& text) {
   std::string quoted = "$'";
   for (const char c : text) {

@@ -24,8 +24,8 @@ std::string byte_text(std::int64_t bytes);
 /// left out.
 std::string cell_text(const sim::RankGrid& grid, int rank);
 
-/// A word as a shell takes it back, quoted where it has to be; in one line that can be shown, since control
-/// characters are escaped as bash and zsh read them: $'a\033b'.
+/// Returns a word for a command line, in quotes if a shell needs them. Control characters are escaped as bash
+/// and zsh read them, $'a\033b', so that the result is one printable line.
 std::string quoted_for_shell(const std::string& text);
 
 }  // namespace verify

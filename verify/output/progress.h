@@ -20,7 +20,7 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// Is called before item `done` (0, 1, ...) begins. It writes the line at most ten times a second.
+  /// Must be called before item `done` (0, 1, ...) begins. The line is written at most ten times a second.
   void step(std::size_t done, const std::string& what);
 
  private:

@@ -14,7 +14,7 @@
 namespace verify {
 
 Json refusal_json(const sim::Refusal& refusal);
-/// Adds the member "error" to a document, and "further_errors" where there are more refusals.
+/// Adds the member "error" to a document, and "further_errors" if there are more refusals.
 void add_refusals(Json& document, const sim::Refusal& first, const std::vector<sim::Refusal>& further);
 Json warnings_json(const std::vector<sim::Warning>& warnings);
 Json finding_json(const sim::Finding& finding);

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Measures how long the parts of a work take, by the clock of this machine. Seconds are shown, as a time is
-/// in a JUnit file; no result may depend on them.
+/// Measures how long the parts of a task take, by the clock of this machine. The seconds are only shown, for
+/// example in a JUnit file; no result may depend on them.
 ///
 /// Calls   begin() ends the part before it. A part that begins again is continued. One thread uses a
 ///         stopwatch.

@@ -38,13 +38,13 @@ std::vector<sim::DType> judged_dtypes(const BackendChoice& backend, const CaseOp
   return dtypes;
 }
 
-/// Refuses a world of one process: there every collective is left out, and a wrong layer looks right.
+/// Refuses a world of one process, because it makes no collective calls, so that a wrong layer looks right.
 void require_several_processes(const BackendChoice& choice, const std::string& called) {
   if (!choice.kind->ranks_are_processes || choice.launch.world_size > 1) return;
   sim::refuse({.code = "one_process",
                .option = choice.kind->asked_by,
                .numbers = "1 process",
-               .rule = "the ranks of check are the processes, and one rank exchanges nothing",
+               .rule = "on this backend each process is a rank, and one rank alone makes no collective calls",
                .hint = fmt::format("{}{} check {}", launched(4), called, choice.kind->asked_by)});
 }
 
@@ -107,7 +107,7 @@ void write(const std::vector<TwinRow>& rows, const CampaignRequest& request, con
                    {"tensors", Align::right},
                    {"bytes", Align::right},
                    {"calls", Align::right},
-                   {fmt::format("on virtual ranks; {} and they", backend.name())}});
+                   {fmt::format("on virtual ranks; {} compared with them", backend.name())}});
   std::string failures;
   for (const TwinRow& row : rows) {
     runs += row.runs;

@@ -1,15 +1,15 @@
 #pragma once
 
 /// The command check on a backend (backend.h). Cases run with settings drawn for the number of ranks of the
-/// backend. Each must hold on virtual ranks: it has the properties that one run shows
+/// backend. Each runs on virtual ranks, where the properties that one run can show must hold
 /// (required_properties()). Then it runs on the backend, and the two results are compared. check without a
 /// backend proves all properties over many more settings.
 ///
 /// Shapes  The world has as many ranks as there are processes; in one process it has up to max-world ranks.
 ///         Settings are not shrunk, because all processes would have to fail in the same way.
 /// Calls   Every process makes the same calls.
-/// Errors  one_process: ranks are processes, and there is one, which proves nothing of a layer that is
-///         parallel; nothing_to_check: no dtype is left that the backend can judge; option_without_effect: an
+/// Errors  one_process: ranks are processes, and there is only one, which proves nothing about a parallel
+///         layer; nothing_to_check: no dtype is left that the backend can judge; option_without_effect: an
 ///         option that check does not read on this backend; those of backend_choice.h, case_request.h,
 ///         open_backend.h and backend.h.
 /// Exact   The same seed draws the same settings: the setting of a run is a function of (seed, case,
@@ -22,7 +22,7 @@
 
 namespace verify {
 
-/// The number of runs of a case where --runs is not given.
+/// The number of runs of a case if --runs is not given.
 inline constexpr int kBackendRuns = 10;
 
 /// Returns the setting that is drawn for run `number` of a case.

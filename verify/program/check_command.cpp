@@ -145,8 +145,8 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
   if (!line.scenarios.empty()) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[0],
-                 .numbers = "a scenario given",
-                 .rule = "'check' draws its own settings",
+                 .numbers = "a scenario is given",
+                 .rule = "'check' takes no scenario, because it draws its own settings",
                  .hint = called + " replay " + line.scenarios[0]});
   }
   const BackendKind* backend = backend_kind(line);

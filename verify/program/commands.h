@@ -7,7 +7,7 @@
 ///   layers    shows which layers are on which pipeline rank and chunk
 ///   schedule  shows what each pipeline rank computes, sends and receives, and when
 ///   shards    shows where parameters lie in a gradient buffer, and which rank owns which part
-///   replay    is the main job: proves scenarios, one row per check
+///   replay    proves scenarios, one row per check; this is the main command
 ///   check     runs a campaign: cases and properties over random worlds and shapes; a failure is shrunk and
 ///             written as a scenario
 ///   list      lists scenarios, checks, planted programs, properties, cases and group kinds

@@ -34,7 +34,7 @@ std::vector<const sim::GroupKind*> selected_kinds(const GroupsRequest& request) 
          .option = "--kind",
          .numbers = fmt::format("'{}'", name),
          .rule = exists ? fmt::format("this layout has no such kind; it has {}", fmt::join(present, ", "))
-                        : "a group kind of the layout",
+                        : "the value is a group kind of the layout",
          .hint = nearest.empty() ? "shardproof list" : "--kind " + nearest});
   }
   return selected;
@@ -48,7 +48,7 @@ std::optional<int> selected_rank(const GroupsRequest& request) {
   if (*rank >= layout.first_rank && *rank <= last) return static_cast<int>(*rank);
   sim::refuse({.code = "rank_outside_grid",
                .option = "--rank",
-               .numbers = fmt::format("{}", *rank),
+               .numbers = fmt::format("rank {}", *rank),
                .rule = fmt::format("the ranks of this layout are {} to {}", layout.first_rank, last),
                .hint = fmt::format("--rank {}", layout.first_rank)});
 }

@@ -7,7 +7,7 @@ namespace verify {
 namespace {
 
 std::atomic<bool> asked = false;
-static_assert(std::atomic<bool>::is_always_lock_free);  // a handler of signals may touch no other
+static_assert(std::atomic<bool>::is_always_lock_free);  // a signal handler may touch no other
 
 }  // namespace
 

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Turns an interrupt from the keyboard (SIGINT) into a question that long work asks, so that the work ends
+/// Turns an interrupt from the keyboard (SIGINT) into a flag that long work polls, so that the work ends
 /// early and its result so far is still written.
 ///
 /// Calls   one object at a time. The first interrupt is kept as long as the object lives; a second one ends

@@ -23,8 +23,8 @@ int run_list(const Call& call) {
   if (!line.scenarios.empty()) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[0],
-                 .numbers = "a scenario given",
-                 .rule = "'list' takes none",
+                 .numbers = "a scenario is given",
+                 .rule = "'list' takes no scenario",
                  .hint = "shardproof list"});
   }
   std::vector<Scenario> scenarios;

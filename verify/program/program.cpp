@@ -62,8 +62,8 @@ bool words_ask_for_json(const std::vector<std::string>& arguments) {
   return false;
 }
 
-/// Returns the rank of this process, where the words may ask for ranks that are processes. It is 0 for a
-/// single process, and where the launcher contradicts itself.
+/// Returns the rank of this process if the words may ask for ranks that are processes. It is 0 for a single
+/// process, and if the variables of the launcher contradict each other.
 int rank_of_process(const std::vector<std::string>& arguments) {
   const bool may_be = std::any_of(arguments.begin(), arguments.end(), [](const std::string& word) {
     return word.starts_with("--backend") || word.ends_with(".ini");
@@ -108,7 +108,7 @@ const Command& command_named(const std::string& name) {
   const std::string nearest = nearest_name(name, names);
   sim::refuse({.code = "unknown_command",
                .option = name,
-               .numbers = "no such command",
+               .numbers = "there is no such command",
                .rule = fmt::format("the commands are {}", fmt::join(names, ", ")),
                .hint = nearest.empty() ? "shardproof --help" : "shardproof " + nearest});
 }
@@ -129,8 +129,8 @@ int run(const std::vector<std::string>& arguments, const Output& output, const B
     output.err << usage() << "\n";
     sim::refuse({.code = "missing_command",
                  .option = "command line",
-                 .numbers = "no command",
-                 .rule = "shardproof COMMAND [SCENARIO...] [--options]",
+                 .numbers = "no command is given",
+                 .rule = "a call is shardproof COMMAND [SCENARIO...] [--options]",
                  .hint = "shardproof replay, or shardproof --help"});
   }
   const Command& command = command_named(line.command);

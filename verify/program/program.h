@@ -15,8 +15,8 @@
 
 namespace verify {
 
-/// Does `work` and returns its exit code. Refusals and failed writes are written out, and give an exit
-/// code of their own. `program` is the name under which the program speaks.
+/// Does `work` and returns its exit code. Refusals and failed writes are written out, and give an exit code
+/// of their own. `program` is the name with which its messages begin.
 int exit_code_of(const std::string& program, const std::vector<std::string>& arguments, const Output& output,
                  const std::function<int()>& work);
 

@@ -134,8 +134,8 @@ Json as_json(const ScenarioReport& report) {
   sim::refuse({.code = "backend_scenarios",
                .option = "--backend, --device",
                .numbers = numbers,
-               .rule = "on a backend one scenario is replayed at a time: its ranks are the processes",
-               .hint = "one scenario, or --world-size; several without a backend"});
+               .rule = "on a backend, replay runs one scenario at a time",
+               .hint = "one scenario, or --world-size; several scenarios run without a backend"});
 }
 
 /// Replays a scenario, and measures how long each row takes.
@@ -160,7 +160,7 @@ class StepsOfOne {
 
  private:
   const Output& output_;
-  std::optional<Progress> line_;  // there is none before the first step, which knows the number of steps
+  std::optional<Progress> line_;  // absent before the first step, which brings the number of steps
 };
 
 /// Replays one scenario file. A file that cannot be read, or a replay that runs out of memory, is reported as
@@ -172,16 +172,17 @@ ScenarioReport replay_file(const std::string& path, const CommandLine& line, sim
   report.name = sim::printable_text(path);
   try {
     const Scenario scenario = read_scenario(path, line);
-    if (backend_kind(scenario) != nullptr) refuse_scenarios(path + " among several");
+    if (backend_kind(scenario) != nullptr)
+      refuse_scenarios(path + " asks for a backend, and is one of several scenarios");
     return measured_replay(scenario, device, before_step);
   } catch (const sim::Error& error) {
     report.refusal = error.refusal();
   } catch (const std::bad_alloc&) {
     report.refusal = sim::Refusal{.code = "out_of_memory",
                                   .option = path,
-                                  .numbers = "takes more memory than this process gets",
-                                  .rule = "a scenario is proven in memory",
-                                  .hint = "it alone, with fewer ranks or shorter sequences"};
+                                  .numbers = "it needs more memory than this process can get",
+                                  .rule = "the tensors of all ranks fit into memory",
+                                  .hint = "replay it alone, with fewer ranks, or with shorter sequences"};
   }
   return report;
 }
@@ -288,8 +289,10 @@ void write_result(const std::vector<ScenarioReport>& reports, const ReportFiles&
 
 /// Returns the single scenario of a replay on a backend: a file, or the command line alone.
 Scenario only_scenario(const CommandLine& line) {
-  if (line.scenarios.size() > 1) refuse_scenarios(fmt::format("{} scenarios", line.scenarios.size()));
-  if (line.scenarios.empty() && !gives_a_world(line)) refuse_scenarios("none, and no --world-size");
+  if (line.scenarios.size() > 1)
+    refuse_scenarios(fmt::format("{} scenarios are given", line.scenarios.size()));
+  if (line.scenarios.empty() && !gives_a_world(line))
+    refuse_scenarios("no scenario and no --world-size is given");
   Scenario scenario =
       line.scenarios.empty() ? scenario_of(line) : read_scenario(line.scenarios.front(), line);
   require_readable(scenario);
@@ -365,7 +368,7 @@ int run_replay(const Call& call) {
   if (reports.empty()) {
     sim::refuse({.code = "scenario_missing",
                  .option = scenario_folder(),
-                 .numbers = "no .ini file in it",
+                 .numbers = "there is no .ini file in this folder",
                  .rule = "replay without a scenario replays all of scenarios/",
                  .hint = "name a scenario file"});
   }

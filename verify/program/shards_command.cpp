@@ -31,8 +31,8 @@ void append(fmt::memory_buffer& buffer, const std::vector<sim::OwnedPiece>& piec
   buffer.push_back(']');
 }
 
-/// Writes the pieces of each rank in each bucket, a little at a time: of many ranks they are more than the
-/// memory holds.
+/// Writes the pieces of each rank in each bucket, a little at a time, because those of many ranks do not fit
+/// into memory.
 void write_rank_maps(std::ostream& out, const sim::BufferLayout& layout) {
   constexpr std::size_t kFlushBytes = 1 << 16;
   fmt::memory_buffer buffer;
@@ -177,15 +177,15 @@ std::string as_text(const sim::BufferLayout& layout) {
   return text;
 }
 
-/// Refuses a model whose list of parameters would not fit on a page of any size.
+/// Refuses a model whose list of parameters is too long to read.
 void require_listed(const ModelShape& shape) {
   constexpr std::int64_t kMostLayers = 10'000;
   if (shape.num_layers <= kMostLayers) return;
   sim::refuse({.code = "too_many_layers",
                .option = "--num-layers",
                .numbers = fmt::format("{} layers", shape.num_layers),
-               .rule = fmt::format("the parameters of up to {} layers are listed", kMostLayers),
-               .hint = "the layers of one pipeline stage"});
+               .rule = fmt::format("shards lists the parameters of at most {} layers", kMostLayers),
+               .hint = "the number of layers of one pipeline stage"});
 }
 
 /// Returns the parameters that a tensor-parallel rank holds of a whole GPT, in the order of the model.

@@ -34,8 +34,8 @@ struct Extent {
 };
 Extent extent_of(const sim::Shape& shape);
 
-/// Returns the whole of a tensor that check_outputs() (published_tensors.h) has found fit. Where the parts
-/// of a replicated tensor are copies of the whole, `copy` says which of them is returned.
+/// Returns the whole of a tensor that check_outputs() (published_tensors.h) accepts. Where the parts of a
+/// replicated tensor are copies of the whole, `copy` says which of them is returned.
 template <typename Value>
 Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp, int copy = 0);
 

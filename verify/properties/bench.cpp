@@ -6,7 +6,7 @@ namespace verify {
 
 namespace {
 
-/// The number of stacks that are mapped at once. A usual case has this many ranks at most.
+/// The number of stacks that stay mapped. Most cases have at most this many ranks.
 constexpr std::size_t kStacks = 16;
 
 }  // namespace

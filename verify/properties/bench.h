@@ -26,8 +26,8 @@ class Bench {
       : device_(std::move(device)) {}
 
   /// Returns the world of the case's sizes, in which the ranks of a replica are next to each other. A
-  /// declaration of the case that breaks a rule at this setting is refused. The
-  /// reference is valid until the next call.
+  /// declaration of the case that breaks a rule at this setting is refused. The reference is valid until the
+  /// next call.
   const sim::WorldSpec& world_of(const Case& the_case, const CaseSetting& setting);
   /// Runs the case. If the run before had the same case and setting, its report is returned again, so that
   /// several properties can judge one run.

@@ -17,9 +17,10 @@ namespace verify {
 
 namespace {
 
-/// The runs that a thread takes at once. Its lock is then no cost, and the last threads are done together.
+/// How many runs a thread takes at once: enough that the lock costs nothing, and few enough that all threads
+/// finish at about the same time.
 constexpr std::int64_t kRunsAtOnce = 4;
-/// The runs that look for a failure on fewer ranks than those to which one has shrunk.
+/// How many runs search for a failure on fewer ranks than the shrunk failure has.
 constexpr int kRunsOnFewerRanks = 100;
 
 /// Returns the requested dtypes in which the property judges the case.
@@ -40,12 +41,12 @@ struct Portion {
   std::optional<Failure> failure;
 };
 
-/// A row, the settings that it has yet to draw, and the portions that are over, by their first run.
+/// A row, the settings that it still has to draw, and its finished portions by their first run.
 struct RowInWork {
   CampaignRow* row;
   DrawnSettings settings;
   std::int64_t drawn = 0;
-  std::int64_t over = 0;  // of the drawn runs
+  std::int64_t over = 0;  // how many of the drawn runs have finished
   std::map<std::int64_t, Portion> portions = {};
   int portions_begun = 0;
   bool has_failed = false;
@@ -140,8 +141,8 @@ class Campaign {
     }
   }
 
-  /// Adds up the portions of a row, in their order, up to the first failure. Later ones may have begun
-  /// before it was known, which depends on the threads, and do not count.
+  /// Adds up the portions of a row, in their order, up to the first failure. Later portions do not count,
+  /// because it depends on the threads how many of them had begun.
   static void conclude(RowInWork& in_work) {
     CampaignRow& row = *in_work.row;
     for (auto& [first, portion] : in_work.portions) {
@@ -168,8 +169,8 @@ class Campaign {
            [&](const CaseSetting& setting) { return replaces(bench, row, setting); });
   }
 
-  /// Looks for a failure on fewer ranks. Some of them need a larger shape there, to which no single step
-  /// leads. Returns whether one was found.
+  /// Searches for a failure on fewer ranks, and returns whether one was found. Some failures need a larger
+  /// shape there, which shrinking one number at a time does not reach.
   bool fails_on_fewer_ranks(Bench& bench, CampaignRow& row) {
     const CaseSetting failing = row.failure->setting;
     const int fewer = failing.group_size * failing.replicas - 1;

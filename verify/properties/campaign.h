@@ -3,7 +3,8 @@
 /// A campaign judges cases by properties in drawn worlds, shapes and dtypes (drawn_settings.h). A failure is
 /// shrunk (shrinking.h) and explained.
 ///
-/// Shapes  a failure shrinks until no single step from it fails, and no drawn setting on fewer ranks does.
+/// Shapes  a failure shrinks until no single step leads to another failure, and no drawn setting on fewer
+///         ranks fails.
 /// Calls   the runs of a campaign are divided over threads, each of which has a bench. The cases are called
 ///         on several threads at once.
 /// Exact   the same request draws the same settings, and gives the same rows with any number of threads,
@@ -30,7 +31,7 @@ struct CampaignRequest {
   int max_world = 8;
 };
 
-/// The smallest setting that still fails. Where the campaign was stopped, it may not be shrunk to the end.
+/// The smallest setting that still fails. If the campaign was stopped, it may not be shrunk to the end.
 struct Failure {
   CaseSetting setting;
   std::string detail;
@@ -49,12 +50,12 @@ struct CampaignRow {
   std::optional<Failure> failure;
 };
 
-/// Returns a row for each case and property that go together in one of the requested dtypes. Nothing has run
-/// yet.
+/// Returns a row for each case and each property that judges it in one of the requested dtypes. Nothing has
+/// run yet.
 std::vector<CampaignRow> campaign_rows(const CampaignRequest& request);
 
-/// Is called before every run, by one thread at a time, with the number of runs that are over and the row of
-/// the run. Returns whether the campaign goes on. Otherwise it stops after the runs that have begun.
+/// Called before every run, by one thread at a time, with the number of finished runs and the row of the run.
+/// Returns whether the campaign goes on. If not, it stops after the runs that have begun.
 using GoesOn = std::function<bool(std::int64_t done, const CampaignRow& row)>;
 
 /// Runs the campaign, with a thread for each bench.

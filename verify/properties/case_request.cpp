@@ -21,12 +21,12 @@ constexpr sim::DType kDTypes[] = {sim::DType::field, sim::DType::f64, sim::DType
   sim::refuse({.code = code,
                .option = option,
                .numbers = fmt::format("'{}'", name),
-               .rule = fmt::format("one of {}", fmt::join(known, ", ")),
+               .rule = fmt::format("it is one of {}", fmt::join(known, ", ")),
                .hint = fmt::format("{} {}", option, nearest.empty() ? known.front() : nearest)});
 }
 
-/// Returns the items whose names are given, in the order of `all`, or all items where no name is given.
-/// An unknown name is refused.
+/// Returns the items whose names are given, in the order of `all`, or all items if no name is given. An
+/// unknown name is refused.
 template <typename Item, typename All, typename NameOf>
 std::vector<Item> chosen(const std::vector<std::string>& names, const char* option, const char* code,
                          const All& all, const NameOf& name_of) {
@@ -74,8 +74,8 @@ std::vector<sim::DType> chosen_dtypes(const CaseOptions& options) {
   sim::refuse({.code = "bad_dimensions",
                .option = "--dimensions",
                .numbers = fmt::format("'{}' for {}", given, the_case.name()),
-               .rule = "each dimension of the case once, as name=number, from its least to its most",
-               .hint = fmt::format("{}", fmt::join(wanted, ","))});
+               .rule = "each dimension of the case is given once, as name=number, within its range",
+               .hint = fmt::format("one number of each range in {}", fmt::join(wanted, ","))});
 }
 
 /// Parses text such as "tokens=1,hidden=2".
@@ -110,8 +110,8 @@ std::int64_t checked_ranks(std::int64_t ranks, const char* option) {
   if (ranks <= kMostRanks) return ranks;
   sim::refuse({.code = "max_world",
                .option = option,
-               .numbers = fmt::format("{}", ranks),
-               .rule = fmt::format("cases run on up to {} ranks", kMostRanks),
+               .numbers = fmt::format("{} ranks", ranks),
+               .rule = fmt::format("a case runs on at most {} ranks", kMostRanks),
                .hint = fmt::format("{} 8", option)});
 }
 
@@ -132,9 +132,11 @@ CampaignRequest requested_campaign(const CaseOptions& options, const CaseList& c
 void refuse_nothing_to_check() {
   sim::refuse({.code = "nothing_to_check",
                .option = "--case, --property, --dtype",
-               .numbers = "nothing is left of them together",
-               .rule = "adjoint is of linear cases, in the field; special is of floats",
-               .hint = "--dtype field,f32, or another property"});
+               .numbers = "none of these properties judges any of these cases in these dtypes",
+               .rule =
+                   "adjoint judges linear cases in the field; special judges floats; twins and resumes judge "
+                   "cases that declare them",
+               .hint = "--dtype field,f32, or another property or case"});
 }
 
 OneCase requested_case(const CaseOptions& options, const CaseList& all) {
@@ -146,8 +148,8 @@ OneCase requested_case(const CaseOptions& options, const CaseList& all) {
                  .option = "--dimensions",
                  .numbers = fmt::format("{} cases, {} properties, {} dtypes", cases.size(), properties.size(),
                                         dtypes.size()),
-                 .rule = "dimensions are those of one case, for one property and dtype",
-                 .hint = "--case, --property and --dtype, one word each"});
+                 .rule = "--dimensions replays one case, with one property and one dtype",
+                 .hint = "give --case, --property and --dtype one name each"});
   }
   const Case& the_case = *cases.front();
   if (!properties.front()->judges(the_case, dtypes.front())) refuse_nothing_to_check();

@@ -4,7 +4,7 @@
 ///
 /// Errors  unknown_case, unknown_property, unknown_dtype: a name that is not known; max_world: more than 64
 ///         ranks; bad_dimensions: dimensions that are not those of one case, or out of range;
-///         nothing_to_check: a property that does not judge the case and dtype; those of case_rules.h.
+///         nothing_to_check: no property judges any of the cases in these dtypes; those of case_rules.h.
 
 #include "verify/cases/case_list.h"
 #include "verify/options/case_options.h"
@@ -12,7 +12,7 @@
 
 namespace verify {
 
-/// Returns the campaign that the options ask for, among these cases.
+/// Returns the campaign that the options ask for. They choose among `cases`.
 CampaignRequest requested_campaign(const CaseOptions& options, const CaseList& cases);
 
 /// One case, one property and one setting, as a scenario of check names them.
@@ -30,7 +30,7 @@ OneCase requested_case(const CaseOptions& options, const CaseList& cases);
 /// Returns the options that reproduce a judgement, in the vocabulary of scenarios.
 NamedValues options_of(const Case& the_case, const Property& property, const CaseSetting& setting);
 
-/// Returns the same with the whole layout in which the case ran, for a scenario that shows it.
+/// Returns the same options with the whole layout in which the case ran, for a scenario file.
 NamedValues scenario_options(const Case& the_case, const Property& property, const CaseSetting& setting);
 
 }  // namespace verify

@@ -12,7 +12,7 @@ constexpr std::uint64_t kGroupsForOneOfOneRank = 10;
 constexpr int kMostReplicas = 2;
 /// Seeds of settings are below this, so that --seed takes each of them.
 constexpr std::uint32_t kMostSeed = 1U << 24U;
-// The places of factors.
+// Indexes of the first factors.
 constexpr std::size_t kBeside = 0, kReplicas = 1, kFirstAxis = 2;
 /// A factor takes three random numbers for a run: for its turn, for its class and for its number.
 constexpr std::uint64_t kTurn = 0, kClass = 1, kNumber = 2, kDraws = 3;
@@ -115,15 +115,15 @@ void DrawnSettings::keep_worlds_that_fit() {
   std::erase_if(by_axes_, [](const std::vector<World>& worlds) { return worlds.empty(); });
 }
 
-/// Returns whether a class of a factor is drawn in this world, to an effect, in a pair with the other factor.
-/// In its pair with the axis that it needs, a class may be without effect.
+/// Returns whether a pair of this class with a class of the other factor can be covered in this world: the
+/// class can be drawn there and has an effect. Its pair with the axis that it needs counts without one.
 bool DrawnSettings::counts(std::size_t factor, int a_class, std::size_t other, const World& world) const {
   const bool is_of_worlds = factor < kFirstAxis + axes_;
   if (is_of_worlds && world.row[factor] != a_class) return false;
   return has_effect(factor, a_class, world) || factors_[factor].needs == other;
 }
 
-/// Leaves out the pairs that count in no world, because it would be too large.
+/// Leaves out the pairs that cannot be covered in any world of at most --max-world ranks.
 void DrawnSettings::leave_out_impossible_pairs() {
   const auto is_possible = [&](std::size_t f, int a, std::size_t g, int b) {
     return std::any_of(by_axes_.begin(), by_axes_.end(), [&](const std::vector<World>& worlds) {
@@ -143,8 +143,8 @@ void DrawnSettings::leave_out_impossible_pairs() {
   }
 }
 
-/// Draws a world of the run's number of axes. Of all such worlds it is one whose numbers are in most open
-/// pairs.
+/// Draws a world with the number of axes whose turn it is. Of all such worlds it is one whose numbers are in
+/// the most open pairs.
 const DrawnSettings::World& DrawnSettings::drawn_world() const {
   const std::size_t deepest = by_axes_.size() - 1;
   const bool is_least = deepest == 0 || number_ % kGroupsForOneOfOneRank == kGroupsForOneOfOneRank - 1;
@@ -173,7 +173,8 @@ bool DrawnSettings::has_effect(std::size_t factor, int a_class, const World& wor
   return own.needs == factor || a_class < own.range.classes() - 1 || world.numbers[own.needs] > 1;
 }
 
-/// What a class would bring to the row. One without effect only brings its pair with the axis that it needs.
+/// Returns how many open pairs a class would close in the row. A class without effect closes only its pair
+/// with the axis that it needs.
 PairCover::Gain DrawnSettings::gain(std::size_t factor, int a_class, const World& world,
                                     const std::vector<int>& row) const {
   if (has_effect(factor, a_class, world)) return cover_.gain(factor, a_class, row);
@@ -182,7 +183,7 @@ PairCover::Gain DrawnSettings::gain(std::size_t factor, int a_class, const World
 }
 
 /// Gives the row a class of each factor that it does not have yet, in a drawn order. It is the class that
-/// brings most open pairs; where several do, one of them is drawn.
+/// closes the most open pairs; among several such classes, one is drawn.
 void DrawnSettings::fill(const World& world, std::vector<int>& row) const {
   std::vector<std::pair<std::uint64_t, std::size_t>> order;
   for (std::size_t f = 0; f < row.size(); ++f) {

@@ -3,16 +3,15 @@
 /// The settings that a campaign draws for one case and one property, one after another: worlds that use all
 /// axes, and options in all pairs.
 ///
-/// Shapes  One group in ten is of one rank. The others take turns: worlds in which one axis has more than one
-///         rank, two axes, three, up to as many as --max-world has room for. The axes are the dimensions with
-///         is_an_axis, and the ranks beside them (tensor-parallel ones of a layer, data-parallel ones of a
-///         training).
-///         A dimension has at most four classes. Each number of a short range is one; of a longer range its
-///         least number is one, because it is often a corner (no bucket, no expert), and the others are
-///         thirds of the rest. Each pair of classes of two dimensions is drawn once before any pair that a
-///         run does not need is drawn again, and so are pairs with the dtype, the ranks of an axis, and
-///         replicas. A pair counts where both of its options have an effect (Dimension::most_needs). Within
-///         its class a number is drawn flat.
+/// Shapes  One world in ten has groups of one rank. The others take turns: in the first, one axis has more
+///         than one rank, in the next two axes do, up to as many as --max-world allows. The axes are the
+///         dimensions with is_an_axis, and the ranks beside them (tensor-parallel ones of a layer,
+///         data-parallel ones of a training). A dimension has at most four classes. Each number of a short
+///         range is one; of a longer range its least number is one, because it is often a corner (no bucket,
+///         no expert), and the others are thirds of the rest. All pairs of classes of two dimensions are
+///         covered before the next round begins. The dtype, the ranks of an axis and the replicas count as
+///         dimensions here. A pair is covered when both of its classes have an effect
+///         (Dimension::most_needs). Within its class a number is drawn uniformly.
 /// Exact   the settings are a function of the seed, the names of case and property, the dtypes and the
 ///         largest world. Each factor has a stream of random numbers of its own.
 
@@ -32,7 +31,7 @@ class DrawnSettings {
                 std::uint64_t seed, int max_world);
 
   CaseSetting next();
-  /// How many times all pairs have been drawn.
+  /// Returns how many times all pairs have been covered.
   int covers() const { return cover_.covers(); }
 
  private:
@@ -49,7 +48,7 @@ class DrawnSettings {
   struct Factor {
     Range range;
     sim::KeyedRandom random;
-    std::size_t needs;  // the axis of which its last class needs several ranks; the factor itself: none
+    std::size_t needs;  // the axis that its last class needs; the factor itself if it needs none
   };
   /// The numbers of the first factors: the ranks beside the axes, the replicas, and the axes.
   struct World {

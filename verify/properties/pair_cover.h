@@ -1,8 +1,8 @@
 #pragma once
 
-/// The pairs of values that rows of a test plan still have to cover. A mistake that takes two options is
-/// found by any plan that has each pair of their values, and such a plan has far fewer rows than there are
-/// combinations (all-pairs testing).
+/// The pairs of values that rows of a test plan still have to cover. A defect that shows only with two
+/// options together is found by every plan that covers all pairs of their values. Such a plan has far fewer
+/// rows than there are combinations (all-pairs testing).
 ///
 /// Shapes  a row has one value for each factor. Factor f has the values 0 to values[f] - 1.
 /// Source  Cohen et al. 1997, The AETG system: an approach to testing based on combinatorial design.
@@ -17,7 +17,7 @@ class PairCover {
   /// All pairs of values of two factors are open at first.
   explicit PairCover(const std::vector<int>& values);
 
-  /// The value of a factor that a row does not have.
+  /// Marks a factor that has no value in a row yet.
   static constexpr int kNone = -1;
 
   /// Leaves a pair out for good, because no row can have it.
@@ -34,8 +34,8 @@ class PairCover {
     return is_open(id(factor, value), id(other, other_value));
   }
 
-  /// Closes all pairs of the values that a row has. When no pair is open any more, all but those left out
-  /// open again.
+  /// Closes all pairs of the values that a row has. When no pair is open any more, all pairs open again,
+  /// except those that were left out.
   void cover(const std::vector<int>& row);
 
   /// How many times all pairs have been covered.
@@ -53,7 +53,7 @@ class PairCover {
   bool is_open(std::size_t a, std::size_t b) const { return now_.open[a * ids_ + b] != 0; }
   void close(Pairs& pairs, std::size_t factor, int value, std::size_t other, int other_value) const;
 
-  std::vector<std::size_t> first_;  // the number of each factor's value 0
+  std::vector<std::size_t> first_;  // the id of each factor's value 0
   std::size_t ids_ = 0;
   Pairs all_;
   Pairs now_;

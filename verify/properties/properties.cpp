@@ -51,7 +51,9 @@ Judgement compare(const CaseOutput& output, const Assembled<sim::Field>& got,
                   const reference::Matrix<sim::Field>& expected, const CaseSetting&) {
   for (std::size_t i = 0; i < got.values.size(); ++i) {
     const sim::Field& reference = expected.data()[i];
-    if (!is_live(reference)) return fails(got.where(output.name, i) + ": no level of the field is left");
+    if (!is_live(reference))
+      return fails(got.where(output.name, i) +
+                   ": every level of the field was retired, so it cannot be judged");
     if (got.values[i] == reference) continue;
     return fails(fmt::format("{} is {}, and {} in the serial layer", got.where(output.name, i),
                              shown(got.values[i]), shown(reference)));
@@ -59,8 +61,8 @@ Judgement compare(const CaseOutput& output, const Assembled<sim::Field>& got,
   return {};
 }
 
-/// Whether rounding may have decided the result: infinity times a factor that rounding may have made 0, or
-/// of either sign, is NaN or either infinity. This does not hold for a NaN without infinite inputs.
+/// Whether rounding may have decided the result: infinity times a factor near 0, whose sign rounding decides,
+/// is NaN or either infinity. A NaN without infinite inputs is not such a result.
 bool sign_is_open(const CaseSetting& setting, const Bounded& reference) {
   const bool has_infinity =
       setting.special == Special::infinity || setting.special == Special::minus_infinity;
@@ -176,7 +178,7 @@ Judgement is_special_where_serial_is(Bench& bench, const Case& the_case, const C
   special.special = kSpecials[setting.seed % std::size(kSpecials)];
   Judgement judgement = equals_serial(bench, the_case, special);
   judgement.slack = 0;
-  judgement.has_unbounded = false;  // not worth a word: with such inputs it is usual
+  judgement.has_unbounded = false;  // not reported, because it is usual with such inputs
   return judgement;
 }
 
@@ -284,7 +286,7 @@ Judgement is_adjoint(Bench& bench, const Case& the_case, const CaseSetting& sett
   const auto add_product = [&](const AdjointTerm& term, sim::FieldSum& sum) -> std::string {
     const Assembled<sim::Field> value = whole(term.value), gradient = whole(term.gradient);
     if (value.rows != gradient.rows || value.columns != gradient.columns) {
-      return fmt::format("{} is [{}, {}], and {}, whose gradient it is, [{}, {}]", term.gradient,
+      return fmt::format("{} is [{}, {}], but {}, whose gradient it is, is [{}, {}]", term.gradient,
                          gradient.rows, gradient.columns, term.value, value.rows, value.columns);
     }
     for (std::size_t i = 0; i < value.values.size(); ++i)
@@ -299,7 +301,7 @@ Judgement is_adjoint(Bench& bench, const Case& the_case, const CaseSetting& sett
       if (std::string wrong = add_product(term, sum); !wrong.empty()) return fails(wrong);
     }
     if (result.value() == sum.value()) continue;
-    return fails(fmt::format("<output, grad_output> is {}, and <{}, {}>{} is {}", shown(result.value()),
+    return fails(fmt::format("<output, grad_output> is {}, but <{}, {}>{} is {}", shown(result.value()),
                              identity.front().value, identity.front().gradient,
                              identity.size() > 1 ? " with the bias" : "", shown(sum.value())));
   }
@@ -308,7 +310,8 @@ Judgement is_adjoint(Bench& bench, const Case& the_case, const CaseSetting& sett
 
 Judgement equals_its_twins(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::vector<CaseSetting> twins = the_case.twins(setting);
-  if (twins.empty()) return fails("twins() returns no setting here, and some at the smallest setting");
+  if (twins.empty())
+    return fails("twins() returns no settings here, although it does at the smallest setting");
   std::map<std::string, std::vector<double>> first;
   for (const CaseSetting& twin : twins) {
     const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, twin);
@@ -329,7 +332,8 @@ Judgement equals_its_twins(Bench& bench, const Case& the_case, const CaseSetting
 
 Judgement resumes(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::vector<CaseSetting> stretches = the_case.stretches(setting);
-  if (stretches.empty()) return fails("stretches() returns none here, and some at the smallest setting");
+  if (stretches.empty())
+    return fails("stretches() returns none here, although it does at the smallest setting");
   CaseSetting never_stopped = stretches.front();
   never_stopped.stretch = std::nullopt;
   const std::shared_ptr<const sim::RunReport> whole = bench.run(the_case, never_stopped);
@@ -376,7 +380,7 @@ Judgement keeps_its_hash(Bench& bench, const Case& the_case, const CaseSetting& 
     spec.threads = variant == 2 ? 2 : 1;
     spec.contexts = variant == 2 ? sim::ContextKind::thread : sim::ContextKind::fiber;
     if (bench.run(the_case, setting, spec).run_hash == first.run_hash) continue;
-    return fails(fmt::format("another run hash with {}", sim::text_of(spec)));
+    return fails(fmt::format("the run hash is another one with {}", sim::text_of(spec)));
   }
   return {};
 }

@@ -10,8 +10,8 @@
 ///   calls       each rank makes the calls that the closed form says, with the sizes that it says
 ///   adjoint     a linear layer satisfies <output, grad_output> = <input, grad_input> =
 ///               <weight, weight_grad> over the whole group, exactly, in the field, without any reference
-///   twins       settings that compute the same in another way give the same bits: ZeRO-1 and plain data
-///               parallelism, other buckets, with and without overlap
+///   twins       settings that compute the same result in another way give the same bits: ZeRO-1 or plain
+///               data parallelism, other buckets, with or without overlap
 ///   resumes     a training stops and is saved. Another number of ranks loads it (in the field they also
 ///               train on) and saves it. The first number of ranks loads that and trains to the end. The
 ///               result has the bits of a training that never stopped
@@ -21,7 +21,8 @@
 ///               and infinity count as equal
 ///   schedules   another schedule, more threads, and ranks as threads all give the same run hash
 ///
-/// A run that broke a contract, or published what cannot be judged (published_tensors.h), has no property.
+/// No property holds for a run that broke a contract, or that published what cannot be judged
+/// (published_tensors.h).
 ///
 /// Exact   an element whose rounding has no bound (bf16 sums over dozens of ranks, and functions of them) is
 ///         not judged, and the result says so. A value is NaN in the candidate if and only if it is NaN in

@@ -24,7 +24,7 @@ std::string check_dtype(const sim::Published& tensor, int rank, sim::DType dtype
   const sim::DType of_sums = sim::sum_dtype(dtype);
   if (tensor.dtype == dtype || tensor.dtype == of_sums) return "";
   const std::string sums = of_sums == dtype ? "" : fmt::format(", or {} for sums", sim::name_of(of_sums));
-  return fmt::format("{} is {}, and a case in {} publishes {}{}", tensor.name, text_of(tensor, rank),
+  return fmt::format("{} is {}, but a case in {} publishes {}{}", tensor.name, text_of(tensor, rank),
                      sim::name_of(dtype), sim::name_of(dtype), sums);
 }
 
@@ -35,7 +35,7 @@ std::string check_blocks(const CaseOutput& output, const sim::Published& tensor,
              by_columns = output.placement == Placement::columns;
   const std::int64_t lines = by_rows ? extent.rows : extent.columns;
   if ((!by_rows && !by_columns) || lines % output.stride == 0) return "";
-  return fmt::format("{} is {}, and its stride of {} does not divide {} {}", output.name,
+  return fmt::format("{} is {}, but its stride of {} does not divide {} {}", output.name,
                      text_of(tensor, rank), output.stride, lines, by_rows ? "rows" : "columns");
 }
 
@@ -52,7 +52,7 @@ std::string check_output(const sim::RunReport& report, const CaseOutput& output,
     if (first == nullptr) first_rank = rank.rank;
     if (first == nullptr) first = own;
     if (own->shape == first->shape && own->dtype == first->dtype) continue;
-    return fmt::format("{} is {}, and {}", output.name, text_of(*own, rank.rank),
+    return fmt::format("{} is {}, but {}", output.name, text_of(*own, rank.rank),
                        text_of(*first, first_rank));
   }
   return "";
@@ -66,13 +66,13 @@ std::string check_nothing_else(const sim::RankReport& rank,
     const std::string& name = rank.published[at].name;
     const auto known = outputs.find(name);
     if (known == outputs.end())
-      return fmt::format("rank {} published {}, and outputs() does not name it: nobody would judge it",
+      return fmt::format("rank {} published {}, which outputs() does not list, so it would not be judged",
                          rank.rank, name);
     if (!has_part(*known->second, rank.rank))
-      return fmt::format("rank {} published {}, and has no part of it: nobody would judge it", rank.rank,
-                         name);
+      return fmt::format("rank {} published {}, of which part_of gives it no part, so it would not be judged",
+                         rank.rank, name);
     if (name == last)
-      return fmt::format("rank {} published {} twice, and the second would not be judged", rank.rank, name);
+      return fmt::format("rank {} published {} twice, so the second would not be judged", rank.rank, name);
     last = name;
   }
   return "";

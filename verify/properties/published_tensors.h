@@ -1,11 +1,11 @@
 #pragma once
 
-/// What a run published, against what its case declares. A run can only be judged if every declared tensor is
-/// there, once on each rank that has a part of it, in the dtype of the case and in parts that fit together,
-/// and if nothing else was published, because nobody would look at it.
+/// Compares what a run published with what its case declares. A run can be judged only if each rank published
+/// its part of every declared tensor once, in the dtype of the case, if the parts fit together, and if
+/// nothing else was published, because it would not be judged.
 ///
-/// Exact   declared tensors are looked at first, in the order of outputs(), then what else ranks published,
-///         in the order of ranks and names. The first difference is returned.
+/// Exact   declared tensors are checked first, in the order of outputs(), then other published tensors, in
+///         the order of ranks and names. The first difference is returned.
 
 #include <string>
 #include <vector>
@@ -20,7 +20,8 @@ namespace verify {
 std::string check_outputs(const sim::RunReport& report, const std::vector<CaseOutput>& outputs,
                           sim::DType dtype);
 
-/// Returns why a run cannot be judged: the same, or a tensor that nobody would judge; "" if it can be.
+/// Returns why a run cannot be judged: the same, or a published tensor that no property would judge; "" if it
+/// can be.
 std::string check_published(const sim::RunReport& report, const std::vector<CaseOutput>& outputs,
                             sim::DType dtype);
 

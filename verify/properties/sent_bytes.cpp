@@ -72,7 +72,7 @@ std::string wrong_bytes(const sim::CallRecord& call, int rank, const std::vector
   }
   if (inside == call.bytes_inside && across == call.bytes_across) return "";
   return fmt::format(
-      "{} in a group of {}: the ledger has {} bytes inside the node and {} across nodes, and the ring sends "
+      "{} in a group of {}: the ledger has {} bytes inside the node and {} across nodes, but the ring sends "
       "{} and {}",
       text_of(as_expected(call)), group.size(), call.bytes_inside, call.bytes_across, inside, across);
 }

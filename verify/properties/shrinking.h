@@ -1,7 +1,7 @@
 #pragma once
 
 /// Makes a failing setting smaller for as long as it fails: fewer ranks first, then fewer replicas, then each
-/// dimension towards its least number. The dtype, the seed and what else is in a setting stay.
+/// dimension towards its least number. The dtype, the seed and all else in a setting stay the same.
 ///
 /// Exact   the result fails, and no single step from it does. A step replaces one number by a smaller one:
 ///         by any of those above its least where they are at most 16, and otherwise by those whose distance

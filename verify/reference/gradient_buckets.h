@@ -1,7 +1,7 @@
 #pragma once
 
-/// The buckets of a gradient buffer, stated a second time: which parameters share one, and how many elements
-/// its ranks reduce.
+/// The buckets of a gradient buffer, computed without sim/optimizer: which parameters share a bucket, and how
+/// many elements its ranks reduce.
 ///
 /// Shapes  sizes are elements; parameters are numbered in the order of the model, and lie in the buffer in
 ///         the reverse order.

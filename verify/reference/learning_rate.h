@@ -1,9 +1,9 @@
 #pragma once
 
-/// The learning rate of an update, stated a second time: a straight line from the initial rate to the peak
-/// over the warm-up, then the peak, or half a cosine down to the least rate.
+/// The learning rate of an update, computed without sim/optimizer: a straight line from the initial rate to
+/// the peak over the warm-up, then the peak, or half a cosine down to the least rate.
 ///
-/// Shapes  `updates` counts the updates before this one; skipped steps are no updates.
+/// Shapes  `updates` counts the updates before this one; skipped steps are not updates.
 /// Exact   the rate is rounded to a multiple of 2^-30, as the optimizer that is judged receives it.
 /// Source  Megatron-LM, OptimizerParamScheduler.get_lr; Loshchilov and Hutter 2017, equation 5.
 

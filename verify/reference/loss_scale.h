@@ -1,12 +1,12 @@
 #pragma once
 
-/// The loss scale after a training, stated a second time: from the list of steps whose gradients were not
-/// finite.
+/// The loss scale after a training, computed without sim/optimizer from the list of steps whose gradients
+/// were not finite.
 ///
 /// Shapes  the scale is 2^power.
-/// Source  Megatron-LM, DynamicGradScaler.update: a bad step takes one of the hysteresis away and halves the
-///         scale once none is left; `growth_interval` good steps in a row double it and give the hysteresis
-///         back. ConstantGradScaler, with a `growth_interval` of 0: no step changes the scale.
+/// Source  Megatron-LM, DynamicGradScaler.update: a bad step lowers the hysteresis by one, and halves the
+///         scale once it is used up; `growth_interval` good steps in a row double the scale and restore the
+///         hysteresis. ConstantGradScaler, with a `growth_interval` of 0: no step changes the scale.
 
 #include <algorithm>
 #include <vector>

@@ -5,12 +5,12 @@
 /// add up the worst case of each operation are too wide to be useful.
 ///
 /// Shapes  one element. A Perturbation whose `unit` is 0 gives the plain double.
-/// Exact   a candidate rounds as many times and as far, in another order. The deviations of several runs
-///         with different seeds are therefore samples of the deviation that a candidate may have. The bound
-///         is 16 times the largest of 12 deviations. A correct candidate misses it with a probability below
-///         10^-12 per element: for normally distributed deviations, the largest of 12 is below half a
-///         standard deviation with probability 0.38^12, and 16 such halves are exceeded with probability
-///         10^-15.
+/// Exact   a candidate makes as many rounding errors of the same size, in another order. The deviations of
+///         several runs with different seeds are therefore samples of the deviation that a candidate may
+///         have. The bound is 16 times the largest of 12 deviations. A correct candidate misses it with a
+///         probability below 10^-12 per element: for normally distributed deviations, the largest of 12 is
+///         below half a standard deviation with probability 0.38^12, and 16 such halves are exceeded with
+///         probability 10^-15.
 /// Source  Parker 1997, Monte Carlo arithmetic; Vignes 1978 (CESTAC).
 
 #include <cmath>

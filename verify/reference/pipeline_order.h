@@ -1,6 +1,6 @@
 #pragma once
 
-/// The order in which a rank of a pipeline computes, stated a second time: a step is a forward or backward
+/// The order in which a pipeline rank computes, derived without sim/pipeline. A step is a forward or backward
 /// pass of one microbatch through one of the rank's chunks of the model.
 ///
 /// Shapes  p ranks, m microbatches, v chunks on a rank; N = p microbatches go through a chunk at a time.

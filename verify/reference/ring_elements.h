@@ -1,7 +1,7 @@
 #pragma once
 
-/// The elements that one member of a group sends in a ring collective, stated a second time: the ring is
-/// walked step by step.
+/// The elements that one member of a group sends in a ring collective, computed without sim/comm by walking
+/// the ring step by step.
 ///
 /// Shapes  a group of n members; member p sends to member p + 1 (modulo n). An all_reduce cuts its elements
 ///         into n chunks, of which the first count % n have one more.

@@ -1,10 +1,10 @@
 #pragma once
 
-/// A training sample cut from a text, stated a second time. A token is a byte, and the label of a token is
-/// the byte that follows it; with document masks, a byte that begins a document is nobody's label.
+/// A training sample cut from a text, without the code of sim/model. A token is a byte, and the label of a
+/// token is the byte that follows it. With document masks, a byte that begins a document is no token's label.
 ///
 /// Shapes  S tokens and S labels, from byte `begin` of the text on.
-/// Exact   a document begins behind a blank line; a line may end with a carriage return and a line feed.
+/// Exact   a document begins after a blank line; a line may end with a carriage return and a line feed.
 /// Source  Megatron-LM, GPTDataset with --eod-mask-loss, for a text without tokens that end documents.
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace verify::reference {
 
 struct TextSample {
   std::vector<std::int64_t> tokens;
-  std::vector<std::int64_t> labels;  // `ignored` where the token has no loss
+  std::vector<std::int64_t> labels;  // `ignored` if the token has no loss
 };
 
 /// Whether the text before a place ends with a blank line.

@@ -88,7 +88,8 @@ CheckResult bandwidth_check(const Backend& backend, BandwidthRows& rows,
   CheckResult check{bandwidth_name(backend), true, ""};
   for (std::size_t rank = 1; rank < notes.size(); ++rank) {
     if (!add_wrong_elements(rows, notes[rank])) {
-      return {check.check, false, fmt::format("rank {} said nothing of its wrong elements", rank)};
+      return {check.check, false,
+              fmt::format("rank {} did not report how many of its elements are wrong", rank)};
     }
   }
   const std::int64_t wrong = wrong_elements(rows);
@@ -143,7 +144,7 @@ void run_on(Backend& backend, const Replayed& replayed, const BandwidthPlan& pla
   if (replayed.model && backend.ranks_are_processes() && is_folded(*replayed.model, request.layout)) {
     report.warnings.push_back(
         {"training_folded",
-         fmt::format("trained on virtual ranks alone: at {}, which are not the {} processes",
+         fmt::format("the training ran on virtual ranks only: its world is {}, not the {} processes",
                      replayed.model->world, backend.processes())});
   }
 }

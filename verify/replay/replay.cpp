@@ -27,13 +27,13 @@ bool runs(const ReplayCheck& check, const Replaying& scenario) {
   return check.run != nullptr && check.applies(scenario) && !leaves_out(check, scenario);
 }
 
-/// Returns why a check that does not run has no row; "" where nobody would expect one.
+/// Returns why a check that does not run has no row; "" if a reader does not expect one.
 std::string absence(const ReplayCheck& check, const Replaying& scenario) {
   if (check.run != nullptr && check.applies(scenario)) return "--layout-only";
   return check.absence == nullptr ? "" : check.absence(scenario);
 }
 
-/// Returns the steps of a check. Where the check will be refused, its steps count as one.
+/// Returns the number of steps of a check. A check that will be refused counts as one step.
 std::size_t steps_of(const ReplayCheck& check, const Replaying& scenario) {
   if (!runs(check, scenario)) return 0;
   if (check.steps == nullptr) return 1;
@@ -44,7 +44,7 @@ std::size_t steps_of(const ReplayCheck& check, const Replaying& scenario) {
   }
 }
 
-/// Returns the steps of a scenario whose layout is partitioned.
+/// Returns the number of steps of a scenario, if its check "partition" holds.
 std::size_t steps_of(Replaying& scenario) {
   scenario.is_partitioned = true;
   std::size_t steps = 0;
@@ -76,7 +76,7 @@ void prove(const ScenarioRequest& request, const std::optional<TrainedModel>& mo
 
 /// One of several refusals may be the expected one.
 CheckResult refusal_row(const ExpectedRefusal& expected, const ScenarioReport& report) {
-  if (!report.refusal) return {"refusal", false, "the scenario expects to be refused, and was not"};
+  if (!report.refusal) return {"refusal", false, "the scenario expects to be refused, but it was not"};
   const auto text = [](const sim::Refusal& refusal) {
     return fmt::format("[{}] {}: {}", refusal.code, refusal.option, refusal.numbers);
   };

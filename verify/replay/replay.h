@@ -15,19 +15,19 @@
 
 namespace verify {
 
-/// Is told of steps that nobody wants to see.
+/// Does nothing before a step.
 inline const BeforeStep kTellNobody = [](const ReplayStep&) {};
 
-/// A replayed scenario, with the request and the model that were read for it. Each is absent where it was
+/// A replayed scenario, with the request and the model that were read for it. Each is absent if it was
 /// refused.
 struct Replayed {
   ScenarioReport report;
   std::optional<ScenarioRequest> request;
-  std::optional<TrainedModel> model;  // present where the scenario trains
+  std::optional<TrainedModel> model;  // present if the scenario trains
 };
 
 /// Reads the request of a scenario and proves it. `device` keeps its memory from one scenario to the next.
-/// `before_step` is told of every step.
+/// `before_step` is called before every step.
 Replayed replay(const Scenario& scenario, sim::Device& device, const BeforeStep& before_step = kTellNobody);
 /// Proves a request that has already been read.
 Replayed replay(const Scenario& scenario, ScenarioRequest request, sim::Device& device,

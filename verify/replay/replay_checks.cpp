@@ -52,14 +52,14 @@ bool expects_parameters(const Replaying& scenario) {
   return scenario.request.expected.parameters.has_value();
 }
 
-/// Returns why memory is not counted: it is for a trained model without experts, prediction layers or an
-/// encoder. Returns "" where it is counted, and where no option asks for it.
+/// Returns why memory is not counted; "" if it is counted, or if no option asks for it. It is counted for a
+/// trained model without experts, prediction layers or an encoder.
 std::string why_no_memory(const Replaying& scenario) {
   const ScenarioRequest& request = scenario.request;
   if (!request.model.shape) return request.model.no_shape;
   if (request.pipeline.forward_only) return "--forward-only keeps nothing for a backward pass";
   if (request.layout.ep > 1 || request.model.num_experts > 0) return "experts are not counted";
-  if (request.placement->encoder_ranks > 0) return "an encoder beside a decoder is not counted";
+  if (request.placement->encoder_ranks > 0) return "encoder-decoder models are not counted";
   if (request.model.mtp_num_layers > 0) return "multi-token-prediction layers are not counted";
   return "";
 }
@@ -67,19 +67,19 @@ bool counts_memory(const Replaying& scenario) {
   return scenario.request.model.shape && why_no_memory(scenario).empty();
 }
 
-/// A scenario whose layout alone is proven has no model to train.
+/// Returns why there is no training; "" if there is one, or if a reader does not expect one.
 std::string why_no_training(const Replaying& scenario) {
   const bool is_left_out = scenario.request.layout_only && proves_layers(scenario);
   return is_left_out ? "--layout-only" : "";
 }
 
-/// Returns why the schedule of a pipeline is not timed. Returns "" where it is, and without a pipeline.
+/// Returns why the schedule of a pipeline is not timed; "" if it is timed, or if there is no pipeline.
 std::string why_no_schedule(const Replaying& scenario) {
   const std::optional<ScheduleRequest>& schedule = scenario.request.schedule;
   if (!schedule) return scenario.request.no_schedule;
   const std::int64_t steps = steps_of(schedule->shape);
   if (steps <= kMostCountedSteps) return "";
-  return fmt::format("{} steps over all ranks, and schedules of up to {} are timed", steps,
+  return fmt::format("the schedule has {} steps over all ranks, and at most {} are timed", steps,
                      kMostCountedSteps);
 }
 bool times_the_schedule(const Replaying& scenario) {
@@ -158,9 +158,9 @@ void run_parameters(Replaying& scenario) {
                             agrees ? "as published" : "published")});
 }
 
-/// Returns the schedule of the scenario. Where it gives no batch, the schedule has twice as many
-/// microbatches as a chunk takes at a time, because a larger batch has no more of them in flight. There
-/// is no schedule where it would be too large.
+/// Returns the schedule of the scenario. If it gives no batch, the schedule has twice as many microbatches as
+/// a chunk takes at a time, because a larger batch has no more of them in flight. Returns nothing if the
+/// schedule would be too large.
 std::optional<ScheduleRequest> schedule_in_flight(const ScenarioRequest& request) {
   if (request.schedule || request.batch.num_microbatches || request.batch.global_batch_size)
     return request.schedule;
@@ -173,8 +173,8 @@ std::optional<ScheduleRequest> schedule_in_flight(const ScenarioRequest& request
   }
 }
 
-/// Returns the inputs for counting activations, or nothing where there is no schedule or its chunks are
-/// not those of the placement.
+/// Returns the inputs for counting activations; nothing if there is no schedule, or if its chunks are not
+/// those of the placement.
 std::optional<ActivationRun> activation_run(const ScenarioRequest& request) {
   if (!request.training.counts_activations) return std::nullopt;
   ActivationRun run{
@@ -203,8 +203,9 @@ void run_memory(Replaying& scenario) {
   constexpr std::int64_t kMostParameters = std::int64_t{1} << 50;
   if (request.placement->num_layers > kMostLayers || parameter_count(shape) > kMostParameters) {
     scenario.report.warnings.push_back(
-        {"memory_not_counted", fmt::format("memory is counted of up to {} layers and {} parameters",
-                                           kMostLayers, kMostParameters)});
+        {"memory_not_counted",
+         fmt::format("memory is counted for models of at most {} layers and {} parameters", kMostLayers,
+                     kMostParameters)});
     return;
   }
   scenario.report.memory = check_memory(shape, request.layout, *request.placement, activation_run(request));
@@ -248,20 +249,20 @@ const PlantedProgram& requested_program(const std::string& name) {
                .hint = nearest.empty() ? "shardproof list" : "--program " + nearest});
 }
 
-/// Refuses worlds in which planted programs do not run. A defect needs two ranks and shows in a small
-/// world, and some programs exchange a number with every other rank, which is slow in a large one.
+/// Refuses worlds in which planted programs do not run. Every defect needs two ranks and shows in a small
+/// world, and some programs exchange a message with every other rank, which is slow in a large one.
 void require_program_world(const sim::Layout& layout) {
   constexpr int kLargestWorld = 4096;
   if (layout.grid_size >= 2 && layout.grid_size <= kLargestWorld) return;
   sim::refuse({.code = "program_world",
                .option = "--program",
-               .numbers = fmt::format("in a world of {} ranks", layout.grid_size),
-               .rule = fmt::format("a program runs on 2 to {} ranks", kLargestWorld),
+               .numbers = fmt::format("the world has {}", counted(layout.grid_size, "rank")),
+               .rule = fmt::format("a planted program runs on 2 to {} ranks", kLargestWorld),
                .hint = "--world-size 4"});
 }
 
-/// Runs virtual ranks and keeps their ledger, findings and trace in the report. Where the run is traced,
-/// it runs on a counting device.
+/// Runs virtual ranks and keeps their ledger, findings and trace in the report. If the run is traced, it runs
+/// on a counting device.
 template <typename Run>
 void keep_run(Replaying& scenario, const std::string& what, const Run& run_on) {
   const bool is_traced = scenario.request.is_traced && !scenario.model;
@@ -299,7 +300,7 @@ void run_finding(Replaying& scenario) {
   const std::string& expected = *scenario.request.expected.finding;
   const std::vector<sim::Finding>& findings = scenario.report.findings;
   if (findings.empty())
-    return scenario.add({"finding", false, fmt::format("expected {}, and nothing was found", expected)});
+    return scenario.add({"finding", false, fmt::format("expected {}, but nothing was found", expected)});
   const sim::Finding& first = findings.front();
   const bool is_expected = first.code == expected;
   scenario.add({"finding", is_expected,
@@ -316,7 +317,7 @@ const std::vector<ReplayCheck>& replay_checks() {
        run_partition},
       {"orthogonal", "groups of kinds along different axes share exactly one rank", is_partitioned,
        check_layout<check_orthogonal>},
-      {"products", "the sizes of complementary kinds multiply to the world", is_partitioned,
+      {"products", "the sizes of complementary kinds multiply to the world size", is_partitioned,
        check_layout<check_products>},
       {"pipelines", "dense and expert grid have the same pipelines", is_partitioned,
        check_layout<check_pipelines>},
@@ -335,22 +336,23 @@ const std::vector<ReplayCheck>& replay_checks() {
       {"case", "one setting of a case and property of check holds", replays_a_case, run_case, CheckOf::ranks},
       {"program", "a rank program keeps every contract: no deadlock, no mismatch, no lost message",
        runs_a_program, run_program, CheckOf::ranks},
-      {"finding", "a program's planted defect is found, by its name", expects_a_finding, run_finding,
-       CheckOf::ranks},
+      {"finding", "the planted defect of a program is found, with the expected code", expects_a_finding,
+       run_finding, CheckOf::ranks},
       {"layers", "every layer is on exactly one stage", has_placement, run_layers},
-      {"memory", "what ranks hold adds up to the model; bytes of the stage that holds most", counts_memory,
-       run_memory, CheckOf::layout, nullptr, why_no_memory},
+      {"memory", "the elements of all ranks add up to the model; shows the bytes of the fullest stage",
+       counts_memory, run_memory, CheckOf::layout, nullptr, why_no_memory},
       {"batch", "the global batch divides over replicas and microbatches", has_batch, run_batch},
-      {"schedule", "no rank of the pipeline waits in vain, every message is taken; the bubble of a step",
+      {"schedule",
+       "no pipeline rank waits forever, and every message is received; shows the bubble of a step",
        times_the_schedule, run_schedule, CheckOf::layout, nullptr, why_no_schedule},
       {"expected K", "kind K has the groups that the source prints", always, run_expected_groups},
       {"parameters", "the shape has the published number of parameters", expects_parameters, run_parameters},
-      {"refusal", "a scenario that must be refused is, for its stated reason", nullptr, nullptr},
+      {"refusal", "a scenario that must be refused is refused, with the expected code", nullptr, nullptr},
       {"B collectives",
        "on backend B every operation in every kind of group does what it does on virtual ranks", nullptr,
        nullptr},
-      {"B training D", "on backend B the training, in dtype D, is that of virtual ranks", nullptr, nullptr},
-      {"B bandwidth", "between processes collectives are timed, and no element of a result is wrong", nullptr,
+      {"B training D", "on backend B the training in dtype D equals that of virtual ranks", nullptr, nullptr},
+      {"B bandwidth", "collectives between processes are timed, and no element of a result is wrong", nullptr,
        nullptr},
   };
   return checks;

@@ -20,18 +20,18 @@
 
 namespace verify {
 
-/// A step of a replay that begins: a row of the report, or a part of the work of one.
+/// A step of a replay that is about to begin: a row of the report, or a part of the work for a row.
 struct ReplayStep {
   std::string row;        // the name of the row
   std::size_t done = 0;   // the steps before this one
-  std::size_t total = 0;  // the steps of the scenario, where all holds
+  std::size_t total = 0;  // the steps of the scenario if all checks hold
 };
 using BeforeStep = std::function<void(const ReplayStep&)>;
 
 /// The state of a scenario while its checks run.
 struct Replaying {
   const ScenarioRequest& request;
-  const std::optional<TrainedModel>& model;  // present where the scenario trains
+  const std::optional<TrainedModel>& model;  // present if the scenario trains
   sim::Device& device;
   ScenarioReport& report;
   const BeforeStep& before_step;
@@ -45,7 +45,7 @@ struct Replaying {
 };
 
 enum class CheckOf {
-  layout,  // the check computes with the options alone, in no time
+  layout,  // the check computes with the options alone
   ranks,   // virtual ranks run
 };
 
@@ -53,14 +53,14 @@ struct ReplayCheck {
   const char* name;
   const char* proves;
   bool (*applies)(const Replaying& scenario);
-  /// Adds the rows of this check. It is null where replay() or a replay on a backend makes the row.
+  /// Adds the rows of this check. It is null if replay() or a replay on a backend makes the row.
   void (*run)(Replaying& scenario);
   CheckOf of = CheckOf::layout;
-  /// Returns the number of steps that `run` begins itself. It is null where the check is one step, which
-  /// begins before `run`.
+  /// Returns the number of steps that `run` begins itself. It is null if the check is one step, which begins
+  /// before `run`.
   std::size_t (*steps)(const Replaying& scenario) = nullptr;
-  /// Returns why the check does not apply, and "" where nobody would expect its row. It is null where nobody
-  /// ever would.
+  /// Returns why the check does not apply; "" if a reader does not expect its row. It is null if no reader
+  /// ever does.
   std::string (*absence)(const Replaying& scenario) = nullptr;
 };
 

@@ -46,7 +46,7 @@ struct ScenarioReport {
   std::vector<sim::LedgerRow> ledger;          // the calls of the virtual ranks
   std::vector<sim::Finding> findings;          // set when the verdict is broken, or a finding is expected
   std::optional<TrainingCurve> training;
-  std::optional<TracedRun> trace;  // present where --trace is given and ranks ran
+  std::optional<TracedRun> trace;  // present if --trace is given and ranks ran
   std::optional<sim::Layout> layout;
   sim::NodePlacement nodes;
   std::optional<ScheduleRequest> schedule;  // of one step, with more than one pipeline rank
@@ -55,8 +55,8 @@ struct ScenarioReport {
   std::optional<MemoryReport> memory;
   BandwidthRows bandwidth;  // timings between ranks that are processes
   std::string reproduce;    // the command line that reproduces it; set by the command
-  /// The seconds that each row took here, by the name of the row. They are no result: only the JUnit file,
-  /// whose readers want them, shows them. Set by the command.
+  /// The seconds that each row took here, by the name of the row. They are not part of the result, and only
+  /// the JUnit file shows them. The command sets them.
   std::map<std::string, double> seconds;
   Verdict verdict() const;
 };

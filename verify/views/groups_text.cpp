@@ -99,7 +99,7 @@ std::string rank_grid(const sim::Layout& layout, const sim::NodePlacement& nodes
     width = std::max(width, cells.back().size());
   }
   std::string text = fmt::format("\nranks by node, with their tp, cp, dp, pp coordinates{}\n",
-                                 colour ? "; one colour a pipeline rank" : "");
+                                 colour ? "; each pipeline rank has its colour" : "");
   for (int i = 0; i < layout.grid_size; ++i) {
     const int rank = layout.first_rank + i;
     const bool starts_node = i == 0 || nodes.gpu_of(rank) == 0;

@@ -130,8 +130,8 @@ std::string schedule_svg(const sim::PipelineSchedule& schedule, const sim::Timel
   sim::refuse({.code = "svg_size",
                .option = "--svg",
                .numbers = fmt::format("{} steps", steps),
-               .rule = fmt::format("at most {} steps are drawn", kMostDrawnSteps),
-               .hint = "fewer microbatches: the steps repeat themselves"});
+               .rule = fmt::format("a drawing has at most {} steps", kMostDrawnSteps),
+               .hint = "fewer microbatches, because the steps repeat"});
 }
 
 std::int64_t schedule_svg_width(const sim::PipelineSchedule& schedule, const sim::Timeline& timeline) {

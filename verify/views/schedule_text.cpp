@@ -114,8 +114,9 @@ std::string schedule_gantt(const sim::PipelineSchedule& schedule, const sim::Tim
   }
   text += rows_cut(schedule);
   if (end < timeline.length) {
-    text += fmt::format("cut at time {} of {}: a wider terminal shows more, --svg FILE all of it\n", end,
-                        timeline.length);
+    text +=
+        fmt::format("cut off at time {} of {}: a wider terminal shows more, and --svg FILE shows all of it\n",
+                    end, timeline.length);
   }
   return text;
 }

@@ -308,7 +308,7 @@ TEST(Rendezvous, SomebodyElseAtThePortIsNoRankZero) {
   guest.deadline = guest.grace = 100ms;
   Outcome outcome = started(guest).get();
   EXPECT_EQ(outcome.code, "rendezvous_unreachable");
-  EXPECT_NE(outcome.refused.find("answers with bad magic"), std::string::npos) << outcome.refused;
+  EXPECT_NE(outcome.refused.find("it answered with bad magic"), std::string::npos) << outcome.refused;
 
   const OtherServer silent("");
   guest.master_port = silent.port();
@@ -318,7 +318,8 @@ TEST(Rendezvous, SomebodyElseAtThePortIsNoRankZero) {
   const OtherServer lying(std::string(reinterpret_cast<const char*>(frame.data()), frame.size()));
   guest.master_port = lying.port();
   outcome = started(guest).get();
-  EXPECT_NE(outcome.refused.find("answers with what is no answer"), std::string::npos) << outcome.refused;
+  EXPECT_NE(outcome.refused.find("it sent a message that is not an answer"), std::string::npos)
+      << outcome.refused;
 }
 
 // ---- No wait is longer than the deadline ----
@@ -480,10 +481,10 @@ TEST(Rendezvous, StrangersAreDroppedAndCostNobodyAnything) {
   for (auto* guest : {&first, &third, &fourth}) EXPECT_EQ(guest->get().refused, "");
 
   const DroppedConnections& dropped = host.dropped();
-  for (const char* reason :
-       {"bad magic", "protocol version 9, not 2", "a body of ", "bad checksum", "a frame that is no hello",
-        "no hello within 200 ms", "ended in its hello", "ended without a hello",
-        "rank 1 left before all were here", "rank 1 spoke out of turn"}) {
+  for (const char* reason : {"bad magic", "protocol version 9, not 2", "a body of ", "bad checksum",
+                             "sent a message that is not a hello", "no hello within 200 ms",
+                             "ended in its hello", "ended without a hello",
+                             "rank 1 left before all ranks were here", "rank 1 sent a message out of turn"}) {
     EXPECT_TRUE(is_noted(dropped, reason)) << reason;
   }
   EXPECT_GT(dropped.count, 10);
@@ -534,7 +535,7 @@ TEST(Rendezvous, MoreHellosThanTwiceTheWorldAreDropped) {
     send_some(many.back(), hello);
   }
   EXPECT_EQ(test::refusal_code([&] { host.meet(); }), "rendezvous_world");
-  EXPECT_TRUE(is_noted(host.dropped(), "more ranks than twice the world"));
+  EXPECT_TRUE(is_noted(host.dropped(), "more than twice as many ranks came as the world has"));
 }
 
 TEST(Rendezvous, SendingToOneThatHungUpRaisesNoSignal) {
@@ -607,7 +608,7 @@ TEST(Rendezvous, ARankThatDoesNotReportIsNamedByTheDeadline) {
   EXPECT_EQ(conclusion.exit_code, 3);
   ASSERT_TRUE(conclusion.failure);
   EXPECT_EQ(conclusion.failure->numbers,
-            "rank 3 of 4 did not report within 1 s, rank 2 of 4 sent what is no report");
+            "rank 3 of 4 did not report within 1 s, rank 2 of 4 sent a message that is not a report");
   const Conclusion heard = reports.get().conclusion;
   EXPECT_EQ(heard.exit_code, 3);
   ASSERT_TRUE(heard.failure);

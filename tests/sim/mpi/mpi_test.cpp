@@ -175,7 +175,8 @@ TEST_F(Mpi, ARankThatHangsInItsOwnReductionsIsNamed) {
   EXPECT_TRUE(contains(before.out, "waited 6 s for rank 1\n")) << before.out;
   const test::RunResult halfway = run_under_mpi(2, "mpi_ranks native-halfway");
   EXPECT_EQ(halfway.exit_code, 3) << halfway.out;
-  EXPECT_TRUE(contains(halfway.out, ", to which all came and which MPI has not done\n")) << halfway.out;
+  EXPECT_TRUE(contains(halfway.out, ", which all members have made and MPI has not finished\n"))
+      << halfway.out;
   EXPECT_TRUE(contains(halfway.out, "waited 6 s for rank 1\n")) << halfway.out;
 }
 

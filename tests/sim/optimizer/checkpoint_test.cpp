@@ -552,12 +552,12 @@ TEST(Checkpoint, TheRankThatHasAReasonComesFirst) {
     store.replace(name, bytes);
     const RunReport report = run({}, {.ranks = 3, .from = 1, .to = 2}, store);
     ASSERT_EQ(report.findings.size(), 3U);
-    const std::string first = fmt::format("rank {}: {}: its hash is ", damaged, name);
+    const std::string first = fmt::format("rank {}: {}: the hash of the file is ", damaged, name);
     EXPECT_EQ(report.findings[0].code, "checkpoint_shard");
     EXPECT_TRUE(report.findings[0].sentence.starts_with(first)) << report.findings[0].sentence;
     for (const std::size_t other : {1U, 2U}) {
       EXPECT_EQ(report.findings[other].code, "checkpoint_elsewhere");
-      EXPECT_NE(report.findings[other].sentence.find(fmt::format("rank {} refused it", damaged)),
+      EXPECT_NE(report.findings[other].sentence.find(fmt::format("rank {} refused the checkpoint", damaged)),
                 std::string::npos)
           << report.findings[other].sentence;
     }

@@ -68,25 +68,27 @@ TEST(Safetensors, SayWhatIsWrong) {
     }
     return "";
   };
-  EXPECT_EQ(rule_of("1234567"), "a file begins with eight bytes of length");
-  EXPECT_EQ(rule_of(std::string(8, '\xff')), "the header lies in the file");
+  EXPECT_EQ(rule_of("1234567"), "a file begins with eight bytes that hold the length of its header");
+  EXPECT_EQ(rule_of(std::string(8, '\xff')),
+            "the header lies within the file, and has at most 100000000 bytes");
   EXPECT_EQ(rule_of(with_header("[]")), "the header is a JSON object");
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F8","shape":[1],"data_offsets":[0,1]}})", "x")),
             "dtypes are F64, F32, BF16 and I32");
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[1]}})", "1234")),
             "a tensor has dtype, shape and two data_offsets");
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[-1],"data_offsets":[0,4]}})", "1234")),
-            "the shape fits into the file");
+            "the values of the shape fit into the file");
   EXPECT_EQ(
       rule_of(with_header(R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,0]}})")),
-      "the shape fits into the file");
+      "the values of the shape fit into the file");
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", "12345678")),
-            "values follow one another, as many bytes as the shape says, to the end of the file");
+            "the values of the tensors follow one another without gaps, as long as their shapes say");
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "12345")),
             "tensors fill the file");
-  EXPECT_EQ(rule_of(with_header(R"({"__metadata__":{"a":1}})")), "metadata are texts by name");
+  EXPECT_EQ(rule_of(with_header(R"({"__metadata__":{"a":1}})")),
+            "the metadata is a JSON object whose values are texts");
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0],"shape":[1]}})")),
-            "a name stands once");
+            "a JSON object has each key once");
   EXPECT_EQ(rule_of(with_header(R"({"__metadata__":{"shardproof.field":"a"}})")),
             "the metadata names tensors of the field in a JSON list");
 }

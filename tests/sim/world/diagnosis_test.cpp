@@ -212,20 +212,22 @@ TEST(Diagnosis, NamesRanksWhateverTheirPlaceAndSlot) {
     EXPECT_EQ(findings.size(), 1U);
     return findings.empty() ? "" : findings[0].code + ": " + findings[0].sentence;
   };
-  EXPECT_EQ(only(findings_of(spec, in_group([](Communicator& group, Rank& rank) {
-                               if (rank.id == 2) group.barrier("site");
-                             }))),
-            "missing_ranks: rank 2 waits in 'site' for rank 7, which has ended without it");
-  EXPECT_EQ(only(findings_of(spec, in_group([](Communicator& group, Rank& rank) {
-                               if (rank.id == 7) group.send(one(rank), 1, "site");
-                             }))),
-            "unmatched_send: rank 7 waits in 'site' for rank 2, which has ended without it");
+  EXPECT_EQ(
+      only(findings_of(spec, in_group([](Communicator& group, Rank& rank) {
+                         if (rank.id == 2) group.barrier("site");
+                       }))),
+      "missing_ranks: rank 2 waits in 'site' for rank 7, which has ended without making the matching call");
+  EXPECT_EQ(
+      only(findings_of(spec, in_group([](Communicator& group, Rank& rank) {
+                         if (rank.id == 7) group.send(one(rank), 1, "site");
+                       }))),
+      "unmatched_send: rank 7 waits in 'site' for rank 2, which has ended without making the matching call");
   EXPECT_EQ(
       only(findings_of(spec, in_group([](Communicator& group, Rank& rank) {
                          if (rank.id == 7) group.send(one(rank), 1, "site");
                          if (rank.id == 2) group.recv(filled(rank.device, DType::f32, {2}, 1), 0, "site");
                        }))),
-      "message_size_mismatch: a message from rank 7 to rank 2: elements of the send: 1, of its recv: 2");
+      "message_size_mismatch: a message from rank 7 to rank 2: the send has 1 elements, but its recv has 2");
   const std::vector<Finding> pending = findings_of(spec, in_group([](Communicator& group, Rank& rank) {
                                                      const Work work =
                                                          group.start_broadcast(one(rank), 1, "site");
@@ -289,7 +291,8 @@ TEST(Diagnosis, SeveralWaitsForTheEndedAreSeveralFindings) {
     if (rank.id != 0) rank.groups.world().recv(one(rank), 0, "site");
   });
   ASSERT_EQ(findings.size(), 2U);
-  EXPECT_EQ(findings[1].sentence, "rank 2 waits in 'site' for rank 0, which has ended without it");
+  EXPECT_EQ(findings[1].sentence,
+            "rank 2 waits in 'site' for rank 0, which has ended without making the matching call");
 }
 
 TEST(Diagnosis, LongListsAreCut) {

@@ -123,11 +123,11 @@ TEST(ProcessEndDeathTest, ARankThatComesToASignalIsNamed) {
   ONLY_WITHOUT_A_SANITIZER();
   volatile int zero = 0;
   int* volatile nowhere = nullptr;
-  expect_named("rank_crashed: rank 3 came to SIGSEGV", [&](Rank&) { *nowhere = 1; });
-  expect_named("rank_crashed: rank 3 came to SIGFPE", [&](Rank&) { zero = 7 / zero; });
-  expect_named("rank_crashed: rank 3 came to SIGABRT", [](Rank&) { std::abort(); });
+  expect_named("rank_crashed: rank 3 received SIGSEGV", [&](Rank&) { *nowhere = 1; });
+  expect_named("rank_crashed: rank 3 received SIGFPE", [&](Rank&) { zero = 7 / zero; });
+  expect_named("rank_crashed: rank 3 received SIGABRT", [](Rank&) { std::abort(); });
   for (const auto& [signal, name] : {std::pair(SIGBUS, "SIGBUS"), std::pair(SIGILL, "SIGILL")}) {
-    expect_named(std::string("rank_crashed: rank 3 came to ") + name, [&](Rank&) { raise(signal); });
+    expect_named(std::string("rank_crashed: rank 3 received ") + name, [&](Rank&) { raise(signal); });
   }
 }
 
@@ -146,7 +146,7 @@ TEST(ProcessEndDeathTest, AHandlerOfTheProgramGetsTheSignal) {
               testing::ExitedWithCode(9), "");
   // The rank is named first. Then the handler ends the process, which runs a rank still: with 3.
   EXPECT_EXIT(with_own_handlers([&](Rank&) { *nowhere = 1; }), testing::ExitedWithCode(3),
-              "rank_crashed: rank 3 came to SIGSEGV(.|\n)*rank_exited: rank 3 called _exit");
+              "rank_crashed: rank 3 received SIGSEGV(.|\n)*rank_exited: rank 3 called _exit");
 }
 
 TEST(ProcessEndDeathTest, ASignalOfNoRankIsLeftAlone) {
@@ -240,7 +240,7 @@ TEST(ProcessEndDeathTest, ACallInAFrameLargerThanTheGuardIsNamed) {
   WorldSpec spec = world_of(4);
   spec.stack_bytes = std::size_t{64} << 10;
   EXPECT_EXIT(simulate_with(spec, call_in_large_frame), testing::ExitedWithCode(3),
-              "rank 3 (overflowed its stack|came to SIGSEGV)");
+              "rank 3 (overflowed its stack|received SIGSEGV)");
 }
 
 }  // namespace

@@ -83,17 +83,20 @@ TEST(CaseRules, NamesAndDimensions) {
   const auto dimensions = [](std::vector<Dimension> all) {
     return [all](DeclaredCase& c) { c.drawn_from = all; };
   };
-  expect_refused([](DeclaredCase& c) { c.named = ""; }, "case 1 of 1: name()", "''");
-  expect_refused([](DeclaredCase& c) { c.named = "../mine"; }, "case 1 of 1: name()", "'../mine'");
-  expect_refused([](DeclaredCase& c) { c.named = "a,b"; }, "case 1 of 1: name()", "'a,b'");
+  expect_refused([](DeclaredCase& c) { c.named = ""; }, "case 1 of 1: name()", "the name is ''");
+  expect_refused([](DeclaredCase& c) { c.named = "../mine"; }, "case 1 of 1: name()",
+                 "the name is '../mine'");
+  expect_refused([](DeclaredCase& c) { c.named = "a,b"; }, "case 1 of 1: name()", "the name is 'a,b'");
   const std::string where = "case declared: dimensions()";
-  expect_refused(dimensions({{"a b", 1, 2}}), where, "'a b'");
-  expect_refused(dimensions({{"a", 1, 2}, {"a", 1, 3}}), where, "'a' twice");
-  expect_refused(dimensions({{"tokens", 3, 1}}), where, "'tokens' from 3 to 1");
-  expect_refused(dimensions({{"tokens", -2, 1}}), where, "'tokens' from -2 to 1");
-  expect_refused(dimensions({{"tokens", 1, 1'000'000}}), where, "'tokens' from 1 to 1000000");
+  expect_refused(dimensions({{"a b", 1, 2}}), where, "a dimension is named 'a b'");
+  expect_refused(dimensions({{"a", 1, 2}, {"a", 1, 3}}), where, "two dimensions are named 'a'");
+  expect_refused(dimensions({{"tokens", 3, 1}}), where, "dimension 'tokens' ranges from 3 to 1");
+  expect_refused(dimensions({{"tokens", -2, 1}}), where, "dimension 'tokens' ranges from -2 to 1");
+  expect_refused(dimensions({{"tokens", 1, 1'000'000}}), where,
+                 "dimension 'tokens' ranges from 1 to 1000000");
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  expect_refused(dimensions({{"tokens", kMost, kMost, true}}), where, "'tokens' from 9223372036854775807 to");
+  expect_refused(dimensions({{"tokens", kMost, kMost, true}}), where,
+                 "dimension 'tokens' ranges from 9223372036854775807 to");
 }
 
 TEST(CaseRules, TheListOfCases) {
@@ -127,21 +130,23 @@ TEST(CaseRules, WorldsAndOutputs) {
       };
     };
   };
-  expect_refused([](DeclaredCase& c) { c.more_ranks = 1; }, "case declared: sizes()",
-                 "a world of 3 ranks for 2 (at tp 1, field, seed 0, replicas 2, flag 0, tokens 1)");
-  expect_refused([](DeclaredCase& c) { c.more_ranks = -2; }, "case declared: sizes()", "a world of 0 ranks");
-  expect_refused(published({}), outputs, "none");
-  expect_refused(published({{""}}), outputs, "an output without a name");
-  expect_refused(published({{"output"}, {"output"}}), outputs, "'output' twice");
-  expect_refused(published({{"output", Placement::rows, 0}}), outputs, "stride 0 of 'output'");
-  expect_refused(published({{"output", Placement::rows, -1}}), outputs, "stride -1 of 'output'");
+  expect_refused(
+      [](DeclaredCase& c) { c.more_ranks = 1; }, "case declared: sizes()",
+      "the world has 3 ranks, but the setting has 2 (at tp 1, field, seed 0, replicas 2, flag 0, tokens 1)");
+  expect_refused([](DeclaredCase& c) { c.more_ranks = -2; }, "case declared: sizes()",
+                 "the world has 0 ranks");
+  expect_refused(published({}), outputs, "the list is empty");
+  expect_refused(published({{""}}), outputs, "an output has no name");
+  expect_refused(published({{"output"}, {"output"}}), outputs, "two outputs are named 'output'");
+  expect_refused(published({{"output", Placement::rows, 0}}), outputs, "output 'output' has stride 0");
+  expect_refused(published({{"output", Placement::rows, -1}}), outputs, "output 'output' has stride -1");
   expect_refused(published({{.name = "output", .part_of = {0}}}), outputs,
-                 "part_of of 'output' has 1 entries for 2 ranks");
-  expect_refused(parts({-1}), outputs, "'output' is on no rank");
-  expect_refused(parts({1}), outputs, "part 0 of 'output' is on no rank");
-  expect_refused(parts({0, 2}), outputs, "part 1 of 'output' is on no rank");
-  expect_refused(parts({-2}), outputs, "part -2 of 'output'");
-  expect_refused(parts({std::numeric_limits<int>::max()}), outputs, "part 0 of 'output' is on no rank");
+                 "part_of of 'output' has 1 entries, but the world has 2 ranks");
+  expect_refused(parts({-1}), outputs, "no rank has a part of 'output'");
+  expect_refused(parts({1}), outputs, "no rank has part 0 of 'output'");
+  expect_refused(parts({0, 2}), outputs, "no rank has part 1 of 'output'");
+  expect_refused(parts({-2}), outputs, "a rank of 'output' has part -2");
+  expect_refused(parts({std::numeric_limits<int>::max()}), outputs, "no rank has part 0 of 'output'");
   expect_refused(published({{.name = "output", .placement = Placement::partial, .part_of = {0, 1}}}), outputs,
                  "'output' is partial and has 2 parts");
 }
@@ -156,14 +161,14 @@ TEST(CaseRules, AtACornerOfTheSettings) {
               {"output", Placement::rows, s["flag"] == 1 && s["tokens"] == 1 ? 0 : 1}, {"grad_output"}};
         };
       },
-      outputs, "stride 0 of 'output' (at tp 1, field, seed 0, replicas 2, flag 1, tokens 1)");
+      outputs, "output 'output' has stride 0 (at tp 1, field, seed 0, replicas 2, flag 1, tokens 1)");
   expect_refused(
       [](DeclaredCase& c) {
         c.outputs_of = [](const CaseSetting& s) {
           return std::vector<CaseOutput>{{.name = "output", .stride = static_cast<int>(s["stride"])}};
         };
       },
-      outputs, "it threw: ");
+      outputs, "it threw an exception: ");
 }
 
 TEST(CaseRules, AdjointIdentities) {
@@ -171,16 +176,17 @@ TEST(CaseRules, AdjointIdentities) {
   const auto identities = [](std::vector<AdjointIdentity> all) {
     return [all](DeclaredCase& c) { c.identities = all; };
   };
-  expect_refused(identities({{}}), where, "an identity without a term");
+  expect_refused(identities({{}}), where, "an identity has no terms");
   expect_refused(identities({{{"output", "grad_output"}, {"inptu", "grad_output"}}}), where,
-                 "'inptu' is no output");
-  expect_refused(identities({{{"", "grad_output"}}}), where, "'' is no output");
+                 "an identity uses 'inptu', which outputs() does not list");
+  expect_refused(identities({{{"", "grad_output"}}}), where,
+                 "an identity uses '', which outputs() does not list");
   expect_refused(
       [](DeclaredCase& c) {
         c.published = {{"output"}};
         c.identities = {{{"output", "output"}}};
       },
-      where, "'grad_output' is no output");
+      where, "an identity uses 'grad_output', which outputs() does not list");
 }
 
 TEST(CaseRules, TheCasesOfThisProjectKeepThem) {

@@ -33,7 +33,7 @@ TEST(ShardedLayers, HaveARowForEachProperty) {
       row(rows, "sharded serial").detail,
       "23 cases at tp 8, dp 2, sequence parallel: made whole, every output equals the serial reference");
   EXPECT_NE(row(rows, "sharded calls")
-                .detail.find("the loss moves 3 values a token, gathered logits would be 51200"),
+                .detail.find("the loss moves 3 values per token, where gathered logits would be 51200"),
             std::string::npos);
 }
 

@@ -52,7 +52,7 @@ TEST(ScheduleCommand, WhatIsTooWideOrTooHighIsCutAndSaid) {
       EXPECT_TRUE(!is_row || static_cast<int>(line.size()) <= std::max(columns, 12)) << line;
     }
     EXPECT_TRUE(has(out.str(), "and 6 more ranks\n"));
-    EXPECT_TRUE(has(out.str(), "of 318: a wider terminal shows more, --svg FILE all of it\n"));
+    EXPECT_TRUE(has(out.str(), "of 318: a wider terminal shows more, and --svg FILE shows all of it\n"));
   }
   out.str("");
   EXPECT_EQ(verify::run_program(words, {.out = out, .err = err, .columns = 10'000}), 0);

@@ -184,7 +184,7 @@ TEST(Campaign, WhatCannotBeMadeWholeIsFound) {
     const WrongCase shape(WrongCase::Wrong::shape_of_a_rank), missing(WrongCase::Wrong::not_published);
     const CampaignRow of_shape = campaign(shape, name, sim::DType::f32);
     ASSERT_TRUE(of_shape.failure.has_value());
-    EXPECT_EQ(of_shape.failure->detail, "y is f32 [2, 1] on rank 1, and f32 [3, 1] on rank 0");
+    EXPECT_EQ(of_shape.failure->detail, "y is f32 [2, 1] on rank 1, but f32 [3, 1] on rank 0");
     EXPECT_EQ(of_shape.failure->explanation, "");
     const CampaignRow of_missing = campaign(missing, name, sim::DType::f32);
     ASSERT_TRUE(of_missing.failure.has_value());
@@ -206,18 +206,18 @@ void expect_unfit(WrongCase::Wrong wrong, const std::string& detail) {
 
 TEST(Campaign, WhatIsPublishedOtherwiseThanDeclaredIsFound) {
   using Wrong = WrongCase::Wrong;
-  expect_unfit(Wrong::wider_dtype, "y is f64 [3, 1] on rank 0, and a case in f32 publishes f32");
-  expect_unfit(Wrong::whole_numbers, "y is i32 [3] on rank 0, and a case in f32 publishes f32");
+  expect_unfit(Wrong::wider_dtype, "y is f64 [3, 1] on rank 0, but a case in f32 publishes f32");
+  expect_unfit(Wrong::whole_numbers, "y is i32 [3] on rank 0, but a case in f32 publishes f32");
   expect_unfit(Wrong::not_declared,
-               "rank 1 published z, and outputs() does not name it: nobody would judge it");
-  expect_unfit(Wrong::published_twice, "rank 0 published y twice, and the second would not be judged");
+               "rank 1 published z, which outputs() does not list, so it would not be judged");
+  expect_unfit(Wrong::published_twice, "rank 0 published y twice, so the second would not be judged");
   expect_unfit(Wrong::stride_of_three,
-               "y is f32 [1, 1] on rank 0, and its stride of 3 does not divide 1 rows");
+               "y is f32 [1, 1] on rank 0, but its stride of 3 does not divide 1 rows");
   const WrongCase numbers(Wrong::whole_numbers);
   const CampaignRow in_bf16 = campaign(numbers, "serial", sim::DType::bf16);
   ASSERT_TRUE(in_bf16.failure.has_value());
   EXPECT_EQ(in_bf16.failure->detail,
-            "y is i32 [3] on rank 0, and a case in bf16 publishes bf16, or f32 for sums");
+            "y is i32 [3] on rank 0, but a case in bf16 publishes bf16, or f32 for sums");
   EXPECT_TRUE(campaign(numbers, "serial", sim::DType::field).failure.has_value());
 }
 
@@ -236,7 +236,7 @@ TEST(Campaign, AGradientOfAnotherShapeIsFound) {
   const WrongCase wrong(WrongCase::Wrong::gradient_of_another_shape);
   const CampaignRow row = campaign(wrong, "adjoint", sim::DType::field);
   ASSERT_TRUE(row.failure.has_value());
-  EXPECT_EQ(row.failure->detail, "grad_input is [2, 1], and input, whose gradient it is, [3, 1]");
+  EXPECT_EQ(row.failure->detail, "grad_input is [2, 1], but input, whose gradient it is, is [3, 1]");
 }
 
 /// Only an error of the size of rounding is said to be one: of bf16 for that of f32, and not a factor.

@@ -170,7 +170,7 @@ TEST(TrainingRules, BytesOnTheWrongSideOfANodeAreSeen) {
   std::swap(call.bytes_inside, call.bytes_across);
   const std::string wrong = verify::wrong_bytes(call, 0);
   EXPECT_NE(
-      wrong.find("the ledger has 12 bytes inside the node and 0 across nodes, and the ring sends 0 and 12"),
+      wrong.find("the ledger has 12 bytes inside the node and 0 across nodes, but the ring sends 0 and 12"),
       std::string::npos)
       << wrong;
 }
@@ -185,7 +185,7 @@ TEST(TrainingRules, CountsOfFirstAndLastStageExchangedAreSeen) {
   sim::LayerRequest exchanged = request;
   std::swap(exchanged.num_layers_in_first_pipeline_stage, exchanged.num_layers_in_last_pipeline_stage);
   EXPECT_EQ(verify::wrong_layer_count(request, sim::place_layers(exchanged)),
-            "chunk 0 of pipeline rank 0 holds 3 layers from layer 0 on, where the options give it 2 from "
+            "chunk 0 of pipeline rank 0 holds 3 layers from layer 0 on, but the options give it 2 from "
             "layer 0 on");
 }
 

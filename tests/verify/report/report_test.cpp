@@ -365,7 +365,7 @@ TEST(Report, ABadPathIsRefusedBeforeAnyWork) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_EQ(result.out, "");
   EXPECT_TRUE(has(result.err, "refused [report_file]"));
-  EXPECT_TRUE(has(result.err, "'no/such/folder/x.html' lies in no folder that is there"));
+  EXPECT_TRUE(has(result.err, "'no/such/folder/x.html' lies in a folder that does not exist"));
 }
 
 TEST(Report, NothingIsLeftWhenTheOtherPathIsRefused) {
