@@ -33,8 +33,8 @@ class WithProgram : public verify::Case {
   std::vector<verify::Dimension> dimensions() const override { return right_.dimensions(); }
   std::vector<verify::CaseOutput> outputs(const CaseSetting& s) const override { return right_.outputs(s); }
   std::vector<verify::ExpectedCall> calls(const CaseSetting& s) const override { return right_.calls(s); }
-  std::vector<verify::ExpectedCall> calls_of(const CaseSetting& s, int rank) const override {
-    return right_.calls_of(s, rank);
+  verify::ExpectedRun expected_of(const CaseSetting& s, int rank) const override {
+    return right_.expected_of(s, rank);
   }
   std::vector<verify::AdjointIdentity> adjoint(const CaseSetting& s) const override {
     return right_.adjoint(s);

@@ -30,9 +30,7 @@ struct Message : sim::Pending {
   std::function<void()> after;
 };
 
-std::shared_ptr<sim::Recorder> recorder_of_nothing() {
-  return std::make_shared<sim::Recorder>(1'000'000, [] { std::abort(); });
-}
+std::shared_ptr<sim::Recorder> recorder_of_nothing() { return std::make_shared<sim::Recorder>(1'000'000); }
 
 class FaultyCommunicator : public sim::Communicator {
  public:

@@ -38,6 +38,12 @@ struct ExpectedCall {
   }
 };
 
+/// What a rank of a case is expected to do.
+struct ExpectedRun {
+  std::vector<ExpectedCall> calls;
+  std::string departure = {};  // how its plan departs from the rules of its source; "" where it does not
+};
+
 /// Returns a call that was made in the form of an expected one.
 ExpectedCall as_expected(const sim::CallRecord& call);
 /// Returns a text such as "all_reduce 'mlp.forward' of 24 f32", or "send 'pipeline.send_forward' of 8 f32

@@ -1,11 +1,13 @@
 #include "verify/cases/gpt_calls.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <iterator>
 #include <utility>
 
 #include "verify/cases/token_calls.h"
 #include "verify/reference/gradient_buckets.h"
+#include "verify/reference/pipeline_order.h"
 
 namespace verify {
 
@@ -48,7 +50,7 @@ class RankCalls {
         chunks_(plan.chunks()),
         pp_rank_(plan.places()[static_cast<std::size_t>(rank)].pp),
         shape_(plan.pipeline()),
-        actions_(plan.schedule()(shape_, pp_rank_).actions),
+        schedule_(plan.schedule()(shape_, pp_rank_)),
         tokens_{.all = model_.tokens() * model_.hidden_size,
                 .tp = tp_,
                 .sequence_parallel = model_.sequence_parallel},
@@ -65,6 +67,25 @@ class RankCalls {
       all.insert(all.end(), step.begin(), step.end());
     }
     return all;
+  }
+
+  /// Names the first step of the schedule that is not the one of the source; "" where all are.
+  std::string departure() const {
+    const std::vector<sim::Step> made = steps_of(schedule_);
+    const std::vector<reference::PipelineStep> stated =
+        reference::pipeline_order(plan_.pipeline_order(), pp_rank_);
+    for (std::size_t i = 0; i < std::max(made.size(), stated.size()); ++i) {
+      const auto step = [&](bool is_made) -> std::string {
+        if (i >= (is_made ? made.size() : stated.size())) return "nothing";
+        if (!is_made) return text_of(stated[i]);
+        return text_of(
+            reference::PipelineStep{made[i].pass == sim::Pass::backward, made[i].microbatch, made[i].chunk});
+      };
+      if (step(true) != step(false))
+        return fmt::format("step {} of its schedule is {}, where the source has {}", i, step(true),
+                           step(false));
+    }
+    return "";
   }
 
  private:
@@ -107,7 +128,7 @@ class RankCalls {
     std::vector<int> left(static_cast<std::size_t>(chunks_), shape_.microbatches());
     std::vector<int> place(left.size(), 0);
     int completed = 0;
-    for (const sim::Action& action : actions_) {
+    for (const sim::Action& action : schedule_.actions) {
       if (!action.step || action.step->pass == sim::Pass::forward) continue;
       const auto chunk = static_cast<std::size_t>(action.step->chunk);
       if (--left[chunk] == 0) place[chunk] = completed++;
@@ -232,7 +253,7 @@ class RankCalls {
 
   void run_schedule(Calls& calls) const {
     std::vector<int> left(static_cast<std::size_t>(chunks_), shape_.microbatches());
-    for (const sim::Action& action : actions_) {
+    for (const sim::Action& action : schedule_.actions) {
       if (!action.messages.empty()) exchange(action.messages, calls);
       if (!action.step) continue;
       const int chunk = action.step->chunk;
@@ -300,7 +321,7 @@ class RankCalls {
   sim::GptConfig model_;
   int tp_, pp_, dp_, chunks_, pp_rank_;
   sim::PipelineShape shape_;
-  std::vector<sim::Action> actions_;
+  sim::RankSchedule schedule_;
   TokenCalls tokens_;
   std::vector<OwnParameter> parameters_;
   std::vector<OwnBucket> buckets_;
@@ -308,8 +329,9 @@ class RankCalls {
 
 }  // namespace
 
-std::vector<ExpectedCall> gpt_calls(const GptPlan& plan, int rank) {
-  return RankCalls(plan, rank).of_all_steps();
+ExpectedRun expected_gpt_run(const GptPlan& plan, int rank) {
+  const RankCalls calls(plan, rank);
+  return {.calls = calls.of_all_steps(), .departure = calls.departure()};
 }
 
 }  // namespace verify

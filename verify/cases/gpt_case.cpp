@@ -142,30 +142,9 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     }
     return all;
   }
-  std::vector<ExpectedCall> calls(const CaseSetting& s) const override { return calls_of(s, 0); }
-  std::vector<ExpectedCall> calls_of(const CaseSetting& s, int rank) const override {
-    return gpt_calls(GptPlan{s}, rank);
-  }
-
-  /// Returns the first step of a rank's schedule that differs from the published schedule (pipeline_order.h).
-  std::string departure_of(const CaseSetting& s, int rank) const override {
-    const GptPlan plan{s};
-    const int pp_rank = plan.places()[static_cast<std::size_t>(rank)].pp;
-    const std::vector<sim::Step> made = steps_of(plan.schedule()(plan.pipeline(), pp_rank));
-    const std::vector<reference::PipelineStep> stated =
-        reference::pipeline_order(plan.pipeline_order(), pp_rank);
-    for (std::size_t i = 0; i < std::max(made.size(), stated.size()); ++i) {
-      const auto step = [&](bool is_made) -> std::string {
-        if (i >= (is_made ? made.size() : stated.size())) return "nothing";
-        if (!is_made) return text_of(stated[i]);
-        return text_of(
-            reference::PipelineStep{made[i].pass == sim::Pass::backward, made[i].microbatch, made[i].chunk});
-      };
-      if (step(true) != step(false))
-        return fmt::format("step {} of its schedule is {}, where the source has {}", i, step(true),
-                           step(false));
-    }
-    return "";
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override { return expected_of(s, 0).calls; }
+  ExpectedRun expected_of(const CaseSetting& s, int rank) const override {
+    return expected_gpt_run(GptPlan{s}, rank);
   }
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {

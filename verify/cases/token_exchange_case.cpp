@@ -25,8 +25,8 @@ class AllToAllUnevenCase : public CaseOf<AllToAllUnevenCase> {
   std::vector<AdjointIdentity> adjoint(const CaseSetting&) const override {
     return {{{"input", "grad_input"}}};
   }
-  std::vector<ExpectedCall> calls(const CaseSetting& s) const override { return calls_of(s, 0); }
-  std::vector<ExpectedCall> calls_of(const CaseSetting& s, int rank) const override {
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override { return expected_of(s, 0).calls; }
+  ExpectedRun expected_of(const CaseSetting& s, int rank) const override {
     std::vector<ExpectedCall> calls;
     for (const bool is_forward : {true, false}) {
       std::vector<std::int64_t> elements_to;
@@ -40,7 +40,7 @@ class AllToAllUnevenCase : public CaseOf<AllToAllUnevenCase> {
                        .elements = std::accumulate(elements_to.begin(), elements_to.end(), std::int64_t{0}),
                        .elements_to = elements_to});
     }
-    return calls;
+    return {.calls = calls};
   }
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     sim::Communicator& tp = rank.groups.get("tp");

@@ -2,8 +2,8 @@
 
 #include "sim/base/error.h"
 #include "verify/options/layer_pattern.h"
-#include "verify/options/megatron_validation.h"
 #include "verify/options/megatron_rule.h"
+#include "verify/options/megatron_validation.h"
 
 namespace verify::megatron {
 

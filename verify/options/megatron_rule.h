@@ -62,7 +62,9 @@ inline std::int64_t tp_of(const Settings& s) {
 inline std::int64_t pp_of(const Settings& s) { return size_of(s, kPp); }
 inline std::int64_t cp_of(const Settings& s) { return size_of(s, kCp); }
 inline std::int64_t ep_of(const Settings& s) { return size_of(s, kEp); }
-inline std::int64_t etp_of(const Settings& s) { return s.number("expert-tensor-parallel-size").value_or(tp_of(s)); }
+inline std::int64_t etp_of(const Settings& s) {
+  return s.number("expert-tensor-parallel-size").value_or(tp_of(s));
+}
 inline std::int64_t experts_of(const Settings& s) { return s.number("num-experts").value_or(0); }
 inline bool is_all_to_all(const Settings& s) { return s.choice(kDispatcher) != "allgather"; }
 inline bool recomputes(const Settings& s, const char* granularity) {
@@ -78,7 +80,7 @@ inline MaybeBreak broken_if(bool is_broken, std::string numbers, std::string hin
 
 /// Whether `size` does not divide into `parts`; the hint is the next size that does.
 inline MaybeBreak undivided(const char* option, std::optional<std::int64_t> size, std::int64_t parts,
-                     const char* of) {
+                            const char* of) {
   if (!size || *size % parts == 0) return std::nullopt;
   return Break{fmt::format("{} over {} {}", *size, parts, of),
                fmt::format("--{} {}", option, (*size / parts + 1) * parts)};

@@ -41,7 +41,7 @@ bool has_experts(const Settings& settings) {
   return settings.has("num-experts") ? megatron::experts_of(settings) > 0 : megatron::ep_of(settings) > 1;
 }
 
-void keep_megatron_refusals(const Settings& settings, Reader reader, Refusals& refusals) {
+void keep_megatron_refusals(const Settings& settings, Reader reader, sim::Refusals& refusals) {
   const bool is_legacy = settings.choice("rules") == "legacy";
   for (const Rule& rule : all_rules()) {
     if (!is_read_by(rule, reader) || (is_legacy && !rule.in_legacy)) continue;

@@ -252,9 +252,10 @@ Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting&
   const sim::RunReport& report = *run;
   if (auto broken = unfit(report, the_case, setting)) return *broken;
   for (const sim::RankReport& rank : report.ranks) {
-    if (const std::string departure = the_case.departure_of(setting, rank.rank); !departure.empty())
-      return fails(fmt::format("rank {}: {}", rank.rank, departure));
-    const std::vector<ExpectedCall> expected = expected_calls(the_case, setting, rank.rank);
+    const ExpectedRun run_of_rank = expected_run(the_case, setting, rank.rank);
+    if (!run_of_rank.departure.empty())
+      return fails(fmt::format("rank {}: {}", rank.rank, run_of_rank.departure));
+    const std::vector<ExpectedCall>& expected = run_of_rank.calls;
     for (std::size_t i = 0; i < std::max(expected.size(), rank.calls.size()); ++i) {
       const bool has_both = i < expected.size() && i < rank.calls.size();
       if (has_both && expected[i] == as_expected(rank.calls[i])) continue;

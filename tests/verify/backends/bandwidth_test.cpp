@@ -48,8 +48,7 @@ struct Fault {
 class FaultyCommunicator : public sim::Communicator {
  public:
   FaultyCommunicator(sim::Communicator& real, sim::Device& device, const Fault& fault)
-      : Communicator(real.group(), real.rank(), device,
-                     std::make_shared<sim::Recorder>(1'000'000, [] { std::abort(); })),
+      : Communicator(real.group(), real.rank(), device, std::make_shared<sim::Recorder>(1'000'000)),
         real_(real),
         fault_(fault) {}
 
