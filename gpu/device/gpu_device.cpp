@@ -141,8 +141,7 @@ void GpuDevice::on_stream(std::span<const Tensor* const> tensors, const Put& put
 Tensor GpuDevice::empty(sim::DType dtype, const sim::Shape& shape) {
   static_cast<void>(type_of(dtype));
   const std::int64_t bytes = shape.count() * sim::size_of(dtype);
-  return {*this, dtype, shape,
-          std::make_shared<sim::Storage>(pool_, lane_, bytes, weak_from_this().lock(), held_)};
+  return {*this, dtype, shape, std::make_shared<sim::Storage>(pool_, lane_, bytes, weak_from_this().lock())};
 }
 
 void GpuDevice::from_host(std::span<const std::byte> values, Tensor& to) {

@@ -53,7 +53,6 @@ class GpuDevice : public sim::Device, public std::enable_shared_from_this<GpuDev
   explicit GpuDevice(GpuOptions options);
 
   std::shared_ptr<sim::Device> for_rank(int rank) override;
-  const sim::HeldBytes* held() const override { return held_.get(); }
   const char* name() const override { return "cuda"; }
   /// The stream of this rank. Work put on it runs after the kernels of this rank that were called before.
   Stream* stream();
@@ -117,7 +116,6 @@ class GpuDevice : public sim::Device, public std::enable_shared_from_this<GpuDev
   std::shared_ptr<LaneStreams> streams_;
   std::shared_ptr<sim::MemoryPool> pool_;
   std::size_t lane_ = 0;
-  std::shared_ptr<sim::HeldBytes> held_ = std::make_shared<sim::HeldBytes>();
 };
 
 }  // namespace gpu

@@ -119,7 +119,9 @@ void NcclCluster::end_all(const std::string& text, int exit_code) {
 /// Runs the program. An error is reported, and ends the process, while the communicators still exist, because
 /// their destruction may never end.
 sim::ProcessReport NcclCluster::run(const sim::ClusterWorld& world, const sim::RankProgram& program) {
-  const auto recorder = std::make_shared<sim::Recorder>(world.call_limit);
+  const auto recorder = std::make_shared<sim::Recorder>(world.call_limit, [this] {
+    end_all("rank_will_not_end: it catches call_limit and goes on calling\n", kBrokenContract);
+  });
   NcclRun run{.traffic = {spec_.options.deadline, spec_.options.order, device_.get(), {}},
               .rank = rank(),
               .layout = world.layout,

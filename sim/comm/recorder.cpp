@@ -28,6 +28,7 @@ void Recorder::add_moment(MomentKind kind, std::size_t record) {
 }
 
 void Recorder::refuse_more(const CallRecord& call) {
+  if (++refusals_ > kMostRefusals) give_up_();
   refuse({.code = "call_limit",
           .option = text_of(call.site),
           .numbers = fmt::format("one rank made more than {} calls", call_limit_),
@@ -40,6 +41,7 @@ void Recorder::refuse_more(const CallRecord& call) {
 void Recorder::refuse_more_published(const std::string& name, std::int64_t bytes) {
   published_ = {};
   published_bytes_ = publish_limit_;
+  if (++refusals_ > kMostRefusals) give_up_();
   refuse({.code = "out_of_memory",
           .option = "publish",
           .numbers = fmt::format("'{}' has {} bytes, and one rank may publish {} bytes in all", name, bytes,

@@ -6,11 +6,13 @@
 ///
 /// Calls   only its own rank uses a recorder while the program runs; others read it when the run is over.
 /// Errors  call_limit: the rank made more calls than the limit, as a program that never ends would;
-///         out_of_memory: it published more bytes than the limit; its published tensors are dropped. A
-///         program that catches these errors and continues is given up by its RefusalLimit (refusal_limit.h).
+///         out_of_memory: it published more bytes than the limit; its published tensors are dropped. If
+///         the program catches these errors more than kMostRefusals times, the recorder calls the GiveUp
+///         function of the backend, which does not return.
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -61,8 +63,9 @@ class Pending {
 
 class Recorder {
  public:
-  explicit Recorder(std::int64_t call_limit, std::int64_t publish_limit = kMostPublishedBytes)
-      : call_limit_(call_limit), publish_limit_(publish_limit) {}
+  using GiveUp = std::function<void()>;
+  Recorder(std::int64_t call_limit, GiveUp give_up, std::int64_t publish_limit = kMostPublishedBytes)
+      : call_limit_(call_limit), publish_limit_(publish_limit), give_up_(std::move(give_up)) {}
 
   /// Begins to keep moments, if this rank's device counts work.
   void keep_moments(const Device& device);
@@ -101,6 +104,8 @@ class Recorder {
 
   std::int64_t call_limit_;
   std::int64_t publish_limit_;
+  GiveUp give_up_;
+  int refusals_ = 0;
   std::vector<CallRecord> calls_;
   const Device* counting_ = nullptr;  // this rank's device, or null if no moments are kept
   std::vector<Moment> moments_;

@@ -101,8 +101,7 @@ const FieldTower& CpuDevice::tower() const {
 
 Tensor CpuDevice::empty(DType dtype, const Shape& shape) {
   return {*this, dtype, shape,
-          std::make_shared<Storage>(pool_, lane_, shape.count() * size_of(dtype), weak_from_this().lock(),
-                                    held_)};
+          std::make_shared<Storage>(pool_, lane_, shape.count() * size_of(dtype), weak_from_this().lock())};
 }
 
 void CpuDevice::from_host(std::span<const std::byte> values, Tensor& to) {

@@ -40,7 +40,6 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   const FieldTower& tower() const;
   std::shared_ptr<Device> for_rank(int rank) override;
   const char* name() const override { return "cpu"; }
-  const HeldBytes* held() const override { return held_.get(); }
   Tensor empty(DType dtype, const Shape& shape) override;
   void from_host(std::span<const std::byte> values, Tensor& to) override;
   void to_host(const Tensor& from, std::span<std::byte> values) override;
@@ -124,7 +123,6 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   std::shared_ptr<MemoryPool> pool_;
   std::shared_ptr<Tower> tower_;
   std::size_t lane_ = 0;
-  std::shared_ptr<HeldBytes> held_ = std::make_shared<HeldBytes>();
 };
 
 }  // namespace sim

@@ -13,7 +13,7 @@
 /// Calls   calls_of numbers the new_group calls of the modelled kinds. Every rank, member or not, makes
 ///         these calls in one and the same order. (Megatron makes further calls for the Gloo twins of
 ///         groups and for the gtp kinds.)
-/// Errors  throws sim::Error, whose code is that of the first rule that the sizes break; refusals.h has the others.
+/// Errors  throws sim::Error, whose code is that of the first rule that the sizes break.
 
 #include <cstdint>
 #include <optional>

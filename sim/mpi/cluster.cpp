@@ -108,7 +108,9 @@ void Cluster::end_program(const ProcessRun& run) {
 }
 
 ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, const RankProgram& program) {
-  const auto recorder = std::make_shared<Recorder>(world.call_limit);
+  const auto recorder = std::make_shared<Recorder>(world.call_limit, [this] {
+    end_all("rank_will_not_end: its program catches call_limit and makes more calls\n", kBrokenContract);
+  });
   ProcessRun run{.mailbox = *mailbox_,
                  .number = runs_++,
                  .rank = rank(),

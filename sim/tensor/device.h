@@ -32,8 +32,6 @@ class Device {
   /// The work that the program of this rank has given to the device so far, if it is counted
   /// (counting_device.h); else null.
   virtual const std::int64_t* work() const { return nullptr; }
-  /// The bytes that the tensors of this rank hold, if the device counts them; else null.
-  virtual const HeldBytes* held() const { return nullptr; }
 
   virtual Tensor empty(DType dtype, const Shape& shape) = 0;
   virtual void from_host(std::span<const std::byte> values, Tensor& to) = 0;

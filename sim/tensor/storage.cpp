@@ -10,20 +10,14 @@
 namespace sim {
 
 Storage::Storage(std::shared_ptr<MemoryPool> pool, std::size_t lane, std::int64_t bytes,
-                 std::shared_ptr<const void> device, std::shared_ptr<HeldBytes> held)
+                 std::shared_ptr<const void> device)
     : pool_(std::move(pool)),
       lane_(lane),
       bytes_(bytes),
       data_(pool_->take(static_cast<std::size_t>(bytes), lane)),
-      device_(std::move(device)),
-      held_(std::move(held)) {
-  if (held_ != nullptr) held_->add(bytes_);
-}
+      device_(std::move(device)) {}
 
-Storage::~Storage() {
-  if (held_ != nullptr) held_->remove(bytes_);
-  pool_->give_back(data_, static_cast<std::size_t>(bytes_), lane_);
-}
+Storage::~Storage() { pool_->give_back(data_, static_cast<std::size_t>(bytes_), lane_); }
 
 void Storage::take_off(ByteRange range, Access access, const Site& site) {
   flights_of(access).emplace(range.begin, Flight{range, access, site});

@@ -16,7 +16,6 @@
 #include <memory>
 
 #include "sim/base/site.h"
-#include "sim/tensor/held_bytes.h"
 #include "sim/tensor/memory_pool.h"
 
 namespace sim {
@@ -35,10 +34,9 @@ enum class Access { read, write };
 
 class Storage {
  public:
-  /// Keeps `device` alive, which is the device whose tensors use the memory. `held` counts the bytes, and may
-  /// be null.
+  /// Keeps `device` alive, which is the device whose tensors use the memory.
   Storage(std::shared_ptr<MemoryPool> pool, std::size_t lane, std::int64_t bytes,
-          std::shared_ptr<const void> device = nullptr, std::shared_ptr<HeldBytes> held = nullptr);
+          std::shared_ptr<const void> device = nullptr);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
@@ -80,7 +78,6 @@ class Storage {
   std::int64_t bytes_;
   std::byte* data_;
   std::shared_ptr<const void> device_;
-  std::shared_ptr<HeldBytes> held_;
   Flights reads_, writes_;
   std::int64_t longest_flight_ = 0;
 };

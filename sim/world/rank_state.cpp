@@ -22,7 +22,10 @@ Finding thrown(const RankState& state, std::string code, std::string sentence, s
 RankState::RankState(VirtualWorld& owner, int global_rank)
     : world(owner),
       rank(global_rank),
-      recorder(std::make_shared<Recorder>(owner.spec().call_limit, owner.spec().publish_limit)),
+      recorder(std::make_shared<Recorder>(
+          owner.spec().call_limit,
+          [this] { give_up("its program catches call_limit or out_of_memory and continues"); },
+          owner.spec().publish_limit)),
       refusal_limit(*recorder, owner.spec().call_limit,
                     [this](const Refusal& latest) { give_up(sentence_of_refusals(latest)); }) {}
 

@@ -431,8 +431,6 @@ std::vector<Defect> make_catalogue() {
               "calls", "", "intra-dist-opt"),
       in_program("step: every microbatch in flight", "", gpt, every_microbatch_in_flight, "serial",
                  "most_in_flight: "),
-      in_program("step: a gradient of each step kept", "", gpt, a_gradient_of_each_step_kept, "serial",
-                 "bytes_kept: "),
       in_program("step: parameters gathered twice", "", gpt, parameters_gathered_twice, "calls",
                  too_many("all_gather 'optimizer.gather_params'", "dp-cp",
                           "sim/optimizer/distributed_optimizer.cpp")),

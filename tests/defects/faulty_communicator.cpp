@@ -30,7 +30,9 @@ struct Message : sim::Pending {
   std::function<void()> after;
 };
 
-std::shared_ptr<sim::Recorder> recorder_of_nothing() { return std::make_shared<sim::Recorder>(1'000'000); }
+std::shared_ptr<sim::Recorder> recorder_of_nothing() {
+  return std::make_shared<sim::Recorder>(1'000'000, [] { std::abort(); });
+}
 
 class FaultyCommunicator : public sim::Communicator {
  public:

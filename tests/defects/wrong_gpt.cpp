@@ -17,7 +17,6 @@ struct Mistakes {
   sim::Sample (*sample)(const GptPlan& plan, std::int64_t number) = nullptr;
   void (*made)(GptTraining& training) = nullptr;
   void (*step)(const GptPlan& plan, GptTraining& training, std::int64_t iteration) = nullptr;
-  bool keeps_a_gradient = false;
 };
 
 void run(sim::Rank& rank, const CaseSetting& s, const Mistakes& mistakes) {
@@ -29,7 +28,6 @@ void run(sim::Rank& rank, const CaseSetting& s, const Mistakes& mistakes) {
     return mistakes.sample == nullptr ? plan.sample(number) : mistakes.sample(plan, number);
   });
   if (mistakes.made != nullptr) mistakes.made(training);
-  std::vector<sim::Tensor> kept;
   verify::train_and_publish(rank, plan, training, [&](std::int64_t iteration) {
     if (mistakes.step == nullptr) {
       training.forward_backward(iteration);
@@ -37,8 +35,6 @@ void run(sim::Rank& rank, const CaseSetting& s, const Mistakes& mistakes) {
     } else {
       mistakes.step(plan, training, iteration);
     }
-    if (mistakes.keeps_a_gradient)
-      kept.push_back(sim::scale(training.parameters().front()->main_grad, {1, 1}));
     return training.update(plan.learning_rate());
   });
 }
@@ -186,10 +182,6 @@ void every_microbatch_in_flight(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.config = [](sim::GptTrainingConfig& config) {
         if (config.schedule == sim::one_forward_one_backward) config.schedule = sim::gpipe;
       }});
-}
-
-void a_gradient_of_each_step_kept(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.keeps_a_gradient = true});
 }
 
 void gradients_not_unscaled(sim::Rank& rank, const CaseSetting& s) {

@@ -22,7 +22,6 @@ void final_norm_flag_lost(sim::Rank& rank, const verify::CaseSetting& setting);
 void gradients_kept_from_the_step_before(sim::Rank& rank, const verify::CaseSetting& setting);
 void updated_before_finalized(sim::Rank& rank, const verify::CaseSetting& setting);
 void every_microbatch_in_flight(sim::Rank& rank, const verify::CaseSetting& setting);
-void a_gradient_of_each_step_kept(sim::Rank& rank, const verify::CaseSetting& setting);
 void gradients_not_unscaled(sim::Rank& rank, const verify::CaseSetting& setting);
 void gradients_unscaled_twice(sim::Rank& rank, const verify::CaseSetting& setting);
 // These steps give the right values, but make more calls or make them in another order.

@@ -97,7 +97,6 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     for (const GptPlan::Place& place : places) most.part_of.push_back(place.pp);
     most.is_of_the_way = true;
     outputs.push_back(std::move(most));
-    outputs.push_back({.name = "bytes_kept"});
     for (const GptParameter& parameter : parameters) {
       for (const char* what : {".exp_avg", ".exp_avg_sq", ".main"})
         outputs.push_back(plan.output(parameter, what, adds, places));
@@ -209,7 +208,6 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     for (int rank = 0; rank < plan.pp(); ++rank)
       most(0, rank) = number.of(reference::most_activations(plan.pipeline_order(), rank), 1);
     wholes["most_in_flight"] = most;
-    wholes["bytes_kept"] = whole_number(0);
     return wholes;
   }
 
@@ -354,17 +352,11 @@ void train_and_publish(sim::Rank& rank, const GptPlan& plan, sim::GptTraining& t
     rank.publish(name,
                  sim::filled(rank.device, sim::sum_dtype(plan.s.dtype), {1}, static_cast<double>(number)));
   };
-  const sim::HeldBytes* held = rank.device.held();
-  std::int64_t held_before = 0, bytes_kept = 0;
   for (std::int64_t i = 0; i < plan.s["steps"]; ++i) {
     const auto result = step(i);
     if (!result.loss.is_none()) rank.publish(fmt::format("loss of step {}", i), result.loss);
     if (!plan.skips(i) && !optimizer.grad_norm_squared().is_none())
       rank.publish(fmt::format("grad norm squared of step {}", i), optimizer.grad_norm_squared());
-    // The first step makes what later steps use again; a skipped one makes less of it.
-    const std::int64_t held_after = held == nullptr ? 0 : held->now();
-    if (i > 0 && !plan.skips(i - 1)) bytes_kept += held_after - held_before;
-    held_before = held_after;
   }
   optimizer.finish_param_gather();
   for (const sim::Parameter* parameter : training.parameters()) {
@@ -379,7 +371,6 @@ void train_and_publish(sim::Rank& rank, const GptPlan& plan, sim::GptTraining& t
   }
   if (plan.is_scaled()) publish_number("loss_scale", optimizer.loss_scale().numerator);
   publish_number("most_in_flight", training.most_in_flight());
-  publish_number("bytes_kept", bytes_kept);
 }
 
 void overflow_where_planned(const GptPlan& plan, int rank, sim::GptTraining& training, std::int64_t sample) {

@@ -10,8 +10,7 @@
 namespace verify {
 
 /// Takes the steps of the plan by calling `step` for each, and publishes losses, gradient norms, gradients,
-/// optimizer states, parameters, the loss scale, the most activations kept at once, and the bytes of memory that
-/// steps after the first have left behind.
+/// optimizer states, parameters, the loss scale, and the most activations that were kept at once.
 void train_and_publish(sim::Rank& rank, const GptPlan& plan, sim::GptTraining& training,
                        const std::function<sim::GptTraining::Result(std::int64_t)>& step);
 

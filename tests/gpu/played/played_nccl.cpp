@@ -95,7 +95,7 @@ std::vector<PlayedNccl::Outcome> PlayedNccl::run(const sim::Layout& layout, cons
   const auto one = [&](int rank) {
     Outcome& outcome = outcomes[static_cast<std::size_t>(rank)];
     const std::shared_ptr<sim::Device> device = whole->for_rank(rank);
-    const auto recorder = std::make_shared<sim::Recorder>(100'000);
+    const auto recorder = std::make_shared<sim::Recorder>(100'000, [] {});
     gpu::NcclRun run{.traffic = {options.deadline, options.order, device.get(), {}},
                      .rank = rank,
                      .layout = layout,

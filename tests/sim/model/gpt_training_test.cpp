@@ -3,6 +3,7 @@
 
 #include "sim/model/gpt_training.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "sim/cpu/cpu_device.h"
@@ -63,30 +64,67 @@ TEST(GptTraining, KeepsAsManyMicrobatchesAsTheScheduleSays) {
   EXPECT_EQ(peaks, (std::vector<int>{4, 3, 2, 1}));
 }
 
-/// Returns the most bytes that each rank of a pipeline of four holds in two steps, and those that it holds more
-/// after the second step than after the first.
+/// The bytes that tensors hold now, and the most that they held.
 struct Held {
-  std::vector<std::int64_t> most = std::vector<std::int64_t>(4);
-  std::vector<std::int64_t> kept = std::vector<std::int64_t>(4);
+  std::int64_t now = 0;
+  std::int64_t most = 0;
 };
-Held held_with(int microbatches) {
-  CpuDevice device;
-  Held held;
+
+/// A device that counts the bytes of the tensors of each rank.
+class WeighedDevice : public CpuDevice {
+ public:
+  explicit WeighedDevice(std::vector<Held>& held) : held_(held) {}
+
+  std::shared_ptr<Device> for_rank(int rank) override {
+    return std::shared_ptr<Device>(new WeighedDevice(*this, rank));
+  }
+  Tensor empty(DType dtype, const Shape& shape) override {
+    struct Weighed {
+      ~Weighed() { held.now -= tensor.bytes(); }
+      Tensor tensor;
+      Held& held;
+      std::shared_ptr<const void> device;
+    };
+    Held& held = held_[static_cast<std::size_t>(rank_)];
+    const std::shared_ptr<Weighed> weighed(
+        new Weighed{CpuDevice::empty(dtype, shape), held, weak_from_this().lock()});
+    held.now += weighed->tensor.bytes();
+    held.most = std::max(held.most, held.now);
+    return {*this, dtype, shape, std::shared_ptr<Storage>(weighed, &weighed->tensor.storage())};
+  }
+
+ private:
+  WeighedDevice(const WeighedDevice& whole, int rank) : CpuDevice(whole, rank), held_(whole.held_), rank_(rank) {}
+
+  std::vector<Held>& held_;  // by rank
+  int rank_ = 0;
+};
+
+/// What each rank of a pipeline of four holds at most in two steps, and what the second step leaves behind.
+struct HeldBytes {
+  std::vector<std::int64_t> most, kept;
+};
+HeldBytes held_with(int microbatches) {
+  std::vector<Held> held(4);
+  std::vector<std::int64_t> kept(4);
+  HeldBytes result;
+  WeighedDevice device(held);
   const RunReport report = simulate(world(1, 4, 1), device, [&](Rank& rank) {
     const auto place = static_cast<std::size_t>(rank.id);
     GptTraining training(rank, config_of(4, microbatches), sample_of);
     training.step(0, {1, 8});
-    held.kept[place] = -rank.device.held()->now();
+    kept[place] = held[place].now;
     training.step(1, {1, 8});
-    held.kept[place] += rank.device.held()->now();
-    held.most[place] = rank.device.held()->most();
+    kept[place] = held[place].now - kept[place];
   });
   EXPECT_TRUE(report.ok()) << report.failure();
-  return held;
+  for (const Held& each : held) result.most.push_back(each.most);
+  result.kept = kept;
+  return result;
 }
 
 TEST(GptTraining, HoldsNoMoreMemoryForMoreMicrobatches) {
-  const Held few = held_with(5), many = held_with(12);
+  const HeldBytes few = held_with(5), many = held_with(12);
   EXPECT_EQ(few.most, many.most);
   EXPECT_EQ(few.kept, std::vector<std::int64_t>(4));
   EXPECT_EQ(many.kept, std::vector<std::int64_t>(4));

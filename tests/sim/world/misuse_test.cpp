@@ -240,7 +240,6 @@ TEST(Misuse, ARankPublishesWithoutEnd) {
   const __lsan::ScopedDisabler what_lies_on_the_stack_of_a_rank_that_is_given_up;
 #endif
   // Long names take memory, too, and it is of no use to catch the refusal.
-  spec.call_limit = 100;
   const auto stubborn = [](Rank& rank) {
     for (;;) {
       try {

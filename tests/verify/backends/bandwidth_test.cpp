@@ -48,7 +48,8 @@ struct Fault {
 class FaultyCommunicator : public sim::Communicator {
  public:
   FaultyCommunicator(sim::Communicator& real, sim::Device& device, const Fault& fault)
-      : Communicator(real.group(), real.rank(), device, std::make_shared<sim::Recorder>(1'000'000)),
+      : Communicator(real.group(), real.rank(), device,
+                     std::make_shared<sim::Recorder>(1'000'000, [] { std::abort(); })),
         real_(real),
         fault_(fault) {}
 
