@@ -180,7 +180,7 @@ std::vector<Defect> make_catalogue() {
                  rows_of_the_peers_for_the_own, "serial"),
       in_program("all_to_all: rows of the next rank first", "MLM 32bbb76d57", uneven,
                  rows_of_the_next_rank_first, "serial"),
-      in_program("all_to_all: odd rows forgotten", "", uneven, odd_rows_forgotten, "adjoint"),
+      in_program("all_to_all: odd rows forgotten", "", uneven, odd_rows_forgotten, "serial"),
 
       // ---- A kernel ----
       in_kernel("row: a little added on one rank", "TrainVerify", row,

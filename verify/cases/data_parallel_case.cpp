@@ -26,9 +26,7 @@ class WatchedStore : public sim::MemoryStore {
     require_unnamed(name, "written");
     MemoryStore::write(name, bytes);
   }
-  void replace(const std::string& name, std::string_view bytes) override {
-    MemoryStore::write(name, bytes);
-  }
+  void replace(const std::string& name, std::string_view bytes) override { MemoryStore::write(name, bytes); }
   void remove(const std::string& name) override {
     require_unnamed(name, "removed");
     MemoryStore::remove(name);

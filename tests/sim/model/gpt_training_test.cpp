@@ -94,7 +94,8 @@ class WeighedDevice : public CpuDevice {
   }
 
  private:
-  WeighedDevice(const WeighedDevice& whole, int rank) : CpuDevice(whole, rank), held_(whole.held_), rank_(rank) {}
+  WeighedDevice(const WeighedDevice& whole, int rank)
+      : CpuDevice(whole, rank), held_(whole.held_), rank_(rank) {}
 
   std::vector<Held>& held_;  // by rank
   int rank_ = 0;
