@@ -116,7 +116,7 @@ class MpiWire : public Wire {
 
 }  // namespace
 
-void require_mpi() {}
+void require_mpi(const std::string& /*asked_by*/) {}
 
 std::string mpi_library() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";

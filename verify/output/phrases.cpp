@@ -31,7 +31,7 @@ std::string byte_text(std::int64_t bytes) {
 }
 
 std::string grouped_digits(std::int64_t number) {
-  const std::string digits = fmt::format("{}", number);
+  const std::string digits = std::to_string(number);
   const std::size_t first = number < 0 ? 1 : 0;
   std::string text;
   for (std::size_t i = 0; i < digits.size(); ++i) {
