@@ -129,7 +129,8 @@ PerAxis<int> dense_sizes_of(const Derived& d) { return {{d.tp, d.cp, 1, d.dp, d.
 PerAxis<int> expert_sizes_of(const Derived& d) { return {{d.etp, 1, d.ep, d.edp, d.pp}}; }
 
 /// Holds the sizes against every rule, in the order in which Megatron's own checks would run. A rule about
-/// ranks of a grid needs that the grid divides into them, and a rule about axes needs an order that can be read.
+/// ranks of a grid needs that the grid divides into them, and a rule about axes needs an order that can be
+/// read.
 void require_all_rules(const ParallelSizes& sizes) {
   Refusals refusals;
   refusals.keep([&] { require_split_rank_absent(sizes); });
