@@ -14,12 +14,12 @@ void require_function(const ElementFunction& function, const char* user) {
   const bool is_whole = function.value_of_f64 && function.value_of_f32 && function.derivative_of_f64 &&
                         function.derivative_of_f32;
   if (is_whole && !function.name.empty()) return;
-  refuse({.code = "bad_function",
-          .option = user,
-          .numbers =
-              fmt::format("the function '{}'{}", function.name, is_whole ? "" : " lacks one of its parts"),
-          .rule = "a function has a name, and a value and a derivative in f64 and in f32",
-          .hint = "element_function(name, value, derivative)"});
+  refuse(
+      {.code = "bad_function",
+       .option = user,
+       .numbers = fmt::format("the function '{}'{}", function.name, is_whole ? "" : ", which lacks a part"),
+       .rule = "a function has a name, and a value and a derivative for f64 and for f32",
+       .hint = "the result of element_function(name, value, derivative), with a name"});
 }
 
 }  // namespace
