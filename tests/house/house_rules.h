@@ -3,6 +3,7 @@
 /// The house rules, as functions of source text, so that tests can show each of them a planted violation.
 /// Each returns one line for every violation: the file, and what is wrong with it.
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,13 @@ std::vector<std::string> scenario_rules(const std::vector<SourceFile>& scenarios
 
 /// Finds lines of more than 110 columns.
 std::vector<std::string> long_lines(const std::vector<SourceFile>& files);
+
+/// Finds what a reader of the manuals, which are the .md files, would trip over: lines of more than 110
+/// columns, except the output of a program in a console block, which is shown as it is printed; a README.md in
+/// the root of more than 200 lines; and links, and paths in `back quotes`, that lead nowhere. `paths` are all
+/// files and folders of the checkout.
+std::vector<std::string> manual_rules(const std::vector<SourceFile>& manuals,
+                                      const std::set<std::string>& paths);
 
 /// Finds rooms of the table in house_rules.cpp that may include a room further down in the table, which
 /// would allow a circle.
