@@ -156,7 +156,7 @@ class LonelyCase : public verify::CaseOf<LonelyCase> {
   }
 };
 
-/// check and replay say of a broken contract what a replay of a program says, and exit with 3.
+/// check and replay report a broken contract in the words of a replay of a program, and exit with 3.
 TEST(Prove, ABrokenContractIsToldInFull) {
   verify::CaseList cases;
   cases.push_back(std::make_unique<LonelyCase>());

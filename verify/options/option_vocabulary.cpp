@@ -24,11 +24,12 @@ const std::vector<OptionInfo>& option_vocabulary() {
       Reader::replay | Reader::check | Reader::replay_of_project | Reader::check_of_project;
   constexpr bool kNeedsVirtualRanks = true;
   constexpr Reader kProcesses = Reader::mpi | Reader::nccl;
+  constexpr Reader kStarted = kProcesses | Reader::spread;  // of the options that say who a process is
   static const std::vector<OptionInfo> options = {
       {"world-size",
        size,
        kLayout,
-       kLayouts | kProcesses | Reader::replay_of_project,
+       kLayouts | kStarted | Reader::replay_of_project,
        "",
        "ranks of the world",
        {},
@@ -171,7 +172,7 @@ const std::vector<OptionInfo>& option_vocabulary() {
        "seed of the schedule, and of a shuffled reduction order"},
       {"pct-depth", size, kRanks, Reader::replay, "3", "depth of pct: how many steps a bug takes"},
       {"threads", size, kRanks, Reader::replay | Reader::check | Reader::check_of_project, "",
-       "threads that run the ranks of replay (1), or the runs of check (all cores)"},
+       "threads of a process, which run the ranks of replay (1) or the runs of check (all cores)"},
       {"ranks-as", choice, kRanks, Reader::replay, "fibers", "fibers or threads", {"fibers", "threads"}},
       {"reduction-order",
        choice,
@@ -287,7 +288,7 @@ const std::vector<OptionInfo>& option_vocabulary() {
        "cpu",
        "what virtual ranks compute on",
        {"cpu", "cuda"}},
-      {"deadline", size, kBackendSection, kProcesses | Reader::check_of_project, "60",
+      {"deadline", size, kBackendSection, kStarted | Reader::check_of_project, "60",
        "seconds that processes wait for each other"},
       {"mpi-reductions",
        choice,
@@ -321,12 +322,19 @@ const std::vector<OptionInfo>& option_vocabulary() {
        false,
        Reader::replay},
 
-      {"master-addr", text, kProcessSection, kProcesses, "what the launcher says", "where rank 0 listens"},
-      {"master-port", number, kProcessSection, kProcesses, "what the launcher says", "its port"},
+      {"spread",
+       choice,
+       kProcessSection,
+       Reader::check | Reader::check_of_project,
+       "none",
+       "mpi: divide the runs of check over the processes of mpirun or srun, and over the threads of each",
+       {"none", "mpi"}},
+      {"master-addr", text, kProcessSection, kStarted, "what the launcher says", "where rank 0 listens"},
+      {"master-port", number, kProcessSection, kStarted, "what the launcher says", "its port"},
 
       {"kind", words, kOutputSection, Reader::groups, "all",
        "group kinds to show: tp or tp,dp; may be repeated"},
-      {"rank", number, kOutputSection, kProcesses | Reader::groups, "",
+      {"rank", number, kOutputSection, kStarted | Reader::groups, "",
        "show the groups of this rank; with a backend of processes, the rank that this process is"},
       {"svg", text, kOutputSection, Reader::schedule, "", "draw the pipeline schedule into this file"},
       {"report", text, kOutputSection, Reader::replay, "",
@@ -358,10 +366,11 @@ std::string text_of_readers(const OptionInfo& option) {
     Reader reader;
     const char* text;
   };
-  static constexpr Name kNames[] = {
-      {Reader::groups, "groups"},     {Reader::layers, "layers"},       {Reader::schedule, "schedule"},
-      {Reader::shards, "shards"},     {Reader::replay, "replay"},       {Reader::check, "check"},
-      {Reader::mpi, "--backend mpi"}, {Reader::nccl, "--backend nccl"}, {Reader::cuda, "--device cuda"}};
+  static constexpr Name kNames[] = {{Reader::groups, "groups"},      {Reader::layers, "layers"},
+                                    {Reader::schedule, "schedule"},  {Reader::shards, "shards"},
+                                    {Reader::replay, "replay"},      {Reader::check, "check"},
+                                    {Reader::mpi, "--backend mpi"},  {Reader::nccl, "--backend nccl"},
+                                    {Reader::cuda, "--device cuda"}, {Reader::spread, "--spread"}};
   std::string text;
   for (const Name& name : kNames) {
     if (!overlap(option.readers, name.reader)) continue;

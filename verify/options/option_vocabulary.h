@@ -48,6 +48,7 @@ enum class Reader : std::uint32_t {
   mpi = 1U << 9U,
   nccl = 1U << 10U,
   cuda = 1U << 11U,
+  spread = 1U << 12U,  // check with --spread
 };
 
 constexpr Reader operator|(Reader a, Reader b) {
@@ -56,7 +57,7 @@ constexpr Reader operator|(Reader a, Reader b) {
 constexpr bool overlap(Reader a, Reader b) {
   return (static_cast<std::uint32_t>(a) & static_cast<std::uint32_t>(b)) != 0;
 }
-inline constexpr Reader kEveryBackend = Reader::mpi | Reader::nccl | Reader::cuda;
+inline constexpr Reader kEveryBackend = Reader::mpi | Reader::nccl | Reader::cuda | Reader::spread;
 inline constexpr Reader kEverybody = static_cast<Reader>(~0U);
 
 struct OptionInfo {

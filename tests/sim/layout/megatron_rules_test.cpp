@@ -107,8 +107,8 @@ std::set<std::string> warning_names(const Layout& layout) {
   return names;
 }
 
-// Invariant 6: the inter-instance group of a rank is the set of ranks that hold the same dense shard, or
-// there is a warning.
+// The inter-instance group of a rank is the set of ranks that hold the same dense shard, or there is a
+// warning.
 RC_GTEST_PROP(MegatronRules, InterInstanceGroupHoldsOneShardOrWarns, ()) {
   const ParallelSizes sizes = *test::accepted_megatron_sizes();
   const auto lists = test::enumerate_megatron(sizes);
@@ -134,7 +134,7 @@ RC_GTEST_PROP(MegatronRules, InterInstanceGroupHoldsOneShardOrWarns, ()) {
   RC_ASSERT(warned == (same_shard != reduced_over));
 }
 
-// Invariant 7: intra-dist-opt is a union of intra-dp-cp groups, or there is a warning.
+// The group intra-dist-opt is a union of intra-dp-cp groups, or there is a warning.
 RC_GTEST_PROP(MegatronRules, InstanceCoversItsReplicasOrWarns, ()) {
   const ParallelSizes sizes = *test::accepted_megatron_sizes();
   RC_PRE(sizes.num_distributed_optimizer_instances > 1);
@@ -156,7 +156,7 @@ RC_GTEST_PROP(MegatronRules, InstanceCoversItsReplicasOrWarns, ()) {
             !covered);
 }
 
-// Invariant 8: the tp-ep list has etp fastest, or there is a warning.
+// In the tp-ep list etp varies fastest, or there is a warning.
 RC_GTEST_PROP(MegatronRules, DispatcherReadsEtpFastestOrWarns, ()) {
   const ParallelSizes sizes = *test::accepted_megatron_sizes();
   const Layout layout = sim::make_layout(sizes, RuleBook::megatron);

@@ -1,5 +1,6 @@
-// Holds the rules that references state a second time against those of the layers that they judge, over drawn
-// settings: learning rate, loss scale, buckets, pipeline order, samples of a text, bytes of a ring, layer counts.
+// Proves that the rules that references state for themselves agree with those of the layers that they judge,
+// over drawn settings: learning rate, loss scale, buckets, pipeline order, samples of a text, bytes of a
+// ring, layer counts.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
