@@ -8,82 +8,15 @@
 #include <set>
 #include <sstream>
 
+#include "tests/house/rooms.h"
+
 namespace test {
 
 namespace {
 
-/// A room is a folder of sources, with the other folders whose headers it may include. Each room may
-/// include only rooms above it in this table, so there are no circles. A folder that is not in the table
-/// may not exist.
-struct Room {
-  std::string folder;
-  std::vector<std::string> sees;
-};
-
-const std::vector<Room>& rooms() {
-  static const std::vector<Room> table = {
-      {"sim/base", {}},
-      {"sim/layout", {"sim/base"}},
-      {"sim/tensor", {"sim/base"}},
-      {"sim/cpu", {"sim/base", "sim/tensor"}},
-      {"sim/comm", {"sim/base", "sim/layout", "sim/tensor"}},
-      {"sim/fibers", {"sim/base"}},
-      {"sim/world", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/fibers"}},
-      {"sim/launch", {"sim/base", "sim/layout", "sim/comm"}},
-      {"sim/meeting", {"sim/base"}},
-      {"sim/mpi", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/launch", "sim/meeting"}},
-      {"sim/parallel", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
-      {"sim/optimizer", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel"}},
-      {"sim/pipeline", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
-      {"sim/model",
-       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/optimizer", "sim/pipeline"}},
-      // Kernels and their launchers know only plain numbers. The device also knows tensors, and the
-      // communicator also knows ranks.
-      {"gpu/device", {"sim/base", "sim/tensor"}},
-      {"gpu/nccl",
-       {"gpu/device", "sim/base", "sim/layout", "sim/tensor", "sim/cpu", "sim/comm", "sim/launch",
-        "sim/meeting"}},
-      {"gpu/cuda", {"gpu/device", "gpu/nccl", "sim/base"}},
-      {"gpu/on_host", {"gpu/device", "sim/base"}},
-      {"gpu/stub", {"gpu/device", "gpu/nccl", "sim/base"}},
-      // A reference shares no code with the layers that it judges.
-      {"verify/reference", {"sim/base"}},
-      {"verify/output", {"sim"}},
-      {"verify/options", {"sim", "verify/output"}},
-      {"verify/cases", {"sim", "verify/reference"}},
-      {"verify/properties", {"sim", "verify/output", "verify/options", "verify/cases", "verify/reference"}},
-      {"verify/backends",
-       {"sim", "gpu", "verify/output", "verify/options", "verify/cases", "verify/properties"}},
-      {"verify/checks", {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties"}},
-      {"verify/replay",
-       {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties", "verify/backends",
-        "verify/checks"}},
-      {"verify/views", {"sim", "verify/output", "verify/options"}},
-      {"verify/report",
-       {"sim", "verify/output", "verify/options", "verify/backends", "verify/checks", "verify/replay",
-        "verify/views"}},
-      {"verify/program",
-       {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties", "verify/backends",
-        "verify/checks", "verify/replay", "verify/views", "verify/report"}},
-      {"verify", {"sim", "verify"}},
-      {"tests", {"tests", "verify", "gpu", "sim"}},
-  };
-  return table;
-}
-
 bool is_in(const std::string& path, const std::string& folder) { return path.starts_with(folder + "/"); }
 
 bool ends_in(const std::string& path, const char* suffix) { return path.ends_with(suffix); }
-
-/// Returns the room that a file is in, or null where its folder is not a room. Folders below tests/
-/// belong to the room tests; every other folder must be a room itself.
-const Room* room_of(const std::string& path) {
-  const std::string folder = path.substr(0, path.rfind('/'));
-  for (const Room& room : rooms()) {
-    if (room.folder == folder || (room.folder == "tests" && is_in(path, "tests"))) return &room;
-  }
-  return nullptr;
-}
 
 /// Whether a room may include a file.
 bool sees(const Room& room, const std::string& included) {
@@ -101,14 +34,6 @@ std::vector<std::string> matches(const std::string& text, const std::string& pat
   }
   return found;
 }
-
-std::vector<std::string> included_files(const SourceFile& file) {
-  return matches(file.text, "(?:^|\n)\\s*#\\s*include\\s*[\"<]((?:sim|gpu|verify|tests)/[^\">]+)[\">]");
-}
-
-}  // namespace
-
-namespace {
 
 /// Whether the programs of a room are written once and run in every arithmetic and on every device.
 bool is_written_once(const std::string& room) {
@@ -289,11 +214,11 @@ std::vector<std::string> dead_links(const SourceFile& manual, const std::set<std
   std::vector<std::string> violations;
   for (const std::string& link : matches(text, "\\]\\(([^)#\\s]+)[^)]*\\)")) {
     if (!link.starts_with("https://") && !exists(folder / link))
-      violations.push_back(manual.path + ": a link to " + link + ", which does not exist");
+      violations.push_back(manual.path + ": the link to " + link + " leads nowhere");
   }
   for (const std::string& name : matches(text, "`([^`\n]+)`")) {
     if (is_a_path(name) && !exists(name))
-      violations.push_back(manual.path + ": speaks of " + name + ", which does not exist");
+      violations.push_back(manual.path + ": it names " + name + ", which does not exist");
   }
   return violations;
 }
@@ -309,8 +234,20 @@ std::vector<std::string> manual_rules(const std::vector<SourceFile>& manuals,
     const std::ptrdiff_t lines = std::count(manual.text.begin(), manual.text.end(), '\n');
     if (manual.path == "README.md" && lines > kMostLinesOfTheDoor)
       violations.push_back(manual.path + ": " + std::to_string(lines) +
-                           " lines; the manuals are in the rooms");
+                           " lines, and 200 are the most; a manual belongs in the README.md of its room");
     for (const std::string& link : dead_links(manual, paths)) violations.push_back(link);
+  }
+  return violations;
+}
+
+std::vector<std::string> unnamed_packages(const std::string& script, const std::string& readme) {
+  std::vector<std::string> violations;
+  for (const std::string& list : matches(script, "packages=\\(([^)]*)\\)")) {
+    std::istringstream words(list);
+    for (std::string package; words >> package;) {
+      if (readme.find("`" + package + "`") == std::string::npos)
+        violations.push_back("README.md: it does not say what the package " + package + " is for");
+    }
   }
   return violations;
 }

@@ -135,8 +135,13 @@ TEST(Prove, AnInterruptAfterACheckIsNotKept) {
 TEST(Prove, HelpNamesItsCases) {
   const test::RunResult result = prove({"--help"});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.out.find("usage: ./mine --fast [check] [--options]\n"), 0U) << result.out;
+  EXPECT_NE(result.out.find("\nusage: ./mine --fast COMMAND "), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("cases: mlp parallel_norm\n"), std::string::npos) << result.out;
+  EXPECT_EQ(prove({"check", "--help"}).out.find("usage: ./mine --fast check [--option VALUE]...\n"), 0U);
+  EXPECT_NE(prove({"chek"}).err.find("  try    ./mine --fast check, or see ./mine --fast --help\n"),
+            std::string::npos);
+  EXPECT_NE(prove({"check", "--run", "3"}).err.find("  try    --runs, or see ./mine --fast check --help\n"),
+            std::string::npos);
 }
 
 /// A layer one rank of which makes a call of its own.
