@@ -144,7 +144,7 @@ std::vector<OptionInfo> options_of_the_proof() {
        "verified",
        "States whether the scenario must be verified.",
        "",
-       {"verified", "refused"}},
+       {"verified", "suspect", "refused"}},
       {"expect-refusal", text, kExpect, Reader::replay, "", "States the code of the refusal that must come.",
        "CODE"},
       {"expect-finding",

@@ -6,11 +6,11 @@
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "sim/base/refusals.h"
 #include "sim/launch/launch.h"
 #include "verify/options/command_line.h"
 #include "verify/options/command_requests.h"
 #include "verify/options/option_readers.h"
-#include "verify/options/refusals.h"
 #include "verify/output/json.h"
 #include "verify/output/report_json.h"
 #include "verify/program/command_help.h"
@@ -61,7 +61,7 @@ void write(const std::string& program, const sim::Refusal& refusal, const Output
 }
 
 void report(const std::string& program, const sim::Error& error, bool json, const Output& output) {
-  const std::vector<sim::Refusal> further = further_refusals(error);
+  const std::vector<sim::Refusal> further = sim::further_refusals(error);
   write(program, error.refusal(), output);
   for (const sim::Refusal& refusal : further) write(program, refusal, output);
   if (!json) return;

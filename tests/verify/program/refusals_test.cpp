@@ -146,7 +146,7 @@ const std::vector<Case>& cases() {
       {"option_without_effect",
        "shards --num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 64 --seq-length 16 "
        "--shared-embedding 0"},
-      {"shape_tp_div",
+      {"attention_heads",
        "shards --num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 64 --seq-length 16 "
        "--tensor-model-parallel-size 4"},
       {"too_many_layers",
