@@ -25,17 +25,17 @@ std::vector<std::string> headers_without_manual(const std::vector<SourceFile>& f
 std::vector<std::string> unbuilt_files(const std::vector<SourceFile>& files,
                                        const std::string& compile_commands);
 
-/// Finds files outside the known folders of scenarios/, its manual apart, and scenarios that do not name their
-/// source in the first line.
+/// Finds files outside the known folders of scenarios/, its manual apart, and scenarios that do not name
+/// their source in the first line.
 std::vector<std::string> scenario_rules(const std::vector<SourceFile>& scenarios);
 
 /// Finds lines of more than 110 columns.
 std::vector<std::string> long_lines(const std::vector<SourceFile>& files);
 
-/// Finds what a reader of the manuals, which are the .md files, would trip over: lines of more than 110
-/// columns, except the output of a program in a console block, which is shown as it is printed; a README.md in
-/// the root of more than 200 lines; and links, and paths in `back quotes`, that lead nowhere. `paths` are all
-/// files and folders of the checkout.
+/// Finds what is wrong with the manuals, which are the .md files: lines of more than 110 columns, except the
+/// output of a program in a console block, which is shown as it is printed; a README.md in the root of more
+/// than 200 lines; and links, and paths in `back quotes`, that lead nowhere. `paths` are all files and folders
+/// of the checkout.
 std::vector<std::string> manual_rules(const std::vector<SourceFile>& manuals,
                                       const std::set<std::string>& paths);
 
