@@ -34,8 +34,8 @@ std::vector<std::string> long_lines(const std::vector<SourceFile>& files);
 
 /// Finds what is wrong with the manuals, which are the .md files: lines of more than 110 columns, except the
 /// output of a program in a console block, which is shown as it is printed; a README.md in the root of more
-/// than 200 lines; and links, and paths in `back quotes`, that lead nowhere. `paths` are all files and folders
-/// of the checkout.
+/// than 200 lines; and links, and paths in `back quotes`, that lead nowhere. `paths` has all files and
+/// folders of the checkout.
 std::vector<std::string> manual_rules(const std::vector<SourceFile>& manuals,
                                       const std::set<std::string>& paths);
 
