@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <map>
 #include <regex>
 #include <set>
@@ -172,6 +173,80 @@ std::vector<std::string> long_lines(const std::vector<SourceFile>& files) {
       if (columns > kMostColumns)
         violations.push_back(file.path + ":" + std::to_string(number) + ": " + std::to_string(columns) +
                              " columns");
+    }
+  }
+  return violations;
+}
+
+namespace {
+
+/// Returns the manual without its blocks of code. With `keeps_code` only the output in console blocks goes.
+/// A line that goes leaves an empty one, so that the others keep their numbers.
+SourceFile without_blocks(const SourceFile& manual, bool keeps_code) {
+  SourceFile kept = {manual.path, ""};
+  std::istringstream lines(manual.text);
+  std::string block;  // the first line of the block that a line is in
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_fence = line.starts_with("```");
+    const bool is_output = block == "```console" && !line.starts_with("$ ");
+    const bool goes = !is_fence && !block.empty() && (!keeps_code || is_output);
+    if (is_fence) block = block.empty() ? line : "";
+    kept.text += (goes ? "" : line) + "\n";
+  }
+  return kept;
+}
+
+/// Whether the text is a path from the root: "sim/world/finding.h". Names with blanks, dots for the rest of a
+/// name, or other signs are not.
+bool is_a_path(const std::string& text) {
+  static const std::regex path("(sim|gpu|verify|tests|scenarios)/[A-Za-z0-9_./-]+");
+  return std::regex_match(text, path) && text.find("...") == std::string::npos;
+}
+
+std::vector<std::string> dead_links(const SourceFile& manual, const std::set<std::string>& paths) {
+  const auto exists = [&](const std::filesystem::path& path) {
+    std::string name = path.lexically_normal().string();
+    if (name.ends_with('/')) name.pop_back();
+    return paths.contains(name);
+  };
+  const std::filesystem::path folder = std::filesystem::path(manual.path).parent_path();
+  const std::string text = without_blocks(manual, false).text;
+  std::vector<std::string> violations;
+  for (const std::string& link : matches(text, "\\]\\(([^)#\\s]+)[^)]*\\)")) {
+    if (!link.starts_with("https://") && !exists(folder / link))
+      violations.push_back(manual.path + ": the link to " + link + " leads nowhere");
+  }
+  for (const std::string& name : matches(text, "`([^`\n]+)`")) {
+    if (is_a_path(name) && !exists(name))
+      violations.push_back(manual.path + ": it names " + name + ", which does not exist");
+  }
+  return violations;
+}
+
+}  // namespace
+
+std::vector<std::string> manual_rules(const std::vector<SourceFile>& manuals,
+                                      const std::set<std::string>& paths) {
+  constexpr std::ptrdiff_t kMostLinesOfTheDoor = 200;
+  std::vector<std::string> violations;
+  for (const SourceFile& manual : manuals) {
+    for (const std::string& line : long_lines({without_blocks(manual, true)})) violations.push_back(line);
+    const std::ptrdiff_t lines = std::count(manual.text.begin(), manual.text.end(), '\n');
+    if (manual.path == "README.md" && lines > kMostLinesOfTheDoor)
+      violations.push_back(manual.path + ": " + std::to_string(lines) +
+                           " lines, and 200 are the most; a manual belongs in the README.md of its room");
+    for (const std::string& link : dead_links(manual, paths)) violations.push_back(link);
+  }
+  return violations;
+}
+
+std::vector<std::string> unnamed_packages(const std::string& script, const std::string& readme) {
+  std::vector<std::string> violations;
+  for (const std::string& list : matches(script, "packages=\\(([^)]*)\\)")) {
+    std::istringstream words(list);
+    for (std::string package; words >> package;) {
+      if (readme.find("`" + package + "`") == std::string::npos)
+        violations.push_back("README.md: it does not say what the package " + package + " is for");
     }
   }
   return violations;

@@ -221,9 +221,7 @@ std::vector<OptionInfo> options_of_the_proof() {
        kProcessSection,
        Reader::check | Reader::check_of_project,
        "none",
-       "Divides the runs of check over the processes that mpirun or srun starts (mpi), and over the threads "
-       "of "
-       "each.",
+       "Divides the runs among the processes that mpirun or srun starts (mpi), and the threads of each.",
        "",
        {"none", "mpi"}},
       {"master-addr", text, kProcessSection, kStarted, "what the launcher says",

@@ -197,6 +197,7 @@ std::string sentence_of(const OptionInfo& option, Reader command, const CaseList
   if (*option.fallback != '\0') notes.push_back(fmt::format("default: {}", option.fallback));
   OptionInfo on_backends = option;
   on_backends.readers = option.readers & kEveryBackend;
+  if (!overlap(command, Reader::check)) on_backends.readers = on_backends.readers & ~Reader::spread;
   const bool is_on_backends_alone = on_backends.readers != Reader{} && !overlap(option.readers, command);
   if (is_on_backends_alone) notes.push_back("only with " + text_of_readers(on_backends));
   if (notes.empty()) return option.help;

@@ -15,7 +15,7 @@ TEST(WrappedText, BreaksAtBlanksAndIndents) {
 }
 
 TEST(WrappedText, ContinuesACommandBeforeAnOption) {
-  EXPECT_EQ(verify::wrapped_command(2, "run --size 8 --order a b --flag", 23),
+  EXPECT_EQ(verify::wrapped_command(2, "run --size 8 --order a b --flag", 24),
             "  run --size 8 \\\n    --order a b --flag\n");
   EXPECT_EQ(verify::wrapped_command(2, "run --size 8", 80), "  run --size 8\n");
 }
