@@ -1,4 +1,4 @@
-// Proves rungs 06 to 08 of the GPU ladder: exp and its kin, tables, and Adam.
+// Proves rungs 06 to 08 of the GPU ladder: exp and related functions, tables, and Adam.
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -6,14 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/house/source_files.h"
+
 namespace test {
 
-struct SourceFile {
-  std::string path;  // relative to the root: "sim/layout/layout.h"
-  std::string text;
-};
-
-/// Finds includes that a folder may not have. The table in house_rules.cpp says which folders each folder may
+/// Finds includes that a folder may not have. The table of rooms (rooms.h) says which folders each folder may
 /// include.
 std::vector<std::string> include_direction(const std::vector<SourceFile>& files);
 
@@ -34,7 +31,7 @@ std::vector<std::string> scenario_rules(const std::vector<SourceFile>& scenarios
 /// Finds lines of more than 110 columns.
 std::vector<std::string> long_lines(const std::vector<SourceFile>& files);
 
-/// Finds rooms of the table in house_rules.cpp that may include a room further down in the table, which
+/// Finds rooms of the table (rooms.h) that may include a room further down in the table, which
 /// would allow a circle.
 std::vector<std::string> rooms_out_of_order();
 

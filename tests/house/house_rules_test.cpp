@@ -2,9 +2,6 @@
 
 #include "tests/house/house_rules.h"
 
-#include <algorithm>
-#include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
 #include <sstream>
 
@@ -14,34 +11,21 @@ using test::SourceFile;
 using Lines = std::vector<std::string>;
 
 std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file) << path;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  std::string text = test::text_of_file(path);
+  EXPECT_NE(text, "") << path;
+  return text;
 }
 
 std::vector<SourceFile> files_under(const std::vector<std::string>& folders, const Lines& endings) {
-  const std::filesystem::path root = SHARDPROOF_SOURCE_DIR;
-  std::vector<SourceFile> files;
-  for (const std::string& folder : folders) {
-    if (!std::filesystem::exists(root / folder)) continue;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
-      const std::string ending = entry.path().extension().string();
-      const bool wanted =
-          endings.empty() || std::find(endings.begin(), endings.end(), ending) != endings.end();
-      if (!entry.is_regular_file() || !wanted) continue;
-      files.push_back(
-          {std::filesystem::relative(entry.path(), root).string(), contents(entry.path().string())});
-    }
-  }
-  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  std::vector<SourceFile> files = test::files_under(SHARDPROOF_SOURCE_DIR, folders, endings);
   EXPECT_FALSE(files.empty());
   return files;
 }
 
 std::vector<SourceFile> sources() {
-  return files_under({"sim", "gpu", "verify", "tests"}, {".h", ".cpp", ".cu"});
+  std::vector<SourceFile> files = test::sources_of(SHARDPROOF_SOURCE_DIR);
+  EXPECT_FALSE(files.empty());
+  return files;
 }
 
 std::string root_file(const std::string& name) {
