@@ -11,7 +11,7 @@ std::vector<OptionInfo> options_of_the_proof() {
   constexpr Reader kOnBackends = Reader::replay | Reader::check;
   constexpr Reader kProcesses = Reader::mpi | Reader::nccl;
   constexpr Reader kStarted = kProcesses | Reader::spread;  // of the options that say who a process is
-  constexpr Reader kProgramAlone = Reader{};  // read before there is a command
+  constexpr Reader kProgramAlone = Reader{};                // read before there is a command
   constexpr bool kNeedsVirtualRanks = true;
   return {
       {"schedule",
@@ -142,7 +142,7 @@ std::vector<OptionInfo> options_of_the_proof() {
        kExpect,
        Reader::replay,
        "verified",
-       "States whether the scenario must be verified.",
+       "States the verdict that the scenario must have.",
        "",
        {"verified", "suspect", "refused"}},
       {"expect-refusal", text, kExpect, Reader::replay, "", "States the code of the refusal that must come.",
@@ -221,7 +221,8 @@ std::vector<OptionInfo> options_of_the_proof() {
        kProcessSection,
        Reader::check | Reader::check_of_project,
        "none",
-       "Divides the runs of check over the processes that mpirun or srun starts (mpi), and over the threads of "
+       "Divides the runs of check over the processes that mpirun or srun starts (mpi), and over the threads "
+       "of "
        "each.",
        "",
        {"none", "mpi"}},
@@ -269,7 +270,8 @@ std::vector<OptionInfo> options_of_the_proof() {
        {"text", "json"}},
       {"help", flag, kOutputSection, kEverybody, "",
        "Explains the program or a command; behind it, 'all' or the name of a section asks for more."},
-      {"version", flag, kOutputSection, kEverybody, "", "Shows the version, the commit and what is compiled in."},
+      {"version", flag, kOutputSection, kEverybody, "",
+       "Shows the version, the commit and what is compiled in."},
       {"man", flag, kOutputSection, kProgramAlone, "", "Writes the manual page, as man(1) reads it."},
       {"completion",
        choice,
