@@ -4,7 +4,8 @@
 
 namespace verify {
 
-// CMake found these versions, and says why something was not found (verify/CMakeLists.txt). MPI names its own.
+// CMake found these versions, and says why something was not found (verify/CMakeLists.txt). MPI names its
+// own.
 Build program_build() {
   return {.commit = commit_of_program(),
           .parts = {{"compiler", BUILT_WITH_COMPILER},

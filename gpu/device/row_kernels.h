@@ -206,7 +206,8 @@ struct Argmax {
     const double lowest = -lanes.max(place, width, [&](std::int64_t f) {
       return number.load(from[f]) == largest ? -static_cast<double>(f) : place.least();
     });
-    lanes.first([&] { columns[row] = lowest < width ? static_cast<std::int32_t>(lowest) : -1; });
+    lanes.first(
+        [&] { columns[row] = lowest < static_cast<double>(width) ? static_cast<std::int32_t>(lowest) : -1; });
   }
 };
 

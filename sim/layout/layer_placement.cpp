@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kFirstOption = "--decoder-first-pipeline-num-layers";
 constexpr const char* kLastOption = "--decoder-last-pipeline-num-layers";
 
-/// Refuses what is no size of a placement, all of it together.
+/// Checks all sizes of a placement. All that are out of range are refused together.
 void require_numbers(const LayerRequest& request) {
   Refusals refusals;
   const auto keep = [&](const char* option, std::optional<std::int64_t> size) {

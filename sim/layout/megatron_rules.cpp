@@ -128,8 +128,8 @@ void require_hierarchical_cp(const ParallelSizes& sizes) {
 PerAxis<int> dense_sizes_of(const Derived& d) { return {{d.tp, d.cp, 1, d.dp, d.pp}}; }
 PerAxis<int> expert_sizes_of(const Derived& d) { return {{d.etp, 1, d.ep, d.edp, d.pp}}; }
 
-/// Holds the sizes against every rule, in the order in which Megatron's own checks would run. A rule about
-/// ranks of a grid needs that the grid divides into them, and a rule about axes needs an order that can be read.
+/// Checks the sizes by every rule, in the order of Megatron's own checks. A rule about the ranks of a grid is
+/// checked only if the sizes divide the grid, and a rule about axes only if the order can be read.
 void require_all_rules(const ParallelSizes& sizes) {
   Refusals refusals;
   refusals.keep([&] { require_split_rank_absent(sizes); });

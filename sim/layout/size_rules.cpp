@@ -20,7 +20,7 @@ void require_size(const std::string& option, std::int64_t size) {
 
 namespace {
 
-/// Refuses what is no size of a layout, all of it together.
+/// Checks all sizes of a layout. All that are out of range are refused together.
 void require_all_sizes(const ParallelSizes& sizes) {
   Refusals refusals;
   const auto keep = [&](const char* option, std::optional<std::int64_t> size) {

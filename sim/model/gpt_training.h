@@ -55,7 +55,8 @@ class GptTraining : private StageProgram {
   DistributedDataParallel& data_parallel() { return data_parallel_; }
   DistributedOptimizer& optimizer() { return optimizer_; }
   std::vector<Parameter*> parameters();
-  /// The largest number of activations that this rank kept at once, of one microbatch in one chunk each.
+  /// Returns the largest number of activations that this rank kept at once, of one microbatch in one chunk
+  /// each.
   int most_in_flight() const { return most_in_flight_; }
 
  private:

@@ -75,7 +75,7 @@ class DistributedOptimizer {
  private:
   /// Copies the main parameter of a piece into the model's value, where they are separate.
   static void renew_value(Piece& piece);
-  /// Parameters, and the group whose ranks hold different gradients of them.
+  /// A selection of parameters, and the group whose ranks hold different gradients of them.
   struct Sharers {
     const char* group;
     bool (*hold)(const Parameter&);

@@ -19,7 +19,8 @@ void require_operands(const Tensor& a, const Tensor& b, const char* user) {
 
 void require_rows(const Tensor& x, const char* user) {
   require_inputs({&x}, user);
-  require_shapes(x.shape().dimensions() > 0, {&x}, user, "at least one dimension, whose elements are a row");
+  require_shapes(x.shape().dimensions() > 0, {&x}, user,
+                 "x has at least one dimension, and the last one is a row");
 }
 
 }  // namespace

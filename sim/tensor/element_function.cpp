@@ -17,9 +17,9 @@ void require_function(const ElementFunction& function, const char* user) {
   refuse(
       {.code = "bad_function",
        .option = user,
-       .numbers = fmt::format("the function '{}'{}", function.name, is_whole ? "" : ", with a part missing"),
-       .rule = "a name, and value and derivative of f64 and of f32",
-       .hint = "element_function(name, value, derivative)"});
+       .numbers = fmt::format("the function '{}'{}", function.name, is_whole ? "" : ", which lacks a part"),
+       .rule = "a function has a name, and a value and a derivative for f64 and for f32",
+       .hint = "the result of element_function(name, value, derivative), with a name"});
 }
 
 }  // namespace

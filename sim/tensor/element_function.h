@@ -1,6 +1,6 @@
 #pragma once
 
-/// A function of one number that the author of a layer writes, with its derivative. The kernels know only the
+/// A function of one number that the author of a layer writes, with its derivative. The kernels have only the
 /// functions of Activation; this may be any function. It is written once, as two generic functions that take
 /// a float or a double:
 ///

@@ -64,7 +64,7 @@ SIM_HOST_DEVICE std::int32_t combined(std::int32_t a, std::int32_t b) {
   return static_cast<std::int32_t>(x + y);
 }
 
-/// Whether a is less than b, equal to it, or greater. With a NaN nothing holds.
+/// Whether a is less than b, equal to it, or greater. With a NaN every comparison is false.
 template <typename Scalar>
 SIM_HOST_DEVICE bool holds(Comparison comparison, Scalar a, Scalar b) {
   if (comparison == Comparison::less) return a < b;

@@ -10,7 +10,7 @@
 
 namespace sim {
 
-/// out(i) = f(x(i))
+/// Sets out(i) = f(x(i)).
 template <typename Scalar>
 void apply_to_floats(const ElementFunction& function, const Scalar* x, Scalar* out, std::int64_t count) {
   const Arithmetic<Scalar> number;
@@ -18,7 +18,7 @@ void apply_to_floats(const ElementFunction& function, const Scalar* x, Scalar* o
   for (std::int64_t i = 0; i < count; ++i) out[i] = number.store(value(number.load(x[i])));
 }
 
-/// out(i) = grad(i) f'(x(i))
+/// Sets out(i) = grad(i) f'(x(i)).
 template <typename Scalar>
 void apply_backward_to_floats(const ElementFunction& function, const Scalar* x, const Scalar* grad,
                               Scalar* out, std::int64_t count) {

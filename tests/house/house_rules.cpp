@@ -55,7 +55,7 @@ std::vector<std::string> include_direction(const std::vector<SourceFile>& files)
   for (const SourceFile& file : files) {
     const Room* room = room_of(file.path);
     if (room == nullptr) {
-      violations.push_back(file.path + ": its folder is not in the table of rooms (house_rules.cpp)");
+      violations.push_back(file.path + ": its folder is not in the table of rooms (tests/house/rooms.cpp)");
       continue;
     }
     for (const std::string& included : included_files(file)) {

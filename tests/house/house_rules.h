@@ -24,8 +24,8 @@ std::vector<std::string> headers_without_manual(const std::vector<SourceFile>& f
 std::vector<std::string> unbuilt_files(const std::vector<SourceFile>& files,
                                        const std::string& compile_commands);
 
-/// Finds files outside the known folders of scenarios/, its manual apart, and scenarios that do not name their
-/// source in the first line.
+/// Finds files outside the known folders of scenarios/, its manual apart, and scenarios that do not name
+/// their source in the first line.
 std::vector<std::string> scenario_rules(const std::vector<SourceFile>& scenarios);
 
 /// Finds lines of more than 110 columns.

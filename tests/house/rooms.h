@@ -4,7 +4,8 @@
 /// The rules of the house hold the sources to this table (house_rules.h), and a picture shows it
 /// (room_picture.h).
 ///
-/// Calls   A new room is a row of the table in rooms.cpp. A folder of sources that is in no row breaks a rule.
+/// Calls   A new room is a row of the table in rooms.cpp. A folder of sources that is in no row breaks a
+///         rule.
 
 #include <map>
 #include <string>

@@ -1,6 +1,6 @@
-// Proves that the manuals tell the truth, which are the README.md files of the tree. Every "$ ./shardproof ..."
-// and "$ build/example ..." of a console block is run and must print the lines under it, where a line of three
-// dots stands for any number of lines. Blocks of code are text of files that are built.
+// Proves that the manuals tell the truth, which are the README.md files of the tree. Every "$ ./shardproof
+// ..." and "$ build/example ..." of a console block is run and must print the lines under it, where a line of
+// three dots stands for any number of lines. Blocks of code are text of files that are built.
 
 #include "tests/support/readme.h"
 

@@ -18,8 +18,8 @@ namespace {
 
 using sim::Operation;
 
-/// A store in which the checkpoint that the index names stays whole: writing or removing one of its files ends
-/// the run. The exception is no sim::Error, because a save ignores a refusal to remove.
+/// A store in which the checkpoint that the index names stays whole: writing or removing one of its files
+/// ends the run. The exception is no sim::Error, because a save ignores a refusal to remove.
 class WatchedStore : public sim::MemoryStore {
  public:
   void write(const std::string& name, std::string_view bytes) override {

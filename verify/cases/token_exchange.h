@@ -3,9 +3,9 @@
 /// Rows that ranks exchange: how many each rank sends to each other, and where they lie among the rows of all
 /// ranks. The case all_to_all_uneven uses it, and so do the planted programs that exchange rows wrongly.
 ///
-/// Shapes  Rank r sends rows_between(r, q) rows to rank q, from 0 to the dimension `rows`. The whole input has
-///         the rows of rank 0 first, and of each rank those for rank 0 first. The whole output has the rows
-///         that rank 0 receives first, and of each rank those from rank 0 first.
+/// Shapes  Rank r sends rows_between(r, q) rows to rank q, from 0 to the dimension `rows`. The whole input
+///         has the rows of rank 0 first, and of each rank those for rank 0 first. The whole output has the
+///         rows that rank 0 receives first, and of each rank those from rank 0 first.
 
 #include <cstdint>
 #include <numeric>

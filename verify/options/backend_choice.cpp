@@ -138,7 +138,7 @@ BackendChoice spread_choice(const CommandLine& line) {
     sim::refuse({.code = "spread_backend",
                  .option = kSpreadOverMpi.asked_by,
                  .numbers = fmt::format("given with {}", kind->asked_by),
-                 .rule = "the runs that are spread are runs of virtual ranks on the CPU",
+                 .rule = "--spread divides runs of virtual ranks on the CPU over processes",
                  .hint = fmt::format("either {} or {}", kSpreadOverMpi.asked_by, kind->asked_by)});
   }
   choice.kind = &kSpreadOverMpi;

@@ -33,7 +33,7 @@ double capacity_of(const Settings& s) {
   sim::refuse({.code = "not_a_number",
                .option = "--moe-expert-capacity-factor",
                .numbers = fmt::format("'{}'", text.substr(0, 100)),
-               .rule = "a decimal number",
+               .rule = "the value is a decimal number",
                .hint = "--moe-expert-capacity-factor 1.0"});
 }
 

@@ -1,10 +1,10 @@
 #pragma once
 
-/// A row of the tables of Megatron's rules, and what the tables share: the value that an option has where it is
-/// not given.
+/// A row of the tables of Megatron's rules, and what the tables share: the value that an option has where it
+/// is not given.
 ///
-/// Calls   Each concept has a table in a file of its own; megatron_validation.cpp holds settings against all of
-///         them.
+/// Calls   Each concept has a table in a file of its own; megatron_validation.cpp holds settings against all
+///         of them.
 
 #include <algorithm>
 #include <cstdint>

@@ -100,8 +100,8 @@ const OptionInfo& option_named(const std::string& name) {
 void refuse_without_effect(const std::string& option, const std::string& command) {
   sim::refuse({.code = "option_without_effect",
                .option = "--" + option,
-               .numbers = fmt::format("given to '{}'", command),
-               .rule = "a command is given what it reads",
+               .numbers = fmt::format("it is given to '{}'", command),
+               .rule = "an option that a command would not read is refused",
                .hint = help_call(command)});
 }
 

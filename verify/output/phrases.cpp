@@ -31,9 +31,13 @@ std::string byte_text(std::int64_t bytes) {
 }
 
 std::string grouped_digits(std::int64_t number) {
-  std::string text = std::to_string(number);
+  const std::string digits = std::to_string(number);
   const std::size_t first = number < 0 ? 1 : 0;
-  for (std::size_t at = text.size(); at > first + 3;) text.insert(at -= 3, ",");
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > first && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
   return text;
 }
 

@@ -28,7 +28,7 @@ void require_several_processes(const BackendChoice& choice, const std::string& c
       {.code = "one_process",
        .option = choice.kind->asked_by,
        .numbers = "1 process",
-       .rule = "the runs are divided over the processes of mpirun or srun",
+       .rule = "--spread divides the runs over the processes that mpirun or srun starts",
        .hint = fmt::format("{0}{1} check {2}, or {1} check", launched(4), called, choice.kind->asked_by)});
 }
 

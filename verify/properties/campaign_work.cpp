@@ -178,8 +178,8 @@ void CampaignWork::shrink(Bench& bench, CampaignRow& row) {
          [&](const CaseSetting& setting) { return replaces(bench, row, setting); });
 }
 
-/// Searches for a failure on fewer ranks, and returns whether one was found. Some failures need a larger shape
-/// there, which shrinking one number at a time does not reach.
+/// Searches for a failure on fewer ranks, and returns whether one was found. Some failures need a larger
+/// shape there, which shrinking one number at a time does not reach.
 bool CampaignWork::fails_on_fewer_ranks(Bench& bench, CampaignRow& row) {
   const CaseSetting failing = row.failure->setting;
   const int fewer = failing.group_size * failing.replicas - 1;

@@ -33,20 +33,19 @@ std::string key(int part, const char* name) {
 
 // ---- the summary ------------------------------------------------------------------------------------------
 
-HtmlCell number_or_dash(std::optional<std::int64_t> number) {
-  return number ? number_cell(*number) : HtmlCell{.html = "-", .key = -1};
+/// The ranks of the layout; a dash where the layout was refused.
+HtmlCell ranks_cell(const ScenarioReport& report) {
+  return report.layout ? number_cell(report.layout->grid_size) : HtmlCell{.html = "-", .key = -1};
 }
 
 std::vector<HtmlCell> summary_row(const ScenarioReport& report, std::size_t number) {
   const auto holding = std::count_if(report.checks.begin(), report.checks.end(),
                                      [](const CheckResult& check) { return check.holds; });
-  const std::optional<std::int64_t> ranks =
-      report.layout ? std::optional<std::int64_t>(report.layout->grid_size) : std::nullopt;
   return {
       {.html = fmt::format("<a href=\"#s{}\">{}</a>", number, markup_text(report.name)), .classes = "wide"},
       {.html = verdict_html(report.verdict()), .key = static_cast<std::int64_t>(report.verdict())},
       {.html = fmt::format("{} of {}", holding, report.checks.size()), .key = std::ssize(report.checks)},
-      number_or_dash(ranks),
+      ranks_cell(report),
       number_cell(std::ssize(report.warnings)),
       number_cell(std::ssize(report.findings))};
 }

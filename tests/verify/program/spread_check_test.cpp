@@ -1,5 +1,5 @@
-// Proves check --spread mpi with real processes under mpirun: the table is that of one process, byte for byte,
-// a failure is the same one, and a process that dies is told.
+// Proves check --spread mpi with real processes under mpirun: the table is that of one process, byte for
+// byte, a failure is the same one, and a process that dies is told.
 
 #include <algorithm>
 #include <filesystem>
