@@ -47,6 +47,7 @@ class AllToAllUnevenCase : public CaseOf<AllToAllUnevenCase> {
     run_token_exchange(rank, s,
                        [&](const Tensor& rows, const std::vector<std::int64_t>& send_rows,
                            const std::vector<std::int64_t>& receive_rows, sim::Site site) {
+                         if (tp.size() == 1) return rows;
                          const std::int64_t received =
                              std::accumulate(receive_rows.begin(), receive_rows.end(), std::int64_t{0});
                          const Tensor output = rank.device.empty(s.dtype, {received, s["hidden"]});

@@ -142,7 +142,7 @@ std::vector<OptionInfo> options_of_the_proof() {
        kExpect,
        Reader::replay,
        "verified",
-       "States whether the scenario must be verified.",
+       "States the verdict that the scenario must have.",
        "",
        {"verified", "suspect", "refused"}},
       {"expect-refusal", text, kExpect, Reader::replay, "", "States the code of the refusal that must come.",
