@@ -80,11 +80,11 @@ TEST_F(Spread, AFailureIsThatOfOneProcess) {
 /// An interrupt of one process ends all of them with its exit code, and the table says how far they came.
 TEST_F(Spread, AnInterruptOfOneProcessEndsAll) {
   const std::string command = program("spread_ranks ") + "right check --runs 1000000" + kSpread;
-  const std::string out =
-      output_of(2,
-                std::string("if [ ") + kProcess + " = 1 ]; then timeout --preserve-status -s INT 3 " +
-                    command + "; else " + command + "; fi",
-                130);
+  const std::string out = output_of(2,
+                                    std::string("if [ ") + kProcess +
+                                        " = 1 ]; then timeout --foreground --preserve-status -s INT 3 " +
+                                        command + "; else " + command + "; fi",
+                                    130);
   EXPECT_TRUE(contains(out, "\ninterrupted: ") && contains(out, "holds so far")) << out;
 }
 
