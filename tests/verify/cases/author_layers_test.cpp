@@ -189,8 +189,8 @@ class ShardedArgmaxCase : public verify::CaseOf<ShardedArgmaxCase> {
     return {{"score"}, {"column"}};
   }
   std::vector<verify::ExpectedCall> calls(const CaseSetting& s) const override {
-    return {{"argmax.score", sim::Operation::all_reduce, s["tokens"]},
-            {"argmax.column", sim::Operation::all_reduce, s["tokens"]}};
+    return {{"argmax.score", sim::Operation::all_reduce, s["tokens"], true},
+            {"argmax.column", sim::Operation::all_reduce, s["tokens"], false, sim::DType::i32}};
   }
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const Choice choice = sharded_argmax(rank.groups.get("tp"), scores_of(rank, s), planted_);
