@@ -22,7 +22,7 @@ constexpr int kRunsOnFewerRanks = 100;
 }  // namespace
 
 CampaignWork::CampaignWork(const CampaignRequest& request, std::vector<CampaignRow>& rows, GoesOn goes_on,
-                           Share share)
+                           std::optional<Share> share)
     : request_(request), goes_on_(std::move(goes_on)), share_(share) {
   for (CampaignRow& row : rows) {
     rows_.push_back({&row, drawn_settings(row)});
@@ -51,7 +51,7 @@ void CampaignWork::work(Bench& bench) {
     const bool is_last = is_drawn(*in_work) && std::ssize(in_work->portions) == in_work->portions_begun;
     if (!is_last) continue;
     done_ += in_work->own_runs - in_work->over;  // after a failure there are no more
-    if (share_.shares > 1) continue;
+    if (share_) continue;
     conclude(row, first_failure(row));
     if (!in_work->row->failure) continue;
     lock.unlock();
@@ -95,7 +95,8 @@ DrawnSettings CampaignWork::drawn_settings(const CampaignRow& row) const {
 }
 
 bool CampaignWork::is_own(std::size_t row, std::int64_t first_run) const {
-  return (first_run / kRunsAtOnce + static_cast<std::int64_t>(row)) % share_.shares == share_.index;
+  const std::int64_t portion = first_run / kRunsAtOnce + static_cast<std::int64_t>(row);
+  return !share_ || portion % share_->shares == share_->index;
 }
 
 bool CampaignWork::is_drawn(const RowInWork& in_work) const {

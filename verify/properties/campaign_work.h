@@ -22,10 +22,10 @@
 
 namespace verify {
 
-/// The share of one process.
+/// The share of one process among several.
 struct Share {
-  int index = 0;
-  int shares = 1;
+  int index;
+  int shares;
 };
 
 class CampaignWork {
@@ -33,12 +33,12 @@ class CampaignWork {
   /// The number of a run that does not exist: a row has no failure.
   static constexpr std::int64_t kNoRun = std::int64_t{1} << 53;  // a double has it, too
 
-  /// The request and the rows must outlive it.
+  /// The request and the rows must outlive it. Without a share it is all of the work.
   CampaignWork(const CampaignRequest& request, std::vector<CampaignRow>& rows, GoesOn goes_on,
-               Share share = {});
+               std::optional<Share> share = std::nullopt);
 
-  /// The work of one thread: portions of runs, as long as there are any. If there is one share, rows whose
-  /// runs are over are concluded, and their failures shrunk and explained, on the way.
+  /// The work of one thread: portions of runs, as long as there are any. Without a share, rows whose runs are
+  /// over are concluded on the way, and their failures shrunk and explained.
   void work(Bench& bench);
   /// Returns the number of the first run of a row that failed in this share; kNoRun if there is none.
   std::int64_t first_failure(std::size_t row) const;
@@ -95,7 +95,7 @@ class CampaignWork {
 
   const CampaignRequest& request_;
   GoesOn goes_on_;
-  Share share_;
+  std::optional<Share> share_;
   mutable std::mutex mutex_;  // guards what follows, and the rows that no thread concludes
   std::vector<RowInWork> rows_;
   std::size_t next_ = 0;  // the first row that has runs left to draw

@@ -96,9 +96,9 @@ bool run_spread_campaign(sim::Rank& rank, const CampaignRequest& request, std::s
                          std::vector<CampaignRow>& rows, const GoesOn& goes_on) {
   ThreadsHere here;
   here.row = rows.data();
-  CampaignWork campaign(request, rows,
-                        [&](std::int64_t done, const CampaignRow& row) { return here.goes_on(done, row); },
-                        {.index = rank.id, .shares = rank.groups.world().size()});
+  CampaignWork campaign(
+      request, rows, [&](std::int64_t done, const CampaignRow& row) { return here.goes_on(done, row); },
+      Share{.index = rank.id, .shares = rank.groups.world().size()});
   meet_while(rank, benches, here, goes_on, [&](Bench& bench) { campaign.work(bench); });
   const std::vector<double> failures = conclude(rank, campaign, rows);
   const bool shrinks = rank.id == 0;

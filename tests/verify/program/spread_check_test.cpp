@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
+#include <sstream>
 #include <string>
 #include <utility>
 
 #include "tests/support/mpi.h"
-#include "tests/support/readme.h"
 #include "tests/support/run.h"
 
 namespace {
@@ -30,6 +31,12 @@ class Spread : public testing::Test {
   }
 };
 
+std::string text_of_file(const std::string& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
 /// Runs lines of a shell in one process (0) or in each process under mpirun. Returns what they write to
 /// standard output, without what mpirun itself says. Every process ends with the exit code.
 std::string output_of(int processes, const std::string& lines, int exit_code) {
@@ -43,8 +50,8 @@ std::string output_of(int processes, const std::string& lines, int exit_code) {
   std::string expected;
   for (int process = 0; process < std::max(processes, 1); ++process)
     expected += std::to_string(exit_code) + "\n";
-  EXPECT_EQ(test::file_text(codes), expected) << lines << "\n" << result.out;
-  return test::file_text(out);
+  EXPECT_EQ(text_of_file(codes), expected) << lines << "\n" << result.out;
+  return text_of_file(out);
 }
 
 /// In the shell, the number of the process as Open MPI or MPICH tells it.
@@ -80,11 +87,11 @@ TEST_F(Spread, AFailureIsThatOfOneProcess) {
 /// An interrupt of one process ends all of them with its exit code, and the table says how far they came.
 TEST_F(Spread, AnInterruptOfOneProcessEndsAll) {
   const std::string command = program("spread_ranks ") + "right check --runs 1000000" + kSpread;
-  const std::string out =
-      output_of(2,
-                std::string("if [ ") + kProcess + " = 1 ]; then timeout --preserve-status -s INT 3 " +
-                    command + "; else " + command + "; fi",
-                130);
+  const std::string out = output_of(2,
+                                    std::string("if [ ") + kProcess +
+                                        " = 1 ]; then timeout --foreground --preserve-status -s INT 3 " +
+                                        command + "; else " + command + "; fi",
+                                    130);
   EXPECT_TRUE(contains(out, "\ninterrupted: ") && contains(out, "holds so far")) << out;
 }
 
