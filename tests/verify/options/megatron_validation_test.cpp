@@ -317,7 +317,7 @@ TEST(MegatronValidation, EveryRuleOfTheTableIsBrokenByOneChangeOfALayoutThatHold
        {"--num-experts 5 --num-layers 5 --pipeline-model-parallel-size 2 --global-batch-size 9 "
         "--sequence-parallel=false",
         {"experts_ep", "moe_tp_needs_sp", "layers_pp_div", "microbatches_div"}},
-       {"--world-size 9 --num-experts 5", {"dense_div", "experts_ep"}}},
+       {"--world-size 9 --num-experts 5", {"dense_div", "expert_div", "experts_ep"}}},
       met);
   for (const std::string& code : verify::megatron_rule_codes()) EXPECT_TRUE(met.contains(code)) << code;
 }
