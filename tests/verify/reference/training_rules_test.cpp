@@ -167,7 +167,9 @@ RC_GTEST_PROP(TrainingRules, BytesOfACallAreStatedTwice, ()) {
 
 TEST(TrainingRules, BytesOfAnUnevenExchangeAreThoseOfItsRows) {
   const sim::ProcessGroup group{.kind = "tp", .members = {0, 1, 2}, .gpus_per_node = 2};
-  sim::CallRecord call = recorded(sim::Operation::all_to_all_uneven, 9, group, 0);
+  sim::CallRecord call = recorded(sim::Operation::all_to_all, 3, group, 0);
+  call.operation = sim::Operation::all_to_all_uneven;
+  call.count = 9;
   call.bytes_inside = 3 * 4;
   call.bytes_across = 4 * 4;
   EXPECT_EQ(verify::wrong_bytes(call, 0, {2, 3, 4}), "");
