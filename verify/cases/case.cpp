@@ -23,6 +23,14 @@ sim::ParallelSizes Case::sizes(const CaseSetting& setting) const {
           .tensor_model_parallel_size = ranks() == Ranks::tensor_parallel ? setting.group_size : 1};
 }
 
+std::vector<NamedNumber> Case::factors(const CaseSetting& setting) const {
+  std::vector<NamedNumber> numbers;
+  for (const Dimension& dimension : dimensions()) {
+    if (dimension.least > 0) numbers.push_back({dimension.name, setting[dimension.name]});
+  }
+  return numbers;
+}
+
 std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting, int rank) {
   if (setting.group_size == 1) return {};
   std::vector<ExpectedCall> calls = the_case.calls_of(setting, rank);
