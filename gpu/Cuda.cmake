@@ -1,8 +1,11 @@
-# Looks for CUDA if SHARDPROOF_GPU asks for it. Sets SHARDPROOF_HAS_CUDA, and in SHARDPROOF_NVCC_OPTIONS the
-# options for kernels.
+# Looks for CUDA if SHARDPROOF_GPU asks for it. Sets SHARDPROOF_HAS_CUDA, SHARDPROOF_CUDA (the version) or
+# SHARDPROOF_NO_CUDA (why it is not compiled in), and in SHARDPROOF_NVCC_OPTIONS the options for kernels.
 set(SHARDPROOF_HAS_CUDA OFF)
+set(SHARDPROOF_CUDA "")
+set(SHARDPROOF_NO_CUDA "the program was configured with -DSHARDPROOF_GPU=${SHARDPROOF_GPU}")
 set(gpu_wanted ${SHARDPROOF_GPU})
 if(gpu_wanted STREQUAL AUTO AND SHARDPROOF_SANITIZE)
+  set(SHARDPROOF_NO_CUDA "the program was configured with sanitizers")
   set(gpu_wanted OFF)  # sanitizers and the CUDA driver need the same addresses
 endif()
 if(NOT gpu_wanted STREQUAL AUTO AND NOT gpu_wanted)
@@ -41,9 +44,12 @@ if(CMAKE_CUDA_COMPILER)
 endif()
 if(CMAKE_CUDA_COMPILER AND TARGET CUDA::cublas AND TARGET CUDA::cudart_static)
   set(SHARDPROOF_HAS_CUDA ON)
+  set(SHARDPROOF_CUDA ${CUDAToolkit_VERSION})
 elseif(NOT gpu_wanted STREQUAL AUTO)
   message(FATAL_ERROR "SHARDPROOF_GPU is ${SHARDPROOF_GPU}, but there is no CUDA toolkit with nvcc and cuBLAS: install it, or name "
     "its compiler with -DCMAKE_CUDA_COMPILER=/path/to/nvcc")
+else()
+  set(SHARDPROOF_NO_CUDA "CMake found no CUDA toolkit with nvcc and cuBLAS")
 endif()
 # With these options nvcc computes what is written: no fused operations, exact division and roots, and no
 # subnormal flushed to zero.

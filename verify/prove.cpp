@@ -1,7 +1,6 @@
 #include "verify/prove.h"
 
 #include <cstddef>
-#include <cstring>
 #include <fmt/format.h>
 #include <string_view>
 #include <utility>
@@ -18,33 +17,15 @@
 #include "verify/output/report_json.h"
 #include "verify/output/terminal.h"
 #include "verify/output/text_table.h"
+#include "verify/program/command_help.h"
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
+#include "verify/program/project_commands.h"
+#include "verify/program/version.h"
 
 namespace verify {
 
 namespace {
-
-/// Returns the options that a command reads, as lines of the page of help.
-std::string options_for(Reader reader) {
-  std::string text;
-  for (const OptionInfo& option : option_vocabulary()) {
-    const bool is_general = option.readers == kEverybody && std::strcmp(option.name, "format") != 0;
-    if (overlap(option.readers, reader) && !is_general)
-      text += fmt::format("    --{:<28}{}\n", option.name, help_of(option));
-  }
-  return text;
-}
-
-std::string usage(const std::string& called, const CaseList& cases) {
-  std::string text = fmt::format(
-      "usage: {0} [check] [--options]\n       {0} replay FILE.ini [--options]\n\n"
-      "  check     prove the cases over random worlds and shapes; a failure is shrunk\n{1}"
-      "  replay    one setting of one case, as check wrote it\n{2}\ncases:",
-      called, options_for(Reader::check_of_project), options_for(Reader::replay_of_project));
-  for (const auto& one : cases) text += " " + one->name();
-  return text + "\n";
-}
 
 int run_replay(const std::string& called, const CommandLine& line, const CaseList& cases,
                const Output& output) {
@@ -65,12 +46,17 @@ int run_replay(const std::string& called, const CommandLine& line, const CaseLis
   return row.holds ? kVerified : kFalsified;
 }
 
-/// Returns a hint that names a command of shardproof as this program has it. Its page of help lists the
-/// cases.
+/// Returns a hint in which each call of shardproof is one of this program. Its page of help lists the cases.
 std::string own_hint(const std::string& hint, const std::string& called) {
   constexpr std::string_view kList = "shardproof list", kOther = "shardproof ";
   if (hint == kList) return called + " --help";
-  return hint.starts_with(kOther) ? called + " " + hint.substr(kOther.size()) : hint;
+  std::string own;
+  std::size_t begin = 0;
+  for (std::size_t at = hint.find(kOther); at != std::string::npos; at = hint.find(kOther, begin)) {
+    own += hint.substr(begin, at - begin) + called + " ";
+    begin = at + kOther.size();
+  }
+  return own + hint.substr(begin);
 }
 
 int run(const std::string& called, const std::vector<std::string>& arguments, const CaseList& cases,
@@ -78,25 +64,20 @@ int run(const std::string& called, const std::vector<std::string>& arguments, co
   require_cases(cases);
   CommandLine line = parse_command_line(arguments);
   require_readable(line);
+  const ProgramInfo program = project_program(called, cases);
   if (line.help) {
-    output.out << usage(called, cases);
+    output.out << help_page(program, line, output.columns);
     return kVerified;
   }
   if (line.version) {
-    output.out << "shardproof " SHARDPROOF_VERSION "\n";
+    output.out << (asks_for_json(line) ? one_line(version_json({})) : version_text({}));
     return kVerified;
   }
   if (line.command.empty()) line.command = "check";
-  if (line.command == "replay") return run_replay(called, line, cases, output);
-  if (line.command == "check") {
-    require_read_by(line, Reader::check_of_project);
-    return check_cases({line, {}, output}, cases, called);
-  }
-  sim::refuse({.code = "unknown_command",
-               .option = line.command,
-               .numbers = "there is no such command",
-               .rule = "the commands are check, replay",
-               .hint = called + " --help"});
+  const CommandInfo& command = command_named(program, line.command);
+  if (command.reader == Reader::replay_of_project) return run_replay(called, line, cases, output);
+  require_read_by(line, command.reader);
+  return check_cases({line, {}, output}, cases, called);
 }
 
 }  // namespace

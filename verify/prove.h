@@ -11,9 +11,11 @@
 ///
 ///   PROGRAM [check]      Proves every property of every case, over random worlds and shapes. A failure is
 ///                        shrunk, explained, and written as a scenario. Options: --case, --property, --dtype,
-///                        --runs, --seed, --max-world, --threads; --backend mpi under mpirun
-///                        (backend_check.h), --deadline, --mpi-reductions. A case is called on several
-///                        threads at once, and must not keep anything between its calls.
+///                        --runs, --seed, --max-world, --threads; under mpirun --spread mpi
+///                        (spread_check.h) or --backend mpi (backend_check.h), --deadline, --mpi-reductions.
+///                        A case is called on several threads at once, and must not keep anything between
+///                        its calls.
+///   PROGRAM --help       Explains the program; after a command, its options, examples and exit codes.
 ///   PROGRAM replay FILE  Replays the one setting of such a scenario, which may also be given as options.
 ///
 /// Both commands take --format text|json. Exit codes are those of output.h.

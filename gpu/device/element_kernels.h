@@ -41,6 +41,26 @@ struct Scale {
   SIM_HOST_DEVICE void operator()(std::int64_t i) const { out[i] = scaling(a[i]); }
 };
 
+template <typename Scalar>
+struct Compare {
+  Comparison comparison;
+  const Scalar* a;
+  const Scalar* b;
+  std::int32_t* mask;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const {
+    mask[i] = sim::holds(comparison, a[i], b[i]) ? 1 : 0;
+  }
+};
+
+template <typename Bytes>
+struct Select {
+  const std::int32_t* mask;
+  const Bytes* a;
+  const Bytes* b;
+  Bytes* out;
+  SIM_HOST_DEVICE void operator()(std::int64_t i) const { out[i] = mask[i] != 0 ? a[i] : b[i]; }
+};
+
 template <typename From, typename To>
 struct Cast {
   const From* from;
@@ -349,6 +369,22 @@ void scale(Stream* stream, ElementType type, const void* a, Ratio ratio, void* o
     using Scalar = decltype(scalar);
     launch_elements(stream, count,
                     Scale<Scalar>{as<Scalar>(a), sim::Scaling<Scalar>(ratio), as<Scalar>(out)});
+  });
+}
+
+void compare(Stream* stream, ElementType type, Comparison comparison, const void* a, const void* b,
+             std::int32_t* mask, std::int64_t count) {
+  with_element(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    launch_elements(stream, count, Compare<Scalar>{comparison, as<Scalar>(a), as<Scalar>(b), mask});
+  });
+}
+
+void select(Stream* stream, std::int64_t size, const std::int32_t* mask, const void* a, const void* b,
+            void* out, std::int64_t count) {
+  with_bytes(size, [&](auto bytes) {
+    using Bytes = decltype(bytes);
+    launch_elements(stream, count, Select<Bytes>{mask, as<Bytes>(a), as<Bytes>(b), as<Bytes>(out)});
   });
 }
 

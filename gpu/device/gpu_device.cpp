@@ -1,7 +1,10 @@
 #include "gpu/device/gpu_device.h"
 
 #include <algorithm>
+#include <initializer_list>
+#include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -10,6 +13,7 @@
 #include "gpu/device/runtime.h"
 #include "sim/base/check.h"
 #include "sim/tensor/checks.h"
+#include "sim/tensor/function_loops.h"
 
 namespace gpu {
 
@@ -52,9 +56,7 @@ ElementType type_of(const Tensor& tensor) { return type_of(tensor.dtype()); }
 
 /// Returns the address of a tensor's elements, or null for an empty Tensor().
 void* address(const Tensor& tensor) { return tensor.is_none() ? nullptr : tensor.data(); }
-const std::int32_t* ids_of(const Tensor& tensor) {
-  return reinterpret_cast<const std::int32_t*>(tensor.data());
-}
+std::int32_t* ids_of(const Tensor& tensor) { return reinterpret_cast<std::int32_t*>(tensor.data()); }
 std::size_t bytes_of(const Tensor& tensor) { return static_cast<std::size_t>(tensor.bytes()); }
 
 std::int64_t size_at(const Tensor& tensor, std::size_t from_last) {
@@ -91,6 +93,28 @@ class PointerTable {
   std::size_t bytes_;
   std::byte* block_;
 };
+
+/// Computes on the host: compute(inputs, output) gets pointers to copies of the elements, of the type that
+/// they have.
+template <typename Compute>
+void on_host(sim::Device& device, std::initializer_list<const Tensor*> inputs, Tensor& out,
+             const Compute& compute) {
+  sim::with_scalar(out.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    if constexpr (!std::is_same_v<Scalar, sim::Field> && !std::is_same_v<Scalar, std::int32_t>) {
+      const auto count = static_cast<std::size_t>(out.count());
+      std::vector<std::vector<Scalar>> copies(inputs.size(), std::vector<Scalar>(count));
+      std::vector<const Scalar*> in;
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        device.to_host(*inputs.begin()[i], std::as_writable_bytes(std::span(copies[i])));
+        in.push_back(copies[i].data());
+      }
+      std::vector<Scalar> result(count);
+      compute(in, result.data());
+      device.from_host(std::as_bytes(std::span(result)), out);
+    }
+  });
+}
 
 }  // namespace
 
@@ -178,6 +202,18 @@ void GpuDevice::combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& o
 void GpuDevice::scale(const Tensor& a, Ratio ratio, Tensor& out) {
   on_stream({&a, &out}, [&](Stream* stream) {
     gpu::scale(stream, type_of(out), a.data(), ratio, out.data(), out.count());
+  });
+}
+
+void GpuDevice::compare(sim::Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) {
+  on_stream({&a, &b, &mask}, [&](Stream* stream) {
+    gpu::compare(stream, type_of(a), comparison, a.data(), b.data(), ids_of(mask), mask.count());
+  });
+}
+
+void GpuDevice::select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) {
+  on_stream({&mask, &a, &b, &out}, [&](Stream* stream) {
+    gpu::select(stream, sim::size_of(out.dtype()), ids_of(mask), a.data(), b.data(), out.data(), out.count());
   });
 }
 
@@ -281,6 +317,18 @@ void GpuDevice::activate_backward(Activation function, const Tensor& x, const Te
   });
 }
 
+void GpuDevice::apply(const sim::ElementFunction& function, const Tensor& x, Tensor& out) {
+  on_host(*this, {&x}, out,
+          [&](const auto& in, auto* to) { sim::apply_to_floats(function, in[0], to, out.count()); });
+}
+
+void GpuDevice::apply_backward(const sim::ElementFunction& function, const Tensor& x, const Tensor& grad,
+                               Tensor& out) {
+  on_host(*this, {&x, &grad}, out, [&](const auto& in, auto* to) {
+    sim::apply_backward_to_floats(function, in[0], in[1], to, out.count());
+  });
+}
+
 void GpuDevice::dropout(const Tensor& x, const sim::KeyedRandom& random, Ratio drop, Tensor& out) {
   on_stream({&x, &out}, [&](Stream* stream) {
     gpu::dropout(stream, type_of(x), x.data(), random.key(), drop, out.data(), x.count());
@@ -355,6 +403,12 @@ void GpuDevice::row_max(const Tensor& logits, std::int64_t columns, Tensor& maxi
   on_stream({&logits, &maxima}, [&](Stream* stream) {
     gpu::row_max(stream, type_of(logits), logits.data(), columns, maxima.data(), rows_of(logits),
                  columns_of(logits));
+  });
+}
+
+void GpuDevice::argmax(const Tensor& x, Tensor& columns) {
+  on_stream({&x, &columns}, [&](Stream* stream) {
+    gpu::argmax(stream, type_of(x), x.data(), ids_of(columns), rows_of(x), columns_of(x));
   });
 }
 

@@ -16,6 +16,8 @@
 /// Calls   Kernels are put on the rank's stream; the host waits only in to_host. If tensors of other ranks
 ///         take part (a collective's copy or fold), their streams and this rank's stream are ordered in both
 ///         directions.
+///         A function that an author writes (sim/tensor/element_function.h) is computed on the host, which
+///         waits for its input.
 /// Errors  cuda_unavailable, cuda_failed, cuda_dtype (a tensor of the field).
 /// Exact   Mode exact uses the project's own kernels, each in the order that sim/tensor/device.h states, and
 ///         gives the bits of the CPU device, except for those of a NaN. Mode vendor takes matmul from cuBLAS,
@@ -64,6 +66,8 @@ class GpuDevice : public sim::Device, public std::enable_shared_from_this<GpuDev
   void copy(const Tensor& from, Tensor& to) override;
   void combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) override;
   void scale(const Tensor& a, Ratio ratio, Tensor& out) override;
+  void compare(sim::Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) override;
+  void select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) override;
   void cast(const Tensor& from, Tensor& to) override;
   void fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const sim::FoldSegment> segments,
             std::span<const Tensor> outputs) override;
@@ -78,6 +82,9 @@ class GpuDevice : public sim::Device, public std::enable_shared_from_this<GpuDev
   void permute(const Tensor& from, std::array<int, 4> order, Tensor& to) override;
   void activate(Activation function, const Tensor& x, Tensor& out) override;
   void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) override;
+  void apply(const sim::ElementFunction& function, const Tensor& x, Tensor& out) override;
+  void apply_backward(const sim::ElementFunction& function, const Tensor& x, const Tensor& grad,
+                      Tensor& out) override;
   void dropout(const Tensor& x, const sim::KeyedRandom& stream, Ratio drop, Tensor& out) override;
   void rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
               Tensor& out) override;
@@ -94,6 +101,7 @@ class GpuDevice : public sim::Device, public std::enable_shared_from_this<GpuDev
   void scale_by(Tensor& x, const Tensor& factor) override;
   void find_nonfinite(const Tensor& x, Tensor& flag) override;
   void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) override;
+  void argmax(const Tensor& x, Tensor& columns) override;
   void token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets, const TokenLoss& loss,
                    Tensor& exps, Tensor& parts) override;
   void token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) override;

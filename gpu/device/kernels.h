@@ -24,6 +24,7 @@ class Stream;
 enum class ElementType : std::uint8_t { f64, f32, bf16, i32 };
 
 using sim::Activation;
+using sim::Comparison;
 using sim::Norm;
 using sim::Ratio;
 using sim::ReduceOp;
@@ -35,6 +36,11 @@ void fill(Stream* stream, ElementType type, void* out, std::int64_t count, doubl
 void combine(Stream* stream, ElementType type, ReduceOp op, const void* a, const void* b, void* out,
              std::int64_t count);
 void scale(Stream* stream, ElementType type, const void* a, Ratio ratio, void* out, std::int64_t count);
+void compare(Stream* stream, ElementType type, Comparison comparison, const void* a, const void* b,
+             std::int32_t* mask, std::int64_t count);
+/// `size` is the bytes of an element: 2, 4 or 8.
+void select(Stream* stream, std::int64_t size, const std::int32_t* mask, const void* a, const void* b,
+            void* out, std::int64_t count);
 void cast(Stream* stream, ElementType from_type, const void* from, ElementType to_type, void* to,
           std::int64_t count);
 /// Folds one segment. `inputs` and `outputs` are tables of pointers, and lie in the GPU's memory.
@@ -91,6 +97,8 @@ void normalize_backward(Stream* stream, ElementType type, Norm norm, const void*
                         std::int64_t rows, std::int64_t columns);
 void row_max(Stream* stream, ElementType type, const void* logits, std::int64_t columns, void* maxima,
              std::int64_t rows, std::int64_t width);
+void argmax(Stream* stream, ElementType type, const void* x, std::int32_t* columns, std::int64_t rows,
+            std::int64_t width);
 void token_parts(Stream* stream, ElementType type, const void* logits, const void* maxima,
                  const std::int32_t* targets, const TokenLoss& loss, void* exps, void* parts,
                  std::int64_t tokens, std::int64_t width);

@@ -189,6 +189,28 @@ struct RowMax {
   }
 };
 
+/// The lowest column is found as the largest of the columns' negatives, in doubles, which hold every column.
+template <typename Scalar>
+struct Argmax {
+  using Wide = WideOf<Scalar>;
+  const Scalar* x;
+  std::int32_t* columns;
+  std::int64_t width;
+
+  template <typename Lanes>
+  SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
+    const sim::Arithmetic<Scalar> number{};
+    const sim::Arithmetic<double> place{};
+    const Scalar* from = x + row * width;
+    const Wide largest = lanes.max(number, width, [&](std::int64_t f) { return number.load(from[f]); });
+    const double lowest = -lanes.max(place, width, [&](std::int64_t f) {
+      return number.load(from[f]) == largest ? -static_cast<double>(f) : place.least();
+    });
+    lanes.first(
+        [&] { columns[row] = lowest < static_cast<double>(width) ? static_cast<std::int32_t>(lowest) : -1; });
+  }
+};
+
 /// Returns the column of a target on this rank, or -1 if the target lies on another rank or is ignored.
 SIM_HOST_DEVICE inline std::int64_t column_of(std::int32_t target, const TokenLoss& loss) {
   const std::int64_t column = target - loss.first_id;
@@ -319,6 +341,14 @@ void row_max(Stream* stream, ElementType type, const void* logits, std::int64_t 
   with_computing(type, [&](auto scalar) {
     using Scalar = decltype(scalar);
     launch_rows(stream, rows, RowMax<Scalar>{as<Scalar>(logits), as<WideOf<Scalar>>(maxima), columns, width});
+  });
+}
+
+void argmax(Stream* stream, ElementType type, const void* x, std::int32_t* columns, std::int64_t rows,
+            std::int64_t width) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    launch_rows(stream, rows, Argmax<Scalar>{as<Scalar>(x), columns, width});
   });
 }
 

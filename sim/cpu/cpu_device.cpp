@@ -156,6 +156,27 @@ void CpuDevice::scale(const Tensor& a, Ratio ratio, Tensor& out) {
   });
 }
 
+void CpuDevice::compare(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) {
+  with_scalar(a.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const Scalar* x = elements<Scalar>(a);
+    const Scalar* y = elements<Scalar>(b);
+    auto* to = elements<std::int32_t>(mask);
+    for (std::int64_t i = 0; i < mask.count(); ++i) to[i] = holds(comparison, x[i], y[i]) ? 1 : 0;
+  });
+}
+
+void CpuDevice::select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) {
+  const auto* chosen = elements<std::int32_t>(mask);
+  with_scalar(out.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const Scalar* x = elements<Scalar>(a);
+    const Scalar* y = elements<Scalar>(b);
+    Scalar* to = elements<Scalar>(out);
+    for (std::int64_t i = 0; i < out.count(); ++i) to[i] = chosen[i] != 0 ? x[i] : y[i];
+  });
+}
+
 void CpuDevice::cast(const Tensor& from, Tensor& to) {
   with_scalar(from.dtype(), [&](auto source) {
     using From = decltype(source);

@@ -48,6 +48,8 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   void copy(const Tensor& from, Tensor& to) override;
   void combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) override;
   void scale(const Tensor& a, Ratio ratio, Tensor& out) override;
+  void compare(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) override;
+  void select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) override;
   void cast(const Tensor& from, Tensor& to) override;
   void fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
             std::span<const Tensor> outputs) override;
@@ -66,6 +68,9 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   // The next kernels are in cpu_functions.cpp.
   void activate(Activation function, const Tensor& x, Tensor& out) override;
   void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) override;
+  void apply(const ElementFunction& function, const Tensor& x, Tensor& out) override;
+  void apply_backward(const ElementFunction& function, const Tensor& x, const Tensor& grad,
+                      Tensor& out) override;
   void dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, Tensor& out) override;
   void rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
               Tensor& out) override;
@@ -76,6 +81,7 @@ class CpuDevice : public Device, public std::enable_shared_from_this<CpuDevice> 
   void normalize_backward(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& stats,
                           const Tensor& grad, Tensor& grad_x, Tensor& grad_weight,
                           Tensor& grad_bias) override;
+  void argmax(const Tensor& x, Tensor& columns) override;
   // The next kernels are in cpu_optimizer.cpp.
   void adam(const Tensor& grad, const AdamStep& step, Tensor& param, Tensor& exp_avg,
             Tensor& exp_avg_sq) override;

@@ -6,6 +6,7 @@
 #include "sim/cpu/cpu_device.h"
 #include "sim/cpu/elements.h"
 #include "sim/tensor/checks.h"
+#include "sim/tensor/function_loops.h"
 
 namespace sim {
 
@@ -42,6 +43,56 @@ void CpuDevice::activate_backward(Activation function, const Tensor& x, const Te
         }
       });
     });
+  });
+}
+
+void CpuDevice::apply(const ElementFunction& function, const Tensor& x, Tensor& out) {
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const Scalar* from = elements<Scalar>(x);
+    Scalar* to = elements<Scalar>(out);
+    if constexpr (std::is_same_v<Scalar, Field>) {
+      const FieldTower& functions = tower();
+      for (std::int64_t i = 0; i < x.count(); ++i) to[i] = functions.keyed(function.name, from[i]);
+    } else {
+      apply_to_floats(function, from, to, x.count());
+    }
+  });
+}
+
+void CpuDevice::apply_backward(const ElementFunction& function, const Tensor& x, const Tensor& grad,
+                               Tensor& out) {
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const Scalar* from = elements<Scalar>(x);
+    const Scalar* upstream = elements<Scalar>(grad);
+    Scalar* to = elements<Scalar>(out);
+    if constexpr (std::is_same_v<Scalar, Field>) {
+      const FieldTower& functions = tower();
+      const std::string name = function.name_of_derivative();
+      for (std::int64_t i = 0; i < x.count(); ++i) to[i] = upstream[i] * functions.keyed(name, from[i]);
+    } else {
+      apply_backward_to_floats(function, from, upstream, to, x.count());
+    }
+  });
+}
+
+void CpuDevice::argmax(const Tensor& x, Tensor& columns) {
+  const std::int64_t width = columns_of(x);
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    const auto is_number = [](const Scalar& value) {
+      return std::is_same_v<Scalar, Field> || holds(Comparison::equal, value, value);
+    };
+    for (std::int64_t t = 0; t < rows_of(x); ++t) {
+      const Scalar* row = elements<Scalar>(x) + t * width;
+      std::int64_t largest = -1;
+      for (std::int64_t f = 0; f < width; ++f) {
+        if (!is_number(row[f])) continue;
+        if (largest < 0 || holds(Comparison::greater, row[f], row[largest])) largest = f;
+      }
+      elements<std::int32_t>(columns)[t] = static_cast<std::int32_t>(largest);
+    }
   });
 }
 

@@ -6,6 +6,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "sim/layout/layer_layout.h"
 #include "sim/layout/size_rules.h"
 
@@ -16,19 +17,19 @@ namespace {
 constexpr const char* kFirstOption = "--decoder-first-pipeline-num-layers";
 constexpr const char* kLastOption = "--decoder-last-pipeline-num-layers";
 
+/// Checks all sizes of a placement. All that are out of range are refused together.
 void require_numbers(const LayerRequest& request) {
-  require_size("--num-layers", request.num_layers);
-  require_size("--pipeline-model-parallel-size", request.pipeline_model_parallel_size);
-  if (request.virtual_pipeline_model_parallel_size) {
-    require_size("--virtual-pipeline-model-parallel-size", *request.virtual_pipeline_model_parallel_size);
-  }
-  if (request.num_layers_in_first_pipeline_stage) {
-    require_size(kFirstOption, *request.num_layers_in_first_pipeline_stage);
-  }
-  if (request.num_layers_in_last_pipeline_stage) {
-    require_size(kLastOption, *request.num_layers_in_last_pipeline_stage);
-  }
-  if (request.mtp_num_layers != 0) require_size("--mtp-num-layers", request.mtp_num_layers);
+  Refusals refusals;
+  const auto keep = [&](const char* option, std::optional<std::int64_t> size) {
+    if (size) refusals.keep([&] { require_size(option, *size); });
+  };
+  keep("--num-layers", request.num_layers);
+  keep("--pipeline-model-parallel-size", request.pipeline_model_parallel_size);
+  keep("--virtual-pipeline-model-parallel-size", request.virtual_pipeline_model_parallel_size);
+  keep(kFirstOption, request.num_layers_in_first_pipeline_stage);
+  keep(kLastOption, request.num_layers_in_last_pipeline_stage);
+  if (request.mtp_num_layers != 0) keep("--mtp-num-layers", request.mtp_num_layers);
+  refusals.throw_if_any();
 }
 
 bool accounts(const LayerRequest& request) {
@@ -54,7 +55,6 @@ void require_modes(const LayerRequest& request) {
          .rule = "these ways of placing layers exclude each other",
          .hint = "keep one of them"});
   }
-  require_pipeline(request.virtual_pipeline_model_parallel_size, request.pipeline_model_parallel_size);
 }
 
 /// Returns layers / ranks, and refuses a remainder. The hint of the refusal says which numbers of layers
@@ -217,8 +217,14 @@ bool covered(const LayerPlacement& placement, std::size_t begin, std::size_t end
 
 LayerPlacement place_layers(const LayerRequest& request) {
   require_numbers(request);
-  require_modes(request);
-  LayerPlacement placement = place(request);
+  Refusals refusals;
+  const bool has_a_mode = refusals.keep([&] { require_modes(request); });
+  const bool has_a_pipeline = refusals.keep([&] {
+    require_pipeline(request.virtual_pipeline_model_parallel_size, request.pipeline_model_parallel_size);
+  });
+  LayerPlacement placement;
+  if (has_a_mode && has_a_pipeline) refusals.keep([&] { placement = place(request); });
+  refusals.throw_if_any();
   placement.num_layers = narrow(request.num_layers);
   CHECK(covers_each_layer_once(placement));
   return placement;

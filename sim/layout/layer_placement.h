@@ -14,7 +14,8 @@
 /// Shapes  stages[pipeline rank][chunk]; stage s of the model is rank s % pp, chunk s / pp.
 /// Errors  size_range, stages_range, vpp_needs_pp, placement_modes, layers_pp_div, layers_vpp_div,
 ///         uneven_no_middle, uneven_middle, and those of layer_layout.h. A placement that would not cover
-///         every layer exactly once is refused, whatever Megatron does.
+///         every layer exactly once is refused, whatever Megatron does. Rules that a request breaks
+///         independently of each other are refused together (sim/base/refusals.h).
 /// Source  Megatron-LM transformer_block.py, transformer_layer.py, transformer_config.py.
 
 #include <cstdint>

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "sim/layout/kind_table.h"
 #include "sim/layout/size_rules.h"
 
@@ -15,7 +16,7 @@ namespace {
 
 constexpr const char* kLegacyOrder = "tp-dp-pp";
 
-void refuse_axis(const char* option, const std::string& value) {
+[[noreturn]] void refuse_axis(const char* option, const std::string& value) {
   refuse({.code = "legacy_has_no_axis",
           .option = option,
           .numbers = fmt::format("{} is {} with --rules legacy", option, value),
@@ -24,21 +25,25 @@ void refuse_axis(const char* option, const std::string& value) {
 }
 
 void require_axes(const ParallelSizes& sizes) {
-  const auto must_be_one = [](const char* option, std::int64_t size) {
-    if (size != 1) refuse_axis(option, std::to_string(size));
+  Refusals refusals;
+  const auto refuse_if = [&](bool is_given, const char* option, const std::string& value) {
+    if (is_given) refusals.keep([&] { refuse_axis(option, value); });
+  };
+  const auto must_be_one = [&](const char* option, std::int64_t size) {
+    refuse_if(size != 1, option, std::to_string(size));
   };
   must_be_one("--context-parallel-size", sizes.context_parallel_size);
   must_be_one("--expert-model-parallel-size", sizes.expert_model_parallel_size);
   must_be_one("--num-distributed-optimizer-instances", sizes.num_distributed_optimizer_instances);
-  if (sizes.expert_tensor_parallel_size) {
-    refuse_axis("--expert-tensor-parallel-size", std::to_string(*sizes.expert_tensor_parallel_size));
-  }
-  if (!sizes.hierarchical_context_parallel_sizes.empty()) {
-    refuse_axis("--hierarchical-context-parallel-sizes", "given");
-  }
-  if (sizes.order != kDefaultOrder && sizes.order != kLegacyOrder) refuse_axis("--order", sizes.order);
-  if (sizes.rank_offset != 0) refuse_axis("--rank-offset", std::to_string(sizes.rank_offset));
-  if (sizes.local_world_size) refuse_axis("--local-world-size", std::to_string(*sizes.local_world_size));
+  refuse_if(sizes.expert_tensor_parallel_size.has_value(), "--expert-tensor-parallel-size",
+            std::to_string(sizes.expert_tensor_parallel_size.value_or(0)));
+  refuse_if(!sizes.hierarchical_context_parallel_sizes.empty(), "--hierarchical-context-parallel-sizes",
+            "given");
+  refuse_if(sizes.order != kDefaultOrder && sizes.order != kLegacyOrder, "--order", sizes.order);
+  refuse_if(sizes.rank_offset != 0, "--rank-offset", std::to_string(sizes.rank_offset));
+  refuse_if(sizes.local_world_size.has_value(), "--local-world-size",
+            std::to_string(sizes.local_world_size.value_or(0)));
+  refusals.throw_if_any();
 }
 
 /// Returns the split rank as a position in a pipeline of pp > 1 ranks. A negative value counts from the

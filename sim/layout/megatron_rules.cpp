@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "sim/layout/consumer_traps.h"
 #include "sim/layout/kind_table.h"
 #include "sim/layout/rank_order.h"
@@ -124,6 +125,46 @@ void require_hierarchical_cp(const ParallelSizes& sizes) {
           .hint = fmt::format("--hierarchical-context-parallel-sizes {}", sizes.context_parallel_size)});
 }
 
+PerAxis<int> dense_sizes_of(const Derived& d) { return {{d.tp, d.cp, 1, d.dp, d.pp}}; }
+PerAxis<int> expert_sizes_of(const Derived& d) { return {{d.etp, 1, d.ep, d.edp, d.pp}}; }
+
+/// Checks the sizes by every rule, in the order of Megatron's own checks. A rule about the ranks of a grid is
+/// checked only if the sizes divide the grid, and a rule about axes only if the order can be read.
+void require_all_rules(const ParallelSizes& sizes) {
+  Refusals refusals;
+  refusals.keep([&] { require_split_rank_absent(sizes); });
+  const bool dense_divides = refusals.keep([&] { require_dense_division(sizes); });
+  refusals.keep([&] {
+    require_pipeline(sizes.virtual_pipeline_model_parallel_size, sizes.pipeline_model_parallel_size);
+  });
+  std::vector<Axis> order;
+  const bool has_order = refusals.keep([&] { order = parse_order(sizes.order); });
+  const Derived d = dense_divides ? derive(sizes) : Derived{};
+  const auto has_axes = [&](const PerAxis<int>& grid) {
+    return refusals.keep([&] { require_axes_present(sizes.order, order, grid); });
+  };
+  bool has_grids = dense_divides && has_order && has_axes(dense_sizes_of(d));
+  // An expert grid of the dense sizes is not refused a second time.
+  const bool has_expert_sizes = sizes.expert_model_parallel_size > 1 || sizes.expert_tensor_parallel_size;
+  const bool expert_divides = (dense_divides || has_expert_sizes) &&
+                              refusals.keep([&] { require_expert_division(sizes); }) && dense_divides;
+  has_grids = expert_divides && has_order && has_axes(expert_sizes_of(d)) && has_grids;
+  if (expert_divides && has_order) {
+    has_grids = refusals.keep([&] { require_pipeline_order(sizes, d); }) && has_grids;
+  }
+  if (has_grids) {
+    refusals.keep([&] {
+      require_same_pipelines(sizes, RankGrid(completed(order), dense_sizes_of(d), 0),
+                             RankGrid(completed(order), expert_sizes_of(d), 0));
+    });
+  }
+  if (dense_divides) refusals.keep([&] { require_instances(d, "ndoi_dense", "dp * cp", d.dp * d.cp); });
+  refusals.keep([&] { require_hierarchical_cp(sizes); });
+  if (has_order) refusals.keep([&] { require_tp_present(sizes.order, order); });
+  if (expert_divides) refusals.keep([&] { require_instances(d, "ndoi_expert", "edp", d.edp); });
+  refusals.throw_if_any();
+}
+
 /// The first and the last rank of a pipeline hold an embedding.
 KindSizes kind_sizes(const ParallelSizes& sizes, int pp) {
   KindSizes kinds{.embedding = {0}, .position_embedding = {0}};
@@ -138,27 +179,12 @@ KindSizes kind_sizes(const ParallelSizes& sizes, int pp) {
 
 Layout make_megatron_layout(const ParallelSizes& sizes) {
   require_sizes(sizes);
-  require_split_rank_absent(sizes);
-  // From here on the checks run in the order in which Megatron's own checks would.
-  require_dense_division(sizes);
-  require_pipeline(sizes.virtual_pipeline_model_parallel_size, sizes.pipeline_model_parallel_size);
+  require_all_rules(sizes);
   const std::vector<Axis> order = parse_order(sizes.order);
   const Derived d = derive(sizes);
-  const PerAxis<int> dense_sizes{{d.tp, d.cp, 1, d.dp, d.pp}};
-  require_axes_present(sizes.order, order, dense_sizes);
-  require_expert_division(sizes);
-  const PerAxis<int> expert_sizes{{d.etp, 1, d.ep, d.edp, d.pp}};
-  require_axes_present(sizes.order, order, expert_sizes);
-  require_pipeline_order(sizes, d);
   const int first_rank = narrow(sizes.rank_offset);
-  RankGrid dense(completed(order), dense_sizes, first_rank);
-  RankGrid expert(completed(order), expert_sizes, first_rank);
-  require_same_pipelines(sizes, dense, expert);
-  require_instances(d, "ndoi_dense", "dp * cp", d.dp * d.cp);
-  require_hierarchical_cp(sizes);
-  require_tp_present(sizes.order, order);
-  require_instances(d, "ndoi_expert", "edp", d.edp);
-
+  RankGrid dense(completed(order), dense_sizes_of(d), first_rank);
+  RankGrid expert(completed(order), expert_sizes_of(d), first_rank);
   Layout layout{.rules = RuleBook::megatron,
                 .order = sizes.order,
                 .world_size = narrow(sizes.world_size),

@@ -5,6 +5,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 
 namespace sim {
 
@@ -17,22 +18,32 @@ void require_size(const std::string& option, std::int64_t size) {
           .hint = size < 1 ? "1 or more" : "a smaller number"});
 }
 
+namespace {
+
+/// Checks all sizes of a layout. All that are out of range are refused together.
+void require_all_sizes(const ParallelSizes& sizes) {
+  Refusals refusals;
+  const auto keep = [&](const char* option, std::optional<std::int64_t> size) {
+    if (size) refusals.keep([&] { require_size(option, *size); });
+  };
+  keep("--world-size", sizes.world_size);
+  keep("--tensor-model-parallel-size", sizes.tensor_model_parallel_size);
+  keep("--pipeline-model-parallel-size", sizes.pipeline_model_parallel_size);
+  keep("--context-parallel-size", sizes.context_parallel_size);
+  keep("--expert-model-parallel-size", sizes.expert_model_parallel_size);
+  keep("--num-distributed-optimizer-instances", sizes.num_distributed_optimizer_instances);
+  keep("--virtual-pipeline-model-parallel-size", sizes.virtual_pipeline_model_parallel_size);
+  keep("--expert-tensor-parallel-size", sizes.expert_tensor_parallel_size);
+  for (const std::int64_t size : sizes.hierarchical_context_parallel_sizes)
+    keep("--hierarchical-context-parallel-sizes", size);
+  keep("--local-world-size", sizes.local_world_size);
+  refusals.throw_if_any();
+}
+
+}  // namespace
+
 void require_sizes(const ParallelSizes& sizes) {
-  require_size("--world-size", sizes.world_size);
-  require_size("--tensor-model-parallel-size", sizes.tensor_model_parallel_size);
-  require_size("--pipeline-model-parallel-size", sizes.pipeline_model_parallel_size);
-  require_size("--context-parallel-size", sizes.context_parallel_size);
-  require_size("--expert-model-parallel-size", sizes.expert_model_parallel_size);
-  require_size("--num-distributed-optimizer-instances", sizes.num_distributed_optimizer_instances);
-  if (sizes.virtual_pipeline_model_parallel_size) {
-    require_size("--virtual-pipeline-model-parallel-size", *sizes.virtual_pipeline_model_parallel_size);
-  }
-  if (sizes.expert_tensor_parallel_size) {
-    require_size("--expert-tensor-parallel-size", *sizes.expert_tensor_parallel_size);
-  }
-  for (const std::int64_t size : sizes.hierarchical_context_parallel_sizes) {
-    require_size("--hierarchical-context-parallel-sizes", size);
-  }
+  require_all_sizes(sizes);
   if (sizes.hierarchical_context_parallel_sizes.size() > kMaxHierarchicalLevels) {
     refuse({.code = "hcp_levels",
             .option = "--hierarchical-context-parallel-sizes",
@@ -49,7 +60,6 @@ void require_sizes(const ParallelSizes& sizes) {
             .hint = "0, the default"});
   }
   if (!sizes.local_world_size) return;
-  require_size("--local-world-size", *sizes.local_world_size);
   if (sizes.rank_offset + *sizes.local_world_size > sizes.world_size) {
     refuse({.code = "grid_outside_world",
             .option = "--local-world-size",

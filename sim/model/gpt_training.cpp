@@ -1,5 +1,6 @@
 #include "sim/model/gpt_training.h"
 
+#include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
 #include <utility>
@@ -88,7 +89,7 @@ GptTraining::Result GptTraining::step(std::int64_t iteration, Ratio learning_rat
   return update(learning_rate);
 }
 
-int GptTraining::forward_backward(std::int64_t iteration) {
+void GptTraining::forward_backward(std::int64_t iteration) {
   iteration_ = iteration;
   tokens_ = 0;
   loss_ = filled(rank_.device, sum_dtype(config_.model.dtype), {1}, 0);
@@ -96,8 +97,7 @@ int GptTraining::forward_backward(std::int64_t iteration) {
   const std::int64_t sharers = config_.model.sequence_parallel ? rank_.groups.get("tp").size() : 1;
   const StageTensor wire{.dtype = config_.model.dtype,
                          .shape = {config_.model.tokens() / sharers, config_.model.hidden_size}};
-  return run_schedule(rank_, pp_, config_.pipeline, config_.schedule(config_.pipeline, pp_.rank()), *this,
-                      wire);
+  run_schedule(rank_, pp_, config_.pipeline, config_.schedule(config_.pipeline, pp_.rank()), *this, wire);
 }
 
 GptTraining::Result GptTraining::update(Ratio learning_rate) {
@@ -118,6 +118,7 @@ Tensor GptTraining::forward(int microbatch, int chunk, const Tensor& input) {
   auto forward = model.forward(input, batch);
   InFlight& kept = in_flight_[{microbatch, chunk}];
   kept.saved = std::move(forward.saved);
+  most_in_flight_ = std::max(most_in_flight_, static_cast<int>(in_flight_.size()));
   if (!model.chunk().post_process) return forward.output;
   kept.tokens = tokens_with_loss(batch.labels);
   take_loss(forward.output, kept.tokens);

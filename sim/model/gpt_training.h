@@ -44,9 +44,8 @@ class GptTraining : private StageProgram {
   /// Runs the three functions below, one after the other.
   Result step(std::int64_t iteration, Ratio learning_rate);
 
-  /// Computes the gradients of all microbatches. Returns the largest number of microbatches that were in
-  /// flight at once.
-  int forward_backward(std::int64_t iteration);
+  /// Computes the gradients of all microbatches.
+  void forward_backward(std::int64_t iteration);
   void finalize_model_grads();
   Result update(Ratio learning_rate);
   /// Sums the gradients of the tied embedding, as a part of finalize_model_grads.
@@ -56,6 +55,9 @@ class GptTraining : private StageProgram {
   DistributedDataParallel& data_parallel() { return data_parallel_; }
   DistributedOptimizer& optimizer() { return optimizer_; }
   std::vector<Parameter*> parameters();
+  /// Returns the largest number of activations that this rank kept at once, of one microbatch in one chunk
+  /// each.
+  int most_in_flight() const { return most_in_flight_; }
 
  private:
   Tensor forward(int microbatch, int chunk, const Tensor& input) override;
@@ -86,9 +88,10 @@ class GptTraining : private StageProgram {
   };
   std::int64_t iteration_ = 0;
   std::map<std::pair<int, int>, InFlight> in_flight_;  // by microbatch and chunk
-  Tensor loss_;                                        // [1], the sum so far
-  std::int64_t tokens_ = 0;                            // with a loss, in this rank's microbatches
-  std::int64_t tokens_of_all_ = 0;                     // with a loss, in the whole batch
+  int most_in_flight_ = 0;
+  Tensor loss_;                     // [1], the sum so far
+  std::int64_t tokens_ = 0;         // with a loss, in this rank's microbatches
+  std::int64_t tokens_of_all_ = 0;  // with a loss, in the whole batch
 };
 
 }  // namespace sim

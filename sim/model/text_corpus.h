@@ -7,8 +7,8 @@
 ///         kByteVocabulary.
 /// Errors  training_text: fewer than S + 1 bytes; a zero byte, which a text does not contain.
 /// Exact   The first byte of a sample is a function of (seed, number) only, so it is the same on any layout.
-///         With document masks, the first byte of a document is never a label, so samples differ in the number
-///         of tokens that have a loss.
+///         With document masks, the first byte of a document is never a label, so samples differ in the
+///         number of tokens that have a loss.
 /// Source  Radford et al. 2019 (bytes); Megatron-LM, GPTDataset with --eod-mask-loss.
 
 #include <string>

@@ -10,6 +10,7 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "sim/comm/refusal_limit.h"
+#include "sim/comm/refused_elsewhere.h"
 #include "sim/comm/waiting.h"
 #include "sim/mpi/mpi_communicator.h"
 #include "sim/tensor/running_device.h"
@@ -148,6 +149,10 @@ ProcessReport Cluster::run(const ClusterWorld& world, Device& device, const Rank
   try {
     require_processes(world.layout, spec_.launch);
     return run_program(world, device, program);
+  } catch (const RefusedElsewhere& error) {
+    constexpr std::chrono::milliseconds kForTheReason{250};  // less than what end_all() gives the others
+    std::this_thread::sleep_for(kForTheReason);
+    end_all(text_of(error.refusal()), kBrokenContract);
   } catch (const Error& error) {
     end_all(text_of(error.refusal()), kBrokenContract);
   } catch (const std::exception& error) {

@@ -21,7 +21,8 @@
 ///         error of the program, or of another rank that does not answer or has ended, is written to standard
 ///         error with this rank's number, and ends all processes with exit code 3: the codes of
 ///         mpi_communicator.h; backend_world (the number of ranks of the layout differs from the number of
-///         processes); rank_threw, pending_work, unmatched_send.
+///         processes); rank_threw, pending_work, unmatched_send. A rank that refuses only because
+///         another rank has refused (refused_elsewhere.h) lets that rank write its error first.
 /// Exact   published values and records are the same as on virtual ranks of the same world. With native
 ///         reductions this holds where native_reductions.h says that the bits are the same.
 

@@ -24,7 +24,7 @@ void require_mpi(int code, const std::string& what) {
           .numbers =
               fmt::format("MPI: {} (code {})", std::string(words, static_cast<std::size_t>(length)), code),
           .rule = "MPI completes each operation without an error",
-          .hint = "act on the message of MPI, or run with folded reductions instead of native ones"});
+          .hint = "act on the message of MPI, or run with --mpi-reductions folded"});
 }
 
 /// Makes errors on a communicator return an error code instead of ending the process.

@@ -6,7 +6,7 @@
 namespace sim {
 
 std::unique_ptr<NativeReductions> open_mpi_reductions() {
-  require_mpi();
+  require_mpi("open_mpi_reductions");
   return nullptr;
 }
 

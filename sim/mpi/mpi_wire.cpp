@@ -116,7 +116,23 @@ class MpiWire : public Wire {
 
 }  // namespace
 
-void require_mpi() {}
+void require_mpi(const std::string& /*asked_by*/) {}
+
+std::string mpi_library() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = "";
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  // "Open MPI v4.1.4, package: ..."; "MPICH Version:      4.0.2\nMPICH Release date: ..."
+  std::string library(text, static_cast<std::size_t>(std::max(length, 0)));
+  library.resize(std::min(library.size(), library.find_first_of(",\n")));
+  std::string words;
+  for (const char c : library) {
+    const bool is_blank = c == ' ' || c == '\t' || c == '\0';
+    if (!is_blank || (!words.empty() && words.back() != ' ')) words += is_blank ? ' ' : c;
+  }
+  while (words.ends_with(' ')) words.pop_back();
+  return words;
+}
 
 std::unique_ptr<Wire> open_mpi_wire(std::size_t most_piece) { return std::make_unique<MpiWire>(most_piece); }
 

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <memory>
+#include <string>
 
 #include "sim/mpi/wire.h"
 
@@ -20,8 +21,12 @@ namespace sim {
 
 inline constexpr std::size_t kMostPiece = std::size_t{1} << 30;
 
-/// Refuses if this program was built without MPI.
-void require_mpi();
+/// Refuses if this program was built without MPI. `asked_by` is the option that asks for it.
+void require_mpi(const std::string& asked_by);
+
+/// Returns the name and the version of the MPI library, such as "Open MPI v4.1.4"; "" if this program was
+/// built without MPI. MPI need not be started.
+std::string mpi_library();
 
 /// Starts MPI, which waits for all processes without a deadline. They should have met before (cluster.h).
 std::unique_ptr<Wire> open_mpi_wire(std::size_t most_piece = kMostPiece);

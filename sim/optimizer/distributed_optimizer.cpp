@@ -90,16 +90,36 @@ void DistributedOptimizer::restore(std::int64_t steps, const LossScaleState& los
   finish_param_gather();
 }
 
-bool DistributedOptimizer::found_nonfinite() {
-  const Tensor any = filled(rank_.device, data_parallel_.grad_dtype(), {1}, 0);
-  for (const Piece& piece : pieces_) {
-    const Tensor flag = nonfinite_flag(piece.grad);
-    Tensor to = any;
-    copy(combine(ReduceOp::max, any, flag), to);
+std::vector<DistributedOptimizer::Sharers> DistributedOptimizer::sharers() const {
+  std::vector<Sharers> all;
+  if (data_parallel_.is_distributed()) {
+    all.push_back({"intra-dist-opt", [](const Parameter&) { return true; }});
+  } else {
+    all.push_back({"mp", [](const Parameter& parameter) { return parameter.attributes.allreduce; }});
+    all.push_back({"tp-ep-pp", [](const Parameter& parameter) { return !parameter.attributes.allreduce; }});
   }
-  Communicator& owners = rank_.groups.get("intra-dist-opt");
-  if (owners.size() > 1) owners.all_reduce(any, ReduceOp::max, "optimizer.found_nonfinite");
-  return is_set(any);
+  std::erase_if(all, [&](const Sharers& sharers) {
+    const auto& parts = data_parallel_.parts();
+    return std::none_of(parts.begin(), parts.end(),
+                        [&](const auto& part) { return sharers.hold(*part.buffer.parameters().front()); });
+  });
+  return all;
+}
+
+bool DistributedOptimizer::found_nonfinite() {
+  bool found = false;
+  for (const Sharers& sharers : this->sharers()) {
+    const Tensor any = filled(rank_.device, data_parallel_.grad_dtype(), {1}, 0);
+    for (const Piece& piece : pieces_) {
+      if (!sharers.hold(*piece.parameter)) continue;
+      Tensor to = any;
+      copy(combine(ReduceOp::max, any, nonfinite_flag(piece.grad)), to);
+    }
+    Communicator& owners = rank_.groups.get(sharers.group);
+    if (owners.size() > 1) owners.all_reduce(any, ReduceOp::max, "optimizer.found_nonfinite");
+    found = is_set(any) || found;
+  }
+  return found;
 }
 
 bool DistributedOptimizer::is_counted(const Parameter& parameter) const {
@@ -107,30 +127,20 @@ bool DistributedOptimizer::is_counted(const Parameter& parameter) const {
   return parameter.attributes.tensor_model_parallel || rank_.groups.get("tp").rank() == 0;
 }
 
-void DistributedOptimizer::add_squares(const char* group, bool (*is_of)(const Parameter&), Tensor& sum) {
-  const bool any = std::any_of(data_parallel_.parts().begin(), data_parallel_.parts().end(),
-                               [&](const auto& part) { return is_of(*part.buffer.parameters().front()); });
-  if (!any) return;
+void DistributedOptimizer::add_squares(const Sharers& sharers, Tensor& sum) {
   Tensor squares = filled(rank_.device, data_parallel_.grad_dtype(), {1}, 0);
   for (const Piece& piece : pieces_) {
-    if (is_of(*piece.parameter) && is_counted(*piece.parameter)) add_sum_of_squares(piece.grad, squares);
+    if (sharers.hold(*piece.parameter) && is_counted(*piece.parameter))
+      add_sum_of_squares(piece.grad, squares);
   }
-  Communicator& owners = rank_.groups.get(group);
+  Communicator& owners = rank_.groups.get(sharers.group);
   if (owners.size() > 1) owners.all_reduce(squares, ReduceOp::sum, "optimizer.grad_norm");
   add_to(sum, squares);
 }
 
 void DistributedOptimizer::take_norm() {
   Tensor sum = filled(rank_.device, data_parallel_.grad_dtype(), {1}, 0);
-  if (data_parallel_.is_distributed()) {
-    add_squares(
-        "intra-dist-opt", [](const Parameter&) { return true; }, sum);
-  } else {
-    add_squares(
-        "mp", [](const Parameter& parameter) { return parameter.attributes.allreduce; }, sum);
-    add_squares(
-        "tp-ep-pp", [](const Parameter& parameter) { return !parameter.attributes.allreduce; }, sum);
-  }
+  for (const Sharers& sharers : this->sharers()) add_squares(sharers, sum);
   grad_norm_squared_ = sum;
 }
 

@@ -9,8 +9,8 @@
 ///         (8) spread over the owners.
 /// Calls   a step: one all_reduce(max) of a flag if losses are scaled, and one all_reduce(sum) of one
 ///         number if gradients are clipped or their norm is logged, both over all ranks that own different
-///         pieces (for the norm, without the distributed optimizer, two: of dense parameters over mp, of
-///         experts over tp-ep-pp); then for each bucket one all_gather of B/D in the parameter's dtype.
+///         pieces (without the distributed optimizer two of each: of dense parameters over mp, of experts
+///         over tp-ep-pp); then for each bucket one all_gather of B/D in the parameter's dtype.
 /// Errors  those of adam.h. Reading a parameter before it has been gathered is a finding of the world.
 /// Exact   The norm counts each element of the model once: it adds owned pieces, leaves out shared copies,
 ///         and takes replicated parameters on the first tensor-parallel rank only. A skipped step changes
@@ -75,12 +75,17 @@ class DistributedOptimizer {
  private:
   /// Copies the main parameter of a piece into the model's value, where they are separate.
   static void renew_value(Piece& piece);
+  /// A selection of parameters, and the group whose ranks hold different gradients of them.
+  struct Sharers {
+    const char* group;
+    bool (*hold)(const Parameter&);
+  };
+  std::vector<Sharers> sharers() const;
   bool found_nonfinite();
   void take_norm();
   void clip();
-  /// Adds to `sum` the squares of the gradients that `is_of` selects, summed over a group whose ranks hold
-  /// different gradients.
-  void add_squares(const char* group, bool (*is_of)(const Parameter&), Tensor& sum);
+  /// Adds to `sum` the squares of the gradients that the sharers hold, summed over their group.
+  void add_squares(const Sharers& sharers, Tensor& sum);
   /// Whether the norm counts this rank's gradient of a parameter.
   bool is_counted(const Parameter& parameter) const;
   AdamStep step_of(const Parameter& parameter, Ratio learning_rate) const;

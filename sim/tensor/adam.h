@@ -9,8 +9,8 @@
 /// Shapes  grad, param and both moments [n] have one dtype, any in which sums are kept (checks.h: not
 ///         bf16). sum, factor and flags are [1].
 /// Errors  adam_step: a step below 1, or a beta that is not in [0, 1); bad_dtype: a
-///         tensor of bf16, except in poison() and add_sum_of_squares() (whose sum is then f32); those of
-///         checks.h.
+///         tensor of bf16, except where it is poisoned or its squares are added (their sum is then f32);
+///         those of checks.h.
 /// Exact   as device.h says; in the field the square root is a keyed function.
 /// Source  Kingma and Ba 2015; Loshchilov and Hutter 2019 (decoupled); Megatron-LM clip_grads.py.
 

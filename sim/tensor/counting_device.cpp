@@ -63,6 +63,16 @@ void CountingDevice::scale(const Tensor& a, Ratio ratio, Tensor& out) {
   device_->scale(a, ratio, out);
 }
 
+void CountingDevice::compare(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) {
+  add(mask);
+  device_->compare(comparison, a, b, mask);
+}
+
+void CountingDevice::select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) {
+  add(out);
+  device_->select(mask, a, b, out);
+}
+
 void CountingDevice::cast(const Tensor& from, Tensor& to) {
   add(to);
   device_->cast(from, to);
@@ -126,6 +136,17 @@ void CountingDevice::activate_backward(Activation function, const Tensor& x, con
   device_->activate_backward(function, x, grad, out);
 }
 
+void CountingDevice::apply(const ElementFunction& function, const Tensor& x, Tensor& out) {
+  add(x);
+  device_->apply(function, x, out);
+}
+
+void CountingDevice::apply_backward(const ElementFunction& function, const Tensor& x, const Tensor& grad,
+                                    Tensor& out) {
+  add(x);
+  device_->apply_backward(function, x, grad, out);
+}
+
 void CountingDevice::dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, Tensor& out) {
   add(x);
   device_->dropout(x, stream, drop, out);
@@ -185,6 +206,11 @@ void CountingDevice::find_nonfinite(const Tensor& x, Tensor& flag) {
 void CountingDevice::row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) {
   add(logits);
   device_->row_max(logits, columns, maxima);
+}
+
+void CountingDevice::argmax(const Tensor& x, Tensor& columns) {
+  add(x);
+  device_->argmax(x, columns);
 }
 
 void CountingDevice::token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets,

@@ -44,6 +44,8 @@ class CountingDevice : public Device, public std::enable_shared_from_this<Counti
   void copy(const Tensor& from, Tensor& to) override;
   void combine(ReduceOp op, const Tensor& a, const Tensor& b, Tensor& out) override;
   void scale(const Tensor& a, Ratio ratio, Tensor& out) override;
+  void compare(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) override;
+  void select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) override;
   void cast(const Tensor& from, Tensor& to) override;
   void fold(ReduceOp op, std::span<const Tensor> inputs, std::span<const FoldSegment> segments,
             std::span<const Tensor> outputs) override;
@@ -58,6 +60,9 @@ class CountingDevice : public Device, public std::enable_shared_from_this<Counti
   void permute(const Tensor& from, std::array<int, 4> order, Tensor& to) override;
   void activate(Activation function, const Tensor& x, Tensor& out) override;
   void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) override;
+  void apply(const ElementFunction& function, const Tensor& x, Tensor& out) override;
+  void apply_backward(const ElementFunction& function, const Tensor& x, const Tensor& grad,
+                      Tensor& out) override;
   void dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, Tensor& out) override;
   void rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
               Tensor& out) override;
@@ -74,6 +79,7 @@ class CountingDevice : public Device, public std::enable_shared_from_this<Counti
   void scale_by(Tensor& x, const Tensor& factor) override;
   void find_nonfinite(const Tensor& x, Tensor& flag) override;
   void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) override;
+  void argmax(const Tensor& x, Tensor& columns) override;
   void token_parts(const Tensor& logits, const Tensor& maxima, const Tensor& targets, const TokenLoss& loss,
                    Tensor& exps, Tensor& parts) override;
   void token_loss(const Tensor& parts, const Tensor& targets, const TokenLoss& loss, Tensor& out) override;

@@ -22,6 +22,8 @@
 
 namespace sim {
 
+struct ElementFunction;
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -48,6 +50,11 @@ class Device {
   /// out(i) = a(i) * (numerator / denominator), where the quotient is rounded first (bf16: to f32). In
   /// the field the result is exact. For i32, the product is divided and truncated towards zero.
   virtual void scale(const Tensor& a, Ratio ratio, Tensor& out) = 0;
+  /// mask(i) = 1 if a(i) is less than b(i), equal to it, or greater; else 0, and with a NaN always 0. In the
+  /// field the order is that of max(), which is arbitrary.
+  virtual void compare(Comparison comparison, const Tensor& a, const Tensor& b, Tensor& mask) = 0;
+  /// out(i) = a(i) if mask(i) is not 0, else b(i).
+  virtual void select(const Tensor& mask, const Tensor& a, const Tensor& b, Tensor& out) = 0;
   /// Converts between floats, and from i32 to any dtype, rounding once.
   virtual void cast(const Tensor& from, Tensor& to) = 0;
   /// Sets every output to the fold of the inputs: s = x[first]; s = s op x[first + 1]; ... rounded to the
@@ -85,6 +92,11 @@ class Device {
   virtual void activate(Activation function, const Tensor& x, Tensor& out) = 0;
   /// out = grad f'(x)
   virtual void activate_backward(Activation function, const Tensor& x, const Tensor& grad, Tensor& out) = 0;
+  /// out = f(x), with a function of an author (element_function.h)
+  virtual void apply(const ElementFunction& function, const Tensor& x, Tensor& out) = 0;
+  /// out = grad f'(x)
+  virtual void apply_backward(const ElementFunction& function, const Tensor& x, const Tensor& grad,
+                              Tensor& out) = 0;
   /// Multiplies element i by 0 where uniform(i) of the stream is below `drop`, and by 1 / (1 - drop)
   /// elsewhere. A NaN stays NaN.
   virtual void dropout(const Tensor& x, const KeyedRandom& stream, Ratio drop, Tensor& out) = 0;
@@ -125,6 +137,9 @@ class Device {
   /// maxima(t) is the largest logit of row t among the columns that are not padding, ignoring NaN. Where
   /// there is none it is -infinity, in the field 0. maxima is a sum tensor.
   virtual void row_max(const Tensor& logits, std::int64_t columns, Tensor& maxima) = 0;
+  /// columns(t) is the lowest column of row t that holds its largest element, ignoring NaN; -1 where the row
+  /// has no number. columns is i32.
+  virtual void argmax(const Tensor& x, Tensor& columns) = 0;
   /// exps(t, v) = exp(logits(t, v) - maxima(t)), and 0 for padding. parts [2, T] holds the target's logit
   /// minus the maximum, if that logit lies on this rank, and the sum of exps. With smoothing, parts is
   /// [3, T] and also holds the sum of logits minus the maximum. All outputs are sum tensors.

@@ -64,6 +64,18 @@ SIM_HOST_DEVICE std::int32_t combined(std::int32_t a, std::int32_t b) {
   return static_cast<std::int32_t>(x + y);
 }
 
+/// Whether a is less than b, equal to it, or greater. With a NaN every comparison is false.
+template <typename Scalar>
+SIM_HOST_DEVICE bool holds(Comparison comparison, Scalar a, Scalar b) {
+  if (comparison == Comparison::less) return a < b;
+  if (comparison == Comparison::greater) return a > b;
+  return a == b;
+}
+
+SIM_HOST_DEVICE inline bool holds(Comparison comparison, bfloat16 a, bfloat16 b) {
+  return holds(comparison, to_float(a), to_float(b));
+}
+
 /// Returns numerator / denominator, rounded once to the scalar.
 template <typename Scalar>
 Scalar quotient_of(Ratio ratio) {

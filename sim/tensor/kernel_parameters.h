@@ -38,6 +38,7 @@ struct FoldSegment {
 };
 
 enum class Activation : std::uint8_t { gelu_tanh, gelu_erf, silu };
+enum class Comparison : std::uint8_t { less, equal, greater };
 enum class Norm : std::uint8_t { layer_norm, rms_norm };
 
 /// Which token ids a vocabulary-parallel loss covers on this rank, and how the loss is smoothed.

@@ -18,6 +18,13 @@ Field combined(const Field& a, const Field& b) {
   return a + b;
 }
 
+/// The order is that of max().
+inline bool holds(Comparison comparison, const Field& a, const Field& b) {
+  if (a == b) return comparison == Comparison::equal;
+  if (comparison == Comparison::equal) return false;
+  return max(a, b) == (comparison == Comparison::less ? b : a);
+}
+
 template <>
 class Scaling<Field> {
  public:

@@ -33,8 +33,8 @@ class WithProgram : public verify::Case {
   std::vector<verify::Dimension> dimensions() const override { return right_.dimensions(); }
   std::vector<verify::CaseOutput> outputs(const CaseSetting& s) const override { return right_.outputs(s); }
   std::vector<verify::ExpectedCall> calls(const CaseSetting& s) const override { return right_.calls(s); }
-  std::vector<verify::ExpectedCall> calls_of(const CaseSetting& s, int rank) const override {
-    return right_.calls_of(s, rank);
+  verify::ExpectedRun expected_of(const CaseSetting& s, int rank) const override {
+    return right_.expected_of(s, rank);
   }
   std::vector<verify::NamedNumber> factors(const CaseSetting& s) const override { return right_.factors(s); }
   std::vector<verify::AdjointIdentity> adjoint(const CaseSetting& s) const override {
@@ -107,7 +107,7 @@ std::vector<Defect> make_catalogue() {
   const std::string embedding = "vocab_parallel_embedding", loss = "vocab_parallel_cross_entropy";
   const std::string norm = "parallel_norm", attention = "self_attention", layer = "transformer_layer";
   const std::string dropout = "parallel_dropout", training = "distributed_optimizer";
-  const std::string gpt = "gpt_training";
+  const std::string gpt = "gpt_training", uneven = "all_to_all_uneven";
   return {
       // ---- A collective ----
       in_call("row: forward sum left out", "TrainVerify", row, "row_parallel_linear.forward", left_out,
@@ -162,6 +162,11 @@ std::vector<Defect> make_catalogue() {
               "self_attention.gather_qkv", left_out, "serial"),
       in_call("all_to_all: nothing exchanged", "MLM#1754", "all_to_all_sp2hp", "mapping.forward", left_out,
               "adjoint"),
+      in_program("all_to_all: rows of the peers for the own", "MLM#1754", uneven,
+                 rows_of_the_peers_for_the_own, "serial"),
+      in_program("all_to_all: rows of the next rank first", "MLM 32bbb76d57", uneven,
+                 rows_of_the_next_rank_first, "serial"),
+      in_program("all_to_all: odd rows forgotten", "", uneven, odd_rows_forgotten, "serial"),
 
       // ---- A kernel ----
       in_kernel("row: a little added on one rank", "TrainVerify", row,
@@ -376,6 +381,11 @@ std::vector<Defect> make_catalogue() {
       in_program("step: gradients of the step before kept", "torchtitan#1733", gpt,
                  gradients_kept_from_the_step_before, "serial"),
       in_program("step: updated before finalized", "", gpt, updated_before_finalized, "serial"),
+      in_program("step: gradients not unscaled", "DeepSpeed#2695", gpt, gradients_not_unscaled, "serial"),
+      in_program("step: gradients unscaled twice", "DeepSpeed#2695", gpt, gradients_unscaled_twice, "serial"),
+      in_call("step: overflow seen on one rank", "DeepSpeed#1801", gpt, "optimizer.found_nonfinite", left_out,
+              "calls", "intra-dist-opt"),
+      in_program("step: every microbatch in flight", "", gpt, every_microbatch_in_flight, "serial"),
       in_program("step: parameters gathered twice", "", gpt, parameters_gathered_twice, "calls"),
       in_program("step: nothing overlaps", "", gpt, nothing_overlaps, "calls"),
   };

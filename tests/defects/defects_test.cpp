@@ -50,6 +50,15 @@ TEST_P(Defects, OfAStepsCallsAreCaughtByThem) {
                                                                 << failure->explanation;
 }
 
+/// The field has no gradient that is not finite, so that only floats show what happens to one.
+TEST(DefectsOfFloats, AnOverflowThatOneRankSeesIsCaughtByItsValues) {
+  const auto& all = test::catalogue();
+  const auto defect = std::find_if(
+      all.begin(), all.end(), [](const Defect& d) { return d.name == "step: overflow seen on one rank"; });
+  ASSERT_NE(defect, all.end());
+  EXPECT_TRUE(failure_of(*defect, "serial", sim::DType::f64).has_value());
+}
+
 std::vector<std::size_t> numbers() {
   std::vector<std::size_t> all(test::catalogue().size());
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;

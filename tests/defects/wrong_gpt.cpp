@@ -24,6 +24,7 @@ void run(sim::Rank& rank, const CaseSetting& s, const Mistakes& mistakes) {
   sim::GptTrainingConfig config = plan.training();
   if (mistakes.config != nullptr) mistakes.config(config);
   GptTraining training(rank, std::move(config), [&](std::int64_t number) {
+    verify::overflow_where_planned(plan, rank.id, training, number);
     return mistakes.sample == nullptr ? plan.sample(number) : mistakes.sample(plan, number);
   });
   if (mistakes.made != nullptr) mistakes.made(training);
@@ -175,6 +176,31 @@ void parameters_gathered_twice(sim::Rank& rank, const CaseSetting& s) {
 void nothing_overlaps(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s,
       {.config = [](sim::GptTrainingConfig& config) { config.data_parallel.overlap_grad_reduce = false; }});
+}
+
+void every_microbatch_in_flight(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.config = [](sim::GptTrainingConfig& config) {
+        if (config.schedule == sim::one_forward_one_backward) config.schedule = sim::gpipe;
+      }});
+}
+
+void gradients_not_unscaled(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
+        training.forward_backward(iteration);
+        training.finalize_model_grads();
+        // The optimizer divides by the scale; this takes it back.
+        for (auto& piece : training.optimizer().pieces())
+          sim::scale_in_place(piece.grad, training.optimizer().loss_scale());
+      }});
+}
+
+void gradients_unscaled_twice(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
+        training.forward_backward(iteration);
+        training.finalize_model_grads();
+        for (auto& piece : training.optimizer().pieces())
+          sim::scale_in_place(piece.grad, training.optimizer().loss_scaling().inverse());
+      }});
 }
 
 }  // namespace test

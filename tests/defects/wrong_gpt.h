@@ -21,6 +21,9 @@ void positions_flagged_sequence_parallel(sim::Rank& rank, const verify::CaseSett
 void final_norm_flag_lost(sim::Rank& rank, const verify::CaseSetting& setting);
 void gradients_kept_from_the_step_before(sim::Rank& rank, const verify::CaseSetting& setting);
 void updated_before_finalized(sim::Rank& rank, const verify::CaseSetting& setting);
+void every_microbatch_in_flight(sim::Rank& rank, const verify::CaseSetting& setting);
+void gradients_not_unscaled(sim::Rank& rank, const verify::CaseSetting& setting);
+void gradients_unscaled_twice(sim::Rank& rank, const verify::CaseSetting& setting);
 // These steps give the right values, but make more calls or make them in another order.
 void parameters_gathered_twice(sim::Rank& rank, const verify::CaseSetting& setting);
 void nothing_overlaps(sim::Rank& rank, const verify::CaseSetting& setting);

@@ -1,5 +1,8 @@
 #include "tests/defects/wrong_programs.h"
 
+#include <algorithm>
+#include <numeric>
+
 #include "sim/model/mlp.h"
 #include "sim/parallel/column_parallel_linear.h"
 #include "sim/parallel/mappings.h"
@@ -12,6 +15,7 @@
 #include "verify/cases/case_list.h"
 #include "verify/cases/dropout_masks.h"
 #include "verify/cases/linear_layer.h"
+#include "verify/cases/token_exchange.h"
 #include "verify/cases/token_layer.h"
 
 namespace test {
@@ -106,6 +110,38 @@ Tensor whole_of(sim::Rank& rank, const CaseSetting& s, const std::string& name) 
 /// Returns a term of a partial sum, drawn as the mapping cases draw it.
 Tensor term_of(sim::Rank& rank, const CaseSetting& s) {
   return whole_of(rank, s, "grad_output." + std::to_string(rank.groups.get("tp").rank()));
+}
+
+// ---- all_to_all_uneven ----
+
+using Rows = std::vector<std::int64_t>;
+
+std::int64_t sum_of(const Rows& rows) { return std::accumulate(rows.begin(), rows.end(), std::int64_t{0}); }
+
+/// Exchanges rows as the case does.
+Tensor exchanged(sim::Rank& rank, const Tensor& rows, const Rows& send_rows, const Rows& receive_rows,
+                 sim::Site site) {
+  if (rank.groups.get("tp").size() == 1) return rows;
+  const Tensor output = rank.device.empty(rows.dtype(), {sum_of(receive_rows), rows.shape()[1]});
+  rank.groups.get("tp").all_to_all_uneven(rows, send_rows, output, receive_rows, site);
+  return output;
+}
+
+/// Copies the first rows of each block of `from` to the first rows of the block of `to`.
+void copy_blocks(const Tensor& from, const Rows& from_rows, const Tensor& to, const Rows& to_rows) {
+  std::int64_t read = 0, written = 0;
+  for (std::size_t place = 0; place < from_rows.size(); ++place) {
+    const std::int64_t rows = std::min(from_rows[place], to_rows[place]);
+    Tensor block = to.rows(written, written + rows);
+    sim::copy(from.rows(read, read + rows), block);
+    read += from_rows[place];
+    written += to_rows[place];
+  }
+}
+
+Rows even(Rows rows) {
+  for (std::int64_t& each : rows) each -= each % 2;
+  return rows;
 }
 
 // ---- parallel_norm ----
@@ -243,6 +279,39 @@ void gathered_along_the_wrong_axis(sim::Rank& rank, const CaseSetting& s) {
   const Tensor rows = sim::gathered_rows(x, tp, "mapping.forward");
   const Tensor output = rows.reshaped({s.whole("tokens"), s.whole("hidden")});
   publish(rank, {x, output, grad, sim::reduce_scattered_columns(grad, tp, "mapping.backward")});
+}
+
+void rows_of_the_peers_for_the_own(sim::Rank& rank, const CaseSetting& s) {
+  verify::run_token_exchange(
+      rank, s, [&](const Tensor& rows, const Rows& send_rows, const Rows& receive_rows, sim::Site site) {
+        return exchanged(rank, rows, receive_rows, send_rows, site);
+      });
+}
+
+void rows_of_the_next_rank_first(sim::Rank& rank, const CaseSetting& s) {
+  verify::run_token_exchange(
+      rank, s, [&](const Tensor& rows, const Rows& send_rows, const Rows& receive_rows, sim::Site site) {
+        const Tensor right = exchanged(rank, rows, send_rows, receive_rows, site);
+        const Tensor turned = copied(right);
+        const std::int64_t all = sum_of(receive_rows), first = receive_rows.front();
+        Tensor begin = turned.rows(0, all - first), end = turned.rows(all - first, all);
+        sim::copy(right.rows(first, all), begin);
+        sim::copy(right.rows(0, first), end);
+        return turned;
+      });
+}
+
+void odd_rows_forgotten(sim::Rank& rank, const CaseSetting& s) {
+  verify::run_token_exchange(
+      rank, s, [&](const Tensor& rows, const Rows& send_rows, const Rows& receive_rows, sim::Site site) {
+        const std::int64_t hidden = rows.shape()[1];
+        const Tensor sent = rank.device.empty(s.dtype, {sum_of(even(send_rows)), hidden});
+        copy_blocks(rows, send_rows, sent, even(send_rows));
+        const Tensor received = exchanged(rank, sent, even(send_rows), even(receive_rows), site);
+        const Tensor output = sim::filled(rank.device, s.dtype, {sum_of(receive_rows), hidden}, 0);
+        copy_blocks(received, even(receive_rows), output, receive_rows);
+        return output;
+      });
 }
 
 void flag_lost(sim::Rank& rank, const CaseSetting& s) { run_norm(rank, s, false); }

@@ -28,6 +28,11 @@ void gather_whose_backward_only_splits(sim::Rank& rank, const verify::CaseSettin
 // A mistake in all_gather_last_dim_from_tensor_parallel_region:
 void gathered_along_the_wrong_axis(sim::Rank& rank, const verify::CaseSetting& setting);
 
+// Mistakes in all_to_all_uneven:
+void rows_of_the_peers_for_the_own(sim::Rank& rank, const verify::CaseSetting& setting);
+void rows_of_the_next_rank_first(sim::Rank& rank, const verify::CaseSetting& setting);
+void odd_rows_forgotten(sim::Rank& rank, const verify::CaseSetting& setting);
+
 // Mistakes in parallel_norm:
 void flag_lost(sim::Rank& rank, const verify::CaseSetting& setting);
 void flag_where_none_belongs(sim::Rank& rank, const verify::CaseSetting& setting);

@@ -1,9 +1,9 @@
-# Looks through the PTX of the kernels for arithmetic of floats that is not the one operation, rounded once, that was written: approximate
-# functions, flushing to zero, and additions and multiplications without .rn, which the assembler may fuse.
+# Searches the PTX of the kernels for float arithmetic that differs from the single, once-rounded operation that was written:
+# approximate functions, flushing to zero, and additions and multiplications without .rn, which the assembler may fuse.
 #
 #   cmake -DNVCC=... -DOPTIONS=... -DKERNELS=a.cu;b.cu -DSOURCE=... -DBINARY=... -P check_assembly.cmake
 
-# What moves, compares, chooses or changes a sign rounds nothing; what converts, to the nearest.
+# Instructions that move, compare, select or change a sign do not round; conversions round to the nearest.
 set(exact "^(ld|st|mov|setp|set|selp|neg|abs|min|max|testp|copysign|cvta)\\.")
 set(rounded "^(add|sub|mul|fma|div|rcp|sqrt)\\.rn\\.f(32|64)$")
 set(converted "^cvt\\.(rn\\.f(32|64)\\.[a-z0-9]+|rzi\\.[su](32|64)\\.f(32|64)|f64\\.f32)$")
@@ -26,7 +26,7 @@ function(find_inexact text found seen)
   set(${seen} ${seen_count} PARENT_SCOPE)
 endfunction()
 
-# The check itself, on planted defects.
+# The check itself is checked on planted defects.
 foreach(planted "ex2.approx.f32 %f1, %f2;" "add.f32 %f1, %f2, %f3;" "mul.f64 %fd1, %fd2, %fd3;" "div.full.f32 %f1, %f2, %f3;"
     "fma.rn.ftz.f32 %f1, %f2, %f3, %f4;" "mad.rn.f32 %f1, %f2, %f3, %f4;" "fma.rz.f64 %fd1, %fd2, %fd3, %fd4;"
     "cvt.rz.f32.f64 %f1, %fd1;" "sqrt.approx.ftz.f32 %f1, %f2;" "rsqrt.approx.f64 %fd1, %fd2;")

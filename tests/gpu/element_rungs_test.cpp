@@ -1,9 +1,11 @@
-// Proves rungs 06 to 08 of the GPU ladder: exp and its kin, tables, and Adam.
+// Proves rungs 06 to 08 of the GPU ladder: exp and related functions, tables, and Adam.
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include "sim/base/elementary.h"
 #include "sim/tensor/checks.h"
+#include "sim/tensor/element_function.h"
 #include "tests/gpu/both_devices.h"
 
 namespace {
@@ -37,6 +39,56 @@ TEST(Gpu06Exp, ActivationsOfEveryMagnitude) {
       }
     }
   }
+}
+
+// What an author writes runs on the host, whichever device has the tensors.
+TEST(Gpu06Exp, FunctionsOfAnAuthor) {
+  GPU_OR_SKIP(gpu);
+  test::BothDevices both("06 functions of an author", gpu.device);
+  const ElementFunction bent = element_function(
+      "bent", [](auto x) { return x * x * elementary::exp(x); },
+      [](auto x) { return (2 + x) * x * elementary::exp(x); });
+  EXPECT_TRUE(rc::check([&] {
+    const KeyedRandom random = drawn_random();
+    const DType dtype = test::drawn_float();
+    const Shape shape = {drawn_size(9), drawn_size(70)};
+    const bool extremes = drawn_bool();
+    const std::string difference = both.difference(
+        {drawn(dtype, shape, random, extremes), drawn(dtype, shape, random.named("g"), extremes)},
+        [&](Device& device, Tensors& in) {
+          Tensors out = {device.empty(dtype, shape), device.empty(dtype, shape)};
+          device.apply(bent, in[0], out[0]);
+          device.apply_backward(bent, in[0], in[1], out[1]);
+          device.apply(bent, in[1], in[1]);
+          out.push_back(in[1]);
+          return out;
+        });
+    RC_ASSERT(difference == "");
+  }));
+}
+
+TEST(Gpu06Exp, ComparisonsAndWhatTheySelect) {
+  GPU_OR_SKIP(gpu);
+  test::BothDevices both("06 comparisons", gpu.device);
+  EXPECT_TRUE(rc::check([&] {
+    const KeyedRandom random = drawn_random();
+    const DType dtype = test::drawn_float();
+    const Shape shape = {drawn_size(9), drawn_size(70)};
+    const auto comparison = *rc::gen::element(Comparison::less, Comparison::equal, Comparison::greater);
+    const test::Given a = drawn(dtype, shape, random, true);
+    const test::Given b = drawn_bool() ? a : drawn(dtype, shape, random.named("b"), true);
+    const test::Given ids = test::drawn_ids(shape, random.named("ids"), -1, 1);
+    const std::string difference = both.difference({a, b, ids}, [&](Device& device, Tensors& in) {
+      Tensors out = {device.empty(DType::i32, shape), device.empty(DType::i32, shape),
+                     device.empty(dtype, shape), device.empty(DType::i32, shape)};
+      device.compare(comparison, in[0], in[1], out[0]);
+      device.compare(comparison, in[2], out[0], out[1]);
+      device.select(out[0], in[0], in[1], out[2]);
+      device.select(in[2], out[0], in[2], out[3]);
+      return out;
+    });
+    RC_ASSERT(difference == "");
+  }));
 }
 
 TEST(Gpu06Exp, DropoutAndRotation) {

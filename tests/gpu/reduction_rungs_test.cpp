@@ -118,6 +118,25 @@ TEST(Gpu05Reduce, Norms) {
   }));
 }
 
+// Few values, so that the largest is there more than once.
+TEST(Gpu05Reduce, TheFirstOfEqualColumns) {
+  GPU_OR_SKIP(gpu);
+  test::BothDevices both("05 argmax", gpu.device);
+  EXPECT_TRUE(rc::check([&] {
+    const KeyedRandom random = drawn_random();
+    const DType dtype = test::drawn_float();
+    const Shape shape = {drawn_size(30), drawn_size(70)};
+    const std::string difference =
+        both.difference({test::drawn_ids(shape, random, -2, 2)}, [&](Device& device, Tensors& in) {
+          Tensors out = {device.empty(dtype, shape), device.empty(DType::i32, {shape[0]})};
+          device.cast(in[0], out[0]);
+          device.argmax(out[0], out[1]);
+          return out;
+        });
+    RC_ASSERT(difference == "");
+  }));
+}
+
 TEST(Gpu05Reduce, LargestOfRowsAndWhatIsNotFinite) {
   GPU_OR_SKIP(gpu);
   test::BothDevices both("05 row max, not finite", gpu.device);
@@ -130,9 +149,11 @@ TEST(Gpu05Reduce, LargestOfRowsAndWhatIsNotFinite) {
     const std::string difference =
         both.difference({drawn(dtype, shape, random, drawn_bool()), drawn(sums, shape, random, drawn_bool())},
                         [&](Device& device, Tensors& in) {
-                          Tensors out = {device.empty(sums, {shape[0]}), device.empty(sums, {1})};
+                          Tensors out = {device.empty(sums, {shape[0]}), device.empty(sums, {1}),
+                                         device.empty(DType::i32, {shape[0]})};
                           device.row_max(in[0], columns, out[0]);
                           device.find_nonfinite(in[1], out[1]);
+                          device.argmax(in[0], out[2]);
                           return out;
                         });
     RC_ASSERT(difference == "");

@@ -2,87 +2,21 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <filesystem>
 #include <map>
 #include <regex>
 #include <set>
 #include <sstream>
 
+#include "tests/house/rooms.h"
+
 namespace test {
 
 namespace {
 
-/// A room is a folder of sources, with the other folders whose headers it may include. Each room may
-/// include only rooms above it in this table, so there are no circles. A folder that is not in the table
-/// may not exist.
-struct Room {
-  std::string folder;
-  std::vector<std::string> sees;
-};
-
-const std::vector<Room>& rooms() {
-  static const std::vector<Room> table = {
-      {"sim/base", {}},
-      {"sim/layout", {"sim/base"}},
-      {"sim/tensor", {"sim/base"}},
-      {"sim/cpu", {"sim/base", "sim/tensor"}},
-      {"sim/comm", {"sim/base", "sim/layout", "sim/tensor"}},
-      {"sim/fibers", {"sim/base"}},
-      {"sim/world", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/fibers"}},
-      {"sim/launch", {"sim/base", "sim/layout", "sim/comm"}},
-      {"sim/meeting", {"sim/base"}},
-      {"sim/mpi", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/launch", "sim/meeting"}},
-      {"sim/parallel", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
-      {"sim/optimizer", {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel"}},
-      {"sim/pipeline", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
-      {"sim/model",
-       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/optimizer", "sim/pipeline"}},
-      // Kernels and their launchers know only plain numbers. The device also knows tensors, and the
-      // communicator also knows ranks.
-      {"gpu/device", {"sim/base", "sim/tensor"}},
-      {"gpu/nccl",
-       {"gpu/device", "sim/base", "sim/layout", "sim/tensor", "sim/cpu", "sim/comm", "sim/launch",
-        "sim/meeting"}},
-      {"gpu/cuda", {"gpu/device", "gpu/nccl", "sim/base"}},
-      {"gpu/on_host", {"gpu/device", "sim/base"}},
-      {"gpu/stub", {"gpu/device", "gpu/nccl", "sim/base"}},
-      // A reference shares no code with the layers that it judges.
-      {"verify/reference", {"sim/base"}},
-      {"verify/output", {"sim"}},
-      {"verify/options", {"sim", "verify/output"}},
-      {"verify/cases", {"sim", "verify/reference"}},
-      {"verify/properties", {"sim", "verify/output", "verify/options", "verify/cases", "verify/reference"}},
-      {"verify/backends",
-       {"sim", "gpu", "verify/output", "verify/options", "verify/cases", "verify/properties"}},
-      {"verify/checks", {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties"}},
-      {"verify/replay",
-       {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties", "verify/backends",
-        "verify/checks"}},
-      {"verify/views", {"sim", "verify/output", "verify/options"}},
-      {"verify/report",
-       {"sim", "verify/output", "verify/options", "verify/backends", "verify/checks", "verify/replay",
-        "verify/views"}},
-      {"verify/program",
-       {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties", "verify/backends",
-        "verify/checks", "verify/replay", "verify/views", "verify/report"}},
-      {"verify", {"sim", "verify"}},
-      {"tests", {"tests", "verify", "gpu", "sim"}},
-  };
-  return table;
-}
-
 bool is_in(const std::string& path, const std::string& folder) { return path.starts_with(folder + "/"); }
 
 bool ends_in(const std::string& path, const char* suffix) { return path.ends_with(suffix); }
-
-/// Returns the room that a file is in, or null where its folder is not a room. Folders below tests/
-/// belong to the room tests; every other folder must be a room itself.
-const Room* room_of(const std::string& path) {
-  const std::string folder = path.substr(0, path.rfind('/'));
-  for (const Room& room : rooms()) {
-    if (room.folder == folder || (room.folder == "tests" && is_in(path, "tests"))) return &room;
-  }
-  return nullptr;
-}
 
 /// Whether a room may include a file.
 bool sees(const Room& room, const std::string& included) {
@@ -100,14 +34,6 @@ std::vector<std::string> matches(const std::string& text, const std::string& pat
   }
   return found;
 }
-
-std::vector<std::string> included_files(const SourceFile& file) {
-  return matches(file.text, "(?:^|\n)\\s*#\\s*include\\s*[\"<]((?:sim|gpu|verify|tests)/[^\">]+)[\">]");
-}
-
-}  // namespace
-
-namespace {
 
 /// Whether the programs of a room are written once and run in every arithmetic and on every device.
 bool is_written_once(const std::string& room) {
@@ -130,20 +56,21 @@ std::vector<std::string> include_direction(const std::vector<SourceFile>& files)
   for (const SourceFile& file : files) {
     const Room* room = room_of(file.path);
     if (room == nullptr) {
-      violations.push_back(file.path + ": lies in a folder without a row in the table of rooms");
+      violations.push_back(file.path + ": its folder is not in the table of rooms (tests/house/rooms.cpp)");
       continue;
     }
     for (const std::string& included : included_files(file)) {
       if (!sees(*room, included))
         violations.push_back(file.path + ": " + room->folder + " may not include " + included);
       if (is_written_once(room->folder) && knows_a_scalar(included)) {
-        violations.push_back(file.path + ": layers are written once, for every scalar and device: not " +
-                             included);
+        violations.push_back(
+            file.path + ": layers are written once for every scalar and device, so they may not include " +
+            included);
       }
     }
     const bool may_see_eigen = room->folder == "verify/reference" || room->folder == "tests";
     if (!may_see_eigen && file.text.find("#include <Eigen/") != std::string::npos) {
-      violations.push_back(file.path + ": Eigen belongs in verify/reference");
+      violations.push_back(file.path + ": only verify/reference and tests may include Eigen");
     }
   }
   return violations;
@@ -157,19 +84,20 @@ std::vector<std::string> banned_names(const std::vector<SourceFile>& files) {
     const char* but_in = "";  // one file that is exempt
   };
   const std::vector<Ban> bans = {
-      {"\\b(random_device)\\b", "", "draws from the machine; use a seed"},
+      {"\\b(random_device)\\b", "", "it draws from the machine; use a seed"},
       {"\\b((?:EXPECT|ASSERT)_(?:NEAR|DOUBLE_EQ|FLOAT_EQ)|DoubleNear|FloatNear)\\b", "",
-       "a hand-written tolerance"},
-      {"\\b([0-9.]+[eE]-[0-9]+|0\\.0[0-9]+)f?\\b", "", "a hand-written tolerance"},
-      {"\\b([a-z_]+_clock|clock_gettime|gettimeofday)\\b", "sim", "a wall clock",
+       "it is a hand-written tolerance; derive a bound"},
+      {"\\b([0-9.]+[eE]-[0-9]+|0\\.0[0-9]+)f?\\b", "", "it is a hand-written tolerance; derive a bound"},
+      {"\\b([a-z_]+_clock|clock_gettime|gettimeofday)\\b", "sim", "it is a wall clock",
        "sim/meeting/deadline.cpp"},  // how long a process waits for others; no result uses it
-      {"\\b(time|clock)\\s*\\(", "sim", "a wall clock"},
-      {"\\b(unordered_map|unordered_set)\\b", "sim", "iterates in no stated order"},
-      {"\\b(get_id|srand|rand)\\s*\\(", "sim", "differs from run to run"},
-      // What a case expects is stated a second time in verify/reference, not asked of what it judges.
-      {"\\b(buffer_layout|owned_pieces|traffic_of)\\b", "verify/cases", "asks what is judged for its rule"},
+      {"\\b(time|clock)\\s*\\(", "sim", "it is a wall clock"},
+      {"\\b(unordered_map|unordered_set)\\b", "sim", "it iterates in no stated order"},
+      {"\\b(get_id|srand|rand)\\s*\\(", "sim", "it differs from run to run"},
+      // What a case expects is computed in verify/reference, not by the code that it judges.
+      {"\\b(buffer_layout|owned_pieces|traffic_of)\\b", "verify/cases",
+       "it is the code that is judged; use verify/reference"},
       {"\\b(buffer_layout|owned_pieces|traffic_of)\\b", "verify/properties",
-       "asks what is judged for its rule"},
+       "it is the code that is judged; use verify/reference"},
   };
   std::vector<std::string> violations;
   for (const SourceFile& file : files) {
@@ -223,10 +151,10 @@ std::vector<std::string> scenario_rules(const std::vector<SourceFile>& scenarios
     if (file.path == "scenarios/README.md") continue;
     const std::string inside = file.path.substr(file.path.find('/') + 1);
     if (!folders.contains(inside.substr(0, inside.find('/'))))
-      violations.push_back(file.path + ": lies in none of the folders of scenarios");
+      violations.push_back(file.path + ": it is in none of the folders of scenarios/");
     if (!ends_in(file.path, ".ini")) continue;
     if (!file.text.starts_with("# Source: "))
-      violations.push_back(file.path + ": first line is not '# Source: ...'");
+      violations.push_back(file.path + ": its first line is not '# Source: ...'");
   }
   return violations;
 }
@@ -250,6 +178,80 @@ std::vector<std::string> long_lines(const std::vector<SourceFile>& files) {
   return violations;
 }
 
+namespace {
+
+/// Returns the manual without its blocks of code. With `keeps_code` only the output in console blocks goes.
+/// A line that goes leaves an empty one, so that the others keep their numbers.
+SourceFile without_blocks(const SourceFile& manual, bool keeps_code) {
+  SourceFile kept = {manual.path, ""};
+  std::istringstream lines(manual.text);
+  std::string block;  // the first line of the block that a line is in
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_fence = line.starts_with("```");
+    const bool is_output = block == "```console" && !line.starts_with("$ ");
+    const bool goes = !is_fence && !block.empty() && (!keeps_code || is_output);
+    if (is_fence) block = block.empty() ? line : "";
+    kept.text += (goes ? "" : line) + "\n";
+  }
+  return kept;
+}
+
+/// Whether the text is a path from the root: "sim/world/finding.h". Names with blanks, dots for the rest of a
+/// name, or other signs are not.
+bool is_a_path(const std::string& text) {
+  static const std::regex path("(sim|gpu|verify|tests|scenarios)/[A-Za-z0-9_./-]+");
+  return std::regex_match(text, path) && text.find("...") == std::string::npos;
+}
+
+std::vector<std::string> dead_links(const SourceFile& manual, const std::set<std::string>& paths) {
+  const auto exists = [&](const std::filesystem::path& path) {
+    std::string name = path.lexically_normal().string();
+    if (name.ends_with('/')) name.pop_back();
+    return paths.contains(name);
+  };
+  const std::filesystem::path folder = std::filesystem::path(manual.path).parent_path();
+  const std::string text = without_blocks(manual, false).text;
+  std::vector<std::string> violations;
+  for (const std::string& link : matches(text, "\\]\\(([^)#\\s]+)[^)]*\\)")) {
+    if (!link.starts_with("https://") && !exists(folder / link))
+      violations.push_back(manual.path + ": the link to " + link + " leads nowhere");
+  }
+  for (const std::string& name : matches(text, "`([^`\n]+)`")) {
+    if (is_a_path(name) && !exists(name))
+      violations.push_back(manual.path + ": it names " + name + ", which does not exist");
+  }
+  return violations;
+}
+
+}  // namespace
+
+std::vector<std::string> manual_rules(const std::vector<SourceFile>& manuals,
+                                      const std::set<std::string>& paths) {
+  constexpr std::ptrdiff_t kMostLinesOfTheDoor = 200;
+  std::vector<std::string> violations;
+  for (const SourceFile& manual : manuals) {
+    for (const std::string& line : long_lines({without_blocks(manual, true)})) violations.push_back(line);
+    const std::ptrdiff_t lines = std::count(manual.text.begin(), manual.text.end(), '\n');
+    if (manual.path == "README.md" && lines > kMostLinesOfTheDoor)
+      violations.push_back(manual.path + ": " + std::to_string(lines) +
+                           " lines, and 200 are the most; a manual belongs in the README.md of its room");
+    for (const std::string& link : dead_links(manual, paths)) violations.push_back(link);
+  }
+  return violations;
+}
+
+std::vector<std::string> unnamed_packages(const std::string& script, const std::string& readme) {
+  std::vector<std::string> violations;
+  for (const std::string& list : matches(script, "packages=\\(([^)]*)\\)")) {
+    std::istringstream words(list);
+    for (std::string package; words >> package;) {
+      if (readme.find("`" + package + "`") == std::string::npos)
+        violations.push_back("README.md: it does not say what the package " + package + " is for");
+    }
+  }
+  return violations;
+}
+
 std::vector<std::string> rooms_out_of_order() {
   std::vector<std::string> violations;
   std::set<std::string> above;
@@ -258,7 +260,8 @@ std::vector<std::string> rooms_out_of_order() {
       const bool is_whole =
           seen == "sim" || seen == "gpu" || seen == "verify" || seen == room.folder || room.folder == "tests";
       if (!is_whole && !above.contains(seen))
-        violations.push_back(room.folder + " sees " + seen + ", which stands below it");
+        violations.push_back(room.folder + " may include " + seen +
+                             ", which is below it in the table of rooms");
     }
     above.insert(room.folder);
   }
@@ -279,7 +282,7 @@ std::vector<std::string> unprovoked_refusals(const std::vector<SourceFile>& file
   std::vector<std::string> violations;
   for (const std::string& code : codes) {
     if (refusal_tests.find("\"" + code + "\"") == std::string::npos)
-      violations.push_back(code + ": never provoked");
+      violations.push_back(code + ": no refusal test provokes this code");
   }
   return violations;
 }

@@ -3,17 +3,15 @@
 /// The house rules, as functions of source text, so that tests can show each of them a planted violation.
 /// Each returns one line for every violation: the file, and what is wrong with it.
 
+#include <set>
 #include <string>
 #include <vector>
 
+#include "tests/house/source_files.h"
+
 namespace test {
 
-struct SourceFile {
-  std::string path;  // relative to the root: "sim/layout/layout.h"
-  std::string text;
-};
-
-/// Finds includes that a folder may not have. The table in house_rules.cpp says which folders each folder may
+/// Finds includes that a folder may not have. The table of rooms (rooms.h) says which folders each folder may
 /// include.
 std::vector<std::string> include_direction(const std::vector<SourceFile>& files);
 
@@ -27,14 +25,24 @@ std::vector<std::string> headers_without_manual(const std::vector<SourceFile>& f
 std::vector<std::string> unbuilt_files(const std::vector<SourceFile>& files,
                                        const std::string& compile_commands);
 
-/// Finds files outside the known folders of scenarios/, its manual apart, and scenarios that do not name their
-/// source in the first line.
+/// Finds files outside the known folders of scenarios/, its manual apart, and scenarios that do not name
+/// their source in the first line.
 std::vector<std::string> scenario_rules(const std::vector<SourceFile>& scenarios);
 
 /// Finds lines of more than 110 columns.
 std::vector<std::string> long_lines(const std::vector<SourceFile>& files);
 
-/// Finds rooms of the table in house_rules.cpp that may include a room further down in the table, which
+/// Finds what is wrong with the manuals, which are the .md files: lines of more than 110 columns, except the
+/// output of a program in a console block, which is shown as it is printed; a README.md in the root of more
+/// than 200 lines; and links, and paths in `back quotes`, that lead nowhere. `paths` has all files and
+/// folders of the checkout.
+std::vector<std::string> manual_rules(const std::vector<SourceFile>& manuals,
+                                      const std::set<std::string>& paths);
+
+/// Finds packages of the list in the script `shardproof` that README.md does not name in `back quotes`.
+std::vector<std::string> unnamed_packages(const std::string& script, const std::string& readme);
+
+/// Finds rooms of the table (rooms.h) that may include a room further down in the table, which
 /// would allow a circle.
 std::vector<std::string> rooms_out_of_order();
 

@@ -2,10 +2,9 @@
 
 #include "tests/house/house_rules.h"
 
-#include <algorithm>
 #include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
+#include <set>
 #include <sstream>
 
 namespace {
@@ -14,34 +13,21 @@ using test::SourceFile;
 using Lines = std::vector<std::string>;
 
 std::string contents(const std::string& path) {
-  std::ifstream file(path, std::ios::binary);
-  EXPECT_TRUE(file) << path;
-  std::ostringstream text;
-  text << file.rdbuf();
-  return text.str();
+  std::string text = test::text_of_file(path);
+  EXPECT_NE(text, "") << path;
+  return text;
 }
 
 std::vector<SourceFile> files_under(const std::vector<std::string>& folders, const Lines& endings) {
-  const std::filesystem::path root = SHARDPROOF_SOURCE_DIR;
-  std::vector<SourceFile> files;
-  for (const std::string& folder : folders) {
-    if (!std::filesystem::exists(root / folder)) continue;
-    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder)) {
-      const std::string ending = entry.path().extension().string();
-      const bool wanted =
-          endings.empty() || std::find(endings.begin(), endings.end(), ending) != endings.end();
-      if (!entry.is_regular_file() || !wanted) continue;
-      files.push_back(
-          {std::filesystem::relative(entry.path(), root).string(), contents(entry.path().string())});
-    }
-  }
-  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  std::vector<SourceFile> files = test::files_under(SHARDPROOF_SOURCE_DIR, folders, endings);
   EXPECT_FALSE(files.empty());
   return files;
 }
 
 std::vector<SourceFile> sources() {
-  return files_under({"sim", "gpu", "verify", "tests"}, {".h", ".cpp", ".cu"});
+  std::vector<SourceFile> files = test::sources_of(SHARDPROOF_SOURCE_DIR);
+  EXPECT_FALSE(files.empty());
+  return files;
 }
 
 std::string root_file(const std::string& name) {
@@ -135,6 +121,55 @@ TEST(HouseRules, LinesHaveAtMost110Columns) {
   EXPECT_EQ(test::long_lines(files_under({"sim", "gpu", "verify"}, {".h", ".cpp", ".cu"})), Lines{});
   EXPECT_EQ(test::long_lines({{"sim/a.cpp", std::string(111, 'x') + "\n"}}).size(), 1U);
   EXPECT_EQ(test::long_lines({{"sim/a.cpp", std::string(110, 'x') + "\n"}}), Lines{});
+}
+
+/// Returns all .md files of the checkout.
+std::vector<SourceFile> manuals() {
+  std::vector<SourceFile> files = files_under({"sim", "gpu", "verify", "scenarios", "tests"}, {".md"});
+  files.push_back({"README.md", root_file("README.md")});
+  return files;
+}
+
+/// Returns all files and folders of the checkout that a manual may speak of.
+std::set<std::string> all_paths() {
+  const std::filesystem::path root = SHARDPROOF_SOURCE_DIR;
+  std::set<std::string> paths = {".ci/run", "CMakeLists.txt", "README.md", "shardproof"};
+  for (const char* folder : {"sim", "gpu", "verify", "scenarios", "tests"}) {
+    paths.insert(folder);
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(root / folder))
+      paths.insert(std::filesystem::relative(entry.path(), root).string());
+  }
+  return paths;
+}
+
+TEST(HouseRules, ManualsAreShortNarrowAndLeadSomewhere) {
+  EXPECT_EQ(test::manual_rules(manuals(), all_paths()), Lines{});
+  const std::string wide(111, 'x');
+  const auto violations = [](const std::string& path, const std::string& text) {
+    return test::manual_rules({{path, text}}, {"sim/world/README.md", "sim/world"}).size();
+  };
+  EXPECT_EQ(violations("sim/README.md", wide + "\n"), 1U);
+  EXPECT_EQ(violations("sim/README.md", "```sh\n" + wide + "\n```\n"), 1U);
+  EXPECT_EQ(violations("sim/README.md", "```console\n$ " + wide + "\n```\n"), 1U);
+  EXPECT_EQ(violations("sim/README.md", "```console\n$ a\n" + wide + "\n```\n" + wide + "\n"), 1U);
+  EXPECT_EQ(violations("sim/README.md", "```console\n$ a\n" + wide + "\n```\n"), 0U);
+  std::string long_door;
+  for (int line = 0; line <= 200; ++line) long_door += "x\n";
+  EXPECT_EQ(violations("README.md", long_door), 1U);
+  EXPECT_EQ(violations("README.md", long_door.substr(2)), 0U);
+  EXPECT_EQ(violations("sim/README.md", long_door), 0U);
+  EXPECT_EQ(violations("README.md", "[world](sim/word/README.md)\n"), 1U);
+  EXPECT_EQ(violations("README.md", "[world](sim/world/README.md), [there](https://example.org)\n"), 0U);
+  EXPECT_EQ(violations("verify/README.md", "[world](sim/world/README.md)\n"), 1U);
+  EXPECT_EQ(violations("verify/README.md", "[world](../sim/world/README.md#the-room)\n"), 0U);
+  EXPECT_EQ(violations("README.md", "It is in `sim/word`.\n"), 1U);
+  EXPECT_EQ(violations("README.md", "It is in `sim/world`, as `sim/...` are.\n"), 0U);
+}
+
+TEST(HouseRules, ReadmeNamesEveryPackage) {
+  EXPECT_EQ(test::unnamed_packages(root_file("shardproof"), root_file("README.md")), Lines{});
+  EXPECT_EQ(test::unnamed_packages("packages=(g++ cmake\n  libfmt-dev)\n", "`cmake`, `libfmt-dev`\n").size(),
+            1U);
 }
 
 TEST(HouseRules, RoomsSeeOnlyRoomsThatStandBeforeThem) { EXPECT_EQ(test::rooms_out_of_order(), Lines{}); }

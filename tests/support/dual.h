@@ -6,6 +6,8 @@
 ///
 /// Source  forward-mode differentiation, Wengert 1964.
 
+#include <string>
+
 #include "verify/reference/number.h"
 
 namespace test {
@@ -62,6 +64,10 @@ class Number<test::Dual> {
   Dual larger(const Dual& a, const Dual& b) const { return a.value.value() < b.value.value() ? b : a; }
   Dual activation(Activation function, bool derivative, const Dual& x) const {
     return activation_in_steps(*this, function, derivative, x);
+  }
+  template <typename Steps>
+  Dual function(const std::string& /*name*/, const Dual& x, const Steps& steps) const {
+    return steps(*this, x);
   }
 
  private:

@@ -1,9 +1,9 @@
 #pragma once
 
-/// Megatron's groups written a second time, from their definition and with plain lists of lists. Two
-/// ranks are in one group when all coordinates outside the group's token agree, and groups stand in the
-/// order of their first members. There are no strides and no arithmetic on ranks, and nothing is shared
-/// with sim/layout but the sizes.
+/// Megatron's groups, enumerated from their definition with plain lists of lists. Two ranks are in one group
+/// when all coordinates outside the group's token agree, and groups stand in the order of their first
+/// members. There are no strides and no arithmetic on ranks, and nothing is shared with sim/layout but the
+/// sizes.
 
 #include <optional>
 #include <string>

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Reads the manuals, which are the README.md files of the checkout: the commands of their console blocks with
-/// the output that is shown, and their blocks of code.
+/// Reads the manuals, which are the README.md files of the checkout: the commands of their console blocks
+/// with the output that is shown, and their blocks of code.
 
 #include <string>
 #include <vector>

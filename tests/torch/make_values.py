@@ -103,7 +103,8 @@ def cross_entropy(vocabulary, padded, targets, ignored, numerator=0, denominator
 
 def attention(queries, keys, channels, causal):
     def forward(q, k, v):
-        # As many queries as keys: PyTorch's own causal mask. Else the last query sees all keys, which takes a mask.
+        # With as many queries as keys, PyTorch's own causal mask is right. Otherwise the last query sees all
+        # keys, which takes a mask.
         mask = torch.ones(queries, keys, dtype=torch.bool).tril(keys - queries) if causal and queries != keys else None
         heads = [x.reshape(1, 1, *x.shape) for x in (q, k, v)]
         return F.scaled_dot_product_attention(*heads, attn_mask=mask, is_causal=bool(causal) and mask is None)[0, 0]
@@ -152,7 +153,7 @@ def self_attention(sequence, batch, hidden, heads, groups, channels, causal, rot
 
 
 def activation(function):
-    # From where all three are all but 0 to where they are all but x.
+    # The inputs range from where all three functions are nearly 0 to where they are nearly x.
     x = torch.tensor([[round(0.75 * i + draw.uniform(-0.2, 0.2), 3) for i in range(-12, 13)]], dtype=torch.float64)
     record("activation", {"function": function}, {"x": x}, lambda x: ACTIVATIONS[function](x))
 

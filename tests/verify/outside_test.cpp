@@ -64,6 +64,15 @@ TEST(Outside, AProjectProvesItsOwnLayerWithTheInstalledTree) {
   EXPECT_NE(listed.out.find("installed/share/shardproof/scenarios/published/seed-002-moe.ini"),
             std::string::npos)
       << listed.out;
+  for (const char* pair :
+       {"--man|man/man1/shardproof.1", "--completion bash|bash-completion/completions/shardproof",
+        "--completion zsh|zsh/site-functions/_shardproof"}) {
+    const std::string words = pair;
+    const std::size_t bar = words.find('|');
+    const test::RunResult same = run("installed/bin/shardproof " + words.substr(0, bar) +
+                                     " | cmp - installed/share/" + words.substr(bar + 1));
+    EXPECT_EQ(same.exit_code, 0) << pair << "\n" << same.out;
+  }
   // Without it a frame larger than the guard of a rank's stack would step over it (sim/world/process_end.h).
   const std::string targets = "find installed -name shardproofTargets.cmake -exec cat {} +";
   EXPECT_NE(run(targets).out.find("-fstack-clash-protection"), std::string::npos);

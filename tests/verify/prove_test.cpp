@@ -135,8 +135,13 @@ TEST(Prove, AnInterruptAfterACheckIsNotKept) {
 TEST(Prove, HelpNamesItsCases) {
   const test::RunResult result = prove({"--help"});
   EXPECT_EQ(result.exit_code, 0);
-  EXPECT_EQ(result.out.find("usage: ./mine --fast [check] [--options]\n"), 0U) << result.out;
+  EXPECT_NE(result.out.find("\nusage: ./mine --fast COMMAND "), std::string::npos) << result.out;
   EXPECT_NE(result.out.find("cases: mlp parallel_norm\n"), std::string::npos) << result.out;
+  EXPECT_EQ(prove({"check", "--help"}).out.find("usage: ./mine --fast check [--option VALUE]...\n"), 0U);
+  EXPECT_NE(prove({"chek"}).err.find("  try    ./mine --fast check, or see ./mine --fast --help\n"),
+            std::string::npos);
+  EXPECT_NE(prove({"check", "--run", "3"}).err.find("  try    --runs, or see ./mine --fast check --help\n"),
+            std::string::npos);
 }
 
 /// A layer one rank of which makes a call of its own.
@@ -156,7 +161,7 @@ class LonelyCase : public verify::CaseOf<LonelyCase> {
   }
 };
 
-/// check and replay say of a broken contract what a replay of a program says, and exit with 3.
+/// check and replay report a broken contract in the words of a replay of a program, and exit with 3.
 TEST(Prove, ABrokenContractIsToldInFull) {
   verify::CaseList cases;
   cases.push_back(std::make_unique<LonelyCase>());

@@ -1,6 +1,7 @@
-// Proves that the manuals tell the truth, which are the README.md files of the tree. Every "$ ./shardproof ..."
-// and "$ build/example ..." of a console block is run and must print the lines under it, where a line of three
-// dots stands for any number of lines. Blocks of code are text of files that are built.
+// Proves that the manuals tell the truth, which are the README.md files of the tree. Every "$ ./shardproof
+// ..." and "$ build/example ..." of a console block is run and must print the lines under it, where a line of
+// three dots stands for any number of lines. Blocks of code are text of files that are built, and blocks of
+// INI are scenarios that hold.
 
 #include "tests/support/readme.h"
 
@@ -83,6 +84,19 @@ TEST(Readme, ShowsCodeThatIsBuilt) {
     }
   }
   EXPECT_GE(blocks, 7U);
+}
+
+TEST(Readme, ScenariosThatAreShownHold) {
+  int shown = 0;
+  for (const std::string& manual : test::manuals()) {
+    for (const std::string& block : test::blocks(file_text(manual), {"ini"})) {
+      const test::TemporaryFile scenario("shown.ini", block);
+      const test::RunResult result = test::run({"replay", scenario.path(), "--layout-only"});
+      EXPECT_EQ(result.exit_code, 0) << manual << " shows\n" << block << result.out << result.err;
+      ++shown;
+    }
+  }
+  EXPECT_GE(shown, 1);
 }
 
 TEST(Readme, TheComparisonSeesADifference) {

@@ -84,8 +84,9 @@ void let_rank_0_speak();
 
 /// How the backends of one kind are opened.
 struct BackendOpener {
-  const char* kind;                             // the name of the kind in backend_kinds()
-  std::function<void()> require_built = [] {};  // refuses if the program was built without it
+  const char* kind;  // the name of the kind in backend_kinds()
+  /// Refuses if the program was built without it. Its argument is the option that asks for the backend.
+  std::function<void(const std::string&)> require_built = [](const std::string&) {};
   std::function<std::unique_ptr<Backend>(const BackendRequest&)> open;
 };
 using BackendOpeners = std::vector<BackendOpener>;

@@ -32,7 +32,7 @@ const BackendOpener* find_opener(const BackendChoice& choice, const BackendOpene
 }  // namespace
 
 void require_built(const BackendChoice& choice, const BackendOpeners& more) {
-  if (const BackendOpener* opener = find_opener(choice, more)) opener->require_built();
+  if (const BackendOpener* opener = find_opener(choice, more)) opener->require_built(choice.kind->asked_by);
 }
 
 std::unique_ptr<Backend> open_backend(const BackendRequest& request, const BackendOpeners& more,

@@ -31,15 +31,19 @@ std::vector<NamedNumber> Case::factors(const CaseSetting& setting) const {
   return numbers;
 }
 
-std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting, int rank) {
-  if (setting.group_size == 1) return {};
-  std::vector<ExpectedCall> calls = the_case.calls_of(setting, rank);
-  for (ExpectedCall& call : calls) {
+ExpectedRun expected_run(const Case& the_case, const CaseSetting& setting, int rank) {
+  ExpectedRun run = the_case.expected_of(setting, rank);
+  if (setting.group_size == 1) run.calls.clear();
+  for (ExpectedCall& call : run.calls) {
     if (call.dtype != sim::DType::i32)
       call.dtype = call.of_sums ? sim::sum_dtype(setting.dtype) : setting.dtype;
-    call.of_sums = false;  // it is compared with a CallRecord, which does not record this
+    call.of_sums = false;  // a CallRecord, with which this is compared, does not say it
   }
-  return calls;
+  return run;
+}
+
+std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting, int rank) {
+  return expected_run(the_case, setting, rank).calls;
 }
 
 const Case* find_case(const std::string& name) {

@@ -44,7 +44,8 @@ struct CaseOutput {
   // The part that each rank holds, or -1 if it publishes none. If this is empty, rank r of a replica holds
   // part r. The parts of a replicated tensor are copies of it.
   std::vector<int> part_of = {};
-  bool adds = false;  // the ranks of one part hold terms of a sum, not the same values
+  bool adds = false;           // the ranks of one part hold terms of a sum, not the same values
+  bool is_of_the_way = false;  // the values say how the case computes, which differs between twins
 
   /// Returns the part of the whole that a rank has.
   int part(int rank, int group_size) const;
@@ -78,12 +79,10 @@ class Case {
   virtual std::vector<Dimension> dimensions() const = 0;
   virtual std::vector<CaseOutput> outputs(const CaseSetting& setting) const = 0;
   virtual std::vector<ExpectedCall> calls(const CaseSetting& setting) const = 0;
-  /// Returns the calls of one rank. It is overridden where ranks make different calls.
-  virtual std::vector<ExpectedCall> calls_of(const CaseSetting& setting, int /*rank*/) const {
-    return calls(setting);
+  /// Returns what one rank is expected to do. It is overridden where ranks do different things.
+  virtual ExpectedRun expected_of(const CaseSetting& setting, int /*rank*/) const {
+    return {.calls = calls(setting)};
   }
-  /// Returns how the plan that a rank follows differs from the published rules; "" if it does not.
-  virtual std::string departure_of(const CaseSetting&, int /*rank*/) const { return ""; }
   /// Returns the numbers, besides that of the ranks, that name a factor by which a tensor may be wrong. They
   /// are the sizes of the case, which are 1 at least, unless it says which of them it multiplies by.
   virtual std::vector<NamedNumber> factors(const CaseSetting& setting) const;
@@ -104,7 +103,9 @@ class Case {
                                             const CaseSetting& setting) const = 0;
 };
 
-/// Returns the calls that a rank must make, in order. There are none in a group of one rank.
+/// Returns what a rank must do, with its calls in order. There are none in a group of one rank.
+ExpectedRun expected_run(const Case& the_case, const CaseSetting& setting, int rank);
+/// Returns the calls of expected_run().
 std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting, int rank);
 
 }  // namespace verify

@@ -8,6 +8,7 @@ namespace {
 
 CaseList make_cases() {
   CaseList cases = mapping_cases();
+  cases.push_back(all_to_all_uneven_case());
   cases.push_back(column_parallel_linear_case());
   cases.push_back(row_parallel_linear_case());
   cases.push_back(vocab_parallel_embedding_case());

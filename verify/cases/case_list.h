@@ -22,6 +22,8 @@ const Case* find_case(const std::string& name);
 /// The mapping operators. Each moves, sums or cuts a whole tensor, and its conjugate does so with the
 /// gradient.
 CaseList mapping_cases();
+/// The exchange of tokens of a layer with experts: every rank sends as many rows to every other as are drawn.
+std::unique_ptr<Case> all_to_all_uneven_case();
 /// ColumnParallelLinear and RowParallelLinear, forward and backward, with every flag they have.
 std::unique_ptr<Case> column_parallel_linear_case();
 std::unique_ptr<Case> row_parallel_linear_case();

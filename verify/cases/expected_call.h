@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "sim/comm/call.h"
@@ -23,7 +24,24 @@ struct ExpectedCall {
   sim::DType dtype = sim::DType::field;  // expected_calls() fills it in unless it is i32
   std::string group = "tp";              // the group's kind
   int root_or_peer = -1;                 // place of the root or peer in the group; -1 for none
-  bool operator==(const ExpectedCall&) const = default;
+  // all_to_all_uneven: the elements sent to each place. A record does not keep them, but its bytes must be
+  // theirs.
+  std::vector<std::int64_t> elements_to = {};
+
+  /// Whether the records of both calls are the same.
+  bool operator==(const ExpectedCall& other) const {
+    const auto kept = [](const ExpectedCall& call) {
+      return std::tie(call.site, call.operation, call.elements, call.of_sums, call.dtype, call.group,
+                      call.root_or_peer);
+    };
+    return kept(*this) == kept(other);
+  }
+};
+
+/// What a rank of a case is expected to do.
+struct ExpectedRun {
+  std::vector<ExpectedCall> calls;
+  std::string departure = {};  // how its plan departs from the rules of its source; "" where it does not
 };
 
 /// Returns a call that was made in the form of an expected one.

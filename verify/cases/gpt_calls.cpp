@@ -1,11 +1,13 @@
 #include "verify/cases/gpt_calls.h"
 
 #include <algorithm>
+#include <fmt/format.h>
 #include <iterator>
 #include <utility>
 
 #include "verify/cases/token_calls.h"
 #include "verify/reference/gradient_buckets.h"
+#include "verify/reference/pipeline_order.h"
 
 namespace verify {
 
@@ -48,7 +50,7 @@ class RankCalls {
         chunks_(plan.chunks()),
         pp_rank_(plan.places()[static_cast<std::size_t>(rank)].pp),
         shape_(plan.pipeline()),
-        actions_(plan.schedule()(shape_, pp_rank_).actions),
+        schedule_(plan.schedule()(shape_, pp_rank_)),
         tokens_{.all = model_.tokens() * model_.hidden_size,
                 .tp = tp_,
                 .sequence_parallel = model_.sequence_parallel},
@@ -59,9 +61,31 @@ class RankCalls {
     Calls all;
     if (const OwnParameter* tied = tied_parameter())
       all.push_back(over("embd", "tied_embeddings.tie", Operation::all_reduce, tied->elements));
-    const Calls step = of_step();
-    for (std::int64_t i = 0; i < plan_.s["steps"]; ++i) all.insert(all.end(), step.begin(), step.end());
+    const Calls taken = of_step(false), skipped = of_step(true);
+    for (std::int64_t i = 0; i < plan_.s["steps"]; ++i) {
+      const Calls& step = plan_.skips(i) ? skipped : taken;
+      all.insert(all.end(), step.begin(), step.end());
+    }
     return all;
+  }
+
+  /// Names the first step of the schedule that is not the one of the source; "" where all are.
+  std::string departure() const {
+    const std::vector<sim::Step> made = steps_of(schedule_);
+    const std::vector<reference::PipelineStep> stated =
+        reference::pipeline_order(plan_.pipeline_order(), pp_rank_);
+    for (std::size_t i = 0; i < std::max(made.size(), stated.size()); ++i) {
+      const auto step = [&](bool is_made) -> std::string {
+        if (i >= (is_made ? made.size() : stated.size())) return "nothing";
+        if (!is_made) return text_of(stated[i]);
+        return text_of(
+            reference::PipelineStep{made[i].pass == sim::Pass::backward, made[i].microbatch, made[i].chunk});
+      };
+      if (step(true) != step(false))
+        return fmt::format("step {} of its schedule is {}, where the source has {}", i, step(true),
+                           step(false));
+    }
+    return "";
   }
 
  private:
@@ -104,7 +128,7 @@ class RankCalls {
     std::vector<int> left(static_cast<std::size_t>(chunks_), shape_.microbatches());
     std::vector<int> place(left.size(), 0);
     int completed = 0;
-    for (const sim::Action& action : actions_) {
+    for (const sim::Action& action : schedule_.actions) {
       if (!action.step || action.step->pass == sim::Pass::forward) continue;
       const auto chunk = static_cast<std::size_t>(action.step->chunk);
       if (--left[chunk] == 0) place[chunk] = completed++;
@@ -229,7 +253,7 @@ class RankCalls {
 
   void run_schedule(Calls& calls) const {
     std::vector<int> left(static_cast<std::size_t>(chunks_), shape_.microbatches());
-    for (const sim::Action& action : actions_) {
+    for (const sim::Action& action : schedule_.actions) {
       if (!action.messages.empty()) exchange(action.messages, calls);
       if (!action.step) continue;
       const int chunk = action.step->chunk;
@@ -267,14 +291,15 @@ class RankCalls {
     }
   }
 
-  /// The gradient norm is summed over all ranks that hold different gradients; with ZeRO-1 these are all
-  /// ranks.
-  void update(Calls& calls) const {
+  /// All ranks that hold different gradients share the search for values that are not finite, and the norm;
+  /// with ZeRO-1 these are all ranks.
+  void update(bool is_skipped, Calls& calls) const {
     const int sharers = is_distributed() ? tp_ * pp_ * dp_ : tp_ * pp_;
-    if (sharers > 1) {
-      const char* group = is_distributed() ? "intra-dist-opt" : "mp";
-      calls.push_back(sums_over(group, "optimizer.grad_norm", Operation::all_reduce, 1));
-    }
+    const char* group = is_distributed() ? "intra-dist-opt" : "mp";
+    if (sharers > 1 && plan_.is_scaled())
+      calls.push_back(sums_over(group, "optimizer.found_nonfinite", Operation::all_reduce, 1));
+    if (is_skipped) return;
+    if (sharers > 1) calls.push_back(sums_over(group, "optimizer.grad_norm", Operation::all_reduce, 1));
     if (!is_distributed() || dp_ == 1) return;
     for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
       calls.push_back(
@@ -282,11 +307,11 @@ class RankCalls {
     }
   }
 
-  Calls of_step() const {
+  Calls of_step(bool is_skipped) const {
     Calls calls;
     run_schedule(calls);
     finalize_grads(calls);
-    update(calls);
+    update(is_skipped, calls);
     if (is_last(chunks_ - 1) && dp_ > 1)
       calls.push_back(sums_over("dp-cp", "training_log.loss", Operation::all_reduce, 1));
     return calls;
@@ -296,7 +321,7 @@ class RankCalls {
   sim::GptConfig model_;
   int tp_, pp_, dp_, chunks_, pp_rank_;
   sim::PipelineShape shape_;
-  std::vector<sim::Action> actions_;
+  sim::RankSchedule schedule_;
   TokenCalls tokens_;
   std::vector<OwnParameter> parameters_;
   std::vector<OwnBucket> buckets_;
@@ -304,8 +329,9 @@ class RankCalls {
 
 }  // namespace
 
-std::vector<ExpectedCall> gpt_calls(const GptPlan& plan, int rank) {
-  return RankCalls(plan, rank).of_all_steps();
+ExpectedRun expected_gpt_run(const GptPlan& plan, int rank) {
+  const RankCalls calls(plan, rank);
+  return {.calls = calls.of_all_steps(), .departure = calls.departure()};
 }
 
 }  // namespace verify

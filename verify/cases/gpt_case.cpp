@@ -1,5 +1,7 @@
 #include "verify/cases/gpt_case.h"
 
+#include <limits>
+
 #include "sim/tensor/checks.h"
 #include "verify/cases/gpt_calls.h"
 #include "verify/cases/gpt_plan.h"
@@ -65,7 +67,8 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
             {"distributed", 0, 1},
             {"overlap", 0, 1},
             {"bucket", 0, 40},
-            {"clip", 0, 1}};
+            {"clip", 0, 1},
+            {"scaled", 0, 2}};
   }
 
   /// Losses come first, then gradients from the last layer to the first: this is the order in which a mistake
@@ -83,10 +86,17 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     std::vector<GptParameter> parameters = plan.parameters();
     std::reverse(parameters.begin(), parameters.end());
     const bool adds = s["distributed"] == 1;
-    for (const GptParameter& parameter : parameters)
-      outputs.push_back(plan.output(parameter, ".grad", adds, places));
-    for (std::int64_t step = 0; step < s["steps"]; ++step)
-      outputs.push_back({.name = fmt::format("grad norm squared of step {}", step)});
+    for (const GptParameter& parameter : parameters) {
+      if (plan.shows_gradients()) outputs.push_back(plan.output(parameter, ".grad", adds, places));
+    }
+    for (std::int64_t step = 0; step < s["steps"]; ++step) {
+      if (!plan.skips(step)) outputs.push_back({.name = fmt::format("grad norm squared of step {}", step)});
+    }
+    if (plan.is_scaled()) outputs.push_back({.name = "loss_scale"});
+    CaseOutput most{.name = "most_in_flight", .placement = Placement::columns};
+    for (const GptPlan::Place& place : places) most.part_of.push_back(place.pp);
+    most.is_of_the_way = true;
+    outputs.push_back(std::move(most));
     for (const GptParameter& parameter : parameters) {
       for (const char* what : {".exp_avg", ".exp_avg_sq", ".main"})
         outputs.push_back(plan.output(parameter, what, adds, places));
@@ -146,36 +156,17 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     }
     return numbers;
   }
-  std::vector<ExpectedCall> calls(const CaseSetting& s) const override { return calls_of(s, 0); }
-  std::vector<ExpectedCall> calls_of(const CaseSetting& s, int rank) const override {
-    return gpt_calls(GptPlan{s}, rank);
-  }
-
-  /// Returns the first step of a rank's schedule that differs from the published schedule (pipeline_order.h).
-  std::string departure_of(const CaseSetting& s, int rank) const override {
-    const GptPlan plan{s};
-    const int pp_rank = plan.places()[static_cast<std::size_t>(rank)].pp;
-    const std::vector<sim::Step> made = steps_of(plan.schedule()(plan.pipeline(), pp_rank));
-    const std::vector<reference::PipelineStep> stated =
-        reference::pipeline_order(plan.pipeline_order(), pp_rank);
-    for (std::size_t i = 0; i < std::max(made.size(), stated.size()); ++i) {
-      const auto step = [&](bool is_made) -> std::string {
-        if (i >= (is_made ? made.size() : stated.size())) return "nothing";
-        if (!is_made) return text_of(stated[i]);
-        return text_of(
-            reference::PipelineStep{made[i].pass == sim::Pass::backward, made[i].microbatch, made[i].chunk});
-      };
-      if (step(true) != step(false))
-        return fmt::format("step {} of its schedule is {}, where the source has {}", i, step(true),
-                           step(false));
-    }
-    return "";
+  std::vector<ExpectedCall> calls(const CaseSetting& s) const override { return expected_of(s, 0).calls; }
+  ExpectedRun expected_of(const CaseSetting& s, int rank) const override {
+    return expected_gpt_run(GptPlan{s}, rank);
   }
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const GptPlan plan{s};
-    sim::GptTraining training(rank, plan.training(),
-                              [&](std::int64_t number) { return plan.sample(number); });
+    sim::GptTraining training(rank, plan.training(), [&](std::int64_t number) {
+      overflow_where_planned(plan, rank.id, training, number);
+      return plan.sample(number);
+    });
     train_and_publish(rank, plan, training,
                       [&](std::int64_t step) { return training.step(step, plan.learning_rate()); });
   }
@@ -208,6 +199,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     reference::NamedMatrices<Scalar> grads;
     for (std::int64_t step = 0; step < s["steps"]; ++step) {
       grads = gradients(inputs, plan, step, weights, wholes);
+      if (plan.skips(step)) continue;
       clip(number, plan, step, grads, wholes);
       for (const GptParameter& parameter : plan.parameters()) {
         const std::string& name = parameter.name;
@@ -218,11 +210,19 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     for (const GptParameter& parameter : plan.parameters()) {
       const std::string& name = parameter.same_as.empty() ? parameter.name : parameter.same_as;
       wholes[parameter.name] = weights.at(name);
-      wholes[parameter.name + ".grad"] = grads.at(name);
+      if (plan.shows_gradients()) wholes[parameter.name + ".grad"] = grads.at(name);
       wholes[parameter.name + ".main"] = states.at(name).main;
       wholes[parameter.name + ".exp_avg"] = states.at(name).exp_avg;
       wholes[parameter.name + ".exp_avg_sq"] = states.at(name).exp_avg_sq;
     }
+    const auto whole_number = [&](std::int64_t n) {
+      return reference::Matrix<Scalar>::Constant(1, 1, number.of(n, 1));
+    };
+    if (plan.is_scaled()) wholes["loss_scale"] = whole_number(plan.last_loss_scale());
+    reference::Matrix<Scalar> most(1, plan.pp());
+    for (int rank = 0; rank < plan.pp(); ++rank)
+      most(0, rank) = number.of(reference::most_activations(plan.pipeline_order(), rank), 1);
+    wholes["most_in_flight"] = most;
     return wholes;
   }
 
@@ -347,7 +347,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
                      .beta2 = {999, 1000},
                      .epsilon = {plan.adam_epsilon().numerator, plan.adam_epsilon().denominator},
                      .weight_decay = {decays ? 1 : 0, 4},
-                     .step = step + 1},
+                     .step = plan.updates_before(step) + 1},
                     grad, state);
     for (Eigen::Index i = 0; i < weight.size(); ++i) weight.data()[i] = number.stored(state.main.data()[i]);
     if (!plan.is_bf16()) state.main = weight;
@@ -366,22 +366,34 @@ void train_and_publish(sim::Rank& rank, const GptPlan& plan, sim::GptTraining& t
                        const std::function<sim::GptTraining::Result(std::int64_t)>& step) {
   using Piece = sim::DistributedOptimizer::Piece;
   sim::DistributedOptimizer& optimizer = training.optimizer();
+  const auto publish_number = [&](const char* name, std::int64_t number) {
+    rank.publish(name,
+                 sim::filled(rank.device, sim::sum_dtype(plan.s.dtype), {1}, static_cast<double>(number)));
+  };
   for (std::int64_t i = 0; i < plan.s["steps"]; ++i) {
     const auto result = step(i);
     if (!result.loss.is_none()) rank.publish(fmt::format("loss of step {}", i), result.loss);
-    rank.publish(fmt::format("grad norm squared of step {}", i), optimizer.grad_norm_squared());
+    if (!plan.skips(i) && !optimizer.grad_norm_squared().is_none())
+      rank.publish(fmt::format("grad norm squared of step {}", i), optimizer.grad_norm_squared());
   }
   optimizer.finish_param_gather();
   for (const sim::Parameter* parameter : training.parameters()) {
     const auto publish = [&](const char* what, sim::Tensor Piece::*member) {
       rank.publish(parameter->name + what, owned(rank, optimizer, *parameter, member));
     };
-    publish(".grad", &Piece::grad);
+    if (plan.shows_gradients()) publish(".grad", &Piece::grad);
     publish(".exp_avg", &Piece::exp_avg);
     publish(".exp_avg_sq", &Piece::exp_avg_sq);
     publish(".main", &Piece::main);
     rank.publish(parameter->name, parameter->value);
   }
+  if (plan.is_scaled()) publish_number("loss_scale", optimizer.loss_scale().numerator);
+  publish_number("most_in_flight", training.most_in_flight());
+}
+
+void overflow_where_planned(const GptPlan& plan, int rank, sim::GptTraining& training, std::int64_t sample) {
+  if (!plan.overflows(sample / plan.global_batch(), rank)) return;
+  sim::fill(training.parameters().front()->main_grad, std::numeric_limits<double>::infinity());
 }
 
 std::unique_ptr<Case> gpt_training_case() { return std::make_unique<GptTrainingCase>(); }

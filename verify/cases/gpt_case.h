@@ -10,8 +10,12 @@
 namespace verify {
 
 /// Takes the steps of the plan by calling `step` for each, and publishes losses, gradient norms, gradients,
-/// optimizer states and parameters.
+/// optimizer states, parameters, the loss scale, and the most activations that were kept at once.
 void train_and_publish(sim::Rank& rank, const GptPlan& plan, sim::GptTraining& training,
                        const std::function<sim::GptTraining::Result(std::int64_t)>& step);
+
+/// Makes a gradient of this rank infinite, if the plan has an overflow here in the step of this sample. A
+/// training calls it when it reads the sample: no other code of a case runs inside a step.
+void overflow_where_planned(const GptPlan& plan, int rank, sim::GptTraining& training, std::int64_t sample);
 
 }  // namespace verify

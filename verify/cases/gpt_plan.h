@@ -19,6 +19,7 @@
 #include "sim/pipeline/schedules.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/reference/embedding.h"
+#include "verify/reference/loss_scale.h"
 #include "verify/reference/pipeline_order.h"
 #include "verify/reference/text_sample.h"
 
@@ -67,6 +68,55 @@ struct GptPlan {
   bool is_tied() const { return s["tied"] == 1; }
   bool per_token() const { return s["loss"] == 2; }
   bool is_bf16() const { return s.dtype == sim::DType::bf16; }
+
+  // ---- the loss scale
+
+  enum class Scaled { no, by_a_constant, dynamically };
+  /// Losses are not scaled where inputs are special, because gradients that are not finite would skip every
+  /// step.
+  Scaled scaled() const { return s.special == Special::none ? static_cast<Scaled>(s["scaled"]) : Scaled::no; }
+  bool is_scaled() const { return scaled() != Scaled::no; }
+  reference::LossScaleSetting loss_scale() const {
+    return {.initial_power = 4,
+            .least_power = 1,
+            .growth_interval = scaled() == Scaled::dynamically ? 2 : 0,
+            .hysteresis = 1};
+  }
+  /// Whether this step is skipped. In a scaled training in floats of several steps, one step has a gradient
+  /// that is not finite.
+  bool skips(std::int64_t step) const {
+    if (!is_scaled() || s.dtype == sim::DType::field || s["steps"] == 1) return false;
+    return step == sim::KeyedRandom(s.seed).named("skipped").below(0, static_cast<std::uint32_t>(s["steps"]));
+  }
+  /// Whether gradients overflow in this step on this rank. One rank overflows, among those that read
+  /// samples: tensor-parallel rank 0 of the first and of the last stage.
+  bool overflows(std::int64_t step, int rank) const {
+    if (!skips(step)) return false;
+    const std::vector<Place> places = this->places();
+    std::vector<int> readers;
+    for (int reader = 0; reader < s.group_size; ++reader) {
+      const Place& place = places[static_cast<std::size_t>(reader)];
+      if (place.tp == 0 && (place.pp == 0 || place.pp + 1 == pp())) readers.push_back(reader);
+    }
+    const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("overflow");
+    return rank == readers[random.below(0, static_cast<std::uint32_t>(readers.size()))];
+  }
+  /// The number of optimizer updates before this step.
+  std::int64_t updates_before(std::int64_t step) const {
+    std::int64_t updates = 0;
+    for (std::int64_t i = 0; i < step; ++i) updates += skips(i) ? 0 : 1;
+    return updates;
+  }
+  /// The loss scale after all steps, by the reference.
+  std::int64_t last_loss_scale() const {
+    std::vector<bool> skipped;
+    for (std::int64_t step = 0; step < s["steps"]; ++step) skipped.push_back(skips(step));
+    return std::int64_t{1} << reference::loss_scale_power(loss_scale(), skipped);
+  }
+  /// Whether the gradients of the last step are published: not where it was skipped.
+  bool shows_gradients() const { return !skips(s["steps"] - 1); }
+
+  // ---- the model and its training
 
   sim::GptConfig model() const {
     return {.dtype = s.dtype,
@@ -120,6 +170,7 @@ struct GptPlan {
                           .weight_decay = {1, 4},
                           .clip_grad = s["clip"] == 1 ? sim::Ratio{1, 2} : sim::Ratio{0, 1},
                           .log_grad_norm = true,
+                          .loss_scale = loss_scaling(),
                           .overlap_param_gather = s["overlap"] == 1}};
   }
 
@@ -238,6 +289,14 @@ struct GptPlan {
   }
 
  private:
+  sim::LossScaleConfig loss_scaling() const {
+    if (!is_scaled()) return {};
+    const reference::LossScaleSetting setting = loss_scale();
+    return {.initial_power = setting.initial_power,
+            .least_power = setting.least_power,
+            .growth_interval = setting.growth_interval,
+            .hysteresis = setting.hysteresis};
+  }
   std::int64_t fixed(const char* name, std::int64_t otherwise) const {
     const auto known = s.dimensions.find(name);
     return known == s.dimensions.end() ? otherwise : known->second;

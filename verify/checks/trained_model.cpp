@@ -174,6 +174,7 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
                          {"overlap", 1},
                          {"bucket", 0},
                          {"clip", 1},
+                         {"scaled", 0},
                          {"epsilon_denominator", 100},
                          {"learning_rate_denominator", 32}}};
 }

@@ -74,6 +74,17 @@ BackendChoice choice_of(const Settings& settings) {
   return choice;
 }
 
+/// The processes of check --spread mpi. It is no row of backend_kinds(), because its ranks are virtual.
+constexpr BackendKind kSpreadOverMpi = {.name = "mpi",
+                                        .asked_by = "--spread mpi",
+                                        .device = "cpu",
+                                        .ranks_are_processes = true,
+                                        .has_field = true,
+                                        .has_own_order = false,
+                                        .reader = Reader::spread,
+                                        .order_option = "",
+                                        .any_order = ""};
+
 }  // namespace
 
 const std::vector<BackendKind>& backend_kinds() {
@@ -118,5 +129,22 @@ bool names_a_backend(const CommandLine& line) {
 
 BackendChoice backend_choice(const CommandLine& line) { return choice_of(line.settings); }
 BackendChoice backend_choice(const Scenario& scenario) { return choice_of(scenario.settings); }
+
+BackendChoice spread_choice(const CommandLine& line) {
+  const Settings& settings = line.settings;
+  BackendChoice choice;
+  if (settings.choice("spread") == "none") return choice;
+  if (const BackendKind* kind = kind_of(settings)) {
+    sim::refuse({.code = "spread_backend",
+                 .option = kSpreadOverMpi.asked_by,
+                 .numbers = fmt::format("given with {}", kind->asked_by),
+                 .rule = "--spread divides runs of virtual ranks on the CPU over processes",
+                 .hint = fmt::format("either {} or {}", kSpreadOverMpi.asked_by, kind->asked_by)});
+  }
+  choice.kind = &kSpreadOverMpi;
+  choice.launch = launch_of(settings);
+  choice.deadline = settings.number("deadline").value_or(choice.deadline);
+  return choice;
+}
 
 }  // namespace verify

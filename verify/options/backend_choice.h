@@ -7,9 +7,13 @@
 ///   nccl   Ranks are processes, and each computes on a GPU.
 ///   cuda   All ranks are virtual ranks of this process and share one GPU.
 ///
-/// Errors  backend_device: a backend together with a device on which it does not compute;
-///         option_without_effect: a reduction order for a backend that adds in its own order; message_bytes:
-///         a message size that is negative or too large; those of settings.h and of sim/launch/launch.h.
+/// The runs of check may be spread over processes instead (--spread mpi): these are started as those of a
+/// backend, and their ranks are virtual.
+///
+/// Errors  spread_backend: --spread together with a backend; backend_device: a backend together with a
+///         device on which it does not compute; option_without_effect: a reduction order for a backend that
+///         adds in its own order; message_bytes: a message size that is negative or too large; those of
+///         settings.h and of sim/launch/launch.h.
 
 #include <cstdint>
 #include <string>
@@ -55,5 +59,9 @@ bool names_a_backend(const CommandLine& line);
 /// Returns the backend with its options, and the rank of this process where ranks are processes.
 BackendChoice backend_choice(const CommandLine& line);
 BackendChoice backend_choice(const Scenario& scenario);
+
+/// Returns what connects the processes over which --spread divides the runs of check. Its kind is null where
+/// all runs are in this process.
+BackendChoice spread_choice(const CommandLine& line);
 
 }  // namespace verify

@@ -1,10 +1,10 @@
 #include "verify/options/command_line.h"
 
 #include <boost/program_options.hpp>
-#include <sstream>
 
 #include "sim/base/error.h"
 #include "verify/options/option_source.h"
+#include "verify/options/option_vocabulary.h"
 
 namespace po = boost::program_options;
 
@@ -22,12 +22,28 @@ std::vector<std::string> without_scenarios(const std::vector<std::string>& value
   return rest;
 }
 
-[[noreturn]] void refuse_value(const std::string& option, const std::string& problem) {
+[[noreturn]] void refuse_value(const std::string& option, const std::string& problem,
+                               const std::string& help) {
   sim::refuse({.code = "missing_value",
                .option = option,
                .numbers = problem,
                .rule = "an option is written --option value or --option=value, a flag --flag or --flag=false",
-               .hint = "shardproof --help"});
+               .hint = help});
+}
+
+/// Whether a word is an argument although Boost made it the value of a flag: behind --help every word, and
+/// behind other flags a scenario.
+bool is_argument(const po::option& option, const std::string& value) {
+  const bool stands_alone = option.original_tokens.size() > 1;  // as "--flag value", not as "--flag=value"
+  return option.string_key == "help" || (stands_alone && value.ends_with(".ini"));
+}
+
+void add_argument(CommandLine& line, const std::string& word) {
+  if (line.command.empty()) {
+    line.command = word;
+  } else {
+    line.scenarios.push_back(word);
+  }
 }
 
 }  // namespace
@@ -37,6 +53,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
   known.add_options()("positional", po::value<std::vector<std::string>>());
   po::positional_options_description positional;
   positional.add("positional", -1);
+  const std::string help = help_call(arguments.empty() ? "" : arguments.front());
   CommandLine line;
   po::parsed_options parsed(nullptr);
   try {
@@ -47,38 +64,37 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
                  .style(style::allow_long | style::long_allow_adjacent | style::long_allow_next)
                  .run();
   } catch (const po::unknown_option& error) {
-    refuse_unknown_option(error.get_option_name(), "");
+    refuse_unknown_option(error.get_option_name(), "", help);
   } catch (const po::error_with_option_name& error) {
-    refuse_value(error.get_option_name(), error.what());
+    refuse_value(error.get_option_name(), error.what(), help);
   } catch (const po::error& error) {
-    refuse_value("command line", error.what());
+    refuse_value("command line", error.what(), help);
   }
   OptionCollector collector(" on the command line");
   for (const po::option& option : parsed.options) {
+    const bool is_positional = option.string_key == "positional";
+    const bool is_flag = !is_positional && option_named(option.string_key).kind == OptionKind::flag;
+    std::vector<std::string> values = option.value;
+    if (is_flag && !values.empty() && is_argument(option, values.front())) {
+      add_argument(line, values.front());
+      values.clear();
+    }
     if (option.string_key == "help") {
       line.help = true;
     } else if (option.string_key == "version") {
       line.version = true;
-    } else if (option.string_key == "positional" && option.position_key < 0) {
-      refuse_unknown_option("--positional", "");
-    } else if (option.string_key != "positional") {
-      collector.add(option.string_key, without_scenarios(option.value, line.scenarios));
+    } else if (is_positional && option.position_key < 0) {
+      refuse_unknown_option("--positional", "", help);
+    } else if (!is_positional) {
+      collector.add(option.string_key, without_scenarios(values, line.scenarios));
     } else if (option.value.at(0).starts_with('-')) {
-      refuse_unknown_option(option.value.at(0), "");  // a word with a single dash is not a scenario
-    } else if (line.command.empty()) {
-      line.command = option.value.at(0);
+      refuse_unknown_option(option.value.at(0), "", help);  // a word with a single dash is not a scenario
     } else {
-      line.scenarios.push_back(option.value.at(0));
+      add_argument(line, option.value.at(0));
     }
   }
   line.settings = collector.settings();
   return line;
-}
-
-std::string option_help() {
-  std::ostringstream help;
-  help << describe_options();
-  return help.str();
 }
 
 }  // namespace verify

@@ -22,7 +22,4 @@ struct CommandLine {
 
 CommandLine parse_command_line(const std::vector<std::string>& arguments);
 
-/// Returns the page of help that lists all options.
-std::string option_help();
-
 }  // namespace verify

@@ -7,10 +7,10 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "verify/options/megatron_validation.h"
 #include "verify/options/option_readers.h"
 #include "verify/options/option_vocabulary.h"
-#include "verify/options/refusals.h"
 #include "verify/options/requests.h"
 #include "verify/options/scenario.h"
 #include "verify/options/settings.h"
@@ -54,22 +54,6 @@ std::vector<std::int64_t> whole_numbers(const Settings& settings, const char* op
     numbers.push_back(number);
   }
   return numbers;
-}
-
-/// Refuses sizes of a model of which a tensor-parallel rank has no whole part.
-void require_shape_divides(const ModelShape& shape, std::int64_t tp) {
-  const std::pair<const char*, std::int64_t> sizes[] = {{"hidden-size", shape.hidden_size},
-                                                        {"ffn-hidden-size", shape.ffn_hidden_size},
-                                                        {"num-attention-heads", shape.num_attention_heads},
-                                                        {"num-query-groups", shape.num_query_groups}};
-  for (const auto& [option, size] : sizes) {
-    if (size % tp == 0) continue;
-    sim::refuse({.code = "shape_tp_div",
-                 .option = fmt::format("--{}", option),
-                 .numbers = fmt::format("{} over {} tensor-parallel ranks", size, tp),
-                 .rule = "every tensor-parallel rank holds an equal part of each matrix",
-                 .hint = fmt::format("--{} {}", option, (size / tp + 1) * tp)});
-  }
 }
 
 /// Returns the model whose parameters are shown.
@@ -149,7 +133,7 @@ LayersRequest layers_request(const CommandLine& line) {
   // With a world size the whole layout is checked, and its pp is used, which the legacy rules may clamp.
   std::int64_t pipeline_ranks = settings.number("pipeline-model-parallel-size").value_or(1);
   LayersRequest request{.placement = {}, .rules = settings.choice("rules"), .warnings = {}};
-  Refusals refusals;
+  sim::Refusals refusals;
   refusals.keep([&] {
     if (!settings.has("world-size")) return;
     const sim::Layout layout = requested_layout(settings);
@@ -168,7 +152,7 @@ ScheduleCommandRequest schedule_request(const CommandLine& line) {
   const Settings settings = single_scenario(line);
   ScheduleCommandRequest request;
   if (settings.has("svg")) request.svg = settings.text("svg", "");
-  Refusals refusals;
+  sim::Refusals refusals;
   refusals.keep([&] { request.schedule = requested_schedule(settings); });
   keep_megatron_refusals(settings, Reader::schedule, refusals);
   refusals.throw_if_any();
@@ -184,9 +168,11 @@ ShardsRequest shards_request(const CommandLine& line) {
     return request;
   }
   if (line.settings.has(kShared)) refuse_without_effect(kShared, "shards' without '--param-sizes");
-  request.model = requested_model(settings);
+  sim::Refusals refusals;
+  refusals.keep([&] { request.model = requested_model(settings); });
+  keep_megatron_refusals(settings, Reader::shards, refusals);
+  refusals.throw_if_any();
   const std::int64_t tp = settings.number("tensor-model-parallel-size").value_or(1);
-  require_shape_divides(*request.model, tp);
   request.tensor_model_parallel_size = static_cast<int>(tp);
   return request;
 }

@@ -67,7 +67,11 @@ ExpectedRefusal expected_refusal(const Settings& settings) {
 }
 
 Expectations expectations(const Settings& settings) {
-  Expectations expected{.refusal = expected_refusal(settings), .finding = {}, .groups = {}, .parameters = {}};
+  Expectations expected{.refusal = expected_refusal(settings),
+                        .is_suspect = settings.choice("expect") == "suspect",
+                        .finding = {},
+                        .groups = {},
+                        .parameters = {}};
   if (settings.has("expect-refusal") && !expected.refusal.is_expected) {
     refuse_expectation("--expect-refusal", fmt::format("'{}'", expected.refusal.code),
                        "a refusal's code is expected only together with expect = refused",

@@ -32,6 +32,7 @@ struct ExpectedRefusal {
 
 struct Expectations {
   ExpectedRefusal refusal;
+  bool is_suspect = false;             // Megatron accepts the layout and then uses the wrong ranks
   std::optional<std::string> finding;  // the code that the first finding must have
   std::vector<ExpectedGroups> groups;
   std::optional<std::string> parameters;  // the figure, as printed

@@ -27,14 +27,14 @@
 #include <string>
 #include <vector>
 
+#include "sim/base/refusals.h"
 #include "verify/options/option_vocabulary.h"
-#include "verify/options/refusals.h"
 #include "verify/options/settings.h"
 
 namespace verify {
 
 /// Keeps a refusal for every rule that the settings break, among the rules whose options `reader` reads.
-void keep_megatron_refusals(const Settings& settings, Reader reader, Refusals& refusals);
+void keep_megatron_refusals(const Settings& settings, Reader reader, sim::Refusals& refusals);
 
 /// Whether the layers have experts, or some of them.
 bool has_experts(const Settings& settings);

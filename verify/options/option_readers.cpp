@@ -18,6 +18,16 @@ bool is_read_by_backend(const Settings& given, const OptionInfo& option, Reader 
 
 }  // namespace
 
+std::vector<OptionInfo> options_of(Reader command) {
+  std::vector<OptionInfo> options;
+  for (const OptionInfo& option : option_vocabulary()) {
+    const bool is_on_a_backend = runs_on_backends(command) && overlap(option.readers, kEveryBackend) &&
+                                 overlap(option.backend_commands, command);
+    if (overlap(option.readers, command) || is_on_a_backend) options.push_back(option.as_read_by(command));
+  }
+  return options;
+}
+
 void require_read_by(const Settings& settings, Reader readers, const std::string& command) {
   for (const OptionInfo& option : option_vocabulary()) {
     if (settings.has(option.name) && !overlap(option.readers, readers))

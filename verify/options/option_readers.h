@@ -6,6 +6,7 @@
 /// Errors  option_without_effect: an option that neither the command nor its backend reads.
 
 #include <string>
+#include <vector>
 
 #include "verify/options/backend_choice.h"
 #include "verify/options/command_line.h"
@@ -14,6 +15,9 @@
 #include "verify/options/settings.h"
 
 namespace verify {
+
+/// Returns the options that a command reads, itself or on one of its backends, as it reads them.
+std::vector<OptionInfo> options_of(Reader command);
 
 /// Refuses an option of the command line that the command does not read. Where the command runs on backends,
 /// options of any backend pass; require_read_on() judges them once the backend is known.

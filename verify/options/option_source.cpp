@@ -22,51 +22,27 @@ std::vector<std::string> option_names() {
   return names;
 }
 
-void describe(const OptionInfo& option, po::options_description& part) {
-  auto add = part.add_options();
+/// Returns what Boost has to know of an option: whether it takes a value, and how many.
+po::value_semantic* value_of(const OptionInfo& option) {
   switch (option.kind) {
     case OptionKind::flag:
-      add(option.name, po::value<std::string>()->implicit_value("true"), help_of(option).c_str());
-      break;
-    case OptionKind::size:
-    case OptionKind::count:
-    case OptionKind::number:
-      add(option.name, po::value<std::string>()->value_name("N"), help_of(option).c_str());
-      break;
+      return po::value<std::string>()->implicit_value("true");
     case OptionKind::numbers:
-      add(option.name, po::value<std::vector<std::string>>()->multitoken()->value_name("N..."),
-          help_of(option).c_str());
-      break;
-    case OptionKind::choice:
-    case OptionKind::text:
-    case OptionKind::texts:
-    case OptionKind::words:
-      add(option.name, po::value<std::string>()->value_name("TEXT"), help_of(option).c_str());
-      break;
+      return po::value<std::vector<std::string>>()->multitoken();
+    default:
+      return po::value<std::string>();
   }
 }
 
 }  // namespace
 
 po::options_description describe_options() {
-  po::options_description all(110);
-  std::vector<std::string> sections;
-  for (const OptionInfo& option : option_vocabulary()) {
-    if (std::find(sections.begin(), sections.end(), option.section) == sections.end()) {
-      sections.emplace_back(option.section);
-    }
-  }
-  for (const std::string& section : sections) {
-    po::options_description part(section, 110);
-    for (const OptionInfo& option : option_vocabulary()) {
-      if (section == option.section) describe(option, part);
-    }
-    all.add(part);
-  }
+  po::options_description all;
+  for (const OptionInfo& option : option_vocabulary()) all.add_options()(option.name, value_of(option));
   return all;
 }
 
-void refuse_unknown_option(const std::string& option, const std::string& where) {
+void refuse_unknown_option(const std::string& option, const std::string& where, const std::string& help) {
   const std::size_t name_start = option.find_first_not_of('-');
   const std::string name = name_start == std::string::npos ? "" : option.substr(name_start);
   const std::vector<std::string> names = option_names();
@@ -82,7 +58,9 @@ void refuse_unknown_option(const std::string& option, const std::string& where) 
                .option = option,
                .numbers = fmt::format("there is no such option{}", where),
                .rule = "option names are written in full; scenario files use the same names without '--'",
-               .hint = nearest.empty() ? "shardproof --help" : (where.empty() ? "--" : "") + nearest});
+               .hint = nearest.empty()
+                           ? help
+                           : fmt::format("{}{}, or see {}", where.empty() ? "--" : "", nearest, help)});
 }
 
 void OptionCollector::add(const std::string& name, const std::vector<std::string>& values) {

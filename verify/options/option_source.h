@@ -17,8 +17,10 @@ namespace verify {
 
 boost::program_options::options_description describe_options();
 
-/// `where` is appended to "there is no such option" in the message: "" or " in FILE".
-[[noreturn]] void refuse_unknown_option(const std::string& option, const std::string& where);
+/// `where` is appended to "there is no such option" in the message: "" or " in FILE". `help` is the call
+/// that explains the options.
+[[noreturn]] void refuse_unknown_option(const std::string& option, const std::string& where,
+                                        const std::string& help);
 
 /// Collects the options of one source. Only options of the kinds `texts` and `words` may be repeated.
 class OptionCollector {

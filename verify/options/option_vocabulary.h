@@ -1,9 +1,10 @@
 #pragma once
 
 /// The table of all options: Megatron's flag names, and some of this project. A row names the commands and
-/// backends that read the option, and the default that help shows. The command line and scenario files share
-/// this vocabulary; a scenario writes the names without "--". Options of the sections "Output" and "This
-/// process" are allowed only on the command line.
+/// backends that read the option, and what help, the manual page and the completion of shells say of it
+/// (verify/program/command_help.h). The command line and scenario files share this vocabulary; a scenario
+/// writes the names without "--". Options of the sections "output" and "process" are allowed only on the
+/// command line.
 ///
 /// Errors  option_without_effect: an option given to a command or backend that does not read it.
 
@@ -23,15 +24,23 @@ enum class OptionKind {
   choice,   // one word of `choices`
   text,
   texts,  // a text; the option may be repeated
-  words,  // a list of words; the option may be repeated
+  words,  // a list of words, with commas between them; the option may be repeated
 };
 
-/// The sections that other code refers to. An option's section is also its heading on the page of help.
-inline constexpr std::string_view kLayersSection = "Layers";
-inline constexpr std::string_view kCasesSection = "Cases";
-inline constexpr std::string_view kBackendSection = "Backends";
-inline constexpr std::string_view kProcessSection = "This process";
-inline constexpr std::string_view kOutputSection = "Output";
+/// A section of the table: options that belong together. Its name is also the word that follows --help.
+struct OptionSection {
+  std::string_view name;
+  const char* title;
+  const char* summary;  // what its options say, as a sentence
+};
+const std::vector<OptionSection>& option_sections();
+
+/// The sections that other code refers to, by name.
+inline constexpr std::string_view kLayersSection = "layers";
+inline constexpr std::string_view kCasesSection = "cases";
+inline constexpr std::string_view kBackendSection = "backends";
+inline constexpr std::string_view kProcessSection = "process";
+inline constexpr std::string_view kOutputSection = "output";
 
 /// The commands and backends that read an option, as flags. Options of a backend are read by replay and check
 /// where they run on that backend.
@@ -48,16 +57,27 @@ enum class Reader : std::uint32_t {
   mpi = 1U << 9U,
   nccl = 1U << 10U,
   cuda = 1U << 11U,
+  spread = 1U << 12U,  // check with --spread
 };
 
 constexpr Reader operator|(Reader a, Reader b) {
   return static_cast<Reader>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
 }
-constexpr bool overlap(Reader a, Reader b) {
-  return (static_cast<std::uint32_t>(a) & static_cast<std::uint32_t>(b)) != 0;
+constexpr Reader operator&(Reader a, Reader b) {
+  return static_cast<Reader>(static_cast<std::uint32_t>(a) & static_cast<std::uint32_t>(b));
 }
-inline constexpr Reader kEveryBackend = Reader::mpi | Reader::nccl | Reader::cuda;
-inline constexpr Reader kEverybody = static_cast<Reader>(~0U);
+constexpr Reader operator~(Reader a) { return static_cast<Reader>(~static_cast<std::uint32_t>(a)); }
+constexpr bool overlap(Reader a, Reader b) { return (a & b) != Reader{}; }
+inline constexpr Reader kEveryBackend = Reader::mpi | Reader::nccl | Reader::cuda | Reader::spread;
+inline constexpr Reader kEverybody = ~Reader{};
+
+/// What an option means to some of its readers, where that is not what its row says.
+struct OptionMeaning {
+  Reader readers;
+  const char* fallback;
+  const char* help;
+  std::vector<std::string> choices = {};
+};
 
 struct OptionInfo {
   const char* name;
@@ -65,21 +85,37 @@ struct OptionInfo {
   std::string_view section;
   Reader readers;
   const char* fallback;  // the default, as help shows it; "" where help shows none
-  const char* help;
-  std::vector<std::string> choices = {};  // the words of a `choice`; the first is the default
+  const char* help;      // a sentence about what the option does
+  /// How help writes the value. A name that known_values.h knows, such as "CASE", stands for one of a set of
+  /// words, and "FILE" for a path; ",..." makes it a list. "": the kind says how.
+  const char* value = "";
+  std::vector<std::string> choices = {};  // the words of a `choice`, the first is the default; or of `words`
   bool needs_virtual_ranks = false;       // replay reads the option only where ranks are virtual, on the CPU
   Reader backend_commands = Reader::replay | Reader::check;  // the commands in which its backends read it
   const char* backend_beside = "";  // the option without which its backends do not read it; "": none
+  std::vector<OptionMeaning> meanings = {};
   /// Whether the option belongs to a single call of the program. A scenario must not give such an option.
   bool is_of_a_call() const { return section == kOutputSection || section == kProcessSection; }
+  /// Returns the option as this command reads it: with its own default, sentence and choices.
+  OptionInfo as_read_by(Reader command) const;
 };
 
-/// Returns the help text, with the default in parentheses.
-std::string help_of(const OptionInfo& option);
+/// Returns how help writes the value of an option: "N", "TEXT", "full|selective"; "" for a flag.
+std::string value_text(const OptionInfo& option);
+
+/// Returns the words that a choice may be, whoever reads it.
+std::vector<std::string> all_choices(const OptionInfo& option);
+
+/// Returns the option once for each thing that it means, with the readers to whom it means that.
+std::vector<OptionInfo> variants_of(const OptionInfo& option);
 
 /// Returns the commands and backends that read an option, for example "replay, check". The readers of a
 /// project's own program are not named.
 std::string text_of_readers(const OptionInfo& option);
+
+/// Returns the call that explains a command, for example "shardproof replay --help". `words` begin with the
+/// name of the command; where they begin with something else, it is the call for the overview.
+std::string help_call(std::string_view words);
 
 /// Returns all options; those of a section stand together.
 const std::vector<OptionInfo>& option_vocabulary();

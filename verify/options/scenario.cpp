@@ -104,7 +104,8 @@ Scenario read_scenario(const std::string& path) {
       if (option.unregistered && option.string_key.find('.') != std::string::npos) {
         throw po::error(fmt::format("'{}' is in a section", option.string_key));
       }
-      if (option.unregistered) refuse_unknown_option(option.string_key, " in " + path);
+      if (option.unregistered)
+        refuse_unknown_option(option.string_key, " in " + path, "shardproof --help all");
       if (option_named(option.string_key).is_of_a_call()) {
         sim::refuse({.code = "not_in_scenario",
                      .option = option.string_key,

@@ -4,11 +4,11 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "sim/layout/consumer_traps.h"
 #include "sim/layout/size_rules.h"
 #include "verify/options/megatron_validation.h"
 #include "verify/options/option_vocabulary.h"
-#include "verify/options/refusals.h"
 #include "verify/options/requests.h"
 #include "verify/options/settings.h"
 #include "verify/options/world_options.h"
@@ -125,7 +125,7 @@ struct Checked {
 };
 
 Checked checked_options(const Settings& settings) {
-  Refusals refusals;
+  sim::Refusals refusals;
   Checked checked;
   std::optional<sim::Layout>& layout = checked.layout;
   refusals.keep([&] { layout = requested_layout(settings); });

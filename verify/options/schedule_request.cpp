@@ -6,6 +6,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "verify/options/option_vocabulary.h"
 #include "verify/options/requests.h"
 #include "verify/options/settings.h"
 #include "verify/output/phrases.h"
@@ -71,7 +72,8 @@ ScheduleRequest requested_schedule(const Settings& settings) {
     if (!microbatches && batch.global_batch_size) microbatches = microbatches_of_batch(batch, layout.dp);
   }
   if (!microbatches) microbatches = required_number(settings, "num-microbatches");
-  return {named_schedule(settings.choice_among("schedule", {"1f1b", "gpipe", "none"}),
+  return {named_schedule(settings.choice_among("schedule",
+                                               option_named("schedule").as_read_by(Reader::schedule).choices),
                          options.virtual_size.has_value()),
           shape_of(options, ranks, *microbatches),
           {settings.number("forward-cost").value_or(1), settings.number("backward-cost").value_or(1)}};

@@ -42,6 +42,17 @@ std::int64_t parse_number(const std::string& name, const std::string& text) {
   return value;
 }
 
+void require_choice(const std::string& name, const std::string& value,
+                    const std::vector<std::string>& choices) {
+  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return;
+  const std::string nearest = nearest_name(value, choices);
+  sim::refuse({.code = "bad_choice",
+               .option = "--" + name,
+               .numbers = fmt::format("'{}'", value),
+               .rule = fmt::format("the value is one of {}", fmt::join(choices, ", ")),
+               .hint = fmt::format("--{} {}", name, nearest.empty() ? choices.front() : nearest)});
+}
+
 }  // namespace
 
 void Settings::append(const std::string& name, const std::vector<std::string>& values) {
@@ -86,18 +97,19 @@ bool Settings::flag(const std::string& name) const {
 }
 
 std::string Settings::choice(const std::string& name) const {
-  return choice_among(name, option_named(name).choices);
+  return choice_among(name, all_choices(option_named(name)));
 }
 
 std::string Settings::choice_among(const std::string& name, const std::vector<std::string>& choices) const {
   std::string value = text(name, choices.front());
-  if (std::find(choices.begin(), choices.end(), value) != choices.end()) return value;
-  const std::string nearest = nearest_name(value, choices);
-  sim::refuse({.code = "bad_choice",
-               .option = "--" + name,
-               .numbers = fmt::format("'{}'", value),
-               .rule = fmt::format("the value is one of {}", fmt::join(choices, ", ")),
-               .hint = fmt::format("--{} {}", name, nearest.empty() ? choices.front() : nearest)});
+  require_choice(name, value, choices);
+  return value;
+}
+
+void Settings::require_known_words(const std::string& name) const {
+  const std::vector<std::string>& known = option_named(name).choices;
+  if (known.empty()) return;  // whoever reads the words knows them
+  for (const std::string& word : texts(name)) require_choice(name, word, known);
 }
 
 void Settings::check() const {
@@ -117,9 +129,11 @@ void Settings::check() const {
       case OptionKind::choice:
         choice(name);
         break;
+      case OptionKind::words:
+        require_known_words(name);
+        break;
       case OptionKind::text:
       case OptionKind::texts:
-      case OptionKind::words:
         break;
     }
   }

@@ -50,6 +50,9 @@ class Settings {
   std::string as_command_line() const;
 
  private:
+  /// Refuses a word of an option whose words are all in its row.
+  void require_known_words(const std::string& name) const;
+
   std::map<std::string, std::vector<std::string>> values_;
 };
 

@@ -1,5 +1,6 @@
 #include "verify/options/world_options.h"
 
+#include "verify/options/option_vocabulary.h"
 #include "verify/options/requests.h"
 
 namespace verify {
@@ -22,7 +23,7 @@ sim::WorldSpec requested_world(const Settings& settings, const sim::Layout& layo
   const auto seed = static_cast<std::uint64_t>(settings.number("schedule-seed").value_or(0));
   sim::WorldSpec spec{.layout = layout, .nodes = node_placement(settings)};
   spec.schedule = {
-      .policy = schedule_policy(settings.choice_among("schedule", {"round_robin", "uniform", "pct"})),
+      .policy = schedule_policy(settings.choice_among("schedule", option_named("schedule").choices)),
       .seed = seed,
       .depth = static_cast<int>(settings.number("pct-depth").value_or(3))};
   spec.threads = static_cast<int>(settings.number("threads").value_or(1));

@@ -23,11 +23,22 @@ std::string reduced_size(const char* name, int reduced, int whole) {
 std::string byte_text(std::int64_t bytes) {
   constexpr std::int64_t kExact = 10'000;
   if (bytes < kExact) return fmt::format("{} B", bytes);
-  constexpr const char* kUnits[] = {"kB", "MB", "GB", "TB", "PB", "EB"};
-  auto value = static_cast<double>(bytes) / 1000;
+  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  auto value = static_cast<double>(bytes) / 1024;
   const char* const* unit = kUnits;
-  for (; value >= 1000 && unit != std::end(kUnits) - 1; ++unit) value /= 1000;
+  for (; value >= 1024 && unit != std::end(kUnits) - 1; ++unit) value /= 1024;
   return fmt::format("{:.2f} {}", value, *unit);
+}
+
+std::string grouped_digits(std::int64_t number) {
+  const std::string digits = std::to_string(number);
+  const std::size_t first = number < 0 ? 1 : 0;
+  std::string text;
+  for (std::size_t i = 0; i < digits.size(); ++i) {
+    if (i > first && (digits.size() - i) % 3 == 0) text += ',';
+    text += digits[i];
+  }
+  return text;
 }
 
 std::string cell_text(const sim::RankGrid& grid, int rank) {

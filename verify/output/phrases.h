@@ -16,9 +16,12 @@ std::string counted(std::int64_t count, const char* noun);
 /// Returns "tp 4", or "dp 8 for 64" if a reduced size stands for a larger one.
 std::string reduced_size(const char* name, int reduced, int whole);
 
-/// Returns a number of bytes in powers of a thousand, exact below ten thousand: "0 B", "9999 B", "12.30 kB",
-/// "145.60 GB".
+/// Returns a number of bytes in powers of 1024, exact below ten thousand: "0 B", "9999 B", "12.30 KiB",
+/// "145.60 GiB".
 std::string byte_text(std::int64_t bytes);
+
+/// Returns a number with its digits in groups of three: "1,048,576".
+std::string grouped_digits(std::int64_t number);
 
 /// Returns the coordinates of a rank on the axes tp, cp, dp and pp, such as "t0d1p0". Axes of one rank are
 /// left out.

@@ -1,56 +1,27 @@
 #include "verify/program/program.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
+#include "sim/base/refusals.h"
 #include "sim/launch/launch.h"
 #include "verify/options/command_line.h"
 #include "verify/options/command_requests.h"
-#include "verify/options/nearest_name.h"
 #include "verify/options/option_readers.h"
-#include "verify/options/refusals.h"
 #include "verify/output/json.h"
 #include "verify/output/report_json.h"
-#include "verify/program/commands.h"
+#include "verify/program/command_help.h"
+#include "verify/program/command_info.h"
+#include "verify/program/man_page.h"
+#include "verify/program/shell_completion.h"
+#include "verify/program/version.h"
 
 namespace verify {
 
 namespace {
-
-struct Command {
-  const char* name;
-  const char* help;
-  Reader reader;  // marks the options that it reads
-  int (*run)(const Call& call);
-};
-
-constexpr std::array<Command, 7> kCommands = {{
-    {"replay", "prove scenarios end to end, one row a check; without a scenario, all of scenarios/",
-     Reader::replay, run_replay},
-    {"groups", "show every process group of a layout", Reader::groups, run_groups},
-    {"layers", "show which layers live on which pipeline rank", Reader::layers, run_layers},
-    {"schedule", "show a pipeline schedule: what each rank computes, sends and receives, and when",
-     Reader::schedule, run_schedule},
-    {"shards", "show a gradient buffer: parameters, padding, buckets, and who owns what under ZeRO-1",
-     Reader::shards, run_shards},
-    {"check", "prove sharded layers over random worlds and shapes; a failure is shrunk", Reader::check,
-     run_check},
-    {"list", "list scenarios, checks, cases, properties and group kinds", Reader::list, run_list},
-}};
-
-std::string usage() {
-  std::string text = "usage: shardproof COMMAND [SCENARIO...] [--options]\n\n";
-  for (const Command& command : kCommands) text += fmt::format("  {:<10}{}\n", command.name, command.help);
-  text +=
-      "  test, benchmarks, format, lint    of the script ./shardproof alone: it says what they do in its "
-      "first lines\n";
-  return text;
-}
 
 /// Whether the words ask for JSON. They are searched before they are parsed, because a refusal of the command
 /// line must also be written in the format that it asks for.
@@ -66,7 +37,7 @@ bool words_ask_for_json(const std::vector<std::string>& arguments) {
 /// process, and if the variables of the launcher contradict each other.
 int rank_of_process(const std::vector<std::string>& arguments) {
   const bool may_be = std::any_of(arguments.begin(), arguments.end(), [](const std::string& word) {
-    return word.starts_with("--backend") || word.ends_with(".ini");
+    return word.starts_with("--backend") || word.starts_with("--spread") || word.ends_with(".ini");
   });
   if (!may_be) return 0;
   try {
@@ -90,7 +61,7 @@ void write(const std::string& program, const sim::Refusal& refusal, const Output
 }
 
 void report(const std::string& program, const sim::Error& error, bool json, const Output& output) {
-  const std::vector<sim::Refusal> further = further_refusals(error);
+  const std::vector<sim::Refusal> further = sim::further_refusals(error);
   write(program, error.refusal(), output);
   for (const sim::Refusal& refusal : further) write(program, refusal, output);
   if (!json) return;
@@ -99,41 +70,37 @@ void report(const std::string& program, const sim::Error& error, bool json, cons
   output.out << one_line(document);
 }
 
-const Command& command_named(const std::string& name) {
-  const auto found =
-      std::find_if(kCommands.begin(), kCommands.end(), [&](const Command& c) { return name == c.name; });
-  if (found != kCommands.end()) return *found;
-  std::vector<std::string> names;
-  for (const Command& command : kCommands) names.emplace_back(command.name);
-  const std::string nearest = nearest_name(name, names);
-  sim::refuse({.code = "unknown_command",
-               .option = name,
-               .numbers = "there is no such command",
-               .rule = fmt::format("the commands are {}", fmt::join(names, ", ")),
-               .hint = nearest.empty() ? "shardproof --help" : "shardproof " + nearest});
+/// Returns the page about the program itself that the command line asks for; empty where it asks for none.
+std::string page_asked_for(const CommandLine& line, int columns) {
+  const ProgramInfo& program = shardproof_program();
+  if (line.help) return help_page(program, line, columns);
+  if (!line.command.empty()) return "";
+  if (line.settings.flag("man")) return man_page(program);
+  if (!line.settings.has("completion")) return "";
+  return line.settings.choice("completion") == "zsh" ? zsh_completion(program) : bash_completion(program);
 }
 
-int run(const std::vector<std::string>& arguments, const Output& output, const BackendOpeners& backends) {
+int run(const std::vector<std::string>& arguments, const Output& output, const BackendOpeners& backends,
+        const std::optional<Build>& build) {
   const CommandLine line = parse_command_line(arguments);
   require_readable(line);
   if (line.version) {
-    output.out << (asks_for_json(line) ? "{\"version\":\"" SHARDPROOF_VERSION "\"}\n"
-                                       : "shardproof " SHARDPROOF_VERSION "\n");
+    output.out << (asks_for_json(line) ? one_line(version_json(build)) : version_text(build));
     return kVerified;
   }
-  if (line.help) {
-    output.out << usage() << "\n" << option_help();
+  if (const std::string page = page_asked_for(line, output.columns); !page.empty()) {
+    output.out << page;
     return kVerified;
   }
   if (line.command.empty()) {
-    output.err << usage() << "\n";
+    output.err << overview(shardproof_program(), output.columns) << "\n";
     sim::refuse({.code = "missing_command",
                  .option = "command line",
                  .numbers = "no command is given",
                  .rule = "a call is shardproof COMMAND [SCENARIO...] [--options]",
                  .hint = "shardproof replay, or shardproof --help"});
   }
-  const Command& command = command_named(line.command);
+  const CommandInfo& command = command_named(shardproof_program(), line.command);
   require_read_by(line, command.reader);
   return command.run({line, backends, output});
 }
@@ -167,8 +134,9 @@ int exit_code_of(const std::string& program, const std::vector<std::string>& arg
 }
 
 int run_program(const std::vector<std::string>& arguments, const Output& output,
-                const BackendOpeners& backends) {
-  return exit_code_of("shardproof", arguments, output, [&] { return run(arguments, output, backends); });
+                const BackendOpeners& backends, const std::optional<Build>& build) {
+  return exit_code_of("shardproof", arguments, output,
+                      [&] { return run(arguments, output, backends, build); });
 }
 
 }  // namespace verify

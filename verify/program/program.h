@@ -7,11 +7,13 @@
 ///         commands refuse. Refusals are written out, never thrown.
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "verify/backends/backend.h"
 #include "verify/output/output.h"
+#include "verify/program/version.h"
 
 namespace verify {
 
@@ -20,8 +22,9 @@ namespace verify {
 int exit_code_of(const std::string& program, const std::vector<std::string>& arguments, const Output& output,
                  const std::function<int()>& work);
 
-/// Runs the program. `backends` are the backends that the program adds to those of this library.
+/// Runs the program. `backends` are the backends that the program adds to those of this library; `build` is
+/// what --version says of the program beside its version.
 int run_program(const std::vector<std::string>& arguments, const Output& output,
-                const BackendOpeners& backends = {});
+                const BackendOpeners& backends = {}, const std::optional<Build>& build = std::nullopt);
 
 }  // namespace verify

@@ -5,8 +5,8 @@
 ///
 /// Shapes  a failure shrinks until no single step leads to another failure, and no drawn setting on fewer
 ///         ranks fails.
-/// Calls   the runs of a campaign are divided over threads, each of which has a bench. The cases are called
-///         on several threads at once.
+/// Calls   the runs of a campaign are divided over threads, each of which has a bench, and over processes
+///         if spread_campaign.h runs it. The cases are called on several threads at once.
 /// Exact   the same request draws the same settings, and gives the same rows with any number of threads,
 ///         unless it is stopped.
 
@@ -49,6 +49,10 @@ struct CampaignRow {
   std::int64_t runs_with_unbounded = 0;  // runs in which some elements had no bound
   std::optional<Failure> failure;
 };
+
+/// Returns the requested dtypes in which the property judges the case.
+std::vector<sim::DType> judged_dtypes(const CampaignRequest& request, const Case& the_case,
+                                      const Property& property);
 
 /// Returns a row for each case and each property that judges it in one of the requested dtypes. Nothing has
 /// run yet.

@@ -117,6 +117,12 @@ std::int64_t checked_ranks(std::int64_t ranks, const char* option) {
 
 }  // namespace
 
+std::vector<std::string> dtype_names() {
+  std::vector<std::string> names;
+  for (const sim::DType dtype : kDTypes) names.emplace_back(sim::name_of(dtype));
+  return names;
+}
+
 CampaignRequest requested_campaign(const CaseOptions& options, const CaseList& cases) {
   CampaignRequest request{
       .cases = chosen_cases(options, cases),

@@ -6,11 +6,17 @@
 ///         ranks; bad_dimensions: dimensions that are not those of one case, or out of range;
 ///         nothing_to_check: no property judges any of the cases in these dtypes; those of case_rules.h.
 
+#include <string>
+#include <vector>
+
 #include "verify/cases/case_list.h"
 #include "verify/options/case_options.h"
 #include "verify/properties/campaign.h"
 
 namespace verify {
+
+/// Returns the names of the dtypes in which cases are judged.
+std::vector<std::string> dtype_names();
 
 /// Returns the campaign that the options ask for. They choose among `cases`.
 CampaignRequest requested_campaign(const CaseOptions& options, const CaseList& cases);

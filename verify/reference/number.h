@@ -70,6 +70,12 @@ class Number<sim::Field> {
     if (function == Activation::silu) name = "silu";
     return tower_->keyed(derivative ? name + "_derivative" : name, x);
   }
+  /// A function that has no algebra, such as one of an author (sim/tensor/element_function.h): in the field a
+  /// keyed function of its name, elsewhere steps(number, x).
+  template <typename Steps>
+  sim::Field function(const std::string& name, const sim::Field& x, const Steps&) const {
+    return tower_->keyed(name, x);
+  }
 
  private:
   const sim::FieldTower* tower_;
@@ -126,6 +132,10 @@ class Number<Bounded> {
   }
   Bounded activation(Activation function_of, bool derivative, const Bounded& x) const {
     return activation_in_steps(*this, function_of, derivative, x);
+  }
+  template <typename Steps>
+  Bounded function(const std::string& /*name*/, const Bounded& x, const Steps& steps) const {
+    return steps(*this, x);
   }
 
  private:

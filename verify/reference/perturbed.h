@@ -15,6 +15,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <string>
 
 #include "verify/reference/number.h"
 
@@ -111,6 +112,10 @@ class Number<Perturbed> {
   }
   Perturbed activation(Activation function_of, bool derivative, const Perturbed& x) const {
     return activation_in_steps(*this, function_of, derivative, x);
+  }
+  template <typename Steps>
+  Perturbed function(const std::string& /*name*/, const Perturbed& x, const Steps& steps) const {
+    return steps(*this, x);
   }
 
  private:

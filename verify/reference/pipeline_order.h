@@ -75,4 +75,16 @@ inline std::vector<PipelineStep> pipeline_order(const PipelineSetting& setting, 
   return order;
 }
 
+/// Returns the largest number of activations that a rank keeps at once: a forward step leaves them, and the
+/// backward step of the same microbatch and chunk takes them away.
+inline int most_activations(const PipelineSetting& setting, int rank) {
+  int kept = 0;
+  int most = 0;
+  for (const PipelineStep& step : pipeline_order(setting, rank)) {
+    kept += step.is_backward ? -1 : 1;
+    most = std::max(most, kept);
+  }
+  return most;
+}
+
 }  // namespace verify::reference

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "verify/checks/parameter_count.h"
-#include "verify/options/refusals.h"
 #include "verify/replay/replay_checks.h"
 
 namespace verify {
@@ -131,7 +131,7 @@ Replayed replay(const Scenario& scenario, sim::Device& device, const BeforeStep&
   } catch (const sim::Error& error) {
     Replayed refused{.report = report_on(scenario), .request = {}, .model = {}};
     refused.report.refusal = error.refusal();
-    refused.report.further_refusals = further_refusals(error);
+    refused.report.further_refusals = sim::further_refusals(error);
     if (expected.is_expected) expect_refusal(scenario, expected, refused.report);
     return refused;
   }

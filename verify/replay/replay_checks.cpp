@@ -7,6 +7,7 @@
 
 #include "sim/base/check.h"
 #include "sim/base/error.h"
+#include "sim/layout/consumer_traps.h"
 #include "sim/tensor/counting_device.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/case_replay.h"
@@ -36,6 +37,7 @@ bool runs_the_round(const Replaying& scenario) {
 bool runs_a_program(const Replaying& scenario) {
   return scenario.is_partitioned && scenario.request.program.has_value();
 }
+bool expects_suspicion(const Replaying& scenario) { return scenario.request.expected.is_suspect; }
 bool expects_a_finding(const Replaying& scenario) {
   return scenario.is_partitioned && scenario.request.expected.finding.has_value();
 }
@@ -309,6 +311,17 @@ void run_finding(Replaying& scenario) {
                     : fmt::format("expected {}, found {}: {}", expected, first.code, first.sentence)});
 }
 
+/// A layout that Megatron accepts and then uses wrongly is expected to be warned about.
+void run_suspect(Replaying& scenario) {
+  const std::vector<sim::Warning>& warnings = scenario.report.warnings;
+  const auto trap = std::find_if(warnings.begin(), warnings.end(), sim::is_consumer_trap);
+  const bool is_suspect = trap != warnings.end();
+  scenario.add({"suspect", is_suspect,
+                is_suspect
+                    ? fmt::format("{}, as expected", trap->name)
+                    : "the scenario expects a layout that Megatron uses wrongly, but none is known here"});
+}
+
 }  // namespace
 
 const std::vector<ReplayCheck>& replay_checks() {
@@ -347,6 +360,8 @@ const std::vector<ReplayCheck>& replay_checks() {
        times_the_schedule, run_schedule, CheckOf::layout, nullptr, why_no_schedule},
       {"expected K", "kind K has the groups that the source prints", always, run_expected_groups},
       {"parameters", "the shape has the published number of parameters", expects_parameters, run_parameters},
+      {"suspect", "a layout that Megatron accepts and then uses wrongly is warned about", expects_suspicion,
+       run_suspect},
       {"refusal", "a scenario that must be refused is refused, with the expected code", nullptr, nullptr},
       {"B collectives",
        "on backend B every operation in every kind of group does what it does on virtual ranks", nullptr,

@@ -8,14 +8,16 @@ namespace verify {
 
 Verdict ScenarioReport::verdict() const {
   if (refusal) return Verdict::refused;
-  const bool expected =
-      std::any_of(checks.begin(), checks.end(), [](const CheckResult& c) { return c.check == "finding"; });
-  if (!findings.empty() && !expected) return Verdict::broken;
+  if (!findings.empty() && !has_row("finding")) return Verdict::broken;
   const bool all_hold =
       std::all_of(checks.begin(), checks.end(), [](const CheckResult& c) { return c.holds; });
   if (!all_hold) return Verdict::falsified;
   const bool is_suspect = std::any_of(warnings.begin(), warnings.end(), sim::is_consumer_trap);
-  return is_suspect ? Verdict::suspect : Verdict::verified;
+  return is_suspect && !has_row("suspect") ? Verdict::suspect : Verdict::verified;
+}
+
+bool ScenarioReport::has_row(const std::string& check) const {
+  return std::any_of(checks.begin(), checks.end(), [&](const CheckResult& c) { return c.check == check; });
 }
 
 }  // namespace verify

@@ -24,7 +24,7 @@ namespace verify {
 
 /// `broken` means that a rank program broke a contract (deadlock, mismatch, ...) and the scenario does
 /// not expect a finding. `suspect` means that every check holds, and that Megatron accepts the layout and
-/// then works on the wrong ranks (sim/layout/consumer_traps.h).
+/// then works on the wrong ranks (sim/layout/consumer_traps.h), which the scenario does not expect.
 enum class Verdict { verified, falsified, refused, broken, suspect };
 
 /// A row that is missing although the scenario may lead a reader to expect it.
@@ -59,6 +59,7 @@ struct ScenarioReport {
   /// the JUnit file shows them. The command sets them.
   std::map<std::string, double> seconds;
   Verdict verdict() const;
+  bool has_row(const std::string& check) const;
 };
 
 }  // namespace verify

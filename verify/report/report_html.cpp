@@ -4,12 +4,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
+#include <optional>
 
 #include "sim/world/finding.h"
 #include "verify/output/markup.h"
 #include "verify/output/phrases.h"
 #include "verify/replay/replay_summary.h"
 #include "verify/report/curve_html.h"
+#include "verify/report/html_table.h"
 #include "verify/report/ledger_by_kind.h"
 #include "verify/report/pipeline_html.h"
 #include "verify/report/rank_grid_html.h"
@@ -25,61 +27,74 @@ std::string verdict_html(Verdict verdict) {
                      verdict_name(verdict));
 }
 
-std::string number_cell(const std::string& text) { return "<td class=\"number\">" + text + "</td>"; }
-
-std::string number_cell(std::int64_t number) { return number_cell(fmt::format("{}", number)); }
-
 std::string key(int part, const char* name) {
   return fmt::format("<span class=\"key part{}\"></span>{}", part, name);
 }
 
 // ---- the summary ------------------------------------------------------------------------------------------
 
-std::string summary_row(const ScenarioReport& report, std::size_t number) {
+/// The ranks of the layout; a dash where the layout was refused.
+HtmlCell ranks_cell(const ScenarioReport& report) {
+  return report.layout ? number_cell(report.layout->grid_size) : HtmlCell{.html = "-", .key = -1};
+}
+
+std::vector<HtmlCell> summary_row(const ScenarioReport& report, std::size_t number) {
   const auto holding = std::count_if(report.checks.begin(), report.checks.end(),
                                      [](const CheckResult& check) { return check.holds; });
-  return fmt::format("<tr><td class=\"wide\"><a href=\"#s{}\">{}</a></td><td>{}</td>", number,
-                     markup_text(report.name), verdict_html(report.verdict())) +
-         number_cell(fmt::format("{} of {}", holding, report.checks.size())) +
-         number_cell(report.layout ? fmt::format("{}", report.layout->grid_size) : "-") +
-         number_cell(std::ssize(report.warnings)) + number_cell(std::ssize(report.findings)) + "</tr>\n";
+  return {
+      {.html = fmt::format("<a href=\"#s{}\">{}</a>", number, markup_text(report.name)), .classes = "wide"},
+      {.html = verdict_html(report.verdict()), .key = static_cast<std::int64_t>(report.verdict())},
+      {.html = fmt::format("{} of {}", holding, report.checks.size()), .key = std::ssize(report.checks)},
+      ranks_cell(report),
+      number_cell(std::ssize(report.warnings)),
+      number_cell(std::ssize(report.findings))};
 }
 
 std::string summary(const std::vector<ScenarioReport>& reports) {
-  std::string html = fmt::format(
-      "<h1>shardproof replay: {}</h1>\n<p>{}</p>\n<div class=\"scroll\"><table><thead><tr><th>scenario</th>"
-      "<th>verdict</th><th class=\"number\">checks</th><th class=\"number\">ranks</th>"
-      "<th class=\"number\">warnings</th><th class=\"number\">findings</th></tr></thead><tbody>\n",
-      verdict_html(overall(reports)), summary_line(reports));
-  for (std::size_t i = 0; i < reports.size(); ++i) html += summary_row(reports[i], i + 1);
-  return html + "</tbody></table></div>\n";
+  HtmlTable table("summary", {{.title = "scenario", .sorts = Sorts::as_added},
+                              {.title = "verdict", .sorts = Sorts::largest_first},
+                              {.title = "checks", .sorts = Sorts::largest_first, .is_number = true},
+                              {.title = "ranks", .sorts = Sorts::largest_first, .is_number = true},
+                              {.title = "warnings", .sorts = Sorts::largest_first, .is_number = true},
+                              {.title = "findings", .sorts = Sorts::largest_first, .is_number = true}});
+  for (std::size_t i = 0; i < reports.size(); ++i) table.add(summary_row(reports[i], i + 1));
+  return fmt::format("<h1>shardproof replay: {}</h1>\n<p>{}</p>\n", verdict_html(overall(reports)),
+                     summary_line(reports)) +
+         table.html();
 }
 
 // ---- the parts of a scenario ------------------------------------------------------------------------------
 
 std::string options_html(const std::vector<std::string>& options) {
   if (options.empty()) return "";
-  std::string html = "<h3>Options</h3>\n<pre>";
-  for (const std::string& option : options) html += markup_text(option) + "\n";
-  return html + "</pre>\n";
+  std::string lines;
+  for (const std::string& option : options) lines += markup_text(option) + "\n";
+  return "<h3>Options</h3>\n" +
+         folded("<pre>" + lines + "</pre>\n", std::ssize(options), counted(std::ssize(options), "option"));
 }
 
-std::string checks_html(const std::vector<CheckResult>& checks, const std::vector<AbsentRow>& absent) {
-  if (checks.empty()) return "";
-  std::string html =
-      "<h3>Checks</h3>\n<div class=\"scroll\"><table><thead><tr><th></th><th>check</th><th>what was "
-      "found</th>"
-      "</tr></thead><tbody>\n";
-  for (const CheckResult& check : checks) {
-    html += fmt::format("<tr><td class=\"{}\">{}</td><td>{}</td><td class=\"wide\">{}</td></tr>\n",
-                        check.holds ? "good" : "bad", check.holds ? "ok" : "FAILED", markup_text(check.check),
-                        markup_text(check.detail));
+std::string checks_html(const ScenarioReport& report, const std::string& id) {
+  if (report.checks.empty()) return "";
+  HtmlTable table(id + "-checks", {{.title = "row", .sorts = Sorts::largest_first},
+                                   {.title = "check", .sorts = Sorts::as_added},
+                                   {.title = "what was found"}});
+  std::int64_t failed = 0;
+  for (const CheckResult& check : report.checks) {
+    failed += check.holds ? 0 : 1;
+    table.add({{.html = check.holds ? "ok" : "FAILED",
+                .key = check.holds ? 0 : 2,
+                .classes = check.holds ? "good" : "bad"},
+               {.html = markup_text(check.check)},
+               {.html = markup_text(check.detail), .classes = "wide"}});
   }
-  for (const AbsentRow& row : absent) {
-    html += fmt::format("<tr><td class=\"soft\">-</td><td>{}</td><td class=\"wide\">no row: {}</td></tr>\n",
-                        markup_text(row.check), markup_text(row.reason));
-  }
-  return html + "</tbody></table></div>\n";
+  for (const AbsentRow& row : report.absent)
+    table.add({{.html = "-", .key = 1, .classes = "soft"},
+               {.html = markup_text(row.check)},
+               {.html = "no row: " + markup_text(row.reason), .classes = "wide"}});
+  const std::string summary =
+      fmt::format("{}: {} failed", counted(std::ssize(report.checks), "check"), failed);
+  return "<h3>Checks</h3>\n" +
+         folded(table.html(), std::ssize(report.checks) + std::ssize(report.absent), summary, failed > 0);
 }
 
 std::string warnings_html(const std::vector<sim::Warning>& warnings) {
@@ -133,31 +148,73 @@ std::string schedule_html(const ScenarioReport& report) {
   return heading + "<p>Not drawn: " + markup_text(report.no_schedule) + ".</p>\n";
 }
 
-std::string ledger_html(const std::vector<sim::LedgerRow>& ledger) {
-  if (ledger.empty()) return "";
-  const std::vector<sim::LedgerRow> rows = ledger_by_kind(ledger);
-  std::int64_t longest = 0;
-  for (const sim::LedgerRow& row : rows) longest = std::max(longest, row.bytes_inside + row.bytes_across);
-  std::string html =
-      "<h3>Bytes sent, by group kind</h3>\n<p>As a ring algorithm sends them, over all ranks of the run:" +
-      key(0, "inside a node") + key(1, "across nodes") +
-      "</p>\n<div class=\"scroll\"><table><thead><tr><th>kind</th><th></th><th class=\"number\">calls</th>"
-      "<th class=\"number\">elements</th><th class=\"number\">inside a node</th><th class=\"number\">across "
-      "nodes</th><th class=\"number\">most on a rank</th></tr></thead><tbody>\n";
-  for (const sim::LedgerRow& row : rows) {
-    html += "<tr><td class=\"name\">" + markup_text(row.kind) + "</td><td>" +
-            share_bar({row.bytes_inside, row.bytes_across}, longest) + "</td>" + number_cell(row.calls) +
-            number_cell(row.elements) + number_cell(byte_text(row.bytes_inside)) +
-            number_cell(byte_text(row.bytes_across)) + number_cell(byte_text(row.most_bytes)) + "</tr>\n";
-  }
-  return html + "</tbody></table></div>\n";
+HtmlColumn number_column(const char* title) {
+  return {.title = title, .sorts = Sorts::largest_first, .is_number = true};
 }
 
-std::string memory_html(const MemoryReport& memory) {
+std::string ledger_html(const std::vector<sim::LedgerRow>& ledger, const std::string& id) {
+  if (ledger.empty()) return "";
+  const std::vector<sim::LedgerRow> rows = ledger_by_kind(ledger);
+  HtmlTable table(id + "-ledger", {{.title = "kind", .sorts = Sorts::as_added},
+                                   {},
+                                   number_column("calls"),
+                                   number_column("elements"),
+                                   number_column("inside a node"),
+                                   number_column("across nodes"),
+                                   number_column("most on a rank")});
+  std::int64_t longest = 0;
+  for (const sim::LedgerRow& row : rows) longest = std::max(longest, row.bytes_inside + row.bytes_across);
+  sim::LedgerRow all;
+  for (const sim::LedgerRow& row : rows) {
+    table.add({{.html = markup_text(row.kind), .classes = "name"},
+               {.html = share_bar({row.bytes_inside, row.bytes_across}, longest)},
+               number_cell(row.calls),
+               number_cell(row.elements),
+               byte_cell(row.bytes_inside),
+               byte_cell(row.bytes_across),
+               byte_cell(row.most_bytes)});
+    all.calls += row.calls;
+    all.elements += row.elements;
+    all.bytes_inside += row.bytes_inside;
+    all.bytes_across += row.bytes_across;
+  }
+  table.set_foot({{.html = "all"},
+                  {},
+                  number_cell(all.calls),
+                  number_cell(all.elements),
+                  byte_cell(all.bytes_inside),
+                  byte_cell(all.bytes_across),
+                  {}});
+  const std::string summary =
+      fmt::format("{}: {} inside a node, {} across nodes", counted(std::ssize(rows), "kind"),
+                  byte_text(all.bytes_inside), byte_text(all.bytes_across));
+  return "<h3>Bytes sent, by group kind</h3>\n<p>As a ring algorithm sends them, over all ranks of the run:" +
+         key(0, "inside a node") + key(1, "across nodes") + "</p>\n" +
+         folded(table.html(), std::ssize(rows), summary);
+}
+
+std::string memory_html(const MemoryReport& memory, const std::string& id) {
   constexpr std::size_t kMostStages = 64;
   const std::size_t shown = std::min(memory.stages.size(), kMostStages);
   std::int64_t most = 0;
   for (const HeldBytes& held : memory.stages) most = std::max(most, held.all());
+  HtmlTable table(id + "-memory", {{.title = "stage", .sorts = Sorts::as_added, .is_number = true},
+                                   {},
+                                   number_column("parameters"),
+                                   number_column("gradients"),
+                                   number_column("optimizer states"),
+                                   number_column("activations"),
+                                   number_column("together")});
+  for (std::size_t stage = 0; stage < shown; ++stage) {
+    const HeldBytes& held = memory.stages[stage];
+    table.add({number_cell(static_cast<std::int64_t>(stage)),
+               {.html = share_bar({held.parameters, held.gradients, held.optimizer, held.activations}, most)},
+               byte_cell(held.parameters),
+               byte_cell(held.gradients),
+               byte_cell(held.optimizer),
+               byte_cell(held.activations),
+               byte_cell(held.all())});
+  }
   std::string html =
       "<h3>Memory of a rank, by pipeline stage</h3>\n<p>bf16 training; ZeRO-1 over " +
       counted(memory.owners, "owner") + ", the one that owns most. " +
@@ -166,36 +223,26 @@ std::string memory_html(const MemoryReport& memory) {
       "</p>\n";
   if (shown < memory.stages.size())
     html += fmt::format("<p>The first {} of {} stages.</p>\n", shown, memory.stages.size());
-  html +=
-      "<div class=\"scroll\"><table><thead><tr><th class=\"number\">stage</th><th></th><th "
-      "class=\"number\">parameters</th><th class=\"number\">gradients</th><th class=\"number\">optimizer "
-      "states</th><th class=\"number\">activations</th><th "
-      "class=\"number\">together</th></tr></thead><tbody>\n";
-  for (std::size_t stage = 0; stage < shown; ++stage) {
-    const HeldBytes& held = memory.stages[stage];
-    html += "<tr>" + number_cell(static_cast<std::int64_t>(stage)) + "<td>" +
-            share_bar({held.parameters, held.gradients, held.optimizer, held.activations}, most) + "</td>" +
-            number_cell(byte_text(held.parameters)) + number_cell(byte_text(held.gradients)) +
-            number_cell(byte_text(held.optimizer)) + number_cell(byte_text(held.activations)) +
-            number_cell(byte_text(held.all())) + "</tr>\n";
-  }
-  return html + "</tbody></table></div>\n";
+  const std::string summary = fmt::format(
+      "{}: at most {} on a rank", counted(static_cast<std::int64_t>(shown), "stage"), byte_text(most));
+  return html + folded(table.html(), static_cast<std::int64_t>(shown), summary);
 }
 
 std::string scenario_html(const ScenarioReport& report, std::size_t number) {
-  std::string html = fmt::format("<section id=\"s{}\">\n<h2>{}: {}</h2>\n<p class=\"soft\">{}</p>\n", number,
+  const std::string id = fmt::format("s{}", number);
+  std::string html = fmt::format("<section id=\"{}\">\n<h2>{}: {}</h2>\n<p class=\"soft\">{}</p>\n", id,
                                  markup_text(report.name), verdict_html(report.verdict()),
                                  markup_text(report.source.empty() ? "no source given" : report.source));
   if (report.verdict() != Verdict::verified)
     html += "<p>To see it again:</p>\n<pre>" + markup_text(report.reproduce) + "</pre>\n";
   if (report.refusal) html += refusal_html(*report.refusal);
   for (const sim::Refusal& refusal : report.further_refusals) html += refusal_html(refusal);
-  html += options_html(report.options) + checks_html(report.checks, report.absent) + findings_html(report) +
+  html += options_html(report.options) + checks_html(report, id) + findings_html(report) +
           warnings_html(report.warnings);
   if (report.training) html += "<h3>Training</h3>\n" + curve_html(*report.training);
   html += ranks_html(report) + schedule_html(report);
-  if (report.memory) html += memory_html(*report.memory);
-  html += ledger_html(report.ledger);
+  if (report.memory) html += memory_html(*report.memory, id);
+  html += ledger_html(report.ledger, id);
   return html + "<p><a href=\"#top\">to the summary</a></p>\n</section>\n";
 }
 

@@ -48,7 +48,7 @@ class Suite {
     if (report.refusal) add(*report.refusal);
     for (const sim::Refusal& refusal : report.further_refusals) add(refusal);
     for (const sim::Warning& warning : report.warnings)
-      if (sim::is_consumer_trap(warning)) add(warning);
+      if (sim::is_consumer_trap(warning) && !report.has_row("suspect")) add(warning);
     if (report.verdict() != Verdict::broken) return;
     for (const sim::Finding& finding : report.findings) add(finding);
   }

@@ -63,7 +63,30 @@ th { color: var(--soft); font-weight: 600; }
 .curve .axis { stroke: var(--rule); }
 .curve .line0 { fill: none; stroke: var(--part0); stroke-width: 2; }
 .curve .line1 { fill: none; stroke: var(--part1); stroke-width: 8; stroke-opacity: .7; }
-@media print { section { break-inside: auto; } }
+tfoot td { font-weight: 600; border-bottom: 0; }
+td[title] { cursor: help; text-decoration: underline dotted var(--soft); text-underline-offset: .2em; }
+summary { cursor: pointer; }
+.sorts th input { display: none; }
+@supports selector(:has(a)) and (grid-template-columns: subgrid) {
+  .sorts { display: grid; grid-template-columns: repeat(var(--columns), auto); justify-content: start; }
+  .sorts thead, .sorts tbody, .sorts tfoot, .sorts tr { display: grid; grid-column: 1 / -1;
+    grid-template-columns: subgrid; }
+  .sorts label { cursor: pointer; white-space: nowrap; }
+  .sorts th input { display: inline; appearance: none; margin: 0; }
+  .sorts th input::after { content: "\25BE"; padding-left: .2rem; opacity: .35; }
+  .sorts th input:checked::after { opacity: 1; }
+  .sorts th:has(input:checked) { color: var(--ink); }
+  .sorts th:has(input:focus-visible) { outline: 2px solid var(--part0); }
+  .sorts:has(.by0:checked) tbody tr { order: var(--by0); }
+  .sorts:has(.by1:checked) tbody tr { order: var(--by1); }
+  .sorts:has(.by2:checked) tbody tr { order: var(--by2); }
+  .sorts:has(.by3:checked) tbody tr { order: var(--by3); }
+  .sorts:has(.by4:checked) tbody tr { order: var(--by4); }
+  .sorts:has(.by5:checked) tbody tr { order: var(--by5); }
+  .sorts:has(.by6:checked) tbody tr { order: var(--by6); }
+  .sorts:has(.by7:checked) tbody tr { order: var(--by7); }
+}
+@media print { details::details-content { content-visibility: visible; } section { break-inside: auto; } }
 )";
 }
 

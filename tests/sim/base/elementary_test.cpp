@@ -28,7 +28,7 @@ constexpr T kInfinity = std::numeric_limits<T>::infinity();
 template <typename T>
 constexpr T kNan = std::numeric_limits<T>::quiet_NaN();
 
-/// What a reference is computed in.
+/// The type in which a reference is computed.
 template <typename T>
 using Wide = std::conditional_t<std::is_same_v<T, float>, double, long double>;
 static_assert(std::numeric_limits<long double>::digits >= 64, "long double is the reference of double");
@@ -54,14 +54,14 @@ enum class BelowZero { positive, odd, nan };
   }
 
 struct Exp {
-  // Further on there is nothing but 0 and infinity, which the library takes its time for.
+  // Beyond this range the results are 0 and infinity, for which the library is slow.
   template <typename W>
   static constexpr W kLibraryReach = std::is_same_v<W, double> ? 200 : 800;
   SIM_FUNCTION(exp, std::exp(std::clamp(x, -kLibraryReach<W>, kLibraryReach<W>)))
   static constexpr double kUlpsOfFloat = 1.02, kUlpsOfDouble = 1.05;
   static constexpr BelowZero kBelowZero = BelowZero::positive;
-  static constexpr double kReach = 750;  // what is beyond is 0 or infinite
-  // Where n changes, 0, the least normal number, infinity.
+  static constexpr double kReach = 750;  // beyond it, results are 0 or infinite
+  // The arguments at which n changes, and the result becomes 0, the least normal number, and infinity.
   static constexpr std::array kTurns = {0.34657359027997264, -745.13321910194122, -708.39641853226408,
                                         709.78271289338397};
 };
@@ -151,7 +151,8 @@ constexpr bool kIsSanitized = false;
 
 constexpr std::size_t kThreads = 2;
 
-/// take(thread, block) of all floats up to the one of these bits; where that would be slow, of some.
+/// Calls take(thread, block) for all floats up to the one with these bits, or for some of them where all
+/// would be slow.
 template <typename Take>
 void for_floats(std::uint32_t last, const Take& take) {
   const std::uint32_t stride = has_vectors() && !kIsSanitized ? 1 : 4099;
@@ -170,7 +171,8 @@ void for_floats(std::uint32_t last, const Take& take) {
   for (std::thread& thread : threads) thread.join();
 }
 
-/// Numbers of all kinds: any bits; where functions do something; where this one does; and near its turns.
+/// Draws numbers of all kinds: any bits, numbers where functions vary, numbers where this one varies, and
+/// numbers near its turns.
 template <typename Function>
 double drawn(const sim::KeyedRandom& random, std::uint64_t index) {
   const std::uint64_t bits = random.bits(3 * index);
@@ -198,7 +200,8 @@ void draw(const sim::KeyedRandom& random, std::uint64_t block, Block<T>& x) {
 
 // ---- errors -----------------------------------------------------------------------------------------------
 
-/// Infinity as the number that would come after the greatest, and NaN as one far from all.
+/// Returns a number to compare: infinity counts as the number after the greatest, and NaN as one far from
+/// all.
 template <typename T>
 Wide<T> counted(Wide<T> value) {
   constexpr Wide<T> kAfterGreatest = 4 * Wide<T>{1 / std::numeric_limits<T>::min()};
@@ -207,7 +210,7 @@ Wide<T> counted(Wide<T> value) {
   return value == value ? inside : 2 * kAfterGreatest;
 }
 
-/// The distance of a result from what it should be, in units of the last place of the latter.
+/// Returns the distance of a result from the reference, in units of the last place of the reference.
 template <typename T>
 double ulps_between(T result, Wide<T> reference) {
   using Limits = std::numeric_limits<T>;
@@ -220,8 +223,8 @@ double ulps_between(T result, Wide<T> reference) {
   return static_cast<double>(std::fabs(counted<T>(Wide<T>{result}) - counted<T>(reference)) / unit);
 }
 
-/// The errors, and how many are more than allowed. (They are counted since that needs no order: it is what
-/// vectors can do.)
+/// Fills in the errors and returns how many are larger than allowed. Counting needs no order, so the loop can
+/// be vectorised.
 template <typename T>
 [[gnu::always_inline]] inline std::size_t find_errors(const Block<T>& results,
                                                       const Block<Wide<T>>& references, double allowed,
@@ -255,7 +258,7 @@ std::size_t find_errors_of(const Block<double>& results, const Block<long double
   return find_errors<double>(results, references, allowed, errors);
 }
 
-/// The largest error of those that are more than allowed.
+/// The largest of the errors that are larger than allowed.
 template <typename T>
 struct Worst {
   double ulps = 0;
@@ -277,8 +280,8 @@ struct Worst {
   }
 };
 
-// The C library's double shares no code with ours. It is also what takes the time: what is below zero is left
-// to the next test where it follows from the rest.
+// The C library's double shares no code with ours, but takes most of the time. If the results below zero
+// follow from the others, they are left to the next test.
 TYPED_TEST(Elementary, EveryFloatIsAsNearAsTheManualSays) {
   const bool is_all = TypeParam::kBelowZero == BelowZero::positive;
   std::array<Worst<float>, kThreads> worst;
@@ -335,7 +338,8 @@ RC_GTEST_PROP(ElementaryCircular, SinesAndCosinesAreAsNearAsTheManualSays, (std:
     const double sign = random.named("sign").below(i, 2) == 0 ? 1 : -1;
     const auto exponent = static_cast<int>(random.named("exponent").below(i, 44)) - 19;
     double x = sign * std::ldexp(random.uniform(i), exponent);
-    // Every other one next to a multiple of a quarter turn, where little is left of it.
+    // Every other argument lies next to a multiple of a quarter turn, where little of it is left after the
+    // reduction.
     if (i % 2 == 0) x = std::round(x / 1.5707963267948966) * 1.5707963267948966;
     RC_ASSERT(ulps_between(elementary::sin(x), sinl(static_cast<long double>(x))) <= kUlps);
     RC_ASSERT(ulps_between(elementary::cos(x), cosl(static_cast<long double>(x))) <= kUlps);

@@ -147,6 +147,33 @@ RC_GTEST_PROP(Communicator, CopiesAreTheirDefinition, ()) {
   }
 }
 
+// A call that has an output of its own leaves its input as it was, whether blocks are so small that they are
+// folded all at once or not.
+RC_GTEST_PROP(Communicator, ACallLeavesItsInputAsItWas, ()) {
+  const std::int64_t count = *rc::gen::element(1, 3, 1100);
+  const auto inputs = run(3, [&](Rank& rank) {
+    Communicator& world = rank.groups.world();
+    const Tensor blocks = own(rank, 3 * count), block = blocks.rows(0, count);
+    const Tensor one = zeros(rank, count), three = zeros(rank, 3 * count);
+    world.reduce_scatter(blocks, one, ReduceOp::sum, "x");
+    world.all_gather(block, three, "x");
+    world.gather(block, rank.id == 1 ? three : Tensor(), 1, "x");
+    world.scatter(rank.id == 1 ? blocks : Tensor(), one, 1, "x");
+    world.all_to_all(blocks, three, "x");
+    world.all_to_all_uneven(blocks.reshaped({3, count}), {1, 1, 1}, three.reshaped({3, count}), {1, 1, 1},
+                            "x");
+    world.broadcast(rank.id == 1 ? block : one, 1, "x");
+    world.start_reduce_scatter(blocks, one, ReduceOp::max, "x").wait();
+    if (rank.id == 0) world.send(block, 1, "x");
+    if (rank.id == 1) world.recv(one, 0, "x");
+    rank.publish("x", blocks);
+  });
+  for (int rank = 0; rank < 3; ++rank) {
+    for (std::int64_t i = 0; i < 3 * count; ++i)
+      RC_ASSERT(inputs[static_cast<std::size_t>(rank)][static_cast<std::size_t>(i)] == value(rank, i));
+  }
+}
+
 RC_GTEST_PROP(Communicator, UnevenExchangesAreTheirDefinition, ()) {
   const int n = *rc::gen::inRange(1, 6);
   const auto size = static_cast<std::size_t>(n);

@@ -91,7 +91,7 @@ RC_GTEST_PROP(ReductionOrder, RingAllReduceIsThatOfMessagesAroundTheRing, ()) {
   RC_ASSERT(planned(plan, count, n) == emulated_all_reduce(count, n, size_of(dtype)));
 }
 
-// This is the worked example of facts/nccl.md, from ring_order.py.
+// The orders of this example were worked out step by step, apart from the code of this project.
 TEST(ReductionOrder, TenFloatsOnARingOfFour) {
   const Call call{.operation = Operation::all_reduce, .site = "x", .count = 10, .dtype = DType::f32};
   const auto orders =

@@ -1,5 +1,5 @@
-// Proves that fiber contexts and thread contexts behave the same, that stacks are reused, and that a body knows
-// its stack.
+// Proves that fiber contexts and thread contexts behave the same, that stacks are reused, and that a body
+// knows its stack.
 
 #include "sim/fibers/context.h"
 

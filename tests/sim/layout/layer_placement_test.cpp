@@ -101,8 +101,8 @@ RC_GTEST_PROP(LayerPlacement, UnevenIsTheClosedForm, ()) {
   }
 }
 
-// Invariant 14: whatever numbers a user gives, every layer is covered once or the request is refused.
-// There is never a crash or a gap.
+// Whatever numbers a user gives, every layer is covered once or the request is refused. There is never a
+// crash or a gap.
 RC_GTEST_PROP(LayerPlacement, CoversEveryLayerOnceOrRefuses, ()) {
   const auto number =
       rc::gen::weightedOneOf<int>({{8, rc::gen::inRange(-1, 13)}, {1, rc::gen::arbitrary<int>()}});

@@ -10,6 +10,7 @@
 #include <set>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "tests/support/enumerated_layout.h"
 #include "tests/support/layout_generator.h"
 
@@ -107,8 +108,8 @@ std::set<std::string> warning_names(const Layout& layout) {
   return names;
 }
 
-// Invariant 6: the inter-instance group of a rank is the set of ranks that hold the same dense shard, or
-// there is a warning.
+// The inter-instance group of a rank is the set of ranks that hold the same dense shard, or there is a
+// warning.
 RC_GTEST_PROP(MegatronRules, InterInstanceGroupHoldsOneShardOrWarns, ()) {
   const ParallelSizes sizes = *test::accepted_megatron_sizes();
   const auto lists = test::enumerate_megatron(sizes);
@@ -134,7 +135,7 @@ RC_GTEST_PROP(MegatronRules, InterInstanceGroupHoldsOneShardOrWarns, ()) {
   RC_ASSERT(warned == (same_shard != reduced_over));
 }
 
-// Invariant 7: intra-dist-opt is a union of intra-dp-cp groups, or there is a warning.
+// The group intra-dist-opt is a union of intra-dp-cp groups, or there is a warning.
 RC_GTEST_PROP(MegatronRules, InstanceCoversItsReplicasOrWarns, ()) {
   const ParallelSizes sizes = *test::accepted_megatron_sizes();
   RC_PRE(sizes.num_distributed_optimizer_instances > 1);
@@ -156,7 +157,7 @@ RC_GTEST_PROP(MegatronRules, InstanceCoversItsReplicasOrWarns, ()) {
             !covered);
 }
 
-// Invariant 8: the tp-ep list has etp fastest, or there is a warning.
+// In the tp-ep list etp varies fastest, or there is a warning.
 RC_GTEST_PROP(MegatronRules, DispatcherReadsEtpFastestOrWarns, ()) {
   const ParallelSizes sizes = *test::accepted_megatron_sizes();
   const Layout layout = sim::make_layout(sizes, RuleBook::megatron);
@@ -171,6 +172,40 @@ RC_GTEST_PROP(MegatronRules, DispatcherReadsEtpFastestOrWarns, ()) {
 }
 
 // Whatever the sizes, these orders never give the warning inter_instance_group.
+/// Returns the codes of all refusals of a layout, with the options that they name.
+std::vector<std::string> refusals_of(const ParallelSizes& sizes, RuleBook rules = RuleBook::megatron) {
+  std::vector<std::string> all;
+  try {
+    sim::make_layout(sizes, rules);
+  } catch (const sim::Error& error) {
+    all.push_back(error.refusal().code + " " + error.refusal().option);
+    for (const sim::Refusal& refusal : sim::further_refusals(error))
+      all.push_back(refusal.code + " " + refusal.option);
+  }
+  return all;
+}
+
+TEST(MegatronRules, AllRefusalsOfALayoutAreToldTogether) {
+  using Texts = std::vector<std::string>;
+  EXPECT_EQ(refusals_of({.world_size = 12,
+                         .tensor_model_parallel_size = 5,
+                         .expert_model_parallel_size = 7,
+                         .hierarchical_context_parallel_sizes = {2}}),
+            (Texts{"dense_div --world-size", "expert_div --expert-model-parallel-size",
+                   "hcp_prod --hierarchical-context-parallel-sizes"}));
+  // What nobody asked for is not refused a second time.
+  EXPECT_EQ(refusals_of({.world_size = 9, .tensor_model_parallel_size = 2}), Texts{"dense_div --world-size"});
+  EXPECT_EQ(refusals_of({.world_size = 8, .tensor_model_parallel_size = 0, .context_parallel_size = 0}),
+            (Texts{"size_range --tensor-model-parallel-size", "size_range --context-parallel-size"}));
+  EXPECT_EQ(refusals_of({.world_size = 8, .num_distributed_optimizer_instances = 3, .order = "dp-pp"}),
+            (Texts{"ndoi_dense --num-distributed-optimizer-instances", "order_no_tp --order",
+                   "ndoi_expert --num-distributed-optimizer-instances"}));
+  EXPECT_EQ(refusals_of({.world_size = 8, .context_parallel_size = 2, .expert_model_parallel_size = 2},
+                        RuleBook::legacy),
+            (Texts{"legacy_has_no_axis --context-parallel-size",
+                   "legacy_has_no_axis --expert-model-parallel-size"}));
+}
+
 TEST(MegatronRules, SafeOrdersNeverWarn) {
   rc::check("safe orders never warn about instances", [] {
     ParallelSizes sizes = *test::accepted_megatron_sizes();

@@ -3,6 +3,7 @@
 
 #include "sim/model/gpt_training.h"
 
+#include <algorithm>
 #include <gtest/gtest.h>
 
 #include "sim/cpu/cpu_device.h"
@@ -56,12 +57,79 @@ TEST(GptTraining, KeepsAsManyMicrobatchesAsTheScheduleSays) {
   std::vector<int> peaks(4);
   const RunReport report = simulate(world(1, 4, 1), device, [&](Rank& rank) {
     GptTraining training(rank, config_of(4, 8), sample_of);
-    peaks[static_cast<std::size_t>(rank.id)] = training.forward_backward(0);
-    training.finalize_model_grads();
-    training.update({1, 8});
+    training.step(0, {1, 8});
+    peaks[static_cast<std::size_t>(rank.id)] = training.most_in_flight();
   });
   ASSERT_TRUE(report.ok()) << report.failure();
   EXPECT_EQ(peaks, (std::vector<int>{4, 3, 2, 1}));
+}
+
+/// The bytes that tensors hold now, and the most that they held.
+struct Held {
+  std::int64_t now = 0;
+  std::int64_t most = 0;
+};
+
+/// A device that counts the bytes of the tensors of each rank.
+class WeighedDevice : public CpuDevice {
+ public:
+  explicit WeighedDevice(std::vector<Held>& held) : held_(held) {}
+
+  std::shared_ptr<Device> for_rank(int rank) override {
+    return std::shared_ptr<Device>(new WeighedDevice(*this, rank));
+  }
+  Tensor empty(DType dtype, const Shape& shape) override {
+    struct Weighed {
+      ~Weighed() { held.now -= tensor.bytes(); }
+      Tensor tensor;
+      Held& held;
+      std::shared_ptr<const void> device;
+    };
+    Held& held = held_[static_cast<std::size_t>(rank_)];
+    const std::shared_ptr<Weighed> weighed(
+        new Weighed{CpuDevice::empty(dtype, shape), held, weak_from_this().lock()});
+    held.now += weighed->tensor.bytes();
+    held.most = std::max(held.most, held.now);
+    return {*this, dtype, shape, std::shared_ptr<Storage>(weighed, &weighed->tensor.storage())};
+  }
+
+ private:
+  WeighedDevice(const WeighedDevice& whole, int rank)
+      : CpuDevice(whole, rank), held_(whole.held_), rank_(rank) {}
+
+  std::vector<Held>& held_;  // by rank
+  int rank_ = 0;
+};
+
+/// What each rank of a pipeline of four holds at most in two steps, and what the second step leaves behind.
+struct HeldBytes {
+  std::vector<std::int64_t> most, kept;
+};
+HeldBytes held_with(int microbatches) {
+  std::vector<Held> held(4);
+  std::vector<std::int64_t> kept(4);
+  HeldBytes result;
+  WeighedDevice device(held);
+  const RunReport report = simulate(world(1, 4, 1), device, [&](Rank& rank) {
+    const auto place = static_cast<std::size_t>(rank.id);
+    GptTraining training(rank, config_of(4, microbatches), sample_of);
+    training.step(0, {1, 8});
+    kept[place] = held[place].now;
+    training.step(1, {1, 8});
+    kept[place] = held[place].now - kept[place];
+  });
+  EXPECT_TRUE(report.ok()) << report.failure();
+  for (const Held& each : held) result.most.push_back(each.most);
+  result.kept = kept;
+  return result;
+}
+
+TEST(GptTraining, HoldsNoMoreMemoryForMoreMicrobatches) {
+  const HeldBytes few = held_with(5), many = held_with(12);
+  EXPECT_EQ(few.most, many.most);
+  EXPECT_EQ(few.kept, std::vector<std::int64_t>(4));
+  EXPECT_EQ(many.kept, std::vector<std::int64_t>(4));
+  for (std::size_t rank = 1; rank < 4; ++rank) EXPECT_GT(few.most[0], few.most[rank]);
 }
 
 TEST(BatchShape, GivesEachSampleToOneMicrobatch) {

@@ -12,7 +12,6 @@
 /// Exact   Sums and averages are of small whole numbers, products of -1, 1 and 2. max, min and all reductions
 ///         of i32 are of any values. Every output is published. The results are a function of (seed, layout)
 ///         alone.
-///         of any. Publishes every output. A function of (seed, layout) alone.
 
 #include "sim/comm/rank.h"
 

@@ -19,6 +19,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/comm/refused_elsewhere.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/mpi/cluster.h"
 #include "sim/world/simulate.h"
@@ -166,12 +167,33 @@ void reduce_other_sizes(sim::Rank& rank) {
   if (operation == 2) world.reduce_scatter(whole, x, sim::ReduceOp::sum, "sizes.reduce_scatter");
 }
 
+/// Catches the refusal of its own bad call, and goes on.
+void call_without_end(sim::Communicator& world) {
+  for (;;) {
+    try {
+      world.all_reduce(sim::Tensor(), sim::ReduceOp::sum, "defect.refused");
+    } catch (const sim::Error&) {
+      continue;
+    }
+  }
+}
+
+/// All ranks refuse, and one of them has a reason, as when a checkpoint is loaded.
+void refuse_together(bool has_reason) {
+  const auto refusal = [](const char* code) {
+    return sim::Refusal{.code = code, .option = "a shard", .numbers = "planted", .rule = "", .hint = ""};
+  };
+  if (has_reason) throw sim::Error(refusal("planted_reason"));
+  throw sim::RefusedElsewhere(refusal("planted_elsewhere"));
+}
+
 /// Programs with one defect each: what rank kGuilty does.
 void run_defect(const std::string& mode, sim::Rank& rank) {
   sim::Communicator& world = rank.groups.world();
   const sim::Tensor x = sim::filled(rank.device, sim::DType::f32, {4}, 1);
   world.barrier("defect.before");
   if (mode == "sizes") return reduce_other_sizes(rank);
+  if (mode == "elsewhere") refuse_together(is_guilty(rank));
   if (is_guilty(rank)) {
     if (mode == "killed") std::raise(SIGKILL);
     if (mode == "hangs") std::this_thread::sleep_for(std::chrono::hours(1));
@@ -180,6 +202,7 @@ void run_defect(const std::string& mode, sim::Rank& rank) {
       std::this_thread::sleep_for(std::chrono::hours(1));
     }
     if (mode == "leaves") return;
+    if (mode == "refused") call_without_end(world);
     if (mode == "throws") throw std::runtime_error("planted");
     if (mode == "forgets") {
       static_cast<void>(world.start_all_reduce(x, sim::ReduceOp::sum, "defect.sum"));
@@ -297,7 +320,7 @@ verify::RankComparison run_both(const Words& words, sim::Cluster& cluster, int r
 }
 
 int compare(Words words) {
-  sim::require_mpi();
+  sim::require_mpi("mpi_ranks");
   sim::Cluster cluster(spec_of(words));
   const int ranks = sim::detect_launch({}, sim::environment_of_process()).world_size;
   verify::RankComparison comparison = run_both(words, cluster, ranks);

@@ -123,6 +123,23 @@ TEST_F(Mpi, WhatAProgramDoesWrongIsNamed) {
   expect_broken("reduction", "reduction_mismatch");
 }
 
+TEST_F(Mpi, ARankThatCatchesItsOwnRefusalsWithoutEndIsNamed) {
+  expect_broken(
+      "refused",
+      "rank 1: rank_will_not_end: it catches refusals and goes on, the latest of null_tensor: world[0]");
+}
+
+// The ranks that only heard of the refusal of another one speak after it.
+TEST_F(Mpi, TheRankThatHasAReasonSpeaksFirst) {
+  const test::RunResult result = run_under_mpi(4, "mpi_ranks elsewhere");
+  EXPECT_EQ(result.exit_code, 3) << result.out;
+  const std::size_t reason = result.out.find("rank 1: planted_reason");
+  const std::size_t elsewhere = result.out.find("planted_elsewhere");
+  ASSERT_NE(reason, std::string::npos) << result.out;
+  ASSERT_NE(elsewhere, std::string::npos) << result.out;
+  EXPECT_LT(reason, elsewhere) << result.out;
+}
+
 // ---- MPI's own reductions ----
 
 constexpr const char* kByMpi = " reductions of rank 0 by MPI";

@@ -509,8 +509,8 @@ TEST(Checkpoint, IsRefusedOnAllRanksWhereOneCannotSave) {
   }
 }
 
-/// Returns the failure of a save at an iteration over a checkpoint of iteration 1, and checks that the store is
-/// as it was if there is one.
+/// Returns the failure of a save at an iteration over a checkpoint of iteration 1, and checks that the store
+/// is as it was if there is one.
 std::string failure_of_save_at(std::int64_t iteration) {
   MemoryStore store;
   model_of(run({}, {.ranks = 2, .to = 1}, store));

@@ -84,7 +84,7 @@ TEST(Safetensors, SayWhatIsWrong) {
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", "12345678")),
             "the values of the tensors follow one another without gaps, as long as their shapes say");
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "12345")),
-            "tensors fill the file");
+            "the values of the tensors fill the file");
   EXPECT_EQ(rule_of(with_header(R"({"__metadata__":{"a":1}})")),
             "the metadata is a JSON object whose values are texts");
   EXPECT_EQ(rule_of(with_header(R"({"a":{"dtype":"F32","shape":[0],"data_offsets":[0,0],"shape":[1]}})")),

@@ -38,7 +38,7 @@ bool same_bits(const Scalar& a, const Scalar& b) {
   return std::memcmp(&a, &b, sizeof(Scalar)) == 0;
 }
 
-/// One step of a fold, written a second time: plainly and for one scalar.
+/// One step of a fold, written plainly and for one scalar.
 double step(ReduceOp op, double a, double b) {
   switch (op) {
     case ReduceOp::max:

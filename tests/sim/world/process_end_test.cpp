@@ -87,7 +87,7 @@ TEST(ProcessEndDeathTest, AThreadOfARankThatExitsIsToldOf) {
 }
 
 TEST(ProcessEndDeathTest, AThreadOfARankThatFailsKeepsItsCode) {
-  ONLY_WITHOUT_A_SANITIZER();  // which reports what the ranks leave behind, with a code of its own
+  ONLY_WITHOUT_A_SANITIZER();  // a sanitizer reports what the ranks leave behind, with a code of its own
   const auto that_fails = [](Rank&) { std::thread([] { std::exit(9); }).join(); };
   EXPECT_EXIT(simulate_with(world_of(4), that_fails), testing::ExitedWithCode(9), "");
 }
@@ -144,7 +144,8 @@ TEST(ProcessEndDeathTest, AHandlerOfTheProgramGetsTheSignal) {
   };
   EXPECT_EXIT(with_own_handlers([&](Rank&) { std::thread([&] { *nowhere = 1; }).join(); }),
               testing::ExitedWithCode(9), "");
-  // The rank is named first. Then the handler ends the process, which runs a rank still: with 3.
+  // The rank is named first. Then the handler ends the process while a rank still runs, so that the exit code
+  // is 3.
   EXPECT_EXIT(with_own_handlers([&](Rank&) { *nowhere = 1; }), testing::ExitedWithCode(3),
               "rank_crashed: rank 3 received SIGSEGV(.|\n)*rank_exited: rank 3 called _exit");
 }

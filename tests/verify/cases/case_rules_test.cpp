@@ -58,8 +58,8 @@ test::RunResult prove(const CaseList& cases, const std::vector<std::string>& wor
   return {code, out.str(), err.str()};
 }
 
-/// Runs check over a case that `change` makes wrong. Expects it to be refused before it runs, by the case, the
-/// member and what is wrong with it.
+/// Runs check over a case that `change` makes wrong. Expects it to be refused before it runs, by the case,
+/// the member and what is wrong with it.
 void expect_refused(const std::function<void(DeclaredCase&)>& change, const std::string& where,
                     const std::string& given) {
   auto wrong = std::make_unique<DeclaredCase>();

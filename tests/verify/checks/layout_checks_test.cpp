@@ -91,7 +91,7 @@ TEST(LayoutChecks, PipelinesSeeCoordinatesOfAnotherOrder) {
   const auto result = verify::check_pipelines(layout);
   EXPECT_FALSE(result.holds);
   EXPECT_EQ(result.detail,
-            "rank 1 has the coordinates tp 1, cp 0, ep 0, dp 0, pp 0 in the dense grid, where the order "
+            "rank 1 has the coordinates tp 1, cp 0, ep 0, dp 0, pp 0 in the dense grid, but the order "
             "cp-tp-ep-dp-pp gives it tp 0, cp 1, ep 0, dp 0, pp 0");
 }
 

@@ -169,7 +169,8 @@ TEST(TrainedModel, MasksAndLossesAreTheScenariosOwn) {
   EXPECT_TRUE(GptPlan{model.setting}.model().recompute);
 }
 
-// An interleaved schedule has a layer for each chunk, and pp microbatches: its work grows with the square of pp.
+// An interleaved schedule has a layer for each chunk, and pp microbatches: its work grows with the square of
+// pp.
 TEST(TrainedModel, ALongInterleavedTrainingIsBoundedAndSaysSo) {
   const auto interleaved = [](const char* world, const char* pp, const char* chunks) {
     return Options{{"world-size", world},

@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "tests/support/run.h"
 #include "verify/options/command_line.h"
-#include "verify/options/refusals.h"
 #include "verify/options/scenario.h"
 #include "verify/options/scenario_request.h"
 
@@ -38,7 +38,7 @@ Judged judged(const std::vector<std::string>& words) {
     judged.request = verify::scenario_request(verify::scenario_of(verify::parse_command_line(words)));
   } catch (const sim::Error& error) {
     judged.refused.insert(error.refusal().code);
-    for (const sim::Refusal& refusal : verify::further_refusals(error)) judged.refused.insert(refusal.code);
+    for (const sim::Refusal& refusal : sim::further_refusals(error)) judged.refused.insert(refusal.code);
   }
   return judged;
 }
@@ -317,7 +317,7 @@ TEST(MegatronValidation, EveryRuleOfTheTableIsBrokenByOneChangeOfALayoutThatHold
        {"--num-experts 5 --num-layers 5 --pipeline-model-parallel-size 2 --global-batch-size 9 "
         "--sequence-parallel=false",
         {"experts_ep", "moe_tp_needs_sp", "layers_pp_div", "microbatches_div"}},
-       {"--world-size 9 --num-experts 5", {"dense_div", "experts_ep"}}},
+       {"--world-size 9 --num-experts 5", {"dense_div", "expert_div", "experts_ep"}}},
       met);
   for (const std::string& code : verify::megatron_rule_codes()) EXPECT_TRUE(met.contains(code)) << code;
 }
@@ -364,6 +364,22 @@ TEST(MegatronValidation, OtherCommandsTellAllRefusalsTogether) {
   EXPECT_EQ(document["further_errors"][1]["code"], "layers_pp_div");
   for (const char* code : {"[dense_div]", "[vpp_more_than_one_flag]", "[layers_pp_div]"})
     EXPECT_NE(layers.err.find(code), std::string::npos) << layers.err;
+  const test::RunResult groups =
+      test::run("groups --world-size 12 --tensor-model-parallel-size 5 --expert-model-parallel-size 7");
+  EXPECT_EQ(groups.exit_code, 2);
+  for (const char* code : {"[dense_div]", "[expert_div]"})
+    EXPECT_NE(groups.err.find(code), std::string::npos) << groups.err;
+  const test::RunResult stages = test::run(
+      "layers --num-layers 8 --virtual-pipeline-model-parallel-size 2 --account-for-loss-in-pipeline-split "
+      "--decoder-first-pipeline-num-layers 1");
+  for (const char* code : {"[placement_modes]", "[vpp_needs_pp]"})
+    EXPECT_NE(stages.err.find(code), std::string::npos) << stages.err;
+  // A rank of 4 has no whole number of 2 heads: the command shards is held to the rules that it can read.
+  const test::RunResult shards = test::run(
+      "shards --num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 64 --seq-length 16 "
+      "--ffn-hidden-size 6 --tensor-model-parallel-size 4");
+  for (const char* code : {"[attention_heads]", "[ffn_tp_div]"})
+    EXPECT_NE(shards.err.find(code), std::string::npos) << shards.err;
   const test::RunResult schedule = test::run(
       "schedule --pipeline-model-parallel-size 2 --num-microbatches 4 --overlap-moe-expert-parallel-comm");
   EXPECT_NE(schedule.err.find("[overlap_needs_vpp]"), std::string::npos) << schedule.err;
@@ -403,6 +419,10 @@ TEST(MegatronValidation, WrongRanksAreSuspectAndNotVerified) {
   const std::string xml{std::istreambuf_iterator<char>(file), {}};
   EXPECT_NE(xml.find("failures=\"1\""), std::string::npos) << xml;
   EXPECT_NE(xml.find("warning dispatcher_order"), std::string::npos) << xml;
+  EXPECT_EQ(test::run("replay --expect suspect --order ep-tp-cp-dp-pp " + grid).exit_code, 0);
+  const test::RunResult unsuspected = test::run("replay --expect suspect " + grid);
+  EXPECT_EQ(unsuspected.exit_code, 1);
+  EXPECT_NE(unsuspected.out.find("FAILED  suspect"), std::string::npos) << unsuspected.out;
   // The trap is that of the all-to-all dispatcher.
   EXPECT_EQ(
       test::run("replay --order ep-tp-cp-dp-pp --moe-token-dispatcher-type allgather " + grid).exit_code, 0);

@@ -176,7 +176,6 @@ TEST(ListCommand, NamesScenariosChecksAndKinds) {
 
 TEST(Program, HelpVersionAndNothing) {
   EXPECT_EQ(test::run("--help").exit_code, 0);
-  EXPECT_NE(test::run("--help").out.find("--tensor-model-parallel-size"), std::string::npos);
   EXPECT_EQ(test::run("--version").out.substr(0, 11), "shardproof ");
   EXPECT_TRUE(json_of("--version").contains("version"));
   EXPECT_EQ(test::run(std::vector<std::string>{}).exit_code, 2);

@@ -73,6 +73,9 @@ const std::vector<Case>& cases() {
       {"not_a_number", "groups --world-size 8 --num-layers banana"},
       {"size_range", "replay --world-size 8 --micro-batch-size -3"},
       {"not_a_flag", "groups --world-size 8 --swiglu=maybe"},
+      {"bad_choice", "replay --world-size 8 --moe-router-load-balancing-type auxloss"},
+      {"unknown_topic", "replay --help trainin"},
+      {"option_without_effect", "replay --man"},
       {"bad_choice", "groups --world-size 8 --normalization foo"},
       {"unknown_program", "replay --world-size 8 --program mutual_sent"},
       {"program_world", "replay --world-size 1 --program mutual_send"},
@@ -103,6 +106,13 @@ const std::vector<Case>& cases() {
       {"backend_device", "replay --world-size 2 --backend mpi --device cuda"},
       {"backend_device", "check --backend nccl --device cpu"},
       {"one_process", "check --backend nccl"},
+      {"one_process", "check --spread mpi"},
+      {"spread_backend", "check --spread mpi --backend mpi"},
+      {"spread_backend", "check --device cuda --spread mpi"},
+      {"option_without_effect", "check --spread mpi --mpi-reductions native"},
+      {"option_without_effect", "check --deadline 5"},
+      {"option_without_effect", "replay --world-size 2 --spread mpi"},
+      {"bad_choice", "check --spread nccl"},
       {"option_without_effect", "replay --world-size 2 --device cuda --layout-only"},
       {"backend_scenarios", "replay --backend mpi"},
       {"backend_scenarios",
@@ -136,7 +146,7 @@ const std::vector<Case>& cases() {
       {"option_without_effect",
        "shards --num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 64 --seq-length 16 "
        "--shared-embedding 0"},
-      {"shape_tp_div",
+      {"attention_heads",
        "shards --num-layers 2 --hidden-size 8 --num-attention-heads 2 --vocab-size 64 --seq-length 16 "
        "--tensor-model-parallel-size 4"},
       {"too_many_layers",
@@ -513,7 +523,8 @@ TEST(Refusals, AHintDoesNotSendTheReaderInCircles) {
   EXPECT_NE(test::run("groups --world-size 8 --kind intra-dp-cp").err.find("--kind dp-cp\n"),
             std::string::npos);
   const test::TemporaryFile file("hint.ini", "world-sise = 8\n");
-  EXPECT_NE(test::run("groups " + file.path()).err.find("try    world-size\n"), std::string::npos);
+  EXPECT_NE(test::run("groups " + file.path()).err.find("try    world-size, or see shardproof --help all\n"),
+            std::string::npos);
 }
 
 TEST(Refusals, ASuggestionIsTheNearestName) {
@@ -536,7 +547,7 @@ TEST(Refusals, ASuggestionDoesNotMislead) {
             "scenarios/published/seed-002-moe.ini");
   for (const char* line :
        {"replay --use-distributed-optimizer --world-size 2", "replay --world-size 2 --save x"})
-    EXPECT_NE(test::run(line).err.find("  try    shardproof --help\n"), std::string::npos) << line;
+    EXPECT_NE(test::run(line).err.find("  try    shardproof replay --help\n"), std::string::npos) << line;
   const std::string behind = test::run("replay -- --world-size 2").err;
   EXPECT_NE(behind.find("  try    --world-size before '--'\n"), std::string::npos) << behind;
 }

@@ -1,5 +1,5 @@
-// Proves that the command shards takes the shape of a model, and lays out the parameters of a GPT in the order
-// of the model.
+// Proves that the command shards takes the shape of a model, and lays out the parameters of a GPT in the
+// order of the model.
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -239,7 +239,8 @@ TEST(Campaign, AGradientOfAnotherShapeIsFound) {
   EXPECT_EQ(row.failure->detail, "grad_input is [2, 1], but input, whose gradient it is, is [3, 1]");
 }
 
-/// Only an error of the size of rounding is said to be one: of bf16 for that of f32, and not a factor.
+/// An error is explained as rounding only if it has that size: here that of rounding f32 results to bf16, not
+/// a factor.
 TEST(Campaign, AnErrorThatTheFieldHasNotIsMeasured) {
   const auto explained = [](WrongCase::Wrong wrong) {
     const WrongCase the_case(wrong);
@@ -256,7 +257,7 @@ TEST(Campaign, AnErrorThatTheFieldHasNotIsMeasured) {
             "in the field all is equal: the algebra is right, and the rounding, precision or order is not.");
 }
 
-/// A mistake that shrinks to one element is told of a larger tensor.
+/// A mistake that shrinks to one element is explained on a larger tensor.
 TEST(Campaign, OneElementIsToldOfALargerTensor) {
   const WrongCase wrong(WrongCase::Wrong::squared);
   const CampaignRow row = campaign(wrong, "serial", sim::DType::field);
@@ -296,7 +297,7 @@ TEST(Campaign, AFailureOfOneRankEndsAtOneRank) {
   EXPECT_EQ(row.failure->setting.dimensions, (Dimensions{{"tokens", 7}, {"hidden", 1}}));
 }
 
-/// All that is said of rows.
+/// Returns everything that a campaign says about its rows.
 std::string text_of(const std::vector<CampaignRow>& rows) {
   std::string text;
   for (const CampaignRow& row : rows) {

@@ -72,8 +72,8 @@ std::vector<Dimension> with_few_values(const Case& the_case) {
   return few;
 }
 
-/// The pairs of values that no setting has, a line each. Two axes that need more ranks than the largest world
-/// are no pair.
+/// Returns the pairs of values that no setting has, one line for each. Values of two axes that need more
+/// ranks than the largest world has are left out.
 std::string pairs_missing(const Case& the_case, const std::vector<CaseSetting>& settings) {
   std::string missing;
   const std::vector<Dimension> few = with_few_values(the_case);
@@ -103,7 +103,7 @@ TEST(DrawnSettings, EachPairOfOptionsIsDrawn) {
   }
 }
 
-/// An option that needs several ranks counts where it has an effect.
+/// A pair with an option that needs several ranks counts only if the option has an effect.
 TEST(DrawnSettings, OptionsOfSeveralRanksMeetEachOtherOption) {
   for (const auto& settings : training_campaigns()) {
     for (const Dimension& d : with_few_values(training())) {
@@ -168,7 +168,7 @@ TEST(DrawnSettings, LieInTheirRangesAndTheLargestWorld) {
   }
 }
 
-/// Classes that no world has, or that have no effect in any, are not waited for.
+/// A round does not wait for classes that exist, or have an effect, in no world.
 TEST(DrawnSettings, AllPairsAreDrawnAgainAndAgain) {
   for (const auto& one : all_cases()) {
     for (const int max_world : {1, 2, 3, 8}) {

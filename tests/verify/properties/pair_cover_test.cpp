@@ -1,4 +1,4 @@
-// Proves the bookkeeping of pairs: what a value would bring, what a row closes, and when all begins anew.
+// Proves which open pairs a value would close, which pairs a row closes, and when all pairs open again.
 
 #include "verify/properties/pair_cover.h"
 

@@ -1,5 +1,6 @@
-// Holds the rules that references state a second time against those of the layers that they judge, over drawn
-// settings: learning rate, loss scale, buckets, pipeline order, samples of a text, bytes of a ring, layer counts.
+// Proves that the rules that references state for themselves agree with those of the layers that they judge,
+// over drawn settings: learning rate, loss scale, buckets, pipeline order, samples of a text, bytes of a
+// ring, layer counts.
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -52,7 +53,7 @@ RC_GTEST_PROP(TrainingRules, LossScaleIsStatedTwice, ()) {
   const int least = drawn(0, 3);
   const reference::LossScaleSetting setting{.initial_power = least + drawn(0, 4),
                                             .least_power = least,
-                                            .growth_interval = drawn(1, 4),
+                                            .growth_interval = drawn(0, 4),
                                             .hysteresis = drawn(1, 3)};
   sim::LossScale scale({.initial_power = setting.initial_power,
                         .least_power = setting.least_power,
@@ -162,6 +163,16 @@ RC_GTEST_PROP(TrainingRules, BytesOfACallAreStatedTwice, ()) {
   RC_ASSERT(verify::wrong_bytes(call, group.rank_at(place)).empty());
   call.bytes_inside += 4;
   RC_ASSERT(!verify::wrong_bytes(call, group.rank_at(place)).empty());
+}
+
+TEST(TrainingRules, BytesOfAnUnevenExchangeAreThoseOfItsRows) {
+  const sim::ProcessGroup group{.kind = "tp", .members = {0, 1, 2}, .gpus_per_node = 2};
+  sim::CallRecord call = recorded(sim::Operation::all_to_all_uneven, 9, group, 0);
+  call.bytes_inside = 3 * 4;
+  call.bytes_across = 4 * 4;
+  EXPECT_EQ(verify::wrong_bytes(call, 0, {2, 3, 4}), "");
+  EXPECT_NE(verify::wrong_bytes(call, 0, {2, 4, 3}), "");
+  EXPECT_EQ(verify::wrong_bytes(call, 0), "");  // the rows for each place are not known
 }
 
 TEST(TrainingRules, BytesOnTheWrongSideOfANodeAreSeen) {

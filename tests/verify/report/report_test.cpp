@@ -18,7 +18,6 @@
 #include "tests/support/run.h"
 #include "verify/output/markup.h"
 #include "verify/output/output_file.h"
-#include "verify/output/phrases.h"
 #include "verify/report/rank_grid_html.h"
 #include "verify/report/report_html.h"
 #include "verify/report/report_junit.h"
@@ -247,14 +246,6 @@ TEST(Report, MarkupKeepsWhatXmlAllowsAndNothingElse) {
   EXPECT_EQ(verify::markup_text("\xEF\xBF\xBF"), replaced + replaced + replaced);  // not a character
   EXPECT_EQ(verify::markup_text("\xF0\x9F"), replaced + replaced);
   EXPECT_EQ(verify::markup_text(std::string("\0\x07\x1b\x7f", 4)), "");
-}
-
-TEST(Report, BytesHaveUnits) {
-  EXPECT_EQ(verify::byte_text(0), "0 B");
-  EXPECT_EQ(verify::byte_text(9999), "9999 B");
-  EXPECT_EQ(verify::byte_text(10'000), "10.00 kB");
-  EXPECT_EQ(verify::byte_text(145'600'000'000), "145.60 GB");
-  EXPECT_EQ(verify::byte_text(std::numeric_limits<std::int64_t>::max()), "9.22 EB");
 }
 
 TEST(Report, ARefusalAndAFindingAreErrorsWithALineThatReproducesThem) {

@@ -1,0 +1,104 @@
+#include "tests/house/rooms.h"
+
+#include <regex>
+
+namespace test {
+
+const std::vector<Room>& rooms() {
+  static const std::vector<Room> table = {
+      {"sim/base", "scalars, field, refusals", {}},
+      {"sim/layout", "ranks, groups, placement", {"sim/base"}},
+      {"sim/tensor", "tensors, Device interface", {"sim/base"}},
+      {"sim/cpu", "kernels on the CPU", {"sim/base", "sim/tensor"}},
+      {"sim/comm", "Communicator, its ledger", {"sim/base", "sim/layout", "sim/tensor"}},
+      {"sim/fibers", "threads of control", {"sim/base"}},
+      {"sim/world",
+       "virtual ranks, diagnosis",
+       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/fibers"}},
+      {"sim/launch", "which rank a process is", {"sim/base", "sim/layout", "sim/comm"}},
+      {"sim/meeting", "processes meet over TCP", {"sim/base"}},
+      {"sim/mpi",
+       "Communicator over MPI",
+       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/launch", "sim/meeting"}},
+      {"sim/parallel", "sharded layers", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
+      {"sim/optimizer",
+       "ZeRO-1, checkpoints",
+       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel"}},
+      {"sim/pipeline", "schedules, their executor", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
+      {"sim/model",
+       "the GPT and its training",
+       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/optimizer", "sim/pipeline"}},
+      // Kernels and their launchers know only plain numbers. The device also knows tensors, and the
+      // communicator also knows ranks.
+      {"gpu/device", "CUDA device and kernels", {"sim/base", "sim/tensor"}},
+      {"gpu/nccl",
+       "Communicator over NCCL",
+       {"gpu/device", "sim/base", "sim/layout", "sim/tensor", "sim/cpu", "sim/comm", "sim/launch",
+        "sim/meeting"}},
+      {"gpu/cuda", "what CUDA and NCCL do", {"gpu/device", "gpu/nccl", "sim/base"}},
+      {"gpu/on_host", "a GPU played by the CPU", {"gpu/device", "sim/base"}},
+      {"gpu/stub", "a build without CUDA", {"gpu/device", "gpu/nccl", "sim/base"}},
+      // A reference shares no code with the layers that it judges.
+      {"verify/reference", "layers on one device", {"sim/base"}},
+      {"verify/output", "text, tables, JSON, files", {"sim"}},
+      {"verify/options", "command line, scenarios", {"sim", "verify/output"}},
+      {"verify/cases", "what is proved", {"sim", "verify/reference"}},
+      {"verify/properties",
+       "what holds of every case",
+       {"sim", "verify/output", "verify/options", "verify/cases", "verify/reference"}},
+      {"verify/backends",
+       "ranks on real engines",
+       {"sim", "gpu", "verify/output", "verify/options", "verify/cases", "verify/properties"}},
+      {"verify/checks",
+       "the checks of a replay",
+       {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties"}},
+      {"verify/replay",
+       "one scenario, end to end",
+       {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties", "verify/backends",
+        "verify/checks"}},
+      {"verify/views", "groups and schedules", {"sim", "verify/output", "verify/options"}},
+      {"verify/report",
+       "the page, JUnit, traces",
+       {"sim", "verify/output", "verify/options", "verify/backends", "verify/checks", "verify/replay",
+        "verify/views"}},
+      {"verify/program",
+       "the commands",
+       {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties", "verify/backends",
+        "verify/checks", "verify/replay", "verify/views", "verify/report"}},
+      {"verify", "main(), prove()", {"sim", "verify"}},
+      {"tests", "all tests", {"tests", "verify", "gpu", "sim"}},
+  };
+  return table;
+}
+
+const Room* room_of(const std::string& path) {
+  const std::string folder = path.substr(0, path.rfind('/'));
+  for (const Room& room : rooms()) {
+    if (room.folder == folder || (room.folder == "tests" && path.starts_with("tests/"))) return &room;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> included_files(const SourceFile& file) {
+  static const std::regex pattern("(?:^|\n)\\s*#\\s*include\\s*[\"<]((?:sim|gpu|verify|tests)/[^\">]+)[\">]");
+  std::vector<std::string> found;
+  for (std::sregex_iterator match(file.text.begin(), file.text.end(), pattern);
+       match != std::sregex_iterator(); ++match)
+    found.push_back((*match)[1].str());
+  return found;
+}
+
+std::map<std::string, std::map<std::string, int>> include_counts(const std::vector<SourceFile>& files) {
+  std::map<std::string, std::map<std::string, int>> counts;
+  for (const SourceFile& file : files) {
+    const Room* room = room_of(file.path);
+    if (room == nullptr || room->folder == "tests") continue;
+    for (const std::string& name : included_files(file)) {
+      const Room* included = room_of(name);
+      if (included != nullptr && included != room) ++counts[room->folder][included->folder];
+    }
+  }
+  return counts;
+}
+
+}  // namespace test

@@ -1,0 +1,132 @@
+#include "verify/program/campaign_report.h"
+
+#include <fmt/format.h>
+#include <fstream>
+#include <utility>
+
+#include "sim/base/printable_text.h"
+#include "verify/options/case_options.h"
+#include "verify/output/json.h"
+#include "verify/output/phrases.h"
+#include "verify/output/report_json.h"
+#include "verify/output/text_table.h"
+#include "verify/properties/case_request.h"
+
+namespace verify {
+
+namespace {
+
+/// Writes the failing setting as a scenario into the working directory. Returns its path, or "" where it
+/// cannot be written.
+std::string write_scenario(const CampaignRow& row, const std::string& called) {
+  const std::string path = fmt::format("failing-{}-{}.ini", row.the_case->name(), row.property->name);
+  std::ofstream file(path, std::ios::trunc);
+  file << "# Source: " << called << " check: " << sim::printable_text(row.failure->detail) << "\n";
+  for (const auto& [name, value] : scenario_options(*row.the_case, *row.property, row.failure->setting))
+    file << name << " = " << value << "\n";
+  file.close();
+  return file ? path : "";
+}
+
+std::string slack_text(const CampaignRow& row) {
+  return row.slack == 0 ? "" : fmt::format("{:.3g}", row.slack);
+}
+
+bool is_broken(const CampaignRow& row) { return row.failure && row.failure->finding; }
+
+std::string verdict_text(const CampaignRow& row, std::int64_t asked_runs) {
+  if (row.failure) return is_broken(row) ? "BROKEN" : "FALSIFIED";
+  if (row.runs == 0) return "not run";
+  const std::string holds = row.runs < asked_runs ? "holds so far" : "holds";
+  return row.runs_with_unbounded == 0
+             ? holds
+             : fmt::format("{}; {} not judged in full", holds, counted(row.runs_with_unbounded, "run"));
+}
+
+Json as_json(const CampaignRow& row, const std::string& path) {
+  Json json = {{"case", row.the_case->name()},
+               {"property", row.property->name},
+               {"runs", row.runs},
+               {"worst_slack", row.slack},
+               {"runs_with_unbounded", row.runs_with_unbounded},
+               {"holds", !row.failure.has_value()}};
+  if (row.runs == 0) json["holds"] = nullptr;
+  if (!row.failure) return json;
+  json["detail"] = row.failure->detail;
+  json["why"] = row.failure->explanation;
+  if (is_broken(row)) json["finding"] = finding_json(*row.failure->finding);
+  json["setting"] = text_of(row.failure->setting);
+  json["scenario"] = path;
+  return json;
+}
+
+std::string as_text(const CampaignRow& row, const std::string& path, const std::string& called) {
+  const std::string arguments =
+      path.empty() ? command_line_of(options_of(*row.the_case, *row.property, row.failure->setting))
+                   : " " + path;
+  const std::string& why = row.failure->explanation;
+  const std::string reproduce = fmt::format("{} replay{}", called, arguments);
+  const std::string explained = why.empty() ? "" : fmt::format("  why        {}\n", why);
+  const std::string with = fmt::format("  with       {}\n", text_of(row.failure->setting));
+  const std::string what = fmt::format("\n{} {}: ", row.the_case->name(), row.property->name);
+  if (is_broken(row)) return what + sim::text_of(*row.failure->finding, reproduce) + explained + with;
+  return fmt::format("{}{}\n{}{}  reproduce  {}\n", what, row.failure->detail, explained, with, reproduce);
+}
+
+}  // namespace
+
+const char* CampaignVerdict::name() const {
+  if (has_failed()) return falsified > 0 ? "falsified" : "broken";
+  return is_whole ? "verified" : "interrupted";
+}
+
+ExitCode CampaignVerdict::exit_code() const {
+  if (has_failed()) return falsified > 0 ? kFalsified : kBroken;
+  return is_whole ? kVerified : kInterrupted;
+}
+
+std::string CampaignVerdict::counts() const {
+  return fmt::format("{} falsified{}", falsified, broken > 0 ? fmt::format(", {} broken", broken) : "");
+}
+
+CampaignVerdict verdict_of(const std::vector<CampaignRow>& rows, bool is_whole) {
+  CampaignVerdict verdict{.is_whole = is_whole};
+  for (const CampaignRow& row : rows) {
+    if (row.failure) ++(is_broken(row) ? verdict.broken : verdict.falsified);
+  }
+  return verdict;
+}
+
+void write_campaign(const CampaignRequest& request, const std::vector<CampaignRow>& rows, bool is_whole,
+                    bool as_json_text, const std::string& called, const Output& output) {
+  const CampaignVerdict verdict = verdict_of(rows, is_whole);
+  Json json_rows = Json::array();
+  TextTable table(
+      {{"case"}, {"property"}, {"runs", Align::right}, {"worst slack", Align::right}, {"verdict"}});
+  std::string failures;
+  std::int64_t runs = 0;
+  for (const CampaignRow& row : rows) {
+    const std::string path = row.failure ? write_scenario(row, called) : "";
+    runs += row.runs;
+    json_rows.push_back(as_json(row, path));
+    table.add({row.the_case->name(), row.property->name, fmt::format("{}", row.runs), slack_text(row),
+               verdict_text(row, request.runs)});
+    if (row.failure) failures += as_text(row, path, called);
+  }
+  if (as_json_text) {
+    output.out << one_line({{"verdict", verdict.name()},
+                            {"seed", request.seed},
+                            {"runs", runs},
+                            {"interrupted", !is_whole},
+                            {"rows", std::move(json_rows)}});
+  } else {
+    const std::string of_runs =
+        is_whole ? counted(runs, "run") : fmt::format("{} of {} runs", runs, std::ssize(rows) * request.runs);
+    const char* end = is_whole || !verdict.has_failed() ? "" : ", then interrupted";
+    output.out << table.text() << failures
+               << fmt::format("\n{}: {} in {}, seed {}; {}{}\n", verdict.name(), of_runs,
+                              counted(std::ssize(rows), "row"), request.seed, verdict.counts(), end);
+  }
+}
+
+}  // namespace verify

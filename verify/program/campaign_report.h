@@ -1,0 +1,35 @@
+#pragma once
+
+/// What a campaign of check found: the verdict of its rows, and the table or the document that says so, with
+/// a scenario for each failure.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "verify/output/output.h"
+#include "verify/properties/campaign.h"
+
+namespace verify {
+
+/// The verdict of all rows. As in a replay, what is falsified is worse than what is broken. A failure that
+/// was found before an interrupt is a verdict; what has not failed until then is none.
+struct CampaignVerdict {
+  std::int64_t falsified = 0;
+  std::int64_t broken = 0;
+  bool is_whole = true;  // the campaign came to its end
+
+  bool has_failed() const { return falsified + broken > 0; }
+  const char* name() const;
+  ExitCode exit_code() const;
+  std::string counts() const;
+};
+
+CampaignVerdict verdict_of(const std::vector<CampaignRow>& rows, bool is_whole);
+
+/// Writes the result as a table, or as one JSON document, and each failure as a scenario into the working
+/// directory. `called` is the program that a line uses to reproduce a failure.
+void write_campaign(const CampaignRequest& request, const std::vector<CampaignRow>& rows, bool is_whole,
+                    bool as_json, const std::string& called, const Output& output);
+
+}  // namespace verify

@@ -1,0 +1,245 @@
+#include "verify/program/command_help.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <string_view>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "verify/options/nearest_name.h"
+#include "verify/options/option_readers.h"
+#include "verify/output/wrapped_text.h"
+#include "verify/program/known_values.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::size_t kIndent = 34;           // where the sentences of options begin
+constexpr std::size_t kMostOnAScreen = 40;    // with more options, a page shows their sections
+constexpr std::size_t kMostKnownValues = 10;  // with more of them, a sentence does not name them
+constexpr std::string_view kAll = "all";
+
+using Words = std::vector<std::string>;
+using Options = std::vector<OptionInfo>;
+
+bool is_general(const OptionInfo& option) {
+  return option.readers == kEverybody || option.readers == Reader{};
+}
+
+/// Returns the options of a section.
+Options of_section(const Options& options, const OptionSection& section) {
+  Options own;
+  for (const OptionInfo& option : options) {
+    if (option.section == section.name) own.push_back(option);
+  }
+  return own;
+}
+
+/// The readers of the options that a page lists, and the cases that their sentences name.
+struct Listing {
+  Reader command;
+  const CaseList& cases;
+  std::size_t columns;
+  bool names_readers = false;  // whether each option says who reads it
+};
+
+std::string option_text(const OptionInfo& option, const Listing& listing) {
+  const std::string value = value_text(option);
+  std::string text = sentence_of(option, listing.command, listing.cases);
+  if (listing.names_readers && !is_general(option))
+    text += fmt::format(" Read by {}.", text_of_readers(option));
+  return wrapped(fmt::format("  --{}{}{}", option.name, value.empty() ? "" : " ", value), kIndent, text,
+                 listing.columns);
+}
+
+std::string section_text(const OptionSection& section, const Options& options, const Listing& listing) {
+  std::string text;
+  for (const OptionInfo& option : of_section(options, section)) text += option_text(option, listing);
+  const std::string title = fmt::format("{}. {}", section.title, section.summary);
+  return text.empty() ? "" : "\n" + wrapped("", 0, title, listing.columns) + text;
+}
+
+/// Returns the sections that these words name. A word that ends in ".ini" is a scenario, of which help says
+/// nothing.
+std::vector<OptionSection> named_sections(const Words& words, const Options& options,
+                                          const std::string& help) {
+  std::vector<OptionSection> named;
+  for (const OptionSection& section : option_sections()) {
+    const bool is_asked = std::any_of(words.begin(), words.end(),
+                                      [&](const auto& word) { return word == kAll || word == section.name; });
+    if (is_asked && !of_section(options, section).empty()) named.push_back(section);
+  }
+  Words known = {std::string(kAll)};
+  for (const OptionSection& section : option_sections()) {
+    if (!of_section(options, section).empty()) known.emplace_back(section.name);
+  }
+  for (const std::string& word : words) {
+    if (word.ends_with(".ini") || std::find(known.begin(), known.end(), word) != known.end()) continue;
+    const std::string nearest = nearest_name(word, known);
+    sim::refuse({.code = "unknown_topic",
+                 .option = word,
+                 .numbers = "help has no such section",
+                 .rule = fmt::format("the sections are {}", fmt::join(known, ", ")),
+                 .hint = nearest.empty() ? help : help + " " + nearest});
+  }
+  return named;
+}
+
+/// Returns the sections with what their options are about, for a command with too many options.
+std::string sections_text(const Options& options, const std::string& help, std::size_t columns) {
+  std::string text =
+      wrapped("", 0,
+              fmt::format("Options. '{0} SECTION' explains those of a section, '{0} all' explains all {1}.",
+                          help, options.size()),
+              columns);
+  for (const OptionSection& section : option_sections()) {
+    const std::size_t count = of_section(options, section).size();
+    if (count > 0)
+      text += wrapped(fmt::format("  {:<12} {:>3}", section.name, count), 20, section.summary, columns);
+  }
+  return text;
+}
+
+constexpr const char* kLegend =
+    "Options. N is a whole number from 1 on, unless the text says otherwise. '--flag=false' turns off a flag "
+    "that a scenario sets.";
+
+std::string options_text(const Options& options, const Listing& listing) {
+  std::string text = wrapped("", 0, kLegend, listing.columns);
+  for (const OptionSection& section : option_sections()) text += section_text(section, options, listing);
+  return text;
+}
+
+std::string examples_text(const ProgramInfo& program, const CommandInfo& command, std::size_t columns) {
+  std::string text = "\nExamples\n";
+  for (const CommandExample& example : command.examples) {
+    const std::string code =
+        example.exit_code == kVerified ? "" : fmt::format(" The exit code is {}.", example.exit_code);
+    text += wrapped("", 2, example.says + code, columns) +
+            wrapped_command(4, program.called + " " + example.words, columns);
+  }
+  return text;
+}
+
+std::string exit_codes_text(const CommandInfo& command, std::size_t columns) {
+  std::string text = "\nExit codes\n";
+  for (const ExitCodeInfo& exit : command.exit_codes)
+    text += wrapped(fmt::format("  {:<3}", exit.code), 7, exit.means, columns);
+  return text;
+}
+
+std::string command_page(const ProgramInfo& program, const CommandInfo& command, const Words& topics,
+                         std::size_t columns) {
+  const std::string help = fmt::format("{} {} --help", program.called, command.name);
+  const Options options = own_options(command);
+  const Listing listing = {command.reader, program.cases, columns};
+  const std::vector<OptionSection> sections = named_sections(topics, options, help);
+  if (!sections.empty() && std::find(topics.begin(), topics.end(), kAll) == topics.end()) {
+    std::string text;
+    for (const OptionSection& section : sections) text += section_text(section, options, listing);
+    return text.substr(1);
+  }
+  const bool is_short = sections.empty() && options.size() > kMostOnAScreen;
+  return fmt::format("usage: {} {} {}\n\n", program.called, command.name, usage_of(command)) +
+         wrapped("", 0, command.about, columns) + "\n" +
+         (is_short ? sections_text(options, help, columns) : options_text(options, listing)) +
+         examples_text(program, command, columns) + exit_codes_text(command, columns);
+}
+
+/// Returns the options of these sections for all commands of the program.
+std::string page_of_all(const ProgramInfo& program, const Words& topics, std::size_t columns) {
+  Reader commands = {};
+  for (const CommandInfo& command : program.commands) commands = commands | command.reader;
+  Options options;
+  for (const OptionInfo& option : option_vocabulary()) {
+    for (const OptionInfo& variant : variants_of(option)) {
+      const bool is_on_a_backend = program.has_pages && overlap(variant.readers, kEveryBackend);
+      if (overlap(variant.readers, commands) || is_on_a_backend) options.push_back(variant);
+    }
+  }
+  std::string text = wrapped("", 0, kLegend, columns);
+  const Listing listing = {commands | kEveryBackend, program.cases, columns, program.has_pages};
+  for (const OptionSection& section : named_sections(topics, options, program.called + " --help"))
+    text += section_text(section, options, listing);
+  return text;
+}
+
+}  // namespace
+
+std::string usage_of(const CommandInfo& command) {
+  return fmt::format("{}{}[--option VALUE]...", command.arguments, *command.arguments == '\0' ? "" : " ");
+}
+
+std::vector<OptionInfo> general_options(const ProgramInfo& program) {
+  Options options;
+  for (const OptionInfo& option : option_vocabulary()) {
+    if (option.readers == kEverybody || (program.has_pages && option.readers == Reader{}))
+      options.push_back(option);
+  }
+  return options;
+}
+
+std::vector<OptionInfo> own_options(const CommandInfo& command) {
+  Options options = options_of(command.reader);
+  std::erase_if(options, [](const OptionInfo& o) { return is_general(o) && o.kind == OptionKind::flag; });
+  return options;
+}
+
+std::string sentence_of(const OptionInfo& option, Reader command, const CaseList& cases) {
+  Words notes;
+  if (option.kind == OptionKind::count) notes.emplace_back("0 or more");
+  const Words values = option.kind == OptionKind::choice ? Words{} : known_values(option, cases);
+  if (!values.empty() && values.size() <= kMostKnownValues)
+    notes.push_back(fmt::format("of {}", fmt::join(values, ", ")));
+  if (*option.fallback != '\0') notes.push_back(fmt::format("default: {}", option.fallback));
+  OptionInfo on_backends = option;
+  on_backends.readers = option.readers & kEveryBackend;
+  if (!overlap(command, Reader::check)) on_backends.readers = on_backends.readers & ~Reader::spread;
+  const bool is_on_backends_alone = on_backends.readers != Reader{} && !overlap(option.readers, command);
+  if (is_on_backends_alone) notes.push_back("only with " + text_of_readers(on_backends));
+  if (notes.empty()) return option.help;
+  const std::string sentence = option.help;
+  return fmt::format("{} ({}).", sentence.substr(0, sentence.size() - 1), fmt::join(notes, "; "));
+}
+
+std::string overview(const ProgramInfo& program, int given_columns) {
+  const auto columns = static_cast<std::size_t>(std::clamp(given_columns, 60, 100));
+  std::string text =
+      wrapped("", 0, program.purpose, columns) +
+      fmt::format("\nusage: {} COMMAND [SCENARIO.ini...] [--option VALUE]...\n\nCommands\n", program.called);
+  for (const CommandInfo& command : program.commands)
+    text += wrapped(fmt::format("  {}", command.name), 12, command.summary, columns);
+  text += "\nOptions of the program\n";
+  const Listing listing = {kEverybody, program.cases, columns};
+  for (const OptionInfo& option : general_options(program)) text += option_text(option, listing);
+  text += "\nMore\n";
+  const std::pair<const char*, const char*> calls[] = {
+      {"COMMAND --help", "explains a command: its options, examples and exit codes"},
+      {"--help all", "explains every option of every command"}};
+  for (const auto& [words, says] : calls)
+    text += wrapped(fmt::format("  {} {}", program.called, words), kIndent, says, columns);
+  if (program.has_pages)
+    text +=
+        wrapped("  man " + program.called, kIndent, "shows the same, once the program is installed", columns);
+  return text + "\n" + wrapped("", 0, program.closing, columns);
+}
+
+std::string help_page(const ProgramInfo& program, const CommandLine& line, int given_columns) {
+  const auto columns = static_cast<std::size_t>(std::clamp(given_columns, 60, 100));
+  if (line.command.empty()) return overview(program, given_columns);
+  const auto is_named = [&](const auto& row) { return line.command == row.name; };
+  const auto& commands = program.commands;
+  const bool is_command = std::any_of(commands.begin(), commands.end(), is_named);
+  const bool is_section = std::any_of(option_sections().begin(), option_sections().end(), is_named);
+  if (!is_command && (is_section || line.command == kAll)) {
+    Words topics = line.scenarios;
+    topics.push_back(line.command);
+    return page_of_all(program, topics, columns);
+  }
+  return command_page(program, command_named(program, line.command), line.scenarios, columns);
+}
+
+}  // namespace verify

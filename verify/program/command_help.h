@@ -1,0 +1,41 @@
+#pragma once
+
+/// The pages of help, made from the tables of commands (command_info.h) and options (option_vocabulary.h).
+///
+///   PROGRAM --help                  the overview: commands, and the options that all of them have
+///   PROGRAM COMMAND --help          its usage, its options, examples and exit codes; where it has too many
+///                                   options for a screen, their sections
+///   PROGRAM COMMAND --help SECTION  the options of these sections; 'all' shows those of every section
+///   PROGRAM --help SECTION          the same for all commands
+///
+/// Exact   A page is as wide as the terminal, from 60 to 100 columns.
+/// Errors  unknown_topic: a word behind --help that is no section; unknown_command.
+
+#include <string>
+#include <vector>
+
+#include "verify/options/command_line.h"
+#include "verify/program/command_info.h"
+
+namespace verify {
+
+/// Returns the page of help for which the command line asks.
+std::string help_page(const ProgramInfo& program, const CommandLine& line, int columns);
+
+/// Returns the overview, as --help shows it.
+std::string overview(const ProgramInfo& program, int columns);
+
+/// Returns what an option does, with the values that it takes, its default and the backends that it needs.
+/// `command` may be several readers.
+std::string sentence_of(const OptionInfo& option, Reader command, const CaseList& cases);
+
+/// Returns the options that the program has whatever the command: those of every command, and its own.
+std::vector<OptionInfo> general_options(const ProgramInfo& program);
+
+/// Returns the options that a command reads, without those that every command has, but for --format.
+std::vector<OptionInfo> own_options(const CommandInfo& command);
+
+/// Returns the usage of a command, without its name: "[SCENARIO.ini...] [--option VALUE]...".
+std::string usage_of(const CommandInfo& command);
+
+}  // namespace verify

@@ -1,0 +1,202 @@
+#include "verify/program/command_info.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/error.h"
+#include "verify/options/nearest_name.h"
+
+namespace verify {
+
+namespace {
+
+constexpr const char* kOneScenario = "[SCENARIO.ini]";
+
+std::vector<ExitCodeInfo> codes_of_a_view() {
+  return {{kVerified, "The result was shown."},
+          {kRefused,
+           "The command line, the scenario or the layout was refused, or the result could not be written."}};
+}
+
+CommandInfo replay_info() {
+  return {.name = "replay",
+          .arguments = "[SCENARIO.ini...]",
+          .summary = "Proves layouts end to end, with one row for each check.",
+          .about =
+              "Proves the layouts of scenario files. Without a file, it proves the layout of the options "
+              "if there is a --world-size among them, and otherwise every scenario that 'shardproof list' "
+              "names. Options of the command line replace those of a scenario.",
+          .reader = Reader::replay,
+          .examples = {{"Prove a layout of 512 GPUs without a file. No rank runs, so it takes a second.",
+                        "replay --world-size 512 --tensor-model-parallel-size 8 --layout-only"},
+                       {"Prove a published layout, and write a page about it.",
+                        "replay scenarios/published/seed-002-moe.ini --report report.html"},
+                       {"See what is said about a program that would hang.",
+                        "replay --world-size 2 --program mutual_send", kBroken}},
+          .exit_codes =
+              {{kVerified, "Every check holds."},
+               {kFalsified, "A check does not hold."},
+               {kRefused,
+                "The command line, a scenario or a layout was refused, or a result could not be written."},
+               {kBroken, "A rank program broke a contract: a deadlock or a mismatch, for example."},
+               {kUnavailable, "The backend or the device is not in this build or on this machine."},
+               {kSuspect, "Every check holds, but Megatron would train on wrong ranks: see the warnings."}},
+          .run = run_replay};
+}
+
+CommandInfo groups_info() {
+  return {
+      .name = "groups",
+      .arguments = kOneScenario,
+      .summary = "Shows every process group of a layout.",
+      .about =
+          "Shows the process groups that Megatron creates for a layout, kind by kind, and how many of them "
+          "cross nodes. Options describe the layout, or replace those of a scenario.",
+      .reader = Reader::groups,
+      .examples = {{"Show all groups of a layout.", "groups --world-size 16 --tensor-model-parallel-size 4"},
+                   {"Show four kinds of groups of a published layout.",
+                    "groups scenarios/published/seed-002-moe.ini --kind tp,ep,edp,pp"},
+                   {"Show the groups that hold rank 9, as JSON.",
+                    "groups --world-size 16 --tensor-model-parallel-size 4 --rank 9 --format json"}},
+      .exit_codes = codes_of_a_view(),
+      .run = run_groups};
+}
+
+CommandInfo layers_info() {
+  return {
+      .name = "layers",
+      .arguments = kOneScenario,
+      .summary = "Shows which layers are on which pipeline rank and chunk.",
+      .about =
+          "Shows the layers that Megatron places on every pipeline rank and chunk. Options describe the "
+          "model, or replace those of a scenario.",
+      .reader = Reader::layers,
+      .examples =
+          {{"Divide 32 layers among 4 pipeline ranks.",
+            "layers --num-layers 32 --pipeline-model-parallel-size 4"},
+           {"Give the first pipeline rank fewer layers than the others.",
+            "layers --num-layers 14 --pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 2"},
+           {"Spell out the four stages of two ranks with two chunks each.",
+            "layers --num-layers 7 --pipeline-model-parallel-size 2 "
+            "--pipeline-model-parallel-layout 'Et|tt|tt|ttL'"}},
+      .exit_codes = codes_of_a_view(),
+      .run = run_layers};
+}
+
+CommandInfo schedule_info() {
+  return {.name = "schedule",
+          .arguments = kOneScenario,
+          .summary = "Shows what each pipeline rank computes, sends and receives, and when.",
+          .about =
+              "Shows a pipeline schedule: its steps, the activations that are live, its messages and its "
+              "bubble. It needs --num-microbatches, or a layout with --global-batch-size.",
+          .reader = Reader::schedule,
+          .examples = {{"Show 1F1B with 8 microbatches on 4 ranks.",
+                        "schedule --pipeline-model-parallel-size 4 --num-microbatches 8"},
+                       {"Show interleaved 1F1B, with two chunks on each rank.",
+                        "schedule --pipeline-model-parallel-size 2 --virtual-pipeline-model-parallel-size 2 "
+                        "--num-microbatches 4"},
+                       {"Draw GPipe into a file.",
+                        "schedule --pipeline-model-parallel-size 4 --num-microbatches 8 --schedule gpipe "
+                        "--svg gpipe.svg"}},
+          .exit_codes = codes_of_a_view(),
+          .run = run_schedule};
+}
+
+CommandInfo shards_info() {
+  return {
+      .name = "shards",
+      .arguments = kOneScenario,
+      .summary = "Shows a gradient buffer: parameters, padding, buckets and who owns what.",
+      .about =
+          "Shows how Megatron's distributed optimizer (ZeRO-1) lays out a gradient buffer. The parameters "
+          "are given by --param-sizes, or are those of a GPT whose shape is given.",
+      .reader = Reader::shards,
+      .examples = {{"Show three parameters in buckets that four ranks share.",
+                    "shards --param-sizes 70,50,200 --data-parallel-size 4 --bucket-size 150"},
+                   {"Show a small GPT that two ranks share.",
+                    "shards --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 256 "
+                    "--seq-length 32 --data-parallel-size 2"},
+                   {"Write the map of every rank's part as JSON.",
+                    "shards --param-sizes 1000,50 --data-parallel-size 4 --format json"}},
+      .exit_codes = codes_of_a_view(),
+      .run = run_shards};
+}
+
+CommandInfo check_info() {
+  return {
+      .name = "check",
+      .arguments = "",
+      .summary = "Proves sharded layers over random worlds and shapes.",
+      .about =
+          "Draws worlds, shapes and flags for every case, and holds what the ranks compute against the same "
+          "mathematics on one device. A failure is shrunk and written as a scenario, which 'shardproof "
+          "replay' runs again. Under mpirun, --backend mpi holds processes against virtual ranks.",
+      .reader = Reader::check,
+      .examples = {{"Prove two layers, each property with 20 draws.",
+                    "check --case column_parallel_linear,mlp --runs 20"},
+                   {"Prove in exact arithmetic that a layer equals the serial one.",
+                    "check --case row_parallel_linear --property serial --dtype field"},
+                   {"Draw other settings, on worlds of at most 4 ranks.",
+                    "check --case mlp --runs 20 --seed 7 --max-world 4"}},
+      .exit_codes = {{kVerified, "Every property holds in every run."},
+                     {kFalsified, "A property does not hold."},
+                     {kRefused, "The command line was refused, or a result could not be written."},
+                     {kBroken, "A case broke a contract: a deadlock or a mismatch, for example."},
+                     {kUnavailable, "The backend or the device is not in this build or on this machine."},
+                     {kInterrupted, "An interrupt (Ctrl-C) came first, and nothing had failed."}},
+      .run = run_check};
+}
+
+CommandInfo list_info() {
+  return {
+      .name = "list",
+      .arguments = "",
+      .summary = "Lists scenarios, checks, planted defects, properties, cases and kinds.",
+      .about =
+          "Lists the names that other commands take: scenarios, programs with a planted defect, properties, "
+          "cases and kinds of groups. It also says what every check of replay proves.",
+      .reader = Reader::list,
+      .examples = {{"List everything.", "list"},
+                   {"Find the planted defects that end in a deadlock.", "list | grep deadlock"},
+                   {"List everything as JSON.", "list --format json"}},
+      .exit_codes = {{kVerified, "The list was shown."},
+                     {kRefused, "The command line was refused, or the list could not be written."}},
+      .run = run_list};
+}
+
+}  // namespace
+
+const ProgramInfo& shardproof_program() {
+  static const ProgramInfo program = {
+      .called = "shardproof",
+      .purpose = "Proves a Megatron-style model-parallel layout on the CPU, before it costs a GPU hour.",
+      .commands = {replay_info(), groups_info(), layers_info(), schedule_info(), shards_info(), check_info(),
+                   list_info()},
+      .cases = all_cases(),
+      .has_pages = true,
+      .closing =
+          "The script ./shardproof of a checkout has four more commands: test, benchmarks, format and lint. "
+          "README.md and the README.md of every folder are the manuals."};
+  return program;
+}
+
+const CommandInfo& command_named(const ProgramInfo& program, const std::string& name) {
+  const auto& commands = program.commands;
+  const auto found =
+      std::find_if(commands.begin(), commands.end(), [&](const CommandInfo& c) { return name == c.name; });
+  if (found != commands.end()) return *found;
+  std::vector<std::string> names;
+  for (const CommandInfo& command : commands) names.emplace_back(command.name);
+  const std::string nearest = nearest_name(name, names);
+  const std::string help = program.called + " --help";
+  sim::refuse(
+      {.code = "unknown_command",
+       .option = name,
+       .numbers = "there is no such command",
+       .rule = fmt::format("the commands are {}", fmt::join(names, ", ")),
+       .hint = nearest.empty() ? help : fmt::format("{} {}, or see {}", program.called, nearest, help)});
+}
+
+}  // namespace verify
