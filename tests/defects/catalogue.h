@@ -19,8 +19,6 @@ struct Defect {
   std::string name;
   std::string source;    // for example "MLM#5338"; empty for a mistake of our own
   std::string property;  // the property that catches the defect in the field
-  // How the explanation begins, where "..." stands for any text; empty if it is not checked.
-  std::string says;
   std::shared_ptr<const verify::Case> the_case;
   std::shared_ptr<sim::CpuDevice> device;
 };

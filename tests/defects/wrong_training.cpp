@@ -59,7 +59,7 @@ void train_step(Training& training, std::int64_t step, const Mistakes& mistakes)
   mistakes.zero(training);
   for (std::int64_t microbatch = 0; microbatch < microbatches; ++microbatch) {
     if (microbatch == 0 && mistakes.waits) training.wait_for_parameters();
-    if (microbatch == 0 && step > 0 && mistakes.waits) training.publish_before(step);
+    if (microbatch == 0 && step > 0) training.publish_before(step);
     training.backward(step, microbatch,
                       mistakes.ready_in_first_microbatch ? microbatch == 0 : microbatch + 1 == microbatches);
     if (mistakes.steps_each_microbatch && microbatch + 1 < microbatches) training.update();

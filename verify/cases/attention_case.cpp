@@ -59,16 +59,16 @@ class AttentionCase : public CaseOf<AttentionCase> {
             {"pass", 0, 2}};
   }
 
+  /// What is computed first comes first: a mistake shows in the tensors after it.
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const Placement tokens = s["sequence_parallel"] == 1 ? Placement::rows : Placement::replicated;
-    std::vector<CaseOutput> outputs = {{"output", tokens},
-                                       {"grad_input", tokens},
-                                       {"qkv.weight_grad", Placement::rows},
-                                       {"proj.weight_grad", Placement::columns}};
-    if (s["bias"] == 1) {
-      outputs.push_back({"qkv.bias_grad", Placement::columns});
-      outputs.push_back({"proj.bias_grad", Placement::replicated});
-    }
+    std::vector<CaseOutput> outputs = outputs_inside_attention(s["batch"]);
+    outputs.push_back({"output", tokens});
+    if (s["bias"] == 1) outputs.push_back({"proj.bias_grad", Placement::replicated});
+    outputs.push_back({"proj.weight_grad", Placement::columns});
+    if (s["bias"] == 1) outputs.push_back({"qkv.bias_grad", Placement::columns});
+    outputs.push_back({"qkv.weight_grad", Placement::rows});
+    outputs.push_back({"grad_input", tokens});
     return outputs;
   }
 
@@ -145,7 +145,10 @@ class AttentionCase : public CaseOf<AttentionCase> {
              mask_of_heads(inputs, s, "attention.core_attention", sizes.batch, sizes.heads, sizes.sequence)},
         inputs.matrix("input", sizes.tokens(), sizes.hidden));
     const auto gradients = layer.gradients(inputs.matrix("grad_output", sizes.tokens(), sizes.hidden));
-    Wholes<Scalar> wholes = {{"output", layer.output()},
+    Wholes<Scalar> wholes = {{"queries", layer.queries()},
+                             {"probabilities", layer.probabilities()},
+                             {"proj.input", layer.context()},
+                             {"output", layer.output()},
                              {"grad_input", gradients.x},
                              {"qkv.weight_grad", gradients.qkv.weight},
                              {"proj.weight_grad", gradients.proj.weight}};

@@ -23,6 +23,14 @@ sim::ParallelSizes Case::sizes(const CaseSetting& setting) const {
           .tensor_model_parallel_size = ranks() == Ranks::tensor_parallel ? setting.group_size : 1};
 }
 
+std::vector<NamedNumber> Case::factors(const CaseSetting& setting) const {
+  std::vector<NamedNumber> numbers;
+  for (const Dimension& dimension : dimensions()) {
+    if (dimension.least > 0) numbers.push_back({dimension.name, setting[dimension.name]});
+  }
+  return numbers;
+}
+
 ExpectedRun expected_run(const Case& the_case, const CaseSetting& setting, int rank) {
   ExpectedRun run = the_case.expected_of(setting, rank);
   if (setting.group_size == 1) run.calls.clear();

@@ -63,6 +63,12 @@ struct AdjointTerm {
 };
 using AdjointIdentity = std::vector<AdjointTerm>;
 
+/// A number by which a case multiplies or divides.
+struct NamedNumber {
+  std::string name;
+  std::int64_t value;
+};
+
 class Case {
  public:
   virtual ~Case() = default;
@@ -77,6 +83,9 @@ class Case {
   virtual ExpectedRun expected_of(const CaseSetting& setting, int /*rank*/) const {
     return {.calls = calls(setting)};
   }
+  /// Returns the numbers, besides that of the ranks, that name a factor by which a tensor may be wrong. They
+  /// are the sizes of the case, which are 1 at least, unless it says which of them it multiplies by.
+  virtual std::vector<NamedNumber> factors(const CaseSetting& setting) const;
   /// Returns the kind of functions with which the field computes.
   virtual sim::FieldFunctions field_functions() const { return sim::FieldFunctions::homomorphic; }
   /// Returns the adjoint identities; none if the case is not linear in the tensors whose gradients it

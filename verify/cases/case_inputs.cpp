@@ -66,6 +66,20 @@ void apply(const InputChange& change, reference::Matrix<Scalar>& x, const Times&
   }
 }
 
+/// Replaces each part by the one that is `shift` places after it; the first follows the last.
+template <typename Scalar>
+void shift_parts(const InputChange& change, reference::Matrix<Scalar>& x) {
+  const bool of_rows = change.axis == InputChange::Axis::rows;
+  const reference::Matrix<Scalar> before = x;
+  const Eigen::Index all = of_rows ? x.rows() : x.cols();
+  const Eigen::Index distance = all / change.parts * change.shift;
+  for (Eigen::Index i = 0; i < all; ++i) {
+    const Eigen::Index from = (i + distance) % all;
+    if (of_rows) x.row(i) = before.row(from);
+    if (!of_rows) x.col(i) = before.col(from);
+  }
+}
+
 }  // namespace
 
 std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::string& name, std::int64_t count,
@@ -107,12 +121,28 @@ sim::Tensor tensor_of_ids(sim::Rank& rank, const std::vector<std::int64_t>& ids)
 }
 
 template <typename Scalar>
+const std::string& Inputs<Scalar>::drawn_as(const std::string& name) const {
+  if (change_ == nullptr) return name;
+  const auto other = change_->drawn_as.find(name);
+  return other == change_->drawn_as.end() ? name : other->second;
+}
+
+template <typename Scalar>
+std::vector<std::int64_t> Inputs<Scalar>::ids(const std::string& name, std::vector<std::int64_t> own) const {
+  if (seen_ != nullptr) seen_->ids[name] = own;
+  if (change_ == nullptr) return own;
+  const auto other = change_->ids.find(name);
+  return other == change_->ids.end() ? own : other->second;
+}
+
+template <typename Scalar>
 reference::Matrix<Scalar> Inputs<Scalar>::taken(const std::string& name,
                                                 reference::Matrix<Scalar> values) const {
-  if (seen_ != nullptr) (*seen_)[name] = values;
-  if (change_ != nullptr && change_->name == name) {
+  if (seen_ != nullptr) seen_->matrices[name] = values;
+  if (change_ != nullptr && change_->names.contains(name)) {
     const Scalar factor = number_.of(change_->factor, 1);
-    apply(*change_, values, [&](const Scalar& x) { return factor * x; });
+    if (change_->factor != 1) apply(*change_, values, [&](const Scalar& x) { return factor * x; });
+    if (change_->shift != 0) shift_parts(*change_, values);
   }
   return values;
 }
@@ -120,14 +150,15 @@ reference::Matrix<Scalar> Inputs<Scalar>::taken(const std::string& name,
 template <typename Scalar>
 reference::Matrix<Scalar> Inputs<Scalar>::matrix(const std::string& name, std::int64_t rows,
                                                  std::int64_t columns) const {
-  return taken(name, matrix_of_tensor(number_, drawn_on(*device_, setting_, name, {rows, columns})));
+  return taken(name,
+               matrix_of_tensor(number_, drawn_on(*device_, setting_, drawn_as(name), {rows, columns})));
 }
 
 template <typename Scalar>
 reference::Matrix<Scalar> Inputs<Scalar>::parameter(const std::string& name, std::int64_t rows,
                                                     std::int64_t columns, sim::Ratio scale) const {
   const sim::Tensor values =
-      sim::keyed(*device_, setting_.dtype, {rows, columns}, random_of(setting_).named(name));
+      sim::keyed(*device_, setting_.dtype, {rows, columns}, random_of(setting_).named(drawn_as(name)));
   return taken(name, matrix_of_tensor(number_, sim::scale(values, scale)));
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,15 +25,26 @@ namespace verify {
 std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::string& name, std::int64_t count,
                                     std::int64_t below);
 
-/// A change of one input of a reference, for an experiment (explanation.h): one part of the input is
-/// multiplied by `factor`.
+/// A change of the inputs of a reference, for an experiment (experiments.h). One part of each input of these
+/// names is multiplied by `factor`, or each part is replaced by the one `shift` places after it; inputs are
+/// drawn under other names; ids are replaced by others.
 struct InputChange {
   enum class Axis { rows, columns };
-  std::string name;
+  std::set<std::string> names = {};
   Axis axis = Axis::rows;
   int part = 0;  // the index of the part, among `parts` equal parts
   int parts = 1;
   std::int64_t factor = 1;
+  int shift = 0;
+  std::map<std::string, std::string> drawn_as = {};
+  std::map<std::string, std::vector<std::int64_t>> ids = {};
+};
+
+/// The inputs that a reference has read, by their names.
+template <typename Scalar>
+struct SeenInputs {
+  std::map<std::string, reference::Matrix<Scalar>> matrices;
+  std::map<std::string, std::vector<std::int64_t>> ids;
 };
 
 /// The inputs of a reference: its kind of number, and every input as a whole, with the values that the
@@ -40,7 +52,7 @@ struct InputChange {
 template <typename Scalar>
 class Inputs {
  public:
-  using Seen = std::map<std::string, reference::Matrix<Scalar>>;
+  using Seen = SeenInputs<Scalar>;
   Inputs(const CaseSetting& setting, reference::Number<Scalar> number, const InputChange* change = nullptr,
          Seen* seen = nullptr)
       : number_(number),
@@ -55,6 +67,9 @@ class Inputs {
   reference::Matrix<Scalar> parameter(const std::string& name, std::int64_t rows, std::int64_t columns,
                                       sim::Ratio scale = {}) const;
 
+  /// Returns the ids of this name, such as those of tokens, which are `own` unless an experiment replaces them.
+  std::vector<std::int64_t> ids(const std::string& name, std::vector<std::int64_t> own) const;
+
   /// Returns the factors by which dropout multiplies the elements of a tensor, in the pass that the dimension
   /// `pass` names. A part of -1 stands for the random stream that all ranks share, and a part from 0 to
   /// tp - 1 for the stream of one rank's own tensor.
@@ -62,6 +77,7 @@ class Inputs {
                                     sim::Ratio probability, int part = -1) const;
 
  private:
+  const std::string& drawn_as(const std::string& name) const;
   reference::Matrix<Scalar> taken(const std::string& name, reference::Matrix<Scalar> values) const;
 
   reference::Number<Scalar> number_;

@@ -73,10 +73,12 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
             {"scaled", 0, 1}};
   }
 
+  /// The parts of a step come in its order, so that the first wrong one is where a mistake begins.
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const DataParallelPlan plan{s};
     std::vector<CaseOutput> outputs;
     if (plan.distributed()) outputs.push_back({"owned_bytes", Placement::partial});
+    outputs.push_back({"updates"});
     if (plan.is_scaled()) outputs.push_back({"loss_scale"});
     const auto add = [&](std::string name, std::size_t parameter) {
       CaseOutput output{.name = std::move(name), .placement = Placement::columns};
@@ -87,15 +89,36 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     for (std::int64_t step = std::max<std::int64_t>(plan.first_step(), 1); step < plan.end_step(); ++step) {
       for (std::size_t i = 0; i < plan.parameters(); ++i) add(DataParallelPlan::name_before(i, step), i);
     }
-    for (std::size_t i = 0; i < plan.parameters(); ++i) {
-      add(DataParallelPlan::name(i), i);
-      for (const char* what : {".grad", ".main", ".exp_avg", ".exp_avg_sq"}) {
-        if (std::string_view(what) == ".grad" && !plan.shows_gradients()) continue;
-        if (plan.distributed()) outputs.push_back({DataParallelPlan::name(i) + what, Placement::partial});
-        if (!plan.distributed()) add(DataParallelPlan::name(i) + what, i);
+    if (plan.shows_norm()) outputs.push_back({"grad norm squared"});
+    for (const char* what : {".grad", ".exp_avg", ".exp_avg_sq", ".main", ""}) {
+      const std::string_view state = what;
+      if (state == ".grad" && !plan.shows_gradients()) continue;
+      for (std::size_t i = 0; i < plan.parameters(); ++i) {
+        if (plan.distributed() && !state.empty())
+          outputs.push_back({DataParallelPlan::name(i) + what, Placement::partial});
+        else
+          add(DataParallelPlan::name(i) + what, i);
       }
     }
     return outputs;
+  }
+
+  std::vector<NamedNumber> factors(const CaseSetting& s) const override {
+    const DataParallelPlan plan{s};
+    const std::int64_t last = s["steps"] - 1;
+    std::vector<NamedNumber> numbers = {{"microbatches", s["microbatches"]}};
+    if (s["experts"] > 0) numbers.push_back({"ep", plan.ep()});
+    if (plan.instances() > 1) numbers.push_back({"instances", plan.instances()});
+    if (!plan.per_token()) return numbers;
+    numbers.push_back({"all tokens of the step", plan.tokens_of(last)});
+    for (int rank = 0; rank < s.group_size; ++rank) {
+      std::int64_t tokens = 0;
+      for (std::int64_t i = 0; i < s["microbatches"]; ++i)
+        tokens += plan.tokens(last, rank * s["microbatches"] + i);
+      numbers.push_back({fmt::format("the tokens of rank {}", rank), tokens});
+    }
+    numbers.push_back({"samples * the tokens of sample 0", plan.samples() * plan.tokens(last, 0)});
+    return numbers;
   }
 
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override {
@@ -205,7 +228,10 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     for (std::int64_t step = 0; step < s["steps"]; ++step) {
       for (std::size_t i = 0; i < values.size() && step > 0; ++i)
         wholes[DataParallelPlan::name_before(i, step)] = values[i];
-      if (!plan.skips(step)) grads = update(inputs, plan, step, values, states);
+      if (plan.skips(step)) continue;
+      grads = gradients_of(inputs, plan, step, values);
+      if (plan.shows_norm()) wholes["grad norm squared"] = Matrix::Constant(1, 1, squares_of(grads));
+      update(number, plan, step, grads, values, states);
     }
     // Each instance owns two moments in the dtype of sums; for bf16 it owns the main parameter as well.
     const auto sum_bytes = static_cast<std::int64_t>(sim::size_of(sim::sum_dtype(s.dtype)));
@@ -214,6 +240,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     for (const Matrix& value : values) elements += value.size();
     wholes["owned_bytes"] =
         Matrix::Constant(1, 1, number.of(elements * copies * sum_bytes * plan.instances(), 1));
+    wholes["updates"] = Matrix::Constant(1, 1, number.of(plan.updates_before(s["steps"]), 1));
     if (plan.is_scaled()) wholes["loss_scale"] = Matrix::Constant(1, 1, number.of(plan.last_loss_scale(), 1));
     for (std::size_t i = 0; i < values.size(); ++i) {
       wholes[DataParallelPlan::name(i)] = values[i];
@@ -331,16 +358,32 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
 
   // ---- the reference
 
-  /// Takes a step, and returns the gradients with which it was taken, clipped where the plan clips.
   template <typename Scalar>
-  static std::vector<reference::Matrix<Scalar>> update(const Inputs<Scalar>& inputs,
-                                                       const DataParallelPlan& plan, std::int64_t step,
-                                                       std::vector<reference::Matrix<Scalar>>& values,
-                                                       std::vector<reference::AdamState<Scalar>>& states) {
-    const auto& number = inputs.number();
-    std::vector<reference::Matrix<Scalar>> grads;
+  using Matrices = std::vector<reference::Matrix<Scalar>>;
+
+  template <typename Scalar>
+  static Matrices<Scalar> gradients_of(const Inputs<Scalar>& inputs, const DataParallelPlan& plan,
+                                       std::int64_t step, const Matrices<Scalar>& values) {
+    Matrices<Scalar> grads;
     for (std::size_t i = 0; i < values.size(); ++i)
       grads.push_back(gradient(inputs, plan, i, step, values[i]));
+    return grads;
+  }
+
+  template <typename Scalar>
+  static Scalar squares_of(const Matrices<Scalar>& grads) {
+    reference::Sum<Scalar> squares;
+    for (const auto& grad : grads) {
+      for (Eigen::Index k = 0; k < grad.size(); ++k) squares.add_product(grad.data()[k], grad.data()[k]);
+    }
+    return squares.value_in_parts();
+  }
+
+  /// Takes a step with these gradients, which are clipped where the plan clips.
+  template <typename Scalar>
+  static void update(const reference::Number<Scalar>& number, const DataParallelPlan& plan, std::int64_t step,
+                     Matrices<Scalar>& grads, Matrices<Scalar>& values,
+                     std::vector<reference::AdamState<Scalar>>& states) {
     if (plan.s["clip"] == 1) {
       const Scalar factor = reference::clip_factor(number, grads, {kClip.numerator, kClip.denominator});
       for (auto& grad : grads) {
@@ -364,7 +407,6 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
         values[i].data()[k] = number.stored(states[i].main.data()[k]);
       if (plan.s.dtype != sim::DType::bf16) states[i].main = values[i];
     }
-    return grads;
   }
 
   /// Returns the gradient of the loss: the sum over samples divided by the number of ranks, or by the number

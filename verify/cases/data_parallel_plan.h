@@ -91,6 +91,8 @@ struct DataParallelPlan {
   /// Whether the gradients of the last step are published. They are not if that step was skipped, or if only
   /// a stretch of the training runs, because it may have no step.
   bool shows_gradients() const { return !s.stretch && !skips(s["steps"] - 1); }
+  /// Whether the squared norm of the last gradients is published: where they are clipped by it.
+  bool shows_norm() const { return shows_gradients() && s["clip"] == 1; }
   /// The number of optimizer updates before this step.
   std::int64_t updates_before(std::int64_t step) const {
     std::int64_t updates = 0;
@@ -209,14 +211,14 @@ struct Training {
   /// Publishes the value of each parameter, and its main parameter and moments, with zeros for the elements
   /// that this rank does not own.
   void publish() {
-    if (plan.distributed()) {
-      rank.publish("owned_bytes", sim::filled(rank.device, sim::sum_dtype(plan.s.dtype), {1},
-                                              static_cast<double>(optimizer.owned_bytes())));
-    }
-    if (plan.is_scaled()) {
-      rank.publish("loss_scale", sim::filled(rank.device, sim::sum_dtype(plan.s.dtype), {1},
-                                             static_cast<double>(optimizer.loss_scale().numerator)));
-    }
+    const auto publish_number = [&](const char* name, std::int64_t value) {
+      rank.publish(name,
+                   sim::filled(rank.device, sim::sum_dtype(plan.s.dtype), {1}, static_cast<double>(value)));
+    };
+    if (plan.distributed()) publish_number("owned_bytes", optimizer.owned_bytes());
+    publish_number("updates", optimizer.steps());
+    if (plan.is_scaled()) publish_number("loss_scale", optimizer.loss_scale().numerator);
+    if (plan.shows_norm()) rank.publish("grad norm squared", optimizer.grad_norm_squared());
     using Piece = sim::DistributedOptimizer::Piece;
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       rank.publish(DataParallelPlan::name(i), parameters[i].value.flat());

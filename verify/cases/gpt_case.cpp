@@ -141,6 +141,21 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     }
     return all;
   }
+  std::vector<NamedNumber> factors(const CaseSetting& s) const override {
+    const GptPlan plan{s};
+    std::vector<NamedNumber> numbers = {{"tp", plan.tp()},
+                                        {"pp", plan.pp()},
+                                        {"dp", plan.dp()},
+                                        {"microbatches", plan.microbatches()},
+                                        {"micro_batch", s["micro_batch"]}};
+    for (std::int64_t step = 0; step < s["steps"]; ++step) {
+      std::int64_t tokens = 0;
+      for (std::int64_t i = 0; i < plan.global_batch(); ++i)
+        tokens += with_loss(plan.reference_sample(step * plan.global_batch() + i));
+      numbers.push_back({fmt::format("tokens of step {}", step), tokens});
+    }
+    return numbers;
+  }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override { return expected_of(s, 0).calls; }
   ExpectedRun expected_of(const CaseSetting& s, int rank) const override {
     return expected_gpt_run(GptPlan{s}, rank);
@@ -290,8 +305,11 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
                                : number.of(1, std::max<std::int64_t>(tokens, 1) * plan.microbatches());
       for (std::int64_t b = 0; b < model.micro_batch_size; ++b) {
         const sim::Sample sample = plan.reference_sample(first + b);
+        const auto own = [&](const char* what, const std::vector<std::int32_t>& ids) {
+          return inputs.ids(fmt::format("the {} of sample {}", what, first + b), ids_of(ids));
+        };
         const auto losses =
-            gpt.losses_and_gradients(ids_of(sample.tokens), ids_of(sample.labels), share, sums);
+            gpt.losses_and_gradients(own("tokens", sample.tokens), own("labels", sample.labels), share, sums);
         for (Eigen::Index t = 0; t < losses.size(); ++t) loss.add(losses.data()[t] * share);
       }
     }

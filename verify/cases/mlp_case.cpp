@@ -22,17 +22,17 @@ class MlpCase : public CaseOf<MlpCase> {
             {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel}};
   }
 
+  /// What is computed first comes first: a mistake shows in the tensors after it.
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const Placement tokens = s["sequence_parallel"] == 1 ? Placement::rows : Placement::replicated;
     const int stride = s["gated"] == 1 ? 2 : 1;
-    std::vector<CaseOutput> outputs = {{"output", tokens},
-                                       {"grad_input", tokens},
-                                       {"fc1.weight_grad", Placement::rows, stride},
-                                       {"fc2.weight_grad", Placement::columns}};
-    if (s["bias"] == 1) {
-      outputs.push_back({"fc1.bias_grad", Placement::columns, stride});
-      outputs.push_back({"fc2.bias_grad", Placement::replicated});
-    }
+    std::vector<CaseOutput> outputs = outputs_inside_mlp(s["gated"] == 1);
+    outputs.push_back({"output", tokens});
+    if (s["bias"] == 1) outputs.push_back({"fc2.bias_grad", Placement::replicated});
+    outputs.push_back({"fc2.weight_grad", Placement::columns});
+    if (s["bias"] == 1) outputs.push_back({"fc1.bias_grad", Placement::columns, stride});
+    outputs.push_back({"fc1.weight_grad", Placement::rows, stride});
+    outputs.push_back({"grad_input", tokens});
     return outputs;
   }
 
@@ -81,7 +81,9 @@ class MlpCase : public CaseOf<MlpCase> {
                                       .fc2_bias = bias("mlp.linear_fc2.bias", hidden)},
                                      inputs.matrix("input", tokens, hidden));
     const auto gradients = mlp.gradients(inputs.matrix("grad_output", tokens, hidden));
-    Wholes<Scalar> wholes = {{"output", mlp.output()},
+    Wholes<Scalar> wholes = {{"fc1.output", mlp.fc1_output()},
+                             {"fc2.input", mlp.fc2_input()},
+                             {"output", mlp.output()},
                              {"grad_input", gradients.x},
                              {"fc1.weight_grad", gradients.fc1.weight},
                              {"fc2.weight_grad", gradients.fc2.weight}};

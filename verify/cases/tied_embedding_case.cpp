@@ -79,13 +79,15 @@ class TiedEmbeddingCase : public CaseOf<TiedEmbeddingCase> {
     const auto& number = inputs.number();
     const reference::CrossEntropySetting setting{.vocabulary = s.whole("vocabulary"), .ignored_id = -1};
     const auto table = inputs.parameter("embedding.weight", s.whole("vocabulary"), s["hidden"], kScale);
-    const auto x = reference::embedding(table, ids_of(s, "ids"));
+    const std::vector<std::int64_t> ids = inputs.ids("ids", ids_of(s, "ids"));
+    const auto x = reference::embedding(table, ids);
     const auto logits = reference::linear(number, x, table, {});
     const auto grad = inputs.matrix("grad_loss", 1, s.whole("tokens"));
-    const reference::CrossEntropy cross_entropy(number, logits, ids_of(s, "targets"), setting);
+    const reference::CrossEntropy cross_entropy(number, logits, inputs.ids("targets", ids_of(s, "targets")),
+                                                setting);
     const auto grad_logits = cross_entropy.gradient(grad);
     const auto of_output = reference::linear_gradients(number, x, table, grad_logits);
-    const auto of_embedding = reference::embedding_gradient(number, table, ids_of(s, "ids"), of_output.x);
+    const auto of_embedding = reference::embedding_gradient(number, table, ids, of_output.x);
     return {{"loss", cross_entropy.loss()},
             {"weight_grad",
              reference::matrix_of(number, table.rows(), table.cols(), [&](Eigen::Index i, Eigen::Index j) {

@@ -4,12 +4,43 @@
 /// rank's tokens, and the sum of the gradients to which each rank adds only its own tokens.
 ///
 /// Shapes  input and grad_output [tokens, hidden]; if the dimension sequence_parallel is 1, a rank has only
-///         its rows of them.
+///         its rows of them. The tensors inside a layer are cut by heads or by columns.
 
+#include "sim/model/transformer_layer.h"
 #include "sim/parallel/sequence_parallel_grads.h"
 #include "verify/cases/case_inputs.h"
 
 namespace verify {
+
+/// Publishes the tensors that a layer computes between its input and its output, so that the first wrong one
+/// of them can be named. Outputs of these names are declared by outputs_inside_mlp() and
+/// outputs_inside_attention().
+inline void publish_inside(sim::Rank& rank, const sim::Mlp::Saved& saved, const std::string& of = "") {
+  rank.publish(of + "fc1.output", saved.inside);
+  rank.publish(of + "fc2.input", saved.fc2.input);
+}
+inline void publish_inside(sim::Rank& rank, const sim::SelfAttention::Saved& saved,
+                           const std::string& of = "") {
+  rank.publish(of + "queries", saved.queries);
+  rank.publish(of + "probabilities", saved.probabilities);
+  rank.publish(of + "proj.input", saved.proj.input);
+}
+inline void publish_inside(sim::Rank& rank, const sim::TransformerLayer::Saved& saved) {
+  publish_inside(rank, saved.attention, "self_attention.");
+  publish_inside(rank, saved.mlp, "mlp.");
+}
+inline void publish_inside(sim::Rank& /*rank*/, const sim::ParallelNorm::Saved& /*saved*/) {}
+
+inline std::vector<CaseOutput> outputs_inside_mlp(bool gated, const std::string& of = "") {
+  return {{of + "fc1.output", Placement::columns, gated ? 2 : 1}, {of + "fc2.input", Placement::columns}};
+}
+/// The heads of a rank are a block of every sequence.
+inline std::vector<CaseOutput> outputs_inside_attention(std::int64_t batch, const std::string& of = "") {
+  const auto blocks = static_cast<int>(batch);
+  return {{of + "queries", Placement::rows, blocks},
+          {of + "probabilities", Placement::rows, blocks},
+          {of + "proj.input", Placement::columns}};
+}
 
 /// Publishes output and grad_input. The gradients of the parameters stay in the layer.
 template <typename Layer>
@@ -28,6 +59,7 @@ void run_token_layer(sim::Rank& rank, const CaseSetting& setting, Layer& layer, 
   }();
   const sim::Tensor grad_input = layer.backward(forward.saved, own("grad_output"));
   sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
+  publish_inside(rank, forward.saved);
   rank.publish("output", forward.output);
   rank.publish("grad_input", grad_input);
 }

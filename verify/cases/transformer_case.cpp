@@ -57,27 +57,32 @@ class TransformerCase : public CaseOf<TransformerCase> {
             {"pass", 0, 2}};
   }
 
+  /// What is computed first comes first: a mistake shows in the tensors after it. The names of parameters
+  /// stand for their gradients.
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const Placement tokens = s["sequence_parallel"] == 1 ? Placement::rows : Placement::replicated;
     const int stride = s["gated"] == 1 ? 2 : 1;
-    std::vector<CaseOutput> outputs = {{"output", tokens},
-                                       {"grad_input", tokens},
-                                       {"layer.input_layernorm.weight", Placement::replicated},
-                                       {"layer.self_attention.linear_qkv.weight", Placement::rows},
-                                       {"layer.self_attention.linear_proj.weight", Placement::columns},
-                                       {"layer.pre_mlp_layernorm.weight", Placement::replicated},
-                                       {"layer.mlp.linear_fc1.weight", Placement::rows, stride},
-                                       {"layer.mlp.linear_fc2.weight", Placement::columns}};
-    if (s["layer_norm"] == 1) {
-      outputs.push_back({"layer.input_layernorm.bias", Placement::replicated});
-      outputs.push_back({"layer.pre_mlp_layernorm.bias", Placement::replicated});
-    }
-    if (s["bias"] == 1) {
-      outputs.push_back({"layer.self_attention.linear_qkv.bias", Placement::columns});
-      outputs.push_back({"layer.self_attention.linear_proj.bias", Placement::replicated});
-      outputs.push_back({"layer.mlp.linear_fc1.bias", Placement::columns, stride});
-      outputs.push_back({"layer.mlp.linear_fc2.bias", Placement::replicated});
-    }
+    std::vector<CaseOutput> outputs = outputs_inside_attention(s["batch"], "self_attention.");
+    for (CaseOutput& output : outputs_inside_mlp(s["gated"] == 1, "mlp."))
+      outputs.push_back(std::move(output));
+    outputs.push_back({"output", tokens});
+    const auto add = [&](bool has, const char* name, Placement placement, int blocks = 1) {
+      if (has) outputs.push_back({name, placement, blocks});
+    };
+    const bool bias = s["bias"] == 1, norm_bias = s["layer_norm"] == 1;
+    add(bias, "layer.mlp.linear_fc2.bias", Placement::replicated);
+    add(true, "layer.mlp.linear_fc2.weight", Placement::columns);
+    add(bias, "layer.mlp.linear_fc1.bias", Placement::columns, stride);
+    add(true, "layer.mlp.linear_fc1.weight", Placement::rows, stride);
+    add(norm_bias, "layer.pre_mlp_layernorm.bias", Placement::replicated);
+    add(true, "layer.pre_mlp_layernorm.weight", Placement::replicated);
+    add(bias, "layer.self_attention.linear_proj.bias", Placement::replicated);
+    add(true, "layer.self_attention.linear_proj.weight", Placement::columns);
+    add(bias, "layer.self_attention.linear_qkv.bias", Placement::columns);
+    add(true, "layer.self_attention.linear_qkv.weight", Placement::rows);
+    add(norm_bias, "layer.input_layernorm.bias", Placement::replicated);
+    add(true, "layer.input_layernorm.weight", Placement::replicated);
+    outputs.push_back({"grad_input", tokens});
     return outputs;
   }
 
@@ -188,7 +193,12 @@ class TransformerCase : public CaseOf<TransformerCase> {
     const Matrix grad_middle = sum(grad, of_norm2.x);
     const auto of_attention = attention.gradients(reference::dropped(number, grad_middle, attention_mask));
     const auto of_norm1 = reference::norm_gradients(number, x, w1, of_attention.x, norm);
-    Wholes<Scalar> wholes = {{"output", sum(middle, reference::dropped(number, mlp.output(), mlp_mask))},
+    Wholes<Scalar> wholes = {{"self_attention.queries", attention.queries()},
+                             {"self_attention.probabilities", attention.probabilities()},
+                             {"self_attention.proj.input", attention.context()},
+                             {"mlp.fc1.output", mlp.fc1_output()},
+                             {"mlp.fc2.input", mlp.fc2_input()},
+                             {"output", sum(middle, reference::dropped(number, mlp.output(), mlp_mask))},
                              {"grad_input", sum(grad_middle, of_norm1.x)},
                              {"layer.input_layernorm.weight", of_norm1.weight},
                              {"layer.self_attention.linear_qkv.weight", of_attention.qkv.weight},

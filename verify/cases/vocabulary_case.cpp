@@ -64,10 +64,11 @@ class EmbeddingCase : public CaseOf<EmbeddingCase> {
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
     const auto table = inputs.parameter("embedding.weight", s.whole("vocabulary"), s["hidden"]);
     const auto grad = inputs.matrix("grad_output", s.whole("tokens"), s["hidden"]);
+    const std::vector<std::int64_t> ids = inputs.ids("ids", ids_of(s));
     return {{"weight", table},
-            {"output", reference::embedding(table, ids_of(s))},
+            {"output", reference::embedding(table, ids)},
             {"grad_output", grad},
-            {"weight_grad", reference::embedding_gradient(inputs.number(), table, ids_of(s), grad)}};
+            {"weight_grad", reference::embedding_gradient(inputs.number(), table, ids, grad)}};
   }
 
  private:
@@ -113,7 +114,7 @@ class CrossEntropyCase : public CaseOf<CrossEntropyCase> {
                                                  .smoothing_denominator = 10};
     const auto logits = inputs.matrix("logits", s["tokens"], s.whole("vocabulary"));
     const auto grad = inputs.matrix("grad_loss", 1, s["tokens"]);
-    const reference::CrossEntropy layer(inputs.number(), logits, targets(s), setting);
+    const reference::CrossEntropy layer(inputs.number(), logits, inputs.ids("targets", targets(s)), setting);
     return {{"loss", layer.loss()}, {"grad_logits", layer.gradient(grad)}};
   }
 

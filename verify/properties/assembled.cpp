@@ -48,6 +48,18 @@ Extent extent_of(const sim::Shape& shape) {
   return extent;
 }
 
+std::vector<std::size_t> places_in_whole(const CaseOutput& output, const Extent& part, int place, int parts) {
+  const bool by_rows = output.placement == Placement::rows;
+  const bool by_columns = output.placement == Placement::columns;
+  const std::int64_t width = by_columns ? parts * part.columns : part.columns;
+  std::vector<std::size_t> places;
+  for (const std::int64_t row : lines_in_whole(part.rows, by_rows, output.stride, place, parts)) {
+    for (const std::int64_t column : lines_in_whole(part.columns, by_columns, output.stride, place, parts))
+      places.push_back(static_cast<std::size_t>(row * width + column));
+  }
+  return places;
+}
+
 template <typename Value>
 Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& output, int tp, int copy) {
   const bool by_rows = output.placement == Placement::rows;
@@ -72,17 +84,11 @@ Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& outpu
       whole.ranks.assign(count, -1);
     }
     const std::vector<Value> own = values_of<Value>(published);
-    const std::vector<std::int64_t> rows = lines_in_whole(part.rows, by_rows, output.stride, place, parts);
-    const std::vector<std::int64_t> columns =
-        lines_in_whole(part.columns, by_columns, output.stride, place, parts);
-    auto next = own.begin();
-    for (const std::int64_t row : rows) {
-      for (const std::int64_t column : columns) {
-        const auto at = static_cast<std::size_t>(row * whole.columns + column);
-        const Value& value = *next++;
-        whole.values[at] = adds ? whole.values[at] + value : value;
-        if (by_rows || by_columns) whole.ranks[at] = rank;
-      }
+    const std::vector<std::size_t> places = places_in_whole(output, part, place, parts);
+    for (std::size_t i = 0; i < own.size(); ++i) {
+      const std::size_t at = places[i];
+      whole.values[at] = adds ? whole.values[at] + own[i] : own[i];
+      if (by_rows || by_columns) whole.ranks[at] = rank;
     }
   }
   return whole;

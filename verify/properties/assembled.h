@@ -34,6 +34,9 @@ struct Extent {
 };
 Extent extent_of(const sim::Shape& shape);
 
+/// Returns where each element of a rank's part lies in the whole tensor. `place` is the part.
+std::vector<std::size_t> places_in_whole(const CaseOutput& output, const Extent& part, int place, int parts);
+
 /// Returns the whole of a tensor that check_outputs() (published_tensors.h) accepts. Where the parts of a
 /// replicated tensor are copies of the whole, `copy` says which of them is returned.
 template <typename Value>

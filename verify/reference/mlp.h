@@ -33,6 +33,8 @@ class Mlp {
     middle_ = gated ? times_up(activated_) : activated_;
   }
 
+  const Matrix<Scalar>& fc1_output() const { return inside_; }
+  const Matrix<Scalar>& fc2_input() const { return middle_; }
   Matrix<Scalar> output() const { return linear(number_, middle_, weights_.fc2_weight, weights_.fc2_bias); }
 
   struct Gradients {

@@ -48,6 +48,20 @@ class SelfAttention {
     });
   }
 
+  /// Returns the queries after rotary positions, [B n S, d].
+  Matrix<Scalar> queries() const {
+    return of_all_heads(sizes_.channels, [&](std::int64_t b, std::int64_t group, std::int64_t i) {
+      return query(b, group, i);
+    });
+  }
+  /// Returns the probabilities before dropout, [B n S, S].
+  Matrix<Scalar> probabilities() const {
+    return of_all_heads(sizes_.sequence, [&](std::int64_t b, std::int64_t group, std::int64_t i) {
+      return attention(number_, query(b, group, i), key(b, group), value(b, group), sizes_.causal)
+          .probabilities;
+    });
+  }
+  const Matrix<Scalar>& context() const { return context_; }
   Matrix<Scalar> output() const {
     return linear(number_, context_, weights_.proj_weight, weights_.proj_bias);
   }
@@ -95,6 +109,19 @@ class SelfAttention {
     };
     put(at_position(summed(&AttentionGradients<Scalar>::k), true), grad_mixed, b, key_column(group));
     put(summed(&AttentionGradients<Scalar>::v), grad_mixed, b, key_column(group) + sizes_.channels);
+  }
+
+  /// Puts what `of_head` returns for each head, [S, width], one below the other: by sequence, then by head.
+  template <typename OfHead>
+  Matrix<Scalar> of_all_heads(std::int64_t width, const OfHead& of_head) const {
+    Matrix<Scalar> all(sizes_.batch * sizes_.heads * sizes_.sequence, width);
+    each_group([&](std::int64_t b, std::int64_t group) {
+      for (std::int64_t i = 0; i < sizes_.queries(); ++i) {
+        const std::int64_t head = b * sizes_.heads + group * sizes_.queries() + i;
+        all.middleRows(head * sizes_.sequence, sizes_.sequence) = of_head(b, group, i);
+      }
+    });
+    return all;
   }
 
   std::int64_t key_column(std::int64_t group) const {

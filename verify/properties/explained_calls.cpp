@@ -1,0 +1,102 @@
+#include "verify/properties/explained_calls.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "verify/output/phrases.h"
+#include "verify/properties/wrong_tensor.h"
+
+namespace verify {
+
+namespace {
+
+/// A difference that occurs `times` times on each of these ranks.
+struct RanksThatDiffer {
+  std::string what;
+  int times = 1;
+  std::string where;                // its first place on the first rank
+  bool is_everywhere_there = true;  // its first place is the same on all these ranks
+  std::set<int> ranks;
+};
+
+/// Counts equal differences of one rank as one.
+std::vector<RanksThatDiffer> counted_differences(std::vector<CallDifference> differences, int rank) {
+  std::vector<RanksThatDiffer> all;
+  for (CallDifference& difference : differences) {
+    const auto known =
+        std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.what == difference.what; });
+    if (known == all.end()) {
+      all.push_back(
+          {.what = std::move(difference.what), .where = std::move(difference.where), .ranks = {rank}});
+    } else {
+      ++known->times;
+    }
+  }
+  return all;
+}
+
+/// Returns "on ranks 0, 2: all_reduce 'mlp.forward' of 24 is missing, 3 times (after ...)". The place is that
+/// of the first time.
+std::string text_of(const RanksThatDiffer& one, std::size_t all_ranks) {
+  const std::string times = one.times == 1 ? "" : fmt::format(", {} times", one.times);
+  const std::string of_rank = one.is_everywhere_there ? "" : fmt::format("on rank {} ", *one.ranks.begin());
+  return fmt::format("on {}: {}{} ({}{})", text_of_ranks(one.ranks, all_ranks), one.what, times, of_rank,
+                     one.where);
+}
+
+/// At most this many differences are put into words: if one parameter differs, many calls of a step do.
+constexpr std::size_t kMostPhrases = 4;
+
+/// Returns the expected calls up to where a rank came that did not end. It may have left out or added a few
+/// of them: the end that leaves the fewest differences is taken.
+std::vector<ExpectedCall> expected_so_far(const std::vector<ExpectedCall>& expected,
+                                          const std::vector<sim::CallRecord>& made) {
+  constexpr std::size_t kMostAdded = 2, kMostLeftOut = 3;
+  const std::size_t first = made.size() - std::min(made.size(), kMostAdded);
+  std::vector<ExpectedCall> best;
+  std::size_t fewest = 0;
+  for (std::size_t end = std::min(first, expected.size());
+       end <= std::min(expected.size(), made.size() + kMostLeftOut); ++end) {
+    std::vector<ExpectedCall> part(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(end));
+    const std::size_t count = differences(part, made).size();
+    const bool is_better = best.empty() || count < fewest || (count == fewest && end <= made.size());
+    if (!is_better) continue;
+    fewest = count;
+    best = std::move(part);
+  }
+  return best;
+}
+
+}  // namespace
+
+std::string explain_calls(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report) {
+  std::vector<RanksThatDiffer> all;
+  for (const sim::RankReport& rank : report.ranks) {
+    auto expected = expected_calls(the_case, setting, rank.rank);
+    if (!report.ok()) expected = expected_so_far(expected, rank.calls);
+    for (RanksThatDiffer& one : counted_differences(differences(expected, rank.calls), rank.rank)) {
+      const auto known = std::find_if(all.begin(), all.end(), [&](const auto& other) {
+        return other.what == one.what && other.times == one.times;
+      });
+      if (known == all.end()) {
+        all.push_back(std::move(one));
+      } else {
+        known->ranks.insert(rank.rank);
+        known->is_everywhere_there = known->is_everywhere_there && known->where == one.where;
+      }
+    }
+  }
+  std::string text;
+  for (std::size_t i = 0; i < std::min(all.size(), kMostPhrases); ++i)
+    text += (text.empty() ? "" : "; ") + text_of(all[i], report.ranks.size());
+  if (all.size() > kMostPhrases) {
+    const auto more = std::ssize(all) - static_cast<std::ptrdiff_t>(kMostPhrases);
+    text += fmt::format("; and {}", counted(more, "more difference"));
+  }
+  return text;
+}
+
+}  // namespace verify

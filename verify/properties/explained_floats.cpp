@@ -1,0 +1,100 @@
+#include "verify/properties/explained_floats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <vector>
+
+#include "verify/cases/case_inputs.h"
+#include "verify/cases/spread.h"
+#include "verify/properties/assembled.h"
+#include "verify/properties/properties.h"
+#include "verify/properties/published_tensors.h"
+
+namespace verify {
+
+namespace {
+
+using Bounds = reference::Matrix<reference::Bounded>;
+
+/// What an element may be off by: a share of its bound, and a share of itself.
+struct Allowance {
+  double of_bound = 1;
+  double of_value = 0;
+};
+
+/// Whether every element lies within what is allowed about `factor` times the serial one.
+bool lies_within(const std::vector<double>& got, const Bounds& serial, double factor,
+                 const Allowance& allowed = {}) {
+  for (std::size_t i = 0; i < got.size(); ++i) {
+    const reference::Bounded& expected = serial.data()[i];
+    const double value = factor * expected.value();
+    if (got[i] == value || (std::isnan(got[i]) && std::isnan(value))) continue;
+    const double most =
+        allowed.of_bound * std::fabs(factor) * expected.error() + allowed.of_value * std::fabs(value);
+    if (!(std::fabs(got[i] - value) <= most)) return false;
+  }
+  return true;
+}
+
+/// Whether an element lies so far from 0 that a factor would show.
+bool shows_a_factor(const Bounds& serial) {
+  return std::any_of(serial.data(), serial.data() + serial.size(), [](const reference::Bounded& x) {
+    return std::isfinite(x.value()) && std::fabs(x.value()) > 2 * x.error();
+  });
+}
+
+/// Returns the factor between a tensor in floats and the serial one: a number of the setting, or a power of
+/// two, with which losses are scaled. Returns "" if there is none.
+std::string float_factor(const Case& the_case, const CaseSetting& setting, const std::vector<double>& got,
+                         const Bounds& serial) {
+  if (!shows_a_factor(serial)) return "";
+  if (std::all_of(got.begin(), got.end(), [](double x) { return x == 0; })) return "every element is zero";
+  std::vector<NamedNumber> numbers = the_case.factors(setting);
+  numbers.push_back({name_of(setting.ranks), setting.group_size});
+  for (const std::int64_t number : {-1, 2}) numbers.push_back({fmt::format("{}", number), number});
+  for (std::int64_t power = 4; power <= std::int64_t{1} << 24; power *= 2)
+    numbers.push_back({fmt::format("{}", power), power});
+  for (const auto& [name, value] : numbers) {
+    if (value == 0 || value == 1) continue;
+    const std::string text = name == fmt::format("{}", value) ? name : fmt::format("{} ({})", name, value);
+    const auto number = static_cast<double>(value);
+    if (lies_within(got, serial, number))
+      return fmt::format("every element is {} times the serial one", text);
+    if (lies_within(got, serial, 1 / number))
+      return fmt::format("every element is the serial one divided by {}", text);
+  }
+  return "";
+}
+
+/// Returns what a layer may be off by that rounds each of its operations, and the tensor itself, to bf16, the
+/// coarsest dtype. To first order a bound is proportional to the unit roundoff (Higham 2002, section 3.1).
+Allowance coarsest_rounding(sim::DType dtype) {
+  const double store = reference::rounding_of_bf16(1).store;
+  return {.of_bound = store / rounding_of(dtype, 1).unit, .of_value = store};
+}
+
+}  // namespace
+
+std::string explain_floats(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  if (!run->ok() || !check_outputs(*run, the_case.outputs(setting), setting.dtype).empty()) return "";
+  const Wholes<reference::Bounded> wholes = bounded_reference(the_case, setting);
+  for (const CaseOutput& output : the_case.outputs(setting)) {
+    const std::vector<double> got = assembled<double>(*run, output, setting.group_size).values;
+    const auto serial = wholes.find(output.name);
+    if (serial == wholes.end() || static_cast<Eigen::Index>(got.size()) != serial->second.size()) return "";
+    if (lies_within(got, serial->second, 1)) continue;
+    const std::string begins = fmt::format(
+        "in the field all is equal, and in {} {} is not: ", sim::name_of(setting.dtype), output.name);
+    const std::string factor = float_factor(the_case, setting, got, serial->second);
+    if (!factor.empty()) return begins + factor + ".";
+    if (lies_within(got, serial->second, 1, coarsest_rounding(setting.dtype))) break;
+    return begins +
+           "it is off by more than rounding every operation to bf16 would explain. Something is "
+           "computed there that the field does not compute.";
+  }
+  return "in the field all is equal: the algebra is right, and the rounding, precision or order is not.";
+}
+
+}  // namespace verify

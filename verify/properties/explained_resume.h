@@ -1,0 +1,15 @@
+#pragma once
+
+/// What a training has after a checkpoint was loaded that it had not when it was saved: first what is there
+/// before any step, on the same and on another number of ranks, then one step later.
+
+#include <string>
+
+#include "verify/properties/bench.h"
+
+namespace verify {
+
+/// Returns "" if all is as it was.
+std::string explain_resume(Bench& bench, const Case& the_case, const CaseSetting& setting);
+
+}  // namespace verify

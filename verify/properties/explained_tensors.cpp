@@ -1,0 +1,295 @@
+#include "verify/properties/explained_tensors.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <iterator>
+
+#include "verify/properties/explained_calls.h"
+#include "verify/properties/published_tensors.h"
+
+namespace verify {
+
+namespace {
+
+const std::string kFactor = "factor";
+
+/// What fits a tensor, by the first recogniser that does.
+struct Found {
+  std::string text;
+  Says says = Says::extent;
+  std::string recogniser;
+};
+
+Found recognised(const WrongTensor& tensor, std::span<const Recogniser> recognisers, Says says,
+                 ExperimentBudget& budget) {
+  for (const Recogniser& recogniser : recognisers) {
+    std::string text = recogniser.explain(tensor, budget);
+    if (!text.empty()) return {std::move(text), says, recogniser.name};
+  }
+  return {};
+}
+
+Found explain_one(const WrongTensor& tensor, ExperimentBudget& budget, bool has_experiments) {
+  Found found = recognised(tensor, value_recognisers(), Says::cause, budget);
+  if (found.text.empty() && has_experiments) found = recognised(tensor, experiments(), Says::cause, budget);
+  if (found.text.empty()) found = recognised(tensor, partial_recognisers(), Says::part, budget);
+  if (found.text.empty()) found.text = text_of_extent(tensor);
+  return found;
+}
+
+/// Returns "output", or "output on rank 1 only" where it is right on others.
+std::string name_of(const WrongTensor& tensor) {
+  if (!tensor.is_of_some_ranks()) return tensor.output.name;
+  return fmt::format("{}, on {} only", tensor.output.name,
+                     text_of_ranks(tensor.wrong_ranks, tensor.ranks.size()));
+}
+
+/// At most this many tensors are named as right: of a whole training there are hundreds.
+constexpr std::size_t kMostRight = 4;
+
+std::string text_of_right(const std::vector<std::string>& right) {
+  if (right.empty()) return "";
+  if (right.size() <= kMostRight)
+    return fmt::format("; before it, {} {} right", fmt::join(right, ", "), right.size() == 1 ? "is" : "are");
+  const std::vector<std::string> last(right.end() - kMostRight, right.end());
+  return fmt::format("; before it, {} and {} more are right", fmt::join(last, ", "),
+                     right.size() - kMostRight);
+}
+
+/// Returns on which ranks alone tensors are wrong, if those of other ranks are known to be right.
+std::string text_of_ranks_of_all(const std::vector<WrongTensor>& wrong) {
+  std::set<int> ranks, all;
+  std::size_t known = 0;
+  for (const WrongTensor& tensor : wrong) {
+    all.insert(tensor.ranks.begin(), tensor.ranks.end());
+    if (!tensor.is_of_some_ranks()) continue;
+    ranks.insert(tensor.wrong_ranks.begin(), tensor.wrong_ranks.end());
+    ++known;
+  }
+  if (known == 0 || ranks.size() >= all.size()) return "";
+  const auto first =
+      std::find_if(wrong.begin(), wrong.end(), [](const auto& t) { return t.is_of_some_ranks(); });
+  return fmt::format("; of {}, only the part of {} is wrong", first->output.name,
+                     text_of_ranks(ranks, all.size()));
+}
+
+std::string replicas_that_differ(const CaseSetting& setting, const sim::RunReport& report,
+                                 const CaseOutput& output) {
+  if (!output.part_of.empty()) return "";
+  for (int rank = setting.group_size; rank < setting.group_size * setting.replicas; ++rank) {
+    const int twin = rank % setting.group_size;
+    if (*report.find(rank, output.name) == *report.find(twin, output.name)) continue;
+    return fmt::format("{}: rank {} of another replica differs from rank {}, which was given the same",
+                       output.name, rank, twin);
+  }
+  return "";
+}
+
+// ---- other settings
+
+/// Whether a dimension is a size: what may be 0 or has two values at most is a choice.
+bool is_a_size(const Dimension& dimension) {
+  constexpr std::int64_t kManyValues = 16;
+  if (dimension.is_an_axis) return false;
+  return dimension.least > 0 ? dimension.most > dimension.least + 1 : dimension.most >= kManyValues;
+}
+
+/// The setting with its sizes raised to `size`, where they are smaller and not 0.
+CaseSetting raised(const Case& the_case, const CaseSetting& setting, std::int64_t size,
+                   const std::string& only = "") {
+  CaseSetting larger = setting;
+  for (const Dimension& dimension : the_case.dimensions()) {
+    std::int64_t& value = larger.dimensions[dimension.name];
+    if (!is_a_size(dimension) || value == 0 || (!only.empty() && dimension.name != only)) continue;
+    value = std::max(value, std::min(size, dimension.most));
+  }
+  return larger;
+}
+
+/// Returns the sizes in which two settings differ: "tokens 3, hidden 3".
+std::string text_of_sizes(const CaseSetting& other, const CaseSetting& setting) {
+  std::vector<std::string> sizes;
+  if (other.group_size != setting.group_size)
+    sizes.push_back(fmt::format("{} {}", name_of(other.ranks), other.group_size));
+  for (const auto& [name, value] : other.dimensions) {
+    if (setting.dimensions.at(name) != value) sizes.push_back(fmt::format("{} {}", name, value));
+  }
+  return fmt::format("{}", fmt::join(sizes, ", "));
+}
+
+/// Returns settings at which a mistake of which little can be said may say more: with all sizes raised, with
+/// each of them alone, and with each flag set.
+std::vector<CaseSetting> telling_settings(const Case& the_case, const CaseSetting& setting) {
+  constexpr std::int64_t kSmall = 2, kLarger = 3;
+  std::vector<CaseSetting> settings = {raised(the_case, setting, kSmall), raised(the_case, setting, kLarger)};
+  for (const Dimension& dimension : the_case.dimensions()) {
+    if (is_a_size(dimension)) settings.push_back(raised(the_case, setting, kLarger, dimension.name));
+    if (dimension.least != 0 || dimension.most != 1 || setting.ranks == Ranks::world) continue;
+    settings.push_back(raised(the_case, setting, kLarger));
+    settings.back().dimensions[dimension.name] = 1;
+  }
+  if (setting.ranks != Ranks::world && setting.group_size > 1) {
+    settings.push_back(raised(the_case, setting, kLarger));
+    ++settings.back().group_size;
+  }
+  std::vector<CaseSetting> different;
+  for (const CaseSetting& one : settings) {
+    if (one == setting || std::find(different.begin(), different.end(), one) != different.end()) continue;
+    different.push_back(one);
+  }
+  return different;
+}
+
+/// The values that tensors have one step earlier, where there is one.
+void add_step_before(ComparedRun& run) {
+  const auto steps = run.setting.dimensions.find("steps");
+  if (steps == run.setting.dimensions.end() || steps->second < 2) return;
+  CaseSetting before = run.setting;
+  --before.dimensions["steps"];
+  const reference::Number<sim::Field> number = run.number;
+  run.others["its value of the step before"] =
+      run.the_case.serial(Inputs<sim::Field>(before, number), before);
+}
+
+ExplainedTensor explain_run(Bench& bench, const Case& the_case, const CaseSetting& setting,
+                            const sim::RunReport& report, ExperimentBudget& budget,
+                            const std::set<std::string>& ruled_out = {}) {
+  ComparedRun run = compared_run(bench, the_case, setting, report);
+  run.ruled_out = ruled_out;
+  add_step_before(run);
+  const WrongTensors tensors = wrong_tensors(run);
+  if (tensors.wrong.empty()) {
+    for (const CaseOutput& output : the_case.outputs(setting)) {
+      std::string replicas = replicas_that_differ(setting, report, output);
+      if (!replicas.empty()) return {.text = std::move(replicas), .says = Says::cause};
+    }
+    if (!tensors.without_reference.empty())
+      return {.text = tensors.without_reference + ": the serial reference does not return it",
+              .says = Says::cause};
+  }
+  return explain_wrong(tensors, budget, true);
+}
+
+std::shared_ptr<const sim::RunReport> fit_run(Bench& bench, const Case& the_case,
+                                              const CaseSetting& setting) {
+  const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
+  const bool is_fit = run->ok() && check_outputs(*run, the_case.outputs(setting), setting.dtype).empty();
+  return is_fit ? run : nullptr;
+}
+
+bool is_right(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  const auto report = fit_run(bench, the_case, setting);
+  if (report == nullptr || !explain_calls(the_case, setting, *report).empty()) return false;
+  const ComparedRun run = compared_run(bench, the_case, setting, *report);
+  return wrong_tensors(run).wrong.empty();
+}
+
+/// Returns the options without which all is right: "; all is right with clip 0, or with steps 1".
+std::string text_of_needs(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+  constexpr std::size_t kMostNeeds = 4;
+  std::vector<std::string> needs;
+  if (setting.group_size > 1) {
+    CaseSetting other = setting;
+    other.group_size = 1;
+    if (is_right(bench, the_case, other)) needs.emplace_back("on one rank");
+  }
+  for (const Dimension& dimension : the_case.dimensions()) {
+    if (is_a_size(dimension) && dimension.least == 0) continue;
+    if (setting[dimension.name] == dimension.least || needs.size() > kMostNeeds) continue;
+    CaseSetting other = setting;
+    other.dimensions[dimension.name] = dimension.least;
+    if (is_right(bench, the_case, other))
+      needs.push_back(fmt::format("with {} {}", dimension.name, dimension.least));
+  }
+  if (needs.empty() || needs.size() > kMostNeeds) return "";
+  return fmt::format("; all is right {}", fmt::join(needs, ", or "));
+}
+
+/// Whether a relation of so few elements may hold only because the tensor is small.
+bool may_be_small(const ExplainedTensor& explained) {
+  constexpr std::size_t kManyElements = 4;
+  return explained.elements < kManyElements || !explained.names.empty();
+}
+
+}  // namespace
+
+ExplainedTensor explain_wrong(const WrongTensors& tensors, ExperimentBudget& budget, bool has_experiments) {
+  if (tensors.wrong.empty()) return {};
+  const WrongTensor& first = tensors.wrong.front();
+  Found found = explain_one(first, budget, has_experiments);
+  ExplainedTensor explained{.says = found.says,
+                            .tensor = first.output.name,
+                            .recogniser = found.recogniser,
+                            .elements = first.judged().size()};
+  if (explained.recogniser == kFactor) explained.names = names_of_factor(first);
+  explained.text =
+      fmt::format("{}: {}{}", name_of(first),
+                  first.is_input ? "ranks drew something else than the reference; " : "", found.text);
+  if (found.says == Says::cause) return explained;
+  if (first.is_of_some_ranks()) explained.says = Says::part;
+  for (std::size_t i = 1; i < tensors.wrong.size() && !first.is_input; ++i) {
+    const Found later = recognised(tensors.wrong[i], value_recognisers(), Says::cause, budget);
+    if (later.text.empty()) continue;
+    explained.text += fmt::format("; {}: {}", name_of(tensors.wrong[i]), later.text);
+    explained.says = Says::part;
+    break;
+  }
+  if (!first.is_of_some_ranks()) explained.text += text_of_ranks_of_all(tensors.wrong);
+  explained.text += text_of_right(tensors.right);
+  return explained;
+}
+
+std::string explain_tensors(Bench& bench, const Case& the_case, const CaseSetting& setting,
+                            const sim::RunReport& report) {
+  ExperimentBudget budget;
+  const ExplainedTensor least = explain_run(bench, the_case, setting, report, budget);
+  if (least.text.empty() || least.tensor.empty()) return least.text;
+  if (least.says == Says::cause && !may_be_small(least)) return least.text;
+  ExplainedTensor best = least;
+  CaseSetting best_setting = setting;
+  ExplainedTensor larger;  // what says most of a larger tensor
+  CaseSetting larger_setting = setting;
+  std::set<std::string> ruled_out;
+  bool is_tried = false, is_confirmed = false;
+  for (const CaseSetting& other : telling_settings(the_case, setting)) {
+    const auto run = fit_run(bench, the_case, other);
+    if (run == nullptr) continue;
+    const ExplainedTensor explained = explain_run(bench, the_case, other, *run, budget);
+    if (explained.tensor != least.tensor) continue;
+    const bool is_same = explained.recogniser == least.recogniser;
+    is_tried |= explained.elements > least.elements;
+    is_confirmed |= is_same;
+    if (explained.recogniser == kFactor) {
+      std::set_difference(best.names.begin(), best.names.end(), explained.names.begin(),
+                          explained.names.end(), std::inserter(ruled_out, ruled_out.end()));
+    }
+    // What fits only the smallest setting may fit because it is small.
+    if (explained.says > larger.says && explained.elements > least.elements) {
+      larger = explained;
+      larger_setting = other;
+    }
+    const bool corrects = !is_confirmed && least.says == Says::cause && explained.says == Says::cause &&
+                          !is_same && explained.elements > best.elements &&
+                          best.recogniser == least.recogniser;
+    if (explained.says <= best.says && !corrects) continue;
+    best = explained;
+    best_setting = other;
+  }
+  const bool is_coincidence =
+      best.says == Says::cause && best_setting == setting && is_tried && !is_confirmed;
+  if (is_coincidence) {
+    best = larger;
+    best_setting = larger_setting;
+  } else if (!ruled_out.empty()) {
+    ExperimentBudget again;
+    const auto run = best_setting == setting ? nullptr : fit_run(bench, the_case, best_setting);
+    best = explain_run(bench, the_case, best_setting, run == nullptr ? report : *run, again, ruled_out);
+  }
+  std::string text = best.text;
+  if (best.says < Says::cause) text += text_of_needs(bench, the_case, best_setting);
+  if (!(best_setting == setting)) text += fmt::format(" (at {})", text_of_sizes(best_setting, setting));
+  return text;
+}
+
+}  // namespace verify
