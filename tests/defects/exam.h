@@ -8,8 +8,8 @@
 ///   vague   it names where, and nothing about what
 ///   wrong   it points elsewhere, or states a cause that is not the cause
 ///
-/// Source  issue 16, part D: at least 75 of 100 right, and none wrong. The verdicts are an examiner's; the
-///         texts on which they were given are kept, so that another text needs another verdict.
+/// Source  The verdicts are an examiner's. The texts on which they were given are kept, so that another text
+///         needs another verdict. At least 75 of 100 have to be right.
 
 #include <optional>
 #include <string>

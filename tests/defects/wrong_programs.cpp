@@ -205,6 +205,7 @@ void sum_returns_its_input(sim::Rank& rank, const CaseSetting& s) {
 void reads_before_the_sum_is_there(sim::Rank& rank, const CaseSetting& s) {
   run_row(rank, s, {.forward = [](sim::Communicator& tp, const Tensor& partial, const Tensor& bias) {
             const Tensor sum = copied(partial);
+            if (tp.size() == 1) return sim::add_bias(sum, bias);
             sim::Work work = tp.start_all_reduce(sum, sim::ReduceOp::sum, "row_parallel_linear.forward");
             const Tensor output = sim::add_bias(sum, bias);
             work.wait();

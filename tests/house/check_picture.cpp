@@ -57,7 +57,7 @@ const std::vector<Step>& steps() {
        "command.run(",
        {"run_program"}},
       {"run_campaign",
-       "verify/properties/campaign_work.cpp",
+       "verify/properties/campaign.cpp",
        "void run_campaign(",
        "divides the runs over threads",
        0,

@@ -67,7 +67,8 @@ class Inputs {
   reference::Matrix<Scalar> parameter(const std::string& name, std::int64_t rows, std::int64_t columns,
                                       sim::Ratio scale = {}) const;
 
-  /// Returns the ids of this name, such as those of tokens, which are `own` unless an experiment replaces them.
+  /// Returns the ids of this name, such as those of tokens, which are `own` unless an experiment replaces
+  /// them.
   std::vector<std::int64_t> ids(const std::string& name, std::vector<std::int64_t> own) const;
 
   /// Returns the factors by which dropout multiplies the elements of a tensor, in the pass that the dimension

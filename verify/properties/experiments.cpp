@@ -40,7 +40,9 @@ std::string another_option(const WrongTensor& tensor, ExperimentBudget& budget) 
     if (dimension.is_an_axis || dimension.is_a_rank || dimension.most - dimension.least >= kMostValues)
       continue;
     for (std::int64_t value = dimension.least; value <= dimension.most; ++value) {
-      if (value == setting[dimension.name]) continue;
+      // What is counted from 1 on may have been cut; that it was raised is no mistake that anybody makes.
+      const std::int64_t own = setting[dimension.name];
+      if (value == own || (dimension.least > 0 && value > own)) continue;
       CaseSetting other = setting;
       other.dimensions[dimension.name] = value;
       if (!fits(tensor, other, {}, budget)) continue;
@@ -234,7 +236,8 @@ std::string other_ids(const WrongTensor& tensor, ExperimentBudget& budget) {
   return "";
 }
 
-/// Every id of a rank's part of the vocabulary, or every single id, is replaced by a neighbour, or by another.
+/// Every id of a rank's part of the vocabulary, or every single id, is replaced by a neighbour, or by
+/// another.
 std::string one_other_id(const WrongTensor& tensor, ExperimentBudget& budget) {
   std::int64_t most = 0, count = 0;
   for (const auto& [name, own] : tensor.run->inputs.ids) {

@@ -2,8 +2,8 @@
 
 /// Which collective is missing, doubled, moved or of another size, on which ranks, and at which line.
 ///
-/// Exact   equal differences of several ranks are told once, and at most four differences. Of a run that broke
-///         a contract, calls are compared up to where each rank came.
+/// Exact   Equal differences of several ranks are told once, and at most four differences. In a run that
+///         broke a contract, calls are compared as far as each rank came.
 
 #include <string>
 

@@ -13,6 +13,7 @@ namespace verify {
 namespace {
 
 const std::string kFactor = "factor";
+const std::string kAnotherOption = "another option";
 
 /// What fits a tensor, by the first recogniser that does.
 struct Found {
@@ -206,10 +207,12 @@ std::string text_of_needs(Bench& bench, const Case& the_case, const CaseSetting&
   return fmt::format("; all is right {}", fmt::join(needs, ", or "));
 }
 
-/// Whether a relation of so few elements may hold only because the tensor is small.
+/// Whether a relation may hold only because the tensor is small: one of few elements, and one of another
+/// option, of which a case has many.
 bool may_be_small(const ExplainedTensor& explained) {
   constexpr std::size_t kManyElements = 4;
-  return explained.elements < kManyElements || !explained.names.empty();
+  return explained.elements < kManyElements || !explained.names.empty() ||
+         explained.recogniser == kAnotherOption;
 }
 
 }  // namespace
@@ -257,7 +260,8 @@ std::string explain_tensors(Bench& bench, const Case& the_case, const CaseSettin
     if (run == nullptr) continue;
     const ExplainedTensor explained = explain_run(bench, the_case, other, *run, budget);
     if (explained.tensor != least.tensor) continue;
-    const bool is_same = explained.recogniser == least.recogniser;
+    const bool is_same = explained.recogniser == least.recogniser &&
+                         (least.recogniser != kAnotherOption || explained.text == least.text);
     is_tried |= explained.elements > least.elements;
     is_confirmed |= is_same;
     if (explained.recogniser == kFactor) {

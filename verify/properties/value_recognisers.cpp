@@ -172,8 +172,8 @@ Field element_of(const FieldWhole& other, std::size_t i) {
   return other.data()[i % static_cast<std::size_t>(other.size())];
 }
 
-/// Calls `use` for every tensor of the same shape that a wrong one may be mistaken for: itself at other times,
-/// what the layer is given, and what it computes. A row, such as a bias, stands for all rows.
+/// Calls `use` for every tensor of the same shape that a wrong one may be: itself at other times, what the
+/// layer is given, and what it computes. A row, such as a bias, stands for all rows.
 template <typename Use>
 std::string first_of_others(const WrongTensor& tensor, const Use& use) {
   const ComparedRun& run = *tensor.run;
@@ -398,14 +398,25 @@ std::string one_unknown_factor(const WrongTensor& tensor, ExperimentBudget&) {
     if (!(*quotient * serial == tensor.got[i])) return "";
     ++count;
   }
-  return count < 2
+  constexpr int kFew = 3;  // fewer elements are multiples of others by chance of their shape
+  return count < kFew
              ? ""
              : "every element is the same multiple of the serial one, by a number that the run computes";
 }
 
+/// Whether all rows are multiples of one row: then every other row of that kind is a multiple of them, too.
+bool has_one_direction(const FieldWhole& matrix) {
+  for (Eigen::Index i = 1; i < matrix.rows(); ++i) {
+    for (Eigen::Index j = 1; j < matrix.cols(); ++j) {
+      if (!(matrix(0, 0) * matrix(i, j) == matrix(0, j) * matrix(i, 0))) return false;
+    }
+  }
+  return true;
+}
+
 /// Returns whether every row is a multiple of the serial row, and not all the same one.
 bool has_a_factor_by_row(const FieldWhole& got, const FieldWhole& serial) {
-  if (got.rows() < 2 || got.cols() < 2) return false;
+  if (got.rows() < 2 || got.cols() < 2 || has_one_direction(serial)) return false;
   std::vector<Field> factors;
   for (Eigen::Index i = 0; i < got.rows(); ++i) {
     std::optional<Field> quotient;

@@ -35,8 +35,8 @@ bool put_part(WrongTensor& tensor, const std::vector<Field>& own, const std::vec
   return is_wrong;
 }
 
-/// Compares the parts and copies of all ranks. A rank that is wrong is shown, unless one before it is that has
-/// the same part.
+/// Compares the parts and copies of all ranks. A rank that is wrong is shown, unless one before it has the
+/// same part and is wrong, too.
 void compare_parts(WrongTensor& tensor) {
   const ComparedRun& run = *tensor.run;
   const int group = run.setting.group_size;

@@ -145,7 +145,8 @@ TEST(Campaign, OneWrongElementIsNamed) {
   const CampaignRow row = campaign(wrong, "serial", sim::DType::field);
   ASSERT_TRUE(row.failure.has_value());
   EXPECT_EQ(row.failure->detail.find("y(2, 0) is "), 0U) << row.failure->detail;
-  EXPECT_EQ(row.failure->explanation, "y: it differs in 1 of 3 elements: row 2, column 0.");
+  EXPECT_EQ(row.failure->explanation,
+            "y: row 2 of x, rank 2's part, counted with the other sign (at tp 3, hidden 3).");
 }
 
 TEST(Campaign, RanksThatDifferAreFound) {
