@@ -269,7 +269,7 @@ std::string explain_tensors(Bench& bench, const Case& the_case, const CaseSettin
                           explained.names.end(), std::inserter(ruled_out, ruled_out.end()));
     }
     // What fits only the smallest setting may fit because it is small.
-    if (explained.says > larger.says && explained.elements > least.elements) {
+    if ((larger.text.empty() || explained.says > larger.says) && explained.elements > least.elements) {
       larger = explained;
       larger_setting = other;
     }
@@ -282,7 +282,8 @@ std::string explain_tensors(Bench& bench, const Case& the_case, const CaseSettin
   }
   const bool is_coincidence =
       best.says == Says::cause && best_setting == setting && is_tried && !is_confirmed;
-  if (is_coincidence) {
+  const bool is_one_element = best.says <= Says::extent && best.elements == 1 && !larger.text.empty();
+  if (is_coincidence || is_one_element) {
     best = larger;
     best_setting = larger_setting;
   } else if (!ruled_out.empty()) {

@@ -156,7 +156,7 @@ TEST(Campaign, RanksThatDifferAreFound) {
   const CampaignRow row = campaign(wrong, "agree", sim::DType::f32);
   ASSERT_TRUE(row.failure.has_value());
   EXPECT_EQ(row.failure->detail, "y differs between ranks 0 and 1");
-  EXPECT_EQ(row.failure->explanation, "y: it is right on rank 0 only.");
+  EXPECT_EQ(row.failure->explanation, "y, on rank 1 only: every element is 2 times the serial one.");
 }
 
 TEST(Campaign, ACallTooManyIsFound) {
