@@ -12,7 +12,7 @@
 ///             written as a scenario
 ///   list      lists scenarios, checks, planted programs, properties, cases and group kinds
 ///
-/// README.md describes the JSON output, which other programs may parse.
+/// verify/program/README.md describes the JSON output, which other programs may parse.
 ///
 /// Errors  one_scenario: a scenario for a command that takes none, or more than one; backend_scenarios: not
 ///         exactly one scenario on a backend; unknown_kind: there is no such group kind; absent_kind: the
