@@ -165,7 +165,7 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"training: decay coupled where it is not", right,
        "p0.exp_avg: it is what decoupled 1 gives, and decoupled is 0 here"},
       {"training: step counter stands still", vague,
-       "p0.main: its only element differs from the serial one; before it, p0 before step 1, p0.grad,"},
+       "p0.main: it differs in 2 of 2 elements: row 0, columns 0 to 1...all is right with steps 1"},
       {"training: one rank does not clip", right,
        "p0 before step 1, on rank 1 only: it is what clip 0 gives, and clip is 1 here"},
       {"training: clipped by the square of the norm", right,

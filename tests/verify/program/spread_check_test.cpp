@@ -40,18 +40,17 @@ std::string text_of_file(const std::string& path) {
 /// Runs lines of a shell in one process (0) or in each process under mpirun. Returns what they write to
 /// standard output, without what mpirun itself says. Every process ends with the exit code.
 std::string output_of(int processes, const std::string& lines, int exit_code) {
-  const std::string out = testing::TempDir() + "spread-out", codes = testing::TempDir() + "spread-codes";
-  const test::TemporaryFile script("spread.sh", "(" + lines + ") >> " + out + "\necho $? >> " + codes + "\n");
-  std::filesystem::remove(out);
-  std::filesystem::remove(codes);
+  const test::TemporaryFile out("spread-out", ""), codes("spread-codes", "");
+  const test::TemporaryFile script(
+      "spread.sh", "(" + lines + ") >> " + out.path() + "\necho $? >> " + codes.path() + "\n");
   const std::string told = "sh " + script.path();
   const test::RunResult result =
       processes == 0 ? test::run_process(told) : test::run_under_mpi(processes, told);
   std::string expected;
   for (int process = 0; process < std::max(processes, 1); ++process)
     expected += std::to_string(exit_code) + "\n";
-  EXPECT_EQ(text_of_file(codes), expected) << lines << "\n" << result.out;
-  return text_of_file(out);
+  EXPECT_EQ(text_of_file(codes.path()), expected) << lines << "\n" << result.out;
+  return text_of_file(out.path());
 }
 
 /// In the shell, the number of the process as Open MPI or MPICH tells it.
