@@ -54,7 +54,7 @@ const std::vector<Step>& steps() {
        0,
        2,
        "run_program",
-       "command.run(",
+       "command.run",
        {"run_program"}},
       {"run_campaign",
        "verify/properties/campaign.cpp",

@@ -180,8 +180,11 @@ TEST(HouseRules, EveryRefusalIsProvoked) {
   std::string refusal_tests = root_file("tests/verify/program/refusals_test.cpp") +
                               root_file("tests/verify/options/megatron_validation_test.cpp") +
                               root_file("tests/verify/cases/case_rules_test.cpp") +
+                              root_file("tests/verify/program/run_from_test.cpp") +
                               root_file("verify/checks/planted_programs.cpp");
-  for (const SourceFile& file : files_under({"tests/sim", "tests/gpu"}, {".cpp"})) refusal_tests += file.text;
+  for (const SourceFile& file :
+       files_under({"tests/sim", "tests/gpu", "tests/verify/run_arguments"}, {".cpp"}))
+    refusal_tests += file.text;
   EXPECT_EQ(test::unprovoked_refusals(sources(), refusal_tests), Lines{});
   EXPECT_EQ(
       test::unprovoked_refusals({{"sim/a.cpp", "refuse({.code = \"never_seen\","}}, refusal_tests).size(),

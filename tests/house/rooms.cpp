@@ -41,7 +41,8 @@ const std::vector<Room>& rooms() {
       // A reference shares no code with the layers that it judges.
       {"verify/reference", "layers on one device", {"sim/base"}},
       {"verify/output", "text, tables, JSON, files", {"sim"}},
-      {"verify/options", "command line, scenarios", {"sim", "verify/output"}},
+      {"verify/run_arguments", "logs, YAML, scripts", {"sim", "verify/output"}},
+      {"verify/options", "command line, scenarios", {"sim", "verify/output", "verify/run_arguments"}},
       {"verify/cases", "what is proved", {"sim", "verify/reference"}},
       {"verify/properties",
        "what holds of every case",

@@ -14,9 +14,9 @@ namespace {
 
 /// Boost gives an option that takes a list every word up to the next option. Words that end in ".ini" are
 /// scenario files even there: they are moved to `scenarios`, and the remaining values are returned.
-std::vector<std::string> without_scenarios(const std::vector<std::string>& values,
+std::vector<std::string> without_scenarios(const std::string& option, const std::vector<std::string>& values,
                                            std::vector<std::string>& scenarios) {
-  if (values.size() < 2) return values;
+  if (values.size() < 2 || option_named(option).kind == OptionKind::pair) return values;
   std::vector<std::string> rest;
   for (const std::string& value : values) (value.ends_with(".ini") ? scenarios : rest).push_back(value);
   return rest;
@@ -86,7 +86,7 @@ CommandLine parse_command_line(const std::vector<std::string>& arguments) {
     } else if (is_positional && option.position_key < 0) {
       refuse_unknown_option("--positional", "", help);
     } else if (!is_positional) {
-      collector.add(option.string_key, without_scenarios(values, line.scenarios));
+      collector.add(option.string_key, without_scenarios(option.string_key, values, line.scenarios));
     } else if (option.value.at(0).starts_with('-')) {
       refuse_unknown_option(option.value.at(0), "", help);  // a word with a single dash is not a scenario
     } else {

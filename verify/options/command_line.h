@@ -5,6 +5,7 @@
 ///
 /// Errors  missing_value: an option without the value it needs; those of option_source.h.
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -12,10 +13,13 @@
 
 namespace verify {
 
+struct RunOfFile;
+
 struct CommandLine {
   std::string command;  // empty: none was given
   std::vector<std::string> scenarios;
   Settings settings;
+  std::shared_ptr<const RunOfFile> run;  // what --from reads (run_of_file.h); null without it
   bool help = false;
   bool version = false;
 };

@@ -12,6 +12,7 @@
 #include "verify/options/option_readers.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/requests.h"
+#include "verify/options/run_of_file.h"
 #include "verify/options/scenario.h"
 #include "verify/options/settings.h"
 #include "verify/output/phrases.h"
@@ -30,7 +31,7 @@ Settings single_scenario(const CommandLine& line) {
                  .hint = "one scenario; only replay takes several"});
   }
   Settings settings =
-      line.scenarios.empty() ? line.settings : read_scenario(line.scenarios[0], line).settings;
+      (line.scenarios.empty() ? scenario_of(line) : read_scenario(line.scenarios[0], line)).settings;
   settings.check();
   return settings;
 }
@@ -130,6 +131,7 @@ GroupsRequest groups_request(const CommandLine& line) {
 
 LayersRequest layers_request(const CommandLine& line) {
   const Settings settings = single_scenario(line);
+  if (line.run != nullptr) require_modelled(*line.run, Unproved::layers);
   // With a world size the whole layout is checked, and its pp is used, which the legacy rules may clamp.
   std::int64_t pipeline_ranks = settings.number("pipeline-model-parallel-size").value_or(1);
   LayersRequest request{.placement = {}, .rules = settings.choice("rules"), .warnings = {}};

@@ -67,6 +67,15 @@ std::vector<OptionInfo> options_of_the_model() {
        {},
        kNeedsVirtualRanks},
 
+      {"from", text, kRunSection, kLayouts | Reader::shards, "",
+       "Reads the options from the log of a run, its YAML file, its launch script or the text of a command "
+       "line.",
+       "FILE"},
+      {"set", texts, kRunSection, kLayouts | Reader::shards, "",
+       "Gives a variable of the launch script its value; it may be repeated.", "NAME=VALUE"},
+      {"from-as", pair, kRunSection, kLayouts | Reader::shards, "", "Writes what --from reads as a scenario.",
+       "scenario FILE"},
+
       {"num-layers", count, kLayersSection, Reader::layers | kShapes, "",
        "Sets how many transformer layers the model has, or each side of an encoder-decoder."},
       {"num-layers-per-virtual-pipeline-stage", size, kLayersSection, kPlacements, "",

@@ -28,6 +28,7 @@ po::value_semantic* value_of(const OptionInfo& option) {
     case OptionKind::flag:
       return po::value<std::string>()->implicit_value("true");
     case OptionKind::numbers:
+    case OptionKind::pair:
       return po::value<std::vector<std::string>>()->multitoken();
     default:
       return po::value<std::string>();

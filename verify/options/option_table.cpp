@@ -5,6 +5,8 @@ namespace verify {
 const std::vector<OptionSection>& option_sections() {
   static const std::vector<OptionSection> sections = {
       {kLayout, "Layout", "These set the parallel sizes, the order of the ranks and the size of a node."},
+      {kRunSection, "A run of your own",
+       "These read the options from what you launch: a log, a YAML file, a script or a command line."},
       {kLayersSection, "Layers", "These say how many layers there are and which stage holds each of them."},
       {kModel, "Model", "These set the shape of the model and its batch."},
       {kExperts, "Experts", "These are held against Megatron's rules for experts, which are not simulated."},

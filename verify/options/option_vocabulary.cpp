@@ -47,6 +47,7 @@ std::string value_text(const OptionInfo& option) {
       return "N";
     case OptionKind::numbers:
       return "N,...";
+    case OptionKind::pair:
     case OptionKind::text:
     case OptionKind::texts:
       return "TEXT";

@@ -24,6 +24,7 @@ enum class OptionKind {
   choice,   // one word of `choices`
   text,
   texts,  // a text; the option may be repeated
+  pair,   // two words, such as "scenario FILE"
   words,  // a list of words, with commas between them; the option may be repeated
 };
 
@@ -36,6 +37,7 @@ struct OptionSection {
 const std::vector<OptionSection>& option_sections();
 
 /// The sections that other code refers to, by name.
+inline constexpr std::string_view kRunSection = "run";
 inline constexpr std::string_view kLayersSection = "layers";
 inline constexpr std::string_view kCasesSection = "cases";
 inline constexpr std::string_view kBackendSection = "backends";

@@ -16,6 +16,8 @@
 #include "verify/options/nearest_name.h"
 #include "verify/options/option_source.h"
 #include "verify/options/option_vocabulary.h"
+#include "verify/options/run_of_file.h"
+#include "verify/output/input_file.h"
 
 namespace po = boost::program_options;
 
@@ -43,31 +45,9 @@ constexpr std::size_t kMaxScenarioBytes = 1 << 20;
                .hint = nearest.empty() ? "shardproof list" : nearest});
 }
 
-/// Refuses a path that is not a regular file, and says what it is. Pipes and devices are never opened,
-/// because that may wait forever.
-void require_plain_file(const std::string& path) {
-  namespace fs = std::filesystem;
-  std::error_code error;
-  switch (fs::status(path, error).type()) {
-    case fs::file_type::regular:
-      return;
-    case fs::file_type::not_found:
-      refuse_missing(path, "there is no such scenario file");
-    case fs::file_type::none:
-      refuse_missing(path, error.message());
-    case fs::file_type::directory:
-      refuse_missing(path, "it is a folder, not a file");
-    case fs::file_type::fifo:
-      refuse_missing(path, "it is a named pipe, not a file");
-    case fs::file_type::socket:
-      refuse_missing(path, "it is a socket, not a file");
-    default:
-      refuse_missing(path, "it is a device, not a file");
-  }
-}
-
 std::string read_file(const std::string& path) {
-  require_plain_file(path);
+  if (std::string problem = what_is_no_plain_file(path); !problem.empty())
+    refuse_missing(path, std::move(problem));
   std::string text(kMaxScenarioBytes + 1, '\0');
   std::ifstream file(path, std::ios::binary);
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -91,12 +71,17 @@ std::string first_comment(const std::string& text) {
   return sim::printable_text(comment.starts_with("Source: ") ? comment.substr(8) : comment);
 }
 
+/// Returns the settings with those of the run of --from below them.
+Settings settings_above_run(const CommandLine& line, const Settings& settings) {
+  return line.run == nullptr ? settings : line.run->settings.overridden_by(settings);
+}
+
 }  // namespace
 
 Scenario read_scenario(const std::string& path) {
   const std::string text = read_file(path);
   Scenario scenario{
-      path, sim::printable_text(std::filesystem::path(path).stem().string()), first_comment(text), {}};
+      path, sim::printable_text(std::filesystem::path(path).stem().string()), first_comment(text), {}, {}};
   std::istringstream stream(text);
   OptionCollector collector(" in " + path);
   try {
@@ -106,7 +91,8 @@ Scenario read_scenario(const std::string& path) {
       }
       if (option.unregistered)
         refuse_unknown_option(option.string_key, " in " + path, "shardproof --help all");
-      if (option_named(option.string_key).is_of_a_call()) {
+      const OptionInfo& known = option_named(option.string_key);
+      if (known.is_of_a_call() || known.section == kRunSection) {
         sim::refuse({.code = "not_in_scenario",
                      .option = option.string_key,
                      .numbers = "it is given in " + path,
@@ -129,13 +115,20 @@ Scenario read_scenario(const std::string& path) {
 
 Scenario read_scenario(const std::string& path, const CommandLine& line) {
   Scenario scenario = read_scenario(path);
-  scenario.settings = scenario.settings.overridden_by(line.settings);
+  scenario.settings = settings_above_run(line, scenario.settings).overridden_by(line.settings);
+  scenario.run = line.run;
   return scenario;
 }
 
-Scenario scenario_of(const CommandLine& line) { return {"", "command line", "options given", line.settings}; }
+Scenario scenario_of(const CommandLine& line) {
+  Scenario scenario{"", "command line", "options given", settings_above_run(line, line.settings), line.run};
+  if (line.run == nullptr) return scenario;
+  scenario.name = sim::printable_text(std::filesystem::path(line.run->path).filename().string());
+  scenario.source = fmt::format("the options of {}", sim::printable_text(line.run->path));
+  return scenario;
+}
 
-bool gives_a_world(const CommandLine& line) { return line.settings.has("world-size"); }
+bool gives_a_world(const CommandLine& line) { return line.settings.has("world-size") || line.run != nullptr; }
 
 std::string scenario_folder() {
   std::error_code error;

@@ -8,6 +8,7 @@
 ///         device, none of which is opened; scenario_syntax: the file cannot be read, is too large, or is not
 ///         of this form; not_in_scenario: an option of output or of this process; those of option_source.h.
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@ struct Scenario {
   std::string name;    // the file's name without ".ini"
   std::string source;  // its first line, without the comment sign
   Settings settings;
+  std::shared_ptr<const RunOfFile> run;  // the run of --from, whose options are among them; null without one
 };
 
 /// Reads a scenario file.

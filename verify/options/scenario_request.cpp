@@ -10,6 +10,7 @@
 #include "verify/options/megatron_validation.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/requests.h"
+#include "verify/options/run_of_file.h"
 #include "verify/options/settings.h"
 #include "verify/options/world_options.h"
 
@@ -124,14 +125,14 @@ struct Checked {
   StepSchedule schedule;
 };
 
-Checked checked_options(const Settings& settings) {
+Checked checked_options(const Settings& settings, const NotProved& not_proved) {
   sim::Refusals refusals;
   Checked checked;
   std::optional<sim::Layout>& layout = checked.layout;
   refusals.keep([&] { layout = requested_layout(settings); });
   keep_megatron_refusals(settings, Reader::replay, refusals);
   refusals.keep([&] {
-    if (settings.has_any_of(kLayersSection))
+    if (settings.has_any_of(kLayersSection) && not_proved.layers.empty())
       checked.placement = requested_placement(
           settings, layout ? layout->pp : settings.number("pipeline-model-parallel-size").value_or(1));
   });
@@ -176,6 +177,14 @@ std::vector<sim::Warning> warnings_about(const Settings& settings, const sim::La
   return warnings;
 }
 
+NotProved not_proved_of(const Scenario& scenario) {
+  if (scenario.run == nullptr) return {};
+  const RunAccount& account = scenario.run->account;
+  return {.layers = not_proved(account, Unproved::layers),
+          .memory = not_proved(account, Unproved::memory),
+          .training = not_proved(account, Unproved::training)};
+}
+
 }  // namespace
 
 ScenarioRequest scenario_request(const Scenario& scenario) {
@@ -183,7 +192,8 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
   settings.check();
   require_options(settings);
   require_grid_can_be_replayed(settings);
-  Checked checked = checked_options(settings);
+  const NotProved not_proved = not_proved_of(scenario);
+  Checked checked = checked_options(settings, not_proved);
   const sim::Layout& layout = *checked.layout;
   ScenarioRequest request{.layout = layout,
                           .nodes = node_placement(settings),
@@ -200,6 +210,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
                           .program = {},
                           .expected = expectations(settings),
                           .warnings = warnings_about(settings, layout),
+                          .not_proved = not_proved,
                           .is_traced = settings.has("trace"),
                           .layout_only = settings.flag("layout-only"),
                           .arguments = settings.as_command_line()};

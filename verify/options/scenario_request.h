@@ -36,6 +36,13 @@ struct TrainingOptions {
   bool counts_activations = true;  // there is no recomputation, or each layer is recomputed
 };
 
+/// Why parts of a run of --from are not proved: the argument that is not modelled. "" where they are.
+struct NotProved {
+  std::string layers;
+  std::string memory;
+  std::string training;
+};
+
 struct ScenarioRequest {
   sim::Layout layout;
   sim::NodePlacement nodes;
@@ -52,6 +59,7 @@ struct ScenarioRequest {
   std::optional<std::string> program;  // a planted program instead of the collective round
   Expectations expected;
   std::vector<sim::Warning> warnings;  // of the layout, and about options that are not simulated
+  NotProved not_proved;
   bool is_traced = false;
   bool layout_only = false;  // no virtual ranks run
   std::string arguments;     // the options as a command line, without those of a single call

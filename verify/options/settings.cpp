@@ -132,6 +132,7 @@ void Settings::check() const {
       case OptionKind::words:
         require_known_words(name);
         break;
+      case OptionKind::pair:
       case OptionKind::text:
       case OptionKind::texts:
         break;
@@ -178,6 +179,10 @@ std::vector<std::string> Settings::as_options() const {
       options.push_back(fmt::format("--{}{}", name, values.at(0) == "true" ? "" : "=" + values.at(0)));
       continue;
     }
+    if (option.kind == OptionKind::pair) {
+      options.push_back(fmt::format("--{} {}", name, fmt::join(values, " ")));
+      continue;
+    }
     if (option.kind == OptionKind::numbers) {
       options.push_back(fmt::format("--{} {}", name, fmt::join(texts(name), ",")));
       continue;
@@ -186,6 +191,17 @@ std::vector<std::string> Settings::as_options() const {
       options.push_back(fmt::format("--{} {}", name, quoted_for_shell(value)));
   }
   return options;
+}
+
+std::string Settings::as_scenario() const {
+  std::string text;
+  for (const auto& [name, values] : values_) {
+    const bool is_list = option_named(name).kind == OptionKind::numbers;
+    const std::vector<std::string> lines =
+        is_list ? std::vector{fmt::format("{}", fmt::join(texts(name), ","))} : values;
+    for (const std::string& value : lines) text += fmt::format("{} = {}\n", name, value);
+  }
+  return text;
 }
 
 std::string Settings::as_command_line() const {

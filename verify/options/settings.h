@@ -46,6 +46,8 @@ class Settings {
   /// Returns the settings as command-line options, sorted by name and quoted for a shell: {"--order
   /// tp-dp-pp", "--world-size 16"}. Options of a single call (output, process) are left out.
   std::vector<std::string> as_options() const;
+  /// Returns the settings as the lines of a scenario, sorted by name.
+  std::string as_scenario() const;
   /// Returns these options as a line, each with a blank before it.
   std::string as_command_line() const;
 

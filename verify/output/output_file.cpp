@@ -1,5 +1,6 @@
 #include "verify/output/output_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstddef>
 #include <fcntl.h>
@@ -90,12 +91,13 @@ class OutputFile::Temporary {
   bool is_renamed_ = false;
 };
 
-OutputFile::OutputFile(std::string option, const std::string& path)
+OutputFile::OutputFile(std::string option, const std::string& path, Scenario scenario)
     : option_(std::move(option)), given_(path) {
   std::error_code error;
   path_ = without_links(given_, error);
   if (path.empty() || error || !given_.has_filename()) refuse_path("is not the name of a file");
-  if (given_.extension() == ".ini") refuse_path("is the name of a scenario");
+  if (scenario == Scenario::must_not_be && given_.extension() == ".ini")
+    refuse_path("is the name of a scenario");
   if (!fs::is_directory(path_.parent_path(), error)) refuse_path("lies in a folder that does not exist");
   if (fs::exists(path_, error)) {
     if (!fs::is_regular_file(path_, error)) refuse_path("exists and is not a regular file");
@@ -121,7 +123,9 @@ void OutputFile::write(const std::string& text) const {
 }
 
 void OutputFile::refuse_path(const std::string& problem) const {
-  sim::refuse({.code = option_ + "_file",
+  std::string code = option_ + "_file";
+  std::replace(code.begin(), code.end(), '-', '_');
+  sim::refuse({.code = std::move(code),
                .option = "--" + option_,
                .numbers = fmt::format("'{}' {}", given_.string(), problem),
                .rule = "each output is a file of its own, in an existing folder that is writable",

@@ -6,11 +6,11 @@
 /// yet, is replaced, and keeps its permissions. The file of the other name is always created anew, so that no
 /// file or link that is already there is written to.
 ///
-/// Errors  report_file, junit_file, trace_file, svg_file: the path has no existing folder, is a folder or a
-///         device, cannot be written, has the name of a scenario (.ini), is the file of another option, is an
-///         input of the command, or is the file to which standard output or standard error go, where a
-///         replacement would lose the result. They are thrown by the constructor and by the two checks, and
-///         by write if the file cannot be written any more.
+/// Errors  report_file, junit_file, trace_file, svg_file, from_as_file: the path has no existing folder, is a
+///         folder or a device, cannot be written, has the name of a scenario (.ini), is the file of another
+///         option, is an input of the command, or is the file to which standard output or standard error go,
+///         where a replacement would lose the result. They are thrown by the constructor and by the two
+///         checks, and by write if the file cannot be written any more.
 
 #include <filesystem>
 #include <string>
@@ -19,9 +19,11 @@ namespace verify {
 
 class OutputFile {
  public:
+  /// Whether the path may have the name of a scenario (.ini): only the option that writes one may.
+  enum class Scenario { must_not_be, may_be };
   /// `option` is the name of the option without "--"; the code of its refusals is "OPTION_file". The
   /// constructor tries whether the folder can be written.
-  OutputFile(std::string option, const std::string& path);
+  OutputFile(std::string option, const std::string& path, Scenario scenario = Scenario::must_not_be);
   /// Refuses if both are the same file.
   void require_differs_from(const OutputFile& other) const;
   /// Refuses if this is the file `input`, which the command reads: a scenario or a text.

@@ -16,6 +16,7 @@
 #include "verify/program/command_help.h"
 #include "verify/program/command_info.h"
 #include "verify/program/man_page.h"
+#include "verify/program/run_from.h"
 #include "verify/program/shell_completion.h"
 #include "verify/program/version.h"
 
@@ -60,13 +61,15 @@ void write(const std::string& program, const sim::Refusal& refusal, const Output
                             refusal.code, refusal.option, refusal.numbers, refusal.rule, refusal.hint);
 }
 
-void report(const std::string& program, const sim::Error& error, bool json, const Output& output) {
+void report(const std::string& program, const sim::Error& error, bool json, const Output& output,
+            const AddMembers& add_members) {
   const std::vector<sim::Refusal> further = sim::further_refusals(error);
   write(program, error.refusal(), output);
   for (const sim::Refusal& refusal : further) write(program, refusal, output);
   if (!json) return;
   Json document = Json::object();
   add_refusals(document, error.refusal(), further);
+  if (add_members) add_members(document);
   output.out << one_line(document);
 }
 
@@ -81,7 +84,7 @@ std::string page_asked_for(const CommandLine& line, int columns) {
 }
 
 int run(const std::vector<std::string>& arguments, const Output& output, const BackendOpeners& backends,
-        const std::optional<Build>& build) {
+        const std::optional<Build>& build, RunMembers& members) {
   const CommandLine line = parse_command_line(arguments);
   require_readable(line);
   if (line.version) {
@@ -102,13 +105,13 @@ int run(const std::vector<std::string>& arguments, const Output& output, const B
   }
   const CommandInfo& command = command_named(shardproof_program(), line.command);
   require_read_by(line, command.reader);
-  return command.run({line, backends, output});
+  return run_from({line, backends, output}, command.run, members);
 }
 
 }  // namespace
 
 int exit_code_of(const std::string& program, const std::vector<std::string>& arguments, const Output& output,
-                 const std::function<int()>& work) {
+                 const std::function<int()>& work, const AddMembers& add_members) {
   try {
     const int code = work();
     if (output.out.flush()) return code;
@@ -117,7 +120,7 @@ int exit_code_of(const std::string& program, const std::vector<std::string>& arg
   } catch (const sim::Error& error) {
     const int rank = rank_of_process(arguments);
     if (rank == 0) {
-      report(program, error, words_ask_for_json(arguments), output);
+      report(program, error, words_ask_for_json(arguments), output, add_members);
     } else {
       report_of_rank(program, rank, error.refusal(), output);
     }
@@ -135,8 +138,10 @@ int exit_code_of(const std::string& program, const std::vector<std::string>& arg
 
 int run_program(const std::vector<std::string>& arguments, const Output& output,
                 const BackendOpeners& backends, const std::optional<Build>& build) {
-  return exit_code_of("shardproof", arguments, output,
-                      [&] { return run(arguments, output, backends, build); });
+  RunMembers members;
+  return exit_code_of(
+      "shardproof", arguments, output, [&] { return run(arguments, output, backends, build, members); },
+      [&](Json& document) { members.add_to(document); });
 }
 
 }  // namespace verify

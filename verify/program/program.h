@@ -12,15 +12,19 @@
 #include <vector>
 
 #include "verify/backends/backend.h"
+#include "verify/output/json.h"
 #include "verify/output/output.h"
 #include "verify/program/version.h"
 
 namespace verify {
 
+/// Adds members to the JSON document of a refusal.
+using AddMembers = std::function<void(Json& document)>;
+
 /// Does `work` and returns its exit code. Refusals and failed writes are written out, and give an exit code
 /// of their own. `program` is the name with which its messages begin.
 int exit_code_of(const std::string& program, const std::vector<std::string>& arguments, const Output& output,
-                 const std::function<int()>& work);
+                 const std::function<int()>& work, const AddMembers& add_members = {});
 
 /// Runs the program. `backends` are the backends that the program adds to those of this library; `build` is
 /// what --version says of the program beside its version.

@@ -14,7 +14,8 @@ namespace {
 /// Whether replay trains: not with --program or --case, which choose what runs, nor with --forward-only.
 bool trains(const ScenarioRequest& request) {
   return !request.layout_only && !request.program && request.cases.cases.empty() &&
-         !request.pipeline.forward_only && train_iters(request.training) > 0;
+         !request.pipeline.forward_only && request.not_proved.training.empty() &&
+         train_iters(request.training) > 0;
 }
 
 /// Whether the scenario leaves a check out because virtual ranks would run.

@@ -58,6 +58,7 @@ bool expects_parameters(const Replaying& scenario) {
 /// trained model without experts, prediction layers or an encoder.
 std::string why_no_memory(const Replaying& scenario) {
   const ScenarioRequest& request = scenario.request;
+  if (!request.not_proved.memory.empty()) return request.not_proved.memory;
   if (!request.model.shape) return request.model.no_shape;
   if (request.pipeline.forward_only) return "--forward-only keeps nothing for a backward pass";
   if (request.layout.ep > 1 || request.model.num_experts > 0) return "experts are not counted";
@@ -71,9 +72,12 @@ bool counts_memory(const Replaying& scenario) {
 
 /// Returns why there is no training; "" if there is one, or if a reader does not expect one.
 std::string why_no_training(const Replaying& scenario) {
+  if (!scenario.request.not_proved.training.empty()) return scenario.request.not_proved.training;
   const bool is_left_out = scenario.request.layout_only && proves_layers(scenario);
   return is_left_out ? "--layout-only" : "";
 }
+
+std::string why_no_layers(const Replaying& scenario) { return scenario.request.not_proved.layers; }
 
 /// Returns why the schedule of a pipeline is not timed; "" if it is timed, or if there is no pipeline.
 std::string why_no_schedule(const Replaying& scenario) {
@@ -351,7 +355,8 @@ const std::vector<ReplayCheck>& replay_checks() {
        runs_a_program, run_program, CheckOf::ranks},
       {"finding", "the planted defect of a program is found, with the expected code", expects_a_finding,
        run_finding, CheckOf::ranks},
-      {"layers", "every layer is on exactly one stage", has_placement, run_layers},
+      {"layers", "every layer is on exactly one stage", has_placement, run_layers, CheckOf::layout, nullptr,
+       why_no_layers},
       {"memory", "the elements of all ranks add up to the model; shows the bytes of the fullest stage",
        counts_memory, run_memory, CheckOf::layout, nullptr, why_no_memory},
       {"batch", "the global batch divides over replicas and microbatches", has_batch, run_batch},

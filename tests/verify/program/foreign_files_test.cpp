@@ -59,8 +59,8 @@ TEST_F(ForeignFiles, WhatIsNoFileIsSaidToBeWhatItIs) {
   const std::pair<const char*, const char*> words[] = {
       {"folder.ini", "is a folder, not a file"},         {"pipe.ini", "is a named pipe, not a file"},
       {"socket.ini", "is a socket, not a file"},         {"device.ini", "is a device, not a file"},
-      {"loop.ini", "Too many levels of symbolic links"}, {"dangling.ini", "there is no such scenario file"},
-      {"nothing.ini", "there is no such scenario file"}};
+      {"loop.ini", "Too many levels of symbolic links"}, {"dangling.ini", "there is no such file"},
+      {"nothing.ini", "there is no such file"}};
   for (const auto& [name, said] : words) {
     const auto refused = test::run(std::vector<std::string>{"groups", file(name)});
     EXPECT_EQ(refused.exit_code, 2) << name;

@@ -1,0 +1,184 @@
+// Proves that --from reads the runs of Megatron's functional tests: every argument is accounted for, and the
+// values after Megatron's defaults and rules are those that Megatron itself computes
+// (tests/oracle/runs.jsonl).
+
+#include "verify/program/run_from.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/support/run.h"
+#include "verify/run_arguments/argument_table.h"
+
+namespace {
+
+using nlohmann::ordered_json;
+
+std::vector<ordered_json> lines() {
+  std::ifstream stream("tests/oracle/runs.jsonl");
+  std::vector<ordered_json> lines;
+  for (std::string line; std::getline(stream, line);) lines.push_back(ordered_json::parse(line));
+  return lines;
+}
+
+/// The flags as the YAML of a functional test: "  --num-layers: 12".
+std::string yaml_of(const ordered_json& flags) {
+  std::string text = "MODEL_ARGS:\n";
+  for (const auto& [name, value] : flags.items()) text += "  --" + name + ": " + value.dump() + "\n";
+  return text;
+}
+
+ordered_json shown(const std::string& command, const std::string& text, std::int64_t world,
+                   int* code = nullptr) {
+  const test::TemporaryFile file("run.yaml", text);
+  const test::RunResult result = test::run(std::vector<std::string>{
+      command, "--from", file.path(), "--world-size", std::to_string(world), "--format", "json"});
+  if (code != nullptr) *code = result.exit_code;
+  EXPECT_TRUE(ordered_json::accept(result.out)) << result.out << result.err;
+  return ordered_json::parse(result.out);
+}
+
+std::string canonical(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
+/// Whether a text says that something was refused for this reason.
+bool says(const std::string& text, const std::string& code) {
+  return text.find("[" + code + "]") != std::string::npos;
+}
+
+TEST(RunFrom, EveryArgumentOfEveryRunIsAccountedFor) {
+  int shown_groups = 0;
+  for (const ordered_json& line : lines()) {
+    int code = 0;
+    const std::int64_t world = line["world"].is_null() ? 8 : line["world"].get<std::int64_t>();
+    const ordered_json document = shown("groups", yaml_of(line["flags"]), world, &code);
+    shown_groups += code == 0 ? 1 : 0;
+    if (code != 0) {
+      const std::string refused = document["error"]["code"];
+      EXPECT_TRUE(refused == "dense_div" || refused == "expert_div") << line["name"] << " " << refused;
+    }
+    const ordered_json& from = document["from"];
+    EXPECT_EQ(from["kind"], "yaml");
+    EXPECT_EQ(from["unknown"], ordered_json::array()) << line["name"];
+    std::set<std::string> told;
+    for (const auto& [name, value] : from["used"].items()) told.insert(name);
+    for (const auto& [name, value] : from["not_modelled"].items()) told.insert(name);
+    for (const auto& name : from["without_effect"]) told.insert(name.get<std::string>());
+    for (const auto& [name, value] : line["flags"].items()) {
+      if (value == ordered_json(false) || value.is_null()) continue;
+      EXPECT_TRUE(told.contains("--" + canonical(name))) << line["name"] << " " << name;
+    }
+  }
+  // The others do not fit the world that their recipe says, or the 8 ranks that are assumed without one.
+  EXPECT_EQ(shown_groups, 205);
+}
+
+TEST(RunFrom, EffectiveValuesAreMegatrons) {
+  int checked = 0;
+  for (const ordered_json& line : lines()) {
+    if (!line.contains("effective")) continue;
+    ++checked;
+    ordered_json flags = line["flags"];
+    for (const auto& [name, value] : line["supplied"].items()) flags[name] = value;
+    const ordered_json document = shown("groups", yaml_of(flags), line["oracle_world"].get<std::int64_t>());
+    for (const auto& [name, value] : line["effective"].items()) {
+      if (name == "layers_per_stage" && document["effective"][name].is_null()) continue;  // hybrid patterns
+      EXPECT_EQ(document["effective"][name], value) << line["name"] << " " << name;
+    }
+  }
+  EXPECT_EQ(checked, 141);
+}
+
+TEST(RunFrom, TheTableNamesAtLeastFourHundredArgumentsOnce) {
+  const std::vector<std::string> names = verify::argument_names();
+  EXPECT_GE(names.size(), 400U);
+  std::set<std::string> seen;
+  for (const std::string& name : names) EXPECT_TRUE(seen.insert(name).second) << name;
+}
+
+constexpr const char* kScript =
+    "TP=2\nARGS=(--num-layers 4 --hidden-size 64 --num-attention-heads 8 --seq-length 16)\n"
+    "torchrun --nnodes ${NNODES} --nproc_per_node 4 pretrain_gpt.py ${ARGS[@]} "
+    "--tensor-model-parallel-size $TP --pipeline-model-parallel-size 2 --lr 1 --num-layerz 4 "
+    "--micro-batch-size 1 --max-position-embeddings 16\n";
+
+TEST(RunFrom, WhatIsUnresolvedIsAskedForAndSet) {
+  const test::TemporaryFile file("run.sh", kScript);
+  const test::RunResult asked = test::run(std::vector<std::string>{"groups", "--from", file.path()});
+  EXPECT_EQ(asked.exit_code, 2);
+  EXPECT_TRUE(says(asked.err, "run_unresolved")) << asked.err;
+  EXPECT_NE(asked.err.find("--set NNODES=VALUE"), std::string::npos) << asked.err;
+  const test::RunResult set =
+      test::run(std::vector<std::string>{"groups", "--from", file.path(), "--set", "NNODES=2"});
+  EXPECT_EQ(set.exit_code, 0) << set.err;
+  EXPECT_NE(set.out.find("8 ranks (--nnodes 2 x --nproc_per_node 4 of torchrun, line 3)"), std::string::npos)
+      << set.out;
+  EXPECT_NE(set.out.find("--num-layerz in line 3; the nearest name is --num-layers"), std::string::npos)
+      << set.out;
+  EXPECT_NE(set.out.find("8 ranks: tp 2, cp 1, dp 2, pp 2"), std::string::npos) << set.out;
+  const test::RunResult given =
+      test::run(std::vector<std::string>{"groups", "--from", file.path(), "--world-size", "16"});
+  EXPECT_EQ(given.exit_code, 0) << given.err;
+}
+
+TEST(RunFrom, TheCommandLineCountsFirst) {
+  const test::TemporaryFile file("run.sh", kScript);
+  const test::RunResult result = test::run(std::vector<std::string>{
+      "groups", "--from", file.path(), "--world-size", "16", "--tensor-model-parallel-size", "4"});
+  EXPECT_NE(result.out.find("16 ranks: tp 4"), std::string::npos) << result.out << result.err;
+}
+
+TEST(RunFrom, WritesTheEquivalentScenario) {
+  const test::TemporaryFile file("run.sh", kScript);
+  const test::TemporaryFile scenario("run.ini", "");
+  const test::RunResult from = test::run(std::vector<std::string>{
+      "layers", "--from", file.path(), "--world-size", "8", "--from-as", "scenario", scenario.path()});
+  EXPECT_EQ(from.exit_code, 0) << from.err;
+  const test::RunResult again = test::run(std::vector<std::string>{"layers", scenario.path()});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_TRUE(from.out.ends_with(again.out)) << from.out << again.out;
+  const test::RunResult unwritten =
+      test::run(std::vector<std::string>{"layers", "--from", file.path(), "--world-size", "8", "--from-as",
+                                         "scenario", "/no/such/folder/run.ini"});
+  EXPECT_TRUE(says(unwritten.err, "from_as_file")) << unwritten.err;
+  const test::RunResult form =
+      test::run(std::vector<std::string>{"layers", "--from", file.path(), "--from-as", "yaml", "x"});
+  EXPECT_TRUE(says(form.err, "from_as_form")) << form.err;
+}
+
+TEST(RunFrom, RefusesWhatCannotBeJudged) {
+  const auto refused = [](const std::string& text) {
+    const test::TemporaryFile file("run_tp1.txt", text);
+    const test::RunResult result =
+        test::run(std::vector<std::string>{"groups", "--from", file.path(), "--world-size", "8"});
+    return result.exit_code == 0 ? result.out : result.err;
+  };
+  EXPECT_TRUE(
+      says(refused("--tensor-model-parallel-size 2 --tensor-model-parallel-size 4"), "run_contradiction"));
+  EXPECT_TRUE(says(refused("--tensor-parallel-num-weight-shards 4"), "run_not_modelled"));
+  EXPECT_TRUE(says(refused(std::string("--a \x00 b", 8)), "run_file_text"));
+  EXPECT_TRUE(says(refused("--a \xff"), "run_file_text"));
+  EXPECT_TRUE(says(refused("no argument"), "run_without_arguments"));
+  EXPECT_NE(refused("--sequence-parallel").find("--sequence-parallel has no effect with tp 1"),
+            std::string::npos);
+  const test::RunResult missing = test::run(std::vector<std::string>{"groups", "--from", "nowhere.sh"});
+  EXPECT_TRUE(says(missing.err, "run_file_missing")) << missing.err;
+  const test::RunResult folder = test::run(std::vector<std::string>{"groups", "--from", "tests"});
+  EXPECT_NE(folder.err.find("it is a folder"), std::string::npos) << folder.err;
+  const test::RunResult set = test::run(std::vector<std::string>{"groups", "--set", "A=1"});
+  EXPECT_TRUE(says(set.err, "option_without_effect")) << set.err;
+  const test::TemporaryFile file("run.sh", kScript);
+  const test::RunResult bad =
+      test::run(std::vector<std::string>{"groups", "--from", file.path(), "--set", "A"});
+  EXPECT_TRUE(says(bad.err, "bad_set")) << bad.err;
+}
+
+}  // namespace

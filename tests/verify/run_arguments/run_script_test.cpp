@@ -1,0 +1,173 @@
+// Proves that a launch script is read as a shell would read it, as far as that can be known without executing
+// it, and that what cannot be known is named.
+
+#include "verify/run_arguments/run_script.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <string>
+
+#include "sim/base/error.h"
+
+namespace {
+
+using verify::read_run_script;
+using verify::RunArguments;
+using verify::RunVariables;
+
+std::string text_of(const RunArguments& run) {
+  std::string text;
+  for (const verify::RunArgument& argument : run.given) {
+    text += (text.empty() ? "" : " ") + argument.name;
+    for (const std::string& value : argument.values) text += "=" + value;
+  }
+  return text;
+}
+
+std::string unresolved_of(const RunArguments& run) {
+  std::string text;
+  for (const verify::Unresolved& entry : run.unresolved)
+    text += std::to_string(entry.line) + ":" + entry.argument + ":" + entry.text + " ";
+  return text;
+}
+
+std::string read(const std::string& script, const RunVariables& set = {}) {
+  return text_of(read_run_script(script, set));
+}
+
+std::string at(const std::string& code, const std::string& where) { return code + " at " + where; }
+
+std::string code_of(const std::string& script) {
+  try {
+    read_run_script(script, {});
+  } catch (const sim::Error& error) {
+    return at(error.refusal().code, error.refusal().option);
+  }
+  return "";
+}
+
+TEST(RunScript, ReadsArraysContinuationsAndComments) {
+  const RunArguments run = read_run_script(R"(#!/bin/bash
+# A comment with --not-an-argument.
+GPUS_PER_NODE=8
+NNODES=16
+GPT_ARGS=(
+    --num-layers 96   # layers
+    --hidden-size 12288
+    --lr 3
+)
+PARALLEL="--tensor-model-parallel-size 8 --pipeline-model-parallel-size=16"
+torchrun --nproc_per_node $GPUS_PER_NODE \
+  --nnodes ${NNODES} \
+  pretrain_gpt.py ${GPT_ARGS[@]} $PARALLEL --bf16 2>&1 | tee log.txt
+)",
+                                           {});
+  EXPECT_EQ(text_of(run),
+            "num-layers=96 hidden-size=12288 lr=3 tensor-model-parallel-size=8 "
+            "pipeline-model-parallel-size=16 bf16");
+  EXPECT_EQ(run.world_size, 128);
+  EXPECT_EQ(run.world_size_source, "--nnodes 16 x --nproc_per_node 8 of torchrun, line 3");
+  EXPECT_EQ(run.given.at(1).line, 7);
+  EXPECT_TRUE(run.unresolved.empty());
+}
+
+TEST(RunScript, FollowsDefaultsArithmeticAndAppends) {
+  EXPECT_EQ(read("TP=${TP:-4}\nB=$((TP * 2 + 1))\npython x.py --a $TP --b $B --c \"${C-7}\""), "a=4 b=9 c=7");
+  EXPECT_EQ(read("A=(--a 1)\nA+=(--b 2)\nS='--c'\nS+=' 3'\npython x.py ${A[@]} $S ${#A[@]}"),
+            "a=1 b=2 c=3=4");
+  EXPECT_EQ(read("A=(x y z)\npython x.py --a ${A[1]} --b ${A[*]}"), "a=y b=x=y=z");
+  EXPECT_EQ(read("X=${Y:-${Z:-5}}\npython x.py --a $X"), "a=5");
+  EXPECT_EQ(read("export N=3 M=4\npython x.py --a $N --b $M"), "a=3 b=4");
+}
+
+TEST(RunScript, WhatIsSetCountsFirst) {
+  EXPECT_EQ(read("TP=2\npython x.py --a $TP --b ${Q:-1}", {{"TP", "8"}, {"Q", "9"}}), "a=8 b=9");
+}
+
+TEST(RunScript, NamesWhatOnlyAShellCouldTell) {
+  const RunArguments run = read_run_script(
+      "H=$(hostname)\n"
+      "if [ $SIZE = 8b ]; then TP=1; else TP=2; fi\n"
+      "A=(--x 1)\n"
+      "[ -n \"$F\" ] && A+=(--fp8-format hybrid)\n"
+      "python x.py --host $H --tp $TP ${A[@]} --n $N $1 $@\n",
+      {});
+  EXPECT_EQ(text_of(run), "host=$(hostname) tp=TP=2 x=1 n=$N");
+  EXPECT_EQ(unresolved_of(run), "1:host:$(hostname) 2:tp:TP=2 4::A+=--fp8-format hybrid 5:n:$N 5::$1 5::$@ ");
+  EXPECT_EQ(read("if x; then TP=1; fi\npython x.py --tp $TP", {{"TP", "1"}}), "tp=1");
+}
+
+TEST(RunScript, AFlagTakesNoValueOfAVariable) {
+  const RunArguments run = read_run_script("python x.py --sequence-parallel $EXTRA --lr $LR", {});
+  EXPECT_EQ(text_of(run), "sequence-parallel lr=$LR");
+  EXPECT_EQ(unresolved_of(run), "1::$EXTRA 1:lr:$LR ");
+}
+
+TEST(RunScript, ReadsHereDocumentsAndCommandsInsideOfShells) {
+  EXPECT_EQ(read("TP=2\nsbatch <<EOF\n#SBATCH --nodes=4\npython x.py --tp $TP --n \\$M\nEOF\n", {{"M", "3"}}),
+            "tp=2 n=3");
+  const RunArguments slurm = read_run_script(
+      "#!/bin/bash\n#SBATCH --nodes=4 --ntasks-per-node=8\n"
+      "options=\" --tp 2 \\\n --pp 4\"\nrun_cmd=\"cd /x && python -u ${DIR}/pretrain_gpt.py ${options}\"\n"
+      "srun -l --output=x sh -c \"${run_cmd}\"\n",
+      {});
+  EXPECT_EQ(text_of(slurm), "tp=2 pp=4");
+  EXPECT_EQ(slurm.world_size, 32);
+  EXPECT_TRUE(slurm.unresolved.empty()) << unresolved_of(slurm);
+}
+
+TEST(RunScript, KnowsTheVariablesOfSlurm) {
+  const RunArguments run = read_run_script(
+      "#SBATCH -N 2\n#SBATCH --gpus-per-node=h100:8\n"
+      "srun torchrun --nnodes $SLURM_NNODES --nproc_per_node $SLURM_GPUS_PER_NODE x.py --a 1\n",
+      {});
+  EXPECT_EQ(run.world_size, 16);
+}
+
+TEST(RunScript, AWorldThatIsNotKnownIsAskedFor) {
+  const RunArguments run = read_run_script("torchrun --nnodes $N --nproc_per_node 8 x.py --a 1", {});
+  EXPECT_FALSE(run.world_size);
+  EXPECT_EQ(unresolved_of(run), "1:nnodes:$N ");
+  EXPECT_EQ(read_run_script("torchrun --nnodes 1:4 x.py --a 1", {}).unresolved.at(0).reason,
+            "it is not a whole number from 1 on");
+  EXPECT_EQ(read_run_script("torchrun x.py --a 1", {}).world_size, 1);
+  EXPECT_EQ(read_run_script("mpirun -np 12 python x.py --a 1", {}).world_size, 12);
+}
+
+TEST(RunScript, ReadsTextThatIsArgumentsAlone) {
+  EXPECT_EQ(read("--tensor-model-parallel-size 8 --bf16 \\\n --n=-1"),
+            "tensor-model-parallel-size=8 bf16 n=-1");
+  EXPECT_EQ(read("MODEL_ARGS=\" \\\n    --num-layers 4 \\\n    --swiglu \\\n\"\n"), "num-layers=4 swiglu");
+  EXPECT_EQ(read("A=(--a 1)\nB=(--b 2)\n"), "a=1 b=2");
+}
+
+TEST(RunScript, TheLastCommandCounts) {
+  const RunArguments run =
+      read_run_script("python tools/prepare.py --x 1\npython pretrain_gpt.py --y 2\n", {});
+  EXPECT_EQ(text_of(run), "y=2");
+  ASSERT_EQ(run.notes.size(), 1U);
+}
+
+TEST(RunScript, RefusesWhatDoesNotEnd) {
+  EXPECT_EQ(code_of("\n\nX=\"abc\npython x.py --a 1"), at("script_syntax", "line 3"));
+  EXPECT_EQ(code_of("X='abc"), at("script_syntax", "line 1"));
+  EXPECT_EQ(code_of("X=(a b\n"), at("script_syntax", "line 1"));
+  EXPECT_EQ(code_of("x <<EOF\npython x.py --a 1\n"), at("script_syntax", "line 2"));
+  EXPECT_EQ(code_of("echo ${A\n"), at("script_syntax", "line 1"));
+  EXPECT_EQ(code_of("echo $(a\n"), at("script_syntax", "line 1"));
+  EXPECT_EQ(code_of("echo hello\n"), at("run_without_arguments", "--from"));
+  EXPECT_EQ(code_of(""), at("run_without_arguments", "--from"));
+}
+
+TEST(RunScript, AValueThatDoublesIsRefused) {
+  std::string script = "A=xxxxxxxxxxxxxxxx\n";
+  for (int i = 0; i < 40; ++i) script += "A=\"$A$A\"\n";
+  EXPECT_TRUE(code_of(script + "python x.py --a $A\n").starts_with("run_file_size"));
+  std::string nested(100'000, '(');
+  EXPECT_EQ(code_of("echo $((" + nested), at("script_syntax", "line 1"));
+  std::string defaults;
+  for (int i = 0; i < 1000; ++i) defaults += "${A:-";
+  EXPECT_TRUE(code_of("x=" + defaults + std::string(1000, '}')).starts_with("script_syntax"));
+}
+
+}  // namespace

@@ -1,0 +1,55 @@
+// Proves that flags are read from YAML, and that text which would cost memory or time is refused.
+
+#include "verify/run_arguments/run_yaml.h"
+
+#include <gtest/gtest.h>
+#include <string>
+
+#include "sim/base/error.h"
+
+namespace {
+
+std::string read(const std::string& text) {
+  std::string result;
+  for (const verify::RunArgument& argument : verify::read_run_yaml(text).given) {
+    result += (result.empty() ? "" : " ") + std::to_string(argument.line) + ":" + argument.name;
+    for (const std::string& value : argument.values) result += "=" + value;
+  }
+  return result;
+}
+
+std::string at(const std::string& code, const std::string& where) { return code + " at " + where; }
+
+std::string code_of(const std::string& text) {
+  try {
+    read(text);
+  } catch (const sim::Error& error) {
+    return at(error.refusal().code, error.refusal().option);
+  }
+  return "";
+}
+
+TEST(RunYaml, ReadsTheSectionOfTheArguments) {
+  EXPECT_EQ(read("ENV_VARS:\n  NCCL_ALGO: Ring\nTEST_TYPE: regular\nMODEL_ARGS:\n  --num-layers: 12\n"
+                 "  --swiglu: true\n  --moe-layer-freq: ([0]*1+[1]*15)\n  --list: [a, b]\n"
+                 "  --lines:\n    - c\n    - d\nMETRICS:\n  - \"loss\"\n"),
+            "5:num-layers=12 6:swiglu=true 7:moe-layer-freq=([0]*1+[1]*15) 8:list=a=b 9:lines=c=d");
+}
+
+TEST(RunYaml, ReadsAFlatMapOfFlags) {
+  EXPECT_EQ(read("---\nnum_layers: 12\n--bf16: true\nfp8: null\n"), "2:num-layers=12 3:bf16=true 4:fp8=null");
+  EXPECT_EQ(read("{num-layers: 12, bf16: true}"), "1:num-layers=12 1:bf16=true");
+}
+
+TEST(RunYaml, RefusesWhatIsNoMapOfFlags) {
+  EXPECT_EQ(code_of("MODEL_ARGS: &a [1]\nx: *a\n"), at("run_yaml_alias", "line 2"));
+  EXPECT_EQ(code_of("a: [1, 2\nb: 3"), at("run_yaml_syntax", "line 2"));
+  EXPECT_EQ(code_of("- a\n- b\n"), at("run_without_arguments", "--from"));
+  EXPECT_EQ(code_of("model:\n  tensor_model_parallel_size: 8\n"), at("run_without_arguments", "--from"));
+  EXPECT_TRUE(code_of(std::string(100'000, '[')).starts_with("run_yaml_syntax"));
+  std::string many;
+  for (int i = 0; i < 10'001; ++i) many += "a" + std::to_string(i) + ": 1\n";
+  EXPECT_EQ(code_of(many), at("run_file_size", "line 10001"));
+}
+
+}  // namespace

@@ -1,0 +1,288 @@
+#include "verify/options/run_of_file.h"
+
+#include <algorithm>
+#include <cctype>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/base/printable_text.h"
+#include "sim/base/refusals.h"
+#include "verify/options/option_vocabulary.h"
+#include "verify/run_arguments/run_file.h"
+
+namespace verify {
+
+namespace {
+
+bool is_used(const RunAccount& account, const std::string& name) {
+  return std::any_of(account.used.begin(), account.used.end(),
+                     [&](const AccountedArgument& argument) { return argument.name == name; });
+}
+
+const OptionInfo* option_of(const std::string& name) {
+  const auto& all = option_vocabulary();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const OptionInfo& o) { return name == o.name; });
+  return found == all.end() ? nullptr : &*found;
+}
+
+/// The makers of the options that have another name or form than the argument.
+class Options {
+ public:
+  Options(const RunValues& values, const RunAccount& account, std::optional<std::int64_t> world)
+      : values_(values), account_(account), world_(world) {}
+
+  Settings settings();
+  std::vector<std::string> notes() const { return notes_; }
+
+ private:
+  void set(const char* option, const std::string& value) { settings_.append(option, {value}); }
+  void set(const char* option, std::int64_t value) { set(option, fmt::format("{}", value)); }
+  void copy(const std::string& name);
+  void replace(const char* option, const std::string& value) {
+    settings_.remove(option);
+    set(option, value);
+  }
+
+  void layers();
+  void model();
+  void vocabulary();
+  void step();
+  void shards();
+  std::int64_t number(const char* name, std::int64_t fallback) const {
+    return values_.number(name).value_or(fallback);
+  }
+
+  const RunValues& values_;
+  const RunAccount& account_;
+  std::optional<std::int64_t> world_;
+  Settings settings_;
+  std::vector<std::string> notes_;
+};
+
+/// Copies an argument to the option of its name.
+void Options::copy(const std::string& name) {
+  const OptionInfo* option = option_of(name);
+  if (option == nullptr) return;
+  const std::vector<std::string> words = values_.words(name);
+  if (option->kind == OptionKind::flag) {
+    settings_.append(name, {words.empty() ? "true" : words.front()});
+  } else if (option->kind == OptionKind::numbers || option->kind == OptionKind::words) {
+    settings_.append(name, words);
+  } else if (option->kind == OptionKind::text && words.size() > 1) {
+    settings_.append(name, {fmt::format("[{}]", fmt::join(words, ","))});  // a list of Python
+  } else {
+    settings_.append(name, {values_.text(name)});
+  }
+}
+
+void Options::layers() {
+  if (!values_.has("num-layers") && values_.has("encoder-num-layers"))
+    replace("num-layers", values_.text("encoder-num-layers"));
+  // A log also has the number of chunks that Megatron derived.
+  const bool says_chunks = values_.has("num-layers-per-virtual-pipeline-stage") ||
+                           values_.has("num-virtual-stages-per-pipeline-rank") ||
+                           values_.has("pipeline-model-parallel-layout");
+  if (says_chunks) settings_.remove("virtual-pipeline-model-parallel-size");
+  if (values_.number("mtp-num-layers") == 0) settings_.remove("mtp-num-layers");
+}
+
+void Options::vocabulary() {
+  settings_.remove("vocab-size");
+  if (const auto padded = values_.number("padded-vocab-size"); padded && *padded > 0)
+    return set("vocab-size", *padded);
+  const auto given = values_.number("vocab-size");
+  if (!given || *given < 1) return;
+  const std::int64_t multiple =
+      number("make-vocab-size-divisible-by", 128) * number("tensor-model-parallel-size", 1);
+  if (multiple < 1 || multiple > (std::int64_t{1} << 31)) return set("vocab-size", *given);
+  set("vocab-size", (*given + multiple - 1) / multiple * multiple);
+}
+
+void Options::model() {
+  vocabulary();
+  if (!values_.has("seq-length") && values_.has("encoder-seq-length"))
+    replace("seq-length", values_.text("encoder-seq-length"));
+  if (!values_.flag("group-query-attention")) {
+    if (values_.has("num-query-groups") && values_.number("num-query-groups") != std::int64_t{1}) {
+      notes_.push_back(fmt::format("--num-query-groups {} has no effect without --group-query-attention",
+                                   values_.text("num-query-groups")));
+    }
+    settings_.remove("num-query-groups");
+  }
+  if (values_.flag("use-rotary-position-embeddings")) replace("position-embedding-type", "rope");
+  const std::string positions = settings_.text("position-embedding-type", "");
+  if (positions != "" && positions != "learned_absolute" && positions != "rope")
+    settings_.remove("position-embedding-type");
+  if (values_.number("num-experts") == 0) settings_.remove("num-experts");
+}
+
+void Options::step() {
+  if (values_.flag("recompute-activations")) replace("recompute-granularity", "selective");
+  if (values_.flag("sequence-parallel") && number("tensor-model-parallel-size", 1) == 1) {
+    notes_.emplace_back("--sequence-parallel has no effect with tp 1: Megatron turns it off");
+    settings_.remove("sequence-parallel");
+  }
+}
+
+/// What the command shards reads: the ranks that share a bucket, and the options of the buckets.
+void Options::shards() {
+  settings_.remove("data-parallel-size");
+  if (const auto size = values_.number("ddp-bucket-size"); size && *size > 0) set("bucket-size", *size);
+  if (values_.flag("ddp-pad-buckets-for-high-nccl-busbw")) set("pad-buckets-for-high-nccl-busbw", "true");
+  if (!values_.flag("use-distributed-optimizer")) set("no-distributed-optimizer", "true");
+  const std::int64_t model_parallel = std::max<std::int64_t>(1, number("tensor-model-parallel-size", 1)) *
+                                      std::max<std::int64_t>(1, number("pipeline-model-parallel-size", 1));
+  if (world_ && *world_ % model_parallel == 0 && *world_ >= model_parallel)
+    set("data-parallel-size", *world_ / model_parallel);
+}
+
+Settings Options::settings() {
+  for (const AccountedArgument& argument : account_.used) copy(argument.name);
+  if (world_) replace("world-size", fmt::format("{}", *world_));
+  layers();
+  model();
+  step();
+  shards();
+  return std::move(settings_);
+}
+
+/// The sizes that the name of a file says: tp2 and pp4 in "gpt3_mcore_tp2_pp4.sh".
+std::vector<std::string> contradictions_of_name(const std::string& path, const RunValues& values) {
+  const std::string name = path.substr(path.rfind('/') + 1);
+  static constexpr std::pair<const char*, const char*> kSizes[] = {{"tp", "tensor-model-parallel-size"},
+                                                                   {"pp", "pipeline-model-parallel-size"},
+                                                                   {"cp", "context-parallel-size"},
+                                                                   {"ep", "expert-model-parallel-size"}};
+  std::vector<std::string> notes;
+  for (const auto& [prefix, option] : kSizes) {
+    for (std::size_t at = name.find(prefix); at != std::string::npos; at = name.find(prefix, at + 1)) {
+      const bool begins = at == 0 || std::isalpha(static_cast<unsigned char>(name[at - 1])) == 0;
+      std::size_t end = at + 2;
+      while (end < name.size() && std::isdigit(static_cast<unsigned char>(name[end])) != 0) ++end;
+      const auto said = whole_number(std::string_view(name).substr(at + 2, end - at - 2));
+      if (!begins || !said) continue;
+      const std::int64_t given = values.number(option).value_or(1);
+      if (given == *said) break;
+      notes.push_back(fmt::format("the name of the file says {}{}, and its arguments say --{} {}", prefix,
+                                  *said, option, given));
+      break;
+    }
+  }
+  return notes;
+}
+
+void keep_contradictions(const RunOfFile& run, const Settings& command_line, sim::Refusals& refusals) {
+  for (const RunValues::Repeated& repeated : run.values.repeated()) {
+    if (!is_used(run.account, repeated.name) || command_line.has(repeated.name)) continue;
+    refusals.keep([&] {
+      sim::refuse({.code = "run_contradiction",
+                   .option = "--" + repeated.name,
+                   .numbers = fmt::format("'{}' in line {}, and '{}' in line {}",
+                                          fmt::join(repeated.first.words, " "), repeated.first.line,
+                                          fmt::join(repeated.last.words, " "), repeated.last.line),
+                   .rule = "an argument has one value",
+                   .hint = fmt::format("--{} {} on the command line", repeated.name,
+                                       fmt::join(repeated.last.words, " "))});
+    });
+  }
+}
+
+bool is_of_world(const std::string& argument) {
+  return argument == "nnodes" || argument == "nproc-per-node" || argument == "nodes" ||
+         argument == "ntasks" || argument == "ntasks-per-node" || argument == "gpus-per-node" ||
+         argument == "np" || argument == "n" || argument == "N" || argument == "gres";
+}
+
+void keep_unresolved(const RunOfFile& run, const Settings& command_line, sim::Refusals& refusals) {
+  std::string what;
+  std::vector<std::string> variables;
+  for (const Unresolved& unknown : run.run.unresolved) {
+    if (unknown.argument.empty()) continue;  // it may hold further arguments, which are listed
+    const bool is_world = is_of_world(unknown.argument);
+    const bool counts = is_world || is_used(run.account, unknown.argument);
+    if (!counts || command_line.has(is_world ? "world-size" : unknown.argument)) continue;
+    what += fmt::format("{}line {}: --{} {}, {}", what.empty() ? "" : "; ", unknown.line, unknown.argument,
+                        sim::printable_text(unknown.text.substr(0, 80)), unknown.reason);
+    const bool is_new = std::find(variables.begin(), variables.end(), unknown.variable) == variables.end();
+    if (!unknown.variable.empty() && is_new) variables.push_back(unknown.variable);
+  }
+  if (what.empty()) return;
+  refusals.keep([&] {
+    sim::refuse({.code = "run_unresolved",
+                 .option = "--from " + sim::printable_text(run.path),
+                 .numbers = what,
+                 .rule = "nothing is executed: the value of an argument that is used must be in the file",
+                 .hint = variables.empty()
+                             ? "the argument on the command line"
+                             : fmt::format("--set {}=VALUE", fmt::join(variables, "=VALUE --set "))});
+  });
+}
+
+RunVariables requested_variables(const Settings& line) {
+  RunVariables variables;
+  for (const std::string& given : line.given("set")) {
+    const std::size_t equals = given.find('=');
+    if (equals == std::string::npos || equals == 0) {
+      sim::refuse({.code = "bad_set",
+                   .option = "--set",
+                   .numbers = fmt::format("'{}'", given),
+                   .rule = "--set gives a variable of the file of --from its value",
+                   .hint = "--set NNODES=16"});
+    }
+    variables[given.substr(0, equals)] = given.substr(equals + 1);
+  }
+  return variables;
+}
+
+}  // namespace
+
+RunOfFile run_of(const std::string& path, RunArguments run, std::optional<std::int64_t> world_size) {
+  RunValues values(run);
+  RunAccount account = account_of(values);
+  const auto world = world_size ? world_size : run.world_size;
+  Options options(values, account, world);
+  Settings settings = options.settings();
+  std::vector<std::string> notes = run.notes;
+  for (const std::vector<std::string>& more : {options.notes(), contradictions_of_name(path, values)})
+    notes.insert(notes.end(), more.begin(), more.end());
+  if (world_size && run.world_size && *world_size != *run.world_size)
+    notes.push_back(fmt::format("--world-size {} of the command line replaces {}: {}", *world_size,
+                                *run.world_size, run.world_size_source));
+  return {path, std::move(run), std::move(values), std::move(account), std::move(settings), std::move(notes)};
+}
+
+void require_judgeable(const RunOfFile& run, const Settings& command_line) {
+  sim::Refusals refusals;
+  keep_contradictions(run, command_line, refusals);
+  keep_unresolved(run, command_line, refusals);
+  refusals.keep([&] { require_modelled(run, Unproved::groups); });
+  refusals.throw_if_any();
+}
+
+void require_modelled(const RunOfFile& run, Unproved what) {
+  const std::string reason = not_proved(run.account, what);
+  if (reason.empty()) return;
+  sim::refuse({.code = "run_not_modelled",
+               .option = reason.substr(0, reason.find(':')),
+               .numbers = reason.substr(reason.find(':') + 2),
+               .rule = fmt::format("{} are judged where they are as Megatron makes them",
+                                   what == Unproved::groups ? "groups of ranks" : "layers"),
+               .hint = "the run without this argument"});
+}
+
+std::shared_ptr<const RunOfFile> requested_run(const Settings& line) {
+  if (!line.has("from")) {
+    for (const char* option : {"set", "from-as"})
+      if (line.has(option)) refuse_without_effect(option, std::string("' without '--from"));
+    return nullptr;
+  }
+  const std::string path = line.text("from", "");
+  const auto world = line.number("world-size");
+  return std::make_shared<const RunOfFile>(
+      run_of(path, read_run_file(path, requested_variables(line)), world));
+}
+
+}  // namespace verify

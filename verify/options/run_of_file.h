@@ -1,0 +1,47 @@
+#pragma once
+
+/// A run of the user's own, which --from reads: its arguments, what becomes of each, and the options of this
+/// program that they stand for.
+///
+/// Megatron's own defaults and rules are applied to the options: the vocabulary is padded, query groups count
+/// only with --group-query-attention, sequence parallelism needs tp above 1, and so on.
+///
+/// Errors  those of run_file.h; run_contradiction: an argument that is used stands twice with different
+///         values; run_unresolved: the value of an argument that is used, or the number of processes, cannot
+///         be known without executing the file; run_not_modelled: an argument that changes the rank grid and
+///         is not modelled; bad_set: --set without a name and a value. All but the first are told together.
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verify/options/run_account.h"
+#include "verify/options/run_values.h"
+#include "verify/options/settings.h"
+#include "verify/run_arguments/run_arguments.h"
+
+namespace verify {
+
+struct RunOfFile {
+  std::string path;
+  RunArguments run;
+  RunValues values;
+  RunAccount account;
+  Settings settings;               // the options that the arguments stand for
+  std::vector<std::string> notes;  // about the file, and about contradictions in it
+};
+
+/// Reads the run of --from; null where the option is not given.
+std::shared_ptr<const RunOfFile> requested_run(const Settings& command_line);
+
+/// Makes the options of a run. `world_size` is that of the command line, which counts first.
+RunOfFile run_of(const std::string& path, RunArguments run, std::optional<std::int64_t> world_size);
+
+/// Refuses a run in which an argument that is not modelled leaves this without proof.
+void require_modelled(const RunOfFile& run, Unproved what);
+
+/// Refuses what keeps the run from being judged and is not said on the command line.
+void require_judgeable(const RunOfFile& run, const Settings& command_line);
+
+}  // namespace verify

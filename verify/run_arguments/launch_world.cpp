@@ -1,0 +1,166 @@
+#include "verify/run_arguments/launch_world.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <fmt/format.h>
+#include <string_view>
+
+#include "verify/run_arguments/run_arguments.h"
+
+namespace verify {
+
+namespace {
+
+struct FactorRow {
+  std::string_view launcher;
+  std::string_view option;
+  const char* name;  // what it says
+};
+
+constexpr std::array<FactorRow, 15> kFactors = {{
+    {"torchrun", "--nnodes", "nodes"},
+    {"torchrun", "--nproc_per_node", "per node"},
+    {"torchrun", "--nproc-per-node", "per node"},
+    {"srun", "--nodes", "nodes"},
+    {"srun", "-N", "nodes"},
+    {"srun", "--ntasks", "tasks"},
+    {"srun", "-n", "tasks"},
+    {"srun", "--ntasks-per-node", "per node"},
+    {"srun", "--tasks-per-node", "per node"},
+    {"srun", "--gpus-per-node", "gpus per node"},
+    {"srun", "--gres", "gpus per node"},
+    {"mpirun", "-np", "tasks"},
+    {"mpirun", "-n", "tasks"},
+    {"mpirun", "--np", "tasks"},
+    {"mpirun", "-c", "tasks"},
+}};
+
+std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
+
+/// Returns the launcher that a word names; "" for other words.
+std::string_view launcher_of(std::string_view word) {
+  const std::string_view name = base_name(word);
+  if (name == "torchrun" || name == "torch.distributed.launch" || name == "torch.distributed.run")
+    return "torchrun";
+  if (name == "srun" || name == "sbatch" || name == "salloc") return "srun";
+  if (name == "mpirun" || name == "mpiexec") return "mpirun";
+  return "";
+}
+
+const FactorRow* row_of(std::string_view launcher, std::string_view option) {
+  const auto row = std::find_if(kFactors.begin(), kFactors.end(), [&](const FactorRow& r) {
+    return r.launcher == launcher && r.option == option;
+  });
+  return row == kFactors.end() ? nullptr : &*row;
+}
+
+/// "gpu:8" and "gpu:h100:8" of --gres, and "h100:8" of --gpus-per-node, are 8.
+std::string count_of(const std::string& value) {
+  const std::size_t colon = value.rfind(':');
+  return colon == std::string::npos ? value : value.substr(colon + 1);
+}
+
+std::optional<std::int64_t> size_of(const ShellField& value) {
+  const auto number = whole_number(value.text);
+  return number && *number >= 1 ? number : std::nullopt;
+}
+
+}  // namespace
+
+void LaunchWorld::read(const std::vector<ShellField>& words, const std::string& launcher) {
+  std::string_view current = launcher;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const ShellField& word = words[i];
+    if (const std::string_view found = launcher_of(word.text); !found.empty()) {
+      current = found;
+      factors_[std::string(found)];
+      continue;
+    }
+    const std::size_t equals = word.text.find('=');
+    const std::string option = word.text.substr(0, equals);
+    const FactorRow* row = row_of(current, option);
+    if (row == nullptr) continue;
+    ShellField value{equals == std::string::npos ? "" : word.text.substr(equals + 1), word.line};
+    if (equals == std::string::npos) {
+      if (i + 1 == words.size()) continue;
+      value = words[++i];
+    }
+    if (std::string_view(row->name) == "gpus per node") value.text = count_of(value.text);
+    factors_[std::string(current)][row->name] = {option, value};
+  }
+}
+
+std::optional<LaunchWorld::Product> LaunchWorld::product() const {
+  if (const auto torchrun = factors_.find("torchrun"); torchrun != factors_.end()) {
+    Product product{"torchrun", {}};
+    for (const auto& [name, factor] : torchrun->second) product.factors.push_back(factor);
+    return product;
+  }
+  for (const char* launcher : {"srun", "mpirun"}) {
+    const auto found = factors_.find(launcher);
+    if (found == factors_.end()) continue;
+    const Factors& factors = found->second;
+    if (const auto tasks = factors.find("tasks"); tasks != factors.end())
+      return Product{launcher, {tasks->second}};
+    const auto nodes = factors.find("nodes");
+    auto per_node = factors.find("per node");
+    if (per_node == factors.end()) per_node = factors.find("gpus per node");
+    if (per_node == factors.end()) continue;
+    Product product{launcher, {}};
+    if (nodes != factors.end()) product.factors.push_back(nodes->second);
+    product.factors.push_back(per_node->second);
+    return product;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> LaunchWorld::processes() const {
+  const std::optional<Product> product = this->product();
+  if (!product) return std::nullopt;
+  std::int64_t processes = 1;
+  for (const Factor& factor : product->factors) {
+    const auto size = size_of(factor.value);
+    if (!size || __builtin_mul_overflow(processes, *size, &processes)) return std::nullopt;
+  }
+  return processes;
+}
+
+std::string LaunchWorld::source() const {
+  const std::optional<Product> product = this->product();
+  if (!product) return "";
+  std::string text;
+  for (const Factor& factor : product->factors)
+    text += fmt::format("{}{} {}", text.empty() ? "" : " x ", factor.written, factor.value.text);
+  if (product->factors.empty()) return product->launcher + " without --nnodes and --nproc_per_node";
+  return fmt::format("{} of {}, line {}", text, product->launcher, product->factors.back().value.line);
+}
+
+std::vector<ShellField> LaunchWorld::unknown() const {
+  std::vector<ShellField> unknown;
+  const std::optional<Product> product = this->product();
+  if (!product) return unknown;
+  for (const Factor& factor : product->factors) {
+    if (!size_of(factor.value))
+      unknown.push_back({factor.written + "=" + factor.value.text, factor.value.line});
+  }
+  return unknown;
+}
+
+std::map<std::string, ShellField> LaunchWorld::slurm_variables() const {
+  std::map<std::string, ShellField> variables;
+  const auto found = factors_.find("srun");
+  if (found == factors_.end()) return variables;
+  const auto add = [&](const char* factor, std::initializer_list<const char*> names) {
+    const auto value = found->second.find(factor);
+    if (value == found->second.end()) return;
+    for (const char* name : names) variables[name] = value->second.value;
+  };
+  add("nodes", {"SLURM_NNODES", "SLURM_JOB_NUM_NODES"});
+  add("tasks", {"SLURM_NTASKS", "SLURM_NPROCS"});
+  add("per node", {"SLURM_NTASKS_PER_NODE", "SLURM_TASKS_PER_NODE"});
+  add("gpus per node", {"SLURM_GPUS_PER_NODE", "SLURM_GPUS_ON_NODE"});
+  return variables;
+}
+
+}  // namespace verify

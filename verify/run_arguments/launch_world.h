@@ -1,0 +1,54 @@
+#pragma once
+
+/// How many processes a launch starts, as the words before the training script say: of torchrun,
+/// torch.distributed.launch, srun, mpirun, and #SBATCH lines.
+///
+///   LaunchWorld world;
+///   world.read(words_of_sbatch, "#SBATCH");
+///   world.read(words_before_the_script, "");
+///   world.processes();
+///
+/// Exact   torchrun counts where it is there, because it starts the processes that train: nnodes (1) times
+///         nproc_per_node (1). Else ntasks, or nodes times ntasks-per-node (or gpus-per-node) of srun or
+///         #SBATCH, or the processes of mpirun. There is no number where a factor is not a whole number from
+///         1 on.
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verify/run_arguments/shell_values.h"
+
+namespace verify {
+
+class LaunchWorld {
+ public:
+  void read(const std::vector<ShellField>& words, const std::string& launcher);
+
+  std::optional<std::int64_t> processes() const;
+  /// The factors and where they stand: "--nnodes 4 x --nproc_per_node 8 of torchrun, line 12".
+  std::string source() const;
+  /// The factors that are not known, as fields with marks.
+  std::vector<ShellField> unknown() const;
+  /// The variables that Slurm sets from #SBATCH lines: SLURM_NNODES and its like.
+  std::map<std::string, ShellField> slurm_variables() const;
+
+ private:
+  struct Factor {
+    std::string written;  // "--nnodes"
+    ShellField value;
+  };
+  using Factors = std::map<std::string, Factor>;  // by the name of a row of kFactors
+
+  struct Product {
+    std::string launcher;
+    std::vector<Factor> factors;
+  };
+  std::optional<Product> product() const;
+
+  std::map<std::string, Factors> factors_;  // by launcher: "torchrun", "srun", "mpirun"
+};
+
+}  // namespace verify

@@ -1,0 +1,65 @@
+#pragma once
+
+/// The arguments of a training run as a file gives them, before anybody asks what they mean. The three
+/// readers of run files (run_log.h, run_yaml.h, run_script.h) return them.
+///
+/// Shapes  Names are Megatron's without the leading dashes, and with "-" in place of "_": "seq-length". An
+///         argument that a file gives several times stands several times; the last one counts, as in
+///         argparse.
+/// Errors  All readers refuse: run_file_text: a file that is no text in UTF-8; run_file_size: a file, a line
+///         or a list beyond the limits below; run_without_arguments: a file in which no argument is found.
+/// Exact   A reader executes nothing, opens no other file, and reads no variable of the environment.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace verify {
+
+inline constexpr std::size_t kMostScriptBytes = std::size_t{4} << 20U;  // of a script or a YAML file
+inline constexpr std::size_t kMostLogBytes = std::size_t{64} << 30U;
+inline constexpr std::size_t kMostRunArguments = 10'000;
+
+enum class RunFileKind { log, yaml, script };
+
+/// Returns "log", "yaml" or "script".
+const char* run_file_kind_name(RunFileKind kind);
+
+struct RunArgument {
+  std::string name;
+  std::vector<std::string> values;  // as written; empty for a flag that stands alone
+  int line = 0;                     // of the file, from 1
+};
+
+/// What cannot be known without executing the file.
+struct Unresolved {
+  std::string text;      // as the file writes it: "${NNODES}", "$(nproc)"
+  std::string variable;  // the name that --set takes; "" where there is none
+  std::string argument;  // the argument whose value it is, or a part of; "" where it is no value
+  int line = 0;
+  std::string reason;
+};
+
+struct RunArguments {
+  RunFileKind kind = RunFileKind::script;
+  std::vector<RunArgument> given;
+  std::vector<Unresolved> unresolved;
+  std::vector<std::string> notes;  // sentences about how the file was read
+  std::optional<std::int64_t> world_size;
+  std::string world_size_source;  // "--nnodes 4 x --nproc_per_node 8 of torchrun, line 12"
+};
+
+/// The values that --set gives to variables.
+using RunVariables = std::map<std::string, std::string>;
+
+/// Returns the name without leading dashes, with "-" in place of "_".
+std::string run_argument_name(std::string_view written);
+
+/// Returns the text as a whole number, where it is one that fits into 64 bits.
+std::optional<std::int64_t> whole_number(std::string_view text);
+
+}  // namespace verify

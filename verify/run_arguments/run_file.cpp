@@ -1,0 +1,122 @@
+#include "verify/run_arguments/run_file.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <fmt/format.h>
+#include <fstream>
+#include <sstream>
+#include <string_view>
+
+#include "sim/base/error.h"
+#include "sim/base/printable_text.h"
+#include "verify/output/input_file.h"
+#include "verify/run_arguments/run_log.h"
+#include "verify/run_arguments/run_script.h"
+#include "verify/run_arguments/run_yaml.h"
+
+namespace verify {
+
+namespace {
+
+/// Refuses bytes that are in no text, and says in which line they stand.
+void require_text(std::string_view text) {
+  int line = 1;
+  for (std::size_t at = 0; at < text.size();) {
+    const auto byte = static_cast<unsigned char>(text[at]);
+    const std::size_t bytes = sim::character_bytes(text.substr(at));
+    const bool is_control =
+        byte < ' ' && std::string_view("\t\n\r\f\v\x1b").find(text[at]) == std::string_view::npos;
+    if (bytes == 0 || is_control) {
+      sim::refuse({.code = "run_file_text",
+                   .option = fmt::format("line {}", line),
+                   .numbers = fmt::format("the byte 0x{:02x}", byte),
+                   .rule = "a run file is text in UTF-8",
+                   .hint = "the log, the YAML file, the launch script or the command line of the run"});
+    }
+    line += text[at] == '\n' ? 1 : 0;
+    at += bytes;
+  }
+}
+
+bool is_key_line(std::string_view line) {
+  std::size_t end = 0;
+  while (end < line.size() && (std::isalnum(static_cast<unsigned char>(line[end])) != 0 || line[end] == '_' ||
+                               line[end] == '-' || line[end] == '"' || line[end] == '\''))
+    ++end;
+  return end > 0 && end < line.size() && line[end] == ':' &&
+         (end + 1 == line.size() || line[end + 1] == ' ' || line[end + 1] == '\r');
+}
+
+bool is_yaml(const std::string& text) {
+  std::istringstream lines(text);
+  bool is_first = true, first_is_key = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.starts_with("MODEL_ARGS:")) return true;
+    const std::size_t begin = line.find_first_not_of(" \t\r");
+    if (begin == std::string::npos || line[begin] == '#' || line.starts_with("---")) continue;
+    if (is_first) first_is_key = is_key_line(std::string_view(line).substr(begin)) || line[begin] == '{';
+    is_first = false;
+  }
+  return first_is_key;
+}
+
+/// Whether a line of the file is a ruler of a list of arguments. Reads the file to its end.
+bool holds_a_ruler(std::istream& file) {
+  constexpr std::size_t kMostLine = 4096;  // a ruler stands at the beginning of a line, behind a prefix
+  std::string line;
+  for (int c = file.rdbuf()->sbumpc();; c = file.rdbuf()->sbumpc()) {
+    const bool is_end = c == std::char_traits<char>::eof();
+    if (!is_end && c != '\n') {
+      if (line.size() < kMostLine) line += static_cast<char>(c);
+      continue;
+    }
+    if (is_ruler_of_arguments(line)) return true;
+    if (is_end) return false;
+    line.clear();
+  }
+}
+
+void require_bytes(std::size_t bytes, std::size_t most) {
+  if (bytes <= most) return;
+  sim::refuse({.code = "run_file_size",
+               .option = "--from",
+               .numbers = fmt::format("more than {} bytes", most),
+               .rule = "launch scripts and YAML files are small; a log has the ruler of Megatron's arguments",
+               .hint = "the file that starts the run, or the log of rank 0 from its beginning"});
+}
+
+}  // namespace
+
+RunArguments read_run_text(const std::string& text, const RunVariables& set) {
+  require_bytes(text.size(), kMostScriptBytes);
+  require_text(text);
+  return is_yaml(text) ? read_run_yaml(text) : read_run_script(text, set);
+}
+
+RunArguments read_run_file(const std::string& path, const RunVariables& set) {
+  if (const std::string problem = what_is_no_plain_file(path); !problem.empty()) {
+    sim::refuse(
+        {.code = "run_file_missing",
+         .option = "--from " + sim::printable_text(path),
+         .numbers = problem,
+         .rule = "a run is read from a log, a YAML file, a launch script or the text of a command line",
+         .hint = "the path of such a file"});
+  }
+  std::ifstream file(path, std::ios::binary);
+  if (holds_a_ruler(file)) {
+    file.clear();
+    file.seekg(0);
+    return read_run_log(file);
+  }
+  file.clear();
+  file.seekg(0);
+  std::string text(kMostScriptBytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+  if (text.starts_with(kByteOrderMark)) text.erase(0, kByteOrderMark.size());
+  return read_run_text(text, set);
+}
+
+}  // namespace verify

@@ -1,0 +1,21 @@
+#pragma once
+
+/// Opens a run file and hands it to the reader of its kind, which its content tells: a line with the ruler of
+/// Megatron's list of arguments makes it a log; a first line of the form "key:", or a line "MODEL_ARGS:",
+/// makes it YAML; everything else is a launch script or a command line.
+///
+/// Errors  run_file_missing: there is nothing of this name, or no plain file; run_file_text; run_file_size;
+///         and those of the readers.
+
+#include <string>
+
+#include "verify/run_arguments/run_arguments.h"
+
+namespace verify {
+
+RunArguments read_run_file(const std::string& path, const RunVariables& set);
+
+/// Reads a script or YAML that is already in memory. The log, which may be larger, has a reader of its own.
+RunArguments read_run_text(const std::string& text, const RunVariables& set);
+
+}  // namespace verify

@@ -1,0 +1,232 @@
+#include "verify/run_arguments/run_script.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstddef>
+#include <fmt/format.h>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "verify/run_arguments/argument_table.h"
+#include "verify/run_arguments/launch_world.h"
+#include "verify/run_arguments/shell_values.h"
+#include "verify/run_arguments/shell_words.h"
+
+namespace verify {
+
+namespace {
+
+constexpr int kMostNesting = 8;  // of here-documents and of `bash -c`
+
+using Fields = std::vector<ShellField>;
+
+bool is_flag(std::string_view word) {
+  return word.size() > 2 && word.starts_with("--") && std::isalpha(static_cast<unsigned char>(word[2])) != 0;
+}
+
+bool has_blank(std::string_view text) { return text.find_first_of(" \t\n") != std::string_view::npos; }
+
+bool is_shell(std::string_view word) {
+  const std::string_view name = word.substr(word.rfind('/') + 1);
+  return name == "bash" || name == "sh" || name == "eval";
+}
+
+/// A command that starts a training script: the words before the script, and its arguments.
+struct Launch {
+  Fields before;
+  Fields arguments;
+  std::string script;  // the Python file; "" where the text is arguments alone
+  int line = 0;
+};
+
+class ScriptReader {
+ public:
+  explicit ScriptReader(const RunVariables& set) : values_(set) {}
+
+  void read(std::string_view text, int first_line, int depth);
+  RunArguments arguments();
+
+ private:
+  void read(const ShellCommand& command, int depth);
+  void read_nested(std::string_view text, int line, int depth);
+  void find_launch(const Fields& words, int line, int depth);
+  void take_assigned_arguments();
+  void take(const Fields& words, RunArguments& run);
+  void take_world(RunArguments& run);
+
+  ShellValues values_;
+  LaunchWorld world_;
+  std::vector<Launch> launches_;
+};
+
+void ScriptReader::read(std::string_view text, int first_line, int depth) {
+  const ShellScript script = parse_shell(text, first_line);
+  for (const auto& [line, directive] : script.directives) {
+    Fields words;
+    for (const ShellCommand& command : parse_shell(directive, line).commands) {
+      const Fields expanded = values_.expand(command.words);
+      words.insert(words.end(), expanded.begin(), expanded.end());
+    }
+    world_.read(words, "srun");
+    for (const auto& [name, value] : world_.slurm_variables()) values_.define(name, value.text, value.line);
+  }
+  for (const ShellCommand& command : script.commands) read(command, depth);
+}
+
+void ScriptReader::read(const ShellCommand& command, int depth) {
+  if (!command.loop_variable.empty())
+    values_.forget(command.loop_variable, command.line, "it takes several values in a loop");
+  const bool is_conditional = command.is_conditional || (command.is_chained && command.words.empty());
+  for (const ShellAssignment& assignment : command.assignments) values_.assign(assignment, is_conditional);
+  find_launch(values_.expand(command.words), command.line, depth);
+  for (const HereDocument& document : command.documents) read_nested(document.text, document.line, depth);
+}
+
+/// Reads the text of a here-document or of `bash -c`, which may be no script at all.
+void ScriptReader::read_nested(std::string_view text, int line, int depth) {
+  if (depth == kMostNesting || text.find("--") == std::string_view::npos) return;
+  try {
+    read(text, line, depth + 1);
+  } catch (const sim::Error& error) {
+    if (error.refusal().code != "script_syntax") throw;
+  }
+}
+
+void ScriptReader::find_launch(const Fields& words, int line, int depth) {
+  if (words.empty()) return;
+  if (is_flag(words.front().text)) {
+    launches_.push_back({{}, words, "", line});
+    return;
+  }
+  const auto script = std::find_if(words.begin(), words.end(), [](const ShellField& word) {
+    return word.text.ends_with(".py") && !has_blank(word.text) && !is_flag(word.text);
+  });
+  if (script != words.end()) {
+    Launch launch{{words.begin(), script}, {script + 1, words.end()}, values_.shown(script->text), line};
+    const auto& arguments = launch.arguments;
+    const bool has_arguments = std::any_of(arguments.begin(), arguments.end(), [](const ShellField& word) {
+      return is_flag(word.text) || word.has_unknown();
+    });
+    if (has_arguments) launches_.push_back(std::move(launch));
+    return;
+  }
+  // A shell inside of the command gets the text of another one, which the launcher before it starts.
+  const auto shell =
+      std::find_if(words.begin(), words.end(), [](const ShellField& word) { return is_shell(word.text); });
+  if (shell == words.end()) return;
+  for (auto word = shell; word != words.end(); ++word) {
+    if (!has_blank(word->text)) continue;
+    const std::size_t before = launches_.size();
+    read_nested(word->text, word->line, depth);
+    if (launches_.size() > before) {
+      Fields& first = launches_.back().before;
+      first.insert(first.begin(), words.begin(), shell);
+    }
+  }
+}
+
+/// Of a file without a command, the variables that hold arguments.
+void ScriptReader::take_assigned_arguments() {
+  Launch launch;
+  for (const std::string& name : values_.names()) {
+    Fields words;
+    for (const ShellField& field : values_.value(name)) {
+      std::size_t at = 0;
+      while ((at = field.text.find_first_not_of(" \t\n", at)) != std::string::npos) {
+        const std::size_t end = std::min(field.text.find_first_of(" \t\n", at), field.text.size());
+        words.push_back({field.text.substr(at, end - at), field.line});
+        at = end;
+      }
+    }
+    if (words.empty() || !is_flag(words.front().text)) continue;
+    launch.line = launch.line == 0 ? words.front().line : launch.line;
+    launch.arguments.insert(launch.arguments.end(), words.begin(), words.end());
+  }
+  if (!launch.arguments.empty()) launches_.push_back(std::move(launch));
+}
+
+/// Takes the arguments of the training script: each flag with the words up to the next one.
+void ScriptReader::take(const Fields& words, RunArguments& run) {
+  RunArgument* current = nullptr;
+  const auto keep_unresolved = [&](const ShellField& word) {
+    for (Unresolved& unknown : values_.unresolved(word.text)) {
+      if (current != nullptr) unknown.argument = current->name;
+      run.unresolved.push_back(std::move(unknown));
+    }
+  };
+  for (const ShellField& word : words) {
+    if (is_flag(word.text)) {
+      const std::size_t equals = word.text.find('=');
+      run.given.push_back({run_argument_name(word.text.substr(0, equals)), {}, word.line});
+      current = &run.given.back();
+      if (equals != std::string::npos) current->values.push_back(values_.shown(word.text.substr(equals + 1)));
+      keep_unresolved(word);
+      continue;
+    }
+    // A variable that stands alone behind a complete argument may hold more of them.
+    const bool is_complete = current == nullptr || !current->values.empty() || takes_no_value(current->name);
+    const bool stands_alone = word.has_unknown() && is_complete;
+    if (stands_alone) current = nullptr;
+    keep_unresolved(word);
+    if (current == nullptr) continue;
+    current->values.push_back(values_.shown(word.text));
+  }
+}
+
+void ScriptReader::take_world(RunArguments& run) {
+  if (const auto processes = world_.processes()) {
+    run.world_size = processes;
+    run.world_size_source = world_.source();
+    return;
+  }
+  for (const ShellField& factor : world_.unknown()) {
+    const std::string option = factor.text.substr(0, factor.text.find('='));
+    std::vector<Unresolved> unknown = values_.unresolved(factor.text);
+    if (unknown.empty()) {
+      unknown.push_back({.text = factor.text,
+                         .variable = {},
+                         .argument = {},
+                         .line = factor.line,
+                         .reason = "it is not a whole number from 1 on"});
+    }
+    for (Unresolved& entry : unknown) {
+      entry.argument = run_argument_name(option);
+      run.unresolved.push_back(std::move(entry));
+    }
+  }
+}
+
+RunArguments ScriptReader::arguments() {
+  RunArguments run;
+  const bool has_command = !launches_.empty();
+  if (!has_command) take_assigned_arguments();
+  if (launches_.empty()) {
+    sim::refuse({.code = "run_without_arguments",
+                 .option = "--from",
+                 .numbers = "a text without a command that gives arguments to a Python file",
+                 .rule = "a launch script or a command line holds '--flag value' behind its training script",
+                 .hint = "the run's log, or the command line that starts the run"});
+  }
+  const Launch& launch = launches_.back();
+  if (launches_.size() > 1) {
+    run.notes.push_back(fmt::format("the file has {} commands with arguments; the last one, line {}, is read",
+                                    launches_.size(), launch.line));
+  }
+  if (!has_command) run.notes.emplace_back("the file has no command; the arguments that it assigns are read");
+  world_.read(launch.before, "");
+  take(launch.arguments, run);
+  take_world(run);
+  return run;
+}
+
+}  // namespace
+
+RunArguments read_run_script(std::string_view text, const RunVariables& set) {
+  ScriptReader reader(set);
+  reader.read(text, 1, 0);
+  RunArguments run = reader.arguments();
+  run.kind = RunFileKind::script;
+  return run;
+}
+
+}  // namespace verify

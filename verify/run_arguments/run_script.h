@@ -1,0 +1,29 @@
+#pragma once
+
+/// Reads the arguments of a run from a launch script, or from the text of a command line:
+///
+///   GPT_ARGS=(--num-layers 96 --seq-length ${SEQ:-2048})
+///   torchrun --nnodes 16 --nproc_per_node 8 pretrain_gpt.py ${GPT_ARGS[@]}
+///
+/// The command is the last one that names a Python file and gives it arguments; text that is nothing but
+/// arguments, and files that only assign arrays of arguments, are read as well. Commands in here-documents
+/// and in `bash -c "..."` are found.
+///
+/// Assignments of literals, arrays, defaults (${TP:-8}) and whole-number arithmetic are followed, in the
+/// order of the file. Nothing is executed. Whatever only a shell could tell is kept as Unresolved: a variable
+/// that is not assigned, or is assigned in a branch; $1; $(...). A variable in `set` has that value
+/// throughout.
+///
+/// The world is --nnodes x --nproc_per_node of torchrun, or else the tasks of srun, mpirun or #SBATCH.
+///
+/// Errors  script_syntax (shell_words.h); run_without_arguments.
+
+#include <string_view>
+
+#include "verify/run_arguments/run_arguments.h"
+
+namespace verify {
+
+RunArguments read_run_script(std::string_view text, const RunVariables& set);
+
+}  // namespace verify

@@ -1,0 +1,154 @@
+#include "verify/run_arguments/run_yaml.h"
+
+#include <cstddef>
+#include <fmt/format.h>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/mark.h>
+#include <yaml-cpp/parser.h>
+
+#include "sim/base/error.h"
+#include "sim/base/printable_text.h"
+
+namespace verify {
+
+namespace {
+
+constexpr const char* kSection = "MODEL_ARGS";
+
+int line_of(const YAML::Mark& mark) { return mark.line + 1; }
+
+/// Collects the scalars of the map MODEL_ARGS, and those of the outermost map, as the parser meets them.
+class Arguments : public YAML::EventHandler {
+ public:
+  std::vector<RunArgument> section;
+  std::vector<RunArgument> outermost;
+  bool has_section = false;
+
+  void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override { take("null", line_of(mark)); }
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
+    sim::refuse({.code = "run_yaml_alias",
+                 .option = fmt::format("line {}", line_of(mark)),
+                 .numbers = "an alias of an anchor",
+                 .rule = "each argument is written out",
+                 .hint = "the value in the place of the alias"});
+  }
+  void OnScalar(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                const std::string& value) override {
+    take(value, line_of(mark));
+  }
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                       YAML::EmitterStyle::value /*style*/) override {
+    enter(false, line_of(mark));
+  }
+  void OnSequenceEnd() override { leave(); }
+  void OnMapStart(const YAML::Mark& mark, const std::string& /*tag*/, YAML::anchor_t /*anchor*/,
+                  YAML::EmitterStyle::value /*style*/) override {
+    enter(true, line_of(mark));
+  }
+  void OnMapEnd() override { leave(); }
+
+ private:
+  struct Level {
+    bool is_map = false;
+    bool has_key = false;  // the next event is a value
+    std::string key;
+    int key_line = 0;
+  };
+
+  /// The list that values of the current level belong to; null where they are not arguments.
+  std::vector<RunArgument>* target() {
+    const std::size_t depth = levels_.size() - (levels_.back().is_map ? 0 : 1);
+    if (depth == 0 || !levels_[depth - 1].is_map) return nullptr;
+    if (depth == 1) return &outermost;
+    return depth == 2 && levels_[0].is_map && levels_[0].key == kSection ? &section : nullptr;
+  }
+
+  void take(const std::string& value, int line) {
+    if (levels_.empty()) return;
+    Level& level = levels_.back();
+    if (level.is_map && !level.has_key) {
+      level.key = value;
+      level.key_line = line;
+      level.has_key = true;
+      return;
+    }
+    std::vector<RunArgument>* list = target();
+    if (level.is_map) {
+      level.has_key = false;
+      if (list != nullptr) add(*list, {run_argument_name(level.key), {value}, level.key_line});
+    } else if (list != nullptr && !list->empty()) {
+      list->back().values.push_back(value);
+    }
+  }
+
+  void enter(bool is_map, int line) {
+    if (!levels_.empty() && levels_.back().is_map && !levels_.back().has_key) {
+      levels_.back().key.clear();  // a key that is no scalar
+      levels_.back().has_key = true;
+    }
+    levels_.push_back({is_map, false, {}, line});
+    if (is_map) {
+      has_section = has_section || (levels_.size() == 2 && levels_[0].key == kSection);
+      return;
+    }
+    if (levels_.size() < 2) return;
+    std::vector<RunArgument>* list = target();
+    const Level& map = levels_[levels_.size() - 2];
+    if (list != nullptr && map.is_map) add(*list, {run_argument_name(map.key), {}, map.key_line});
+  }
+
+  void leave() {
+    levels_.pop_back();
+    if (!levels_.empty()) levels_.back().has_key = false;
+  }
+
+  static void add(std::vector<RunArgument>& list, RunArgument argument) {
+    if (list.size() == kMostRunArguments) {
+      sim::refuse({.code = "run_file_size",
+                   .option = fmt::format("line {}", argument.line),
+                   .numbers = fmt::format("more than {} arguments", kMostRunArguments),
+                   .rule = "Megatron has several hundred arguments",
+                   .hint = "a file with the arguments of one run"});
+    }
+    list.push_back(std::move(argument));
+  }
+
+  std::vector<Level> levels_;
+};
+
+}  // namespace
+
+RunArguments read_run_yaml(std::string_view text) {
+  std::istringstream stream{std::string(text)};
+  Arguments arguments;
+  try {
+    YAML::Parser parser(stream);
+    while (!arguments.has_section && parser.HandleNextDocument(arguments)) {
+    }
+  } catch (const YAML::Exception& error) {
+    sim::refuse({.code = "run_yaml_syntax",
+                 .option = fmt::format("line {}", line_of(error.mark)),
+                 .numbers = sim::printable_text(error.msg),
+                 .rule = "the text is YAML",
+                 .hint = "a map of flags: '--num-layers: 12'"});
+  }
+  RunArguments run{
+      .kind = RunFileKind::yaml,
+      .given = arguments.has_section ? std::move(arguments.section) : std::move(arguments.outermost)};
+  if (run.given.empty()) {
+    sim::refuse({.code = "run_without_arguments",
+                 .option = "--from",
+                 .numbers = "YAML without a map MODEL_ARGS and without flags at its outermost level",
+                 .rule = "YAML holds the flags in MODEL_ARGS, or is a flat map of flags",
+                 .hint = "MODEL_ARGS:, and below it '--num-layers: 12'"});
+  }
+  return run;
+}
+
+}  // namespace verify

@@ -1,0 +1,24 @@
+#pragma once
+
+/// Reads the arguments of a run from YAML: the map MODEL_ARGS of Megatron's functional tests, or a file that
+/// is itself a flat map of flags. yaml-cpp reads the text.
+///
+///   MODEL_ARGS:
+///     --num-layers: 12
+///     --swiglu: true
+///     --moe-layer-freq: ([0]*1+[1]*15)
+///
+/// Shapes  A sequence becomes several values. Keys are flags with or without the leading dashes.
+/// Errors  run_yaml_syntax: the text is no YAML, or is nested too deep; run_yaml_alias: an anchor is used
+///         again (a short text can stand for gigabytes that way); run_without_arguments: neither MODEL_ARGS
+///         nor a flat map of flags.
+
+#include <string_view>
+
+#include "verify/run_arguments/run_arguments.h"
+
+namespace verify {
+
+RunArguments read_run_yaml(std::string_view text);
+
+}  // namespace verify

@@ -1,0 +1,203 @@
+#include "verify/run_arguments/shell_values.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <fmt/format.h>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "verify/run_arguments/shell_arithmetic.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::size_t kMostValueBytes = std::size_t{1} << 20U;
+constexpr std::size_t kMostUnknowns = 100'000;
+constexpr const char* kBlanks = " \t\r\n";
+
+void refuse_size(int line, const char* what) {
+  sim::refuse({.code = "run_file_size",
+               .option = fmt::format("line {}", line),
+               .numbers = what,
+               .rule = "the values of a launch script are short",
+               .hint = "the command line alone"});
+}
+
+}  // namespace
+
+std::string ShellValues::mark(std::string source, std::string variable, int line, std::string reason) {
+  if (unknowns_.size() == kMostUnknowns) refuse_size(line, "too many expansions that are not known");
+  unknowns_.push_back({.text = std::move(source),
+                       .variable = std::move(variable),
+                       .argument = {},
+                       .line = line,
+                       .reason = std::move(reason)});
+  return fmt::format("{}{}{}", kUnknownBegin, unknowns_.size() - 1, kUnknownEnd);
+}
+
+void ShellValues::define(const std::string& name, std::string value, int line) {
+  if (!values_.contains(name)) order_.push_back(name);
+  values_[name] = {{std::move(value), line}};
+}
+
+void ShellValues::forget(const std::string& name, int line, const std::string& reason) {
+  define(name, mark("${" + name + "}", name, line, reason), line);
+}
+
+void ShellValues::assign(const ShellAssignment& assignment, bool is_conditional) {
+  Fields fields;
+  for (const ShellWord& word : assignment.values) {
+    const Fields expanded = assignment.is_array ? expand(word) : Fields{{joined(word), assignment.line}};
+    fields.insert(fields.end(), expanded.begin(), expanded.end());
+  }
+  const std::string& name = assignment.name;
+  if (is_conditional) {
+    std::string text;
+    for (const ShellField& field : fields) text += (text.empty() ? "" : " ") + shown(field.text);
+    const std::string source = fmt::format("{}{}={}", name, assignment.appends ? "+" : "", text);
+    if (!assignment.appends || !assignment.is_array)
+      return define(name, mark(source, name, assignment.line, "it is assigned in a branch"), assignment.line);
+    fields = {{mark(source, "", assignment.line, "it is appended in a branch"), assignment.line}};
+  }
+  if (!values_.contains(name)) order_.push_back(name);
+  Fields& value = values_[name];
+  if (!assignment.appends) {
+    value = std::move(fields);
+  } else if (assignment.is_array) {
+    value.insert(value.end(), fields.begin(), fields.end());
+  } else if (value.empty()) {
+    value = std::move(fields);
+  } else {
+    value.front().text += fields.front().text;
+  }
+  std::size_t bytes = 0;
+  for (const ShellField& field : value) bytes += field.text.size() + 1;
+  if (bytes > kMostValueBytes) refuse_size(assignment.line, "a value of more than 1 MiB");
+}
+
+std::optional<ShellValues::Fields> ShellValues::known(const std::string& name) const {
+  if (const auto given = set_.find(name); given != set_.end()) return Fields{{given->second, 0}};
+  if (const auto value = values_.find(name); value != values_.end()) return value->second;
+  return std::nullopt;
+}
+
+std::string ShellValues::joined(const ShellWord& word) {
+  ShellWord quoted = word;
+  for (ShellPart& part : quoted.parts) part.is_quoted = true;
+  std::string text;
+  for (const ShellField& field : expand(quoted)) text += (text.empty() ? "" : " ") + field.text;
+  return text;
+}
+
+/// Returns the fields of an expansion, before its words are split.
+ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
+  using Kind = ShellPart::Kind;
+  const auto unknown = [&](const std::string& variable, const char* reason) {
+    return Fields{{mark(part.source, variable, line, reason), line}};
+  };
+  if (part.kind == Kind::literal) return {{part.text, line}};
+  if (part.kind == Kind::unknown) return unknown("", "only a shell can tell its value");
+  if (part.kind == Kind::arithmetic) {
+    const auto number = shell_arithmetic(part.text, [&](const std::string& name) {
+      const std::optional<Fields> value = known(name);
+      return value && !value->empty() ? whole_number(value->front().text) : std::nullopt;
+    });
+    if (number) return {{fmt::format("{}", *number), line}};
+    return unknown("", "its numbers are not all known");
+  }
+  std::optional<Fields> value = known(part.text);
+  if (part.kind == Kind::count) {
+    if (!value) return unknown("", "the array is not assigned");
+    return {{fmt::format("{}", value->size()), line}};
+  }
+  if (part.kind == Kind::variable && value) value->resize(std::min<std::size_t>(value->size(), 1));
+  if (part.kind == Kind::element && value) {
+    const auto index = static_cast<std::size_t>(part.index);
+    value = index < value->size() ? std::optional(Fields{(*value)[index]}) : std::nullopt;
+  }
+  const bool is_empty = !value || value->empty() || (value->size() == 1 && value->front().text.empty());
+  if (is_empty && part.fallback) {
+    constexpr int kMostNesting = 32;
+    if (depth_ == kMostNesting) return unknown("", "its defaults are nested too deep");
+    ++depth_;
+    std::string fallback = joined(*part.fallback);
+    --depth_;
+    return {{std::move(fallback), line}};
+  }
+  if (value) return *value;
+  return unknown(part.text, "it is not assigned in the file");
+}
+
+std::vector<ShellField> ShellValues::expand(const ShellWord& word) {
+  Fields fields;
+  bool is_open = false;  // the next text continues the last field
+  const auto append = [&](std::string_view text, int line) {
+    if (!is_open) fields.push_back({"", line});
+    fields.back().text += text;
+    is_open = true;
+    if (fields.back().text.size() > kMostValueBytes) refuse_size(line, "a word of more than 1 MiB");
+  };
+  const auto append_split = [&](std::string_view text, int line) {
+    while (!text.empty()) {
+      const std::size_t blank = std::min(text.find_first_of(kBlanks), text.size());
+      if (blank > 0) append(text.substr(0, blank), line);
+      if (blank < text.size()) is_open = false;
+      text.remove_prefix(std::min(text.find_first_not_of(kBlanks, blank), text.size()));
+    }
+  };
+  for (const ShellPart& part : word.parts) {
+    const Fields values = fields_of(part, word.line);
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      if (i > 0) is_open = false;
+      if (part.kind == ShellPart::Kind::literal || part.is_quoted) {
+        append(values[i].text, values[i].line != 0 ? values[i].line : word.line);
+      } else {
+        append_split(values[i].text, values[i].line != 0 ? values[i].line : word.line);
+      }
+    }
+    if (fields.size() > kMostRunArguments) refuse_size(word.line, "a word that becomes too many words");
+  }
+  return fields;
+}
+
+std::vector<ShellField> ShellValues::expand(const std::vector<ShellWord>& words) {
+  Fields all;
+  for (const ShellWord& word : words) {
+    Fields fields = expand(word);
+    all.insert(all.end(), std::make_move_iterator(fields.begin()), std::make_move_iterator(fields.end()));
+    if (all.size() > kMostRunArguments) refuse_size(word.line, "a command of too many words");
+  }
+  return all;
+}
+
+std::vector<Unresolved> ShellValues::unresolved(std::string_view text) const {
+  std::vector<Unresolved> found;
+  for (std::size_t at = text.find(kUnknownBegin); at != std::string_view::npos;
+       at = text.find(kUnknownBegin, at + 1)) {
+    const std::size_t end = text.find(kUnknownEnd, at);
+    if (end == std::string_view::npos) break;
+    const auto index = whole_number(text.substr(at + 1, end - at - 1));
+    if (index && *index >= 0 && *index < std::ssize(unknowns_))
+      found.push_back(unknowns_[static_cast<std::size_t>(*index)]);
+  }
+  return found;
+}
+
+std::string ShellValues::shown(std::string_view text) const {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t begin = std::min(text.find(kUnknownBegin), text.size());
+    result += text.substr(0, begin);
+    if (begin == text.size()) break;
+    const std::size_t end = text.find(kUnknownEnd, begin);
+    if (end == std::string_view::npos) break;
+    const std::vector<Unresolved> unknown = unresolved(text.substr(begin, end + 1 - begin));
+    if (!unknown.empty()) result += unknown.front().text;
+    text.remove_prefix(end + 1);
+  }
+  return result;
+}
+
+}  // namespace verify

@@ -1,0 +1,67 @@
+#pragma once
+
+/// The values of a script's variables, as far as they can be known without executing it, and the words of its
+/// commands with these values in the place of expansions.
+///
+/// Shapes  A value is a list of fields; a variable that is no array has one. What is not known stands in a
+///         field as a mark, which begins with kUnknownBegin and ends with kUnknownEnd and holds the index of
+///         an entry of unresolved().
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "verify/run_arguments/run_arguments.h"
+#include "verify/run_arguments/shell_words.h"
+
+namespace verify {
+
+inline constexpr char kUnknownBegin = '\x01';
+inline constexpr char kUnknownEnd = '\x02';
+
+struct ShellField {
+  std::string text;
+  int line = 0;
+  bool has_unknown() const { return text.find(kUnknownBegin) != std::string::npos; }
+};
+
+class ShellValues {
+ public:
+  explicit ShellValues(const RunVariables& set) : set_(set) {}
+
+  void assign(const ShellAssignment& assignment, bool is_conditional);
+  /// Gives a variable a value that the file says in another way than by an assignment.
+  void define(const std::string& name, std::string value, int line);
+  /// A variable that takes several values in turn.
+  void forget(const std::string& name, int line, const std::string& reason);
+
+  std::vector<ShellField> expand(const ShellWord& word);
+  std::vector<ShellField> expand(const std::vector<ShellWord>& words);
+
+  /// The assigned variables, in the order of their first assignment.
+  const std::vector<std::string>& names() const { return order_; }
+  const std::vector<ShellField>& value(const std::string& name) const { return values_.at(name); }
+
+  /// What the marks in a text stand for.
+  std::vector<Unresolved> unresolved(std::string_view text) const;
+  /// The text with the source of each expansion in the place of its mark.
+  std::string shown(std::string_view text) const;
+
+ private:
+  using Fields = std::vector<ShellField>;
+
+  Fields fields_of(const ShellPart& part, int line);
+  std::optional<Fields> known(const std::string& name) const;
+  std::string mark(std::string source, std::string variable, int line, std::string reason);
+  std::string joined(const ShellWord& word);
+
+  const RunVariables& set_;
+  std::map<std::string, Fields> values_;
+  std::vector<std::string> order_;
+  std::vector<Unresolved> unknowns_;
+  int depth_ = 0;
+};
+
+}  // namespace verify

@@ -1,0 +1,520 @@
+#include "verify/run_arguments/shell_words.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <cstddef>
+#include <fmt/format.h>
+#include <optional>
+
+#include "sim/base/error.h"
+#include "verify/run_arguments/run_arguments.h"
+
+namespace verify {
+
+namespace {
+
+constexpr int kMostNesting = 32;
+
+bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+bool is_of_name(char c) { return begins_name(c) || std::isdigit(static_cast<unsigned char>(c)) != 0; }
+bool is_operator(char c) {
+  return c == '\n' || c == ';' || c == '&' || c == '|' || c == '(' || c == ')' || c == '<' || c == '>';
+}
+
+template <std::size_t kCount>
+bool is_one_of(std::string_view word, const std::array<std::string_view, kCount>& words) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+constexpr std::array<std::string_view, 6> kOpening = {"if", "for", "while", "until", "case", "select"};
+constexpr std::array<std::string_view, 3> kClosing = {"fi", "done", "esac"};
+constexpr std::array<std::string_view, 8> kBetween = {"then", "else", "elif", "do", "in", "{", "}", "!"};
+constexpr std::array<std::string_view, 5> kDeclaring = {"export", "declare", "local", "readonly", "typeset"};
+
+class Lexer {
+ public:
+  Lexer(std::string_view text, int line, int depth) : text_(text), line_(line), depth_(depth) {
+    if (depth > kMostNesting) refuse(line, fmt::format("nested more than {} deep", kMostNesting));
+  }
+
+  ShellScript script();
+  /// Reads all of the text as one word, in which blanks are literal.
+  ShellWord whole_word(bool is_quoted);
+
+ private:
+  [[noreturn]] static void refuse(int line, std::string problem) {
+    sim::refuse({.code = "script_syntax",
+                 .option = fmt::format("line {}", line),
+                 .numbers = std::move(problem),
+                 .rule = "quotes, brackets and here-documents of a script end",
+                 .hint = "the whole script, or the command line alone"});
+  }
+
+  bool at_end() const { return at_ == text_.size(); }
+  char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  bool looking_at(std::string_view word) const { return text_.substr(at_, word.size()) == word; }
+  char next() {
+    const char c = text_[at_++];
+    if (c == '\n') ++line_;
+    return c;
+  }
+
+  // ---- commands
+  void skip_blanks();
+  void skip_comment();
+  void end_command();
+  void operate();
+  void redirect();
+  void skip_word();
+  void skip_substituted_process();
+  void read_documents();
+  void read_word_of_command();
+  bool read_assignment();
+  std::vector<ShellWord> array_values();
+  bool takes_keyword(const ShellWord& word);
+
+  // ---- words
+  ShellWord word();
+  void single_quotes(ShellWord& word);
+  void double_quotes(ShellWord& word);
+  void escape(ShellWord& word);
+  void expansion(ShellWord& word, bool is_quoted);
+  void braces(ShellWord& word, bool is_quoted);
+  void add(ShellWord& word, char c, bool is_quoted) const;
+  std::string_view balanced(char open, char close);
+  std::string_view backquoted();
+
+  struct PendingDocument {
+    std::string end;
+    bool strips_tabs = false;
+    bool is_literal = false;
+  };
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  int line_;
+  int depth_;
+  int branches_ = 0;
+  bool chained_ = false;
+  bool declares_ = false;
+  ShellScript script_;
+  ShellCommand command_;
+  std::vector<PendingDocument> pending_;
+};
+
+// ---- words
+
+void Lexer::add(ShellWord& word, char c, bool is_quoted) const {
+  if (word.parts.empty() || word.parts.back().kind != ShellPart::Kind::literal ||
+      word.parts.back().is_quoted != is_quoted) {
+    word.parts.push_back({.kind = ShellPart::Kind::literal, .is_quoted = is_quoted, .text = {}});
+  }
+  word.parts.back().text += c;
+}
+
+void Lexer::single_quotes(ShellWord& word) {
+  const int begun = line_;
+  next();
+  if (word.parts.empty() || !word.parts.back().is_quoted)
+    word.parts.push_back({.kind = ShellPart::Kind::literal, .is_quoted = true, .text = {}});
+  while (!at_end() && peek() != '\'') add(word, next(), true);
+  if (at_end()) refuse(begun, "a single quote that does not end");
+  next();
+}
+
+void Lexer::escape(ShellWord& word) {
+  next();
+  if (at_end()) return;
+  const char c = next();
+  if (c != '\n') add(word, c, true);
+}
+
+void Lexer::double_quotes(ShellWord& word) {
+  const int begun = line_;
+  next();
+  word.parts.push_back({.kind = ShellPart::Kind::literal, .is_quoted = true, .text = {}});
+  while (!at_end() && peek() != '"') {
+    if (peek() == '\\' && std::string_view("\"\\$`\n").find(peek(1)) != std::string_view::npos && peek(1)) {
+      escape(word);
+    } else if (peek() == '$' || peek() == '`') {
+      expansion(word, true);
+    } else {
+      add(word, next(), true);
+    }
+  }
+  if (at_end()) refuse(begun, "a double quote that does not end");
+  next();
+}
+
+/// Returns the text from an opening bracket to the one that closes it, without the two.
+std::string_view Lexer::balanced(char open, char close) {
+  const int begun = line_;
+  const std::size_t start = at_ + 1;
+  int depth = 0;
+  while (!at_end()) {
+    const char c = peek();
+    if (c == '\\' && at_ + 1 < text_.size()) {
+      next();
+    } else if (c == '\'' && open == '(') {
+      for (next(); !at_end() && peek() != '\'';) next();
+      if (at_end()) break;
+    } else if (c == '"') {
+      for (next(); !at_end() && peek() != '"';) {
+        if (peek() == '\\' && at_ + 1 < text_.size()) next();
+        next();
+      }
+      if (at_end()) break;
+    } else if (c == open) {
+      ++depth;
+    } else if (c == close && --depth == 0) {
+      next();
+      return text_.substr(start, at_ - 1 - start);
+    }
+    next();
+  }
+  refuse(begun, fmt::format("a '{}' without its '{}'", open, close));
+}
+
+std::string_view Lexer::backquoted() {
+  const int begun = line_;
+  const std::size_t start = at_;
+  next();
+  while (!at_end() && peek() != '`') {
+    if (peek() == '\\' && at_ + 1 < text_.size()) next();
+    next();
+  }
+  if (at_end()) refuse(begun, "a '`' that does not end");
+  next();
+  return text_.substr(start, at_ - start);
+}
+
+/// Reads ${...}, of which the "$" is already read.
+void Lexer::braces(ShellWord& word, bool is_quoted) {
+  const int begun = line_;
+  std::string_view inner = balanced('{', '}');
+  ShellPart part{.kind = ShellPart::Kind::variable,
+                 .is_quoted = is_quoted,
+                 .text = {},
+                 .source = fmt::format("${{{}}}", inner)};
+  const auto unknown = [&] {
+    part.kind = ShellPart::Kind::unknown;
+    part.text = part.source;
+    word.parts.push_back(part);
+  };
+  const bool counts = inner.starts_with('#') && inner.size() > 1;
+  if (counts) inner.remove_prefix(1);
+  std::size_t length = 0;
+  while (length < inner.size() && is_of_name(inner[length])) ++length;
+  if (length == 0) return unknown();
+  part.text = inner.substr(0, length);
+  inner.remove_prefix(length);
+  const bool is_all = inner.starts_with("[@]") || inner.starts_with("[*]");
+  if (is_all) {
+    inner.remove_prefix(3);
+    part.kind = ShellPart::Kind::elements;
+  } else if (inner.starts_with('[')) {
+    const std::size_t end = inner.find(']');
+    const auto index = end == std::string_view::npos ? std::nullopt : whole_number(inner.substr(1, end - 1));
+    if (!index || *index < 0) return unknown();
+    part.kind = ShellPart::Kind::element;
+    part.index = *index;
+    inner.remove_prefix(end + 1);
+  }
+  if (counts) {
+    if (!is_all || !inner.empty()) return unknown();
+    part.kind = ShellPart::Kind::count;
+  } else if (!inner.empty()) {
+    const std::size_t sign = inner[0] == ':' ? 1 : 0;
+    const char operation = sign < inner.size() ? inner[sign] : '\0';
+    if (operation == '-' || operation == '=') {
+      Lexer fallback(inner.substr(sign + 1), begun, depth_ + 1);
+      part.fallback = std::make_shared<const ShellWord>(fallback.whole_word(is_quoted));
+    } else if (operation != '?') {
+      return unknown();
+    }
+  }
+  word.parts.push_back(std::move(part));
+}
+
+void Lexer::expansion(ShellWord& word, bool is_quoted) {
+  if (peek() == '`') {
+    const std::string source(backquoted());
+    word.parts.push_back(
+        {.kind = ShellPart::Kind::unknown, .is_quoted = is_quoted, .text = source, .source = source});
+    return;
+  }
+  next();  // the "$"
+  const char c = peek();
+  if (c == '{') return braces(word, is_quoted);
+  if (c == '(') {
+    const bool may_be_arithmetic = peek(1) == '(';
+    const std::string inner(balanced('(', ')'));
+    const bool is_arithmetic = may_be_arithmetic && inner.ends_with(')');
+    word.parts.push_back({.kind = is_arithmetic ? ShellPart::Kind::arithmetic : ShellPart::Kind::unknown,
+                          .is_quoted = is_quoted,
+                          .text = is_arithmetic ? inner.substr(1, inner.size() - 2) : "$(" + inner + ")",
+                          .source = "$(" + inner + ")"});
+    return;
+  }
+  if (c == '\'' && !is_quoted) return single_quotes(word);
+  if (c == '"' && !is_quoted) return double_quotes(word);
+  std::string name;
+  if (begins_name(c)) {
+    while (is_of_name(peek())) name += next();
+  } else if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
+    name = next();
+  } else if (c != '\0' && std::string_view("@*#?$!-").find(c) != std::string_view::npos) {
+    const std::string source = std::string("$") + next();
+    word.parts.push_back(
+        {.kind = ShellPart::Kind::unknown, .is_quoted = is_quoted, .text = source, .source = source});
+    return;
+  } else {
+    return add(word, '$', is_quoted);
+  }
+  word.parts.push_back(
+      {.kind = ShellPart::Kind::variable, .is_quoted = is_quoted, .text = name, .source = "$" + name});
+}
+
+ShellWord Lexer::word() {
+  ShellWord word{.parts = {}, .line = line_};
+  while (!at_end() && !is_blank(peek()) && !is_operator(peek())) {
+    if (peek() == '\'') {
+      single_quotes(word);
+    } else if (peek() == '"') {
+      double_quotes(word);
+    } else if (peek() == '\\') {
+      escape(word);
+    } else if (peek() == '$' || peek() == '`') {
+      expansion(word, false);
+    } else {
+      add(word, next(), false);
+    }
+  }
+  return word;
+}
+
+ShellWord Lexer::whole_word(bool is_quoted) {
+  ShellWord word{.parts = {}, .line = line_};
+  while (!at_end()) {
+    if (peek() == '\'' && !is_quoted) {
+      single_quotes(word);
+    } else if (peek() == '"') {
+      double_quotes(word);
+    } else if (peek() == '\\') {
+      escape(word);
+    } else if (peek() == '$' || peek() == '`') {
+      expansion(word, is_quoted);
+    } else {
+      add(word, next(), is_quoted);
+    }
+  }
+  return word;
+}
+
+// ---- commands
+
+void Lexer::skip_blanks() {
+  while (!at_end()) {
+    if (is_blank(peek())) {
+      next();
+    } else if (peek() == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'))) {
+      while (next() != '\n') {
+      }
+    } else {
+      return;
+    }
+  }
+}
+
+void Lexer::skip_comment() {
+  const std::size_t end = std::min(text_.find('\n', at_), text_.size());
+  const std::string_view comment = text_.substr(at_, end - at_);
+  if (comment.starts_with("#SBATCH")) script_.directives.emplace_back(line_, comment.substr(1));
+  at_ = end;
+}
+
+void Lexer::end_command() {
+  const bool is_empty = command_.assignments.empty() && command_.words.empty() &&
+                        command_.documents.empty() && command_.loop_variable.empty();
+  if (!is_empty) script_.commands.push_back(std::move(command_));
+  command_ = {};
+  declares_ = false;
+}
+
+void Lexer::skip_substituted_process() { balanced('(', ')'); }
+
+void Lexer::skip_word() {
+  skip_blanks();
+  if (peek() == '(') return skip_substituted_process();
+  word();
+}
+
+void Lexer::redirect() {
+  if (peek() == '&') next();
+  const char sign = next();
+  if (sign == '<' && peek() == '<' && peek(1) != '<') {
+    next();
+    PendingDocument document;
+    document.strips_tabs = peek() == '-';
+    if (document.strips_tabs) next();
+    skip_blanks();
+    for (const ShellPart& part : word().parts) {
+      document.end += part.kind == ShellPart::Kind::literal ? part.text : part.source;
+      document.is_literal = document.is_literal || part.is_quoted;
+    }
+    pending_.push_back(std::move(document));
+    return;
+  }
+  while (peek() == '<' || peek() == '>' || peek() == '&' || peek() == '|') next();
+  if (peek() == '(') return skip_substituted_process();
+  skip_word();
+}
+
+/// Reads the here-documents whose text begins on this line. They belong to the command that has just ended.
+void Lexer::read_documents() {
+  for (const PendingDocument& pending : pending_) {
+    const int begun = line_;
+    HereDocument document{.text = {}, .line = line_};
+    for (;;) {
+      if (at_end()) refuse(begun, fmt::format("a here-document without its last line '{}'", pending.end));
+      const std::size_t end = std::min(text_.find('\n', at_), text_.size());
+      std::string line(text_.substr(at_, end - at_));
+      at_ = end;
+      if (!at_end()) next();
+      if (line.ends_with('\r')) line.pop_back();
+      if (pending.strips_tabs) line.erase(0, line.find_first_not_of('\t'));
+      if (line == pending.end) break;
+      if (!pending.is_literal) {
+        for (std::size_t escaped = 0; (escaped = line.find("\\$", escaped)) != std::string::npos; ++escaped)
+          line.erase(escaped, 1);
+      }
+      document.text += line + "\n";
+    }
+    if (script_.commands.empty()) script_.commands.emplace_back();
+    script_.commands.back().documents.push_back(std::move(document));
+  }
+  pending_.clear();
+}
+
+void Lexer::operate() {
+  const char c = peek();
+  if (c == '<' || c == '>' || (c == '&' && peek(1) == '>')) return redirect();
+  end_command();
+  const bool chains = looking_at("&&") || looking_at("||");
+  next();
+  if (chains) next();
+  if (c == '\n') read_documents();
+  chained_ = chains;
+}
+
+std::vector<ShellWord> Lexer::array_values() {
+  const int begun = line_;
+  next();  // the "("
+  std::vector<ShellWord> values;
+  for (;;) {
+    skip_blanks();
+    if (at_end()) refuse(begun, "an array without its ')'");
+    if (peek() == ')') break;
+    if (peek() == '\n') {
+      next();
+    } else if (peek() == '#') {
+      skip_comment();
+    } else if (is_operator(peek())) {
+      refuse(line_, fmt::format("'{}' in an array", peek()));
+    } else {
+      values.push_back(word());
+    }
+    if (values.size() > kMostRunArguments) refuse(begun, "an array of too many words");
+  }
+  next();
+  return values;
+}
+
+/// Reads NAME=value, NAME+=value or NAME=( ... ), where one begins here.
+bool Lexer::read_assignment() {
+  std::size_t length = 0;
+  if (!begins_name(peek())) return false;
+  while (is_of_name(peek(length))) ++length;
+  const bool appends = peek(length) == '+' && peek(length + 1) == '=';
+  if (!appends && peek(length) != '=') return false;
+  ShellAssignment assignment{.name = std::string(text_.substr(at_, length)),
+                             .appends = appends,
+                             .is_array = false,
+                             .values = {},
+                             .line = line_};
+  at_ += length + (appends ? 2 : 1);
+  assignment.is_array = peek() == '(';
+  if (assignment.is_array) {
+    assignment.values = array_values();
+  } else {
+    assignment.values.push_back(word());
+  }
+  command_.assignments.push_back(std::move(assignment));
+  return true;
+}
+
+/// Follows a word that is a keyword where a command begins. Returns whether it was one.
+bool Lexer::takes_keyword(const ShellWord& word) {
+  if (word.parts.size() != 1 || word.parts[0].kind != ShellPart::Kind::literal || word.parts[0].is_quoted)
+    return false;
+  const std::string& text = word.parts[0].text;
+  if (is_one_of(text, kOpening)) {
+    ++branches_;
+    if (text == "for") {
+      skip_blanks();
+      while (is_of_name(peek())) command_.loop_variable += next();
+    }
+    return true;
+  }
+  if (is_one_of(text, kClosing)) {
+    branches_ = std::max(0, branches_ - 1);
+    return true;
+  }
+  if (is_one_of(text, kDeclaring)) {
+    declares_ = true;
+    return true;
+  }
+  return is_one_of(text, kBetween);
+}
+
+void Lexer::read_word_of_command() {
+  const bool begins = command_.words.empty();
+  if (begins && command_.assignments.empty() && !declares_) {
+    command_.line = line_;
+    command_.is_conditional = branches_ > 0;
+    command_.is_chained = chained_;
+  }
+  if (begins && read_assignment()) return;
+  ShellWord word = this->word();
+  const bool is_number = word.parts.size() == 1 && whole_number(word.parts[0].text).has_value();
+  if (is_number && (peek() == '<' || peek() == '>')) return;  // the number of a redirected file
+  if (begins && takes_keyword(word)) return;
+  if (declares_) return;  // an option of `declare`, or a name without a value
+  command_.words.push_back(std::move(word));
+  if (command_.words.size() > kMostRunArguments) refuse(command_.line, "a command of too many words");
+}
+
+ShellScript Lexer::script() {
+  for (;;) {
+    skip_blanks();
+    if (at_end()) break;
+    if (peek() == '#') {
+      skip_comment();
+    } else if (is_operator(peek())) {
+      operate();
+    } else {
+      read_word_of_command();
+    }
+  }
+  end_command();
+  if (!pending_.empty()) read_documents();
+  return std::move(script_);
+}
+
+}  // namespace
+
+ShellScript parse_shell(std::string_view text, int first_line) { return Lexer(text, first_line, 0).script(); }
+
+}  // namespace verify

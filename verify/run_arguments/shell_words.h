@@ -1,0 +1,78 @@
+#pragma once
+
+/// The commands of a shell script, as words whose parts are literal text or expansions. Nothing is expanded
+/// and nothing is executed: what a word means is the business of run_script.h.
+///
+/// The grammar is the part of bash that launch scripts are written in: quotes, escapes, line continuations,
+/// comments, variables with defaults, arrays, here-documents, and the keywords that make a command
+/// conditional. Redirections are dropped. Other constructs ($(...), `...`, ${X/a/b}) become parts of the kind
+/// `unknown`.
+///
+/// Errors  script_syntax: a quote, bracket or here-document that does not end, or one nested too deep.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace verify {
+
+struct ShellWord;
+
+struct ShellPart {
+  enum class Kind {
+    literal,     // text
+    variable,    // the value of a variable, or of the element 0 of an array
+    elements,    // all elements of an array: ${NAME[@]}, ${NAME[*]}
+    element,     // one element of an array: ${NAME[3]}
+    count,       // the number of elements: ${#NAME[@]}
+    arithmetic,  // $((...)): `text` is the expression
+    unknown,     // what only a shell could tell: `text` is the source
+  };
+  Kind kind = Kind::literal;
+  bool is_quoted = false;                     // a value is not split at its blanks
+  std::string text;                           // the literal, the name, the expression, or the source
+  std::string source;                         // an expansion as it is written
+  std::int64_t index = 0;                     // of an element
+  std::shared_ptr<const ShellWord> fallback;  // of ${NAME:-fallback}; null: none
+};
+
+struct ShellWord {
+  std::vector<ShellPart> parts;
+  int line = 0;
+};
+
+struct ShellAssignment {
+  std::string name;
+  bool appends = false;   // NAME+=...
+  bool is_array = false;  // NAME=( ... )
+  std::vector<ShellWord> values;
+  int line = 0;
+};
+
+struct HereDocument {
+  std::string text;
+  int line = 0;  // of its first line
+};
+
+struct ShellCommand {
+  std::vector<ShellAssignment> assignments;  // those before the first word
+  std::vector<ShellWord> words;
+  std::vector<HereDocument> documents;
+  int line = 0;
+  std::string loop_variable;    // of a `for`; "" otherwise
+  bool is_conditional = false;  // it stands in an if, a case or a loop
+  bool is_chained = false;      // it stands behind && or ||
+};
+
+struct ShellScript {
+  std::vector<ShellCommand> commands;
+  std::vector<std::pair<int, std::string>> directives;  // "#SBATCH ..." lines, without the sign
+};
+
+/// Reads a script. `first_line` is the number of its first line, for text that stands inside of another file.
+ShellScript parse_shell(std::string_view text, int first_line = 1);
+
+}  // namespace verify

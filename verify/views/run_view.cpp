@@ -1,0 +1,152 @@
+#include "verify/views/run_view.h"
+
+#include <cstddef>
+#include <fmt/format.h>
+#include <utility>
+#include <vector>
+
+#include "sim/base/printable_text.h"
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+namespace {
+
+std::string flag_of(const std::string& name) { return "--" + name; }
+
+std::string with_value(const AccountedArgument& argument) {
+  return argument.name + (argument.value.empty() ? "" : " " + sim::printable_text(argument.value));
+}
+
+/// Words between commas, in lines of at most `columns`, each after `indent` blanks.
+std::string wrapped(const std::vector<std::string>& words, std::size_t indent, std::size_t columns) {
+  std::string text;
+  std::size_t column = indent;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    const std::string word = words[i] + (i + 1 < words.size() ? "," : "");
+    if (column > indent && column + 1 + word.size() > columns) {
+      text += "\n" + std::string(indent, ' ');
+      column = indent;
+    }
+    text += (column > indent ? " " : "") + word;
+    column += word.size() + (column > indent ? 1 : 0);
+  }
+  return text;
+}
+
+constexpr std::size_t kIndent = 24;
+
+void add_list(std::string& text, const char* title, const std::vector<std::string>& words, int columns) {
+  if (words.empty()) return;
+  const std::string head = fmt::format("  {} ({})", title, words.size());
+  text +=
+      fmt::format("{:<{}}{}\n", head, kIndent, wrapped(words, kIndent, static_cast<std::size_t>(columns)));
+}
+
+void add_lines(std::string& text, const char* title, const std::vector<std::string>& lines) {
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string head = i == 0 ? fmt::format("  {} ({})", title, lines.size()) : "";
+    text += fmt::format("{:<{}}{}\n", head, kIndent, lines[i]);
+  }
+}
+
+const char* kind_phrase(RunFileKind kind) {
+  switch (kind) {
+    case RunFileKind::log:
+      return "the log of a run";
+    case RunFileKind::yaml:
+      return "YAML";
+    case RunFileKind::script:
+      return "a launch script";
+  }
+  return "";
+}
+
+std::string text_of(const Unresolved& unknown) {
+  const std::string argument = unknown.argument.empty() ? "" : flag_of(unknown.argument) + " ";
+  const std::string set = unknown.variable.empty() ? "" : fmt::format(": --set {}=VALUE", unknown.variable);
+  return fmt::format("line {}: {}{}, {}{}", unknown.line, argument, sim::printable_text(unknown.text),
+                     unknown.reason, set);
+}
+
+Json value_json(const std::vector<std::string>& words) {
+  const auto one = [](const std::string& word) {
+    const auto number = whole_number(word);
+    return number ? Json(*number) : Json(word);
+  };
+  if (words.empty()) return true;
+  if (words.size() == 1) return one(words.front());
+  Json list = Json::array();
+  for (const std::string& word : words) list.push_back(one(word));
+  return list;
+}
+
+}  // namespace
+
+std::string run_text(const RunOfFile& run, int columns) {
+  const RunArguments& arguments = run.run;
+  std::string text =
+      fmt::format("from {}: {}, {}", sim::printable_text(run.path), kind_phrase(arguments.kind),
+                  counted(std::ssize(run.values.all()), "argument"));
+  if (arguments.world_size)
+    text += fmt::format(", {} ranks ({})", *arguments.world_size, arguments.world_size_source);
+  text += "\n";
+  std::vector<std::string> used, without_effect, not_modelled, unknown, unresolved;
+  for (const AccountedArgument& argument : run.account.used) used.push_back(with_value(argument));
+  for (const AccountedArgument& argument : run.account.without_effect)
+    without_effect.push_back(argument.name);
+  for (const AccountedArgument& argument : run.account.not_modelled) {
+    const std::string ending = ": " + argument.sentence;
+    if (!not_modelled.empty() && not_modelled.back().ends_with(ending)) {
+      not_modelled.back().insert(not_modelled.back().size() - ending.size(), ", --" + with_value(argument));
+    } else {
+      not_modelled.push_back("--" + with_value(argument) + ending);
+    }
+  }
+  for (const UnknownArgument& argument : run.account.unknown) {
+    const std::string nearest =
+        argument.nearest.empty() ? "" : fmt::format("; the nearest name is --{}", argument.nearest);
+    unknown.push_back(
+        fmt::format("--{} in line {}{}", sim::printable_text(argument.name), argument.line, nearest));
+  }
+  for (const Unresolved& entry : arguments.unresolved) unresolved.push_back(text_of(entry));
+  add_list(text, "used", used, columns);
+  add_lines(text, "not modelled", not_modelled);
+  add_lines(text, "unknown", unknown);
+  add_lines(text, "unresolved", unresolved);
+  add_list(text, "without effect", without_effect, columns);
+  add_lines(text, "notes", run.notes);
+  return text + "\n";
+}
+
+Json run_json(const RunOfFile& run) {
+  Json used = Json::object(), not_modelled = Json::object();
+  Json without_effect = Json::array(), unknown = Json::array(), unresolved = Json::array();
+  for (const AccountedArgument& argument : run.account.used)
+    used[flag_of(argument.name)] = value_json(run.values.words(argument.name));
+  for (const AccountedArgument& argument : run.account.without_effect)
+    without_effect.push_back(flag_of(argument.name));
+  for (const AccountedArgument& argument : run.account.not_modelled)
+    not_modelled[flag_of(argument.name)] = argument.sentence;
+  for (const UnknownArgument& argument : run.account.unknown) unknown.push_back(flag_of(argument.name));
+  for (const Unresolved& entry : run.run.unresolved) {
+    Json one = Json::object();
+    one["line"] = entry.line;
+    one["text"] = entry.text;
+    one["reason"] = entry.reason;
+    if (!entry.argument.empty()) one["argument"] = flag_of(entry.argument);
+    if (!entry.variable.empty()) one["variable"] = entry.variable;
+    unresolved.push_back(std::move(one));
+  }
+  Json document = Json::object();
+  document["kind"] = run_file_kind_name(run.run.kind);
+  document["used"] = std::move(used);
+  document["without_effect"] = std::move(without_effect);
+  document["not_modelled"] = std::move(not_modelled);
+  document["unknown"] = std::move(unknown);
+  document["unresolved"] = std::move(unresolved);
+  document["notes"] = Json(run.notes);
+  return document;
+}
+
+}  // namespace verify

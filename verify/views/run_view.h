@@ -1,0 +1,20 @@
+#pragma once
+
+/// Shows what becomes of the arguments of a run that --from reads: which are used, which have no effect,
+/// which are not modelled, which are unknown and which could not be resolved.
+
+#include <string>
+
+#include "verify/options/run_of_file.h"
+#include "verify/output/json.h"
+
+namespace verify {
+
+/// The lists as text, wrapped at `columns`.
+std::string run_text(const RunOfFile& run, int columns);
+
+/// {"kind": "log", "used": {...}, "without_effect": [...], "not_modelled": {...}, "unknown": [...],
+/// "unresolved": [...], "notes": [...]}. Flags have their dashes, and used values are numbers, texts or true.
+Json run_json(const RunOfFile& run);
+
+}  // namespace verify
