@@ -129,6 +129,29 @@ TEST(RunFrom, WhatIsUnresolvedIsAskedForAndSet) {
   EXPECT_EQ(given.exit_code, 0) << given.err;
 }
 
+TEST(RunFrom, WhatIsNotModelledTakesItsRowsAndNoOthers) {
+  const std::string model =
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 128 --seq-length 16 "
+      "--max-position-embeddings 16 --micro-batch-size 1 --global-batch-size 2 ";
+  const auto rows_without = [&](const std::string& more) {
+    const test::TemporaryFile file("run.txt", model + more);
+    const test::RunResult result = test::run(std::vector<std::string>{
+        "replay", "--layout-only", "--from", file.path(), "--world-size", "2", "--format", "json"});
+    const ordered_json report = ordered_json::parse(result.out)["scenarios"][0];
+    std::string rows;
+    for (const ordered_json& absent : report["absent"]) {
+      if (absent["reason"] != "--layout-only") rows += absent["check"].get<std::string>() + " ";
+    }
+    return rows;
+  };
+  EXPECT_EQ(rows_without("--kv-channels 16"), "");
+  EXPECT_EQ(rows_without("--kv-channels 32"), "training memory ");
+  EXPECT_EQ(rows_without("--disable-bias-linear --add-qkv-bias"), "training memory ");
+  EXPECT_EQ(rows_without("--fp8-format hybrid"), "training memory ");
+  EXPECT_EQ(rows_without("--use-megatron-fsdp"), "memory ");
+  EXPECT_EQ(rows_without("--hybrid-layer-pattern M-M-"), "training layers memory ");
+}
+
 TEST(RunFrom, TheCommandLineCountsFirst) {
   const test::TemporaryFile file("run.sh", kScript);
   const test::RunResult result = test::run(std::vector<std::string>{
