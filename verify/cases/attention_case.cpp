@@ -62,7 +62,7 @@ class AttentionCase : public CaseOf<AttentionCase> {
   /// What is computed first comes first: a mistake shows in the tensors after it.
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const Placement tokens = s["sequence_parallel"] == 1 ? Placement::rows : Placement::replicated;
-    std::vector<CaseOutput> outputs = outputs_inside_attention(s["batch"]);
+    std::vector<CaseOutput> outputs = outputs_inside_attention(s);
     outputs.push_back({"output", tokens});
     if (s["bias"] == 1) outputs.push_back({"proj.bias_grad", Placement::replicated});
     outputs.push_back({"proj.weight_grad", Placement::columns});

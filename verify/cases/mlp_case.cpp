@@ -26,7 +26,7 @@ class MlpCase : public CaseOf<MlpCase> {
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const Placement tokens = s["sequence_parallel"] == 1 ? Placement::rows : Placement::replicated;
     const int stride = s["gated"] == 1 ? 2 : 1;
-    std::vector<CaseOutput> outputs = outputs_inside_mlp(s["gated"] == 1);
+    std::vector<CaseOutput> outputs = outputs_inside_mlp(s);
     outputs.push_back({"output", tokens});
     if (s["bias"] == 1) outputs.push_back({"fc2.bias_grad", Placement::replicated});
     outputs.push_back({"fc2.weight_grad", Placement::columns});

@@ -31,12 +31,20 @@ inline void publish_inside(sim::Rank& rank, const sim::TransformerLayer::Saved& 
 }
 inline void publish_inside(sim::Rank& /*rank*/, const sim::ParallelNorm::Saved& /*saved*/) {}
 
-inline std::vector<CaseOutput> outputs_inside_mlp(bool gated, const std::string& of = "") {
+/// Whether a layer publishes what it computes inside, which explanations look at. Where a special value is
+/// drawn it does not: of a NaN, an infinity or a value below the normal ones only what comes out is judged.
+inline bool publishes_inside(const CaseSetting& setting) { return setting.special == Special::none; }
+
+inline std::vector<CaseOutput> outputs_inside_mlp(const CaseSetting& setting, const std::string& of = "") {
+  if (!publishes_inside(setting)) return {};
+  const bool gated = setting["gated"] == 1;
   return {{of + "fc1.output", Placement::columns, gated ? 2 : 1}, {of + "fc2.input", Placement::columns}};
 }
 /// The heads of a rank are a block of every sequence.
-inline std::vector<CaseOutput> outputs_inside_attention(std::int64_t batch, const std::string& of = "") {
-  const auto blocks = static_cast<int>(batch);
+inline std::vector<CaseOutput> outputs_inside_attention(const CaseSetting& setting,
+                                                        const std::string& of = "") {
+  if (!publishes_inside(setting)) return {};
+  const auto blocks = static_cast<int>(setting["batch"]);
   return {{of + "queries", Placement::rows, blocks},
           {of + "probabilities", Placement::rows, blocks},
           {of + "proj.input", Placement::columns}};
@@ -59,7 +67,7 @@ void run_token_layer(sim::Rank& rank, const CaseSetting& setting, Layer& layer, 
   }();
   const sim::Tensor grad_input = layer.backward(forward.saved, own("grad_output"));
   sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
-  publish_inside(rank, forward.saved);
+  if (publishes_inside(setting)) publish_inside(rank, forward.saved);
   rank.publish("output", forward.output);
   rank.publish("grad_input", grad_input);
 }

@@ -62,9 +62,8 @@ class TransformerCase : public CaseOf<TransformerCase> {
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override {
     const Placement tokens = s["sequence_parallel"] == 1 ? Placement::rows : Placement::replicated;
     const int stride = s["gated"] == 1 ? 2 : 1;
-    std::vector<CaseOutput> outputs = outputs_inside_attention(s["batch"], "self_attention.");
-    for (CaseOutput& output : outputs_inside_mlp(s["gated"] == 1, "mlp."))
-      outputs.push_back(std::move(output));
+    std::vector<CaseOutput> outputs = outputs_inside_attention(s, "self_attention.");
+    for (CaseOutput& output : outputs_inside_mlp(s, "mlp.")) outputs.push_back(std::move(output));
     outputs.push_back({"output", tokens});
     const auto add = [&](bool has, const char* name, Placement placement, int blocks = 1) {
       if (has) outputs.push_back({name, placement, blocks});
