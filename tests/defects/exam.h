@@ -3,8 +3,8 @@
 /// The exam of explanations: for every planted defect, what `check` says of it, and whether a reader who has
 /// only the first sentence would look at the right tensor or call and know what kind of thing is wrong there.
 ///
-///   right   it names the tensor or the call, where it is wrong, and a cause, a factor or an arithmetic relation
-///           that only this cause has
+///   right   it names the tensor or the call, where it is wrong, and a cause, a factor or an arithmetic
+///           relation that only this cause has
 ///   vague   it names where, and nothing about what
 ///   wrong   it points elsewhere, or states a cause that is not the cause
 ///

@@ -1,7 +1,6 @@
 #include "verify/options/run_account.h"
 
 #include <algorithm>
-#include <array>
 #include <fmt/format.h>
 #include <utility>
 

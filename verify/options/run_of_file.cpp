@@ -190,20 +190,13 @@ void keep_contradictions(const RunOfFile& run, const Settings& command_line, sim
   }
 }
 
-bool is_of_world(const std::string& argument) {
-  return argument == "nnodes" || argument == "nproc-per-node" || argument == "nodes" ||
-         argument == "ntasks" || argument == "ntasks-per-node" || argument == "gpus-per-node" ||
-         argument == "np" || argument == "n" || argument == "N" || argument == "gres";
-}
-
 void keep_unresolved(const RunOfFile& run, const Settings& command_line, sim::Refusals& refusals) {
   std::string what;
   std::vector<std::string> variables;
   for (const Unresolved& unknown : run.run.unresolved) {
     if (unknown.argument.empty()) continue;  // it may hold further arguments, which are listed
-    const bool is_world = is_of_world(unknown.argument);
-    const bool counts = is_world || is_used(run.account, unknown.argument);
-    if (!counts || command_line.has(is_world ? "world-size" : unknown.argument)) continue;
+    const bool counts = unknown.is_of_world || is_used(run.account, unknown.argument);
+    if (!counts || command_line.has(unknown.is_of_world ? "world-size" : unknown.argument)) continue;
     what += fmt::format("{}line {}: --{} {}, {}", what.empty() ? "" : "; ", unknown.line, unknown.argument,
                         sim::printable_text(unknown.text.substr(0, 80)), unknown.reason);
     const bool is_new = std::find(variables.begin(), variables.end(), unknown.variable) == variables.end();

@@ -1,6 +1,5 @@
 #include "verify/options/run_values.h"
 
-#include <array>
 #include <utility>
 
 #include "verify/run_arguments/argument_table.h"
@@ -22,7 +21,7 @@ bool is_none(std::string_view word) { return is_one_of(word, {"None", "null", "~
 
 RunValues::RunValues(const RunArguments& run) {
   for (const RunArgument& argument : run.given) {
-    Value value{argument.values, argument.line, argument.name};
+    Value value{argument.values, argument.line};
     std::string name = argument.name;
     const bool is_single = value.words.size() == 1;
     bool is_absent = is_single && is_none(value.words[0]);
@@ -37,7 +36,6 @@ RunValues::RunValues(const RunArguments& run) {
       }
     }
     if (value.words.size() == 1 && is_false(value.words[0])) is_absent = true;
-    if (run.kind == RunFileKind::log && value.words.empty() && !argument.values.empty()) value.words.clear();
     if (run.kind == RunFileKind::log && argument.values.empty()) is_absent = true;  // an empty list
     if (value.words.size() == 1 && is_true(value.words[0])) value.words.clear();
     const auto before = values_.find(name);

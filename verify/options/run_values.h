@@ -24,7 +24,6 @@ class RunValues {
   struct Value {
     std::vector<std::string> words;  // empty for a flag that stands alone
     int line = 0;
-    std::string written;  // the name in the file, without dashes
   };
 
   bool has(std::string_view name) const { return values_.find(name) != values_.end(); }

@@ -42,6 +42,7 @@ struct Unresolved {
   std::string argument;  // the argument whose value it is, or a part of; "" where it is no value
   int line = 0;
   std::string reason;
+  bool is_of_world = false;  // a factor of the number of processes
 };
 
 struct RunArguments {

@@ -191,6 +191,7 @@ void ScriptReader::take_world(RunArguments& run) {
     }
     for (Unresolved& entry : unknown) {
       entry.argument = run_argument_name(option);
+      entry.is_of_world = true;
       run.unresolved.push_back(std::move(entry));
     }
   }

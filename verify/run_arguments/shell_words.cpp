@@ -77,6 +77,7 @@ class Lexer {
 
   // ---- words
   ShellWord word();
+  void piece(ShellWord& word, bool is_quoted);
   void single_quotes(ShellWord& word);
   void double_quotes(ShellWord& word);
   void escape(ShellWord& word);
@@ -277,39 +278,30 @@ void Lexer::expansion(ShellWord& word, bool is_quoted) {
       {.kind = ShellPart::Kind::variable, .is_quoted = is_quoted, .text = name, .source = "$" + name});
 }
 
+/// Reads the next character or quoted text or expansion of a word.
+void Lexer::piece(ShellWord& word, bool is_quoted) {
+  if (peek() == '\'' && !is_quoted) {
+    single_quotes(word);
+  } else if (peek() == '"') {
+    double_quotes(word);
+  } else if (peek() == '\\') {
+    escape(word);
+  } else if (peek() == '$' || peek() == '`') {
+    expansion(word, is_quoted);
+  } else {
+    add(word, next(), is_quoted);
+  }
+}
+
 ShellWord Lexer::word() {
   ShellWord word{.parts = {}, .line = line_};
-  while (!at_end() && !is_blank(peek()) && !is_operator(peek())) {
-    if (peek() == '\'') {
-      single_quotes(word);
-    } else if (peek() == '"') {
-      double_quotes(word);
-    } else if (peek() == '\\') {
-      escape(word);
-    } else if (peek() == '$' || peek() == '`') {
-      expansion(word, false);
-    } else {
-      add(word, next(), false);
-    }
-  }
+  while (!at_end() && !is_blank(peek()) && !is_operator(peek())) piece(word, false);
   return word;
 }
 
 ShellWord Lexer::whole_word(bool is_quoted) {
   ShellWord word{.parts = {}, .line = line_};
-  while (!at_end()) {
-    if (peek() == '\'' && !is_quoted) {
-      single_quotes(word);
-    } else if (peek() == '"') {
-      double_quotes(word);
-    } else if (peek() == '\\') {
-      escape(word);
-    } else if (peek() == '$' || peek() == '`') {
-      expansion(word, is_quoted);
-    } else {
-      add(word, next(), is_quoted);
-    }
-  }
+  while (!at_end()) piece(word, is_quoted);
   return word;
 }
 
