@@ -7,9 +7,12 @@
 #include <sstream>
 #include <string>
 
-#include "sim/base/error.h"
+#include "tests/verify/run_arguments/read_arguments.h"
 
 namespace {
+
+using test::at;
+using test::text_of;
 
 using verify::RunArguments;
 
@@ -27,24 +30,8 @@ RunArguments read(const std::string& text) {
   return verify::read_run_log(log);
 }
 
-std::string text_of(const RunArguments& run) {
-  std::string text;
-  for (const verify::RunArgument& argument : run.given) {
-    text += (text.empty() ? "" : " ") + argument.name;
-    for (const std::string& value : argument.values) text += "=" + value;
-  }
-  return text;
-}
-
-std::string at(const std::string& code, const std::string& where) { return code + " at " + where; }
-
 std::string code_of(const std::string& text) {
-  try {
-    read(text);
-  } catch (const sim::Error& error) {
-    return at(error.refusal().code, error.refusal().option);
-  }
-  return "";
+  return test::refusal_of([&] { read(text); });
 }
 
 TEST(RunLog, ReadsTheListOfArguments) {

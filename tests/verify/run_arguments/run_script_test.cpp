@@ -7,22 +7,16 @@
 #include <gtest/gtest.h>
 #include <string>
 
-#include "sim/base/error.h"
+#include "tests/verify/run_arguments/read_arguments.h"
 
 namespace {
+
+using test::at;
+using test::text_of;
 
 using verify::read_run_script;
 using verify::RunArguments;
 using verify::RunVariables;
-
-std::string text_of(const RunArguments& run) {
-  std::string text;
-  for (const verify::RunArgument& argument : run.given) {
-    text += (text.empty() ? "" : " ") + argument.name;
-    for (const std::string& value : argument.values) text += "=" + value;
-  }
-  return text;
-}
 
 std::string unresolved_of(const RunArguments& run) {
   std::string text;
@@ -35,15 +29,8 @@ std::string read(const std::string& script, const RunVariables& set = {}) {
   return text_of(read_run_script(script, set));
 }
 
-std::string at(const std::string& code, const std::string& where) { return code + " at " + where; }
-
 std::string code_of(const std::string& script) {
-  try {
-    read_run_script(script, {});
-  } catch (const sim::Error& error) {
-    return at(error.refusal().code, error.refusal().option);
-  }
-  return "";
+  return test::refusal_of([&] { read_run_script(script, {}); });
 }
 
 TEST(RunScript, ReadsArraysContinuationsAndComments) {

@@ -5,28 +5,22 @@
 #include <gtest/gtest.h>
 #include <string>
 
-#include "sim/base/error.h"
+#include "tests/verify/run_arguments/read_arguments.h"
 
 namespace {
+
+using test::at;
 
 std::string read(const std::string& text) {
   std::string result;
   for (const verify::RunArgument& argument : verify::read_run_yaml(text).given) {
-    result += (result.empty() ? "" : " ") + std::to_string(argument.line) + ":" + argument.name;
-    for (const std::string& value : argument.values) result += "=" + value;
+    result += (result.empty() ? "" : " ") + std::to_string(argument.line) + ":" + test::text_of(argument);
   }
   return result;
 }
 
-std::string at(const std::string& code, const std::string& where) { return code + " at " + where; }
-
 std::string code_of(const std::string& text) {
-  try {
-    read(text);
-  } catch (const sim::Error& error) {
-    return at(error.refusal().code, error.refusal().option);
-  }
-  return "";
+  return test::refusal_of([&] { read(text); });
 }
 
 TEST(RunYaml, ReadsTheSectionOfTheArguments) {
