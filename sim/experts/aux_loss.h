@@ -25,8 +25,7 @@
 ///         - global_aux_loss is a loss of all of tp-dp-cp, and the mean over data-parallel ranks divides its
 ///           gradient by dp once more (Megatron-LM issue 3672).
 ///         - per_token_loss multiplies a loss by this rank's tokens and by the size of tp-cp, to undo a later
-///           division by all tokens: right only if all ranks have equally many tokens. seq_aux_loss counts
-///           those of one sequence.
+///           division by all tokens: right only if all ranks have equally many tokens.
 ///         - With padding these tokens come from counts that the all_reduce has overwritten, so the gradients
 ///           are the size of the group times too large (Megatron-LM pull request 7452, item 10);
 ///           counts_reduced_in_place = false counts this rank's tokens.
