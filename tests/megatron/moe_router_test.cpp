@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
-#include <map>
 #include <string>
 
 #include "sim/base/error.h"
@@ -42,15 +41,14 @@ TopKRoutingConfig routing_of(const Json& config) {
   return routing;
 }
 
-/// Megatron's refusals, with the option that is named here.
-std::string option_of(const std::string& error) {
-  static const std::map<std::string, std::string> options = {
-      {"TOPK_LARGER_THAN_DIMENSION", "topk_routing group_topk"},
-      {"GROUPS_DO_NOT_DIVIDE_EXPERTS", "topk_routing num_groups"}};
-  return options.contains(error) ? options.at(error) : "an error that no test knows: " + error;
+/// Whether the option that is refused is one that Megatron's error is about.
+bool is_refusal_of(const std::string& error, const std::string& option) {
+  if (error == "TOPK_LARGER_THAN_DIMENSION")
+    return option == "topk_routing topk" || option == "topk_routing group_topk";
+  return error == "GROUPS_DO_NOT_DIVIDE_EXPERTS" && option == "topk_routing num_groups";
 }
 
-/// Returns the options that are refused, and "" if nothing is.
+/// Returns the option that is refused, and "" if nothing is.
 template <typename Work>
 std::string refused_option(const Work& work) {
   try {
@@ -93,7 +91,8 @@ TEST(MegatronMoeRouter, RoutesAsMegatronDoes) {
         line["expert_bias"].is_null() ? Tensor() : test::vector_of(device, line["expert_bias"]);
     const TopKRoutingConfig config = routing_of(line["config"]);
     if (line.contains("error")) {
-      EXPECT_EQ(refused_option([&] { topk_routing(logits, config, bias); }), option_of(line["error"]));
+      const std::string option = refused_option([&] { topk_routing(logits, config, bias); });
+      EXPECT_TRUE(is_refusal_of(line["error"], option)) << option;
       ++refused;
       continue;
     }
