@@ -162,6 +162,58 @@ TEST(TopKRouter, ComputesInItsOwnDtype) {
   EXPECT_TRUE(report.ok()) << report.failure();
 }
 
+TEST(TopKRouter, HasNeitherLossesNorCountsOutsideOfTraining) {
+  CpuDevice device(0);
+  const RunReport report = simulate(world_of(1), device, [&](Rank& rank) {
+    TopKRouter router(rank, {.name = "router",
+                             .dtype = DType::f64,
+                             .hidden_size = 2,
+                             .num_experts = 3,
+                             .routing = {.score_function = ScoreFunction::sigmoid},
+                             .expert_bias = true,
+                             .aux_losses = {{AuxLossKind::global_aux_loss, {1, 100}}},
+                             .z_loss_coefficient = Ratio{1, 1000}});
+    const Tensor hidden = keyed(rank.device, DType::f64, {4, 2}, rank.random.named("hidden"));
+    const auto tokens = [&] {
+      const auto counts = test::values<std::int32_t>(router.local_tokens_per_expert());
+      return counts[0] + counts[1] + counts[2];
+    };
+    EXPECT_EQ(router.forward(hidden, {.counts = false}).losses.size(), 0U);
+    EXPECT_EQ(tokens(), 0);
+    EXPECT_EQ(router.global_tokens_per_expert().microbatches, 0);
+    EXPECT_EQ(router.forward(hidden).losses.size(), 2U);
+    EXPECT_EQ(tokens(), 4);
+    EXPECT_EQ(router.global_tokens_per_expert().microbatches, 1);
+  });
+  EXPECT_TRUE(report.ok()) << report.failure();
+}
+
+/// Of two ranks with three and one tokens that are no padding, a loss per token has the factor of this rank's
+/// tokens times two, or as Megatron counts, of both ranks' tokens times two.
+TEST(AuxLosses, CountTheTokensOfThisRankIfAsked) {
+  CpuDevice device(0);
+  WorldSpec spec{.layout =
+                     make_layout({.world_size = 2, .tensor_model_parallel_size = 2}, RuleBook::megatron)};
+  const RunReport report = simulate(spec, device, [&](Rank& rank) {
+    const AuxLossGroups groups{&rank.groups.get("tp-cp"), &rank.groups.get("tp-dp-cp")};
+    const Tensor logits = keyed(rank.device, DType::field, {4, 3}, rank.random.named("logits"));
+    const PaddingMask padding = rank.id == 0 ? PaddingMask{0, 1, 0, 0} : PaddingMask{1, 1, 0, 1};
+    for (const bool in_place : {true, false}) {
+      GlobalTokensPerExpert none;
+      const auto forward = aux_losses({logits, 2, padding},
+                                      {.losses = {{AuxLossKind::seq_aux_loss, {1, 5}}},
+                                       .topk = 2,
+                                       .per_token_loss = true,
+                                       .counts_reduced_in_place = in_place},
+                                      groups, none);
+      const std::int64_t tokens = in_place ? 4 : rank.id == 0 ? 3 : 1;
+      EXPECT_EQ(test::values<Field>(forward.losses[0].attached),
+                test::values<Field>(scale(forward.losses[0].logged, {2 * tokens, 5})));
+    }
+  });
+  EXPECT_TRUE(report.ok()) << report.failure();
+}
+
 TEST(AuxLosses, RefuseTokensThatAreAllPaddingAndAMaskOfAnotherLength) {
   CpuDevice device(0);
   const RunReport report = simulate(world_of(1), device, [&](Rank& rank) {
