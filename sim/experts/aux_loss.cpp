@@ -78,13 +78,13 @@ TokenCounts counts_of(const RoutingMap& map, std::int64_t batch, bool has_paddin
                      .local_tokens = {map.tokens(), 1},
                      .total_tokens = {map.tokens() / batch * group.size(), 1}};
   if (group.size() > 1) group.all_reduce(counts.tokens_per_expert, ReduceOp::sum, "aux_loss.counts");
-  if (!has_padding) return counts;
-  const std::int64_t choices = config.topk * batch;
-  const std::int64_t total = sum_of(host_ids(counts.tokens_per_expert));
-  counts.total_tokens = lowest_terms({total, choices});
-  const std::int64_t local = config.counts_reduced_in_place ? total : sum_of(own);
-  counts.local_tokens = lowest_terms({local, config.topk});
-  if (total > 0) return counts;
+  if (has_padding) {
+    const std::int64_t total = sum_of(host_ids(counts.tokens_per_expert));
+    const std::int64_t local = config.counts_reduced_in_place ? total : sum_of(own);
+    counts.total_tokens = lowest_terms({total, config.topk * batch});
+    counts.local_tokens = lowest_terms({local, config.topk});
+  }
+  if (counts.total_tokens.numerator > 0) return counts;
   refuse(
       {.code = "no_valid_tokens",
        .option = "padding",

@@ -16,7 +16,7 @@
 ///         logits are bf16.
 /// Calls   for each kind with a coefficient, in the order of the table: all_reduce(sum) of the counts, i32
 ///         [E], or [batch E] for seq_aux_loss. Megatron's counts are of 64 bits.
-/// Errors  no_valid_tokens: every token of the group is padding, where Megatron's loss is NaN; aux_loss: a
+/// Errors  no_valid_tokens: the group has no token but padding, where Megatron's loss is NaN; aux_loss: a
 ///         kind that is given twice, or a batch that does not divide the tokens; those of checks.h.
 /// Exact   The scores are those of all experts: softmax, or the other functions divided by their sum over all
 ///         experts. The counts are of the topk largest of them, and padding has neither scores nor counts.

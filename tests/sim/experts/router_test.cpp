@@ -141,22 +141,37 @@ TEST(TopKRouter, TellsAllThatIsWrongAtOnce) {
   EXPECT_TRUE(report.ok()) << report.failure();
 }
 
+/// bf16 with all that a router has, and microbatches of no token.
 TEST(TopKRouter, ComputesInItsOwnDtype) {
   CpuDevice device(0);
   const RunReport report = simulate(world_of(1), device, [&](Rank& rank) {
-    for (const DType dtype : {DType::f32, DType::f64}) {
-      TopKRouter router(rank, {.name = "router",
-                               .dtype = DType::bf16,
-                               .router_dtype = dtype,
-                               .hidden_size = 2,
-                               .num_experts = 3,
-                               .aux_losses = {{AuxLossKind::aux_loss, {1, 100}}}});
-      const Tensor hidden = keyed(rank.device, DType::bf16, {4, 2}, rank.random.named("hidden"));
-      const auto forward = router.forward(hidden);
-      EXPECT_EQ(forward.routing.probs.dtype(), dtype);
-      const Tensor grad = filled(rank.device, dtype, {4, 3}, 1);
-      EXPECT_EQ(router.backward(forward.saved, grad).dtype(), DType::bf16);
-      EXPECT_EQ(router.weight().main_grad.dtype(), DType::f32);
+    for (const DType dtype : {DType::bf16, DType::f32, DType::f64}) {
+      for (const bool is_softmax : {true, false}) {
+        TopKRouter router(rank, {.name = "router",
+                                 .dtype = DType::bf16,
+                                 .router_dtype = dtype,
+                                 .hidden_size = 2,
+                                 .num_experts = 3,
+                                 .routing = {.topk = 2,
+                                             .score_function = is_softmax ? ScoreFunction::softmax
+                                                                          : ScoreFunction::sigmoid},
+                                 .expert_bias = !is_softmax,
+                                 .aux_losses = {{AuxLossKind::aux_loss, {1, 100}}},
+                                 .z_loss_coefficient = Ratio{1, 1000},
+                                 .token_dropping = TokenDroppingConfig{}});
+        for (const std::int64_t tokens : {4, 0}) {
+          const Tensor hidden = keyed(rank.device, DType::bf16, {tokens, 2}, rank.random.named("hidden"));
+          const auto forward = router.forward(hidden, {.counts = tokens > 0});
+          EXPECT_EQ(forward.routing.probs.dtype(), dtype);
+          const Tensor grad = filled(rank.device, dtype, {tokens, 3}, 1);
+          const Tensor grad_hidden = router.backward(forward.saved, grad);
+          EXPECT_EQ(grad_hidden.dtype(), DType::bf16);
+          EXPECT_EQ(grad_hidden.shape(), hidden.shape());
+          for (const AttachedLoss& loss : forward.losses)
+            EXPECT_EQ(loss.attached.dtype(), dtype == DType::bf16 ? DType::f32 : dtype);
+        }
+        EXPECT_EQ(router.weight().main_grad.dtype(), DType::f32);
+      }
     }
   });
   EXPECT_TRUE(report.ok()) << report.failure();
@@ -226,6 +241,7 @@ TEST(AuxLosses, RefuseTokensThatAreAllPaddingAndAMaskOfAnotherLength) {
     const AuxLossConfig config{.losses = {{AuxLossKind::aux_loss, {1, 2}}}};
     EXPECT_EQ(code({logits, 1, {0, 1}}, config), "none");
     EXPECT_EQ(code({logits, 1, {1, 1}}, config), "no_valid_tokens");
+    EXPECT_EQ(code({filled(rank.device, DType::f64, {0, 3}, 0), 1, {}}, config), "no_valid_tokens");
     EXPECT_EQ(code({logits, 1, {1}}, config), "aux_loss");
     EXPECT_EQ(code({logits, 3, {}}, config), "aux_loss");
     EXPECT_EQ(code({logits, 1, {}}, {.losses = {config.losses[0], config.losses[0]}}), "aux_loss");
