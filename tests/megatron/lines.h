@@ -21,7 +21,7 @@ namespace test {
 
 using Json = nlohmann::ordered_json;
 
-inline constexpr double kUnits = 512;
+inline constexpr double kUnits = 64;
 inline constexpr double kUnitOfOne = std::numeric_limits<double>::epsilon();
 
 /// Returns the lines of a file of tests/megatron, such as "moe/router.jsonl".

@@ -12,6 +12,7 @@
 #include "sim/experts/router.h"
 #include "sim/world/simulate.h"
 #include "tests/megatron/lines.h"
+#include "tests/megatron/moe_config.h"
 #include "tests/support/tensor_values.h"
 
 namespace {
@@ -19,8 +20,6 @@ namespace {
 using namespace sim;
 using test::are_near;
 using test::Json;
-
-std::int64_t number_or_zero(const Json& value) { return value.is_null() ? 0 : value.get<std::int64_t>(); }
 
 AuxLossKind kind_of(const std::string& type) {
   static const std::map<std::string, AuxLossKind> kinds = {{"aux_loss", AuxLossKind::aux_loss},
@@ -41,22 +40,14 @@ std::vector<AuxLoss> losses_of(const Json& config) {
 }
 
 TopKRouterConfig router_of(const Json& config) {
-  const bool is_sigmoid = config["score_function"] == "sigmoid";
-  TopKRouterConfig router{
-      .name = "router",
-      .dtype = DType::f64,
-      .hidden_size = config["experts"],
-      .num_experts = config["experts"],
-      .routing = {.topk = config["topk"],
-                  .score_function = is_sigmoid ? ScoreFunction::sigmoid : ScoreFunction::softmax,
-                  .pre_softmax = config["pre_softmax"],
-                  .num_groups = number_or_zero(config["num_groups"]),
-                  .group_topk = number_or_zero(config["group_topk"])},
-      .expert_bias = config["expert_bias"],
-      .aux_losses = losses_of(config),
-      .per_token_loss = config["per_token_loss"]};
-  if (!config["scaling_factor"].is_null())
-    router.routing.scaling_factor = test::ratio_of(config["scaling_factor"]);
+  TopKRouterConfig router{.name = "router",
+                          .dtype = DType::f64,
+                          .hidden_size = config["experts"],
+                          .num_experts = config["experts"],
+                          .routing = test::routing_of(config),
+                          .expert_bias = config["expert_bias"],
+                          .aux_losses = losses_of(config),
+                          .per_token_loss = config["per_token_loss"]};
   if (!config["z_coeff"].is_null()) router.z_loss_coefficient = test::ratio_of(config["z_coeff"]);
   if (!config["capacity_factor"].is_null())
     router.token_dropping = {.capacity_factor = config["capacity_factor"]};

@@ -11,6 +11,7 @@
 #include "sim/experts/token_permutation.h"
 #include "sim/experts/topk_routing.h"
 #include "tests/megatron/lines.h"
+#include "tests/megatron/moe_config.h"
 #include "tests/support/tensor_values.h"
 
 namespace {
@@ -18,28 +19,6 @@ namespace {
 using namespace sim;
 using test::are_near;
 using test::Json;
-
-ScoreFunction score_function_of(const Json& config) {
-  const std::string name = config.at("score_function");
-  for (const auto function : {ScoreFunction::softmax, ScoreFunction::sigmoid, ScoreFunction::sqrtsoftplus}) {
-    if (name_of(function) == name) return function;
-  }
-  ADD_FAILURE() << "no score function " << name;
-  return ScoreFunction::softmax;
-}
-
-std::int64_t number_or_zero(const Json& value) { return value.is_null() ? 0 : value.get<std::int64_t>(); }
-
-TopKRoutingConfig routing_of(const Json& config) {
-  TopKRoutingConfig routing{.topk = config.at("topk"),
-                            .score_function = score_function_of(config),
-                            .pre_softmax = config.at("pre_softmax"),
-                            .num_groups = number_or_zero(config.at("num_groups")),
-                            .group_topk = number_or_zero(config.at("group_topk"))};
-  if (!config.at("scaling_factor").is_null())
-    routing.scaling_factor = test::ratio_of(config.at("scaling_factor"));
-  return routing;
-}
 
 /// Whether the option that is refused is one that Megatron's error is about.
 bool is_refusal_of(const std::string& error, const std::string& option) {
@@ -89,7 +68,7 @@ TEST(MegatronMoeRouter, RoutesAsMegatronDoes) {
     const Tensor logits = test::matrix_of(device, line["logits"]);
     const Tensor bias =
         line["expert_bias"].is_null() ? Tensor() : test::vector_of(device, line["expert_bias"]);
-    const TopKRoutingConfig config = routing_of(line["config"]);
+    const TopKRoutingConfig config = test::routing_of(line["config"]);
     if (line.contains("error")) {
       const std::string option = refused_option([&] { topk_routing(logits, config, bias); });
       EXPECT_TRUE(is_refusal_of(line["error"], option)) << option;
