@@ -123,10 +123,19 @@ sim::BufferConfig requested_config(const Settings& settings) {
 
 GroupsRequest groups_request(const CommandLine& line) {
   const Settings settings = single_scenario(line);
-  return {.layout = requested_layout(settings),
+  std::optional<sim::Layout> layout;
+  std::optional<GroupDump> against;
+  sim::Refusals refusals;
+  refusals.keep([&] { layout = requested_layout(settings); });
+  refusals.keep([&] {
+    if (settings.has("against")) against = read_group_dump(settings.text("against", ""));
+  });
+  refusals.throw_if_any();
+  return {.layout = *std::move(layout),
           .nodes = node_placement(settings),
           .kinds = settings.texts("kind"),
-          .rank = settings.number("rank")};
+          .rank = settings.number("rank"),
+          .against = std::move(against)};
 }
 
 LayersRequest layers_request(const CommandLine& line) {

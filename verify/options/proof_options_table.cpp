@@ -229,6 +229,8 @@ std::vector<OptionInfo> options_of_the_proof() {
       {"master-port", number, kProcessSection, kStarted, "what the launcher says",
        "Sets the port on which rank 0 listens.", "PORT"},
 
+      {"against", text, kOutputSection, Reader::groups, "",
+       "Holds the groups against a dump of those of a running job (JSON).", "FILE"},
       {"kind", words, kOutputSection, Reader::groups, "all",
        "Chooses the kinds of groups to show; it may be repeated.", "KIND,..."},
       {"rank",

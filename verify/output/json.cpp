@@ -108,6 +108,11 @@ const Json& Json::operator[](std::size_t index) const {
   return node_->elements[index];
 }
 
+const std::vector<std::string>& Json::names() const {
+  CHECK(is_object());
+  return node_->names;
+}
+
 const Json* Json::find(std::string_view name) const {
   if (!is_object()) return nullptr;
   const auto place = static_cast<std::size_t>(node_->place_of(name));

@@ -73,6 +73,8 @@ class Json {
   const std::string& text() const;
   const Json& operator[](std::size_t index) const;
   const std::vector<Json>& elements() const;
+  /// Returns the names of an object's members, in the order of elements().
+  const std::vector<std::string>& names() const;
   /// Returns the member of this name; null if there is none, or if this is not an object.
   const Json* find(std::string_view name) const;
 
