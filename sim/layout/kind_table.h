@@ -39,7 +39,7 @@ enum class Cut : std::uint8_t {
 };
 
 struct KindRow {
-  std::string_view name;  // a name that ends with '*' stands for one kind a level: hcp-L0, hcp-L1, ...
+  std::string_view name;         // a name that ends with '*' stands for one kind a level: hcp-L0, hcp-L1, ...
   std::string_view description;  // Megatron's name of the groups, as PyTorch's dumps show it; '*' as above
   Grid grid = Grid::dense;
   std::vector<Axis> axes;

@@ -17,11 +17,12 @@ namespace {
 
 using What = GroupDifference::What;
 
-/// Whether layouts have the kind of this description. They do not have those of the weight shards of GTP, of
-/// hybrid context parallelism, and of gathers in groups of their own.
+/// Whether a layout could have the kind of this description. Layouts do not have those of the weight shards
+/// of GTP, of hybrid context parallelism, and of gathers in groups of their own. A group without a
+/// description, which PyTorch's recorder of Gloo has, could be any.
 bool is_modelled(const std::string& description) {
-  return description.find("GTP") == std::string::npos && !description.starts_with("HYBRID_DP_CP_GROUP_") &&
-         !description.ends_with("_AG");
+  return !description.empty() && description.find("GTP") == std::string::npos &&
+         !description.starts_with("HYBRID_DP_CP_GROUP_") && !description.ends_with("_AG");
 }
 
 /// The description without Gloo's mark: "DATA_PARALLEL_GROUP_GLOO", "..._GROUP_GLOO_L0".
@@ -93,7 +94,8 @@ class Comparison {
   Row& row_of(const std::string& kind, const std::string& description) {
     const auto [found, is_new] = row_numbers_.try_emplace(description, rows_.size());
     if (!is_new) return rows_[found->second];
-    Row row{.kind = ours_.layout.find(kind), .counts = {.kind = kind, .description = description}, .seen = {}};
+    Row row{
+        .kind = ours_.layout.find(kind), .counts = {.kind = kind, .description = description}, .seen = {}};
     if (row.kind == nullptr) {
       row.counts.kind.clear();
     } else {
@@ -109,15 +111,16 @@ class Comparison {
     const std::int64_t world = ours_.layout.world_size;
     if (dump_.world_size) {
       if (*dump_.world_size == world) return;
-      result_.world = fmt::format("the dump is of {}, and the layout has {}", counted(*dump_.world_size, "rank"),
-                                  counted(world, "rank"));
+      result_.world = fmt::format("the dump is of {}, and the layout has {}",
+                                  counted(*dump_.world_size, "rank"), counted(world, "rank"));
       return;
     }
     int largest = 0;
     for (const DumpedGroup& group : dump_.groups)
       largest = std::max(largest, *std::max_element(group.ranks.begin(), group.ranks.end()));
     if (largest >= world)
-      result_.world = fmt::format("the dump names rank {}, and the layout has {}", largest, counted(world, "rank"));
+      result_.world =
+          fmt::format("the dump names rank {}, and the layout has {}", largest, counted(world, "rank"));
   }
 
   bool is_chosen(const std::string& kind) const {
@@ -128,7 +131,8 @@ class Comparison {
   void judge(const DumpedGroup& group) {
     const std::string kind = kind_of(group.description);
     if (!is_chosen(kind)) return;
-    if (ours_.rank && std::find(group.ranks.begin(), group.ranks.end(), *ours_.rank) == group.ranks.end()) return;
+    if (ours_.rank && std::find(group.ranks.begin(), group.ranks.end(), *ours_.rank) == group.ranks.end())
+      return;
     if (kind.empty() && !is_modelled(group.description)) {
       ++result_.not_judged;
       return;
@@ -181,9 +185,10 @@ class Comparison {
 
   static std::string how_shared(const sim::GroupKind& kind, const std::vector<int>& ranks,
                                 const std::map<int, int>& shared, const std::vector<int>& in_none) {
-    if (shared.empty()) return ranks_phrase(in_none) + (in_none.size() == 1 ? " is" : " are") + " in no group of ours";
-    const bool has_whole = std::all_of(shared.begin(), shared.end(),
-                                       [&](const auto& one) { return one.second == kind.size(); });
+    if (shared.empty())
+      return ranks_phrase(in_none) + (in_none.size() == 1 ? " is" : " are") + " in no group of ours";
+    const bool has_whole =
+        std::all_of(shared.begin(), shared.end(), [&](const auto& one) { return one.second == kind.size(); });
     if (has_whole && in_none.empty()) {
       std::vector<std::string> joined;
       for (const auto& [index, count] : shared) {

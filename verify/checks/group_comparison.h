@@ -9,9 +9,8 @@
 ///
 /// Exact   PyTorch sorts the ranks of a group, so ascending ranks are in our order, too, unless the dump is
 ///         a document of this program. Gloo's twin of a kind is judged by the groups of the kind; it is
-///         expected only where the dump has one. Groups of kinds that are not modelled (sim/layout/README.md) are counted and
-///         not judged. The
-///         first kMostDifferences differences are kept, and all are counted.
+///         expected only where the dump has one. Groups of kinds that are not modelled (sim/layout/README.md)
+///         are counted and not judged. The first kMostDifferences differences are kept, and all are counted.
 
 #include <cstddef>
 #include <cstdint>
@@ -50,9 +49,9 @@ struct GroupComparison {
   std::string world;  // how the number of ranks differs; "" where it does not
   std::vector<KindComparison> kinds;
   std::vector<GroupDifference> differences;
-  std::int64_t groups = 0;     // of the dump that were judged
-  std::int64_t differing = 0;  // groups that differ
-  std::int64_t not_judged = 0;  // groups of the dump whose kind is not modelled
+  std::int64_t groups = 0;      // of the dump that were judged
+  std::int64_t differing = 0;   // groups that differ
+  std::int64_t not_judged = 0;  // groups of the dump without a description, or of a kind that is not modelled
   bool is_equal() const { return world.empty() && differing == 0; }
 };
 

@@ -25,8 +25,8 @@ constexpr const char* kForms =
     "'pg_config'";
 constexpr const char* kPrint = "sim/layout/README.md shows how a job prints its groups";
 
-[[noreturn]] void refuse_dump(const char* code, const std::string& path, std::string numbers, std::string rule,
-                              std::string hint) {
+[[noreturn]] void refuse_dump(const char* code, const std::string& path, std::string numbers,
+                              std::string rule, std::string hint) {
   sim::refuse({.code = code,
                .option = "--against " + sim::printable_text(path),
                .numbers = std::move(numbers),
@@ -63,7 +63,8 @@ Json document_of(const std::string& path) {
   } catch (const std::exception& error) {
     std::string problem = error.what();  // of the library: "[json.exception.parse_error.101] parse error ..."
     if (problem.starts_with('[')) problem.erase(0, problem.find(']') + 2);
-    refuse_dump("dump_text", path, "a file that is not JSON: " + sim::printable_text(problem), kForms, kPrint);
+    refuse_dump("dump_text", path, "a file that is not JSON: " + sim::printable_text(problem), kForms,
+                kPrint);
   }
 }
 
@@ -141,15 +142,16 @@ class Reader {
       const Json* description = config.elements()[i].find("desc");
       const Json* ranks = config.elements()[i].find("ranks");
       if (description == nullptr || !description->is_text() || ranks == nullptr)
-        refuse_form(fmt::format("group '{}' of 'pg_config' has no 'desc' and 'ranks'", shown(config.names()[i])));
+        refuse_form(
+            fmt::format("group '{}' of 'pg_config' has no 'desc' and 'ranks'", shown(config.names()[i])));
       if (!ranks->is_text()) {
         add(description->text(), *ranks);
         continue;
       }
       const std::optional<Json> listed = parsed_json(ranks->text());  // PyTorch writes "[0, 1]" as a text
       if (!listed)
-        refuse_form(fmt::format("the ranks of group '{}' are '{}'", shown(config.names()[i]),
-                                shown(ranks->text())));
+        refuse_form(
+            fmt::format("the ranks of group '{}' are '{}'", shown(config.names()[i]), shown(ranks->text())));
       add(description->text(), *listed);
     }
   }
@@ -180,7 +182,8 @@ class Reader {
     const std::int64_t size = std::ssize(sorted);
     if (sorted.back() != size - 1)
       refuse_ranks(what, fmt::format("{} ranks, of which the largest is {}; the default group has every rank "
-                                     "of the world", size, sorted.back()));
+                                     "of the world",
+                                     size, sorted.back()));
     dump_.world_size = size;
   }
 

@@ -10,10 +10,11 @@
 /// PyTorch's default group gives the size of the job's world, and is no group of a kind.
 ///
 /// Errors  dump_missing: there is nothing of this name, or no plain file; dump_size: a file of more than
-///         kMostDumpBytes; dump_text: a pickle, or another file that is not JSON; dump_form: JSON of none of
-///         the forms; dump_empty: a dump without groups; dump_ranks: a group with a rank outside of the dump's
-///         own world, with the same rank twice, or without ranks; dump_repeated: a group that a shardproof
-///         document or a list has twice.
+///         kMostDumpBytes; dump_text: a pickle, or another file that is not JSON; dump_form: JSON in none of
+///         the forms; dump_empty: a dump without groups; dump_ranks: a group with a rank outside of the world
+///         that the dump says, with the same rank twice, or without ranks; dump_repeated: a group that a
+///         shardproof document or a list has twice. The command groups adds dump_rank: --rank with another
+///         rank than that of the dump.
 
 #include <cstddef>
 #include <cstdint>

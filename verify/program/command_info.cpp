@@ -60,11 +60,12 @@ CommandInfo groups_info() {
                     "groups scenarios/published/seed-002-moe.ini --kind tp,ep,edp,pp"},
                    {"Show the groups that hold rank 9, as JSON.",
                     "groups --world-size 16 --tensor-model-parallel-size 4 --rank 9 --format json"}},
-      .exit_codes = {{kVerified, "The result was shown; with --against, no group differs."},
-                     {kFalsified, "A group of the dump of --against differs, or one is missing."},
-                     {kRefused,
-                      "The command line, the scenario, the layout or the dump was refused, or the result could "
-                      "not be written."}},
+      .exit_codes =
+          {{kVerified, "The result was shown; with --against, no group differs."},
+           {kFalsified, "A group of the dump of --against differs, or one is missing."},
+           {kRefused,
+            "The command line, the scenario, the layout or the dump was refused, or the result could "
+            "not be written."}},
       .run = run_groups};
 }
 

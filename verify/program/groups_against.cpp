@@ -26,13 +26,15 @@ std::string answer(const GroupComparison& result, const GroupDump& dump) {
     text += fmt::format("{}: no group differs; {} of the dump are those of the layout\n", file,
                         counted(result.groups, "group"));
   } else {
-    text += fmt::format("{}: {}\n", file,
-                        result.differing == 1 ? "1 group differs" : fmt::format("{} groups differ", result.differing));
+    text += fmt::format(
+        "{}: {}\n", file,
+        result.differing == 1 ? "1 group differs" : fmt::format("{} groups differ", result.differing));
   }
   if (dump.is_partial())
-    text += "a flight recorder knows only the groups in which its rank has communicated: others may be absent\n";
+    text +=
+        "a flight recorder knows only the groups in which its rank has communicated: others may be absent\n";
   if (result.not_judged > 0)
-    text += fmt::format("{} of kinds that are not modelled (GTP, hybrid CP, AG) {} not judged\n",
+    text += fmt::format("{} without a description, or of a kind that is not modelled, {} not judged\n",
                         counted(result.not_judged, "group"), result.not_judged == 1 ? "is" : "are");
   return text;
 }
@@ -47,8 +49,8 @@ std::string table(const GroupComparison& result, const GroupDump& dump) {
                    {"description"}});
   for (const KindComparison& row : result.kinds) {
     table.add({row.kind.empty() ? "-" : row.kind, fmt::format("{}", row.groups), fmt::format("{}", row.equal),
-               fmt::format("{}", row.missing), fmt::format("{}", row.foreign), fmt::format("{}", row.other_order),
-               row.description});
+               fmt::format("{}", row.missing), fmt::format("{}", row.foreign),
+               fmt::format("{}", row.other_order), row.description});
   }
   return table.text();
 }
@@ -60,8 +62,8 @@ std::string differences_text(const GroupComparison& result) {
   for (std::size_t i = 0; i < shown; ++i) {
     const GroupDifference& one = result.differences[i];
     const bool is_order = one.what == GroupDifference::What::other_order;
-    table.add({one.kind.empty() ? one.description : one.kind, is_order ? "other order" : difference_name(one.what),
-               ranks_text(one.ranks), one.explanation});
+    table.add({one.kind.empty() ? one.description : one.kind,
+               is_order ? "other order" : difference_name(one.what), ranks_text(one.ranks), one.explanation});
   }
   std::string text = "\n" + table.text();
   const std::int64_t more = result.differing - static_cast<std::int64_t>(shown);

@@ -59,11 +59,12 @@ std::optional<int> compared_rank(const GroupsRequest& request) {
   const std::optional<std::int64_t>& dumped = request.against->rank;
   if (!dumped) return selected_rank(request);
   if (request.rank && *request.rank != *dumped) {
-    sim::refuse({.code = "dump_rank",
-                 .option = "--rank",
-                 .numbers = fmt::format("rank {}, and the dump has the groups of rank {}", *request.rank, *dumped),
-                 .rule = "a dump of one rank is held against the groups of this rank",
-                 .hint = fmt::format("--rank {}", *dumped)});
+    sim::refuse(
+        {.code = "dump_rank",
+         .option = "--rank",
+         .numbers = fmt::format("rank {}, and the dump has the groups of rank {}", *request.rank, *dumped),
+         .rule = "a dump of one rank is held against the groups of this rank",
+         .hint = fmt::format("--rank {}", *dumped)});
   }
   GroupsRequest of_dump = request;
   of_dump.rank = dumped;

@@ -153,6 +153,12 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
       if (current != nullptr) unknown.argument = current->name;
       run.unresolved.push_back(std::move(unknown));
     }
+    if (run.unresolved.size() <= kMostRunArguments) return;
+    sim::refuse({.code = "run_file_size",
+                 .option = fmt::format("line {}", word.line),
+                 .numbers = fmt::format("more than {} expansions that are not known", kMostRunArguments),
+                 .rule = "the values of a launch script are short",
+                 .hint = "the command line alone"});
   };
   for (const ShellField& word : words) {
     if (is_flag(word.text)) {

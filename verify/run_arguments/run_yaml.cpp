@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
@@ -28,7 +29,11 @@ class Arguments : public YAML::EventHandler {
   std::vector<RunArgument> outermost;
   bool has_section = false;
 
-  void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
+  /// The parser begins the same document again, for ever, at text that it cannot take.
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (mark.pos == document_) throw YAML::ParserException(mark, "text that is no document");
+    document_ = mark.pos;
+  }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override { take("null", line_of(mark)); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
@@ -120,6 +125,7 @@ class Arguments : public YAML::EventHandler {
   }
 
   std::vector<Level> levels_;
+  int document_ = -1;  // where the current one begins
 };
 
 }  // namespace
@@ -132,9 +138,11 @@ RunArguments read_run_yaml(std::string_view text) {
     while (!arguments.has_section && parser.HandleNextDocument(arguments)) {
     }
   } catch (const YAML::Exception& error) {
+    const bool is_too_deep =
+        dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr;  // it says "bad file"
     sim::refuse({.code = "run_yaml_syntax",
                  .option = fmt::format("line {}", line_of(error.mark)),
-                 .numbers = sim::printable_text(error.msg),
+                 .numbers = is_too_deep ? "nested too deep" : sim::printable_text(error.msg),
                  .rule = "the text is YAML",
                  .hint = "a map of flags: '--num-layers: 12'"});
   }
