@@ -1,5 +1,5 @@
-// Counts what becomes of the runs of Megatron's functional tests (tests/oracle/runs.jsonl), prints the table, and
-// holds that of scenarios/README.md to it.
+// Counts what becomes of the runs of Megatron's functional tests (tests/oracle/runs.jsonl), prints the table,
+// and holds that of scenarios/README.md to it.
 
 #include <array>
 #include <cstddef>
