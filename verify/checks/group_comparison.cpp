@@ -140,7 +140,10 @@ class Comparison {
     ++result_.groups;
     const bool is_kind = kind == group.description && ours_.layout.find(kind) != nullptr;
     Row& row = row_of(kind, is_kind ? described(*ours_.layout.find(kind)) : group.description);
-    if (row.kind == nullptr) return add_foreign(row, group, without_kind(kind, group.description));
+    if (row.kind == nullptr) {
+      // A dump may have a million unknown descriptions, and to find the nearest name takes time.
+      return add_foreign(row, group, is_full() ? "" : without_kind(kind, group.description));
+    }
     const auto place = row.kind->place_of(group.ranks.front());
     if (!place) return add_foreign(row, group, of_others(row, group));
     const std::vector<int> members = row.kind->members(place->group);
@@ -238,13 +241,15 @@ class Comparison {
     for (int group = 0; group < row.kind->count(); ++group) look_at(group);
   }
 
+  bool is_full() const { return result_.differences.size() == kMostDifferences; }
+
   void add_foreign(Row& row, const DumpedGroup& group, const std::string& explanation) {
     ++row.counts.foreign;
     add(row, What::foreign, group.ranks, explanation);
   }
 
   void add(const Row& row, What what, std::vector<int> ranks, std::string explanation) {
-    if (result_.differences.size() == kMostDifferences) return;
+    if (is_full()) return;
     result_.differences.push_back({.what = what,
                                    .kind = row.counts.kind,
                                    .description = row.counts.description,

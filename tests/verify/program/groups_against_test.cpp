@@ -231,6 +231,19 @@ TEST(GroupsAgainst, RefusesWhatIsNoDump) {
   }
 }
 
+TEST(GroupsAgainst, ManyNamesAreNoWork) {
+  std::string config = R"({"pg_config": {)", list = "[";
+  for (int i = 0; i < 100'000; ++i) {
+    config += (i == 0 ? "\"" : ",\"") + std::to_string(i) + R"(": 0)";
+    list += (i == 0 ? "" : ",") + ("[\"A_" + std::to_string(i)) + R"(", [0]])";
+  }
+  EXPECT_EQ(refusal_of(config + "}}"),
+            "dump_text: a file that is not JSON: an object has more than 20000 members");
+  const test::TemporaryFile file("dump.json", list + "]");
+  EXPECT_EQ(test::run(kLayout + " --kind tp --against " + file.path()).exit_code, 1);
+  EXPECT_EQ(test::run(kLayout + " --against " + file.path()).exit_code, 1);
+}
+
 TEST(GroupsAgainst, TheLayoutAndTheDumpAreRefusedTogether) {
   const test::RunResult result =
       test::run("groups --world-size 8 --tensor-model-parallel-size 3 --against nowhere.json");
