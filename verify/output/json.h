@@ -11,8 +11,8 @@
 /// Shapes  A braced list is an object when each of its elements is a pair that begins with a text, and else
 ///         an array. Members keep the order in which they were added. Copies share what they hold until one
 ///         of them is changed.
-/// Errors  A text that is not JSON, is nested deeper than kMostJsonDepth, or has an object of more than 20,000
-///         members, throws an exception that says what is wrong with it.
+/// Errors  A text that is not JSON, is nested deeper than kMostJsonDepth, or has an object of more than
+///         20,000 members, throws an exception that says what is wrong with it.
 /// Exact   Numbers are written so that reading them gives the same value; a NaN and an infinity are written
 ///         as null.
 
