@@ -54,8 +54,9 @@ bool can_be_counted(const ActivationShape& shape, const sim::PipelineShape& pipe
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };
   const ModelShape& model = shape.model;
   constexpr double kMostOfAnElement = 16, kMost = std::int64_t{1} << 53;
+  const std::int64_t attended = model.num_attention_heads * model.kv_channels.value_or(0);
   const double of_layers = kMostOfAnElement * number(model.num_layers) *
-                           (number(model.hidden_size) + number(model.ffn_hidden_size));
+                           (number(std::max(model.hidden_size, attended)) + number(model.ffn_hidden_size));
   const double in_flight =
       number(std::min(pipeline.num_microbatches, 2 * pipeline.pipeline_model_parallel_size));
   return (of_layers + kLogit * number(shape.padded_vocab_size)) * number(shape.tokens) * in_flight <= kMost;
@@ -65,10 +66,11 @@ std::int64_t layer_activation_bytes(const ActivationShape& shape) {
   const ModelShape& model = shape.model;
   const std::int64_t h = model.hidden_size;
   const std::int64_t groups = std::max<std::int64_t>(model.num_query_groups / shape.tp, 1);
-  const std::int64_t keys_and_values = 2 * groups * (h / model.num_attention_heads);
+  const std::int64_t keys_and_values = 2 * groups * model.head_size();
+  const std::int64_t attended = model.num_attention_heads * model.head_size() / shape.tp;
   const std::int64_t ffn = (model.gated_mlp ? 3 : 2) * model.ffn_hidden_size / shape.tp;
   const std::int64_t whole = of_rank(shape, (4 * kActivation + 2 * kMask) * h * shape.tokens);
-  return whole + kActivation * (2 * h / shape.tp + keys_and_values + ffn) * shape.tokens;
+  return whole + kActivation * (2 * attended + keys_and_values + ffn) * shape.tokens;
 }
 
 std::vector<std::int64_t> activation_bytes(const ActivationShape& shape, const sim::LayerPlacement& placement,

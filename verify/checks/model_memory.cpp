@@ -52,7 +52,8 @@ void add_activations(const ModelShape& shape, const sim::Layout& layout, const s
 
 std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage, int tp) {
   const std::int64_t h = shape.hidden_size, f = shape.ffn_hidden_size;
-  const std::int64_t qkv = h + 2 * shape.num_query_groups * (h / shape.num_attention_heads);
+  const std::int64_t attended = shape.num_attention_heads * shape.head_size();
+  const std::int64_t qkv = attended + 2 * shape.num_query_groups * shape.head_size();
   const std::int64_t up = shape.gated_mlp ? 2 * f : f;
   const std::int64_t vocabulary = padded_vocabulary(shape, tp);
   std::vector<HeldParameter> held;
@@ -64,9 +65,9 @@ std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage&
     replicated(h);
     if (!shape.rms_norm) replicated(h);
   };
-  const auto linear = [&](std::int64_t outputs, std::int64_t inputs, bool by_rows) {
+  const auto linear = [&](std::int64_t outputs, std::int64_t inputs, bool by_rows, bool adds_bias = false) {
     sharded(outputs * inputs);
-    if (!shape.linear_bias) return;
+    if (!shape.linear_bias && !adds_bias) return;
     if (by_rows) {
       sharded(outputs);
     } else {
@@ -80,8 +81,8 @@ std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage&
   }
   for (std::int64_t layer = 0; layer < stage.layers; ++layer) {
     norm();
-    linear(qkv, h, true);
-    linear(h, h, false);
+    linear(qkv, h, true, shape.add_qkv_bias);
+    linear(h, attended, false);
     norm();
     linear(up, h, true);
     linear(h, f, false);

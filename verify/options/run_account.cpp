@@ -74,17 +74,6 @@ bool has_plain_value(const ValueRule& rule, const std::string& value) {
   return std::find(rule.plain.begin(), rule.plain.end(), value) != rule.plain.end();
 }
 
-/// What is not modelled of an argument that is used, because of other arguments; "" where all of it is.
-std::string unmodelled_use(const std::string& name, const RunValues& values) {
-  const auto hidden = values.number("hidden-size"), heads = values.number("num-attention-heads");
-  if (name == "kv-channels" && hidden && heads && values.number(name) != std::nullopt &&
-      *values.number(name) * *heads != *hidden)
-    return "heads of another size than the hidden size over their number are not modelled";
-  if (name == "add-qkv-bias" && values.flag("disable-bias-linear"))
-    return "a bias of the queries, keys and values alone is not modelled";
-  return "";
-}
-
 bool matters(const ArgumentRow& row, const RunValues& values) {
   if (row.only_with.empty()) return true;
   return std::any_of(row.only_with.begin(), row.only_with.end(),
@@ -125,11 +114,6 @@ RunAccount account_of(const RunValues& values) {
     } else if (use == ArgumentUse::not_modelled && !matters(*row, values)) {
       use = ArgumentUse::without_effect;
       argument.sentence = fmt::format("it matters only beside --{}", row->only_with.front());
-    }
-    if (std::string sentence = unmodelled_use(name, values); !sentence.empty()) {
-      use = ArgumentUse::not_modelled;
-      argument.sentence = std::move(sentence);
-      argument.unproved = Unproved::training;
     }
     switch (use) {
       case ArgumentUse::used:

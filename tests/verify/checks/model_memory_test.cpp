@@ -9,6 +9,11 @@ namespace {
 
 using namespace verify;
 
+std::optional<std::int64_t> drawn_channels() {
+  const std::int64_t channels = *rc::gen::inRange(0, 9);
+  return channels == 0 ? std::nullopt : std::optional(channels);
+}
+
 ModelShape drawn_shape(int tp, std::int64_t layers) {
   const std::int64_t heads = tp * *rc::gen::inRange(1, 4);
   return {.num_layers = layers,
@@ -16,10 +21,12 @@ ModelShape drawn_shape(int tp, std::int64_t layers) {
           .ffn_hidden_size = tp * *rc::gen::inRange(1, 20),
           .num_attention_heads = heads,
           .num_query_groups = *rc::gen::arbitrary<bool>() ? heads : tp,
+          .kv_channels = drawn_channels(),
           .vocab_size = *rc::gen::inRange(1, 2000),
           .seq_length = *rc::gen::inRange(1, 50),
           .gated_mlp = *rc::gen::arbitrary<bool>(),
           .linear_bias = *rc::gen::arbitrary<bool>(),
+          .add_qkv_bias = *rc::gen::arbitrary<bool>(),
           .untied_output = *rc::gen::arbitrary<bool>(),
           .rms_norm = *rc::gen::arbitrary<bool>(),
           .learned_positions = *rc::gen::arbitrary<bool>()};

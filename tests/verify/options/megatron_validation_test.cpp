@@ -164,7 +164,7 @@ TEST(MegatronValidation, AcceptsWhatMegatronAccepts) {
     for (const std::string& code : own.refused)
       EXPECT_TRUE(refused_on_purpose().contains(code)) << line["id"] << " " << code << line["flags"].dump();
   }
-  EXPECT_EQ(checked, 370);
+  EXPECT_EQ(checked, 378);
   EXPECT_EQ(on_purpose, 10);
 }
 
@@ -202,11 +202,12 @@ TEST(MegatronValidation, DerivesWhatMegatronDerives) {
       expect("num_microbatches", verify::microbatches_of_batch(request.batch, request.layout.dp));
     if (!request.model.shape) continue;
     expect("ffn_hidden_size", request.model.shape->ffn_hidden_size);
+    if (theirs.contains("kv_channels")) expect("kv_channels", request.model.shape->head_size());
     if (line["flags"].contains("num-query-groups") && !line["flags"].contains("group-query-attention"))
       continue;
     expect("num_query_groups", request.model.shape->num_query_groups);
   }
-  EXPECT_EQ(checked, 370);
+  EXPECT_EQ(checked, 378);
 }
 
 /// A configuration that Megatron accepts, and further words with which it breaks rules of the table.
