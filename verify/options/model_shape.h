@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "verify/options/padded_vocabulary.h"
+
 namespace verify {
 
 struct ModelShape {
@@ -22,6 +24,7 @@ struct ModelShape {
   bool untied_output = false;
   bool rms_norm = false;
   bool learned_positions = true;
+  std::int64_t make_vocab_size_divisible_by = kVocabularyDivisor;
   std::optional<std::int64_t> max_position_embeddings = {};  // learned positions; absent: as many as S
 
   std::int64_t head_size() const { return kv_channels.value_or(hidden_size / num_attention_heads); }

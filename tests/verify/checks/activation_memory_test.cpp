@@ -132,6 +132,8 @@ TEST(ActivationMemory, AGatedLayerOfGroupedQueriesIsThatByHand) {
   shape.model.kv_channels = 5;  // heads of 5 channels, where 8 / 4 are 2
   const std::int64_t of_heads = 2 * 4 * 5 + 2 * 2 * 2 * 5 + 2 * 4 * 5;
   EXPECT_EQ(layer_activation_bytes(shape), norms_and_inputs + masks + of_heads + gate_and_up + down);
+  shape.element_bytes = 4;
+  EXPECT_EQ(layer_activation_bytes(shape), masks + 2 * (norms_and_inputs + of_heads + gate_and_up + down));
 }
 
 }  // namespace
