@@ -40,7 +40,6 @@ const std::vector<ValueRule>& value_rules() {
        "memory that is moved to the host is not modelled",
        Unproved::memory},
       {"recompute-modules", {"core_attn"}, "recomputation of these modules is not counted", Unproved::memory},
-      {"decoder-num-layers", {}, "a decoder beside an encoder is not modelled", Unproved::layers},
       {"model-provider", {"gpt"}, "this model is not modelled", Unproved::layers},
       {"moe-latent-size", {}, "experts in a latent space are not modelled", Unproved::training},
   };
