@@ -155,6 +155,20 @@ TEST(RunFrom, WhatIsNotModelledTakesItsRowsAndNoOthers) {
   EXPECT_EQ(rows_without("--hybrid-layer-pattern M-M-"), "training layers memory ");
 }
 
+TEST(RunFrom, SaysWhatADecoderAndARampAre) {
+  const test::TemporaryFile file("run.txt",
+                                 "--decoder-num-layers 2 --decoder-seq-length 8 --rampup-batch-size 2 2 100");
+  const test::RunResult result = test::run(
+      std::vector<std::string>{"groups", "--from", file.path(), "--world-size", "2", "--format", "json"});
+  const ordered_json from = ordered_json::parse(result.out)["from"];
+  const auto says_of = [&](const char* name, const char* sentence) {
+    return from["not_modelled"][name].dump().find(sentence) != std::string::npos;
+  };
+  EXPECT_TRUE(says_of("--decoder-seq-length", "a decoder beside an encoder (T5)")) << from["not_modelled"];
+  EXPECT_TRUE(says_of("--rampup-batch-size", "replaced this argument by --step-batch-size-schedule"))
+      << from["not_modelled"];
+}
+
 TEST(RunFrom, TheMemoryIsThatOfTheRunsDtypes) {
   const std::string model =
       "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 --seq-length 16 "
