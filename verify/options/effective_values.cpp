@@ -10,6 +10,8 @@
 
 #include "sim/base/error.h"
 #include "sim/layout/layer_placement.h"
+#include "verify/options/padded_vocabulary.h"
+#include "verify/options/state_bytes.h"
 
 namespace verify {
 
@@ -188,10 +190,9 @@ void Effective::shape() {
   out_["max_position_embeddings"] = json_of(number("max-position-embeddings"));
   Number vocabulary = number("padded-vocab-size");
   if (!vocabulary || *vocabulary == 0) {
-    const Number multiple = product({number("make-vocab-size-divisible-by", 128), tp_});
     const Number given = number("vocab-size");
-    vocabulary =
-        given && multiple ? product({floored(*given + *multiple - 1, multiple), multiple}) : std::nullopt;
+    const Number divisor = number("make-vocab-size-divisible-by", kVocabularyDivisor);
+    vocabulary = given && tp_ ? padded_vocabulary(*given, *tp_, *divisor) : std::nullopt;
   }
   out_["padded_vocab_size"] = json_of(vocabulary);
   out_["moe_ffn_hidden_size"] =
@@ -233,8 +234,8 @@ std::string dtype_name(const std::string& word) {
 void Effective::dtypes() {
   const std::string params = flag("bf16") ? "bfloat16" : flag("fp16") ? "float16" : "float32";
   const std::string main_grads = dtype_name(v_.text("main-grads-dtype", "fp32"));
-  const bool reduces_in_fp32 = flag("bf16") ? main_grads == "float32" && !flag("grad-reduce-in-bf16")
-                                            : flag("accumulate-allreduce-grads-in-fp32");
+  const bool reduces_in_fp32 =
+      verify::reduces_in_fp32(main_grads == "float32", [&](const char* name) { return flag(name); });
   out_["params_dtype"] = params;
   out_["pipeline_dtype"] = flag("fp32-residual-connection") ? std::string("float32") : params;
   out_["accumulate_allreduce_grads_in_fp32"] = reduces_in_fp32;

@@ -17,7 +17,7 @@ const std::vector<Rule>& all_rules() {
   static const std::vector<Rule> rules = [] {
     std::vector<Rule> all;
     for (const auto table : {megatron::model_rules, megatron::pipeline_rules, megatron::expert_rules,
-                             megatron::overlap_rules, megatron::recompute_rules})
+                             megatron::overlap_rules, megatron::recompute_rules, megatron::dtype_rules})
       std::ranges::move(table(), std::back_inserter(all));
     return all;
   }();

@@ -21,11 +21,15 @@ bool is_used(const RunAccount& account, const std::string& name) {
                      [&](const AccountedArgument& argument) { return argument.name == name; });
 }
 
-const OptionInfo* option_of(const std::string& name) {
-  const auto& all = option_vocabulary();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const OptionInfo& o) { return name == o.name; });
-  return found == all.end() ? nullptr : &*found;
+/// Returns a dtype as Megatron's arguments spell it, where a log has the name that PyTorch gives it.
+std::string argument_of_dtype(const std::string& word) {
+  static constexpr std::pair<const char*, const char*> kNames[] = {{"torch.float32", "fp32"},
+                                                                   {"torch.float16", "fp16"},
+                                                                   {"torch.bfloat16", "bf16"},
+                                                                   {"torch.uint8", "fp8"}};
+  for (const auto& [name, argument] : kNames)
+    if (word == name) return argument;
+  return word;
 }
 
 /// The makers of the options that have another name or form than the argument.
@@ -49,6 +53,7 @@ class Options {
   void layers();
   void model();
   void vocabulary();
+  void dtypes();
   void step();
   void shards();
   std::int64_t number(const char* name, std::int64_t fallback) const {
@@ -64,7 +69,7 @@ class Options {
 
 /// Copies an argument to the option of its name.
 void Options::copy(const std::string& name) {
-  const OptionInfo* option = option_of(name);
+  const OptionInfo* option = find_option(name);
   if (option == nullptr) return;
   const std::vector<std::string> words = values_.words(name);
   if (option->kind == OptionKind::flag) {
@@ -90,15 +95,19 @@ void Options::layers() {
 }
 
 void Options::vocabulary() {
-  settings_.remove("vocab-size");
-  if (const auto padded = values_.number("padded-vocab-size"); padded && *padded > 0)
-    return set("vocab-size", *padded);
-  const auto given = values_.number("vocab-size");
-  if (!given || *given < 1) return;
-  const std::int64_t multiple =
-      number("make-vocab-size-divisible-by", 128) * number("tensor-model-parallel-size", 1);
-  if (multiple < 1 || multiple > (std::int64_t{1} << 31)) return set("vocab-size", *given);
-  set("vocab-size", (*given + multiple - 1) / multiple * multiple);
+  if (const auto given = values_.number("vocab-size"); given && *given < 1) settings_.remove("vocab-size");
+  if (number("make-vocab-size-divisible-by", 1) < 1) settings_.remove("make-vocab-size-divisible-by");
+  const auto padded = values_.number("padded-vocab-size");
+  if (!padded || *padded < 1) return;
+  replace("vocab-size", fmt::format("{}", *padded));
+  replace("make-vocab-size-divisible-by", "1");
+}
+
+/// A run is in bf16 only where it says so.
+void Options::dtypes() {
+  if (!values_.flag("bf16")) replace("bf16", "false");
+  for (const char* name : {"main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype"})
+    if (settings_.has(name)) replace(name, argument_of_dtype(values_.text(name)));
 }
 
 void Options::model() {
@@ -144,6 +153,7 @@ Settings Options::settings() {
   if (world_) replace("world-size", fmt::format("{}", *world_));
   layers();
   model();
+  dtypes();
   step();
   shards();
   return std::move(settings_);

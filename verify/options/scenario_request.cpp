@@ -201,6 +201,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
                           .layers = {},
                           .world = requested_world(settings, layout),
                           .model = model_options(settings),
+                          .state = state_bytes(settings),
                           .batch = batch_options(settings),
                           .pipeline = std::move(checked.pipeline),
                           .schedule = std::move(checked.schedule.request),
