@@ -1,10 +1,10 @@
 #pragma once
 
-/// A pattern of Mamba (M), attention (*), MLP (-), expert (E) and other layers, as --hybrid-layer-pattern gives
-/// it: "M-M*|M-M*/MM" has two segments of four layers, and one depth of multi-token prediction.
+/// A pattern of Mamba (M), attention (*), MLP (-), expert (E) and other layers, as --hybrid-layer-pattern
+/// gives it: "M-M*|M-M*/MM" has two segments of four layers, and one depth of multi-token prediction.
 ///
-/// Exact   Segments go to the chunks of the pipeline ranks in turn. A pattern of one segment is cut evenly, or
-///         as the numbers of layers at its ends say.
+/// Exact   Segments go to the chunks of the pipeline ranks in turn. A pattern of one segment is cut evenly,
+///         or as the numbers of layers at its ends say.
 
 #include <cstdint>
 #include <optional>

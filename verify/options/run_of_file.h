@@ -6,7 +6,8 @@
 /// Megatron's own defaults and rules are applied to the options: the vocabulary is padded, query groups count
 /// only with --group-query-attention, sequence parallelism needs tp above 1, and so on.
 ///
-/// Exact   A sequence length of 0 is left out, with a note; a batch that Megatron decreases is the decreased one.
+/// Exact   A sequence length of 0 is left out, with a note. A batch that Megatron decreases is the decreased
+///         one. Positions of all types but learned ones are rotary, which have no parameters either.
 /// Errors  those of run_file.h; run_contradiction: an argument that is used stands twice with different
 ///         values; run_unresolved: the value of an argument that is used, or the number of processes, cannot
 ///         be known without executing the file; run_not_modelled: an argument that changes the rank grid and

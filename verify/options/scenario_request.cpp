@@ -202,15 +202,31 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
   return warnings;
 }
 
+/// Returns why a step fails of a run that Megatron takes; "" where none does.
+std::string failure_of_a_step(const Scenario& scenario) {
+  const auto broken = megatron_warnings(scenario.settings, warned_rules(scenario));
+  return broken.empty() ? "" : "a step fails: " + broken.front().message;
+}
+
+/// A shape that no step can compute has no parameters that could be counted.
+ModelOptions model_of(const Scenario& scenario) {
+  ModelOptions model = model_options(scenario.settings);
+  if (std::string failure = failure_of_a_step(scenario); !failure.empty()) {
+    model.shape.reset();
+    model.no_shape = std::move(failure);
+  }
+  return model;
+}
+
 NotProved not_proved_of(const Scenario& scenario) {
   if (scenario.run == nullptr) return {};
   const RunAccount& account = scenario.run->account;
   NotProved not_proved{.layers = verify::not_proved(account, Unproved::layers),
                        .memory = verify::not_proved(account, Unproved::memory),
                        .training = verify::not_proved(account, Unproved::training)};
-  const auto broken = megatron_warnings(scenario.settings, warned_rules(scenario));
+  const std::string failure = failure_of_a_step(scenario);
   for (std::string* reason : {&not_proved.memory, &not_proved.training})
-    if (reason->empty() && !broken.empty()) *reason = "a step fails: " + broken.front().message;
+    if (reason->empty()) *reason = failure;
   return not_proved;
 }
 
@@ -229,7 +245,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
                           .placement = std::move(checked.placement),
                           .layers = {},
                           .world = requested_world(settings, layout),
-                          .model = model_options(settings),
+                          .model = model_of(scenario),
                           .batch = batch_options(settings),
                           .pipeline = std::move(checked.pipeline),
                           .schedule = std::move(checked.schedule.request),
