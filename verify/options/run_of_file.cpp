@@ -100,6 +100,7 @@ void Options::layers() {
 
 void Options::vocabulary() {
   if (const auto given = values_.number("vocab-size"); given && *given < 1) settings_.remove("vocab-size");
+  if (number("make-vocab-size-divisible-by", 1) < 1) settings_.remove("make-vocab-size-divisible-by");
   const auto padded = values_.number("padded-vocab-size");
   if (!padded || *padded < 1) return;
   replace("vocab-size", fmt::format("{}", *padded));

@@ -183,7 +183,7 @@ TEST(RunFrom, TheMemoryIsThatOfTheRunsDtypes) {
   EXPECT_EQ(memory("--bf16 --use-distributed-optimizer"), "a rank (bf16, ZeRO-1)");
   EXPECT_EQ(memory(""), "a rank (fp32, optimizer states of 8 bytes, no ZeRO-1)");
   EXPECT_EQ(memory("--bf16 --use-distributed-optimizer --use-precision-aware-optimizer "
-                   "--exp-avg-dtype torch.uint8 --exp-avg-sq-dtype fp8"),
+                   "--exp-avg-dtype fp8 --exp-avg-sq-dtype fp8"),
             "a rank (bf16, optimizer states of 4 bytes, ZeRO-1)");
 }
 
