@@ -70,7 +70,7 @@ const std::map<int, std::string>& exceptions() {
       "makes are not modelled";
   static const std::string heads = "heads of a size of their own are not modelled";
   static const std::map<int, std::string> all = {
-      {403, shares}, {408, shares}, {480, heads}, {481, heads}, {517, device}, {519, device},
+      {403, shares}, {408, shares}, {517, device}, {519, device},
   };
   return all;
 }
