@@ -68,7 +68,6 @@ const std::map<int, std::string>& exceptions() {
   static const std::string shares =
       "more ranks than expert tensor parallelism has share the weights of experts, and the groups that this "
       "makes are not modelled";
-  static const std::string heads = "heads of a size of their own are not modelled";
   static const std::map<int, std::string> all = {
       {403, shares}, {408, shares}, {517, device}, {519, device},
   };
