@@ -23,6 +23,7 @@ namespace {
 
 /// Returns the settings of the scenario, if one is given, with options of the command line replacing its own.
 Settings single_scenario(const CommandLine& line) {
+  if (line.run != nullptr) require_modelled(*line.run, Unproved::groups);
   if (line.scenarios.size() > 1) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[1],

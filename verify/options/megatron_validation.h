@@ -29,13 +29,19 @@
 #include <vector>
 
 #include "sim/base/refusals.h"
+#include "sim/layout/layout.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/settings.h"
 
 namespace verify {
 
 /// Keeps a refusal for every rule that the settings break, among the rules whose options `reader` reads.
-void keep_megatron_refusals(const Settings& settings, Reader reader, sim::Refusals& refusals);
+/// Rules with codes of `left_out` are not held.
+void keep_megatron_refusals(const Settings& settings, Reader reader, sim::Refusals& refusals,
+                            const std::vector<std::string>& left_out = {});
+
+/// Returns a warning for each of these rules that the settings break.
+std::vector<sim::Warning> megatron_warnings(const Settings& settings, const std::vector<std::string>& codes);
 
 /// Whether the layers have experts, or some of them.
 bool has_experts(const Settings& settings);

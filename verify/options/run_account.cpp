@@ -57,6 +57,14 @@ bool has_plain_value(const ValueRule& rule, const std::string& value) {
   return std::find(rule.plain.begin(), rule.plain.end(), value) != rule.plain.end();
 }
 
+/// Whether weights are in as many shards as tensor parallelism has ranks anyway.
+bool has_shards_of_ranks(const std::string& name, const RunValues& values) {
+  const auto tp = values.number("tensor-model-parallel-size").value_or(1);
+  if (name == "tensor-parallel-num-weight-shards") return values.number(name) == tp;
+  return name == "expert-tensor-parallel-num-weight-shards" &&
+         values.number(name) == values.number("expert-tensor-parallel-size").value_or(tp);
+}
+
 bool matters(const ArgumentRow& row, const RunValues& values) {
   if (row.only_with.empty()) return true;
   return std::any_of(row.only_with.begin(), row.only_with.end(),
@@ -94,6 +102,9 @@ RunAccount account_of(const RunValues& values) {
         argument.sentence = rule->sentence;
         argument.unproved = rule->unproved;
       }
+    } else if (has_shards_of_ranks(name, values)) {
+      use = ArgumentUse::without_effect;
+      argument.sentence = "weights have as many shards without it";
     } else if (use == ArgumentUse::not_modelled && !matters(*row, values)) {
       use = ArgumentUse::without_effect;
       argument.sentence = fmt::format("it matters only beside --{}", row->only_with.front());

@@ -53,6 +53,7 @@ class ScriptReader {
   void take_assigned_arguments();
   void take(const Fields& words, RunArguments& run);
   void take_world(RunArguments& run);
+  void take_environment(RunArguments& run) const;
 
   ShellValues values_;
   LaunchWorld world_;
@@ -203,6 +204,14 @@ void ScriptReader::take_world(RunArguments& run) {
   }
 }
 
+/// Takes the variables whose values are known. Those that are not exported do no harm: no rule reads them.
+void ScriptReader::take_environment(RunArguments& run) const {
+  for (const std::string& name : values_.names()) {
+    const std::vector<ShellField>& value = values_.value(name);
+    if (value.size() == 1 && !value.front().has_unknown()) run.environment[name] = value.front().text;
+  }
+}
+
 RunArguments ScriptReader::arguments() {
   RunArguments run;
   const bool has_command = !launches_.empty();
@@ -223,6 +232,7 @@ RunArguments ScriptReader::arguments() {
   world_.read(launch.before, "");
   take(launch.arguments, run);
   take_world(run);
+  take_environment(run);
   return run;
 }
 

@@ -19,6 +19,7 @@ namespace verify {
 namespace {
 
 constexpr const char* kSection = "MODEL_ARGS";
+constexpr const char* kEnvironment = "ENV_VARS";
 
 int line_of(const YAML::Mark& mark) { return mark.line + 1; }
 
@@ -27,6 +28,7 @@ class Arguments : public YAML::EventHandler {
  public:
   std::vector<RunArgument> section;
   std::vector<RunArgument> outermost;
+  std::map<std::string, std::string> environment;
   bool has_section = false;
 
   /// The parser begins the same document again, for ever, at text that it cannot take.
@@ -86,6 +88,8 @@ class Arguments : public YAML::EventHandler {
     std::vector<RunArgument>* list = target();
     if (level.is_map) {
       level.has_key = false;
+      if (levels_.size() == 2 && levels_[0].is_map && levels_[0].key == kEnvironment)
+        environment[level.key] = value;
       if (list != nullptr) add(*list, {run_argument_name(level.key), {value}, level.key_line});
     } else if (list != nullptr && !list->empty()) {
       list->back().values.push_back(value);
@@ -149,6 +153,7 @@ RunArguments read_run_yaml(std::string_view text) {
   RunArguments run{
       .kind = RunFileKind::yaml,
       .given = arguments.has_section ? std::move(arguments.section) : std::move(arguments.outermost)};
+  run.environment = std::move(arguments.environment);
   if (run.given.empty()) {
     sim::refuse({.code = "run_without_arguments",
                  .option = "--from",
