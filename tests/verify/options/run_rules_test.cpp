@@ -26,13 +26,23 @@ struct Broken {
 };
 
 constexpr const char* kDense =
-    "--num-layers 4 --hidden-size 64 --num-attention-heads 8 --vocab-size 100 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 1 --train-iters 10 --bf16 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --global-batch-size 8";
+    "--num-layers 4 --hidden-size 64 --num-attention-heads 8 --vocab-size 100 --seq-length 16 "
+    "--max-position-embeddings 16 --micro-batch-size 1 --train-iters 10 --bf16 --tensor-model-parallel-size "
+    "2 --pipeline-model-parallel-size 2 --global-batch-size 8";
 constexpr const char* kExperts =
-    "--num-layers 4 --hidden-size 64 --num-attention-heads 8 --vocab-size 100 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 1 --train-iters 10 --bf16 --tensor-model-parallel-size 2 --expert-model-parallel-size 2 --expert-tensor-parallel-size 1 --num-experts 4 --disable-bias-linear --sequence-parallel --moe-token-dispatcher-type alltoall --moe-grouped-gemm --global-batch-size 8";
+    "--num-layers 4 --hidden-size 64 --num-attention-heads 8 --vocab-size 100 --seq-length 16 "
+    "--max-position-embeddings 16 --micro-batch-size 1 --train-iters 10 --bf16 --tensor-model-parallel-size "
+    "2 --expert-model-parallel-size 2 --expert-tensor-parallel-size 1 --num-experts 4 --disable-bias-linear "
+    "--sequence-parallel --moe-token-dispatcher-type alltoall --moe-grouped-gemm --global-batch-size 8";
 constexpr const char* kFsdp =
-    "--num-layers 4 --hidden-size 64 --num-attention-heads 8 --vocab-size 100 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 1 --train-iters 10 --bf16 --global-batch-size 8 --use-torch-fsdp2 --untie-embeddings-and-output-weights --no-gradient-accumulation-fusion";
+    "--num-layers 4 --hidden-size 64 --num-attention-heads 8 --vocab-size 100 --seq-length 16 "
+    "--max-position-embeddings 16 --micro-batch-size 1 --train-iters 10 --bf16 --global-batch-size 8 "
+    "--use-torch-fsdp2 --untie-embeddings-and-output-weights --no-gradient-accumulation-fusion";
 constexpr const char* kHybrid =
-    "--hidden-size 64 --num-attention-heads 8 --vocab-size 100 --seq-length 16 --max-position-embeddings 16 --micro-batch-size 1 --train-iters 10 --bf16 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --global-batch-size 8 --position-embedding-type rope --hybrid-layer-pattern M-|M*";
+    "--hidden-size 64 --num-attention-heads 8 --vocab-size 100 --seq-length 16 --max-position-embeddings 16 "
+    "--micro-batch-size 1 --train-iters 10 --bf16 --tensor-model-parallel-size 2 "
+    "--pipeline-model-parallel-size 2 --global-batch-size 8 --position-embedding-type rope "
+    "--hybrid-layer-pattern M-|M*";
 
 const std::vector<Broken>& broken_dense() {
   static const std::vector<Broken> all = {
@@ -44,20 +54,28 @@ const std::vector<Broken>& broken_dense() {
       {"--tensor-parallel-num-weight-shards 1", {"weight_shards_below_tp"}},
       {"--tensor-parallel-num-weight-shards 3", {"weight_shards_not_multiple"}},
       {"--tensor-parallel-num-weight-shards 8", {"world_not_divisible"}},
-      {"--tensor-parallel-num-weight-shards 4 --num-distributed-optimizer-instances 2 --eval-global-batch-size 8", {"gtp_instances"}},
+      {"--tensor-parallel-num-weight-shards 4 --num-distributed-optimizer-instances 2 "
+       "--eval-global-batch-size 8",
+       {"gtp_instances"}},
       {"--tensor-parallel-num-weight-shards 4 --ddp-average-in-collective", {"gtp_average_in_collective"}},
-      {"--tensor-parallel-num-weight-shards 4 --ckpt-format torch_dcp --use-torch-fsdp2", {"gtp_ckpt_format", "fsdp2_grad_fusion", "fsdp2_pp", "fsdp2_tied_embeddings", "torch_dcp_pp", "torch_dcp_tp"}},
-      {"--tensor-parallel-num-weight-shards 4 --dist-ckpt-optim-fully-reshardable --distrib-optim-fully-reshardable-mem-efficient", {"gtp_mem_efficient"}},
+      {"--tensor-parallel-num-weight-shards 4 --ckpt-format torch_dcp --use-torch-fsdp2",
+       {"gtp_ckpt_format", "fsdp2_grad_fusion", "fsdp2_pp", "fsdp2_tied_embeddings", "torch_dcp_pp",
+        "torch_dcp_tp"}},
+      {"--tensor-parallel-num-weight-shards 4 --dist-ckpt-optim-fully-reshardable "
+       "--distrib-optim-fully-reshardable-mem-efficient",
+       {"gtp_mem_efficient"}},
       {"--tensor-parallel-num-weight-shards 4 --fp8-format hybrid --fp8-recipe mxfp8", {"gtp_mxfp8"}},
       {"--tensor-parallel-num-weight-shards 4 --fp4-format e2m1", {"gtp_fp4"}},
-      {"--tensor-parallel-num-weight-shards 4 --global-batch-size 3 --eval-global-batch-size 8", {"gbs_not_divisible"}},
+      {"--tensor-parallel-num-weight-shards 4 --global-batch-size 3 --eval-global-batch-size 8",
+       {"gbs_not_divisible"}},
       {"--sharp-enabled-group dp", {"sharp_group"}},
       {"--use-sharp --sharp-enabled-group dp_replica", {"sharp_group"}},
       {"--use-sharp", {"sharp_group_uninitialized"}},
       {"CUDA_DEVICE_MAX_CONNECTIONS=1 --pipeline-model-parallel-comm-backend ucc", {"ucc_max_connections"}},
       {"-micro-batch-size", {"micro_batch_missing"}},
       {"--step-batch-size-schedule 0:8", {"schedule_and_gbs"}},
-      {"-global-batch-size --step-batch-size-schedule 0:8 --decrease-batch-size-if-needed", {"schedule_decrease"}},
+      {"-global-batch-size --step-batch-size-schedule 0:8 --decrease-batch-size-if-needed",
+       {"schedule_decrease"}},
       {"-global-batch-size --step-batch-size-schedule 0:8,16", {"schedule_entry"}},
       {"-global-batch-size --step-batch-size-schedule 1K:8,1M:16", {"schedule_first"}},
       {"-global-batch-size --step-batch-size-schedule 0:8,15:16", {"schedule_order"}},
@@ -89,33 +107,58 @@ const std::vector<Broken>& broken_dense() {
       {"--multi-latent-attention --group-query-attention --num-query-groups 2", {"mla_with_gqa"}},
       {"--multi-latent-attention --rotary-interleaved", {"mla_rotary_interleaved"}},
       {"--multi-latent-attention --position-embedding-type rope --rope-type rope", {"mla_rope_fusion"}},
-      {"--experimental-attention-variant gdn --linear-conv-kernel-dim 4 --linear-key-head-dim 8 --linear-value-head-dim 8 --linear-num-key-heads 2 --linear-num-value-heads 4", {"gdn_freq"}},
-      {"--experimental-attention-variant gdn --linear-attention-freq 2 --linear-key-head-dim 8 --linear-value-head-dim 8 --linear-num-key-heads 2 --linear-num-value-heads 4", {"gdn_sizes"}},
-      {"--experimental-attention-variant gdn --linear-attention-freq 2 --linear-conv-kernel-dim 4 --linear-key-head-dim 8 --linear-value-head-dim 8 --linear-num-key-heads 4 --linear-num-value-heads 6", {"gdn_value_key_heads"}},
-      {"--experimental-attention-variant gdn --linear-attention-freq 2 --linear-conv-kernel-dim 4 --linear-key-head-dim 8 --linear-value-head-dim 8 --linear-num-key-heads 1 --linear-num-value-heads 4", {"gdn_key_heads_tp_cp"}},
-      {"--experimental-attention-variant gdn --linear-attention-freq 2 --linear-conv-kernel-dim 4 --linear-key-head-dim 8 --linear-value-head-dim 8 --linear-num-key-heads 1 --linear-num-value-heads 1", {"gdn_value_heads_tp_cp", "gdn_key_heads_tp_cp"}},
+      {"--experimental-attention-variant gdn --linear-conv-kernel-dim 4 --linear-key-head-dim 8 "
+       "--linear-value-head-dim 8 --linear-num-key-heads 2 --linear-num-value-heads 4",
+       {"gdn_freq"}},
+      {"--experimental-attention-variant gdn --linear-attention-freq 2 --linear-key-head-dim 8 "
+       "--linear-value-head-dim 8 --linear-num-key-heads 2 --linear-num-value-heads 4",
+       {"gdn_sizes"}},
+      {"--experimental-attention-variant gdn --linear-attention-freq 2 --linear-conv-kernel-dim 4 "
+       "--linear-key-head-dim 8 --linear-value-head-dim 8 --linear-num-key-heads 4 --linear-num-value-heads "
+       "6",
+       {"gdn_value_key_heads"}},
+      {"--experimental-attention-variant gdn --linear-attention-freq 2 --linear-conv-kernel-dim 4 "
+       "--linear-key-head-dim 8 --linear-value-head-dim 8 --linear-num-key-heads 1 --linear-num-value-heads "
+       "4",
+       {"gdn_key_heads_tp_cp"}},
+      {"--experimental-attention-variant gdn --linear-attention-freq 2 --linear-conv-kernel-dim 4 "
+       "--linear-key-head-dim 8 --linear-value-head-dim 8 --linear-num-key-heads 1 --linear-num-value-heads "
+       "1",
+       {"gdn_value_heads_tp_cp", "gdn_key_heads_tp_cp"}},
       {"--attention-backend local", {"local_backend_spec"}},
       {"--transformer-impl inference_optimized --disable-bias-linear", {"inference_impl_needs_rmsnorm"}},
-      {"--transformer-impl inference_optimized --disable-bias-linear --normalization RMSNorm --apply-layernorm-1p", {"inference_impl_layernorm_1p"}},
+      {"--transformer-impl inference_optimized --disable-bias-linear --normalization RMSNorm "
+       "--apply-layernorm-1p",
+       {"inference_impl_layernorm_1p"}},
       {"--transformer-impl inference_optimized --normalization RMSNorm", {"inference_impl_bias"}},
-      {"--transformer-impl inference_optimized --disable-bias-linear --normalization RMSNorm --add-qkv-bias", {"inference_impl_qkv_bias"}},
+      {"--transformer-impl inference_optimized --disable-bias-linear --normalization RMSNorm --add-qkv-bias",
+       {"inference_impl_qkv_bias"}},
       {"--use-mup --mup-base-hidden-size 0", {"mup_base"}},
       {"--enable-mhc-connections", {"mhc_pp"}},
-      {"--pipeline-model-parallel-size 1 --enable-mhc-connections --recompute-granularity full --recompute-method uniform --recompute-num-layers 1", {"mhc_full_recompute"}},
-      {"--pipeline-model-parallel-size 1 --enable-mhc-connections --fp32-residual-connection", {"mhc_fp32_residual"}},
-      {"--pipeline-model-parallel-size 1 --enable-mhc-connections --mtp-num-layers 1 --position-embedding-type rope", {"mhc_mtp"}},
+      {"--pipeline-model-parallel-size 1 --enable-mhc-connections --recompute-granularity full "
+       "--recompute-method uniform --recompute-num-layers 1",
+       {"mhc_full_recompute"}},
+      {"--pipeline-model-parallel-size 1 --enable-mhc-connections --fp32-residual-connection",
+       {"mhc_fp32_residual"}},
+      {"--pipeline-model-parallel-size 1 --enable-mhc-connections --mtp-num-layers 1 "
+       "--position-embedding-type rope",
+       {"mhc_mtp"}},
       {"--fp16", {"fp16_and_bf16"}},
       {"--fp16-lm-cross-entropy", {"fp16_loss_needs_fp16"}},
       {"-bf16 --fp32-residual-connection", {"fp32_residual_needs_half"}},
-      {"--accumulate-allreduce-grads-in-fp32 --main-grads-dtype bf16 --use-precision-aware-optimizer", {"fp32_reduce_main_grads"}},
+      {"--accumulate-allreduce-grads-in-fp32 --main-grads-dtype bf16 --use-precision-aware-optimizer",
+       {"fp32_reduce_main_grads"}},
       {"--fp8-format hybrid --first-last-layers-bf16", {"fp8_delayed_bf16_layers"}},
-      {"--fp8-format hybrid --fp8-recipe tensorwise --first-last-layers-bf16 --num-layers-at-start-in-bf16 3", {"fp8_bf16_start_layers"}},
-      {"--fp8-format hybrid --fp8-recipe tensorwise --first-last-layers-bf16 --num-layers-at-end-in-bf16 -1", {"fp8_bf16_end_layers"}},
+      {"--fp8-format hybrid --fp8-recipe tensorwise --first-last-layers-bf16 --num-layers-at-start-in-bf16 3",
+       {"fp8_bf16_start_layers"}},
+      {"--fp8-format hybrid --fp8-recipe tensorwise --first-last-layers-bf16 --num-layers-at-end-in-bf16 -1",
+       {"fp8_bf16_end_layers"}},
       {"--fp8-format hybrid --fp8-param-gather", {"fp8_param_gather_needs_distopt"}},
       {"--fp8-param-gather --use-distributed-optimizer", {"fp8_param_without_fp8"}},
       {"--fp8-format hybrid --fp4-format e2m1", {"fp4_and_fp8"}},
       {"--fp4-param-gather", {"fp4_param_without_fp4"}},
-      {"--num-virtual-stages-per-pipeline-rank 2 --no-overlap-p2p-communication", {"vpp_no_overlap_needs_pp3"}},
+      {"--num-virtual-stages-per-pipeline-rank 2 --no-overlap-p2p-communication",
+       {"vpp_no_overlap_needs_pp3"}},
       {"--overlap-p2p-communication-warmup-flush", {"warmup_flush_overlap"}},
       {"--pipeline-model-parallel-size 1 --defer-embedding-wgrad-compute", {"defer_embedding_pp"}},
       {"--defer-embedding-wgrad-compute --no-gradient-accumulation-fusion", {"defer_embedding_fusion"}},
@@ -124,11 +167,19 @@ const std::vector<Broken>& broken_dense() {
       {"--context-parallel-size 2 --cp-comm-type p2p a2a", {"cp_types_length"}},
       {"--context-parallel-size 2 --transformer-impl local", {"cp_needs_te"}},
       {"--hybrid-context-parallel --calculate-per-token-loss", {"hybrid_cp_pp"}},
-      {"--pipeline-model-parallel-size 1 --hybrid-context-parallel --calculate-per-token-loss --cuda-graph-impl local", {"hybrid_cp_cuda_graph"}},
-      {"--pipeline-model-parallel-size 1 --hybrid-context-parallel --calculate-per-token-loss --dataloader-type cyclic", {"hybrid_cp_dataloader"}},
+      {"--pipeline-model-parallel-size 1 --hybrid-context-parallel --calculate-per-token-loss "
+       "--cuda-graph-impl local",
+       {"hybrid_cp_cuda_graph"}},
+      {"--pipeline-model-parallel-size 1 --hybrid-context-parallel --calculate-per-token-loss "
+       "--dataloader-type cyclic",
+       {"hybrid_cp_dataloader"}},
       {"--pipeline-model-parallel-size 1 --hybrid-context-parallel", {"hybrid_cp_per_token_loss"}},
-      {"--pipeline-model-parallel-size 1 --hybrid-context-parallel --calculate-per-token-loss --use-megatron-fsdp --ckpt-format fsdp_dtensor", {"hybrid_cp_mfsdp"}},
-      {"--tensor-model-parallel-size 8 --pipeline-model-parallel-size 1 --hybrid-context-parallel --calculate-per-token-loss", {"hybrid_cp_even"}},
+      {"--pipeline-model-parallel-size 1 --hybrid-context-parallel --calculate-per-token-loss "
+       "--use-megatron-fsdp --ckpt-format fsdp_dtensor",
+       {"hybrid_cp_mfsdp"}},
+      {"--tensor-model-parallel-size 8 --pipeline-model-parallel-size 1 --hybrid-context-parallel "
+       "--calculate-per-token-loss",
+       {"hybrid_cp_even"}},
       {"--tp-comm-overlap", {"tp_comm_overlap_needs_sp"}},
       {"--cross-entropy-loss-fusion --cross-entropy-fusion-impl te", {"te_cross_entropy"}},
       {"--deterministic-mode --cross-entropy-loss-fusion", {"deterministic_options"}},
@@ -138,62 +189,93 @@ const std::vector<Broken>& broken_dense() {
       {"--moe-latent-size 8", {"latent_without_experts"}},
       {"--delay-wgrad-compute", {"delay_wgrad_needs_overlap"}},
       {"--moe-use-upcycling", {"upcycling_save"}},
-      {"--tensor-model-parallel-size 1 --distribute-saved-activations --recompute-granularity full --recompute-method uniform --recompute-num-layers 1", {"distribute_saved_tp"}},
+      {"--tensor-model-parallel-size 1 --distribute-saved-activations --recompute-granularity full "
+       "--recompute-method uniform --recompute-num-layers 1",
+       {"distribute_saved_tp"}},
       {"--distribute-saved-activations --recompute-method uniform", {"distribute_saved_full"}},
-      {"--distribute-saved-activations --recompute-granularity full --recompute-num-layers 1", {"distribute_saved_method", "full_recompute_needs_method"}},
-      {"--distribute-saved-activations --recompute-granularity full --recompute-method uniform --recompute-num-layers 1 --sequence-parallel", {"distribute_saved_with_sp"}},
+      {"--distribute-saved-activations --recompute-granularity full --recompute-num-layers 1",
+       {"distribute_saved_method", "full_recompute_needs_method"}},
+      {"--distribute-saved-activations --recompute-granularity full --recompute-method uniform "
+       "--recompute-num-layers 1 --sequence-parallel",
+       {"distribute_saved_with_sp"}},
       {"--recompute-activations --recompute-modules attention", {"recompute_unknown_module"}},
       {"--recompute-activations --recompute-modules moe_act", {"recompute_moe_act"}},
       {"--recompute-activations --recompute-modules mla_up_proj", {"recompute_mla"}},
       {"--recompute-activations --recompute-modules gdn_norm_out", {"recompute_gdn"}},
       {"--recompute-activations --recompute-modules mhc", {"recompute_mhc"}},
-      {"--pipeline-model-parallel-size 1 --enable-mhc-connections --recompute-activations --recompute-modules mhc mlp", {"recompute_mhc_mlp"}},
-      {"--fp8-format hybrid --recompute-activations --recompute-modules [layernorm]", {"recompute_fp8_delayed"}},
+      {"--pipeline-model-parallel-size 1 --enable-mhc-connections --recompute-activations "
+       "--recompute-modules mhc mlp",
+       {"recompute_mhc_mlp"}},
+      {"--fp8-format hybrid --recompute-activations --recompute-modules [layernorm]",
+       {"recompute_fp8_delayed"}},
       {"--pipeline-model-parallel-size 1 --cpu-offloading-num-layers 4", {"cpu_offload_layers"}},
       {"--cpu-offloading-num-layers 1", {"cpu_offload_pp"}},
-      {"--pipeline-model-parallel-size 1 --cpu-offloading-num-layers 1 --recompute-activations", {"cpu_offload_recompute"}},
+      {"--pipeline-model-parallel-size 1 --cpu-offloading-num-layers 1 --recompute-activations",
+       {"cpu_offload_recompute"}},
       {"--cuda-graph-impl full_iteration", {"full_iteration_nan"}},
-      {"--cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad --cuda-graph-modules attn", {"full_iteration_modules"}},
-      {"--cuda-graph-impl local --recompute-granularity full --recompute-method uniform --recompute-num-layers 1", {"graph_full_recompute"}},
+      {"--cuda-graph-impl full_iteration --no-check-for-nan-in-loss-and-grad --cuda-graph-modules attn",
+       {"full_iteration_modules"}},
+      {"--cuda-graph-impl local --recompute-granularity full --recompute-method uniform "
+       "--recompute-num-layers 1",
+       {"graph_full_recompute"}},
       {"--cuda-graph-impl local --cuda-graph-modules [attn,moe_router]", {"graph_moe_modules"}},
-      {"--pipeline-model-parallel-size 1 --cuda-graph-impl local --cpu-offloading-num-layers 1", {"graph_cpu_offload"}},
+      {"--pipeline-model-parallel-size 1 --cuda-graph-impl local --cpu-offloading-num-layers 1",
+       {"graph_cpu_offload"}},
       {"--cuda-graph-impl local --recompute-activations", {"graph_attention_dropout"}},
-      {"--cuda-graph-impl local --cuda-graph-modules mlp --recompute-activations --recompute-modules mlp", {"graph_hidden_dropout"}},
+      {"--cuda-graph-impl local --cuda-graph-modules mlp --recompute-activations --recompute-modules mlp",
+       {"graph_hidden_dropout"}},
       {"--overlap-param-gather --overlap-grad-reduce", {"param_gather_needs_distopt"}},
       {"--overlap-param-gather --use-distributed-optimizer", {"param_gather_needs_grad_reduce"}},
-      {"--overlap-param-gather-with-optimizer-step --overlap-param-gather --overlap-grad-reduce --optimizer dist_muon --num-virtual-stages-per-pipeline-rank 2 --ckpt-format torch", {"gather_step_needs_distopt"}},
-      {"--overlap-param-gather-with-optimizer-step --use-distributed-optimizer --num-virtual-stages-per-pipeline-rank 2 --ckpt-format torch", {"gather_step_needs_param_gather"}},
-      {"--overlap-param-gather-with-optimizer-step --overlap-param-gather --overlap-grad-reduce --use-distributed-optimizer --ckpt-format torch", {"gather_step_needs_vpp"}},
-      {"--overlap-param-gather-with-optimizer-step --overlap-param-gather --overlap-grad-reduce --use-distributed-optimizer --num-virtual-stages-per-pipeline-rank 2", {"gather_step_dist_ckpt"}},
+      {"--overlap-param-gather-with-optimizer-step --overlap-param-gather --overlap-grad-reduce --optimizer "
+       "dist_muon --num-virtual-stages-per-pipeline-rank 2 --ckpt-format torch",
+       {"gather_step_needs_distopt"}},
+      {"--overlap-param-gather-with-optimizer-step --use-distributed-optimizer "
+       "--num-virtual-stages-per-pipeline-rank 2 --ckpt-format torch",
+       {"gather_step_needs_param_gather"}},
+      {"--overlap-param-gather-with-optimizer-step --overlap-param-gather --overlap-grad-reduce "
+       "--use-distributed-optimizer --ckpt-format torch",
+       {"gather_step_needs_vpp"}},
+      {"--overlap-param-gather-with-optimizer-step --overlap-param-gather --overlap-grad-reduce "
+       "--use-distributed-optimizer --num-virtual-stages-per-pipeline-rank 2",
+       {"gather_step_dist_ckpt"}},
       {"--optimizer lion --ckpt-format fsdp_dtensor", {"emerging_opt_ckpt", "fsdp_dtensor_needs_mfsdp"}},
-      {"--disable-gloo-process-groups --use-distributed-optimizer --ckpt-format torch", {"no_gloo_ckpt_format"}},
-      {"--disable-gloo-process-groups --use-distributed-optimizer --dist-ckpt-optim-fully-reshardable --distrib-optim-fully-reshardable-mem-efficient", {"no_gloo_mem_efficient"}},
+      {"--disable-gloo-process-groups --use-distributed-optimizer --ckpt-format torch",
+       {"no_gloo_ckpt_format"}},
+      {"--disable-gloo-process-groups --use-distributed-optimizer --dist-ckpt-optim-fully-reshardable "
+       "--distrib-optim-fully-reshardable-mem-efficient",
+       {"no_gloo_mem_efficient"}},
       {"--exp-avg-dtype fp16", {"optimizer_dtype"}},
       {"--use-precision-aware-optimizer --optimizer sgd", {"precision_aware_adam"}},
       {"--optimizer-cpu-offload", {"cpu_offload_needs_precision_aware"}},
       {"--ddp-num-buckets 2 --ddp-bucket-size 1000", {"ddp_buckets_and_size"}},
       {"--ddp-num-buckets 0", {"ddp_buckets_not_positive"}},
       {"--ddp-param-name-patterns-for-fp32-local-accumulation all", {"ddp_patterns"}},
-      {"--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 --ckpt-format torch_dcp", {"torch_dcp_needs_fsdp2"}},
+      {"--tensor-model-parallel-size 1 --pipeline-model-parallel-size 1 --ckpt-format torch_dcp",
+       {"torch_dcp_needs_fsdp2"}},
       {"--ckpt-format fsdp_dtensor", {"fsdp_dtensor_needs_mfsdp"}},
-      {"--use-megatron-fsdp --ckpt-format fsdp_dtensor --megatron-fsdp-version 2 --use-distributed-optimizer", {"mfsdp2_distopt"}},
-      {"--use-megatron-fsdp --ckpt-format fsdp_dtensor --optimizer lion", {"mfsdp_optimizer", "emerging_opt_ckpt"}},
+      {"--use-megatron-fsdp --ckpt-format fsdp_dtensor --megatron-fsdp-version 2 --use-distributed-optimizer",
+       {"mfsdp2_distopt"}},
+      {"--use-megatron-fsdp --ckpt-format fsdp_dtensor --optimizer lion",
+       {"mfsdp_optimizer", "emerging_opt_ckpt"}},
       {"--use-megatron-fsdp", {"mfsdp_ckpt_format"}},
       {"--use-megatron-fsdp --ckpt-format fsdp_dtensor --init-model-with-meta-device", {"mfsdp_meta_device"}},
-      {"CUDA_DEVICE_MAX_CONNECTIONS=1 --use-megatron-fsdp --ckpt-format fsdp_dtensor", {"mfsdp_max_connections"}},
+      {"CUDA_DEVICE_MAX_CONNECTIONS=1 --use-megatron-fsdp --ckpt-format fsdp_dtensor",
+       {"mfsdp_max_connections"}},
       {"--train-samples 100", {"iters_and_samples"}},
       {"--lr-decay-samples 100", {"iters_with_decay_samples"}},
       {"--lr-warmup-samples 10", {"iters_with_warmup_samples"}},
       {"--lr-warmup-fraction 0.1 --lr-warmup-iters 2", {"warmup_fraction_and_iters"}},
       {"-train-iters --train-samples 100 --lr-decay-iters 10", {"samples_with_decay_iters"}},
       {"-train-iters --train-samples 100 --lr-warmup-iters 10", {"samples_with_warmup_iters"}},
-      {"-train-iters --train-samples 100 --lr-warmup-fraction 0.1 --lr-warmup-samples 10", {"warmup_fraction_and_samples"}},
+      {"-train-iters --train-samples 100 --lr-warmup-fraction 0.1 --lr-warmup-samples 10",
+       {"warmup_fraction_and_samples"}},
       {"--lr 0.1 --min-lr 0.2", {"min_lr_above_lr"}},
       {"--save checkpoints", {"save_without_interval"}},
       {"--start-weight-decay 0.1", {"weight_decay_range"}},
       {"--weight-decay-incr-style cosine --start-weight-decay 0.1", {"weight_decay_range"}},
       {"--mock-data --data-path corpus", {"two_data_sources"}},
-      {"--pipeline-model-parallel-size 1 --inference-batch-times-seqlen-threshold 100", {"inference_threshold_pp"}},
+      {"--pipeline-model-parallel-size 1 --inference-batch-times-seqlen-threshold 100",
+       {"inference_threshold_pp"}},
       {"--ckpt-format zarr", {"bad_choice"}},
       {"--train-samples many", {"not_a_number", "iters_and_samples"}},
       {"--lr fast", {"not_a_number"}},
@@ -204,34 +286,57 @@ const std::vector<Broken>& broken_dense() {
 const std::vector<Broken>& broken_experts() {
   static const std::vector<Broken> all = {
       {"--expert-tensor-parallel-num-weight-shards 8", {"expert_world_not_divisible"}},
-      {"--expert-tensor-parallel-size 2 --expert-tensor-parallel-num-weight-shards 1", {"weight_shards_below_tp"}},
-      {"--expert-tensor-parallel-size 2 --expert-tensor-parallel-num-weight-shards 3", {"weight_shards_not_multiple"}},
+      {"--expert-tensor-parallel-size 2 --expert-tensor-parallel-num-weight-shards 1",
+       {"weight_shards_below_tp"}},
+      {"--expert-tensor-parallel-size 2 --expert-tensor-parallel-num-weight-shards 3",
+       {"weight_shards_not_multiple"}},
       {"--fake-process-group --moe-token-dispatcher-type flex", {"fake_pg_flex"}},
-      {"--transformer-impl inference_optimized --normalization RMSNorm --moe-router-dtype fp32 --expert-tensor-parallel-size 2", {"inference_moe_etp"}},
-      {"--transformer-impl inference_optimized --normalization RMSNorm --moe-router-dtype fp32 --moe-expert-capacity-factor 1.0", {"inference_moe_capacity"}},
+      {"--transformer-impl inference_optimized --normalization RMSNorm --moe-router-dtype fp32 "
+       "--expert-tensor-parallel-size 2",
+       {"inference_moe_etp"}},
+      {"--transformer-impl inference_optimized --normalization RMSNorm --moe-router-dtype fp32 "
+       "--moe-expert-capacity-factor 1.0",
+       {"inference_moe_capacity"}},
       {"--transformer-impl inference_optimized --normalization RMSNorm", {"inference_moe_router_dtype"}},
       {"--moe-latent-size 0", {"latent_size_not_positive"}},
       {"--moe-enable-deepep", {"deepep_needs_flex"}},
-      {"--moe-token-dispatcher-type flex --moe-enable-deepep --moe-flex-dispatcher-backend hybridep", {"flex_two_backends"}},
-      {"--moe-token-dispatcher-type flex --moe-expert-capacity-factor 1.0 --moe-pad-expert-input-to-capacity", {"deepep_pad_to_capacity"}},
+      {"--moe-token-dispatcher-type flex --moe-enable-deepep --moe-flex-dispatcher-backend hybridep",
+       {"flex_two_backends"}},
+      {"--moe-token-dispatcher-type flex --moe-expert-capacity-factor 1.0 --moe-pad-expert-input-to-capacity",
+       {"deepep_pad_to_capacity"}},
       {"--moe-token-dispatcher-type flex --moe-expert-rank-capacity-factor 1.5", {"rank_capacity_backend"}},
-      {"--moe-token-dispatcher-type flex --moe-expert-rank-capacity-factor 1.5 --moe-flex-dispatcher-backend hybridep", {"rank_capacity_fuser"}},
-      {"--moe-router-load-balancing-type aux_loss seq_aux_loss --moe-aux-loss-coeff 0.1", {"aux_loss_list_length"}},
+      {"--moe-token-dispatcher-type flex --moe-expert-rank-capacity-factor 1.5 --moe-flex-dispatcher-backend "
+       "hybridep",
+       {"rank_capacity_fuser"}},
+      {"--moe-router-load-balancing-type aux_loss seq_aux_loss --moe-aux-loss-coeff 0.1",
+       {"aux_loss_list_length"}},
       {"--moe-router-padding-for-quantization", {"router_padding_needs_fp8"}},
-      {"--moe-router-padding-for-fp8 --fp8-format hybrid --moe-token-dispatcher-type allgather", {"router_padding_dispatcher"}},
+      {"--moe-router-padding-for-fp8 --fp8-format hybrid --moe-token-dispatcher-type allgather",
+       {"router_padding_dispatcher"}},
       {"-moe-grouped-gemm --moe-use-grouped-tensor", {"grouped_tensor_needs_grouped_gemm"}},
       {"--moe-single-grouped-weight", {"single_grouped"}},
       {"--moe-single-grouped-bias --moe-use-grouped-tensor", {"single_grouped"}},
-      {"--overlap-moe-expert-parallel-comm --recompute-activations --recompute-modules moe", {"ep_overlap_recompute_moe"}},
+      {"--overlap-moe-expert-parallel-comm --recompute-activations --recompute-modules moe",
+       {"ep_overlap_recompute_moe"}},
       {"-bf16 --overlap-moe-expert-parallel-comm", {"ep_overlap_dtype"}},
-      {"--overlap-moe-expert-parallel-comm --delay-wgrad-compute --transformer-impl local", {"delay_wgrad_needs_te"}},
-      {"--moe-shared-expert-intermediate-size 8 --moe-shared-expert-overlap --recompute-activations --recompute-modules shared_experts", {"recompute_shared_overlap"}},
-      {"--cuda-graph-impl local --cuda-graph-modules moe moe_router --moe-expert-capacity-factor 1.0 --moe-pad-expert-input-to-capacity", {"graph_moe_and_router"}},
-      {"--cuda-graph-impl transformer_engine --cuda-graph-modules moe_preprocess", {"graph_preprocess_router"}},
+      {"--overlap-moe-expert-parallel-comm --delay-wgrad-compute --transformer-impl local",
+       {"delay_wgrad_needs_te"}},
+      {"--moe-shared-expert-intermediate-size 8 --moe-shared-expert-overlap --recompute-activations "
+       "--recompute-modules shared_experts",
+       {"recompute_shared_overlap"}},
+      {"--cuda-graph-impl local --cuda-graph-modules moe moe_router --moe-expert-capacity-factor 1.0 "
+       "--moe-pad-expert-input-to-capacity",
+       {"graph_moe_and_router"}},
+      {"--cuda-graph-impl transformer_engine --cuda-graph-modules moe_preprocess",
+       {"graph_preprocess_router"}},
       {"--cuda-graph-impl local --cuda-graph-modules mlp", {"graph_mlp_without_dense_layers"}},
       {"--cuda-graph-impl local --cuda-graph-modules moe", {"graph_moe_capacity"}},
-      {"--cuda-graph-impl transformer_engine --cuda-graph-modules moe_router --recompute-activations --recompute-modules moe", {"graph_recompute_router"}},
-      {"--moe-layer-recompute --recompute-granularity full --recompute-method uniform --recompute-num-layers 1", {"moe_layer_recompute_full"}},
+      {"--cuda-graph-impl transformer_engine --cuda-graph-modules moe_router --recompute-activations "
+       "--recompute-modules moe",
+       {"graph_recompute_router"}},
+      {"--moe-layer-recompute --recompute-granularity full --recompute-method uniform --recompute-num-layers "
+       "1",
+       {"moe_layer_recompute_full"}},
   };
   return all;
 }
@@ -269,8 +374,11 @@ const std::vector<Broken>& broken_hybrid() {
       {"--hybrid-layer-pattern M-|M*|M", {"hybrid_segments_pp"}},
       {"--pipeline-model-parallel-size 1", {"vpp_needs_pp2"}},
       {"--hybrid-layer-pattern M-M", {"hybrid_layers_pp"}},
-      {"--hybrid-layer-pattern M-M- --decoder-first-pipeline-num-layers 1 --decoder-last-pipeline-num-layers 1", {"middle_stages_mismatch"}},
-      {"--hybrid-layer-pattern M-M- --pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 2", {"middle_layers_pp"}},
+      {"--hybrid-layer-pattern M-M- --decoder-first-pipeline-num-layers 1 --decoder-last-pipeline-num-layers "
+       "1",
+       {"middle_stages_mismatch"}},
+      {"--hybrid-layer-pattern M-M- --pipeline-model-parallel-size 4 --decoder-first-pipeline-num-layers 2",
+       {"middle_layers_pp"}},
   };
   return all;
 }
@@ -305,9 +413,7 @@ std::string script(const char* base, const std::string& more) {
   return text + "\n";
 }
 
-Codes refused(const std::string& text) {
-  return test::judged(verify::read_run_script(text, {}), 8).refused;
-}
+Codes refused(const std::string& text) { return test::judged(verify::read_run_script(text, {}), 8).refused; }
 
 void expect_broken(const char* base, const std::vector<Broken>& all, Codes& met) {
   EXPECT_EQ(refused(script(base, "")), Codes());
@@ -343,8 +449,8 @@ TEST(RunRules, EverythingIsToldTogether) {
   const test::RunResult result =
       test::run("replay --layout-only --world-size 8 --from '" + file.path() + "'");
   EXPECT_EQ(result.exit_code, 2);
-  for (const char* told : {"fp16_and_bf16", "layers_pp_div", "microbatches_div", "bad_choice", "--fp16, --bf16",
-                           "parameters have one dtype"})
+  for (const char* told : {"fp16_and_bf16", "layers_pp_div", "microbatches_div", "bad_choice",
+                           "--fp16, --bf16", "parameters have one dtype"})
     EXPECT_NE(result.out.find(told), std::string::npos) << told << result.out;
   // The other commands show their part of the run.
   EXPECT_EQ(test::run("groups --world-size 8 --from '" + file.path() + "'").exit_code, 0);
