@@ -133,7 +133,8 @@ void Options::model() {
     notes_.emplace_back("--seq-length 0: Megatron takes it, and a sequence of no tokens is no training");
     settings_.remove("seq-length");
   }
-  if (values_.number("num-experts") == 0) settings_.remove("num-experts");
+  for (const char* size : {"num-experts", "moe-router-group-topk"})
+    if (values_.number(size) == 0) settings_.remove(size);
 }
 
 /// The batch of --decrease-batch-size-if-needed: the next smaller one that the replicas can share.

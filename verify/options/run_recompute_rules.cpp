@@ -11,7 +11,6 @@ constexpr const char* kGranularity = "recompute-granularity";
 constexpr const char* kModules = "recompute-modules";
 constexpr const char* kDistribute = "distribute-saved-activations";
 constexpr const char* kOffload = "cpu-offloading-num-layers";
-constexpr const char* kGraph = "cuda-graph-impl";
 
 /// The granularity as the modules are checked: --moe-layer-recompute sets it only afterwards.
 std::string granularity_of(const JudgedRun& r) {
@@ -33,14 +32,10 @@ bool has_unknown_module(const JudgedRun& r) {
 }
 
 bool offloads(const JudgedRun& r) { return r.number(kOffload, 0) > 0; }
-bool is_of_layers(const std::string& graph) { return graph == "local" || graph == "transformer_engine"; }
-bool has_graph(const JudgedRun& r, std::string_view graph) {
-  return r.derived_text("cuda_graph_impl") == graph;
-}
 
 }  // namespace
 
-/// The rules about activations that are computed again, kept elsewhere, or captured in graphs.
+/// The rules about activations that are computed again, distributed, or kept on the host.
 std::vector<RunRule> run_recompute_rules() {
   return {
       {"distribute_saved_tp",
@@ -131,35 +126,6 @@ std::vector<RunRule> run_recompute_rules() {
        [](const JudgedRun& r) { return offloads(r) && !granularity_of(r).empty(); },
        "activations are kept on the host, or computed again",
        "one of them"},
-      {"full_iteration_nan",
-       {kGraph, "no-check-for-nan-in-loss-and-grad"},
-       [](const JudgedRun& r) {
-         return has_graph(r, "full_iteration") && r.derived_flag("check_for_nan_in_loss_and_grad");
-       },
-       "a graph of a whole step goes without the check for NaN",
-       "--no-check-for-nan-in-loss-and-grad"},
-      {"full_iteration_modules",
-       {kGraph, "cuda-graph-modules"},
-       [](const JudgedRun& r) {
-         return has_graph(r, "full_iteration") && !r.list("cuda-graph-modules").empty();
-       },
-       "a graph of a whole step has all modules",
-       "leave --cuda-graph-modules out"},
-      {"graph_full_recompute",
-       {kGraph, kGranularity},
-       [](const JudgedRun& r) {
-         return is_of_layers(r.derived_text("cuda_graph_impl")) && granularity_of(r) == "full";
-       },
-       "full recomputation goes with graphs of a whole step alone",
-       "leave one of them out"},
-      {"graph_moe_modules",
-       {"cuda-graph-modules", "num-experts"},
-       [](const JudgedRun& r) {
-         return is_of_layers(r.derived_text("cuda_graph_impl")) && r.number("num-experts", 0) < 2 &&
-                (r.lists("cuda-graph-modules", "moe") || r.lists("cuda-graph-modules", "moe_router"));
-       },
-       "graphs of experts and of their router need experts",
-       "leave moe and moe_router out"},
   };
 }
 

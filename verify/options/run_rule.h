@@ -102,6 +102,7 @@ std::vector<RunRule> hybrid_pattern_rules();
 std::vector<RunRule> run_sequence_rules();
 std::vector<RunRule> run_expert_rules();
 std::vector<RunRule> run_recompute_rules();
+std::vector<RunRule> run_graph_rules();
 std::vector<RunRule> run_optimizer_rules();
 std::vector<RunRule> run_fsdp_rules();
 std::vector<RunRule> run_training_rules();

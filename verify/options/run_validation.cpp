@@ -18,7 +18,7 @@ const std::vector<RunRule>& all_rules() {
     for (const auto table :
          {removed_argument_rules, run_grid_rules, run_batch_rules, run_model_rules, run_variant_rules,
           run_precision_rules, run_pipeline_rules, hybrid_pattern_rules, run_sequence_rules, run_expert_rules,
-          run_recompute_rules, run_optimizer_rules, run_fsdp_rules, run_training_rules})
+          run_recompute_rules, run_graph_rules, run_optimizer_rules, run_fsdp_rules, run_training_rules})
       std::ranges::move(table(), std::back_inserter(all));
     return all;
   }();

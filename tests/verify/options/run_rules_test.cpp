@@ -219,6 +219,11 @@ const std::vector<Broken>& broken_dense() {
        "--recompute-num-layers 1",
        {"graph_full_recompute"}},
       {"--cuda-graph-impl local --cuda-graph-modules [attn,moe_router]", {"graph_moe_modules"}},
+      {"--pipeline-model-parallel-size 1 --cuda-graph-impl local --cpu-offloading-num-layers 1",
+       {"graph_cpu_offload"}},
+      {"--cuda-graph-impl local --recompute-activations", {"graph_attention_dropout"}},
+      {"--cuda-graph-impl local --cuda-graph-modules mlp --recompute-activations --recompute-modules mlp",
+       {"graph_hidden_dropout"}},
       {"--overlap-param-gather --overlap-grad-reduce", {"param_gather_needs_distopt"}},
       {"--overlap-param-gather --use-distributed-optimizer", {"param_gather_needs_grad_reduce"}},
       {"--overlap-param-gather-with-optimizer-step --overlap-param-gather --overlap-grad-reduce --optimizer "
@@ -319,6 +324,16 @@ const std::vector<Broken>& broken_experts() {
       {"--moe-shared-expert-intermediate-size 8 --moe-shared-expert-overlap --recompute-activations "
        "--recompute-modules shared_experts",
        {"recompute_shared_overlap"}},
+      {"--cuda-graph-impl local --cuda-graph-modules moe moe_router --moe-expert-capacity-factor 1.0 "
+       "--moe-pad-expert-input-to-capacity",
+       {"graph_moe_and_router"}},
+      {"--cuda-graph-impl transformer_engine --cuda-graph-modules moe_preprocess",
+       {"graph_preprocess_router"}},
+      {"--cuda-graph-impl local --cuda-graph-modules mlp", {"graph_mlp_without_dense_layers"}},
+      {"--cuda-graph-impl local --cuda-graph-modules moe", {"graph_moe_capacity"}},
+      {"--cuda-graph-impl transformer_engine --cuda-graph-modules moe_router --recompute-activations "
+       "--recompute-modules moe",
+       {"graph_recompute_router"}},
       {"--moe-layer-recompute --recompute-granularity full --recompute-method uniform --recompute-num-layers "
        "1",
        {"moe_layer_recompute_full"}},
