@@ -64,39 +64,85 @@ const std::vector<KindRow>& kind_table() {
   using enum Axis;
   using enum Grid;
   static const std::vector<KindRow> rows = {
-      {.name = "dp-cp", .axes = {dp, cp}, .orthogonal_to = {"tp", "pp"}},
+      {.name = "dp-cp",
+       .description = "DATA_PARALLEL_GROUP_WITH_CP",
+       .axes = {dp, cp},
+       .orthogonal_to = {"tp", "pp"}},
       {.name = "intra-dp-cp",
+       .description = "INTRA_PARTIAL_DATA_PARALLEL_GROUP_WITH_CP",
        .axes = {dp, cp},
        .cut = Cut::instance,
        .starts_loop = false,
        .same_as = "dp-cp",
        .orthogonal_to = {"mp"}},
-      {.name = "dp", .axes = {dp}, .in_legacy = true, .orthogonal_to = {"tp", "cp", "pp", "tp-cp"}},
-      {.name = "cp", .axes = {cp}, .orthogonal_to = {"tp", "pp", "tp-dp"}},
+      {.name = "dp",
+       .description = "DATA_PARALLEL_GROUP",
+       .axes = {dp},
+       .in_legacy = true,
+       .orthogonal_to = {"tp", "cp", "pp", "tp-cp"}},
+      {.name = "cp",
+       .description = "CONTEXT_PARALLEL_GROUP",
+       .axes = {cp},
+       .orthogonal_to = {"tp", "pp", "tp-dp"}},
       {.name = "hcp-L*",
+       .description = "HIERARCHICAL_CONTEXT_PARALLEL_GROUP_L*",
        .axes = {cp},
        .cut = Cut::level,
        .starts_loop = false,
        .same_as = "cp",
        .orthogonal_to = {"hcp-L1", "tp-dp"}},
-      {.name = "mp", .axes = {tp, pp}, .in_legacy = true, .complements = {"dp-cp", "dp"}},
-      {.name = "tp", .axes = {tp}, .in_legacy = true, .orthogonal_to = {"pp"}},
-      {.name = "pp", .axes = {pp}, .in_legacy = true},
-      {.name = "embd", .axes = {pp}, .cut = Cut::embedding, .in_legacy = true, .starts_loop = false},
+      {.name = "mp",
+       .description = "MODEL_PARALLEL_GROUP",
+       .axes = {tp, pp},
+       .in_legacy = true,
+       .complements = {"dp-cp", "dp"}},
+      {.name = "tp",
+       .description = "TENSOR_MODEL_PARALLEL_GROUP",
+       .axes = {tp},
+       .in_legacy = true,
+       .orthogonal_to = {"pp"}},
+      {.name = "pp", .description = "PIPELINE_MODEL_PARALLEL_GROUP", .axes = {pp}, .in_legacy = true},
+      {.name = "embd",
+       .description = "EMBEDDING_GROUP",
+       .axes = {pp},
+       .cut = Cut::embedding,
+       .in_legacy = true,
+       .starts_loop = false},
       {.name = "pos_embd",
+       .description = "POSITION_EMBEDDING_GROUP",
        .axes = {pp},
        .cut = Cut::position_embedding,
        .in_legacy = true,
        .starts_loop = false},
-      {.name = "tp-dp-cp", .axes = {tp, dp, cp}, .complements = {"pp"}},
-      {.name = "tp-dp", .axes = {tp, dp}},
-      {.name = "tp-cp", .axes = {tp, cp}},
-      {.name = "ep", .grid = expert, .axes = {ep}, .orthogonal_to = {"etp", "edp", "pp"}},
-      {.name = "etp", .grid = expert, .axes = {tp}, .orthogonal_to = {"edp"}},
-      {.name = "tp-ep", .grid = expert, .axes = {tp, ep}, .orthogonal_to = {"edp"}},
-      {.name = "tp-ep-pp", .grid = expert, .axes = {tp, ep, pp}, .complements = {"edp"}},
-      {.name = "edp", .grid = expert, .axes = {dp}},
+      {.name = "tp-dp-cp",
+       .description = "TENSOR_AND_DATA_PARALLEL_GROUP_WITH_CP",
+       .axes = {tp, dp, cp},
+       .complements = {"pp"}},
+      {.name = "tp-dp", .description = "TENSOR_AND_DATA_PARALLEL_GROUP", .axes = {tp, dp}},
+      {.name = "tp-cp", .description = "TENSOR_AND_CONTEXT_PARALLEL_GROUP", .axes = {tp, cp}},
+      {.name = "ep",
+       .description = "EXPERT_MODEL_PARALLEL_GROUP",
+       .grid = expert,
+       .axes = {ep},
+       .orthogonal_to = {"etp", "edp", "pp"}},
+      {.name = "etp",
+       .description = "EXPERT_TENSOR_PARALLEL_GROUP",
+       .grid = expert,
+       .axes = {tp},
+       .orthogonal_to = {"edp"}},
+      {.name = "tp-ep",
+       .description = "EXPERT_TENSOR_AND_MODEL_PARALLEL_GROUP",
+       .grid = expert,
+       .axes = {tp, ep},
+       .orthogonal_to = {"edp"}},
+      {.name = "tp-ep-pp",
+       .description = "EXPERT_TENSOR_MODEL_PIPELINE_PARALLEL_GROUP",
+       .grid = expert,
+       .axes = {tp, ep, pp},
+       .complements = {"edp"}},
+      {.name = "edp", .description = "EXPERT_DATA_PARALLEL_GROUP", .grid = expert, .axes = {dp}},
       {.name = "intra-edp",
+       .description = "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L0",
        .grid = expert,
        .axes = {dp},
        .cut = Cut::instance,
@@ -104,12 +150,17 @@ const std::vector<KindRow>& kind_table() {
        .same_as = "edp",
        .orthogonal_to = {"inter-edp", "tp-ep-pp"}},
       {.name = "inter-edp",
+       .description = "HIERARCHICAL_EXPERT_DATA_PARALLEL_GROUP_L1",
        .grid = expert,
        .axes = {dp},
        .cut = Cut::across_instances,
        .starts_loop = false,
        .same_as = "edp"},
-      {.name = "intra-dist-opt", .grid = expert, .axes = {tp, ep, pp}, .cut = Cut::ranks_of_instance},
+      {.name = "intra-dist-opt",
+       .description = "INTRA_DISTRIBUTED_OPTIMIZER_INSTANCE_GROUP",
+       .grid = expert,
+       .axes = {tp, ep, pp},
+       .cut = Cut::ranks_of_instance},
   };
   return rows;
 }
@@ -125,11 +176,32 @@ std::string KindRow::first_name() const {
   return cut == Cut::level ? fmt::format("{}0", name.substr(0, name.size() - 1)) : std::string(name);
 }
 
+std::string KindRow::description_of(std::string_view kind) const {
+  if (cut != Cut::level) return std::string(description);
+  const std::string_view level = kind.substr(name.size() - 1);
+  return fmt::format("{}{}", description.substr(0, description.size() - 1), level);
+}
+
 const KindRow* find_kind(std::string_view name) {
   const std::vector<KindRow>& rows = kind_table();
   const auto row =
       std::find_if(rows.begin(), rows.end(), [&](const KindRow& r) { return r.describes(name); });
   return row == rows.end() ? nullptr : &*row;
+}
+
+std::string kind_described_as(std::string_view description) {
+  for (const KindRow& row : kind_table()) {
+    if (row.cut != Cut::level) {
+      if (row.description == description) return std::string(row.name);
+      continue;
+    }
+    const std::string_view stem = row.description.substr(0, row.description.size() - 1);
+    if (!description.starts_with(stem)) continue;
+    const std::string kind =
+        fmt::format("{}{}", row.name.substr(0, row.name.size() - 1), description.substr(stem.size()));
+    if (row.describes(kind)) return kind;
+  }
+  return "";
 }
 
 std::vector<std::string> all_kind_names() {

@@ -39,7 +39,8 @@ enum class Cut : std::uint8_t {
 };
 
 struct KindRow {
-  std::string_view name;  // a name that ends with '*' stands for one kind a level: hcp-L0, hcp-L1, ...
+  std::string_view name;         // a name that ends with '*' stands for one kind a level: hcp-L0, hcp-L1, ...
+  std::string_view description;  // Megatron's name of the groups, as PyTorch's dumps show it; '*' as above
   Grid grid = Grid::dense;
   std::vector<Axis> axes;
   Cut cut = Cut::whole;
@@ -57,6 +58,8 @@ struct KindRow {
   bool describes(std::string_view kind) const;
   /// Returns the name of the row's kind, or in a row of levels that of the first level.
   std::string first_name() const;
+  /// Returns Megatron's description of the groups of a kind of this row.
+  std::string description_of(std::string_view kind) const;
   /// Whether every rank of the grid is in a group.
   bool covers_all_ranks() const { return cut != Cut::embedding && cut != Cut::position_embedding; }
 };
@@ -65,6 +68,10 @@ const std::vector<KindRow>& kind_table();
 
 /// Returns the row whose kind has this name (hcp-L1 has the row of the levels), or null.
 const KindRow* find_kind(std::string_view name);
+
+/// Returns the kind whose groups Megatron describes so ("TENSOR_MODEL_PARALLEL_GROUP": "tp"); "" where none
+/// has this description.
+std::string kind_described_as(std::string_view description);
 
 /// Returns the names of all rows, in creation order; "hcp-L*" stands for hcp-L0, hcp-L1, ...
 std::vector<std::string> all_kind_names();

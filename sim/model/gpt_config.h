@@ -29,6 +29,7 @@ struct GptConfig {
   Activation activation = Activation::gelu_tanh;
   bool gated = false;
   bool bias = true;
+  bool add_qkv_bias = false;  // linear_qkv has a bias even without `bias`
   bool untie_embeddings_and_output_weights = false;
   bool sequence_parallel = false;
   bool recompute = false;  // keep only the input of each layer, and run its forward again in backward

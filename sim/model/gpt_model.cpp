@@ -23,6 +23,7 @@ TransformerLayerConfig layer_config(const GptConfig& config, int number) {
           .activation = config.activation,
           .gated = config.gated,
           .bias = config.bias,
+          .add_qkv_bias = config.add_qkv_bias,
           .sequence_parallel = config.sequence_parallel,
           .initial = config.initial,
           .norm_initial = config.norm_initial};

@@ -35,7 +35,7 @@ ColumnParallelLinearConfig qkv_config(const SelfAttentionConfig& config) {
           .dtype = config.dtype,
           .input_size = config.hidden_size,
           .output_size = (config.num_attention_heads + 2 * config.num_query_groups) * config.kv_channels,
-          .bias = config.bias,
+          .bias = config.bias || config.add_qkv_bias,
           .sequence_parallel = config.sequence_parallel,
           .initial = config.initial};
 }

@@ -33,7 +33,8 @@ struct SelfAttentionConfig {
   std::int64_t rotary_base = 0;          // 0: no rotary positions
   bool causal = true;
   Ratio attention_dropout = {0, 1};  // of attention probabilities; each rank draws masks for its own heads
-  bool bias = true;
+  bool bias = true;                  // of both linear layers
+  bool add_qkv_bias = false;         // linear_qkv has a bias even without `bias`
   bool sequence_parallel = false;
   Initial initial = {};
 };

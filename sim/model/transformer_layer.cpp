@@ -28,6 +28,7 @@ SelfAttentionConfig attention_config(const TransformerLayerConfig& config) {
           .causal = config.causal,
           .attention_dropout = config.attention_dropout,
           .bias = config.bias,
+          .add_qkv_bias = config.add_qkv_bias,
           .sequence_parallel = config.sequence_parallel,
           .initial = config.initial};
 }

@@ -29,6 +29,7 @@ struct TransformerLayerConfig {
   Activation activation = Activation::gelu_tanh;
   bool gated = false;
   bool bias = true;
+  bool add_qkv_bias = false;  // linear_qkv has a bias even without `bias`
   bool causal = true;
   Ratio attention_dropout = {0, 1};
   /// The dropout of each residual branch. With sequence_parallel, each rank draws masks for its own tokens.

@@ -179,7 +179,9 @@ TEST(HouseRules, EveryRefusalIsProvoked) {
   // of a project's cases through prove(). Refusals of rank programs are provoked in the tests of their rooms.
   std::string refusal_tests = root_file("tests/verify/program/refusals_test.cpp") +
                               root_file("tests/verify/options/megatron_validation_test.cpp") +
+                              root_file("tests/verify/options/run_rules_test.cpp") +
                               root_file("tests/verify/cases/case_rules_test.cpp") +
+                              root_file("tests/verify/program/groups_against_test.cpp") +
                               root_file("tests/verify/program/run_from_test.cpp") +
                               root_file("verify/checks/planted_programs.cpp");
   for (const SourceFile& file :

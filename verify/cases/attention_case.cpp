@@ -53,7 +53,7 @@ class AttentionCase : public CaseOf<AttentionCase> {
             {"half_channels", 1, 2},
             {"rotary", 0, 1, false, at_scenario::rotary},
             {"causal", 0, 1, false, at_scenario::on},
-            {"bias", 0, 1, false, at_scenario::bias},
+            {"bias", 0, 2, false, at_scenario::biases},
             {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel},
             {"dropout", 0, 2},
             {"pass", 0, 2}};
@@ -66,7 +66,7 @@ class AttentionCase : public CaseOf<AttentionCase> {
     outputs.push_back({"output", tokens});
     if (s["bias"] == 1) outputs.push_back({"proj.bias_grad", Placement::replicated});
     outputs.push_back({"proj.weight_grad", Placement::columns});
-    if (s["bias"] == 1) outputs.push_back({"qkv.bias_grad", Placement::columns});
+    if (s["bias"] != 0) outputs.push_back({"qkv.bias_grad", Placement::columns});
     outputs.push_back({"qkv.weight_grad", Placement::rows});
     outputs.push_back({"grad_input", tokens});
     return outputs;
@@ -105,6 +105,7 @@ class AttentionCase : public CaseOf<AttentionCase> {
                                     .causal = s["causal"] == 1,
                                     .attention_dropout = dropout_of(s),
                                     .bias = s["bias"] == 1,
+                                    .add_qkv_bias = s["bias"] == 2,
                                     .sequence_parallel = s["sequence_parallel"] == 1,
                                     .initial = {kScale}});
     run_token_layer(rank, s, layer, sizes.tokens(), sizes.hidden);
@@ -112,7 +113,7 @@ class AttentionCase : public CaseOf<AttentionCase> {
     rank.publish("proj.weight_grad", layer.linear_proj().weight().main_grad);
     if (s["bias"] == 0) return;
     rank.publish("qkv.bias_grad", layer.linear_qkv().bias().main_grad);
-    rank.publish("proj.bias_grad", layer.linear_proj().bias().main_grad);
+    if (s["bias"] == 1) rank.publish("proj.bias_grad", layer.linear_proj().bias().main_grad);
   }
 
   template <typename Scalar>
@@ -120,8 +121,8 @@ class AttentionCase : public CaseOf<AttentionCase> {
     using Matrix = reference::Matrix<Scalar>;
     const Sizes sizes(s);
     const std::int64_t inside = sizes.heads * sizes.channels;
-    const auto bias = [&](const char* name, std::int64_t size) {
-      return s["bias"] == 1 ? inputs.parameter(name, 1, size, kScale) : Matrix();
+    const auto bias = [&](const char* name, std::int64_t size, bool has) {
+      return has ? inputs.parameter(name, 1, size, kScale) : Matrix();
     };
     const auto table = [&](bool is_sine) {
       return s["rotary"] == 1 ? rotary_table(inputs.number(), sizes.sequence, sizes.channels, kBase, is_sine)
@@ -136,9 +137,9 @@ class AttentionCase : public CaseOf<AttentionCase> {
          .channels = sizes.channels,
          .causal = s["causal"] == 1},
         {.qkv_weight = inputs.parameter("attention.linear_qkv.weight", sizes.qkv(), sizes.hidden, kScale),
-         .qkv_bias = bias("attention.linear_qkv.bias", sizes.qkv()),
+         .qkv_bias = bias("attention.linear_qkv.bias", sizes.qkv(), s["bias"] != 0),
          .proj_weight = inputs.parameter("attention.linear_proj.weight", sizes.hidden, inside, kScale),
-         .proj_bias = bias("attention.linear_proj.bias", sizes.hidden),
+         .proj_bias = bias("attention.linear_proj.bias", sizes.hidden, s["bias"] == 1),
          .cosines = table(false),
          .sines = table(true),
          .dropout =
@@ -152,10 +153,8 @@ class AttentionCase : public CaseOf<AttentionCase> {
                              {"grad_input", gradients.x},
                              {"qkv.weight_grad", gradients.qkv.weight},
                              {"proj.weight_grad", gradients.proj.weight}};
-    if (s["bias"] == 1) {
-      wholes["qkv.bias_grad"] = gradients.qkv.bias;
-      wholes["proj.bias_grad"] = gradients.proj.bias;
-    }
+    if (s["bias"] != 0) wholes["qkv.bias_grad"] = gradients.qkv.bias;
+    if (s["bias"] == 1) wholes["proj.bias_grad"] = gradients.proj.bias;
     return wholes;
   }
 };

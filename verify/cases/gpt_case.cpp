@@ -62,7 +62,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
             {"rotary", 0, 1, false, at_scenario::rotary},
             {"rms_norm", 0, 1, false, at_scenario::rms_norm},
             {"gated", 0, 1, false, at_scenario::gated},
-            {"bias", 0, 1, false, at_scenario::bias},
+            {"bias", 0, 2, false, at_scenario::biases},
             {"recompute", 0, 1},
             {"distributed", 0, 1},
             {"overlap", 0, 1},

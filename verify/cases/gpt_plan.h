@@ -136,6 +136,7 @@ struct GptPlan {
             .activation = s["gated"] == 1 ? sim::Activation::silu : sim::Activation::gelu_tanh,
             .gated = s["gated"] == 1,
             .bias = s["bias"] == 1,
+            .add_qkv_bias = s["bias"] == 2,
             .untie_embeddings_and_output_weights = !is_tied(),
             .sequence_parallel = sequence_parallel(),
             .recompute = s["recompute"] == 1,
@@ -314,16 +315,17 @@ struct GptPlan {
   }
   /// Adds a weight [outputs, inputs], which is cut by rows or by columns, and its bias if the model has
   /// biases. The bias is cut like the rows; a weight that is cut by columns has a replicated bias.
+  /// With `adds_bias` it has one even if the model has none.
   void add_linear(const sim::GptConfig& config, const std::string& name, std::int64_t outputs,
                   std::int64_t inputs, bool by_rows, int stride, std::int64_t stage,
-                  std::vector<GptParameter>& all) const {
+                  std::vector<GptParameter>& all, bool adds_bias = false) const {
     all.push_back({.name = name + ".weight",
                    .rows = outputs,
                    .columns = inputs,
                    .placement = by_rows ? Placement::rows : Placement::columns,
                    .stride = stride,
                    .stage = stage});
-    if (!config.bias) return;
+    if (!config.bias && !adds_bias) return;
     all.push_back({.name = name + ".bias",
                    .columns = outputs,
                    .placement = by_rows ? Placement::columns : Placement::replicated,
@@ -338,7 +340,8 @@ struct GptPlan {
     const std::int64_t qkv = context + 2 * config.num_query_groups * config.kv_channels;
     const int stride = config.gated ? 2 : 1;
     add_norm(config, name + "input_layernorm", stage, all);
-    add_linear(config, name + "self_attention.linear_qkv", qkv, config.hidden_size, true, 1, stage, all);
+    add_linear(config, name + "self_attention.linear_qkv", qkv, config.hidden_size, true, 1, stage, all,
+               config.add_qkv_bias);
     add_linear(config, name + "self_attention.linear_proj", config.hidden_size, context, false, 1, stage,
                all);
     add_norm(config, name + "pre_mlp_layernorm", stage, all);

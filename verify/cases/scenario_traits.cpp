@@ -18,6 +18,9 @@ Value sequence_parallel(const ScenarioTraits& traits) {
   return flag(traits.sequence_parallel && traits.tp > 1);
 }
 Value bias(const ScenarioTraits& traits) { return flag(traits.linear_bias); }
+Value biases(const ScenarioTraits& traits) {
+  return !traits.linear_bias && traits.add_qkv_bias ? 2 : bias(traits);
+}
 Value layer_norm(const ScenarioTraits& traits) { return flag(!traits.rms_norm); }
 Value rms_norm(const ScenarioTraits& traits) { return flag(traits.rms_norm); }
 Value rotary(const ScenarioTraits& traits) { return flag(traits.rotary); }

@@ -24,6 +24,7 @@ struct ScenarioTraits {
   bool sequence_parallel = false;
   bool gated_mlp = false;
   bool linear_bias = true;
+  bool add_qkv_bias = false;
   bool untied_output = false;
   bool rms_norm = false;
   bool rotary = false;
@@ -38,6 +39,8 @@ using Value = std::optional<std::int64_t>;
 
 Value sequence_parallel(const ScenarioTraits& traits);
 Value bias(const ScenarioTraits& traits);
+/// The biases of a layer with attention: 0 is none, 1 is one for each linear layer, 2 is that of QKV alone.
+Value biases(const ScenarioTraits& traits);
 Value layer_norm(const ScenarioTraits& traits);
 Value rms_norm(const ScenarioTraits& traits);
 Value rotary(const ScenarioTraits& traits);

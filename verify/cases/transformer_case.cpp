@@ -50,7 +50,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
             {"layer_norm", 0, 1, false, at_scenario::layer_norm},
             {"activation", 0, 2, false, at_scenario::activation},
             {"gated", 0, 1, false, at_scenario::gated},
-            {"bias", 0, 1, false, at_scenario::bias},
+            {"bias", 0, 2, false, at_scenario::biases},
             {"causal", 0, 1, false, at_scenario::on},
             {"sequence_parallel", 0, 1, false, at_scenario::sequence_parallel},
             {"dropout", 0, 2},
@@ -77,7 +77,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
     add(true, "layer.pre_mlp_layernorm.weight", Placement::replicated);
     add(bias, "layer.self_attention.linear_proj.bias", Placement::replicated);
     add(true, "layer.self_attention.linear_proj.weight", Placement::columns);
-    add(bias, "layer.self_attention.linear_qkv.bias", Placement::columns);
+    add(bias || s["bias"] == 2, "layer.self_attention.linear_qkv.bias", Placement::columns);
     add(true, "layer.self_attention.linear_qkv.weight", Placement::rows);
     add(norm_bias, "layer.input_layernorm.bias", Placement::replicated);
     add(true, "layer.input_layernorm.weight", Placement::replicated);
@@ -117,6 +117,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
                                  .activation = static_cast<sim::Activation>(s["activation"]),
                                  .gated = s["gated"] == 1,
                                  .bias = s["bias"] == 1,
+                                 .add_qkv_bias = s["bias"] == 2,
                                  .causal = s["causal"] == 1,
                                  .attention_dropout = dropout_of(s),
                                  .hidden_dropout = dropout_of(s),
@@ -169,7 +170,7 @@ class TransformerCase : public CaseOf<TransformerCase> {
          .channels = sizes.channels,
          .causal = s["causal"] == 1},
         {.qkv_weight = weight("self_attention.linear_qkv.weight", sizes.qkv(), sizes.hidden),
-         .qkv_bias = bias("self_attention.linear_qkv.bias", sizes.qkv(), has_bias),
+         .qkv_bias = bias("self_attention.linear_qkv.bias", sizes.qkv(), s["bias"] != 0),
          .proj_weight = weight("self_attention.linear_proj.weight", sizes.hidden, context),
          .proj_bias = bias("self_attention.linear_proj.bias", sizes.hidden, has_bias),
          .cosines = Matrix(),
@@ -209,8 +210,8 @@ class TransformerCase : public CaseOf<TransformerCase> {
       wholes["layer.input_layernorm.bias"] = of_norm1.bias;
       wholes["layer.pre_mlp_layernorm.bias"] = of_norm2.bias;
     }
+    if (s["bias"] != 0) wholes["layer.self_attention.linear_qkv.bias"] = of_attention.qkv.bias;
     if (has_bias) {
-      wholes["layer.self_attention.linear_qkv.bias"] = of_attention.qkv.bias;
       wholes["layer.self_attention.linear_proj.bias"] = of_attention.proj.bias;
       wholes["layer.mlp.linear_fc1.bias"] = of_mlp.fc1.bias;
       wholes["layer.mlp.linear_fc2.bias"] = of_mlp.fc2.bias;

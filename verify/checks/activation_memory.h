@@ -3,7 +3,8 @@
 /// The activation memory of a published model: the bytes that a layer keeps from the forward pass for the
 /// backward pass, and the most that a pipeline rank holds at any time of its schedule.
 ///
-/// Shapes  All sizes are bytes of bf16 activations. n is the number of tokens of a microbatch on a rank;
+/// Shapes  All sizes are bytes of bf16 activations; in fp32 all but masks and logits are twice as large.
+///         n is the number of tokens of a microbatch on a rank;
 ///         H, F, heads and G are as in parameter_count.h. On every tensor-parallel rank a layer keeps 10
 ///         H n bytes (with sequence parallelism a tp-th of them): the inputs of two norms, of QKV and of
 ///         the MLP, and one byte for each element of two dropout masks. Split over tp, it keeps Q, K and
@@ -28,7 +29,8 @@ namespace verify {
 struct ActivationShape {
   ModelShape model;
   std::int64_t padded_vocab_size = 0;
-  std::int64_t tokens = 0;  // n
+  std::int64_t tokens = 0;         // n
+  std::int64_t element_bytes = 2;  // of an activation
   int tp = 1;
   bool sequence_parallel = false;
   bool recompute = false;

@@ -11,11 +11,8 @@ namespace verify {
 
 namespace {
 
-constexpr std::int64_t kParameterBytes = 2, kGradientBytes = 4, kOptimizerBytes = 12;
-
 std::int64_t padded_vocabulary(const ModelShape& shape, int tp) {
-  const std::int64_t multiple = std::int64_t{128} * tp;
-  return (shape.vocab_size + multiple - 1) / multiple * multiple;
+  return *verify::padded_vocabulary(shape.vocab_size, tp, shape.make_vocab_size_divisible_by);
 }
 
 bool is_tied_across_stages(const ModelShape& shape, const Stage& stage) {
@@ -29,9 +26,10 @@ std::string text_of_most(const MemoryReport& report) {
       report.has_activations ? fmt::format(", {} of activations", byte_text(most->activations)) : "";
   return fmt::format(
       "stage {} holds most: {} of parameters, {} of gradients, {} of optimizer states over {}{}; {} a rank "
-      "(bf16, ZeRO-1)",
+      "({}, {})",
       most - report.stages.begin(), byte_text(most->parameters), byte_text(most->gradients),
-      byte_text(most->optimizer), counted(report.owners, "owner"), activations, byte_text(most->all()));
+      byte_text(most->optimizer), counted(report.owners, "owner"), activations, byte_text(most->all()),
+      report.state.dtypes, report.state.is_distributed ? "ZeRO-1" : "no ZeRO-1");
 }
 
 void add_activations(const ModelShape& shape, const sim::Layout& layout, const sim::LayerPlacement& placement,
@@ -39,6 +37,7 @@ void add_activations(const ModelShape& shape, const sim::Layout& layout, const s
   const ActivationShape activations{.model = shape,
                                     .padded_vocab_size = padded_vocabulary(shape, layout.tp),
                                     .tokens = run.tokens,
+                                    .element_bytes = report.state.parameter,
                                     .tp = layout.tp,
                                     .sequence_parallel = run.sequence_parallel,
                                     .recompute = run.recompute};
@@ -52,7 +51,8 @@ void add_activations(const ModelShape& shape, const sim::Layout& layout, const s
 
 std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage, int tp) {
   const std::int64_t h = shape.hidden_size, f = shape.ffn_hidden_size;
-  const std::int64_t qkv = h + 2 * shape.num_query_groups * (h / shape.num_attention_heads);
+  const std::int64_t attended = shape.num_attention_heads * shape.head_size();
+  const std::int64_t qkv = attended + 2 * shape.num_query_groups * shape.head_size();
   const std::int64_t up = shape.gated_mlp ? 2 * f : f;
   const std::int64_t vocabulary = padded_vocabulary(shape, tp);
   std::vector<HeldParameter> held;
@@ -64,9 +64,9 @@ std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage&
     replicated(h);
     if (!shape.rms_norm) replicated(h);
   };
-  const auto linear = [&](std::int64_t outputs, std::int64_t inputs, bool by_rows) {
+  const auto linear = [&](std::int64_t outputs, std::int64_t inputs, bool by_rows, bool adds_bias = false) {
     sharded(outputs * inputs);
-    if (!shape.linear_bias) return;
+    if (!shape.linear_bias && !adds_bias) return;
     if (by_rows) {
       sharded(outputs);
     } else {
@@ -80,8 +80,8 @@ std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage&
   }
   for (std::int64_t layer = 0; layer < stage.layers; ++layer) {
     norm();
-    linear(qkv, h, true);
-    linear(h, h, false);
+    linear(qkv, h, true, shape.add_qkv_bias);
+    linear(h, attended, false);
     norm();
     linear(up, h, true);
     linear(h, f, false);
@@ -93,14 +93,15 @@ std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage&
   return held;
 }
 
-HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners) {
+HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners, const StateBytes& state) {
   std::vector<sim::BufferParameter> sizes;
   for (const HeldParameter& parameter : parameters)
     sizes.push_back({parameter.elements, parameter.is_shared});
   const std::int64_t bucket_size = std::max<std::int64_t>(40'000'000, std::int64_t{1'000'000} * owners);
-  const sim::BufferLayout layout = sim::buffer_layout(sizes, {.owners = owners, .bucket_size = bucket_size});
+  const sim::BufferLayout layout = sim::buffer_layout(
+      sizes, {.owners = owners, .bucket_size = bucket_size, .distributed_optimizer = state.is_distributed});
   std::int64_t most = 0;
-  for (int rank = 0; rank < owners; ++rank) {
+  for (int rank = 0; rank < owners && state.is_distributed; ++rank) {
     std::int64_t owned = 0;
     for (int bucket = 0; bucket < std::ssize(layout.buckets); ++bucket) {
       for (const sim::OwnedPiece& piece : sim::owned_pieces(layout, bucket, rank))
@@ -108,17 +109,19 @@ HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners) {
     }
     most = std::max(most, owned);
   }
-  return {.parameters = layout.numel() * kParameterBytes,
-          .gradients = layout.numel() * kGradientBytes,
-          .optimizer = most * kOptimizerBytes};
+  if (!state.is_distributed) most = layout.numel();
+  return {.parameters = layout.numel() * state.parameter,
+          .gradients = layout.numel() * state.gradient,
+          .optimizer = most * state.optimizer};
 }
 
 MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
-                          const sim::LayerPlacement& placement, const std::optional<ActivationRun>& run) {
-  const int owners = layout.dp * layout.cp / layout.instances;
+                          const sim::LayerPlacement& placement, const std::optional<ActivationRun>& run,
+                          const StateBytes& state) {
+  const int owners = state.is_distributed ? layout.dp * layout.cp / layout.instances : 1;
   const auto stages = static_cast<int>(placement.stages.size());
   std::int64_t elements = 0;
-  MemoryReport report{.row = {}, .owners = owners};
+  MemoryReport report{.row = {}, .owners = owners, .state = state};
   for (int s = 0; s < stages; ++s) {
     Stage stage{.is_first = s == 0, .is_last = s + 1 == stages};
     for (const sim::StageLayers& chunk : placement.stages[static_cast<std::size_t>(s)])
@@ -128,7 +131,7 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
       const bool is_copy = parameter.is_shared && stage.is_last;
       if (!is_copy) elements += parameter.elements * (parameter.is_sharded ? layout.tp : 1);
     }
-    report.stages.push_back(held_bytes(held, owners));
+    report.stages.push_back(held_bytes(held, owners, state));
   }
   if (run) add_activations(shape, layout, placement, *run, report);
   const std::int64_t padding = (padded_vocabulary(shape, layout.tp) - shape.vocab_size) * shape.hidden_size *

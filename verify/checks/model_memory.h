@@ -4,9 +4,10 @@
 /// states are counted from the buffers and range maps of the distributed optimizer, without allocating them.
 /// Activations follow from the pipeline schedule.
 ///
-/// Shapes  Bytes of bf16 training: 2 for a parameter and 4 for a gradient, including the padding of the
-///         buffers, and 12 for each element that a rank owns in the optimizer. The vocabulary is padded
-///         to a multiple of 128 tp. A tied output layer on another stage than the embedding is a copy.
+/// Shapes  Bytes of a parameter and of a gradient, including the padding of the buffers, and of each element
+///         that a rank owns in the optimizer, as state_bytes.h says: in bf16 training 2, 4 and 12. Without
+///         ZeRO-1 nothing is padded, and a rank owns all. The vocabulary is padded (padded_vocabulary.h). A
+///         tied output layer on another stage than the embedding is a copy.
 ///         Activations are as in activation_memory.h; they are left out where no schedule is given, or
 ///         where they may exceed 2^53 bytes.
 /// Exact   Over tensor-parallel ranks and stages, the elements add up to those of the model.
@@ -20,6 +21,7 @@
 #include "sim/pipeline/schedules.h"
 #include "verify/checks/check_result.h"
 #include "verify/checks/parameter_count.h"
+#include "verify/options/state_bytes.h"
 
 namespace verify {
 
@@ -46,11 +48,12 @@ struct HeldBytes {
   std::int64_t activations = 0;  // when the most microbatches are in flight
   std::int64_t all() const { return parameters + gradients + optimizer + activations; }
 };
-HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners);
+HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners, const StateBytes& state = {});
 
 struct MemoryReport {
-  CheckResult row;                // "memory", about the stage that holds the most
-  int owners = 1;                 // ranks that share the optimizer states of a stage
+  CheckResult row;  // "memory", about the stage that holds the most
+  int owners = 1;   // ranks that share the optimizer states of a stage
+  StateBytes state = {};
   bool has_activations = false;   // whether activations are counted, too
   std::vector<HeldBytes> stages;  // what a rank of each pipeline stage holds
 };
@@ -65,6 +68,7 @@ struct ActivationRun {
 };
 
 MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
-                          const sim::LayerPlacement& placement, const std::optional<ActivationRun>& run);
+                          const sim::LayerPlacement& placement, const std::optional<ActivationRun>& run,
+                          const StateBytes& state = {});
 
 }  // namespace verify

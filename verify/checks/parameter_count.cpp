@@ -17,12 +17,17 @@ void check(const ModelShape& shape) {
   sim::require_size("--num-query-groups", shape.num_query_groups);
   sim::require_size("--vocab-size", shape.vocab_size);
   sim::require_size("--seq-length", shape.seq_length);
-  if (shape.hidden_size % shape.num_attention_heads != 0) {
+  if (shape.kv_channels) {
+    sim::require_size("--kv-channels", *shape.kv_channels);
+    sim::require_size("--num-attention-heads times --kv-channels",
+                      sim::capped_product({shape.num_attention_heads, *shape.kv_channels}));
+  } else if (shape.hidden_size % shape.num_attention_heads != 0) {
     sim::refuse(
         {.code = "heads_div",
          .option = "--num-attention-heads",
          .numbers = fmt::format("hidden size {}, {} heads", shape.hidden_size, shape.num_attention_heads),
-         .rule = "the hidden size must be a multiple of the number of heads",
+         .rule = "the hidden size must be a multiple of the number of heads, unless --kv-channels gives "
+                 "their size",
          .hint = fmt::format("a number of heads that divides {}", shape.hidden_size)});
   }
   if (shape.num_attention_heads % shape.num_query_groups != 0) {
@@ -48,16 +53,18 @@ std::int64_t all_layers(std::int64_t num_layers, std::int64_t layer) {
                .hint = "fewer layers, or a smaller hidden size"});
 }
 
-std::int64_t linear(const ModelShape& shape, std::int64_t out, std::int64_t in) {
-  return out * in + (shape.linear_bias ? out : 0);
+std::int64_t linear(std::int64_t out, std::int64_t in, bool has_bias) {
+  return out * in + (has_bias ? out : 0);
 }
 
 std::int64_t layer_parameters(const ModelShape& shape) {
   const std::int64_t h = shape.hidden_size;
-  const std::int64_t kv = shape.num_query_groups * (h / shape.num_attention_heads);
-  const std::int64_t attention = 2 * linear(shape, h, h) + 2 * linear(shape, kv, h);
-  const std::int64_t up = linear(shape, shape.ffn_hidden_size, h) * (shape.gated_mlp ? 2 : 1);
-  const std::int64_t mlp = up + linear(shape, h, shape.ffn_hidden_size);
+  const std::int64_t q = shape.num_attention_heads * shape.head_size();
+  const std::int64_t kv = shape.num_query_groups * shape.head_size();
+  const bool bias = shape.linear_bias, qkv_bias = bias || shape.add_qkv_bias;
+  const std::int64_t attention = linear(q, h, qkv_bias) + 2 * linear(kv, h, qkv_bias) + linear(h, q, bias);
+  const std::int64_t up = linear(shape.ffn_hidden_size, h, bias) * (shape.gated_mlp ? 2 : 1);
+  const std::int64_t mlp = up + linear(h, shape.ffn_hidden_size, bias);
   const std::int64_t norms = 2 * h * (shape.rms_norm ? 1 : 2);
   return attention + mlp + norms;
 }

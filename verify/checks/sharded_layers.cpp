@@ -42,6 +42,7 @@ ScenarioTraits traits_of(const ScenarioRequest& request) {
           .sequence_parallel = model.sequence_parallel,
           .gated_mlp = model.gated_mlp,
           .linear_bias = model.linear_bias,
+          .add_qkv_bias = model.add_qkv_bias,
           .untied_output = model.untied_output,
           .rms_norm = model.rms_norm,
           .rotary = model.rotary};

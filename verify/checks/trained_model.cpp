@@ -92,10 +92,8 @@ bool fits(const ScenarioRequest& request, const TrainedSizes& sizes, const Model
   const sim::Layout& layout = request.layout;
   const std::int64_t stages = sizes.pp * chunks_of(request, sizes);
   const bool is_even = shape.num_layers % stages == 0 && request.placement->mode == "even";
-  const std::int64_t channels = shape.hidden_size / shape.num_attention_heads;
   const bool divides = shape.ffn_hidden_size % sizes.tp == 0 && shape.num_query_groups % sizes.tp == 0 &&
-                       shape.num_attention_heads % shape.num_query_groups == 0 &&
-                       channels * shape.num_attention_heads == shape.hidden_size && channels % 2 == 0;
+                       shape.num_attention_heads % shape.num_query_groups == 0 && shape.head_size() % 2 == 0;
   const bool is_folded = sizes.world() != layout.world_size || layout.cp > 1 || layout.ep > 1;
   const bool sp_divides = !is_sequence_parallel(request, sizes) || shape.seq_length % sizes.tp == 0;
   const bool has_more_positions = shape.learned_positions && shape.positions() != shape.seq_length;
@@ -125,7 +123,7 @@ double training_work(const ModelShape& shape, std::int64_t batch) {
   constexpr double kWorkOfAScore = 16;
   const auto number = [](std::int64_t n) { return static_cast<double>(n); };
   const double scores = number(shape.num_layers) * number(shape.seq_length) *
-                        (2 * number(shape.hidden_size) + kWorkOfAScore * number(shape.num_attention_heads));
+                        number(shape.num_attention_heads) * (2 * number(shape.head_size()) + kWorkOfAScore);
   return (number(parameter_count(shape)) + scores) * number(batch) * number(shape.seq_length);
 }
 
@@ -168,7 +166,9 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
                          {"rotary", model.rotary ? 1 : 0},
                          {"rms_norm", model.rms_norm ? 1 : 0},
                          {"gated", model.gated_mlp ? 1 : 0},
-                         {"bias", model.linear_bias ? 1 : 0},
+                         {"bias", model.linear_bias    ? 1
+                                  : model.add_qkv_bias ? 2
+                                                       : 0},
                          {"recompute", request.training.recompute ? 1 : 0},
                          {"distributed", 1},
                          {"overlap", 1},
@@ -217,7 +217,7 @@ void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseS
   dimensions["hidden"] = shape.hidden_size;
   dimensions["groups"] = shape.num_query_groups / sizes.tp;
   dimensions["queries"] = shape.num_attention_heads / shape.num_query_groups;
-  dimensions["half_channels"] = shape.hidden_size / shape.num_attention_heads / 2;
+  dimensions["half_channels"] = shape.head_size() / 2;
   dimensions["ffn"] = shape.ffn_hidden_size / sizes.tp;
 }
 

@@ -23,6 +23,7 @@ namespace {
 
 /// Returns the settings of the scenario, if one is given, with options of the command line replacing its own.
 Settings single_scenario(const CommandLine& line) {
+  if (line.run != nullptr) require_modelled(*line.run, Unproved::groups);
   if (line.scenarios.size() > 1) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[1],
@@ -123,10 +124,19 @@ sim::BufferConfig requested_config(const Settings& settings) {
 
 GroupsRequest groups_request(const CommandLine& line) {
   const Settings settings = single_scenario(line);
-  return {.layout = requested_layout(settings),
+  std::optional<sim::Layout> layout;
+  std::optional<GroupDump> against;
+  sim::Refusals refusals;
+  refusals.keep([&] { layout = requested_layout(settings); });
+  refusals.keep([&] {
+    if (settings.has("against")) against = read_group_dump(settings.text("against", ""));
+  });
+  refusals.throw_if_any();
+  return {.layout = *std::move(layout),
           .nodes = node_placement(settings),
           .kinds = settings.texts("kind"),
-          .rank = settings.number("rank")};
+          .rank = settings.number("rank"),
+          .against = std::move(against)};
 }
 
 LayersRequest layers_request(const CommandLine& line) {

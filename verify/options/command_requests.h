@@ -3,8 +3,9 @@
 /// The requests of the commands, as typed values. Commands that show one thing take at most one scenario, and
 /// options of the command line replace those of the scenario.
 ///
-/// Errors  those of megatron_validation.h for layers, schedule and shards; one_scenario: more than one
-///         scenario; missing_option: shards with neither the sizes of parameters nor the shape of a model;
+/// Errors  those of group_dump.h for groups, and of megatron_validation.h for layers, schedule and shards;
+///         one_scenario: more than one scenario; missing_option: shards with neither the sizes of parameters
+///         nor the shape of a model;
 ///         no_such_parameter, not_a_number, buffer_sizes: wrong indices, numbers or bucket sizes for shards;
 ///         option_without_effect: an option that a program of a project does not read, or the shape of a
 ///         model beside the sizes of parameters; and what layouts, placements and settings refuse.
@@ -20,6 +21,7 @@
 #include "sim/optimizer/buffer_layout.h"
 #include "verify/options/case_options.h"
 #include "verify/options/command_line.h"
+#include "verify/options/group_dump.h"
 #include "verify/options/model_shape.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/schedule_request.h"
@@ -31,6 +33,7 @@ struct GroupsRequest {
   sim::NodePlacement nodes;
   std::vector<std::string> kinds;  // empty: all
   std::optional<std::int64_t> rank;
+  std::optional<GroupDump> against;  // the groups of a running job
 };
 GroupsRequest groups_request(const CommandLine& line);
 

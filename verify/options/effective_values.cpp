@@ -1,15 +1,17 @@
 #include "verify/options/effective_values.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
 #include "sim/base/error.h"
 #include "sim/layout/layer_placement.h"
+#include "verify/options/batch_schedule.h"
+#include "verify/options/hybrid_pattern.h"
+#include "verify/options/padded_vocabulary.h"
+#include "verify/options/state_bytes.h"
 
 namespace verify {
 
@@ -33,13 +35,6 @@ Number product(std::initializer_list<Number> factors) {
   for (const Number& factor : factors)
     if (!factor || __builtin_mul_overflow(all, *factor, &all)) return std::nullopt;
   return all;
-}
-
-std::optional<double> decimal(const std::string& text) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
 }
 
 class Effective {
@@ -115,8 +110,7 @@ Number Effective::chunks() const {
   } else if (v_.has("num-virtual-stages-per-pipeline-rank")) {
     chunks = number("num-virtual-stages-per-pipeline-rank");
   } else if (const std::string pattern = hybrid_pattern(); !pattern.empty()) {
-    const std::string main = pattern.substr(0, pattern.find('/'));
-    const std::int64_t segments = 1 + std::count(main.begin(), main.end(), '|');
+    const std::int64_t segments = std::ssize(parse_hybrid_pattern(pattern).segments);
     if (segments > 1) chunks = floored(segments, pp_);
   } else {
     chunks = number("virtual-pipeline-model-parallel-size");
@@ -124,7 +118,7 @@ Number Effective::chunks() const {
   return chunks == std::int64_t{1} ? std::nullopt : chunks;
 }
 
-/// The placement of the layers; nothing where it is refused, and of layers that are no transformer layers.
+/// The placement of transformer layers; nothing where it is refused.
 std::optional<sim::LayerPlacement> Effective::placement(Number chunks) const {
   const Number layers = number("num-layers", number("encoder-num-layers"));
   if (!layers || !pp_ || *layers < 1 || *pp_ < 1 || !hybrid_pattern().empty()) return std::nullopt;
@@ -148,6 +142,14 @@ std::optional<sim::LayerPlacement> Effective::placement(Number chunks) const {
 }
 
 Json Effective::layers_per_stage() const {
+  if (!hybrid_pattern().empty()) {
+    const auto ranks = layers_of_ranks(
+        parse_hybrid_pattern(hybrid_pattern()), pp_.value_or(1),
+        {number("decoder-first-pipeline-num-layers"), number("decoder-last-pipeline-num-layers")});
+    Json list = Json::array();
+    for (const std::vector<std::int64_t>& chunks : ranks) list.push_back(Json(chunks));
+    return list.empty() ? Json() : list;
+  }
   const bool is_spelled_out = v_.has("pipeline-model-parallel-layout");
   const auto placement = this->placement(is_spelled_out ? std::nullopt : vpp_);
   if (!placement) return {};
@@ -163,8 +165,7 @@ Json Effective::layers_per_stage() const {
 void Effective::layers() {
   layers_ = number("num-layers", number("encoder-num-layers"));
   if (const std::string pattern = hybrid_pattern(); !pattern.empty()) {
-    const std::string main = pattern.substr(0, pattern.find('/'));
-    layers_ = std::ssize(main) - std::count(main.begin(), main.end(), '|');
+    layers_ = parse_hybrid_pattern(pattern).layers();
   }
   out_["num_layers"] = json_of(layers_);
   out_["layers_per_stage"] = layers_per_stage();
@@ -188,10 +189,9 @@ void Effective::shape() {
   out_["max_position_embeddings"] = json_of(number("max-position-embeddings"));
   Number vocabulary = number("padded-vocab-size");
   if (!vocabulary || *vocabulary == 0) {
-    const Number multiple = product({number("make-vocab-size-divisible-by", 128), tp_});
     const Number given = number("vocab-size");
-    vocabulary =
-        given && multiple ? product({floored(*given + *multiple - 1, multiple), multiple}) : std::nullopt;
+    const Number divisor = number("make-vocab-size-divisible-by", kVocabularyDivisor);
+    vocabulary = given && tp_ ? padded_vocabulary(*given, *tp_, *divisor) : std::nullopt;
   }
   out_["padded_vocab_size"] = json_of(vocabulary);
   out_["moe_ffn_hidden_size"] =
@@ -200,18 +200,10 @@ void Effective::shape() {
 
 /// The batch with which --step-batch-size-schedule begins, or else the global batch.
 Number Effective::scheduled_batch(Number global) const {
-  std::string schedule = v_.text("step-batch-size-schedule");
-  std::replace(schedule.begin(), schedule.end(), ',', ' ');
-  while (!schedule.empty()) {
-    const std::size_t end = std::min(schedule.find(' '), schedule.size());
-    const std::string entry = schedule.substr(0, end);
-    schedule.erase(0, end + 1);
-    const std::size_t colon = entry.find(':');
-    if (colon == std::string::npos || decimal(entry.substr(0, colon)) != 0.0) continue;
-    const auto size = decimal(entry.substr(colon + 1));
-    return size ? Number(static_cast<std::int64_t>(*size)) : std::nullopt;
-  }
-  return global;
+  if (!v_.has("step-batch-size-schedule")) return global;
+  const auto schedule = parse_batch_schedule(v_.text("step-batch-size-schedule"),
+                                             number("seq-length", number("encoder-seq-length")));
+  return schedule.steps.empty() ? std::nullopt : Number(schedule.steps.front().size);
 }
 
 void Effective::batch() {
@@ -233,8 +225,8 @@ std::string dtype_name(const std::string& word) {
 void Effective::dtypes() {
   const std::string params = flag("bf16") ? "bfloat16" : flag("fp16") ? "float16" : "float32";
   const std::string main_grads = dtype_name(v_.text("main-grads-dtype", "fp32"));
-  const bool reduces_in_fp32 = flag("bf16") ? main_grads == "float32" && !flag("grad-reduce-in-bf16")
-                                            : flag("accumulate-allreduce-grads-in-fp32");
+  const bool reduces_in_fp32 =
+      verify::reduces_in_fp32(main_grads == "float32", [&](const char* name) { return flag(name); });
   out_["params_dtype"] = params;
   out_["pipeline_dtype"] = flag("fp32-residual-connection") ? std::string("float32") : params;
   out_["accumulate_allreduce_grads_in_fp32"] = reduces_in_fp32;
@@ -301,7 +293,7 @@ void Effective::optimizer() {
 
 void Effective::experts() {
   const Number experts = number("num-experts");
-  const auto capacity = decimal(v_.text("moe-expert-capacity-factor"));
+  const auto capacity = decimal_number(v_.text("moe-expert-capacity-factor"));
   out_["num_experts"] = experts == std::int64_t{0} ? Json() : json_of(experts);
   out_["moe_router_topk"] = json_of(number("moe-router-topk", 2));
   out_["moe_token_dispatcher_type"] = v_.text("moe-token-dispatcher-type", "allgather");
@@ -315,8 +307,7 @@ void Effective::attention() {
   const bool has_bias = !flag("disable-bias-linear");
   std::string positions = v_.text("position-embedding-type", "learned_absolute");
   if (flag("use-rotary-position-embeddings")) positions = "rope";
-  const std::string pattern = hybrid_pattern();
-  const std::int64_t mtp = std::count(pattern.begin(), pattern.end(), '/');
+  const std::int64_t mtp = std::ssize(parse_hybrid_pattern(hybrid_pattern()).predictions);
   out_["untie_embeddings_and_output_weights"] = flag("untie-embeddings-and-output-weights");
   out_["position_embedding_type"] = positions;
   out_["swiglu"] = flag("swiglu");

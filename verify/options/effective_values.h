@@ -4,7 +4,7 @@
 /// uses: what the run really trains with, whatever was left out of its arguments.
 ///
 /// Shapes  An absent value is null in JSON: no interleaving, no experts, no recomputation. `layers_per_stage`
-///         has a list of chunks for each pipeline rank; it is absent where layers are not placed.
+///         has a list of chunks for each pipeline rank; it is absent where layers cannot be placed.
 /// Exact   Whole numbers are divided as Megatron divides them, also where the division has a remainder:
 ///         whether a value may be as it is, is judged elsewhere (megatron_validation.h).
 /// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py, argument_utils.py,

@@ -8,9 +8,9 @@ constexpr bool kInLegacy = true;
 
 MaybeBreak heads_do_not_divide_hidden(const Settings& s) {
   const auto hidden = s.number("hidden-size"), heads = s.number("num-attention-heads");
-  if (!hidden || !heads) return std::nullopt;
+  if (!hidden || !heads || s.has("kv-channels")) return std::nullopt;
   return broken_if(*hidden % *heads != 0, fmt::format("hidden size {}, {} heads", *hidden, *heads),
-                   "another number of heads");
+                   "another number of heads, or --kv-channels");
 }
 
 MaybeBreak groups_do_not_divide_heads(const Settings& s) {
@@ -66,9 +66,9 @@ MaybeBreak prediction_positions(const Settings& s) {
 std::vector<Rule> model_rules() {
   return {
       {"heads_div",
-       {"num-attention-heads", "hidden-size"},
+       {"num-attention-heads", "hidden-size", "kv-channels"},
        heads_do_not_divide_hidden,
-       "the hidden size must be a multiple of the number of heads",
+       "the hidden size must be a multiple of the number of heads, unless --kv-channels gives their size",
        kInLegacy},
       {"groups_div",
        {"num-query-groups", "num-attention-heads"},

@@ -40,6 +40,7 @@ std::vector<Rule> pipeline_rules();
 std::vector<Rule> expert_rules();
 std::vector<Rule> overlap_rules();
 std::vector<Rule> recompute_rules();
+std::vector<Rule> dtype_rules();
 
 // ---- options that several tables name
 

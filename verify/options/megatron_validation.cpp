@@ -17,7 +17,7 @@ const std::vector<Rule>& all_rules() {
   static const std::vector<Rule> rules = [] {
     std::vector<Rule> all;
     for (const auto table : {megatron::model_rules, megatron::pipeline_rules, megatron::expert_rules,
-                             megatron::overlap_rules, megatron::recompute_rules})
+                             megatron::overlap_rules, megatron::recompute_rules, megatron::dtype_rules})
       std::ranges::move(table(), std::back_inserter(all));
     return all;
   }();
@@ -29,7 +29,20 @@ bool is_read_by(const Rule& rule, Reader reader) {
                      [&](const char* option) { return overlap(option_named(option).readers, reader); });
 }
 
+bool is_among(const std::vector<std::string>& codes, const Rule& rule) {
+  return std::find(codes.begin(), codes.end(), rule.code) != codes.end();
+}
+
 }  // namespace
+
+std::vector<sim::Warning> megatron_warnings(const Settings& settings, const std::vector<std::string>& codes) {
+  std::vector<sim::Warning> warnings;
+  for (const Rule& rule : all_rules()) {
+    const megatron::MaybeBreak found = is_among(codes, rule) ? rule.broken(settings) : std::nullopt;
+    if (found) warnings.push_back({rule.code, fmt::format("{}: {}", found->numbers, rule.rule)});
+  }
+  return warnings;
+}
 
 std::vector<std::string> megatron_rule_codes() {
   std::vector<std::string> codes;
@@ -41,10 +54,11 @@ bool has_experts(const Settings& settings) {
   return settings.has("num-experts") ? megatron::experts_of(settings) > 0 : megatron::ep_of(settings) > 1;
 }
 
-void keep_megatron_refusals(const Settings& settings, Reader reader, sim::Refusals& refusals) {
+void keep_megatron_refusals(const Settings& settings, Reader reader, sim::Refusals& refusals,
+                            const std::vector<std::string>& left_out) {
   const bool is_legacy = settings.choice("rules") == "legacy";
   for (const Rule& rule : all_rules()) {
-    if (!is_read_by(rule, reader) || (is_legacy && !rule.in_legacy)) continue;
+    if (!is_read_by(rule, reader) || (is_legacy && !rule.in_legacy) || is_among(left_out, rule)) continue;
     refusals.keep([&] {
       const megatron::MaybeBreak found = rule.broken(settings);
       if (!found) return;

@@ -19,7 +19,8 @@
 ///         overlap_needs_vpp, ep_overlap_needs_ep, ep_overlap_dispatcher, ep_overlap_full_recompute,
 ///         ep_overlap_recompute_method, ep_overlap_recompute_layers, ep_overlap_shared_overlap,
 ///         ep_overlap_mtp_layers; full_recompute_needs_method, full_recompute_needs_layers,
-///         selective_with_method, selective_with_num_layers; layer_pattern and not_a_number for values that
+///         selective_with_method, selective_with_num_layers; fp16_and_bf16,
+///         fp32_reduce_main_grads, optimizer_dtype; layer_pattern and not_a_number for values that
 ///         cannot be read.
 /// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py, core/transformer/transformer_config.py,
 ///         attention.py, moe/moe_layer.py, core/tensor_parallel/utils.py (divide).
@@ -28,13 +29,19 @@
 #include <vector>
 
 #include "sim/base/refusals.h"
+#include "sim/layout/layout.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/settings.h"
 
 namespace verify {
 
 /// Keeps a refusal for every rule that the settings break, among the rules whose options `reader` reads.
-void keep_megatron_refusals(const Settings& settings, Reader reader, sim::Refusals& refusals);
+/// Rules with codes of `left_out` are not held.
+void keep_megatron_refusals(const Settings& settings, Reader reader, sim::Refusals& refusals,
+                            const std::vector<std::string>& left_out = {});
+
+/// Returns a warning for each of these rules that the settings break.
+std::vector<sim::Warning> megatron_warnings(const Settings& settings, const std::vector<std::string>& codes);
 
 /// Whether the layers have experts, or some of them.
 bool has_experts(const Settings& settings);

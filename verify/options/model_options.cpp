@@ -17,6 +17,7 @@ ModelOptions model_options(const Settings& settings) {
                      .sequence_parallel = settings.flag("sequence-parallel"),
                      .gated_mlp = settings.flag("swiglu"),
                      .linear_bias = !settings.flag("disable-bias-linear"),
+                     .add_qkv_bias = settings.flag("add-qkv-bias"),
                      .untied_output = settings.flag("untie-embeddings-and-output-weights"),
                      .rms_norm = settings.choice("normalization") == "RMSNorm",
                      .rotary = settings.choice("position-embedding-type") == "rope"};

@@ -24,6 +24,7 @@ struct ModelOptions {
   bool sequence_parallel = false;
   bool gated_mlp = false;
   bool linear_bias = true;
+  bool add_qkv_bias = false;
   bool untied_output = false;
   bool rms_norm = false;
   bool rotary = false;  // rotary positions; else learned ones

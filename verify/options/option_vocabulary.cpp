@@ -90,12 +90,17 @@ std::string help_call(std::string_view words) {
   return is_command ? fmt::format("shardproof {} --help", first) : "shardproof --help";
 }
 
-const OptionInfo& option_named(const std::string& name) {
+const OptionInfo* find_option(const std::string& name) {
   const auto& all = option_vocabulary();
   const auto found =
       std::find_if(all.begin(), all.end(), [&](const OptionInfo& o) { return name == o.name; });
-  CHECK(found != all.end());
-  return *found;
+  return found == all.end() ? nullptr : &*found;
+}
+
+const OptionInfo& option_named(const std::string& name) {
+  const OptionInfo* option = find_option(name);
+  CHECK(option != nullptr);
+  return *option;
 }
 
 void refuse_without_effect(const std::string& option, const std::string& command) {

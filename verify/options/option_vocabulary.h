@@ -122,6 +122,9 @@ std::string help_call(std::string_view words);
 /// Returns all options; those of a section stand together.
 const std::vector<OptionInfo>& option_vocabulary();
 
+/// Returns the option of this name; null where there is none.
+const OptionInfo* find_option(const std::string& name);
+
 /// Returns the option of this name, which must exist.
 const OptionInfo& option_named(const std::string& name);
 

@@ -134,8 +134,6 @@ std::vector<OptionInfo> options_of_the_proof() {
        "Names the parameters that are tied to another stage, counted from 0, such as 0,3.", "N,..."},
       {"pad-buckets-for-high-nccl-busbw", flag, kShards, Reader::shards, "",
        "Ends the buckets at multiples of 65,536 elements, too."},
-      {"no-distributed-optimizer", flag, kShards, Reader::shards, "",
-       "Shows plain data parallelism, which has neither padding nor owners."},
 
       {"expect",
        choice,
@@ -229,6 +227,8 @@ std::vector<OptionInfo> options_of_the_proof() {
       {"master-port", number, kProcessSection, kStarted, "what the launcher says",
        "Sets the port on which rank 0 listens.", "PORT"},
 
+      {"against", text, kOutputSection, Reader::groups, "",
+       "Holds the groups against a dump of those of a running job (JSON).", "FILE"},
       {"kind", words, kOutputSection, Reader::groups, "all",
        "Chooses the kinds of groups to show; it may be repeated.", "KIND,..."},
       {"rank",

@@ -11,6 +11,7 @@
 
 #include "sim/base/error.h"
 #include "sim/layout/legacy_layer_placement.h"
+#include "sim/layout/size_rules.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/output/json.h"
 
@@ -210,19 +211,35 @@ std::optional<std::int64_t> ffn_hidden_size(const Settings& settings) {
   return settings.flag("swiglu") ? 8 * *hidden / 3 / 64 * 64 : 4 * *hidden;
 }
 
+namespace {
+
+/// Refuses a divisor that makes the multiple of all ranks larger than any vocabulary.
+std::int64_t vocabulary_divisor(const Settings& settings) {
+  const auto divisor = settings.number("make-vocab-size-divisible-by");
+  const std::int64_t tp = settings.number("tensor-model-parallel-size").value_or(1);
+  if (divisor)
+    sim::require_size("--make-vocab-size-divisible-by times tp", sim::capped_product({*divisor, tp}));
+  return divisor.value_or(kVocabularyDivisor);
+}
+
+}  // namespace
+
 ModelShape model_shape(const Settings& settings) {
   return {.num_layers = required_number(settings, "num-layers"),
           .hidden_size = required_number(settings, "hidden-size"),
           .ffn_hidden_size = *ffn_hidden_size(settings),
           .num_attention_heads = required_number(settings, "num-attention-heads"),
           .num_query_groups = *query_groups(settings),
+          .kv_channels = settings.number("kv-channels"),
           .vocab_size = required_number(settings, "vocab-size"),
           .seq_length = required_number(settings, "seq-length"),
           .gated_mlp = settings.flag("swiglu"),
           .linear_bias = !settings.flag("disable-bias-linear"),
+          .add_qkv_bias = settings.flag("add-qkv-bias"),
           .untied_output = settings.flag("untie-embeddings-and-output-weights"),
           .rms_norm = settings.choice("normalization") == "RMSNorm",
           .learned_positions = settings.choice("position-embedding-type") == "learned_absolute",
+          .make_vocab_size_divisible_by = vocabulary_divisor(settings),
           .max_position_embeddings = settings.number("max-position-embeddings")};
 }
 

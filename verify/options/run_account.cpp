@@ -40,24 +40,7 @@ const std::vector<ValueRule>& value_rules() {
        "memory that is moved to the host is not modelled",
        Unproved::memory},
       {"recompute-modules", {"core_attn"}, "recomputation of these modules is not counted", Unproved::memory},
-      {"decoder-num-layers", {}, "a decoder beside an encoder is not modelled", Unproved::layers},
       {"model-provider", {"gpt"}, "this model is not modelled", Unproved::layers},
-      {"main-grads-dtype",
-       {"fp32", "torch.float32"},
-       "main gradients of this dtype are not counted",
-       Unproved::memory},
-      {"main-params-dtype",
-       {"fp32", "torch.float32"},
-       "main parameters of this dtype are not counted",
-       Unproved::memory},
-      {"exp-avg-dtype",
-       {"fp32", "torch.float32"},
-       "optimizer state of this dtype is not counted",
-       Unproved::memory},
-      {"exp-avg-sq-dtype",
-       {"fp32", "torch.float32"},
-       "optimizer state of this dtype is not counted",
-       Unproved::memory},
       {"moe-latent-size", {}, "experts in a latent space are not modelled", Unproved::training},
   };
   return rules;
@@ -74,15 +57,12 @@ bool has_plain_value(const ValueRule& rule, const std::string& value) {
   return std::find(rule.plain.begin(), rule.plain.end(), value) != rule.plain.end();
 }
 
-/// What is not modelled of an argument that is used, because of other arguments; "" where all of it is.
-std::string unmodelled_use(const std::string& name, const RunValues& values) {
-  const auto hidden = values.number("hidden-size"), heads = values.number("num-attention-heads");
-  if (name == "kv-channels" && hidden && heads && values.number(name) != std::nullopt &&
-      *values.number(name) * *heads != *hidden)
-    return "heads of another size than the hidden size over their number are not modelled";
-  if (name == "add-qkv-bias" && values.flag("disable-bias-linear"))
-    return "a bias of the queries, keys and values alone is not modelled";
-  return "";
+/// Whether weights are in as many shards as tensor parallelism has ranks anyway.
+bool has_shards_of_ranks(const std::string& name, const RunValues& values) {
+  const auto tp = values.number("tensor-model-parallel-size").value_or(1);
+  if (name == "tensor-parallel-num-weight-shards") return values.number(name) == tp;
+  return name == "expert-tensor-parallel-num-weight-shards" &&
+         values.number(name) == values.number("expert-tensor-parallel-size").value_or(tp);
 }
 
 bool matters(const ArgumentRow& row, const RunValues& values) {
@@ -122,14 +102,12 @@ RunAccount account_of(const RunValues& values) {
         argument.sentence = rule->sentence;
         argument.unproved = rule->unproved;
       }
+    } else if (has_shards_of_ranks(name, values)) {
+      use = ArgumentUse::without_effect;
+      argument.sentence = "weights have as many shards without it";
     } else if (use == ArgumentUse::not_modelled && !matters(*row, values)) {
       use = ArgumentUse::without_effect;
       argument.sentence = fmt::format("it matters only beside --{}", row->only_with.front());
-    }
-    if (std::string sentence = unmodelled_use(name, values); !sentence.empty()) {
-      use = ArgumentUse::not_modelled;
-      argument.sentence = std::move(sentence);
-      argument.unproved = Unproved::training;
     }
     switch (use) {
       case ArgumentUse::used:

@@ -9,6 +9,7 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
+#include "verify/options/hybrid_pattern.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/run_arguments/run_file.h"
 
@@ -21,11 +22,15 @@ bool is_used(const RunAccount& account, const std::string& name) {
                      [&](const AccountedArgument& argument) { return argument.name == name; });
 }
 
-const OptionInfo* option_of(const std::string& name) {
-  const auto& all = option_vocabulary();
-  const auto found =
-      std::find_if(all.begin(), all.end(), [&](const OptionInfo& o) { return name == o.name; });
-  return found == all.end() ? nullptr : &*found;
+/// Returns a dtype as Megatron's arguments spell it, where a log has the name that PyTorch gives it.
+std::string argument_of_dtype(const std::string& word) {
+  static constexpr std::pair<const char*, const char*> kNames[] = {{"torch.float32", "fp32"},
+                                                                   {"torch.float16", "fp16"},
+                                                                   {"torch.bfloat16", "bf16"},
+                                                                   {"torch.uint8", "fp8"}};
+  for (const auto& [name, argument] : kNames)
+    if (word == name) return argument;
+  return word;
 }
 
 /// The makers of the options that have another name or form than the argument.
@@ -49,6 +54,8 @@ class Options {
   void layers();
   void model();
   void vocabulary();
+  void dtypes();
+  void batch();
   void step();
   void shards();
   std::int64_t number(const char* name, std::int64_t fallback) const {
@@ -64,7 +71,7 @@ class Options {
 
 /// Copies an argument to the option of its name.
 void Options::copy(const std::string& name) {
-  const OptionInfo* option = option_of(name);
+  const OptionInfo* option = find_option(name);
   if (option == nullptr) return;
   const std::vector<std::string> words = values_.words(name);
   if (option->kind == OptionKind::flag) {
@@ -81,6 +88,8 @@ void Options::copy(const std::string& name) {
 void Options::layers() {
   if (!values_.has("num-layers") && values_.has("encoder-num-layers"))
     replace("num-layers", values_.text("encoder-num-layers"));
+  const std::string pattern = values_.text("hybrid-layer-pattern", values_.text("hybrid-override-pattern"));
+  if (!pattern.empty()) replace("num-layers", fmt::format("{}", parse_hybrid_pattern(pattern).layers()));
   // A log also has the number of chunks that Megatron derived.
   const bool says_chunks = values_.has("num-layers-per-virtual-pipeline-stage") ||
                            values_.has("num-virtual-stages-per-pipeline-rank") ||
@@ -90,15 +99,19 @@ void Options::layers() {
 }
 
 void Options::vocabulary() {
-  settings_.remove("vocab-size");
-  if (const auto padded = values_.number("padded-vocab-size"); padded && *padded > 0)
-    return set("vocab-size", *padded);
-  const auto given = values_.number("vocab-size");
-  if (!given || *given < 1) return;
-  const std::int64_t multiple =
-      number("make-vocab-size-divisible-by", 128) * number("tensor-model-parallel-size", 1);
-  if (multiple < 1 || multiple > (std::int64_t{1} << 31)) return set("vocab-size", *given);
-  set("vocab-size", (*given + multiple - 1) / multiple * multiple);
+  if (const auto given = values_.number("vocab-size"); given && *given < 1) settings_.remove("vocab-size");
+  if (number("make-vocab-size-divisible-by", 1) < 1) settings_.remove("make-vocab-size-divisible-by");
+  const auto padded = values_.number("padded-vocab-size");
+  if (!padded || *padded < 1) return;
+  replace("vocab-size", fmt::format("{}", *padded));
+  replace("make-vocab-size-divisible-by", "1");
+}
+
+/// A run is in bf16 only where it says so.
+void Options::dtypes() {
+  if (!values_.flag("bf16")) replace("bf16", "false");
+  for (const char* name : {"main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype"})
+    if (settings_.has(name)) replace(name, argument_of_dtype(values_.text(name)));
 }
 
 void Options::model() {
@@ -113,10 +126,26 @@ void Options::model() {
     settings_.remove("num-query-groups");
   }
   if (values_.flag("use-rotary-position-embeddings")) replace("position-embedding-type", "rope");
+  // Positions of all other types have no parameters that are learned.
   const std::string positions = settings_.text("position-embedding-type", "");
-  if (positions != "" && positions != "learned_absolute" && positions != "rope")
-    settings_.remove("position-embedding-type");
-  if (values_.number("num-experts") == 0) settings_.remove("num-experts");
+  if (positions != "" && positions != "learned_absolute") replace("position-embedding-type", "rope");
+  if (settings_.text("seq-length", "") == "0") {
+    notes_.emplace_back("--seq-length 0: Megatron takes it, and a sequence of no tokens is no training");
+    settings_.remove("seq-length");
+  }
+  for (const char* size : {"num-experts", "moe-router-group-topk"})
+    if (values_.number(size) == 0) settings_.remove(size);
+}
+
+/// The batch of --decrease-batch-size-if-needed: the next smaller one that the replicas can share.
+void Options::batch() {
+  const auto global = values_.number("global-batch-size"), micro = values_.number("micro-batch-size");
+  const std::int64_t grid = number("tensor-model-parallel-size", 1) *
+                            number("pipeline-model-parallel-size", 1) * number("context-parallel-size", 1);
+  if (!values_.flag("decrease-batch-size-if-needed") || !global || !micro || !world_ || grid < 1) return;
+  const std::int64_t round = *micro * (*world_ / grid);
+  settings_.remove("global-batch-size");
+  if (round > 0 && *global >= round) set("global-batch-size", *global / round * round);
 }
 
 void Options::step() {
@@ -144,6 +173,8 @@ Settings Options::settings() {
   if (world_) replace("world-size", fmt::format("{}", *world_));
   layers();
   model();
+  dtypes();
+  batch();
   step();
   shards();
   return std::move(settings_);
@@ -234,6 +265,7 @@ RunVariables requested_variables(const Settings& line) {
 
 RunOfFile run_of(const std::string& path, RunArguments run, std::optional<std::int64_t> world_size) {
   RunValues values(run);
+  RunValues judged = values;
   RunAccount account = account_of(values);
   const auto world = world_size ? world_size : run.world_size;
   Options options(values, account, world);
@@ -244,14 +276,19 @@ RunOfFile run_of(const std::string& path, RunArguments run, std::optional<std::i
   if (world_size && run.world_size && *world_size != *run.world_size)
     notes.push_back(fmt::format("--world-size {} of the command line replaces {}: {}", *world_size,
                                 *run.world_size, run.world_size_source));
-  return {path, std::move(run), std::move(values), std::move(account), std::move(settings), std::move(notes)};
+  return {path,
+          std::move(run),
+          std::move(values),
+          std::move(judged),
+          std::move(account),
+          std::move(settings),
+          std::move(notes)};
 }
 
 void require_judgeable(const RunOfFile& run, const Settings& command_line) {
   sim::Refusals refusals;
   keep_contradictions(run, command_line, refusals);
   keep_unresolved(run, command_line, refusals);
-  refusals.keep([&] { require_modelled(run, Unproved::groups); });
   refusals.throw_if_any();
 }
 
@@ -266,6 +303,25 @@ void require_modelled(const RunOfFile& run, Unproved what) {
                .hint = "the run without this argument"});
 }
 
+namespace {
+
+/// Gives the arguments that are used the values of the options that the command line gives.
+void override_by(const Settings& line, RunOfFile& run) {
+  for (const OptionInfo& option : option_vocabulary()) {
+    const ArgumentRow* row = find_argument(option.name);
+    if (row == nullptr || row->use != ArgumentUse::used || !line.has(option.name)) continue;
+    if (option.kind != OptionKind::flag) {
+      run.judged.replace(option.name, line.given(option.name));
+    } else if (line.text(option.name, "") == "false") {
+      run.judged.remove(option.name);
+    } else {
+      run.judged.replace(option.name, {});
+    }
+  }
+}
+
+}  // namespace
+
 std::shared_ptr<const RunOfFile> requested_run(const Settings& line) {
   if (!line.has("from")) {
     for (const char* option : {"set", "from-as"})
@@ -274,8 +330,9 @@ std::shared_ptr<const RunOfFile> requested_run(const Settings& line) {
   }
   const std::string path = line.text("from", "");
   const auto world = line.number("world-size");
-  return std::make_shared<const RunOfFile>(
-      run_of(path, read_run_file(path, requested_variables(line)), world));
+  RunOfFile run = run_of(path, read_run_file(path, requested_variables(line)), world);
+  override_by(line, run);
+  return std::make_shared<const RunOfFile>(std::move(run));
 }
 
 }  // namespace verify

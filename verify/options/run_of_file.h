@@ -6,6 +6,8 @@
 /// Megatron's own defaults and rules are applied to the options: the vocabulary is padded, query groups count
 /// only with --group-query-attention, sequence parallelism needs tp above 1, and so on.
 ///
+/// Exact   A sequence length of 0 is left out, with a note. A batch that Megatron decreases is the decreased
+///         one. Positions of all types but learned ones are rotary, which have no parameters either.
 /// Errors  those of run_file.h; run_contradiction: an argument that is used stands twice with different
 ///         values; run_unresolved: the value of an argument that is used, or the number of processes, cannot
 ///         be known without executing the file; run_not_modelled: an argument that changes the rank grid and
@@ -27,6 +29,7 @@ struct RunOfFile {
   std::string path;
   RunArguments run;
   RunValues values;
+  RunValues judged;  // where options of the command line replace arguments of their names
   RunAccount account;
   Settings settings;               // the options that the arguments stand for
   std::vector<std::string> notes;  // about the file, and about contradictions in it
@@ -41,7 +44,7 @@ RunOfFile run_of(const std::string& path, RunArguments run, std::optional<std::i
 /// Refuses a run in which an argument that is not modelled leaves this without proof.
 void require_modelled(const RunOfFile& run, Unproved what);
 
-/// Refuses what keeps the run from being judged and is not said on the command line.
+/// Refuses what keeps the arguments from being known and is not said on the command line.
 void require_judgeable(const RunOfFile& run, const Settings& command_line);
 
 }  // namespace verify

@@ -46,6 +46,10 @@ RunValues::RunValues(const RunArguments& run) {
   }
 }
 
+void RunValues::replace(const std::string& name, std::vector<std::string> words) {
+  values_[name] = {std::move(words), 0};
+}
+
 bool RunValues::flag(std::string_view name) const { return has(name); }
 
 std::optional<std::int64_t> RunValues::number(std::string_view name) const {

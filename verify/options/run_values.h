@@ -35,6 +35,10 @@ class RunValues {
   std::string text(std::string_view name, const std::string& fallback = "") const;
   std::vector<std::string> words(std::string_view name) const;
 
+  /// Gives an argument another value; no words are those of a flag.
+  void replace(const std::string& name, std::vector<std::string> words);
+  void remove(const std::string& name) { values_.erase(name); }
+
   const std::map<std::string, Value, std::less<>>& all() const { return values_; }
 
   /// An argument that was given twice with different values.

@@ -1,6 +1,8 @@
 #include "verify/options/scenario_request.h"
 
+#include <algorithm>
 #include <fmt/format.h>
+#include <iterator>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -11,6 +13,7 @@
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/requests.h"
 #include "verify/options/run_of_file.h"
+#include "verify/options/run_validation.h"
 #include "verify/options/settings.h"
 #include "verify/options/world_options.h"
 
@@ -125,12 +128,30 @@ struct Checked {
   StepSchedule schedule;
 };
 
-Checked checked_options(const Settings& settings, const NotProved& not_proved) {
+/// The codes of the rules that are warned of and not refused.
+std::vector<std::string> warned_rules(const Scenario& scenario) {
+  return scenario.run == nullptr ? std::vector<std::string>() : rules_of_a_step(*scenario.run);
+}
+
+bool has_modelled_grid(const Scenario& scenario) {
+  return scenario.run == nullptr || not_proved(scenario.run->account, Unproved::groups).empty();
+}
+
+/// Keeps what Megatron refuses of a run of --from; or else, that its grid is not modelled.
+void keep_refusals_of_run(const Scenario& scenario, sim::Refusals& refusals) {
+  const RunOfFile& run = *scenario.run;
+  const bool is_refused = keep_run_refusals(run, scenario.settings.number("world-size"), refusals);
+  if (!is_refused) refusals.keep([&] { require_modelled(run, Unproved::groups); });
+}
+
+Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
+  const Settings& settings = scenario.settings;
   sim::Refusals refusals;
   Checked checked;
   std::optional<sim::Layout>& layout = checked.layout;
-  refusals.keep([&] { layout = requested_layout(settings); });
-  keep_megatron_refusals(settings, Reader::replay, refusals);
+  if (has_modelled_grid(scenario)) refusals.keep([&] { layout = requested_layout(settings); });
+  keep_megatron_refusals(settings, Reader::replay, refusals, warned_rules(scenario));
+  if (scenario.run != nullptr) keep_refusals_of_run(scenario, refusals);
   refusals.keep([&] {
     if (settings.has_any_of(kLayersSection) && not_proved.layers.empty())
       checked.placement = requested_placement(
@@ -148,9 +169,13 @@ Checked checked_options(const Settings& settings, const NotProved& not_proved) {
   return checked;
 }
 
-/// Returns the warnings of the layout, and those about options that are not simulated as Megatron runs them.
-std::vector<sim::Warning> warnings_about(const Settings& settings, const sim::Layout& layout) {
+/// Returns the warnings of the layout, those about options that are not simulated as Megatron runs them, and
+/// those about a run of --from whose arguments Megatron takes.
+std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::Layout& layout) {
+  const Settings& settings = scenario.settings;
   std::vector<sim::Warning> warnings = layout.warnings;
+  std::ranges::move(megatron_warnings(settings, warned_rules(scenario)), std::back_inserter(warnings));
+  if (scenario.run != nullptr) std::ranges::move(run_warnings(*scenario.run), std::back_inserter(warnings));
   if (settings.text("moe-token-dispatcher-type", "") == "allgather")
     std::erase_if(warnings, sim::is_about_all_to_all);
   if (settings.has("num-experts") && has_experts(settings)) {
@@ -177,12 +202,32 @@ std::vector<sim::Warning> warnings_about(const Settings& settings, const sim::La
   return warnings;
 }
 
+/// Returns why a step fails of a run that Megatron takes; "" where none does.
+std::string failure_of_a_step(const Scenario& scenario) {
+  const auto broken = megatron_warnings(scenario.settings, warned_rules(scenario));
+  return broken.empty() ? "" : "a step fails: " + broken.front().message;
+}
+
+/// A shape that no step can compute has no parameters that could be counted.
+ModelOptions model_of(const Scenario& scenario) {
+  ModelOptions model = model_options(scenario.settings);
+  if (std::string failure = failure_of_a_step(scenario); !failure.empty()) {
+    model.shape.reset();
+    model.no_shape = std::move(failure);
+  }
+  return model;
+}
+
 NotProved not_proved_of(const Scenario& scenario) {
   if (scenario.run == nullptr) return {};
   const RunAccount& account = scenario.run->account;
-  return {.layers = not_proved(account, Unproved::layers),
-          .memory = not_proved(account, Unproved::memory),
-          .training = not_proved(account, Unproved::training)};
+  NotProved not_proved{.layers = verify::not_proved(account, Unproved::layers),
+                       .memory = verify::not_proved(account, Unproved::memory),
+                       .training = verify::not_proved(account, Unproved::training)};
+  const std::string failure = failure_of_a_step(scenario);
+  for (std::string* reason : {&not_proved.memory, &not_proved.training})
+    if (reason->empty()) *reason = failure;
+  return not_proved;
 }
 
 }  // namespace
@@ -193,14 +238,15 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
   require_options(settings);
   require_grid_can_be_replayed(settings);
   const NotProved not_proved = not_proved_of(scenario);
-  Checked checked = checked_options(settings, not_proved);
+  Checked checked = checked_options(scenario, not_proved);
   const sim::Layout& layout = *checked.layout;
   ScenarioRequest request{.layout = layout,
                           .nodes = node_placement(settings),
                           .placement = std::move(checked.placement),
                           .layers = {},
                           .world = requested_world(settings, layout),
-                          .model = model_options(settings),
+                          .model = model_of(scenario),
+                          .state = state_bytes(settings),
                           .batch = batch_options(settings),
                           .pipeline = std::move(checked.pipeline),
                           .schedule = std::move(checked.schedule.request),
@@ -209,7 +255,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
                           .cases = case_options(settings),
                           .program = {},
                           .expected = expectations(settings),
-                          .warnings = warnings_about(settings, layout),
+                          .warnings = warnings_about(scenario, layout),
                           .not_proved = not_proved,
                           .is_traced = settings.has("trace"),
                           .layout_only = settings.flag("layout-only"),

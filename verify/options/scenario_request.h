@@ -24,6 +24,7 @@
 #include "verify/options/model_options.h"
 #include "verify/options/scenario.h"
 #include "verify/options/schedule_request.h"
+#include "verify/options/state_bytes.h"
 
 namespace verify {
 
@@ -50,6 +51,7 @@ struct ScenarioRequest {
   std::optional<sim::LayerRequest> layers;  // what the placement was made from, by the rule book megatron
   sim::WorldSpec world;
   ModelOptions model;
+  StateBytes state;
   BatchOptions batch;
   PipelineOptions pipeline;
   std::optional<ScheduleRequest> schedule;  // of one step, with more than one pipeline rank

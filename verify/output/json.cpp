@@ -108,6 +108,11 @@ const Json& Json::operator[](std::size_t index) const {
   return node_->elements[index];
 }
 
+const std::vector<std::string>& Json::names() const {
+  CHECK(is_object());
+  return node_->names;
+}
+
 const Json* Json::find(std::string_view name) const {
   if (!is_object()) return nullptr;
   const auto place = static_cast<std::size_t>(node_->place_of(name));
@@ -206,6 +211,8 @@ std::string one_line(const Json& document) { return document.dump() + "\n"; }
 
 namespace {
 
+constexpr std::size_t kMostMembers = 20'000;  // each is looked for among those before it
+
 /// Builds a value from what the library reads, and stops where it is nested too deep.
 class Builder : public nlohmann::json_sax<nlohmann::json> {
  public:
@@ -222,7 +229,9 @@ class Builder : public nlohmann::json_sax<nlohmann::json> {
   bool start_array(std::size_t) override { return open(Json::array()); }
   bool key(string_t& name) override {
     names_.back() = std::move(name);
-    return true;
+    if (open_.back().size() < kMostMembers) return true;
+    problem_ = fmt::format("an object has more than {} members", kMostMembers);
+    return false;
   }
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }

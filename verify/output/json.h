@@ -11,8 +11,8 @@
 /// Shapes  A braced list is an object when each of its elements is a pair that begins with a text, and else
 ///         an array. Members keep the order in which they were added. Copies share what they hold until one
 ///         of them is changed.
-/// Errors  A text that is not JSON, or is nested deeper than kMostJsonDepth, throws an exception that says
-///         what is wrong with it.
+/// Errors  A text that is not JSON, is nested deeper than kMostJsonDepth, or has an object of more than
+///         20,000 members, throws an exception that says what is wrong with it.
 /// Exact   Numbers are written so that reading them gives the same value; a NaN and an infinity are written
 ///         as null.
 
@@ -73,6 +73,8 @@ class Json {
   const std::string& text() const;
   const Json& operator[](std::size_t index) const;
   const std::vector<Json>& elements() const;
+  /// Returns the names of an object's members, in the order of elements().
+  const std::vector<std::string>& names() const;
   /// Returns the member of this name; null if there is none, or if this is not an object.
   const Json* find(std::string_view name) const;
 

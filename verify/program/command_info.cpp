@@ -52,14 +52,20 @@ CommandInfo groups_info() {
       .summary = "Shows every process group of a layout.",
       .about =
           "Shows the process groups that Megatron creates for a layout, kind by kind, and how many of them "
-          "cross nodes. Options describe the layout, or replace those of a scenario.",
+          "cross nodes. Options describe the layout, or replace those of a scenario. With --against it says "
+          "which groups of a running job are others.",
       .reader = Reader::groups,
       .examples = {{"Show all groups of a layout.", "groups --world-size 16 --tensor-model-parallel-size 4"},
                    {"Show four kinds of groups of a published layout.",
                     "groups scenarios/published/seed-002-moe.ini --kind tp,ep,edp,pp"},
                    {"Show the groups that hold rank 9, as JSON.",
                     "groups --world-size 16 --tensor-model-parallel-size 4 --rank 9 --format json"}},
-      .exit_codes = codes_of_a_view(),
+      .exit_codes =
+          {{kVerified, "The result was shown; with --against, no group differs."},
+           {kFalsified, "A group of the dump of --against differs, or one is missing."},
+           {kRefused,
+            "The command line, the scenario, the layout or the dump was refused, or the result could "
+            "not be written."}},
       .run = run_groups};
 }
 

@@ -8,6 +8,7 @@
 #include "verify/options/command_requests.h"
 #include "verify/options/nearest_name.h"
 #include "verify/program/commands.h"
+#include "verify/program/groups_against.h"
 #include "verify/views/groups_view.h"
 
 namespace verify {
@@ -53,10 +54,32 @@ std::optional<int> selected_rank(const GroupsRequest& request) {
                .hint = fmt::format("--rank {}", layout.first_rank)});
 }
 
+/// Returns the rank whose groups are compared: that of --rank, or that of a dump of one rank.
+std::optional<int> compared_rank(const GroupsRequest& request) {
+  const std::optional<std::int64_t>& dumped = request.against->rank;
+  if (!dumped) return selected_rank(request);
+  if (request.rank && *request.rank != *dumped) {
+    sim::refuse(
+        {.code = "dump_rank",
+         .option = "--rank",
+         .numbers = fmt::format("rank {}, and the dump has the groups of rank {}", *request.rank, *dumped),
+         .rule = "a dump of one rank is held against the groups of this rank",
+         .hint = fmt::format("--rank {}", *dumped)});
+  }
+  GroupsRequest of_dump = request;
+  of_dump.rank = dumped;
+  return selected_rank(of_dump);
+}
+
 }  // namespace
 
 int run_groups(const Call& call) {
   const GroupsRequest request = groups_request(call.line);
+  if (request.against) {
+    const ComparedGroups ours{request.layout, selected_kinds(request), request.kinds.empty(),
+                              compared_rank(request)};
+    return show_groups_against(call, ours, *request.against);
+  }
   const GroupsView view{request.layout, selected_kinds(request), selected_rank(request)};
   if (asks_for_json(call.line)) {
     write_groups_json(call.output.out, view);

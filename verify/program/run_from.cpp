@@ -63,7 +63,10 @@ int run_from(const Call& call, int (*command)(const Call& call), RunMembers& mem
   }
   const std::optional<OutputFile> file = scenario_file(line);
   require_judgeable(run, line.settings);
-  if (file) file->write(scenario_text(run));
+  if (file) {
+    require_modelled(run, Unproved::groups);
+    file->write(scenario_text(run));
+  }
   if (!as_json) return command({line, call.backends, call.output});
   std::ostringstream text;
   const Output inner{text, call.output.err, false, call.output.progress, call.output.columns};

@@ -214,7 +214,8 @@ void run_memory(Replaying& scenario) {
                      kMostParameters)});
     return;
   }
-  scenario.report.memory = check_memory(shape, request.layout, *request.placement, activation_run(request));
+  scenario.report.memory =
+      check_memory(shape, request.layout, *request.placement, activation_run(request), request.state);
   scenario.add(scenario.report.memory->row);
 }
 

@@ -62,7 +62,7 @@ std::vector<ArgumentRow> used_rows() {
        {}},
       {used,
        none,
-       "it gives the dtype of parameters and of reduced gradients",
+       "it gives the bytes of parameters, gradients and optimizer states",
        {"bf16", "fp16", "params-dtype", "accumulate-allreduce-grads-in-fp32", "grad-reduce-in-bf16",
         "main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype",
         "use-precision-aware-optimizer"},

@@ -61,8 +61,9 @@ std::optional<Entry> entry_at(std::string_view text) {
 
 /// Finds the entry behind a prefix of any length: the name that dots follow.
 std::optional<Entry> entry_of(std::string_view line) {
-  for (std::size_t at = line.find("  "); at != std::string_view::npos; at = line.find("  ", at + 1)) {
-    const std::size_t name = line.find_first_not_of(' ', at);
+  std::size_t name = 0;  // every blank is looked at once, since a line may be blanks alone
+  for (std::size_t at = line.find("  "); at != std::string_view::npos; at = line.find("  ", name)) {
+    name = line.find_first_not_of(' ', at);
     if (name == std::string_view::npos) return std::nullopt;
     if (const auto entry = entry_at(line.substr(name))) return entry;
   }

@@ -53,6 +53,7 @@ class ScriptReader {
   void take_assigned_arguments();
   void take(const Fields& words, RunArguments& run);
   void take_world(RunArguments& run);
+  void take_environment(RunArguments& run) const;
 
   ShellValues values_;
   LaunchWorld world_;
@@ -153,6 +154,12 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
       if (current != nullptr) unknown.argument = current->name;
       run.unresolved.push_back(std::move(unknown));
     }
+    if (run.unresolved.size() <= kMostRunArguments) return;
+    sim::refuse({.code = "run_file_size",
+                 .option = fmt::format("line {}", word.line),
+                 .numbers = fmt::format("more than {} expansions that are not known", kMostRunArguments),
+                 .rule = "the values of a launch script are short",
+                 .hint = "the command line alone"});
   };
   for (const ShellField& word : words) {
     if (is_flag(word.text)) {
@@ -197,6 +204,14 @@ void ScriptReader::take_world(RunArguments& run) {
   }
 }
 
+/// Takes the variables whose values are known. Those that are not exported do no harm: no rule reads them.
+void ScriptReader::take_environment(RunArguments& run) const {
+  for (const std::string& name : values_.names()) {
+    const std::vector<ShellField>& value = values_.value(name);
+    if (value.size() == 1 && !value.front().has_unknown()) run.environment[name] = value.front().text;
+  }
+}
+
 RunArguments ScriptReader::arguments() {
   RunArguments run;
   const bool has_command = !launches_.empty();
@@ -217,6 +232,7 @@ RunArguments ScriptReader::arguments() {
   world_.read(launch.before, "");
   take(launch.arguments, run);
   take_world(run);
+  take_environment(run);
   return run;
 }
 

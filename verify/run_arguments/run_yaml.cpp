@@ -5,6 +5,7 @@
 #include <sstream>
 #include <string>
 #include <utility>
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/exceptions.h>
 #include <yaml-cpp/mark.h>
@@ -18,6 +19,7 @@ namespace verify {
 namespace {
 
 constexpr const char* kSection = "MODEL_ARGS";
+constexpr const char* kEnvironment = "ENV_VARS";
 
 int line_of(const YAML::Mark& mark) { return mark.line + 1; }
 
@@ -26,9 +28,14 @@ class Arguments : public YAML::EventHandler {
  public:
   std::vector<RunArgument> section;
   std::vector<RunArgument> outermost;
+  std::map<std::string, std::string> environment;
   bool has_section = false;
 
-  void OnDocumentStart(const YAML::Mark& /*mark*/) override {}
+  /// The parser begins the same document again, for ever, at text that it cannot take.
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (mark.pos == document_) throw YAML::ParserException(mark, "text that is no document");
+    document_ = mark.pos;
+  }
   void OnDocumentEnd() override {}
   void OnNull(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override { take("null", line_of(mark)); }
   void OnAlias(const YAML::Mark& mark, YAML::anchor_t /*anchor*/) override {
@@ -81,6 +88,8 @@ class Arguments : public YAML::EventHandler {
     std::vector<RunArgument>* list = target();
     if (level.is_map) {
       level.has_key = false;
+      if (levels_.size() == 2 && levels_[0].is_map && levels_[0].key == kEnvironment)
+        environment[level.key] = value;
       if (list != nullptr) add(*list, {run_argument_name(level.key), {value}, level.key_line});
     } else if (list != nullptr && !list->empty()) {
       list->back().values.push_back(value);
@@ -120,6 +129,7 @@ class Arguments : public YAML::EventHandler {
   }
 
   std::vector<Level> levels_;
+  int document_ = -1;  // where the current one begins
 };
 
 }  // namespace
@@ -132,15 +142,18 @@ RunArguments read_run_yaml(std::string_view text) {
     while (!arguments.has_section && parser.HandleNextDocument(arguments)) {
     }
   } catch (const YAML::Exception& error) {
+    const bool is_too_deep =
+        dynamic_cast<const YAML::DeepRecursion*>(&error) != nullptr;  // it says "bad file"
     sim::refuse({.code = "run_yaml_syntax",
                  .option = fmt::format("line {}", line_of(error.mark)),
-                 .numbers = sim::printable_text(error.msg),
+                 .numbers = is_too_deep ? "nested too deep" : sim::printable_text(error.msg),
                  .rule = "the text is YAML",
                  .hint = "a map of flags: '--num-layers: 12'"});
   }
   RunArguments run{
       .kind = RunFileKind::yaml,
       .given = arguments.has_section ? std::move(arguments.section) : std::move(arguments.outermost)};
+  run.environment = std::move(arguments.environment);
   if (run.given.empty()) {
     sim::refuse({.code = "run_without_arguments",
                  .option = "--from",

@@ -14,7 +14,9 @@ namespace verify {
 namespace {
 
 constexpr std::size_t kMostValueBytes = std::size_t{1} << 20U;
+constexpr std::size_t kMostExpandedBytes = std::size_t{64} << 20U;  // of all words and values together
 constexpr std::size_t kMostUnknowns = 100'000;
+constexpr std::size_t kMostSourceBytes = 400;  // of what is shown of an expansion that is not known
 constexpr const char* kBlanks = " \t\r\n";
 
 void refuse_size(int line, const char* what) {
@@ -25,11 +27,31 @@ void refuse_size(int line, const char* what) {
                .hint = "the command line alone"});
 }
 
+/// Cuts a text that is shown to a reader. A value that is not known may hold others, twice as much each time.
+std::string cut(std::string text) {
+  if (text.size() <= kMostSourceBytes) return text;
+  std::size_t end = kMostSourceBytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;  // inside of a character
+  return text.substr(0, end) + " ...";
+}
+
+/// Returns the fields of a value that an expansion takes: all, the first one, or that of its index.
+std::vector<ShellField> chosen_of(const ShellPart& part, const std::vector<ShellField>& value) {
+  if (part.kind == ShellPart::Kind::elements) return value;
+  const auto index = part.kind == ShellPart::Kind::element ? static_cast<std::size_t>(part.index) : 0;
+  if (index >= value.size()) return {};
+  return {value[index]};
+}
+
 }  // namespace
+
+ShellValues::ShellValues(const RunVariables& set) {
+  for (const auto& [name, value] : set) set_[name] = {{value, 0}};
+}
 
 std::string ShellValues::mark(std::string source, std::string variable, int line, std::string reason) {
   if (unknowns_.size() == kMostUnknowns) refuse_size(line, "too many expansions that are not known");
-  unknowns_.push_back({.text = std::move(source),
+  unknowns_.push_back({.text = cut(std::move(source)),
                        .variable = std::move(variable),
                        .argument = {},
                        .line = line,
@@ -55,7 +77,10 @@ void ShellValues::assign(const ShellAssignment& assignment, bool is_conditional)
   const std::string& name = assignment.name;
   if (is_conditional) {
     std::string text;
-    for (const ShellField& field : fields) text += (text.empty() ? "" : " ") + shown(field.text);
+    for (const ShellField& field : fields) {
+      text += (text.empty() ? "" : " ") + shown(field.text);
+      if (text.size() > kMostSourceBytes) break;
+    }
     const std::string source = fmt::format("{}{}={}", name, assignment.appends ? "+" : "", text);
     if (!assignment.appends || !assignment.is_array)
       return define(name, mark(source, name, assignment.line, "it is assigned in a branch"), assignment.line);
@@ -77,10 +102,10 @@ void ShellValues::assign(const ShellAssignment& assignment, bool is_conditional)
   if (bytes > kMostValueBytes) refuse_size(assignment.line, "a value of more than 1 MiB");
 }
 
-std::optional<ShellValues::Fields> ShellValues::known(const std::string& name) const {
-  if (const auto given = set_.find(name); given != set_.end()) return Fields{{given->second, 0}};
-  if (const auto value = values_.find(name); value != values_.end()) return value->second;
-  return std::nullopt;
+const ShellValues::Fields* ShellValues::known(const std::string& name) const {
+  if (const auto given = set_.find(name); given != set_.end()) return &given->second;
+  if (const auto value = values_.find(name); value != values_.end()) return &value->second;
+  return nullptr;
 }
 
 std::string ShellValues::joined(const ShellWord& word) {
@@ -101,23 +126,20 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
   if (part.kind == Kind::unknown) return unknown("", "only a shell can tell its value");
   if (part.kind == Kind::arithmetic) {
     const auto number = shell_arithmetic(part.text, [&](const std::string& name) {
-      const std::optional<Fields> value = known(name);
-      return value && !value->empty() ? whole_number(value->front().text) : std::nullopt;
+      const Fields* value = known(name);
+      return value != nullptr && !value->empty() ? whole_number(value->front().text) : std::nullopt;
     });
     if (number) return {{fmt::format("{}", *number), line}};
     return unknown("", "its numbers are not all known");
   }
-  std::optional<Fields> value = known(part.text);
+  const Fields* value = known(part.text);
   if (part.kind == Kind::count) {
-    if (!value) return unknown("", "the array is not assigned");
+    if (value == nullptr) return unknown("", "the array is not assigned");
     return {{fmt::format("{}", value->size()), line}};
   }
-  if (part.kind == Kind::variable && value) value->resize(std::min<std::size_t>(value->size(), 1));
-  if (part.kind == Kind::element && value) {
-    const auto index = static_cast<std::size_t>(part.index);
-    value = index < value->size() ? std::optional(Fields{(*value)[index]}) : std::nullopt;
-  }
-  const bool is_empty = !value || value->empty() || (value->size() == 1 && value->front().text.empty());
+  Fields chosen = value != nullptr ? chosen_of(part, *value) : Fields();
+  const bool is_there = value != nullptr && (part.kind != Kind::element || !chosen.empty());
+  const bool is_empty = chosen.empty() || (chosen.size() == 1 && chosen.front().text.empty());
   if (is_empty && part.fallback) {
     constexpr int kMostNesting = 32;
     if (depth_ == kMostNesting) return unknown("", "its defaults are nested too deep");
@@ -126,7 +148,7 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
     --depth_;
     return {{std::move(fallback), line}};
   }
-  if (value) return *value;
+  if (is_there) return chosen;
   return unknown(part.text, "it is not assigned in the file");
 }
 
@@ -137,7 +159,10 @@ std::vector<ShellField> ShellValues::expand(const ShellWord& word) {
     if (!is_open) fields.push_back({"", line});
     fields.back().text += text;
     is_open = true;
+    expanded_bytes_ += text.size() + sizeof(ShellField);
     if (fields.back().text.size() > kMostValueBytes) refuse_size(line, "a word of more than 1 MiB");
+    if (expanded_bytes_ > kMostExpandedBytes)
+      refuse_size(line, "words and values of more than 64 MiB in all");
   };
   const auto append_split = [&](std::string_view text, int line) {
     while (!text.empty()) {

@@ -6,9 +6,12 @@
 /// Shapes  A value is a list of fields; a variable that is no array has one. What is not known stands in a
 ///         field as a mark, which begins with kUnknownBegin and ends with kUnknownEnd and holds the index of
 ///         an entry of unresolved().
+/// Errors  run_file_size: a value or a word of more than 1 MiB, words and values of more than 64 MiB in all,
+///         a word or a command of more than kMostRunArguments words, or too many expansions that are not
+///         known.
 
+#include <cstddef>
 #include <map>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,7 +32,7 @@ struct ShellField {
 
 class ShellValues {
  public:
-  explicit ShellValues(const RunVariables& set) : set_(set) {}
+  explicit ShellValues(const RunVariables& set);
 
   void assign(const ShellAssignment& assignment, bool is_conditional);
   /// Gives a variable a value that the file says in another way than by an assignment.
@@ -53,14 +56,16 @@ class ShellValues {
   using Fields = std::vector<ShellField>;
 
   Fields fields_of(const ShellPart& part, int line);
-  std::optional<Fields> known(const std::string& name) const;
+  /// Returns the value of a variable; null where it is not known.
+  const Fields* known(const std::string& name) const;
   std::string mark(std::string source, std::string variable, int line, std::string reason);
   std::string joined(const ShellWord& word);
 
-  const RunVariables& set_;
+  std::map<std::string, Fields> set_;  // by --set
   std::map<std::string, Fields> values_;
   std::vector<std::string> order_;
   std::vector<Unresolved> unknowns_;
+  std::size_t expanded_bytes_ = 0;
   int depth_ = 0;
 };
 

@@ -47,6 +47,25 @@ TEST(SelfAttention, HeadsThatDoNotDivideAreRefused) {
   EXPECT_EQ(refused(none), "attention_heads");
 }
 
+TEST(SelfAttention, QueriesKeysAndValuesMayHaveABiasAlone) {
+  CpuDevice device;
+  const WorldSpec spec{
+      .layout = make_layout({.world_size = 2, .tensor_model_parallel_size = 2}, RuleBook::megatron)};
+  const RunReport report = simulate(spec, device, [&](Rank& rank) {
+    SelfAttentionConfig config = fitting();
+    config.bias = false;
+    config.add_qkv_bias = true;
+    SelfAttention layer(rank, config);
+    std::string names;
+    for (const Parameter* parameter : layer.parameters()) names += parameter->name + " ";
+    EXPECT_EQ(names,
+              "self_attention.linear_qkv.weight self_attention.linear_qkv.bias "
+              "self_attention.linear_proj.weight ");
+    EXPECT_EQ(layer.linear_qkv().bias().value.shape(), (Shape{8}));  // (4 + 2 * 2) heads of 2, over 2 ranks
+  });
+  EXPECT_TRUE(report.ok());
+}
+
 TEST(SelfAttention, TokensThatAreNoWholeSequencesAreRefused) {
   SelfAttentionConfig longer = fitting();
   longer.sequence_length = 4;

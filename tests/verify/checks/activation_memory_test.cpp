@@ -117,18 +117,23 @@ TEST(ActivationMemory, WhatNoRankHoldsIsNotCounted) {
 
 /// Grouped queries and a gate, calculated by hand: H is 8, four heads in groups of two, F is 6.
 TEST(ActivationMemory, AGatedLayerOfGroupedQueriesIsThatByHand) {
-  const ActivationShape shape{.model = {.num_layers = 1,
-                                        .hidden_size = 8,
-                                        .ffn_hidden_size = 6,
-                                        .num_attention_heads = 4,
-                                        .num_query_groups = 2,
-                                        .gated_mlp = true},
-                              .tokens = 1,
-                              .tp = 1};
+  ActivationShape shape{.model = {.num_layers = 1,
+                                  .hidden_size = 8,
+                                  .ffn_hidden_size = 6,
+                                  .num_attention_heads = 4,
+                                  .num_query_groups = 2,
+                                  .gated_mlp = true},
+                        .tokens = 1,
+                        .tp = 1};
   const std::int64_t norms_and_inputs = 4 * 2 * 8, masks = 2 * 8, queries = 2 * 8,
                      keys_and_values = 2 * 2 * 4, attended = 2 * 8, gate_and_up = 2 * 12, down = 2 * 6;
   EXPECT_EQ(layer_activation_bytes(shape),
             norms_and_inputs + masks + queries + keys_and_values + attended + gate_and_up + down);
+  shape.model.kv_channels = 5;  // heads of 5 channels, where 8 / 4 are 2
+  const std::int64_t of_heads = 2 * 4 * 5 + 2 * 2 * 2 * 5 + 2 * 4 * 5;
+  EXPECT_EQ(layer_activation_bytes(shape), norms_and_inputs + masks + of_heads + gate_and_up + down);
+  shape.element_bytes = 4;
+  EXPECT_EQ(layer_activation_bytes(shape), masks + 2 * (norms_and_inputs + of_heads + gate_and_up + down));
 }
 
 }  // namespace

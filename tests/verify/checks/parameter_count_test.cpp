@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
+#include "sim/base/error.h"
+
 namespace {
 
 // Narayanan et al. 2021: P = 12 l h^2 (1 + 13/(12 h) + (V + s)/(12 l h)), without the final norm.
@@ -40,6 +42,43 @@ TEST(ParameterCount, Llama3405B) {
                                  .learned_positions = false};
   // 126 (2 * 16384^2 + 2 * 16384 * 1024 + 3 * 16384 * 53248 + 2 * 16384) + 2 * 128000 * 16384 + 16384
   EXPECT_EQ(verify::parameter_count(shape), 405'845'000'192);
+}
+
+// Their model cards give these counts (Qwen3 without the norms of queries and keys, 2 * 128 a layer).
+TEST(ParameterCount, HeadsOfASizeOfTheirOwn) {
+  verify::ModelShape shape{.num_layers = 28,
+                           .hidden_size = 1024,
+                           .ffn_hidden_size = 3072,
+                           .num_attention_heads = 16,
+                           .num_query_groups = 8,
+                           .kv_channels = 128,
+                           .vocab_size = 151936,
+                           .seq_length = 4096,
+                           .gated_mlp = true,
+                           .linear_bias = false,
+                           .rms_norm = true,
+                           .learned_positions = false};
+  EXPECT_EQ(verify::parameter_count(shape), 596'049'920 - 28 * 2 * 128);
+  shape.num_attention_heads = shape.num_query_groups = 24;  // it does not divide H
+  EXPECT_NO_THROW(verify::parameter_count(shape));
+  shape.kv_channels = 1 << 21;
+  EXPECT_THROW(verify::parameter_count(shape), sim::Error);
+}
+
+TEST(ParameterCount, ABiasOfQueriesKeysAndValuesAlone) {
+  const verify::ModelShape qwen2{.num_layers = 24,
+                                 .hidden_size = 896,
+                                 .ffn_hidden_size = 4864,
+                                 .num_attention_heads = 14,
+                                 .num_query_groups = 2,
+                                 .vocab_size = 151936,
+                                 .seq_length = 4096,
+                                 .gated_mlp = true,
+                                 .linear_bias = false,
+                                 .add_qkv_bias = true,
+                                 .rms_norm = true,
+                                 .learned_positions = false};
+  EXPECT_EQ(verify::parameter_count(qwen2), 494'032'768);
 }
 
 }  // namespace

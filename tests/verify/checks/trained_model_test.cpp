@@ -53,6 +53,21 @@ TEST(TrainedModel, ASmallModelOfBytesIsTrainedWhole) {
   EXPECT_EQ(plan.dp(), 2);
 }
 
+TEST(TrainedModel, HeadsOfASizeOfTheirOwnAreTrained) {
+  Options options = small_model();
+  options["kv-channels"] = "6";
+  options["disable-bias-linear"] = options["add-qkv-bias"] = "true";
+  const TrainedModel model = trained(options);
+  EXPECT_TRUE(model.is_whole);
+  EXPECT_EQ(model.model, "4 layers, hidden 16, ffn 64, 4 heads of 6 channels, sequences of 16 bytes");
+  const sim::GptConfig config = GptPlan{model.setting}.model();
+  EXPECT_EQ(config.kv_channels, 6);
+  EXPECT_FALSE(config.bias);
+  EXPECT_TRUE(config.add_qkv_bias);
+  options["vocab-size"] = "512";
+  EXPECT_TRUE(GptPlan{trained(options).setting}.model().add_qkv_bias) << "of the reduced model, too";
+}
+
 TEST(TrainedModel, AnyOtherIsReduced) {
   const std::vector<Options> changes = {
       {{"vocab-size", "512"}},

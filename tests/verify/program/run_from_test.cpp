@@ -90,7 +90,6 @@ TEST(RunFrom, EffectiveValuesAreMegatrons) {
     for (const auto& [name, value] : line["supplied"].items()) flags[name] = value;
     const ordered_json document = shown("groups", yaml_of(flags), line["oracle_world"].get<std::int64_t>());
     for (const auto& [name, value] : line["effective"].items()) {
-      if (name == "layers_per_stage" && document["effective"][name].is_null()) continue;  // hybrid patterns
       EXPECT_EQ(document["effective"][name], value) << line["name"] << " " << name;
     }
   }
@@ -145,11 +144,66 @@ TEST(RunFrom, WhatIsNotModelledTakesItsRowsAndNoOthers) {
     return rows;
   };
   EXPECT_EQ(rows_without("--kv-channels 16"), "");
-  EXPECT_EQ(rows_without("--kv-channels 32"), "training memory ");
-  EXPECT_EQ(rows_without("--disable-bias-linear --add-qkv-bias"), "training memory ");
+  EXPECT_EQ(rows_without("--kv-channels 32"), "");
+  EXPECT_EQ(rows_without("--disable-bias-linear --add-qkv-bias"), "");
   EXPECT_EQ(rows_without("--fp8-format hybrid"), "training memory ");
-  EXPECT_EQ(rows_without("--use-megatron-fsdp"), "memory ");
+  EXPECT_EQ(rows_without("--use-megatron-fsdp --ckpt-format fsdp_dtensor"), "memory ");
+  EXPECT_EQ(rows_without("--rampup-batch-size 2 2 100"), "training memory ");
+  EXPECT_EQ(rows_without("--decoder-seq-length 8"), "");
+  EXPECT_EQ(rows_without("--decoder-seq-length 8 --decoder-num-layers 2"), "training layers memory ");
   EXPECT_EQ(rows_without("--hybrid-layer-pattern M-M-"), "training layers memory ");
+}
+
+TEST(RunFrom, SaysWhatADecoderAndARampAre) {
+  const test::TemporaryFile file("run.txt",
+                                 "--decoder-num-layers 2 --decoder-seq-length 8 --rampup-batch-size 2 2 100");
+  const test::RunResult result = test::run(
+      std::vector<std::string>{"groups", "--from", file.path(), "--world-size", "2", "--format", "json"});
+  const ordered_json from = ordered_json::parse(result.out)["from"];
+  const auto says_of = [&](const char* name, const char* sentence) {
+    return from["not_modelled"][name].dump().find(sentence) != std::string::npos;
+  };
+  EXPECT_TRUE(says_of("--decoder-seq-length", "a decoder beside an encoder (T5)")) << from["not_modelled"];
+  EXPECT_TRUE(says_of("--rampup-batch-size", "replaced this argument by --step-batch-size-schedule"))
+      << from["not_modelled"];
+}
+
+TEST(RunFrom, TheMemoryIsThatOfTheRunsDtypes) {
+  const std::string model =
+      "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 --seq-length 16 "
+      "--max-position-embeddings 16 --micro-batch-size 1 --global-batch-size 2 ";
+  const auto memory = [&](const std::string& more) {
+    const test::TemporaryFile file("run.txt", model + more);
+    const test::RunResult result = test::run(
+        std::vector<std::string>{"replay", "--layout-only", "--from", file.path(), "--world-size", "2"});
+    const std::size_t begin = result.out.find("a rank (");
+    if (begin == std::string::npos) return result.out + result.err;
+    return result.out.substr(begin, result.out.find('\n', begin) - begin) + result.err;
+  };
+  EXPECT_EQ(memory("--bf16 --use-distributed-optimizer"), "a rank (bf16, ZeRO-1)");
+  EXPECT_EQ(memory(""), "a rank (fp32, optimizer states of 8 bytes, no ZeRO-1)");
+  EXPECT_EQ(memory("--bf16 --use-distributed-optimizer --use-precision-aware-optimizer "
+                   "--exp-avg-dtype fp8 --exp-avg-sq-dtype fp8"),
+            "a rank (bf16, optimizer states of 4 bytes, ZeRO-1)");
+}
+
+TEST(RunFrom, TheVocabularyIsPaddedOnce) {
+  const auto vocabulary = [](const std::string& words) {
+    const test::TemporaryFile file("run.txt", "--tensor-model-parallel-size 2 " + words);
+    const test::TemporaryFile scenario("run.ini", "");
+    test::run(std::vector<std::string>{"replay", "--layout-only", "--from", file.path(), "--world-size", "2",
+                                       "--from-as", "scenario", scenario.path()});
+    std::ifstream stream(scenario.path());
+    std::string lines;
+    for (std::string line; std::getline(stream, line);)
+      if (line.find("vocab") != std::string::npos) lines += line + "; ";
+    return lines;
+  };
+  EXPECT_EQ(vocabulary("--vocab-size 100"), "vocab-size = 100; ");
+  EXPECT_EQ(vocabulary("--vocab-size 100 --make-vocab-size-divisible-by 3"),
+            "make-vocab-size-divisible-by = 3; vocab-size = 100; ");
+  EXPECT_EQ(vocabulary("--vocab-size 100 --padded-vocab-size 130"),
+            "make-vocab-size-divisible-by = 1; vocab-size = 130; ");
 }
 
 TEST(RunFrom, TheCommandLineCountsFirst) {

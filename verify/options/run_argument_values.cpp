@@ -1,0 +1,131 @@
+#include "verify/options/run_argument_values.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <string>
+#include <vector>
+
+#include "sim/base/error.h"
+#include "sim/base/printable_text.h"
+#include "verify/options/batch_schedule.h"
+
+namespace verify {
+
+namespace {
+
+struct Choices {
+  const char* argument;
+  std::vector<const char*> words;
+};
+
+const std::vector<Choices>& all_choices() {
+  static const std::vector<Choices> choices = {
+      {"position-embedding-type", {"learned_absolute", "rope", "yarn", "mrope", "relative", "none"}},
+      {"transformer-impl", {"local", "transformer_engine", "inference_optimized"}},
+      {"ckpt-format", {"torch", "torch_dist", "torch_dcp", "fsdp_dtensor"}},
+      {"attention-backend", {"flash", "fused", "unfused", "local", "auto"}},
+      {"data-parallel-sharding-strategy", {"no_shard", "optim", "optim_grads", "optim_grads_params"}},
+      {"dataloader-type", {"single", "cyclic", "external"}},
+      {"distributed-backend", {"nccl", "gloo"}},
+      {"fp8-format", {"e4m3", "hybrid"}},
+      {"fp8-recipe", {"tensorwise", "delayed", "mxfp8", "blockwise", "custom"}},
+      {"cross-entropy-fusion-impl", {"native", "te"}},
+      {"cuda-graph-impl", {"none", "local", "transformer_engine", "full_iteration"}},
+      {"main-grads-dtype", {"fp32", "bf16"}},
+      {"main-params-dtype", {"fp32", "fp16"}},
+      {"exp-avg-dtype", {"fp32", "fp16", "bf16", "fp8"}},
+      {"exp-avg-sq-dtype", {"fp32", "fp16", "bf16", "fp8"}},
+      {"moe-router-dtype", {"fp32", "fp64"}},
+      {"rope-type", {"rope", "yarn"}},
+      {"sharp-enabled-group", {"dp", "dp_replica"}},
+      {"weight-decay-incr-style", {"constant", "linear", "cosine"}},
+      {"lr-decay-style", {"constant", "linear", "cosine", "inverse-square-root", "WSD"}},
+      {"pipeline-model-parallel-comm-backend", {"nccl", "ucc"}},
+  };
+  return choices;
+}
+
+constexpr const char* kWholeNumbers[] = {"ddp-bucket-size",
+                                         "ddp-num-buckets",
+                                         "decoder-seq-length",
+                                         "encoder-num-layers",
+                                         "encoder-seq-length",
+                                         "eval-global-batch-size",
+                                         "eval-micro-batch-size",
+                                         "kv-channels",
+                                         "linear-attention-freq",
+                                         "linear-conv-kernel-dim",
+                                         "linear-key-head-dim",
+                                         "linear-num-key-heads",
+                                         "linear-num-value-heads",
+                                         "linear-value-head-dim",
+                                         "lr-decay-iters",
+                                         "lr-decay-samples",
+                                         "lr-warmup-iters",
+                                         "lr-warmup-samples",
+                                         "make-vocab-size-divisible-by",
+                                         "moe-latent-size",
+                                         "mup-base-hidden-size",
+                                         "num-layers-at-end-in-bf16",
+                                         "num-layers-at-start-in-bf16",
+                                         "padded-vocab-size",
+                                         "save-interval",
+                                         "tensor-parallel-num-weight-shards",
+                                         "expert-tensor-parallel-num-weight-shards",
+                                         "train-iters",
+                                         "train-samples",
+                                         "cpu-offloading-num-layers",
+                                         "wgrad-deferral-limit"};
+constexpr const char* kDecimalNumbers[] = {"lr",
+                                           "min-lr",
+                                           "lr-warmup-fraction",
+                                           "weight-decay",
+                                           "start-weight-decay",
+                                           "end-weight-decay",
+                                           "moe-expert-rank-capacity-factor",
+                                           "loss-scale",
+                                           "clip-grad"};
+
+[[noreturn]] void refuse_number(const RunValues& values, const char* argument, const char* kind) {
+  sim::refuse({.code = "not_a_number",
+               .option = fmt::format("--{}", argument),
+               .numbers = fmt::format("'{}'", sim::printable_text(values.text(argument)).substr(0, 100)),
+               .rule = fmt::format("the value is a {} number", kind),
+               .hint = fmt::format("--{} 1", argument)});
+}
+
+void require_choice(const RunValues& values, const Choices& choices) {
+  for (const std::string& word : values.words(choices.argument)) {
+    const bool is_known = std::any_of(choices.words.begin(), choices.words.end(),
+                                      [&](const char* known) { return word == known; });
+    if (is_known) continue;
+    sim::refuse({.code = "bad_choice",
+                 .option = fmt::format("--{}", choices.argument),
+                 .numbers = fmt::format("'{}'", sim::printable_text(word).substr(0, 100)),
+                 .rule = fmt::format("the value is one of: {}", fmt::join(choices.words, ", ")),
+                 .hint = fmt::format("--{} {}", choices.argument, choices.words.front())});
+  }
+}
+
+}  // namespace
+
+bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals) {
+  bool are_readable = true;
+  for (const Choices& choices : all_choices())
+    are_readable &= refusals.keep([&] { require_choice(values, choices); });
+  for (const char* argument : kWholeNumbers) {
+    are_readable &= refusals.keep([&] {
+      if (values.has(argument) && !values.number(argument)) refuse_number(values, argument, "whole");
+    });
+  }
+  for (const char* argument : kDecimalNumbers) {
+    are_readable &= refusals.keep([&] {
+      if (values.has(argument) && !decimal_number(values.text(argument)))
+        refuse_number(values, argument, "decimal");
+    });
+  }
+  return !are_readable;
+}
+
+}  // namespace verify

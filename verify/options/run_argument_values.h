@@ -1,0 +1,18 @@
+#pragma once
+
+/// What Megatron's parser takes as the values of arguments that the command line does not know: words, whole
+/// numbers and decimal numbers. Values of the arguments that it knows are read with its options.
+///
+/// Errors  bad_choice: a word that is not among the choices; not_a_number: a value that is no number of its
+///         kind.
+/// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py.
+
+#include "sim/base/refusals.h"
+#include "verify/options/run_values.h"
+
+namespace verify {
+
+/// Keeps a refusal for every argument whose value the parser does not take. Returns whether there is one.
+bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals);
+
+}  // namespace verify

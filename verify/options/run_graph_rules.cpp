@@ -1,0 +1,146 @@
+#include <algorithm>
+
+#include "sim/base/error.h"
+#include "verify/options/layer_pattern.h"
+#include "verify/options/run_rule.h"
+
+namespace verify {
+
+namespace {
+
+constexpr const char* kGraph = "cuda-graph-impl";
+constexpr const char* kModules = "cuda-graph-modules";
+constexpr const char* kGranularity = "recompute-granularity";
+constexpr const char* kRecomputed = "recompute-modules";
+
+bool has_graph(const JudgedRun& r, std::string_view graph) {
+  return r.derived_text("cuda_graph_impl") == graph;
+}
+bool has_any_graph(const JudgedRun& r) { return !has_graph(r, "none"); }
+/// Whether each layer has graphs of its own, of all its modules or of some.
+bool captures_layers(const JudgedRun& r) {
+  return has_graph(r, "local") || has_graph(r, "transformer_engine");
+}
+bool captures(const JudgedRun& r, const char* module) {
+  const bool is_router = std::string_view(module).starts_with("moe_");
+  if (r.lists(kModules, module)) return true;
+  return is_router && has_graph(r, "local") &&
+         (r.lists(kModules, "moe_router") || r.lists(kModules, "moe_preprocess"));
+}
+bool captures_layers_whole(const JudgedRun& r) {
+  return has_graph(r, "full_iteration") || r.list(kModules).empty();
+}
+bool has_many_experts(const JudgedRun& r) { return r.number("num-experts", 0) > 1; }
+
+/// Whether tokens are dropped and padded, so that experts always get as many.
+bool pads_to_capacity(const JudgedRun& r) {
+  return !r.is_absent("moe_expert_capacity_factor") && r.flag("moe-pad-expert-input-to-capacity");
+}
+
+bool have_all_layers_experts(const JudgedRun& r) {
+  try {
+    return has_many_experts(r) && !leaves_dense_layers(parse_layer_pattern(r.text("moe-layer-freq", "1")));
+  } catch (const sim::Error&) {
+    return false;  // another rule's
+  }
+}
+
+/// Whether a module that is recomputed inside of a graph draws random numbers.
+bool drops_in_a_graph(const JudgedRun& r, const char* dropout, const char* captured, const char* recomputed) {
+  const bool is_captured = captures_layers_whole(r) || captures(r, captured);
+  return has_any_graph(r) && r.derived_text("recompute_granularity") == "selective" &&
+         r.recomputes(recomputed) && is_captured && r.decimal(dropout).value_or(0.1) != 0.0;
+}
+
+}  // namespace
+
+/// The rules about CUDA graphs.
+std::vector<RunRule> run_graph_rules() {
+  return {
+      {"full_iteration_nan",
+       {kGraph, "no-check-for-nan-in-loss-and-grad"},
+       [](const JudgedRun& r) {
+         return has_graph(r, "full_iteration") && r.derived_flag("check_for_nan_in_loss_and_grad");
+       },
+       "a graph of a whole step goes without the check for NaN",
+       "--no-check-for-nan-in-loss-and-grad"},
+      {"full_iteration_modules",
+       {kGraph, kModules},
+       [](const JudgedRun& r) { return has_graph(r, "full_iteration") && !r.list(kModules).empty(); },
+       "a graph of a whole step has all modules",
+       "leave --cuda-graph-modules out"},
+      {"graph_full_recompute",
+       {kGraph, kGranularity},
+       [](const JudgedRun& r) {
+         return captures_layers(r) && r.derived_text("recompute_granularity") == "full";
+       },
+       "full recomputation goes with graphs of a whole step alone",
+       "leave one of them out"},
+      {"graph_moe_modules",
+       {kModules, "num-experts"},
+       [](const JudgedRun& r) {
+         return captures_layers(r) && !has_many_experts(r) &&
+                (captures(r, "moe") || captures(r, "moe_router"));
+       },
+       "graphs of experts and of their router need experts",
+       "leave moe and moe_router out"},
+      {"graph_cpu_offload",
+       {kGraph, "cpu-offloading-num-layers"},
+       [](const JudgedRun& r) { return captures_layers(r) && r.number("cpu-offloading-num-layers", 0) > 0; },
+       "activations of a graph are not kept on the host",
+       "one of them"},
+      {"graph_moe_and_router",
+       {kModules},
+       [](const JudgedRun& r) {
+         return captures_layers(r) && captures(r, "moe") && captures(r, "moe_router");
+       },
+       "a graph has the whole expert layer, or its router",
+       "one of moe and moe_router"},
+      {"graph_preprocess_router",
+       {kModules},
+       [](const JudgedRun& r) {
+         return captures_layers(r) && captures(r, "moe_preprocess") && !captures(r, "moe_router");
+       },
+       "a graph of what comes before the dispatch of tokens has the router too",
+       "--cuda-graph-modules moe_router moe_preprocess"},
+      {"graph_mlp_without_dense_layers",
+       {kModules, "moe-layer-freq"},
+       [](const JudgedRun& r) {
+         return captures_layers(r) && captures(r, "mlp") && have_all_layers_experts(r);
+       },
+       "a graph of the MLP needs layers without experts",
+       "leave mlp out"},
+      {"graph_moe_capacity",
+       {kModules, "moe-expert-capacity-factor", "moe-pad-expert-input-to-capacity"},
+       [](const JudgedRun& r) {
+         return captures_layers(r) && captures(r, "moe") && has_many_experts(r) && !pads_to_capacity(r);
+       },
+       "a graph of experts needs as many tokens in each step: a capacity, and padding to it",
+       "--moe-expert-capacity-factor 1.0 --moe-pad-expert-input-to-capacity"},
+      {"graph_recompute_router",
+       {kModules, kRecomputed},
+       [](const JudgedRun& r) {
+         return has_graph(r, "transformer_engine") &&
+                r.derived_text("recompute_granularity") == "selective" && r.recomputes("moe") &&
+                captures(r, "moe_router");
+       },
+       "recomputed experts go without a graph of their router",
+       "leave moe_router out"},
+      {"graph_attention_dropout",
+       {kGraph, kRecomputed, "attention-dropout"},
+       [](const JudgedRun& r) { return drops_in_a_graph(r, "attention-dropout", "attn", "core_attn"); },
+       "attention that is recomputed inside of a graph draws no random numbers; its dropout is 0.1 unless "
+       "given",
+       "--attention-dropout 0"},
+      {"graph_hidden_dropout",
+       {kGraph, kRecomputed, "hidden-dropout"},
+       [](const JudgedRun& r) {
+         return drops_in_a_graph(r, "hidden-dropout", "mlp", "mlp") ||
+                drops_in_a_graph(r, "hidden-dropout", "moe", "moe");
+       },
+       "what is recomputed inside of a graph draws no random numbers; the dropout is 0.1 unless given",
+       "--hidden-dropout 0"},
+  };
+}
+
+}  // namespace verify

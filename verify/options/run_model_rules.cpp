@@ -1,0 +1,148 @@
+#include <algorithm>
+#include <iterator>
+
+#include "sim/base/error.h"
+#include "verify/options/layer_pattern.h"
+#include "verify/options/run_rule.h"
+
+namespace verify {
+
+namespace {
+
+constexpr const char* kPositions = "position-embedding-type";
+constexpr const char* kImplementation = "transformer-impl";
+
+std::string positions_of(const JudgedRun& r) { return r.derived_text("position_embedding_type"); }
+
+bool is_layer_list_broken(const JudgedRun& r) {
+  const std::string given = r.text("no-rope-freq");
+  if (given.empty() || given == "0" || !r.layers()) return false;
+  try {
+    const LayerPattern pattern = parse_layer_pattern(given);
+    return pattern.entries.empty() ? is_undivided(r.layers(), pattern.every)
+                                   : std::ssize(pattern.entries) != *r.layers();
+  } catch (const sim::Error&) {
+    return true;
+  }
+}
+
+/// Whether the bias is added inside the kernel of the activation.
+bool fuses_bias(const JudgedRun& r) {
+  return r.flag("swiglu") ? !r.flag("no-bias-swiglu-fusion") : r.derived_flag("bias_gelu_fusion");
+}
+
+bool is_required_missing(const JudgedRun& r, const char* name) { return !r.has(name); }
+
+}  // namespace
+
+/// The rules about the sizes of the model, its positions and its activation.
+std::vector<RunRule> run_model_rules() {
+  return {
+      {"two_layer_counts",
+       {"num-layers", "encoder-num-layers"},
+       [](const JudgedRun& r) {
+         return r.has("num-layers") && r.has("encoder-num-layers") && r.hybrid_pattern().empty();
+       },
+       "one argument gives the number of layers",
+       "--num-layers"},
+      {"no_layer_count",
+       {"num-layers", "encoder-num-layers"},
+       [](const JudgedRun& r) { return !r.layers(); },
+       "Megatron has no default for the number of layers, and a checkpoint that holds it is not read here",
+       "--num-layers 24"},
+      {"required_arg_missing",
+       {"hidden-size"},
+       [](const JudgedRun& r) { return is_required_missing(r, "hidden-size"); },
+       "Megatron has no default for this argument, and a checkpoint that holds it is not read here",
+       "--hidden-size 1024"},
+      {"required_arg_missing",
+       {"num-attention-heads"},
+       [](const JudgedRun& r) { return is_required_missing(r, "num-attention-heads"); },
+       "Megatron has no default for this argument, and a checkpoint that holds it is not read here",
+       "--num-attention-heads 16"},
+      {"required_arg_missing",
+       {"max-position-embeddings"},
+       [](const JudgedRun& r) { return is_required_missing(r, "max-position-embeddings"); },
+       "Megatron has no default for this argument, and a checkpoint that holds it is not read here",
+       "--max-position-embeddings of the sequence length"},
+      {"two_seq_lengths",
+       {"seq-length", "encoder-seq-length"},
+       [](const JudgedRun& r) { return r.has("seq-length") && r.has("encoder-seq-length"); },
+       "one argument gives the sequence length",
+       "--seq-length"},
+      {"no_seq_length",
+       {"seq-length", "encoder-seq-length"},
+       [](const JudgedRun& r) { return !r.has("seq-length") && !r.has("encoder-seq-length"); },
+       "Megatron has no default for the sequence length",
+       "--seq-length 4096"},
+      {"max_positions_below_decoder_seq",
+       {"max-position-embeddings", "decoder-seq-length"},
+       [](const JudgedRun& r) {
+         const auto positions = r.number("max-position-embeddings"),
+                    sequence = r.number("decoder-seq-length");
+         return positions && sequence && *positions < *sequence;
+       },
+       "a sequence of the decoder is no longer than there are positions",
+       "a larger --max-position-embeddings"},
+      {"zero_division",
+       {"make-vocab-size-divisible-by"},
+       [](const JudgedRun& r) { return r.number("make-vocab-size-divisible-by") == std::int64_t{0}; },
+       "Megatron divides by this number",
+       "--make-vocab-size-divisible-by 128"},
+      {"layer_divide",
+       {"padded-vocab-size", "tensor-model-parallel-size"},
+       [](const JudgedRun& r) {
+         const auto padded = r.number("padded-vocab-size");
+         return padded && *padded > 0 && is_undivided(padded, r.tp());
+       },
+       "every tensor-parallel rank has as many entries of the vocabulary",
+       "a multiple of tp, or leave it out"},
+      {"two_activations",
+       {"swiglu", "squared-relu", "quick-geglu"},
+       [](const JudgedRun& r) {
+         return r.flag("swiglu") && (r.flag("squared-relu") || r.flag("quick-geglu"));
+       },
+       "the MLP has one activation",
+       "one of them"},
+      {"bias_fusion_activation",
+       {"squared-relu", "no-bias-gelu-fusion"},
+       [](const JudgedRun& r) { return r.flag("squared-relu") && !r.flag("swiglu") && fuses_bias(r); },
+       "a bias is fused with GELU, SwiGLU and quick GEGLU alone",
+       "--no-bias-gelu-fusion"},
+      {"bias_fusion_and_te_activation",
+       {"use-te-activation-func", "no-bias-gelu-fusion", "no-bias-swiglu-fusion"},
+       [](const JudgedRun& r) { return r.flag("use-te-activation-func") && fuses_bias(r); },
+       "an activation of Transformer Engine is not fused with a bias",
+       "--no-bias-gelu-fusion, or --no-bias-swiglu-fusion"},
+      {"relative_needs_te",
+       {kPositions, kImplementation},
+       [](const JudgedRun& r) {
+         return positions_of(r) == "relative" &&
+                r.text(kImplementation, "transformer_engine") != "transformer_engine";
+       },
+       "relative positions need the implementation of Transformer Engine",
+       "--transformer-impl transformer_engine"},
+      {"mrope_section_missing",
+       {kPositions, "mrope-section"},
+       [](const JudgedRun& r) { return positions_of(r) == "mrope" && !r.has("mrope-section"); },
+       "positions of the type mrope need the sizes of their sections",
+       "--mrope-section"},
+      {"mtp_position_embedding",
+       {"mtp-num-layers", kPositions},
+       [](const JudgedRun& r) {
+         return JudgedRun::above(r.derived("mtp_num_layers"), 0) && positions_of(r) != "rope" &&
+                positions_of(r) != "none";
+       },
+       "layers of multi-token prediction have rotary positions, or none",
+       "--position-embedding-type rope"},
+      {"norope_layers",
+       {"no-rope-freq"},
+       is_layer_list_broken,
+       "layers without rotary positions are every N-th of a multiple of N, or a list with an entry for each "
+       "layer",
+       "a number that divides the layers",
+       {"num_layers"}},
+  };
+}
+
+}  // namespace verify

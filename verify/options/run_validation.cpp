@@ -1,0 +1,84 @@
+#include "verify/options/run_validation.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <iterator>
+
+#include "sim/base/error.h"
+#include "verify/options/run_argument_values.h"
+#include "verify/options/run_rule.h"
+
+namespace verify {
+
+namespace {
+
+const std::vector<RunRule>& all_rules() {
+  static const std::vector<RunRule> rules = [] {
+    std::vector<RunRule> all;
+    for (const auto table :
+         {removed_argument_rules, run_grid_rules, run_batch_rules, run_model_rules, run_variant_rules,
+          run_precision_rules, run_pipeline_rules, hybrid_pattern_rules, run_sequence_rules, run_expert_rules,
+          run_recompute_rules, run_graph_rules, run_optimizer_rules, run_fsdp_rules, run_training_rules})
+      std::ranges::move(table(), std::back_inserter(all));
+    return all;
+  }();
+  return rules;
+}
+
+[[noreturn]] void refuse_by(const RunRule& rule, const JudgedRun& run) {
+  std::string numbers;
+  const auto tell = [&](const std::string& one) { numbers += (numbers.empty() ? "" : ", ") + one; };
+  for (const char* argument : rule.arguments) tell(run.told(argument));
+  for (const char* name : rule.derived) tell(run.told_derived(name));
+  sim::refuse({.code = rule.code,
+               .option = fmt::format("--{}", rule.arguments.front()),
+               .numbers = numbers,
+               .rule = rule.rule,
+               .hint = rule.hint});
+}
+
+}  // namespace
+
+bool keep_run_refusals(const RunOfFile& run, std::optional<std::int64_t> world_size,
+                       sim::Refusals& refusals) {
+  if (run.run.kind == RunFileKind::log) return false;
+  bool is_refused = keep_unreadable_values(run.judged, refusals);
+  const JudgedRun judged(run.judged, run.run.environment, world_size);
+  for (const RunRule& rule : all_rules()) {
+    is_refused |= !refusals.keep([&] {
+      if (rule.broken(judged)) refuse_by(rule, judged);
+    });
+  }
+  return is_refused;
+}
+
+std::vector<sim::Warning> run_warnings(const RunOfFile& run) {
+  const RunValues& values = run.judged;
+  const bool is_cut = values.number("tensor-model-parallel-size").value_or(1) > 1 ||
+                      values.number("context-parallel-size").value_or(1) > 1;
+  const bool needs_more = values.flag("use-torch-fsdp2") || values.flag("use-megatron-fsdp") ||
+                          values.flag("overlap-moe-expert-parallel-comm");
+  const auto connections = run.run.environment.find("CUDA_DEVICE_MAX_CONNECTIONS");
+  if (!is_cut || needs_more || connections == run.run.environment.end() || connections->second == "1")
+    return {};
+  return {{"max_connections_not_1",
+           fmt::format("the file sets CUDA_DEVICE_MAX_CONNECTIONS to {}: on devices before Blackwell, "
+                       "Megatron refuses tensor and context parallelism without 1",
+                       connections->second)}};
+}
+
+std::vector<std::string> rules_of_a_step(const RunOfFile& run) {
+  std::vector<std::string> codes = {"groups_div", "topk_above_experts"};
+  if (!run.judged.has("train-iters") && !run.judged.has("train-samples"))
+    codes.emplace_back("moe_tp_needs_sp");
+  return codes;
+}
+
+std::vector<std::string> run_rule_codes() {
+  std::vector<std::string> codes;
+  for (const RunRule& rule : all_rules())
+    if (std::find(codes.begin(), codes.end(), rule.code) == codes.end()) codes.emplace_back(rule.code);
+  return codes;
+}
+
+}  // namespace verify
