@@ -8,7 +8,7 @@
 ///         each input once more with an all_gather.
 /// Source  Shoeybi et al. 2019; Korthikanti et al. 2022; Megatron-LM TransformerLayer.
 
-#include "sim/model/mlp.h"
+#include "sim/parallel/mlp.h"
 #include "sim/model/self_attention.h"
 #include "sim/parallel/parallel_norm.h"
 

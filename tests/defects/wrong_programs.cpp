@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "sim/model/mlp.h"
+#include "sim/parallel/mlp.h"
 #include "sim/parallel/column_parallel_linear.h"
 #include "sim/parallel/mappings.h"
 #include "sim/parallel/parallel_dropout.h"
