@@ -1,17 +1,12 @@
 #include "sim/experts/dispatchers.h"
-#include "sim/experts/token_order.h"
-#include "sim/experts/token_rows.h"
+#include "sim/experts/token_permutation.h"
 #include "sim/parallel/region.h"
+#include "sim/tensor/ops.h"
+#include "sim/tensor/rows.h"
 
 namespace sim::dispatchers {
 
 namespace {
-
-RoutingMap gathered_map(const ExpertGrid& grid, const RoutingMap& own, Device& device) {
-  const Tensor map = tensor_of_numbers(device, map_numbers(own)).reshaped({own.tokens(), own.experts()});
-  const std::vector<std::int64_t> all = numbers_of(gathered_rows(map, grid.tp_ep, "token_dispatcher.map"));
-  return {own.tokens() * grid.tp_ep.size(), own.experts(), {all.begin(), all.end()}};
-}
 
 class AllGatherDispatcher : public TokenDispatcher {
  public:
@@ -19,36 +14,37 @@ class AllGatherDispatcher : public TokenDispatcher {
       : grid_(grid), own_(std::move(tokens.map)) {}
 
   ExpertRows dispatch(const Tensor& hidden, const Tensor& probs) override {
-    const RoutingMap map = gathered_map(grid_, own_, hidden.device());
-    all_tokens_ = map.tokens();
-    order_ = expert_order(map, grid_.first_local_expert(), grid_.local_experts());
+    const RoutingMap map = RoutingMap::from_tensor(
+        gathered_rows(own_.tensor(hidden.device()), grid_.tp_ep, "token_dispatcher.map"));
+    order_ = row_order(map.experts_from(grid_.first_local_expert(), grid_.local_experts()), hidden.device());
     const Tensor all_probs = gathered_rows(probs, grid_.tp_ep, "token_dispatcher.dispatch_probs");
     const Tensor all_hidden = gathered_rows(hidden, grid_.tp_ep, "token_dispatcher.dispatch");
-    return {taken_rows(all_hidden, order_.tokens), taken_entries(all_probs, order_.entries),
-            order_.of_expert};
+    const Tensor local_probs = columns(all_probs, grid_.first_local_expert(), grid_.local_experts());
+    return {permute(all_hidden, order_), permute_probs(local_probs, order_), order_.rows_per_expert};
   }
 
   Tensor combine(const Tensor& outputs) const override {
-    return reduce_scattered_rows(added_rows(outputs, order_.tokens, all_tokens_), grid_.tp_ep,
-                                 "token_dispatcher.combine");
+    return reduce_scattered_rows(unpermute(outputs, order_), grid_.tp_ep, "token_dispatcher.combine");
   }
 
   Tensor combine_backward(const Tensor& grad) const override {
-    return taken_rows(gathered_rows(grad, grid_.tp_ep, "token_dispatcher.combine_backward"), order_.tokens);
+    return unpermute_backward(gathered_rows(grad, grid_.tp_ep, "token_dispatcher.combine_backward"), order_);
   }
 
   Gradients dispatch_backward(const Tensor& grad_rows, const Tensor& grad_probs) const override {
-    const Tensor hidden = added_rows(grad_rows, order_.tokens, all_tokens_);
-    const Tensor probs = added_entries(grad_probs, order_.entries, all_tokens_, own_.experts());
-    return {reduce_scattered_rows(hidden, grid_.tp_ep, "token_dispatcher.dispatch_backward"),
+    const Tensor of_local_experts = permute_probs_backward(grad_probs, order_);
+    Tensor probs =
+        filled(grad_probs.device(), grad_probs.dtype(), {order_.tokens, own_.experts()}, 0);
+    put_columns(of_local_experts, probs, grid_.first_local_expert());
+    return {reduce_scattered_rows(permute_backward(grad_rows, order_), grid_.tp_ep,
+                                  "token_dispatcher.dispatch_backward"),
             reduce_scattered_rows(probs, grid_.tp_ep, "token_dispatcher.probs_backward")};
   }
 
  private:
   ExpertGrid grid_;
   RoutingMap own_;
-  std::int64_t all_tokens_ = 0;
-  ExpertOrder order_;  // of the tokens of all ranks
+  RowOrder order_;  // of the tokens of all ranks, over the local experts
 };
 
 }  // namespace

@@ -10,9 +10,6 @@ std::unique_ptr<TokenDispatcher> allgather(const ExpertGrid& grid, TokensToDispa
 std::unique_ptr<TokenDispatcher> all_to_all(const ExpertGrid& grid, TokensToDispatch tokens);
 std::unique_ptr<TokenDispatcher> flex(const ExpertGrid& grid, TokensToDispatch tokens);
 
-/// Returns the elements of a map as numbers, 1 where the expert is chosen.
-std::vector<std::int64_t> map_numbers(const RoutingMap& map);
-
 /// The numbers of rows that this rank sends to each place of a group, and receives from each.
 struct RowSplits {
   std::vector<std::int64_t> sent;
@@ -29,5 +26,7 @@ Tensor gathered_uneven(const Tensor& own, const std::vector<std::int64_t>& rows_
 /// Returns this place's rows of the sum over the group. It changes `all`.
 Tensor reduce_scattered_uneven(const Tensor& all, const std::vector<std::int64_t>& rows_of,
                                Communicator& group, Site site);
+
+Tensor copied(const Tensor& x);
 
 }  // namespace sim::dispatchers

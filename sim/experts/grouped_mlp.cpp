@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
-#include "sim/experts/token_rows.h"
+#include "sim/experts/row_operations.h"
 #include "sim/tensor/checks.h"
 #include "sim/tensor/matmul.h"
 #include "sim/tensor/rows.h"
@@ -47,8 +47,9 @@ class ParameterMaker {
   bool is_own_;  // the experts are reduced over other ranks than dense parameters
 };
 
+/// Returns row r as factors(r) times the given row.
 Tensor product_with_row(const Tensor& factors, const Tensor& row) {
-  return matmul(factors, row.reshaped({1, row.count()}));
+  return matmul(factors.reshaped({factors.count(), 1}), row.reshaped({1, row.count()}));
 }
 
 }  // namespace
@@ -105,7 +106,7 @@ Tensor GroupedMlp::forward_expert(const Expert& expert, SavedOfExpert& saved) co
 
 GroupedMlp::Gradients GroupedMlp::backward(const Saved& saved, const Tensor& grad_output) {
   Gradients all{grad_output.device().empty(config_.dtype, grad_output.shape()),
-                grad_output.device().empty(config_.dtype, {rows_of(grad_output), 1})};
+                grad_output.device().empty(config_.dtype, {rows_of(grad_output)})};
   std::int64_t begin = 0;
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const std::int64_t end = begin + saved.of_expert[e];
@@ -129,7 +130,7 @@ GroupedMlp::Gradients GroupedMlp::backward_expert(Expert& expert, const SavedOfE
   Tensor grad_probs = row_dots(grad_weighted, saved.activated);
   if (config_.bias) {
     add_column_sums(scaled_rows(grad, saved.probs), expert.fc2_bias.main_grad);
-    grad_probs = add(grad_probs, matmul(grad, expert.fc2_bias.value.reshaped({config_.hidden_size, 1})));
+    grad_probs = add(grad_probs, matmul(grad, expert.fc2_bias.value.reshaped({config_.hidden_size, 1})).flat());
   }
   const Tensor grad_inside = config_.activation.backward(saved.inside, scaled_rows(grad_weighted, saved.probs));
   add_matmul(transposed(grad_inside), saved.rows, expert.fc1_weight.main_grad);

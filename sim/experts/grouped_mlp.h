@@ -3,7 +3,7 @@
 /// The experts of one rank: an MLP for each, on the rows that were dispatched to it. The probability of a row
 /// multiplies the activation, and the bias of linear_fc2.
 ///
-/// Shapes  rows [R, H] and probs [R, 1], ordered by local expert; linear_fc1 of an expert [F/etp, H], or
+/// Shapes  rows [R, H] and probs [R], ordered by local expert; linear_fc1 of an expert [F/etp, H], or
 ///         [2 F/etp, H] if gated (the rows of a rank are [gate | up]); linear_fc2 [H, F/etp]; biases [F/etp] (or
 ///         twice as many) and [H]. output [R, H]: with etp above 1 each rank has a term of the sum.
 /// Calls   none. The sum over etp is the dispatcher's.
@@ -53,7 +53,7 @@ class GroupedMlp {
   Forward forward(const ExpertRows& rows);
   struct Gradients {
     Tensor rows;   // [R, H]
-    Tensor probs;  // [R, 1]
+    Tensor probs;  // [R]
   };
   /// Returns the gradients of the rows and of their probabilities, and adds to main_grad of the parameters.
   Gradients backward(const Saved& saved, const Tensor& grad_output);

@@ -9,7 +9,7 @@
 ///   flex        each token goes to each rank of tp-ep that has one of its experts, once, and each of these
 ///               ranks sends back the sum of its experts' outputs
 ///
-/// Shapes  hidden [T, H], this rank's tokens; probs [T, E]; rows [R, H] and their probabilities [R, 1], ordered
+/// Shapes  hidden [T, H], this rank's tokens; probs [T, E]; rows [R, H] and their probabilities [R], ordered
 ///         by local expert, and for each expert by the rank that owns the token and then by token. The rows of
 ///         etp ranks of one ep rank are the same.
 /// Calls   n = etp ep ranks of tp-ep; N rows are sent, R rows received over ep, A are the rows of all etp ranks.
@@ -46,7 +46,7 @@ enum class TokenDispatcherType : std::uint8_t { allgather, alltoall, flex };
 /// What the local experts compute on.
 struct ExpertRows {
   Tensor rows;                             // [R, H]
-  Tensor probs;                            // [R, 1]
+  Tensor probs;                            // [R]
   std::vector<std::int64_t> of_expert;     // the number of rows of each local expert
 };
 

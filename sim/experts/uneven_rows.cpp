@@ -19,12 +19,10 @@ Tensor rows_of_place(const Tensor& all, const std::vector<std::int64_t>& rows_of
 
 }  // namespace
 
-std::vector<std::int64_t> map_numbers(const RoutingMap& map) {
-  std::vector<std::int64_t> numbers;
-  numbers.reserve(static_cast<std::size_t>(map.tokens() * map.experts()));
-  for (std::int64_t t = 0; t < map.tokens(); ++t)
-    for (std::int64_t e = 0; e < map.experts(); ++e) numbers.push_back(map.at(t, e) ? 1 : 0);
-  return numbers;
+Tensor copied(const Tensor& x) {
+  Tensor other = x.device().empty(x.dtype(), x.shape());
+  copy(x, other);
+  return other;
 }
 
 Tensor exchanged_rows(const Tensor& rows, const RowSplits& splits, Communicator& group, Site site) {

@@ -8,7 +8,7 @@
 
 #include "sim/cpu/cpu_device.h"
 #include "sim/experts/grouped_mlp.h"
-#include "sim/experts/token_rows.h"
+#include "sim/tensor/ops.h"
 #include "sim/world/simulate.h"
 #include "tests/support/tensor_values.h"
 

@@ -1,0 +1,76 @@
+#include "sim/experts/moe_layer.h"
+
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
+#include "sim/tensor/checks.h"
+#include "sim/tensor/ops.h"
+
+namespace sim {
+
+namespace {
+
+TopKRouterConfig checked(Rank& rank, const TopKRouterConfig& config) {
+  const int tp = rank.groups.get("tp").size();
+  if (tp > 1 && !config.sequence_parallel) {
+    refuse({.code = "moe_tp_needs_sp",
+            .option = config.name,
+            .numbers = fmt::format("tp is {}, without sequence parallelism", tp),
+            .rule = "ranks of a tensor-parallel group route different tokens",
+            .hint = "--sequence-parallel"});
+  }
+  return config;
+}
+
+}  // namespace
+
+MoeLayer::MoeLayer(Rank& rank, const MoeLayerConfig& config)
+    : dispatcher_(config.dispatcher),
+      router_(rank, checked(rank, config.router)),
+      grid_(expert_grid(rank, config.router.num_experts)),
+      experts_(rank, grid_, config.experts) {
+  if (config.shared_experts) shared_experts_.emplace(rank, *config.shared_experts);
+}
+
+std::vector<Parameter*> MoeLayer::parameters() {
+  std::vector<Parameter*> all = joined({router_.parameters(), experts_.parameters()});
+  return shared_experts_ ? joined({all, shared_experts_->parameters()}) : all;
+}
+
+/// The rows that every rank sends to every expert, where all experts are padded to their capacity.
+std::optional<std::int64_t> MoeLayer::capacity(std::int64_t tokens) const {
+  const auto& dropping = router_.config().token_dropping;
+  if (!dropping || !dropping->pad_to_capacity) return std::nullopt;
+  return expert_capacity(tokens, router_.config().routing.topk, grid_.experts, dropping->capacity_factor);
+}
+
+MoeLayer::Forward MoeLayer::forward(const Tensor& input, const RouterBatch& batch) {
+  auto routed = router_.forward(input, batch);
+  const auto dispatcher = std::shared_ptr<TokenDispatcher>(
+      make_token_dispatcher(dispatcher_, grid_, {routed.routing.map, capacity(rows_of(input))}));
+  const Tensor probs = cast(routed.routing.probs, input.dtype());
+  auto experts = experts_.forward(dispatcher->dispatch(input, probs));
+  Forward forward{.output = dispatcher->combine(experts.output),
+                  .saved = {.router = std::move(routed.saved),
+                            .dispatcher = dispatcher,
+                            .experts = std::move(experts.saved),
+                            .probs_dtype = routed.routing.probs.dtype()},
+                  .losses = std::move(routed.losses),
+                  .map = std::move(routed.routing.map)};
+  if (!shared_experts_) return forward;
+  auto shared = shared_experts_->forward(input);
+  forward.output = add(forward.output, shared.output);
+  forward.saved.shared_experts = std::move(shared.saved);
+  return forward;
+}
+
+Tensor MoeLayer::backward(const Saved& saved, const Tensor& grad_output, Ratio aux_loss_scale) {
+  const auto of_experts = experts_.backward(saved.experts, saved.dispatcher->combine_backward(grad_output));
+  Tensor grad;
+  if (shared_experts_) grad = shared_experts_->backward(*saved.shared_experts, grad_output);
+  const auto of_tokens = saved.dispatcher->dispatch_backward(of_experts.rows, of_experts.probs);
+  grad = shared_experts_ ? add(grad, of_tokens.hidden) : of_tokens.hidden;
+  return add(grad, router_.backward(saved.router, cast(of_tokens.probs, saved.probs_dtype), aux_loss_scale));
+}
+
+}  // namespace sim
