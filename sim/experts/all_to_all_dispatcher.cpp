@@ -69,7 +69,8 @@ class AllToAllDispatcher : public TokenDispatcher {
       : grid_(grid), tokens_(std::move(tokens)) {}
 
   ExpertRows dispatch(const Tensor& hidden, const Tensor& probs) override {
-    order_ = row_order(tokens_.map, hidden.device());
+    order_ = tokens_.capacity ? padded_row_order(tokens_.map, *tokens_.capacity, hidden.device())
+                              : row_order(tokens_.map, hidden.device());
     const Counts counts(grid_, tokens_, hidden.device());
     arrival_ = arrival_of(grid_, counts);
     const std::int64_t local = grid_.local_experts();
@@ -78,39 +79,48 @@ class AllToAllDispatcher : public TokenDispatcher {
       splits_.sent.push_back(counts.rows(grid_.tp_ep.rank(), j * local, local));
       splits_.received.push_back(counts.rows(sender, grid_.first_local_expert(), local));
     }
-    return {arrived(permute(hidden, order_), "token_dispatcher.dispatch"),
-            arrived(permute_probs(probs, order_), "token_dispatcher.dispatch_probs"),
-            arrival_.rows_per_expert};
+    const Tensor rows = sent(permute(hidden, order_), "token_dispatcher.dispatch");
+    const Tensor row_probs = sent(permute_probs(probs, order_), "token_dispatcher.dispatch_probs");
+    return {sorted(gathered(rows, "token_dispatcher.dispatch")),
+            sorted(gathered(row_probs, "token_dispatcher.dispatch_probs")), arrival_.rows_per_expert};
   }
 
   Tensor combine(const Tensor& outputs) const override {
-    return unpermute(sent_back(outputs, "token_dispatcher.combine"), order_);
+    const Tensor sums = reduced(unsorted(outputs), "token_dispatcher.combine");
+    return unpermute(sent_back(sums, "token_dispatcher.combine"), order_);
   }
 
   Tensor combine_backward(const Tensor& grad) const override {
-    return arrived(unpermute_backward(grad, order_), "token_dispatcher.combine_backward");
+    const Tensor rows = sent(unpermute_backward(grad, order_), "token_dispatcher.combine_backward");
+    return sorted(gathered(rows, "token_dispatcher.combine_backward"));
   }
 
   Gradients dispatch_backward(const Tensor& grad_rows, const Tensor& grad_probs) const override {
-    const Tensor hidden = sent_back(grad_rows, "token_dispatcher.dispatch_backward");
-    const Tensor probs = sent_back(grad_probs, "token_dispatcher.probs_backward");
-    return {permute_backward(hidden, order_), permute_probs_backward(probs, order_)};
+    const Tensor probs = reduced(unsorted(grad_probs), "token_dispatcher.probs_backward");
+    const Tensor rows = reduced(unsorted(grad_rows), "token_dispatcher.dispatch_backward");
+    const Tensor own_probs = sent_back(probs, "token_dispatcher.probs_backward");
+    const Tensor own_rows = sent_back(rows, "token_dispatcher.dispatch_backward");
+    return {permute_backward(own_rows, order_), permute_probs_backward(own_probs, order_)};
   }
 
  private:
-  /// Takes rows from the ranks that own their tokens to the ranks of their experts, and sorts them by expert.
-  Tensor arrived(const Tensor& rows, Site site) const {
-    const Tensor all = gathered_uneven(exchanged_rows(rows, splits_, grid_.ep, site), arrival_.rows_of_etp,
-                                       grid_.etp, site);
-    if (grid_.local_experts() == 1) return all;
-    return sort_chunks_by_idxs(all, arrival_.rows_of_chunk, arrival_.chunk_at);
-  }
-  /// Takes rows the same way back, and adds what the ranks of etp have computed.
+  // The four steps from the ranks that own tokens to those of their experts, and back.
+  Tensor sent(const Tensor& rows, Site site) const { return exchanged_rows(rows, splits_, grid_.ep, site); }
   Tensor sent_back(const Tensor& rows, Site site) const {
-    const Tensor own = reduce_scattered_uneven(unsorted(rows), arrival_.rows_of_etp, grid_.etp, site);
-    return returned_rows(own, splits_, grid_.ep, site);
+    return returned_rows(rows, splits_, grid_.ep, site);
   }
-  /// Returns a tensor that may be changed.
+  Tensor gathered(const Tensor& rows, Site site) const {
+    return gathered_uneven(rows, arrival_.rows_of_etp, grid_.etp, site);
+  }
+  Tensor reduced(const Tensor& rows, Site site) const {
+    return reduce_scattered_uneven(rows, arrival_.rows_of_etp, grid_.etp, site);
+  }
+  /// Sorts rows in the order of arrival by expert.
+  Tensor sorted(const Tensor& rows) const {
+    if (grid_.local_experts() == 1) return rows;
+    return sort_chunks_by_idxs(rows, arrival_.rows_of_chunk, arrival_.chunk_at);
+  }
+  /// Sorts rows back, into a tensor that may be changed.
   Tensor unsorted(const Tensor& rows) const {
     if (grid_.local_experts() > 1)
       return sort_chunks_by_idxs_backward(rows, arrival_.rows_of_chunk, arrival_.chunk_at);

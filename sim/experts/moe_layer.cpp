@@ -45,32 +45,37 @@ std::optional<std::int64_t> MoeLayer::capacity(std::int64_t tokens) const {
 }
 
 MoeLayer::Forward MoeLayer::forward(const Tensor& input, const RouterBatch& batch) {
+  Forward forward;
+  Tensor of_shared_experts;
+  if (shared_experts_) {
+    auto shared = shared_experts_->forward(input);
+    of_shared_experts = shared.output;
+    forward.saved.shared_experts = std::move(shared.saved);
+  }
   auto routed = router_.forward(input, batch);
   const auto dispatcher = std::shared_ptr<TokenDispatcher>(
       make_token_dispatcher(dispatcher_, grid_, {routed.routing.map, capacity(rows_of(input))}));
   const Tensor probs = cast(routed.routing.probs, input.dtype());
   auto experts = experts_.forward(dispatcher->dispatch(input, probs));
-  Forward forward{.output = dispatcher->combine(experts.output),
-                  .saved = {.router = std::move(routed.saved),
-                            .dispatcher = dispatcher,
-                            .experts = std::move(experts.saved),
-                            .probs_dtype = routed.routing.probs.dtype()},
-                  .losses = std::move(routed.losses),
-                  .map = std::move(routed.routing.map)};
-  if (!shared_experts_) return forward;
-  auto shared = shared_experts_->forward(input);
-  forward.output = add(forward.output, shared.output);
-  forward.saved.shared_experts = std::move(shared.saved);
+  forward.output = dispatcher->combine(experts.output);
+  if (shared_experts_) forward.output = add(forward.output, of_shared_experts);
+  forward.saved.router = std::move(routed.saved);
+  forward.saved.dispatcher = dispatcher;
+  forward.saved.experts = std::move(experts.saved);
+  forward.saved.probs_dtype = routed.routing.probs.dtype();
+  forward.losses = std::move(routed.losses);
+  forward.map = std::move(routed.routing.map);
   return forward;
 }
 
 Tensor MoeLayer::backward(const Saved& saved, const Tensor& grad_output, Ratio aux_loss_scale) {
   const auto of_experts = experts_.backward(saved.experts, saved.dispatcher->combine_backward(grad_output));
-  Tensor grad;
-  if (shared_experts_) grad = shared_experts_->backward(*saved.shared_experts, grad_output);
   const auto of_tokens = saved.dispatcher->dispatch_backward(of_experts.rows, of_experts.probs);
-  grad = shared_experts_ ? add(grad, of_tokens.hidden) : of_tokens.hidden;
-  return add(grad, router_.backward(saved.router, cast(of_tokens.probs, saved.probs_dtype), aux_loss_scale));
+  const Tensor of_probs =
+      router_.backward(saved.router, cast(of_tokens.probs, saved.probs_dtype), aux_loss_scale);
+  const Tensor grad = add(of_tokens.hidden, of_probs);
+  if (!shared_experts_) return grad;
+  return add(grad, shared_experts_->backward(*saved.shared_experts, grad_output));
 }
 
 }  // namespace sim

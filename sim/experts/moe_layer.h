@@ -5,8 +5,8 @@
 ///
 /// Shapes  input and output [T, H]: the tokens that this rank owns. With sequence_parallel these are [T/tp, H]
 ///         of a sequence; without it, tp is 1.
-/// Calls   forward: those of TopKRouter, of the dispatcher, and of SharedExperts. backward: the conjugates, in
-///         the order combine, shared experts, dispatch.
+/// Calls   forward: those of SharedExperts, of TopKRouter and of the dispatcher, in this order. backward: their
+///         conjugates, those of SharedExperts last.
 /// Errors  moe_tp_needs_sp: tp above 1 without sequence_parallel, where every rank would route the same tokens;
 ///         those of its parts.
 /// Exact   The output of a token is the sum of its experts' outputs, each with its probability, and then of the

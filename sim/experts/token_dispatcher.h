@@ -17,10 +17,11 @@
 ///                       T H. combine: reduce_scatter of n T H. backward: all_gather of T H; reduce_scatter
 ///                       of n T H and of n T E
 ///           alltoall    counts: all_gather of E over tp-ep, unless all experts are padded to a capacity.
-///                       dispatch: all_to_all_uneven over ep of N H and of N. combine: one of R H. With etp
-///                       above 1, after each of the first two one broadcast over etp from every rank that has
-///                       rows, and before the last one reduce to each of them: what NCCL runs for an uneven
-///                       all_gather and reduce_scatter. backward: the conjugate of each, without counts
+///                       dispatch: all_to_all_uneven over ep of N H and of N, and with etp above 1 an all_gather
+///                       of each over etp. combine: with etp above 1 a reduce_scatter over etp of A H, then
+///                       all_to_all_uneven of R H. backward: the conjugate of each, without counts. Where the
+///                       ranks of etp have different numbers of rows, their all_gather is one broadcast from
+///                       each that has rows, and their reduce_scatter one reduce to each: what NCCL runs
 ///           flex        counts: all_gather of n over tp-ep. dispatch: all_to_all_uneven over tp-ep of the rows,
 ///                       of the probabilities of the destination's experts and of their map (i32). combine:
 ///                       one of the rows. backward: the conjugate of each, without counts and map

@@ -1,6 +1,8 @@
+#include <algorithm>
 #include <numeric>
 
 #include "sim/experts/dispatchers.h"
+#include "sim/parallel/region.h"
 #include "sim/tensor/ops.h"
 
 namespace sim::dispatchers {
@@ -15,6 +17,10 @@ std::int64_t sum_of(const std::vector<std::int64_t>& numbers) {
 Tensor rows_of_place(const Tensor& all, const std::vector<std::int64_t>& rows_of, int place) {
   const std::int64_t begin = std::accumulate(rows_of.begin(), rows_of.begin() + place, std::int64_t{0});
   return all.rows(begin, begin + rows_of[static_cast<std::size_t>(place)]);
+}
+
+bool are_equal(const std::vector<std::int64_t>& numbers) {
+  return std::all_of(numbers.begin(), numbers.end(), [&](std::int64_t n) { return n == numbers.front(); });
 }
 
 }  // namespace
@@ -39,7 +45,7 @@ Tensor returned_rows(const Tensor& rows, const RowSplits& splits, Communicator& 
 
 Tensor gathered_uneven(const Tensor& own, const std::vector<std::int64_t>& rows_of, Communicator& group,
                        Site site) {
-  if (group.size() == 1) return own;
+  if (are_equal(rows_of)) return gathered_rows(own, group, site);
   const Tensor all = own.device().empty(own.dtype(), own.shape().with_rows(sum_of(rows_of)));
   for (int place = 0; place < group.size(); ++place) {
     Tensor rows = rows_of_place(all, rows_of, place);
@@ -52,7 +58,7 @@ Tensor gathered_uneven(const Tensor& own, const std::vector<std::int64_t>& rows_
 
 Tensor reduce_scattered_uneven(const Tensor& all, const std::vector<std::int64_t>& rows_of,
                                Communicator& group, Site site) {
-  if (group.size() == 1) return all;
+  if (are_equal(rows_of)) return reduce_scattered_rows(all, group, site);
   for (int place = 0; place < group.size(); ++place) {
     const Tensor rows = rows_of_place(all, rows_of, place);
     if (rows.count() > 0) group.reduce(rows, ReduceOp::sum, place, site);
