@@ -33,8 +33,7 @@ class AllGatherDispatcher : public TokenDispatcher {
 
   Gradients dispatch_backward(const Tensor& grad_rows, const Tensor& grad_probs) const override {
     const Tensor of_local_experts = permute_probs_backward(grad_probs, order_);
-    Tensor probs =
-        filled(grad_probs.device(), grad_probs.dtype(), {order_.tokens, own_.experts()}, 0);
+    Tensor probs = filled(grad_probs.device(), grad_probs.dtype(), {order_.tokens, own_.experts()}, 0);
     put_columns(of_local_experts, probs, grid_.first_local_expert());
     return {reduce_scattered_rows(permute_backward(grad_rows, order_), grid_.tp_ep,
                                   "token_dispatcher.dispatch_backward"),

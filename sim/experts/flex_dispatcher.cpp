@@ -34,8 +34,8 @@ class FlexDispatcher : public TokenDispatcher {
     entries_ = entries_sent();
     const Shape sent = {std::ssize(to_places_.sorted_indices), grid_.local_experts()};
     const Tensor rows = exchanged(permute(hidden, to_places_), "token_dispatcher.dispatch");
-    const Tensor row_probs =
-        exchanged(take_elements(probs, device_ids(device, sent, entries_)), "token_dispatcher.dispatch_probs");
+    const Tensor row_probs = exchanged(take_elements(probs, device_ids(device, sent, entries_)),
+                                       "token_dispatcher.dispatch_probs");
     const Tensor map = exchanged(device_ids(device, sent, chosen_of(entries_)), "token_dispatcher.map");
     to_experts_ = row_order(RoutingMap::from_tensor(map), device);
     return {permute(rows, to_experts_), permute_probs(row_probs, to_experts_), to_experts_.rows_per_expert};

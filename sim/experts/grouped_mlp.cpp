@@ -33,8 +33,8 @@ class ParameterMaker {
   static int tp_size(Rank& rank) { return rank.groups.get("tp").size(); }
 
   Parameter made(std::string name, const Shape& whole, int dim, int stride) const {
-    const Partition partition{.dim = dim, .stride = stride, .place = grid_.etp.rank(),
-                              .size = grid_.etp.size()};
+    const Partition partition{
+        .dim = dim, .stride = stride, .place = grid_.etp.rank(), .size = grid_.etp.size()};
     Parameter parameter =
         make_parameter(rank_, std::move(name), config_.dtype, whole, partition, config_.initial);
     parameter.attributes.allreduce = !is_own_;
@@ -111,8 +111,7 @@ GroupedMlp::Gradients GroupedMlp::backward(const Saved& saved, const Tensor& gra
   for (std::size_t e = 0; e < experts_.size(); ++e) {
     const std::int64_t end = begin + saved.of_expert[e];
     if (end > begin) {
-      const Gradients own =
-          backward_expert(experts_[e], saved.experts[e], grad_output.rows(begin, end));
+      const Gradients own = backward_expert(experts_[e], saved.experts[e], grad_output.rows(begin, end));
       Tensor rows = all.rows.rows(begin, end), probs = all.probs.rows(begin, end);
       copy(own.rows, rows);
       copy(own.probs, probs);
@@ -130,9 +129,11 @@ GroupedMlp::Gradients GroupedMlp::backward_expert(Expert& expert, const SavedOfE
   Tensor grad_probs = row_dots(grad_weighted, saved.activated);
   if (config_.bias) {
     add_column_sums(scaled_rows(grad, saved.probs), expert.fc2_bias.main_grad);
-    grad_probs = add(grad_probs, matmul(grad, expert.fc2_bias.value.reshaped({config_.hidden_size, 1})).flat());
+    grad_probs =
+        add(grad_probs, matmul(grad, expert.fc2_bias.value.reshaped({config_.hidden_size, 1})).flat());
   }
-  const Tensor grad_inside = config_.activation.backward(saved.inside, scaled_rows(grad_weighted, saved.probs));
+  const Tensor grad_inside =
+      config_.activation.backward(saved.inside, scaled_rows(grad_weighted, saved.probs));
   add_matmul(transposed(grad_inside), saved.rows, expert.fc1_weight.main_grad);
   if (config_.bias) add_column_sums(grad_inside, expert.fc1_bias.main_grad);
   return {matmul(grad_inside, expert.fc1_weight.value), grad_probs};

@@ -46,9 +46,9 @@ enum class TokenDispatcherType : std::uint8_t { allgather, alltoall, flex };
 
 /// What the local experts compute on.
 struct ExpertRows {
-  Tensor rows;                             // [R, H]
-  Tensor probs;                            // [R]
-  std::vector<std::int64_t> of_expert;     // the number of rows of each local expert
+  Tensor rows;                          // [R, H]
+  Tensor probs;                         // [R]
+  std::vector<std::int64_t> of_expert;  // the number of rows of each local expert
 };
 
 /// The tokens of one microbatch on their way. It keeps what backward needs, except for tensors of the caller.

@@ -33,8 +33,7 @@ Tensor copied(const Tensor& x) {
 
 Tensor exchanged_rows(const Tensor& rows, const RowSplits& splits, Communicator& group, Site site) {
   if (group.size() == 1) return rows;
-  const Tensor received =
-      rows.device().empty(rows.dtype(), rows.shape().with_rows(sum_of(splits.received)));
+  const Tensor received = rows.device().empty(rows.dtype(), rows.shape().with_rows(sum_of(splits.received)));
   group.all_to_all_uneven(rows, splits.sent, received, splits.received, site);
   return received;
 }

@@ -1,6 +1,8 @@
 // Holds whole layers of experts against what Megatron's own MoELayer computes on 2 and 4 ranks: what each expert
 // receives, outputs, gradients of inputs and weights, the marks of the parameters, and the collectives in order.
 
+#include "sim/experts/moe_layer.h"
+
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -10,7 +12,6 @@
 #include <tuple>
 
 #include "sim/cpu/cpu_device.h"
-#include "sim/experts/moe_layer.h"
 #include "sim/world/simulate.h"
 #include "tests/megatron/lines.h"
 #include "tests/support/tensor_values.h"
@@ -32,24 +33,24 @@ GatedActivation activation_of(const Json& config) {
         [](auto x) { return x > 0 ? decltype(x)(1) : decltype(x)(0); }));
   }
   if (name == "identity") {
-    activation.own = std::make_shared<ElementFunction>(
-        element_function("identity", [](auto x) { return x; }, [](auto x) { return decltype(x)(x - x + 1); }));
+    activation.own = std::make_shared<ElementFunction>(element_function(
+        "identity", [](auto x) { return x; }, [](auto x) { return decltype(x)(x - x + 1); }));
   }
   return activation;
 }
 
 TopKRouterConfig router_of(const Json& config) {
   const bool is_sigmoid = config["score_function"] == "sigmoid";
-  TopKRouterConfig router{.name = "router",
-                          .dtype = DType::f64,
-                          .hidden_size = config["hidden"],
-                          .num_experts = config["experts"],
-                          .routing = {.topk = config["topk"],
-                                      .score_function = is_sigmoid ? ScoreFunction::sigmoid
-                                                                   : ScoreFunction::softmax,
-                                      .pre_softmax = config["pre_softmax"]},
-                          .expert_bias = config["expert_bias"],
-                          .sequence_parallel = config["tp"].get<int>() > 1};
+  TopKRouterConfig router{
+      .name = "router",
+      .dtype = DType::f64,
+      .hidden_size = config["hidden"],
+      .num_experts = config["experts"],
+      .routing = {.topk = config["topk"],
+                  .score_function = is_sigmoid ? ScoreFunction::sigmoid : ScoreFunction::softmax,
+                  .pre_softmax = config["pre_softmax"]},
+      .expert_bias = config["expert_bias"],
+      .sequence_parallel = config["tp"].get<int>() > 1};
   if (!config["scaling_factor"].is_null())
     router.routing.scaling_factor = test::ratio_of(config["scaling_factor"]);
   if (!config["z_coeff"].is_null()) router.z_loss_coefficient = test::ratio_of(config["z_coeff"]);
@@ -127,8 +128,9 @@ void run_layer(const Json& line, Rank& rank) {
   }
   const Tensor input = tokens_of(rank.device, line["x"][id], config["hidden"]);
   const auto forward = layer.forward(input, {.batch_size = config["batch"]});
-  const Tensor grad = layer.backward(forward.saved, tokens_of(rank.device, line["cotangent"][id], config["hidden"]),
-                                     test::ratio_of(config["aux_scale"]));
+  const Tensor grad =
+      layer.backward(forward.saved, tokens_of(rank.device, line["cotangent"][id], config["hidden"]),
+                     test::ratio_of(config["aux_scale"]));
   rank.publish("map", forward.map.tensor(rank.device));
   rank.publish("output", forward.output);
   rank.publish("grad_x", grad);
@@ -154,7 +156,8 @@ std::vector<Collective> collectives_of(const RankReport& rank) {
   const CallRecord* last = nullptr;
   for (const CallRecord& call : rank.calls) {
     const int n = call.group->size();
-    const bool is_gather = call.operation == Operation::broadcast, is_reduce = call.operation == Operation::reduce;
+    const bool is_gather = call.operation == Operation::broadcast,
+               is_reduce = call.operation == Operation::reduce;
     if (is_gather || is_reduce) {
       const bool continues = last != nullptr && last->operation == call.operation &&
                              std::string(last->site.name) == call.site.name;
@@ -202,7 +205,8 @@ void expect_rank(const RunReport& report, const Json& wanted) {
   const int rank = wanted["rank"];
   SCOPED_TRACE(fmt::format("rank {}", rank));
   const auto near = [&](const char* name) {
-    EXPECT_TRUE(are_near(test::values<double>(report.find(rank, name)), test::numbers_of(wanted[name]))) << name;
+    EXPECT_TRUE(are_near(test::values<double>(report.find(rank, name)), test::numbers_of(wanted[name])))
+        << name;
   };
   for (const char* name : {"output", "grad_x", "grad_router"}) near(name);
   if (wanted.contains("grad_shared_fc1"))
@@ -211,7 +215,8 @@ void expect_rank(const RunReport& report, const Json& wanted) {
   EXPECT_EQ(std::vector<double>(map.begin(), map.end()), test::numbers_of(wanted["map"]));
   const std::size_t experts = wanted["local_experts"].size();
   const auto experts_near = [&](const char* name, const char* member) {
-    EXPECT_TRUE(are_near(of_experts(report, rank, name, experts), test::numbers_of(wanted[member]))) << member;
+    EXPECT_TRUE(are_near(of_experts(report, rank, name, experts), test::numbers_of(wanted[member])))
+        << member;
   };
   experts_near("input", "expert_input");
   experts_near("probs", "expert_input_probs");

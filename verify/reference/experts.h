@@ -22,7 +22,11 @@ class Experts {
           std::vector<MlpWeights<Scalar>> weights, const Matrix<Scalar>& x,
           const Matrix<Scalar>& probabilities,
           const std::function<bool(Eigen::Index, Eigen::Index)>& is_chosen)
-      : number_(number), function_(function), gated_(gated), weights_(std::move(weights)), x_(x),
+      : number_(number),
+        function_(function),
+        gated_(gated),
+        weights_(std::move(weights)),
+        x_(x),
         probabilities_(probabilities) {
     for (Eigen::Index e = 0; e < std::ssize(weights_); ++e) {
       Own own;
@@ -38,16 +42,15 @@ class Experts {
   }
 
   struct Gradients {
-    Matrix<Scalar> x;              // [T, H]
-    Matrix<Scalar> probabilities;  // [T, E]
+    Matrix<Scalar> x;                               // [T, H]
+    Matrix<Scalar> probabilities;                   // [T, E]
     std::vector<LinearGradients<Scalar>> fc1, fc2;  // by expert
   };
   Gradients gradients(const Matrix<Scalar>& grad) const {
     Gradients all;
     all.probabilities = zeros<Scalar>(probabilities_.rows(), probabilities_.cols());
     std::vector<Own> backward = experts_;
-    for (std::size_t e = 0; e < experts_.size(); ++e)
-      backward[e].output = gradient_of(e, grad, all);
+    for (std::size_t e = 0; e < experts_.size(); ++e) backward[e].output = gradient_of(e, grad, all);
     all.x = sum_of_rows([&](const Own& own) -> const Matrix<Scalar>& {
       return backward[static_cast<std::size_t>(&own - experts_.data())].output;
     });
@@ -63,7 +66,8 @@ class Experts {
 
   Matrix<Scalar> rows_of(const Matrix<Scalar>& m, const Own& own) const {
     Matrix<Scalar> rows(std::ssize(own.tokens), m.cols());
-    for (Eigen::Index i = 0; i < rows.rows(); ++i) rows.row(i) = m.row(own.tokens[static_cast<std::size_t>(i)]);
+    for (Eigen::Index i = 0; i < rows.rows(); ++i)
+      rows.row(i) = m.row(own.tokens[static_cast<std::size_t>(i)]);
     return rows;
   }
   const Scalar& probability(std::size_t e, const Own& own, Eigen::Index row) const {
@@ -74,16 +78,18 @@ class Experts {
     const auto e = static_cast<std::size_t>(expert);
     const MlpWeights<Scalar>& w = weights_[e];
     own.inside = linear(number_, rows_of(x_, own), w.fc1_weight, w.fc1_bias);
-    own.middle = matrix_of(number_, own.inside.rows(), w.fc2_weight.cols(), [&](Eigen::Index t, Eigen::Index f) {
-      return number_.activation(function_, false, own.inside(t, f));
-    });
+    own.middle =
+        matrix_of(number_, own.inside.rows(), w.fc2_weight.cols(), [&](Eigen::Index t, Eigen::Index f) {
+          return number_.activation(function_, false, own.inside(t, f));
+        });
     own.activated = gated_ ? times_up(own.middle, own.inside) : own.middle;
     const Matrix<Scalar> weighted = weighted_rows(e, own, own.activated);
     own.output = linear(number_, weighted, w.fc2_weight, {});
     if (w.fc2_bias.size() == 0) return;
-    own.output = matrix_of(number_, own.output.rows(), own.output.cols(), [&](Eigen::Index t, Eigen::Index h) {
-      return own.output(t, h) + number_.stored(probability(e, own, t) * w.fc2_bias(0, h));
-    });
+    own.output =
+        matrix_of(number_, own.output.rows(), own.output.cols(), [&](Eigen::Index t, Eigen::Index h) {
+          return own.output(t, h) + number_.stored(probability(e, own, t) * w.fc2_bias(0, h));
+        });
   }
 
   Matrix<Scalar> weighted_rows(std::size_t e, const Own& own, const Matrix<Scalar>& m) const {
@@ -104,9 +110,11 @@ class Experts {
     fc2.bias = column_sums(number_, weighted_rows(e, own, grad_rows));
     for (Eigen::Index t = 0; t < grad_rows.rows(); ++t) {
       Sum<Scalar> dot;
-      for (Eigen::Index f = 0; f < own.activated.cols(); ++f) dot.add_product(fc2.x(t, f), own.activated(t, f));
+      for (Eigen::Index f = 0; f < own.activated.cols(); ++f)
+        dot.add_product(fc2.x(t, f), own.activated(t, f));
       if (w.fc2_bias.size() > 0)
-        for (Eigen::Index h = 0; h < grad_rows.cols(); ++h) dot.add_product(grad_rows(t, h), w.fc2_bias(0, h));
+        for (Eigen::Index h = 0; h < grad_rows.cols(); ++h)
+          dot.add_product(grad_rows(t, h), w.fc2_bias(0, h));
       all.probabilities(own.tokens[static_cast<std::size_t>(t)], static_cast<Eigen::Index>(e)) =
           number_.stored(dot.value_in_parts());
     }
@@ -133,7 +141,8 @@ class Experts {
       const Matrix<Scalar>& rows = rows_of_expert(own);
       for (Eigen::Index i = 0; i < rows.rows(); ++i)
         for (Eigen::Index h = 0; h < hidden; ++h)
-          sums[static_cast<std::size_t>(own.tokens[static_cast<std::size_t>(i)] * hidden + h)].add(rows(i, h));
+          sums[static_cast<std::size_t>(own.tokens[static_cast<std::size_t>(i)] * hidden + h)].add(
+              rows(i, h));
     }
     return matrix_of(number_, x_.rows(), hidden, [&](Eigen::Index t, Eigen::Index h) {
       return sums[static_cast<std::size_t>(t * hidden + h)].value_in_parts();

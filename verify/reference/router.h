@@ -148,7 +148,9 @@ template <typename Scalar>
 class ChosenColumns {
  public:
   ChosenColumns(const std::vector<Scalar>& row, std::vector<Eigen::Index> candidates, std::int64_t count) {
-    const auto of = [&](Eigen::Index column) -> const Scalar& { return row[static_cast<std::size_t>(column)]; };
+    const auto of = [&](Eigen::Index column) -> const Scalar& {
+      return row[static_cast<std::size_t>(column)];
+    };
     std::stable_sort(candidates.begin(), candidates.end(), [&](Eigen::Index a, Eigen::Index b) {
       if (!row_choice::is_number(of(a)) || !row_choice::is_number(of(b)))
         return row_choice::is_number(of(a)) && !row_choice::is_number(of(b));
@@ -279,7 +281,8 @@ class Router {
       Sum<Scalar> dot;
       for (std::size_t i = 0; i < g.size(); ++i) dot.add(g[i] * shares[i]);
       const Scalar sum = sum_of(shares);
-      const Scalar slope = number_.stored(number_.stored(dot.value()) * routing::inverse_of_sum_derivative(number_, sum));
+      const Scalar slope =
+          number_.stored(number_.stored(dot.value()) * routing::inverse_of_sum_derivative(number_, sum));
       const Scalar inverse = routing::inverse_of_sum(number_, sum);
       for (Scalar& x : g) x = number_.stored(x * inverse + slope);
     }

@@ -55,7 +55,8 @@ RoutingMap map_of(const Trial& t, int rank) {
   std::vector<std::uint8_t> chosen;
   const KeyedRandom random = KeyedRandom(t.seed).named("map");
   for (std::int64_t i = 0; i < t.tokens * experts; ++i)
-    chosen.push_back(random.below(static_cast<std::uint64_t>(rank * t.tokens * experts + i), 4) < t.chosen_of_four);
+    chosen.push_back(random.below(static_cast<std::uint64_t>(rank * t.tokens * experts + i), 4) <
+                     t.chosen_of_four);
   return {t.tokens, experts, chosen};
 }
 
@@ -76,8 +77,7 @@ void run(Rank& rank, const Trial& t, TokenDispatcherType type) {
   const ExpertRows rows = dispatcher->dispatch(own("hidden", kHidden), own("probs", map.experts()));
   const auto forward = experts.forward(rows);
   rank.publish("output", dispatcher->combine(forward.output));
-  const auto gradients =
-      experts.backward(forward.saved, dispatcher->combine_backward(own("grad", kHidden)));
+  const auto gradients = experts.backward(forward.saved, dispatcher->combine_backward(own("grad", kHidden)));
   const auto of_tokens = dispatcher->dispatch_backward(gradients.rows, gradients.probs);
   rank.publish("grad_hidden", of_tokens.hidden);
   rank.publish("grad_probs", of_tokens.probs);
