@@ -67,23 +67,23 @@ std::int64_t sum_of(const std::vector<std::int32_t>& counts) {
 struct TokenCounts {
   Tensor tokens_per_expert;  // i32 [C], summed over the group
   Ratio local_tokens;        // of this rank, for per_token_loss
-  Ratio total_tokens;        // of the group
+  Ratio total_tokens;        // of the group, in one sequence
 };
 
-/// Counts over the group. A token is a row of the map, or with padding k choices, of each sequence.
+/// Counts over the group. A token is a row of the map; where there is padding, it is topk choices.
 TokenCounts counts_of(const RoutingMap& map, std::int64_t batch, bool has_padding,
                       const AuxLossConfig& config, Communicator& group, Device& device) {
   const std::vector<std::int32_t> own = own_counts(map, batch);
   TokenCounts counts{.tokens_per_expert = device_ids(device, {static_cast<std::int64_t>(own.size())}, own),
-                     .local_tokens = {map.tokens() / batch, 1},
+                     .local_tokens = {map.tokens(), 1},
                      .total_tokens = {map.tokens() / batch * group.size(), 1}};
   if (group.size() > 1) group.all_reduce(counts.tokens_per_expert, ReduceOp::sum, "aux_loss.counts");
   if (!has_padding) return counts;
   const std::int64_t choices = config.topk * batch;
   const std::int64_t total = sum_of(host_ids(counts.tokens_per_expert));
   counts.total_tokens = lowest_terms({total, choices});
-  counts.local_tokens =
-      config.counts_reduced_in_place ? counts.total_tokens : lowest_terms({sum_of(own), choices});
+  const std::int64_t local = config.counts_reduced_in_place ? total : sum_of(own);
+  counts.local_tokens = lowest_terms({local, config.topk});
   if (total > 0) return counts;
   refuse(
       {.code = "no_valid_tokens",

@@ -1,7 +1,7 @@
 #pragma once
 
-/// The losses that keep experts evenly loaded. Each is attached to the probabilities of a router: forward does
-/// not change them, and backward adds the gradient of the loss to that of the logits.
+/// The losses that keep experts evenly loaded. Each is attached to the probabilities of a router: forward
+/// does not change them, and backward adds the gradient of the loss to that of the logits.
 ///
 ///   loss of this rank = coefficient E / (k N^2) sum over e of P(e) n(e)
 ///
@@ -14,10 +14,10 @@
 ///
 /// Shapes  logits [T, E], where token t is position t / batch of sequence t % batch; losses [1], in f32 where
 ///         logits are bf16.
-/// Calls   for each kind with a coefficient, in the order of the table: all_reduce(sum) of the counts, i32 [E],
-///         or [batch E] for seq_aux_loss. Megatron's counts are of 64 bits.
-/// Errors  no_valid_tokens: every token of the group is padding, where Megatron's loss is NaN; aux_loss: a kind
-///         that is given twice, or a batch that does not divide the tokens; those of checks.h.
+/// Calls   for each kind with a coefficient, in the order of the table: all_reduce(sum) of the counts, i32
+///         [E], or [batch E] for seq_aux_loss. Megatron's counts are of 64 bits.
+/// Errors  no_valid_tokens: every token of the group is padding, where Megatron's loss is NaN; aux_loss: a
+///         kind that is given twice, or a batch that does not divide the tokens; those of checks.h.
 /// Exact   The scores are those of all experts: softmax, or the other functions divided by their sum over all
 ///         experts. The counts are of the topk largest of them, and padding has neither scores nor counts.
 ///         They are therefore not the counts of what is dispatched where groups, a bias or a capacity decide.
@@ -25,8 +25,7 @@
 ///         - global_aux_loss is a loss of all of tp-dp-cp, and the mean over data-parallel ranks divides its
 ///           gradient by dp once more (Megatron-LM issue 3672).
 ///         - per_token_loss multiplies a loss by this rank's tokens and by the size of tp-cp, to undo a later
-///           division by all tokens: right only if all ranks have equally many tokens. seq_aux_loss counts
-///           those of one sequence.
+///           division by all tokens: right only if all ranks have equally many tokens.
 ///         - With padding these tokens come from counts that the all_reduce has overwritten, so the gradients
 ///           are the size of the group times too large (Megatron-LM pull request 7452, item 10);
 ///           counts_reduced_in_place = false counts this rank's tokens.

@@ -8,14 +8,14 @@
 /// Calls   forward: those of aux_loss.h. backward: none; main_grad of the weight has the gradient of this
 ///         rank's tokens, and with sequence_parallel the attribute that sums it over tp
 ///         (sim/parallel/sequence_parallel_grads.h). update_expert_bias: that of expert_bias.h.
-/// Errors  router_config: sizes below 1; a topk that group_topk does not divide, which Megatron rounds down
-///         without a word; an expert bias with softmax; a router_dtype that is neither a float nor dtype;
-///         those of topk_routing.h, aux_loss.h and token_dropping.h.
-/// Exact   logits are one product, computed in router_dtype if there is one, otherwise in dtype (bf16 is added
-///         in f32 and rounded once). The steps are z-loss, routing, dropping, and auxiliary losses, which do
-///         not see what is dropped. The counts of the expert bias do. The gradient of a loss goes to the
-///         logits, so it arrives even where nobody sends a gradient of the probabilities; in Megatron it is
-///         then lost.
+/// Errors  router_config: sizes below 1; a number of surviving groups that does not divide topk, which
+///         Megatron rounds down without a word; an expert bias with softmax; a product in a dtype that hidden
+///         states cannot be cast to; those of topk_routing.h, aux_loss.h and token_dropping.h.
+/// Exact   logits are one product, computed in router_dtype if there is one, otherwise in dtype (bf16 is
+///         added in f32 and rounded once). The steps are z-loss, routing, dropping, and auxiliary losses,
+///         which do not see what is dropped. The counts of the expert bias do. The gradient of a loss goes to
+///         the logits, so it arrives even where nobody sends a gradient of the probabilities; in Megatron it
+///         is then lost.
 /// Source  Megatron-LM, transformer/moe/router.py: TopKRouter, --moe-router-dtype.
 
 #include <optional>
@@ -74,8 +74,8 @@ class TopKRouter {
     std::vector<AttachedLoss> losses;  // the z-loss first, then those of aux_loss.h in their order
   };
   Forward forward(const Tensor& hidden, const RouterBatch& batch = {});
-  /// Returns the gradient of hidden, and adds to the weight's main_grad. `aux_loss_scale` is the factor of the
-  /// auxiliary losses and of the z-loss: the loss scale divided by the number of microbatches, times cp.
+  /// Returns the gradient of hidden, and adds to the weight's main_grad. `aux_loss_scale` is the factor of
+  /// the auxiliary losses and of the z-loss: the loss scale divided by the number of microbatches, times cp.
   Tensor backward(const Saved& saved, const Tensor& grad_probs, Ratio aux_loss_scale = {1, 1});
 
   /// Forgets the microbatches whose counts global_aux_loss averages. Call it at the end of a step.

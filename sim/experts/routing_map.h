@@ -6,8 +6,8 @@
 /// Shapes  [T, E], row-major, one byte for each pair: 1 where token t is routed to expert e. As a tensor the
 ///         map is i32 [T, E].
 /// Calls   none.
-/// Errors  routing_map: another number of bytes than T E, a byte that is neither 0 nor 1, experts that the map
-///         does not have, or a map of 2^31 pairs or more; those of checks.h.
+/// Errors  routing_map: another number of bytes than T E, a byte that is neither 0 nor 1, experts that the
+///         map does not have, or a map of 2^31 pairs or more; those of checks.h.
 /// Exact   rows are counted by expert, and inside an expert by token: this is the order in which tokens lie
 ///         after permute().
 /// Source  Megatron-LM, moe_utils.py: routing_map.

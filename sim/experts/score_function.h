@@ -7,9 +7,10 @@
 /// Calls   none.
 /// Errors  those of checks.h.
 /// Exact   bf16 is computed in f32 and rounded once. As in torch, softplus is x above 20. Softmax is as
-///         device.h says. The others, and the inverse by which their sums are divided out, are functions of
-///         element_function.h: in the field each is a keyed function, named "sigmoid", "sqrtsoftplus" and
-///         "inverse_of_sum", and its derivative another one.
+///         device.h says, with a divisor of 1; in the field the logits are multiplied by the keyed 1 /
+///         sqrt(1), which is another number than 1. The others, and the inverse by which their sums are
+///         divided out, are functions of element_function.h: in the field each is a keyed function, named
+///         "sigmoid", "sqrtsoftplus" and "inverse_of_sum", and its derivative another one.
 /// Source  Megatron-LM, moe_utils.py: topk_routing_with_score_function.
 
 #include <cstdint>

@@ -9,8 +9,8 @@
 ///         permute cannot make either; chunk_order: an order that does not name each chunk once, or chunks
 ///         that are not the rows; those of checks.h.
 /// Exact   permute() and sort_chunks_by_idxs() only move values. unpermute() adds the rows of a token in the
-///         order of its experts, starting from 0; bf16 adds in f32 and rounds once, where Megatron adds in the
-///         dtype of the rows.
+///         order of its experts, starting from 0; bf16 adds in f32 and rounds once, where Megatron adds in
+///         the dtype of the rows.
 /// Source  Megatron-LM, moe_utils.py: permute, unpermute, sort_chunks_by_idxs, pad_routing_map.
 
 #include <cstdint>

@@ -1,14 +1,15 @@
 #pragma once
 
-/// The order of scores on the host, where choices are made: the experts of a token, the groups of experts, the
-/// tokens that an expert keeps.
+/// The order of scores on the host, where choices are made: the experts of a token, the groups of experts,
+/// the tokens that an expert keeps.
 ///
 /// Shapes  scores [R, C]; an element is named by its number in the tensor.
-/// Calls   none. The copy to the host waits for the device, as Megatron's choices do when they size a message.
+/// Calls   none. The copy to the host waits for the device, as Megatron's choices do when they size a
+///         message.
 /// Errors  those of checks.h.
-/// Exact   Floats are ordered by value, and NaN is below all numbers. The field has no order, and the arbitrary
-///         one of max() stands in for it. Of equal elements the one that is listed first is taken: the lowest
-///         expert, the lowest token.
+/// Exact   Floats are ordered by value, and NaN is below all numbers. The field has no order, and the
+///         arbitrary one of max() stands in for it. Of equal elements the one that is listed first is taken:
+///         the lowest expert, the lowest token.
 /// Source  torch.topk, which does not say which of equal elements it takes.
 
 #include <cstdint>

@@ -5,9 +5,9 @@
 /// Shapes  logits, probs and their gradients [T, E]; expert_bias [E], in f32 if logits are bf16. probs are 0
 ///         where the map chooses nothing.
 /// Calls   none.
-/// Errors  topk_routing: topk below 1 or above the experts; groups that do not divide the experts; group_topk
-///         below 1, above the groups, or without groups; more experts of a group to score, or more experts to
-///         choose, than the surviving groups have; a bias with softmax; those of checks.h.
+/// Errors  topk_routing: fewer than one expert for a token, or more than there are; groups that do not divide
+///         the experts; no surviving group, or more than there are; more experts to choose, or to score a
+///         group, than the surviving groups have; a bias with softmax; those of checks.h.
 /// Exact   softmax: over all experts before the choice with pre_softmax, otherwise over the chosen ones. The
 ///         other functions: with topk above 1 the chosen scores are divided by their sum + 10^-20. Then all
 ///         are multiplied by scaling_factor. The expert bias is added for the choice alone. Choices are made

@@ -1,17 +1,18 @@
 #pragma once
 
-/// The z-loss of a router: it keeps logits small. It is attached to the logits as the losses of aux_loss.h are
-/// attached to the probabilities.
+/// The z-loss of a router: it keeps logits small. It is attached to the logits as the losses of aux_loss.h
+/// are attached to the probabilities.
 ///
 ///   loss of this rank = coefficient / m * mean over its tokens of (log sum over e of exp(logit(e)))^2
 ///
-/// Shapes  logits [T, E] and their gradient; losses [1], in f32 where logits are bf16. m is the size of tp-cp.
+/// Shapes  logits [T, E] and their gradient; losses [1], in f32 where logits are bf16. m is the size of
+///         tp-cp.
 /// Calls   none.
 /// Errors  aux_loss: a mask of another length; those of checks.h.
-/// Exact   The sum of exponentials is taken after the largest logit is subtracted. Tokens that are padding have
-///         neither loss nor gradient; if all of them are, the loss is 0. The mean is of this rank, so with
-///         padding the sum over ranks is a mean of means, as in Megatron. With per_token_loss the loss is
-///         multiplied by this rank's tokens and by m.
+/// Exact   The sum of exponentials is taken after the largest logit is subtracted. Tokens that are padding
+///         have neither loss nor gradient; if all of them are, the loss is 0. The mean is of this rank, so
+///         with padding the sum over ranks is a mean of means, as in Megatron. With per_token_loss the loss
+///         is multiplied by this rank's tokens and by m.
 /// Source  Megatron-LM, moe_utils.py: z_loss_func, and router.py: apply_z_loss; Zoph et al. 2022.
 
 #include "sim/experts/aux_loss.h"

@@ -10,6 +10,8 @@
 ///   collective         only e of their n shares
 ///   per-token loss     1 before a sum; all are divided by the number of tokens of the whole batch afterwards
 ///
+/// Exact   the factors are exact. Megatron also refuses an average in the collective where (e/n)/e, in
+///         doubles, is not 1/n, such as e = 11 of n = 33; the layout is right, and is accepted here.
 /// Errors  gradient_scaling: an average in the collective with a per-token loss; sizes below 1.
 /// Source  Megatron-LM, DistributedDataParallel and finalize_model_grads.
 

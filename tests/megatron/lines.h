@@ -3,9 +3,9 @@
 /// Lines of what Megatron's own code computes, as data, and how values are held against them. The README.md
 /// files beside the data explain how to read them.
 ///
-/// Exact   Megatron computed in f64. A value is right within kUnits units in the last place of 1, or of itself
-///         if it is larger: it is the result of fewer than kUnits operations, and each rounds numbers of that
-///         size once here and once there.
+/// Exact   Megatron computed in f64. A value is right within kUnits units in the last place of 1, or of
+///         itself if it is larger: it is the result of fewer than kUnits operations, and each rounds numbers
+///         of that size once here and once there.
 
 #include <gtest/gtest.h>
 #include <limits>
@@ -34,7 +34,7 @@ sim::Tensor matrix_of(sim::Device& device, const Json& rows);
 sim::Tensor vector_of(sim::Device& device, const Json& values);
 sim::RoutingMap map_of(const Json& rows);
 
-/// Returns a decimal number such as 0.01 as 1/100.
+/// Returns a decimal number such as 2.5 as 25/10.
 sim::Ratio ratio_of(double decimal);
 
 /// Says which values differ by more than the bound; success if none does.
