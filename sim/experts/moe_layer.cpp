@@ -64,6 +64,7 @@ MoeLayer::Forward MoeLayer::forward(const Tensor& input, const RouterBatch& batc
   forward.saved.experts = std::move(experts.saved);
   forward.saved.probs_dtype = routed.routing.probs.dtype();
   forward.losses = std::move(routed.losses);
+  forward.probs = routed.routing.probs;
   forward.map = std::move(routed.routing.map);
   return forward;
 }

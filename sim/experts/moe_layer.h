@@ -46,7 +46,8 @@ class MoeLayer {
     Tensor output;
     Saved saved;
     std::vector<AttachedLoss> losses;  // of the router
-    RoutingMap map;                    // of this rank's tokens
+    Tensor probs;                      // [T, E], of this rank's tokens
+    RoutingMap map;                    // the same
   };
   Forward forward(const Tensor& input, const RouterBatch& batch = {});
   /// Returns the gradient of the input, and adds to main_grad of all parameters. `aux_loss_scale` is that of

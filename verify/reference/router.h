@@ -12,6 +12,7 @@
 /// Source  Shazeer et al. 2017; Fedus et al. 2021; DeepSeek-AI 2024 (groups, bias, sigmoid).
 
 #include <algorithm>
+#include <cmath>
 #include <string>
 #include <vector>
 
@@ -65,19 +66,26 @@ Scalar sqrtsoftplus_derivative(const Number<Scalar>& number, const Scalar& x) {
   });
 }
 /// 1 / (x + 10^-20) and its derivative. The smallest term matters only where all scores have vanished.
+constexpr double kLeastSum = 1e-20;
 template <typename Scalar>
 Scalar inverse_of_sum(const Number<Scalar>& number, const Scalar& x) {
-  return number.function("inverse_of_sum", x, [](const auto& n, const auto& y) { return n.of(1, 1) / y; });
+  return number.function("inverse_of_sum", x,
+                         [](const auto& n, const auto& y) { return n.of(1, 1) / (y + n.real(kLeastSum)); });
 }
 template <typename Scalar>
 Scalar inverse_of_sum_derivative(const Number<Scalar>& number, const Scalar& x) {
-  return number.function("inverse_of_sum_derivative", x,
-                         [](const auto& n, const auto& y) { return -(n.of(1, 1) / (y * y)); });
+  return number.function("inverse_of_sum_derivative", x, [](const auto& n, const auto& y) {
+    const auto inverse = n.of(1, 1) / (y + n.real(kLeastSum));
+    return -(inverse * inverse);
+  });
 }
 
-/// The softmax of some elements of a row.
+/// The softmax of some elements of a row. It is that of attention (attention.h) with scores divided by sqrt(1),
+/// which in the field is a factor like any other.
 template <typename Scalar>
 std::vector<Scalar> softmax(const Number<Scalar>& number, std::vector<Scalar> row) {
+  const Scalar factor = number.rsqrt(number.of(1, 1));
+  for (Scalar& x : row) x = x * factor;
   Scalar shift = row.front();
   for (const Scalar& x : row) shift = number.larger(shift, x);
   Sum<Scalar> sum;
@@ -93,10 +101,12 @@ std::vector<Scalar> softmax(const Number<Scalar>& number, std::vector<Scalar> ro
 template <typename Scalar>
 std::vector<Scalar> softmax_gradient(const Number<Scalar>& number, const std::vector<Scalar>& p,
                                      const std::vector<Scalar>& grad) {
+  const Scalar factor = number.rsqrt(number.of(1, 1));
   Sum<Scalar> mean;
   for (std::size_t i = 0; i < p.size(); ++i) mean.add(p[i] * grad[i]);
   std::vector<Scalar> result;
-  for (std::size_t i = 0; i < p.size(); ++i) result.push_back(number.stored(p[i] * (grad[i] - mean.value())));
+  for (std::size_t i = 0; i < p.size(); ++i)
+    result.push_back(number.stored(p[i] * (grad[i] - mean.value()) * factor));
   return result;
 }
 
@@ -143,6 +153,15 @@ Matrix<Scalar> router_scores_gradient(const Number<Scalar>& number, RouterScore 
   return result;
 }
 
+/// Whether no error can exchange an element that is chosen with another one. In floats, equal elements may have
+/// become equal by rounding, or have been different before.
+inline bool is_certain(const sim::Field&, const sim::Field&) { return true; }
+inline bool is_certain(const Bounded& chosen, const Bounded& other) {
+  const double error = chosen.error() + other.error();
+  return std::isfinite(chosen.value()) && std::isfinite(other.value()) &&
+         chosen.value() - other.value() > error;
+}
+
 /// Chooses the `count` largest candidates of a row, the largest first.
 template <typename Scalar>
 class ChosenColumns {
@@ -160,7 +179,7 @@ class ChosenColumns {
     columns = {candidates.begin(), candidates.begin() + static_cast<std::ptrdiff_t>(kept)};
     for (const Eigen::Index taken : columns) {
       for (std::size_t i = kept; i < candidates.size(); ++i)
-        is_sure = is_sure && !row_choice::may_exchange(of(taken), of(candidates[i]));
+        is_sure = is_sure && is_certain(of(taken), of(candidates[i]));
     }
   }
 
