@@ -4,6 +4,7 @@
 /// (layout.h) checks everything before it builds anything. The fields are 64 bits wide, so no input can
 /// wrap around.
 
+#include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -39,6 +40,8 @@ struct ParallelSizes {
   std::vector<std::int64_t> hierarchical_context_parallel_sizes;   // empty: none
   std::optional<std::int64_t> pipeline_model_parallel_split_rank;  // rule book legacy only
   std::string order = kDefaultOrder;                               // rule book megatron only
+
+  auto operator<=>(const ParallelSizes&) const = default;
 };
 
 }  // namespace sim

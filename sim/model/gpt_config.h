@@ -11,6 +11,27 @@
 
 namespace sim {
 
+/// The experts of those layers that have some, instead of an MLP.
+struct GptExperts {
+  std::int64_t num_experts = 0;
+  /// Which layers have experts, by their number in the model; empty: all have.
+  std::vector<bool> moe_layer_freq = {};
+  std::int64_t moe_ffn_hidden_size = 0;
+  TopKRoutingConfig routing = {};
+  bool expert_bias = false;
+  Ratio expert_bias_update_rate = {1, 1000};
+  std::vector<AuxLoss> aux_losses = {};
+  std::optional<Ratio> z_loss_coefficient = std::nullopt;
+  std::optional<TokenDroppingConfig> token_dropping = std::nullopt;
+  TokenDispatcherType dispatcher = TokenDispatcherType::allgather;
+  std::int64_t shared_expert_intermediate_size = 0;  // 0: no shared experts
+  bool shared_expert_gate = false;
+
+  bool are_in(std::int64_t layer) const {
+    return num_experts > 0 && (moe_layer_freq.empty() || moe_layer_freq[static_cast<std::size_t>(layer)]);
+  }
+};
+
 struct GptConfig {
   DType dtype = DType::f32;
   std::int64_t num_layers = 0;
@@ -33,6 +54,8 @@ struct GptConfig {
   bool untie_embeddings_and_output_weights = false;
   bool sequence_parallel = false;
   bool recompute = false;  // keep only the input of each layer, and run its forward again in backward
+  GptExperts experts = {};
+  bool per_token_loss = false;  // auxiliary losses are attached for a mean over all tokens
   Initial initial = {};
   Initial norm_initial = {.scale = {0, 1}, .center = {1, 1}};
 

@@ -8,6 +8,46 @@ namespace sim {
 
 namespace {
 
+/// The experts of a layer, or nothing if it has an MLP.
+std::optional<MoeLayerConfig> experts_config(const GptConfig& config, int number) {
+  const GptExperts& experts = config.experts;
+  if (!experts.are_in(number)) return std::nullopt;
+  const std::string name = fmt::format("decoder.layers.{}.mlp", number);
+  const GatedActivation activation{.function = config.activation, .gated = config.gated};
+  MoeLayerConfig layer{.router = {.name = name + ".router",
+                                  .dtype = config.dtype,
+                                  .hidden_size = config.hidden_size,
+                                  .num_experts = experts.num_experts,
+                                  .routing = experts.routing,
+                                  .expert_bias = experts.expert_bias,
+                                  .aux_losses = experts.aux_losses,
+                                  .z_loss_coefficient = experts.z_loss_coefficient,
+                                  .per_token_loss = config.per_token_loss,
+                                  .token_dropping = experts.token_dropping,
+                                  .sequence_parallel = config.sequence_parallel,
+                                  .initial = config.initial},
+                       .experts = {.name = name + ".experts",
+                                   .dtype = config.dtype,
+                                   .hidden_size = config.hidden_size,
+                                   .ffn_hidden_size = experts.moe_ffn_hidden_size,
+                                   .activation = activation,
+                                   .bias = config.bias,
+                                   .initial = config.initial},
+                       .dispatcher = experts.dispatcher};
+  if (experts.shared_expert_intermediate_size == 0) return layer;
+  layer.shared_experts = {.mlp = {.name = name + ".shared_experts",
+                                  .dtype = config.dtype,
+                                  .hidden_size = config.hidden_size,
+                                  .ffn_hidden_size = experts.shared_expert_intermediate_size,
+                                  .activation = config.activation,
+                                  .gated = config.gated,
+                                  .bias = false,
+                                  .sequence_parallel = config.sequence_parallel,
+                                  .initial = config.initial},
+                          .gate = experts.shared_expert_gate};
+  return layer;
+}
+
 TransformerLayerConfig layer_config(const GptConfig& config, int number) {
   return {.name = fmt::format("decoder.layers.{}", number),
           .dtype = config.dtype,
@@ -25,6 +65,7 @@ TransformerLayerConfig layer_config(const GptConfig& config, int number) {
           .bias = config.bias,
           .add_qkv_bias = config.add_qkv_bias,
           .sequence_parallel = config.sequence_parallel,
+          .experts = experts_config(config, number),
           .initial = config.initial,
           .norm_initial = config.norm_initial};
 }
@@ -103,7 +144,7 @@ GptModel::Forward GptModel::forward(const Tensor& input, const Microbatch& micro
 Tensor GptModel::forward_layers(Tensor hidden, Saved& saved) {
   for (std::size_t i = 0; i < layers_.size(); ++i) {
     begin_layer(rank_, number_of(i));
-    auto forward = layers_[i].forward(hidden);
+    auto forward = layers_[i].forward(hidden, LayerPass{.counts = !config_.recompute});
     LayerSaved kept{.input = hidden, .saved = std::nullopt};
     if (!config_.recompute) kept.saved = std::move(forward.saved);
     saved.layers.push_back(std::move(kept));
@@ -113,24 +154,25 @@ Tensor GptModel::forward_layers(Tensor hidden, Saved& saved) {
   return hidden;
 }
 
-Tensor GptModel::backward(const Saved& saved, const Tensor& grad_output) {
+Tensor GptModel::backward(const Saved& saved, const Tensor& grad_output, Ratio aux_loss_scale) {
   Tensor grad = grad_output;
   if (chunk_.post_process) {
     grad = loss_->backward(saved.loss, grad);
     grad = output_layer_->backward(saved.output_layer, grad);
     grad = final_layernorm_->backward(saved.final_layernorm, grad);
   }
-  grad = backward_layers(saved, grad);
+  grad = backward_layers(saved, grad, aux_loss_scale);
   if (!embedding_) return grad;
   embedding_->backward(saved.embedding, grad);
   return {};
 }
 
-Tensor GptModel::backward_layers(const Saved& saved, Tensor grad) {
+Tensor GptModel::backward_layers(const Saved& saved, Tensor grad, Ratio aux_loss_scale) {
   for (std::size_t i = layers_.size(); i-- > 0;) {
     begin_layer(rank_, number_of(i));
     const LayerSaved& kept = saved.layers[i];
-    grad = layers_[i].backward(kept.saved ? *kept.saved : layers_[i].forward(kept.input).saved, grad);
+    grad = layers_[i].backward(kept.saved ? *kept.saved : layers_[i].forward(kept.input).saved, grad,
+                               aux_loss_scale);
   }
   end_layer(rank_);
   return grad;
@@ -146,6 +188,13 @@ std::vector<Parameter*> GptModel::parameters() {
   if (final_layernorm_) take(final_layernorm_->parameters());
   if (tied_copy_) all.push_back(&*tied_copy_);
   if (output_layer_) take(output_layer_->parameters());
+  return all;
+}
+
+std::vector<TopKRouter*> GptModel::routers() {
+  std::vector<TopKRouter*> all;
+  for (TransformerLayer& layer : layers_)
+    if (layer.experts() != nullptr) all.push_back(&layer.experts()->router());
   return all;
 }
 

@@ -54,19 +54,22 @@ class GptModel {
   /// Runs the chunk. `input` is an empty Tensor() on the first stage.
   Forward forward(const Tensor& input, const Microbatch& microbatch);
   /// Returns the gradient of the input, which is an empty Tensor() on the first stage.
-  Tensor backward(const Saved& saved, const Tensor& grad_output);
+  /// `aux_loss_scale` is the factor of the auxiliary losses of experts.
+  Tensor backward(const Saved& saved, const Tensor& grad_output, Ratio aux_loss_scale = {1, 1});
 
   /// The parameters, in the order in which forward uses them. A weight that two layers of the chunk share
   /// is listed once.
   std::vector<Parameter*> parameters();
   /// The word embedding, or its copy, if it is tied to a weight on another stage; otherwise null.
   Parameter* shared_embedding();
+  /// The routers of the chunk's layers, in their order.
+  std::vector<TopKRouter*> routers();
   const GptChunk& chunk() const { return chunk_; }
 
  private:
   int number_of(std::size_t layer) const { return chunk_.first_layer + static_cast<int>(layer); }
   Tensor forward_layers(Tensor hidden, Saved& saved);
-  Tensor backward_layers(const Saved& saved, Tensor grad);
+  Tensor backward_layers(const Saved& saved, Tensor grad, Ratio aux_loss_scale);
   bool is_tied() const { return !config_.untie_embeddings_and_output_weights; }
 
   Rank& rank_;

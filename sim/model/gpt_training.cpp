@@ -130,6 +130,12 @@ Ratio GptTraining::share_of_token(std::int64_t tokens) const {
   return {1, std::max<std::int64_t>(tokens, 1) * config_.pipeline.microbatches()};
 }
 
+Ratio GptTraining::aux_loss_scale() const {
+  const Ratio scale = optimizer_.loss_scale();
+  if (is_per_token()) return scale;
+  return {scale.numerator, scale.denominator * config_.pipeline.microbatches()};
+}
+
 void GptTraining::take_loss(const Tensor& loss, std::int64_t tokens) {
   tokens_ += tokens;
   add_to(loss_, scale(total(loss), share_of_token(tokens)));
@@ -139,11 +145,11 @@ Tensor GptTraining::backward(int microbatch, int chunk, const Tensor& grad_outpu
   auto kept = in_flight_.extract({microbatch, chunk});
   GptModel& model = chunks_[static_cast<std::size_t>(chunk)];
   const InFlight& own = kept.mapped();
-  if (!model.chunk().post_process) return model.backward(own.saved, grad_output);
+  if (!model.chunk().post_process) return model.backward(own.saved, grad_output, aux_loss_scale());
   Tensor grad = filled(rank_.device, sum_dtype(config_.model.dtype), {config_.model.tokens()}, 1);
   scale_in_place(grad, share_of_token(own.tokens));
   if (optimizer_.loss_scale().numerator != 1) scale_in_place(grad, optimizer_.loss_scale());
-  return model.backward(own.saved, grad);
+  return model.backward(own.saved, grad, aux_loss_scale());
 }
 
 void GptTraining::grads_are_complete(int chunk) {
@@ -158,9 +164,21 @@ void GptTraining::finalize_model_grads() {
   const std::vector<Parameter*> all = parameters();
   all_reduce_sequence_parallel_grads(rank_, all);
   reduce_tied_embeddings();
-  if (!is_per_token()) return;
-  tokens_of_all_ = all_tokens();
-  data_parallel_.divide_grads(tokens_of_all_);
+  if (is_per_token()) {
+    tokens_of_all_ = all_tokens();
+    data_parallel_.divide_grads(tokens_of_all_);
+  }
+  update_expert_biases();
+}
+
+void GptTraining::update_expert_biases() {
+  std::vector<TopKRouter*> routers;
+  for (GptModel& chunk : chunks_) {
+    const std::vector<TopKRouter*> own = chunk.routers();
+    routers.insert(routers.end(), own.begin(), own.end());
+  }
+  for (TopKRouter* router : routers) router->reset_global_aux_loss_tracker();
+  update_expert_bias(rank_, routers, config_.model.experts.expert_bias_update_rate);
 }
 
 std::int64_t GptTraining::all_tokens() {

@@ -9,8 +9,8 @@
 ///         of the chunk; data-parallel reductions while the schedule runs (a chunk's when its last backward
 ///         step is done), or after it. Then, in this order: all_reduces of sequence-parallel gradients over
 ///         tp; of the tied embedding over embd; with a per-token loss, a broadcast of the number of tokens
-///         over pp and its all_reduce over dp-cp; the calls of the optimizer; on the last stage one
-///         all_reduce of the loss over dp-cp.
+///         over pp and its all_reduce over dp-cp; with expert biases an all_reduce of the routed tokens over
+///         tp-dp-cp; the calls of the optimizer; on the last stage one all_reduce of the loss over dp-cp.
 /// Errors  gpt_training: the placement and the pipeline have different stages; those of its parts.
 /// Exact   The objective is the mean over microbatches (of all ranks) of the mean over a microbatch's tokens;
 ///         with per_token_loss it is the mean over all tokens.
@@ -69,6 +69,9 @@ class GptTraining : private StageProgram {
   /// The weight of a token's loss in the objective of a step, as far as it is known before the step ends.
   /// `tokens` is the number of tokens of its microbatch that have a loss.
   Ratio share_of_token(std::int64_t tokens) const;
+  /// The factor of the auxiliary losses of experts: each is a loss of one microbatch.
+  Ratio aux_loss_scale() const;
+  void update_expert_biases();
   void take_loss(const Tensor& loss, std::int64_t tokens);
   std::int64_t all_tokens();
   Tensor reduced_loss();

@@ -60,26 +60,49 @@ TransformerLayer::TransformerLayer(Rank& rank, const TransformerLayerConfig& con
       attention_(rank, attention_config(config)),
       attention_dropout_(rank, dropout_config(config, ".self_attn_bda")),
       mlp_norm_(rank, norm_config(config, ".pre_mlp_layernorm")),
-      mlp_(rank, mlp_config(config)),
-      mlp_dropout_(rank, dropout_config(config, ".mlp_bda")) {}
+      rows_of_sequence_(config.sequence_length /
+                        (config.sequence_parallel ? rank.groups.get("tp").size() : 1)),
+      mlp_dropout_(rank, dropout_config(config, ".mlp_bda")) {
+  if (config.experts)
+    experts_.emplace(rank, *config.experts);
+  else
+    mlp_.emplace(rank, mlp_config(config));
+}
 
 std::vector<Parameter*> TransformerLayer::parameters() {
-  return joined(
-      {input_norm_.parameters(), attention_.parameters(), mlp_norm_.parameters(), mlp_.parameters()});
+  return joined({input_norm_.parameters(), attention_.parameters(), mlp_norm_.parameters(),
+                 mlp_ ? mlp_->parameters() : experts_->parameters()});
 }
 
-TransformerLayer::Forward TransformerLayer::forward(const Tensor& input, std::uint64_t pass) {
+TransformerLayer::Forward TransformerLayer::forward(const Tensor& input, const LayerPass& pass) {
   const auto normal = input_norm_.forward(input);
-  const auto attention = attention_.forward(normal.output, pass);
-  const Tensor middle = add(input, attention_dropout_.forward(attention.output, pass));
+  const auto attention = attention_.forward(normal.output, pass.number);
+  const Tensor middle = add(input, attention_dropout_.forward(attention.output, pass.number));
   const auto mlp_normal = mlp_norm_.forward(middle);
-  const auto mlp = mlp_.forward(mlp_normal.output);
-  return {add(middle, mlp_dropout_.forward(mlp.output, pass)),
-          {normal.saved, attention.saved, mlp_normal.saved, mlp.saved, pass}};
+  Saved saved{.input_norm = normal.saved, .attention = attention.saved, .mlp_norm = mlp_normal.saved};
+  saved.pass = pass.number;
+  const Tensor output = forward_mlp(mlp_normal.output, pass.counts, saved);
+  return {add(middle, mlp_dropout_.forward(output, pass.number)), std::move(saved)};
 }
 
-Tensor TransformerLayer::backward(const Saved& saved, const Tensor& grad_output) {
-  const Tensor grad_mlp = mlp_.backward(saved.mlp, mlp_dropout_.backward(grad_output, saved.pass));
+Tensor TransformerLayer::forward_mlp(const Tensor& input, bool counts, Saved& saved) {
+  if (mlp_) {
+    auto mlp = mlp_->forward(input);
+    saved.mlp = std::move(mlp.saved);
+    return mlp.output;
+  }
+  auto experts = experts_->forward(
+      input, {.batch_size = input.shape()[0] / rows_of_sequence_, .padding = {}, .counts = counts});
+  saved.experts = std::move(experts.saved);
+  return experts.output;
+}
+
+Tensor TransformerLayer::backward_mlp(const Saved& saved, const Tensor& grad, Ratio aux_loss_scale) {
+  return mlp_ ? mlp_->backward(saved.mlp, grad) : experts_->backward(*saved.experts, grad, aux_loss_scale);
+}
+
+Tensor TransformerLayer::backward(const Saved& saved, const Tensor& grad_output, Ratio aux_loss_scale) {
+  const Tensor grad_mlp = backward_mlp(saved, mlp_dropout_.backward(grad_output, saved.pass), aux_loss_scale);
   const Tensor grad_middle = add(grad_output, mlp_norm_.backward(saved.mlp_norm, grad_mlp));
   const Tensor grad_attention =
       attention_.backward(saved.attention, attention_dropout_.backward(grad_middle, saved.pass));

@@ -1,15 +1,19 @@
 #pragma once
 
-/// A pre-norm transformer layer: x + dropout(attention(norm(x))), then x + dropout(mlp(norm(x))).
+/// A pre-norm transformer layer: x + dropout(attention(norm(x))), then x + dropout(mlp(norm(x))). A mixture of
+/// experts may take the place of the MLP.
 ///
 /// Shapes  input and output [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel.
 /// Calls   those of self-attention and the MLP: two all_reduces of [T, H] forward and two backward. With
 ///         sequence_parallel an all_gather and a reduce_scatter replace each of them, and backward gathers
-///         each input once more with an all_gather.
+///         each input once more with an all_gather. With experts, those of MoeLayer in place of the MLP's.
 /// Source  Shoeybi et al. 2019; Korthikanti et al. 2022; Megatron-LM TransformerLayer.
 
-#include "sim/model/mlp.h"
+#include <optional>
+
+#include "sim/experts/moe_layer.h"
 #include "sim/model/self_attention.h"
+#include "sim/parallel/mlp.h"
 #include "sim/parallel/parallel_norm.h"
 
 namespace sim {
@@ -35,8 +39,17 @@ struct TransformerLayerConfig {
   /// The dropout of each residual branch. With sequence_parallel, each rank draws masks for its own tokens.
   Ratio hidden_dropout = {0, 1};
   bool sequence_parallel = false;
+  std::optional<MoeLayerConfig> experts = std::nullopt;  // instead of the MLP
   Initial initial = {};
   Initial norm_initial = {};
+};
+
+/// One run of a layer.
+struct LayerPass {
+  std::uint64_t number = 0;  // each draws its own dropout masks
+  /// Whether the layer counts tokens and attaches auxiliary losses. Of the two forward runs of a recomputed
+  /// layer the second one does, as in Megatron.
+  bool counts = true;
 };
 
 class TransformerLayer {
@@ -47,16 +60,21 @@ class TransformerLayer {
     ParallelNorm::Saved input_norm;
     SelfAttention::Saved attention;
     ParallelNorm::Saved mlp_norm;
-    Mlp::Saved mlp;
+    Mlp::Saved mlp;  // empty with experts
+    std::optional<MoeLayer::Saved> experts;
     std::uint64_t pass;
   };
   struct Forward {
     Tensor output;
     Saved saved;
   };
-  /// Runs the layer. Each `pass` draws its own dropout masks.
-  Forward forward(const Tensor& input, std::uint64_t pass = 0);
-  Tensor backward(const Saved& saved, const Tensor& grad_output);
+  Forward forward(const Tensor& input, const LayerPass& pass);
+  Forward forward(const Tensor& input, std::uint64_t pass = 0) { return forward(input, LayerPass{pass}); }
+  /// Returns the gradient of the input. `aux_loss_scale` is the factor of the auxiliary losses of experts.
+  Tensor backward(const Saved& saved, const Tensor& grad_output, Ratio aux_loss_scale = {1, 1});
+
+  /// Returns the layer's experts, or null if it has an MLP.
+  MoeLayer* experts() { return experts_ ? &*experts_ : nullptr; }
 
   /// The parameters, in the order in which forward uses them.
   std::vector<Parameter*> parameters();
@@ -66,7 +84,12 @@ class TransformerLayer {
   SelfAttention attention_;
   ParallelDropout attention_dropout_;
   ParallelNorm mlp_norm_;
-  Mlp mlp_;
+  Tensor forward_mlp(const Tensor& input, bool counts, Saved& saved);
+  Tensor backward_mlp(const Saved& saved, const Tensor& grad, Ratio aux_loss_scale);
+
+  std::optional<Mlp> mlp_;
+  std::optional<MoeLayer> experts_;  // one of both
+  std::int64_t rows_of_sequence_;    // of this rank
   ParallelDropout mlp_dropout_;
 };
 

@@ -124,7 +124,8 @@ bool DistributedOptimizer::found_nonfinite() {
 
 bool DistributedOptimizer::is_counted(const Parameter& parameter) const {
   if (parameter.attributes.shared) return false;
-  return parameter.attributes.tensor_model_parallel || rank_.groups.get("tp").rank() == 0;
+  if (parameter.attributes.tensor_model_parallel) return true;
+  return rank_.groups.get(parameter.attributes.allreduce ? "tp" : "etp").rank() == 0;
 }
 
 void DistributedOptimizer::add_squares(const Sharers& sharers, Tensor& sum) {

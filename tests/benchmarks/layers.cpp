@@ -9,7 +9,7 @@
 #include <span>
 
 #include "sim/cpu/cpu_device.h"
-#include "sim/model/mlp.h"
+#include "sim/parallel/mlp.h"
 #include "sim/parallel/vocab_parallel_cross_entropy.h"
 #include "tests/benchmarks/repeated.h"
 

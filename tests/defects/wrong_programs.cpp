@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "sim/model/mlp.h"
 #include "sim/parallel/column_parallel_linear.h"
 #include "sim/parallel/mappings.h"
+#include "sim/parallel/mlp.h"
 #include "sim/parallel/parallel_dropout.h"
 #include "sim/parallel/parallel_norm.h"
 #include "sim/parallel/region.h"

@@ -50,7 +50,8 @@ TEST(HouseRules, IncludesFollowTheArrows) {
   EXPECT_EQ(test::include_direction({{"sim/tensor/a.cpp", "#include \"gpu/device/kernels.h\"\n"}}).size(),
             1U);
   EXPECT_EQ(test::include_direction({{"sim/parallel/a.cpp", "#include \"sim/base/field.h\"\n"}}).size(), 1U);
-  EXPECT_EQ(test::include_direction({{"sim/pipeline/a.cpp", "#include \"sim/model/mlp.h\"\n"}}).size(), 1U);
+  EXPECT_EQ(test::include_direction({{"sim/pipeline/a.cpp", "#include \"sim/parallel/mlp.h\"\n"}}).size(),
+            1U);
   EXPECT_EQ(test::include_direction({{"sim/pipeline/a.cpp", "#include \"sim/base/bfloat16.h\"\n"}}).size(),
             1U);
   EXPECT_EQ(test::include_direction({{"verify/options/a.cpp", "#include \"verify/checks/check_result.h\"\n"}})

@@ -61,6 +61,7 @@ class Inputs {
         seen_(seen),
         device_(std::make_shared<sim::CpuDevice>()) {}
   const reference::Number<Scalar>& number() const { return number_; }
+  const CaseSetting& setting() const { return setting_; }
   /// Returns the whole of an input that ranks get from drawn().
   reference::Matrix<Scalar> matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const;
   /// Returns the initial values of a parameter.

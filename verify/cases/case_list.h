@@ -38,6 +38,7 @@ std::unique_ptr<Case> parallel_norm_case();
 std::unique_ptr<Case> parallel_dropout_case();
 /// The MLP of a transformer layer, forward and backward: plain and gated, with each activation.
 std::unique_ptr<Case> mlp_case();
+std::unique_ptr<Case> moe_layer_case();
 /// Self-attention, forward and backward: with separate heads, with grouped queries, and with fewer query
 /// groups than ranks; causal or not; with and without rotary position embeddings.
 std::unique_ptr<Case> self_attention_case();

@@ -1,4 +1,4 @@
-#include "sim/model/mlp.h"
+#include "sim/parallel/mlp.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/token_calls.h"

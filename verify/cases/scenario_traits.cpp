@@ -42,6 +42,9 @@ Value tp(const ScenarioTraits& traits) { return std::min(traits.tensor_parallel,
 Value pp(const ScenarioTraits& traits) { return std::min(traits.pipeline_parallel, kMostOfAxis); }
 Value schedule(const ScenarioTraits& traits) { return traits.is_interleaved ? 3 : 2; }
 Value experts(const ScenarioTraits& traits) { return size_above_one(traits.expert_parallel); }
+Value expert_tensor_parallel(const ScenarioTraits& traits) {
+  return size_above_one(traits.expert_tensor_parallel);
+}
 Value instances(const ScenarioTraits& traits) { return size_above_one(traits.optimizer_instances); }
 
 }  // namespace verify::at_scenario

@@ -17,6 +17,7 @@ struct ScenarioTraits {
   int tp = 1;                 // tp with which cases of one tensor-model-parallel group run
   int pipeline_parallel = 1;  // pp of the scenario
   int expert_parallel = 1;
+  int expert_tensor_parallel = 1;
   int optimizer_instances = 1;
   bool is_interleaved = false;
   std::int64_t num_attention_heads = 1;
@@ -59,6 +60,7 @@ Value pp(const ScenarioTraits& traits);
 /// The pipeline schedule: 2 is 1F1B, 3 is interleaved.
 Value schedule(const ScenarioTraits& traits);
 Value experts(const ScenarioTraits& traits);
+Value expert_tensor_parallel(const ScenarioTraits& traits);
 Value instances(const ScenarioTraits& traits);
 
 }  // namespace at_scenario

@@ -35,6 +35,7 @@ ScenarioTraits traits_of(const ScenarioRequest& request) {
           .tp = reduced_tp(layout),
           .pipeline_parallel = layout.pp,
           .expert_parallel = layout.ep,
+          .expert_tensor_parallel = layout.etp,
           .optimizer_instances = layout.instances,
           .is_interleaved = request.pipeline.virtual_size.has_value(),
           .num_attention_heads = heads,

@@ -14,18 +14,12 @@ constexpr std::size_t kStacks = 16;
 const sim::WorldSpec& Bench::world_of(const Case& the_case, const CaseSetting& setting) {
   require_declaration(the_case, setting);
   const sim::ParallelSizes sizes = the_case.sizes(setting);
-  const std::pair key(std::array<std::int64_t, 6>{sizes.world_size, sizes.tensor_model_parallel_size,
-                                                  sizes.pipeline_model_parallel_size,
-                                                  sizes.virtual_pipeline_model_parallel_size.value_or(0),
-                                                  sizes.expert_model_parallel_size,
-                                                  sizes.num_distributed_optimizer_instances},
-                      sizes.order);
-  auto known = worlds_.find(key);
+  auto known = worlds_.find(sizes);
   if (known == worlds_.end()) {
     sim::WorldSpec spec{.layout = sim::make_layout(sizes, sim::RuleBook::megatron)};
     if (stacks_ == nullptr) stacks_ = std::make_shared<sim::StackPool>(spec.stack_bytes, true, kStacks);
     spec.stacks = stacks_;
-    known = worlds_.emplace(key, std::move(spec)).first;
+    known = worlds_.emplace(sizes, std::move(spec)).first;
   }
   known->second.seed = setting.seed;
   return known->second;

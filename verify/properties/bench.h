@@ -43,7 +43,7 @@ class Bench {
   std::unique_ptr<sim::ProcessEndWatch> watch_ = std::make_unique<sim::ProcessEndWatch>();
   std::shared_ptr<sim::CpuDevice> device_;
   // The keys are the sizes in which cases differ, and the order of the axes.
-  std::map<std::pair<std::array<std::int64_t, 6>, std::string>, sim::WorldSpec> worlds_;
+  std::map<sim::ParallelSizes, sim::WorldSpec> worlds_;
   std::shared_ptr<sim::StackPool> stacks_;
   const Case* last_case_ = nullptr;
   CaseSetting last_setting_;

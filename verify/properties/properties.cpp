@@ -76,6 +76,10 @@ Judgement compare(const CaseOutput& output, const Assembled<double>& got,
     const double value = got.values[i];
     const Bounded& reference = expected.data()[i];
     const double serial = reference.value();
+    if (reference.is_unknown()) {
+      judgement.has_unbounded = true;
+      continue;
+    }
     if (value == serial || (std::isnan(value) && std::isnan(serial))) continue;
     const bool is_bounded = std::isfinite(serial) && std::isfinite(reference.error());
     if (!std::isfinite(value) && !std::isfinite(serial) && sign_is_open(setting, reference)) continue;
@@ -253,6 +257,7 @@ Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting&
   if (auto broken = unfit(report, the_case, setting)) return *broken;
   for (const sim::RankReport& rank : report.ranks) {
     const ExpectedRun run_of_rank = expected_run(the_case, setting, rank.rank);
+    if (!run_of_rank.is_known) return {.has_unbounded = true};
     if (!run_of_rank.departure.empty())
       return fails(fmt::format("rank {}: {}", rank.rank, run_of_rank.departure));
     const std::vector<ExpectedCall>& expected = run_of_rank.calls;

@@ -38,6 +38,9 @@ class Bounded {
 
   double value() const { return value_; }
   double error() const { return error_; }
+  /// Whether the candidate may hold any number, also one that is not finite, because it may have made another
+  /// choice than this computation. The error of such a number is negative.
+  bool is_unknown() const { return error_ < 0; }
   const Rounding* rounding() const { return rounding_; }
 
   /// The result of one operation. Its error is the error propagated from the operands, plus `units` unit

@@ -94,13 +94,9 @@ class Gpt {
   static constexpr const char* kWords = "embedding.word_embeddings.weight";
   static constexpr const char* kPositions = "embedding.position_embeddings.weight";
 
-  Matrix<Scalar> added(const Matrix<Scalar>& a, const Matrix<Scalar>& b) const {
-    return matrix_of(number_, a.rows(), a.cols(),
-                     [&](Eigen::Index i, Eigen::Index j) { return a(i, j) + b(i, j); });
-  }
   Matrix<Scalar> embedded(const Ids& tokens) const {
     const Matrix<Scalar> words = embedding(weights_.at(kWords), tokens);
-    return sizes_.learned_positions ? added(words, weights_.at(kPositions)) : words;
+    return sizes_.learned_positions ? added(number_, words, weights_.at(kPositions)) : words;
   }
   /// The weight with this name; an empty matrix if the model has none.
   Matrix<Scalar> weight(const std::string& name) const {
@@ -137,23 +133,23 @@ class Gpt {
                                            .sines = sines_,
                                            .dropout = {}},
                                           norm_of(name + "input_layernorm", x));
-    const Matrix<Scalar> middle = added(x, attention.output());
+    const Matrix<Scalar> middle = added(number_, x, attention.output());
     const Mlp<Scalar> mlp(number_, sizes_.activation, sizes_.gated,
                           {.fc1_weight = weight(name + "mlp.linear_fc1.weight"),
                            .fc1_bias = weight(name + "mlp.linear_fc1.bias"),
                            .fc2_weight = weight(name + "mlp.linear_fc2.weight"),
                            .fc2_bias = weight(name + "mlp.linear_fc2.bias")},
                           norm_of(name + "pre_mlp_layernorm", middle));
-    if (grad == nullptr) return added(middle, mlp.output());
+    if (grad == nullptr) return added(number_, middle, mlp.output());
     const auto of_mlp = mlp.gradients(*grad);
     add_linear(name + "mlp.linear_fc1", of_mlp.fc1, sums);
     add_linear(name + "mlp.linear_fc2", of_mlp.fc2, sums);
     const Matrix<Scalar> grad_middle =
-        added(*grad, norm_back(name + "pre_mlp_layernorm", middle, of_mlp.x, sums));
+        added(number_, *grad, norm_back(name + "pre_mlp_layernorm", middle, of_mlp.x, sums));
     const auto of_attention = attention.gradients(grad_middle);
     add_linear(name + "self_attention.linear_qkv", of_attention.qkv, sums);
     add_linear(name + "self_attention.linear_proj", of_attention.proj, sums);
-    return added(grad_middle, norm_back(name + "input_layernorm", x, of_attention.x, sums));
+    return added(number_, grad_middle, norm_back(name + "input_layernorm", x, of_attention.x, sums));
   }
 
   Number<Scalar> number_;

@@ -50,6 +50,12 @@ Matrix<Scalar> column_sums(const Number<Scalar>& number, const Matrix<Scalar>& x
 }
 
 template <typename Scalar>
+Matrix<Scalar> added(const Number<Scalar>& number, const Matrix<Scalar>& a, const Matrix<Scalar>& b) {
+  return matrix_of(number, a.rows(), a.cols(),
+                   [&](Eigen::Index i, Eigen::Index j) { return a(i, j) + b(i, j); });
+}
+
+template <typename Scalar>
 Matrix<Scalar> transposed(const Matrix<Scalar>& x) {
   return x.transpose();
 }

@@ -93,6 +93,8 @@ class Number<Bounded> {
   Bounded exact(double value) const { return Bounded(value, rounding_); }
   /// A number that the candidate has computed with an error of at most `error`, and then rounds.
   Bounded near(double value, double error) const { return Bounded::rounded(value, error, 1, rounding_); }
+  /// A result of a choice that the candidate may have made otherwise.
+  Bounded unknown(double value) const { return {value, -1, rounding_}; }
   /// A constant that the candidate rounds.
   Bounded real(double value) const { return Bounded::rounded(value, 0, 2, rounding_); }
   /// x rounded to the dtype of the candidate's tensors.

@@ -10,6 +10,7 @@
 /// Source  Shoeybi et al. 2019; Shazeer 2020 (gated); Megatron-LM MLP.
 
 #include "sim/parallel/column_parallel_linear.h"
+#include "sim/parallel/gated_activation.h"
 #include "sim/parallel/row_parallel_linear.h"
 
 namespace sim {
@@ -21,6 +22,8 @@ struct MlpConfig {
   std::int64_t ffn_hidden_size = 0;  // F
   Activation activation = Activation::gelu_tanh;
   bool gated = false;
+  /// A function of an author, which takes the place of `activation`; null if there is none.
+  std::shared_ptr<const ElementFunction> own_activation = nullptr;
   bool bias = true;
   bool sequence_parallel = false;
   Initial initial = {};
@@ -47,8 +50,7 @@ class Mlp {
   std::vector<Parameter*> parameters();
 
  private:
-  Activation activation_;
-  bool gated_;
+  GatedActivation activation_;
   ColumnParallelLinear fc1_;
   RowParallelLinear fc2_;
 };

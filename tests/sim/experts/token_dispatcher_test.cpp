@@ -1,0 +1,146 @@
+// Proves in the field that the three dispatchers compute what one device computes, on every grid of experts, and
+// that their backward is the adjoint of their forward.
+
+#include <gtest/gtest.h>
+#include <map>
+#include <numeric>
+#include <rapidcheck/gtest.h>
+
+#include "sim/cpu/cpu_device.h"
+#include "sim/experts/grouped_mlp.h"
+#include "sim/tensor/ops.h"
+#include "sim/world/simulate.h"
+#include "tests/support/tensor_values.h"
+
+namespace {
+
+using namespace sim;
+
+struct Trial {
+  int tp = 1, ep = 1, etp = 1, edp = 1;
+  std::int64_t local_experts = 1, tokens = 1;  // of a rank
+  std::uint64_t seed = 0;
+  std::uint32_t chosen_of_four = 2;  // how many of four experts are chosen for a token
+};
+
+constexpr std::int64_t kHidden = 3, kFfn = 4;
+
+Trial drawn_trial() {
+  Trial trial;
+  trial.tp = *rc::gen::inRange(1, 3);
+  trial.ep = *rc::gen::inRange(1, 4);
+  trial.etp = *rc::gen::inRange(1, 3);
+  trial.edp = trial.etp * trial.ep % trial.tp == 0 ? *rc::gen::inRange(1, 3) : trial.tp;
+  trial.local_experts = *rc::gen::inRange(1, 4);
+  trial.tokens = *rc::gen::inRange(1, 5);
+  trial.seed = *rc::gen::arbitrary<std::uint64_t>();
+  trial.chosen_of_four = *rc::gen::inRange(0U, 5U);
+  return trial;
+}
+
+int world_of(const Trial& t) { return t.ep * t.etp * t.edp; }
+
+WorldSpec world(const Trial& t) {
+  return {.layout = make_layout({.world_size = world_of(t),
+                                 .tensor_model_parallel_size = t.tp,
+                                 .expert_model_parallel_size = t.ep,
+                                 .expert_tensor_parallel_size = t.etp},
+                                RuleBook::megatron),
+          .seed = t.seed};
+}
+
+/// The experts of the tokens of one rank: the same for every dispatcher.
+RoutingMap map_of(const Trial& t, int rank) {
+  const std::int64_t experts = t.ep * t.local_experts;
+  std::vector<std::uint8_t> chosen;
+  const KeyedRandom random = KeyedRandom(t.seed).named("map");
+  for (std::int64_t i = 0; i < t.tokens * experts; ++i)
+    chosen.push_back(random.below(static_cast<std::uint64_t>(rank * t.tokens * experts + i), 4) <
+                     t.chosen_of_four);
+  return {t.tokens, experts, chosen};
+}
+
+GroupedMlpConfig experts_config() {
+  return {.name = "experts", .dtype = DType::field, .hidden_size = kHidden, .ffn_hidden_size = kFfn};
+}
+
+/// Publishes what the experts make of this rank's tokens, and the gradients.
+void run(Rank& rank, const Trial& t, TokenDispatcherType type) {
+  const RoutingMap map = map_of(t, rank.id);
+  const ExpertGrid grid = expert_grid(rank, map.experts());
+  GroupedMlp experts(rank, grid, experts_config());
+  const auto own = [&](const char* name, std::int64_t columns) {
+    return keyed(rank.device, DType::field, {t.tokens, columns}, rank.random.named(name),
+                 rank.id * t.tokens * columns);
+  };
+  const auto dispatcher = make_token_dispatcher(type, grid, {map});
+  const ExpertRows rows = dispatcher->dispatch(own("hidden", kHidden), own("probs", map.experts()));
+  const auto forward = experts.forward(rows);
+  rank.publish("output", dispatcher->combine(forward.output));
+  const auto gradients = experts.backward(forward.saved, dispatcher->combine_backward(own("grad", kHidden)));
+  const auto of_tokens = dispatcher->dispatch_backward(gradients.rows, gradients.probs);
+  rank.publish("grad_hidden", of_tokens.hidden);
+  rank.publish("grad_probs", of_tokens.probs);
+  for (const Parameter* parameter : experts.parameters()) rank.publish(parameter->name, parameter->main_grad);
+}
+
+using Values = std::vector<std::map<std::string, std::vector<Field>>>;  // by rank
+
+Values published(const WorldSpec& spec, std::uint64_t seed, const RankProgram& program) {
+  CpuDevice device(seed);
+  const RunReport report = simulate(spec, device, program);
+  if (!report.ok()) RC_FAIL(report.failure());
+  Values all;
+  for (const RankReport& rank : report.ranks) {
+    all.emplace_back();
+    for (const Published& tensor : rank.published) all.back()[tensor.name] = test::values<Field>(&tensor);
+  }
+  return all;
+}
+
+/// The same tokens on one rank, whose experts are those of all ranks.
+Values on_one_rank(const Trial& t) {
+  Trial one = t;
+  one.tp = one.ep = one.etp = one.edp = 1;
+  one.local_experts = t.ep * t.local_experts;
+  Values all;
+  for (int of = 0; of < world_of(t); ++of) {
+    const Values values = published(world(one), t.seed, [&](Rank& rank) {
+      Rank as{of, rank.layout, rank.device, rank.groups, rank.random, rank.record};
+      run(as, one, TokenDispatcherType::alltoall);
+    });
+    all.push_back(values.front());
+  }
+  return all;
+}
+
+/// The sum over all ranks of the gradient of linear_fc1 of each expert, whose rows are cut over etp.
+std::map<std::string, std::vector<Field>> fc1_gradients(const Values& values, int etp) {
+  std::map<std::string, std::vector<Field>> sums;
+  for (std::size_t rank = 0; rank < values.size(); ++rank) {
+    for (const auto& [name, gradient] : values[rank]) {
+      if (name.find("linear_fc1.weight") == std::string::npos) continue;
+      std::vector<Field>& sum = sums[name];
+      sum.resize(gradient.size() * static_cast<std::size_t>(etp));
+      const std::size_t begin = rank % static_cast<std::size_t>(etp) * gradient.size();
+      for (std::size_t i = 0; i < gradient.size(); ++i) sum[begin + i] = sum[begin + i] + gradient[i];
+    }
+  }
+  return sums;
+}
+
+RC_GTEST_PROP(TokenDispatchers, ComputeWhatOneRankComputes, ()) {
+  const Trial t = drawn_trial();
+  RC_PRE(world_of(t) % t.tp == 0);
+  const Values serial = on_one_rank(t);
+  for (const auto type :
+       {TokenDispatcherType::allgather, TokenDispatcherType::alltoall, TokenDispatcherType::flex}) {
+    const Values values = published(world(t), t.seed, [&](Rank& rank) { run(rank, t, type); });
+    for (std::size_t rank = 0; rank < values.size(); ++rank)
+      for (const char* name : {"output", "grad_hidden", "grad_probs"})
+        RC_ASSERT(values[rank].at(name) == serial[rank].at(name));
+    RC_ASSERT(fc1_gradients(values, t.etp) == fc1_gradients(serial, 1));
+  }
+}
+
+}  // namespace

@@ -1,0 +1,103 @@
+#pragma once
+
+/// The plan of a trial of a layer of experts, derived from a setting: its grids, its sizes and its router.
+///
+/// Shapes  the world has tp x dp ranks for dense parameters, and etp x ep x edp ranks for experts, where tp, etp
+///         and ep are the largest divisors that do not exceed the dimensions of these names. Rank r owns tokens
+///         r T to (r + 1) T - 1 of all. Experts are a multiple of ep, F is a multiple of etp, and the size of
+///         the shared experts is a multiple of tp.
+
+#include <algorithm>
+#include <cstdint>
+
+#include "sim/experts/moe_layer.h"
+#include "verify/cases/case_inputs.h"
+#include "verify/reference/router.h"
+
+namespace verify {
+
+struct MoePlan {
+  const CaseSetting& s;
+
+  static int largest_divisor(int of, std::int64_t most) {
+    int divisor = static_cast<int>(std::clamp<std::int64_t>(most, 1, of));
+    while (of % divisor != 0) --divisor;
+    return divisor;
+  }
+  int tp() const { return largest_divisor(s.group_size, s["tp"]); }
+  int etp() const { return largest_divisor(s.group_size, s["etp"]); }
+  int ep() const { return largest_divisor(s.group_size / etp(), s["ep"]); }
+  int ep_rank(int rank) const { return rank / etp() % ep(); }
+  int etp_rank(int rank) const { return rank % etp(); }
+
+  std::int64_t experts() const { return ep() * s["local_experts"]; }
+  std::int64_t topk() const { return std::min(s["topk"], experts()); }
+  std::int64_t tokens() const { return s["tokens"]; }
+  std::int64_t all_tokens() const { return s.group_size * tokens(); }
+  std::int64_t ffn() const { return etp() * s["ffn"]; }
+  std::int64_t shared_ffn() const { return s["shared"] == 0 ? 0 : tp() * s["ffn"]; }
+  bool is_gated() const { return s["gated"] == 1; }
+  bool has_bias() const { return s["bias"] == 1 && etp() == 1; }
+  bool has_groups() const { return s["groups"] == 1 && experts() % 2 == 0 && topk() <= experts() / 2; }
+  sim::TokenDispatcherType dispatcher() const {
+    return static_cast<sim::TokenDispatcherType>(s["dispatcher"]);
+  }
+
+  /// Scores: softmax of the chosen logits, softmax of all logits, sigmoid, and the root of softplus. With special
+  /// values the score is a softmax: the other functions and their derivatives are computed in other steps by the
+  /// reference, and vanish or overflow elsewhere.
+  bool is_pre_softmax() const { return s["score"] == 1; }
+  int score() const {
+    const std::int64_t most = s.special == Special::none ? 2 : 0;
+    return static_cast<int>(std::clamp<std::int64_t>(s["score"] - 1, 0, most));
+  }
+  /// Probabilities are multiplied by 5/2 in some trials.
+  bool is_scaled() const { return s["scaled"] == 1; }
+
+  sim::MoeLayerConfig layer() const {
+    const bool sequence_parallel = tp() > 1;
+    const sim::GatedActivation activation{static_cast<sim::Activation>(s["activation"]), is_gated()};
+    sim::MoeLayerConfig config{
+        .router = {.name = "mlp.router",
+                   .dtype = s.dtype,
+                   .hidden_size = s["hidden"],
+                   .num_experts = experts(),
+                   .routing = {.topk = topk(),
+                               .score_function = static_cast<sim::ScoreFunction>(score()),
+                               .pre_softmax = is_pre_softmax(),
+                               .scaling_factor = is_scaled() ? sim::Ratio{5, 2} : sim::Ratio{1, 1},
+                               .num_groups = has_groups() ? 2 : 0,
+                               .group_topk = has_groups() ? 1 : 0},
+                   .sequence_parallel = sequence_parallel},
+        .experts = {.name = "mlp.experts",
+                    .dtype = s.dtype,
+                    .hidden_size = s["hidden"],
+                    .ffn_hidden_size = ffn(),
+                    .activation = activation,
+                    .bias = has_bias()},
+        .dispatcher = dispatcher()};
+    if (s["shared"] == 0) return config;
+    config.shared_experts = {.mlp = {.name = "mlp.shared_experts",
+                                     .dtype = s.dtype,
+                                     .hidden_size = s["hidden"],
+                                     .ffn_hidden_size = shared_ffn(),
+                                     .activation = activation.function,
+                                     .gated = is_gated(),
+                                     .bias = false,
+                                     .sequence_parallel = sequence_parallel},
+                             .gate = s["shared"] == 2};
+    return config;
+  }
+
+  reference::RouterSetting router() const {
+    return {.topk = topk(),
+            .score = static_cast<reference::RouterScore>(score()),
+            .pre_softmax = is_pre_softmax(),
+            .scaling_numerator = is_scaled() ? 5 : 1,
+            .scaling_denominator = is_scaled() ? 2 : 1,
+            .groups = has_groups() ? 2 : 0,
+            .group_topk = has_groups() ? 1 : 0};
+  }
+};
+
+}  // namespace verify
