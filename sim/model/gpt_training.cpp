@@ -28,6 +28,15 @@ GptTrainingConfig checked(GptTrainingConfig config, int pp) {
           .hint = "a placement made with the sizes of the pipeline"});
 }
 
+/// Returns the configuration of the optimizer, which knows whether experts have buffers of their own.
+OptimizerConfig optimizer_config(Rank& rank, const GptTrainingConfig& config) {
+  OptimizerConfig optimizer = config.optimizer;
+  if (config.model.experts.num_experts == 0) return optimizer;
+  optimizer.has_experts = expert_grid(rank, config.model.experts.num_experts)
+                              .differs_from_dense_grid(rank.groups.get("tp").size());
+  return optimizer;
+}
+
 std::deque<GptModel> make_chunks(Rank& rank, const GptTrainingConfig& config) {
   const Communicator& pp = rank.groups.get("pp");
   const auto& placed = config.placement.stages[static_cast<std::size_t>(pp.rank())];
@@ -71,7 +80,7 @@ GptTraining::GptTraining(Rank& rank, GptTrainingConfig config, SampleSource sour
       pp_(rank.groups.get("pp")),
       chunks_(make_chunks(rank, config_)),
       data_parallel_(rank, parameters_of(chunks_), config_.data_parallel),
-      optimizer_(rank, data_parallel_, config_.optimizer) {}
+      optimizer_(rank, data_parallel_, optimizer_config(rank, config_)) {}
 
 std::vector<Parameter*> GptTraining::parameters() { return parameters_of(chunks_); }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 #include "sim/tensor/checks.h"
@@ -100,6 +101,7 @@ std::vector<DistributedOptimizer::Sharers> DistributedOptimizer::sharers() const
   }
   std::erase_if(all, [&](const Sharers& sharers) {
     const auto& parts = data_parallel_.parts();
+    if (config_.has_experts && std::string_view(sharers.group) == "tp-ep-pp") return false;
     return std::none_of(parts.begin(), parts.end(),
                         [&](const auto& part) { return sharers.hold(*part.buffer.parameters().front()); });
   });

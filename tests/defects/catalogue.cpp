@@ -107,7 +107,7 @@ std::vector<Defect> make_catalogue() {
   const std::string embedding = "vocab_parallel_embedding", loss = "vocab_parallel_cross_entropy";
   const std::string norm = "parallel_norm", attention = "self_attention", layer = "transformer_layer";
   const std::string dropout = "parallel_dropout", training = "distributed_optimizer";
-  const std::string gpt = "gpt_training", uneven = "all_to_all_uneven";
+  const std::string gpt = "gpt_training", uneven = "all_to_all_uneven", experts = "moe_layer";
   return {
       // ---- A collective ----
       in_call("row: forward sum left out", "TrainVerify", row, "row_parallel_linear.forward", left_out,
@@ -162,6 +162,18 @@ std::vector<Defect> make_catalogue() {
               "self_attention.gather_qkv", left_out, "serial"),
       in_call("all_to_all: nothing exchanged", "MLM#1754", "all_to_all_sp2hp", "mapping.forward", left_out,
               "adjoint"),
+      in_call("experts: outputs not summed", "MLM", experts, "token_dispatcher.combine", left_out, "serial",
+              "tp-ep"),
+      in_call("experts: probability gradients not sent back", "MLM", experts,
+              "token_dispatcher.probs_backward", left_out, "serial", "tp-ep"),
+      in_call("experts: router gradient not summed over tp", "MLM#7452", experts,
+              "sequence_parallel_grads.sum", left_out, "serial"),
+      in_call("experts: counts of the next rank", "MLM", experts, "token_dispatcher.counts", of_next_rank,
+              "serial", "tp-ep"),
+      in_call("experts: tokens of the next rank", "MLM 254c87400f", experts, "token_dispatcher.dispatch",
+              of_next_rank, "serial", "tp-ep"),
+      in_call("experts: one rank does not dispatch", "MLM#1877", experts, "token_dispatcher.dispatch",
+              skipped_by_one, "serial", "ep"),
       in_program("all_to_all: rows of the peers for the own", "MLM#1754", uneven,
                  rows_of_the_peers_for_the_own, "serial"),
       in_program("all_to_all: rows of the next rank first", "MLM 32bbb76d57", uneven,

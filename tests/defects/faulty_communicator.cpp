@@ -54,6 +54,12 @@ class FaultyCommunicator : public sim::Communicator {
         return run(call, [&] { real_.all_gather(call.input, call.output, call.site); });
       case Operation::all_to_all:
         return run(call, [&] { real_.all_to_all(call.input, call.output, call.site); });
+      case Operation::all_to_all_uneven:
+        return run(call, [&] {
+          real_.all_to_all_uneven(call.input, call.send_rows, call.output, call.receive_rows, call.site);
+        });
+      case Operation::reduce:
+        return run(call, [&] { real_.reduce(call.input, call.reduce_op, call.root, call.site); });
       case Operation::broadcast:
         return broadcast(call);
       case Operation::send:

@@ -36,6 +36,8 @@ constexpr SmallestWorld kSmallestWorlds[] = {
     {"norm: gradient summed twice", 2},
     {"attention: shared groups not reduced", 2},
     {"all_to_all: nothing exchanged", 2},
+    {"experts: outputs not summed", 2},
+    {"experts: one rank does not dispatch", 2},
     // A kernel that is wrong everywhere shows on one rank, though it may need two tokens there.
     {"row: a little added on all ranks", 1},
     {"mlp: activation doubled on one rank", 2},

@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "verify/options/run_rule.h"
 
 namespace verify {
@@ -13,14 +11,6 @@ constexpr const char* kFormat = "ckpt-format";
 constexpr const char* kPrecisionAware = "use-precision-aware-optimizer";
 
 bool is_emerging(const JudgedRun& r) { return r.optimizer() != "adam" && r.optimizer() != "sgd"; }
-
-bool has_other_dtype(const JudgedRun& r) {
-  const auto arguments = {"main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype"};
-  return std::any_of(arguments.begin(), arguments.end(), [&](const char* one) {
-    const std::string dtype = r.text(one, "fp32");
-    return dtype != "fp32" && dtype != "torch.float32";
-  });
-}
 
 }  // namespace
 
@@ -91,11 +81,6 @@ std::vector<RunRule> run_optimizer_rules() {
        },
        "the optimizer is saved with less memory through groups of Gloo",
        "leave --disable-gloo-process-groups out"},
-      {"optimizer_dtype",
-       {kPrecisionAware, "main-grads-dtype", "main-params-dtype", "exp-avg-dtype", "exp-avg-sq-dtype"},
-       [](const JudgedRun& r) { return !r.flag(kPrecisionAware) && has_other_dtype(r); },
-       "an optimizer that does not know of precision keeps its state, gradients and parameters in fp32",
-       "--use-precision-aware-optimizer"},
       {"precision_aware_adam",
        {kPrecisionAware, "optimizer"},
        [](const JudgedRun& r) { return r.flag(kPrecisionAware) && r.optimizer() != "adam"; },

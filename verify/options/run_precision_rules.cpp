@@ -5,7 +5,6 @@ namespace verify {
 namespace {
 
 bool is_half(const JudgedRun& r) { return r.flag("fp16") || r.flag("bf16"); }
-bool is_fp32(const std::string& dtype) { return dtype == "fp32" || dtype == "torch.float32"; }
 
 /// Whether so many layers at one end stay in bf16 as a pipeline rank does not have.
 bool are_bf16_layers_broken(const JudgedRun& r, const char* argument) {
@@ -25,11 +24,6 @@ bool shards_parameters(const JudgedRun& r) {
 /// The rules about the dtypes of parameters, gradients and products.
 std::vector<RunRule> run_precision_rules() {
   return {
-      {"fp16_and_bf16",
-       {"fp16", "bf16"},
-       [](const JudgedRun& r) { return r.flag("fp16") && r.flag("bf16"); },
-       "parameters have one dtype",
-       "one of them"},
       {"fp16_loss_needs_fp16",
        {"fp16-lm-cross-entropy", "fp16"},
        [](const JudgedRun& r) { return r.flag("fp16-lm-cross-entropy") && !r.flag("fp16"); },
@@ -40,14 +34,6 @@ std::vector<RunRule> run_precision_rules() {
        [](const JudgedRun& r) { return r.flag("fp32-residual-connection") && !is_half(r); },
        "residual connections in fp32 need parameters in fp16 or bf16",
        "--bf16"},
-      {"fp32_reduce_main_grads",
-       {"accumulate-allreduce-grads-in-fp32", "main-grads-dtype"},
-       [](const JudgedRun& r) {
-         return r.flag("bf16") && r.flag("accumulate-allreduce-grads-in-fp32") &&
-                !is_fp32(r.text("main-grads-dtype", "fp32"));
-       },
-       "gradients that are reduced in fp32 are kept in fp32",
-       "--main-grads-dtype fp32"},
       {"fp8_delayed_bf16_layers",
        {"first-last-layers-bf16", "fp8-recipe"},
        [](const JudgedRun& r) {

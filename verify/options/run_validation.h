@@ -22,7 +22,7 @@
 ///         local_backend_spec, inference_impl_needs_rmsnorm, inference_impl_layernorm_1p,
 ///         inference_impl_bias, inference_impl_qkv_bias, inference_moe_etp, inference_moe_capacity,
 ///         inference_moe_router_dtype, mup_base, mhc_pp, mhc_full_recompute, mhc_fp32_residual, mhc_mtp;
-///         fp16_and_bf16, fp16_loss_needs_fp16, fp32_residual_needs_half, fp32_reduce_main_grads,
+///         fp16_loss_needs_fp16, fp32_residual_needs_half,
 ///         fp8_delayed_bf16_layers, fp8_bf16_start_layers, fp8_bf16_end_layers,
 ///         fp8_param_gather_needs_distopt, fp8_param_without_fp8, fp4_and_fp8, fp4_param_without_fp4;
 ///         vpp_no_overlap_needs_pp3, warmup_flush_overlap, defer_embedding_pp, defer_embedding_fusion,
@@ -47,7 +47,7 @@
 ///         graph_moe_capacity, graph_recompute_router, graph_attention_dropout, graph_hidden_dropout;
 ///         param_gather_needs_distopt, param_gather_needs_grad_reduce, gather_step_needs_distopt,
 ///         gather_step_needs_param_gather, gather_step_needs_vpp, gather_step_dist_ckpt, emerging_opt_fsdp,
-///         emerging_opt_ckpt, no_gloo_ckpt_format, no_gloo_mem_efficient, optimizer_dtype,
+///         emerging_opt_ckpt, no_gloo_ckpt_format, no_gloo_mem_efficient,
 ///         precision_aware_adam, cpu_offload_needs_precision_aware, ddp_buckets_and_size,
 ///         ddp_buckets_not_positive, ddp_patterns; fsdp2_pp, fsdp2_ep, fsdp2_distopt, fsdp2_grad_fusion,
 ///         fsdp2_ckpt_format, fsdp2_tied_embeddings, fsdp2_fp16, fsdp2_max_connections, mfsdp2_distopt,

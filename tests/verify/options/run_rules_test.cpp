@@ -143,11 +143,8 @@ const std::vector<Broken>& broken_dense() {
       {"--pipeline-model-parallel-size 1 --enable-mhc-connections --mtp-num-layers 1 "
        "--position-embedding-type rope",
        {"mhc_mtp"}},
-      {"--fp16", {"fp16_and_bf16"}},
       {"--fp16-lm-cross-entropy", {"fp16_loss_needs_fp16"}},
       {"-bf16 --fp32-residual-connection", {"fp32_residual_needs_half"}},
-      {"--accumulate-allreduce-grads-in-fp32 --main-grads-dtype bf16 --use-precision-aware-optimizer",
-       {"fp32_reduce_main_grads"}},
       {"--fp8-format hybrid --first-last-layers-bf16", {"fp8_delayed_bf16_layers"}},
       {"--fp8-format hybrid --fp8-recipe tensorwise --first-last-layers-bf16 --num-layers-at-start-in-bf16 3",
        {"fp8_bf16_start_layers"}},
@@ -244,7 +241,6 @@ const std::vector<Broken>& broken_dense() {
       {"--disable-gloo-process-groups --use-distributed-optimizer --dist-ckpt-optim-fully-reshardable "
        "--distrib-optim-fully-reshardable-mem-efficient",
        {"no_gloo_mem_efficient"}},
-      {"--exp-avg-dtype fp16", {"optimizer_dtype"}},
       {"--use-precision-aware-optimizer --optimizer sgd", {"precision_aware_adam"}},
       {"--optimizer-cpu-offload", {"cpu_offload_needs_precision_aware"}},
       {"--ddp-num-buckets 2 --ddp-bucket-size 1000", {"ddp_buckets_and_size"}},
@@ -449,8 +445,8 @@ TEST(RunRules, EverythingIsToldTogether) {
   const test::RunResult result =
       test::run("replay --layout-only --world-size 8 --from '" + file.path() + "'");
   EXPECT_EQ(result.exit_code, 2);
-  for (const char* told : {"fp16_and_bf16", "layers_pp_div", "microbatches_div", "bad_choice",
-                           "--fp16", "parameters have one dtype"})
+  for (const char* told : {"fp16_and_bf16", "layers_pp_div", "microbatches_div", "bad_choice", "--fp16",
+                           "parameters have one dtype"})
     EXPECT_NE(result.out.find(told), std::string::npos) << told << result.out;
   // The other commands show their part of the run.
   EXPECT_EQ(test::run("groups --world-size 8 --from '" + file.path() + "'").exit_code, 0);

@@ -69,7 +69,10 @@ const std::map<int, std::string>& exceptions() {
       "more ranks than expert tensor parallelism has share the weights of experts, and the groups that this "
       "makes are not modelled";
   static const std::map<int, std::string> all = {
-      {403, shares}, {408, shares}, {517, device}, {519, device},
+      {403, shares},
+      {408, shares},
+      {517, device},
+      {519, device},
   };
   return all;
 }
