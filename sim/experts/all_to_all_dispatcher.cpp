@@ -34,8 +34,9 @@ class Counts {
   std::vector<std::int32_t> numbers_;
 };
 
-/// The rows of a rank as they arrive, cut into chunks of one sender and one expert: by the sender's etp rank, then
-/// by its ep rank, then by expert. Experts take them in the order of expert, then etp rank, then ep rank.
+/// The rows of a rank as they arrive, cut into chunks of one sender and one expert: by the sender's etp rank,
+/// then by its ep rank, then by expert. Experts take them in the order of expert, then etp rank, then ep
+/// rank.
 struct Arrival {
   std::vector<std::int64_t> rows_of_chunk;
   std::vector<std::int64_t> chunk_at;  // the chunk at each place of the order of experts

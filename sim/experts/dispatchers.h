@@ -20,12 +20,12 @@ Tensor exchanged_rows(const Tensor& rows, const RowSplits& splits, Communicator&
 /// Sends the rows back that exchanged_rows() would have received.
 Tensor returned_rows(const Tensor& rows, const RowSplits& splits, Communicator& group, Site site);
 
-/// Returns the rows of all places of a group, of which place p has rows_of[p]. If all have equally many, this is
-/// one all_gather; otherwise it is one broadcast from each place that has rows, which is what NCCL runs.
+/// Returns the rows of all places of a group, of which place p has rows_of[p]. If all have equally many, this
+/// is one all_gather; otherwise it is one broadcast from each place that has rows, which is what NCCL runs.
 Tensor gathered_uneven(const Tensor& own, const std::vector<std::int64_t>& rows_of, Communicator& group,
                        Site site);
-/// Returns this place's rows of the sum over the group: one reduce_scatter, or one reduce to each place that has
-/// rows. It may change `all`.
+/// Returns this place's rows of the sum over the group: one reduce_scatter, or one reduce to each place that
+/// has rows. It may change `all`.
 Tensor reduce_scattered_uneven(const Tensor& all, const std::vector<std::int64_t>& rows_of,
                                Communicator& group, Site site);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Where experts live: expert e belongs to the expert-parallel rank e / El, where El = E / ep experts are local
-/// to a rank, and its matrices are cut over the expert-tensor-parallel group.
+/// Where experts live: expert e belongs to the expert-parallel rank e / El, where El = E / ep experts are
+/// local to a rank, and its matrices are cut over the expert-tensor-parallel group.
 ///
 /// Shapes  place p of the tp-ep group is the expert-parallel rank p / etp and the expert-tensor-parallel rank
 ///         p % etp: expert-tensor-parallel ranks are adjacent.

@@ -76,7 +76,8 @@ class FlexDispatcher : public TokenDispatcher {
       splits_.received.push_back(all[static_cast<std::size_t>(place * n + grid_.tp_ep.rank())]);
   }
 
-  /// Returns for each row that this rank sends the elements of [T, E] that belong to the destination's experts.
+  /// Returns for each row that this rank sends the elements of [T, E] that belong to the destination's
+  /// experts.
   std::vector<std::int32_t> entries_sent() const {
     std::vector<std::int32_t> entries;
     std::size_t row = 0;

@@ -4,10 +4,11 @@
 /// multiplies the activation, and the bias of linear_fc2.
 ///
 /// Shapes  rows [R, H] and probs [R], ordered by local expert; linear_fc1 of an expert [F/etp, H], or
-///         [2 F/etp, H] if gated (the rows of a rank are [gate | up]); linear_fc2 [H, F/etp]; biases [F/etp] (or
-///         twice as many) and [H]. output [R, H]: with etp above 1 each rank has a term of the sum.
+///         [2 F/etp, H] if gated (the rows of a rank are [gate | up]); linear_fc2 [H, F/etp]; biases [F/etp]
+///         (or twice as many) and [H]. output [R, H]: with etp above 1 each rank has a term of the sum.
 /// Calls   none. The sum over etp is the dispatcher's.
-/// Errors  moe_bias_etp: experts with biases are not cut over etp; partition, when F is not a multiple of etp.
+/// Errors  moe_bias_etp: experts with biases are not cut over etp; partition, when F is not a multiple of
+///         etp.
 /// Exact   Each expert multiplies its own rows only. An expert without rows has a gradient of zero. The
 ///         parameters of expert e have the same initial values on every layout.
 /// Source  Megatron-LM, moe/experts.py: SequentialMLP; DistributedDataParallel reduces their gradients over

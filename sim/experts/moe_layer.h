@@ -1,17 +1,17 @@
 #pragma once
 
-/// The mixture of experts that takes the place of the MLP in a transformer layer: router, dispatcher, experts,
-/// and the shared experts that every token goes through as well.
+/// The mixture of experts that takes the place of the MLP in a transformer layer: router, dispatcher,
+/// experts, and the shared experts that every token goes through as well.
 ///
-/// Shapes  input and output [T, H]: the tokens that this rank owns. With sequence_parallel these are [T/tp, H]
-///         of a sequence; without it, tp is 1.
-/// Calls   forward: those of SharedExperts, of TopKRouter and of the dispatcher, in this order. backward: their
-///         conjugates, those of SharedExperts last.
-/// Errors  moe_tp_needs_sp: tp above 1 without sequence_parallel, where every rank would route the same tokens;
-///         those of its parts.
-/// Exact   The output of a token is the sum of its experts' outputs, each with its probability, and then of the
-///         shared experts' output. Which experts a token chooses depends on its own hidden state alone, unless
-///         a capacity drops tokens, which depends on the tokens of this rank.
+/// Shapes  input and output [T, H]: the tokens that this rank owns. With sequence_parallel these are [T/tp,
+///         H] of a sequence; without it, tp is 1.
+/// Calls   forward: those of SharedExperts, of TopKRouter and of the dispatcher, in this order. backward:
+///         their conjugates, those of SharedExperts last.
+/// Errors  moe_tp_needs_sp: tp above 1 without sequence parallelism, where every rank would route the same
+///         tokens; those of its parts.
+/// Exact   The output of a token is the sum of its experts' outputs, each with its probability, and then of
+///         the shared experts' output. Which experts a token chooses depends on its own hidden state alone,
+///         unless a capacity drops tokens, which depends on the tokens of this rank.
 /// Source  Shazeer et al. 2017; Megatron-LM, moe/moe_layer.py. --moe-latent-size is not modelled.
 
 #include <memory>

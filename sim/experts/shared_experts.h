@@ -1,7 +1,7 @@
 #pragma once
 
-/// An MLP that every token goes through beside its chosen experts, cut over tp as a dense MLP is. With a gate,
-/// its output is multiplied by sigmoid(x g), one number for each token.
+/// An MLP that every token goes through beside its chosen experts, cut over tp as a dense MLP is. With a
+/// gate, its output is multiplied by sigmoid(x g), one number for each token.
 ///
 /// Shapes  input and output [T, H], replicated, or [T/tp, H] with sequence_parallel; gate weight [1, H],
 ///         replicated. With sequence_parallel each rank has the gradient of its own tokens, and the attribute

@@ -3,34 +3,36 @@
 /// The exchange of the tokens of one microbatch between the ranks that own tokens and the ranks that own
 /// experts, forward and backward. There are three ways, which compute the same sums in different orders.
 ///
-///   allgather   every rank of tp-ep receives all tokens and keeps those that its experts were chosen for; the
-///               outputs are summed and cut by one reduce_scatter
+///   allgather   every rank of tp-ep receives all tokens and keeps those that its experts were chosen for;
+///               the outputs are summed and cut by one reduce_scatter
 ///   alltoall    each token goes to the ranks of its experts, once for each expert; over ep, then over etp
 ///   flex        each token goes to each rank of tp-ep that has one of its experts, once, and each of these
 ///               ranks sends back the sum of its experts' outputs
 ///
 /// Shapes  hidden [T, H], this rank's tokens; probs [T, E]; rows [R, H] and their probabilities [R], ordered
-///         by local expert, and for each expert by the rank that owns the token and then by token. The rows of
-///         etp ranks of one ep rank are the same.
-/// Calls   n = etp ep ranks of tp-ep; N rows are sent, R rows received over ep, A are the rows of all etp ranks.
-///           allgather   dispatch: all_gather over tp-ep of the map (i32) and of probs, T E each, and of hidden,
-///                       T H. combine: reduce_scatter of n T H. backward: all_gather of T H; reduce_scatter
-///                       of n T H and of n T E
+///         by local expert, and for each expert by the rank that owns the token and then by token. The rows
+///         of etp ranks of one ep rank are the same.
+/// Calls   n = etp ep ranks of tp-ep; N rows are sent, R rows received over ep, A are the rows of all etp
+///         ranks.
+///           allgather   dispatch: all_gather over tp-ep of the map (i32) and of probs, T E each, and of
+///                       hidden, T H. combine: reduce_scatter of n T H. backward: all_gather of T H;
+///                       reduce_scatter of n T H and of n T E
 ///           alltoall    counts: all_gather of E over tp-ep, unless all experts are padded to a capacity.
-///                       dispatch: all_to_all_uneven over ep of N H and of N, and with etp above 1 an all_gather
-///                       of each over etp. combine: with etp above 1 a reduce_scatter over etp of A H, then
-///                       all_to_all_uneven of R H. backward: the conjugate of each, without counts. Where the
-///                       ranks of etp have different numbers of rows, their all_gather is one broadcast from
-///                       each that has rows, and their reduce_scatter one reduce to each: what NCCL runs
-///           flex        counts: all_gather of n over tp-ep. dispatch: all_to_all_uneven over tp-ep of the rows,
-///                       of the probabilities of the destination's experts and of their map (i32). combine:
-///                       one of the rows. backward: the conjugate of each, without counts and map
+///                       dispatch: all_to_all_uneven over ep of N H and of N, and with etp above 1 an
+///                       all_gather of each over etp. combine: with etp above 1 a reduce_scatter over etp of
+///                       A H, then all_to_all_uneven of R H. backward: the conjugate of each, without counts.
+///                       Where the ranks of etp have different numbers of rows, their all_gather is one
+///                       broadcast from each that has rows, and their reduce_scatter one reduce to each: what
+///                       NCCL runs
+///           flex        counts: all_gather of n over tp-ep. dispatch: all_to_all_uneven over tp-ep of the
+///                       rows, of the probabilities of the destination's experts and of their map (i32).
+///                       combine: one of the rows. backward: the conjugate of each, without counts and map
 ///         A rank without tokens makes the same calls as all others.
 /// Exact   All three give the same sums in the field. In floats, outputs of several experts of a token are
 ///         added in the order of the experts (alltoall), or first on each rank (allgather, flex).
 /// Source  Megatron-LM, moe/token_dispatcher.py. Its map is a tensor of bool, ours of i32: the number of
-///         elements is the same, and the bytes are four times as many. DeepEP and its relatives move what flex
-///         moves, in one kernel.
+///         elements is the same, and the bytes are four times as many. DeepEP and its relatives move what
+///         flex moves, in one kernel.
 
 #include <memory>
 #include <optional>

@@ -1,7 +1,7 @@
 #pragma once
 
-/// A pre-norm transformer layer: x + dropout(attention(norm(x))), then x + dropout(mlp(norm(x))). A mixture of
-/// experts may take the place of the MLP.
+/// A pre-norm transformer layer: x + dropout(attention(norm(x))), then x + dropout(mlp(norm(x))). A mixture
+/// of experts may take the place of the MLP.
 ///
 /// Shapes  input and output [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel.
 /// Calls   those of self-attention and the MLP: two all_reduces of [T, H] forward and two backward. With

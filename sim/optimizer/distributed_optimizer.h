@@ -32,8 +32,8 @@ struct OptimizerConfig {
   Ratio clip_grad = {0, 1};    // the largest norm of all gradients; 0: no clipping
   bool log_grad_norm = false;  // compute the norm even without clipping
   LossScaleConfig loss_scale = {};
-  /// Whether some rank of the pipeline has parameters of experts in buffers of their own, also where this rank
-  /// has none: it takes part in their norm.
+  /// Whether some rank of the pipeline has parameters of experts in buffers of their own, also where this
+  /// rank has none: it takes part in their norm.
   bool has_experts = false;
   bool overlap_param_gather = false;  // the caller calls start_param_gather() and wait_for() itself
 };

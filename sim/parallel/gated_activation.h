@@ -1,7 +1,7 @@
 #pragma once
 
-/// The activation between the two linear layers of an MLP. In a gated MLP (SwiGLU and its relatives) the output
-/// of the first layer is [gate | up], and the result is f(gate) times up.
+/// The activation between the two linear layers of an MLP. In a gated MLP (SwiGLU and its relatives) the
+/// output of the first layer is [gate | up], and the result is f(gate) times up.
 ///
 /// Shapes  inside [T, F], or [T, 2 F] if gated; result [T, F].
 /// Exact   The product with `up` is rounded after the activation.

@@ -1,6 +1,6 @@
 // Holds the auxiliary losses, the gradients of a whole router and the update of expert biases against what
-// Megatron's own TopKRouter computes. Each line is run on a virtual world of its ranks, in which the groups of
-// tp_cp neighbours are tensor-parallel ranks, and again with context-parallel ones.
+// Megatron's own TopKRouter computes. Each line is run on a virtual world of its ranks, in which the groups
+// of tp_cp neighbours are tensor-parallel ranks, and again with context-parallel ones.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

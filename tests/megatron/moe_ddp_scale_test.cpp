@@ -1,5 +1,5 @@
-// Holds the scaling of gradients, the groups that reduce them and the sequence of calls against what Megatron's
-// DistributedDataParallel does for one dense parameter and one of an expert.
+// Holds the scaling of gradients, the groups that reduce them and the sequence of calls against what
+// Megatron's DistributedDataParallel does for one dense parameter and one of an expert.
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -100,8 +100,9 @@ std::string text_of_call(const CallRecord& call) {
                      call.group->size());
 }
 
-/// The data have the calls of each buffer. The calls across optimizer instances, which come second in a buffer,
-/// are made here after the first calls of all buffers. Calls in a group of one move nothing, and are not made.
+/// The data have the calls of each buffer. The calls across optimizer instances, which come second in a
+/// buffer, are made here after the first calls of all buffers. Calls in a group of one move nothing, and are
+/// not made.
 std::vector<std::string> wanted_calls(const Json& line) {
   std::vector<std::string> calls;
   for (const std::size_t step : {0U, 1U}) {
@@ -124,8 +125,8 @@ std::vector<std::string> calls_made(const RunReport& report) {
   return calls;
 }
 
-/// Returns the sum of the first element, from the rank that owns it. Ranks that do not own it have poison, and
-/// in groups without rank 0 the sum is 0.
+/// Returns the sum of the first element, from the rank that owns it. Ranks that do not own it have poison,
+/// and in groups without rank 0 the sum is 0.
 float reduced_value(const RunReport& report, const std::string& name) {
   float largest = 0;
   for (const RankReport& rank : report.ranks) {

@@ -1,5 +1,6 @@
-// Holds whole layers of experts against what Megatron's own MoELayer computes on 2 and 4 ranks: what each expert
-// receives, outputs, gradients of inputs and weights, the marks of the parameters, and the collectives in order.
+// Holds whole layers of experts against what Megatron's own MoELayer computes on 2 and 4 ranks: what each
+// expert receives, outputs, gradients of inputs and weights, the marks of the parameters, and the collectives
+// in order.
 
 #include "sim/experts/moe_layer.h"
 
@@ -149,8 +150,9 @@ void run_layer(const Json& line, Rank& rank) {
 /// A collective: its name, the size of its group, and the elements that go in and come out.
 using Collective = std::tuple<std::string, int, std::int64_t, std::int64_t>;
 
-/// Returns what a rank called, as Megatron's log has it: an uneven all_gather is one broadcast for each rank that
-/// has rows, and an uneven reduce_scatter one reduce. What a rank receives in an uneven exchange is not recorded.
+/// Returns what a rank called, as Megatron's log has it: an uneven all_gather is one broadcast for each rank
+/// that has rows, and an uneven reduce_scatter one reduce. What a rank receives in an uneven exchange is not
+/// recorded.
 std::vector<Collective> collectives_of(const RankReport& rank) {
   std::vector<Collective> all;
   const CallRecord* last = nullptr;
@@ -225,8 +227,9 @@ void expect_rank(const RunReport& report, const Json& wanted) {
   EXPECT_EQ(collectives_of(report.ranks[static_cast<std::size_t>(rank)]), collectives_of(wanted));
 }
 
-/// Whether a token has equal scores for an expert that is chosen and for one that is not. torch.topk does not say
-/// which of them it takes. The products of the data are exact in binary, so that equal logits are equal here.
+/// Whether a token has equal scores for an expert that is chosen and for one that is not. torch.topk does not
+/// say which of them it takes. The products of the data are exact in binary, so that equal logits are equal
+/// here.
 bool has_tie(const Json& line) {
   const Json& config = line["config"];
   const std::vector<double> weight = test::numbers_of(line["router_weight"]), x = test::numbers_of(line["x"]);

@@ -42,8 +42,8 @@ struct ExpectedCall {
 struct ExpectedRun {
   std::vector<ExpectedCall> calls;
   std::string departure = {};  // how its plan departs from the rules of its source; "" where it does not
-  // Whether the calls are known. They are not where their sizes depend on a choice of the reference that an error
-  // may have exchanged with another one.
+  // Whether the calls are known. They are not where their sizes depend on a choice of the reference that an
+  // error may have exchanged with another one.
   bool is_known = true;
 };
 

@@ -1,10 +1,10 @@
 #pragma once
 
-/// The calls of a dispatcher of experts, in closed form. Their sizes depend on how many tokens each rank sends to
-/// each expert.
+/// The calls of a dispatcher of experts, in closed form. Their sizes depend on how many tokens each rank
+/// sends to each expert.
 ///
-/// Shapes  n = etp ep ranks of tp-ep. Ranks of etp are adjacent in tp-ep. H features, T tokens of each rank, E
-///         experts, E/ep of them local.
+/// Shapes  n = etp ep ranks of tp-ep. Ranks of etp are adjacent in tp-ep. H features, T tokens of each rank,
+///         E experts, E/ep of them local.
 /// Calls   each function appends the calls of one pass of one rank to a list; a group of one rank makes none.
 /// Source  Megatron-LM, moe/token_dispatcher.py.
 

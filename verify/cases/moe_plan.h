@@ -2,10 +2,10 @@
 
 /// The plan of a trial of a layer of experts, derived from a setting: its grids, its sizes and its router.
 ///
-/// Shapes  the world has tp x dp ranks for dense parameters, and etp x ep x edp ranks for experts, where tp, etp
-///         and ep are the largest divisors that do not exceed the dimensions of these names. Rank r owns tokens
-///         r T to (r + 1) T - 1 of all. Experts are a multiple of ep, F is a multiple of etp, and the size of
-///         the shared experts is a multiple of tp.
+/// Shapes  the world has tp x dp ranks for dense parameters, and etp x ep x edp ranks for experts, where tp,
+///         etp and ep are the largest divisors that do not exceed the dimensions of these names. Rank r owns
+///         tokens r T to (r + 1) T - 1 of all. Experts are a multiple of ep, F is a multiple of etp, and the
+///         size of the shared experts is a multiple of tp.
 
 #include <algorithm>
 #include <cstdint>
@@ -43,9 +43,9 @@ struct MoePlan {
     return static_cast<sim::TokenDispatcherType>(s["dispatcher"]);
   }
 
-  /// Scores: softmax of the chosen logits, softmax of all logits, sigmoid, and the root of softplus. With special
-  /// values the score is a softmax: the other functions and their derivatives are computed in other steps by the
-  /// reference, and vanish or overflow elsewhere.
+  /// Scores: softmax of the chosen logits, softmax of all logits, sigmoid, and the root of softplus. With
+  /// special values the score is a softmax: the other functions and their derivatives are computed in other
+  /// steps by the reference, and vanish or overflow elsewhere.
   bool is_pre_softmax() const { return s["score"] == 1; }
   int score() const {
     const std::int64_t most = s.special == Special::none ? 2 : 0;

@@ -413,7 +413,9 @@ const std::vector<Property>& all_properties() {
       {"adjoint",
        "over the group, <output, grad_output> equals <input, grad_input>, and <weight, weight_grad>",
        is_adjoint, DTypes::field, is_linear},
-      {"twins", "computed in another way (buckets, overlap, ZeRO-1 or plain data parallelism): the same bits",
+      {"twins",
+       "computed in another way (buckets, overlap, ZeRO-1 or plain data parallelism, dispatchers): the same "
+       "bits",
        equals_its_twins, DTypes::all, has_twins},
       {"resumes", "stopped, resumed on another number of ranks, and on the first again: the same bits",
        resumes, DTypes::all, has_stretches},

@@ -1,8 +1,8 @@
 #pragma once
 
-/// The experts of a mixture on one device, with their gradients: each is an MLP on the tokens that chose it, and
-/// the output of a token is the sum over its experts. A probability multiplies the activation, and the bias of
-/// the second layer.
+/// The experts of a mixture on one device, with their gradients: each is an MLP on the tokens that chose it,
+/// and the output of a token is the sum over its experts. A probability multiplies the activation, and the
+/// bias of the second layer.
 ///
 /// Shapes  x [T, H]; probabilities [T, E], 0 where an expert is not chosen; output [T, H]. The weights of an
 ///         expert are those of an MLP (mlp.h).

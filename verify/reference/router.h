@@ -5,9 +5,9 @@
 ///
 /// Shapes  x [T, H], weight [E, H], expert_bias [1, E] or empty; logits, probabilities and their gradients
 ///         [T, E]. A probability is 0 where the expert is not chosen.
-/// Exact   Experts are chosen by their scores, those with the larger ones first (row_choice.h); of equal scores
-///         the lowest expert comes first. With softmax after the choice, the logits are the scores of the
-///         choice. Where an error may exchange a chosen expert with another one, is_sure() is false, and
+/// Exact   Experts are chosen by their scores, those with the larger ones first (row_choice.h); of equal
+///         scores the lowest expert comes first. With softmax after the choice, the logits are the scores of
+///         the choice. Where an error may exchange a chosen expert with another one, is_sure() is false, and
 ///         nothing that follows from the choice can be judged.
 /// Source  Shazeer et al. 2017; Fedus et al. 2021; DeepSeek-AI 2024 (groups, bias, sigmoid).
 
@@ -66,7 +66,7 @@ Scalar sqrtsoftplus_derivative(const Number<Scalar>& number, const Scalar& x) {
   });
 }
 /// 1 / (x + 10^-20) and its derivative. The smallest term matters only where all scores have vanished.
-constexpr double kLeastSum = 1e-20;
+constexpr double kLeastSum = 0x1.79ca10c924223p-67;
 template <typename Scalar>
 Scalar inverse_of_sum(const Number<Scalar>& number, const Scalar& x) {
   return number.function("inverse_of_sum", x,
@@ -80,8 +80,8 @@ Scalar inverse_of_sum_derivative(const Number<Scalar>& number, const Scalar& x) 
   });
 }
 
-/// The softmax of some elements of a row. It is that of attention (attention.h) with scores divided by sqrt(1),
-/// which in the field is a factor like any other.
+/// The softmax of some elements of a row. It is that of attention (attention.h) with scores divided by
+/// sqrt(1), which in the field is a factor like any other.
 template <typename Scalar>
 std::vector<Scalar> softmax(const Number<Scalar>& number, std::vector<Scalar> row) {
   const Scalar factor = number.rsqrt(number.of(1, 1));
@@ -153,8 +153,8 @@ Matrix<Scalar> router_scores_gradient(const Number<Scalar>& number, RouterScore 
   return result;
 }
 
-/// Whether no error can exchange an element that is chosen with another one. In floats, equal elements may have
-/// become equal by rounding, or have been different before.
+/// Whether no error can exchange an element that is chosen with another one. In floats, equal elements may
+/// have become equal by rounding, or have been different before.
 inline bool is_certain(const sim::Field&, const sim::Field&) { return true; }
 inline bool is_certain(const Bounded& chosen, const Bounded& other) {
   const double error = chosen.error() + other.error();

@@ -1,7 +1,7 @@
 #pragma once
 
-/// The MLP that all tokens of a mixture of experts go through, on one device, with its gradients. With a gate, row
-/// t of its output is multiplied by sigmoid(x(t) g).
+/// The MLP that all tokens of a mixture of experts go through, on one device, with its gradients. With a
+/// gate, row t of its output is multiplied by sigmoid(x(t) g).
 ///
 /// Shapes  x [T, H], gate weight [1, H] or empty; the other weights are those of an MLP (mlp.h).
 

@@ -1,5 +1,5 @@
-// Proves in the field that a router whose tokens are split over ranks gives what one rank gives: probabilities,
-// gradients of tokens and weight, losses and expert biases. Shows what a router refuses.
+// Proves in the field that a router whose tokens are split over ranks gives what one rank gives:
+// probabilities, gradients of tokens and weight, losses and expert biases. Shows what a router refuses.
 
 #include "sim/experts/router.h"
 

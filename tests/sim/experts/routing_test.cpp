@@ -100,8 +100,8 @@ RoutedRow sigmoid_row(const FieldTower& tower, const Row& x, const Row& bias, co
   return routed;
 }
 
-/// Whether two rows agree on every level that is live in the reference. A zero that is computed may be retired
-/// on fewer levels than a zero that is written.
+/// Whether two rows agree on every level that is live in the reference. A zero that is computed may be
+/// retired on fewer levels than a zero that is written.
 void expect_equal(const Row& got, const Row& wanted) {
   RC_ASSERT(got.size() == wanted.size());
   for (std::size_t c = 0; c < got.size(); ++c) {

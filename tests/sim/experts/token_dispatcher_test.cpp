@@ -1,5 +1,5 @@
-// Proves in the field that the three dispatchers compute what one device computes, on every grid of experts, and
-// that their backward is the adjoint of their forward.
+// Proves in the field that the three dispatchers compute what one device computes, on every grid of experts,
+// and that their backward is the adjoint of their forward.
 
 #include <gtest/gtest.h>
 #include <map>
@@ -127,6 +127,32 @@ std::map<std::string, std::vector<Field>> fc1_gradients(const Values& values, in
     }
   }
   return sums;
+}
+
+/// Returns the code with which the experts of a layout are refused, or "none".
+std::string refused(const ParallelSizes& sizes, std::int64_t experts, bool bias) {
+  CpuDevice device;
+  const RunReport report =
+      simulate({.layout = make_layout(sizes, RuleBook::megatron)}, device, [&](Rank& rank) {
+        GroupedMlpConfig config = experts_config();
+        config.bias = bias;
+        const ExpertGrid grid = expert_grid(rank, experts);
+        GroupedMlp layer(rank, grid, config);
+      });
+  return report.ok() ? "none" : report.findings.front().code;
+}
+
+TEST(ExpertGrid, RefusesWhatDoesNotFit) {
+  const ParallelSizes grid{.world_size = 4,
+                           .tensor_model_parallel_size = 2,
+                           .expert_model_parallel_size = 2,
+                           .expert_tensor_parallel_size = 2};
+  EXPECT_EQ(refused(grid, 4, false), "none");
+  EXPECT_EQ(refused(grid, 3, false), "experts_ep");
+  EXPECT_EQ(refused(grid, 4, true), "moe_bias_etp");
+  ParallelSizes other = grid;
+  other.order = "ep-tp-cp-dp-pp";
+  EXPECT_EQ(refused(other, 4, false), "expert_group_order");
 }
 
 RC_GTEST_PROP(TokenDispatchers, ComputeWhatOneRankComputes, ()) {

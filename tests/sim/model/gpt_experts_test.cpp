@@ -1,5 +1,6 @@
-// Proves in the field that a GPT with layers of experts trains on every layout as on one rank: losses and the norms
-// of all gradients of three steps are the same, with auxiliary losses, expert biases and shared experts.
+// Proves in the field that a GPT with layers of experts trains on every layout as on one rank: losses and the
+// norms of all gradients of three steps are the same, with auxiliary losses, expert biases and shared
+// experts.
 
 #include <gtest/gtest.h>
 #include <map>

@@ -105,7 +105,8 @@ std::string bytes_of(const std::string& words) {
   return fmt::format("{} + {} + {} ({})", bytes.parameter, bytes.gradient, bytes.optimizer, bytes.dtypes);
 }
 
-// The first three are the table of Megatron's manual of the distributed optimizer: 6 + 12/d, 4 + 16/d, 8 + 8/d.
+// The first three are the table of Megatron's manual of the distributed optimizer: 6 + 12/d, 4 + 16/d, 8 +
+// 8/d.
 TEST(ModelMemory, DtypesGiveTheBytesOfAnElement) {
   EXPECT_EQ(bytes_of(""), "2 + 4 + 12 (bf16)");
   EXPECT_EQ(bytes_of("fp16"), "2 + 2 + 16 (fp16 with gradients in fp16, optimizer states of 16 bytes)");
