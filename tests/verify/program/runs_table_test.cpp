@@ -43,7 +43,7 @@ struct Count {
   std::map<std::string, int> refused;  // by the code of the first refusal
 };
 
-/// The runs, those that were done, and why the others were refused. Of the codes the two most frequent are named.
+/// The runs, those that were done, and why the others were refused. The most frequent code is named.
 std::string text_of(const Count& count) {
   int runs = count.done;
   std::vector<std::pair<int, std::string>> refused;
@@ -53,7 +53,7 @@ std::string text_of(const Count& count) {
   int others = 0;
   for (const auto& [times, code] : refused) {
     runs -= times;
-    if (codes.size() < 2)
+    if (codes.empty())
       codes.push_back(fmt::format("{} `{}`", -times, code));
     else
       others -= times;
