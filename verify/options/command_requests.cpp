@@ -10,6 +10,7 @@
 #include "sim/base/refusals.h"
 #include "verify/options/megatron_validation.h"
 #include "verify/options/option_readers.h"
+#include "verify/options/option_table.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/requests.h"
 #include "verify/options/run_of_file.h"
@@ -78,7 +79,8 @@ ModelShape requested_model(const Settings& settings) {
 void require_no_shape(const CommandLine& line) {
   for (const OptionInfo& option : option_vocabulary()) {
     const bool is_of_shape = overlap(option.readers, Reader::shards) &&
-                             overlap(option.readers, Reader::replay) && !option.is_of_a_call();
+                             overlap(option.readers, Reader::replay) && !option.is_of_a_call() &&
+                             option.section != kTraining;
     if (is_of_shape && line.settings.has(option.name))
       refuse_without_effect(option.name, "shards' with '--param-sizes");
   }
