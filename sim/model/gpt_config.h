@@ -55,7 +55,9 @@ struct GptConfig {
   bool sequence_parallel = false;
   bool recompute = false;  // keep only the input of each layer, and run its forward again in backward
   GptExperts experts = {};
-  bool per_token_loss = false;  // auxiliary losses are attached for a mean over all tokens
+  /// Whether auxiliary losses are attached for a mean over all tokens. A training sets it to that of its
+  /// DataParallelConfig.
+  bool per_token_loss = false;
   Initial initial = {};
   Initial norm_initial = {.scale = {0, 1}, .center = {1, 1}};
 

@@ -2,11 +2,22 @@
 
 #include <fmt/format.h>
 
+#include "sim/base/error.h"
 #include "sim/comm/work_parts.h"
 
 namespace sim {
 
 namespace {
+
+void require_layers_of_experts(const GptConfig& config) {
+  const std::vector<bool>& layers = config.experts.moe_layer_freq;
+  if (layers.empty() || std::ssize(layers) == config.num_layers) return;
+  refuse({.code = "moe_freq_length",
+          .option = "--moe-layer-freq",
+          .numbers = fmt::format("{} entries for {} layers", layers.size(), config.num_layers),
+          .rule = "the list says of each layer whether it has experts",
+          .hint = "as many entries as --num-layers, or none"});
+}
 
 /// The experts of a layer, or nothing if it has an MLP.
 std::optional<MoeLayerConfig> experts_config(const GptConfig& config, int number) {
@@ -106,6 +117,7 @@ Parameter copy_of_embedding(Rank& rank, const GptConfig& config) {
 
 GptModel::GptModel(Rank& rank, const GptConfig& config, const GptChunk& chunk)
     : rank_(rank), config_(config), chunk_(chunk) {
+  require_layers_of_experts(config_);
   if (chunk_.pre_process) {
     embedding_.emplace(rank, config_);
     embedding_->word_embeddings().attributes.shared_embedding = is_tied() && !chunk_.post_process;

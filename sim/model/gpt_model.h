@@ -6,6 +6,8 @@
 /// Shapes  tokens and labels [T] i32; between stages [T, H], or [T/tp, H] with sequence_parallel; loss [T],
 ///         in the dtype of sums.
 /// Calls   those of its layers; with recompute, those of each layer's forward again in backward.
+/// Errors  moe_freq_length: layers of experts that are listed for another number of layers; those of its
+///         parts.
 /// Exact   If embeddings are tied, the output layer has the embedding's weight: the Parameter itself if both
 ///         are in one chunk, otherwise a copy on the last stage (tied_embeddings.h).
 /// Source  Megatron-LM, GPTModel with pre_process and post_process.

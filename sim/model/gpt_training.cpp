@@ -18,6 +18,7 @@ GptTrainingConfig checked(GptTrainingConfig config, int pp) {
   bool fits = std::ssize(config.placement.stages) == pp;
   for (const auto& chunks : config.placement.stages)
     fits = fits && std::ssize(chunks) == config.pipeline.chunks();
+  config.model.per_token_loss = config.data_parallel.per_token_loss;
   if (fits) return config;
   refuse({.code = "gpt_training",
           .option = "--pipeline-model-parallel-size",

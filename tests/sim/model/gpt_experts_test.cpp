@@ -86,8 +86,7 @@ GptTrainingConfig config_of(const Grid& grid, const Kind& kind) {
                     .bias = false,
                     .sequence_parallel = grid.tp > 1,
                     .recompute = grid.recompute,
-                    .experts = experts_of(grid, kind),
-                    .per_token_loss = kind.per_token},
+                    .experts = experts_of(grid, kind)},
           .placement = place_layers({.num_layers = 2, .pipeline_model_parallel_size = grid.pp}),
           .pipeline = {.pipeline_model_parallel_size = grid.pp, .num_microbatches = kSamples / grid.dp},
           .schedule = grid.pp > 1 ? one_forward_one_backward : no_pipelining,
@@ -131,6 +130,17 @@ std::map<std::string, std::vector<Field>> trained(const Grid& grid, const Kind& 
     }
   }
   return all;
+}
+
+TEST(GptWithExperts, RefusesAListForOtherLayers) {
+  CpuDevice device;
+  const RunReport report =
+      simulate({.layout = make_layout({.world_size = 1}, RuleBook::megatron)}, device, [](Rank& rank) {
+        GptTrainingConfig config = config_of({}, {});
+        config.model.experts.moe_layer_freq = {true};
+        GptTraining(rank, config, sample_of);
+      });
+  EXPECT_EQ(report.findings.front().code, "moe_freq_length") << report.failure();
 }
 
 RC_GTEST_PROP(GptWithExperts, TrainsAsOnOneRank, ()) {
