@@ -133,7 +133,7 @@ CampaignWork::Portion CampaignWork::run(Bench& bench, const CampaignRow& row,
     const Judged judged = judge(bench, row, setting);
     ++portion.runs;
     portion.slack = std::max(portion.slack, judged.judgement.slack);
-    portion.runs_with_unbounded += judged.judgement.has_unbounded ? 1 : 0;
+    portion.runs_with_unbounded += judged.judgement.has_unbounded || judged.judgement.has_open_choice ? 1 : 0;
     if (judged.judgement.holds) continue;
     portion.failure = judged.failure(setting);
     break;

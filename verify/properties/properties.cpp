@@ -77,7 +77,7 @@ Judgement compare(const CaseOutput& output, const Assembled<double>& got,
     const Bounded& reference = expected.data()[i];
     const double serial = reference.value();
     if (reference.is_unknown()) {
-      judgement.has_unbounded = true;
+      judgement.has_open_choice = true;
       continue;
     }
     if (value == serial || (std::isnan(value) && std::isnan(serial))) continue;
@@ -120,6 +120,7 @@ Judgement compare_all(const Case& the_case, const CaseSetting& setting, const si
     if (!one.holds) return one;
     all.slack = std::max(all.slack, one.slack);
     all.has_unbounded = all.has_unbounded || one.has_unbounded;
+    all.has_open_choice = all.has_open_choice || one.has_open_choice;
   }
   return all;
 }
@@ -182,7 +183,8 @@ Judgement is_special_where_serial_is(Bench& bench, const Case& the_case, const C
   special.special = kSpecials[setting.seed % std::size(kSpecials)];
   Judgement judgement = equals_serial(bench, the_case, special);
   judgement.slack = 0;
-  judgement.has_unbounded = false;  // not reported, because it is usual with such inputs
+  // Neither is reported, because it is usual with such inputs.
+  judgement.has_unbounded = judgement.has_open_choice = false;
   return judgement;
 }
 
@@ -257,7 +259,7 @@ Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting&
   if (auto broken = unfit(report, the_case, setting)) return *broken;
   for (const sim::RankReport& rank : report.ranks) {
     const ExpectedRun run_of_rank = expected_run(the_case, setting, rank.rank);
-    if (!run_of_rank.is_known) return {.has_unbounded = true};
+    if (!run_of_rank.is_known) return {.has_open_choice = true};
     if (!run_of_rank.departure.empty())
       return fails(fmt::format("rank {}: {}", rank.rank, run_of_rank.departure));
     const std::vector<ExpectedCall>& expected = run_of_rank.calls;
