@@ -43,8 +43,8 @@ struct Judgement {
   std::string detail;          // the first difference: tensor, element, ranks
   double slack = 0;            // the largest |difference| / bound of all elements; 0 without bounds
   bool has_unbounded = false;  // some elements had no bound (bf16 over many ranks) and were not judged
-  // An error may have exchanged a choice of the reference (experts of a token), so that what follows from it was
-  // not judged.
+  // An error may have exchanged a choice of the reference (experts of a token), so that what follows from
+  // it was not judged.
   bool has_open_choice = false;
   std::optional<sim::Finding> finding = std::nullopt;  // the contract that a rank program broke
 };
