@@ -202,6 +202,8 @@ NamedValues scenario_options(const Case& the_case, const Property& property, con
   add("num-distributed-optimizer-instances", sizes.num_distributed_optimizer_instances,
       plain.num_distributed_optimizer_instances);
   if (sizes.order != plain.order) layout.emplace_back("order", sizes.order);
+  // Megatron trains a model with experts and tp above 1 under sequence parallelism alone.
+  if (tp > 1 && sizes.expert_model_parallel_size > 1) layout.emplace_back("sequence-parallel", "true");
   for (auto& [name, value] : options_of(the_case, property, setting)) {
     if (name != "tensor-model-parallel-size") layout.emplace_back(name, value);
   }
