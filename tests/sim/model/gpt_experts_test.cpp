@@ -143,6 +143,26 @@ TEST(GptWithExperts, RefusesAListForOtherLayers) {
   EXPECT_EQ(report.findings.front().code, "moe_freq_length") << report.failure();
 }
 
+/// Of two sequences of one token each, a rank of a tensor-parallel group of two has one whole sequence.
+TEST(GptWithExperts, RefusesSequencesThatRanksDoNotShare) {
+  CpuDevice device;
+  const WorldSpec spec{
+      .layout = make_layout({.world_size = 2, .tensor_model_parallel_size = 2}, RuleBook::megatron)};
+  for (const std::int64_t length : {1, 3}) {
+    const RunReport report = simulate(spec, device, [&](Rank& rank) {
+      GptTrainingConfig config = config_of({.tp = 2}, {});
+      config.model.seq_length = length;
+      config.model.micro_batch_size = 2;
+      GptTraining(rank, config, [&](std::int64_t) {
+        return Sample{std::vector<std::int32_t>(static_cast<std::size_t>(length)),
+                      std::vector<std::int32_t>(static_cast<std::size_t>(length))};
+      }).step(0, {1, 8});
+    });
+    ASSERT_FALSE(report.ok());
+    EXPECT_EQ(report.findings.front().code, "sequence_split") << report.failure();
+  }
+}
+
 RC_GTEST_PROP(GptWithExperts, TrainsAsOnOneRank, ()) {
   const Grid grid = drawn_grid();
   const Kind kind = drawn_kind();
