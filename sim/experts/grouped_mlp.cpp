@@ -94,6 +94,8 @@ Tensor product_with_row(const Tensor& factors, const Tensor& row) {
 
 }  // namespace
 
+void require_experts(const GroupedMlpConfig& config, int etp) { checked(config, etp); }
+
 GroupedMlp::GroupedMlp(Rank& rank, const ExpertGrid& grid, GroupedMlpConfig config)
     : config_(checked(std::move(config), grid.etp.size())) {
   const ParameterMaker maker(rank, grid, config_);

@@ -34,6 +34,9 @@ struct GroupedMlpConfig {
   Initial initial = {};
 };
 
+/// Refuses experts that no rank can have, of `etp` expert-tensor-parallel ranks.
+void require_experts(const GroupedMlpConfig& config, int etp);
+
 class GroupedMlp {
  public:
   GroupedMlp(Rank& rank, const ExpertGrid& grid, GroupedMlpConfig config);

@@ -56,6 +56,9 @@ struct RouterBatch {
   bool counts = true;
 };
 
+/// Refuses a configuration that no router can have; all that is wrong is told at once.
+void require_router(const TopKRouterConfig& config);
+
 class TopKRouter {
  public:
   TopKRouter(Rank& rank, TopKRouterConfig config);
