@@ -38,6 +38,7 @@ std::unique_ptr<Case> parallel_norm_case();
 std::unique_ptr<Case> parallel_dropout_case();
 /// The MLP of a transformer layer, forward and backward: plain and gated, with each activation.
 std::unique_ptr<Case> mlp_case();
+/// A layer of experts, forward and backward, with each dispatcher.
 std::unique_ptr<Case> moe_layer_case();
 /// Self-attention, forward and backward: with separate heads, with grouped queries, and with fewer query
 /// groups than ranks; causal or not; with and without rotary position embeddings.
@@ -48,5 +49,7 @@ std::unique_ptr<Case> transformer_layer_case();
 std::unique_ptr<Case> distributed_optimizer_case();
 /// The training of a GPT on tp x pp x dp ranks: whole steps, from tokens to updated parameters.
 std::unique_ptr<Case> gpt_training_case();
+/// The same, of a model that has layers with experts.
+std::unique_ptr<Case> moe_training_case();
 
 }  // namespace verify
