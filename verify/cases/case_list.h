@@ -38,6 +38,9 @@ std::unique_ptr<Case> parallel_norm_case();
 std::unique_ptr<Case> parallel_dropout_case();
 /// The MLP of a transformer layer, forward and backward: plain and gated, with each activation.
 std::unique_ptr<Case> mlp_case();
+/// Tokens that are dispatched to experts and combined again, by each dispatcher and with drawn routing.
+std::unique_ptr<Case> token_dispatcher_case();
+/// A layer of experts, forward and backward: router, dispatcher, experts and shared experts.
 std::unique_ptr<Case> moe_layer_case();
 /// Self-attention, forward and backward: with separate heads, with grouped queries, and with fewer query
 /// groups than ranks; causal or not; with and without rotary position embeddings.
