@@ -123,11 +123,10 @@ class AllToAllDispatcher : public TokenDispatcher {
     if (grid_.local_experts() == 1) return rows;
     return sort_chunks_by_idxs(rows, arrival_.rows_of_chunk, arrival_.chunk_at);
   }
-  /// Sorts rows back, into a tensor that may be changed.
+  /// Sorts rows back.
   Tensor unsorted(const Tensor& rows) const {
-    if (grid_.local_experts() > 1)
-      return sort_chunks_by_idxs_backward(rows, arrival_.rows_of_chunk, arrival_.chunk_at);
-    return grid_.etp.size() > 1 ? copied(rows) : rows;
+    if (grid_.local_experts() == 1) return rows;
+    return sort_chunks_by_idxs_backward(rows, arrival_.rows_of_chunk, arrival_.chunk_at);
   }
 
   ExpertGrid grid_;

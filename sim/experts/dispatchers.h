@@ -28,10 +28,8 @@ Tensor returned_rows(const Tensor& rows, const RowSplits& splits, Communicator& 
 Tensor gathered_uneven(const Tensor& own, const std::vector<std::int64_t>& rows_of, Communicator& group,
                        Site site);
 /// Returns this place's rows of the sum over the group: one reduce_scatter, or one reduce to each place that
-/// has rows. It may change `all`.
+/// has rows.
 Tensor reduce_scattered_uneven(const Tensor& all, const std::vector<std::int64_t>& rows_of,
                                Communicator& group, Site site);
-
-Tensor copied(const Tensor& x);
 
 }  // namespace sim::dispatchers

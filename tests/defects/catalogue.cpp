@@ -7,6 +7,7 @@
 #include "tests/defects/wrong_experts.h"
 #include "tests/defects/wrong_gpt.h"
 #include "tests/defects/wrong_programs.h"
+#include "tests/defects/wrong_routing.h"
 #include "tests/defects/wrong_training.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/data_parallel_plan.h"
@@ -91,6 +92,12 @@ Defect in_program(std::string name, std::string source, const std::string& the_c
           std::make_shared<sim::CpuDevice>()};
 }
 
+/// A defect that needs a world of four ranks.
+Defect on_four_ranks(Defect defect) {
+  defect.most_ranks = 4;
+  return defect;
+}
+
 Defect in_training_call(std::string name, std::string source, const std::string& site, CallFault fault,
                         std::string group = "dp-cp") {
   return in_call(std::move(name), std::move(source), "distributed_optimizer", site, fault, "serial",
@@ -109,6 +116,7 @@ std::vector<Defect> make_catalogue() {
   const std::string norm = "parallel_norm", attention = "self_attention", layer = "transformer_layer";
   const std::string dropout = "parallel_dropout", training = "distributed_optimizer";
   const std::string gpt = "gpt_training", uneven = "all_to_all_uneven", experts = "moe_layer";
+  const std::string router = "moe_router", aux = "moe_aux_loss", dispatcher = "token_dispatcher";
   return {
       // ---- A collective ----
       in_call("row: forward sum left out", "TrainVerify", row, "row_parallel_linear.forward", left_out,
@@ -185,6 +193,24 @@ std::vector<Defect> make_catalogue() {
                  gathered_over_data_parallel_ranks, "serial"),
       in_program("experts: shared experts drawn by each replica", "DeepSpeed#5794", experts,
                  shared_experts_drawn_by_each_replica, "serial"),
+      in_call("experts: bias moved by the own counts", "", router, "expert_bias.tokens", left_out, "serial",
+              "tp-dp-cp"),
+      in_program("experts: flag of the router lost", "MLM#7452", router, router_flag_lost, "calls"),
+      in_program("experts: capacity of all tokens", "", router, capacity_of_all_tokens, "serial"),
+      in_program("experts: ties broken otherwise in recomputation", "", router,
+                 ties_broken_otherwise_in_recomputation, "serial"),
+      in_call("experts: counts of tp alone", "", aux, "aux_loss.counts", over_half, "serial", "tp-cp"),
+      in_call("experts: counts reduced in place twice", "MLM#7452", aux, "aux_loss.counts", doubled, "serial",
+              "tp-dp-cp"),
+      in_program("experts: global loss divided by dp", "MLM#3672", aux, global_loss_over_dp, "serial"),
+      in_program("experts: losses not multiplied by cp", "", aux, losses_not_times_cp, "serial"),
+      in_program("experts: counts of each microbatch alone", "", aux, counts_of_each_microbatch_alone,
+                 "serial"),
+      on_four_ranks(in_program("experts: counts read in the order of etp", "", dispatcher,
+                               counts_read_in_the_order_of_etp, "serial")),
+      in_program("experts: outputs not sorted back", "", dispatcher, outputs_not_sorted_back, "serial"),
+      in_program("experts: probabilities applied twice", "", dispatcher, probabilities_applied_twice,
+                 "adjoint"),
       in_program("all_to_all: rows of the peers for the own", "MLM#1754", uneven,
                  rows_of_the_peers_for_the_own, "serial"),
       in_program("all_to_all: rows of the next rank first", "MLM 32bbb76d57", uneven,

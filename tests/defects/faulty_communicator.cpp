@@ -121,6 +121,8 @@ class FaultyCommunicator : public sim::Communicator {
         return take_own(call, sum_of(call, 0, size() - 1, 1));
       case CallFault::of_next_rank:
         return take_next(call, right);
+      case CallFault::halves_interleaved:
+        return interleave_halves(call, right);
       case CallFault::gathered:
         return gather_parts(call);
       case CallFault::summed: {
@@ -201,6 +203,14 @@ class FaultyCommunicator : public sim::Communicator {
     const Tensor got = sim::scale(call.output, {1, 1});
     for (int place = 0; place < size(); ++place)
       put(block(got, (place + 1) % size(), size()), block(call.output, place, size()));
+  }
+
+  template <typename Right>
+  void interleave_halves(const Call& call, const Right& right) {
+    right();
+    const Tensor got = sim::scale(call.output, {1, 1});
+    for (int place = 0; place < size(); ++place)
+      put(block(got, place % 2 * (size() / 2) + place / 2, size()), block(call.output, place, size()));
   }
 
   void gather_parts(const Call& call) {

@@ -23,6 +23,7 @@ enum class CallFault {
   over_half,             // the sum over only the lower or the upper half of the group
   without_last,          // the sum without the last member's term
   of_next_rank,          // each rank gets the block of the rank after it
+  halves_interleaved,    // an all_gather's blocks of the lower and of the upper half take turns
   gathered,              // an all_reduce becomes an all_gather of each rank's first n-th
   summed,                // an all_gather becomes an all_reduce, so that each block is the sum of all
   skipped_by_one,        // rank 1 does not make the call

@@ -7,6 +7,7 @@
 #include "verify/cases/expert_calls.h"
 #include "verify/cases/spread.h"
 #include "verify/cases/token_calls.h"
+#include "verify/cases/unjudged.h"
 #include "verify/reference/experts.h"
 #include "verify/reference/shared_experts.h"
 
@@ -229,15 +230,6 @@ class MoeLayerCase : public CaseOf<MoeLayerCase> {
     wholes["shared_experts.fc1.weight_grad"] = gradients.fc1.weight;
     wholes["shared_experts.fc2.weight_grad"] = gradients.fc2.weight;
     if (plan.s["shared"] == 2) wholes["shared_experts.gate_weight_grad"] = gradients.gate_weight;
-  }
-
-  /// Where an error may have exchanged two experts, nothing can be judged.
-  static void leave_unjudged(const reference::Number<sim::Field>&, Wholes<sim::Field>&) {}
-  static void leave_unjudged(const reference::Number<reference::Bounded>& number,
-                             Wholes<reference::Bounded>& wholes) {
-    for (auto& [name, whole] : wholes)
-      for (Eigen::Index i = 0; i < whole.size(); ++i)
-        whole.data()[i] = number.unknown(whole.data()[i].value());
   }
 
   /// The choices of the reference; null where an error may have exchanged two experts. `first` is the rank at
