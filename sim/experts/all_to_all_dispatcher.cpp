@@ -70,11 +70,13 @@ class AllToAllDispatcher : public TokenDispatcher {
       : grid_(grid), tokens_(std::move(tokens)) {}
 
   ExpertRows dispatch(const Tensor& hidden, const Tensor& probs) override {
+    require_tokens_of(tokens_.map, hidden, probs);
     order_ = tokens_.capacity ? padded_row_order(tokens_.map, *tokens_.capacity, hidden.device())
                               : row_order(tokens_.map, hidden.device());
     const Counts counts(grid_, tokens_, hidden.device());
     arrival_ = arrival_of(grid_, counts);
     const std::int64_t local = grid_.local_experts();
+    splits_ = {};
     for (int j = 0; j < grid_.ep.size(); ++j) {
       const int sender = j * grid_.etp.size() + grid_.etp.rank();
       splits_.sent.push_back(counts.rows(grid_.tp_ep.rank(), j * local, local));

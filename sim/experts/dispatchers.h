@@ -10,6 +10,9 @@ std::unique_ptr<TokenDispatcher> allgather(const ExpertGrid& grid, TokensToDispa
 std::unique_ptr<TokenDispatcher> all_to_all(const ExpertGrid& grid, TokensToDispatch tokens);
 std::unique_ptr<TokenDispatcher> flex(const ExpertGrid& grid, TokensToDispatch tokens);
 
+/// Requires hidden states and probabilities of the tokens of the map.
+void require_tokens_of(const RoutingMap& map, const Tensor& hidden, const Tensor& probs);
+
 /// The numbers of rows that this rank sends to each place of a group, and receives from each.
 struct RowSplits {
   std::vector<std::int64_t> sent;

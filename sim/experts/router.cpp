@@ -77,6 +77,8 @@ Tensor rows_joined(const std::vector<Tensor>& rows) {
 
 }  // namespace
 
+void require_router(const TopKRouterConfig& config) { checked(config); }
+
 TopKRouter::TopKRouter(Rank& rank, TopKRouterConfig config)
     : config_(checked(std::move(config))),
       groups_{&rank.groups.get("tp-cp"), &rank.groups.get("tp-dp-cp")},

@@ -150,14 +150,15 @@ struct DataParallelPlan {
 /// The parameters of a rank, with their gradient buffers and optimizer.
 struct Training {
   Training(sim::Rank& of_rank, const DataParallelPlan& of_plan)
-      : Training(of_rank, of_plan, make_parameters(of_rank, of_plan), of_plan.data_parallel()) {}
+      : Training(of_rank, of_plan, make_parameters(of_rank, of_plan), of_plan.data_parallel(),
+                 of_plan.optimizer()) {}
   Training(sim::Rank& of_rank, const DataParallelPlan& of_plan, std::vector<sim::Parameter> of_parameters,
-           const sim::DataParallelConfig& config)
+           const sim::DataParallelConfig& config, const sim::OptimizerConfig& of_optimizer)
       : rank(of_rank),
         plan(of_plan),
         parameters(std::move(of_parameters)),
         data_parallel(of_rank, pointers(), config),
-        optimizer(of_rank, data_parallel, of_plan.optimizer()) {}
+        optimizer(of_rank, data_parallel, of_optimizer) {}
 
   static std::vector<sim::Parameter> make_parameters(sim::Rank& rank, const DataParallelPlan& plan) {
     std::vector<sim::Parameter> parameters;
