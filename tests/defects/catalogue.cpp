@@ -4,8 +4,10 @@
 
 #include "tests/defects/faulty_communicator.h"
 #include "tests/defects/faulty_device.h"
+#include "tests/defects/wrong_experts.h"
 #include "tests/defects/wrong_gpt.h"
 #include "tests/defects/wrong_programs.h"
+#include "tests/defects/wrong_routing.h"
 #include "tests/defects/wrong_training.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/data_parallel_plan.h"
@@ -90,6 +92,12 @@ Defect in_program(std::string name, std::string source, const std::string& the_c
           std::make_shared<sim::CpuDevice>()};
 }
 
+/// A defect that needs a world of four ranks.
+Defect on_four_ranks(Defect defect) {
+  defect.most_ranks = 4;
+  return defect;
+}
+
 Defect in_training_call(std::string name, std::string source, const std::string& site, CallFault fault,
                         std::string group = "dp-cp") {
   return in_call(std::move(name), std::move(source), "distributed_optimizer", site, fault, "serial",
@@ -108,6 +116,7 @@ std::vector<Defect> make_catalogue() {
   const std::string norm = "parallel_norm", attention = "self_attention", layer = "transformer_layer";
   const std::string dropout = "parallel_dropout", training = "distributed_optimizer";
   const std::string gpt = "gpt_training", uneven = "all_to_all_uneven", experts = "moe_layer";
+  const std::string router = "moe_router", aux = "moe_aux_loss", dispatcher = "token_dispatcher";
   return {
       // ---- A collective ----
       in_call("row: forward sum left out", "TrainVerify", row, "row_parallel_linear.forward", left_out,
@@ -166,14 +175,42 @@ std::vector<Defect> make_catalogue() {
               "tp-ep"),
       in_call("experts: probability gradients not sent back", "", experts, "token_dispatcher.probs_backward",
               left_out, "serial", "tp-ep"),
-      in_call("experts: router gradient not summed over tp", "MLM#7452", experts,
+      in_call("experts: router gradient not summed over tp", "torchtitan#2387, MLM#7452", experts,
               "sequence_parallel_grads.sum", left_out, "serial"),
       in_call("experts: counts of the next rank", "", experts, "token_dispatcher.counts", of_next_rank,
               "serial", "tp-ep"),
       in_call("experts: tokens of the next rank", "MLM 254c87400f", experts, "token_dispatcher.dispatch",
               of_next_rank, "serial", "tp-ep"),
-      in_call("experts: one rank does not dispatch", "MLM#1877", experts, "token_dispatcher.dispatch",
-              skipped_by_one, "serial", "ep"),
+      in_call("experts: one rank does not dispatch", "", experts, "token_dispatcher.dispatch", skipped_by_one,
+              "serial", "ep"),
+      in_call("experts: a rank without rows does not dispatch", "MLM#1877", experts,
+              "token_dispatcher.dispatch", skipped_without_rows, "serial", "ep"),
+      in_call("experts: probabilities detached", "Transformers#48687", experts,
+              "token_dispatcher.probs_backward", zeroed, "serial", "ep"),
+      in_call("experts: a slice for the sum over etp", "", experts, "token_dispatcher.combine", left_out,
+              "serial", "etp"),
+      in_program("experts: gathered over data-parallel ranks", "MLM 38ca18b27f", experts,
+                 gathered_over_data_parallel_ranks, "serial"),
+      in_program("experts: shared experts drawn by each replica", "DeepSpeed#5794", experts,
+                 shared_experts_drawn_by_each_replica, "serial"),
+      in_call("experts: bias moved by the own counts", "", router, "expert_bias.tokens", left_out, "serial",
+              "tp-dp-cp"),
+      in_program("experts: flag of the router lost", "MLM#7452", router, router_flag_lost, "calls"),
+      in_program("experts: capacity of all tokens", "", router, capacity_of_all_tokens, "serial"),
+      in_program("experts: ties broken otherwise in recomputation", "", router,
+                 ties_broken_otherwise_in_recomputation, "serial"),
+      in_call("experts: counts of tp alone", "", aux, "aux_loss.counts", over_half, "serial", "tp-cp"),
+      in_call("experts: counts reduced in place twice", "MLM#7452", aux, "aux_loss.counts", doubled, "serial",
+              "tp-dp-cp"),
+      in_program("experts: global loss divided by dp", "MLM#3672", aux, global_loss_over_dp, "serial"),
+      in_program("experts: losses not multiplied by cp", "", aux, losses_not_times_cp, "serial"),
+      in_program("experts: counts of each microbatch alone", "", aux, counts_of_each_microbatch_alone,
+                 "serial"),
+      on_four_ranks(in_program("experts: counts read in the order of etp", "", dispatcher,
+                               counts_read_in_the_order_of_etp, "serial")),
+      in_program("experts: outputs not sorted back", "", dispatcher, outputs_not_sorted_back, "serial"),
+      in_program("experts: probabilities applied twice", "", dispatcher, probabilities_applied_twice,
+                 "adjoint"),
       in_program("all_to_all: rows of the peers for the own", "MLM#1754", uneven,
                  rows_of_the_peers_for_the_own, "serial"),
       in_program("all_to_all: rows of the next rank first", "MLM 32bbb76d57", uneven,
@@ -325,12 +362,19 @@ std::vector<Defect> make_catalogue() {
                        "inter-edp"),
       in_training_call("experts: norm without the other experts", "MLM cd4afffa64", "optimizer.grad_norm",
                        left_out, "tp-ep-pp"),
-      in_training_call("experts: gradients not reduced", "MLM abf10f8590", "data_parallel.reduce_scatter",
-                       left_out, "edp"),
-      in_program("experts: reduced as dense parameters", "MLM cd4afffa64", training, experts_reduced_as_dense,
+      in_training_call("experts: norm counts the other experts twice", "MLM 6183f9dbec",
+                       "optimizer.grad_norm", doubled, "tp-ep-pp"),
+      in_training_call("experts: one rank leaves the norm out", "MLM e675940967", "optimizer.grad_norm",
+                       skipped_by_one, "tp-ep-pp"),
+      in_program("experts: clipped by their own norm", "MLM abf10f8590", training,
+                 experts_clipped_by_their_own_norm, "serial"),
+      in_training_call("experts: gradients not reduced", "", "data_parallel.reduce_scatter", left_out, "edp"),
+      in_program("experts: reduced as dense parameters", "MLM abf04f46e3", training, experts_reduced_as_dense,
                  "serial"),
-      in_program("experts: divided by their replicas", "MLM e675940967", training,
-                 experts_divided_by_their_replicas, "serial"),
+      in_program("experts: divided by their replicas", "PyTorch#160285, DeepSpeed#5259, DeepSpeed#6545",
+                 training, experts_divided_by_their_replicas, "serial"),
+      in_program("experts: not divided by dp", "MLM 3373641ff1", training, experts_not_divided_by_dp,
+                 "serial"),
       in_program("training: bucket padding differs by rank", "MLM ba8f2defc5, MLM#835", training,
                  padding_differs_by_rank, "serial"),
       in_program("training: not sharded where not divisible", "llm.c", training,

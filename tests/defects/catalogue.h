@@ -21,6 +21,7 @@ struct Defect {
   std::string property;  // the property that catches the defect in the field
   std::shared_ptr<const verify::Case> the_case;
   std::shared_ptr<sim::CpuDevice> device;
+  int most_ranks = 3;  // of the smallest setting that a campaign finds
 };
 
 const std::vector<Defect>& catalogue();

@@ -24,7 +24,7 @@ TEST_P(Defects, AreCaughtInTheField) {
   const Defect& defect = test::catalogue()[GetParam()];
   const auto failure = failure_of(defect, defect.property, sim::DType::field);
   ASSERT_TRUE(failure.has_value()) << defect.name << " survives " << defect.property;
-  EXPECT_LE(failure->setting.group_size, 3)
+  EXPECT_LE(failure->setting.group_size, defect.most_ranks)
       << defect.name << " did not shrink: " << text_of(failure->setting);
   const test::ExamAnswer* answer = test::answer_for(defect.name);
   ASSERT_NE(answer, nullptr) << "no examiner has looked at " << defect.name;

@@ -121,6 +121,8 @@ class FaultyCommunicator : public sim::Communicator {
         return take_own(call, sum_of(call, 0, size() - 1, 1));
       case CallFault::of_next_rank:
         return take_next(call, right);
+      case CallFault::halves_interleaved:
+        return interleave_halves(call, right);
       case CallFault::gathered:
         return gather_parts(call);
       case CallFault::summed: {
@@ -131,6 +133,13 @@ class FaultyCommunicator : public sim::Communicator {
       case CallFault::skipped_by_one:
         if (rank() != 1) right();
         return;
+      case CallFault::skipped_without_rows:
+        if (call.output.count() > 0) right();
+        return;
+      case CallFault::zeroed: {
+        Tensor output = call.output;
+        return sim::fill(output, 0);
+      }
       case CallFault::stale: {
         const Tensor before = kept_.is_none() ? sim::scale(call.output, {0, 1}) : kept_;
         right();
@@ -175,6 +184,7 @@ class FaultyCommunicator : public sim::Communicator {
   /// Gives this rank its own part of a whole tensor: the tensor itself or its block, and in a gather the
   /// input at every place.
   void take_own(const Call& call, const Tensor& whole) {
+    if (call.operation == Operation::reduce) return;  // it sums in place
     if (call.operation == Operation::all_gather) {
       for (int place = 0; place < size(); ++place) put(flat(whole), block(call.output, place, size()));
       return;
@@ -193,6 +203,14 @@ class FaultyCommunicator : public sim::Communicator {
     const Tensor got = sim::scale(call.output, {1, 1});
     for (int place = 0; place < size(); ++place)
       put(block(got, (place + 1) % size(), size()), block(call.output, place, size()));
+  }
+
+  template <typename Right>
+  void interleave_halves(const Call& call, const Right& right) {
+    right();
+    const Tensor got = sim::scale(call.output, {1, 1});
+    for (int place = 0; place < size(); ++place)
+      put(block(got, place % 2 * (size() / 2) + place / 2, size()), block(call.output, place, size()));
   }
 
   void gather_parts(const Call& call) {

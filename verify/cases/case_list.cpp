@@ -19,9 +19,13 @@ CaseList make_cases() {
   cases.push_back(mlp_case());
   cases.push_back(self_attention_case());
   cases.push_back(transformer_layer_case());
+  cases.push_back(moe_router_case());
+  cases.push_back(moe_aux_loss_case());
+  cases.push_back(token_dispatcher_case());
   cases.push_back(moe_layer_case());
   cases.push_back(distributed_optimizer_case());
   cases.push_back(gpt_training_case());
+  cases.push_back(moe_training_case());
   return cases;
 }
 

@@ -38,6 +38,13 @@ std::unique_ptr<Case> parallel_norm_case();
 std::unique_ptr<Case> parallel_dropout_case();
 /// The MLP of a transformer layer, forward and backward: plain and gated, with each activation.
 std::unique_ptr<Case> mlp_case();
+/// TopKRouter, forward and backward: the choice of experts, dropping, z-loss and expert bias.
+std::unique_ptr<Case> moe_router_case();
+/// The auxiliary losses of a router over the microbatches of a step: their values, and their gradients.
+std::unique_ptr<Case> moe_aux_loss_case();
+/// Tokens that are dispatched to experts and combined again, by each dispatcher and with drawn routing.
+std::unique_ptr<Case> token_dispatcher_case();
+/// A layer of experts, forward and backward: router, dispatcher, experts and shared experts.
 std::unique_ptr<Case> moe_layer_case();
 /// Self-attention, forward and backward: with separate heads, with grouped queries, and with fewer query
 /// groups than ranks; causal or not; with and without rotary position embeddings.
@@ -48,5 +55,7 @@ std::unique_ptr<Case> transformer_layer_case();
 std::unique_ptr<Case> distributed_optimizer_case();
 /// The training of a GPT on tp x pp x dp ranks: whole steps, from tokens to updated parameters.
 std::unique_ptr<Case> gpt_training_case();
+/// The same, of a model that has layers with experts.
+std::unique_ptr<Case> moe_training_case();
 
 }  // namespace verify

@@ -112,7 +112,7 @@ void ExpertCalls::forward(Calls& calls) const {
       gather(kDispatch, tokens * hidden, calls);
       return scatter(kCombine, tokens * hidden, calls);
     case TokenDispatcherType::alltoall:
-      gather(kCounts, experts, calls);
+      if (!is_padded) gather(kCounts, experts, calls);
       exchange(kDispatch, hidden, false, calls);
       exchange(kDispatchProbs, 1, false, calls);
       gather_etp(kDispatch, hidden, calls);

@@ -23,6 +23,7 @@ struct ExpertCalls {
   std::int64_t tokens = 0;
   std::int64_t hidden = 0;
   std::int64_t experts = 0;
+  bool is_padded = false;  // all experts take a capacity of every rank, so that no counts are exchanged
   /// Whether token t of the rank at a place of tp-ep goes to expert e.
   std::function<bool(int place, std::int64_t token, std::int64_t expert)> is_chosen = nullptr;
 

@@ -1,0 +1,102 @@
+#include "verify/cases/router_plan.h"
+
+#include <cmath>
+
+#include "sim/parallel/sequence_parallel_grads.h"
+#include "sim/tensor/checks.h"
+#include "sim/tensor/ops.h"
+
+namespace verify {
+
+using sim::Tensor;
+
+ChoicePlan::Groups ChoicePlan::groups() const {
+  static constexpr Groups kGroups[] = {{0, 0}, {2, 1}, {4, 2}, {3, 3}};
+  const Groups groups = kGroups[s["groups"]];
+  const std::int64_t experts = router().experts(), topk = router().topk();
+  if (groups.all == 0 || experts % groups.all != 0 || topk % groups.survivors != 0) return {};
+  return topk / groups.survivors <= experts / groups.all ? groups : Groups{};
+}
+
+bool ChoicePlan::is_zero(std::int64_t token) const {
+  return s["ties"] == 1 && s.dtype == sim::DType::field &&
+         sim::KeyedRandom(s.seed).named("zero tokens").below(static_cast<std::uint64_t>(token), 2) == 1;
+}
+
+/// The factor is 1: an expert keeps its share of the tokens of a rank, rounded up.
+reference::CapacitySetting ChoicePlan::capacity() const {
+  const std::int64_t experts = router().experts();
+  return {.tokens = tokens(),
+          .capacity = (tokens() * router().topk() + experts - 1) / experts,
+          .by_probability = s["dropping"] == 1,
+          .is_padded = s["padded"] == 1};
+}
+
+sim::TopKRouterConfig ChoicePlan::config() const {
+  const RouterPlan plan = router();
+  sim::TopKRouterConfig config{
+      .name = "router",
+      .dtype = s.dtype,
+      .hidden_size = s["hidden"],
+      .num_experts = plan.experts(),
+      .routing = {.topk = plan.topk(),
+                  .score_function = static_cast<sim::ScoreFunction>(plan.moe().score()),
+                  .pre_softmax = plan.moe().is_pre_softmax(),
+                  .scaling_factor = plan.moe().is_scaled() ? sim::Ratio{5, 2} : sim::Ratio{1, 1},
+                  .num_groups = groups().all,
+                  .group_topk = groups().survivors},
+      .expert_bias = has_bias(),
+      .sequence_parallel = plan.tp() > 1};
+  if (has_z_loss()) config.z_loss_coefficient = kZLossCoefficient;
+  if (has_capacity())
+    config.token_dropping = {
+        .drop_policy = capacity().by_probability ? sim::DropPolicy::probs : sim::DropPolicy::position,
+        .pad_to_capacity = capacity().is_padded};
+  return config;
+}
+
+reference::RouterSetting ChoicePlan::reference() const {
+  const MoePlan moe{s};
+  return {.topk = router().topk(),
+          .score = static_cast<reference::RouterScore>(moe.score()),
+          .pre_softmax = moe.is_pre_softmax(),
+          .scaling_numerator = moe.is_scaled() ? 5 : 1,
+          .scaling_denominator = moe.is_scaled() ? 2 : 1,
+          .groups = groups().all,
+          .group_topk = groups().survivors};
+}
+
+void run_router(sim::Rank& rank, const CaseSetting& s, const RouterMistake& mistake) {
+  const ChoicePlan plan{s};
+  sim::TopKRouterConfig config = plan.config();
+  if (mistake.config != nullptr) mistake.config(config);
+  sim::TopKRouter router(rank, config);
+  const std::int64_t first = rank.id * plan.tokens(), experts = plan.router().experts();
+  const auto own = [&](const char* name, std::int64_t columns) {
+    return drawn(rank, s, name, {plan.all_tokens(), columns}).rows(first, first + plan.tokens());
+  };
+  const Tensor input = own("input", s["hidden"]);
+  for (std::int64_t t = 0; t < plan.tokens(); ++t) {
+    Tensor token = input.rows(t, t + 1);
+    if (plan.is_zero(first + t)) sim::fill(token, 0);
+  }
+  if (plan.has_bias())
+    sim::copy(sim::cast(drawn(rank, s, "expert_bias", {experts}), sim::sum_dtype(s.dtype)),
+              router.expert_bias());
+  const bool recomputes = s["recompute"] == 1;
+  auto forward = router.forward(input, {.counts = !recomputes});
+  rank.publish("probabilities", forward.routing.probs);
+  rank.publish("map", sim::cast(forward.routing.map.tensor(rank.device), s.dtype));
+  if (recomputes) forward = router.forward(input);
+  if (recomputes && mistake.recomputed != nullptr) mistake.recomputed(forward.saved);
+  if (plan.has_z_loss()) rank.publish("z_loss", forward.losses.front().attached);
+  const Tensor grad = router.backward(forward.saved, own("grad_output", experts), kAuxLossScale);
+  sim::all_reduce_sequence_parallel_grads(rank, router.parameters());
+  sim::TopKRouter* routers[] = {&router};
+  sim::update_expert_bias(rank, routers, kBiasRate);
+  if (plan.has_bias()) rank.publish("expert_bias", router.expert_bias());
+  rank.publish("weight_grad", router.weight().main_grad);
+  rank.publish("grad_input", grad);
+}
+
+}  // namespace verify

@@ -1,0 +1,81 @@
+#pragma once
+
+/// The plan of a trial of a router, derived from a setting: its grid, its sizes, and what it is configured
+/// with. The cases moe_router and moe_aux_loss use it.
+///
+/// Shapes  the world has tp x cp x dp ranks, where tp and cp are the largest divisors that do not exceed the
+///         dimensions of these names. Rank r owns tokens r T to (r + 1) T - 1 of all. Ranks of tp-cp are
+///         adjacent.
+
+#include <functional>
+
+#include "sim/experts/router.h"
+#include "verify/cases/moe_plan.h"
+#include "verify/reference/expert_capacity.h"
+
+namespace verify {
+
+struct RouterPlan {
+  const CaseSetting& s;
+
+  MoePlan moe() const { return {s}; }
+  int tp() const { return moe().tp(); }
+  int cp() const { return largest_divisor(s.group_size / tp(), s["cp"]); }
+  int dp() const { return s.group_size / tp() / cp(); }
+  sim::ParallelSizes sizes() const {
+    return {.world_size = s.group_size, .tensor_model_parallel_size = tp(), .context_parallel_size = cp()};
+  }
+  std::int64_t experts() const { return s["experts"]; }
+  std::int64_t topk() const { return std::min(s["topk"], experts()); }
+
+  /// The gradient of the weight: ranks of tp hold copies of their sum, and the others terms of it.
+  CaseOutput weight_gradient() const {
+    CaseOutput output{.name = "weight_grad", .adds = true};
+    for (int rank = 0; rank < s.group_size; ++rank) output.part_of.push_back(rank % tp());
+    return output;
+  }
+};
+
+/// The plan of the case moe_router.
+struct ChoicePlan {
+  const CaseSetting& s;
+
+  RouterPlan router() const { return {s}; }
+  std::int64_t tokens() const { return s["tokens"]; }
+  std::int64_t all_tokens() const { return s.group_size * tokens(); }
+
+  /// Groups: none, 1 of 2, 2 of 4, or 3 of 3 survive, where the experts and topk allow it.
+  struct Groups {
+    std::int64_t all = 0;
+    std::int64_t survivors = 0;
+  };
+  Groups groups() const;
+  bool has_bias() const { return s["expert_bias"] == 1 && router().moe().score() != 0; }
+  bool has_z_loss() const { return s["z_loss"] == 1; }
+  /// Whether a token of this number is 0, so that all of its logits are equal. In floats nothing that follows
+  /// from a choice among equal scores is judged, so that there are no such tokens.
+  bool is_zero(std::int64_t token) const;
+
+  bool has_capacity() const { return s["dropping"] > 0; }
+  reference::CapacitySetting capacity() const;
+
+  sim::TopKRouterConfig config() const;
+  reference::RouterSetting reference() const;
+};
+
+inline constexpr sim::Ratio kZLossCoefficient = {1, 4};
+inline constexpr sim::Ratio kAuxLossScale = {3, 2};
+inline constexpr sim::Ratio kBiasRate = {1, 8};
+
+/// What a planted mistake changes.
+struct RouterMistake {
+  std::function<void(sim::TopKRouterConfig& config)> config = nullptr;
+  /// What the second forward of a recomputation keeps for backward.
+  std::function<void(sim::TopKRouter::Saved& saved)> recomputed = nullptr;
+};
+
+/// Runs the router on drawn tokens, forward and backward, moves its bias, and publishes the outputs of the
+/// case. With recomputation the first forward neither counts nor attaches losses, and the second one does.
+void run_router(sim::Rank& rank, const CaseSetting& s, const RouterMistake& mistake = {});
+
+}  // namespace verify
