@@ -3,8 +3,9 @@
 #include "sim/tensor/checks.h"
 #include "verify/cases/rotary_table.h"
 #include "verify/reference/adam.h"
-#include "verify/reference/aux_loss.h"
+#include "verify/reference/balance_loss.h"
 #include "verify/reference/gpt.h"
+#include "verify/reference/z_loss.h"
 
 namespace verify {
 
@@ -179,12 +180,11 @@ class Training {
     if (chosen_ != nullptr) chosen_->add(sample, layer, std::move(by_token));
     dispatched_[{sample, layer}] = dispatched;
     if (!experts.counts_tokens()) return;
-    const reference::BalanceScores<Scalar> scores(number_, experts.score(), experts.topk(), router.logits());
+    const reference::BalanceScores<Scalar> scores(number_, experts.score(), router.logits(), experts.topk());
     keep_scores(wholes_, name("counted experts"), scores.scores());
     std::vector<std::int64_t> counted(static_cast<std::size_t>(experts.number()));
     for (Eigen::Index t = 0; t < router.logits().rows(); ++t)
-      for (std::size_t e = 0; e < counted.size(); ++e)
-        counted[e] += scores.is_counted(t, static_cast<Eigen::Index>(e)) ? 1 : 0;
+      for (const Eigen::Index e : scores.experts_of(t)) ++counted[static_cast<std::size_t>(e)];
     balance_counts_[{sample, layer}] = counted;
   }
 
@@ -198,18 +198,21 @@ class Training {
     const Scalar share =
         plan_.per_token() ? number_.of(model_.tokens(), 1) : number_.of(1, plan_.microbatches());
     if (experts.balance() == Balance::z_loss) {
-      const Scalar factor = number_.of(coefficient.numerator, coefficient.denominator * model_.tokens());
-      return reference::ZLoss<Scalar>(number_, logits).logits_gradient(factor * share);
+      const Scalar factor =
+          number_.of(coefficient.numerator, coefficient.denominator * model_.micro_batch_size);
+      return reference::z_loss(number_, logits, 1, factor * share).gradient;
     }
     const Load load = load_of(step, sample, layer);
-    const std::vector<Scalar> slopes =
-        reference::balance_slopes(number_, load.counted, load.microbatches, load.tokens, experts.topk(),
-                                  {coefficient.numerator, coefficient.denominator * load.sequences});
-    const auto grad = reference::matrix_of(
-        number_, logits.rows(), logits.cols(),
-        [&](Eigen::Index, Eigen::Index e) { return slopes[static_cast<std::size_t>(e)] * share; });
-    return reference::BalanceScores<Scalar>(number_, experts.score(), experts.topk(), logits)
-        .logits_gradient(grad);
+    const Scalar factor = number_.of(coefficient.numerator * experts.number(),
+                                     coefficient.denominator * load.sequences * experts.topk());
+    const Scalar by_tokens = number_.of(1, load.tokens);
+    const auto slopes =
+        reference::matrix_of(number_, logits.rows(), logits.cols(), [&](Eigen::Index, Eigen::Index e) {
+          const Scalar counted = number_.of(load.counted[static_cast<std::size_t>(e)], load.microbatches);
+          return counted * factor * by_tokens * by_tokens * share;
+        });
+    return reference::BalanceScores<Scalar>(number_, experts.score(), logits, experts.topk())
+        .gradient(slopes);
   }
 
   /// What a balance loss counts.
