@@ -347,6 +347,25 @@ const std::vector<ExamAnswer>& exam_answers() {
        "on all ranks: all_gather 'optimizer.gather_params' of 448 over dp-cp is one too many"},
       {"step: nothing overlaps", right,
        "on all ranks: all_reduce 'data_parallel.all_reduce' of 6 over dp-cp comes too late"},
+      {"step with experts: averaged over their replicas", right,
+       "decoder.layers.0.mlp.experts.local_experts.0.linear_fc2.weight.grad: every element is"},
+      {"step with experts: scaled as if etp were tp", right,
+       "decoder.layers.0.mlp.experts.local_experts.0.linear_fc2.weight.grad: every element is the serial"},
+      {"step with experts: reduced over dense replicas", right,
+       "on all ranks: reduce_scatter 'data_parallel.reduce_scatter' of 64 over edp is missing"},
+      {"step with experts: norm over the dense grid", right,
+       "on all ranks: all_reduce 'optimizer.grad_norm' of 1 over tp-ep-pp is missing"},
+      {"step with experts: a dense stage leaves the norm out", right,
+       "ranks 2, 3 wait in 'optimizer.grad_norm' for ranks 0, 1, which have ended without making the"},
+      {"step with experts: recomputed tokens counted twice", vague,
+       "decoder.layers.0.mlp.router.expert_bias: it is what microbatches 1 gives, and microbatches is 2 "
+       "here"},
+      {"step with experts: balanced on the last stage only", right,
+       "decoder.layers.0.mlp.router.weight.grad: every element is zero"},
+      {"step with experts: balance without a gradient", right,
+       "decoder.layers.0.mlp.router.weight.grad: every element is zero"},
+      {"step with experts: sequences balanced together", right,
+       "decoder.layers.0.mlp.router.weight.grad: it is what balance 1 gives, and balance is 2 here"},
   };
   return answers;
 }
