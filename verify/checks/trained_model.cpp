@@ -86,7 +86,7 @@ std::int64_t chunks_of(const ScenarioRequest& request, const TrainedSizes& sizes
 }
 
 bool is_sequence_parallel(const ScenarioRequest& request, const TrainedSizes& sizes) {
-  return request.model.sequence_parallel && sizes.tp > 1;
+  return (request.model.sequence_parallel || trains_experts(request)) && sizes.tp > 1;
 }
 
 bool fits(const ScenarioRequest& request, const TrainedSizes& sizes, const ModelShape& shape) {
