@@ -9,7 +9,7 @@ const std::vector<OptionSection>& option_sections() {
        "These read the options from what you launch: a log, a YAML file, a script or a command line."},
       {kLayersSection, "Layers", "These say how many layers there are and which stage holds each of them."},
       {kModel, "Model", "These set the shape of the model and its batch."},
-      {kExperts, "Experts", "These are held against Megatron's rules for experts, which are not simulated."},
+      {kExperts, "Experts", "These set the experts, their router and their dispatcher, and are held against Megatron's rules."},
       {kRanks, "Virtual ranks", "These say how virtual ranks run and in which order reductions add."},
       {kPipeline, "Pipeline schedule", "These set the microbatches of a step and what its steps cost."},
       {kCasesSection, "Cases", "These choose the cases and properties to prove and what is drawn."},

@@ -170,16 +170,6 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
   if (scenario.run != nullptr) std::ranges::move(run_warnings(*scenario.run), std::back_inserter(warnings));
   if (settings.text("moe-token-dispatcher-type", "") == "allgather")
     std::erase_if(warnings, sim::is_about_all_to_all);
-  if (settings.has("num-experts") && has_experts(settings)) {
-    warnings.push_back({"experts_not_simulated",
-                        "the experts are checked by Megatron's rules, but their layers are simulated as "
-                        "layers without experts"});
-  }
-  std::ranges::move(
-      expert_warnings(expert_options(settings), layout, settings.flag("calculate-per-token-loss")),
-      std::back_inserter(warnings));
-  for (const std::string& part : settings.given("not-modelled"))
-    warnings.push_back({"not_modelled", fmt::format("the scenario leaves out: {}", part)});
   if (settings.has("num-query-groups") && !settings.flag("group-query-attention")) {
     warnings.push_back({"query_groups_ignored",
                         "Megatron ignores --num-query-groups without --group-query-attention, but this "
