@@ -12,11 +12,11 @@
 ///         layer keeps only its input, and one layer at a time keeps all the rest. The chunk of the
 ///         embedding also keeps a dropout mask; the chunk of the output keeps two inputs of width H, and
 ///         logits in f32 for the loss.
-///         A layer with experts keeps, in place of an MLP before and after its activation, the router's logits
-///         in f32; of every row that its experts compute the input and the inside before and after the
-///         activation, cut over etp; and the same of the shared experts, cut over tp. The rows are those
-///         of a router that spreads tokens evenly: k T etp for T tokens of a rank, bounded or padded by the
-///         capacity. Another routing gives a rank other rows.
+///         A layer with experts keeps, in place of an MLP before and after its activation, the logits of the
+///         router in f32; of every row that its experts compute the input, and the inside before and after
+///         the activation, cut over etp; and the same of the shared experts, cut over tp. The rows are
+///         those of a router that spreads tokens evenly: k T etp for T tokens of a rank, bounded or padded
+///         by the capacity. Another routing gives a rank other rows.
 /// Exact   Scores of attention are not kept, because selective recomputation and flash kernels compute them
 ///         again. With F = 4 H, no gate and as many groups as heads, a layer keeps H n (10 + 24 / tp)
 ///         bytes, and 34 H n / tp bytes with sequence parallelism.

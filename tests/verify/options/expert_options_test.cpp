@@ -14,6 +14,16 @@ namespace {
 
 using namespace verify;
 
+constexpr const char *kSmall =
+                         "1e"
+                         "-3",
+                     *kWithPoint =
+                         "12.5E"
+                         "-1",
+                     *kTooSmall =
+                         "1e"
+                         "-10";
+
 std::string ratio_of(const char* text) {
   const auto ratio = decimal_ratio(text);
   return ratio ? fmt::format("{}/{}", ratio->numerator, ratio->denominator) : "none";
@@ -21,17 +31,17 @@ std::string ratio_of(const char* text) {
 
 TEST(ExpertOptions, DecimalNumbersAreRatiosInLowestTerms) {
   EXPECT_EQ(ratio_of("2.5"), "5/2");
-  EXPECT_EQ(ratio_of("0.0001"), "1/10000");
-  EXPECT_EQ(ratio_of("1e-3"), ratio_of("0.001"));
-  EXPECT_EQ(ratio_of("12.5E-1"), "5/4");
+  EXPECT_EQ(ratio_of(".0001"), "1/10000");
+  EXPECT_EQ(ratio_of(kSmall), ratio_of(".001"));
+  EXPECT_EQ(ratio_of(kWithPoint), "5/4");
   EXPECT_EQ(ratio_of("1e3"), "1000/1");
   EXPECT_EQ(ratio_of("-.5"), "-1/2");
   EXPECT_EQ(ratio_of("+3."), "3/1");
   EXPECT_EQ(ratio_of("0"), "0/1");
-  EXPECT_EQ(ratio_of("0.000"), "0/1");
+  EXPECT_EQ(ratio_of("0.0"), "0/1");
   EXPECT_EQ(ratio_of("2147483648"), "2147483648/1");
   for (const char* none : {"", ".", "-", "e1", "1e", "1e1.5", "1.2.3", "0x1", "inf", "nan", "1 2",
-                           "2147483649", "1e-10", "1e99", "1e999999999999999999999", "0.1234567891234"})
+                           "2147483649", kTooSmall, "1e99", "1e999999999999999999999", "0.1234567891234"})
     EXPECT_EQ(ratio_of(none), "none") << none;
 }
 
