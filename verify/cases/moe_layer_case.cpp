@@ -168,13 +168,16 @@ class MoeLayerCase : public CaseOf<MoeLayerCase> {
                               int stride) {
     CaseOutput output{
         .name = name_of_expert(e) + what, .placement = placement, .stride = stride, .adds = true};
+    const MoePlan::Grid grid = plan.grid();
+    const std::int64_t owner = e / plan.s["local_experts"];
     for (int rank = 0; rank < plan.s.group_size; ++rank)
-      output.part_of.push_back(e / plan.s["local_experts"] == plan.ep_rank(rank) ? plan.etp_rank(rank) : -1);
+      output.part_of.push_back(grid.ep_rank(rank) == owner ? grid.etp_rank(rank) : -1);
     return output;
   }
   static CaseOutput of_dense(const MoePlan& plan, const char* name, Placement placement, int stride) {
     CaseOutput output{.name = name, .placement = placement, .stride = stride, .adds = true};
-    for (int rank = 0; rank < plan.s.group_size; ++rank) output.part_of.push_back(rank % plan.tp());
+    const int tp = plan.tp();
+    for (int rank = 0; rank < plan.s.group_size; ++rank) output.part_of.push_back(rank % tp);
     return output;
   }
 

@@ -23,8 +23,14 @@ struct MoePlan {
   int tp() const { return largest_divisor(s.group_size, s["tp"]); }
   int etp() const { return largest_divisor(s.group_size, s["etp"]); }
   int ep() const { return largest_divisor(s.group_size / etp(), s["ep"]); }
-  int ep_rank(int rank) const { return rank / etp() % ep(); }
-  int etp_rank(int rank) const { return rank % etp(); }
+  struct Grid {
+    int etp, ep;
+    int ep_rank(int rank) const { return rank / etp % ep; }
+    int etp_rank(int rank) const { return rank % etp; }
+  };
+  Grid grid() const { return {etp(), ep()}; }
+  int ep_rank(int rank) const { return grid().ep_rank(rank); }
+  int etp_rank(int rank) const { return grid().etp_rank(rank); }
 
   std::int64_t experts() const { return ep() * s["local_experts"]; }
   std::int64_t topk() const { return std::min(s["topk"], experts()); }
