@@ -348,7 +348,7 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"step: nothing overlaps", right,
        "on all ranks: all_reduce 'data_parallel.all_reduce' of 6 over dp-cp comes too late"},
       {"step with experts: averaged over their replicas", right,
-       "decoder.layers.0.mlp.experts.local_experts.0.linear_fc2.weight.grad: every element is"},
+       "decoder.layers.0.mlp.experts.local_experts.0.linear_fc2.weight.grad: every element is 2 times"},
       {"step with experts: scaled as if etp were tp", right,
        "decoder.layers.0.mlp.experts.local_experts.0.linear_fc2.weight.grad: every element is the serial"},
       {"step with experts: reduced over dense replicas", right,
@@ -358,8 +358,7 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"step with experts: a dense stage leaves the norm out", right,
        "ranks 2, 3 wait in 'optimizer.grad_norm' for ranks 0, 1, which have ended without making the"},
       {"step with experts: recomputed tokens counted twice", vague,
-       "decoder.layers.0.mlp.router.expert_bias: it is what microbatches 1 gives, and microbatches is 2 "
-       "here"},
+       "decoder.layers.0.mlp.router.expert_bias: every element is the serial one divided by 2"},
       {"step with experts: balanced on the last stage only", right,
        "decoder.layers.0.mlp.router.weight.grad: every element is zero"},
       {"step with experts: balance without a gradient", right,
