@@ -70,11 +70,13 @@ class AllToAllDispatcher : public TokenDispatcher {
       : grid_(grid), tokens_(std::move(tokens)) {}
 
   ExpertRows dispatch(const Tensor& hidden, const Tensor& probs) override {
+    require_tokens_of(tokens_.map, hidden, probs);
     order_ = tokens_.capacity ? padded_row_order(tokens_.map, *tokens_.capacity, hidden.device())
                               : row_order(tokens_.map, hidden.device());
     const Counts counts(grid_, tokens_, hidden.device());
     arrival_ = arrival_of(grid_, counts);
     const std::int64_t local = grid_.local_experts();
+    splits_ = {};
     for (int j = 0; j < grid_.ep.size(); ++j) {
       const int sender = j * grid_.etp.size() + grid_.etp.rank();
       splits_.sent.push_back(counts.rows(grid_.tp_ep.rank(), j * local, local));
@@ -121,11 +123,10 @@ class AllToAllDispatcher : public TokenDispatcher {
     if (grid_.local_experts() == 1) return rows;
     return sort_chunks_by_idxs(rows, arrival_.rows_of_chunk, arrival_.chunk_at);
   }
-  /// Sorts rows back, into a tensor that may be changed.
+  /// Sorts rows back.
   Tensor unsorted(const Tensor& rows) const {
-    if (grid_.local_experts() > 1)
-      return sort_chunks_by_idxs_backward(rows, arrival_.rows_of_chunk, arrival_.chunk_at);
-    return grid_.etp.size() > 1 ? copied(rows) : rows;
+    if (grid_.local_experts() == 1) return rows;
+    return sort_chunks_by_idxs_backward(rows, arrival_.rows_of_chunk, arrival_.chunk_at);
   }
 
   ExpertGrid grid_;

@@ -14,6 +14,7 @@ class AllGatherDispatcher : public TokenDispatcher {
       : grid_(grid), own_(std::move(tokens.map)) {}
 
   ExpertRows dispatch(const Tensor& hidden, const Tensor& probs) override {
+    require_tokens_of(own_, hidden, probs);
     const RoutingMap map = RoutingMap::from_tensor(
         gathered_rows(own_.tensor(hidden.device()), grid_.tp_ep, "token_dispatcher.map"));
     order_ = row_order(map.experts_from(grid_.first_local_expert(), grid_.local_experts()), hidden.device());

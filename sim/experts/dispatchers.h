@@ -10,6 +10,9 @@ std::unique_ptr<TokenDispatcher> allgather(const ExpertGrid& grid, TokensToDispa
 std::unique_ptr<TokenDispatcher> all_to_all(const ExpertGrid& grid, TokensToDispatch tokens);
 std::unique_ptr<TokenDispatcher> flex(const ExpertGrid& grid, TokensToDispatch tokens);
 
+/// Requires hidden states and probabilities of the tokens of the map.
+void require_tokens_of(const RoutingMap& map, const Tensor& hidden, const Tensor& probs);
+
 /// The numbers of rows that this rank sends to each place of a group, and receives from each.
 struct RowSplits {
   std::vector<std::int64_t> sent;
@@ -25,10 +28,8 @@ Tensor returned_rows(const Tensor& rows, const RowSplits& splits, Communicator& 
 Tensor gathered_uneven(const Tensor& own, const std::vector<std::int64_t>& rows_of, Communicator& group,
                        Site site);
 /// Returns this place's rows of the sum over the group: one reduce_scatter, or one reduce to each place that
-/// has rows. It may change `all`.
+/// has rows.
 Tensor reduce_scattered_uneven(const Tensor& all, const std::vector<std::int64_t>& rows_of,
                                Communicator& group, Site site);
-
-Tensor copied(const Tensor& x);
 
 }  // namespace sim::dispatchers

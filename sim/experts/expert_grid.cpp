@@ -1,5 +1,6 @@
 #include "sim/experts/expert_grid.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
@@ -30,8 +31,10 @@ ExpertGrid expert_grid(Rank& rank, std::int64_t experts) {
     refuse({.code = "experts_ep",
             .option = "--num-experts",
             .numbers = fmt::format("{} experts over {} expert-parallel ranks", experts, grid.ep.size()),
-            .rule = "the number of experts is a multiple of expert-model-parallel-size",
-            .hint = fmt::format("--num-experts {}", (experts / grid.ep.size() + 1) * grid.ep.size())});
+            .rule = "there is at least one expert, and their number is a multiple of "
+                    "expert-model-parallel-size",
+            .hint = fmt::format("--num-experts {}",
+                                (std::max<std::int64_t>(experts, 0) / grid.ep.size() + 1) * grid.ep.size())});
   }
   if (!is_etp_fastest(grid)) {
     refuse({.code = "expert_group_order",

@@ -27,9 +27,10 @@ class FlexDispatcher : public TokenDispatcher {
       : grid_(grid), map_(std::move(tokens.map)) {}
 
   ExpertRows dispatch(const Tensor& hidden, const Tensor& probs) override {
+    require_tokens_of(map_, hidden, probs);
     Device& device = hidden.device();
     to_places_ = row_order(map_of_places(grid_, map_), device);
-    splits_.sent = to_places_.rows_per_expert;
+    splits_ = {.sent = to_places_.rows_per_expert, .received = {}};
     exchange_counts(device);
     entries_ = entries_sent();
     const Shape sent = {std::ssize(to_places_.sorted_indices), grid_.local_experts()};

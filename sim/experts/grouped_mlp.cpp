@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "sim/experts/row_operations.h"
 #include "sim/tensor/checks.h"
 #include "sim/tensor/matmul.h"
@@ -47,6 +48,45 @@ class ParameterMaker {
   bool is_own_;  // the experts are reduced over other ranks than dense parameters
 };
 
+void require_sizes(const GroupedMlpConfig& config) {
+  if (config.hidden_size >= 1 && config.ffn_hidden_size >= 1) return;
+  refuse({.code = "moe_sizes",
+          .option = config.name,
+          .numbers =
+              fmt::format("hidden size {}, ffn hidden size {}", config.hidden_size, config.ffn_hidden_size),
+          .rule = "an expert has at least one feature outside and inside",
+          .hint = "--hidden-size and --moe-ffn-hidden-size of at least 1"});
+}
+
+void require_equal_parts(const GroupedMlpConfig& config, int etp) {
+  const std::int64_t size = config.ffn_hidden_size;
+  if (size % etp == 0) return;
+  refuse({.code = "moe_ffn_etp_div",
+          .option = config.name,
+          .numbers = fmt::format("an ffn hidden size of {} over {} expert-tensor-parallel ranks", size, etp),
+          .rule = "every expert-tensor-parallel rank has as many columns of an expert",
+          .hint = fmt::format("--moe-ffn-hidden-size {}, or another --expert-tensor-parallel-size",
+                              (size / etp + 1) * etp)});
+}
+
+void require_no_bias(const GroupedMlpConfig& config, int etp) {
+  if (!config.bias || etp == 1) return;
+  refuse({.code = "moe_bias_etp",
+          .option = config.name,
+          .numbers = fmt::format("biases, and etp is {}", etp),
+          .rule = "experts with biases are not cut over expert-tensor-parallel ranks",
+          .hint = "--disable-bias-linear, or --expert-tensor-parallel-size 1"});
+}
+
+GroupedMlpConfig checked(GroupedMlpConfig config, int etp) {
+  Refusals refusals;
+  refusals.keep([&] { require_sizes(config); });
+  refusals.keep([&] { require_equal_parts(config, etp); });
+  refusals.keep([&] { require_no_bias(config, etp); });
+  refusals.throw_if_any();
+  return config;
+}
+
 /// Returns row r as factors(r) times the given row.
 Tensor product_with_row(const Tensor& factors, const Tensor& row) {
   return matmul(factors.reshaped({factors.count(), 1}), row.reshaped({1, row.count()}));
@@ -54,15 +94,10 @@ Tensor product_with_row(const Tensor& factors, const Tensor& row) {
 
 }  // namespace
 
+void require_experts(const GroupedMlpConfig& config, int etp) { checked(config, etp); }
+
 GroupedMlp::GroupedMlp(Rank& rank, const ExpertGrid& grid, GroupedMlpConfig config)
-    : config_(std::move(config)) {
-  if (config_.bias && grid.etp.size() > 1) {
-    refuse({.code = "moe_bias_etp",
-            .option = config_.name,
-            .numbers = fmt::format("biases, and etp is {}", grid.etp.size()),
-            .rule = "experts with biases are not cut over expert-tensor-parallel ranks",
-            .hint = "--disable-bias-linear, or --expert-tensor-parallel-size 1"});
-  }
+    : config_(checked(std::move(config), grid.etp.size())) {
   const ParameterMaker maker(rank, grid, config_);
   for (std::int64_t e = 0; e < grid.local_experts(); ++e)
     experts_.push_back(maker.expert(grid.first_local_expert() + e));

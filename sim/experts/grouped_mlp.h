@@ -7,8 +7,8 @@
 ///         [2 F/etp, H] if gated (the rows of a rank are [gate | up]); linear_fc2 [H, F/etp]; biases [F/etp]
 ///         (or twice as many) and [H]. output [R, H]: with etp above 1 each rank has a term of the sum.
 /// Calls   none. The sum over etp is the dispatcher's.
-/// Errors  moe_bias_etp: experts with biases are not cut over etp; partition, when F is not a multiple of
-///         etp.
+/// Errors  moe_sizes: H or F below 1; moe_ffn_etp_div: F is not a multiple of etp; moe_bias_etp: experts with
+///         biases are not cut over etp. All that is wrong is told at once.
 /// Exact   Each expert multiplies its own rows only. An expert without rows has a gradient of zero. The
 ///         parameters of expert e have the same initial values on every layout.
 /// Source  Megatron-LM, moe/experts.py: SequentialMLP; DistributedDataParallel reduces their gradients over
@@ -33,6 +33,9 @@ struct GroupedMlpConfig {
   bool bias = false;
   Initial initial = {};
 };
+
+/// Refuses experts that no rank can have, of `etp` expert-tensor-parallel ranks.
+void require_experts(const GroupedMlpConfig& config, int etp);
 
 class GroupedMlp {
  public:

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "sim/tensor/checks.h"
 #include "sim/tensor/ops.h"
 
@@ -10,15 +11,22 @@ namespace sim {
 
 namespace {
 
-TopKRouterConfig checked(Rank& rank, const TopKRouterConfig& config) {
-  const int tp = rank.groups.get("tp").size();
-  if (tp > 1 && !config.sequence_parallel) {
-    refuse({.code = "moe_tp_needs_sp",
-            .option = config.name,
-            .numbers = fmt::format("tp is {}, without sequence parallelism", tp),
-            .rule = "ranks of a tensor-parallel group route different tokens",
-            .hint = "--sequence-parallel"});
-  }
+void require_sequence_parallel(const TopKRouterConfig& config, int tp) {
+  if (tp == 1 || config.sequence_parallel) return;
+  refuse({.code = "moe_tp_needs_sp",
+          .option = config.name,
+          .numbers = fmt::format("tp is {}, without sequence parallelism", tp),
+          .rule = "ranks of a tensor-parallel group route different tokens",
+          .hint = "--sequence-parallel"});
+}
+
+const MoeLayerConfig& checked(Rank& rank, const MoeLayerConfig& config) {
+  Refusals refusals;
+  refusals.keep([&] { require_sequence_parallel(config.router, rank.groups.get("tp").size()); });
+  refusals.keep([&] { require_router(config.router); });
+  refusals.keep([&] { expert_grid(rank, config.router.num_experts); });
+  refusals.keep([&] { require_experts(config.experts, rank.groups.get("etp").size()); });
+  refusals.throw_if_any();
   return config;
 }
 
@@ -26,7 +34,7 @@ TopKRouterConfig checked(Rank& rank, const TopKRouterConfig& config) {
 
 MoeLayer::MoeLayer(Rank& rank, const MoeLayerConfig& config)
     : dispatcher_(config.dispatcher),
-      router_(rank, checked(rank, config.router)),
+      router_(rank, checked(rank, config).router),
       grid_(expert_grid(rank, config.router.num_experts)),
       experts_(rank, grid_, config.experts) {
   if (config.shared_experts) shared_experts_.emplace(rank, *config.shared_experts);

@@ -15,11 +15,12 @@ namespace sim {
 
 namespace {
 
-void require_rule(bool holds, const std::string& option, std::string numbers, const char* rule,
-                  const char* hint) {
-  if (holds) return;
-  refuse(
-      {.code = "router_config", .option = option, .numbers = std::move(numbers), .rule = rule, .hint = hint});
+[[noreturn]] void refuse_router(std::string option, std::string numbers, const char* rule, const char* hint) {
+  refuse({.code = "router_config",
+          .option = std::move(option),
+          .numbers = std::move(numbers),
+          .rule = rule,
+          .hint = hint});
 }
 
 bool is_float(DType dtype) { return dtype != DType::field && dtype != DType::i32; }
@@ -28,31 +29,36 @@ TopKRouterConfig checked(TopKRouterConfig config) {
   const TopKRoutingConfig& routing = config.routing;
   Refusals refusals;
   refusals.keep([&] {
-    require_rule(config.num_experts >= 1 && config.hidden_size >= 1, config.name,
-                 fmt::format("{} experts, hidden size {}", config.num_experts, config.hidden_size),
-                 "a router has at least one expert and one feature", "sizes of at least 1");
+    if (config.num_experts < 1 || config.hidden_size < 1) {
+      refuse_router(config.name,
+                    fmt::format("{} experts, hidden size {}", config.num_experts, config.hidden_size),
+                    "a router has at least one expert and one feature", "sizes of at least 1");
+    }
     require_topk_routing(routing, config.num_experts, config.name);
   });
   refusals.keep([&] {
-    require_rule(routing.group_topk == 0 || routing.topk % routing.group_topk == 0,
-                 config.name + " group_topk",
-                 fmt::format("topk {} over {} groups", routing.topk, routing.group_topk),
-                 "a group is scored by its topk / group_topk best experts; Megatron rounds this down",
-                 "a group_topk that divides topk");
+    if (routing.group_topk != 0 && routing.topk % routing.group_topk != 0) {
+      refuse_router(config.name + " group_topk",
+                    fmt::format("topk {} over {} groups", routing.topk, routing.group_topk),
+                    "a group is scored by its topk / group_topk best experts; Megatron rounds this down",
+                    "a group_topk that divides topk");
+    }
   });
   refusals.keep([&] {
-    require_rule(!config.expert_bias || routing.score_function != ScoreFunction::softmax,
-                 config.name + " expert_bias", "an expert bias with softmax",
-                 "a bias is added to scores that do not depend on each other",
-                 "the score function sigmoid or sqrtsoftplus");
+    if (config.expert_bias && routing.score_function == ScoreFunction::softmax) {
+      refuse_router(config.name + " expert_bias", "an expert bias with softmax",
+                    "a bias is added to scores that do not depend on each other",
+                    "the score function sigmoid or sqrtsoftplus");
+    }
   });
   refusals.keep([&] {
     const DType product = config.router_dtype.value_or(config.dtype);
-    require_rule(product == config.dtype || (is_float(product) && is_float(config.dtype)),
-                 config.name + " router_dtype",
-                 fmt::format("{} for hidden states of {}", name_of(product), name_of(config.dtype)),
-                 "the product is computed in the dtype of the hidden states or in another float",
-                 "f32 for hidden states of bf16");
+    if (product != config.dtype && !(is_float(product) && is_float(config.dtype))) {
+      refuse_router(config.name + " router_dtype",
+                    fmt::format("{} for hidden states of {}", name_of(product), name_of(config.dtype)),
+                    "the product is computed in the dtype of the hidden states or in another float",
+                    "f32 for hidden states of bf16");
+    }
   });
   refusals.throw_if_any();
   return config;
@@ -70,6 +76,8 @@ Tensor rows_joined(const std::vector<Tensor>& rows) {
 }
 
 }  // namespace
+
+void require_router(const TopKRouterConfig& config) { checked(config); }
 
 TopKRouter::TopKRouter(Rank& rank, TopKRouterConfig config)
     : config_(checked(std::move(config))),

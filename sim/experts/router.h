@@ -51,10 +51,13 @@ struct TopKRouterConfig {
 struct RouterBatch {
   std::int64_t batch_size = 1;
   PaddingMask padding = {};
-  /// Whether the microbatch is trained on: otherwise, and in the second forward of a recomputation, there are
-  /// no losses, and the counts of the expert bias stay as they are.
+  /// Whether losses are attached and tokens counted for the expert bias. They are not where nothing is
+  /// trained, nor in the first of the two forward runs of a recomputed layer (transformer_layer.h).
   bool counts = true;
 };
+
+/// Refuses a configuration that no router can have; all that is wrong is told at once.
+void require_router(const TopKRouterConfig& config);
 
 class TopKRouter {
  public:

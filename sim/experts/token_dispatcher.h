@@ -28,6 +28,9 @@
 ///                       rows, of the probabilities of the destination's experts and of their map (i32).
 ///                       combine: one of the rows. backward: the conjugate of each, without counts and map
 ///         A rank without tokens makes the same calls as all others.
+/// Errors  dispatch_map: a map of another number of experts than the grid has; capacity_above_tokens, for
+///         alltoall; a shape_mismatch of checks.h: hidden states or probabilities of other tokens than the
+///         map has.
 /// Exact   All three give the same sums in the field. In floats, outputs of several experts of a token are
 ///         added in the order of the experts (alltoall), or first on each rank (allgather, flex).
 /// Source  Megatron-LM, moe/token_dispatcher.py. Its map is a tensor of bool, ours of i32: the number of

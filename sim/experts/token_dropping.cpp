@@ -41,7 +41,8 @@ std::int64_t expert_capacity(std::int64_t tokens, std::int64_t topk, std::int64_
             .hint = "1 or more; no capacity keeps all tokens"});
   }
   const double share = static_cast<double>(tokens * topk) / static_cast<double>(experts);
-  return static_cast<std::int64_t>(std::ceil(share * factor));
+  constexpr double kMost = 0x1p62;  // more tokens than any rank has
+  return static_cast<std::int64_t>(std::min(std::ceil(share * factor), kMost));
 }
 
 TokenDroppingForward drop_tokens(const Routing& routing, std::int64_t topk,

@@ -7,6 +7,7 @@
 /// Errors  expert_capacity: a factor that is not above 0; those of checks.h.
 /// Exact   The capacity is ceil(T k / E factor) of the tokens of this rank, in the doubles of Megatron's own
 ///         formula: the same batch keeps other tokens on another layout.
+///         No capacity is above 2^62.
 ///         The policy probs keeps the most probable tokens of an expert, position the first ones. Tokens that
 ///         are routed come before those that are not, and of equal ones the lowest (torch.topk does not say
 ///         which: in Megatron position is not first come, first served). Probabilities of tokens that are not

@@ -77,25 +77,6 @@ void require_chunks(const Tensor& rows, const std::vector<std::int64_t>& sizes,
           .hint = "one size for each chunk, and a permutation of their numbers"});
 }
 
-/// Calls move(chunk in the rows, its place in the sorted rows) for each chunk.
-template <typename Move>
-void for_each_chunk(const std::vector<std::int64_t>& sizes, const std::vector<std::int64_t>& order,
-                    const Move& move) {
-  const std::vector<std::int64_t> begins = begins_of(sizes);
-  std::int64_t place = 0;
-  for (const std::int64_t chunk : order) {
-    const auto i = static_cast<std::size_t>(chunk);
-    if (sizes[i] > 0) move(begins[i], place, sizes[i]);
-    place += sizes[i];
-  }
-}
-
-void copy_rows(const Tensor& from, std::int64_t begin, const Tensor& to, std::int64_t place,
-               std::int64_t count) {
-  Tensor target = to.rows(place, place + count);
-  copy(from.rows(begin, begin + count), target);
-}
-
 }  // namespace
 
 RowOrder row_order(const RoutingMap& map, Device& device) {
@@ -164,21 +145,27 @@ WeightedGrads unpermute_weighted_backward(const Tensor& rows, const Tensor& prob
 Tensor sort_chunks_by_idxs(const Tensor& rows, const std::vector<std::int64_t>& split_sizes,
                            const std::vector<std::int64_t>& sorted_idxs) {
   require_chunks(rows, split_sizes, sorted_idxs);
-  Tensor sorted = rows.device().empty(rows.dtype(), rows.shape());
-  for_each_chunk(split_sizes, sorted_idxs, [&](std::int64_t begin, std::int64_t place, std::int64_t count) {
-    copy_rows(rows, begin, sorted, place, count);
-  });
+  const Tensor sorted = rows.device().empty(rows.dtype(), rows.shape());
+  const std::vector<std::int64_t> begins = begins_of(split_sizes);
+  std::int64_t place = 0;
+  for (const std::int64_t chunk : sorted_idxs) {
+    const auto i = static_cast<std::size_t>(chunk);
+    Tensor target = sorted.rows(place, place + split_sizes[i]);
+    if (split_sizes[i] > 0) copy(rows.rows(begins[i], begins[i + 1]), target);
+    place += split_sizes[i];
+  }
   return sorted;
 }
 
 Tensor sort_chunks_by_idxs_backward(const Tensor& grad_rows, const std::vector<std::int64_t>& split_sizes,
                                     const std::vector<std::int64_t>& sorted_idxs) {
   require_chunks(grad_rows, split_sizes, sorted_idxs);
-  Tensor grad = grad_rows.device().empty(grad_rows.dtype(), grad_rows.shape());
-  for_each_chunk(split_sizes, sorted_idxs, [&](std::int64_t begin, std::int64_t place, std::int64_t count) {
-    copy_rows(grad_rows, place, grad, begin, count);
-  });
-  return grad;
+  std::vector<std::int64_t> sorted_sizes, places(sorted_idxs.size());
+  for (const std::int64_t chunk : sorted_idxs) {
+    places[static_cast<std::size_t>(chunk)] = std::ssize(sorted_sizes);
+    sorted_sizes.push_back(split_sizes[static_cast<std::size_t>(chunk)]);
+  }
+  return sort_chunks_by_idxs(grad_rows, sorted_sizes, places);
 }
 
 RoutingMap pad_routing_map(const RoutingMap& map, std::int64_t multiple) {

@@ -19,27 +19,33 @@ namespace sim {
 namespace {
 
 /// Each rule has an option of its own, so that all that are broken are told at once.
-void require_rule(bool holds, const std::string& option, std::string numbers, const char* rule,
-                  const char* hint) {
-  if (holds) return;
-  refuse(
-      {.code = "topk_routing", .option = option, .numbers = std::move(numbers), .rule = rule, .hint = hint});
+[[noreturn]] void refuse_routing(std::string option, std::string numbers, const char* rule,
+                                 const char* hint) {
+  refuse({.code = "topk_routing",
+          .option = std::move(option),
+          .numbers = std::move(numbers),
+          .rule = rule,
+          .hint = hint});
 }
 
 void require_groups(const TopKRoutingConfig& config, std::int64_t experts, const std::string& user) {
   const std::int64_t groups = config.num_groups, survivors = config.group_topk;
   if (groups == 0 && survivors == 0) return;
-  require_rule(groups >= 1 && experts % groups == 0, user + " num_groups",
-               fmt::format("{} experts in {} groups", experts, groups),
-               "the groups divide the experts evenly", "a divisor of the number of experts");
-  require_rule(survivors >= 1 && survivors <= groups, user + " group_topk",
-               fmt::format("{} of {} groups", survivors, groups), "from 1 to all of the groups survive",
-               "group_topk of at most num_groups");
+  if (groups < 1 || experts % groups != 0) {
+    refuse_routing(user + " num_groups", fmt::format("{} experts in {} groups", experts, groups),
+                   "the groups divide the experts evenly", "a divisor of the number of experts");
+  }
+  if (survivors < 1 || survivors > groups) {
+    refuse_routing(user + " group_topk", fmt::format("{} of {} groups", survivors, groups),
+                   "from 1 to all of the groups survive", "group_topk of at most num_groups");
+  }
   const std::int64_t width = experts / groups;
-  require_rule(config.topk / survivors <= width && config.topk <= survivors * width, user + " group_topk",
-               fmt::format("{} experts of {} groups of {}", config.topk, survivors, width),
-               "the surviving groups have the experts that score a group, and those that a token takes",
-               "a larger group_topk, fewer groups, or a smaller topk");
+  if (config.topk / survivors > width || config.topk > survivors * width) {
+    refuse_routing(user + " group_topk",
+                   fmt::format("{} experts of {} groups of {}", config.topk, survivors, width),
+                   "the surviving groups have the experts that score a group, and those that a token takes",
+                   "a larger group_topk, fewer groups, or a smaller topk");
+  }
 }
 
 /// Whether the chosen scores are divided by their sum.
@@ -109,10 +115,10 @@ Tensor with_bias(const Tensor& scores, const Tensor& expert_bias) {
 void require_topk_routing(const TopKRoutingConfig& config, std::int64_t experts, const std::string& user) {
   Refusals refusals;
   refusals.keep([&] {
-    require_rule(config.topk >= 1 && config.topk <= experts, user + " topk",
-                 fmt::format("{} of {} experts", config.topk, experts),
-                 "a token goes to at least one expert, and at most to all of them",
-                 "topk from 1 to the number of experts");
+    if (config.topk >= 1 && config.topk <= experts) return;
+    refuse_routing(user + " topk", fmt::format("{} of {} experts", config.topk, experts),
+                   "a token goes to at least one expert, and at most to all of them",
+                   "topk from 1 to the number of experts");
   });
   refusals.keep([&] { require_groups(config, experts, user); });
   refusals.throw_if_any();
@@ -125,10 +131,11 @@ TopKRoutingForward topk_routing(const Tensor& logits, const TopKRoutingConfig& c
   require_inputs({&logits}, "topk_routing");
   require_shapes(logits.shape().dimensions() == 2, {&logits}, "topk_routing", "logits are [T, E]");
   require_topk_routing(config, logits.shape()[1], "topk_routing");
-  require_rule(expert_bias.is_none() || config.score_function != ScoreFunction::softmax,
-               "topk_routing expert_bias", "an expert bias with softmax",
-               "a bias is added to scores that do not depend on each other",
-               "the score function sigmoid or sqrtsoftplus");
+  if (!expert_bias.is_none() && config.score_function == ScoreFunction::softmax) {
+    refuse_routing("topk_routing expert_bias", "an expert bias with softmax",
+                   "a bias is added to scores that do not depend on each other",
+                   "the score function sigmoid or sqrtsoftplus");
+  }
   const std::int64_t tokens = logits.shape()[0], experts = logits.shape()[1];
   TopKRoutingSaved saved{.config = config, .logits = logits};
   if (is_after_choice(config)) {

@@ -25,12 +25,6 @@ bool are_equal(const std::vector<std::int64_t>& numbers) {
 
 }  // namespace
 
-Tensor copied(const Tensor& x) {
-  Tensor other = x.device().empty(x.dtype(), x.shape());
-  copy(x, other);
-  return other;
-}
-
 Tensor exchanged_rows(const Tensor& rows, const RowSplits& splits, Communicator& group, Site site) {
   if (group.size() == 1) return rows;
   const Tensor received = rows.device().empty(rows.dtype(), rows.shape().with_rows(sum_of(splits.received)));
@@ -58,11 +52,13 @@ Tensor gathered_uneven(const Tensor& own, const std::vector<std::int64_t>& rows_
 Tensor reduce_scattered_uneven(const Tensor& all, const std::vector<std::int64_t>& rows_of,
                                Communicator& group, Site site) {
   if (are_equal(rows_of)) return reduce_scattered_rows(all, group, site);
+  Tensor sums = all.device().empty(all.dtype(), all.shape());
+  copy(all, sums);
   for (int place = 0; place < group.size(); ++place) {
-    const Tensor rows = rows_of_place(all, rows_of, place);
+    const Tensor rows = rows_of_place(sums, rows_of, place);
     if (rows.count() > 0) group.reduce(rows, ReduceOp::sum, place, site);
   }
-  return rows_of_place(all, rows_of, group.rank());
+  return rows_of_place(sums, rows_of, group.rank());
 }
 
 }  // namespace sim::dispatchers

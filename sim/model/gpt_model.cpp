@@ -109,7 +109,7 @@ Parameter copy_of_embedding(Rank& rank, const GptConfig& config) {
                                   {config.padded_vocab_size, config.hidden_size},
                                   {.dim = 0, .place = tp.rank(), .size = tp.size()}, {.scale = {0, 1}});
   copy.attributes.shared_embedding = true;
-  copy.attributes.shared = true;
+  copy.attributes.copy_of = "embedding.word_embeddings.weight";
   return copy;
 }
 

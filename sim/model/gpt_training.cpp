@@ -181,12 +181,17 @@ void GptTraining::finalize_model_grads() {
   update_expert_biases();
 }
 
-void GptTraining::update_expert_biases() {
-  std::vector<TopKRouter*> routers;
+std::vector<TopKRouter*> GptTraining::routers() {
+  std::vector<TopKRouter*> all;
   for (GptModel& chunk : chunks_) {
     const std::vector<TopKRouter*> own = chunk.routers();
-    routers.insert(routers.end(), own.begin(), own.end());
+    all.insert(all.end(), own.begin(), own.end());
   }
+  return all;
+}
+
+void GptTraining::update_expert_biases() {
+  const std::vector<TopKRouter*> routers = this->routers();
   for (TopKRouter* router : routers) router->reset_global_aux_loss_tracker();
   update_expert_bias(rank_, routers, config_.model.experts.expert_bias_update_rate);
 }
@@ -206,6 +211,25 @@ Tensor GptTraining::reduced_loss() {
   Communicator& replicas = rank_.groups.get("dp-cp");
   if (replicas.size() > 1) replicas.all_reduce(loss_, ReduceOp::sum, "training_log.loss");
   return scale(loss_, {1, is_per_token() ? std::max<std::int64_t>(tokens_of_all_, 1) : replicas.size()});
+}
+
+// ---- checkpoints ------------------------------------------------------------------------------------------
+
+std::vector<CheckpointBuffer> GptTraining::expert_biases() {
+  std::vector<CheckpointBuffer> all;
+  for (TopKRouter* router : routers()) {
+    if (router->config().expert_bias)
+      all.push_back({router->config().name + ".expert_bias", router->expert_bias()});
+  }
+  return all;
+}
+
+void GptTraining::save(CheckpointStore& store, std::int64_t iteration) {
+  save_checkpoint(rank_, optimizer_, store, iteration, expert_biases());
+}
+
+std::int64_t GptTraining::load(CheckpointStore& store) {
+  return load_checkpoint(rank_, optimizer_, store, expert_biases());
 }
 
 }  // namespace sim

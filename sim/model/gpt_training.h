@@ -19,7 +19,7 @@
 #include "sim/layout/layer_placement.h"
 #include "sim/model/batch.h"
 #include "sim/model/tied_embeddings.h"
-#include "sim/optimizer/distributed_optimizer.h"
+#include "sim/optimizer/checkpoint.h"
 #include "sim/pipeline/run_schedule.h"
 
 namespace sim {
@@ -51,6 +51,11 @@ class GptTraining : private StageProgram {
   /// Sums the gradients of the tied embedding, as a part of finalize_model_grads.
   void reduce_tied_embeddings() { all_reduce_embedding_grads(rank_, chunks_); }
 
+  /// Saves a checkpoint after a step, or loads one before a step (optimizer/checkpoint.h): the optimizer's
+  /// state, and the expert biases.
+  void save(CheckpointStore& store, std::int64_t iteration);
+  std::int64_t load(CheckpointStore& store);
+
   std::deque<GptModel>& chunks() { return chunks_; }
   DistributedDataParallel& data_parallel() { return data_parallel_; }
   DistributedOptimizer& optimizer() { return optimizer_; }
@@ -71,6 +76,8 @@ class GptTraining : private StageProgram {
   Ratio share_of_token(std::int64_t tokens) const;
   /// The factor of the auxiliary losses of experts: each is a loss of one microbatch.
   Ratio aux_loss_scale() const;
+  std::vector<TopKRouter*> routers();
+  std::vector<CheckpointBuffer> expert_biases();
   void update_expert_biases();
   void take_loss(const Tensor& loss, std::int64_t tokens);
   std::int64_t all_tokens();

@@ -1,5 +1,8 @@
 #include "sim/model/transformer_layer.h"
 
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
 #include "sim/tensor/ops.h"
 
 namespace sim {
@@ -53,6 +56,19 @@ ParallelDropoutConfig dropout_config(const TransformerLayerConfig& config, const
           .region = config.sequence_parallel ? Region::sharded : Region::replicated};
 }
 
+/// Returns the number of tokens of a sequence that each rank has. A router needs to know which of its tokens
+/// are of one sequence.
+std::int64_t rows_of_sequence(const TransformerLayerConfig& config, int tp) {
+  const std::int64_t length = config.sequence_length;
+  if (!config.sequence_parallel) return length;
+  if (!config.experts || length % tp == 0) return length / tp;
+  refuse({.code = "sequence_split",
+          .option = config.name,
+          .numbers = fmt::format("sequences of {} tokens over {} tensor-parallel ranks", length, tp),
+          .rule = "with experts and sequence parallelism, each rank has the same part of every sequence",
+          .hint = fmt::format("--seq-length {}", (length / tp + 1) * tp)});
+}
+
 }  // namespace
 
 TransformerLayer::TransformerLayer(Rank& rank, const TransformerLayerConfig& config)
@@ -60,8 +76,7 @@ TransformerLayer::TransformerLayer(Rank& rank, const TransformerLayerConfig& con
       attention_(rank, attention_config(config)),
       attention_dropout_(rank, dropout_config(config, ".self_attn_bda")),
       mlp_norm_(rank, norm_config(config, ".pre_mlp_layernorm")),
-      rows_of_sequence_(config.sequence_length /
-                        (config.sequence_parallel ? rank.groups.get("tp").size() : 1)),
+      rows_of_sequence_(rows_of_sequence(config, rank.groups.get("tp").size())),
       mlp_dropout_(rank, dropout_config(config, ".mlp_bda")) {
   if (config.experts)
     experts_.emplace(rank, *config.experts);

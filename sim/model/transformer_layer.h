@@ -7,6 +7,8 @@
 /// Calls   those of self-attention and the MLP: two all_reduces of [T, H] forward and two backward. With
 ///         sequence_parallel an all_gather and a reduce_scatter replace each of them, and backward gathers
 ///         each input once more with an all_gather. With experts, those of MoeLayer in place of the MLP's.
+/// Errors  sequence_split: with experts and sequence_parallel, a sequence whose length is not a multiple of
+///         tp; those of its parts.
 /// Source  Shoeybi et al. 2019; Korthikanti et al. 2022; Megatron-LM TransformerLayer.
 
 #include <optional>
@@ -80,16 +82,16 @@ class TransformerLayer {
   std::vector<Parameter*> parameters();
 
  private:
+  Tensor forward_mlp(const Tensor& input, bool counts, Saved& saved);
+  Tensor backward_mlp(const Saved& saved, const Tensor& grad, Ratio aux_loss_scale);
+
   ParallelNorm input_norm_;
   SelfAttention attention_;
   ParallelDropout attention_dropout_;
   ParallelNorm mlp_norm_;
-  Tensor forward_mlp(const Tensor& input, bool counts, Saved& saved);
-  Tensor backward_mlp(const Saved& saved, const Tensor& grad, Ratio aux_loss_scale);
-
-  std::optional<Mlp> mlp_;
-  std::optional<MoeLayer> experts_;  // one of both
-  std::int64_t rows_of_sequence_;    // of this rank
+  std::optional<Mlp> mlp_;  // a layer has either an MLP or experts
+  std::optional<MoeLayer> experts_;
+  std::int64_t rows_of_sequence_;  // the number of tokens of a sequence that this rank has
   ParallelDropout mlp_dropout_;
 };
 

@@ -1,10 +1,9 @@
 #include "sim/optimizer/checkpoint.h"
 
 #include <algorithm>
-#include <array>
 #include <cstring>
 #include <fmt/format.h>
-#include <set>
+#include <span>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -17,105 +16,28 @@ namespace sim {
 
 namespace {
 
-using Piece = DistributedOptimizer::Piece;
-
 constexpr const char* kIndex = "index.json";
-
-/// One of the three tensors that a checkpoint keeps for each piece.
-struct Kept {
-  const char* name;
-  Tensor Piece::*tensor;
-};
-constexpr std::array<Kept, 3> kKept = {
-    {{"main", &Piece::main}, {"exp_avg", &Piece::exp_avg}, {"exp_avg_sq", &Piece::exp_avg_sq}}};
-
-std::map<std::string, int> sizes_of(const Layout& layout) {
-  return {{"tp", layout.tp}, {"pp", layout.pp}, {"ep", layout.ep}, {"etp", layout.etp}};
-}
 
 std::optional<CheckpointIndex> index_in(CheckpointStore& store) {
   const std::optional<std::string> text = store.read(kIndex);
   return text ? std::optional(index_of(*text)) : std::nullopt;
 }
 
-struct Keyed {
-  const Parameter* parameter;
-  std::string key;  // the prefix of the names of its tensors
-};
-
-/// Returns the model-parallel place of a rank, as the prefix of a key. It depends neither on the number of
-/// data-parallel ranks nor on the order of the axes.
-std::string place_of(const Rank& rank, bool is_expert) {
-  if (is_expert) {
-    const PerAxis<int> at = rank.layout.expert.coordinates_of(rank.id);
-    return fmt::format("etp {} ep {} pp {}/", at[Axis::tp], at[Axis::ep], at[Axis::pp]);
-  }
-  const PerAxis<int> at = rank.layout.dense.coordinates_of(rank.id);
-  return fmt::format("tp {} pp {}/", at[Axis::tp], at[Axis::pp]);
-}
-
-/// Returns the dtype, shapes and partition of a parameter as text. Load compares it to the text of the
-/// checkpoint.
-std::string form_of(const Parameter& parameter) {
-  return fmt::format("{} {} of {}, dimension {}, stride {}", name_of(parameter.value.dtype()),
-                     text_of(parameter.value.shape()), text_of(parameter.whole),
-                     parameter.attributes.partition_dim, parameter.attributes.partition_stride);
-}
-
-void require_name(const std::string& name, const std::set<std::string>& seen, const std::string& key) {
-  const char* wrong = seen.contains(key) ? "two parameters of one rank have this name" : nullptr;
-  if (!is_utf8(name)) wrong = "the name is not UTF-8";
-  if (wrong == nullptr) return;
-  refuse({.code = "checkpoint_names",
-          .option = name,
-          .numbers = wrong,
-          .rule = "a checkpoint finds parameters by their names, so names are unique and UTF-8",
-          .hint = "a name that contains the number of its layer"});
-}
-
-/// Returns the keys of this rank's parameters, in the order of the buffers.
-std::vector<Keyed> keys_of(const Rank& rank, const DistributedOptimizer& optimizer) {
-  std::vector<Keyed> keys;
-  std::set<std::string> seen;
-  for (const auto& part : optimizer.data_parallel().parts()) {
-    for (const Parameter* parameter : part.buffer.parameters()) {
-      const std::string key = place_of(rank, !parameter->attributes.allreduce) + parameter->name;
-      require_name(parameter->name, seen, key);
-      seen.insert(key);
-      keys.push_back({parameter, key});
-    }
-  }
-  return keys;
-}
-
-const std::string& key_of(const std::vector<Keyed>& keys, const Parameter* parameter) {
-  return std::find_if(keys.begin(), keys.end(), [&](const Keyed& k) { return k.parameter == parameter; })
-      ->key;
-}
-
 // ---- saving -----------------------------------------------------------------------------------------------
 
-/// Whether this rank writes its pieces of a parameter: it is the first of the ranks that hold the same
-/// pieces.
-bool writes(const DistributedOptimizer& optimizer, const Parameter& parameter) {
-  const DistributedDataParallel& data_parallel = optimizer.data_parallel();
-  const auto& part = data_parallel.parts()[data_parallel.place_of(parameter)->part];
-  if (!data_parallel.is_distributed()) return part.replicas->rank() == 0;
-  return part.across == nullptr || part.across->rank() == 0;
+/// The name of a piece in a shard, from which add_shard() reads it.
+std::string piece_name(const std::string& tensor, std::int64_t begin) {
+  return fmt::format("{}@{}", tensor, begin);
 }
 
-Safetensors shard_of(const Rank& rank, DistributedOptimizer& optimizer) {
-  const std::vector<Keyed> keys = keys_of(rank, optimizer);
+Safetensors shard_of(const CheckpointContents& contents) {
   Safetensors shard;
-  for (const Piece& piece : optimizer.pieces()) {
-    if (!writes(optimizer, *piece.parameter)) continue;
-    const std::string& key = key_of(keys, piece.parameter);
-    for (const Kept& kept : kKept) {
-      const Tensor& tensor = piece.*kept.tensor;
-      shard.tensors[fmt::format("{}/{}@{}", key, kept.name, piece.range.begin)] = {
-          tensor.dtype(), {tensor.count()}, host_bytes(tensor)};
-      shard.metadata[fmt::format("{}/{}", key, kept.name)] = form_of(*piece.parameter);
-    }
+  for (const KeptPiece& piece : contents.pieces) {
+    if (!piece.is_written) continue;
+    const KeptTensor& tensor = contents.tensors[piece.tensor];
+    shard.tensors[piece_name(tensor.name, piece.range.begin)] = {
+        tensor.dtype, {piece.values.count()}, host_bytes(piece.values)};
+    shard.metadata[tensor.name] = fmt::format("{} parts of {}", tensor.parts(), tensor.form);
   }
   return shard;
 }
@@ -131,8 +53,10 @@ void add_shard(const std::string& name, CheckpointStore& store, CheckpointIndex&
     const std::size_t at = key.rfind('@');
     const std::int64_t begin = std::stoll(key.substr(at + 1));
     CheckpointTensor& whole = index.tensors[key.substr(0, at)];
+    const std::string& cut = shard.metadata.at(key.substr(0, at));  // "2 parts of " and the form
     whole.dtype = tensor.dtype;
-    whole.form = shard.metadata.at(key.substr(0, at));
+    whole.parts = std::stoll(cut);
+    whole.form = cut.substr(cut.find(" of ") + 4);
     whole.pieces.push_back({name, {begin, begin + tensor.shape.front()}});
   }
 }
@@ -148,12 +72,26 @@ void remove_others(const CheckpointIndex& index, CheckpointStore& store) {
   }
 }
 
+/// Refuses a piece that two ranks have written: they call different tensors by one name.
+void require_once(const std::string& name, const std::vector<CheckpointPiece>& pieces) {
+  const auto twice = std::adjacent_find(
+      pieces.begin(), pieces.end(), [](const auto& a, const auto& b) { return a.range.end > b.range.begin; });
+  if (twice == pieces.end()) return;
+  refuse({.code = "checkpoint_names",
+          .option = name,
+          .numbers = fmt::format("element {} is in {} and in {}", (twice + 1)->range.begin, twice->file,
+                                 (twice + 1)->file),
+          .rule = "ranks with different tensors call them by different names",
+          .hint = "names with the number of the layer and of the expert"});
+}
+
 void commit(const Rank& rank, CheckpointIndex index, CheckpointStore& store) {
   for (const int writer : rank.groups.world().group().members)
     add_shard(shard_name(index.generation, writer), store, index);
   for (auto& [name, tensor] : index.tensors) {
     std::sort(tensor.pieces.begin(), tensor.pieces.end(),
               [](const auto& a, const auto& b) { return a.range.begin < b.range.begin; });
+    require_once(name, tensor.pieces);
   }
   store.replace(kIndex, text_of(index));
   remove_others(index, store);
@@ -165,9 +103,8 @@ void commit(const Rank& rank, CheckpointIndex index, CheckpointStore& store) {
   refuse({.code = "checkpoint_model",
           .option = std::move(option),
           .numbers = std::move(numbers),
-          .rule =
-              "a checkpoint is loaded into the model it was saved from, on any number of data-parallel ranks",
-          .hint = "the same model with the same tp, pp, ep and etp"});
+          .rule = "a checkpoint is loaded into the model it was saved from, on any layout",
+          .hint = "the same model, with the same padding of its vocabulary"});
 }
 
 [[noreturn]] void refuse_shard(const std::string& name, std::string numbers) {
@@ -178,34 +115,38 @@ void commit(const Rank& rank, CheckpointIndex index, CheckpointStore& store) {
           .hint = "a copy of the whole folder, or an earlier checkpoint"});
 }
 
-void require_sizes(const CheckpointIndex& index, const Layout& layout) {
-  for (const auto& [name, size] : sizes_of(layout)) {
-    const auto saved = index.sizes.find(name);
-    const int before = saved == index.sizes.end() ? 0 : saved->second;
-    if (before != size) refuse_model(name, fmt::format("{} here, {} in the checkpoint", size, before));
+/// Checks that the checkpoint has this rank's tensors.
+void require_tensors(const CheckpointIndex& index, const CheckpointContents& contents) {
+  for (const KeptTensor& own : contents.tensors) {
+    const auto saved = index.tensors.find(own.name);
+    const std::int64_t elements = saved == index.tensors.end() ? 0 : saved->second.elements();
+    const std::string form = elements == 0 ? "no elements" : saved->second.form;
+    const bool fits = elements == own.parameter.whole.count() &&
+                      (elements == 0 || (form == own.form && saved->second.dtype == own.dtype &&
+                                         PartOrder::exists(own.parameter, saved->second.parts)));
+    if (fits) continue;
+    const std::int64_t parts = elements == 0 ? 1 : saved->second.parts;
+    refuse_model(own.name, fmt::format("{} here, {} in {} parts in the checkpoint", own.form, form, parts));
   }
 }
 
-/// Checks that the checkpoint has the tensors of this rank's parameters, and no other tensors for this rank's
-/// model-parallel place.
-void require_tensors(const CheckpointIndex& index, const Rank& rank, const std::vector<Keyed>& keys) {
-  std::set<std::string> wanted;
-  for (const auto& [parameter, key] : keys) {
-    for (const Kept& kept : kKept) {
-      const std::string name = key + "/" + kept.name;
-      wanted.insert(name);
-      const auto saved = index.tensors.find(name);
-      const std::int64_t elements = saved == index.tensors.end() ? 0 : saved->second.elements();
-      const std::string form = elements == 0 ? "no elements" : saved->second.form;
-      const bool fits = elements == parameter->value.count() &&
-                        (elements == 0 || (form == form_of(*parameter) &&
-                                           saved->second.dtype == parameter->main_grad.dtype()));
-      if (!fits) refuse_model(name, fmt::format("{} here, {} in the checkpoint", form_of(*parameter), form));
-    }
+/// Checks that some rank has each tensor of the checkpoint.
+void require_no_other_tensors(Rank& rank, const CheckpointIndex& index, const CheckpointContents& contents) {
+  if (index.tensors.empty()) return;
+  std::vector<float> has(index.tensors.size());
+  for (const KeptTensor& own : contents.tensors) {
+    const auto saved = index.tensors.find(own.name);
+    if (saved != index.tensors.end())
+      has[static_cast<std::size_t>(std::distance(index.tensors.begin(), saved))] = 1;
   }
+  const Tensor any =
+      from_host(rank.device, DType::f32, {std::ssize(has)}, std::as_bytes(std::span<const float>(has)));
+  rank.groups.world().all_reduce(any, ReduceOp::max, "checkpoint.tensors_of_any_rank");
+  const std::vector<std::byte> bytes = host_bytes(any);
+  std::memcpy(has.data(), bytes.data(), bytes.size());
+  auto flag = has.begin();
   for (const auto& [name, tensor] : index.tensors) {
-    const bool is_here = name.starts_with(place_of(rank, false)) || name.starts_with(place_of(rank, true));
-    if (is_here && !wanted.contains(name))
+    if (*flag++ == 0)
       refuse_model(name, fmt::format("{} elements in the checkpoint, none here", tensor.elements()));
   }
 }
@@ -228,51 +169,67 @@ Safetensors read_shard(const std::string& name, const CheckpointFile& expected, 
   return decoded(*bytes, name);
 }
 
-/// The new values of one tensor of this rank, gathered from the shards.
+/// The new values of one piece of this rank, gathered from the shards.
 struct Incoming {
-  Tensor to;           // the tensor that the values are for
-  ElementRange range;  // in the tensor of the checkpoint
+  Tensor to;
+  std::vector<ElementRange> ranges;  // of the checkpoint's order, one after the other
   const CheckpointTensor* saved;
-  std::string key;
+  std::string name;  // of the tensor
   std::vector<std::byte> values;
 
   bool is_in(const std::string& file) const {
-    return std::any_of(saved->pieces.begin(), saved->pieces.end(),
-                       [&](const CheckpointPiece& piece) { return piece.file == file && overlaps(piece); });
+    return std::any_of(saved->pieces.begin(), saved->pieces.end(), [&](const CheckpointPiece& piece) {
+      return piece.file == file && std::any_of(ranges.begin(), ranges.end(), [&](const ElementRange& range) {
+               return overlap(piece.range, range).size() > 0;
+             });
+    });
   }
-  bool overlaps(const CheckpointPiece& piece) const {
-    return piece.range.begin < range.end && range.begin < piece.range.end;
-  }
-  /// Copies the elements that a shard has of this tensor.
+  /// Copies the elements that a shard has of this piece.
   void take(const std::string& file, const Safetensors& shard) {
     for (const CheckpointPiece& piece : saved->pieces) {
-      if (piece.file != file || !overlaps(piece)) continue;
-      const auto found = shard.tensors.find(fmt::format("{}@{}", key, piece.range.begin));
+      if (piece.file != file) continue;
+      const auto found = shard.tensors.find(piece_name(name, piece.range.begin));
       const bool fits = found != shard.tensors.end() && found->second.dtype == to.dtype() &&
                         found->second.shape == std::vector<std::int64_t>{piece.range.size()};
       if (!fits)
-        refuse_shard(file, fmt::format("the file lacks the {} elements of {}", piece.range.size(), key));
-      const ElementRange both = {std::max(range.begin, piece.range.begin),
-                                 std::min(range.end, piece.range.end)};
-      const std::int64_t width = size_of(to.dtype());
-      std::memcpy(values.data() + (both.begin - range.begin) * width,
-                  found->second.values.data() + (both.begin - piece.range.begin) * width,
-                  static_cast<std::size_t>(both.size() * width));
+        refuse_shard(file, fmt::format("the file lacks the {} elements of {}", piece.range.size(), name));
+      copy_from(piece.range, found->second.values);
+    }
+  }
+
+ private:
+  static ElementRange overlap(const ElementRange& a, const ElementRange& b) {
+    const std::int64_t begin = std::max(a.begin, b.begin);
+    return {begin, std::max(begin, std::min(a.end, b.end))};
+  }
+  void copy_from(const ElementRange& stored, const std::vector<std::byte>& from) {
+    const std::int64_t width = size_of(to.dtype());
+    std::int64_t before = 0;
+    for (const ElementRange& range : ranges) {
+      const ElementRange both = overlap(stored, range);
+      if (both.size() > 0) {
+        std::memcpy(values.data() + (before + both.begin - range.begin) * width,
+                    from.data() + (both.begin - stored.begin) * width,
+                    static_cast<std::size_t>(both.size() * width));
+      }
+      before += range.size();
     }
   }
 };
 
-/// Reads and checks the new values of everything that this rank owns. It changes no tensor yet.
-std::vector<Incoming> read_pieces(const CheckpointIndex& index, const std::vector<Keyed>& keys,
-                                  DistributedOptimizer& optimizer, CheckpointStore& store) {
+/// Reads and checks the new values of all pieces of this rank. It changes no tensor yet.
+std::vector<Incoming> read_pieces(const CheckpointIndex& index, const CheckpointContents& contents,
+                                  CheckpointStore& store) {
   std::vector<Incoming> pieces;
-  for (const Piece& piece : optimizer.pieces()) {
-    for (const Kept& kept : kKept) {
-      const std::string key = key_of(keys, piece.parameter) + "/" + kept.name;
-      const Tensor& to = piece.*kept.tensor;
-      pieces.push_back({to, piece.range, &index.tensors.at(key), key,
-                        std::vector<std::byte>(static_cast<std::size_t>(to.bytes()))});
-    }
+  for (const KeptPiece& piece : contents.pieces) {
+    const KeptTensor& own = contents.tensors[piece.tensor];
+    const CheckpointTensor& saved = index.tensors.at(own.name);
+    pieces.push_back({.to = piece.values,
+                      .ranges = translated(PartOrder(own.parameter, own.parts()), piece.range,
+                                           PartOrder(own.parameter, saved.parts)),
+                      .saved = &saved,
+                      .name = own.name,
+                      .values = std::vector<std::byte>(static_cast<std::size_t>(piece.values.bytes()))});
   }
   for (const auto& [name, file] : index.files) {
     // The name is captured by name, because clang below 16 captures no structured binding.
@@ -322,27 +279,29 @@ void on_all_or_none(Rank& rank, const Body& body) {
 }  // namespace
 
 void save_checkpoint(Rank& rank, DistributedOptimizer& optimizer, CheckpointStore& store,
-                     std::int64_t iteration) {
+                     std::int64_t iteration, const std::vector<CheckpointBuffer>& buffers) {
   optimizer.finish_param_gather();  // an f32 main parameter lies in the buffer that is being gathered
   CheckpointIndex index{.iteration = iteration,
                         .steps = optimizer.steps(),
                         .loss_scale = optimizer.loss_scaling().state(),
-                        .sizes = sizes_of(rank.layout),
                         .tensors = {},
                         .files = {}};
   on_all_or_none(rank, [&] {
     if (const auto before = index_in(store)) index.generation = before->generation + 1;
     check(index);  // what no load would accept is refused before anything is written
-    store.write(shard_name(index.generation, rank.id), encoded(shard_of(rank, optimizer)));
+    store.write(shard_name(index.generation, rank.id),
+                encoded(shard_of(checkpoint_contents(rank, optimizer, buffers))));
   });
   on_all_or_none(rank, [&] {
     if (rank.groups.world().rank() == 0) commit(rank, std::move(index), store);
   });
 }
 
-std::int64_t load_checkpoint(Rank& rank, DistributedOptimizer& optimizer, CheckpointStore& store) {
+std::int64_t load_checkpoint(Rank& rank, DistributedOptimizer& optimizer, CheckpointStore& store,
+                             const std::vector<CheckpointBuffer>& buffers) {
   optimizer.finish_param_gather();
   std::optional<CheckpointIndex> index;
+  CheckpointContents contents;
   std::vector<Incoming> pieces;
   on_all_or_none(rank, [&] {
     index = index_in(store);
@@ -353,12 +312,12 @@ std::int64_t load_checkpoint(Rank& rank, DistributedOptimizer& optimizer, Checkp
               .rule = "a checkpoint consists of its index and the files that the index names",
               .hint = "the folder into which the checkpoint was saved"});
     }
-    require_sizes(*index, rank.layout);
-    const std::vector<Keyed> keys = keys_of(rank, optimizer);
-    require_tensors(*index, rank, keys);
+    contents = checkpoint_contents(rank, optimizer, buffers);
+    require_tensors(*index, contents);
     require_loss_scale(*index, optimizer);
-    pieces = read_pieces(*index, keys, optimizer, store);
+    pieces = read_pieces(*index, contents, store);
   });
+  require_no_other_tensors(rank, *index, contents);
   for (Incoming& piece : pieces) {
     copy(from_host(rank.device, piece.to.dtype(), piece.to.shape(), piece.values), piece.to);
   }

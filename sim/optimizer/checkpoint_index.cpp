@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr const char* kFormat = "shardproof-checkpoint";
 
 [[noreturn]] void refuse_index(std::string numbers, const char* rule,
@@ -46,14 +46,14 @@ Json json_of(const CheckpointIndex& index) {
                 {{"power", index.loss_scale.power},
                  {"good_steps", index.loss_scale.good_steps},
                  {"hysteresis_left", index.loss_scale.hysteresis_left}}},
-               {"sizes", index.sizes},
                {"tensors", Json::object()},
                {"files", Json::object()}};
   for (const auto& [name, tensor] : index.tensors) {
     Json pieces = Json::array();
     for (const CheckpointPiece& piece : tensor.pieces)
       pieces.push_back({piece.file, piece.range.begin, piece.range.end});
-    json["tensors"][name] = {{"dtype", name_of(tensor.dtype)}, {"form", tensor.form}, {"pieces", pieces}};
+    json["tensors"][name] = {
+        {"dtype", name_of(tensor.dtype)}, {"form", tensor.form}, {"parts", tensor.parts}, {"pieces", pieces}};
   }
   for (const auto& [name, file] : index.files)
     json["files"][name] = {{"bytes", file.bytes}, {"hash", text_of_hash(file.hash)}};
@@ -89,14 +89,13 @@ CheckpointIndex from_json(const Json& json) {
                         .loss_scale = {.power = small(scale.at("power")),
                                        .good_steps = small(scale.at("good_steps")),
                                        .hysteresis_left = small(scale.at("hysteresis_left"))},
-                        .sizes = {},
                         .tensors = {},
                         .files = {}};
-  for (const auto& [name, size] : json.at("sizes").items()) index.sizes[name] = small(size);
   for (const auto& [name, tensor] : json.at("tensors").items()) {
     CheckpointTensor& own = index.tensors[name];
     own.dtype = dtype_named(tensor.at("dtype"));
     own.form = tensor.at("form");
+    own.parts = whole(tensor.at("parts"), 1, kMost);
     for (const Json& piece : tensor.at("pieces")) {
       if (piece.size() != 3) refuse_index(name, "a piece is a file, where it begins, and where it ends");
       own.pieces.push_back({piece.at(0), {whole(piece.at(1), 0, kMost), whole(piece.at(2), 0, kMost)}});
@@ -193,7 +192,7 @@ CheckpointIndex index_of(std::string_view text) {
     refuse_index("the file is JSON, but no index", "the index is that of a checkpoint of shardproof");
   if (!json.contains("version") || json["version"] != kVersion) {
     refuse_index(fmt::format("version {}", json.contains("version") ? json["version"].dump() : "none"),
-                 "this program reads version 1", "the version of shardproof that wrote the checkpoint");
+                 "this program reads version 2", "the version of shardproof that wrote the checkpoint");
   }
   CheckpointIndex index;
   try {
@@ -201,7 +200,7 @@ CheckpointIndex index_of(std::string_view text) {
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    refuse_index(error.what(), "an index has all fields of version 1, in their form");
+    refuse_index(error.what(), "an index has all fields of version 2, in their form");
   }
   check(index);
   return index;

@@ -6,7 +6,7 @@
 ///
 /// Shapes  The pieces of a tensor tile it, from 0 to its number of elements.
 /// Errors  checkpoint_index: a text that is cut short, changed, or of another version; numbers that are not
-///         whole, below 0 or too large; tensors whose pieces do not tile them; files that are not named like
+///         whole, too small or too large; tensors whose pieces do not tile them; files that are not named like
 ///         shards. An index that is to be written is refused by the same rules as a text that is read.
 /// Exact   The text ends with a hash of itself (base/content_hash.h), so any changed byte is found.
 
@@ -30,7 +30,8 @@ struct CheckpointPiece {
 
 struct CheckpointTensor {
   DType dtype = DType::f32;
-  std::string form;                     // dtype, shapes and partition of the parameter, as text
+  std::string form;                     // dtype, shape and partition of the whole, as text
+  std::int64_t parts = 1;               // the order of the elements is that of so many parts (part_order.h)
   std::vector<CheckpointPiece> pieces;  // in the order of their elements
   std::int64_t elements() const { return pieces.empty() ? 0 : pieces.back().range.end; }
   bool operator==(const CheckpointTensor&) const = default;
@@ -47,7 +48,6 @@ struct CheckpointIndex {
   std::int64_t iteration = 0;   // of the training
   std::int64_t steps = 0;       // of the optimizer: iterations that were not skipped
   LossScaleState loss_scale;
-  std::map<std::string, int> sizes;  // the group sizes that may not change: tp, pp, ep, etp
   std::map<std::string, CheckpointTensor> tensors;
   std::map<std::string, CheckpointFile> files;
   bool operator==(const CheckpointIndex&) const = default;

@@ -125,7 +125,7 @@ bool DistributedOptimizer::found_nonfinite() {
 }
 
 bool DistributedOptimizer::is_counted(const Parameter& parameter) const {
-  if (parameter.attributes.shared) return false;
+  if (!parameter.attributes.copy_of.empty()) return false;
   if (parameter.attributes.tensor_model_parallel) return true;
   return rank_.groups.get(parameter.attributes.allreduce ? "tp" : "etp").rank() == 0;
 }

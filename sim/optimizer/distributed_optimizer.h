@@ -68,6 +68,9 @@ class DistributedOptimizer {
   /// norm has been computed yet.
   const Tensor& grad_norm_squared() const { return grad_norm_squared_; }
   const LossScale& loss_scaling() const { return loss_scale_; }
+  /// Whether the norm counts this rank's gradient of a parameter: this rank is the first of the
+  /// model-parallel ranks that hold the same elements of it.
+  bool is_counted(const Parameter& parameter) const;
   /// Call it on all ranks after main parameters and moments were changed from outside. It copies the main
   /// parameters into the model, on every rank.
   void restore(std::int64_t steps, const LossScaleState& loss_scale);
@@ -89,8 +92,6 @@ class DistributedOptimizer {
   void clip();
   /// Adds to `sum` the squares of the gradients that the sharers hold, summed over their group.
   void add_squares(const Sharers& sharers, Tensor& sum);
-  /// Whether the norm counts this rank's gradient of a parameter.
-  bool is_counted(const Parameter& parameter) const;
   AdamStep step_of(const Parameter& parameter, Ratio learning_rate) const;
 
   Rank& rank_;

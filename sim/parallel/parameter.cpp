@@ -71,9 +71,12 @@ Parameter make_parameter(Rank& rank, std::string name, DType dtype, const Shape&
     add_to(value, center);
   }
   Tensor main_grad = filled(rank.device, sum_dtype(dtype), value.shape(), 0);
-  const ParameterAttributes attributes{.tensor_model_parallel = partition.dim >= 0,
+  const bool is_cut = partition.dim >= 0;
+  const ParameterAttributes attributes{.tensor_model_parallel = is_cut,
                                        .partition_dim = partition.dim,
-                                       .partition_stride = partition.stride};
+                                       .partition_stride = partition.stride,
+                                       .partition_place = is_cut ? partition.place : 0,
+                                       .partition_size = is_cut ? partition.size : 1};
   return {std::move(name), whole, attributes, std::move(value), std::move(main_grad)};
 }
 

@@ -4,9 +4,10 @@
 /// attributes that say which groups reduce that gradient.
 ///
 /// Shapes  whole: the shape of the unsharded parameter. value and main_grad: the shard; its dimension
-///         partition_dim is 1/tp of the whole one. With partition_stride s, that dimension of the shard
-///         consists of s blocks, and block b is block b tp + r of the whole: two matrices in one ([gate; up]
-///         of a gated MLP) are each cut into tp parts.
+///         partition_dim is 1/n of the whole one, where n is partition_size: tp, or etp for an expert. With
+///         partition_stride s, that dimension of the shard of place r consists of s blocks, and block b is
+///         block b n + r of the whole: two matrices in one ([gate; up] of a gated MLP) are each cut into n
+///         parts.
 /// Exact   An initial value is a function of (seed, name, index in the whole), so on any layout a shard is a
 ///         slice of the same whole. main_grad is f32 where the parameter is bf16.
 /// Errors  partition, when the dimension is not a multiple of tp times stride.
@@ -27,12 +28,15 @@ struct ParameterAttributes {
   bool tensor_model_parallel = false;  // sharded over tp; each rank computes the whole gradient of its shard
   int partition_dim = -1;
   int partition_stride = 1;
+  int partition_place = 0;  // of partition_size parts of the whole
+  int partition_size = 1;
   /// The parameter is replicated, but each rank has the gradient of its own tokens only. These gradients must
   /// be summed over tp.
   bool sequence_parallel = false;
   bool shared_embedding = false;  // tied to the embedding weight of another stage
-  bool shared = false;            // the copy of a tied pair; norms count the pair once, by the original
   bool allreduce = true;          // false for the parameters of an expert
+  /// The name of the original, of which this is the tied copy. Norms count the pair once, by the original.
+  std::string copy_of = {};
 };
 
 struct Parameter {

@@ -133,6 +133,13 @@ class FaultyCommunicator : public sim::Communicator {
       case CallFault::skipped_by_one:
         if (rank() != 1) right();
         return;
+      case CallFault::skipped_without_rows:
+        if (call.output.count() > 0) right();
+        return;
+      case CallFault::zeroed: {
+        Tensor output = call.output;
+        return sim::fill(output, 0);
+      }
       case CallFault::stale: {
         const Tensor before = kept_.is_none() ? sim::scale(call.output, {0, 1}) : kept_;
         right();
@@ -177,6 +184,7 @@ class FaultyCommunicator : public sim::Communicator {
   /// Gives this rank its own part of a whole tensor: the tensor itself or its block, and in a gather the
   /// input at every place.
   void take_own(const Call& call, const Tensor& whole) {
+    if (call.operation == Operation::reduce) return;  // it sums in place
     if (call.operation == Operation::all_gather) {
       for (int place = 0; place < size(); ++place) put(flat(whole), block(call.output, place, size()));
       return;

@@ -61,7 +61,7 @@ void tie_summed_before_the_reduction(sim::Rank& rank, const CaseSetting& s) {
 
 void tied_weight_counted_twice(sim::Rank& rank, const CaseSetting& s) {
   run(rank, s, {.made = [](GptTraining& training) {
-        for (sim::Parameter* parameter : training.parameters()) parameter->attributes.shared = false;
+        for (sim::Parameter* parameter : training.parameters()) parameter->attributes.copy_of.clear();
       }});
 }
 

@@ -1,5 +1,7 @@
 #include "tests/defects/wrong_training.h"
 
+#include <functional>
+
 #include "verify/cases/data_parallel_plan.h"
 
 namespace test {
@@ -15,6 +17,7 @@ using verify::Training;
 struct Mistakes {
   void (*parameters)(std::vector<sim::Parameter>& parameters) = nullptr;
   void (*config)(const DataParallelPlan& plan, int rank, sim::DataParallelConfig& config) = nullptr;
+  void (*optimizer)(sim::OptimizerConfig& config) = nullptr;
   void (*after_load)(Training& training, Training& fresh) = nullptr;
   bool saves_before_last_step = false;
   void (*zero)(Training& training) = [](Training& training) { training.data_parallel.zero_grads(); };
@@ -23,8 +26,8 @@ struct Mistakes {
   bool last_gather = true;
   bool drops_last_microbatch = false;
   bool steps_each_microbatch = false;
-  void (*after_sync)(Training& training, std::int64_t step) = nullptr;
-  void (*after_step)(Training& training) = nullptr;
+  std::function<void(Training& training, std::int64_t step)> after_sync = nullptr;
+  std::function<void(Training& training)> after_step = nullptr;
 };
 
 void divide(Training& training, std::int64_t step) {
@@ -36,7 +39,9 @@ Training made(sim::Rank& rank, const DataParallelPlan& plan, const Mistakes& mis
   if (mistakes.parameters != nullptr) mistakes.parameters(parameters);
   sim::DataParallelConfig config = plan.data_parallel();
   if (mistakes.config != nullptr) mistakes.config(plan, rank.id, config);
-  return {rank, plan, std::move(parameters), config};
+  sim::OptimizerConfig optimizer = plan.optimizer();
+  if (mistakes.optimizer != nullptr) mistakes.optimizer(optimizer);
+  return {rank, plan, std::move(parameters), config, optimizer};
 }
 
 void load(Training& training, const Mistakes& mistakes) {
@@ -187,6 +192,52 @@ void experts_divided_by_their_replicas(sim::Rank& rank, const CaseSetting& s) {
             sim::scale_in_place(piece.grad, {training.plan.ep(), 1});
         }
       }});
+}
+
+void experts_not_divided_by_dp(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.after_sync = [](Training& training, std::int64_t step) {
+        divide(training, step);
+        if (training.plan.per_token()) return;
+        for (auto& piece : training.optimizer.pieces()) {
+          if (!piece.parameter->attributes.allreduce)
+            sim::scale_in_place(piece.grad, {training.plan.s.group_size, 1});
+        }
+      }});
+}
+
+void experts_clipped_by_their_own_norm(sim::Rank& rank, const CaseSetting& s) {
+  // Each rank has all gradients, so that no call is needed for either norm.
+  const DataParallelPlan planned{s};
+  const bool applies = !planned.distributed() && s["experts"] > 0 && planned.ep() == 1 && s["clip"] == 1 &&
+                       !planned.is_scaled();
+  if (!applies) return run(rank, s, {});
+  Tensor norm;  // the squares of all gradients, which are logged
+  run(rank, s,
+      {.optimizer =
+           [](sim::OptimizerConfig& config) {
+             config.clip_grad = {0, 1};
+             config.log_grad_norm = true;
+           },
+       .after_sync =
+           [&](Training& training, std::int64_t step) {
+             divide(training, step);
+             norm = sim::filled(training.rank.device, training.data_parallel.grad_dtype(), {1}, 0);
+             for (const bool is_dense : {true, false}) {
+               Tensor squares = sim::scale(norm, {0, 1});
+               for (const auto& piece : training.optimizer.pieces())
+                 if (piece.parameter->attributes.allreduce == is_dense)
+                   sim::add_sum_of_squares(piece.grad, squares);
+               for (auto& piece : training.optimizer.pieces())
+                 if (piece.parameter->attributes.allreduce == is_dense)
+                   sim::scale_by(piece.grad, sim::clip_factor(squares, verify::kClip));
+               sim::add_to(norm, squares);
+             }
+           },
+       .after_step =
+           [&](Training& training) {
+             Tensor logged = training.optimizer.grad_norm_squared();
+             sim::copy(norm, logged);
+           }});
 }
 
 void padding_differs_by_rank(sim::Rank& rank, const CaseSetting& s) {

@@ -23,6 +23,8 @@ void moments_forgotten(sim::Rank& rank, const verify::CaseSetting& setting);
 
 void experts_reduced_as_dense(sim::Rank& rank, const verify::CaseSetting& setting);
 void experts_divided_by_their_replicas(sim::Rank& rank, const verify::CaseSetting& setting);
+void experts_not_divided_by_dp(sim::Rank& rank, const verify::CaseSetting& setting);
+void experts_clipped_by_their_own_norm(sim::Rank& rank, const verify::CaseSetting& setting);
 void padding_differs_by_rank(sim::Rank& rank, const verify::CaseSetting& setting);
 void not_sharded_where_not_divisible(sim::Rank& rank, const verify::CaseSetting& setting);
 void unscaled_by_the_next_scale(sim::Rank& rank, const verify::CaseSetting& setting);

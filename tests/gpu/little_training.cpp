@@ -1,6 +1,7 @@
 #include "tests/gpu/little_training.h"
 
 #include "sim/pipeline/schedules.h"
+#include "sim/tensor/ops.h"
 
 namespace test {
 
@@ -15,6 +16,12 @@ Sample sample_of(std::int64_t number) {
     sample.labels.push_back(static_cast<std::int32_t>((number * 7 + (i + 1) * 5) % 21));
   }
   return sample;
+}
+
+/// Adds to the scores of the first two experts more than any score has.
+void choose_the_first_two(TopKRouter& router) {
+  Tensor first = router.expert_bias().rows(0, 2);
+  fill(first, 2);
 }
 
 }  // namespace
@@ -40,8 +47,43 @@ GptTrainingConfig little_gpt(DType dtype, int pp, int microbatches) {
   return config;
 }
 
+Layout layout_with_experts(int ranks) {
+  ParallelSizes sizes{.world_size = ranks, .expert_tensor_parallel_size = 1};
+  if (ranks >= 2) sizes.tensor_model_parallel_size = sizes.expert_model_parallel_size = 2;
+  if (ranks == 4) sizes.expert_tensor_parallel_size = 2;
+  if (ranks == 8) sizes.pipeline_model_parallel_size = 2;
+  return make_layout(sizes, RuleBook::megatron);
+}
+
+GptTrainingConfig little_gpt_with_experts(DType dtype, const Layout& layout, TokenDispatcherType dispatcher) {
+  GptTrainingConfig config = little_gpt(dtype, layout.pp, 3);
+  config.model.sequence_parallel = layout.tp > 1;
+  config.model.bias = false;
+  config.model.experts = {
+      .num_experts = 4,
+      .moe_ffn_hidden_size = 8,
+      .routing = {.topk = 2, .score_function = ScoreFunction::sigmoid, .scaling_factor = {3, 2}},
+      .expert_bias = true,
+      .aux_losses = {{AuxLossKind::seq_aux_loss, {1, 8}}},
+      .z_loss_coefficient = Ratio{1, 64},
+      .dispatcher = dispatcher,
+      .shared_expert_intermediate_size = 8,
+      .shared_expert_gate = true};
+  return config;
+}
+
+std::optional<TokenDispatcherType> dispatcher_of_mode(const std::string& mode) {
+  if (mode == "experts-allgather") return TokenDispatcherType::allgather;
+  if (mode == "experts-alltoall") return TokenDispatcherType::alltoall;
+  if (mode == "experts-flex") return TokenDispatcherType::flex;
+  return std::nullopt;
+}
+
 void train(Rank& rank, const GptTrainingConfig& config) {
   GptTraining training(rank, config, sample_of);
+  for (GptModel& chunk : training.chunks()) {
+    if (!chunk.routers().empty()) choose_the_first_two(*chunk.routers().back());
+  }
   for (std::int64_t iteration = 0; iteration < 3; ++iteration) {
     const GptTraining::Result result = training.step(iteration, {1, 50});
     if (!result.loss.is_none()) rank.publish("loss", result.loss);

@@ -132,6 +132,15 @@ TEST(NcclProcesses, TrainingIsThatOfVirtualRanks) {
     expect_all_end(run_ranks({.ranks = ranks, .words = "training " + std::to_string(ranks)}), 0);
 }
 
+TEST(NcclProcesses, TrainingWithExpertsIsThatOfVirtualRanks) {
+  for (const char* mode : {"experts-allgather ", "experts-alltoall ", "experts-flex "}) {
+    for (const int ranks : {2, 4, 8}) {
+      SCOPED_TRACE(mode + std::to_string(ranks));
+      expect_all_end(run_ranks({.ranks = ranks, .words = mode + std::to_string(ranks)}), 0);
+    }
+  }
+}
+
 // The first messages of two ranks make the ranks wait for each other, in the order in which each rank
 // puts its messages. So the ranks must have met before.
 TEST(NcclProcesses, MessagesThatCrossDoNotWaitForEachOther) {

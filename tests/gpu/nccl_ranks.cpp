@@ -3,8 +3,9 @@
 //   nccl_ranks MODE RANKS_PER_GPU [SEED] [STEPS]
 //
 // The mode gpus says that there is a GPU, or why there is none. calls runs random_calls on NCCL, training
-// runs three steps of a GPT, and crossed runs two messages of each pair of ranks. These modes compare with
-// the same world simulated on CPU devices, bit for bit. late leaves one rank out of a call, throws makes one
+// runs three steps of a GPT, experts-allgather, experts-alltoall and experts-flex the same of one with
+// experts, and crossed runs two messages of each pair of ranks. These modes compare with the same world
+// simulated on CPU devices, bit for bit. late leaves one rank out of a call, throws makes one
 // rank throw instead, and dies makes one rank end before all tell each other what they found. The exit codes
 // are those of the program.
 
@@ -37,7 +38,8 @@ struct Words {
   int steps = 100;
 };
 
-Layout layout_of(int ranks) {
+Layout layout_of(const Words& words, int ranks) {
+  if (test::dispatcher_of_mode(words.mode)) return test::layout_with_experts(ranks);
   const int tp = ranks % 2 == 0 ? 2 : 1;
   const int pp = ranks % 4 == 0 ? 2 : 1;
   return make_layout(
@@ -65,6 +67,11 @@ RankProgram program_of(const Words& words, const Layout& layout) {
   if (words.mode == "crossed") return cross_messages;
   if (words.mode == "training")
     return [config = test::little_gpt(DType::f32, layout.pp, 3)](Rank& rank) { test::train(rank, config); };
+  if (const auto dispatcher = test::dispatcher_of_mode(words.mode)) {
+    return [config = test::little_gpt_with_experts(DType::f32, layout, *dispatcher)](Rank& rank) {
+      test::train(rank, config);
+    };
+  }
   if (words.mode == "late") {
     return [](Rank& rank) {
       if (rank.id != 0) rank.groups.world().barrier("late.barrier");
@@ -83,7 +90,7 @@ RankProgram program_of(const Words& words, const Layout& layout) {
 
 int run(const Words& words) {
   const Launch launch = detect_launch({}, environment_of_process());
-  const Layout layout = layout_of(launch.world_size);
+  const Layout layout = layout_of(words, launch.world_size);
   const std::chrono::seconds deadline(words.mode == "late" || words.mode == "crossed" ? 5 : 60);
   gpu::NcclCluster cluster({.launch = launch,
                             .program_version = "test",

@@ -68,6 +68,12 @@ TEST_F(Gpu10Nccl, ARankThatStaysAwayEndsAll) {
 }
 TEST_F(Gpu11NcclTraining, TwoRanks) { expect(2, "training 2"); }
 TEST_F(Gpu11NcclTraining, FourRanks) { expect(4, "training 4"); }
+TEST_F(Gpu11NcclTraining, TwoRanksWithExperts) {
+  for (const char* words : {"experts-allgather 2", "experts-alltoall 2", "experts-flex 2"}) expect(2, words);
+}
+TEST_F(Gpu11NcclTraining, FourRanksWithExperts) {
+  for (const char* words : {"experts-allgather 4", "experts-alltoall 4", "experts-flex 4"}) expect(4, words);
+}
 
 // Without a GPU the program says so and does not hang, whether NCCL or the driver is missing.
 TEST(NcclRanks, SayWhyThereIsNone) {

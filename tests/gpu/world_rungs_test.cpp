@@ -1,5 +1,5 @@
-// Proves rungs 09 and 12 of the GPU ladder: many ranks on one GPU, and a whole training step. Rungs 10
-// and 11 need NCCL.
+// Proves rungs 09, 12 and 13 of the GPU ladder: many ranks on one GPU, and a whole training step, also with
+// experts. Rungs 10 and 11 need NCCL.
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -151,6 +151,26 @@ TEST(Gpu12Training, ThreeStepsOfAGpt) {
       spec.schedule = {.policy = SchedulePolicy::uniform, .seed = 3};
       EXPECT_EQ(difference(both, spec, [&](Rank& rank) { test::train(rank, config); }), "")
           << name_of(dtype) << " variant " << variant;
+    }
+  }
+}
+
+// Choices of experts are made on the host, from scores that the GPU computed, and the sizes of messages
+// follow from them.
+TEST(Gpu13Experts, ThreeStepsOfAGptWithExperts) {
+  GPU_OR_SKIP(gpu);
+  test::BothDevices both("13 training with experts", gpu.device);
+  for (const char* mode : {"experts-allgather", "experts-alltoall", "experts-flex"}) {
+    for (const auto& [ranks, dtype] :
+         {std::pair(4, DType::f32), std::pair(8, DType::f32), std::pair(8, DType::bf16)}) {
+      WorldSpec spec = world_of(ranks);
+      spec.layout = test::layout_with_experts(ranks);
+      spec.threads = 2;
+      spec.schedule = {.policy = SchedulePolicy::uniform, .seed = 3};
+      const GptTrainingConfig config =
+          test::little_gpt_with_experts(dtype, spec.layout, *test::dispatcher_of_mode(mode));
+      EXPECT_EQ(difference(both, spec, [&](Rank& rank) { test::train(rank, config); }), "")
+          << mode << " on " << ranks << " ranks, " << name_of(dtype);
     }
   }
 }

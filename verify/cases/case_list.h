@@ -55,5 +55,7 @@ std::unique_ptr<Case> transformer_layer_case();
 std::unique_ptr<Case> distributed_optimizer_case();
 /// The training of a GPT on tp x pp x dp ranks: whole steps, from tokens to updated parameters.
 std::unique_ptr<Case> gpt_training_case();
+/// The same, of a model that has layers with experts.
+std::unique_ptr<Case> moe_training_case();
 
 }  // namespace verify

@@ -67,6 +67,11 @@ struct CaseSetting {
 
   bool operator==(const CaseSetting&) const = default;
   std::int64_t operator[](const std::string& name) const { return dimensions.at(name); }
+  /// Returns a number that only some settings have, or `otherwise`.
+  std::int64_t fixed(const std::string& name, std::int64_t otherwise) const {
+    const auto known = dimensions.find(name);
+    return known == dimensions.end() ? otherwise : known->second;
+  }
   /// Returns the whole size of a dimension that is given per rank.
   std::int64_t whole(const std::string& name) const { return group_size * dimensions.at(name); }
 };

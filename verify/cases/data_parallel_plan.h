@@ -17,6 +17,7 @@
 #include "sim/optimizer/learning_rate.h"
 #include "sim/tensor/checks.h"
 #include "verify/cases/case_inputs.h"
+#include "verify/cases/largest_divisor.h"
 #include "verify/reference/learning_rate.h"
 #include "verify/reference/loss_scale.h"
 
@@ -31,11 +32,6 @@ inline constexpr sim::Ratio kClip = {1, 2};
 struct DataParallelPlan {
   const CaseSetting& s;
 
-  static std::int64_t largest_divisor(std::int64_t of, std::int64_t most) {
-    std::int64_t divisor = std::clamp<std::int64_t>(most, 1, of);
-    while (of % divisor != 0) --divisor;
-    return divisor;
-  }
   std::int64_t ep() const { return largest_divisor(s.group_size, s["experts"]); }
   /// The number of distributed-optimizer instances. Each instance has all parts of every expert.
   std::int64_t instances() const {
@@ -154,14 +150,15 @@ struct DataParallelPlan {
 /// The parameters of a rank, with their gradient buffers and optimizer.
 struct Training {
   Training(sim::Rank& of_rank, const DataParallelPlan& of_plan)
-      : Training(of_rank, of_plan, make_parameters(of_rank, of_plan), of_plan.data_parallel()) {}
+      : Training(of_rank, of_plan, make_parameters(of_rank, of_plan), of_plan.data_parallel(),
+                 of_plan.optimizer()) {}
   Training(sim::Rank& of_rank, const DataParallelPlan& of_plan, std::vector<sim::Parameter> of_parameters,
-           const sim::DataParallelConfig& config)
+           const sim::DataParallelConfig& config, const sim::OptimizerConfig& of_optimizer)
       : rank(of_rank),
         plan(of_plan),
         parameters(std::move(of_parameters)),
         data_parallel(of_rank, pointers(), config),
-        optimizer(of_rank, data_parallel, of_plan.optimizer()) {}
+        optimizer(of_rank, data_parallel, of_optimizer) {}
 
   static std::vector<sim::Parameter> make_parameters(sim::Rank& rank, const DataParallelPlan& plan) {
     std::vector<sim::Parameter> parameters;

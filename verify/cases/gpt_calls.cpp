@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "verify/cases/expert_calls.h"
 #include "verify/cases/token_calls.h"
 #include "verify/reference/gradient_buckets.h"
 #include "verify/reference/pipeline_order.h"
@@ -28,6 +29,7 @@ ExpectedCall sums_over(const char* group, std::string site, Operation operation,
 /// A parameter of this rank.
 struct OwnParameter {
   std::int64_t elements = 0;
+  bool is_expert = false;  // reduced in the buffers of experts
   int chunk = 0;
   bool is_tied = false;             // tied to a parameter of another stage
   bool has_grad_of_tokens = false;  // with sequence parallelism: its gradient sees only this rank's tokens
@@ -35,20 +37,23 @@ struct OwnParameter {
 
 struct OwnBucket {
   std::int64_t elements = 0;
+  bool is_expert = false;
   int completed_by = 0;      // the chunk whose backward steps end last
   std::size_t complete = 0;  // index in parameters_ of that chunk's last parameter
 };
 
 class RankCalls {
  public:
-  RankCalls(const GptPlan& plan, int rank)
+  RankCalls(const GptPlan& plan, int rank, const ChosenExperts* chosen)
       : plan_(plan),
+        chosen_(chosen),
         model_(plan.model()),
         tp_(plan.tp()),
         pp_(plan.pp()),
         dp_(plan.dp()),
         chunks_(plan.chunks()),
-        pp_rank_(plan.places()[static_cast<std::size_t>(rank)].pp),
+        place_(plan.places()[static_cast<std::size_t>(rank)]),
+        pp_rank_(place_.pp),
         shape_(plan.pipeline()),
         schedule_(plan.schedule()(shape_, pp_rank_)),
         tokens_{.all = model_.tokens() * model_.hidden_size,
@@ -61,9 +66,8 @@ class RankCalls {
     Calls all;
     if (const OwnParameter* tied = tied_parameter())
       all.push_back(over("embd", "tied_embeddings.tie", Operation::all_reduce, tied->elements));
-    const Calls taken = of_step(false), skipped = of_step(true);
     for (std::int64_t i = 0; i < plan_.s["steps"]; ++i) {
-      const Calls& step = plan_.skips(i) ? skipped : taken;
+      const Calls step = of_step(i);
       all.insert(all.end(), step.begin(), step.end());
     }
     return all;
@@ -100,15 +104,22 @@ class RankCalls {
     std::vector<OwnParameter> all;
     const bool ties_stages = plan_.is_tied() && pp_ > 1;
     for (const GptParameter& parameter : plan_.parameters()) {
-      if (parameter.stage % pp_ != pp_rank_) continue;
+      if (parameter.stage % pp_ != pp_rank_ || !is_own(parameter)) continue;
       const bool is_word_embedding = parameter.name == "embedding.word_embeddings.weight";
       const bool is_replicated = parameter.placement == Placement::replicated;
-      all.push_back({.elements = parameter.rows * parameter.columns / (is_replicated ? 1 : tp_),
+      const bool is_expert = parameter.expert >= 0;
+      const int parts = is_expert ? plan_.experts().etp() : tp_;
+      all.push_back({.elements = parameter.rows * parameter.columns / (is_replicated ? 1 : parts),
+                     .is_expert = is_expert && plan_.experts().have_own_buffers(tp_),
                      .chunk = static_cast<int>(parameter.stage / pp_),
                      .is_tied = ties_stages && (is_word_embedding || !parameter.same_as.empty()),
-                     .has_grad_of_tokens = is_replicated && parameter.is_vector});
+                     .has_grad_of_tokens = parameter.has_grad_of_tokens});
     }
     return all;
+  }
+  /// Whether this rank has the parameter, if its stage has it.
+  bool is_own(const GptParameter& parameter) const {
+    return parameter.expert < 0 || parameter.expert / plan_.experts().local() == place_.ep;
   }
 
   /// This rank's tied parameter, or null. Two stages have one, each in a chunk of its own.
@@ -136,22 +147,40 @@ class RankCalls {
     return place;
   }
 
+  /// The ranks that reduce a bucket of experts, or of dense parameters.
+  int replicas(bool is_expert) const { return is_expert ? plan_.experts().edp() : dp_; }
+  static const char* group_of_replicas(bool is_expert) { return is_expert ? "edp" : "dp-cp"; }
+
+  /// The buckets of dense parameters, and then those of experts.
   std::vector<OwnBucket> own_buckets() const {
+    std::vector<OwnBucket> buckets;
+    for (const bool is_expert : {false, true}) {
+      const std::vector<OwnBucket> own = own_buckets(is_expert);
+      buckets.insert(buckets.end(), own.begin(), own.end());
+    }
+    return buckets;
+  }
+  std::vector<OwnBucket> own_buckets(bool is_expert) const {
     std::vector<reference::GradientParameter> placed;
-    for (const OwnParameter& parameter : parameters_)
-      placed.push_back({.elements = parameter.elements, .is_shared = parameter.is_tied});
+    std::vector<std::size_t> places;  // in parameters_
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+      if (parameters_[i].is_expert != is_expert) continue;
+      placed.push_back({.elements = parameters_[i].elements, .is_shared = parameters_[i].is_tied});
+      places.push_back(i);
+    }
+    if (placed.empty()) return {};
     const std::int64_t size = plan_.s["bucket"];
     const std::vector<reference::GradientBucket> all =
-        reference::gradient_buckets(placed, {.owners = is_distributed() ? dp_ : 1,
+        reference::gradient_buckets(placed, {.owners = is_distributed() ? replicas(is_expert) : 1,
                                              .bucket_size = size == 0 ? std::nullopt : std::optional(size),
                                              .distributed_optimizer = is_distributed()});
     const std::vector<int> completion = order_of_completion();
     std::vector<OwnBucket> buckets;
     for (const reference::GradientBucket& bucket : all) {
-      OwnBucket own{.elements = bucket.elements};
+      OwnBucket own{.elements = bucket.elements, .is_expert = is_expert};
       int latest = -1;
       for (const int index : bucket.parameters) {
-        const auto place = static_cast<std::size_t>(index);
+        const std::size_t place = places[static_cast<std::size_t>(index)];
         const int chunk = parameters_[place].chunk;
         const int completed = completion[static_cast<std::size_t>(chunk)];
         if (completed < latest || (completed == latest && place < own.complete)) continue;
@@ -165,12 +194,14 @@ class RankCalls {
   }
 
   void reduce(const OwnBucket& bucket, Calls& calls) const {
-    if (dp_ == 1) return;
+    const int size = replicas(bucket.is_expert);
+    if (size == 1) return;
+    const char* group = group_of_replicas(bucket.is_expert);
     if (is_distributed()) {
-      calls.push_back(sums_over("dp-cp", "data_parallel.reduce_scatter", Operation::reduce_scatter,
-                                bucket.elements / dp_));
+      calls.push_back(sums_over(group, "data_parallel.reduce_scatter", Operation::reduce_scatter,
+                                bucket.elements / size));
     } else {
-      calls.push_back(sums_over("dp-cp", "data_parallel.all_reduce", Operation::all_reduce, bucket.elements));
+      calls.push_back(sums_over(group, "data_parallel.all_reduce", Operation::all_reduce, bucket.elements));
     }
   }
 
@@ -201,21 +232,29 @@ class RankCalls {
     return calls;
   }
 
-  void forward(int chunk, Calls& calls) const {
+  /// A microbatch of a step.
+  struct Microbatch {
+    std::int64_t step = 0;
+    int number = 0;
+  };
+
+  void forward(const Microbatch& microbatch, int chunk, Calls& calls) const {
     if (is_first(chunk)) get_batch("get_batch.tokens", calls);
     if (is_last(chunk)) get_batch("get_batch.labels", calls);
     if (is_first(chunk)) embedding().embedding_forward(calls);
-    for (std::int64_t i = 0; i < layers_of_a_chunk(); ++i) tokens_.layer_forward(calls);
+    for (std::int64_t i = 0; i < layers_of_a_chunk(); ++i)
+      layer_forward(microbatch, first_layer(chunk) + i, !model_.recompute, calls);
     if (!is_last(chunk)) return;
     tokens_.column_forward(calls);
     loss_calls(model_.tokens(), false, tp_, calls);
   }
 
-  void backward(int chunk, Calls& calls) const {
+  void backward(const Microbatch& microbatch, int chunk, Calls& calls) const {
     if (is_last(chunk)) tokens_.column_backward(calls);
-    for (std::int64_t i = 0; i < layers_of_a_chunk(); ++i) {
-      if (model_.recompute) tokens_.layer_forward(calls);
-      tokens_.layer_backward(calls);
+    for (std::int64_t i = layers_of_a_chunk(); i-- > 0;) {
+      const std::int64_t layer = first_layer(chunk) + i;
+      if (model_.recompute) layer_forward(microbatch, layer, true, calls);
+      layer_backward(microbatch, layer, calls);
     }
     if (!is_first(chunk)) return;
     if (tokens_.sequence_parallel && has_learned_positions()) {
@@ -224,6 +263,80 @@ class RankCalls {
     }
     embedding().embedding_backward(calls);
   }
+
+  std::int64_t first_layer(int chunk) const {
+    return (std::int64_t{chunk} * pp_ + pp_rank_) * layers_of_a_chunk();
+  }
+
+  // ---- layers
+
+  bool has_experts(std::int64_t layer) const { return plan_.has_experts() && plan_.experts().are_in(layer); }
+
+  /// With `counts`, the routers compute their losses.
+  void layer_forward(const Microbatch& microbatch, std::int64_t layer, bool counts, Calls& calls) const {
+    if (!has_experts(layer)) return tokens_.layer_forward(calls);
+    const int linear_pairs = plan_.experts().are_shared() ? 2 : 1;  // of attention, and of shared experts
+    for (int i = 0; i < linear_pairs; ++i) {
+      tokens_.column_forward(calls);
+      tokens_.row_forward(calls);
+    }
+    if (counts) count_tokens(calls);
+    experts_of(microbatch, layer).forward(calls);
+  }
+  void layer_backward(const Microbatch& microbatch, std::int64_t layer, Calls& calls) const {
+    if (!has_experts(layer)) return tokens_.layer_backward(calls);
+    experts_of(microbatch, layer).backward(calls);
+    const int linear_pairs = plan_.experts().are_shared() ? 2 : 1;
+    for (int i = 0; i < linear_pairs; ++i) {
+      tokens_.row_backward(calls);
+      tokens_.column_backward(calls);
+    }
+  }
+
+  /// The sum of the counts of a router's balance loss.
+  void count_tokens(Calls& calls) const {
+    using enum GptExpertsPlan::Balance;
+    const GptExpertsPlan experts = plan_.experts();
+    if (!experts.counts_tokens()) return;
+    const bool is_global = experts.balance() == global_aux_loss;
+    if (tp_ * (is_global ? dp_ : 1) == 1) return;
+    const std::int64_t sequences = experts.balance() == seq_aux_loss ? model_.micro_batch_size : 1;
+    calls.push_back(over(is_global ? "tp-dp-cp" : "tp-cp", "aux_loss.counts", Operation::all_reduce,
+                         sequences * experts.number()));
+    calls.back().dtype = sim::DType::i32;
+  }
+
+  ExpertCalls experts_of(const Microbatch& microbatch, std::int64_t layer) const {
+    const GptExpertsPlan experts = plan_.experts();
+    const std::int64_t tokens = model_.tokens() / tp_;
+    return {.type = experts.dispatcher(),
+            .ep = experts.ep(),
+            .etp = experts.etp(),
+            .place = place_.ep * experts.etp() + place_.etp,
+            .tokens = tokens,
+            .hidden = model_.hidden_size,
+            .experts = experts.number(),
+            .is_chosen = [=, this, owners = owners_of_tokens()](int place, std::int64_t token,
+                                                                std::int64_t expert) {
+              const GptPlan::Place& owner = owners[static_cast<std::size_t>(place)];
+              const std::int64_t row = owner.tp * tokens + token, size = model_.micro_batch_size;
+              const std::int64_t first =
+                  microbatch.step * plan_.global_batch() + (microbatch.number * dp_ + owner.dp) * size;
+              return chosen_->has(first + row % size, layer, row / size, expert);
+            }};
+  }
+  /// The ranks of this rank's tp-ep group, by their places in it.
+  std::vector<GptPlan::Place> owners_of_tokens() const {
+    const GptExpertsPlan experts = plan_.experts();
+    std::vector<GptPlan::Place> owners(static_cast<std::size_t>(experts.ep() * experts.etp()));
+    for (const GptPlan::Place& place : plan_.places()) {
+      if (place.pp == pp_rank_ && place.edp == place_.edp)
+        owners[static_cast<std::size_t>(place.ep * experts.etp() + place.etp)] = place;
+    }
+    return owners;
+  }
+
+  // ---- messages
 
   /// Returns the name of the call site of a batch, such as "pipeline.send_forward_recv_backward".
   static std::string site_of(const std::vector<sim::Message>& batch) {
@@ -251,17 +364,18 @@ class RankCalls {
     }
   }
 
-  void run_schedule(Calls& calls) const {
+  void run_schedule(std::int64_t step, Calls& calls) const {
     std::vector<int> left(static_cast<std::size_t>(chunks_), shape_.microbatches());
     for (const sim::Action& action : schedule_.actions) {
       if (!action.messages.empty()) exchange(action.messages, calls);
       if (!action.step) continue;
       const int chunk = action.step->chunk;
+      const Microbatch microbatch{step, action.step->microbatch};
       if (action.step->pass == sim::Pass::forward) {
-        forward(chunk, calls);
+        forward(microbatch, chunk, calls);
         continue;
       }
-      backward(chunk, calls);
+      backward(microbatch, chunk, calls);
       const bool is_complete = --left[static_cast<std::size_t>(chunk)] == 0;
       if (is_complete && overlaps()) reduce_completed_by(chunk, calls);
     }
@@ -279,7 +393,11 @@ class RankCalls {
     }
     if (const OwnParameter* tied = tied_parameter())
       calls.push_back(sums_over("embd", "tied_embeddings.grads", Operation::all_reduce, tied->elements));
-    if (!plan_.per_token()) return;
+    if (plan_.per_token()) count_tokens_with_loss(calls);
+    move_expert_biases(calls);
+  }
+
+  void count_tokens_with_loss(Calls& calls) const {
     if (pp_ > 1) {
       calls.push_back(over("pp", "finalize_model_grads.tokens", Operation::broadcast, 1));
       calls.back().dtype = sim::DType::i32;
@@ -291,35 +409,60 @@ class RankCalls {
     }
   }
 
-  /// All ranks that hold different gradients share the search for values that are not finite, and the norm;
-  /// with ZeRO-1 these are all ranks.
+  void move_expert_biases(Calls& calls) const {
+    std::int64_t routers = 0;
+    for (const GptPlan::BiasedRouter& router : plan_.biased_routers())
+      routers += router.stage % pp_ == pp_rank_ ? 1 : 0;
+    if (routers == 0 || tp_ * dp_ == 1) return;
+    calls.push_back(
+        over("tp-dp-cp", "expert_bias.tokens", Operation::all_reduce, routers * plan_.experts().number()));
+    calls.back().dtype = sim::DType::i32;
+  }
+
+  /// All ranks that hold different gradients share the search for values that are not finite, and the norm.
+  /// With ZeRO-1 these are all ranks; otherwise those of experts in buffers of their own are others than
+  /// those of dense parameters.
+  void over_sharers(const char* site, Calls& calls) const {
+    const auto share = [&](const char* group, int size) {
+      if (size > 1) calls.push_back(sums_over(group, site, Operation::all_reduce, 1));
+    };
+    if (is_distributed()) return share("intra-dist-opt", tp_ * pp_ * dp_);
+    share("mp", tp_ * pp_);
+    if (plan_.has_experts() && plan_.experts().have_own_buffers(tp_))
+      share("tp-ep-pp", plan_.experts().etp() * plan_.experts().ep() * pp_);
+  }
+
   void update(bool is_skipped, Calls& calls) const {
-    const int sharers = is_distributed() ? tp_ * pp_ * dp_ : tp_ * pp_;
-    const char* group = is_distributed() ? "intra-dist-opt" : "mp";
-    if (sharers > 1 && plan_.is_scaled())
-      calls.push_back(sums_over(group, "optimizer.found_nonfinite", Operation::all_reduce, 1));
+    if (plan_.is_scaled()) over_sharers("optimizer.found_nonfinite", calls);
     if (is_skipped) return;
-    if (sharers > 1) calls.push_back(sums_over(group, "optimizer.grad_norm", Operation::all_reduce, 1));
-    if (!is_distributed() || dp_ == 1) return;
-    for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
-      calls.push_back(
-          over("dp-cp", "optimizer.gather_params", Operation::all_gather, bucket->elements / dp_));
+    over_sharers("optimizer.grad_norm", calls);
+    if (!is_distributed()) return;
+    for (const bool is_expert : {false, true}) {
+      for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {
+        const int size = replicas(bucket->is_expert);
+        if (bucket->is_expert != is_expert || size == 1) continue;
+        calls.push_back(over(group_of_replicas(is_expert), "optimizer.gather_params", Operation::all_gather,
+                             bucket->elements / size));
+      }
     }
   }
 
-  Calls of_step(bool is_skipped) const {
+  Calls of_step(std::int64_t step) const {
     Calls calls;
-    run_schedule(calls);
+    run_schedule(step, calls);
     finalize_grads(calls);
-    update(is_skipped, calls);
+    update(plan_.skips(step), calls);
     if (is_last(chunks_ - 1) && dp_ > 1)
       calls.push_back(sums_over("dp-cp", "training_log.loss", Operation::all_reduce, 1));
     return calls;
   }
 
   const GptPlan& plan_;
+  const ChosenExperts* chosen_;
   sim::GptConfig model_;
-  int tp_, pp_, dp_, chunks_, pp_rank_;
+  int tp_, pp_, dp_, chunks_;
+  GptPlan::Place place_;
+  int pp_rank_;
   sim::PipelineShape shape_;
   sim::RankSchedule schedule_;
   TokenCalls tokens_;
@@ -329,8 +472,8 @@ class RankCalls {
 
 }  // namespace
 
-ExpectedRun expected_gpt_run(const GptPlan& plan, int rank) {
-  const RankCalls calls(plan, rank);
+ExpectedRun expected_gpt_run(const GptPlan& plan, int rank, const ChosenExperts* chosen) {
+  const RankCalls calls(plan, rank, chosen);
   return {.calls = calls.of_all_steps(), .departure = calls.departure()};
 }
 

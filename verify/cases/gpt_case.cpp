@@ -1,14 +1,14 @@
 #include "verify/cases/gpt_case.h"
 
 #include <limits>
+#include <numeric>
+#include <set>
 
 #include "sim/tensor/checks.h"
 #include "verify/cases/gpt_calls.h"
 #include "verify/cases/gpt_plan.h"
-#include "verify/cases/rotary_table.h"
+#include "verify/cases/gpt_reference.h"
 #include "verify/cases/spread.h"
-#include "verify/reference/adam.h"
-#include "verify/reference/gpt.h"
 
 namespace verify {
 
@@ -27,9 +27,59 @@ sim::Tensor owned(sim::Rank& rank, sim::DistributedOptimizer& optimizer, const s
   return all.reshaped(parameter.value.shape());
 }
 
+std::int64_t with_loss(const sim::Sample& sample) {
+  return std::count_if(sample.labels.begin(), sample.labels.end(),
+                       [](auto id) { return id != sim::kIgnoredLabel; });
+}
+
+/// Whether an error may have exchanged one of the largest scores of a row with another one.
+bool is_open(const reference::Matrix<reference::Bounded>& scores, std::int64_t topk) {
+  for (Eigen::Index t = 0; t < scores.rows(); ++t) {
+    const std::vector<reference::Bounded> row(scores.row(t).data(), scores.row(t).data() + scores.cols());
+    std::vector<Eigen::Index> experts(row.size());
+    std::iota(experts.begin(), experts.end(), 0);
+    if (!reference::ChosenColumns<reference::Bounded>(row, experts, topk).is_sure) return true;
+  }
+  return false;
+}
+
+/// Returns the first step in which an error may have exchanged two experts, by the scores that the reference
+/// returns; the number of steps if there is none.
+std::int64_t first_open_step(const Wholes<reference::Bounded>& wholes, const GptPlan& plan) {
+  std::int64_t first = plan.s["steps"];
+  for (std::int64_t step = 0; step < plan.s["steps"]; ++step) {
+    const auto end = wholes.lower_bound(choice_name(step + 1));
+    for (auto scores = wholes.lower_bound(choice_name(step)); scores != end; ++scores)
+      if (is_open(scores->second, plan.experts().topk())) first = std::min(first, step);
+  }
+  return first;
+}
+
+/// Returns the outputs without the scores. Where a choice is open, only the losses and norms of the steps
+/// before it can be judged.
+Wholes<reference::Bounded> judged(Wholes<reference::Bounded> wholes, const GptPlan& plan) {
+  if (!plan.has_experts()) return wholes;
+  const std::int64_t open = first_open_step(wholes, plan);
+  std::erase_if(wholes, [](const auto& whole) { return whole.first.starts_with(kChoice); });
+  if (open == plan.s["steps"]) return wholes;
+  std::set<std::string> known = {"loss_scale", "most_in_flight"};
+  for (std::int64_t step = 0; step < open; ++step) {
+    known.insert(fmt::format("loss of step {}", step));
+    known.insert(fmt::format("grad norm squared of step {}", step));
+  }
+  for (auto& [name, whole] : wholes) {
+    if (known.contains(name)) continue;
+    for (Eigen::Index i = 0; i < whole.size(); ++i)
+      whole.data()[i] = reference::Bounded(whole.data()[i].value(), -1, nullptr);
+  }
+  return wholes;
+}
+
+/// A training of a dense model, or of one that has layers with experts.
 class GptTrainingCase : public CaseOf<GptTrainingCase> {
  public:
-  std::string name() const override { return "gpt_training"; }
+  explicit GptTrainingCase(bool has_experts) : has_experts_(has_experts) {}
+  std::string name() const override { return has_experts_ ? "moe_training" : "gpt_training"; }
   Ranks ranks() const override { return Ranks::world; }
   sim::FieldFunctions field_functions() const override { return sim::FieldFunctions::keyed; }
   sim::ParallelSizes sizes(const CaseSetting& s) const override {
@@ -38,9 +88,29 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
             .tensor_model_parallel_size = plan.tp(),
             .pipeline_model_parallel_size = plan.pp(),
             .virtual_pipeline_model_parallel_size = plan.pipeline().virtual_pipeline_model_parallel_size,
+            .expert_model_parallel_size = has_experts_ ? plan.experts().ep() : 1,
+            .expert_tensor_parallel_size =
+                has_experts_ ? std::optional<std::int64_t>(plan.experts().etp()) : std::nullopt,
             .order = plan.order()};
   }
   std::vector<Dimension> dimensions() const override {
+    std::vector<Dimension> all = dense_dimensions();
+    if (!has_experts_) return all;
+    std::erase_if(all, [](const Dimension& d) { return d.name == "sequence_parallel"; });
+    const std::vector<Dimension> of_experts = {
+        {"ep", 1, 4, false, at_scenario::experts, true},
+        {"etp", 1, 2, false, at_scenario::expert_tensor_parallel, true},
+        {"local_experts", 1, 2},
+        {"topk", 1, 2},
+        {"dispatcher", 0, 2},
+        {"dense_layers", 0, 1},
+        {"sigmoid", 0, 1},
+        {"shared", 0, 2},
+        {"balance", 0, 4}};
+    all.insert(all.end(), of_experts.begin(), of_experts.end());
+    return all;
+  }
+  static std::vector<Dimension> dense_dimensions() {
     return {{"tp", 1, 4, false, at_scenario::tp, true},
             {"pp", 1, 4, false, at_scenario::pp, true},
             {"schedule", 0, 3, false, at_scenario::schedule, false, "pp"},
@@ -92,6 +162,12 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     for (std::int64_t step = 0; step < s["steps"]; ++step) {
       if (!plan.skips(step)) outputs.push_back({.name = fmt::format("grad norm squared of step {}", step)});
     }
+    for (const GptPlan::BiasedRouter& router : plan.biased_routers()) {
+      CaseOutput bias{.name = router.name + ".expert_bias"};
+      for (const GptPlan::Place& place : places)
+        bias.part_of.push_back(router.stage % plan.pp() == place.pp ? 0 : -1);
+      outputs.push_back(std::move(bias));
+    }
     if (plan.is_scaled()) outputs.push_back({.name = "loss_scale"});
     CaseOutput most{.name = "most_in_flight", .placement = Placement::columns};
     for (const GptPlan::Place& place : places) most.part_of.push_back(place.pp);
@@ -107,13 +183,17 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
 
   /// Twins use other schedules, with and without overlap and recomputation. In the field they also train the
   /// same model on other layouts and rank orders of the same world, with other microbatches and buckets, with
-  /// and without ZeRO-1, and with masked tokens at the ends of samples.
+  /// and without ZeRO-1, with other dispatchers, and with masked tokens at the ends of samples.
   std::vector<CaseSetting> twins(const CaseSetting& s) const override {
     const GptPlan plan{s};
     CaseSetting first = s;
     first.dimensions["whole"] = plan.whole();
     first.dimensions["num_layers"] = plan.num_layers();
     first.dimensions["global_batch"] = plan.global_batch();
+    if (has_experts_) {
+      first.dimensions["num_experts"] = plan.experts().number();
+      first.dimensions["whole_etp"] = plan.experts().whole_etp();
+    }
     // With ignored tokens, a mean of means depends on how samples are divided into microbatches.
     if (s["ignored"] == 1) first.dimensions["loss"] = 2;
     const sim::KeyedRandom random = sim::KeyedRandom(s.seed).named("twins");
@@ -131,11 +211,17 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
         twin.dimensions["bucket"] = draw(4, 40);
         twin.dimensions["tp"] = 1 + draw(5, 4);
         twin.dimensions["pp"] = 1 + draw(6, 4);
-        twin.dimensions["micro_batch"] = 1 + draw(7, 4);
+        if (!counts_microbatches(plan)) twin.dimensions["micro_batch"] = 1 + draw(7, 4);
         twin.dimensions["schedule"] = draw(8, 4);
-        twin.dimensions["order"] = draw(9, std::ssize(GptPlan::kOrders));
+        // Dense parameters and experts have the same stages in the first order alone.
+        if (!has_experts_) twin.dimensions["order"] = draw(9, std::ssize(GptPlan::kOrders));
         // A model with learned positions has one for each token of a sequence, so padding would change it.
-        if (s["rotary"] == 1) twin.dimensions["pad"] = draw(10, 2);
+        if (s["rotary"] == 1 && !counts_tokens(plan)) twin.dimensions["pad"] = draw(10, 2);
+        if (has_experts_) {
+          twin.dimensions["ep"] = 1 + draw(11, 4);
+          twin.dimensions["etp"] = 1 + draw(12, 2);
+          twin.dimensions["dispatcher"] = draw(13, 3);
+        }
       }
       if (is_the_same_model(first, twin)) all.push_back(std::move(twin));
     }
@@ -148,6 +234,14 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
                                         {"dp", plan.dp()},
                                         {"microbatches", plan.microbatches()},
                                         {"micro_batch", s["micro_batch"]}};
+    if (has_experts_) {
+      const GptExpertsPlan experts = plan.experts();
+      numbers.insert(numbers.end(), {{"ep", experts.ep()},
+                                     {"etp", experts.etp()},
+                                     {"edp", experts.edp()},
+                                     {"topk", experts.topk()},
+                                     {"experts", experts.number()}});
+    }
     for (std::int64_t step = 0; step < s["steps"]; ++step) {
       std::int64_t tokens = 0;
       for (std::int64_t i = 0; i < plan.global_batch(); ++i)
@@ -158,7 +252,15 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override { return expected_of(s, 0).calls; }
   ExpectedRun expected_of(const CaseSetting& s, int rank) const override {
-    return expected_gpt_run(GptPlan{s}, rank);
+    const GptPlan plan{s};
+    if (!has_experts_ || plan.experts().dispatcher() == sim::TokenDispatcherType::allgather)
+      return expected_gpt_run(plan, rank, nullptr);
+    // In floats an error may exchange two experts, and with them the sizes of calls.
+    if (s.dtype != sim::DType::field) return {.calls = {}, .departure = {}, .is_known = false};
+    const sim::FieldTower tower(s.seed, field_functions());
+    ChosenExperts chosen;
+    gpt_reference(Inputs<sim::Field>(s, reference::Number<sim::Field>(tower)), plan, &chosen);
+    return expected_gpt_run(plan, rank, &chosen);
   }
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {
@@ -176,76 +278,43 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   /// as with twelve layers, three steps and a variance near 0.
   Wholes<reference::Bounded> serial(const Inputs<reference::Bounded>& inputs,
                                     const CaseSetting& s) const override {
-    if (s.dtype != sim::DType::f64) return spread_of(s);
+    const GptPlan plan{s};
+    if (s.dtype != sim::DType::f64) return judged(spread_of(s), plan);
     Wholes<reference::Bounded> wholes = reference(inputs, s);
-    return s.special != Special::none || is_bounded(wholes) ? wholes : spread_of(s);
+    return judged(s.special != Special::none || is_bounded(wholes) ? wholes : spread_of(s), plan);
   }
   using CaseOf<GptTrainingCase>::serial;
 
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
-    const GptPlan plan{s};
-    const auto& number = inputs.number();
-    reference::NamedMatrices<Scalar> weights;
-    std::map<std::string, reference::AdamState<Scalar>> states;
-    for (const GptParameter& parameter : plan.parameters()) {
-      if (!parameter.same_as.empty()) continue;
-      weights[parameter.name] = initial(inputs, plan, parameter);
-      const auto zero =
-          reference::Matrix<Scalar>::Constant(parameter.rows, parameter.columns, number.of(0, 1));
-      states[parameter.name] = {weights[parameter.name], zero, zero};
-    }
-    Wholes<Scalar> wholes;
-    reference::NamedMatrices<Scalar> grads;
-    for (std::int64_t step = 0; step < s["steps"]; ++step) {
-      grads = gradients(inputs, plan, step, weights, wholes);
-      if (plan.skips(step)) continue;
-      clip(number, plan, step, grads, wholes);
-      for (const GptParameter& parameter : plan.parameters()) {
-        const std::string& name = parameter.name;
-        if (parameter.same_as.empty())
-          update(number, plan, step, !parameter.is_vector, grads.at(name), states.at(name), weights.at(name));
-      }
-    }
-    for (const GptParameter& parameter : plan.parameters()) {
-      const std::string& name = parameter.same_as.empty() ? parameter.name : parameter.same_as;
-      wholes[parameter.name] = weights.at(name);
-      if (plan.shows_gradients()) wholes[parameter.name + ".grad"] = grads.at(name);
-      wholes[parameter.name + ".main"] = states.at(name).main;
-      wholes[parameter.name + ".exp_avg"] = states.at(name).exp_avg;
-      wholes[parameter.name + ".exp_avg_sq"] = states.at(name).exp_avg_sq;
-    }
-    const auto whole_number = [&](std::int64_t n) {
-      return reference::Matrix<Scalar>::Constant(1, 1, number.of(n, 1));
-    };
-    if (plan.is_scaled()) wholes["loss_scale"] = whole_number(plan.last_loss_scale());
-    reference::Matrix<Scalar> most(1, plan.pp());
-    for (int rank = 0; rank < plan.pp(); ++rank)
-      most(0, rank) = number.of(reference::most_activations(plan.pipeline_order(), rank), 1);
-    wholes["most_in_flight"] = most;
-    return wholes;
+    return gpt_reference(inputs, GptPlan{s});
   }
 
  private:
+  /// Whether a loss of the routers depends on what the tokens of a microbatch choose together.
+  static bool counts_microbatches(const GptPlan& plan) {
+    using enum GptExpertsPlan::Balance;
+    if (!plan.has_experts()) return false;
+    return plan.experts().balance() == aux_loss || plan.experts().balance() == global_aux_loss;
+  }
+  /// Whether every token counts, also one without a loss.
+  static bool counts_tokens(const GptPlan& plan) {
+    if (!plan.has_experts()) return false;
+    return plan.experts().is_sigmoid() || plan.experts().balance() != GptExpertsPlan::Balance::none;
+  }
   /// Returns whether the twin's layout divides the sizes that are fixed for all twins.
   static bool is_the_same_model(const CaseSetting& first, const CaseSetting& twin) {
     const GptPlan plan{twin};
     const std::int64_t batch = first["global_batch"], of_ranks = twin["micro_batch"] * plan.dp();
     if (first["whole"] % plan.tp() != 0 || first["num_layers"] % plan.stages() != 0) return false;
     if (batch % of_ranks != 0) return false;
+    if (plan.has_experts()) {
+      const GptExpertsPlan experts = plan.experts();
+      if (experts.number() % experts.ep() != 0 || experts.whole_etp() % experts.etp() != 0) return false;
+      const bool depends_on_dp = experts.balance() == GptExpertsPlan::Balance::global_aux_loss;
+      if (depends_on_dp && plan.dp() != GptPlan{first}.dp()) return false;
+    }
     return !plan.is_interleaved() || (batch / of_ranks) % plan.pp() == 0;
-  }
-
-  template <typename Scalar>
-  static reference::Matrix<Scalar> initial(const Inputs<Scalar>& inputs, const GptPlan& plan,
-                                           const GptParameter& parameter) {
-    const sim::GptConfig model = plan.model();
-    auto values = inputs.parameter(parameter.name, parameter.rows, parameter.columns, model.initial.scale);
-    if (!parameter.is_norm) return values;
-    const auto& number = inputs.number();
-    return reference::matrix_of(number, values.rows(), values.cols(), [&](Eigen::Index i, Eigen::Index j) {
-      return values(i, j) + number.of(1, 1);
-    });
   }
 
   Wholes<reference::Bounded> spread_of(const CaseSetting& s) const {
@@ -257,107 +326,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return s.text ? spread(rounding, run, reference::kFewRuns, 2) : spread(rounding, run, {}, 1);
   }
 
-  static reference::GptSizes sizes_of(const sim::GptConfig& model) {
-    return {.layers = model.num_layers,
-            .attention = {.sequence = model.seq_length,
-                          .batch = 1,
-                          .heads = model.num_attention_heads,
-                          .groups = model.num_query_groups,
-                          .channels = model.kv_channels,
-                          .causal = true},
-            .vocabulary = model.vocab_size,
-            .norm = {.is_layer_norm = model.normalization == sim::Norm::layer_norm,
-                     .epsilon_numerator = model.norm_epsilon.numerator,
-                     .epsilon_denominator = model.norm_epsilon.denominator},
-            .activation = static_cast<reference::Activation>(model.activation),
-            .gated = model.gated,
-            .learned_positions = model.rotary_base == 0,
-            .tied = !model.untie_embeddings_and_output_weights};
-  }
-
-  /// Returns the gradients of the mean over microbatches of the mean over a microbatch's tokens, or of the
-  /// mean over all tokens.
-  template <typename Scalar>
-  static reference::NamedMatrices<Scalar> gradients(const Inputs<Scalar>& inputs, const GptPlan& plan,
-                                                    std::int64_t step,
-                                                    const reference::NamedMatrices<Scalar>& weights,
-                                                    Wholes<Scalar>& wholes) {
-    const auto& number = inputs.number();
-    const sim::GptConfig model = plan.model();
-    const auto table = [&](bool is_sine) {
-      return model.rotary_base == 0
-                 ? reference::Matrix<Scalar>()
-                 : rotary_table(number, model.seq_length, model.kv_channels, model.rotary_base, is_sine);
-    };
-    const reference::Gpt<Scalar> gpt(number, sizes_of(model), weights, table(false), table(true));
-    reference::NamedSums<Scalar> sums;
-    reference::Sum<Scalar> loss;
-    std::int64_t all_tokens = 0;
-    const std::int64_t groups = plan.global_batch() / model.micro_batch_size;
-    for (std::int64_t group = 0; group < groups; ++group) {
-      const std::int64_t first = step * plan.global_batch() + group * model.micro_batch_size;
-      std::int64_t tokens = 0;
-      for (std::int64_t b = 0; b < model.micro_batch_size; ++b)
-        tokens += with_loss(plan.reference_sample(first + b));
-      all_tokens += tokens;
-      const Scalar share = plan.per_token()
-                               ? number.of(1, 1)
-                               : number.of(1, std::max<std::int64_t>(tokens, 1) * plan.microbatches());
-      for (std::int64_t b = 0; b < model.micro_batch_size; ++b) {
-        const sim::Sample sample = plan.reference_sample(first + b);
-        const auto own = [&](const char* what, const std::vector<std::int32_t>& ids) {
-          return inputs.ids(fmt::format("the {} of sample {}", what, first + b), ids_of(ids));
-        };
-        const auto losses =
-            gpt.losses_and_gradients(own("tokens", sample.tokens), own("labels", sample.labels), share, sums);
-        for (Eigen::Index t = 0; t < losses.size(); ++t) loss.add(losses.data()[t] * share);
-      }
-    }
-    const Scalar rest = number.of(1, plan.per_token() ? std::max<std::int64_t>(all_tokens, 1) : plan.dp());
-    wholes[fmt::format("loss of step {}", step)] =
-        reference::Matrix<Scalar>::Constant(1, 1, loss.value() * rest);
-    return sums.times(rest);
-  }
-
-  template <typename Scalar>
-  static void clip(const reference::Number<Scalar>& number, const GptPlan& plan, std::int64_t step,
-                   reference::NamedMatrices<Scalar>& grads, Wholes<Scalar>& wholes) {
-    reference::Sum<Scalar> squares;
-    std::vector<reference::Matrix<Scalar>> all;
-    for (const auto& [name, grad] : grads) {
-      for (Eigen::Index i = 0; i < grad.size(); ++i) squares.add_product(grad.data()[i], grad.data()[i]);
-      all.push_back(grad);
-    }
-    wholes[fmt::format("grad norm squared of step {}", step)] =
-        reference::Matrix<Scalar>::Constant(1, 1, squares.value());
-    if (plan.s["clip"] == 0) return;
-    const Scalar factor = reference::clip_factor(number, all, {1, 2});
-    for (auto& [name, grad] : grads) {
-      for (Eigen::Index i = 0; i < grad.size(); ++i) grad.data()[i] = grad.data()[i] * factor;
-    }
-  }
-
-  template <typename Scalar>
-  static void update(const reference::Number<Scalar>& number, const GptPlan& plan, std::int64_t step,
-                     bool decays, const reference::Matrix<Scalar>& grad, reference::AdamState<Scalar>& state,
-                     reference::Matrix<Scalar>& weight) {
-    reference::adam(number,
-                    {.learning_rate = {plan.learning_rate().numerator, plan.learning_rate().denominator},
-                     .beta1 = {9, 10},
-                     .beta2 = {999, 1000},
-                     .epsilon = {plan.adam_epsilon().numerator, plan.adam_epsilon().denominator},
-                     .weight_decay = {decays ? 1 : 0, 4},
-                     .step = plan.updates_before(step) + 1},
-                    grad, state);
-    for (Eigen::Index i = 0; i < weight.size(); ++i) weight.data()[i] = number.stored(state.main.data()[i]);
-    if (!plan.is_bf16()) state.main = weight;
-  }
-
-  static std::int64_t with_loss(const sim::Sample& sample) {
-    return std::count_if(sample.labels.begin(), sample.labels.end(),
-                         [](auto id) { return id != sim::kIgnoredLabel; });
-  }
-  static reference::Ids ids_of(const std::vector<std::int32_t>& ids) { return {ids.begin(), ids.end()}; }
+  bool has_experts_;
 };
 
 }  // namespace
@@ -387,6 +356,11 @@ void train_and_publish(sim::Rank& rank, const GptPlan& plan, sim::GptTraining& t
     publish(".main", &Piece::main);
     rank.publish(parameter->name, parameter->value);
   }
+  for (sim::GptModel& chunk : training.chunks()) {
+    for (sim::TopKRouter* router : chunk.routers())
+      if (router->config().expert_bias)
+        rank.publish(router->config().name + ".expert_bias", router->expert_bias());
+  }
   if (plan.is_scaled()) publish_number("loss_scale", optimizer.loss_scale().numerator);
   publish_number("most_in_flight", training.most_in_flight());
 }
@@ -396,6 +370,7 @@ void overflow_where_planned(const GptPlan& plan, int rank, sim::GptTraining& tra
   sim::fill(training.parameters().front()->main_grad, std::numeric_limits<double>::infinity());
 }
 
-std::unique_ptr<Case> gpt_training_case() { return std::make_unique<GptTrainingCase>(); }
+std::unique_ptr<Case> gpt_training_case() { return std::make_unique<GptTrainingCase>(false); }
+std::unique_ptr<Case> moe_training_case() { return std::make_unique<GptTrainingCase>(true); }
 
 }  // namespace verify

@@ -5,7 +5,8 @@
 ///
 /// Shapes  the world has tp x pp x dp ranks, where tp and pp are the largest divisors that do not exceed the
 ///         dimensions of these names. Heads, F and V are multiples of tp, and the number of layers is a
-///         multiple of the number of stages. S is a multiple of tp with sequence parallelism.
+///         multiple of the number of stages. S is a multiple of tp with sequence parallelism. A setting with
+///         the dimensions of experts (gpt_experts_plan.h) has layers with experts.
 
 #include <algorithm>
 #include <array>
@@ -18,6 +19,8 @@
 #include "sim/model/gpt_training.h"
 #include "sim/pipeline/schedules.h"
 #include "verify/cases/case_inputs.h"
+#include "verify/cases/gpt_experts_plan.h"
+#include "verify/cases/largest_divisor.h"
 #include "verify/reference/embedding.h"
 #include "verify/reference/loss_scale.h"
 #include "verify/reference/pipeline_order.h"
@@ -35,36 +38,37 @@ struct GptParameter {
   std::int64_t stage = 0;  // from 0 to pp * chunks - 1
   bool is_vector = false;
   bool is_norm = false;
-  std::string same_as;  // for the copy of a tied weight: the name of the weight in the reference
+  bool has_grad_of_tokens = false;  // with sequence parallelism, its gradient sees only this rank's tokens
+  std::int64_t expert = -1;         // the expert that it belongs to; it is then placed over etp
+  std::string same_as;              // for the copy of a tied weight: the name of the weight in the reference
 };
 
 struct GptPlan {
   const CaseSetting& s;
 
-  static int largest_divisor(int of, std::int64_t most) {
-    int divisor = static_cast<int>(std::clamp<std::int64_t>(most, 1, of));
-    while (of % divisor != 0) --divisor;
-    return divisor;
-  }
   int tp() const { return largest_divisor(s.group_size, s["tp"]); }
   int pp() const { return largest_divisor(s.group_size / tp(), s["pp"]); }
   int dp() const { return s.group_size / tp() / pp(); }
   bool is_interleaved() const { return s["schedule"] == 3 && pp() > 1; }
-  int chunks() const { return is_interleaved() ? static_cast<int>(fixed("chunks", 2)) : 1; }
+  int chunks() const { return is_interleaved() ? static_cast<int>(s.fixed("chunks", 2)) : 1; }
   int stages() const { return pp() * chunks(); }
   /// With the interleaved schedule, this is a multiple of pp, because microbatches go through a chunk in
   /// groups of pp.
   int microbatches() const {
-    return static_cast<int>(fixed("global_batch", 0) > 0
-                                ? fixed("global_batch", 0) / (s["micro_batch"] * dp())
+    return static_cast<int>(s.fixed("global_batch", 0) > 0
+                                ? s.fixed("global_batch", 0) / (s["micro_batch"] * dp())
                                 : s["microbatches"] * (is_interleaved() ? pp() : 1));
   }
   /// The common divisor of the model's sizes, the number of layers, and the number of samples of a step. They
   /// follow from this layout, unless the setting fixes them so that another layout trains the same model.
-  std::int64_t whole() const { return fixed("whole", tp()); }
-  std::int64_t num_layers() const { return fixed("num_layers", stages() * s["layers"]); }
+  std::int64_t whole() const { return s.fixed("whole", tp()); }
+  std::int64_t num_layers() const { return s.fixed("num_layers", stages() * s["layers"]); }
   std::int64_t global_batch() const { return s["micro_batch"] * microbatches() * dp(); }
-  bool sequence_parallel() const { return s["sequence_parallel"] == 1 && tp() > 1; }
+  bool has_experts() const { return s.dimensions.contains("ep"); }
+  GptExpertsPlan experts() const { return {s, tp() * dp(), whole(), num_layers()}; }
+  /// Megatron trains a model with experts and tp above 1 under sequence parallelism alone.
+  bool divides_sequences() const { return has_experts() || s["sequence_parallel"] == 1; }
+  bool sequence_parallel() const { return divides_sequences() && tp() > 1; }
   bool is_tied() const { return s["tied"] == 1; }
   bool per_token() const { return s["loss"] == 2; }
   bool is_bf16() const { return s.dtype == sim::DType::bf16; }
@@ -123,10 +127,10 @@ struct GptPlan {
             .num_layers = num_layers(),
             .hidden_size = s["hidden"],
             .ffn_hidden_size = whole() * s["ffn"],
-            .num_attention_heads = whole() * fixed("groups", 1) * s["queries"],
-            .num_query_groups = whole() * fixed("groups", 1),
+            .num_attention_heads = whole() * s.fixed("groups", 1) * s["queries"],
+            .num_query_groups = whole() * s.fixed("groups", 1),
             .kv_channels = 2 * s["half_channels"],
-            .seq_length = drawn_tokens() + fixed("pad", 0) * whole(),
+            .seq_length = drawn_tokens() + s.fixed("pad", 0) * whole(),
             .micro_batch_size = s["micro_batch"],
             .vocab_size = s.text ? sim::kByteVocabulary : whole() * s["vocabulary"] - s["padding"],
             .padded_vocab_size = padded_vocabulary(),
@@ -140,6 +144,7 @@ struct GptPlan {
             .untie_embeddings_and_output_weights = !is_tied(),
             .sequence_parallel = sequence_parallel(),
             .recompute = s["recompute"] == 1,
+            .experts = has_experts() ? experts().config() : sim::GptExperts{},
             .initial = {.scale = {1, 4}},
             .norm_initial = {.scale = {1, 4}, .center = {1, 1}}};
   }
@@ -177,14 +182,14 @@ struct GptPlan {
 
   /// Gradients of a drawn trial may be near 0, where rounding decides their signs; a large epsilon keeps
   /// steps from depending on them. A training on text takes steps so small that deviations do not grow.
-  sim::Ratio adam_epsilon() const { return {1, fixed("epsilon_denominator", 1)}; }
-  sim::Ratio learning_rate() const { return {1, fixed("learning_rate_denominator", 8)}; }
+  sim::Ratio adam_epsilon() const { return {1, s.fixed("epsilon_denominator", 1)}; }
+  sim::Ratio learning_rate() const { return {1, s.fixed("learning_rate_denominator", 8)}; }
   std::int64_t padded_vocabulary() const {
     if (!s.text) return whole() * s["vocabulary"];
     return (sim::kByteVocabulary + whole() - 1) / whole() * whole();
   }
   /// The number of drawn tokens of a sample. Tokens after them have no loss.
-  std::int64_t drawn_tokens() const { return s["sequence"] * (s["sequence_parallel"] == 1 ? whole() : 1); }
+  std::int64_t drawn_tokens() const { return s["sequence"] * (divides_sequences() ? whole() : 1); }
 
   // ---- samples
 
@@ -250,26 +255,26 @@ struct GptPlan {
   /// Orders of the axes; the first is Megatron's default.
   static constexpr std::array kOrders = {"tp-cp-ep-dp-pp", "tp-cp-ep-pp-dp", "pp-tp-cp-ep-dp",
                                          "dp-cp-ep-tp-pp", "pp-dp-cp-ep-tp", "dp-cp-ep-pp-tp"};
-  const char* order() const { return kOrders[static_cast<std::size_t>(fixed("order", 0))]; }
-  /// The coordinates of a rank.
+  const char* order() const { return kOrders[static_cast<std::size_t>(s.fixed("order", 0))]; }
+  /// The coordinates of a rank, among the ranks of dense parameters and among those of experts.
   struct Place {
-    int tp = 0;
-    int pp = 0;
+    int tp = 0, dp = 0, pp = 0;
+    int etp = 0, ep = 0, edp = 0;
   };
   /// The coordinates of all ranks. The first axis of the order varies fastest.
   std::vector<Place> places() const {
-    const std::string_view order = this->order();
-    const int sizes[] = {tp(), dp(), pp()};
-    int tp_stride = 0, pp_stride = 0, stride = 1;
-    for (std::size_t at = 0; at < order.size(); at += 3) {
-      const std::string_view axis = order.substr(at, 2);
-      if (axis == "tp") tp_stride = std::exchange(stride, stride * sizes[0]);
-      if (axis == "dp") stride *= sizes[1];
-      if (axis == "pp") pp_stride = std::exchange(stride, stride * sizes[2]);
-    }
+    const std::vector<std::array<int, 4>> dense = coordinates({tp(), 1, dp(), pp()});
     std::vector<Place> all;
-    for (int rank = 0; rank < s.group_size; ++rank)
-      all.push_back({rank / tp_stride % sizes[0], rank / pp_stride % sizes[2]});
+    for (const auto& [tp, ep, dp, pp] : dense) all.push_back({.tp = tp, .dp = dp, .pp = pp});
+    if (!has_experts()) return all;
+    const GptExpertsPlan experts = this->experts();
+    const std::vector<std::array<int, 4>> of_experts =
+        coordinates({experts.etp(), experts.ep(), experts.edp(), pp()});
+    for (std::size_t rank = 0; rank < all.size(); ++rank) {
+      all[rank].etp = of_experts[rank][0];
+      all[rank].ep = of_experts[rank][1];
+      all[rank].edp = of_experts[rank][2];
+    }
     return all;
   }
   /// Returns the declaration of an output of a parameter: which ranks publish it, and which part each has.
@@ -283,13 +288,49 @@ struct GptPlan {
                       .adds = adds};
     const std::int64_t pp_rank = parameter.stage % pp();
     for (const Place& place : places) {
-      const int part = adds || parameter.placement != Placement::replicated ? place.tp : 0;
-      output.part_of.push_back(pp_rank == place.pp ? part : -1);
+      const bool is_expert = parameter.expert >= 0;
+      const bool is_here =
+          pp_rank == place.pp && (!is_expert || parameter.expert / experts().local() == place.ep);
+      const int own = is_expert ? place.etp : place.tp;
+      const int part = adds || parameter.placement != Placement::replicated ? own : 0;
+      output.part_of.push_back(is_here ? part : -1);
     }
     return output;
   }
+  /// The names of the routers that have an expert bias, with their stages.
+  struct BiasedRouter {
+    std::string name;
+    std::int64_t layer = 0;
+    std::int64_t stage = 0;
+  };
+  std::vector<BiasedRouter> biased_routers() const {
+    std::vector<BiasedRouter> all;
+    if (!has_experts() || !experts().is_sigmoid()) return all;
+    for (std::int64_t i = 0; i < num_layers(); ++i)
+      if (experts().are_in(i))
+        all.push_back({fmt::format("decoder.layers.{}.mlp.router", i), i, stage_of(i)});
+    return all;
+  }
+  std::int64_t stage_of(std::int64_t layer) const { return layer / (num_layers() / stages()); }
 
  private:
+  /// The coordinates of all ranks along tp, ep, dp and pp, whose sizes are given.
+  std::vector<std::array<int, 4>> coordinates(const std::array<int, 4>& sizes) const {
+    constexpr std::array<std::string_view, 4> kAxes = {"tp", "ep", "dp", "pp"};
+    const std::string_view order = this->order();
+    std::array<int, 4> strides = {};
+    int stride = 1;
+    for (std::size_t at = 0; at < order.size(); at += 3) {
+      for (std::size_t axis = 0; axis < kAxes.size(); ++axis)
+        if (order.substr(at, 2) == kAxes[axis]) strides[axis] = std::exchange(stride, stride * sizes[axis]);
+    }
+    std::vector<std::array<int, 4>> all(static_cast<std::size_t>(s.group_size));
+    for (int rank = 0; rank < s.group_size; ++rank) {
+      for (std::size_t axis = 0; axis < kAxes.size(); ++axis)
+        all[static_cast<std::size_t>(rank)][axis] = rank / strides[axis] % sizes[axis];
+    }
+    return all;
+  }
   sim::LossScaleConfig loss_scaling() const {
     if (!is_scaled()) return {};
     const reference::LossScaleSetting setting = loss_scale();
@@ -297,10 +338,6 @@ struct GptPlan {
             .least_power = setting.least_power,
             .growth_interval = setting.growth_interval,
             .hysteresis = setting.hysteresis};
-  }
-  std::int64_t fixed(const char* name, std::int64_t otherwise) const {
-    const auto known = s.dimensions.find(name);
-    return known == s.dimensions.end() ? otherwise : known->second;
   }
   void add_norm(const sim::GptConfig& config, const std::string& name, std::int64_t stage,
                 std::vector<GptParameter>& all) const {
@@ -310,7 +347,8 @@ struct GptPlan {
                      .columns = config.hidden_size,
                      .stage = stage,
                      .is_vector = true,
-                     .is_norm = true});
+                     .is_norm = true,
+                     .has_grad_of_tokens = true});
     }
   }
   /// Adds a weight [outputs, inputs], which is cut by rows or by columns, and its bias if the model has
@@ -331,24 +369,53 @@ struct GptPlan {
                    .placement = by_rows ? Placement::columns : Placement::replicated,
                    .stride = stride,
                    .stage = stage,
-                   .is_vector = true});
+                   .is_vector = true,
+                   .has_grad_of_tokens = !by_rows});
   }
   void add_layer(const sim::GptConfig& config, std::int64_t number, std::vector<GptParameter>& all) const {
     const std::string name = fmt::format("decoder.layers.{}.", number);
-    const std::int64_t stage = number / (num_layers() / stages());
+    const std::int64_t stage = stage_of(number);
     const std::int64_t context = config.num_attention_heads * config.kv_channels;
     const std::int64_t qkv = context + 2 * config.num_query_groups * config.kv_channels;
-    const int stride = config.gated ? 2 : 1;
     add_norm(config, name + "input_layernorm", stage, all);
     add_linear(config, name + "self_attention.linear_qkv", qkv, config.hidden_size, true, 1, stage, all,
                config.add_qkv_bias);
     add_linear(config, name + "self_attention.linear_proj", config.hidden_size, context, false, 1, stage,
                all);
     add_norm(config, name + "pre_mlp_layernorm", stage, all);
-    add_linear(config, name + "mlp.linear_fc1", stride * config.ffn_hidden_size, config.hidden_size, true,
-               stride, stage, all);
-    add_linear(config, name + "mlp.linear_fc2", config.hidden_size, config.ffn_hidden_size, false, 1, stage,
-               all);
+    if (has_experts() && experts().are_in(number)) return add_experts(config, name + "mlp.", stage, all);
+    add_mlp(config, name + "mlp.", config.ffn_hidden_size, stage, all);
+  }
+  void add_mlp(const sim::GptConfig& config, const std::string& name, std::int64_t ffn, std::int64_t stage,
+               std::vector<GptParameter>& all) const {
+    const int stride = config.gated ? 2 : 1;
+    add_linear(config, name + "linear_fc1", stride * ffn, config.hidden_size, true, stride, stage, all);
+    add_linear(config, name + "linear_fc2", config.hidden_size, ffn, false, 1, stage, all);
+  }
+  void add_experts(const sim::GptConfig& config, const std::string& name, std::int64_t stage,
+                   std::vector<GptParameter>& all) const {
+    const GptExpertsPlan experts = this->experts();
+    const auto add_replicated = [&](const char* what, std::int64_t rows) {
+      all.push_back({.name = name + what,
+                     .rows = rows,
+                     .columns = config.hidden_size,
+                     .stage = stage,
+                     .has_grad_of_tokens = true});
+    };
+    add_replicated("router.weight", experts.number());
+    const std::size_t first = all.size();
+    for (std::int64_t e = 0; e < experts.number(); ++e) {
+      const std::size_t begin = all.size();
+      add_mlp(config, fmt::format("{}experts.local_experts.{}.", name, e), experts.ffn(), stage, all);
+      for (std::size_t i = begin; i < all.size(); ++i) all[i].expert = e;
+    }
+    // Each rank computes the gradients of its experts from all tokens that are sent to them.
+    for (std::size_t i = first; i < all.size(); ++i) all[i].has_grad_of_tokens = false;
+    if (!experts.are_shared()) return;
+    sim::GptConfig without_bias = config;
+    without_bias.bias = false;
+    add_mlp(without_bias, name + "shared_experts.", experts.shared_ffn(), stage, all);
+    if (experts.has_gate()) add_replicated("shared_experts.gate_weight", 1);
   }
 };
 

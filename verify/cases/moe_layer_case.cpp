@@ -1,9 +1,10 @@
+#include "verify/cases/moe_layer_case.h"
+
 #include <fmt/format.h>
 
 #include "sim/parallel/sequence_parallel_grads.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/expert_calls.h"
-#include "verify/cases/moe_plan.h"
 #include "verify/cases/spread.h"
 #include "verify/cases/token_calls.h"
 #include "verify/cases/unjudged.h"
@@ -125,17 +126,7 @@ class MoeLayerCase : public CaseOf<MoeLayerCase> {
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const MoePlan plan{s};
     sim::MoeLayer layer(rank, plan.layer());
-    const auto own = [&](const char* name) {
-      const std::int64_t first = rank.id * plan.tokens();
-      return drawn(rank, s, name, {plan.all_tokens(), s["hidden"]}).rows(first, first + plan.tokens());
-    };
-    const auto forward = layer.forward(own("input"));
-    const sim::Tensor grad_input = layer.backward(forward.saved, own("grad_output"));
-    sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
-    rank.publish("probabilities", forward.probs);
-    rank.publish("output", forward.output);
-    rank.publish("grad_input", grad_input);
-    publish_gradients(rank, plan, layer);
+    publish_moe_layer(rank, plan, layer, results_of(rank, plan, layer));
   }
 
   template <typename Scalar>
@@ -185,26 +176,6 @@ class MoeLayerCase : public CaseOf<MoeLayerCase> {
     CaseOutput output{.name = name, .placement = placement, .stride = stride, .adds = true};
     for (int rank = 0; rank < plan.s.group_size; ++rank) output.part_of.push_back(rank % plan.tp());
     return output;
-  }
-
-  static void publish_gradients(sim::Rank& rank, const MoePlan& plan, sim::MoeLayer& layer) {
-    for (std::size_t i = 0; i < layer.experts().experts().size(); ++i) {
-      sim::GroupedMlp::Expert& expert = layer.experts().experts()[i];
-      const std::string name =
-          name_of_expert(plan.ep_rank(rank.id) * plan.s["local_experts"] + static_cast<std::int64_t>(i));
-      rank.publish(name + ".fc1.weight_grad", expert.fc1_weight.main_grad);
-      rank.publish(name + ".fc2.weight_grad", expert.fc2_weight.main_grad);
-      if (!plan.has_bias()) continue;
-      rank.publish(name + ".fc1.bias_grad", expert.fc1_bias.main_grad);
-      rank.publish(name + ".fc2.bias_grad", expert.fc2_bias.main_grad);
-    }
-    rank.publish("router.weight_grad", layer.router().weight().main_grad);
-    sim::SharedExperts* shared = layer.shared_experts();
-    if (shared == nullptr) return;
-    rank.publish("shared_experts.fc1.weight_grad", shared->mlp().linear_fc1().weight().main_grad);
-    rank.publish("shared_experts.fc2.weight_grad", shared->mlp().linear_fc2().weight().main_grad);
-    if (shared->gate_weight() != nullptr)
-      rank.publish("shared_experts.gate_weight_grad", shared->gate_weight()->main_grad);
   }
 
   template <typename Scalar>
@@ -287,7 +258,47 @@ class MoeLayerCase : public CaseOf<MoeLayerCase> {
   }
 };
 
+void publish_gradients(sim::Rank& rank, const MoePlan& plan, sim::MoeLayer& layer) {
+  for (std::size_t i = 0; i < layer.experts().experts().size(); ++i) {
+    sim::GroupedMlp::Expert& expert = layer.experts().experts()[i];
+    const std::string name =
+        name_of_expert(plan.ep_rank(rank.id) * plan.s["local_experts"] + static_cast<std::int64_t>(i));
+    rank.publish(name + ".fc1.weight_grad", expert.fc1_weight.main_grad);
+    rank.publish(name + ".fc2.weight_grad", expert.fc2_weight.main_grad);
+    if (!plan.has_bias()) continue;
+    rank.publish(name + ".fc1.bias_grad", expert.fc1_bias.main_grad);
+    rank.publish(name + ".fc2.bias_grad", expert.fc2_bias.main_grad);
+  }
+  rank.publish("router.weight_grad", layer.router().weight().main_grad);
+  sim::SharedExperts* shared = layer.shared_experts();
+  if (shared == nullptr) return;
+  rank.publish("shared_experts.fc1.weight_grad", shared->mlp().linear_fc1().weight().main_grad);
+  rank.publish("shared_experts.fc2.weight_grad", shared->mlp().linear_fc2().weight().main_grad);
+  if (shared->gate_weight() != nullptr)
+    rank.publish("shared_experts.gate_weight_grad", shared->gate_weight()->main_grad);
+}
+
 }  // namespace
+
+sim::Tensor own_tokens(sim::Rank& rank, const MoePlan& plan, const char* name) {
+  const std::int64_t first = rank.id * plan.tokens();
+  return drawn(rank, plan.s, name, {plan.all_tokens(), plan.s["hidden"]}).rows(first, first + plan.tokens());
+}
+
+MoeResults results_of(sim::Rank& rank, const MoePlan& plan, sim::MoeLayer& layer) {
+  const auto forward = layer.forward(own_tokens(rank, plan, "input"));
+  const sim::Tensor grad_input = layer.backward(forward.saved, own_tokens(rank, plan, "grad_output"));
+  return {forward.probs, forward.output, grad_input};
+}
+
+void publish_moe_layer(sim::Rank& rank, const MoePlan& plan, sim::MoeLayer& layer,
+                       const MoeResults& results) {
+  sim::all_reduce_sequence_parallel_grads(rank, layer.parameters());
+  rank.publish("probabilities", results.probs);
+  rank.publish("output", results.output);
+  rank.publish("grad_input", results.grad_input);
+  publish_gradients(rank, plan, layer);
+}
 
 std::unique_ptr<Case> moe_layer_case() { return std::make_unique<MoeLayerCase>(); }
 

@@ -12,6 +12,7 @@
 
 #include "sim/experts/moe_layer.h"
 #include "verify/cases/case_inputs.h"
+#include "verify/cases/largest_divisor.h"
 #include "verify/reference/router.h"
 
 namespace verify {
@@ -19,11 +20,6 @@ namespace verify {
 struct MoePlan {
   const CaseSetting& s;
 
-  static int largest_divisor(int of, std::int64_t most) {
-    int divisor = static_cast<int>(std::clamp<std::int64_t>(most, 1, of));
-    while (of % divisor != 0) --divisor;
-    return divisor;
-  }
   int tp() const { return largest_divisor(s.group_size, s["tp"]); }
   int etp() const { return largest_divisor(s.group_size, s["etp"]); }
   int ep() const { return largest_divisor(s.group_size / etp(), s["ep"]); }

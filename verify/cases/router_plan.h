@@ -20,7 +20,7 @@ struct RouterPlan {
 
   MoePlan moe() const { return {s}; }
   int tp() const { return moe().tp(); }
-  int cp() const { return MoePlan::largest_divisor(s.group_size / tp(), s["cp"]); }
+  int cp() const { return largest_divisor(s.group_size / tp(), s["cp"]); }
   int dp() const { return s.group_size / tp() / cp(); }
   sim::ParallelSizes sizes() const {
     return {.world_size = s.group_size, .tensor_model_parallel_size = tp(), .context_parallel_size = cp()};

@@ -13,13 +13,17 @@ namespace {
 
 using Deviations = std::map<std::string, reference::Matrix<double>>;
 
+bool is_second_moment(const std::string& name) { return name.ends_with("exp_avg_sq"); }
+
 void take_larger(const Wholes<reference::Perturbed>& values, const Wholes<reference::Perturbed>& perturbed,
                  Deviations& largest) {
   for (const auto& [name, value] : values) {
     double* most = largest.at(name).data();
     const auto& other = perturbed.at(name);
+    const bool has_roots = is_second_moment(name);
     for (Eigen::Index i = 0; i < value.size(); ++i) {
-      const double deviation = std::fabs(other.data()[i].value() - value.data()[i].value());
+      const double a = other.data()[i].value(), b = value.data()[i].value();
+      const double deviation = has_roots ? std::fabs(std::sqrt(a) - std::sqrt(b)) : std::fabs(a - b);
       most[i] =
           std::isfinite(deviation) ? std::max(most[i], deviation) : std::numeric_limits<double>::infinity();
     }
@@ -76,9 +80,12 @@ Wholes<reference::Bounded> spread(const reference::Rounding& rounding, const Per
   for (const auto& [name, value] : values) {
     reference::Matrix<reference::Bounded> bounded(value.rows(), value.cols());
     const double least = least_deviation(largest.at(name), size.least_share);
+    const bool has_roots = is_second_moment(name);
     for (Eigen::Index i = 0; i < value.size(); ++i) {
-      const double deviation = std::max(largest.at(name).data()[i], least) + rounding.least;
-      bounded.data()[i] = {value.data()[i].value(), size.deviations * deviation, nullptr};
+      const double of_element = value.data()[i].value();
+      const double bound = size.deviations * (std::max(largest.at(name).data()[i], least) + rounding.least);
+      const double of_square = bound * (2 * std::sqrt(of_element) + bound) + rounding.least;
+      bounded.data()[i] = {of_element, has_roots ? of_square : bound, nullptr};
     }
     wholes[name] = std::move(bounded);
   }

@@ -4,7 +4,9 @@
 /// the sum of the worst cases of all operations is too wide to be useful.
 ///
 /// Shapes  the value of an element is that of the plain run. Its bound is SpreadSize::deviations times the
-///         largest deviation of SpreadSize::runs perturbed runs.
+///         largest deviation of SpreadSize::runs perturbed runs. The elements of an output whose name ends
+///         with exp_avg_sq are second moments, which are means of squares, so that their roots deviate like
+///         other elements: where a root r has the bound D, its square has the bound 2 r D + D^2.
 /// Exact   the result is the same for any number of threads. An element that is finite in the plain run and
 ///         not finite in a perturbed one has no bound.
 

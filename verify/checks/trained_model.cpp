@@ -113,8 +113,9 @@ bool has_batch(const ScenarioRequest& request, const TrainedSizes& sizes) {
 bool has_more(const ScenarioRequest& request, const TrainedSizes& sizes) {
   const std::int64_t group = request.pipeline.group_size.value_or(sizes.pp);
   const bool has_one_chunk = request.pipeline.virtual_size == 1;
-  return request.model.mtp_num_layers > 0 || request.model.num_experts > 0 || request.layout.instances > 1 ||
-         group != sizes.pp || has_one_chunk || request.pipeline.overlap_moe_expert_parallel_comm;
+  return request.model.mtp_num_layers > 0 || request.model.experts.num_experts > 0 ||
+         request.layout.instances > 1 || group != sizes.pp || has_one_chunk ||
+         request.pipeline.overlap_moe_expert_parallel_comm;
 }
 
 /// Returns the work of a step, as parameters times tokens. The work on a score of attention is weighted

@@ -115,6 +115,11 @@ LayerPattern parse_layer_pattern(const std::string& text) {
   return {.every = every, .entries = {}};
 }
 
+bool has_experts(const LayerPattern& pattern, std::int64_t layer) {
+  if (pattern.entries.empty()) return layer % pattern.every == 0;
+  return layer < std::ssize(pattern.entries) && pattern.entries[static_cast<std::size_t>(layer)] != 0;
+}
+
 bool leaves_dense_layers(const LayerPattern& pattern) {
   return pattern.every > 1 ||
          std::find(pattern.entries.begin(), pattern.entries.end(), 0) != pattern.entries.end();

@@ -19,6 +19,9 @@ struct LayerPattern {
 
 LayerPattern parse_layer_pattern(const std::string& text);
 
+/// Whether the layer of this number has experts; a layer after those of the list has none.
+bool has_experts(const LayerPattern& pattern, std::int64_t layer);
+
 /// Whether the pattern leaves layers without experts.
 bool leaves_dense_layers(const LayerPattern& pattern);
 

@@ -141,6 +141,14 @@ MaybeBreak expert_bias_after_softmax(const Settings& s) {
       "the score is a softmax", "--moe-router-score-function sigmoid");
 }
 
+/// Where no coefficient is given, no loss counts. A run of --from must have them (run_expert_rules.cpp).
+MaybeBreak coefficients_do_not_match(const Settings& s) {
+  const auto types = std::ssize(balancing_of(s)), given = std::ssize(s.texts("moe-aux-loss-coeff"));
+  return broken_if(types > 1 && given > 0 && types != given,
+                   fmt::format("{} coefficients for {} types", given, types),
+                   "as many coefficients as types");
+}
+
 MaybeBreak capacity_with_other_balancing(const Settings& s) {
   if (!s.has("moe-expert-capacity-factor")) return std::nullopt;
   capacity_of(s);  // refuses what is no number
@@ -232,6 +240,10 @@ std::vector<Rule> expert_rules() {
        {"moe-router-enable-expert-bias"},
        expert_bias_after_softmax,
        "a bias on experts needs scores by sigmoid or sqrtsoftplus"},
+      {"aux_loss_list_length",
+       {"moe-aux-loss-coeff", "moe-router-load-balancing-type"},
+       coefficients_do_not_match,
+       "several ways to balance the load have a coefficient each"},
       {"capacity_balancing_type",
        {"moe-expert-capacity-factor"},
        capacity_with_other_balancing,

@@ -15,7 +15,8 @@
 ///         moe_bias_etp, moe_ffn_without_experts, moe_ffn_etp_div, moe_freq_length, moe_freq_entry,
 ///         topk1_needs_pre_softmax, topk_above_experts, group_topk_without_experts,
 ///         group_topk_needs_groups, experts_groups, group_topk_above_groups, expert_bias_score,
-///         capacity_balancing_type, pad_without_capacity, shared_overlap_dispatcher, shared_expert_bias;
+///         aux_loss_list_length, capacity_balancing_type, pad_without_capacity,
+///         shared_overlap_dispatcher, shared_expert_bias;
 ///         overlap_needs_vpp, ep_overlap_needs_ep, ep_overlap_dispatcher, ep_overlap_full_recompute,
 ///         ep_overlap_recompute_method, ep_overlap_recompute_layers, ep_overlap_shared_overlap,
 ///         ep_overlap_mtp_layers; full_recompute_needs_method, full_recompute_needs_layers,

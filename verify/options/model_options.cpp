@@ -11,7 +11,7 @@ namespace verify {
 ModelOptions model_options(const Settings& settings) {
   ModelOptions model{.num_attention_heads = settings.number("num-attention-heads"),
                      .num_query_groups = query_groups(settings),
-                     .num_experts = settings.number("num-experts").value_or(0),
+                     .experts = expert_options(settings),
                      .vocab_size = settings.number("vocab-size"),
                      .mtp_num_layers = settings.number("mtp-num-layers").value_or(0),
                      .sequence_parallel = settings.flag("sequence-parallel"),

@@ -18,7 +18,7 @@ struct ModelOptions {
   std::string no_shape;  // names the missing sizes if only some of them are given; else ""
   std::optional<std::int64_t> num_attention_heads;
   std::optional<std::int64_t> num_query_groups;
-  std::int64_t num_experts = 0;            // of a layer; 0 for a dense model, or if it is not given
+  ExpertOptions experts;                   // num_experts is 0 for a dense model, or if it is not given
   std::optional<std::int64_t> vocab_size;  // V
   std::int64_t mtp_num_layers = 0;         // multi-token-prediction layers
   bool sequence_parallel = false;

@@ -1,10 +1,12 @@
 #pragma once
 
-/// The shape of a GPT model: its sizes, and the kind of MLP, norm, biases, positions and output layer it has.
+/// The shape of a GPT model: its sizes, and the kind of MLP, norm, biases, positions, output
+/// layer and experts it has.
 
 #include <cstdint>
 #include <optional>
 
+#include "verify/options/expert_options.h"
 #include "verify/options/padded_vocabulary.h"
 
 namespace verify {
@@ -26,6 +28,7 @@ struct ModelShape {
   bool learned_positions = true;
   std::int64_t make_vocab_size_divisible_by = kVocabularyDivisor;
   std::optional<std::int64_t> max_position_embeddings = {};  // learned positions; absent: as many as S
+  ExpertOptions experts = {};                                // those of the layers that have experts
 
   std::int64_t head_size() const { return kv_channels.value_or(hidden_size / num_attention_heads); }
   std::int64_t positions() const { return max_position_embeddings.value_or(seq_length); }

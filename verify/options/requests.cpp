@@ -240,7 +240,8 @@ ModelShape model_shape(const Settings& settings) {
           .rms_norm = settings.choice("normalization") == "RMSNorm",
           .learned_positions = settings.choice("position-embedding-type") == "learned_absolute",
           .make_vocab_size_divisible_by = vocabulary_divisor(settings),
-          .max_position_embeddings = settings.number("max-position-embeddings")};
+          .max_position_embeddings = settings.number("max-position-embeddings"),
+          .experts = expert_options(settings)};
 }
 
 std::vector<std::string> missing_of_model_shape(const Settings& settings) {

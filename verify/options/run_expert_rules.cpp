@@ -20,11 +20,6 @@ bool pads_for_quantization(const JudgedRun& r) {
 }
 bool computes_in_8_or_4_bits(const JudgedRun& r) { return r.has("fp8-format") || r.has("fp4-format"); }
 
-bool are_coefficients_broken(const JudgedRun& r) {
-  const auto types = std::ssize(r.list("moe-router-load-balancing-type"));
-  return types > 1 && types != std::ssize(r.list("moe-aux-loss-coeff"));
-}
-
 }  // namespace
 
 /// The rules about ways to dispatch tokens, and about the sizes and kernels of experts.
@@ -77,7 +72,9 @@ std::vector<RunRule> run_expert_rules() {
        "--use-transformer-engine-op-fuser"},
       {"aux_loss_list_length",
        {"moe-aux-loss-coeff", "moe-router-load-balancing-type"},
-       are_coefficients_broken,
+       [](const JudgedRun& r) {
+         return r.list("moe-router-load-balancing-type").size() > 1 && !r.has("moe-aux-loss-coeff");
+       },
        "several ways to balance the load have a coefficient each",
        "as many coefficients as types"},
       {"router_padding_needs_fp8",

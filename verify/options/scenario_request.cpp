@@ -9,6 +9,7 @@
 #include "sim/base/refusals.h"
 #include "sim/layout/consumer_traps.h"
 #include "sim/layout/size_rules.h"
+#include "verify/options/expert_options.h"
 #include "verify/options/megatron_validation.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/requests.h"
@@ -159,6 +160,7 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
   });
   refusals.keep([&] { checked.pipeline = pipeline_of(settings, checked.placement); });
   refusals.keep([&] { require_counted_parameters(settings); });
+  refusals.keep([&] { expert_options(settings); });
   if (layout) {
     const BatchOptions batch = batch_options(settings);
     if (batch.global_batch_size) refusals.keep([&] { microbatches_of_batch(batch, layout->dp); });

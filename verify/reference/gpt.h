@@ -1,22 +1,32 @@
 #pragma once
 
 /// A GPT model on one device for one sequence, with its gradients: embedding, pre-norm layers, final norm,
-/// logits, and the loss of each token. Nothing is batched, sharded, divided into stages or recomputed.
+/// logits, and the loss of each token. A layer has an MLP or experts. Nothing is batched, sharded, divided
+/// into stages or recomputed.
 ///
 /// Shapes  S tokens. Weights have the names that the candidate gives them; a weight is a matrix
 ///         [outputs, inputs], or a vector stored as one row. The losses and their gradient are [1, S].
 /// Source  Radford et al. 2019; Shoeybi et al. 2019.
 
+#include <functional>
 #include <map>
 #include <string>
 #include <utility>
 
 #include "verify/reference/cross_entropy.h"
-#include "verify/reference/mlp.h"
+#include "verify/reference/experts.h"
 #include "verify/reference/norm.h"
 #include "verify/reference/self_attention.h"
+#include "verify/reference/shared_experts.h"
 
 namespace verify::reference {
+
+struct GptExpertSizes {
+  std::vector<bool> layers = {};  // whether a layer has experts instead of an MLP
+  std::int64_t experts = 0;
+  RouterSetting router = {};
+  bool shared = false;
+};
 
 struct GptSizes {
   std::int64_t layers = 1;
@@ -27,6 +37,16 @@ struct GptSizes {
   bool gated = false;
   bool learned_positions = true;
   bool tied = true;
+  GptExpertSizes experts = {};
+};
+
+/// What a training does with the routers of the layers that have experts.
+template <typename Scalar>
+struct GptRouters {
+  /// Takes the router of a layer, after it has chosen experts.
+  std::function<void(std::int64_t layer, const Router<Scalar>&)> routed = nullptr;
+  /// Returns the gradient of the logits of a layer's router that its own losses have, or an empty matrix.
+  std::function<Matrix<Scalar>(std::int64_t layer, const Matrix<Scalar>& logits)> balance = nullptr;
 };
 
 template <typename Scalar>
@@ -70,11 +90,19 @@ class Gpt {
       const Matrix<Scalar>& cosines, const Matrix<Scalar>& sines)
       : number_(number), sizes_(sizes), weights_(weights), cosines_(cosines), sines_(sines) {}
 
+  /// Runs all layers, and gives their routers to `routers`.
+  void route(const Ids& tokens, const GptRouters<Scalar>& routers) const {
+    NamedSums<Scalar> none;
+    Matrix<Scalar> hidden = embedded(tokens);
+    for (std::int64_t i = 0; i < sizes_.layers; ++i) hidden = layer(i, hidden, nullptr, none, routers);
+  }
+
   /// Returns the loss of each token, [1, S], and adds the gradients of sum(loss * grad) to `sums`.
   Matrix<Scalar> losses_and_gradients(const Ids& tokens, const Ids& labels, const Scalar& grad,
-                                      NamedSums<Scalar>& sums) const {
+                                      NamedSums<Scalar>& sums, const GptRouters<Scalar>& routers = {}) const {
     std::vector<Matrix<Scalar>> hidden = {embedded(tokens)};
-    for (std::int64_t i = 0; i < sizes_.layers; ++i) hidden.push_back(layer(i, hidden.back(), nullptr, sums));
+    for (std::int64_t i = 0; i < sizes_.layers; ++i)
+      hidden.push_back(layer(i, hidden.back(), nullptr, sums, routers));
     const Matrix<Scalar> normal = norm_of("decoder.final_layernorm", hidden.back());
     const Matrix<Scalar>& output = weights_.at(sizes_.tied ? kWords : "output_layer.weight");
     const CrossEntropy<Scalar> loss(number_, linear<Scalar>(number_, normal, output, {}), labels,
@@ -84,7 +112,7 @@ class Gpt {
     sums.add(sizes_.tied ? kWords : "output_layer.weight", of_output.weight);
     Matrix<Scalar> back = norm_back("decoder.final_layernorm", hidden.back(), of_output.x, sums);
     for (std::int64_t i = sizes_.layers; i-- > 0;)
-      back = layer(i, hidden[static_cast<std::size_t>(i)], &back, sums);
+      back = layer(i, hidden[static_cast<std::size_t>(i)], &back, sums, routers);
     sums.add(kWords, embedding_gradient(number_, weights_.at(kWords), tokens, back));
     if (sizes_.learned_positions) sums.add(kPositions, back);
     return loss.loss();
@@ -122,7 +150,7 @@ class Gpt {
   /// Without `grad`, returns the output of layer i. With `grad`, the gradient of that output, it returns the
   /// gradient of the layer's input and adds the gradients of the layer's weights to `sums`.
   Matrix<Scalar> layer(std::int64_t i, const Matrix<Scalar>& x, const Matrix<Scalar>* grad,
-                       NamedSums<Scalar>& sums) const {
+                       NamedSums<Scalar>& sums, const GptRouters<Scalar>& routers) const {
     const std::string name = "decoder.layers." + std::to_string(i) + ".";
     const SelfAttention<Scalar> attention(number_, sizes_.attention,
                                           {.qkv_weight = weight(name + "self_attention.linear_qkv.weight"),
@@ -134,22 +162,81 @@ class Gpt {
                                            .dropout = {}},
                                           norm_of(name + "input_layernorm", x));
     const Matrix<Scalar> middle = added(number_, x, attention.output());
-    const Mlp<Scalar> mlp(number_, sizes_.activation, sizes_.gated,
-                          {.fc1_weight = weight(name + "mlp.linear_fc1.weight"),
-                           .fc1_bias = weight(name + "mlp.linear_fc1.bias"),
-                           .fc2_weight = weight(name + "mlp.linear_fc2.weight"),
-                           .fc2_bias = weight(name + "mlp.linear_fc2.bias")},
-                          norm_of(name + "pre_mlp_layernorm", middle));
-    if (grad == nullptr) return added(number_, middle, mlp.output());
-    const auto of_mlp = mlp.gradients(*grad);
-    add_linear(name + "mlp.linear_fc1", of_mlp.fc1, sums);
-    add_linear(name + "mlp.linear_fc2", of_mlp.fc2, sums);
+    const Matrix<Scalar> normal = norm_of(name + "pre_mlp_layernorm", middle);
+    const Matrix<Scalar> of_mlp =
+        has_experts(i) ? experts(i, normal, grad, sums, routers) : mlp(name + "mlp.", normal, grad, sums);
+    if (grad == nullptr) return added(number_, middle, of_mlp);
     const Matrix<Scalar> grad_middle =
-        added(number_, *grad, norm_back(name + "pre_mlp_layernorm", middle, of_mlp.x, sums));
+        added(number_, *grad, norm_back(name + "pre_mlp_layernorm", middle, of_mlp, sums));
     const auto of_attention = attention.gradients(grad_middle);
     add_linear(name + "self_attention.linear_qkv", of_attention.qkv, sums);
     add_linear(name + "self_attention.linear_proj", of_attention.proj, sums);
     return added(number_, grad_middle, norm_back(name + "input_layernorm", x, of_attention.x, sums));
+  }
+
+  bool has_experts(std::int64_t i) const {
+    return !sizes_.experts.layers.empty() && sizes_.experts.layers[static_cast<std::size_t>(i)];
+  }
+  MlpWeights<Scalar> mlp_weights(const std::string& name) const {
+    return {.fc1_weight = weight(name + "linear_fc1.weight"),
+            .fc1_bias = weight(name + "linear_fc1.bias"),
+            .fc2_weight = weight(name + "linear_fc2.weight"),
+            .fc2_bias = weight(name + "linear_fc2.bias")};
+  }
+
+  /// The MLP of a layer, as layer() does it.
+  Matrix<Scalar> mlp(const std::string& name, const Matrix<Scalar>& x, const Matrix<Scalar>* grad,
+                     NamedSums<Scalar>& sums) const {
+    const Mlp<Scalar> mlp(number_, sizes_.activation, sizes_.gated, mlp_weights(name), x);
+    if (grad == nullptr) return mlp.output();
+    const auto of_mlp = mlp.gradients(*grad);
+    add_linear(name + "linear_fc1", of_mlp.fc1, sums);
+    add_linear(name + "linear_fc2", of_mlp.fc2, sums);
+    return of_mlp.x;
+  }
+
+  /// The experts of layer i, as layer() does it.
+  Matrix<Scalar> experts(std::int64_t i, const Matrix<Scalar>& x, const Matrix<Scalar>* grad,
+                         NamedSums<Scalar>& sums, const GptRouters<Scalar>& routers) const {
+    const std::string name = "decoder.layers." + std::to_string(i) + ".mlp.";
+    const auto name_of = [&](std::int64_t e) {
+      return name + "experts.local_experts." + std::to_string(e) + ".";
+    };
+    const Router<Scalar> router(number_, sizes_.experts.router, weight(name + "router.weight"),
+                                weight(name + "router.expert_bias"), x);
+    if (grad == nullptr && routers.routed) routers.routed(i, router);
+    std::vector<MlpWeights<Scalar>> weights;
+    for (std::int64_t e = 0; e < sizes_.experts.experts; ++e) weights.push_back(mlp_weights(name_of(e)));
+    const Experts<Scalar> experts(number_, sizes_.activation, sizes_.gated, weights, x,
+                                  router.probabilities(),
+                                  [&](Eigen::Index t, Eigen::Index e) { return router.is_chosen(t, e); });
+    if (grad == nullptr) {
+      if (!sizes_.experts.shared) return experts.output();
+      return added(number_, experts.output(), shared_experts(name + "shared_experts.", x).output());
+    }
+    const auto of_experts = experts.gradients(*grad);
+    for (std::int64_t e = 0; e < sizes_.experts.experts; ++e) {
+      add_linear(name_of(e) + "linear_fc1", of_experts.fc1[static_cast<std::size_t>(e)], sums);
+      add_linear(name_of(e) + "linear_fc2", of_experts.fc2[static_cast<std::size_t>(e)], sums);
+    }
+    const auto of_router = router.gradients(
+        of_experts.probabilities, routers.balance ? routers.balance(i, router.logits()) : Matrix<Scalar>());
+    sums.add(name + "router.weight", of_router.weight);
+    const Matrix<Scalar> back = added(number_, of_experts.x, of_router.x);
+    if (!sizes_.experts.shared) return back;
+    return added(number_, back, shared_experts_back(name + "shared_experts.", x, *grad, sums));
+  }
+
+  SharedExperts<Scalar> shared_experts(const std::string& name, const Matrix<Scalar>& x) const {
+    return {number_, sizes_.activation, sizes_.gated, mlp_weights(name), weight(name + "gate_weight"), x};
+  }
+  Matrix<Scalar> shared_experts_back(const std::string& name, const Matrix<Scalar>& x,
+                                     const Matrix<Scalar>& grad, NamedSums<Scalar>& sums) const {
+    const auto of_shared = shared_experts(name, x).gradients(grad);
+    add_linear(name + "linear_fc1", of_shared.fc1, sums);
+    add_linear(name + "linear_fc2", of_shared.fc2, sums);
+    if (of_shared.gate_weight.size() > 0) sums.add(name + "gate_weight", of_shared.gate_weight);
+    return of_shared.x;
   }
 
   Number<Scalar> number_;

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "verify/reference/linear.h"
+#include "verify/reference/perturbed.h"
 #include "verify/reference/row_choice.h"
 
 namespace verify::reference {
@@ -156,6 +157,8 @@ Matrix<Scalar> router_scores_gradient(const Number<Scalar>& number, RouterScore 
 /// Whether no error can exchange an element that is chosen with another one. In floats, equal elements may
 /// have become equal by rounding, or have been different before.
 inline bool is_certain(const sim::Field&, const sim::Field&) { return true; }
+/// A perturbed run makes its own choice; the spread of the scores over all runs tells what is certain.
+inline bool is_certain(const Perturbed&, const Perturbed&) { return true; }
 inline bool is_certain(const Bounded& chosen, const Bounded& other) {
   const double error = chosen.error() + other.error();
   return std::isfinite(chosen.value()) && std::isfinite(other.value()) &&
@@ -199,12 +202,15 @@ class Router {
         x_(x),
         logits_(linear<Scalar>(number, x, weight, {})),
         scores_(is_after_choice() ? logits_ : router_scores(number, setting.score, logits_)),
+        choice_scores_(scores_),
         probabilities_(zeros<Scalar>(x.rows(), weight.rows())) {
     for (Eigen::Index t = 0; t < x.rows(); ++t) take_row(t);
   }
 
   const Matrix<Scalar>& logits() const { return logits_; }
   const Matrix<Scalar>& probabilities() const { return probabilities_; }
+  /// The scores by which experts are chosen, with the expert bias.
+  const Matrix<Scalar>& choice_scores() const { return choice_scores_; }
   /// The experts of a token, those with the largest scores first.
   const std::vector<Eigen::Index>& experts_of(Eigen::Index t) const {
     return chosen_[static_cast<std::size_t>(t)];
@@ -240,10 +246,12 @@ class Router {
   bool divides_by_sum() const { return setting_.score != RouterScore::softmax && setting_.topk > 1; }
   Scalar scaling() const { return number_.of(setting_.scaling_numerator, setting_.scaling_denominator); }
 
-  std::vector<Scalar> row_of_choice(Eigen::Index t) const {
+  std::vector<Scalar> row_of_choice(Eigen::Index t) {
     std::vector<Scalar> row;
-    for (Eigen::Index e = 0; e < scores_.cols(); ++e)
-      row.push_back(bias_.size() > 0 ? number_.stored(scores_(t, e) + bias_(0, e)) : scores_(t, e));
+    for (Eigen::Index e = 0; e < scores_.cols(); ++e) {
+      if (bias_.size() > 0) choice_scores_(t, e) = number_.stored(scores_(t, e) + bias_(0, e));
+      row.push_back(choice_scores_(t, e));
+    }
     return row;
   }
 
@@ -321,7 +329,7 @@ class Router {
 
   Number<Scalar> number_;
   RouterSetting setting_;
-  Matrix<Scalar> weight_, bias_, x_, logits_, scores_, probabilities_;
+  Matrix<Scalar> weight_, bias_, x_, logits_, scores_, choice_scores_, probabilities_;
   std::vector<std::vector<Eigen::Index>> chosen_;  // by token
   std::vector<std::vector<Scalar>> shares_;        // of the chosen experts, before division and scaling
   bool is_sure_ = true;

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "verify/reference/matrix.h"
+#include "verify/reference/perturbed.h"
 
 namespace verify::reference {
 
@@ -19,9 +20,11 @@ namespace row_choice {
 
 inline bool is_number(const sim::Field&) { return true; }
 inline bool is_number(const Bounded& x) { return !std::isnan(x.value()); }
+inline bool is_number(const Perturbed& x) { return !std::isnan(x.value()); }
 
 inline bool is_larger(const sim::Field& a, const sim::Field& b) { return !(a == b) && sim::max(a, b) == a; }
 inline bool is_larger(const Bounded& a, const Bounded& b) { return a.value() > b.value(); }
+inline bool is_larger(const Perturbed& a, const Perturbed& b) { return a.value() > b.value(); }
 
 /// Whether rounding may have exchanged two elements, one of which is taken.
 inline bool may_exchange(const sim::Field&, const sim::Field&) { return false; }

@@ -61,7 +61,7 @@ std::string why_no_memory(const Replaying& scenario) {
   if (!request.not_proved.memory.empty()) return request.not_proved.memory;
   if (!request.model.shape) return request.model.no_shape;
   if (request.pipeline.forward_only) return "--forward-only keeps nothing for a backward pass";
-  if (request.layout.ep > 1 || request.model.num_experts > 0) return "experts are not counted";
+  if (request.layout.ep > 1 || request.model.experts.num_experts > 0) return "experts are not counted";
   if (request.placement->encoder_ranks > 0) return "encoder-decoder models are not counted";
   if (request.model.mtp_num_layers > 0) return "multi-token-prediction layers are not counted";
   return "";

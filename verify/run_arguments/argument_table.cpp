@@ -72,7 +72,8 @@ bool takes_no_value(std::string_view name) {
                                                 "moe-router-pre-softmax",
                                                 "moe-router-enable-expert-bias",
                                                 "moe-pad-expert-input-to-capacity",
-                                                "moe-shared-expert-overlap"};
+                                                "moe-shared-expert-overlap",
+                                                "moe-shared-expert-gate"};
   return std::find(std::begin(kFlags), std::end(kFlags), name) != std::end(kFlags);
 }
 

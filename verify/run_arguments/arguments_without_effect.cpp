@@ -583,11 +583,10 @@ std::vector<ArgumentRow> rows_without_effect() {
       {without_effect,
        none,
        "it scales or biases the router's numbers, and no shape",
-       {"moe-aux-loss-coeff", "moe-z-loss-coeff", "moe-router-bias-update-rate", "moe-router-dtype",
-        "moe-router-topk-scaling-factor", "moe-input-jitter-eps", "moe-per-layer-logging",
-        "moe-token-drop-policy", "moe-token-dropping", "moe-router-force-load-balancing",
-        "moe-router-force-biased", "moe-router-topk-limited-devices", "moe-router-padding-for-fp8",
-        "moe-router-padding-for-quantization", "moe-enable-routing-replay", "moe-apply-probs-on-input"},
+       {"moe-router-dtype", "moe-input-jitter-eps", "moe-per-layer-logging", "moe-token-dropping",
+        "moe-router-force-load-balancing", "moe-router-force-biased", "moe-router-topk-limited-devices",
+        "moe-router-padding-for-fp8", "moe-router-padding-for-quantization", "moe-enable-routing-replay",
+        "moe-apply-probs-on-input"},
        {}},
   };
 }

@@ -291,6 +291,7 @@ TEST(TokenDropping, RefusesAFactorThatIsNoShare) {
   EXPECT_EQ(refusal_code([] { expert_capacity(4, 1, 2, std::numeric_limits<double>::infinity()); }),
             "expert_capacity");
   EXPECT_EQ(expert_capacity(5, 2, 4, 1.25), 4);  // 3.125
+  EXPECT_GE(expert_capacity(5, 2, 4, 1e300), 5);
 }
 
 TEST(TokenPermutation, RefusesABufferThatTokensCannotFillAndAnOrderThatIsNone) {

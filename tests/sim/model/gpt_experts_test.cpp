@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <map>
+#include <numeric>
 #include <rapidcheck/gtest.h>
 
 #include "sim/cpu/cpu_device.h"
@@ -141,6 +142,47 @@ TEST(GptWithExperts, RefusesAListForOtherLayers) {
         GptTraining(rank, config, sample_of);
       });
   EXPECT_EQ(report.findings.front().code, "moe_freq_length") << report.failure();
+}
+
+/// Of two sequences of one token each, a rank of a tensor-parallel group of two has one whole sequence.
+TEST(GptWithExperts, RefusesSequencesThatRanksDoNotShare) {
+  CpuDevice device;
+  const WorldSpec spec{
+      .layout = make_layout({.world_size = 2, .tensor_model_parallel_size = 2}, RuleBook::megatron)};
+  for (const std::int64_t length : {1, 3}) {
+    const RunReport report = simulate(spec, device, [&](Rank& rank) {
+      GptTrainingConfig config = config_of({.tp = 2}, {});
+      config.model.seq_length = length;
+      config.model.micro_batch_size = 2;
+      GptTraining(rank, config, [&](std::int64_t) {
+        return Sample{std::vector<std::int32_t>(static_cast<std::size_t>(length)),
+                      std::vector<std::int32_t>(static_cast<std::size_t>(length))};
+      }).step(0, {1, 8});
+    });
+    ASSERT_FALSE(report.ok());
+    EXPECT_EQ(report.findings.front().code, "sequence_split") << report.failure();
+  }
+}
+
+/// A recomputed layer runs forward twice, and counts the tokens of a microbatch once: for the expert bias, and
+/// for the mean over microbatches that global_aux_loss takes.
+TEST(GptWithExperts, CountsTokensOnceWhereLayersAreRecomputed) {
+  for (const bool recompute : {false, true}) {
+    CpuDevice device;
+    const RunReport report = simulate(world_of(1), device, [&](Rank& rank) {
+      GptTrainingConfig config = config_of({.recompute = recompute}, {.sigmoid = true});
+      config.model.experts.aux_losses = {{AuxLossKind::global_aux_loss, {1, 8}}};
+      GptTraining training(rank, config, sample_of);
+      training.forward_backward(0);
+      for (TopKRouter* router : training.chunks().front().routers()) {
+        const auto tokens = test::values<std::int32_t>(router->local_tokens_per_expert());
+        const std::int64_t choices = kSamples * config.model.tokens() * config.model.experts.routing.topk;
+        EXPECT_EQ(std::accumulate(tokens.begin(), tokens.end(), std::int64_t{0}), choices);
+        EXPECT_EQ(router->global_tokens_per_expert().microbatches, kSamples);
+      }
+    });
+    EXPECT_TRUE(report.ok()) << report.failure();
+  }
 }
 
 RC_GTEST_PROP(GptWithExperts, TrainsAsOnOneRank, ()) {

@@ -2,10 +2,11 @@
 //
 //   mpi_ranks MODE [SEED] [STEPS]
 //
-// The mode equal runs random_calls on MPI and simulated and compares the two, and exact does the same with
-// exact_reductions. Every other mode plants a defect. After the prefix "native-", reductions are those of
-// MPI. The number of reductions that MPI was asked for is compared with the records of the calls. The exit
-// codes are those of the program.
+// The mode equal runs random_calls on MPI and simulated and compares the two. exact does the same with
+// exact_reductions, and experts-allgather, experts-alltoall and experts-flex with a training of a GPT with
+// experts. Every other mode plants a defect. After the prefix "native-", reductions are those of MPI. The
+// number of reductions that MPI was asked for is compared with the records of the calls. The exit codes are
+// those of the program.
 
 #include <algorithm>
 #include <chrono>
@@ -23,6 +24,7 @@
 #include "sim/cpu/cpu_device.h"
 #include "sim/mpi/cluster.h"
 #include "sim/world/simulate.h"
+#include "tests/gpu/little_training.h"
 #include "tests/sim/mpi/exact_reductions.h"
 #include "verify/backends/random_calls.h"
 #include "verify/backends/rank_comparison.h"
@@ -224,7 +226,9 @@ sim::ReductionOrder order_of(std::uint64_t seed) {
   return {static_cast<sim::ReductionOrderKind>(seed % 3), seed};
 }
 
-sim::Layout layout_of(int ranks, std::uint64_t seed) {
+sim::Layout layout_of(const Words& words, int ranks) {
+  if (test::dispatcher_of_mode(words.mode)) return test::layout_with_experts(ranks);
+  const std::uint64_t seed = words.seed;
   const int tp = ranks % 2 == 0 ? 2 : 1;
   const int pp = ranks % 4 == 0 && seed % 2 == 0 ? 2 : 1;
   return sim::make_layout(
@@ -288,13 +292,18 @@ sim::RankProgram program_of(const Words& words) {
     if (words.mode == mode)
       return [words](sim::Rank& rank) { test::exact_reductions(rank, words.seed, words.steps); };
   }
+  if (const auto dispatcher = test::dispatcher_of_mode(words.mode)) {
+    return [dispatcher](sim::Rank& rank) {
+      test::train(rank, test::little_gpt_with_experts(sim::DType::f32, rank.layout, *dispatcher));
+    };
+  }
   return [words](sim::Rank& rank) { run_defect(words.mode, rank); };
 }
 
 /// Runs one program on MPI and simulated, and compares the two.
 verify::RankComparison run_both(const Words& words, sim::Cluster& cluster, int ranks) {
   const sim::RankProgram program = program_of(words);
-  sim::WorldSpec world{.layout = layout_of(ranks, words.seed)};
+  sim::WorldSpec world{.layout = layout_of(words, ranks)};
   world.reduction_order = order_of(words.seed);
   world.eager_bytes = words.seed % 2 == 0 ? 0 : 64;
   world.seed = words.seed;

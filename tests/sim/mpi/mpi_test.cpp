@@ -53,6 +53,15 @@ TEST_F(Mpi, RandomProgramsPublishWhatVirtualRanksPublish) {
   }
 }
 
+TEST_F(Mpi, TrainingWithExpertsIsThatOfVirtualRanks) {
+  for (const char* mode : {"experts-allgather", "experts-alltoall", "experts-flex"}) {
+    for (const int processes : {2, 4, 8}) {
+      SCOPED_TRACE(std::string(mode) + " on " + std::to_string(processes));
+      expect_equal(run_under_mpi(processes, std::string("mpi_ranks ") + mode));
+    }
+  }
+}
+
 void expect_broken(const std::string& mode, const std::string& said) {
   const test::RunResult result = run_under_mpi(4, "mpi_ranks " + mode);
   EXPECT_EQ(result.exit_code, 3) << mode << "\n" << result.out;

@@ -66,6 +66,7 @@ const std::map<std::string, std::string>& own_codes() {
   static const std::map<std::string, std::string> codes = {
       {"account_layers_pp", "layers_pp_div"},
       {"account_layers_vpp", "layers_vpp_div"},
+      {"aux_loss_list_length", ""},  // the lines do not say the coefficients
       {"eval_gbs_not_divisible", "microbatches_div"},
       {"gbs_not_divisible", "microbatches_div"},
       {"expert_world_not_divisible", "expert_div"},
@@ -302,6 +303,13 @@ TEST(MegatronValidation, EveryRuleOfTheTableIsBrokenByOneChangeOfALayoutThatHold
        {"--moe-router-group-topk 1 --moe-router-num-groups 3", {"experts_groups"}},
        {"--moe-router-group-topk 3 --moe-router-num-groups 2", {"group_topk_above_groups"}},
        {"--moe-router-enable-expert-bias", {"expert_bias_score"}},
+       {"--moe-router-load-balancing-type aux_loss,seq_aux_loss --moe-aux-loss-coeff 0.25",
+        {"aux_loss_list_length"}},
+       {"--moe-aux-loss-coeff -1", {"not_a_number"}},
+       {"--moe-z-loss-coeff 0.1234567891234", {"not_a_number"}},
+       {"--moe-router-topk-scaling-factor two", {"not_a_number"}},
+       {"--moe-router-bias-update-rate 1e", {"not_a_number"}},
+       {"--moe-token-drop-policy first", {"bad_choice"}},
        {"--moe-expert-capacity-factor 1.0 --moe-router-load-balancing-type sinkhorn",
         {"capacity_balancing_type"}},
        {"--moe-expert-capacity-factor one", {"not_a_number"}},

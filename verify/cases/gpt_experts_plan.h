@@ -1,0 +1,92 @@
+#pragma once
+
+/// The experts of a GPT training trial, derived from a setting that has the dimensions `ep`, `etp`,
+/// `local_experts`, `topk`, `dispatcher`, `dense_layers`, `sigmoid`, `shared` and `balance`.
+///
+/// Shapes  a pipeline stage has etp x ep x edp ranks for experts, where etp and ep are the largest divisors
+///         that do not exceed the dimensions of these names; etp is 1 where experts have a bias. The number
+///         of experts is a multiple of ep, and the size of each is a multiple of etp.
+
+#include "sim/model/gpt_training.h"
+#include "verify/cases/case_inputs.h"
+#include "verify/cases/largest_divisor.h"
+#include "verify/reference/gpt.h"
+
+namespace verify {
+
+struct GptExpertsPlan {
+  const CaseSetting& s;
+  int ranks_of_stage;   // tp x dp
+  std::int64_t whole;   // the common divisor of the model's sizes
+  std::int64_t layers;  // of the model
+
+  int etp() const { return s["bias"] == 1 ? 1 : largest_divisor(ranks_of_stage, s["etp"]); }
+  int ep() const { return largest_divisor(ranks_of_stage / etp(), s["ep"]); }
+  int edp() const { return ranks_of_stage / etp() / ep(); }
+
+  std::int64_t number() const { return s.fixed("num_experts", ep() * s["local_experts"]); }
+  std::int64_t local() const { return number() / ep(); }
+  std::int64_t topk() const { return std::min(s["topk"], number()); }
+  std::int64_t ffn() const { return whole_etp() * s["ffn"]; }
+  std::int64_t whole_etp() const { return s.fixed("whole_etp", etp()); }
+  bool are_shared() const { return s["shared"] > 0; }
+  std::int64_t shared_ffn() const { return are_shared() ? whole * s["ffn"] : 0; }
+  bool has_gate() const { return s["shared"] == 2; }
+  sim::TokenDispatcherType dispatcher() const {
+    return static_cast<sim::TokenDispatcherType>(s["dispatcher"]);
+  }
+  /// Whether a layer has experts; with dense layers these are the layers 1, 3, 5 and so on.
+  bool are_in(std::int64_t layer) const { return s["dense_layers"] == 0 || layer % 2 == 1; }
+  std::vector<bool> layers_with_experts() const {
+    std::vector<bool> all;
+    for (std::int64_t i = 0; i < layers; ++i) all.push_back(are_in(i));
+    return all;
+  }
+  /// Whether the gradients of experts are reduced in buffers of their own.
+  bool have_own_buffers(int tp) const { return ep() > 1 || etp() != tp; }
+
+  /// Sigmoid scores have a bias, by which experts are chosen; softmax is taken of the chosen logits. Special
+  /// values would make sigmoid scores vanish.
+  bool is_sigmoid() const { return s["sigmoid"] == 1 && s.special == Special::none; }
+
+  enum class Balance { none, aux_loss, seq_aux_loss, global_aux_loss, z_loss };
+  Balance balance() const { return static_cast<Balance>(s["balance"]); }
+  static constexpr sim::Ratio kBalanceCoefficient = {1, 8};
+  static constexpr sim::Ratio kBiasRate = {1, 4};
+  bool counts_tokens() const {
+    return balance() == Balance::aux_loss || balance() == Balance::seq_aux_loss ||
+           balance() == Balance::global_aux_loss;
+  }
+
+  sim::GptExperts config() const {
+    sim::GptExperts config{.num_experts = number(),
+                           .moe_layer_freq = layers_with_experts(),
+                           .moe_ffn_hidden_size = ffn(),
+                           .routing = {.topk = topk(),
+                                       .score_function = is_sigmoid() ? sim::ScoreFunction::sigmoid
+                                                                      : sim::ScoreFunction::softmax},
+                           .expert_bias = is_sigmoid(),
+                           .expert_bias_update_rate = kBiasRate,
+                           .dispatcher = dispatcher(),
+                           .shared_expert_intermediate_size = shared_ffn(),
+                           .shared_expert_gate = has_gate()};
+    if (balance() == Balance::z_loss) config.z_loss_coefficient = kBalanceCoefficient;
+    if (counts_tokens()) {
+      const auto kind = static_cast<int>(balance()) - static_cast<int>(Balance::aux_loss);
+      config.aux_losses = {{static_cast<sim::AuxLossKind>(kind), kBalanceCoefficient}};
+    }
+    return config;
+  }
+
+  reference::RouterScore score() const {
+    return is_sigmoid() ? reference::RouterScore::sigmoid : reference::RouterScore::softmax;
+  }
+  reference::GptExpertSizes sizes() const {
+    return {.layers = layers_with_experts(),
+            .experts = number(),
+            .router = {.topk = topk(), .score = score()},
+            .shared = are_shared()};
+  }
+};
+
+}  // namespace verify

@@ -1,0 +1,336 @@
+#include "verify/cases/gpt_reference.h"
+
+#include "sim/tensor/checks.h"
+#include "verify/cases/rotary_table.h"
+#include "verify/reference/adam.h"
+#include "verify/reference/balance_loss.h"
+#include "verify/reference/gpt.h"
+#include "verify/reference/z_loss.h"
+
+namespace verify {
+
+namespace {
+
+using Balance = GptExpertsPlan::Balance;
+
+reference::GptSizes sizes_of(const GptPlan& plan, const sim::GptConfig& model) {
+  return {.layers = model.num_layers,
+          .attention = {.sequence = model.seq_length,
+                        .batch = 1,
+                        .heads = model.num_attention_heads,
+                        .groups = model.num_query_groups,
+                        .channels = model.kv_channels,
+                        .causal = true},
+          .vocabulary = model.vocab_size,
+          .norm = {.is_layer_norm = model.normalization == sim::Norm::layer_norm,
+                   .epsilon_numerator = model.norm_epsilon.numerator,
+                   .epsilon_denominator = model.norm_epsilon.denominator},
+          .activation = static_cast<reference::Activation>(model.activation),
+          .gated = model.gated,
+          .learned_positions = model.rotary_base == 0,
+          .tied = !model.untie_embeddings_and_output_weights,
+          .experts = plan.has_experts() ? plan.experts().sizes() : reference::GptExpertSizes{}};
+}
+
+std::int64_t with_loss(const sim::Sample& sample) {
+  return std::count_if(sample.labels.begin(), sample.labels.end(),
+                       [](auto id) { return id != sim::kIgnoredLabel; });
+}
+
+/// Scores whose error decides whether a choice is certain. The field has no errors.
+void keep_scores(Wholes<sim::Field>&, const std::string&, const reference::Matrix<sim::Field>&) {}
+template <typename Scalar>
+void keep_scores(Wholes<Scalar>& wholes, const std::string& name, const reference::Matrix<Scalar>& scores) {
+  wholes[name] = scores;
+}
+
+template <typename Scalar>
+class Training {
+ public:
+  Training(const Inputs<Scalar>& inputs, const GptPlan& plan, ChosenExperts* chosen)
+      : inputs_(inputs),
+        number_(inputs.number()),
+        plan_(plan),
+        model_(plan.model()),
+        parameters_(plan.parameters()),
+        chosen_(chosen) {
+    for (const GptParameter& parameter : parameters_) {
+      if (!parameter.same_as.empty()) continue;
+      weights_[parameter.name] = initial(parameter);
+      const auto zero = constant(parameter.rows, parameter.columns, 0);
+      states_[parameter.name] = {weights_[parameter.name], zero, zero};
+    }
+    for (const auto& router : plan_.biased_routers())
+      weights_[router.name + ".expert_bias"] = constant(1, plan_.experts().number(), 0);
+  }
+
+  Wholes<Scalar> outputs() {
+    reference::NamedMatrices<Scalar> grads;
+    for (std::int64_t step = 0; step < plan_.s["steps"]; ++step) {
+      grads = gradients(step);
+      update_expert_biases();
+      if (plan_.skips(step)) continue;
+      clip(step, grads);
+      for (const GptParameter& parameter : parameters_)
+        if (parameter.same_as.empty()) update(step, parameter, grads.at(parameter.name));
+    }
+    for (const GptParameter& parameter : parameters_) {
+      const std::string& name = parameter.same_as.empty() ? parameter.name : parameter.same_as;
+      wholes_[parameter.name] = weights_.at(name);
+      if (plan_.shows_gradients()) wholes_[parameter.name + ".grad"] = grads.at(name);
+      wholes_[parameter.name + ".main"] = states_.at(name).main;
+      wholes_[parameter.name + ".exp_avg"] = states_.at(name).exp_avg;
+      wholes_[parameter.name + ".exp_avg_sq"] = states_.at(name).exp_avg_sq;
+    }
+    for (const auto& router : plan_.biased_routers())
+      wholes_[router.name + ".expert_bias"] = weights_.at(router.name + ".expert_bias");
+    if (plan_.is_scaled()) wholes_["loss_scale"] = constant(1, 1, plan_.last_loss_scale());
+    reference::Matrix<Scalar> most(1, plan_.pp());
+    for (int rank = 0; rank < plan_.pp(); ++rank)
+      most(0, rank) = number_.of(reference::most_activations(plan_.pipeline_order(), rank), 1);
+    wholes_["most_in_flight"] = most;
+    return std::move(wholes_);
+  }
+
+ private:
+  reference::Matrix<Scalar> constant(std::int64_t rows, std::int64_t columns, std::int64_t n) const {
+    return reference::Matrix<Scalar>::Constant(rows, columns, number_.of(n, 1));
+  }
+
+  reference::Matrix<Scalar> initial(const GptParameter& parameter) const {
+    auto values = inputs_.parameter(parameter.name, parameter.rows, parameter.columns, model_.initial.scale);
+    if (!parameter.is_norm) return values;
+    return reference::matrix_of(number_, values.rows(), values.cols(), [&](Eigen::Index i, Eigen::Index j) {
+      return values(i, j) + number_.of(1, 1);
+    });
+  }
+
+  reference::Matrix<Scalar> rotary(bool is_sine) const {
+    return model_.rotary_base == 0
+               ? reference::Matrix<Scalar>()
+               : rotary_table(number_, model_.seq_length, model_.kv_channels, model_.rotary_base, is_sine);
+  }
+
+  reference::Ids ids(const char* what, std::int64_t sample, const std::vector<std::int32_t>& own) const {
+    return inputs_.ids(fmt::format("the {} of sample {}", what, sample), {own.begin(), own.end()});
+  }
+
+  /// Returns the gradients of the objective of a step.
+  reference::NamedMatrices<Scalar> gradients(std::int64_t step) {
+    const reference::Gpt<Scalar> gpt(number_, sizes_of(plan_, model_), weights_, rotary(false), rotary(true));
+    const std::int64_t size = model_.micro_batch_size, batch = plan_.global_batch();
+    if (plan_.has_experts()) route(gpt, step);
+    reference::NamedSums<Scalar> sums;
+    reference::Sum<Scalar> loss;
+    std::int64_t all_tokens = 0;
+    for (std::int64_t first = step * batch; first < (step + 1) * batch; first += size) {
+      std::int64_t tokens = 0;
+      for (std::int64_t b = 0; b < size; ++b) tokens += with_loss(plan_.reference_sample(first + b));
+      all_tokens += tokens;
+      const Scalar share = plan_.per_token()
+                               ? number_.of(1, 1)
+                               : number_.of(1, std::max<std::int64_t>(tokens, 1) * plan_.microbatches());
+      for (std::int64_t b = 0; b < size; ++b) {
+        const sim::Sample sample = plan_.reference_sample(first + b);
+        const auto losses = gpt.losses_and_gradients(
+            ids("tokens", first + b, sample.tokens), ids("labels", first + b, sample.labels), share, sums,
+            {.balance = [&](std::int64_t layer, const reference::Matrix<Scalar>& logits) {
+              return balance_gradient(step, first + b, layer, logits);
+            }});
+        for (Eigen::Index t = 0; t < losses.size(); ++t) loss.add(losses.data()[t] * share);
+      }
+    }
+    const Scalar rest = number_.of(1, plan_.per_token() ? std::max<std::int64_t>(all_tokens, 1) : plan_.dp());
+    wholes_[fmt::format("loss of step {}", step)] =
+        reference::Matrix<Scalar>::Constant(1, 1, loss.value() * rest);
+    return sums.times(rest);
+  }
+
+  // ---- experts
+
+  /// For each sample and layer, how many tokens count for each expert.
+  using Counts = std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::int64_t>>;
+
+  /// Finds the experts of all tokens of a step, and counts them.
+  void route(const reference::Gpt<Scalar>& gpt, std::int64_t step) {
+    balance_counts_.clear();
+    dispatched_.clear();
+    for (std::int64_t i = 0; i < plan_.global_batch(); ++i) {
+      const std::int64_t sample = step * plan_.global_batch() + i;
+      const auto take = [&](std::int64_t layer, const reference::Router<Scalar>& router) {
+        take_router(sample, layer, router);
+      };
+      gpt.route(ids("tokens", sample, plan_.reference_sample(sample).tokens), {.routed = take});
+    }
+  }
+
+  void take_router(std::int64_t sample, std::int64_t layer, const reference::Router<Scalar>& router) {
+    const GptExpertsPlan experts = plan_.experts();
+    const auto name = [&](const char* what) {
+      return fmt::format("{}, {} of layer {}, sample {}", choice_name(sample / plan_.global_batch()), what,
+                         layer, sample);
+    };
+    keep_scores(wholes_, name("experts"), router.choice_scores());
+    std::vector<std::int64_t> dispatched(static_cast<std::size_t>(experts.number()));
+    std::vector<std::vector<Eigen::Index>> by_token;
+    for (Eigen::Index t = 0; t < router.logits().rows(); ++t) {
+      by_token.push_back(router.experts_of(t));
+      for (const Eigen::Index e : by_token.back()) ++dispatched[static_cast<std::size_t>(e)];
+    }
+    if (chosen_ != nullptr) chosen_->add(sample, layer, std::move(by_token));
+    dispatched_[{sample, layer}] = dispatched;
+    if (!experts.counts_tokens()) return;
+    const reference::BalanceScores<Scalar> scores(number_, experts.score(), router.logits(), experts.topk());
+    keep_scores(wholes_, name("counted experts"), scores.scores());
+    std::vector<std::int64_t> counted(static_cast<std::size_t>(experts.number()));
+    for (Eigen::Index t = 0; t < router.logits().rows(); ++t)
+      for (const Eigen::Index e : scores.experts_of(t)) ++counted[static_cast<std::size_t>(e)];
+    balance_counts_[{sample, layer}] = counted;
+  }
+
+  /// Returns the gradient of the logits of one sample that the losses of its router have.
+  reference::Matrix<Scalar> balance_gradient(std::int64_t step, std::int64_t sample, std::int64_t layer,
+                                             const reference::Matrix<Scalar>& logits) const {
+    const GptExpertsPlan experts = plan_.experts();
+    if (experts.balance() == Balance::none) return {};
+    const sim::Ratio coefficient = GptExpertsPlan::kBalanceCoefficient;
+    // With a loss per token, the loss of a microbatch is multiplied by its tokens.
+    const Scalar share =
+        plan_.per_token() ? number_.of(model_.tokens(), 1) : number_.of(1, plan_.microbatches());
+    if (experts.balance() == Balance::z_loss) {
+      const Scalar factor =
+          number_.of(coefficient.numerator, coefficient.denominator * model_.micro_batch_size);
+      return reference::z_loss(number_, logits, 1, factor * share).gradient;
+    }
+    const Load load = load_of(step, sample, layer);
+    const Scalar factor = number_.of(coefficient.numerator * experts.number(),
+                                     coefficient.denominator * load.sequences * experts.topk());
+    const Scalar by_tokens = number_.of(1, load.tokens);
+    const auto slopes =
+        reference::matrix_of(number_, logits.rows(), logits.cols(), [&](Eigen::Index, Eigen::Index e) {
+          const Scalar counted = number_.of(load.counted[static_cast<std::size_t>(e)], load.microbatches);
+          return counted * factor * by_tokens * by_tokens * share;
+        });
+    return reference::BalanceScores<Scalar>(number_, experts.score(), logits, experts.topk())
+        .gradient(slopes);
+  }
+
+  /// What a balance loss counts.
+  struct Load {
+    std::vector<std::int64_t> counted;  // by expert
+    std::int64_t microbatches = 1;      // the counts are a mean over so many microbatches
+    std::int64_t tokens = 1;
+    std::int64_t sequences = 1;  // the loss is a mean over so many sequences
+  };
+  Load load_of(std::int64_t step, std::int64_t sample, std::int64_t layer) const {
+    const std::int64_t size = model_.micro_batch_size;
+    Load load{.counted = std::vector<std::int64_t>(static_cast<std::size_t>(plan_.experts().number()))};
+    const auto add = [&](std::int64_t first, std::int64_t count) {
+      for (std::int64_t i = first; i < first + count; ++i)
+        for (std::size_t e = 0; e < load.counted.size(); ++e)
+          load.counted[e] += balance_counts_.at({i, layer})[e];
+    };
+    const std::int64_t begin = step * plan_.global_batch(), group = (sample - begin) / size;
+    switch (plan_.experts().balance()) {
+      case Balance::seq_aux_loss:
+        add(sample, 1);
+        load.tokens = model_.seq_length;
+        load.sequences = size;
+        break;
+      case Balance::global_aux_loss:
+        // A microbatch of all data-parallel ranks has dp * size samples, one after the other.
+        load.microbatches = group / plan_.dp() + 1;
+        add(begin, load.microbatches * plan_.dp() * size);
+        load.tokens = model_.tokens() * plan_.dp();
+        break;
+      default:
+        add(begin + group * size, size);
+        load.tokens = model_.tokens();
+    }
+    return load;
+  }
+
+  /// Moves each expert's bias up if it has fewer tokens than the mean, and down if it has more.
+  void update_expert_biases() {
+    for (const auto& router : plan_.biased_routers()) {
+      std::vector<std::int64_t> tokens(static_cast<std::size_t>(plan_.experts().number()));
+      std::int64_t all = 0;
+      for (const auto& [place, counts] : dispatched_) {
+        if (place.second != router.layer) continue;
+        for (std::size_t e = 0; e < tokens.size(); ++e) {
+          tokens[e] += counts[e];
+          all += counts[e];
+        }
+      }
+      auto& bias = weights_.at(router.name + ".expert_bias");
+      for (std::size_t e = 0; e < tokens.size(); ++e) {
+        const std::int64_t missing = all - tokens[e] * std::ssize(tokens);
+        const std::int64_t sign = missing > 0 ? 1 : missing < 0 ? -1 : 0;
+        const sim::Ratio rate = GptExpertsPlan::kBiasRate;
+        auto& own = bias(0, static_cast<Eigen::Index>(e));
+        own = own + number_.of(sign * rate.numerator, rate.denominator);
+      }
+    }
+  }
+
+  // ---- the optimizer
+
+  void clip(std::int64_t step, reference::NamedMatrices<Scalar>& grads) {
+    reference::Sum<Scalar> squares;
+    std::vector<reference::Matrix<Scalar>> all;
+    for (const auto& [name, grad] : grads) {
+      for (Eigen::Index i = 0; i < grad.size(); ++i) squares.add_product(grad.data()[i], grad.data()[i]);
+      all.push_back(grad);
+    }
+    wholes_[fmt::format("grad norm squared of step {}", step)] =
+        reference::Matrix<Scalar>::Constant(1, 1, squares.value());
+    if (plan_.s["clip"] == 0) return;
+    const Scalar factor = reference::clip_factor(number_, all, {1, 2});
+    for (auto& [name, grad] : grads) {
+      for (Eigen::Index i = 0; i < grad.size(); ++i) grad.data()[i] = grad.data()[i] * factor;
+    }
+  }
+
+  void update(std::int64_t step, const GptParameter& parameter, const reference::Matrix<Scalar>& grad) {
+    reference::AdamState<Scalar>& state = states_.at(parameter.name);
+    reference::Matrix<Scalar>& weight = weights_.at(parameter.name);
+    reference::adam(number_,
+                    {.learning_rate = {plan_.learning_rate().numerator, plan_.learning_rate().denominator},
+                     .beta1 = {9, 10},
+                     .beta2 = {999, 1000},
+                     .epsilon = {plan_.adam_epsilon().numerator, plan_.adam_epsilon().denominator},
+                     .weight_decay = {parameter.is_vector ? 0 : 1, 4},
+                     .step = plan_.updates_before(step) + 1},
+                    grad, state);
+    for (Eigen::Index i = 0; i < weight.size(); ++i) weight.data()[i] = number_.stored(state.main.data()[i]);
+    if (!plan_.is_bf16()) state.main = weight;
+  }
+
+  const Inputs<Scalar>& inputs_;
+  const reference::Number<Scalar> number_;
+  const GptPlan& plan_;
+  sim::GptConfig model_;
+  std::vector<GptParameter> parameters_;
+  ChosenExperts* chosen_;
+  reference::NamedMatrices<Scalar> weights_;
+  std::map<std::string, reference::AdamState<Scalar>> states_;
+  Wholes<Scalar> wholes_;
+  Counts balance_counts_, dispatched_;
+};
+
+}  // namespace
+
+std::string choice_name(std::int64_t step) { return fmt::format("{}{:06}", kChoice, step); }
+
+template <typename Scalar>
+Wholes<Scalar> gpt_reference(const Inputs<Scalar>& inputs, const GptPlan& plan, ChosenExperts* chosen) {
+  return Training<Scalar>(inputs, plan, chosen).outputs();
+}
+
+template Wholes<sim::Field> gpt_reference(const Inputs<sim::Field>&, const GptPlan&, ChosenExperts*);
+template Wholes<reference::Bounded> gpt_reference(const Inputs<reference::Bounded>&, const GptPlan&,
+                                                  ChosenExperts*);
+template Wholes<reference::Perturbed> gpt_reference(const Inputs<reference::Perturbed>&, const GptPlan&,
+                                                    ChosenExperts*);
+
+}  // namespace verify
