@@ -115,8 +115,8 @@ std::vector<Defect> make_catalogue() {
   const std::string embedding = "vocab_parallel_embedding", loss = "vocab_parallel_cross_entropy";
   const std::string norm = "parallel_norm", attention = "self_attention", layer = "transformer_layer";
   const std::string dropout = "parallel_dropout", training = "distributed_optimizer";
-  const std::string gpt = "gpt_training", moe = "moe_training", uneven = "all_to_all_uneven",
-                    experts = "moe_layer";
+  const std::string gpt = "gpt_training", uneven = "all_to_all_uneven", experts = "moe_layer";
+  const std::string moe = "moe_training";
   const std::string router = "moe_router", aux = "moe_aux_loss", dispatcher = "token_dispatcher";
   return {
       // ---- A collective ----
