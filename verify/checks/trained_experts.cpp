@@ -102,6 +102,7 @@ std::vector<std::string> left_out_of_training(const ScenarioRequest& request) {
   std::vector<std::string> names;
   for (const auto& [is_left_out, name] : all)
     if (is_left_out) names.emplace_back(name);
+  names.insert(names.end(), request.not_modelled.begin(), request.not_modelled.end());
   return names;
 }
 

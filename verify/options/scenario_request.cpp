@@ -170,6 +170,11 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
   if (scenario.run != nullptr) std::ranges::move(run_warnings(*scenario.run), std::back_inserter(warnings));
   if (settings.text("moe-token-dispatcher-type", "") == "allgather")
     std::erase_if(warnings, sim::is_about_all_to_all);
+  std::ranges::move(
+      expert_warnings(expert_options(settings), layout, settings.flag("calculate-per-token-loss")),
+      std::back_inserter(warnings));
+  for (const std::string& part : settings.given("not-modelled"))
+    warnings.push_back({"not_modelled", fmt::format("the scenario leaves out: {}", part)});
   if (settings.has("num-query-groups") && !settings.flag("group-query-attention")) {
     warnings.push_back({"query_groups_ignored",
                         "Megatron ignores --num-query-groups without --group-query-attention, but this "
@@ -250,6 +255,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
   if (request.placement && layout.rules == sim::RuleBook::megatron)
     request.layers = layer_request(settings, layout.pp);
   if (request.expected.parameters) request.model.shape = model_shape(settings);  // refuses missing sizes
+  request.not_modelled = settings.given("not-modelled");
   if (settings.has("program")) request.program = settings.text("program", "");
   return request;
 }
