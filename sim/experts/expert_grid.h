@@ -5,8 +5,8 @@
 ///
 /// Shapes  place p of the tp-ep group is the expert-parallel rank p / etp and the expert-tensor-parallel rank
 ///         p % etp: expert-tensor-parallel ranks are adjacent.
-/// Errors  experts_ep: no experts, or a number that is not a multiple of ep; expert_group_order: a rank order in
-///         which the places of tp-ep are not as stated, so that counts would be read for other experts.
+/// Errors  experts_ep: no experts, or a number that is not a multiple of ep; expert_group_order: a rank order
+///         in which the places of tp-ep are not as stated, so that counts would be read for other experts.
 /// Source  Megatron-LM, moe/token_dispatcher.py and moe/moe_layer.py.
 
 #include <cstdint>

@@ -1,16 +1,17 @@
 #pragma once
 
-/// Saves the state that training resumes from, and loads it, also on another layout: another tp, pp, dp, ep or
-/// etp, with or without the distributed optimizer.
+/// Saves the state that training resumes from, and loads it, also on another layout: another tp, pp, dp, ep
+/// or etp, with or without the distributed optimizer.
 ///
 ///   store->write(...)                   each rank writes its shard, under a new name
 ///   store->replace("index.json", ...)   rank 0, when all shards are written: this is now the checkpoint
 ///   store->remove(...)                  rank 0 removes the shards of the previous checkpoint
 ///
-/// Shapes  for each parameter, its main parameter and two moments, cut as their owners hold them; and buffers.
-///         A tensor is named by the parameter and which of the three it is: "decoder.weight/exp_avg". The
-///         names of parameters are those of the whole model, so they have the number of the layer, and of the
-///         expert. The first of the ranks that hold the same elements writes them.
+/// Shapes  for each parameter, its main parameter and two moments, cut as their owners hold them; and
+///         buffers. A tensor is named by the parameter and which of the three it is:
+///         "decoder.weight/exp_avg". The names of parameters are those of the whole model, so they have the
+///         number of the layer, and of the expert. The first of the ranks that hold the same elements writes
+///         them.
 /// Calls   All ranks of the world call both functions. save: two all_reduce(max) of a number that says which
 ///         rank refuses, one after the shards are written and one after the index is. load: one, an
 ///         all_reduce(max) of one number for each tensor of the checkpoint, which says whether a rank has it,

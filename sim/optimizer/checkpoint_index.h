@@ -6,8 +6,8 @@
 ///
 /// Shapes  The pieces of a tensor tile it, from 0 to its number of elements.
 /// Errors  checkpoint_index: a text that is cut short, changed, or of another version; numbers that are not
-///         whole, too small or too large; tensors whose pieces do not tile them; files that are not named like
-///         shards. An index that is to be written is refused by the same rules as a text that is read.
+///         whole, too small or too large; tensors whose pieces do not tile them; files that are not named
+///         like shards. An index that is to be written is refused by the same rules as a text that is read.
 /// Exact   The text ends with a hash of itself (base/content_hash.h), so any changed byte is found.
 
 #include <cstdint>

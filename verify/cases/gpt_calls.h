@@ -7,7 +7,8 @@
 ///         reduction overlaps, a chunk's last backward step is followed by the buckets that it completes.
 ///         After the schedule come the buckets that are not reduced yet, the sequence-parallel gradients, the
 ///         gradient of the tied embedding, the number of tokens, the tokens of each expert by which expert
-///         biases move, the search for gradients that are not finite, the gradient norm, the gathers of parameters, and the loss.
+///         biases move, the search for gradients that are not finite, the gradient norm, the gathers of
+///         parameters, and the loss.
 /// Exact   a step that is skipped has neither a gradient norm nor gathers. Otherwise all steps of a dense
 ///         model make the same calls. The sizes of calls of experts depend on the experts of each token.
 

@@ -96,7 +96,14 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   std::vector<Dimension> dimensions() const override {
     std::vector<Dimension> all = dense_dimensions();
     if (!has_experts_) return all;
+    // What has nothing to do with experts is drawn by gpt_training.
     std::erase_if(all, [](const Dimension& d) { return d.name == "sequence_parallel"; });
+    for (Dimension& d : all) {
+      if (d.name == "queries" || d.name == "vocabulary") d = {d.name, d.least, d.least};
+      if (d.name == "padding" || d.name == "tied") d = {d.name, 0, 0};
+      if (d.name == "rotary" || d.name == "rms_norm") d = {d.name, 1, 1};
+      if (d.name == "scaled") d.most = 1;
+    }
     const std::vector<Dimension> of_experts = {
         {"ep", 1, 4, false, at_scenario::experts, true},
         {"etp", 1, 2, false, at_scenario::expert_tensor_parallel, true},

@@ -45,8 +45,8 @@ struct GptExpertsPlan {
   /// Whether the gradients of experts are reduced in buffers of their own.
   bool have_own_buffers(int tp) const { return ep() > 1 || etp() != tp; }
 
-  /// Sigmoid scores have a bias, by which experts are chosen; softmax is taken of the chosen logits, or of all
-  /// with `pre_softmax`. Special values would make sigmoid scores vanish.
+  /// Sigmoid scores have a bias, by which experts are chosen; softmax is taken of the chosen logits, or of
+  /// all logits with `pre_softmax`. Special values would make sigmoid scores vanish.
   bool is_sigmoid() const { return s["sigmoid"] == 1 && s.special == Special::none; }
   bool has_expert_bias() const { return is_sigmoid() && s.fixed("biased", 1) == 1; }
   bool is_pre_softmax() const { return !is_sigmoid() && s.fixed("pre_softmax", 0) == 1; }
@@ -67,8 +67,10 @@ struct GptExpertsPlan {
                            .moe_ffn_hidden_size = ffn(),
                            .routing = {.topk = topk(),
                                        .score_function = is_sigmoid() ? sim::ScoreFunction::sigmoid
-                                                                      : sim::ScoreFunction::softmax},
-                           .expert_bias = is_sigmoid(),
+                                                                      : sim::ScoreFunction::softmax,
+                                       .pre_softmax = is_pre_softmax(),
+                                       .scaling_factor = scaling()},
+                           .expert_bias = has_expert_bias(),
                            .expert_bias_update_rate = kBiasRate,
                            .dispatcher = dispatcher(),
                            .shared_expert_intermediate_size = shared_ffn(),

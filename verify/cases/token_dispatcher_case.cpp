@@ -178,7 +178,8 @@ class TokenDispatcherCase : public CaseOf<TokenDispatcherCase> {
     std::vector<Scalar> plain(const Matrix& rows, Eigen::Index t) const {
       return {rows.row(t).data(), rows.row(t).data() + rows.cols()};
     }
-    /// Returns the sum over the experts of each token, and over the parts of their matrices, of f(t, e, i, h).
+    /// Returns the sum over the experts of each token, and over the parts of their matrices, of f(t, e, i,
+    /// h).
     template <typename Term>
     Matrix sum_over_experts(const Term& term) const {
       return reference::matrix_of(number, x.rows(), x.cols(), [&](Eigen::Index t, Eigen::Index h) {

@@ -4,8 +4,8 @@
 /// in reduced sizes.
 ///
 /// Shapes  ep and etp are the largest divisors of the trained ranks of a stage that do not exceed the
-///         scenario's own. A rank has one or two experts of each layer, also where the scenario has ep above 1
-///         and does not say how many experts there are. A token goes to at most half of all experts.
+///         scenario's own. A rank has one or two experts of each layer, also where the scenario has ep above
+///         1 and does not say how many experts there are. A token goes to at most half of all experts.
 ///         Where the scenario has layers without experts, every second layer has none.
 
 #include <string>

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Reads a decimal number such as "2.5", "0.125" or "5E-2" as an exact ratio in lowest terms.
+/// Reads a decimal number such as "2.5", also with an exponent, as an exact ratio in lowest terms.
 
 #include <optional>
 #include <string_view>

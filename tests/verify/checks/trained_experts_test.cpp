@@ -33,7 +33,7 @@ Options with_experts() {
           {"moe-router-enable-expert-bias", "true"},
           {"moe-router-topk-scaling-factor", "2.5"},
           {"moe-router-load-balancing-type", "seq_aux_loss"},
-          {"moe-aux-loss-coeff", "0.01"},
+          {"moe-aux-loss-coeff", "1"},
           {"moe-shared-expert-intermediate-size", "8"},
           {"moe-token-dispatcher-type", "alltoall"},
           {"moe-layer-freq", "[0]*2+[1]*2"},
