@@ -5,7 +5,8 @@
 ///
 /// Shapes  tokens and labels [T] i32; between stages [T, H], or [T/tp, H] with sequence_parallel; loss [T],
 ///         in the dtype of sums.
-/// Calls   those of its layers; with recompute, those of each layer's forward again in backward.
+/// Calls   those of its layers; with recompute, those of each layer's forward again in backward. The counts of
+///         auxiliary losses are reduced in the second of these runs alone.
 /// Errors  moe_freq_length: layers of experts that are listed for another number of layers; those of its
 ///         parts.
 /// Exact   If embeddings are tied, the output layer has the embedding's weight: the Parameter itself if both

@@ -116,6 +116,7 @@ std::vector<Defect> make_catalogue() {
   const std::string norm = "parallel_norm", attention = "self_attention", layer = "transformer_layer";
   const std::string dropout = "parallel_dropout", training = "distributed_optimizer";
   const std::string gpt = "gpt_training", uneven = "all_to_all_uneven", experts = "moe_layer";
+  const std::string moe = "moe_training";
   const std::string router = "moe_router", aux = "moe_aux_loss", dispatcher = "token_dispatcher";
   return {
       // ---- A collective ----
@@ -444,6 +445,27 @@ std::vector<Defect> make_catalogue() {
       in_program("step: every microbatch in flight", "", gpt, every_microbatch_in_flight, "serial"),
       in_program("step: parameters gathered twice", "", gpt, parameters_gathered_twice, "calls"),
       in_program("step: nothing overlaps", "", gpt, nothing_overlaps, "calls"),
+
+      // ---- A whole step with experts ----
+      in_program("step with experts: averaged over their replicas",
+                 "PyTorch#160285, DeepSpeed#5259, DeepSpeed#6545", moe, experts_averaged_over_their_replicas,
+                 "serial"),
+      in_program("step with experts: scaled as if etp were tp", "MLM 4f8974a400", moe,
+                 experts_scaled_as_if_etp_were_tp, "serial"),
+      in_program("step with experts: reduced over dense replicas", "MLM abf04f46e3", moe,
+                 experts_reduced_over_dense_replicas, "serial"),
+      in_program("step with experts: norm over the dense grid", "MLM#5916, MLM cd4afffa64", moe,
+                 norm_of_experts_over_the_dense_grid, "serial"),
+      on_four_ranks(in_program("step with experts: a dense stage leaves the norm out", "MLM e675940967", moe,
+                               dense_stage_leaves_the_norm_out, "serial")),
+      in_program("step with experts: recomputed tokens counted twice", "", moe,
+                 recomputed_tokens_counted_twice, "serial"),
+      in_program("step with experts: balanced on the last stage only", "", moe,
+                 balance_on_the_last_stage_only, "serial"),
+      in_program("step with experts: balance without a gradient", "MLM 15e75b0890", moe,
+                 balance_without_a_gradient, "serial"),
+      in_program("step with experts: sequences balanced together", "MLM e3fe5508c9", moe,
+                 sequences_balanced_together, "serial"),
   };
 }
 

@@ -42,7 +42,9 @@ TEST_P(Defects, OfAStepsCallsAreCaughtByThem) {
   const test::ExamAnswer* answer = test::answer_for(defect.name);
   ASSERT_NE(answer, nullptr) << defect.name;
   const std::string& says = answer->says;
-  if (defect.the_case->name() != "gpt_training" || !says.starts_with(accuses)) return;
+  const std::string the_case = defect.the_case->name();
+  const bool is_step = the_case == "gpt_training" || the_case == "moe_training";
+  if (!is_step || !says.starts_with(accuses)) return;
   const auto failure = failure_of(defect, "calls", sim::DType::f32);
   ASSERT_TRUE(failure.has_value()) << defect.name << " survives calls";
   const std::string call = says.substr(accuses.size(), says.find(" of ") - accuses.size());

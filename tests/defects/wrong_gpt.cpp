@@ -1,5 +1,9 @@
 #include "tests/defects/wrong_gpt.h"
 
+#include <functional>
+#include <utility>
+
+#include "tests/defects/faulty_communicator.h"
 #include "verify/cases/gpt_case.h"
 #include "verify/cases/gpt_plan.h"
 
@@ -8,13 +12,15 @@ namespace test {
 namespace {
 
 using sim::GptTraining;
+using sim::Tensor;
 using verify::CaseSetting;
 using verify::GptPlan;
 
 /// What a wrong training step does differently from the case.
 struct Mistakes {
-  void (*config)(sim::GptTrainingConfig& config) = nullptr;
+  std::function<void(sim::GptTrainingConfig& config)> config = nullptr;
   sim::Sample (*sample)(const GptPlan& plan, std::int64_t number) = nullptr;
+  std::function<void(const GptPlan& plan, GptTraining& training, std::int64_t number)> reads = nullptr;
   void (*made)(GptTraining& training) = nullptr;
   void (*step)(const GptPlan& plan, GptTraining& training, std::int64_t iteration) = nullptr;
 };
@@ -25,6 +31,7 @@ void run(sim::Rank& rank, const CaseSetting& s, const Mistakes& mistakes) {
   if (mistakes.config != nullptr) mistakes.config(config);
   GptTraining training(rank, std::move(config), [&](std::int64_t number) {
     verify::overflow_where_planned(plan, rank.id, training, number);
+    if (mistakes.reads != nullptr) mistakes.reads(plan, training, number);
     return mistakes.sample == nullptr ? plan.sample(number) : mistakes.sample(plan, number);
   });
   if (mistakes.made != nullptr) mistakes.made(training);
@@ -37,6 +44,17 @@ void run(sim::Rank& rank, const CaseSetting& s, const Mistakes& mistakes) {
     }
     return training.update(plan.learning_rate());
   });
+}
+
+/// Takes a step whose gradients of experts are multiplied by a factor too many. With a per-token loss no
+/// factor depends on the layout.
+void scale_experts(const GptPlan& plan, GptTraining& training, std::int64_t iteration, sim::Ratio factor) {
+  training.forward_backward(iteration);
+  training.finalize_model_grads();
+  if (plan.per_token()) return;
+  for (auto& piece : training.optimizer().pieces()) {
+    if (!piece.parameter->attributes.allreduce) sim::scale_in_place(piece.grad, factor);
+  }
 }
 
 }  // namespace
@@ -200,6 +218,85 @@ void gradients_unscaled_twice(sim::Rank& rank, const CaseSetting& s) {
         training.finalize_model_grads();
         for (auto& piece : training.optimizer().pieces())
           sim::scale_in_place(piece.grad, training.optimizer().loss_scaling().inverse());
+      }});
+}
+
+// ---- experts ----
+
+void experts_averaged_over_their_replicas(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.step = [](const GptPlan& plan, GptTraining& training, std::int64_t iteration) {
+        // Only where etp is tp, to be told apart from the mistake below.
+        const bool applies = plan.experts().etp() == plan.tp();
+        const std::int64_t dp = plan.dp(), edp = plan.experts().edp();
+        scale_experts(plan, training, iteration, applies ? sim::Ratio{dp, edp} : sim::Ratio{1, 1});
+      }});
+}
+
+void experts_scaled_as_if_etp_were_tp(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.step = [](const GptPlan& plan, GptTraining& training, std::int64_t iteration) {
+        // The factor of an average over edp is edp / dp, which is 1 / ep where etp is tp.
+        scale_experts(plan, training, iteration, {plan.experts().etp(), plan.tp()});
+      }});
+}
+
+void experts_reduced_over_dense_replicas(sim::Rank& rank, const CaseSetting& s) {
+  ExchangedGroups groups(rank, "edp", "dp-cp");
+  sim::Rank other{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
+  run(other, s, {});
+}
+
+void norm_of_experts_over_the_dense_grid(sim::Rank& rank, const CaseSetting& s) {
+  ExchangedGroups groups(rank, "tp-ep-pp", "mp");
+  sim::Rank other{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
+  run(other, s, {});
+}
+
+void dense_stage_leaves_the_norm_out(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.config = [&](sim::GptTrainingConfig& config) {
+        const auto stage = static_cast<std::size_t>(rank.groups.get("pp").rank());
+        for (const auto& layers : config.placement.stages[stage]) {
+          for (int i = 0; i < layers.count; ++i)
+            if (config.model.experts.are_in(layers.offset + i)) return;
+        }
+        config.model.experts = {};
+      }});
+}
+
+void recomputed_tokens_counted_twice(sim::Rank& rank, const CaseSetting& s) {
+  std::int64_t last = -1;  // the sample that was read last: its tokens and its labels are read one by one
+  run(rank, s, {.reads = [&](const GptPlan& plan, GptTraining& training, std::int64_t number) {
+        // Only the first microbatch is recomputed. When the second one is read, its tokens are counted again.
+        const std::int64_t b = plan.s["micro_batch"];
+        const bool begins_second = number % b == 0 && number / b / plan.dp() % plan.microbatches() == 1;
+        if (!begins_second || std::exchange(last, number) == number) return;
+        for (sim::GptModel& chunk : training.chunks()) {
+          for (sim::TopKRouter* router : chunk.routers()) {
+            if (!router->config().expert_bias) continue;
+            Tensor& tokens = router->local_tokens_per_expert();
+            sim::copy(sim::add(tokens, tokens), tokens);
+          }
+        }
+      }});
+}
+
+void balance_on_the_last_stage_only(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.config = [&](sim::GptTrainingConfig& config) {
+        const sim::Communicator& pp = rank.groups.get("pp");
+        if (pp.rank() + 1 == pp.size()) return;
+        config.model.experts.aux_losses.clear();
+        config.model.experts.z_loss_coefficient.reset();
+      }});
+}
+
+void balance_without_a_gradient(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.config = [](sim::GptTrainingConfig& config) { config.model.experts.aux_losses.clear(); }});
+}
+
+void sequences_balanced_together(sim::Rank& rank, const CaseSetting& s) {
+  run(rank, s, {.config = [](sim::GptTrainingConfig& config) {
+        for (sim::AuxLoss& loss : config.model.experts.aux_losses) {
+          if (loss.kind == sim::AuxLossKind::seq_aux_loss) loss.kind = sim::AuxLossKind::aux_loss;
+        }
       }});
 }
 

@@ -24,6 +24,18 @@ void updated_before_finalized(sim::Rank& rank, const verify::CaseSetting& settin
 void every_microbatch_in_flight(sim::Rank& rank, const verify::CaseSetting& setting);
 void gradients_not_unscaled(sim::Rank& rank, const verify::CaseSetting& setting);
 void gradients_unscaled_twice(sim::Rank& rank, const verify::CaseSetting& setting);
+
+// Mistakes in a training of a model with experts, the case moe_training:
+void experts_averaged_over_their_replicas(sim::Rank& rank, const verify::CaseSetting& setting);
+void experts_scaled_as_if_etp_were_tp(sim::Rank& rank, const verify::CaseSetting& setting);
+void experts_reduced_over_dense_replicas(sim::Rank& rank, const verify::CaseSetting& setting);
+void norm_of_experts_over_the_dense_grid(sim::Rank& rank, const verify::CaseSetting& setting);
+void dense_stage_leaves_the_norm_out(sim::Rank& rank, const verify::CaseSetting& setting);
+void recomputed_tokens_counted_twice(sim::Rank& rank, const verify::CaseSetting& setting);
+void balance_on_the_last_stage_only(sim::Rank& rank, const verify::CaseSetting& setting);
+void balance_without_a_gradient(sim::Rank& rank, const verify::CaseSetting& setting);
+void sequences_balanced_together(sim::Rank& rank, const verify::CaseSetting& setting);
+
 // These steps give the right values, but make more calls or make them in another order.
 void parameters_gathered_twice(sim::Rank& rank, const verify::CaseSetting& setting);
 void nothing_overlaps(sim::Rank& rank, const verify::CaseSetting& setting);

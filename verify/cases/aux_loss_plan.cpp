@@ -56,7 +56,8 @@ void run_aux_losses(sim::Rank& rank, const CaseSetting& s, const AuxLossMistake&
       rank.publish(fmt::format("{} {} logged", kAuxLossNames[kind], m), forward.losses[i].logged);
     }
     const Tensor no_grad = sim::filled(rank.device, s.dtype, forward.routing.probs.shape(), 0);
-    rank.publish(fmt::format("grad_input {}", m), router.backward(forward.saved, no_grad, scale_of_loss));
+    const Tensor grad = router.backward(forward.saved, no_grad, scale_of_loss);
+    rank.publish(fmt::format("grad_input {}", m), sim::scale(grad, plan.scale_of_gradients()));
   }
   sim::all_reduce_sequence_parallel_grads(rank, router.parameters());
   rank.publish("weight_grad", sim::scale(router.weight().main_grad, plan.scale_of_gradients()));

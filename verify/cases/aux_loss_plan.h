@@ -5,8 +5,8 @@
 ///
 /// Shapes  a rank has B sequences of S positions in each microbatch: token t is position t / B of sequence
 ///         t % B. Rank r owns tokens r S B to (r + 1) S B - 1 of each microbatch.
-/// Exact   the gradient of the weight is that of a step of Megatron: each rank multiplies its losses by cp
-///         and divides them by the microbatches, and the mean over the dp cp ranks is taken at the end.
+/// Exact   the gradients are those of a step of Megatron: each rank multiplies its losses by cp and divides
+///         them by the microbatches, and the mean over the dp cp ranks is taken at the end.
 ///         With per_token nothing is divided here, because a step divides by the number of all tokens.
 
 #include "verify/cases/router_plan.h"
@@ -22,6 +22,7 @@ struct AuxLossPlan {
   std::int64_t all_tokens() const { return s.group_size * tokens(); }
   std::int64_t microbatches() const { return s["microbatches"]; }
   bool has(sim::AuxLossKind kind) const;
+  bool has_losses() const { return !config().aux_losses.empty(); }
   bool has_padding() const { return s["padding"] == 1; }
   bool is_per_token() const { return s["per_token"] == 1; }
   /// The first token of each rank is no padding.

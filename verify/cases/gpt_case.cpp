@@ -300,7 +300,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   /// Whether every token counts, also one without a loss.
   static bool counts_tokens(const GptPlan& plan) {
     if (!plan.has_experts()) return false;
-    return plan.experts().is_sigmoid() || plan.experts().balance() != GptExpertsPlan::Balance::none;
+    return plan.experts().has_expert_bias() || plan.experts().balance() != GptExpertsPlan::Balance::none;
   }
   /// Returns whether the twin's layout divides the sizes that are fixed for all twins.
   static bool is_the_same_model(const CaseSetting& first, const CaseSetting& twin) {

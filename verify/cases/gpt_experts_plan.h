@@ -45,9 +45,12 @@ struct GptExpertsPlan {
   /// Whether the gradients of experts are reduced in buffers of their own.
   bool have_own_buffers(int tp) const { return ep() > 1 || etp() != tp; }
 
-  /// Sigmoid scores have a bias, by which experts are chosen; softmax is taken of the chosen logits. Special
-  /// values would make sigmoid scores vanish.
+  /// Sigmoid scores have a bias, by which experts are chosen; softmax is taken of the chosen logits, or of all
+  /// with `pre_softmax`. Special values would make sigmoid scores vanish.
   bool is_sigmoid() const { return s["sigmoid"] == 1 && s.special == Special::none; }
+  bool has_expert_bias() const { return is_sigmoid() && s.fixed("biased", 1) == 1; }
+  bool is_pre_softmax() const { return !is_sigmoid() && s.fixed("pre_softmax", 0) == 1; }
+  sim::Ratio scaling() const { return {s.fixed("scaling_numerator", 1), s.fixed("scaling_denominator", 1)}; }
 
   enum class Balance { none, aux_loss, seq_aux_loss, global_aux_loss, z_loss };
   Balance balance() const { return static_cast<Balance>(s["balance"]); }
@@ -84,7 +87,11 @@ struct GptExpertsPlan {
   reference::GptExpertSizes sizes() const {
     return {.layers = layers_with_experts(),
             .experts = number(),
-            .router = {.topk = topk(), .score = score()},
+            .router = {.topk = topk(),
+                       .score = score(),
+                       .pre_softmax = is_pre_softmax(),
+                       .scaling_numerator = scaling().numerator,
+                       .scaling_denominator = scaling().denominator},
             .shared = are_shared()};
   }
 };

@@ -305,7 +305,7 @@ struct GptPlan {
   };
   std::vector<BiasedRouter> biased_routers() const {
     std::vector<BiasedRouter> all;
-    if (!has_experts() || !experts().is_sigmoid()) return all;
+    if (!has_experts() || !experts().has_expert_bias()) return all;
     for (std::int64_t i = 0; i < num_layers(); ++i)
       if (experts().are_in(i))
         all.push_back({fmt::format("decoder.layers.{}.mlp.router", i), i, stage_of(i)});

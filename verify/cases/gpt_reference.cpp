@@ -143,7 +143,11 @@ class Training {
     const Scalar rest = number_.of(1, plan_.per_token() ? std::max<std::int64_t>(all_tokens, 1) : plan_.dp());
     wholes_[fmt::format("loss of step {}", step)] =
         reference::Matrix<Scalar>::Constant(1, 1, loss.value() * rest);
-    return sums.times(rest);
+    reference::NamedMatrices<Scalar> grads = sums.times(rest);
+    for (const GptParameter& parameter : parameters_)
+      if (parameter.same_as.empty())
+        grads.try_emplace(parameter.name, constant(parameter.rows, parameter.columns, 0));
+    return grads;
   }
 
   // ---- experts

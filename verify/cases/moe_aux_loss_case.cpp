@@ -33,17 +33,20 @@ class LossesOfStep {
 
   Wholes<Scalar> wholes() {
     for (std::int64_t m = 0; m < plan_.microbatches(); ++m) take_microbatch(m);
-    const sim::Ratio scale = plan_.scale_of_gradients();
-    const Scalar factor = number_.of(scale.numerator, scale.denominator);
-    wholes_["weight_grad"] =
-        reference::matrix_of(number_, weight_.rows(), weight_.cols(),
-                             [&](Eigen::Index e, Eigen::Index h) { return weight_grad_(e, h) * factor; });
+    wholes_["weight_grad"] = scaled(weight_grad_);
     if (!is_sure_) leave_unjudged(number_, wholes_);
     return wholes_;
   }
 
  private:
   using Scores = reference::BalanceScores<Scalar>;
+
+  Matrix scaled(const Matrix& gradient) const {
+    const sim::Ratio scale = plan_.scale_of_gradients();
+    const Scalar factor = number_.of(scale.numerator, scale.denominator);
+    return reference::matrix_of(number_, gradient.rows(), gradient.cols(),
+                                [&](Eigen::Index i, Eigen::Index j) { return gradient(i, j) * factor; });
+  }
 
   void take_microbatch(std::int64_t m) {
     const CaseSetting& s = plan_.s;
@@ -53,12 +56,13 @@ class LossesOfStep {
                                            {}, x);
     const Scores scores(number_, score, router.logits(), plan_.router().topk());
     is_sure_ = is_sure_ && scores.is_sure();
-    Matrix of_scores = reference::zeros<Scalar>(x.rows(), weight_.rows());
+    const Matrix no_grad = reference::zeros<Scalar>(x.rows(), weight_.rows());
+    Matrix of_scores = no_grad;
     for (const AuxLossKind kind : kAuxLossKinds)
       if (plan_.has(kind)) take_loss(kind, m, scores, of_scores);
-    const Matrix no_grad = reference::zeros<Scalar>(x.rows(), weight_.rows());
-    const auto gradients = router.gradients(no_grad, scores.gradient(of_scores));
-    wholes_[fmt::format("grad_input {}", m)] = gradients.x;
+    const Matrix of_losses = plan_.has_losses() ? scores.gradient(of_scores) : Matrix();
+    const auto gradients = router.gradients(no_grad, of_losses);
+    wholes_[fmt::format("grad_input {}", m)] = scaled(gradients.x);
     weight_grad_ = reference::added(number_, weight_grad_, gradients.weight);
   }
 
@@ -190,6 +194,8 @@ class MoeAuxLossCase : public CaseOf<MoeAuxLossCase> {
     outputs.push_back(plan.router().weight_gradient());
     return outputs;
   }
+
+  std::vector<CaseSetting> twins(const CaseSetting& s) const override { return RouterPlan{s}.twins(); }
 
   std::vector<NamedNumber> factors(const CaseSetting& s) const override {
     const RouterPlan plan{s};

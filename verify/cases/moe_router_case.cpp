@@ -35,11 +35,13 @@ class MoeRouterCase : public CaseOf<MoeRouterCase> {
     const ChoicePlan plan{s};
     std::vector<CaseOutput> outputs = {{"map", Placement::rows}, {"probabilities", Placement::rows}};
     if (plan.has_z_loss()) outputs.push_back({"z_loss", Placement::columns});
-    if (plan.has_bias()) outputs.push_back({"expert_bias"});
+    if (plan.has_bias()) outputs.push_back({"updated_bias"});
     outputs.push_back({"grad_input", Placement::rows});
     outputs.push_back(plan.router().weight_gradient());
     return outputs;
   }
+
+  std::vector<CaseSetting> twins(const CaseSetting& s) const override { return RouterPlan{s}.twins(); }
 
   std::vector<NamedNumber> factors(const CaseSetting& s) const override {
     const RouterPlan plan{s};
@@ -86,7 +88,7 @@ class MoeRouterCase : public CaseOf<MoeRouterCase> {
     const auto gradients = router.gradients(grad, of_z_loss);
     wholes["probabilities"] = choice.kept(number, router.probabilities());
     wholes["map"] = choice.map;
-    if (plan.has_bias()) wholes["expert_bias"] = moved_bias(number, choice.is_kept, bias);
+    if (plan.has_bias()) wholes["updated_bias"] = moved_bias(number, choice.is_kept, bias);
     wholes["weight_grad"] = gradients.weight;
     wholes["grad_input"] = gradients.x;
     if (!choice.is_sure) leave_unjudged(number, wholes);

@@ -94,7 +94,7 @@ void run_router(sim::Rank& rank, const CaseSetting& s, const RouterMistake& mist
   sim::all_reduce_sequence_parallel_grads(rank, router.parameters());
   sim::TopKRouter* routers[] = {&router};
   sim::update_expert_bias(rank, routers, kBiasRate);
-  if (plan.has_bias()) rank.publish("expert_bias", router.expert_bias());
+  if (plan.has_bias()) rank.publish("updated_bias", router.expert_bias());
   rank.publish("weight_grad", router.weight().main_grad);
   rank.publish("grad_input", grad);
 }

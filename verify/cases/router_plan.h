@@ -28,6 +28,15 @@ struct RouterPlan {
   std::int64_t experts() const { return s["experts"]; }
   std::int64_t topk() const { return std::min(s["topk"], experts()); }
 
+  /// Ranks of tp and of cp own tokens in the same way: in the field all ranks of tp-cp may be ranks of cp.
+  std::vector<CaseSetting> twins() const {
+    std::vector<CaseSetting> all = {s};
+    if (s.dtype != sim::DType::field) return all;
+    all.push_back(s);
+    all.back().dimensions["tp"] = 1;
+    all.back().dimensions["cp"] = tp() * cp();
+    return all;
+  }
   /// The gradient of the weight: ranks of tp hold copies of their sum, and the others terms of it.
   CaseOutput weight_gradient() const {
     CaseOutput output{.name = "weight_grad", .adds = true};

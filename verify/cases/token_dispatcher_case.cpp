@@ -46,13 +46,13 @@ class TokenDispatcherCase : public CaseOf<TokenDispatcherCase> {
     std::vector<CaseSetting> all = {s};
     if (s.dtype != sim::DType::field) return all;
     for (const std::int64_t dispatcher : {0, 1, 2}) {
-      CaseSetting twin = s;
-      twin.dimensions["dispatcher"] = dispatcher;
-      all.push_back(twin);
-      twin.dimensions["local_experts"] = MoePlan{s}.experts();
-      twin.dimensions["ep"] = 1;
-      all.push_back(std::move(twin));
+      if (dispatcher == s["dispatcher"]) continue;
+      all.push_back(s);
+      all.back().dimensions["dispatcher"] = dispatcher;
     }
+    all.push_back(s);
+    all.back().dimensions["local_experts"] = MoePlan{s}.experts();
+    all.back().dimensions["ep"] = 1;
     return all;
   }
 
@@ -106,15 +106,10 @@ class TokenDispatcherCase : public CaseOf<TokenDispatcherCase> {
     const MoePlan plan{s};
     const auto& number = inputs.number();
     const std::int64_t tokens = plan.all_tokens(), hidden = s["hidden"];
-    Pieces<Scalar> pieces{s,
-                          number,
-                          inputs.matrix("input", tokens, hidden),
+    Pieces<Scalar> pieces{s, number, inputs.matrix("input", tokens, hidden),
                           inputs.matrix("grad_output", tokens, hidden),
-                          inputs.matrix("probabilities", tokens, plan.experts()),
-                          {}};
-    for (Eigen::Index t = 0; t < tokens; ++t)
-      for (Eigen::Index e = 0; e < plan.experts(); ++e)
-        if (!pieces.is_chosen(t, e)) pieces.probabilities(t, e) = number.of(0, 1);
+                          inputs.matrix("probabilities", tokens, plan.experts())};
+    pieces.prepare();
     Wholes<Scalar> wholes = {
         {"input", pieces.x}, {"probabilities", pieces.probabilities}, {"grad_output", pieces.grad}};
     for (std::int64_t e = 0; TokenDispatch{s}.has_matrices() && e < plan.experts(); ++e) {
@@ -146,12 +141,12 @@ class TokenDispatcherCase : public CaseOf<TokenDispatcherCase> {
     const CaseSetting& s;
     const reference::Number<Scalar>& number;
     Matrix x, grad, probabilities;
-    std::vector<Matrix> weights;  // by expert; none without matrices
+    std::vector<Matrix> weights = {};  // by expert; none without matrices
+    // By token and expert.
+    std::vector<bool> routed = {};
+    std::vector<std::vector<Scalar>> weighted_rows = {};
 
-    bool is_chosen(Eigen::Index t, Eigen::Index e) const {
-      const std::int64_t tokens = MoePlan{s}.tokens();
-      return TokenDispatch{s}.is_chosen(static_cast<int>(t / tokens), t % tokens, e);
-    }
+    bool is_chosen(Eigen::Index t, Eigen::Index e) const { return routed[place(t, e)]; }
     /// Element h of a row times part i of an expert's matrix, or times its transpose.
     Scalar times(Eigen::Index e, Eigen::Index i, const std::vector<Scalar>& row, Eigen::Index h,
                  bool is_transposed) const {
@@ -164,11 +159,21 @@ class TokenDispatcherCase : public CaseOf<TokenDispatcherCase> {
                         is_transposed ? weight(k, first + h) : weight(h, first + k));
       return number.stored(sum.value());
     }
-    std::vector<Scalar> weighted(const Matrix& rows, Eigen::Index t, Eigen::Index e) const {
-      std::vector<Scalar> row;
-      for (Eigen::Index h = 0; h < rows.cols(); ++h)
-        row.push_back(number.stored(rows(t, h) * probabilities(t, e)));
-      return row;
+    std::size_t place(Eigen::Index t, Eigen::Index e) const {
+      return static_cast<std::size_t>(t * probabilities.cols() + e);
+    }
+    /// Takes the routing, and multiplies the rows of each token by their probabilities.
+    void prepare() {
+      for (Eigen::Index t = 0; t < x.rows(); ++t) {
+        for (Eigen::Index e = 0; e < probabilities.cols(); ++e) {
+          const std::int64_t tokens = MoePlan{s}.tokens();
+          routed.push_back(TokenDispatch{s}.is_chosen(static_cast<int>(t / tokens), t % tokens, e));
+          if (!routed.back()) probabilities(t, e) = number.of(0, 1);
+          weighted_rows.emplace_back();
+          for (Eigen::Index h = 0; routed.back() && h < x.cols(); ++h)
+            weighted_rows.back().push_back(number.stored(x(t, h) * probabilities(t, e)));
+        }
+      }
     }
     std::vector<Scalar> plain(const Matrix& rows, Eigen::Index t) const {
       return {rows.row(t).data(), rows.row(t).data() + rows.cols()};
@@ -185,7 +190,7 @@ class TokenDispatcherCase : public CaseOf<TokenDispatcherCase> {
     }
     Matrix output() const {
       return sum_over_experts([&](Eigen::Index t, Eigen::Index e, Eigen::Index i, Eigen::Index h) {
-        return times(e, i, weighted(x, t, e), h, false);
+        return times(e, i, weighted_rows[place(t, e)], h, false);
       });
     }
     Matrix input_gradient() const {
@@ -214,7 +219,8 @@ class TokenDispatcherCase : public CaseOf<TokenDispatcherCase> {
             reference::Sum<Scalar> sum;
             for (Eigen::Index t = 0; t < x.rows(); ++t)
               if (is_chosen(t, e))
-                sum.add_product(grad(t, row), weighted(x, t, e)[static_cast<std::size_t>(column % hidden)]);
+                sum.add_product(grad(t, row),
+                                weighted_rows[place(t, e)][static_cast<std::size_t>(column % hidden)]);
             return sum.value_in_parts();
           });
     }

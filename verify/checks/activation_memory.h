@@ -12,6 +12,11 @@
 ///         layer keeps only its input, and one layer at a time keeps all the rest. The chunk of the
 ///         embedding also keeps a dropout mask; the chunk of the output keeps two inputs of width H, and
 ///         logits in f32 for the loss.
+///         A layer with experts keeps, in place of an MLP before and after its activation, the logits of the
+///         router in f32; of every row that its experts compute the input, and the inside before and after
+///         the activation, cut over etp; and the same of the shared experts, cut over tp. The rows are
+///         those of a router that spreads tokens evenly: k T etp for T tokens of a rank, bounded or padded
+///         by the capacity. Another routing gives a rank other rows.
 /// Exact   Scores of attention are not kept, because selective recomputation and flash kernels compute them
 ///         again. With F = 4 H, no gate and as many groups as heads, a layer keeps H n (10 + 24 / tp)
 ///         bytes, and 34 H n / tp bytes with sequence parallelism.
@@ -31,7 +36,7 @@ struct ActivationShape {
   std::int64_t padded_vocab_size = 0;
   std::int64_t tokens = 0;         // n
   std::int64_t element_bytes = 2;  // of an activation
-  int tp = 1;
+  int tp = 1, etp = 1;
   bool sequence_parallel = false;
   bool recompute = false;
 };
@@ -40,7 +45,7 @@ struct ActivationShape {
 bool can_be_counted(const ActivationShape& shape, const sim::PipelineShape& pipeline);
 
 /// Returns the bytes that one layer keeps of one microbatch on one rank, without recomputation.
-std::int64_t layer_activation_bytes(const ActivationShape& shape);
+std::int64_t layer_activation_bytes(const ActivationShape& shape, bool has_experts = false);
 
 /// Returns the most bytes that each pipeline rank holds at any time. The placement must have the chunks of
 /// `pipeline`.

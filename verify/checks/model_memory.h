@@ -8,9 +8,14 @@
 ///         that a rank owns in the optimizer, as state_bytes.h says: in bf16 training 2, 4 and 12. Without
 ///         ZeRO-1 nothing is padded, and a rank owns all. The vocabulary is padded (padded_vocabulary.h). A
 ///         tied output layer on another stage than the embedding is a copy.
+///         Routed experts are divided over ep and cut over etp; their router is replicated, and shared
+///         experts are cut over tp. Where ep or etp make the grid of experts another one, they have
+///         buffers of their own, whose owners are the ranks of edp.
 ///         Activations are as in activation_memory.h; they are left out where no schedule is given, or
 ///         where they may exceed 2^53 bytes.
-/// Exact   Over tensor-parallel ranks and stages, the elements add up to those of the model.
+/// Exact   Over the ranks that hold different elements, tp, or ep and etp, and over stages, the elements add
+///         up to those of the model. Each part of the optimizer's states is that of the rank which owns the
+///         most elements of it.
 /// Source  Rajbhandari et al. 2020, section 3; Megatron-LM, optimizer/distrib_optimizer.py.
 
 #include <optional>
@@ -25,34 +30,46 @@
 
 namespace verify {
 
-/// One parameter of a stage, as a rank of a tensor-model-parallel group holds it.
+/// One parameter of a stage, as one of its ranks holds it.
 struct HeldParameter {
   std::int64_t elements = 0;
-  bool is_sharded = false;  // if not, each rank of the group holds the same values
+  std::int64_t shards = 1;  // ranks that hold different elements of it, or of other experts
   bool is_shared = false;   // tied to a parameter of another stage
+  bool is_expert = false;   // of a routed expert
+};
+
+/// The sizes of the grids over which parameters are divided.
+struct ShardSizes {
+  int tp = 1, ep = 1, etp = 1;
+  /// Whether the experts are reduced over other ranks than dense parameters, and have their own buffers.
+  bool has_expert_grid() const { return ep > 1 || etp != tp; }
 };
 
 struct Stage {
-  std::int64_t layers = 0;
+  std::vector<sim::StageLayers> layers;
   bool is_first = false;
   bool is_last = false;
 };
 
 /// Returns the parameters that a rank of a stage holds, in the order of the model.
-std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage, int tp);
+std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage,
+                                           const ShardSizes& sizes);
 
 struct HeldBytes {
   std::int64_t parameters = 0;
   std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;    // on the rank that owns the most elements
-  std::int64_t activations = 0;  // when the most microbatches are in flight
+  std::int64_t optimizer = 0;          // of each part on the rank that owns the most elements
+  std::int64_t activations = 0;        // when the most microbatches are in flight
+  std::int64_t expert_parameters = 0;  // those of `parameters` that are in buffers of experts
   std::int64_t all() const { return parameters + gradients + optimizer + activations; }
 };
+/// Returns the bytes of one buffer.
 HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners, const StateBytes& state = {});
 
 struct MemoryReport {
-  CheckResult row;  // "memory", about the stage that holds the most
-  int owners = 1;   // ranks that share the optimizer states of a stage
+  CheckResult row;        // "memory", about the stage that holds the most
+  int owners = 1;         // ranks that share the optimizer states of a stage
+  int expert_owners = 0;  // those that share the states of experts; 0: no buffers of experts
   StateBytes state = {};
   bool has_activations = false;   // whether activations are counted, too
   std::vector<HeldBytes> stages;  // what a rank of each pipeline stage holds

@@ -17,6 +17,15 @@ void check(const ModelShape& shape) {
   sim::require_size("--num-query-groups", shape.num_query_groups);
   sim::require_size("--vocab-size", shape.vocab_size);
   sim::require_size("--seq-length", shape.seq_length);
+  if (shape.experts.num_experts > 0) {
+    sim::require_size("--num-experts", shape.experts.num_experts);
+    sim::require_size("--moe-router-topk", shape.experts.moe_router_topk);
+    sim::require_size("--moe-ffn-hidden-size (from --ffn-hidden-size unless given)",
+                      shape.experts.moe_ffn_hidden_size);
+    if (shape.experts.shared_expert_intermediate_size > 0)
+      sim::require_size("--moe-shared-expert-intermediate-size",
+                        shape.experts.shared_expert_intermediate_size);
+  }
   if (shape.kv_channels) {
     sim::require_size("--kv-channels", *shape.kv_channels);
     sim::require_size("--num-attention-heads times --kv-channels",
@@ -40,44 +49,90 @@ void check(const ModelShape& shape) {
   }
 }
 
-/// One layer has at most a few times 2^48 parameters, and so have the embeddings. Only the product with the
-/// number of layers can be too large.
-std::int64_t all_layers(std::int64_t num_layers, std::int64_t layer) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+/// Refuses a product that is too large to be counted. One matrix has at most 2^48 elements, and so have the
+/// embeddings.
+std::int64_t counted_product(const char* option, std::int64_t count, const char* things,
+                             std::int64_t of_one) {
+  constexpr std::int64_t kMost = std::int64_t{1} << 61;
   std::int64_t product = 0;
-  if (!__builtin_mul_overflow(num_layers, layer, &product) && product <= kMost) return product;
+  if (!__builtin_mul_overflow(count, of_one, &product) && product <= kMost) return product;
   sim::refuse({.code = "too_many_parameters",
-               .option = "--num-layers",
-               .numbers = fmt::format("{} layers of {} parameters", num_layers, layer),
-               .rule = fmt::format("the layers of a model have at most {} parameters", kMost),
-               .hint = "fewer layers, or a smaller hidden size"});
+               .option = option,
+               .numbers = fmt::format("{} {} of {} parameters", count, things, of_one),
+               .rule = fmt::format("the {} of a model have at most {} parameters", things, kMost),
+               .hint = fmt::format("fewer {}, or a smaller hidden size", things)});
 }
 
 std::int64_t linear(std::int64_t out, std::int64_t in, bool has_bias) {
   return out * in + (has_bias ? out : 0);
 }
 
-std::int64_t layer_parameters(const ModelShape& shape) {
+/// Everything of a layer but its MLP or experts.
+std::int64_t attention_and_norms(const ModelShape& shape) {
   const std::int64_t h = shape.hidden_size;
   const std::int64_t q = shape.num_attention_heads * shape.head_size();
   const std::int64_t kv = shape.num_query_groups * shape.head_size();
   const bool bias = shape.linear_bias, qkv_bias = bias || shape.add_qkv_bias;
   const std::int64_t attention = linear(q, h, qkv_bias) + 2 * linear(kv, h, qkv_bias) + linear(h, q, bias);
-  const std::int64_t up = linear(shape.ffn_hidden_size, h, bias) * (shape.gated_mlp ? 2 : 1);
-  const std::int64_t mlp = up + linear(h, shape.ffn_hidden_size, bias);
-  const std::int64_t norms = 2 * h * (shape.rms_norm ? 1 : 2);
-  return attention + mlp + norms;
+  return attention + 2 * h * (shape.rms_norm ? 1 : 2);
+}
+
+std::int64_t mlp(const ModelShape& shape, std::int64_t inside, bool bias) {
+  const std::int64_t h = shape.hidden_size;
+  return linear(inside, h, bias) * (shape.gated_mlp ? 2 : 1) + linear(h, inside, bias);
+}
+
+std::int64_t one_expert(const ModelShape& shape) {
+  return mlp(shape, shape.experts.moe_ffn_hidden_size, shape.linear_bias);
+}
+
+/// What every token of a layer with experts goes through.
+std::int64_t router_and_shared_experts(const ModelShape& shape) {
+  const ExpertOptions& experts = shape.experts;
+  const std::int64_t shared = experts.shared_expert_intermediate_size;
+  const std::int64_t router = linear(experts.num_experts, shape.hidden_size, shape.linear_bias);
+  if (shared == 0) return router;
+  return router + mlp(shape, shared, false) + (experts.shared_expert_gate ? shape.hidden_size : 0);
+}
+
+std::int64_t layers_with_experts(const ModelShape& shape) {
+  return shape.experts.num_experts == 0 ? 0
+                                        : layers_with_experts(shape.experts.moe_layer_freq, shape.num_layers);
+}
+
+/// The parameters of so many experts in every layer that has some.
+std::int64_t experts_of_all_layers(const ModelShape& shape, std::int64_t experts) {
+  const std::int64_t layers = layers_with_experts(shape);
+  if (layers == 0) return 0;
+  return counted_product("--num-layers", layers, "layers",
+                         counted_product("--num-experts", experts, "experts", one_expert(shape)));
 }
 
 }  // namespace
 
 std::int64_t parameter_count(const ModelShape& shape) {
   check(shape);
-  const std::int64_t h = shape.hidden_size;
+  const std::int64_t h = shape.hidden_size, with_experts = layers_with_experts(shape);
   const std::int64_t embeddings = shape.vocab_size * h * (shape.untied_output ? 2 : 1) +
                                   (shape.learned_positions ? shape.positions() * h : 0);
   const std::int64_t final_norm = h * (shape.rms_norm ? 1 : 2);
-  return all_layers(shape.num_layers, layer_parameters(shape)) + embeddings + final_norm;
+  const auto layers = [](std::int64_t count, std::int64_t of_one) {
+    return count == 0 ? 0 : counted_product("--num-layers", count, "layers", of_one);
+  };
+  const std::int64_t common = attention_and_norms(shape);
+  return layers(shape.num_layers - with_experts,
+                common + mlp(shape, shape.ffn_hidden_size, shape.linear_bias)) +
+         layers(with_experts, common + router_and_shared_experts(shape)) + expert_parameter_count(shape) +
+         embeddings + final_norm;
+}
+
+std::int64_t expert_parameter_count(const ModelShape& shape) {
+  return experts_of_all_layers(shape, shape.experts.num_experts);
+}
+
+std::int64_t active_parameter_count(const ModelShape& shape) {
+  return parameter_count(shape) - expert_parameter_count(shape) +
+         experts_of_all_layers(shape, shape.experts.moe_router_topk);
 }
 
 }  // namespace verify

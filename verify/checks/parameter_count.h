@@ -6,6 +6,9 @@
 ///   layer   Q [heads * d, H], K and V [G * d, H], output [H, heads * d], MLP up [F, H] (twice when
 ///           gated) and down [H, F], their biases or those of Q, K and V alone, two norms; d is H / heads
 ///           unless it is given
+///   experts of a layer that has some, in place of its MLP: router [E, H], and [E] where linear layers have a
+///           bias; E experts, each up [F_e, H] (twice when gated) and down [H, F_e], and their biases; the
+///           shared experts, an MLP of F_s without biases, and their gate [1, H]
 ///   model   num_layers layers, a final norm, token embedding [V, H], learned positions [S, H] (or as
 ///           many as are given), and an output matrix [V, H] if untied
 ///
@@ -14,6 +17,7 @@
 ///
 /// Errors  size_range: a size that is out of range; heads_div: H is not a multiple of heads, and d is not
 ///         given; groups_div: heads are not a multiple of G; too_many_parameters: the count is too large.
+/// Source  Megatron-LM, moe/router.py for the bias of the router.
 
 #include <cstdint>
 
@@ -22,5 +26,11 @@
 namespace verify {
 
 std::int64_t parameter_count(const ModelShape& shape);
+
+/// Returns the parameters of the routed experts of all layers; 0 for a dense model.
+std::int64_t expert_parameter_count(const ModelShape& shape);
+
+/// Returns the parameters that act on one token: all but those of the experts that it does not choose.
+std::int64_t active_parameter_count(const ModelShape& shape);
 
 }  // namespace verify

@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <utility>
 
 #include "sim/tensor/counting_device.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/scalars.h"
+#include "verify/checks/trained_experts.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
 #include "verify/properties/explanation.h"
@@ -30,10 +32,22 @@ const CaseOutput& output_named(const std::vector<CaseOutput>& outputs, const std
   return *std::find_if(outputs.begin(), outputs.end(), [&](const CaseOutput& o) { return o.name == name; });
 }
 
+/// Says what of a training in f32 could not be judged.
+std::string what_is_open(const Judgement& judgement) {
+  std::string text = judgement.has_unbounded ? "; some elements had no bound" : "";
+  if (judgement.has_open_choice)
+    text += "; where rounding may exchange two experts of a token, only the field judges";
+  return text;
+}
+
+std::string left_out(const TrainedModel& model) {
+  return model.left_out.empty() ? "" : fmt::format("; not trained: {}", fmt::join(model.left_out, ", "));
+}
+
 }  // namespace
 
 Training train_on_text(const TrainedModel& model, Bench& bench) {
-  const Case& the_case = *find_case("gpt_training");
+  const Case& the_case = *find_case(case_of_training(model.setting));
   CaseSetting setting = model.setting;
   Training training{.check = {"training", true, ""}, .curve = {.world = model.world, .model = model.model}};
   Judgement judgement = property_named("serial").judge(bench, the_case, setting);
@@ -65,13 +79,14 @@ Training train_on_text(const TrainedModel& model, Bench& bench) {
                         counted(setting["steps"], "step"), model.bound,
                         model.is_whole ? " of the whole model" : "", model.world,
                         training.curve.losses.front(), training.curve.losses.back(), judgement.slack,
-                        judgement.has_unbounded ? "; some elements had no bound" : "")
+                        what_is_open(judgement)) +
+                left_out(model)
           : fmt::format("{}: {}", model.world, judgement.detail);
   return training;
 }
 
 TracedRun trace_training(const TrainedModel& model, const sim::WorldSpec& world) {
-  const Case& the_case = *find_case("gpt_training");
+  const Case& the_case = *find_case(case_of_training(model.setting));
   CaseSetting setting = model.setting;
   setting.dtype = sim::DType::f32;
   const std::int64_t all = setting["steps"];

@@ -16,6 +16,7 @@
 #include "sim/layout/size_rules.h"
 #include "verify/cases/gpt_plan.h"
 #include "verify/checks/parameter_count.h"
+#include "verify/checks/trained_experts.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -85,7 +86,7 @@ std::int64_t chunks_of(const ScenarioRequest& request, const TrainedSizes& sizes
 }
 
 bool is_sequence_parallel(const ScenarioRequest& request, const TrainedSizes& sizes) {
-  return request.model.sequence_parallel && sizes.tp > 1;
+  return (request.model.sequence_parallel || trains_experts(request)) && sizes.tp > 1;
 }
 
 bool fits(const ScenarioRequest& request, const TrainedSizes& sizes, const ModelShape& shape) {
@@ -180,15 +181,18 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
                          {"learning_rate_denominator", 32}}};
 }
 
-/// Returns layers times sequences of one step of a reduced interleaved training, which has one layer per
-/// chunk and pp microbatches. Any other reduced training is small, and the result is 0.
+/// Returns layers times sequences of one step of a reduced training, which has one layer per chunk and pp or
+/// two microbatches. A layer with experts counts as four. Any other training without an interleaved schedule
+/// is small, and the result is 0.
 std::int64_t layer_passes(const ScenarioRequest& request, const TrainedSizes& sizes) {
   const std::int64_t chunks = chunks_of(request, sizes);
-  return chunks == 1 ? 0 : sim::capped_product({sizes.pp, chunks, sizes.pp, sizes.dp});
+  const bool has_experts = trains_experts(request);
+  if (chunks == 1 && !has_experts) return 0;
+  return sim::capped_product({has_experts ? 4 : 1, sizes.pp, chunks, chunks > 1 ? sizes.pp : 2, sizes.dp});
 }
 
 /// Folds replicas, and then stages, until kLeastSteps steps take at most kMostLayerPasses.
-void fold_interleaved(const ScenarioRequest& request, TrainedSizes& sizes) {
+void fold_long_steps(const ScenarioRequest& request, TrainedSizes& sizes) {
   const auto is_too_much = [&] { return layer_passes(request, sizes) > kMostLayerPasses / kLeastSteps; };
   while (is_too_much() && sizes.dp > 1) sizes.dp = folded(sizes.dp, sizes.dp - 1);
   while (is_too_much() && sizes.pp > 1) sizes.pp = folded(sizes.pp, sizes.pp - 1);
@@ -203,7 +207,7 @@ void bound_steps(const ScenarioRequest& request, const TrainedSizes& sizes, Trai
   if (bounded < steps)
     trained.bound =
         fmt::format(" (not {}: a step has {} layers and {})", steps, sizes.pp * chunks_of(request, sizes),
-                    counted(std::int64_t{sizes.pp} * sizes.dp, "sequence"));
+                    counted(GptPlan{trained.setting}.global_batch(), "sequence"));
   steps = bounded;
 }
 
@@ -266,7 +270,7 @@ TrainedModel trained_model(const ScenarioRequest& request) {
   const sim::Layout& layout = request.layout;
   TrainedSizes sizes = trained_sizes(layout);
   const bool is_whole = is_trained_whole(request, sizes);
-  if (!is_whole) fold_interleaved(request, sizes);
+  if (!is_whole) fold_long_steps(request, sizes);
   TrainedModel trained{.setting = reduced_setting(request, sizes),
                        .world = text_of_world(sizes, layout),
                        .is_whole = is_whole};
@@ -274,6 +278,9 @@ TrainedModel trained_model(const ScenarioRequest& request) {
     make_whole(request, sizes, trained.setting);
   } else {
     bound_steps(request, sizes, trained);
+    add_experts(request, trained.setting);
+    trained.world += text_of_experts(request, trained.setting);
+    trained.left_out = left_out_of_training(request);
   }
   const std::int64_t length = GptPlan{trained.setting}.drawn_tokens();
   const std::string text = training_text(request.training.text);

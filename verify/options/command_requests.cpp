@@ -188,6 +188,10 @@ ShardsRequest shards_request(const CommandLine& line) {
   refusals.throw_if_any();
   const std::int64_t tp = settings.number("tensor-model-parallel-size").value_or(1);
   request.tensor_model_parallel_size = static_cast<int>(tp);
+  request.expert_model_parallel_size =
+      static_cast<int>(settings.number("expert-model-parallel-size").value_or(1));
+  request.expert_tensor_parallel_size =
+      static_cast<int>(settings.number("expert-tensor-parallel-size").value_or(tp));
   return request;
 }
 

@@ -55,6 +55,8 @@ struct ShardsRequest {
   std::vector<sim::BufferParameter> parameters;  // empty where `model` is present
   std::optional<ModelShape> model;
   int tensor_model_parallel_size = 1;  // of the model
+  int expert_model_parallel_size = 1;
+  int expert_tensor_parallel_size = 1;
   sim::BufferConfig config;
 };
 ShardsRequest shards_request(const CommandLine& line);

@@ -2,10 +2,13 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "verify/options/batch_schedule.h"
 #include "verify/options/decimal_ratio.h"
+#include "verify/options/option_table.h"
 #include "verify/options/requests.h"
 #include "verify/options/settings.h"
 
@@ -52,6 +55,41 @@ std::optional<double> capacity_factor(const Settings& settings) {
   return factor && *factor >= 0 ? factor : std::nullopt;
 }
 
+/// A layout alone may have a grid of experts whose number it does not say.
+bool may_have_experts(const Settings& settings) {
+  if (settings.has("num-experts")) return settings.number("num-experts") > 0;
+  return settings.number("expert-model-parallel-size").value_or(1) > 1 ||
+         settings.has("expert-tensor-parallel-size");
+}
+
+void require_experts(const Settings& settings) {
+  if (may_have_experts(settings)) return;
+  std::vector<std::string> given;
+  for (const OptionInfo& option : option_vocabulary()) {
+    if (option.section == kExperts && option.name != std::string("num-experts") &&
+        settings.has(option.name) && settings.text(option.name, "") != "false")
+      given.push_back(fmt::format("--{}", option.name));
+  }
+  if (given.empty()) return;
+  sim::refuse({.code = "expert_options_without_experts",
+               .option = given.front(),
+               .numbers = fmt::format("{} given, and the model has no experts: {}",
+                                      given.size() == 1 ? "1 option is" : fmt::format("{} are", given.size()),
+                                      fmt::join(given, ", ")),
+               .rule = "options about experts need a model with experts",
+               .hint = "--num-experts, or leave them out"});
+}
+
+void require_capacity(const Settings& settings) {
+  if (!settings.has("moe-token-drop-policy") || capacity_factor(settings)) return;
+  sim::refuse(
+      {.code = "drop_policy_without_capacity",
+       .option = "--moe-token-drop-policy",
+       .numbers = fmt::format("'{}' is given without a capacity", settings.text("moe-token-drop-policy", "")),
+       .rule = "tokens are dropped only where experts have a capacity",
+       .hint = "--moe-expert-capacity-factor 1.0"});
+}
+
 }  // namespace
 
 ExpertOptions expert_options(const Settings& settings) {
@@ -82,6 +120,13 @@ ExpertOptions expert_options(const Settings& settings) {
   if (options.z_loss_coefficient && options.z_loss_coefficient->numerator == 0)
     options.z_loss_coefficient.reset();
   return options;
+}
+
+void require_effective_expert_options(const Settings& settings) {
+  sim::Refusals refusals;
+  refusals.keep([&] { require_experts(settings); });
+  refusals.keep([&] { require_capacity(settings); });
+  refusals.throw_if_any();
 }
 
 }  // namespace verify

@@ -120,6 +120,12 @@ bool has_experts(const LayerPattern& pattern, std::int64_t layer) {
   return layer < std::ssize(pattern.entries) && pattern.entries[static_cast<std::size_t>(layer)] != 0;
 }
 
+std::int64_t layers_with_experts(const LayerPattern& pattern, std::int64_t layers) {
+  if (pattern.entries.empty()) return (layers + pattern.every - 1) / pattern.every;
+  const auto listed = std::min(layers, static_cast<std::int64_t>(pattern.entries.size()));
+  return listed - std::count(pattern.entries.begin(), pattern.entries.begin() + listed, 0);
+}
+
 bool leaves_dense_layers(const LayerPattern& pattern) {
   return pattern.every > 1 ||
          std::find(pattern.entries.begin(), pattern.entries.end(), 0) != pattern.entries.end();

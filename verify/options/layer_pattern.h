@@ -22,6 +22,9 @@ LayerPattern parse_layer_pattern(const std::string& text);
 /// Whether the layer of this number has experts; a layer after those of the list has none.
 bool has_experts(const LayerPattern& pattern, std::int64_t layer);
 
+/// Returns how many of the model's first layers have experts.
+std::int64_t layers_with_experts(const LayerPattern& pattern, std::int64_t layers);
+
 /// Whether the pattern leaves layers without experts.
 bool leaves_dense_layers(const LayerPattern& pattern);
 

@@ -135,6 +135,16 @@ MaybeBreak more_choices_than_groups(const Settings& s) {
                    fmt::format("--moe-router-group-topk {}", *groups));
 }
 
+MaybeBreak more_choices_than_experts_of_groups(const Settings& s) {
+  const auto groups = s.number("moe-router-num-groups"), choices = s.number("moe-router-group-topk");
+  if (!groups || !choices || experts_of(s) % *groups != 0 || *choices > *groups) return std::nullopt;
+  const std::int64_t within = experts_of(s) / *groups * *choices;
+  return broken_if(topk_of(s) > within && topk_of(s) <= experts_of(s),
+                   fmt::format("{} experts of {} groups with {} experts each", topk_of(s), *choices,
+                               experts_of(s) / *groups),
+                   fmt::format("--moe-router-topk {}", within));
+}
+
 MaybeBreak expert_bias_after_softmax(const Settings& s) {
   return broken_if(
       s.flag("moe-router-enable-expert-bias") && s.choice("moe-router-score-function") == "softmax",
@@ -170,6 +180,12 @@ MaybeBreak shared_overlap_without_all_to_all(const Settings& s) {
   return broken_if(s.has("moe-shared-expert-intermediate-size") && s.flag("moe-shared-expert-overlap") &&
                        !is_all_to_all(s),
                    "the token dispatcher is allgather", "--moe-token-dispatcher-type alltoall");
+}
+
+MaybeBreak shared_experts_do_not_divide(const Settings& s) {
+  if (experts_of(s) == 0) return std::nullopt;
+  return undivided("moe-shared-expert-intermediate-size", s.number("moe-shared-expert-intermediate-size"),
+                   tp_of(s), "tensor-parallel ranks");
 }
 
 MaybeBreak shared_experts_with_bias(const Settings& s) {
@@ -236,6 +252,10 @@ std::vector<Rule> expert_rules() {
        {"moe-router-group-topk"},
        more_choices_than_groups,
        "no more groups are chosen than there are"},
+      {"topk_above_group_experts",
+       {"moe-router-topk", "moe-router-num-groups", "moe-router-group-topk", kExperts},
+       more_choices_than_experts_of_groups,
+       "the experts of a token are among those of its groups"},
       {"expert_bias_score",
        {"moe-router-enable-expert-bias"},
        expert_bias_after_softmax,
@@ -256,6 +276,10 @@ std::vector<Rule> expert_rules() {
        {"moe-shared-expert-overlap", kDispatcher},
        shared_overlap_without_all_to_all,
        "shared experts overlap with alltoall or flex alone"},
+      {"moe_shared_tp_div",
+       {"moe-shared-expert-intermediate-size", kTp, kExperts},
+       shared_experts_do_not_divide,
+       "every tensor-parallel rank has as many columns of the shared experts"},
       {"shared_expert_bias",
        {"moe-shared-expert-intermediate-size", "disable-bias-linear"},
        shared_experts_with_bias,

@@ -16,7 +16,7 @@
 ///         topk1_needs_pre_softmax, topk_above_experts, group_topk_without_experts,
 ///         group_topk_needs_groups, experts_groups, group_topk_above_groups, expert_bias_score,
 ///         aux_loss_list_length, capacity_balancing_type, pad_without_capacity,
-///         shared_overlap_dispatcher, shared_expert_bias;
+///         topk_above_group_experts, shared_overlap_dispatcher, moe_shared_tp_div, shared_expert_bias;
 ///         overlap_needs_vpp, ep_overlap_needs_ep, ep_overlap_dispatcher, ep_overlap_full_recompute,
 ///         ep_overlap_recompute_method, ep_overlap_recompute_layers, ep_overlap_shared_overlap,
 ///         ep_overlap_mtp_layers; full_recompute_needs_method, full_recompute_needs_layers,

@@ -142,6 +142,8 @@ std::vector<OptionInfo> options_of_the_model() {
        "Chooses learned positions or rotary ones.",
        "",
        {"learned_absolute", "rope"}},
+      {"not-modelled", texts, kModel, Reader::replay, "",
+       "Names a part of the model that no option says; replay warns of it. It may be repeated.", "PART"},
 
       {"num-experts", count, kExperts, Reader::replay, "0, which is a dense model",
        "Sets how many experts a layer has."},

@@ -10,6 +10,7 @@
 #include "sim/layout/consumer_traps.h"
 #include "sim/layout/size_rules.h"
 #include "verify/options/expert_options.h"
+#include "verify/options/expert_warnings.h"
 #include "verify/options/megatron_validation.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/requests.h"
@@ -92,17 +93,6 @@ PipelineOptions pipeline_of(const Settings& settings, const std::optional<sim::L
   return options;
 }
 
-/// Refuses an expected number of parameters for a model with experts, whose parameters are not counted.
-void require_counted_parameters(const Settings& settings) {
-  if (!settings.has("expect-parameters") || !has_experts(settings) || !settings.has("num-experts")) return;
-  sim::refuse(
-      {.code = "bad_expectation",
-       .option = "--expect-parameters",
-       .numbers = fmt::format("it is given for a model with {} experts", settings.text("num-experts", "")),
-       .rule = "parameters are counted only for models without experts",
-       .hint = "leave it out"});
-}
-
 /// Whether activations are counted: without recomputation, or with full recomputation of each layer by
 /// itself.
 bool counts_activations(const Settings& settings) {
@@ -159,8 +149,8 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
           settings, layout ? layout->pp : settings.number("pipeline-model-parallel-size").value_or(1));
   });
   refusals.keep([&] { checked.pipeline = pipeline_of(settings, checked.placement); });
-  refusals.keep([&] { require_counted_parameters(settings); });
   refusals.keep([&] { expert_options(settings); });
+  if (scenario.run == nullptr) refusals.keep([&] { require_effective_expert_options(settings); });
   if (layout) {
     const BatchOptions batch = batch_options(settings);
     if (batch.global_batch_size) refusals.keep([&] { microbatches_of_batch(batch, layout->dp); });
@@ -180,11 +170,11 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
   if (scenario.run != nullptr) std::ranges::move(run_warnings(*scenario.run), std::back_inserter(warnings));
   if (settings.text("moe-token-dispatcher-type", "") == "allgather")
     std::erase_if(warnings, sim::is_about_all_to_all);
-  if (settings.has("num-experts") && has_experts(settings)) {
-    warnings.push_back({"experts_not_simulated",
-                        "the experts are checked by Megatron's rules, but their layers are simulated as "
-                        "layers without experts"});
-  }
+  std::ranges::move(
+      expert_warnings(expert_options(settings), layout, settings.flag("calculate-per-token-loss")),
+      std::back_inserter(warnings));
+  for (const std::string& part : settings.given("not-modelled"))
+    warnings.push_back({"not_modelled", fmt::format("the scenario leaves out: {}", part)});
   if (settings.has("num-query-groups") && !settings.flag("group-query-attention")) {
     warnings.push_back({"query_groups_ignored",
                         "Megatron ignores --num-query-groups without --group-query-attention, but this "
@@ -265,6 +255,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
   if (request.placement && layout.rules == sim::RuleBook::megatron)
     request.layers = layer_request(settings, layout.pp);
   if (request.expected.parameters) request.model.shape = model_shape(settings);  // refuses missing sizes
+  request.not_modelled = settings.given("not-modelled");
   if (settings.has("program")) request.program = settings.text("program", "");
   return request;
 }

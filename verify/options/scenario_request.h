@@ -62,6 +62,7 @@ struct ScenarioRequest {
   Expectations expected;
   std::vector<sim::Warning> warnings;  // of the layout, and about options that are not simulated
   NotProved not_proved;
+  std::vector<std::string> not_modelled;  // what the scenario says that it leaves out of its model
   bool is_traced = false;
   bool layout_only = false;  // no virtual ranks run
   std::string arguments;     // the options as a command line, without those of a single call

@@ -188,14 +188,17 @@ void require_listed(const ModelShape& shape) {
                .hint = "the number of layers of one pipeline stage"});
 }
 
-/// Returns the parameters that a tensor-parallel rank holds of a whole GPT, in the order of the model.
-std::vector<sim::BufferParameter> parameters_of(const ModelShape& shape, int tp) {
+/// Returns the parameters that a rank holds of a whole GPT, in the order of the model. Experts that are
+/// reduced over other ranks lie in other buffers, and are left out.
+std::vector<sim::BufferParameter> parameters_of(const ModelShape& shape, const ShardSizes& sizes) {
   require_listed(shape);
   parameter_count(shape);  // refuses a bad shape
   std::vector<sim::BufferParameter> parameters;
-  const Stage whole{.layers = shape.num_layers, .is_first = true, .is_last = true};
-  for (const HeldParameter& held : held_parameters(shape, whole, tp))
-    parameters.push_back({held.elements, held.is_shared});
+  const Stage whole{
+      .layers = {{.count = static_cast<int>(shape.num_layers)}}, .is_first = true, .is_last = true};
+  for (const HeldParameter& held : held_parameters(shape, whole, sizes)) {
+    if (!held.is_expert || !sizes.has_expert_grid()) parameters.push_back({held.elements, held.is_shared});
+  }
   return parameters;
 }
 
@@ -203,9 +206,11 @@ std::vector<sim::BufferParameter> parameters_of(const ModelShape& shape, int tp)
 
 int run_shards(const Call& call) {
   const ShardsRequest request = shards_request(call.line);
+  const ShardSizes sizes{.tp = request.tensor_model_parallel_size,
+                         .ep = request.expert_model_parallel_size,
+                         .etp = request.expert_tensor_parallel_size};
   const sim::BufferLayout layout = buffer_layout(
-      request.model ? parameters_of(*request.model, request.tensor_model_parallel_size) : request.parameters,
-      request.config);
+      request.model ? parameters_of(*request.model, sizes) : request.parameters, request.config);
   if (asks_for_json(call.line)) {
     write_json(call.output.out, layout);
   } else {

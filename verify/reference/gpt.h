@@ -97,7 +97,8 @@ class Gpt {
     for (std::int64_t i = 0; i < sizes_.layers; ++i) hidden = layer(i, hidden, nullptr, none, routers);
   }
 
-  /// Returns the loss of each token, [1, S], and adds the gradients of sum(loss * grad) to `sums`.
+  /// Returns the loss of each token, [1, S], and adds the gradients of sum(loss * grad) to `sums`; weights of
+  /// experts without tokens have none.
   Matrix<Scalar> losses_and_gradients(const Ids& tokens, const Ids& labels, const Scalar& grad,
                                       NamedSums<Scalar>& sums, const GptRouters<Scalar>& routers = {}) const {
     std::vector<Matrix<Scalar>> hidden = {embedded(tokens)};
@@ -199,14 +200,19 @@ class Gpt {
   Matrix<Scalar> experts(std::int64_t i, const Matrix<Scalar>& x, const Matrix<Scalar>* grad,
                          NamedSums<Scalar>& sums, const GptRouters<Scalar>& routers) const {
     const std::string name = "decoder.layers." + std::to_string(i) + ".mlp.";
-    const auto name_of = [&](std::int64_t e) {
+    const auto name_of = [&](std::size_t e) {
       return name + "experts.local_experts." + std::to_string(e) + ".";
     };
     const Router<Scalar> router(number_, sizes_.experts.router, weight(name + "router.weight"),
                                 weight(name + "router.expert_bias"), x);
     if (grad == nullptr && routers.routed) routers.routed(i, router);
-    std::vector<MlpWeights<Scalar>> weights;
-    for (std::int64_t e = 0; e < sizes_.experts.experts; ++e) weights.push_back(mlp_weights(name_of(e)));
+    // An expert without tokens has no output and no gradient, and needs no weights.
+    std::vector<bool> has_tokens(static_cast<std::size_t>(sizes_.experts.experts));
+    for (Eigen::Index t = 0; t < x.rows(); ++t)
+      for (const Eigen::Index e : router.experts_of(t)) has_tokens[static_cast<std::size_t>(e)] = true;
+    std::vector<MlpWeights<Scalar>> weights(has_tokens.size());
+    for (std::size_t e = 0; e < weights.size(); ++e)
+      if (has_tokens[e]) weights[e] = mlp_weights(name_of(e));
     const Experts<Scalar> experts(number_, sizes_.activation, sizes_.gated, weights, x,
                                   router.probabilities(),
                                   [&](Eigen::Index t, Eigen::Index e) { return router.is_chosen(t, e); });
@@ -215,9 +221,10 @@ class Gpt {
       return added(number_, experts.output(), shared_experts(name + "shared_experts.", x).output());
     }
     const auto of_experts = experts.gradients(*grad);
-    for (std::int64_t e = 0; e < sizes_.experts.experts; ++e) {
-      add_linear(name_of(e) + "linear_fc1", of_experts.fc1[static_cast<std::size_t>(e)], sums);
-      add_linear(name_of(e) + "linear_fc2", of_experts.fc2[static_cast<std::size_t>(e)], sums);
+    for (std::size_t e = 0; e < weights.size(); ++e) {
+      if (!has_tokens[e]) continue;
+      add_linear(name_of(e) + "linear_fc1", of_experts.fc1[e], sums);
+      add_linear(name_of(e) + "linear_fc2", of_experts.fc2[e], sums);
     }
     const auto of_router = router.gradients(
         of_experts.probabilities, routers.balance ? routers.balance(i, router.logits()) : Matrix<Scalar>());

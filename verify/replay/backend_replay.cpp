@@ -13,6 +13,7 @@
 #include "verify/backends/twin_program.h"
 #include "verify/backends/wrong_elements.h"
 #include "verify/cases/case_list.h"
+#include "verify/checks/trained_experts.h"
 #include "verify/checks/trained_model.h"
 #include "verify/options/option_readers.h"
 #include "verify/output/output.h"
@@ -55,7 +56,7 @@ std::vector<TwinProgram> programs(const Replayed& replayed, const Backend& backe
   std::vector<TwinProgram> all = {collectives(request, backend)};
   const auto& model = replayed.model;
   if (!model || (backend.ranks_are_processes() && is_folded(*model, request.layout))) return all;
-  const Case& the_case = *find_case("gpt_training");
+  const Case& the_case = *find_case(case_of_training(model->setting));
   for (const sim::DType dtype : training_dtypes(backend)) {
     CaseSetting setting = model->setting;
     setting.dtype = dtype;

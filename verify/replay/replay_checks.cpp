@@ -55,13 +55,12 @@ bool expects_parameters(const Replaying& scenario) {
 }
 
 /// Returns why memory is not counted; "" if it is counted, or if no option asks for it. It is counted for a
-/// trained model without experts, prediction layers or an encoder.
+/// trained model without prediction layers or an encoder.
 std::string why_no_memory(const Replaying& scenario) {
   const ScenarioRequest& request = scenario.request;
   if (!request.not_proved.memory.empty()) return request.not_proved.memory;
   if (!request.model.shape) return request.model.no_shape;
   if (request.pipeline.forward_only) return "--forward-only keeps nothing for a backward pass";
-  if (request.layout.ep > 1 || request.model.experts.num_experts > 0) return "experts are not counted";
   if (request.placement->encoder_ranks > 0) return "encoder-decoder models are not counted";
   if (request.model.mtp_num_layers > 0) return "multi-token-prediction layers are not counted";
   return "";
@@ -159,9 +158,21 @@ void run_parameters(Replaying& scenario) {
   const std::string& published = *scenario.request.expected.parameters;
   const std::int64_t parameters = parameter_count(*scenario.request.model.shape);
   const bool agrees = agrees_with(parse_figure(published), parameters);
+  const std::string active =
+      scenario.request.model.experts.num_experts == 0
+          ? ""
+          : fmt::format(" ({} act on a token)", active_parameter_count(*scenario.request.model.shape));
   scenario.add({"parameters", agrees,
-                fmt::format("{} from the shape, {} {}", parameters, published,
+                fmt::format("{} from the shape{}, {} {}", parameters, active, published,
                             agrees ? "as published" : "published")});
+}
+
+/// Whether a list can hold every parameter that a rank holds of every layer.
+bool can_be_listed(const ModelShape& shape, const sim::Layout& layout) {
+  constexpr std::int64_t kMostLayers = 10'000, kMostMatrices = 2'000'000;
+  if (shape.num_layers > kMostLayers) return false;
+  const std::int64_t experts = shape.experts.num_experts / layout.ep;
+  return shape.num_layers * experts <= kMostMatrices;
 }
 
 /// Returns the schedule of the scenario. If it gives no batch, the schedule has twice as many microbatches as
@@ -205,12 +216,12 @@ std::optional<ActivationRun> activation_run(const ScenarioRequest& request) {
 void run_memory(Replaying& scenario) {
   const ScenarioRequest& request = scenario.request;
   const ModelShape& shape = *request.model.shape;
-  constexpr int kMostLayers = 10'000;  // a list holds every parameter of every layer
   constexpr std::int64_t kMostParameters = std::int64_t{1} << 50;
-  if (request.placement->num_layers > kMostLayers || parameter_count(shape) > kMostParameters) {
+  if (!can_be_listed(shape, request.layout) || parameter_count(shape) > kMostParameters) {
     scenario.report.warnings.push_back(
         {"memory_not_counted",
-         fmt::format("memory is counted for models of at most {} layers and {} parameters", kMostLayers,
+         fmt::format("memory is counted for models of at most 10000 layers, {} parameters, and 2000000 "
+                     "experts on a rank",
                      kMostParameters)});
     return;
   }

@@ -18,13 +18,16 @@ Json memory_json(const MemoryReport& memory) {
   Json stages = Json::array();
   for (const HeldBytes& held : memory.stages) {
     stages.push_back({{"parameters_bytes", held.parameters},
+                      {"expert_parameters_bytes", held.expert_parameters},
                       {"gradients_bytes", held.gradients},
                       {"optimizer_states_bytes", held.optimizer},
                       {"activations_bytes", held.activations},
                       {"all_bytes", held.all()}});
   }
-  return {
-      {"owners", memory.owners}, {"has_activations", memory.has_activations}, {"stages", std::move(stages)}};
+  return {{"owners", memory.owners},
+          {"expert_owners", memory.expert_owners},
+          {"has_activations", memory.has_activations},
+          {"stages", std::move(stages)}};
 }
 
 Json training_json(const TrainingCurve& training) {

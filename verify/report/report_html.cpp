@@ -218,7 +218,10 @@ std::string memory_html(const MemoryReport& memory, const std::string& id) {
   std::string html =
       "<h3>Memory of a rank, by pipeline stage</h3>\n<p>" + memory.state.dtypes + " training; " +
       (memory.state.is_distributed
-           ? "ZeRO-1 over " + counted(memory.owners, "owner") + ", the one that owns most. "
+           ? "ZeRO-1 over " + counted(memory.owners, "owner") +
+                 (memory.expert_owners > 0 ? ", experts over " + counted(memory.expert_owners, "owner")
+                                           : "") +
+                 ", the one that owns most. "
            : "no ZeRO-1, so that every rank has all states. ") +
       (memory.has_activations ? "Activations where most are in flight:" : "Without activations:") +
       key(0, "parameters") + key(1, "gradients") + key(2, "optimizer states") + key(3, "activations") +

@@ -136,4 +136,36 @@ TEST(ActivationMemory, AGatedLayerOfGroupedQueriesIsThatByHand) {
   EXPECT_EQ(layer_activation_bytes(shape), masks + 2 * (norms_and_inputs + of_heads + gate_and_up + down));
 }
 
+// With one expert that every token chooses, a rank computes the rows of an MLP. It keeps a second copy of
+// their inputs, and a logit of 4 bytes for each token.
+RC_GTEST_PROP(ActivationMemory, OneExpertIsAnMlpWithARouter, ()) {
+  ActivationShape shape = shape_of_the_paper(1);
+  shape.model.gated_mlp = *rc::gen::arbitrary<bool>();
+  shape.model.experts = {
+      .num_experts = 1, .moe_ffn_hidden_size = shape.model.ffn_hidden_size, .moe_router_topk = 1};
+  const std::int64_t hn = shape.model.hidden_size * shape.tokens;
+  RC_ASSERT(layer_activation_bytes(shape, true) == layer_activation_bytes(shape) + 2 * hn + 4 * shape.tokens);
+}
+
+RC_GTEST_PROP(ActivationMemory, TheRowsOfExpertsAreThoseOfAnEvenRouter, ()) {
+  ActivationShape shape = shape_of_the_paper(1);
+  ExpertOptions& experts = shape.model.experts;
+  experts = {.num_experts = 8, .moe_ffn_hidden_size = 6, .moe_router_topk = 2};
+  shape.tokens = 8 * *rc::gen::inRange(1, 50);
+  const std::int64_t row = 2 * (shape.model.hidden_size + 2 * 6);
+  const std::int64_t whole = layer_activation_bytes(shape, true);
+  const auto beyond = [&] { return layer_activation_bytes(shape, true) - whole; };
+  experts.moe_router_topk = 3;
+  RC_ASSERT(beyond() == shape.tokens * row);
+  experts.moe_router_topk = 2;
+  experts.capacity_factor = 2;
+  RC_ASSERT(beyond() == 0);  // nothing is dropped, and nothing is padded
+  experts.pad_to_capacity = true;
+  RC_ASSERT(beyond() == 2 * shape.tokens * row);
+  experts.capacity_factor = 0.5;
+  RC_ASSERT(beyond() == -shape.tokens * row);
+  experts = {.num_experts = 8, .moe_ffn_hidden_size = 6, .shared_expert_intermediate_size = 5};
+  RC_ASSERT(beyond() == 2 * 2 * 5 * shape.tokens);
+}
+
 }  // namespace

@@ -2,12 +2,18 @@
 
 #include "verify/checks/model_memory.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 #include <sstream>
 #include <string>
+#include <utility>
+#include <vector>
 
+#include "sim/cpu/cpu_device.h"
+#include "sim/model/gpt_model.h"
+#include "sim/world/simulate.h"
 #include "verify/options/settings.h"
 
 namespace {
@@ -51,6 +57,180 @@ RC_GTEST_PROP(ModelMemory, WhatRanksHoldAddsUpToTheModel, ()) {
   RC_ASSERT(row.check == "memory");
   RC_ASSERT(row.holds);
 }
+
+// ---- experts
+
+struct Grid {
+  int tp = 1, pp = 1, dp = 1, ep = 1, etp = 1, cp = 1;
+  int world() const { return tp * pp * dp * cp; }
+  ShardSizes shards() const { return {.tp = tp, .ep = ep, .etp = etp}; }
+  sim::Layout layout() const {
+    return sim::make_layout({.world_size = world(),
+                             .tensor_model_parallel_size = tp,
+                             .pipeline_model_parallel_size = pp,
+                             .context_parallel_size = cp,
+                             .expert_model_parallel_size = ep,
+                             .expert_tensor_parallel_size = etp},
+                            sim::RuleBook::megatron);
+  }
+};
+
+Grid drawn_grid(int most_replicas) {
+  Grid grid;
+  grid.tp = *rc::gen::element(1, 2);
+  grid.pp = *rc::gen::element(1, 2);
+  grid.dp = *rc::gen::inRange(1, most_replicas + 1);
+  grid.ep = *rc::gen::element(1, 2, 4);
+  grid.etp = *rc::gen::element(1, 2);
+  RC_PRE(grid.tp * grid.dp % (grid.ep * grid.etp) == 0);
+  return grid;
+}
+
+/// A model with layers of experts. Experts that are cut over etp have no bias, nor have shared experts.
+ModelShape drawn_with_experts(const Grid& grid, std::int64_t layers) {
+  ModelShape shape = drawn_shape(2, layers);
+  shape.make_vocab_size_divisible_by = *rc::gen::inRange(1, 5);
+  ExpertOptions& experts = shape.experts;
+  experts.num_experts = 4;
+  experts.moe_ffn_hidden_size = 2 * *rc::gen::inRange(1, 9);
+  experts.moe_layer_freq = parse_layer_pattern(*rc::gen::element<std::string>("1", "2", "[0,1]", "[1,1,0]"));
+  experts.shared_expert_intermediate_size = 2 * *rc::gen::inRange(0, 3);
+  experts.shared_expert_gate = *rc::gen::arbitrary<bool>();
+  if (grid.etp > 1 || experts.shared_expert_intermediate_size > 0) shape.linear_bias = false;
+  return shape;
+}
+
+RC_GTEST_PROP(ModelMemory, ExpertsOfAllRanksAddUpToTheModel, ()) {
+  Grid grid = drawn_grid(8);
+  grid.cp = *rc::gen::element(1, 2);
+  const std::int64_t layers = grid.pp * *rc::gen::inRange(1, 4);
+  const ModelShape shape = drawn_with_experts(grid, layers);
+  const sim::LayerPlacement placement =
+      sim::place_layers({.num_layers = layers, .pipeline_model_parallel_size = grid.pp});
+  const sim::Layout layout = grid.layout();
+  const MemoryReport report = check_memory(shape, layout, placement, std::nullopt);
+  RC_ASSERT(report.row.holds);
+  RC_ASSERT(report.owners == grid.dp * grid.cp);
+  RC_ASSERT(report.expert_owners == (grid.shards().has_expert_grid() ? layout.edp : 0));
+}
+
+sim::GptConfig config_of(const ModelShape& shape, const Grid& grid) {
+  sim::GptConfig config{
+      .num_layers = shape.num_layers,
+      .hidden_size = shape.hidden_size,
+      .ffn_hidden_size = shape.ffn_hidden_size,
+      .num_attention_heads = shape.num_attention_heads,
+      .num_query_groups = shape.num_query_groups,
+      .kv_channels = shape.head_size(),
+      .seq_length = shape.seq_length,
+      .vocab_size = shape.vocab_size,
+      .padded_vocab_size = *padded_vocabulary(shape.vocab_size, grid.tp, shape.make_vocab_size_divisible_by),
+      .rotary_base = shape.learned_positions ? 0 : 10000,
+      .normalization = shape.rms_norm ? sim::Norm::rms_norm : sim::Norm::layer_norm,
+      .gated = shape.gated_mlp,
+      .bias = shape.linear_bias,
+      .add_qkv_bias = shape.add_qkv_bias,
+      .untie_embeddings_and_output_weights = shape.untied_output,
+      .sequence_parallel = grid.tp > 1,
+      .experts = {.num_experts = shape.experts.num_experts,
+                  .moe_ffn_hidden_size = shape.experts.moe_ffn_hidden_size,
+                  .routing = {.topk = 2},
+                  .shared_expert_intermediate_size = shape.experts.shared_expert_intermediate_size,
+                  .shared_expert_gate = shape.experts.shared_expert_gate}};
+  for (std::int64_t layer = 0; layer < shape.num_layers; ++layer)
+    config.experts.moe_layer_freq.push_back(shape.experts.are_in(layer));
+  return config;
+}
+
+/// The sizes of the parameters of a rank, in ascending order, those of experts with buffers of their own
+/// apart.
+using Sizes = std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>;
+
+Sizes sorted(Sizes sizes) {
+  std::ranges::sort(sizes.first);
+  std::ranges::sort(sizes.second);
+  return sizes;
+}
+
+Sizes counted_sizes(const ModelShape& shape, const Stage& stage, const Grid& grid) {
+  Sizes sizes;
+  for (const HeldParameter& held : held_parameters(shape, stage, grid.shards()))
+    (held.is_expert && grid.shards().has_expert_grid() ? sizes.second : sizes.first).push_back(held.elements);
+  // Megatron's router has a bias where linear layers have one; that of the simulator has none.
+  for (const sim::StageLayers& layers : stage.layers) {
+    for (int layer = layers.offset; layer < layers.offset + layers.count; ++layer) {
+      if (!shape.linear_bias || !shape.experts.are_in(layer)) continue;
+      sizes.first.erase(std::ranges::find(sizes.first, shape.experts.num_experts));
+    }
+  }
+  return sorted(sizes);
+}
+
+Sizes sizes_of(sim::GptModel& model) {
+  Sizes sizes;
+  for (const sim::Parameter* parameter : model.parameters())
+    (parameter->attributes.allreduce ? sizes.first : sizes.second).push_back(parameter->value.count());
+  return sorted(sizes);
+}
+
+RC_GTEST_PROP(ModelMemory, RanksHoldTheParametersOfTheSimulatedModel, ()) {
+  const Grid grid = drawn_grid(4);
+  const std::int64_t layers = grid.pp * *rc::gen::inRange(1, 3);
+  ModelShape shape = drawn_with_experts(grid, layers);
+  shape.kv_channels = 2 * *rc::gen::inRange(1, 3);  // rotary positions turn pairs
+  shape.seq_length = 2 * *rc::gen::inRange(1, 5);
+  const sim::LayerPlacement placement =
+      sim::place_layers({.num_layers = layers, .pipeline_model_parallel_size = grid.pp});
+  std::vector<Sizes> simulated(static_cast<std::size_t>(grid.world()));
+  std::vector<int> stages(simulated.size());
+  sim::CpuDevice device;
+  const sim::RunReport run = sim::simulate({.layout = grid.layout()}, device, [&](sim::Rank& rank) {
+    const int stage = rank.groups.get("pp").rank();
+    const sim::StageLayers chunk = placement.stages[static_cast<std::size_t>(stage)].front();
+    sim::GptModel model(rank, config_of(shape, grid),
+                        {.first_layer = chunk.offset,
+                         .num_layers = chunk.count,
+                         .pre_process = stage == 0,
+                         .post_process = stage + 1 == grid.pp});
+    simulated[static_cast<std::size_t>(rank.id)] = sizes_of(model);
+    stages[static_cast<std::size_t>(rank.id)] = stage;
+  });
+  if (!run.ok()) RC_FAIL(run.failure());
+  for (std::size_t rank = 0; rank < simulated.size(); ++rank) {
+    const Stage stage{.layers = placement.stages[static_cast<std::size_t>(stages[rank])],
+                      .is_first = stages[rank] == 0,
+                      .is_last = stages[rank] + 1 == grid.pp};
+    RC_ASSERT(counted_sizes(shape, stage, grid) == simulated[rank]);
+  }
+}
+
+TEST(ModelMemory, ExpertsHaveTheirStatesFromTheirOwnReplicas) {
+  const Grid grid{.tp = 2, .dp = 4, .ep = 2, .etp = 1};  // edp is 4
+  const ModelShape shape{.num_layers = 1,
+                         .hidden_size = 64,
+                         .ffn_hidden_size = 64,
+                         .num_attention_heads = 2,
+                         .num_query_groups = 2,
+                         .vocab_size = 256,
+                         .seq_length = 4,
+                         .linear_bias = false,
+                         .untied_output = true,
+                         .rms_norm = true,
+                         .learned_positions = false,
+                         .experts = {.num_experts = 4, .moe_ffn_hidden_size = 64}};
+  const sim::LayerPlacement placement = sim::place_layers({.num_layers = 1});
+  const MemoryReport report = check_memory(shape, grid.layout(), placement, std::nullopt);
+  const std::int64_t experts = 2 * 2 * 64 * 64;  // 2 experts on a rank
+  const std::int64_t dense = 2 * 128 * 64 + 2 * 64 * 64 + 4 * 64 + 3 * 64;
+  EXPECT_EQ(report.stages[0].expert_parameters, 2 * experts);
+  const std::int64_t padded = (dense + 511) / 512 * 512;  // to 4 owners times 128
+  EXPECT_EQ(report.stages[0].parameters, 2 * (padded + experts));
+  EXPECT_NE(report.row.detail.find("experts, whose states have 4 owners"), std::string::npos)
+      << report.row.detail;
+  EXPECT_EQ(report.stages[0].gradients, 2 * report.stages[0].parameters);
+}
+
+// ---- ranks and bytes
 
 TEST(ModelMemory, ALayerTooFewIsFound) {
   const sim::Layout layout =
@@ -136,7 +316,9 @@ TEST(ModelMemory, CountsTheBytesThatDtypesGive) {
 
 TEST(ModelMemory, TheVocabularyIsPaddedToItsDivisor) {
   ModelShape shape{.hidden_size = 1, .ffn_hidden_size = 1, .num_attention_heads = 1, .vocab_size = 100};
-  const auto words = [&](int tp) { return held_parameters(shape, {.is_first = true}, tp).front().elements; };
+  const auto words = [&](int tp) {
+    return held_parameters(shape, {.is_first = true}, {.tp = tp}).front().elements;
+  };
   EXPECT_EQ(words(2), 128);
   shape.make_vocab_size_divisible_by = 30;
   EXPECT_EQ(words(2), 60);

@@ -65,6 +65,66 @@ TEST(ParameterCount, HeadsOfASizeOfTheirOwn) {
   EXPECT_THROW(verify::parameter_count(shape), sim::Error);
 }
 
+/// A model whose layers all have experts, with the sizes that its configuration gives.
+verify::ModelShape of_experts(std::int64_t layers, std::int64_t hidden, std::int64_t heads,
+                              std::int64_t groups, std::int64_t channels, std::int64_t vocabulary,
+                              const verify::ExpertOptions& experts) {
+  return {.num_layers = layers,
+          .hidden_size = hidden,
+          .ffn_hidden_size = experts.moe_ffn_hidden_size,
+          .num_attention_heads = heads,
+          .num_query_groups = groups,
+          .kv_channels = channels,
+          .vocab_size = vocabulary,
+          .seq_length = 4096,
+          .gated_mlp = true,
+          .linear_bias = false,
+          .untied_output = true,
+          .rms_norm = true,
+          .learned_positions = false,
+          .experts = experts};
+}
+
+// The counts of all elements of the published weights. Those of Qwen3 have two norms of 128 in each layer,
+// for queries and keys; those of gpt-oss have 64 sinks of attention in each layer.
+TEST(ParameterCount, PublishedModelsWithExperts) {
+  const auto mixtral_7b =
+      of_experts(32, 4096, 32, 8, 128, 32000, {.num_experts = 8, .moe_ffn_hidden_size = 14336});
+  EXPECT_EQ(verify::parameter_count(mixtral_7b), 46'702'792'704);
+  EXPECT_EQ(verify::active_parameter_count(mixtral_7b), 12'879'925'248);
+  EXPECT_EQ(verify::expert_parameter_count(mixtral_7b), 32LL * 8 * 3 * 4096 * 14336);
+  const auto mixtral_22b =
+      of_experts(56, 6144, 48, 8, 128, 32768, {.num_experts = 8, .moe_ffn_hidden_size = 16384});
+  EXPECT_EQ(verify::parameter_count(mixtral_22b), 140'630'071'296);
+  const auto qwen = of_experts(94, 4096, 64, 4, 128, 151936,
+                               {.num_experts = 128, .moe_ffn_hidden_size = 1536, .moe_router_topk = 8});
+  EXPECT_EQ(verify::parameter_count(qwen), 235'093'634'560 - 94 * 2 * 128);
+  EXPECT_EQ(verify::active_parameter_count(qwen) / 100'000'000, 221);  // "22B activated"
+  auto gpt_oss = of_experts(36, 2880, 64, 8, 64, 201088,
+                            {.num_experts = 128, .moe_ffn_hidden_size = 2880, .moe_router_topk = 4});
+  gpt_oss.linear_bias = true;
+  EXPECT_EQ(verify::parameter_count(gpt_oss), 116'829'156'672 - 36 * 64);
+}
+
+TEST(ParameterCount, CountsExpertsInTheLayersThatHaveThem) {
+  verify::ModelShape shape = of_experts(
+      3, 8, 2, 2, 4, 16,
+      {.num_experts = 4, .moe_layer_freq = verify::parse_layer_pattern("[0,1,0]"), .moe_ffn_hidden_size = 6});
+  const std::int64_t listed = verify::parameter_count(shape);
+  EXPECT_EQ(verify::expert_parameter_count(shape), 4 * 3 * 8 * 6);
+  EXPECT_EQ(verify::active_parameter_count(shape), listed - 2 * 3 * 8 * 6);
+  shape.experts.shared_expert_intermediate_size = 10;
+  EXPECT_EQ(verify::parameter_count(shape), listed + 3 * 8 * 10);
+  shape.experts.shared_expert_gate = true;
+  EXPECT_EQ(verify::parameter_count(shape), listed + 3 * 8 * 10 + 8);
+  shape.experts.moe_layer_freq = verify::parse_layer_pattern("2");  // layers 0 and 2
+  EXPECT_EQ(verify::expert_parameter_count(shape), 2 * 4 * 3 * 8 * 6);
+  shape.experts.num_experts = 1 << 24;
+  shape.experts.moe_ffn_hidden_size = 1 << 24;
+  shape.hidden_size = 1 << 22;
+  EXPECT_THROW(verify::parameter_count(shape), sim::Error);
+}
+
 TEST(ParameterCount, ABiasOfQueriesKeysAndValuesAlone) {
   const verify::ModelShape qwen2{.num_layers = 24,
                                  .hidden_size = 896,

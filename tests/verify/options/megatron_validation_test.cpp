@@ -220,6 +220,7 @@ struct Broken {
 constexpr const char* kDense =
     "replay --world-size 8 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --num-layers 4 "
     "--hidden-size 64 --num-attention-heads 8 --vocab-size 100 --seq-length 16 --global-batch-size 8";
+constexpr const char* kWithout = "expert_options_without_experts";
 constexpr const char* kExperts =
     "replay --world-size 8 --tensor-model-parallel-size 2 --expert-model-parallel-size 2 "
     "--expert-tensor-parallel-size 2 --num-experts 4 --disable-bias-linear --sequence-parallel "
@@ -272,9 +273,11 @@ TEST(MegatronValidation, EveryRuleOfTheTableIsBrokenByOneChangeOfALayoutThatHold
        {"--num-layers 8 --num-layers-per-virtual-pipeline-stage 3", {"layers_per_stage_vp"}},
        {"--expert-model-parallel-size 2 --expert-tensor-parallel-size 1 --sequence-parallel",
         {"ep_without_experts"}},
-       {"--moe-ffn-hidden-size 64", {"moe_ffn_without_experts"}},
-       {"--moe-router-topk 1", {"topk1_needs_pre_softmax"}},
-       {"--moe-router-group-topk 1 --moe-router-num-groups 2", {"group_topk_without_experts"}},
+       {"--moe-ffn-hidden-size 64", {"moe_ffn_without_experts", kWithout}},
+       {"--moe-router-topk 1", {"topk1_needs_pre_softmax", kWithout}},
+       {"--moe-router-group-topk 1 --moe-router-num-groups 2", {"group_topk_without_experts", kWithout}},
+       {"--moe-token-dispatcher-type alltoall --moe-aux-loss-coeff 0.25 --num-experts 0", {kWithout}},
+       {"--moe-shared-expert-gate=false", {}},
        {"--recompute-granularity full --recompute-num-layers 1", {"full_recompute_needs_method"}},
        {"--recompute-granularity full --recompute-method uniform", {"full_recompute_needs_layers"}},
        {"--recompute-granularity selective --recompute-method block", {"selective_with_method"}},
@@ -302,6 +305,11 @@ TEST(MegatronValidation, EveryRuleOfTheTableIsBrokenByOneChangeOfALayoutThatHold
        {"--moe-router-group-topk 1", {"group_topk_needs_groups"}},
        {"--moe-router-group-topk 1 --moe-router-num-groups 3", {"experts_groups"}},
        {"--moe-router-group-topk 3 --moe-router-num-groups 2", {"group_topk_above_groups"}},
+       {"--moe-router-group-topk 1 --moe-router-num-groups 4", {"topk_above_group_experts"}},
+       {"--moe-token-drop-policy position", {"drop_policy_without_capacity"}},
+       {"--moe-token-drop-policy position --moe-expert-capacity-factor -1", {"drop_policy_without_capacity"}},
+       {"--moe-token-drop-policy position --moe-expert-capacity-factor 1.0", {}},
+       {"--moe-shared-expert-intermediate-size 7", {"moe_shared_tp_div"}},
        {"--moe-router-enable-expert-bias", {"expert_bias_score"}},
        {"--moe-router-load-balancing-type aux_loss,seq_aux_loss --moe-aux-loss-coeff 0.25",
         {"aux_loss_list_length"}},
@@ -333,6 +341,10 @@ TEST(MegatronValidation, EveryRuleOfTheTableIsBrokenByOneChangeOfALayoutThatHold
        {"--num-experts 5 --num-layers 5 --pipeline-model-parallel-size 2 --global-batch-size 9 "
         "--sequence-parallel=false",
         {"experts_ep", "moe_tp_needs_sp", "layers_pp_div", "microbatches_div"}},
+       {"--num-experts 5 --moe-router-topk 6 --moe-ffn-hidden-size 33 --moe-token-drop-policy probs "
+        "--moe-router-group-topk 3 --moe-router-num-groups 2 --moe-shared-expert-intermediate-size 7",
+        {"experts_ep", "topk_above_experts", "moe_ffn_etp_div", "drop_policy_without_capacity",
+         "experts_groups", "group_topk_above_groups", "moe_shared_tp_div"}},
        {"--world-size 9 --num-experts 5", {"dense_div", "expert_div", "experts_ep"}}},
       met);
   for (const std::string& code : verify::megatron_rule_codes()) EXPECT_TRUE(met.contains(code)) << code;
@@ -361,11 +373,48 @@ TEST(MegatronValidation, SaysWhatIsNotSimulated) {
     return text_of(met);
   };
   EXPECT_EQ(names(judged(split(kDense))), "");
-  EXPECT_EQ(names(judged(split(kExperts))), " experts_not_simulated");
+  EXPECT_EQ(names(judged(split(kExperts))), "");
   EXPECT_EQ(names(judged(with(kDense, "--recompute-granularity selective"))), " recompute_not_simulated");
   EXPECT_EQ(names(judged(with(kDense, "--recompute-num-layers 1"))), " recompute_ignored");
   EXPECT_EQ(names(judged(with(kDense, "--num-query-groups 2"))), " query_groups_ignored");
   EXPECT_EQ(names(judged(with(kDense, "--num-query-groups 2 --group-query-attention"))), "");
+}
+
+TEST(MegatronValidation, SaysWhereLossesOfExpertsAreNotWhatTheirNamesSay) {
+  const auto warnings = [](const char* words) {
+    const Judged own = judged(with(kExperts, words));
+    std::string text = text_of(own.refused);
+    if (!own.request) return text;
+    for (const sim::Warning& warning : own.request->warnings)
+      if (warning.name != "experts_not_simulated") text += warning.name + ": " + warning.message + "\n";
+    return text;
+  };
+  const std::string global = "--moe-router-load-balancing-type global_aux_loss --moe-aux-loss-coeff ";
+  EXPECT_EQ(
+      warnings((global + "0.25").c_str()),
+      "global_aux_loss_over_dp: Megatron divides the gradient of global_aux_loss by dp once more than its "
+      "coefficient says: with dp 4 the coefficient acts as 1/4 of what is given\n");
+  EXPECT_EQ(warnings((global + "0").c_str()), "") << "no loss";
+  EXPECT_EQ(warnings((global + "0.25 --world-size 4 --expert-tensor-parallel-size 2 "
+                               "--context-parallel-size 2 --seq-length 16")
+                         .c_str()),
+            "")
+      << "one replica";
+  EXPECT_EQ(warnings("--moe-aux-loss-coeff 0.25"), "");
+  EXPECT_EQ(
+      warnings("--moe-aux-loss-coeff 0.25 --moe-router-group-topk 2 --moe-router-num-groups 2 "
+               "--moe-router-enable-expert-bias --moe-router-score-function sigmoid"),
+      "aux_loss_counts: the auxiliary loss counts the experts of a plain top-k, and not those that tokens "
+      "go to with --moe-router-group-topk and --moe-router-enable-expert-bias\n");
+  EXPECT_EQ(warnings("--moe-router-enable-expert-bias --moe-router-score-function sigmoid"), "");
+  for (const char* loss : {"--moe-aux-loss-coeff 0.25", "--moe-z-loss-coeff 0.25"}) {
+    EXPECT_EQ(
+        warnings((std::string("--calculate-per-token-loss ") + loss).c_str()),
+        "per_token_aux_loss: with --calculate-per-token-loss the auxiliary losses are exact only if all 2 "
+        "ranks of tp-cp have as many valid tokens\n");
+  }
+  EXPECT_EQ(warnings("--calculate-per-token-loss"), "");
+  EXPECT_EQ(warnings("--not-modelled sinks"), "not_modelled: the scenario leaves out: sinks\n");
 }
 
 TEST(MegatronValidation, OtherCommandsTellAllRefusalsTogether) {

@@ -470,10 +470,8 @@ TEST(RunRules, WhatAStepOrADeviceRefusesIsWarnedOf) {
   };
   EXPECT_EQ(warnings(kDense, ""), Codes());
   EXPECT_EQ(warnings(kDense, "--group-query-attention --num-query-groups 6"), Codes({"groups_div"}));
-  EXPECT_EQ(warnings(kExperts, "--moe-router-topk 5"),
-            Codes({"experts_not_simulated", "topk_above_experts"}));
-  EXPECT_EQ(warnings(kExperts, "-train-iters -sequence-parallel"),
-            Codes({"experts_not_simulated", "moe_tp_needs_sp"}));
+  EXPECT_EQ(warnings(kExperts, "--moe-router-topk 5"), Codes({"topk_above_experts"}));
+  EXPECT_EQ(warnings(kExperts, "-train-iters -sequence-parallel"), Codes({"moe_tp_needs_sp"}));
   EXPECT_EQ(warnings(kDense, "CUDA_DEVICE_MAX_CONNECTIONS=8"), Codes({"max_connections_not_1"}));
   EXPECT_EQ(warnings(kDense, "CUDA_DEVICE_MAX_CONNECTIONS=1"), Codes());
 }

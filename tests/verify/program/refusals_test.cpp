@@ -470,6 +470,10 @@ const std::vector<Case>& cases() {
        "replay --world-size 8 --expect-parameters 1.7B --num-layers 16777216 --hidden-size 4194304 "
        "--num-attention-heads 1 --vocab-size 8 --seq-length 8"},
       {"world_too_large_to_replay", "replay --world-size 1048577"},
+      {"expert_options_without_experts",
+       "replay --world-size 8 --moe-router-topk 4 --moe-aux-loss-coeff 0.5"},
+      {"drop_policy_without_capacity",
+       "replay --world-size 8 --num-experts 8 --moe-token-drop-policy position"},
       {"bad_choice", "replay --world-size 8 --expect perhaps"},
   };
   return all;

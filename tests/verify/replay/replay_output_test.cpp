@@ -125,8 +125,12 @@ TEST(ReplayAbsence, AMissingRowHasItsReason) {
             "--num-layers, --num-attention-heads, --seq-length are not given");
   const std::string whole = small + kSizes + "--vocab-size 512 ";
   EXPECT_EQ(reason_of(scenario_of(whole), "memory"), "");
-  EXPECT_EQ(reason_of(scenario_of(whole + "--expert-model-parallel-size 2 --num-experts 2"), "memory"),
-            "experts are not counted");
+  EXPECT_EQ(reason_of(scenario_of(whole + "--expert-model-parallel-size 2 --num-experts 2"), "memory"), "");
+  EXPECT_NE(test::run("replay " + whole +
+                      "--expert-model-parallel-size 2 --num-experts 2 --moe-router-topk 1 "
+                      "--moe-router-pre-softmax --moe-token-dispatcher-type alltoall")
+                .out.find("of activations if the router spreads tokens evenly"),
+            std::string::npos);
   EXPECT_EQ(reason_of(scenario_of(whole + "--forward-only"), "memory"),
             "--forward-only keeps nothing for a backward pass");
   EXPECT_EQ(reason_of(scenario_of(small), "memory"), "") << "nobody asked for a model";

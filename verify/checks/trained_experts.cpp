@@ -1,0 +1,109 @@
+#include "verify/checks/trained_experts.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <iterator>
+#include <string_view>
+
+#include "verify/cases/gpt_plan.h"
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::int64_t kMostLocalExperts = 2;
+
+std::int64_t index_of(std::string_view name, const auto& names) {
+  const auto known = std::find(std::begin(names), std::end(names), name);
+  return known == std::end(names) ? 0 : std::distance(std::begin(names), known);
+}
+
+/// The dimension `balance` of the first loss that has a coefficient.
+std::int64_t balance_of(const ExpertOptions& experts) {
+  constexpr std::array kTypes = {"none", "aux_loss", "seq_aux_loss", "global_aux_loss"};
+  for (const LoadBalancing& loss : experts.load_balancing) {
+    const std::int64_t index = index_of(loss.type, kTypes);
+    if (index > 0 && loss.coefficient.numerator > 0) return index;
+  }
+  const auto z_loss = static_cast<std::int64_t>(GptExpertsPlan::Balance::z_loss);
+  return experts.z_loss_coefficient ? z_loss : 0;
+}
+
+/// The number of experts; two of each rank where the scenario does not give it.
+std::int64_t number_of(const ScenarioRequest& request) {
+  const std::int64_t given = request.model.experts.num_experts;
+  return given > 0 ? given : kMostLocalExperts * request.layout.ep;
+}
+
+std::int64_t shared_of(const ExpertOptions& experts) {
+  if (experts.shared_expert_intermediate_size == 0) return 0;
+  return experts.shared_expert_gate ? 2 : 1;
+}
+
+}  // namespace
+
+bool trains_experts(const ScenarioRequest& request) {
+  return request.model.experts.num_experts > 0 || request.layout.ep > 1;
+}
+
+void add_experts(const ScenarioRequest& request, CaseSetting& setting) {
+  if (!trains_experts(request)) return;
+  const ExpertOptions& experts = request.model.experts;
+  constexpr std::array kDispatchers = {"allgather", "alltoall", "flex"};
+  const std::int64_t ep = request.layout.ep;
+  const std::int64_t local = std::clamp<std::int64_t>(number_of(request) / ep, 1, kMostLocalExperts);
+  auto& dimensions = setting.dimensions;
+  dimensions.insert({{"ep", ep},
+                     {"etp", request.layout.etp},
+                     {"local_experts", local},
+                     {"topk", 1},
+                     {"dispatcher", index_of(experts.dispatcher, kDispatchers)},
+                     {"dense_layers", leaves_dense_layers(experts.moe_layer_freq) ? 1 : 0},
+                     {"sigmoid", experts.score_function == "softmax" ? 0 : 1},
+                     {"biased", experts.expert_bias ? 1 : 0},
+                     {"pre_softmax", experts.pre_softmax ? 1 : 0},
+                     {"scaling_numerator", experts.topk_scaling_factor.numerator},
+                     {"scaling_denominator", experts.topk_scaling_factor.denominator},
+                     {"shared", shared_of(experts)},
+                     {"balance", balance_of(experts)}});
+  const std::int64_t number = GptPlan{setting}.experts().number();
+  dimensions["topk"] = std::clamp<std::int64_t>(number / 2, 1, experts.moe_router_topk);
+}
+
+const char* case_of_training(const CaseSetting& setting) {
+  return GptPlan{setting}.has_experts() ? "moe_training" : "gpt_training";
+}
+
+std::string text_of_experts(const ScenarioRequest& request, const CaseSetting& setting) {
+  const GptPlan plan{setting};
+  if (!plan.has_experts()) return "";
+  const GptExpertsPlan experts = plan.experts();
+  const ExpertOptions& own = request.model.experts;
+  return fmt::format(
+      "; {}, {}, {}, {}", reduced_size("ep", experts.ep(), request.layout.ep),
+      reduced_size("etp", experts.etp(), request.layout.etp),
+      reduced_size("experts", static_cast<int>(experts.number()), static_cast<int>(number_of(request))),
+      reduced_size("top", static_cast<int>(experts.topk()), static_cast<int>(own.moe_router_topk)));
+}
+
+std::vector<std::string> left_out_of_training(const ScenarioRequest& request) {
+  const ExpertOptions& experts = request.model.experts;
+  const bool are_there = trains_experts(request);
+  const std::array<std::pair<bool, const char*>, 6> all = {
+      {{request.layout.cp > 1, "context parallelism, whose ranks count as replicas"},
+       {request.model.mtp_num_layers > 0, "prediction of several tokens (MTP)"},
+       {are_there && experts.num_groups > 0, "the choice of experts in groups"},
+       {are_there && experts.capacity_factor.has_value(), "the capacity of experts"},
+       {are_there && experts.score_function == "sqrtsoftplus",
+        "scores by sqrtsoftplus, in whose place is sigmoid"},
+       {are_there && request.layout.instances > 1, "optimizer instances"}}};
+  std::vector<std::string> names;
+  for (const auto& [is_left_out, name] : all)
+    if (is_left_out) names.emplace_back(name);
+  names.insert(names.end(), request.not_modelled.begin(), request.not_modelled.end());
+  return names;
+}
+
+}  // namespace verify
