@@ -7,8 +7,8 @@
 /// Calls   those of self-attention and the MLP: two all_reduces of [T, H] forward and two backward. With
 ///         sequence_parallel an all_gather and a reduce_scatter replace each of them, and backward gathers
 ///         each input once more with an all_gather. With experts, those of MoeLayer in place of the MLP's.
-/// Errors  sequence_split: with experts and sequence_parallel, a sequence whose length is not a multiple of
-///         tp; those of its parts.
+/// Errors  sequence_split: with experts and sequence parallelism, a sequence whose length is not a multiple
+///         of tp; those of its parts.
 /// Source  Shoeybi et al. 2019; Korthikanti et al. 2022; Megatron-LM TransformerLayer.
 
 #include <optional>

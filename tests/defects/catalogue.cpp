@@ -372,8 +372,8 @@ std::vector<Defect> make_catalogue() {
       in_training_call("experts: gradients not reduced", "", "data_parallel.reduce_scatter", left_out, "edp"),
       in_program("experts: reduced as dense parameters", "MLM abf04f46e3", training, experts_reduced_as_dense,
                  "serial"),
-      in_program("experts: divided by their replicas", "PyTorch#160285, DeepSpeed#5259, DeepSpeed#6545",
-                 training, experts_divided_by_their_replicas, "serial"),
+      in_program("experts: divided by their replicas", "PyTorch#160285, DeepSpeed#5259", training,
+                 experts_divided_by_their_replicas, "serial"),
       in_program("experts: not divided by dp", "MLM 3373641ff1", training, experts_not_divided_by_dp,
                  "serial"),
       in_program("training: bucket padding differs by rank", "MLM ba8f2defc5, MLM#835", training,
@@ -447,9 +447,8 @@ std::vector<Defect> make_catalogue() {
       in_program("step: nothing overlaps", "", gpt, nothing_overlaps, "calls"),
 
       // ---- A whole step with experts ----
-      in_program("step with experts: averaged over their replicas",
-                 "PyTorch#160285, DeepSpeed#5259, DeepSpeed#6545", moe, experts_averaged_over_their_replicas,
-                 "serial"),
+      in_program("step with experts: averaged over their replicas", "PyTorch#160285, DeepSpeed#5259", moe,
+                 experts_averaged_over_their_replicas, "serial"),
       in_program("step with experts: scaled as if etp were tp", "MLM 4f8974a400", moe,
                  experts_scaled_as_if_etp_were_tp, "serial"),
       in_program("step with experts: reduced over dense replicas", "MLM abf04f46e3", moe,

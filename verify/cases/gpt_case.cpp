@@ -106,7 +106,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     }
     const std::vector<Dimension> of_experts = {
         {"ep", 1, 4, false, at_scenario::experts, true},
-        {"etp", 1, 2, false, at_scenario::expert_tensor_parallel, true},
+        {"etp", 1, 2, false, at_scenario::expert_tensor_parallel, false, "tp"},
         {"local_experts", 1, 2},
         {"topk", 1, 2},
         {"dispatcher", 0, 2},
