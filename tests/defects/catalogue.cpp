@@ -38,6 +38,9 @@ class WithProgram : public verify::Case {
   verify::ExpectedRun expected_of(const CaseSetting& s, int rank) const override {
     return right_.expected_of(s, rank);
   }
+  verify::ExpectedOfRank expected_by_rank(const CaseSetting& s) const override {
+    return right_.expected_by_rank(s);
+  }
   std::vector<verify::NamedNumber> factors(const CaseSetting& s) const override { return right_.factors(s); }
   std::vector<verify::AdjointIdentity> adjoint(const CaseSetting& s) const override {
     return right_.adjoint(s);

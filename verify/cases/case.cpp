@@ -31,19 +31,21 @@ std::vector<NamedNumber> Case::factors(const CaseSetting& setting) const {
   return numbers;
 }
 
-ExpectedRun expected_run(const Case& the_case, const CaseSetting& setting, int rank) {
-  ExpectedRun run = the_case.expected_of(setting, rank);
-  if (setting.group_size == 1) run.calls.clear();
-  for (ExpectedCall& call : run.calls) {
-    if (call.dtype != sim::DType::i32)
-      call.dtype = call.of_sums ? sim::sum_dtype(setting.dtype) : setting.dtype;
-    call.of_sums = false;  // a CallRecord, with which this is compared, does not say it
-  }
-  return run;
+ExpectedOfRank expected_runs(const Case& the_case, const CaseSetting& setting) {
+  return [expected = the_case.expected_by_rank(setting), setting](int rank) {
+    ExpectedRun run = expected(rank);
+    if (setting.group_size == 1) run.calls.clear();
+    for (ExpectedCall& call : run.calls) {
+      if (call.dtype != sim::DType::i32)
+        call.dtype = call.of_sums ? sim::sum_dtype(setting.dtype) : setting.dtype;
+      call.of_sums = false;  // a CallRecord, with which this is compared, does not say it
+    }
+    return run;
+  };
 }
 
 std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting, int rank) {
-  return expected_run(the_case, setting, rank).calls;
+  return expected_runs(the_case, setting)(rank).calls;
 }
 
 const Case* find_case(const std::string& name) {

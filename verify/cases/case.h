@@ -8,6 +8,7 @@
 ///         and a line in case_list.cpp. In another project it is a class that is passed to prove.h.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -69,6 +70,8 @@ struct NamedNumber {
   std::int64_t value;
 };
 
+using ExpectedOfRank = std::function<ExpectedRun(int rank)>;
+
 class Case {
  public:
   virtual ~Case() = default;
@@ -82,6 +85,11 @@ class Case {
   /// Returns what one rank is expected to do. It is overridden where ranks do different things.
   virtual ExpectedRun expected_of(const CaseSetting& setting, int /*rank*/) const {
     return {.calls = calls(setting)};
+  }
+  /// Returns a function that gives expected_of() of each rank. It is overridden where the ranks share a
+  /// computation.
+  virtual ExpectedOfRank expected_by_rank(const CaseSetting& setting) const {
+    return [this, setting](int rank) { return expected_of(setting, rank); };
   }
   /// Returns the numbers, besides that of the ranks, that name a factor by which a tensor may be wrong. They
   /// are the sizes of the case, which are 1 at least, unless it says which of them it multiplies by.
@@ -103,9 +111,9 @@ class Case {
                                             const CaseSetting& setting) const = 0;
 };
 
-/// Returns what a rank must do, with its calls in order. There are none in a group of one rank.
-ExpectedRun expected_run(const Case& the_case, const CaseSetting& setting, int rank);
-/// Returns the calls of expected_run().
+/// Returns what each rank must do, with its calls in order. There are none in a group of one rank.
+ExpectedOfRank expected_runs(const Case& the_case, const CaseSetting& setting);
+/// Returns the calls of one rank.
 std::vector<ExpectedCall> expected_calls(const Case& the_case, const CaseSetting& setting, int rank);
 
 }  // namespace verify

@@ -258,16 +258,20 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return numbers;
   }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override { return expected_of(s, 0).calls; }
-  ExpectedRun expected_of(const CaseSetting& s, int rank) const override {
+  ExpectedRun expected_of(const CaseSetting& s, int rank) const override { return expected_by_rank(s)(rank); }
+  /// All ranks share the experts that the reference chooses.
+  ExpectedOfRank expected_by_rank(const CaseSetting& s) const override {
     const GptPlan plan{s};
-    if (!has_experts_ || plan.experts().dispatcher() == sim::TokenDispatcherType::allgather)
-      return expected_gpt_run(plan, rank, nullptr);
-    // In floats an error may exchange two experts, and with them the sizes of calls.
-    if (s.dtype != sim::DType::field) return {.calls = {}, .departure = {}, .is_known = false};
-    const sim::FieldTower tower(s.seed, field_functions());
-    ChosenExperts chosen;
-    gpt_reference(Inputs<sim::Field>(s, reference::Number<sim::Field>(tower)), plan, &chosen);
-    return expected_gpt_run(plan, rank, &chosen);
+    std::shared_ptr<ChosenExperts> chosen;
+    if (has_experts_ && plan.experts().dispatcher() != sim::TokenDispatcherType::allgather) {
+      // In floats an error may exchange two experts, and with them the sizes of calls.
+      if (s.dtype != sim::DType::field)
+        return [](int) { return ExpectedRun{.calls = {}, .departure = {}, .is_known = false}; };
+      const sim::FieldTower tower(s.seed, field_functions());
+      chosen = std::make_shared<ChosenExperts>();
+      gpt_reference(Inputs<sim::Field>(s, reference::Number<sim::Field>(tower)), plan, chosen.get());
+    }
+    return [s, chosen](int rank) { return expected_gpt_run(GptPlan{s}, rank, chosen.get()); };
   }
 
   void run(sim::Rank& rank, const CaseSetting& s) const override {

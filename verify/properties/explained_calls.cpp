@@ -74,8 +74,9 @@ std::vector<ExpectedCall> expected_so_far(const std::vector<ExpectedCall>& expec
 
 std::string explain_calls(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report) {
   std::vector<RanksThatDiffer> all;
+  const ExpectedOfRank expected_of_rank = expected_runs(the_case, setting);
   for (const sim::RankReport& rank : report.ranks) {
-    const ExpectedRun run = expected_run(the_case, setting, rank.rank);
+    const ExpectedRun run = expected_of_rank(rank.rank);
     if (!run.is_known) return "";
     std::vector<ExpectedCall> expected = run.calls;
     if (!report.ok()) expected = expected_so_far(expected, rank.calls);

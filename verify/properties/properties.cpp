@@ -257,8 +257,9 @@ Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting&
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   const sim::RunReport& report = *run;
   if (auto broken = unfit(report, the_case, setting)) return *broken;
+  const ExpectedOfRank expected_of_rank = expected_runs(the_case, setting);
   for (const sim::RankReport& rank : report.ranks) {
-    const ExpectedRun run_of_rank = expected_run(the_case, setting, rank.rank);
+    const ExpectedRun run_of_rank = expected_of_rank(rank.rank);
     if (!run_of_rank.is_known) return {.has_open_choice = true};
     if (!run_of_rank.departure.empty())
       return fails(fmt::format("rank {}: {}", rank.rank, run_of_rank.departure));
