@@ -343,10 +343,27 @@ void GpuDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sin
   });
 }
 
-void GpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
-  on_stream({&x, &out}, [&](Stream* stream) {
-    gpu::softmax(stream, type_of(x), x.data(), divisor, causal, out.data(), rows_of(x), size_at(x, 2),
-                 columns_of(x));
+void GpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out, Tensor& stats) {
+  on_stream({&x, &out, &stats}, [&](Stream* stream) {
+    gpu::softmax(stream, type_of(x), x.data(), divisor, causal, out.data(), address(stats), rows_of(x),
+                 size_at(x, 2), columns_of(x));
+  });
+}
+
+void GpuDevice::merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) {
+  on_stream({&part, &part_stats, &out, &stats}, [&](Stream* stream) {
+    gpu::merge_softmax(stream, type_of(out), part.data(), part_stats.data(), out.data(), stats.data(),
+                       rows_of(out), columns_of(out));
+  });
+}
+
+void GpuDevice::partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal,
+                                         const Tensor& stats, const Tensor& grad, const Tensor& means,
+                                         Tensor& p, Tensor& grad_x) {
+  on_stream({&x, &stats, &grad, &means, &p, &grad_x}, [&](Stream* stream) {
+    gpu::partial_softmax_backward(stream, type_of(x), x.data(), divisor, causal, stats.data(), grad.data(),
+                                  means.data(), p.data(), grad_x.data(), rows_of(x), size_at(x, 2),
+                                  columns_of(x));
   });
 }
 

@@ -158,15 +158,27 @@ void CountingDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor
   device_->rotate(x, cosines, sines, backward, out);
 }
 
-void CountingDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
+void CountingDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out, Tensor& stats) {
   add(x);
-  device_->softmax(x, divisor, causal, out);
+  device_->softmax(x, divisor, causal, out, stats);
 }
 
 void CountingDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor,
                                       Tensor& out) {
   add(p);
   device_->softmax_backward(p, grad, divisor, out);
+}
+
+void CountingDevice::merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) {
+  add(out);
+  device_->merge_softmax(part, part_stats, out, stats);
+}
+
+void CountingDevice::partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal,
+                                              const Tensor& stats, const Tensor& grad, const Tensor& means,
+                                              Tensor& p, Tensor& grad_x) {
+  add(x);
+  device_->partial_softmax_backward(x, divisor, causal, stats, grad, means, p, grad_x);
 }
 
 void CountingDevice::normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias,

@@ -106,10 +106,22 @@ class Device {
                       Tensor& out) = 0;
 
   /// Softmax of x / sqrt(divisor), row by row. If causal, column j of row i of the last two dimensions
-  /// [q, k] is left out for j > i + k - q.
-  virtual void softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) = 0;
+  /// [q, k] is left out for j > i + k - q. A row's shift is its largest score, and 0 in the field, where all
+  /// shifts are equal. stats is a sum tensor [2, rows] that holds the shift and the sum of exp(score - shift);
+  /// it may be none.
+  virtual void softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out, Tensor& stats) = 0;
   /// The gradient of the scores x, from the output p of softmax: p (g - sum(g p)) / sqrt(divisor).
   virtual void softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) = 0;
+  /// Merges attention over some keys, part [.., d] with its stats, into attention over other keys, out. The
+  /// shift becomes the larger one of the two, each sum is multiplied by exp(its shift - that shift), unless
+  /// the two are equal, and out = part w + out v, with one fma, where w and v are the shares of the sums in
+  /// their total. All are sum tensors.
+  virtual void merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) = 0;
+  /// p = exp(x / sqrt(divisor) - shift) / sum, from the stats of rows of which x is a part, and
+  /// grad_x = p (grad - mean) / sqrt(divisor). stats and means [rows] are sum tensors.
+  virtual void partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal,
+                                        const Tensor& stats, const Tensor& grad, const Tensor& means,
+                                        Tensor& p, Tensor& grad_x) = 0;
   /// out = (x - mean) rstd weight + bias, with rstd = 1 / sqrt(variance + epsilon). rms_norm has no mean
   /// and no bias. stats [2, T] is a sum tensor that holds mean and rstd.
   virtual void normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,
