@@ -60,7 +60,15 @@ std::int64_t rounded_up(std::int64_t length, std::int64_t unit) { return (length
 
 SequenceCut::SequenceCut(std::vector<Document> documents, std::vector<Piece> pieces, int ranks)
     : documents_(std::move(documents)), pieces_(std::move(pieces)), ranks_(ranks) {
-  CHECK(ranks >= 1);
+  const auto refuse_length = [&](std::string numbers, std::string hint) {
+    refuse({.code = "sequence_cp",
+            .option = "--context-parallel-size",
+            .numbers = std::move(numbers),
+            .rule = "there is at least one context-parallel rank, and the length of what is cut over several "
+                    "is a multiple of 2 cp",
+            .hint = std::move(hint)});
+  };
+  if (ranks < 1) refuse_length(fmt::format("{} ranks", ranks), "1 rank, which cuts nothing");
   const std::int64_t chunks = 2 * std::int64_t{ranks};
   std::string uneven, even;
   for (std::size_t p = 0; p < pieces_.size(); ++p) {
@@ -71,12 +79,7 @@ SequenceCut::SequenceCut(std::vector<Document> documents, std::vector<Piece> pie
     uneven += fmt::format("{} has {} rows, ", name, length);
     if (even.empty()) even = fmt::format("{} with {} rows", name, rounded_up(length, chunks));
   }
-  if (!uneven.empty())
-    refuse({.code = "sequence_cp",
-            .option = "--context-parallel-size",
-            .numbers = fmt::format("{}and 2 cp = 2 * {} = {}", uneven, ranks, chunks),
-            .rule = "the length of what is cut over context-parallel ranks is a multiple of 2 cp",
-            .hint = even});
+  if (!uneven.empty()) refuse_length(fmt::format("{}and 2 cp = 2 * {} = {}", uneven, ranks, chunks), even);
 }
 
 SequenceCut SequenceCut::of_sequence(std::int64_t length, int ranks) {

@@ -22,7 +22,7 @@ const std::vector<Room>& rooms() {
        {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/launch", "sim/meeting"}},
       {"sim/parallel", "sharded layers", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
       {"sim/context",
-       "sequences cut over ranks",
+       "cuts of sequences",
        {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel"}},
       {"sim/experts",
        "mixtures of experts",

@@ -42,6 +42,7 @@ TEST(SequenceCut, CanCutAPackedRowAsOneSequence) {
 
 TEST(SequenceCut, RefusesLengthsThatDoNotDivide) {
   EXPECT_EQ(refusal_code([] { SequenceCut::of_sequence(6, 2); }), "sequence_cp");
+  EXPECT_EQ(refusal_code([] { SequenceCut::of_sequence(6, 0); }), "sequence_cp");
   EXPECT_EQ(refusal_code([] { SequenceCut::of_sequence(5, 1); }), "none");
   EXPECT_EQ(refusal_code([] { SequenceCut::of_packed_sequence({0, 3, 6}, {}, 2); }), "sequence_cp");
   try {
