@@ -343,10 +343,25 @@ void GpuDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sin
   });
 }
 
-void GpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out, Tensor& stats) {
-  on_stream({&x, &out, &stats}, [&](Stream* stream) {
-    gpu::softmax(stream, type_of(x), x.data(), divisor, causal, out.data(), address(stats), rows_of(x),
+void GpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
+  on_stream({&x, &out}, [&](Stream* stream) {
+    gpu::softmax(stream, type_of(x), x.data(), divisor, causal, out.data(), nullptr, rows_of(x),
                  size_at(x, 2), columns_of(x));
+  });
+}
+
+void GpuDevice::partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& exps,
+                                Tensor& stats) {
+  on_stream({&x, &exps, &stats}, [&](Stream* stream) {
+    gpu::softmax(stream, type_of(x), x.data(), divisor, causal, exps.data(), stats.data(), rows_of(x),
+                 size_at(x, 2), columns_of(x));
+  });
+}
+
+void GpuDevice::finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) {
+  on_stream({&sums, &stats, &out}, [&](Stream* stream) {
+    gpu::finish_softmax(stream, type_of(out), sums.data(), stats.data(), out.data(), rows_of(out),
+                        columns_of(out));
   });
 }
 

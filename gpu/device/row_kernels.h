@@ -32,7 +32,7 @@ struct Softmax {
   Wide factor;
   bool causal;
   Scalar* out;
-  Wide* stats;
+  Wide* stats;  // null: the rows are divided by their sums, which are not kept
   std::int64_t rows;
   std::int64_t queries;
   std::int64_t columns;
@@ -47,9 +47,13 @@ struct Softmax {
     const Wide largest = lanes.max(number, seen, score);
     const auto e = [&](std::int64_t j) { return number.exp(score(j) - largest); };
     const Wide sum = lanes.template sum<Wide>(seen, e);
-    const Wide inverse = Wide{1} / sum;
-    lanes.each(columns, [&](std::int64_t j) { to[j] = j < seen ? number.store(e(j) * inverse) : Scalar{}; });
-    if (stats == nullptr) return;
+    if (stats == nullptr) {
+      const Wide inverse = Wide{1} / sum;
+      lanes.each(columns,
+                 [&](std::int64_t j) { to[j] = j < seen ? number.store(e(j) * inverse) : Scalar{}; });
+      return;
+    }
+    lanes.each(columns, [&](std::int64_t j) { to[j] = j < seen ? number.store(e(j)) : Scalar{}; });
     lanes.first([&] {
       stats[row] = largest;
       stats[rows + row] = sum;
@@ -95,14 +99,9 @@ struct MergeSoftmax {
     const sim::Arithmetic<Scalar> number{};
     const Scalar own = part_stats[row], before = stats[row];
     const Scalar shift = number.larger(own, before);
-    const auto moved = [&](Scalar from, Scalar sum) {
-      return from == shift ? sum : sum * number.exp(from - shift);
-    };
-    const Scalar sum_before = moved(before, stats[rows + row]);
-    const Scalar sum_own = moved(own, part_stats[rows + row]);
-    const Scalar sum = sum_before + sum_own;
-    const Scalar inverse = Scalar{1} / sum;
-    const Scalar weight_before = sum_before * inverse, weight_own = sum_own * inverse;
+    const auto weight_of = [&](Scalar from) { return from == shift ? Scalar{1} : number.exp(from - shift); };
+    const Scalar weight_own = weight_of(own), weight_before = weight_of(before);
+    const Scalar sum = number.fma(part_stats[rows + row], weight_own, stats[rows + row] * weight_before);
     lanes.each(columns, [&](std::int64_t f) {
       const std::int64_t i = row * columns + f;
       out[i] = number.fma(part[i], weight_own, out[i] * weight_before);
@@ -110,6 +109,25 @@ struct MergeSoftmax {
     lanes.first([&] {
       stats[row] = shift;
       stats[rows + row] = sum;
+    });
+  }
+};
+
+template <typename Scalar>
+struct FinishSoftmax {
+  using Wide = WideOf<Scalar>;
+  const Wide* sums;
+  const Wide* stats;
+  Scalar* out;
+  std::int64_t rows;
+  std::int64_t columns;
+
+  template <typename Lanes>
+  SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
+    const sim::Arithmetic<Scalar> number{};
+    const Wide inverse = Wide{1} / stats[rows + row];
+    lanes.each(columns, [&](std::int64_t f) {
+      out[row * columns + f] = number.store(sums[row * columns + f] * inverse);
     });
   }
 };
@@ -378,6 +396,16 @@ void merge_softmax(Stream* stream, ElementType type, const void* part, const voi
     launch_rows(stream, rows,
                 MergeSoftmax<Wide>{as<Wide>(part), as<Wide>(part_stats), as<Wide>(out), as<Wide>(stats), rows,
                                    columns});
+  });
+}
+
+void finish_softmax(Stream* stream, ElementType type, const void* sums, const void* stats, void* out,
+                    std::int64_t rows, std::int64_t columns) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = WideOf<Scalar>;
+    launch_rows(stream, rows,
+                FinishSoftmax<Scalar>{as<Wide>(sums), as<Wide>(stats), as<Scalar>(out), rows, columns});
   });
 }
 

@@ -34,18 +34,17 @@ typename Number::Wide shift_of(const Number& number, std::int64_t seen, const Sc
 
 }  // namespace
 
-void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out, Tensor& stats) {
+void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
   const ScoreRows rows(x, causal);
-  const std::int64_t columns = rows.columns, count = rows_of(x);
+  const std::int64_t columns = rows.columns;
   with_computing_scalar(x.dtype(), [&](auto scalar) {
     using Scalar = decltype(scalar);
     using Wide = typename Arithmetic<Scalar>::Wide;
     const auto number = arithmetic<Scalar>();
     const Wide factor = number.rsqrt(number.of({divisor, 1}));
-    Wide* shifts = stats.is_none() ? nullptr : elements<Wide>(stats);
     std::vector<Wide> exps(static_cast<std::size_t>(columns));
     vectorised([&] {
-      for (std::int64_t t = 0; t < count; ++t) {
+      for (std::int64_t t = 0; t < rows_of(x); ++t) {
         const Scalar* from = elements<Scalar>(x) + t * columns;
         Scalar* to = elements<Scalar>(out) + t * columns;
         Wide* e = exps.data();
@@ -57,9 +56,6 @@ void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tens
         const Wide inverse = number.of({1, 1}) / sum;
         for (std::int64_t j = 0; j < seen; ++j) to[j] = number.store(e[j] * inverse);
         for (std::int64_t j = seen; j < columns; ++j) to[j] = Scalar{};
-        if (shifts == nullptr) continue;
-        shifts[t] = shift;
-        shifts[count + t] = sum;
       }
     });
   });
@@ -87,31 +83,73 @@ void CpuDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64
   });
 }
 
+void CpuDevice::partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& exps,
+                                Tensor& stats) {
+  const ScoreRows rows(x, causal);
+  const std::int64_t columns = rows.columns, count = rows_of(x);
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    const Wide factor = number.rsqrt(number.of({divisor, 1}));
+    std::vector<Wide> of_row(static_cast<std::size_t>(columns));
+    vectorised([&] {
+      for (std::int64_t t = 0; t < count; ++t) {
+        const Scalar* from = elements<Scalar>(x) + t * columns;
+        Scalar* to = elements<Scalar>(exps) + t * columns;
+        Wide* e = of_row.data();
+        const std::int64_t seen = rows.seen(t);
+        const Wide shift =
+            shift_of(number, seen, [&](std::int64_t j) { return number.load(from[j]) * factor; });
+        for (std::int64_t j = 0; j < seen; ++j) e[j] = number.exp(number.load(from[j]) * factor - shift);
+        for (std::int64_t j = 0; j < seen; ++j) to[j] = number.store(e[j]);
+        for (std::int64_t j = seen; j < columns; ++j) to[j] = Scalar{};
+        elements<Wide>(stats)[t] = shift;
+        elements<Wide>(stats)[count + t] = lane_sum<Wide>(seen, [&](std::int64_t j) { return e[j]; });
+      }
+    });
+  });
+}
+
 void CpuDevice::merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) {
   const std::int64_t columns = columns_of(out), rows = rows_of(out);
   with_computing_scalar(out.dtype(), [&](auto scalar) {
     using Wide = typename Arithmetic<decltype(scalar)>::Wide;  // the tensors are sum tensors
     const auto number = arithmetic<Wide>();
+    const Wide* own_stats = elements<Wide>(part_stats);
+    Wide* all_stats = elements<Wide>(stats);
     vectorised([&] {
       for (std::int64_t t = 0; t < rows; ++t) {
-        const Wide* own_stats = elements<Wide>(part_stats);
-        Wide* all_stats = elements<Wide>(stats);
-        const Wide own = number.load(own_stats[t]), before = number.load(all_stats[t]);
+        const Wide own = own_stats[t], before = all_stats[t];
         const Wide shift = number.larger(own, before);
-        const auto moved = [&](const Wide& from, const Wide& sum) -> Wide {
-          return from == shift ? sum : sum * number.exp(from - shift);
+        const auto weight_of = [&](const Wide& from) -> Wide {
+          return from == shift ? number.of({1, 1}) : number.exp(from - shift);
         };
-        const Wide sum_before = moved(before, all_stats[rows + t]);
-        const Wide sum_own = moved(own, own_stats[rows + t]);
-        const Wide sum = sum_before + sum_own;
-        const Wide inverse = number.of({1, 1}) / sum;
-        const Wide weight_before = sum_before * inverse, weight_own = sum_own * inverse;
+        const Wide weight_own = weight_of(own), weight_before = weight_of(before);
         const Wide* from = elements<Wide>(part) + t * columns;
         Wide* to = elements<Wide>(out) + t * columns;
         for (std::int64_t f = 0; f < columns; ++f)
           to[f] = number.fma(from[f], weight_own, to[f] * weight_before);
         all_stats[t] = shift;
-        all_stats[rows + t] = sum;
+        all_stats[rows + t] =
+            number.fma(own_stats[rows + t], weight_own, all_stats[rows + t] * weight_before);
+      }
+    });
+  });
+}
+
+void CpuDevice::finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) {
+  const std::int64_t columns = columns_of(out), rows = rows_of(out);
+  with_computing_scalar(out.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    vectorised([&] {
+      for (std::int64_t t = 0; t < rows; ++t) {
+        const Wide inverse = number.of({1, 1}) / elements<Wide>(stats)[rows + t];
+        const Wide* from = elements<Wide>(sums) + t * columns;
+        Scalar* to = elements<Scalar>(out) + t * columns;
+        for (std::int64_t f = 0; f < columns; ++f) to[f] = number.store(from[f] * inverse);
       }
     });
   });

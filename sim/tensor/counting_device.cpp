@@ -158,15 +158,26 @@ void CountingDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor
   device_->rotate(x, cosines, sines, backward, out);
 }
 
-void CountingDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out, Tensor& stats) {
+void CountingDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
   add(x);
-  device_->softmax(x, divisor, causal, out, stats);
+  device_->softmax(x, divisor, causal, out);
 }
 
 void CountingDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor,
                                       Tensor& out) {
   add(p);
   device_->softmax_backward(p, grad, divisor, out);
+}
+
+void CountingDevice::partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& exps,
+                                     Tensor& stats) {
+  add(x);
+  device_->partial_softmax(x, divisor, causal, exps, stats);
+}
+
+void CountingDevice::finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) {
+  add(sums);
+  device_->finish_softmax(sums, stats, out);
 }
 
 void CountingDevice::merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) {

@@ -31,18 +31,18 @@ void require_stats(const Tensor& stats, const Tensor& of, const char* user) {
 Tensor softmax(const Tensor& x, std::int64_t divisor, bool causal) {
   require_inputs({&x}, "softmax");
   require_divisor(x, divisor, "softmax");
-  Tensor out = x.device().empty(x.dtype(), x.shape()), none;
-  x.device().softmax(x, divisor, causal, out, none);
+  Tensor out = x.device().empty(x.dtype(), x.shape());
+  x.device().softmax(x, divisor, causal, out);
   return out;
 }
 
-Tensor softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& stats) {
-  require_inputs({&x}, "softmax");
-  require_divisor(x, divisor, "softmax");
-  require_stats(stats, x, "softmax");
-  Tensor out = x.device().empty(x.dtype(), x.shape());
-  x.device().softmax(x, divisor, causal, out, stats);
-  return out;
+Tensor partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& stats) {
+  require_inputs({&x}, "partial_softmax");
+  require_divisor(x, divisor, "partial_softmax");
+  require_stats(stats, x, "partial_softmax");
+  Tensor exps = x.device().empty(x.dtype(), x.shape());
+  x.device().partial_softmax(x, divisor, causal, exps, stats);
+  return exps;
 }
 
 void merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) {
@@ -55,6 +55,16 @@ void merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Te
   require_apart(part, out, kUser);
   require_apart(part_stats, stats, kUser);
   part.device().merge_softmax(part, part_stats, out, stats);
+}
+
+Tensor finish_softmax(const Tensor& sums, const Tensor& stats, DType dtype) {
+  constexpr const char* kUser = "finish_softmax";
+  require_inputs({&sums, &stats}, kUser);
+  require_stats(stats, sums, kUser);
+  Tensor out = sums.device().empty(dtype, sums.shape());
+  require_sums(sums, out, kUser);
+  sums.device().finish_softmax(sums, stats, out);
+  return out;
 }
 
 PartialSoftmaxGradient partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal,

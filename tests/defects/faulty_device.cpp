@@ -79,9 +79,9 @@ void FaultyDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& 
   CpuDevice::rotate(x, next(cosines), next(sines), backward, out);
 }
 
-void FaultyDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out, Tensor& stats) {
+void FaultyDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
   CpuDevice::softmax(x, has(KernelFault::scores_not_scaled) ? 1 : divisor,
-                     causal && !has(KernelFault::causal_mask_dropped), out, stats);
+                     causal && !has(KernelFault::causal_mask_dropped), out);
 }
 
 void FaultyDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) {

@@ -77,10 +77,9 @@ TEST(Gpu05Reduce, Softmax) {
         {drawn(dtype, shape, random, extremes), drawn(dtype, shape, random.named("g"), extremes)},
         [&](Device& device, Tensors& in) {
           Tensors out = {device.empty(dtype, shape), device.empty(dtype, shape)};
-          Tensor none;
-          device.softmax(in[0], divisor, causal, out[0], none);
+          device.softmax(in[0], divisor, causal, out[0]);
           device.softmax_backward(out[0], in[1], divisor, out[1]);
-          device.softmax(in[0], divisor, causal, in[0], none);
+          device.softmax(in[0], divisor, causal, in[0]);
           out.push_back(in[0]);
           return out;
         });
@@ -107,13 +106,15 @@ TEST(Gpu05Reduce, SoftmaxOfParts) {
          drawn(sums, outputs, random.named("b"), extremes)},
         [&](Device& device, Tensors& in) {
           Tensor p = device.empty(dtype, shape), stats = device.empty(sums, {2, rows});
-          device.softmax(in[0], divisor, causal, p, stats);
+          device.partial_softmax(in[0], divisor, causal, p, stats);
           Tensor q = device.empty(dtype, shape), stats_of_part = device.empty(sums, {2, rows});
-          device.softmax(in[1], divisor, causal, q, stats_of_part);
+          device.partial_softmax(in[1], divisor, causal, q, stats_of_part);
           device.merge_softmax(in[4], stats_of_part, in[5], stats);
+          Tensor finished = device.empty(dtype, outputs);
+          device.finish_softmax(in[5], stats, finished);
           Tensor again = device.empty(dtype, shape), grad = device.empty(dtype, shape);
           device.partial_softmax_backward(in[0], divisor, causal, stats, in[2], in[3], again, grad);
-          return Tensors{p, q, stats_of_part, stats, in[5], again, grad};
+          return Tensors{p, q, stats_of_part, stats, in[5], finished, again, grad};
         });
     RC_ASSERT(difference == "");
   }));

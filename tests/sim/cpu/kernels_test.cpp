@@ -418,17 +418,7 @@ RC_GTEST_PROP(Kernels, SoftmaxAndItsGradient, (std::uint64_t seed, bool causal))
       row.resize(static_cast<std::size_t>(k));
       return row;
     };
-    Tensor stats = draw.device.empty(Of<Scalar>::sums, {2, batches * q});
-    const Tensor p = softmax(x.tensor, divisor, causal, stats);
-    RC_ASSERT(values<Scalar>(p) == values<Scalar>(softmax(x.tensor, divisor, causal)));
-    expect_elements<Wide>(stats, batches * q, [&](std::int64_t is_sum, std::int64_t t) {
-      std::vector<Wide> row;
-      for (std::int64_t j = 0; j < (causal ? t % q + 1 + k - q : k); ++j) row.push_back(x.at(t, j) * factor);
-      const Wide shift = shift_of(row);
-      if (is_sum == 0) return shift;
-      for (Wide& score : row) score = exp_of(score - shift);
-      return in_lanes(row);
-    });
+    const Tensor p = softmax(x.tensor, divisor, causal);
     expect_elements<Scalar>(
         p, k, [&](std::int64_t t, std::int64_t j) { return probabilities(t)[static_cast<std::size_t>(j)]; });
     const Matrix<Scalar> given{p, values<Scalar>(p), k};
@@ -439,6 +429,35 @@ RC_GTEST_PROP(Kernels, SoftmaxAndItsGradient, (std::uint64_t seed, bool causal))
                                 terms.push_back(given.at(t, i) * grad.at(t, i));
                               return given.at(t, j) * (grad.at(t, j) - in_lanes(terms)) * factor;
                             });
+  });
+}
+
+RC_GTEST_PROP(Kernels, SoftmaxOfAPartIsNotDivided, (std::uint64_t seed, bool causal)) {
+  const std::int64_t batches = size(1, 3), q = size(1, 5), k = q + size(0, 30), divisor = size(1, 9);
+  in_every_dtype(seed, [&]<typename Scalar>(Draw& draw) {
+    using Wide = typename Of<Scalar>::Wide;
+    const auto x = draw.matrix<Scalar>({batches, q, k});
+    const Wide factor = rsqrt_of(of_whole<Wide>(divisor));
+    const auto scores = [&](std::int64_t t) {
+      std::vector<Wide> row;
+      for (std::int64_t j = 0; j < (causal ? t % q + 1 + k - q : k); ++j) row.push_back(x.at(t, j) * factor);
+      return row;
+    };
+    const auto exps_of = [&](std::int64_t t) {
+      std::vector<Wide> row = scores(t);
+      const Wide shift = shift_of(row);
+      for (Wide& score : row) score = exp_of(score - shift);
+      return row;
+    };
+    Tensor stats = draw.device.empty(Of<Scalar>::sums, {2, batches * q});
+    const Tensor exps = partial_softmax(x.tensor, divisor, causal, stats);
+    expect_elements<Scalar>(exps, k, [&](std::int64_t t, std::int64_t j) {
+      const std::vector<Wide> row = exps_of(t);
+      return j < std::ssize(row) ? row[static_cast<std::size_t>(j)] : Wide{};
+    });
+    expect_elements<Wide>(stats, batches * q, [&](std::int64_t is_sum, std::int64_t t) {
+      return is_sum == 0 ? shift_of(scores(t)) : in_lanes(exps_of(t));
+    });
   });
 }
 
@@ -455,9 +474,10 @@ RC_GTEST_PROP(Kernels, SoftmaxOfPartsIsMerged, (std::uint64_t seed)) {
     const Matrix<Wide> stats{before_stats.tensor, values<Wide>(before_stats.tensor), rows};
     const auto merged = [&](std::int64_t t) {
       const Wide a = stats.at(0, t), b = part_stats.at(0, t), shift = largest(std::vector<Wide>{a, b});
-      const Wide from_a = a == shift ? stats.at(1, t) : stats.at(1, t) * exp_of(a - shift);
-      const Wide from_b = b == shift ? part_stats.at(1, t) : part_stats.at(1, t) * exp_of(b - shift);
-      return std::array<Wide, 4>{shift, from_a + from_b, from_a, from_b};
+      const Wide weight_a = a == shift ? of_whole<Wide>(1) : exp_of(a - shift);
+      const Wide weight_b = b == shift ? of_whole<Wide>(1) : exp_of(b - shift);
+      const Wide sum = fma_of(part_stats.at(1, t), weight_b, stats.at(1, t) * weight_a);
+      return std::array<Wide, 4>{shift, sum, weight_a, weight_b};
     };
     Tensor out = draw.device.empty(before.tensor.dtype(), before.tensor.shape());
     copy(before.tensor, out);
@@ -466,10 +486,13 @@ RC_GTEST_PROP(Kernels, SoftmaxOfPartsIsMerged, (std::uint64_t seed)) {
       return merged(t)[static_cast<std::size_t>(i)];
     });
     expect_elements<Wide>(out, columns, [&](std::int64_t t, std::int64_t f) {
-      const auto [shift, sum, from_a, from_b] = merged(t);
-      const Wide inverse = of_whole<Wide>(1) / sum;
-      return fma_of(part.at(t, f), from_b * inverse, before.at(t, f) * (from_a * inverse));
+      const auto [shift, sum, weight_a, weight_b] = merged(t);
+      return fma_of(part.at(t, f), weight_b, before.at(t, f) * weight_a);
     });
+    const Matrix<Wide> sums{out, values<Wide>(out), columns};
+    expect_elements<Scalar>(
+        finish_softmax(out, before_stats.tensor, Of<Scalar>::dtype), columns,
+        [&](std::int64_t t, std::int64_t f) { return sums.at(t, f) * (of_whole<Wide>(1) / merged(t)[1]); });
   });
 }
 
