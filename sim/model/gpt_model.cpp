@@ -3,11 +3,27 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "sim/comm/work_parts.h"
 
 namespace sim {
 
 namespace {
+
+void require_cut_of_sequences(const Rank& rank, const GptConfig& config) {
+  Refusals refusals;
+  refusals.keep([&] { config.sequence_cut(); });
+  refusals.keep([&] {
+    if (rank.layout.cp == config.context_parallel_size) return;
+    refuse({.code = "gpt_context",
+            .option = "--context-parallel-size",
+            .numbers = fmt::format("sequences are cut over {} ranks in a layout with cp {}",
+                                   config.context_parallel_size, rank.layout.cp),
+            .rule = "a sequence is cut over the context-parallel ranks of the layout",
+            .hint = "the size of the layout in GptConfig"});
+  });
+  refusals.throw_if_any();
+}
 
 void require_layers_of_experts(const GptConfig& config) {
   const std::vector<bool>& layers = config.experts.moe_layer_freq;
@@ -117,6 +133,7 @@ Parameter copy_of_embedding(Rank& rank, const GptConfig& config) {
 
 GptModel::GptModel(Rank& rank, const GptConfig& config, const GptChunk& chunk)
     : rank_(rank), config_(config), chunk_(chunk) {
+  require_cut_of_sequences(rank, config_);
   require_layers_of_experts(config_);
   if (chunk_.pre_process) {
     embedding_.emplace(rank, config_);
