@@ -27,6 +27,7 @@ CaseList make_cases() {
   cases.push_back(distributed_optimizer_case());
   cases.push_back(gpt_training_case());
   cases.push_back(moe_training_case());
+  cases.push_back(cp_training_case());
   return cases;
 }
 

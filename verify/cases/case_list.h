@@ -60,5 +60,7 @@ std::unique_ptr<Case> distributed_optimizer_case();
 std::unique_ptr<Case> gpt_training_case();
 /// The same, of a model that has layers with experts.
 std::unique_ptr<Case> moe_training_case();
+/// The same, dense or with experts, with sequences that are cut over context-parallel ranks.
+std::unique_ptr<Case> cp_training_case();
 
 }  // namespace verify

@@ -155,7 +155,8 @@ class CpAttentionCase : public CaseOf<CpAttentionCase> {
     plan.add_wholes("grad_queries", grads.q, wholes);
     plan.add_wholes("grad_keys", grads.k, wholes);
     plan.add_wholes("grad_values", grads.v, wholes);
-    if (s.special != Special::none && (s["causal"] == 1 || merges(plan) > 0)) leave_unjudged(inputs.number(), wholes);
+    if (s.special != Special::none && (s["causal"] == 1 || merges(plan) > 0))
+      leave_unjudged(inputs.number(), wholes);
     return wholes;
   }
 

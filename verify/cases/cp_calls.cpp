@@ -21,6 +21,11 @@ void collective(const std::string& site, const char* group, Operation operation,
 
 }  // namespace
 
+int exchanging_ranks(sim::CpCommType kind, int cp, int inner) {
+  if (kind == sim::CpCommType::a2a) return cp;
+  return kind == sim::CpCommType::a2a_p2p ? inner : 1;
+}
+
 CpCalls::Ring CpCalls::ring() const {
   if (is_hierarchical()) return {"hcp-L1", cp / inner, place / inner};
   return {"cp", cp, place};

@@ -12,6 +12,9 @@
 
 namespace verify {
 
+/// The number of context-parallel ranks that exchange heads; `inner` is that of hcp-L0.
+int exchanging_ranks(sim::CpCommType kind, int cp, int inner);
+
 struct CpCalls {
   sim::CpCommType kind;
   int cp;

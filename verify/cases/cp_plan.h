@@ -12,6 +12,7 @@
 #include "sim/context/cp_comm_type.h"
 #include "sim/context/sequence_cut.h"
 #include "verify/cases/case_inputs.h"
+#include "verify/cases/cp_calls.h"
 #include "verify/cases/largest_divisor.h"
 
 namespace verify {
@@ -25,11 +26,7 @@ struct CpPlan {
   /// The ranks of the inner groups of a2a+p2p.
   int inner() const { return largest_divisor(cp(), s["inner"]); }
   /// The ranks that exchange heads.
-  int exchange() const { return exchange(kind(), cp(), inner()); }
-  static int exchange(sim::CpCommType kind, int cp, int inner) {
-    if (kind == sim::CpCommType::a2a) return cp;
-    return kind == sim::CpCommType::a2a_p2p ? inner : 1;
-  }
+  int exchange() const { return exchanging_ranks(kind(), cp(), inner()); }
 
   std::int64_t batch() const { return s["batch"]; }
   std::int64_t groups() const { return s["groups"] * s.fixed("whole_exchange", exchange()); }
