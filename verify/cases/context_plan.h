@@ -4,9 +4,9 @@
 /// documents, and how it is cut.
 ///
 /// Shapes  All ranks are of one group cp. Without documents a batch has B sequences of S tokens, and token s
-///         of sequence b is in row s B + b. With documents its B packed rows are laid end to end. Each row has
-///         the documents of row 0, which begin with another one. The length of a document is a multiple of
-///         2 cp, unless the packed rows are cut as one sequence.
+///         of sequence b is in row s B + b. With documents its B packed rows are laid end to end. Each row
+///         has the documents of row 0, which begin with another one. The length of a document is a multiple
+///         of 2 cp, unless the packed rows are cut as one sequence.
 
 #include <functional>
 #include <numeric>
@@ -28,8 +28,8 @@ struct ContextPlan {
   /// The sequences whose tokens lie beside each other.
   std::int64_t batch() const { return is_packed() ? 1 : s["batch"]; }
 
-  /// The lengths of the documents of a packed row, with padding. The first one has the most chunks, and others
-  /// may have none.
+  /// The lengths of the documents of a packed row, with padding. The first one has the most chunks, and
+  /// others may have none.
   Numbers lengths(std::int64_t row) const {
     Numbers lengths;
     for (std::int64_t d = 0; d < s["documents"]; ++d) {
