@@ -101,6 +101,11 @@ SequenceCut SequenceCut::of_packed_sequence(const Offsets& cu_seqlens, const Off
   return {std::move(documents), {{0, length}}, ranks};
 }
 
+bool SequenceCut::has_padding() const {
+  return std::any_of(documents_.begin(), documents_.end(),
+                     [](const Document& document) { return document.real_length < document.length; });
+}
+
 std::vector<std::int64_t> SequenceCut::rows_of(int rank) const {
   CHECK(rank >= 0 && rank < ranks_);
   std::vector<std::int64_t> rows;

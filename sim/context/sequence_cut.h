@@ -40,10 +40,16 @@ class SequenceCut {
   static SequenceCut of_packed_sequence(const std::vector<std::int64_t>& cu_seqlens,
                                         const std::vector<std::int64_t>& cu_seqlens_padded, int ranks);
 
+  /// Cuts the same sequence over another number of ranks.
+  SequenceCut over(int ranks) const { return {documents_, pieces_, ranks}; }
+
   int ranks() const { return ranks_; }
   std::int64_t length() const { return length_; }
   std::int64_t local_length() const { return length_ / ranks_; }
   const std::vector<Document>& documents() const { return documents_; }
+  /// Whether each document is cut by itself, so that no chunk has rows of two documents.
+  bool cuts_documents() const { return pieces_.size() == documents_.size(); }
+  bool has_padding() const;
 
   /// Returns the rows of the whole sequence that a rank has, in the order in which it has them: piece by
   /// piece, first the low chunk, then the high one.

@@ -45,7 +45,9 @@ struct GptConfig {
   std::int64_t kv_channels = 0;
   std::int64_t seq_length = 0;
   std::int64_t micro_batch_size = 1;
-  int context_parallel_size = 1;       // cp
+  int context_parallel_size = 1;  // cp
+  /// How attention communicates over context-parallel ranks: in all layers, or in each; empty: p2p.
+  std::vector<CpCommType> cp_comm_types = {};
   std::int64_t vocab_size = 0;         // without padding
   std::int64_t padded_vocab_size = 0;  // V, a multiple of tp
   std::int64_t rotary_base = 0;        // 0: learned positions instead of rotary ones
@@ -65,6 +67,10 @@ struct GptConfig {
   Initial initial = {};
   Initial norm_initial = {.scale = {0, 1}, .center = {1, 1}};
 
+  CpCommType cp_comm_type_of(std::int64_t layer) const {
+    if (cp_comm_types.empty()) return CpCommType::p2p;
+    return cp_comm_types.size() == 1 ? cp_comm_types[0] : cp_comm_types[static_cast<std::size_t>(layer)];
+  }
   /// The place of a rank among those that share its sequences.
   int context_parallel_rank(Rank& rank) const {
     return context_parallel_size == 1 ? 0 : rank.groups.get("cp").rank();

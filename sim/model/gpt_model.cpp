@@ -35,6 +35,16 @@ void require_layers_of_experts(const GptConfig& config) {
           .hint = "as many entries as --num-layers, or none"});
 }
 
+void require_cp_comm_types(const GptConfig& config) {
+  const std::vector<CpCommType>& types = config.cp_comm_types;
+  if (types.size() <= 1 || std::ssize(types) == config.num_layers) return;
+  refuse({.code = "cp_comm_types",
+          .option = "--cp-comm-type",
+          .numbers = fmt::format("{} entries for {} layers", types.size(), config.num_layers),
+          .rule = "all layers communicate in the same way, or the list says how each of them does",
+          .hint = "one entry, or as many as --num-layers"});
+}
+
 /// The experts of a layer, or nothing if it has an MLP.
 std::optional<MoeLayerConfig> experts_config(const GptConfig& config, int number) {
   const GptExperts& experts = config.experts;
@@ -84,6 +94,7 @@ TransformerLayerConfig layer_config(const GptConfig& config, int number) {
           .num_query_groups = config.num_query_groups,
           .kv_channels = config.kv_channels,
           .sequence_length = config.seq_length,
+          .cp_comm_type = config.cp_comm_type_of(number),
           .rotary_base = config.rotary_base,
           .norm = config.normalization,
           .epsilon = config.norm_epsilon,
@@ -134,6 +145,7 @@ Parameter copy_of_embedding(Rank& rank, const GptConfig& config) {
 GptModel::GptModel(Rank& rank, const GptConfig& config, const GptChunk& chunk)
     : rank_(rank), config_(config), chunk_(chunk) {
   require_cut_of_sequences(rank, config_);
+  require_cp_comm_types(config_);
   require_layers_of_experts(config_);
   if (chunk_.pre_process) {
     embedding_.emplace(rank, config_);

@@ -52,6 +52,9 @@ std::unique_ptr<Case> moe_layer_case();
 /// Self-attention, forward and backward: with separate heads, with grouped queries, and with fewer query
 /// groups than ranks; causal or not; with and without rotary position embeddings.
 std::unique_ptr<Case> self_attention_case();
+/// The attention of a context-parallel group, forward and backward: around a ring, with gathered keys, with
+/// exchanged heads, and hierarchical; in documents with padding, causal or not, with grouped queries.
+std::unique_ptr<Case> cp_attention_case();
 /// A whole transformer layer, forward and backward, with the gradient of every parameter.
 std::unique_ptr<Case> transformer_layer_case();
 /// Data-parallel training, with the distributed optimizer (ZeRO-1) and without it.
@@ -60,5 +63,7 @@ std::unique_ptr<Case> distributed_optimizer_case();
 std::unique_ptr<Case> gpt_training_case();
 /// The same, of a model that has layers with experts.
 std::unique_ptr<Case> moe_training_case();
+/// The same, dense or with experts, with sequences that are cut over context-parallel ranks.
+std::unique_ptr<Case> cp_training_case();
 
 }  // namespace verify
