@@ -251,7 +251,8 @@ void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseS
   dimensions["ffn"] = shape.ffn_hidden_size / sizes.tp;
 }
 
-/// Adds context parallelism: the scenario's own kind in every layer, or two kinds in turn where it has several.
+/// Adds context parallelism: the scenario's own kind in every layer, or two kinds in turn where it has
+/// several.
 void add_context(const ScenarioRequest& request, const TrainedSizes& sizes, TrainedModel& trained) {
   if (sizes.cp == 1) return;
   constexpr std::int64_t kInTurn = 4;

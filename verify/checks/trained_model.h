@@ -5,8 +5,8 @@
 ///
 /// Shapes  The world has up to kMostTrainingRanks ranks. A larger one is folded: first replicas, then stages,
 ///         then context-parallel and tensor-parallel ranks, and `world` says so. Context-parallel ranks are
-///         also folded until 2 cp tp, of which a sequence is a multiple, is at most 64 or cp is 2. A model with
-///         experts trains them (trained_experts.h). Ranks lie in the order of the layout. A reduced
+///         also folded until 2 cp tp, of which a sequence is a multiple, is at most 64 or cp is 2. A model
+///         with experts trains them (trained_experts.h). Ranks lie in the order of the layout. A reduced
 ///         model has one layer per chunk, hidden size 4, sequences of a few bytes, and two microbatches. The
 ///         scenario's own model is trained where it has a vocabulary of 256 tokens (bytes), a batch that
 ///         replicas and microbatches divide, layers spread evenly over the stages, nothing folded, no

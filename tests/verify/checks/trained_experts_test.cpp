@@ -81,10 +81,8 @@ TEST(TrainedExperts, WhatIsLeftOutIsNamed) {
   options["moe-router-group-topk"] = "2";
   options["moe-router-load-balancing-type"] = "none";
   options["moe-expert-capacity-factor"] = "1.0";
-  options["context-parallel-size"] = "2";
   EXPECT_EQ(left_out_of_training(requested(options)),
-            (std::vector<std::string>{"context parallelism, whose ranks count as replicas",
-                                      "the choice of experts in groups", "the capacity of experts"}));
+            (std::vector<std::string>{"the choice of experts in groups", "the capacity of experts"}));
 }
 
 RC_GTEST_PROP(TrainedExperts, AWorldThatIsFoldedKeepsADividingGrid, ()) {
