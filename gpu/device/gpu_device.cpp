@@ -345,8 +345,40 @@ void GpuDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sin
 
 void GpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
   on_stream({&x, &out}, [&](Stream* stream) {
-    gpu::softmax(stream, type_of(x), x.data(), divisor, causal, out.data(), rows_of(x), size_at(x, 2),
-                 columns_of(x));
+    gpu::softmax(stream, type_of(x), x.data(), divisor, causal, out.data(), nullptr, rows_of(x),
+                 size_at(x, 2), columns_of(x));
+  });
+}
+
+void GpuDevice::partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& exps,
+                                Tensor& stats) {
+  on_stream({&x, &exps, &stats}, [&](Stream* stream) {
+    gpu::softmax(stream, type_of(x), x.data(), divisor, causal, exps.data(), stats.data(), rows_of(x),
+                 size_at(x, 2), columns_of(x));
+  });
+}
+
+void GpuDevice::finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) {
+  on_stream({&sums, &stats, &out}, [&](Stream* stream) {
+    gpu::finish_softmax(stream, type_of(out), sums.data(), stats.data(), out.data(), rows_of(out),
+                        columns_of(out));
+  });
+}
+
+void GpuDevice::merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) {
+  on_stream({&part, &part_stats, &out, &stats}, [&](Stream* stream) {
+    gpu::merge_softmax(stream, type_of(out), part.data(), part_stats.data(), out.data(), stats.data(),
+                       rows_of(out), columns_of(out));
+  });
+}
+
+void GpuDevice::partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal,
+                                         const Tensor& stats, const Tensor& grad, const Tensor& means,
+                                         Tensor& p, Tensor& grad_x) {
+  on_stream({&x, &stats, &grad, &means, &p, &grad_x}, [&](Stream* stream) {
+    gpu::partial_softmax_backward(stream, type_of(x), x.data(), divisor, causal, stats.data(), grad.data(),
+                                  means.data(), p.data(), grad_x.data(), rows_of(x), size_at(x, 2),
+                                  columns_of(x));
   });
 }
 

@@ -17,6 +17,14 @@ namespace {
 template <typename Scalar>
 using WideOf = typename sim::Arithmetic<Scalar>::Wide;
 
+/// Returns how many columns the query of a row sees.
+SIM_HOST_DEVICE inline std::int64_t seen_of(std::int64_t row, bool causal, std::int64_t queries,
+                                            std::int64_t columns) {
+  if (!causal) return columns;
+  const std::int64_t seen = row % queries + 1 + columns - queries;
+  return seen < 0 ? 0 : (seen > columns ? columns : seen);
+}
+
 template <typename Scalar>
 struct Softmax {
   using Wide = WideOf<Scalar>;
@@ -24,26 +32,32 @@ struct Softmax {
   Wide factor;
   bool causal;
   Scalar* out;
+  Wide* stats;  // null: the rows are divided by their sums, which are not kept
+  std::int64_t rows;
   std::int64_t queries;
   std::int64_t columns;
 
-  SIM_HOST_DEVICE std::int64_t seen_of(std::int64_t row) const {
-    if (!causal) return columns;
-    const std::int64_t seen = row % queries + 1 + columns - queries;
-    return seen < 0 ? 0 : (seen > columns ? columns : seen);
-  }
   template <typename Lanes>
   SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
     const sim::Arithmetic<Scalar> number{};
     const Scalar* from = x + row * columns;
     Scalar* to = out + row * columns;
-    const std::int64_t seen = seen_of(row);
+    const std::int64_t seen = seen_of(row, causal, queries, columns);
     const auto score = [&](std::int64_t j) { return number.load(from[j]) * factor; };
     const Wide largest = lanes.max(number, seen, score);
     const auto e = [&](std::int64_t j) { return number.exp(score(j) - largest); };
     const Wide sum = lanes.template sum<Wide>(seen, e);
-    const Wide inverse = Wide{1} / sum;
-    lanes.each(columns, [&](std::int64_t j) { to[j] = j < seen ? number.store(e(j) * inverse) : Scalar{}; });
+    if (stats == nullptr) {
+      const Wide inverse = Wide{1} / sum;
+      lanes.each(columns,
+                 [&](std::int64_t j) { to[j] = j < seen ? number.store(e(j) * inverse) : Scalar{}; });
+      return;
+    }
+    lanes.each(columns, [&](std::int64_t j) { to[j] = j < seen ? number.store(e(j)) : Scalar{}; });
+    lanes.first([&] {
+      stats[row] = largest;
+      stats[rows + row] = sum;
+    });
   }
 };
 
@@ -66,6 +80,87 @@ struct SoftmaxBackward {
         columns, [&](std::int64_t j) { return number.load(probability[j]) * number.load(upstream[j]); });
     lanes.each(columns, [&](std::int64_t j) {
       to[j] = number.store(number.load(probability[j]) * (number.load(upstream[j]) - mean) * factor);
+    });
+  }
+};
+
+/// Merges rows of sum tensors, so Scalar computes with itself.
+template <typename Scalar>
+struct MergeSoftmax {
+  const Scalar* part;
+  const Scalar* part_stats;
+  Scalar* out;
+  Scalar* stats;
+  std::int64_t rows;
+  std::int64_t columns;
+
+  template <typename Lanes>
+  SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
+    const sim::Arithmetic<Scalar> number{};
+    const Scalar own = part_stats[row], before = stats[row];
+    const Scalar shift = number.larger(own, before);
+    const auto weight_of = [&](Scalar from) { return from == shift ? Scalar{1} : number.exp(from - shift); };
+    const Scalar weight_own = weight_of(own), weight_before = weight_of(before);
+    const Scalar sum = number.fma(part_stats[rows + row], weight_own, stats[rows + row] * weight_before);
+    lanes.each(columns, [&](std::int64_t f) {
+      const std::int64_t i = row * columns + f;
+      out[i] = number.fma(part[i], weight_own, out[i] * weight_before);
+    });
+    lanes.first([&] {
+      stats[row] = shift;
+      stats[rows + row] = sum;
+    });
+  }
+};
+
+template <typename Scalar>
+struct FinishSoftmax {
+  using Wide = WideOf<Scalar>;
+  const Wide* sums;
+  const Wide* stats;
+  Scalar* out;
+  std::int64_t rows;
+  std::int64_t columns;
+
+  template <typename Lanes>
+  SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
+    const sim::Arithmetic<Scalar> number{};
+    const Wide inverse = Wide{1} / stats[rows + row];
+    lanes.each(columns, [&](std::int64_t f) {
+      out[row * columns + f] = number.store(sums[row * columns + f] * inverse);
+    });
+  }
+};
+
+template <typename Scalar>
+struct PartialSoftmaxBackward {
+  using Wide = WideOf<Scalar>;
+  const Scalar* x;
+  Wide factor;
+  bool causal;
+  const Wide* stats;
+  const Scalar* grad;
+  const Wide* means;
+  Scalar* p;
+  Scalar* grad_x;
+  std::int64_t rows;
+  std::int64_t queries;
+  std::int64_t columns;
+
+  template <typename Lanes>
+  SIM_HOST_DEVICE void operator()(std::int64_t row, const Lanes& lanes) const {
+    const sim::Arithmetic<Scalar> number{};
+    const std::int64_t seen = seen_of(row, causal, queries, columns), first = row * columns;
+    const Wide shift = stats[row], mean = means[row], inverse = Wide{1} / stats[rows + row];
+    lanes.each(columns, [&](std::int64_t j) {
+      if (j >= seen) {
+        p[first + j] = grad_x[first + j] = Scalar{};
+        return;
+      }
+      const Wide own = number.exp(number.load(x[first + j]) * factor - shift) * inverse;
+      const Wide slope = own * (number.load(grad[first + j]) - mean) * factor;
+      p[first + j] = number.store(own);
+      grad_x[first + j] = number.store(slope);
     });
   }
 };
@@ -284,13 +379,47 @@ struct TokenLossBackward {
 }  // namespace
 
 void softmax(Stream* stream, ElementType type, const void* x, std::int64_t divisor, bool causal, void* out,
-             std::int64_t rows, std::int64_t queries, std::int64_t columns) {
+             void* stats, std::int64_t rows, std::int64_t queries, std::int64_t columns) {
   with_computing(type, [&](auto scalar) {
     using Scalar = decltype(scalar);
     const sim::Arithmetic<Scalar> number{};
     launch_rows(stream, rows,
                 Softmax<Scalar>{as<Scalar>(x), number.rsqrt(number.of({divisor, 1})), causal, as<Scalar>(out),
-                                queries, columns});
+                                as<WideOf<Scalar>>(stats), rows, queries, columns});
+  });
+}
+
+void merge_softmax(Stream* stream, ElementType type, const void* part, const void* part_stats, void* out,
+                   void* stats, std::int64_t rows, std::int64_t columns) {
+  with_computing(type, [&](auto scalar) {
+    using Wide = WideOf<decltype(scalar)>;
+    launch_rows(stream, rows,
+                MergeSoftmax<Wide>{as<Wide>(part), as<Wide>(part_stats), as<Wide>(out), as<Wide>(stats), rows,
+                                   columns});
+  });
+}
+
+void finish_softmax(Stream* stream, ElementType type, const void* sums, const void* stats, void* out,
+                    std::int64_t rows, std::int64_t columns) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = WideOf<Scalar>;
+    launch_rows(stream, rows,
+                FinishSoftmax<Scalar>{as<Wide>(sums), as<Wide>(stats), as<Scalar>(out), rows, columns});
+  });
+}
+
+void partial_softmax_backward(Stream* stream, ElementType type, const void* x, std::int64_t divisor,
+                              bool causal, const void* stats, const void* grad, const void* means, void* p,
+                              void* grad_x, std::int64_t rows, std::int64_t queries, std::int64_t columns) {
+  with_computing(type, [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = WideOf<Scalar>;
+    const sim::Arithmetic<Scalar> number{};
+    launch_rows(stream, rows,
+                PartialSoftmaxBackward<Scalar>{as<Scalar>(x), number.rsqrt(number.of({divisor, 1})), causal,
+                                               as<Wide>(stats), as<Scalar>(grad), as<Wide>(means),
+                                               as<Scalar>(p), as<Scalar>(grad_x), rows, queries, columns});
   });
 }
 

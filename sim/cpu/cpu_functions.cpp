@@ -140,58 +140,6 @@ void CpuDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sin
   });
 }
 
-// ---- softmax ---------------------------------------------------------------------------------------------
-
-void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
-  const std::int64_t columns = columns_of(x);
-  const std::int64_t queries = x.shape()[x.shape().dimensions() - 2];
-  with_computing_scalar(x.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
-    const Wide factor = number.rsqrt(number.of({divisor, 1}));
-    std::vector<Wide> exps(static_cast<std::size_t>(columns));
-    vectorised([&] {
-      for (std::int64_t t = 0; t < rows_of(x); ++t) {
-        const Scalar* from = elements<Scalar>(x) + t * columns;
-        Scalar* to = elements<Scalar>(out) + t * columns;
-        Wide* e = exps.data();
-        const std::int64_t seen =
-            causal ? std::clamp<std::int64_t>(t % queries + 1 + columns - queries, 0, columns) : columns;
-        const Wide largest =
-            lane_max(number, seen, [&](std::int64_t j) { return number.load(from[j]) * factor; });
-        for (std::int64_t j = 0; j < seen; ++j) e[j] = number.exp(number.load(from[j]) * factor - largest);
-        const Wide sum = lane_sum<Wide>(seen, [&](std::int64_t j) { return e[j]; });
-        const Wide inverse = number.of({1, 1}) / sum;
-        for (std::int64_t j = 0; j < seen; ++j) to[j] = number.store(e[j] * inverse);
-        for (std::int64_t j = seen; j < columns; ++j) to[j] = Scalar{};
-      }
-    });
-  });
-}
-
-void CpuDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) {
-  const std::int64_t columns = columns_of(p);
-  with_computing_scalar(p.dtype(), [&](auto scalar) {
-    using Scalar = decltype(scalar);
-    using Wide = typename Arithmetic<Scalar>::Wide;
-    const auto number = arithmetic<Scalar>();
-    const Wide factor = number.rsqrt(number.of({divisor, 1}));
-    vectorised([&] {
-      for (std::int64_t t = 0; t < rows_of(p); ++t) {
-        const Scalar* probability = elements<Scalar>(p) + t * columns;
-        const Scalar* upstream = elements<Scalar>(grad) + t * columns;
-        Scalar* to = elements<Scalar>(out) + t * columns;
-        const Wide mean = lane_sum<Wide>(
-            columns, [&](std::int64_t j) { return number.load(probability[j]) * number.load(upstream[j]); });
-        for (std::int64_t j = 0; j < columns; ++j) {
-          to[j] = number.store(number.load(probability[j]) * (number.load(upstream[j]) - mean) * factor);
-        }
-      }
-    });
-  });
-}
-
 // ---- norms -----------------------------------------------------------------------------------------------
 
 void CpuDevice::normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias, Ratio epsilon,

@@ -9,18 +9,19 @@ namespace sim {
 
 namespace {
 
-/// Returns the tokens or the labels (`side`) of a microbatch's samples, row by row, on all ranks of the
-/// group.
+/// Returns the tokens or the labels (`side`) that this rank has of a microbatch's samples, row by row, on all
+/// ranks of the group.
 Tensor broadcast_rows(Rank& rank, const GptConfig& config, const SampleSource& source,
                       std::int64_t first_sample, std::vector<std::int32_t> Sample::*side, Site site) {
   Communicator& tp = rank.groups.get("tp");
-  std::vector<std::int32_t> rows(static_cast<std::size_t>(config.tokens()));
-  for (std::int64_t b = 0; b < config.micro_batch_size && tp.rank() == 0; ++b) {
-    const Sample sample = source(first_sample + b);
+  const std::vector<std::int64_t> own = config.sequence_cut().rows_of(config.context_parallel_rank(rank));
+  const auto batch = static_cast<std::size_t>(config.micro_batch_size);
+  std::vector<std::int32_t> rows(own.size() * batch);
+  for (std::size_t b = 0; b < batch && tp.rank() == 0; ++b) {
+    const Sample sample = source(first_sample + static_cast<std::int64_t>(b));
     const std::vector<std::int32_t>& ids = sample.*side;
     CHECK(static_cast<std::int64_t>(ids.size()) == config.seq_length);
-    for (std::int64_t s = 0; s < config.seq_length; ++s)
-      rows[static_cast<std::size_t>(s * config.micro_batch_size + b)] = ids[static_cast<std::size_t>(s)];
+    for (std::size_t s = 0; s < own.size(); ++s) rows[s * batch + b] = ids[static_cast<std::size_t>(own[s])];
   }
   Tensor ids = from_host(rank.device, DType::i32, {config.tokens()}, std::as_bytes(std::span(rows)));
   if (tp.size() > 1) tp.broadcast(ids, 0, site);

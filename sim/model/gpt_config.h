@@ -2,11 +2,14 @@
 
 /// The sizes and options of a GPT model, under the names of Megatron's flags.
 ///
-/// Shapes  H hidden_size, V padded_vocab_size, S seq_length, B micro_batch_size, T = S B; token s of sequence
-///         b is in row s B + b.
+/// Shapes  H hidden_size, V padded_vocab_size, S seq_length, B micro_batch_size; T = S/cp B, the tokens of a
+///         microbatch on one context-parallel rank. Token s of those that the rank has of sequence b is in
+///         row s B + b.
+/// Errors  sequence_cp: S is cut over several ranks and is not a multiple of 2 cp (sequence_cut.h).
 /// Exact   The model has no dropout, so its output is a function of its tokens. Dropout masks are checked in
 ///         single layers (parallel_dropout.h).
 
+#include "sim/context/sequence_cut.h"
 #include "sim/model/transformer_layer.h"
 
 namespace sim {
@@ -42,6 +45,9 @@ struct GptConfig {
   std::int64_t kv_channels = 0;
   std::int64_t seq_length = 0;
   std::int64_t micro_batch_size = 1;
+  int context_parallel_size = 1;  // cp
+  /// How attention communicates over context-parallel ranks: in all layers, or in each; empty: p2p.
+  std::vector<CpCommType> cp_comm_types = {};
   std::int64_t vocab_size = 0;         // without padding
   std::int64_t padded_vocab_size = 0;  // V, a multiple of tp
   std::int64_t rotary_base = 0;        // 0: learned positions instead of rotary ones
@@ -61,7 +67,18 @@ struct GptConfig {
   Initial initial = {};
   Initial norm_initial = {.scale = {0, 1}, .center = {1, 1}};
 
-  std::int64_t tokens() const { return seq_length * micro_batch_size; }
+  CpCommType cp_comm_type_of(std::int64_t layer) const {
+    if (cp_comm_types.empty()) return CpCommType::p2p;
+    return cp_comm_types.size() == 1 ? cp_comm_types[0] : cp_comm_types[static_cast<std::size_t>(layer)];
+  }
+  /// The place of a rank among those that share its sequences.
+  int context_parallel_rank(Rank& rank) const {
+    return context_parallel_size == 1 ? 0 : rank.groups.get("cp").rank();
+  }
+  /// Which tokens of a sequence each context-parallel rank has.
+  SequenceCut sequence_cut() const { return SequenceCut::of_sequence(seq_length, context_parallel_size); }
+  /// The number of tokens of a microbatch on this rank.
+  std::int64_t tokens() const { return seq_length / context_parallel_size * micro_batch_size; }
 };
 
 /// The label of a token that has no loss.

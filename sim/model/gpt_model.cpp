@@ -3,11 +3,27 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
+#include "sim/base/refusals.h"
 #include "sim/comm/work_parts.h"
 
 namespace sim {
 
 namespace {
+
+void require_cut_of_sequences(const Rank& rank, const GptConfig& config) {
+  Refusals refusals;
+  refusals.keep([&] { config.sequence_cut(); });
+  refusals.keep([&] {
+    if (rank.layout.cp == config.context_parallel_size) return;
+    refuse({.code = "gpt_context",
+            .option = "--context-parallel-size",
+            .numbers = fmt::format("sequences are cut over {} ranks in a layout with cp {}",
+                                   config.context_parallel_size, rank.layout.cp),
+            .rule = "a sequence is cut over the context-parallel ranks of the layout",
+            .hint = "the size of the layout in GptConfig"});
+  });
+  refusals.throw_if_any();
+}
 
 void require_layers_of_experts(const GptConfig& config) {
   const std::vector<bool>& layers = config.experts.moe_layer_freq;
@@ -17,6 +33,16 @@ void require_layers_of_experts(const GptConfig& config) {
           .numbers = fmt::format("{} entries for {} layers", layers.size(), config.num_layers),
           .rule = "the list says of each layer whether it has experts",
           .hint = "as many entries as --num-layers, or none"});
+}
+
+void require_cp_comm_types(const GptConfig& config) {
+  const std::vector<CpCommType>& types = config.cp_comm_types;
+  if (types.size() <= 1 || std::ssize(types) == config.num_layers) return;
+  refuse({.code = "cp_comm_types",
+          .option = "--cp-comm-type",
+          .numbers = fmt::format("{} entries for {} layers", types.size(), config.num_layers),
+          .rule = "all layers communicate in the same way, or the list says how each of them does",
+          .hint = "one entry, or as many as --num-layers"});
 }
 
 /// The experts of a layer, or nothing if it has an MLP.
@@ -68,6 +94,7 @@ TransformerLayerConfig layer_config(const GptConfig& config, int number) {
           .num_query_groups = config.num_query_groups,
           .kv_channels = config.kv_channels,
           .sequence_length = config.seq_length,
+          .cp_comm_type = config.cp_comm_type_of(number),
           .rotary_base = config.rotary_base,
           .norm = config.normalization,
           .epsilon = config.norm_epsilon,
@@ -117,6 +144,8 @@ Parameter copy_of_embedding(Rank& rank, const GptConfig& config) {
 
 GptModel::GptModel(Rank& rank, const GptConfig& config, const GptChunk& chunk)
     : rank_(rank), config_(config), chunk_(chunk) {
+  require_cut_of_sequences(rank, config_);
+  require_cp_comm_types(config_);
   require_layers_of_experts(config_);
   if (chunk_.pre_process) {
     embedding_.emplace(rank, config_);

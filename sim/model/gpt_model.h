@@ -7,7 +7,9 @@
 ///         in the dtype of sums.
 /// Calls   those of its layers; with recompute, those of each layer's forward again in backward. The counts
 ///         of auxiliary losses are reduced in the second of these runs alone.
-/// Errors  moe_freq_length: layers of experts that are listed for another number of layers; those of its
+/// Errors  gpt_context: sequences that are cut over another number of ranks than the layout's cp;
+///         cp_comm_types: kinds of context parallelism for another number of layers;
+///         moe_freq_length: layers of experts that are listed for another number of layers; those of its
 ///         parts.
 /// Exact   If embeddings are tied, the output layer has the embedding's weight: the Parameter itself if both
 ///         are in one chunk, otherwise a copy on the last stage (tied_embeddings.h).

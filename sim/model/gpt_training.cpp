@@ -1,11 +1,11 @@
 #include "sim/model/gpt_training.h"
 
 #include <algorithm>
-#include <cstring>
 #include <fmt/format.h>
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/experts/host_copies.h"
 #include "sim/parallel/sequence_parallel_grads.h"
 #include "sim/tensor/checks.h"
 #include "sim/tensor/rows.h"
@@ -72,6 +72,10 @@ Tensor total(const Tensor& x) {
   return sum;
 }
 
+Tensor count_of(Device& device, std::int64_t tokens) {
+  return device_ids(device, {1}, {static_cast<std::int32_t>(tokens)});
+}
+
 }  // namespace
 
 GptTraining::GptTraining(Rank& rank, GptTrainingConfig config, SampleSource source)
@@ -130,25 +134,37 @@ Tensor GptTraining::forward(int microbatch, int chunk, const Tensor& input) {
   kept.saved = std::move(forward.saved);
   most_in_flight_ = std::max(most_in_flight_, static_cast<int>(in_flight_.size()));
   if (!model.chunk().post_process) return forward.output;
-  kept.tokens = tokens_with_loss(batch.labels);
-  take_loss(forward.output, kept.tokens);
+  const std::int64_t tokens = tokens_with_loss(batch.labels);
+  tokens_ += tokens;
+  kept.divisor = divisor_of_loss(tokens);
+  take_loss(forward.output, kept.divisor);
   return {};
+}
+
+std::int64_t GptTraining::divisor_of_loss(std::int64_t own_tokens) {
+  Communicator& cp = rank_.groups.get("cp");
+  if (is_per_token() || !config_.whole_sequence_loss || cp.size() == 1) return own_tokens;
+  const Tensor count = count_of(rank_.device, own_tokens);
+  cp.all_reduce(count, ReduceOp::sum, "loss_func.tokens");
+  return host_ids(count).front();
 }
 
 Ratio GptTraining::share_of_token(std::int64_t tokens) const {
   if (is_per_token()) return {1, 1};
-  return {1, std::max<std::int64_t>(tokens, 1) * config_.pipeline.microbatches()};
+  // Gradients are averaged over context-parallel ranks, also those of a loss that is a part of a sum.
+  const std::int64_t parts = config_.whole_sequence_loss ? rank_.groups.get("cp").size() : 1;
+  return lowest_terms({parts, std::max<std::int64_t>(tokens, 1) * config_.pipeline.microbatches()});
 }
 
 Ratio GptTraining::aux_loss_scale() const {
   const Ratio scale = optimizer_.loss_scale();
   if (is_per_token()) return scale;
-  return {scale.numerator, scale.denominator * config_.pipeline.microbatches()};
+  const std::int64_t cp = rank_.groups.get("cp").size();
+  return lowest_terms({scale.numerator * cp, scale.denominator * config_.pipeline.microbatches()});
 }
 
-void GptTraining::take_loss(const Tensor& loss, std::int64_t tokens) {
-  tokens_ += tokens;
-  add_to(loss_, scale(total(loss), share_of_token(tokens)));
+void GptTraining::take_loss(const Tensor& loss, std::int64_t divisor) {
+  add_to(loss_, scale(total(loss), share_of_token(divisor)));
 }
 
 Tensor GptTraining::backward(int microbatch, int chunk, const Tensor& grad_output) {
@@ -157,7 +173,7 @@ Tensor GptTraining::backward(int microbatch, int chunk, const Tensor& grad_outpu
   const InFlight& own = kept.mapped();
   if (!model.chunk().post_process) return model.backward(own.saved, grad_output, aux_loss_scale());
   Tensor grad = filled(rank_.device, sum_dtype(config_.model.dtype), {config_.model.tokens()}, 1);
-  scale_in_place(grad, share_of_token(own.tokens));
+  scale_in_place(grad, share_of_token(own.divisor));
   if (optimizer_.loss_scale().numerator != 1) scale_in_place(grad, optimizer_.loss_scale());
   return model.backward(own.saved, grad, aux_loss_scale());
 }
@@ -197,14 +213,11 @@ void GptTraining::update_expert_biases() {
 }
 
 std::int64_t GptTraining::all_tokens() {
-  const auto own = static_cast<std::int32_t>(tokens_);
-  const Tensor count = from_host(rank_.device, DType::i32, {1}, std::as_bytes(std::span(&own, 1)));
+  const Tensor count = count_of(rank_.device, tokens_);
   if (pp_.size() > 1) pp_.broadcast(count, pp_.size() - 1, "finalize_model_grads.tokens");
   Communicator& replicas = rank_.groups.get("dp-cp");
   if (replicas.size() > 1) replicas.all_reduce(count, ReduceOp::sum, "finalize_model_grads.sum_tokens");
-  std::int32_t all = 0;
-  std::memcpy(&all, host_bytes(count).data(), sizeof all);
-  return all;
+  return host_ids(count).front();
 }
 
 Tensor GptTraining::reduced_loss() {

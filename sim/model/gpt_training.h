@@ -1,19 +1,25 @@
 #pragma once
 
-/// Training a GPT on one rank of a tp x pp x dp world: the rank's chunks of the model, their gradient buffers
+/// Training a GPT on one rank of a tp x cp x pp x dp world: the rank's chunks of the model, their gradient buffers
 /// and optimizer, and the step.
 ///
 /// Shapes  those of GptConfig; p, m and v of the pipeline; layers as placed. All chunks of the rank share one
 ///         gradient buffer.
 /// Calls   a step: the schedule's messages over pp, and inside each of its steps the calls of get_batch and
-///         of the chunk; data-parallel reductions while the schedule runs (a chunk's when its last backward
+///         of the chunk, and with a loss of whole sequences an all_reduce of the number of tokens over cp;
+///         data-parallel reductions while the schedule runs (a chunk's when its last backward
 ///         step is done), or after it. Then, in this order: all_reduces of sequence-parallel gradients over
 ///         tp; of the tied embedding over embd; with a per-token loss, a broadcast of the number of tokens
 ///         over pp and its all_reduce over dp-cp; with expert biases an all_reduce of the routed tokens over
 ///         tp-dp-cp; the calls of the optimizer; on the last stage one all_reduce of the loss over dp-cp.
 /// Errors  gpt_training: the placement and the pipeline have different stages; those of its parts.
-/// Exact   The objective is the mean over microbatches (of all ranks) of the mean over a microbatch's tokens;
-///         with per_token_loss it is the mean over all tokens.
+/// Exact   The objective is the mean over microbatches of the mean over a microbatch's tokens; with
+///         per_token_loss it is the mean over all tokens. Context-parallel ranks each have a part of the tokens.
+///         By default a loss is the mean over those of a rank, and the objective is the mean of these means,
+///         which weighs a token of a rank with few labels more: it is the mean over the tokens of a microbatch
+///         only where all of these ranks have equally many. With whole_sequence_loss it always is: each rank
+///         divides its sum by the tokens of its whole cp group. Both modes follow Megatron's schedules.py, where
+///         a loss function returns a sum and a number of tokens, or a loss.
 /// Source  Megatron-LM, train_step and finalize_model_grads.
 
 #include "sim/layout/layer_placement.h"
@@ -31,6 +37,9 @@ struct GptTrainingConfig {
   ScheduleFunction schedule = nullptr;
   DataParallelConfig data_parallel;
   OptimizerConfig optimizer;
+  /// Whether a loss is divided by the tokens of all context-parallel ranks. It has no effect with a loss per
+  /// token, which always is.
+  bool whole_sequence_loss = false;
 };
 
 class GptTraining : private StageProgram {
@@ -71,15 +80,18 @@ class GptTraining : private StageProgram {
 
   BatchShape batch_shape() const;
   bool is_per_token() const { return config_.data_parallel.per_token_loss; }
+  /// Returns the number of tokens by which the loss of a microbatch is divided: those of this rank that have a
+  /// loss, or those of its cp group.
+  std::int64_t divisor_of_loss(std::int64_t own_tokens);
   /// The weight of a token's loss in the objective of a step, as far as it is known before the step ends.
-  /// `tokens` is the number of tokens of its microbatch that have a loss.
+  /// `tokens` is what divisor_of_loss() returns.
   Ratio share_of_token(std::int64_t tokens) const;
   /// The factor of the auxiliary losses of experts: each is a loss of one microbatch.
   Ratio aux_loss_scale() const;
   std::vector<TopKRouter*> routers();
   std::vector<CheckpointBuffer> expert_biases();
   void update_expert_biases();
-  void take_loss(const Tensor& loss, std::int64_t tokens);
+  void take_loss(const Tensor& loss, std::int64_t divisor);
   std::int64_t all_tokens();
   Tensor reduced_loss();
 
@@ -94,7 +106,7 @@ class GptTraining : private StageProgram {
   // The state of the running step.
   struct InFlight {
     GptModel::Saved saved;
-    std::int64_t tokens = 0;  // the number of its tokens that have a loss
+    std::int64_t divisor = 0;  // of its loss
   };
   std::int64_t iteration_ = 0;
   std::map<std::pair<int, int>, InFlight> in_flight_;  // by microbatch and chunk

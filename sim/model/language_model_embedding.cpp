@@ -18,11 +18,12 @@ VocabParallelEmbeddingConfig words_config(const GptConfig& config) {
           .initial = config.initial};
 }
 
-Tensor places_of_rows(Device& device, const GptConfig& config) {
+Tensor places_of_rows(Rank& rank, const GptConfig& config) {
   std::vector<std::int32_t> places;
-  for (std::int64_t row = 0; row < config.tokens(); ++row)
-    places.push_back(static_cast<std::int32_t>(row / config.micro_batch_size));
-  return from_host(device, DType::i32, {config.tokens()}, std::as_bytes(std::span(places)));
+  for (const std::int64_t position : config.sequence_cut().positions_of(config.context_parallel_rank(rank)))
+    places.insert(places.end(), static_cast<std::size_t>(config.micro_batch_size),
+                  static_cast<std::int32_t>(position));
+  return from_host(rank.device, DType::i32, {config.tokens()}, std::as_bytes(std::span(places)));
 }
 
 }  // namespace
@@ -34,7 +35,7 @@ LanguageModelEmbedding::LanguageModelEmbedding(Rank& rank, const GptConfig& conf
   if (!has_learned_positions(config)) return;
   positions_ = make_parameter(rank, "embedding.position_embeddings.weight", config.dtype,
                               {config.seq_length, config.hidden_size}, {}, config.initial);
-  places_ = places_of_rows(rank.device, config);
+  places_ = places_of_rows(rank, config);
 }
 
 LanguageModelEmbedding::Forward LanguageModelEmbedding::forward(const Tensor& tokens) {

@@ -7,7 +7,8 @@
 ///         or [T/tp, H] with sequence_parallel.
 /// Calls   forward: one all_reduce(sum) of [T, H]; with sequence_parallel and no learned positions, a
 ///         reduce_scatter in its place. backward: none; with sequence_parallel one all_gather of [T/tp, H].
-/// Exact   Positions are added before the tokens are split, so each rank has their whole gradient.
+/// Exact   Positions are added before the tokens are split over tp, so each rank has their whole gradient. A
+///         context-parallel rank adds the positions of its own tokens, and has their term of the gradient.
 /// Source  Megatron-LM, LanguageModelEmbedding.
 
 #include <optional>
@@ -37,7 +38,7 @@ class LanguageModelEmbedding {
   bool scatters_;  // whether forward splits the tokens after it has added the positions
   VocabParallelEmbedding words_;
   std::optional<Parameter> positions_;
-  Tensor places_;  // the position of each row, [T] i32
+  Tensor places_;  // the position of each row in its sequence, [T] i32
 };
 
 }  // namespace sim

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
+#include "sim/context/row_order.h"
 #include "sim/parallel/mappings.h"
 #include "sim/tensor/checks.h"
-#include "sim/tensor/matmul.h"
 #include "sim/tensor/ops.h"
 #include "sim/tensor/permutation.h"
 #include "sim/tensor/rows.h"
-#include "sim/tensor/softmax.h"
 
 namespace sim {
 
@@ -55,10 +54,14 @@ Tensor heads_first(const Tensor& x) { return permuted(x, {1, 2, 0, 3}); }
 /// Permutes [B, n, S, d] to [S, B, n, d].
 Tensor sequence_first(const Tensor& x) { return permuted(x, {2, 0, 1, 3}); }
 
-/// Views [B, n, S, x] as [B, g, n/g S, x]: the heads of a group, one below the other.
-Tensor by_group(const Tensor& heads, std::int64_t groups) {
-  const Shape& shape = heads.shape();
-  return heads.reshaped({shape[0], groups, shape[1] / groups * shape[2], shape[3]});
+/// Returns the tables of this rank's rows of a sequence, or nothing without rotary positions.
+RotaryTables own_rotary_tables(Rank& rank, const SelfAttentionConfig& config, const SequenceCut& cut) {
+  if (config.rotary_base == 0) return {};
+  const RotaryTables all = rotary_tables(rank.device, config.dtype, 0, config.sequence_length,
+                                         config.kv_channels, config.rotary_base);
+  if (cut.ranks() == 1) return all;
+  const std::vector<std::int64_t> positions = cut.positions_of(rank.groups.get("cp").rank());
+  return {reordered_rows(all.cosines, positions), reordered_rows(all.sines, positions)};
 }
 
 }  // namespace
@@ -66,15 +69,15 @@ Tensor by_group(const Tensor& heads, std::int64_t groups) {
 SelfAttention::SelfAttention(Rank& rank, const SelfAttentionConfig& config)
     : config_(checked(config, rank.groups.get("tp").size())),
       tp_(rank.groups.get("tp")),
-      dropout_(rank, {.name = config.name + ".core_attention",
-                      .probability = config.attention_dropout,
-                      .region = Region::sharded}),
+      cut_(SequenceCut::of_sequence(config.sequence_length, rank.groups.get("cp").size())),
+      rotary_(own_rotary_tables(rank, config_, cut_)),
+      core_(make_core_attention(rank,
+                                {.name = config.name + ".core_attention",
+                                 .causal = config.causal,
+                                 .dropout = config.attention_dropout},
+                                cut_, config.cp_comm_type)),
       qkv_(rank, qkv_config(config_)),
-      proj_(rank, proj_config(config_)) {
-  if (config_.rotary_base == 0) return;
-  rotary_ = rotary_tables(rank.device, config_.dtype, 0, config_.sequence_length, config_.kv_channels,
-                          config_.rotary_base);
-}
+      proj_(rank, proj_config(config_)) {}
 
 std::vector<Parameter*> SelfAttention::parameters() {
   return joined({qkv_.parameters(), proj_.parameters()});
@@ -109,7 +112,7 @@ Tensor SelfAttention::heads_of(const Tensor& mixed, Part part) const {
   for (std::int64_t group = 0; group < own_groups(); ++group) {
     put_columns(columns(mixed, column_of(part, group), width), out, group * width);
   }
-  return out.reshaped({config_.sequence_length, mixed.shape()[0] / config_.sequence_length, heads, d});
+  return out.reshaped({cut_.local_length(), mixed.shape()[0] / cut_.local_length(), heads, d});
 }
 
 /// Does the inverse of heads_of, for gradients: it copies heads to their columns of mixed.
@@ -133,45 +136,29 @@ SelfAttention::Forward SelfAttention::forward(const Tensor& input, std::uint64_t
   const auto qkv = qkv_.forward(input);
   const Tensor mixed =
       shares_groups() ? kAllGatherLastDim.forward(qkv.output, tp_, "self_attention.gather_qkv") : qkv.output;
-  require_shapes(mixed.shape()[0] % config_.sequence_length == 0, {&mixed}, "self_attention",
-                 "the number of tokens is a multiple of the sequence length");
+  require_shapes(mixed.shape()[0] % cut_.local_length() == 0, {&mixed}, "self_attention",
+                 "the number of tokens is a multiple of this rank's part of a sequence");
   const Tensor queries = heads_first(turned(heads_of(mixed, Part::queries), false));
   const Tensor keys = heads_first(turned(heads_of(mixed, Part::keys), false));
   const Tensor values = heads_first(heads_of(mixed, Part::values));
-
-  const Tensor scores = matmul(by_group(queries, own_groups()), transposed(keys));
-  const Shape per_head = {queries.shape()[0], own_heads(), config_.sequence_length, config_.sequence_length};
-  const Tensor probabilities = softmax(scores.reshaped(per_head), d, config_.causal);
-  const Tensor weights = dropout_.forward(probabilities, pass);
-  const Tensor context = matmul(by_group(weights, own_groups()), values).reshaped(queries.shape());
-
-  const auto proj = proj_.forward(sequence_first(context).reshaped({mixed.shape()[0], own_heads() * d}));
-  return {proj.output, {qkv.saved, queries, keys, values, probabilities, proj.saved, pass}};
+  auto core = core_->forward(queries, keys, values, pass);
+  const auto proj = proj_.forward(sequence_first(core.context).reshaped({mixed.shape()[0], own_heads() * d}));
+  return {proj.output, {qkv.saved, std::move(core.saved), proj.saved}};
 }
 
 Tensor SelfAttention::backward(const Saved& saved, const Tensor& grad_output) {
-  const std::int64_t d = config_.kv_channels, groups = own_groups();
+  const std::int64_t d = config_.kv_channels;
   const Tensor grad_flat = proj_.backward(saved.proj, grad_output);
-  const std::int64_t tokens = grad_flat.shape()[0];
-  const Tensor grad_context = heads_first(
-      grad_flat.reshaped({config_.sequence_length, tokens / config_.sequence_length, own_heads(), d}));
-
-  const Tensor by_groups = by_group(grad_context, groups);
-  const Tensor weights = by_group(dropout_.forward(saved.probabilities, saved.pass), groups);
-  const Tensor grad_values = matmul(transposed(weights), by_groups);
-  const Tensor grad_weights = matmul(by_groups, transposed(saved.values));
-  const Tensor grad_probabilities =
-      dropout_.backward(grad_weights.reshaped(saved.probabilities.shape()), saved.pass);
-  const Tensor grad_scores = by_group(softmax_backward(saved.probabilities, grad_probabilities, d), groups);
-  const Tensor grad_queries = matmul(grad_scores, saved.keys).reshaped(saved.queries.shape());
-  const Tensor grad_keys = matmul(transposed(grad_scores), by_group(saved.queries, groups));
+  const std::int64_t tokens = grad_flat.shape()[0], rows = cut_.local_length();
+  const Tensor grad_context = heads_first(grad_flat.reshaped({rows, tokens / rows, own_heads(), d}));
+  const CoreAttention::Gradients grads = core_->backward(saved.core, grad_context);
 
   const std::int64_t all = (config_.num_attention_heads + 2 * config_.num_query_groups) * d;
   Tensor grad_mixed =
       filled(grad_flat.device(), grad_flat.dtype(), {tokens, shares_groups() ? all : all / tp_.size()}, 0);
-  put_heads(turned(sequence_first(grad_queries), true), grad_mixed, Part::queries);
-  put_heads(turned(sequence_first(grad_keys), true), grad_mixed, Part::keys);
-  put_heads(sequence_first(grad_values), grad_mixed, Part::values);
+  put_heads(turned(sequence_first(grads.queries), true), grad_mixed, Part::queries);
+  put_heads(turned(sequence_first(grads.keys), true), grad_mixed, Part::keys);
+  put_heads(sequence_first(grads.values), grad_mixed, Part::values);
   return qkv_.backward(
       saved.qkv, shares_groups() ? kAllGatherLastDim.backward(grad_mixed, tp_, "self_attention.gather_qkv")
                                  : grad_mixed);

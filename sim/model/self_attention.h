@@ -7,16 +7,17 @@
 ///
 /// Shapes  input [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel;  linear_qkv
 ///         [(n + 2 g) d, H], group by group [q ... q, k, v];  scores [B, n/tp, S, S];  linear_proj [H, n d];
-///         output as input. n heads, g query groups, d = the head dimension.
-/// Calls   those of the two linear layers. With fewer groups than ranks, additionally one all_gather of
-///         [T, (n + 2 g) d / tp] in forward and one reduce_scatter in backward.
+///         output as input. n heads, g query groups, d = the head dimension. With context parallelism S is
+///         this rank's part of the sequence (sequence_cut.h) in all shapes but those of scores.
+/// Calls   those of the two linear layers and of core_attention.h. With fewer groups than ranks, additionally
+///         one all_gather of [T, (n + 2 g) d / tp] in forward and one reduce_scatter in backward.
 /// Errors  attention_heads, when the number of heads is not a multiple of groups and of tp, or neither of
-///         groups and tp is a multiple of the other; partition.
-/// Exact   The scores and probabilities of a head equal those of one rank, bit for bit.
+///         groups and tp is a multiple of the other; those of core_attention.h; partition.
+/// Exact   The scores and probabilities of a head equal those of one tensor-parallel rank, bit for bit.
 /// Source  Shoeybi et al. 2019; Ainslie et al. 2023 (groups); Megatron-LM SelfAttention.
 
+#include "sim/context/core_attention.h"
 #include "sim/parallel/column_parallel_linear.h"
-#include "sim/parallel/parallel_dropout.h"
 #include "sim/parallel/row_parallel_linear.h"
 #include "sim/tensor/rotary.h"
 
@@ -29,8 +30,9 @@ struct SelfAttentionConfig {
   std::int64_t num_attention_heads = 0;  // n
   std::int64_t num_query_groups = 0;     // g
   std::int64_t kv_channels = 0;          // d
-  std::int64_t sequence_length = 0;      // S
-  std::int64_t rotary_base = 0;          // 0: no rotary positions
+  std::int64_t sequence_length = 0;      // of whole sequences
+  CpCommType cp_comm_type = CpCommType::p2p;
+  std::int64_t rotary_base = 0;  // 0: no rotary positions
   bool causal = true;
   Ratio attention_dropout = {0, 1};  // of attention probabilities; each rank draws masks for its own heads
   bool bias = true;                  // of both linear layers
@@ -45,12 +47,8 @@ class SelfAttention {
 
   struct Saved {
     ColumnParallelLinear::Saved qkv;
-    Tensor queries;        // [B, n/tp, S, d], after rotary positions
-    Tensor keys;           // [B, own groups, S, d], after rotary positions
-    Tensor values;         // [B, own groups, S, d]
-    Tensor probabilities;  // [B, n/tp, S, S], before dropout
+    CoreAttention::Saved core;  // its queries and keys have been rotated
     RowParallelLinear::Saved proj;
-    std::uint64_t pass;
   };
   struct Forward {
     Tensor output;
@@ -77,8 +75,9 @@ class SelfAttention {
 
   SelfAttentionConfig config_;
   Communicator& tp_;
+  SequenceCut cut_;
   RotaryTables rotary_;
-  ParallelDropout dropout_;
+  std::unique_ptr<CoreAttention> core_;
   ColumnParallelLinear qkv_;
   RowParallelLinear proj_;
 };

@@ -27,6 +27,7 @@ SelfAttentionConfig attention_config(const TransformerLayerConfig& config) {
           .num_query_groups = config.num_query_groups,
           .kv_channels = config.kv_channels,
           .sequence_length = config.sequence_length,
+          .cp_comm_type = config.cp_comm_type,
           .rotary_base = config.rotary_base,
           .causal = config.causal,
           .attention_dropout = config.attention_dropout,
@@ -58,15 +59,15 @@ ParallelDropoutConfig dropout_config(const TransformerLayerConfig& config, const
 
 /// Returns the number of tokens of a sequence that each rank has. A router needs to know which of its tokens
 /// are of one sequence.
-std::int64_t rows_of_sequence(const TransformerLayerConfig& config, int tp) {
-  const std::int64_t length = config.sequence_length;
+std::int64_t rows_of_sequence(const TransformerLayerConfig& config, int tp, int cp) {
+  const std::int64_t length = config.sequence_length / cp;
   if (!config.sequence_parallel) return length;
   if (!config.experts || length % tp == 0) return length / tp;
   refuse({.code = "sequence_split",
           .option = config.name,
-          .numbers = fmt::format("sequences of {} tokens over {} tensor-parallel ranks", length, tp),
+          .numbers = fmt::format("{} tokens of each sequence over {} tensor-parallel ranks", length, tp),
           .rule = "with experts and sequence parallelism, each rank has the same part of every sequence",
-          .hint = fmt::format("--seq-length {}", (length / tp + 1) * tp)});
+          .hint = fmt::format("--seq-length {}", (length / tp + 1) * tp * cp)});
 }
 
 }  // namespace
@@ -76,7 +77,7 @@ TransformerLayer::TransformerLayer(Rank& rank, const TransformerLayerConfig& con
       attention_(rank, attention_config(config)),
       attention_dropout_(rank, dropout_config(config, ".self_attn_bda")),
       mlp_norm_(rank, norm_config(config, ".pre_mlp_layernorm")),
-      rows_of_sequence_(rows_of_sequence(config, rank.groups.get("tp").size())),
+      rows_of_sequence_(rows_of_sequence(config, rank.groups.get("tp").size(), rank.groups.get("cp").size())),
       mlp_dropout_(rank, dropout_config(config, ".mlp_bda")) {
   if (config.experts)
     experts_.emplace(rank, *config.experts);

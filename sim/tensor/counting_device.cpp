@@ -169,6 +169,29 @@ void CountingDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::
   device_->softmax_backward(p, grad, divisor, out);
 }
 
+void CountingDevice::partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& exps,
+                                     Tensor& stats) {
+  add(x);
+  device_->partial_softmax(x, divisor, causal, exps, stats);
+}
+
+void CountingDevice::finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) {
+  add(sums);
+  device_->finish_softmax(sums, stats, out);
+}
+
+void CountingDevice::merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) {
+  add(out);
+  device_->merge_softmax(part, part_stats, out, stats);
+}
+
+void CountingDevice::partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal,
+                                              const Tensor& stats, const Tensor& grad, const Tensor& means,
+                                              Tensor& p, Tensor& grad_x) {
+  add(x);
+  device_->partial_softmax_backward(x, divisor, causal, stats, grad, means, p, grad_x);
+}
+
 void CountingDevice::normalize(Norm norm, const Tensor& x, const Tensor& weight, const Tensor& bias,
                                Ratio epsilon, Tensor& out, Tensor& stats) {
   add(x);

@@ -6,6 +6,7 @@
 
 #include "tests/defects/faulty_communicator.h"
 #include "tests/defects/faulty_device.h"
+#include "tests/defects/wrong_context.h"
 #include "tests/defects/wrong_experts.h"
 #include "tests/defects/wrong_gpt.h"
 #include "tests/defects/wrong_programs.h"
@@ -140,7 +141,7 @@ std::vector<Defect> make_catalogue() {
   const std::string norm = "parallel_norm", attention = "self_attention", layer = "transformer_layer";
   const std::string dropout = "parallel_dropout", training = "distributed_optimizer";
   const std::string gpt = "gpt_training", uneven = "all_to_all_uneven", experts = "moe_layer";
-  const std::string moe = "moe_training";
+  const std::string moe = "moe_training", context = "cp_batch";
   const std::string router = "moe_router", aux = "moe_aux_loss", dispatcher = "token_dispatcher";
   return {
       // ---- A collective ----
@@ -241,6 +242,26 @@ std::vector<Defect> make_catalogue() {
       in_program("all_to_all: rows of the next rank first", "MLM 32bbb76d57", uneven,
                  rows_of_the_next_rank_first, "serial"),
       in_program("all_to_all: odd rows forgotten", "", uneven, odd_rows_forgotten, "serial"),
+
+      in_program("context: tokens cut in one piece", "", context, tokens_cut_in_one_piece, "serial"),
+      in_program("context: labels cut in one piece", "", context, labels_cut_in_one_piece, "serial"),
+      in_program("context: loss mask cut in one piece", "", context, loss_mask_cut_in_one_piece, "serial"),
+      in_program("context: positions cut in one piece", "", context, positions_cut_in_one_piece, "serial"),
+      in_program("context: rotary positions cut in one piece", "", context, rotary_cut_in_one_piece,
+                 "serial"),
+      in_program("context: second half goes on from the first", "", context,
+                 second_half_goes_on_from_the_first, "serial"),
+      in_program("context: positions of the row for the document's", "", context, positions_of_the_row,
+                 "serial"),
+      in_program("context: rotary positions begin again in a packed table",
+                 "MLM 13722647f3, MLM 28778d1283, MLM d30e165203", context,
+                 rotary_begins_again_in_a_packed_table, "serial"),
+      in_program("context: odd documents divided by cp", "MLM#1464", context, odd_documents_divided_by_cp,
+                 "serial"),
+      in_program("context: borders of documents ignored", "axolotl#3608", context,
+                 borders_of_documents_ignored, "serial"),
+      in_call("context: gathered in another order", "", context, "cp_batch.gather_grad", of_next_rank,
+              "adjoint", "cp"),
 
       // ---- A kernel ----
       in_kernel("row: a little added on one rank", "TrainVerify", row,

@@ -87,6 +87,39 @@ TEST(Gpu05Reduce, Softmax) {
   }));
 }
 
+TEST(Gpu05Reduce, SoftmaxOfParts) {
+  GPU_OR_SKIP(gpu);
+  test::BothDevices both("05 softmax of parts", gpu.device);
+  EXPECT_TRUE(rc::check([&] {
+    const KeyedRandom random = drawn_random();
+    const DType dtype = test::drawn_float(), sums = sum_dtype(dtype);
+    const Shape shape = {drawn_size(5), 1 + drawn_size(12), 1 + drawn_size(60)};
+    const std::int64_t rows = shape[0] * shape[1];
+    const Shape outputs = {rows, 1 + drawn_size(40)};
+    const auto divisor = *rc::gen::inRange<std::int64_t>(1, 130);
+    const bool causal = drawn_bool(), extremes = drawn_bool();
+    const std::string difference = both.difference(
+        {drawn(dtype, shape, random, extremes), drawn(dtype, shape, random.named("y"), extremes),
+         drawn(dtype, shape, random.named("g"), extremes),
+         drawn(sums, {rows}, random.named("means"), extremes),
+         drawn(sums, outputs, random.named("a"), extremes),
+         drawn(sums, outputs, random.named("b"), extremes)},
+        [&](Device& device, Tensors& in) {
+          Tensor p = device.empty(dtype, shape), stats = device.empty(sums, {2, rows});
+          device.partial_softmax(in[0], divisor, causal, p, stats);
+          Tensor q = device.empty(dtype, shape), stats_of_part = device.empty(sums, {2, rows});
+          device.partial_softmax(in[1], divisor, causal, q, stats_of_part);
+          device.merge_softmax(in[4], stats_of_part, in[5], stats);
+          Tensor finished = device.empty(dtype, outputs);
+          device.finish_softmax(in[5], stats, finished);
+          Tensor again = device.empty(dtype, shape), grad = device.empty(dtype, shape);
+          device.partial_softmax_backward(in[0], divisor, causal, stats, in[2], in[3], again, grad);
+          return Tensors{p, q, stats_of_part, stats, in[5], finished, again, grad};
+        });
+    RC_ASSERT(difference == "");
+  }));
+}
+
 TEST(Gpu05Reduce, Norms) {
   GPU_OR_SKIP(gpu);
   test::BothDevices both("05 norms", gpu.device);

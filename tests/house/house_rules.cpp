@@ -37,8 +37,8 @@ std::vector<std::string> matches(const std::string& text, const std::string& pat
 
 /// Whether the programs of a room are written once and run in every arithmetic and on every device.
 bool is_written_once(const std::string& room) {
-  return room == "sim/parallel" || room == "sim/experts" || room == "sim/optimizer" ||
-         room == "sim/pipeline" || room == "sim/model";
+  return room == "sim/parallel" || room == "sim/context" || room == "sim/experts" ||
+         room == "sim/optimizer" || room == "sim/pipeline" || room == "sim/model";
 }
 
 bool knows_a_scalar(const std::string& included) {

@@ -21,6 +21,9 @@ const std::vector<Room>& rooms() {
        "Communicator over MPI",
        {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/launch", "sim/meeting"}},
       {"sim/parallel", "sharded layers", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
+      {"sim/context",
+       "cuts of sequences",
+       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel"}},
       {"sim/experts",
        "mixtures of experts",
        {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel"}},
@@ -30,8 +33,8 @@ const std::vector<Room>& rooms() {
       {"sim/pipeline", "schedules, their executor", {"sim/base", "sim/layout", "sim/tensor", "sim/comm"}},
       {"sim/model",
        "the GPT and its training",
-       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/experts", "sim/optimizer",
-        "sim/pipeline"}},
+       {"sim/base", "sim/layout", "sim/tensor", "sim/comm", "sim/parallel", "sim/context", "sim/experts",
+        "sim/optimizer", "sim/pipeline"}},
       // Kernels and their launchers know only plain numbers. The device also knows tensors, and the
       // communicator also knows ranks.
       {"gpu/device", "CUDA device and kernels", {"sim/base", "sim/tensor"}},

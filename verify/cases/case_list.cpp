@@ -18,7 +18,9 @@ CaseList make_cases() {
   cases.push_back(parallel_dropout_case());
   cases.push_back(mlp_case());
   cases.push_back(self_attention_case());
+  cases.push_back(cp_attention_case());
   cases.push_back(transformer_layer_case());
+  cases.push_back(cp_batch_case());
   cases.push_back(moe_router_case());
   cases.push_back(moe_aux_loss_case());
   cases.push_back(token_dispatcher_case());
@@ -26,6 +28,7 @@ CaseList make_cases() {
   cases.push_back(distributed_optimizer_case());
   cases.push_back(gpt_training_case());
   cases.push_back(moe_training_case());
+  cases.push_back(cp_training_case());
   return cases;
 }
 

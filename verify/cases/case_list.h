@@ -38,6 +38,9 @@ std::unique_ptr<Case> parallel_norm_case();
 std::unique_ptr<Case> parallel_dropout_case();
 /// The MLP of a transformer layer, forward and backward: plain and gated, with each activation.
 std::unique_ptr<Case> mlp_case();
+/// A batch that is cut over context-parallel ranks: tokens, labels, loss mask and positions, of a sequence
+/// and of packed documents.
+std::unique_ptr<Case> cp_batch_case();
 /// TopKRouter, forward and backward: the choice of experts, dropping, z-loss and expert bias.
 std::unique_ptr<Case> moe_router_case();
 /// The auxiliary losses of a router over the microbatches of a step: their values, and their gradients.
@@ -49,6 +52,9 @@ std::unique_ptr<Case> moe_layer_case();
 /// Self-attention, forward and backward: with separate heads, with grouped queries, and with fewer query
 /// groups than ranks; causal or not; with and without rotary position embeddings.
 std::unique_ptr<Case> self_attention_case();
+/// The attention of a context-parallel group, forward and backward: around a ring, with gathered keys, with
+/// exchanged heads, and hierarchical; in documents with padding, causal or not, with grouped queries.
+std::unique_ptr<Case> cp_attention_case();
 /// A whole transformer layer, forward and backward, with the gradient of every parameter.
 std::unique_ptr<Case> transformer_layer_case();
 /// Data-parallel training, with the distributed optimizer (ZeRO-1) and without it.
@@ -57,5 +63,7 @@ std::unique_ptr<Case> distributed_optimizer_case();
 std::unique_ptr<Case> gpt_training_case();
 /// The same, of a model that has layers with experts.
 std::unique_ptr<Case> moe_training_case();
+/// The same, dense or with experts, with sequences that are cut over context-parallel ranks.
+std::unique_ptr<Case> cp_training_case();
 
 }  // namespace verify

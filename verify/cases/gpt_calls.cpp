@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "verify/cases/cp_calls.h"
 #include "verify/cases/expert_calls.h"
 #include "verify/cases/token_calls.h"
 #include "verify/reference/gradient_buckets.h"
@@ -50,6 +51,7 @@ class RankCalls {
         model_(plan.model()),
         tp_(plan.tp()),
         pp_(plan.pp()),
+        cp_(plan.cp()),
         dp_(plan.dp()),
         chunks_(plan.chunks()),
         place_(plan.places()[static_cast<std::size_t>(rank)]),
@@ -59,6 +61,7 @@ class RankCalls {
         tokens_{.all = model_.tokens() * model_.hidden_size,
                 .tp = tp_,
                 .sequence_parallel = model_.sequence_parallel},
+        tokens_of_rank_(tokens_of_ranks()),
         parameters_(own_parameters()),
         buckets_(own_buckets()) {}
 
@@ -98,6 +101,13 @@ class RankCalls {
   bool is_first(int chunk) const { return pp_rank_ == 0 && chunk == 0; }
   bool is_last(int chunk) const { return pp_rank_ + 1 == pp_ && chunk + 1 == chunks_; }
   std::int64_t layers_of_a_chunk() const { return model_.num_layers / (std::int64_t{pp_} * chunks_); }
+
+  std::vector<std::vector<std::int64_t>> tokens_of_ranks() const {
+    std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(cp_));
+    for (std::int64_t token = 0; token < model_.seq_length; ++token)
+      all[static_cast<std::size_t>(plan_.cp_rank_of(token))].push_back(token);
+    return all;
+  }
 
   /// The parameters of this rank, in the order in which its chunks use them.
   std::vector<OwnParameter> own_parameters() const {
@@ -148,7 +158,7 @@ class RankCalls {
   }
 
   /// The ranks that reduce a bucket of experts, or of dense parameters.
-  int replicas(bool is_expert) const { return is_expert ? plan_.experts().edp() : dp_; }
+  int replicas(bool is_expert) const { return is_expert ? plan_.experts().edp() : dp_ * cp_; }
   static const char* group_of_replicas(bool is_expert) { return is_expert ? "edp" : "dp-cp"; }
 
   /// The buckets of dense parameters, and then those of experts.
@@ -247,6 +257,9 @@ class RankCalls {
     if (!is_last(chunk)) return;
     tokens_.column_forward(calls);
     loss_calls(model_.tokens(), false, tp_, calls);
+    if (cp_ == 1 || plan_.per_token() || !plan_.has_whole_sequence_loss()) return;
+    calls.push_back(over("cp", "loss_func.tokens", Operation::all_reduce, 1));
+    calls.back().dtype = sim::DType::i32;
   }
 
   void backward(const Microbatch& microbatch, int chunk, Calls& calls) const {
@@ -272,25 +285,42 @@ class RankCalls {
 
   bool has_experts(std::int64_t layer) const { return plan_.has_experts() && plan_.experts().are_in(layer); }
 
+  CpCalls attention(std::int64_t layer) const {
+    const std::int64_t tokens = model_.tokens();
+    const std::int64_t of_queries = tokens * model_.num_attention_heads / tp_ * model_.kv_channels;
+    const std::int64_t of_keys = tokens * model_.num_query_groups / tp_ * model_.kv_channels;
+    return {.kind = model_.cp_comm_type_of(layer),
+            .cp = cp_,
+            .inner = plan_.inner_cp(),
+            .place = place_.cp,
+            .queries = of_queries,
+            .keys = of_keys,
+            .values = of_keys,
+            .context = of_queries};
+  }
+
   /// With `counts`, the routers compute their losses.
   void layer_forward(const Microbatch& microbatch, std::int64_t layer, bool counts, Calls& calls) const {
-    if (!has_experts(layer)) return tokens_.layer_forward(calls);
-    const int linear_pairs = plan_.experts().are_shared() ? 2 : 1;  // of attention, and of shared experts
-    for (int i = 0; i < linear_pairs; ++i) {
+    tokens_.column_forward(calls);
+    attention(layer).forward(calls);
+    tokens_.row_forward(calls);
+    if (!has_experts(layer) || plan_.experts().are_shared()) {  // an MLP, or shared experts
       tokens_.column_forward(calls);
       tokens_.row_forward(calls);
     }
+    if (!has_experts(layer)) return;
     if (counts) count_tokens(calls);
     experts_of(microbatch, layer).forward(calls);
   }
   void layer_backward(const Microbatch& microbatch, std::int64_t layer, Calls& calls) const {
-    if (!has_experts(layer)) return tokens_.layer_backward(calls);
-    experts_of(microbatch, layer).backward(calls);
-    const int linear_pairs = plan_.experts().are_shared() ? 2 : 1;
-    for (int i = 0; i < linear_pairs; ++i) {
+    if (has_experts(layer)) experts_of(microbatch, layer).backward(calls);
+    if (!has_experts(layer) || plan_.experts().are_shared()) {
       tokens_.row_backward(calls);
       tokens_.column_backward(calls);
     }
+    tokens_.row_backward(calls);
+    attention(layer).backward(calls);
+    tokens_.column_backward(calls);
   }
 
   /// The sum of the counts of a router's balance loss.
@@ -299,7 +329,7 @@ class RankCalls {
     const GptExpertsPlan experts = plan_.experts();
     if (!experts.counts_tokens()) return;
     const bool is_global = experts.balance() == global_aux_loss;
-    if (tp_ * (is_global ? dp_ : 1) == 1) return;
+    if (tp_ * cp_ * (is_global ? dp_ : 1) == 1) return;
     const std::int64_t sequences = experts.balance() == seq_aux_loss ? model_.micro_batch_size : 1;
     calls.push_back(over(is_global ? "tp-dp-cp" : "tp-cp", "aux_loss.counts", Operation::all_reduce,
                          sequences * experts.number()));
@@ -309,21 +339,26 @@ class RankCalls {
   ExpertCalls experts_of(const Microbatch& microbatch, std::int64_t layer) const {
     const GptExpertsPlan experts = plan_.experts();
     const std::int64_t tokens = model_.tokens() / tp_;
-    return {.type = experts.dispatcher(),
-            .ep = experts.ep(),
-            .etp = experts.etp(),
-            .place = place_.ep * experts.etp() + place_.etp,
-            .tokens = tokens,
-            .hidden = model_.hidden_size,
-            .experts = experts.number(),
-            .is_chosen = [=, this, owners = owners_of_tokens()](int place, std::int64_t token,
-                                                                std::int64_t expert) {
-              const GptPlan::Place& owner = owners[static_cast<std::size_t>(place)];
-              const std::int64_t row = owner.tp * tokens + token, size = model_.micro_batch_size;
-              const std::int64_t first =
-                  microbatch.step * plan_.global_batch() + (microbatch.number * dp_ + owner.dp) * size;
-              return chosen_->has(first + row % size, layer, row / size, expert);
-            }};
+    return {
+        .type = experts.dispatcher(),
+        .ep = experts.ep(),
+        .etp = experts.etp(),
+        .place = place_.ep * experts.etp() + place_.etp,
+        .tokens = tokens,
+        .hidden = model_.hidden_size,
+        .experts = experts.number(),
+        .is_chosen = [=, this, owners = owners_of_tokens()](int place, std::int64_t token,
+                                                            std::int64_t expert) {
+          const GptPlan::Place& owner = owners[static_cast<std::size_t>(place)];
+          const std::int64_t own_row = owner.tp * tokens + token, size = model_.micro_batch_size;
+          const std::int64_t row =
+              tokens_of_rank_[static_cast<std::size_t>(owner.cp)][static_cast<std::size_t>(own_row / size)] *
+                  size +
+              own_row % size;
+          const std::int64_t first =
+              microbatch.step * plan_.global_batch() + (microbatch.number * dp_ + owner.dp) * size;
+          return chosen_->has(first + row % size, layer, row / size, expert);
+        }};
   }
   /// The ranks of this rank's tp-ep group, by their places in it.
   std::vector<GptPlan::Place> owners_of_tokens() const {
@@ -403,7 +438,7 @@ class RankCalls {
       calls.back().dtype = sim::DType::i32;
       calls.back().root_or_peer = pp_ - 1;
     }
-    if (dp_ > 1) {
+    if (dp_ * cp_ > 1) {
       calls.push_back(over("dp-cp", "finalize_model_grads.sum_tokens", Operation::all_reduce, 1));
       calls.back().dtype = sim::DType::i32;
     }
@@ -413,7 +448,7 @@ class RankCalls {
     std::int64_t routers = 0;
     for (const GptPlan::BiasedRouter& router : plan_.biased_routers())
       routers += router.stage % pp_ == pp_rank_ ? 1 : 0;
-    if (routers == 0 || tp_ * dp_ == 1) return;
+    if (routers == 0 || tp_ * cp_ * dp_ == 1) return;
     calls.push_back(
         over("tp-dp-cp", "expert_bias.tokens", Operation::all_reduce, routers * plan_.experts().number()));
     calls.back().dtype = sim::DType::i32;
@@ -426,7 +461,7 @@ class RankCalls {
     const auto share = [&](const char* group, int size) {
       if (size > 1) calls.push_back(sums_over(group, site, Operation::all_reduce, 1));
     };
-    if (is_distributed()) return share("intra-dist-opt", tp_ * pp_ * dp_);
+    if (is_distributed()) return share("intra-dist-opt", tp_ * pp_ * cp_ * dp_);
     share("mp", tp_ * pp_);
     if (plan_.has_experts() && plan_.experts().have_own_buffers(tp_))
       share("tp-ep-pp", plan_.experts().etp() * plan_.experts().ep() * pp_);
@@ -452,7 +487,7 @@ class RankCalls {
     run_schedule(step, calls);
     finalize_grads(calls);
     update(plan_.skips(step), calls);
-    if (is_last(chunks_ - 1) && dp_ > 1)
+    if (is_last(chunks_ - 1) && dp_ * cp_ > 1)
       calls.push_back(sums_over("dp-cp", "training_log.loss", Operation::all_reduce, 1));
     return calls;
   }
@@ -460,12 +495,13 @@ class RankCalls {
   const GptPlan& plan_;
   const ChosenExperts* chosen_;
   sim::GptConfig model_;
-  int tp_, pp_, dp_, chunks_;
+  int tp_, pp_, cp_, dp_, chunks_;
   GptPlan::Place place_;
   int pp_rank_;
   sim::PipelineShape shape_;
   sim::RankSchedule schedule_;
   TokenCalls tokens_;
+  std::vector<std::vector<std::int64_t>> tokens_of_rank_;  // of a sequence, by context-parallel rank
   std::vector<OwnParameter> parameters_;
   std::vector<OwnBucket> buckets_;
 };

@@ -75,11 +75,17 @@ Wholes<reference::Bounded> judged(Wholes<reference::Bounded> wholes, const GptPl
   return wholes;
 }
 
-/// A training of a dense model, or of one that has layers with experts.
+/// What is drawn for a training: a dense model, one that has layers with experts, or either of them on
+/// context-parallel ranks.
+enum class Drawn { dense, experts, context };
+
 class GptTrainingCase : public CaseOf<GptTrainingCase> {
  public:
-  explicit GptTrainingCase(bool has_experts) : has_experts_(has_experts) {}
-  std::string name() const override { return has_experts_ ? "moe_training" : "gpt_training"; }
+  explicit GptTrainingCase(Drawn drawn) : drawn_(drawn) {}
+  std::string name() const override {
+    if (drawn_ == Drawn::context) return "cp_training";
+    return drawn_ == Drawn::experts ? "moe_training" : "gpt_training";
+  }
   Ranks ranks() const override { return Ranks::world; }
   sim::FieldFunctions field_functions() const override { return sim::FieldFunctions::keyed; }
   sim::ParallelSizes sizes(const CaseSetting& s) const override {
@@ -88,17 +94,23 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
             .tensor_model_parallel_size = plan.tp(),
             .pipeline_model_parallel_size = plan.pp(),
             .virtual_pipeline_model_parallel_size = plan.pipeline().virtual_pipeline_model_parallel_size,
-            .expert_model_parallel_size = has_experts_ ? plan.experts().ep() : 1,
+            .context_parallel_size = plan.cp(),
+            .expert_model_parallel_size = plan.has_experts() ? plan.experts().ep() : 1,
             .expert_tensor_parallel_size =
-                has_experts_ ? std::optional<std::int64_t>(plan.experts().etp()) : std::nullopt,
+                plan.has_experts() ? std::optional<std::int64_t>(plan.experts().etp()) : std::nullopt,
+            .hierarchical_context_parallel_sizes = plan.hierarchical_sizes(),
             .order = plan.order()};
   }
   std::vector<Dimension> dimensions() const override {
     std::vector<Dimension> all = dense_dimensions();
-    if (!has_experts_) return all;
-    // What has nothing to do with experts is drawn by gpt_training.
-    std::erase_if(all, [](const Dimension& d) { return d.name == "sequence_parallel"; });
+    if (drawn_ == Drawn::dense) return all;
+    if (drawn_ == Drawn::context) add_context(all);
+    // What has nothing to do with experts or context parallelism is drawn by gpt_training.
+    if (drawn_ == Drawn::experts)
+      std::erase_if(all, [](const Dimension& d) { return d.name == "sequence_parallel"; });
     for (Dimension& d : all) {
+      const bool is_of_attention = d.name == "queries" || d.name == "rotary";
+      if (drawn_ == Drawn::context && is_of_attention) continue;
       if (d.name == "queries" || d.name == "vocabulary") d = {d.name, d.least, d.least};
       if (d.name == "padding" || d.name == "tied") d = {d.name, 0, 0};
       if (d.name == "rotary" || d.name == "rms_norm") d = {d.name, 1, 1};
@@ -116,6 +128,17 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
         {"balance", 0, 4}};
     all.insert(all.end(), of_experts.begin(), of_experts.end());
     return all;
+  }
+  /// Adds context parallelism, and whether the model has experts. A sequence has at least 2 cp tokens.
+  static void add_context(std::vector<Dimension>& all) {
+    for (Dimension& d : all) {
+      if (d.name == "sequence") d.most = 2;
+      if (d.name == "tp" || d.name == "pp") d.most = 2;
+    }
+    all.insert(all.end(), {{"cp", 1, 4, false, at_scenario::cp, true},
+                           {"cp_comm_type", 0, 4, false, nullptr, false, "cp"},
+                           {"whole_sequence_loss", 0, 1},
+                           {"experts", 0, 1, false, at_scenario::has_experts}});
   }
   static std::vector<Dimension> dense_dimensions() {
     return {{"tp", 1, 4, false, at_scenario::tp, true},
@@ -197,7 +220,8 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     first.dimensions["whole"] = plan.whole();
     first.dimensions["num_layers"] = plan.num_layers();
     first.dimensions["global_batch"] = plan.global_batch();
-    if (has_experts_) {
+    if (drawn_ == Drawn::context) first.dimensions["sequence_unit"] = plan.sequence_unit();
+    if (plan.has_experts()) {
       first.dimensions["num_experts"] = plan.experts().number();
       first.dimensions["whole_etp"] = plan.experts().whole_etp();
     }
@@ -221,10 +245,14 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
         if (!counts_microbatches(plan)) twin.dimensions["micro_batch"] = 1 + draw(7, 4);
         twin.dimensions["schedule"] = draw(8, 4);
         // Dense parameters and experts have the same stages in the first order alone.
-        if (!has_experts_) twin.dimensions["order"] = draw(9, std::ssize(GptPlan::kOrders));
+        if (!plan.has_experts()) twin.dimensions["order"] = draw(9, std::ssize(GptPlan::kOrders));
         // A model with learned positions has one for each token of a sequence, so padding would change it.
         if (s["rotary"] == 1 && !counts_tokens(plan)) twin.dimensions["pad"] = draw(10, 2);
-        if (has_experts_) {
+        if (drawn_ == Drawn::context) {
+          twin.dimensions["cp"] = 1 + draw(14, 4);
+          twin.dimensions["cp_comm_type"] = draw(15, 5);
+        }
+        if (plan.has_experts()) {
           twin.dimensions["ep"] = 1 + draw(11, 4);
           twin.dimensions["etp"] = 1 + draw(12, 2);
           twin.dimensions["dispatcher"] = draw(13, 3);
@@ -238,10 +266,11 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     const GptPlan plan{s};
     std::vector<NamedNumber> numbers = {{"tp", plan.tp()},
                                         {"pp", plan.pp()},
+                                        {"cp", plan.cp()},
                                         {"dp", plan.dp()},
                                         {"microbatches", plan.microbatches()},
                                         {"micro_batch", s["micro_batch"]}};
-    if (has_experts_) {
+    if (plan.has_experts()) {
       const GptExpertsPlan experts = plan.experts();
       numbers.insert(numbers.end(), {{"ep", experts.ep()},
                                      {"etp", experts.etp()},
@@ -263,7 +292,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   ExpectedOfRank expected_by_rank(const CaseSetting& s) const override {
     const GptPlan plan{s};
     std::shared_ptr<ChosenExperts> chosen;
-    if (has_experts_ && plan.experts().dispatcher() != sim::TokenDispatcherType::allgather) {
+    if (plan.has_experts() && plan.experts().dispatcher() != sim::TokenDispatcherType::allgather) {
       // In floats an error may exchange two experts, and with them the sizes of calls.
       if (s.dtype != sim::DType::field)
         return [](int) { return ExpectedRun{.calls = {}, .departure = {}, .is_known = false}; };
@@ -319,6 +348,9 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     const std::int64_t batch = first["global_batch"], of_ranks = twin["micro_batch"] * plan.dp();
     if (first["whole"] % plan.tp() != 0 || first["num_layers"] % plan.stages() != 0) return false;
     if (batch % of_ranks != 0) return false;
+    if (!divides_sequences(plan)) return false;
+    // Context-parallel ranks are replicas of experts, so that only orders that end with pp are allowed.
+    if (plan.cp() > 1 && plan.pp() > 1 && !std::string_view(plan.order()).ends_with("pp")) return false;
     if (plan.has_experts()) {
       const GptExpertsPlan experts = plan.experts();
       if (experts.number() % experts.ep() != 0 || experts.whole_etp() % experts.etp() != 0) return false;
@@ -326,6 +358,17 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
       if (depends_on_dp && plan.dp() != GptPlan{first}.dp()) return false;
     }
     return !plan.is_interleaved() || (batch / of_ranks) % plan.pp() == 0;
+  }
+
+  /// Whether the twin's ranks can have parts of the sequences and of the heads. Padding changes how many tokens
+  /// with a loss each context-parallel rank has, and so the mean of their means.
+  static bool divides_sequences(const GptPlan& plan) {
+    const std::int64_t length = plan.model().seq_length, cp = plan.cp();
+    if (cp > 1 && length % (2 * cp) != 0) return false;
+    if (plan.divides_sequences() && length / cp % plan.tp() != 0) return false;
+    if (plan.has_loss_of_ranks() && plan.s.fixed("pad", 0) == 1) return false;
+    const int exchanging = exchanging_ranks(plan.cp_comm_type(), plan.cp(), plan.inner_cp());
+    return plan.model().num_query_groups / plan.tp() % exchanging == 0;
   }
 
   Wholes<reference::Bounded> spread_of(const CaseSetting& s) const {
@@ -337,7 +380,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return s.text ? spread(rounding, run, reference::kFewRuns, 2) : spread(rounding, run, {}, 1);
   }
 
-  bool has_experts_;
+  Drawn drawn_;
 };
 
 }  // namespace
@@ -381,7 +424,8 @@ void overflow_where_planned(const GptPlan& plan, int rank, sim::GptTraining& tra
   sim::fill(training.parameters().front()->main_grad, std::numeric_limits<double>::infinity());
 }
 
-std::unique_ptr<Case> gpt_training_case() { return std::make_unique<GptTrainingCase>(false); }
-std::unique_ptr<Case> moe_training_case() { return std::make_unique<GptTrainingCase>(true); }
+std::unique_ptr<Case> gpt_training_case() { return std::make_unique<GptTrainingCase>(Drawn::dense); }
+std::unique_ptr<Case> moe_training_case() { return std::make_unique<GptTrainingCase>(Drawn::experts); }
+std::unique_ptr<Case> cp_training_case() { return std::make_unique<GptTrainingCase>(Drawn::context); }
 
 }  // namespace verify

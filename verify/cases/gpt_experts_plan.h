@@ -16,7 +16,7 @@ namespace verify {
 
 struct GptExpertsPlan {
   const CaseSetting& s;
-  int ranks_of_stage;   // tp x dp
+  int ranks_of_stage;   // tp x cp x dp
   std::int64_t whole;   // the common divisor of the model's sizes
   std::int64_t layers;  // of the model
 

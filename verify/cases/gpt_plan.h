@@ -3,10 +3,11 @@
 /// The plan of a GPT training trial, derived from a setting: the world, the model, its parameters and their
 /// placement, and the samples.
 ///
-/// Shapes  the world has tp x pp x dp ranks, where tp and pp are the largest divisors that do not exceed the
-///         dimensions of these names. Heads, F and V are multiples of tp, and the number of layers is a
-///         multiple of the number of stages. S is a multiple of tp with sequence parallelism. A setting with
-///         the dimensions of experts (gpt_experts_plan.h) has layers with experts.
+/// Shapes  the world has tp x cp x pp x dp ranks, where tp, pp and cp are the largest divisors that do not
+///         exceed the dimensions of these names. Heads, F and V are multiples of tp, and heads also of the
+///         context-parallel ranks that exchange them; the number of layers is a multiple of the number of
+///         stages. S/cp is a multiple of tp with sequence parallelism, and S of 2 cp if cp is above 1. A
+///         setting with the dimensions of experts (gpt_experts_plan.h) has layers with experts.
 
 #include <algorithm>
 #include <array>
@@ -19,6 +20,7 @@
 #include "sim/model/gpt_training.h"
 #include "sim/pipeline/schedules.h"
 #include "verify/cases/case_inputs.h"
+#include "verify/cases/cp_calls.h"
 #include "verify/cases/gpt_experts_plan.h"
 #include "verify/cases/largest_divisor.h"
 #include "verify/reference/embedding.h"
@@ -48,7 +50,8 @@ struct GptPlan {
 
   int tp() const { return largest_divisor(s.group_size, s["tp"]); }
   int pp() const { return largest_divisor(s.group_size / tp(), s["pp"]); }
-  int dp() const { return s.group_size / tp() / pp(); }
+  int cp() const { return largest_divisor(s.group_size / tp() / pp(), s.fixed("cp", 1)); }
+  int dp() const { return s.group_size / tp() / pp() / cp(); }
   bool is_interleaved() const { return s["schedule"] == 3 && pp() > 1; }
   int chunks() const { return is_interleaved() ? static_cast<int>(s.fixed("chunks", 2)) : 1; }
   int stages() const { return pp() * chunks(); }
@@ -61,17 +64,56 @@ struct GptPlan {
   }
   /// The common divisor of the model's sizes, the number of layers, and the number of samples of a step. They
   /// follow from this layout, unless the setting fixes them so that another layout trains the same model.
-  std::int64_t whole() const { return s.fixed("whole", tp()); }
+  std::int64_t whole() const {
+    return s.fixed("whole", tp() * exchanging_ranks(cp_comm_type(), cp(), inner_cp()));
+  }
+  /// The length of sequences is a multiple of this number.
+  std::int64_t sequence_unit() const {
+    return s.fixed("sequence_unit", (cp() > 1 ? 2 * cp() : 1) * (divides_sequences() ? tp() : 1));
+  }
   std::int64_t num_layers() const { return s.fixed("num_layers", stages() * s["layers"]); }
   std::int64_t global_batch() const { return s["micro_batch"] * microbatches() * dp(); }
-  bool has_experts() const { return s.dimensions.contains("ep"); }
-  GptExpertsPlan experts() const { return {s, tp() * dp(), whole(), num_layers()}; }
+  bool has_experts() const { return s.dimensions.contains("ep") && s.fixed("experts", 1) == 1; }
+  GptExpertsPlan experts() const { return {s, tp() * cp() * dp(), whole(), num_layers()}; }
   /// Megatron trains a model with experts and tp above 1 under sequence parallelism alone.
   bool divides_sequences() const { return has_experts() || s["sequence_parallel"] == 1; }
   bool sequence_parallel() const { return divides_sequences() && tp() > 1; }
   bool is_tied() const { return s["tied"] == 1; }
   bool per_token() const { return s["loss"] == 2; }
+  /// With a loss of whole sequences, a loss is divided by the tokens of all context-parallel ranks.
+  bool has_whole_sequence_loss() const { return s.fixed("whole_sequence_loss", 0) == 1; }
+  /// Whether each context-parallel rank divides by its own tokens.
+  bool has_loss_of_ranks() const { return cp() > 1 && !per_token() && !has_whole_sequence_loss(); }
   bool is_bf16() const { return s.dtype == sim::DType::bf16; }
+
+  // ---- context parallelism
+
+  /// One kind for all layers; 4 stands for p2p and all_gather in turn.
+  bool has_two_cp_comm_types() const { return s.fixed("cp_comm_type", 0) == 4; }
+  sim::CpCommType cp_comm_type() const {
+    return has_two_cp_comm_types() ? sim::CpCommType::p2p
+                                   : static_cast<sim::CpCommType>(s.fixed("cp_comm_type", 0));
+  }
+  std::vector<sim::CpCommType> cp_comm_types() const {
+    if (!has_two_cp_comm_types()) return {cp_comm_type()};
+    std::vector<sim::CpCommType> all;
+    for (std::int64_t i = 0; i < num_layers(); ++i)
+      all.push_back(i % 2 == 0 ? sim::CpCommType::p2p : sim::CpCommType::all_gather);
+    return all;
+  }
+  /// The ranks of the inner groups of a2a+p2p.
+  int inner_cp() const { return largest_divisor(cp(), s.fixed("inner_cp", 2)); }
+  std::vector<std::int64_t> hierarchical_sizes() const {
+    if (cp_comm_type() != sim::CpCommType::a2a_p2p) return {};
+    return {inner_cp(), cp() / inner_cp()};
+  }
+  /// Returns the context-parallel rank that has a token of a sequence: the sequence is cut into 2 cp chunks, of
+  /// which rank r has the r-th from the front and the r-th from the back.
+  int cp_rank_of(std::int64_t token) const {
+    if (cp() == 1) return 0;
+    const std::int64_t chunk = token / (model().seq_length / (2 * cp()));
+    return static_cast<int>(std::min<std::int64_t>(chunk, 2 * cp() - 1 - chunk));
+  }
 
   // ---- the loss scale
 
@@ -130,8 +172,10 @@ struct GptPlan {
             .num_attention_heads = whole() * s.fixed("groups", 1) * s["queries"],
             .num_query_groups = whole() * s.fixed("groups", 1),
             .kv_channels = 2 * s["half_channels"],
-            .seq_length = drawn_tokens() + s.fixed("pad", 0) * whole(),
+            .seq_length = drawn_tokens() + s.fixed("pad", 0) * sequence_unit(),
             .micro_batch_size = s["micro_batch"],
+            .context_parallel_size = cp(),
+            .cp_comm_types = cp_comm_types(),
             .vocab_size = s.text ? sim::kByteVocabulary : whole() * s["vocabulary"] - s["padding"],
             .padded_vocab_size = padded_vocabulary(),
             .rotary_base = s["rotary"] == 1 ? 100 : 0,
@@ -177,7 +221,8 @@ struct GptPlan {
                           .clip_grad = s["clip"] == 1 ? sim::Ratio{1, 2} : sim::Ratio{0, 1},
                           .log_grad_norm = true,
                           .loss_scale = loss_scaling(),
-                          .overlap_param_gather = s["overlap"] == 1}};
+                          .overlap_param_gather = s["overlap"] == 1},
+            .whole_sequence_loss = has_whole_sequence_loss()};
   }
 
   /// Gradients of a drawn trial may be near 0, where rounding decides their signs; a large epsilon keeps
@@ -189,7 +234,7 @@ struct GptPlan {
     return (sim::kByteVocabulary + whole() - 1) / whole() * whole();
   }
   /// The number of drawn tokens of a sample. Tokens after them have no loss.
-  std::int64_t drawn_tokens() const { return s["sequence"] * (divides_sequences() ? whole() : 1); }
+  std::int64_t drawn_tokens() const { return s["sequence"] * sequence_unit(); }
 
   // ---- samples
 
@@ -258,22 +303,22 @@ struct GptPlan {
   const char* order() const { return kOrders[static_cast<std::size_t>(s.fixed("order", 0))]; }
   /// The coordinates of a rank, among the ranks of dense parameters and among those of experts.
   struct Place {
-    int tp = 0, dp = 0, pp = 0;
+    int tp = 0, cp = 0, dp = 0, pp = 0;
     int etp = 0, ep = 0, edp = 0;
   };
   /// The coordinates of all ranks. The first axis of the order varies fastest.
   std::vector<Place> places() const {
-    const std::vector<std::array<int, 4>> dense = coordinates({tp(), 1, dp(), pp()});
     std::vector<Place> all;
-    for (const auto& [tp, ep, dp, pp] : dense) all.push_back({.tp = tp, .dp = dp, .pp = pp});
+    for (const auto& [tp, cp, ep, dp, pp] : coordinates({tp(), cp(), 1, dp(), pp()}))
+      all.push_back({.tp = tp, .cp = cp, .dp = dp, .pp = pp});
     if (!has_experts()) return all;
     const GptExpertsPlan experts = this->experts();
-    const std::vector<std::array<int, 4>> of_experts =
-        coordinates({experts.etp(), experts.ep(), experts.edp(), pp()});
+    const std::vector<Coordinates> of_experts =
+        coordinates({experts.etp(), 1, experts.ep(), experts.edp(), pp()});
     for (std::size_t rank = 0; rank < all.size(); ++rank) {
       all[rank].etp = of_experts[rank][0];
-      all[rank].ep = of_experts[rank][1];
-      all[rank].edp = of_experts[rank][2];
+      all[rank].ep = of_experts[rank][2];
+      all[rank].edp = of_experts[rank][3];
     }
     return all;
   }
@@ -314,17 +359,19 @@ struct GptPlan {
   std::int64_t stage_of(std::int64_t layer) const { return layer / (num_layers() / stages()); }
 
  private:
-  /// The coordinates of all ranks along tp, ep, dp and pp, whose sizes are given.
-  std::vector<std::array<int, 4>> coordinates(const std::array<int, 4>& sizes) const {
-    constexpr std::array<std::string_view, 4> kAxes = {"tp", "ep", "dp", "pp"};
+  /// Coordinates along tp, cp, ep, dp and pp.
+  using Coordinates = std::array<int, 5>;
+  /// The coordinates of all ranks along axes of these sizes.
+  std::vector<Coordinates> coordinates(const Coordinates& sizes) const {
+    constexpr std::array<std::string_view, 5> kAxes = {"tp", "cp", "ep", "dp", "pp"};
     const std::string_view order = this->order();
-    std::array<int, 4> strides = {};
+    Coordinates strides = {};
     int stride = 1;
     for (std::size_t at = 0; at < order.size(); at += 3) {
       for (std::size_t axis = 0; axis < kAxes.size(); ++axis)
         if (order.substr(at, 2) == kAxes[axis]) strides[axis] = std::exchange(stride, stride * sizes[axis]);
     }
-    std::vector<std::array<int, 4>> all(static_cast<std::size_t>(s.group_size));
+    std::vector<Coordinates> all(static_cast<std::size_t>(s.group_size));
     for (int rank = 0; rank < s.group_size; ++rank) {
       for (std::size_t axis = 0; axis < kAxes.size(); ++axis)
         all[static_cast<std::size_t>(rank)][axis] = rank / strides[axis] % sizes[axis];

@@ -127,17 +127,15 @@ class Training {
       std::int64_t tokens = 0;
       for (std::int64_t b = 0; b < size; ++b) tokens += with_loss(plan_.reference_sample(first + b));
       all_tokens += tokens;
-      const Scalar share = plan_.per_token()
-                               ? number_.of(1, 1)
-                               : number_.of(1, std::max<std::int64_t>(tokens, 1) * plan_.microbatches());
+      const reference::Matrix<Scalar> shares = shares_of_tokens(first, tokens);
       for (std::int64_t b = 0; b < size; ++b) {
         const sim::Sample sample = plan_.reference_sample(first + b);
         const auto losses = gpt.losses_and_gradients(
-            ids("tokens", first + b, sample.tokens), ids("labels", first + b, sample.labels), share, sums,
+            ids("tokens", first + b, sample.tokens), ids("labels", first + b, sample.labels), shares, sums,
             {.balance = [&](std::int64_t layer, const reference::Matrix<Scalar>& logits) {
               return balance_gradient(step, first + b, layer, logits);
             }});
-        for (Eigen::Index t = 0; t < losses.size(); ++t) loss.add(losses.data()[t] * share);
+        for (Eigen::Index t = 0; t < losses.size(); ++t) loss.add(losses.data()[t] * shares(0, t));
       }
     }
     const Scalar rest = number_.of(1, plan_.per_token() ? std::max<std::int64_t>(all_tokens, 1) : plan_.dp());
@@ -148,6 +146,28 @@ class Training {
       if (parameter.same_as.empty())
         grads.try_emplace(parameter.name, constant(parameter.rows, parameter.columns, 0));
     return grads;
+  }
+
+  /// Returns the weight of the loss of each token of a microbatch, [1, S], before the mean over replicas.
+  /// Where context-parallel ranks divide by their own tokens, the objective is the mean over these ranks.
+  reference::Matrix<Scalar> shares_of_tokens(std::int64_t first, std::int64_t tokens) const {
+    reference::Matrix<Scalar> shares = constant(1, model_.seq_length, 1);
+    if (plan_.per_token()) return shares;
+    std::vector<std::int64_t> of_rank(static_cast<std::size_t>(plan_.cp()));
+    for (std::int64_t b = 0; b < model_.micro_batch_size; ++b) {
+      const sim::Sample sample = plan_.reference_sample(first + b);
+      for (std::int64_t t = 0; t < model_.seq_length; ++t)
+        if (sample.labels[static_cast<std::size_t>(t)] != sim::kIgnoredLabel)
+          ++of_rank[static_cast<std::size_t>(plan_.cp_rank_of(t))];
+    }
+    for (std::int64_t t = 0; t < model_.seq_length; ++t) {
+      const std::int64_t divisor =
+          plan_.has_loss_of_ranks()
+              ? plan_.cp() * std::max<std::int64_t>(of_rank[static_cast<std::size_t>(plan_.cp_rank_of(t))], 1)
+              : std::max<std::int64_t>(tokens, 1);
+      shares(0, t) = number_.of(1, divisor * plan_.microbatches());
+    }
+    return shares;
   }
 
   // ---- experts
@@ -200,7 +220,7 @@ class Training {
     const sim::Ratio coefficient = GptExpertsPlan::kBalanceCoefficient;
     // With a loss per token, the loss of a microbatch is multiplied by its tokens.
     const Scalar share =
-        plan_.per_token() ? number_.of(model_.tokens(), 1) : number_.of(1, plan_.microbatches());
+        plan_.per_token() ? number_.of(tokens_of_microbatch(), 1) : number_.of(1, plan_.microbatches());
     if (experts.balance() == Balance::z_loss) {
       const Scalar factor =
           number_.of(coefficient.numerator, coefficient.denominator * model_.micro_batch_size);
@@ -218,6 +238,9 @@ class Training {
     return reference::BalanceScores<Scalar>(number_, experts.score(), logits, experts.topk())
         .gradient(slopes);
   }
+
+  /// The tokens of a microbatch on all context-parallel ranks.
+  std::int64_t tokens_of_microbatch() const { return model_.seq_length * model_.micro_batch_size; }
 
   /// What a balance loss counts.
   struct Load {
@@ -245,11 +268,11 @@ class Training {
         // A microbatch of all data-parallel ranks has dp * size samples, one after the other.
         load.microbatches = group / plan_.dp() + 1;
         add(begin, load.microbatches * plan_.dp() * size);
-        load.tokens = model_.tokens() * plan_.dp();
+        load.tokens = tokens_of_microbatch() * plan_.dp();
         break;
       default:
         add(begin + group * size, size);
-        load.tokens = model_.tokens();
+        load.tokens = tokens_of_microbatch();
     }
     return load;
   }

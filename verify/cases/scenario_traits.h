@@ -15,6 +15,7 @@ namespace verify {
 struct ScenarioTraits {
   int tensor_parallel = 1;    // tp of the scenario
   int tp = 1;                 // tp with which cases of one tensor-model-parallel group run
+  int context_parallel = 1;   // cp of the scenario
   int pipeline_parallel = 1;  // pp of the scenario
   int expert_parallel = 1;
   int expert_tensor_parallel = 1;
@@ -56,10 +57,13 @@ Value queries(const ScenarioTraits& traits);
 /// Returns the number of ranks that share the key and value heads of a group.
 Value ranks_a_group(const ScenarioTraits& traits);
 Value tp(const ScenarioTraits& traits);
+Value cp(const ScenarioTraits& traits);
 Value pp(const ScenarioTraits& traits);
 /// The pipeline schedule: 2 is 1F1B, 3 is interleaved.
 Value schedule(const ScenarioTraits& traits);
 Value experts(const ScenarioTraits& traits);
+/// Whether the scenario has expert parallelism.
+Value has_experts(const ScenarioTraits& traits);
 Value expert_tensor_parallel(const ScenarioTraits& traits);
 Value instances(const ScenarioTraits& traits);
 

@@ -21,8 +21,8 @@ inline void publish_inside(sim::Rank& rank, const sim::Mlp::Saved& saved, const 
 }
 inline void publish_inside(sim::Rank& rank, const sim::SelfAttention::Saved& saved,
                            const std::string& of = "") {
-  rank.publish(of + "queries", saved.queries);
-  rank.publish(of + "probabilities", saved.probabilities);
+  rank.publish(of + "queries", saved.core.queries);
+  rank.publish(of + "probabilities", saved.core.probabilities.front());
   rank.publish(of + "proj.input", saved.proj.input);
 }
 inline void publish_inside(sim::Rank& rank, const sim::TransformerLayer::Saved& saved) {

@@ -33,6 +33,7 @@ ScenarioTraits traits_of(const ScenarioRequest& request) {
   const std::int64_t groups = model.num_query_groups.value_or(heads);
   return {.tensor_parallel = layout.tp,
           .tp = reduced_tp(layout),
+          .context_parallel = layout.cp,
           .pipeline_parallel = layout.pp,
           .expert_parallel = layout.ep,
           .expert_tensor_parallel = layout.etp,

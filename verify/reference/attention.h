@@ -36,8 +36,7 @@ Attention<Scalar> attention(const Number<Scalar>& number, const Matrix<Scalar>& 
     const Eigen::Index seen = causal ? i + 1 + k.rows() - q.rows() : k.rows();
     std::vector<Scalar> scaled;
     for (Eigen::Index j = 0; j < seen; ++j) scaled.push_back(scores(i, j) * factor);
-    Scalar shift = scaled.front();
-    for (const Scalar& score : scaled) shift = number.larger(shift, score);
+    const Scalar shift = number.softmax_shift(scaled);
     Sum<Scalar> sum;
     for (Scalar& score : scaled) {
       score = number.exp(score - shift);

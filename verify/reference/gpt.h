@@ -97,9 +97,9 @@ class Gpt {
     for (std::int64_t i = 0; i < sizes_.layers; ++i) hidden = layer(i, hidden, nullptr, none, routers);
   }
 
-  /// Returns the loss of each token, [1, S], and adds the gradients of sum(loss * grad) to `sums`; weights of
-  /// experts without tokens have none.
-  Matrix<Scalar> losses_and_gradients(const Ids& tokens, const Ids& labels, const Scalar& grad,
+  /// Returns the loss of each token, [1, S], and adds the gradients of sum(loss * grad), with grad [1, S], to
+  /// `sums`; weights of experts without tokens have none.
+  Matrix<Scalar> losses_and_gradients(const Ids& tokens, const Ids& labels, const Matrix<Scalar>& grad,
                                       NamedSums<Scalar>& sums, const GptRouters<Scalar>& routers = {}) const {
     std::vector<Matrix<Scalar>> hidden = {embedded(tokens)};
     for (std::int64_t i = 0; i < sizes_.layers; ++i)
@@ -108,8 +108,7 @@ class Gpt {
     const Matrix<Scalar>& output = weights_.at(sizes_.tied ? kWords : "output_layer.weight");
     const CrossEntropy<Scalar> loss(number_, linear<Scalar>(number_, normal, output, {}), labels,
                                     {.vocabulary = sizes_.vocabulary, .ignored_id = -1});
-    const auto of_output = linear_gradients<Scalar>(
-        number_, normal, output, loss.gradient(Matrix<Scalar>::Constant(1, hidden[0].rows(), grad)));
+    const auto of_output = linear_gradients<Scalar>(number_, normal, output, loss.gradient(grad));
     sums.add(sizes_.tied ? kWords : "output_layer.weight", of_output.weight);
     Matrix<Scalar> back = norm_back("decoder.final_layernorm", hidden.back(), of_output.x, sums);
     for (std::int64_t i = sizes_.layers; i-- > 0;)

@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <vector>
 
 #include "sim/base/field_sum.h"
 #include "sim/base/field_tower.h"
@@ -23,6 +24,13 @@ enum class Activation { gelu_tanh, gelu_erf, silu };
 
 template <typename Scalar>
 class Number;
+
+template <typename Scalar, typename Of>
+Scalar largest_of(const Of& number, const std::vector<Scalar>& row) {
+  Scalar largest = row.front();
+  for (const Scalar& x : row) largest = number.larger(largest, x);
+  return largest;
+}
 
 /// The three activations for a scalar that has tanh, erf and exp, computed in the same steps as in a program
 /// that rounds after each of them.
@@ -64,6 +72,9 @@ class Number<sim::Field> {
   /// a keyed function.
   sim::Field clipped(const sim::Field& c) const { return tower_->chooses("clip", c) ? c : sim::Field::of(1); }
   sim::Field larger(const sim::Field& a, const sim::Field& b) const { return sim::max(a, b); }
+  /// What a softmax subtracts from the scores of a row. Both sides agree on 0, which is the same for every
+  /// part of a row.
+  sim::Field softmax_shift(const std::vector<sim::Field>&) const { return {}; }
   sim::Field activation(Activation function, bool derivative, const sim::Field& x) const {
     std::string name = "gelu_tanh";
     if (function == Activation::gelu_erf) name = "gelu_erf";
@@ -132,6 +143,7 @@ class Number<Bounded> {
   Bounded larger(const Bounded& a, const Bounded& b) const {
     return {std::max(a.value(), b.value()), std::max(a.error(), b.error()), rounding_};
   }
+  Bounded softmax_shift(const std::vector<Bounded>& row) const { return largest_of(*this, row); }
   Bounded activation(Activation function_of, bool derivative, const Bounded& x) const {
     return activation_in_steps(*this, function_of, derivative, x);
   }

@@ -110,6 +110,7 @@ class Number<Perturbed> {
   Perturbed larger(const Perturbed& a, const Perturbed& b) const {
     return Perturbed(std::max(a.value(), b.value()), by_);
   }
+  Perturbed softmax_shift(const std::vector<Perturbed>& row) const { return largest_of(*this, row); }
   Perturbed activation(Activation function_of, bool derivative, const Perturbed& x) const {
     return activation_in_steps(*this, function_of, derivative, x);
   }

@@ -87,8 +87,7 @@ template <typename Scalar>
 std::vector<Scalar> softmax(const Number<Scalar>& number, std::vector<Scalar> row) {
   const Scalar factor = number.rsqrt(number.of(1, 1));
   for (Scalar& x : row) x = x * factor;
-  Scalar shift = row.front();
-  for (const Scalar& x : row) shift = number.larger(shift, x);
+  const Scalar shift = number.softmax_shift(row);
   Sum<Scalar> sum;
   for (Scalar& x : row) {
     x = number.exp(x - shift);

@@ -115,6 +115,13 @@ T largest(const std::vector<T>& all) {
   }
 }
 
+/// What a softmax subtracts from a row of scores.
+template <typename T>
+T shift_of(const std::vector<T>& scores) {
+  if constexpr (std::is_same_v<T, Field>) return Field();
+  return largest(scores);
+}
+
 /// Adds the terms in 16 lanes: lane l adds the terms l, l + 16 and so on. Then eight lanes are added to
 /// eight, four to four, two to two, and one to one.
 template <typename T>
@@ -404,7 +411,7 @@ RC_GTEST_PROP(Kernels, SoftmaxAndItsGradient, (std::uint64_t seed, bool causal))
     const auto probabilities = [&](std::int64_t t) {
       std::vector<Wide> row;
       for (std::int64_t j = 0; j < (causal ? t % q + 1 + k - q : k); ++j) row.push_back(x.at(t, j) * factor);
-      const Wide shift = largest(row);
+      const Wide shift = shift_of(row);
       for (Wide& score : row) score = exp_of(score - shift);
       const Wide inverse = of_whole<Wide>(1) / in_lanes(row);
       for (Wide& e : row) e = e * inverse;
@@ -422,6 +429,93 @@ RC_GTEST_PROP(Kernels, SoftmaxAndItsGradient, (std::uint64_t seed, bool causal))
                                 terms.push_back(given.at(t, i) * grad.at(t, i));
                               return given.at(t, j) * (grad.at(t, j) - in_lanes(terms)) * factor;
                             });
+  });
+}
+
+RC_GTEST_PROP(Kernels, SoftmaxOfAPartIsNotDivided, (std::uint64_t seed, bool causal)) {
+  const std::int64_t batches = size(1, 3), q = size(1, 5), k = q + size(0, 30), divisor = size(1, 9);
+  in_every_dtype(seed, [&]<typename Scalar>(Draw& draw) {
+    using Wide = typename Of<Scalar>::Wide;
+    const auto x = draw.matrix<Scalar>({batches, q, k});
+    const Wide factor = rsqrt_of(of_whole<Wide>(divisor));
+    const auto scores = [&](std::int64_t t) {
+      std::vector<Wide> row;
+      for (std::int64_t j = 0; j < (causal ? t % q + 1 + k - q : k); ++j) row.push_back(x.at(t, j) * factor);
+      return row;
+    };
+    const auto exps_of = [&](std::int64_t t) {
+      std::vector<Wide> row = scores(t);
+      const Wide shift = shift_of(row);
+      for (Wide& score : row) score = exp_of(score - shift);
+      return row;
+    };
+    Tensor stats = draw.device.empty(Of<Scalar>::sums, {2, batches * q});
+    const Tensor exps = partial_softmax(x.tensor, divisor, causal, stats);
+    expect_elements<Scalar>(exps, k, [&](std::int64_t t, std::int64_t j) {
+      const std::vector<Wide> row = exps_of(t);
+      return j < std::ssize(row) ? row[static_cast<std::size_t>(j)] : Wide{};
+    });
+    expect_elements<Wide>(stats, batches * q, [&](std::int64_t is_sum, std::int64_t t) {
+      return is_sum == 0 ? shift_of(scores(t)) : in_lanes(exps_of(t));
+    });
+  });
+}
+
+RC_GTEST_PROP(Kernels, SoftmaxOfPartsIsMerged, (std::uint64_t seed)) {
+  const std::int64_t rows = size(1, 5), columns = size(1, 20);
+  in_every_dtype(seed, [&]<typename Scalar>(Draw& draw) {
+    using Wide = typename Of<Scalar>::Wide;
+    const auto part = draw.matrix<Wide>({rows, columns});
+    const auto part_stats = draw.matrix<Wide>({2, rows});
+    const auto before = draw.matrix<Wide>({rows, columns});
+    auto before_stats = draw.matrix<Wide>({2, rows});
+    Tensor shifts = before_stats.tensor.rows(0, 1);
+    if (seed % 2 == 0) copy(part_stats.tensor.rows(0, 1), shifts);  // shifts that are equal
+    const Matrix<Wide> stats{before_stats.tensor, values<Wide>(before_stats.tensor), rows};
+    const auto merged = [&](std::int64_t t) {
+      const Wide a = stats.at(0, t), b = part_stats.at(0, t), shift = largest(std::vector<Wide>{a, b});
+      const Wide weight_a = a == shift ? of_whole<Wide>(1) : exp_of(a - shift);
+      const Wide weight_b = b == shift ? of_whole<Wide>(1) : exp_of(b - shift);
+      const Wide sum = fma_of(part_stats.at(1, t), weight_b, stats.at(1, t) * weight_a);
+      return std::array<Wide, 4>{shift, sum, weight_a, weight_b};
+    };
+    Tensor out = draw.device.empty(before.tensor.dtype(), before.tensor.shape());
+    copy(before.tensor, out);
+    merge_softmax(part.tensor, part_stats.tensor, out, before_stats.tensor);
+    expect_elements<Wide>(before_stats.tensor, rows, [&](std::int64_t i, std::int64_t t) {
+      return merged(t)[static_cast<std::size_t>(i)];
+    });
+    expect_elements<Wide>(out, columns, [&](std::int64_t t, std::int64_t f) {
+      const auto [shift, sum, weight_a, weight_b] = merged(t);
+      return fma_of(part.at(t, f), weight_b, before.at(t, f) * weight_a);
+    });
+    const Matrix<Wide> sums{out, values<Wide>(out), columns};
+    expect_elements<Scalar>(
+        finish_softmax(out, before_stats.tensor, Of<Scalar>::dtype), columns,
+        [&](std::int64_t t, std::int64_t f) { return sums.at(t, f) * (of_whole<Wide>(1) / merged(t)[1]); });
+  });
+}
+
+RC_GTEST_PROP(Kernels, SoftmaxOfPartsHasItsGradient, (std::uint64_t seed, bool causal)) {
+  const std::int64_t batches = size(1, 3), q = size(1, 5), k = q + size(0, 30), divisor = size(1, 9);
+  in_every_dtype(seed, [&]<typename Scalar>(Draw& draw) {
+    using Wide = typename Of<Scalar>::Wide;
+    const auto x = draw.matrix<Scalar>({batches, q, k});
+    const auto grad = draw.matrix<Scalar>({batches, q, k});
+    const auto stats = draw.matrix<Wide>({2, batches * q});
+    const auto means = draw.matrix<Wide>({batches * q});
+    const Wide factor = rsqrt_of(of_whole<Wide>(divisor));
+    const auto probability = [&](std::int64_t t, std::int64_t j) {
+      if (causal && j > t % q + k - q) return Wide{};
+      return exp_of(x.at(t, j) * factor - stats.at(0, t)) * (of_whole<Wide>(1) / stats.at(1, t));
+    };
+    const auto of_scores =
+        partial_softmax_backward(x.tensor, divisor, causal, stats.tensor, grad.tensor, means.tensor);
+    expect_elements<Scalar>(of_scores.probabilities, k, probability);
+    expect_elements<Scalar>(of_scores.scores, k, [&](std::int64_t t, std::int64_t j) {
+      if (causal && j > t % q + k - q) return Wide{};
+      return probability(t, j) * (grad.at(t, j) - means.at(0, t)) * factor;
+    });
   });
 }
 

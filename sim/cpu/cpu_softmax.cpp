@@ -1,0 +1,189 @@
+// The kernels of CpuDevice for the softmax of attention: of whole rows, and of rows whose keys lie on several
+// ranks.
+
+#include <algorithm>
+
+#include "sim/base/vectorised.h"
+#include "sim/cpu/cpu_device.h"
+#include "sim/cpu/elements.h"
+#include "sim/tensor/checks.h"
+
+namespace sim {
+
+namespace {
+
+/// Rows of scores, [.., queries, columns], and how many columns the query of a row sees.
+struct ScoreRows {
+  std::int64_t columns;
+  std::int64_t queries;
+  bool causal;
+
+  ScoreRows(const Tensor& x, bool is_causal)
+      : columns(columns_of(x)), queries(x.shape()[x.shape().dimensions() - 2]), causal(is_causal) {}
+  std::int64_t seen(std::int64_t row) const {
+    return causal ? std::clamp<std::int64_t>(row % queries + 1 + columns - queries, 0, columns) : columns;
+  }
+};
+
+/// Returns what is subtracted from the scores of a row.
+template <typename Number, typename Score>
+typename Number::Wide shift_of(const Number& number, std::int64_t seen, const Score& score) {
+  if constexpr (std::is_same_v<typename Number::Wide, Field>) return Field();
+  return lane_max(number, seen, score);
+}
+
+}  // namespace
+
+void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
+  const ScoreRows rows(x, causal);
+  const std::int64_t columns = rows.columns;
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    const Wide factor = number.rsqrt(number.of({divisor, 1}));
+    std::vector<Wide> exps(static_cast<std::size_t>(columns));
+    vectorised([&] {
+      for (std::int64_t t = 0; t < rows_of(x); ++t) {
+        const Scalar* from = elements<Scalar>(x) + t * columns;
+        Scalar* to = elements<Scalar>(out) + t * columns;
+        Wide* e = exps.data();
+        const std::int64_t seen = rows.seen(t);
+        const Wide shift =
+            shift_of(number, seen, [&](std::int64_t j) { return number.load(from[j]) * factor; });
+        for (std::int64_t j = 0; j < seen; ++j) e[j] = number.exp(number.load(from[j]) * factor - shift);
+        const Wide sum = lane_sum<Wide>(seen, [&](std::int64_t j) { return e[j]; });
+        const Wide inverse = number.of({1, 1}) / sum;
+        for (std::int64_t j = 0; j < seen; ++j) to[j] = number.store(e[j] * inverse);
+        for (std::int64_t j = seen; j < columns; ++j) to[j] = Scalar{};
+      }
+    });
+  });
+}
+
+void CpuDevice::softmax_backward(const Tensor& p, const Tensor& grad, std::int64_t divisor, Tensor& out) {
+  const std::int64_t columns = columns_of(p);
+  with_computing_scalar(p.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    const Wide factor = number.rsqrt(number.of({divisor, 1}));
+    vectorised([&] {
+      for (std::int64_t t = 0; t < rows_of(p); ++t) {
+        const Scalar* probability = elements<Scalar>(p) + t * columns;
+        const Scalar* upstream = elements<Scalar>(grad) + t * columns;
+        Scalar* to = elements<Scalar>(out) + t * columns;
+        const Wide mean = lane_sum<Wide>(
+            columns, [&](std::int64_t j) { return number.load(probability[j]) * number.load(upstream[j]); });
+        for (std::int64_t j = 0; j < columns; ++j) {
+          to[j] = number.store(number.load(probability[j]) * (number.load(upstream[j]) - mean) * factor);
+        }
+      }
+    });
+  });
+}
+
+void CpuDevice::partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& exps,
+                                Tensor& stats) {
+  const ScoreRows rows(x, causal);
+  const std::int64_t columns = rows.columns, count = rows_of(x);
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    const Wide factor = number.rsqrt(number.of({divisor, 1}));
+    std::vector<Wide> of_row(static_cast<std::size_t>(columns));
+    vectorised([&] {
+      for (std::int64_t t = 0; t < count; ++t) {
+        const Scalar* from = elements<Scalar>(x) + t * columns;
+        Scalar* to = elements<Scalar>(exps) + t * columns;
+        Wide* e = of_row.data();
+        const std::int64_t seen = rows.seen(t);
+        const Wide shift =
+            shift_of(number, seen, [&](std::int64_t j) { return number.load(from[j]) * factor; });
+        for (std::int64_t j = 0; j < seen; ++j) e[j] = number.exp(number.load(from[j]) * factor - shift);
+        for (std::int64_t j = 0; j < seen; ++j) to[j] = number.store(e[j]);
+        for (std::int64_t j = seen; j < columns; ++j) to[j] = Scalar{};
+        elements<Wide>(stats)[t] = shift;
+        elements<Wide>(stats)[count + t] = lane_sum<Wide>(seen, [&](std::int64_t j) { return e[j]; });
+      }
+    });
+  });
+}
+
+void CpuDevice::merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) {
+  const std::int64_t columns = columns_of(out), rows = rows_of(out);
+  with_computing_scalar(out.dtype(), [&](auto scalar) {
+    using Wide = typename Arithmetic<decltype(scalar)>::Wide;  // the tensors are sum tensors
+    const auto number = arithmetic<Wide>();
+    const Wide* own_stats = elements<Wide>(part_stats);
+    Wide* all_stats = elements<Wide>(stats);
+    vectorised([&] {
+      for (std::int64_t t = 0; t < rows; ++t) {
+        const Wide own = own_stats[t], before = all_stats[t];
+        const Wide shift = number.larger(own, before);
+        const auto weight_of = [&](const Wide& from) -> Wide {
+          return from == shift ? number.of({1, 1}) : number.exp(from - shift);
+        };
+        const Wide weight_own = weight_of(own), weight_before = weight_of(before);
+        const Wide* from = elements<Wide>(part) + t * columns;
+        Wide* to = elements<Wide>(out) + t * columns;
+        for (std::int64_t f = 0; f < columns; ++f)
+          to[f] = number.fma(from[f], weight_own, to[f] * weight_before);
+        all_stats[t] = shift;
+        all_stats[rows + t] =
+            number.fma(own_stats[rows + t], weight_own, all_stats[rows + t] * weight_before);
+      }
+    });
+  });
+}
+
+void CpuDevice::finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) {
+  const std::int64_t columns = columns_of(out), rows = rows_of(out);
+  with_computing_scalar(out.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    vectorised([&] {
+      for (std::int64_t t = 0; t < rows; ++t) {
+        const Wide inverse = number.of({1, 1}) / elements<Wide>(stats)[rows + t];
+        const Wide* from = elements<Wide>(sums) + t * columns;
+        Scalar* to = elements<Scalar>(out) + t * columns;
+        for (std::int64_t f = 0; f < columns; ++f) to[f] = number.store(from[f] * inverse);
+      }
+    });
+  });
+}
+
+void CpuDevice::partial_softmax_backward(const Tensor& x, std::int64_t divisor, bool causal,
+                                         const Tensor& stats, const Tensor& grad, const Tensor& means,
+                                         Tensor& p, Tensor& grad_x) {
+  const ScoreRows rows(x, causal);
+  const std::int64_t columns = rows.columns, count = rows_of(x);
+  with_computing_scalar(x.dtype(), [&](auto scalar) {
+    using Scalar = decltype(scalar);
+    using Wide = typename Arithmetic<Scalar>::Wide;
+    const auto number = arithmetic<Scalar>();
+    const Wide factor = number.rsqrt(number.of({divisor, 1}));
+    vectorised([&] {
+      for (std::int64_t t = 0; t < count; ++t) {
+        const Scalar* from = elements<Scalar>(x) + t * columns;
+        const Scalar* upstream = elements<Scalar>(grad) + t * columns;
+        Scalar* probability = elements<Scalar>(p) + t * columns;
+        Scalar* to = elements<Scalar>(grad_x) + t * columns;
+        const Wide shift = elements<Wide>(stats)[t], mean = elements<Wide>(means)[t];
+        const Wide inverse = number.of({1, 1}) / elements<Wide>(stats)[count + t];
+        const std::int64_t seen = rows.seen(t);
+        for (std::int64_t j = 0; j < seen; ++j) {
+          const Wide own = number.exp(number.load(from[j]) * factor - shift) * inverse;
+          const Wide slope = own * (number.load(upstream[j]) - mean) * factor;
+          probability[j] = number.store(own);
+          to[j] = number.store(slope);
+        }
+        for (std::int64_t j = seen; j < columns; ++j) probability[j] = to[j] = Scalar{};
+      }
+    });
+  });
+}
+
+}  // namespace sim

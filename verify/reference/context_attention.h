@@ -1,0 +1,160 @@
+#pragma once
+
+/// Attention over sequences that hold several documents with padding, and its gradients, on one device. Each
+/// document attends to itself alone, and rows of padding have no output and no gradient.
+///
+/// Shapes  B sequences of S rows; n query heads of d channels, g heads of keys of d and of values of dv.
+///         queries [S, B n d], keys [S, B g d], values [S, B g dv], output [S, B n dv]: a row holds all
+///         sequences, one after the other, and each holds its heads.
+/// Exact   `merges` is the number of times that a candidate merges a sum over some keys with a sum over others.
+///         A merge multiplies numerator and denominator by an exponential, of 4 roundings, and adds, in two
+///         roundings: 12 for both. The quotient is rounded twice more than a probability is.
+/// Source  Vaswani et al. 2017.
+
+#include <vector>
+
+#include "verify/reference/attention.h"
+
+namespace verify::reference {
+
+struct AttentionDocument {
+  std::int64_t begin, rows;  // without padding
+};
+
+struct ContextAttentionSizes {
+  std::int64_t sequence, batch, heads, groups, channels, value_channels;
+  std::vector<AttentionDocument> documents;
+  bool causal;
+  int merges;
+};
+
+inline sim::Field merged(const sim::Field& x, int) { return x; }
+inline Bounded merged(const Bounded& x, int merges) {
+  return Bounded::rounded(x.value(), x.error(), merges == 0 ? 0 : 12.0 * merges + 2, x.rounding());
+}
+
+template <typename Scalar>
+class ContextAttention {
+ public:
+  ContextAttention(const Number<Scalar>& number, const ContextAttentionSizes& sizes,
+                   const Matrix<Scalar>& queries, const Matrix<Scalar>& keys, const Matrix<Scalar>& values)
+      : number_(number),
+        sizes_(sizes),
+        queries_(queries),
+        keys_(keys),
+        values_(values),
+        output_(zeros<Scalar>(sizes.sequence, sizes.batch * sizes.heads * sizes.value_channels)) {
+    each_head([&](const Head& head) {
+      put(product<Scalar>(number_, probabilities(head), value_of(head)), output_, head.document,
+          head.query * sizes_.value_channels);
+    });
+  }
+  const Matrix<Scalar>& output() const { return output_; }
+
+  AttentionGradients<Scalar> gradients(const Matrix<Scalar>& grad) const {
+    AttentionGradients<Scalar> all{zeros<Scalar>(queries_.rows(), queries_.cols()),
+                                   zeros<Scalar>(keys_.rows(), keys_.cols()),
+                                   zeros<Scalar>(values_.rows(), values_.cols())};
+    const std::int64_t shared = sizes_.heads / sizes_.groups;
+    std::vector<OfHead> of_group;
+    each_head([&](const Head& head) {
+      of_group.push_back(gradients_of(head, grad));
+      put(product<Scalar>(number_, of_group.back().scores, key_of(head)), all.q, head.document,
+          head.query * sizes_.channels);
+      if (std::ssize(of_group) < shared) return;
+      put(summed(of_group, &OfHead::scores, &OfHead::query), all.k, head.document,
+          head.key * sizes_.channels);
+      put(summed(of_group, &OfHead::probabilities, &OfHead::grad), all.v, head.document,
+          head.key * sizes_.value_channels);
+      of_group.clear();
+    });
+    return all;
+  }
+
+ private:
+  /// A document of a head. `query` and `key` count the heads of all sequences.
+  struct Head {
+    AttentionDocument document;
+    std::int64_t query, key;
+  };
+  struct OfHead {
+    Matrix<Scalar> probabilities, scores, query, grad;
+  };
+
+  template <typename Visit>
+  void each_head(const Visit& visit) const {
+    const std::int64_t shared = sizes_.heads / sizes_.groups;
+    for (const AttentionDocument& document : sizes_.documents)
+      for (std::int64_t head = 0; head < sizes_.batch * sizes_.heads; ++head)
+        visit(Head{document, head, head / shared});
+  }
+
+  Matrix<Scalar> probabilities(const Head& head) const {
+    Matrix<Scalar> p =
+        attention(number_, query_of(head), key_of(head), value_of(head), sizes_.causal).probabilities;
+    for (Eigen::Index i = 0; i < p.size(); ++i) p.data()[i] = merged(p.data()[i], sizes_.merges);
+    return p;
+  }
+
+  /// The gradient of a score is p (g - m) / sqrt(d), where m is the sum of p g over the keys of a row. A
+  /// candidate that has not all keys computes m as the sum of gradient times output.
+  OfHead gradients_of(const Head& head, const Matrix<Scalar>& grad) const {
+    OfHead own{.probabilities = probabilities(head),
+               .scores = {},
+               .query = query_of(head),
+               .grad = taken(grad, head.document, head.query * sizes_.value_channels, sizes_.value_channels)};
+    const Matrix<Scalar> output =
+        taken(output_, head.document, head.query * sizes_.value_channels, sizes_.value_channels);
+    const Matrix<Scalar> grad_p = product<Scalar>(number_, own.grad, transposed(value_of(head)));
+    const Scalar factor = number_.rsqrt(number_.of(sizes_.channels, 1));
+    own.scores = zeros<Scalar>(grad_p.rows(), grad_p.cols());
+    for (Eigen::Index i = 0; i < grad_p.rows(); ++i) {
+      Sum<Scalar> mean;
+      for (Eigen::Index j = 0; j < grad_p.cols() && sizes_.merges == 0; ++j)
+        mean.add_product(own.probabilities(i, j), grad_p(i, j));
+      for (Eigen::Index f = 0; f < output.cols() && sizes_.merges > 0; ++f)
+        mean.add_product(own.grad(i, f), output(i, f));
+      for (Eigen::Index j = 0; j < grad_p.cols(); ++j)
+        own.scores(i, j) = number_.stored(own.probabilities(i, j) * (grad_p(i, j) - mean.value()) * factor);
+    }
+    return own;
+  }
+
+  /// Returns the sum over the query heads of a group, and over their rows, of the product of two matrices.
+  Matrix<Scalar> summed(const std::vector<OfHead>& of_group, Matrix<Scalar> OfHead::*by_key,
+                        Matrix<Scalar> OfHead::*by_feature) const {
+    const OfHead& first = of_group.front();
+    return matrix_of(number_, (first.*by_key).cols(), (first.*by_feature).cols(),
+                     [&](Eigen::Index j, Eigen::Index f) {
+                       Sum<Scalar> sum;
+                       for (const OfHead& head : of_group)
+                         for (Eigen::Index i = 0; i < (head.*by_key).rows(); ++i)
+                           sum.add_product((head.*by_key)(i, j), (head.*by_feature)(i, f));
+                       return sum.value_in_parts();
+                     });
+  }
+
+  Matrix<Scalar> query_of(const Head& head) const {
+    return taken(queries_, head.document, head.query * sizes_.channels, sizes_.channels);
+  }
+  Matrix<Scalar> key_of(const Head& head) const {
+    return taken(keys_, head.document, head.key * sizes_.channels, sizes_.channels);
+  }
+  Matrix<Scalar> value_of(const Head& head) const {
+    return taken(values_, head.document, head.key * sizes_.value_channels, sizes_.value_channels);
+  }
+  static Matrix<Scalar> taken(const Matrix<Scalar>& from, const AttentionDocument& document,
+                              std::int64_t column, std::int64_t columns) {
+    return from.block(document.begin, column, document.rows, columns);
+  }
+  static void put(const Matrix<Scalar>& block, Matrix<Scalar>& to, const AttentionDocument& document,
+                  std::int64_t column) {
+    to.block(document.begin, column, block.rows(), block.cols()) = block;
+  }
+
+  Number<Scalar> number_;
+  ContextAttentionSizes sizes_;
+  Matrix<Scalar> queries_, keys_, values_, output_;
+};
+
+}  // namespace verify::reference
