@@ -85,6 +85,27 @@ TEST(TrainedExperts, WhatIsLeftOutIsNamed) {
             (std::vector<std::string>{"the choice of experts in groups", "the capacity of experts"}));
 }
 
+/// Experts lie on the replicas of a stage, so that a training that takes too long is folded by stages first.
+TEST(TrainedExperts, StagesAreFoldedSoThatTheExpertGridIsKept) {
+  const TrainedModel model = trained_model(requested({{"world-size", "256"},
+                                                      {"tensor-model-parallel-size", "2"},
+                                                      {"pipeline-model-parallel-size", "8"},
+                                                      {"virtual-pipeline-model-parallel-size", "4"},
+                                                      {"expert-model-parallel-size", "32"},
+                                                      {"expert-tensor-parallel-size", "1"},
+                                                      {"sequence-parallel", "true"},
+                                                      {"disable-bias-linear", "true"},
+                                                      {"num-experts", "128"},
+                                                      {"moe-router-topk", "8"}}));
+  EXPECT_EQ(model.world, "tp 2, pp 2 for 8, dp 16; ep 32, etp 1, experts 64 for 128, top 8");
+  EXPECT_EQ(model.setting["steps"], kTrainIters == 2 ? 2 : 4);
+}
+
+TEST(TrainedExperts, OptimizerInstancesAreNamedForDenseModelsToo) {
+  const Options dense = {{"world-size", "8"}, {"num-distributed-optimizer-instances", "2"}};
+  EXPECT_EQ(left_out_of_training(requested(dense)), std::vector<std::string>{"optimizer instances"});
+}
+
 RC_GTEST_PROP(TrainedExperts, AWorldThatIsFoldedKeepsADividingGrid, ()) {
   const int ep = 1 << *rc::gen::inRange(0, 8), etp = 1 << *rc::gen::inRange(0, 3);
   const int dp = 1 << *rc::gen::inRange(0, 4), pp = 1 << *rc::gen::inRange(0, 4);
