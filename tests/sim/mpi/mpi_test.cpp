@@ -62,6 +62,14 @@ TEST_F(Mpi, TrainingWithExpertsIsThatOfVirtualRanks) {
   }
 }
 
+TEST_F(Mpi, TrainingWithContextParallelismIsThatOfVirtualRanks) {
+  for (const auto& [processes, mode] : std::vector<std::pair<int, std::string>>{
+           {8, "context-p2p"}, {4, "context-all_gather"}, {4, "context-a2a"}, {8, "context-a2a+p2p"}}) {
+    SCOPED_TRACE(mode + " on " + std::to_string(processes));
+    expect_equal(run_under_mpi(processes, "mpi_ranks " + mode));
+  }
+}
+
 void expect_broken(const std::string& mode, const std::string& said) {
   const test::RunResult result = run_under_mpi(4, "mpi_ranks " + mode);
   EXPECT_EQ(result.exit_code, 3) << mode << "\n" << result.out;
