@@ -23,17 +23,18 @@ using verify::CaseSetting;
 using enum CallFault;
 
 /// What the reference of a right case returns. Many defects are planted in one case and are tried at the same
-/// settings, for which the reference is the same. The results of one case at a time are kept.
+/// settings, for which the reference is the same, unless an experiment changes its inputs. The results of one
+/// case at a time are kept.
 template <typename Scalar>
-const verify::Wholes<Scalar>& shared_reference(const verify::Case& right,
-                                               const verify::Inputs<Scalar>& inputs,
-                                               const CaseSetting& setting) {
+verify::Wholes<Scalar> shared_reference(const verify::Case& right, const verify::Inputs<Scalar>& inputs,
+                                        const CaseSetting& setting) {
   struct Known {
     CaseSetting setting;
     verify::Wholes<Scalar> wholes;
   };
   static const verify::Case* of = nullptr;
   static std::multimap<std::uint64_t, Known> known;  // by seed
+  if (!inputs.are_plain()) return right.serial(inputs, setting);
   if (std::exchange(of, &right) != &right) known.clear();
   const auto [first, last] = known.equal_range(setting.seed);
   for (auto at = first; at != last; ++at)

@@ -62,6 +62,8 @@ class Inputs {
         device_(std::make_shared<sim::CpuDevice>()) {}
   const reference::Number<Scalar>& number() const { return number_; }
   const CaseSetting& setting() const { return setting_; }
+  /// Whether the inputs are those that the ranks draw, and nobody keeps what is read of them.
+  bool are_plain() const { return change_ == nullptr && seen_ == nullptr; }
   /// Returns the whole of an input that ranks get from drawn().
   reference::Matrix<Scalar> matrix(const std::string& name, std::int64_t rows, std::int64_t columns) const;
   /// Returns the initial values of a parameter.

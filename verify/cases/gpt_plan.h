@@ -69,7 +69,8 @@ struct GptPlan {
   }
   /// The length of sequences is a multiple of this number.
   std::int64_t sequence_unit() const {
-    return s.fixed("sequence_unit", (cp() > 1 ? 2 * cp() : 1) * (divides_sequences() ? tp() : 1));
+    const std::int64_t of_tp = divides_sequences() ? (cp() > 1 ? tp() : whole()) : 1;
+    return s.fixed("sequence_unit", (cp() > 1 ? 2 * cp() : 1) * of_tp);
   }
   std::int64_t num_layers() const { return s.fixed("num_layers", stages() * s["layers"]); }
   std::int64_t global_batch() const { return s["micro_batch"] * microbatches() * dp(); }

@@ -1,4 +1,5 @@
 #include <charconv>
+#include <cmath>
 
 #include "sim/base/error.h"
 #include "verify/options/layer_pattern.h"
@@ -29,11 +30,12 @@ double capacity_of(const Settings& s) {
   const std::string text = s.text("moe-expert-capacity-factor", "");
   double factor = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), factor);
-  if (error == std::errc() && end == text.data() + text.size()) return factor;
+  const bool is_whole = error == std::errc() && end == text.data() + text.size();
+  if (is_whole && std::isfinite(factor) && factor != 0) return factor;
   sim::refuse({.code = "not_a_number",
                .option = "--moe-expert-capacity-factor",
                .numbers = fmt::format("'{}'", text.substr(0, 100)),
-               .rule = "the value is a decimal number",
+               .rule = "the value is a decimal number, above 0 for a capacity and below 0 for none",
                .hint = "--moe-expert-capacity-factor 1.0"});
 }
 

@@ -22,11 +22,16 @@ struct Rounding {
   double store = 0;  // unit roundoff of its tensors: 2^-8 for bf16
   double least = 0;  // smallest positive number that it holds, which an underflow may lose
   int parts = 1;     // number of ranks over which a sum may be spread
+  double most = std::numeric_limits<double>::max();  // largest number of its arithmetic
 };
 
 inline Rounding rounding_of_f64(int parts) { return {0x1p-53, 0x1p-53, 0x1p-1074, parts}; }
-inline Rounding rounding_of_f32(int parts) { return {0x1p-24, 0x1p-24, 0x1p-149, parts}; }
-inline Rounding rounding_of_bf16(int parts) { return {0x1p-24, 0x1p-8, 0x1p-133, parts}; }
+inline Rounding rounding_of_f32(int parts) {
+  return {0x1p-24, 0x1p-24, 0x1p-149, parts, std::numeric_limits<float>::max()};
+}
+inline Rounding rounding_of_bf16(int parts) {
+  return {0x1p-24, 0x1p-8, 0x1p-133, parts, std::numeric_limits<float>::max()};
+}
 
 class Bounded {
  public:

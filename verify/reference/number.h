@@ -114,6 +114,8 @@ class Number<Bounded> {
   }
   Bounded exp(const Bounded& x) const {
     const double value = std::exp(x.value());
+    // Where the candidate's arithmetic overflows, a quotient such as a sigmoid is 0 for it.
+    if (std::isfinite(value) && value > rounding_->most) return {value, kUnbounded, rounding_};
     return function(value, value * std::expm1(x.error()));
   }
   Bounded log(const Bounded& x) const {

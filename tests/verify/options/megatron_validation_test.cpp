@@ -321,6 +321,8 @@ TEST(MegatronValidation, EveryRuleOfTheTableIsBrokenByOneChangeOfALayoutThatHold
        {"--moe-expert-capacity-factor 1.0 --moe-router-load-balancing-type sinkhorn",
         {"capacity_balancing_type"}},
        {"--moe-expert-capacity-factor one", {"not_a_number"}},
+       {"--moe-expert-capacity-factor nan", {"not_a_number"}},
+       {"--moe-expert-capacity-factor 0", {"not_a_number"}},
        {"--moe-expert-capacity-factor -1 --moe-pad-expert-input-to-capacity", {"pad_without_capacity"}},
        {"--moe-shared-expert-intermediate-size 8 --moe-shared-expert-overlap --moe-token-dispatcher-type "
         "allgather",
