@@ -4,8 +4,8 @@
 /// documents.
 ///
 /// Shapes  a row has S tokens. All rows of a batch have equally many cumulative lengths, so a row of few
-///         documents repeats its last one. The documents of row i are shifted by i S rows; the zero in front of
-///         each row but the first and the repetitions at its end are dropped.
+///         documents repeats its last one. The documents of row i are shifted by i S rows; the zero in front
+///         of each row but the first and the repetitions at its end are dropped.
 /// Calls   none.
 /// Errors  document_offsets: as sequence_cut.h says, and a row whose documents end before its last token.
 /// Source  Megatron-LM, core/utils.py (flatten_batch_for_packed_sequences).

@@ -6,9 +6,9 @@
 ///         document begins again at row 0 of the whole table. A table with more rows than the longest
 ///         document is one of the packed row: the tokens then take their places in that row.
 /// Calls   none.
-/// Exact   Where all documents divide by 2 cp, the positions are those of SequenceCut. Elsewhere a local length
-///         is rounded down as Megatron does it, tokens behind the last document count on from it, and all rows
-///         are clamped to the table. Such tokens are padding: Megatron masks what becomes of them.
+/// Exact   Where all documents divide by 2 cp, the positions are those of SequenceCut. Elsewhere a local
+///         length is rounded down as Megatron does it, tokens behind the last document count on from it, and
+///         all rows are clamped to the table. Such tokens are padding: Megatron masks what becomes of them.
 /// Source  Megatron-LM, core/models/common/embeddings/rope_utils.py.
 
 #include <cstdint>

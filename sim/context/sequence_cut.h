@@ -4,14 +4,14 @@
 /// equal length, and rank r has chunks r and 2 cp - 1 - r, so that a causal mask gives every rank the same
 /// work. The pieces are the documents of a packed row, or the whole sequence.
 ///
-/// Shapes  a cumulative length is where a document begins, [0, ..., S]. With padded ones, the documents lie at
-///         the padded ones, and the real ones tell how many rows of each are no padding. With one rank a
+/// Shapes  a cumulative length is where a document begins, [0, ..., S]. With padded ones, the documents lie
+///         at the padded ones, and the real ones tell how many rows of each are no padding. With one rank a
 ///         piece is not cut, and nothing has to divide. A microbatch of several packed rows is one long row
 ///         (packed_rows.h).
 /// Calls   none. Every rank computes the whole cut.
-/// Errors  sequence_cp: no rank, or pieces whose length is not a multiple of 2 cp; document_offsets: cumulative
-///         lengths that do not begin at 0 or that fall, padded ones of another number, a document that is
-///         longer than its padded length.
+/// Errors  sequence_cp: no rank, or pieces whose length is not a multiple of 2 cp; document_offsets:
+///         cumulative lengths that do not begin at 0 or that fall, padded ones of another number, a document
+///         that is longer than its padded length.
 /// Exact   The rows of all ranks are a permutation of the rows of the sequence.
 /// Source  Megatron-LM, core/utils.py (get_batch_on_this_cp_rank); TransformerEngine, context_parallel.cu
 ///         (thd_partition_indices_kernel).

@@ -4,12 +4,12 @@
 /// group.
 ///
 /// Shapes  A sample is S tokens and S labels. A microbatch is B samples; of each, a context-parallel rank has
-///         the S/cp tokens that GptConfig::sequence_cut() gives it, and the labels of the same tokens. Token s
-///         of these of sequence b is in row s B + b. On data-parallel rank r, microbatch k begins with sample
-///         k B dp + r B of the iteration's samples.
+///         the S/cp tokens that GptConfig::sequence_cut() gives it, and the labels of the same tokens. Token
+///         s of these of sequence b is in row s B + b. On data-parallel rank r, microbatch k begins with
+///         sample k B dp + r B of the iteration's samples.
 /// Calls   get_batch: broadcasts of [T] i32 from the first rank of tp, one for each tensor that a stage
-///         needs: tokens on the first stage, labels on the last. Context-parallel ranks read the same samples,
-///         and send each other nothing.
+///         needs: tokens on the first stage, labels on the last. Context-parallel ranks read the same
+///         samples, and send each other nothing.
 /// Exact   A sample is a function of its number only, so it is the same on any layout.
 /// Source  Megatron-LM, MegatronPretrainingSampler, get_batch_on_this_tp_rank and get_batch_on_this_cp_rank.
 

@@ -3,8 +3,8 @@
 /// The sizes and options of a GPT model, under the names of Megatron's flags.
 ///
 /// Shapes  H hidden_size, V padded_vocab_size, S seq_length, B micro_batch_size; T = S/cp B, the tokens of a
-///         microbatch on one context-parallel rank. Token s of those that the rank has of sequence b is in row
-///         s B + b.
+///         microbatch on one context-parallel rank. Token s of those that the rank has of sequence b is in
+///         row s B + b.
 /// Errors  sequence_cp: S is cut over several ranks and is not a multiple of 2 cp (sequence_cut.h).
 /// Exact   The model has no dropout, so its output is a function of its tokens. Dropout masks are checked in
 ///         single layers (parallel_dropout.h).

@@ -6,6 +6,7 @@
 #include "tests/defects/faulty_device.h"
 #include "tests/defects/with_program.h"
 #include "tests/defects/wrong_context.h"
+#include "tests/defects/wrong_context_attention.h"
 #include "tests/defects/wrong_context_training.h"
 #include "tests/defects/wrong_experts.h"
 #include "tests/defects/wrong_gpt.h"
@@ -98,7 +99,7 @@ std::vector<Defect> make_catalogue() {
   const std::string norm = "parallel_norm", attention = "self_attention", layer = "transformer_layer";
   const std::string dropout = "parallel_dropout", training = "distributed_optimizer";
   const std::string gpt = "gpt_training", uneven = "all_to_all_uneven", experts = "moe_layer";
-  const std::string moe = "moe_training", ring = "cp_attention", cp = "cp_training";
+  const std::string moe = "moe_training", context = "cp_batch", ring = "cp_attention", cp = "cp_training";
   const std::string router = "moe_router", aux = "moe_aux_loss", dispatcher = "token_dispatcher";
   return {
       // ---- A collective ----
@@ -199,6 +200,26 @@ std::vector<Defect> make_catalogue() {
       in_program("all_to_all: rows of the next rank first", "MLM 32bbb76d57", uneven,
                  rows_of_the_next_rank_first, "serial"),
       in_program("all_to_all: odd rows forgotten", "", uneven, odd_rows_forgotten, "serial"),
+
+      in_program("context: tokens cut in one piece", "", context, tokens_cut_in_one_piece, "serial"),
+      in_program("context: labels cut in one piece", "", context, labels_cut_in_one_piece, "serial"),
+      in_program("context: loss mask cut in one piece", "", context, loss_mask_cut_in_one_piece, "serial"),
+      in_program("context: positions cut in one piece", "", context, positions_cut_in_one_piece, "serial"),
+      in_program("context: rotary positions cut in one piece", "", context, rotary_cut_in_one_piece,
+                 "serial"),
+      in_program("context: second half goes on from the first", "", context,
+                 second_half_goes_on_from_the_first, "serial"),
+      in_program("context: positions of the row for the document's", "", context, positions_of_the_row,
+                 "serial"),
+      in_program("context: rotary positions begin again in a packed table",
+                 "MLM 13722647f3, MLM 28778d1283, MLM d30e165203", context,
+                 rotary_begins_again_in_a_packed_table, "serial"),
+      in_program("context: odd documents divided by cp", "MLM#1464", context, odd_documents_divided_by_cp,
+                 "serial"),
+      in_program("context: borders of documents ignored", "axolotl#3608", context,
+                 borders_of_documents_ignored, "serial"),
+      in_call("context: gathered in another order", "", context, "cp_batch.gather_grad", of_next_rank,
+              "adjoint", "cp"),
 
       // ---- A kernel ----
       in_kernel("row: a little added on one rank", "TrainVerify", row,
@@ -463,7 +484,7 @@ std::vector<Defect> make_catalogue() {
               "serial", "cp"),
       in_call("context: sent to the rank that sends", "", ring, "ring_attention.forward", sent_to_the_source,
               "serial", "cp"),
-      in_program("context: borders of documents ignored", "axolotl#3608", ring, borders_of_documents_ignored,
+      in_program("context: ring across borders of documents", "axolotl#3608", ring, attends_across_documents,
                  "serial"),
       in_program("context: padding attended", "TE#3331", ring, padding_attended, "serial"),
       in_all_gather("context: gathered rows in rank order", "", GatherMistake::rows_in_rank_order),
@@ -499,7 +520,8 @@ std::vector<Defect> make_catalogue() {
                  "serial"),
       in_program("context: norm gradients of the first rank", "", cp, norm_gradients_of_the_first_rank,
                  "serial"),
-      in_program("context: labels cut in one piece", "", cp, labels_cut_in_one_piece, "serial"),
+      in_program("context: labels of a training cut in one piece", "", cp,
+                 labels_of_a_training_cut_in_one_piece, "serial"),
       in_kernel("context: positions of the first half again", "MLM 13722647f3, MLM 28778d1283", cp,
                 Kernel::positions_of_the_first_half_again, "serial"),
   };

@@ -38,6 +38,9 @@ constexpr SmallestWorld kSmallestWorlds[] = {
     {"all_to_all: nothing exchanged", 2},
     {"experts: outputs not summed", 2},
     {"experts: one rank does not dispatch", 2},
+    {"context: tokens cut in one piece", 2},
+    {"context: second half goes on from the first", 2},
+    {"context: positions of the row for the document's", 1},
     // A kernel that is wrong everywhere shows on one rank, though it may need two tokens there.
     {"row: a little added on all ranks", 1},
     {"mlp: activation doubled on one rank", 2},

@@ -82,7 +82,7 @@ void norm_gradients_of_the_first_rank(sim::Rank& rank, const CaseSetting& s) {
              }});
 }
 
-void labels_cut_in_one_piece(sim::Rank& rank, const CaseSetting& s) {
+void labels_of_a_training_cut_in_one_piece(sim::Rank& rank, const CaseSetting& s) {
   const int place = rank.groups.get("cp").rank();
   train_with(rank, s, {.sample = [place](const GptPlan& plan, std::int64_t number) {
                // The labels lie so that the rows of this rank's chunks are those of one contiguous piece.

@@ -14,6 +14,6 @@ void gradients_scaled_by_dp(sim::Rank& rank, const verify::CaseSetting& setting)
 void each_rank_divides_by_its_tokens(sim::Rank& rank, const verify::CaseSetting& setting);
 void balance_not_times_cp(sim::Rank& rank, const verify::CaseSetting& setting);
 void norm_gradients_of_the_first_rank(sim::Rank& rank, const verify::CaseSetting& setting);
-void labels_cut_in_one_piece(sim::Rank& rank, const verify::CaseSetting& setting);
+void labels_of_a_training_cut_in_one_piece(sim::Rank& rank, const verify::CaseSetting& setting);
 
 }  // namespace test

@@ -6,7 +6,7 @@
 
 namespace test {
 
-inline constexpr double kPictureWidth = 900;
+inline constexpr double kPictureWidth = 1040;
 
 /// Returns the whole SVG around what is drawn. `title` is what a reader hears who cannot see the picture.
 std::string picture(double height, const std::string& title, const std::string& drawn);

@@ -20,6 +20,7 @@ CaseList make_cases() {
   cases.push_back(self_attention_case());
   cases.push_back(cp_attention_case());
   cases.push_back(transformer_layer_case());
+  cases.push_back(cp_batch_case());
   cases.push_back(moe_router_case());
   cases.push_back(moe_aux_loss_case());
   cases.push_back(token_dispatcher_case());

@@ -38,6 +38,9 @@ std::unique_ptr<Case> parallel_norm_case();
 std::unique_ptr<Case> parallel_dropout_case();
 /// The MLP of a transformer layer, forward and backward: plain and gated, with each activation.
 std::unique_ptr<Case> mlp_case();
+/// A batch that is cut over context-parallel ranks: tokens, labels, loss mask and positions, of a sequence
+/// and of packed documents.
+std::unique_ptr<Case> cp_batch_case();
 /// TopKRouter, forward and backward: the choice of experts, dropping, z-loss and expert bias.
 std::unique_ptr<Case> moe_router_case();
 /// The auxiliary losses of a router over the microbatches of a step: their values, and their gradients.

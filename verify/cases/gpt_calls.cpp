@@ -286,15 +286,17 @@ class RankCalls {
   bool has_experts(std::int64_t layer) const { return plan_.has_experts() && plan_.experts().are_in(layer); }
 
   CpCalls attention(std::int64_t layer) const {
-    const std::int64_t rows = model_.tokens() * model_.kv_channels / tp_;
+    const std::int64_t tokens = model_.tokens();
+    const std::int64_t of_queries = tokens * model_.num_attention_heads / tp_ * model_.kv_channels;
+    const std::int64_t of_keys = tokens * model_.num_query_groups / tp_ * model_.kv_channels;
     return {.kind = model_.cp_comm_type_of(layer),
             .cp = cp_,
             .inner = plan_.inner_cp(),
             .place = place_.cp,
-            .queries = rows * model_.num_attention_heads,
-            .keys = rows * model_.num_query_groups,
-            .values = rows * model_.num_query_groups,
-            .context = rows * model_.num_attention_heads};
+            .queries = of_queries,
+            .keys = of_keys,
+            .values = of_keys,
+            .context = of_queries};
   }
 
   /// With `counts`, the routers compute their losses.

@@ -73,6 +73,7 @@ void add_experts(const ScenarioRequest& request, CaseSetting& setting) {
 }
 
 const char* case_of_training(const CaseSetting& setting) {
+  if (setting.fixed("cp", 1) > 1) return "cp_training";
   return GptPlan{setting}.has_experts() ? "moe_training" : "gpt_training";
 }
 
@@ -91,9 +92,8 @@ std::string text_of_experts(const ScenarioRequest& request, const CaseSetting& s
 std::vector<std::string> left_out_of_training(const ScenarioRequest& request) {
   const ExpertOptions& experts = request.model.experts;
   const bool are_there = trains_experts(request);
-  const std::array<std::pair<bool, const char*>, 6> all = {
-      {{request.layout.cp > 1, "context parallelism, whose ranks count as replicas"},
-       {request.model.mtp_num_layers > 0, "prediction of several tokens (MTP)"},
+  const std::array<std::pair<bool, const char*>, 5> all = {
+      {{request.model.mtp_num_layers > 0, "prediction of several tokens (MTP)"},
        {are_there && experts.num_groups > 0, "the choice of experts in groups"},
        {are_there && experts.capacity_factor.has_value(), "the capacity of experts"},
        {are_there && experts.score_function == "sqrtsoftplus",

@@ -35,11 +35,14 @@ constexpr std::uintmax_t kMostTextBytes = std::uintmax_t{1} << 26;
                .hint = "--text README.md"});
 }
 
-/// The sizes with which the model is trained: tp, pp and replicas of the scenario, folded where needed.
+/// The sizes with which the model is trained: those of the scenario, folded where needed.
 struct TrainedSizes {
-  int tp, pp, dp;
-  int world() const { return tp * pp * dp; }
+  int tp, cp, pp, dp;
+  int world() const { return tp * cp * pp * dp; }
 };
+
+/// A sequence of a reduced training is a multiple of 2 cp tp tokens, which may be at most this many.
+constexpr int kMostTokens = 64;
 
 /// Returns the largest divisor of `size` that is at most `most`, and at least 1.
 int folded(int size, int most) {
@@ -49,25 +52,29 @@ int folded(int size, int most) {
 }
 
 TrainedSizes trained_sizes(const sim::Layout& layout) {
-  TrainedSizes sizes{layout.tp, layout.pp, layout.dp * layout.cp};
-  sizes.dp = folded(sizes.dp, std::max(kMostTrainingRanks / (sizes.tp * sizes.pp), 1));
-  sizes.pp = folded(sizes.pp, std::max(kMostTrainingRanks / sizes.tp, 1));
+  TrainedSizes sizes{layout.tp, layout.cp, layout.pp, layout.dp};
+  sizes.cp = folded(sizes.cp, std::max(kMostTokens / (2 * sizes.tp), 2));
+  sizes.dp = folded(sizes.dp, std::max(kMostTrainingRanks / (sizes.tp * sizes.cp * sizes.pp), 1));
+  sizes.pp = folded(sizes.pp, std::max(kMostTrainingRanks / (sizes.tp * sizes.cp), 1));
+  sizes.cp = folded(sizes.cp, std::max(kMostTrainingRanks / sizes.tp, 1));
   sizes.tp = folded(sizes.tp, kMostTrainingRanks);
   return sizes;
 }
 
 std::string text_of_world(const TrainedSizes& sizes, const sim::Layout& layout) {
-  return reduced_size("tp", sizes.tp, layout.tp) + ", " + reduced_size("pp", sizes.pp, layout.pp) + ", " +
-         reduced_size("dp", sizes.dp, layout.dp * layout.cp);
+  const std::string cp = layout.cp > 1 ? reduced_size("cp", sizes.cp, layout.cp) + ", " : "";
+  return reduced_size("tp", sizes.tp, layout.tp) + ", " + cp + reduced_size("pp", sizes.pp, layout.pp) +
+         ", " + reduced_size("dp", sizes.dp, layout.dp);
 }
 
-/// Returns the index of the first order of the plan that agrees with the layout on which of tp, pp and
-/// replicas vary faster. Axes of size 1 do not matter.
-std::int64_t order_of(const sim::Layout& layout) {
+/// Returns the index of the first order of the plan that agrees with the layout on which of tp, cp, pp and dp
+/// vary faster, or the number of orders if none does. Axes that are trained with size 1 do not matter.
+std::int64_t order_of(const sim::Layout& layout, const TrainedSizes& sizes) {
   const std::map<std::string_view, std::pair<int, int>> axes = {
-      {"tp", {layout.tp, layout.dense.stride(sim::Axis::tp)}},
-      {"pp", {layout.pp, layout.dense.stride(sim::Axis::pp)}},
-      {"dp", {layout.dp * layout.cp, layout.dense.stride(layout.dp > 1 ? sim::Axis::dp : sim::Axis::cp)}}};
+      {"tp", {sizes.tp, layout.dense.stride(sim::Axis::tp)}},
+      {"cp", {sizes.cp, layout.dense.stride(sim::Axis::cp)}},
+      {"pp", {sizes.pp, layout.dense.stride(sim::Axis::pp)}},
+      {"dp", {sizes.dp, layout.dense.stride(sim::Axis::dp)}}};
   const auto fits = [&](std::string_view order) {
     int fastest = 0;
     for (std::size_t at = 0; at < order.size(); at += 3) {
@@ -99,6 +106,22 @@ bool fits(const ScenarioRequest& request, const TrainedSizes& sizes, const Model
   const bool sp_divides = !is_sequence_parallel(request, sizes) || shape.seq_length % sizes.tp == 0;
   const bool has_more_positions = shape.learned_positions && shape.positions() != shape.seq_length;
   return is_even && divides && !is_folded && sp_divides && !has_more_positions;
+}
+
+/// Sets the order of the ranks, or names it where the plan has no such order.
+void set_order(const sim::Layout& layout, const TrainedSizes& sizes, TrainedModel& trained) {
+  std::int64_t order = order_of(layout, sizes);
+  const bool is_known = order < std::ssize(GptPlan::kOrders);
+  // Context-parallel ranks are replicas of experts, so that only an order which ends with pp fits any sizes.
+  const bool fits =
+      is_known && (sizes.cp == 1 || sizes.pp == 1 ||
+                   std::string_view(GptPlan::kOrders[static_cast<std::size_t>(order)]).ends_with("pp"));
+  if (!fits) {
+    trained.left_out.push_back(
+        fmt::format("the order of the ranks, in whose place is {}", GptPlan::kOrders[0]));
+    order = 0;
+  }
+  trained.setting.dimensions["order"] = order;
 }
 
 /// Whether the batch divides over replicas and microbatches. With an interleaved schedule the number of
@@ -141,6 +164,7 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
   constexpr std::int64_t kSequence = 4;
   const bool is_interleaved = chunks_of(request, sizes) > 1;
   const bool sp = is_sequence_parallel(request, sizes);
+  const std::int64_t unit = (sp ? sizes.tp : 1) * (sizes.cp > 1 ? 2 * sizes.cp : 1);
   const ModelOptions& model = request.model;
   const std::int64_t loss = request.training.calculate_per_token_loss ? 2 : 0;
   return {.group_size = sizes.world(),
@@ -153,7 +177,7 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
                          {"layers", 1},
                          {"microbatches", is_interleaved ? 1 : 2},
                          {"micro_batch", 1},
-                         {"sequence", sp ? (kSequence + sizes.tp - 1) / sizes.tp : kSequence},
+                         {"sequence", (kSequence + unit - 1) / unit},
                          {"hidden", 4},
                          {"queries", 1},
                          {"half_channels", 1},
@@ -187,8 +211,9 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
 std::int64_t layer_passes(const ScenarioRequest& request, const TrainedSizes& sizes) {
   const std::int64_t chunks = chunks_of(request, sizes);
   const bool has_experts = trains_experts(request);
-  if (chunks == 1 && !has_experts) return 0;
-  return sim::capped_product({has_experts ? 4 : 1, sizes.pp, chunks, chunks > 1 ? sizes.pp : 2, sizes.dp});
+  if (chunks == 1 && !has_experts && sizes.cp == 1) return 0;
+  return sim::capped_product(
+      {has_experts ? 4 : 1, sizes.cp, sizes.pp, chunks, chunks > 1 ? sizes.pp : 2, sizes.dp});
 }
 
 /// Folds replicas, and then stages, until kLeastSteps steps take at most kMostLayerPasses.
@@ -224,6 +249,24 @@ void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseS
   dimensions["queries"] = shape.num_attention_heads / shape.num_query_groups;
   dimensions["half_channels"] = shape.head_size() / 2;
   dimensions["ffn"] = shape.ffn_hidden_size / sizes.tp;
+}
+
+/// Adds context parallelism: the scenario's own kind in every layer, or two kinds in turn where it has several.
+void add_context(const ScenarioRequest& request, const TrainedSizes& sizes, TrainedModel& trained) {
+  if (sizes.cp == 1) return;
+  constexpr std::int64_t kInTurn = 4;
+  const std::vector<sim::CpCommType>& types = request.model.cp_comm_types;
+  const bool is_one = std::adjacent_find(types.begin(), types.end(), std::not_equal_to<>()) == types.end();
+  const auto type = static_cast<std::int64_t>(types.empty() ? sim::CpCommType::p2p : types.front());
+  const std::vector<std::int64_t>& levels = request.model.hierarchical_context_parallel_sizes;
+  trained.setting.dimensions.insert({{"cp", sizes.cp},
+                                     {"cp_comm_type", is_one ? type : kInTurn},
+                                     {"inner_cp", levels.empty() ? 2 : levels.front()},
+                                     {"whole_sequence_loss", 0},
+                                     {"experts", trains_experts(request) ? 1 : 0}});
+  if (!is_one)
+    trained.left_out.emplace_back(
+        "the kinds of --cp-comm-type by layer, in whose place p2p and all_gather alternate");
 }
 
 /// Refuses a text without any label that has a loss, because such a training proves nothing.
@@ -278,10 +321,13 @@ TrainedModel trained_model(const ScenarioRequest& request) {
     make_whole(request, sizes, trained.setting);
   } else {
     bound_steps(request, sizes, trained);
+    add_context(request, sizes, trained);
     add_experts(request, trained.setting);
     trained.world += text_of_experts(request, trained.setting);
-    trained.left_out = left_out_of_training(request);
+    const std::vector<std::string> left_out = left_out_of_training(request);
+    trained.left_out.insert(trained.left_out.end(), left_out.begin(), left_out.end());
   }
+  set_order(layout, sizes, trained);
   const std::int64_t length = GptPlan{trained.setting}.drawn_tokens();
   const std::string text = training_text(request.training.text);
   sim::ContentHash hash;
@@ -289,7 +335,6 @@ TrainedModel trained_model(const ScenarioRequest& request) {
   trained.text_hash = hash.value();
   trained.setting.text = std::make_shared<const sim::TextCorpus>("--text", text, length, trained.setting.seed,
                                                                  request.training.eod_mask_loss);
-  trained.setting.dimensions["order"] = order_of(layout);
   require_labels(trained.setting);
   trained.model = text_of_model(GptPlan{trained.setting}.model());
   return trained;

@@ -4,8 +4,9 @@
 /// model if that is small and its tokens are bytes, and otherwise a reduced model of the same kind.
 ///
 /// Shapes  The world has up to kMostTrainingRanks ranks. A larger one is folded: first replicas, then stages,
-///         then tensor-parallel ranks, and `world` says so. Context-parallel ranks count as replicas. A model
-///         with experts trains them (trained_experts.h). Ranks lie in the order of the layout. A reduced
+///         then context-parallel and tensor-parallel ranks, and `world` says so. Context-parallel ranks are
+///         also folded until 2 cp tp, of which a sequence is a multiple, is at most 64 or cp is 2. A model with
+///         experts trains them (trained_experts.h). Ranks lie in the order of the layout. A reduced
 ///         model has one layer per chunk, hidden size 4, sequences of a few bytes, and two microbatches. The
 ///         scenario's own model is trained where it has a vocabulary of 256 tokens (bytes), a batch that
 ///         replicas and microbatches divide, layers spread evenly over the stages, nothing folded, no
@@ -39,7 +40,7 @@ inline constexpr std::int64_t kTrainIters = 20;
 #endif
 
 struct TrainedModel {
-  CaseSetting setting;     // a setting of the case gpt_training, or of moe_training
+  CaseSetting setting;     // a setting of gpt_training, moe_training or cp_training
   std::string world;       // "tp 4, pp 2, dp 2 for 128"
   std::string model;       // "4 layers, hidden 16, ..."
   bool is_whole = false;   // the scenario's own model, not a reduced one

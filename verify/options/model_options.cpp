@@ -3,24 +3,28 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "verify/options/context_options.h"
 #include "verify/options/requests.h"
 #include "verify/options/settings.h"
 
 namespace verify {
 
 ModelOptions model_options(const Settings& settings) {
-  ModelOptions model{.num_attention_heads = settings.number("num-attention-heads"),
-                     .num_query_groups = query_groups(settings),
-                     .experts = expert_options(settings),
-                     .vocab_size = settings.number("vocab-size"),
-                     .mtp_num_layers = settings.number("mtp-num-layers").value_or(0),
-                     .sequence_parallel = settings.flag("sequence-parallel"),
-                     .gated_mlp = settings.flag("swiglu"),
-                     .linear_bias = !settings.flag("disable-bias-linear"),
-                     .add_qkv_bias = settings.flag("add-qkv-bias"),
-                     .untied_output = settings.flag("untie-embeddings-and-output-weights"),
-                     .rms_norm = settings.choice("normalization") == "RMSNorm",
-                     .rotary = settings.choice("position-embedding-type") == "rope"};
+  ModelOptions model{
+      .num_attention_heads = settings.number("num-attention-heads"),
+      .num_query_groups = query_groups(settings),
+      .cp_comm_types = cp_comm_types(settings),
+      .hierarchical_context_parallel_sizes = settings.numbers("hierarchical-context-parallel-sizes"),
+      .experts = expert_options(settings),
+      .vocab_size = settings.number("vocab-size"),
+      .mtp_num_layers = settings.number("mtp-num-layers").value_or(0),
+      .sequence_parallel = settings.flag("sequence-parallel"),
+      .gated_mlp = settings.flag("swiglu"),
+      .linear_bias = !settings.flag("disable-bias-linear"),
+      .add_qkv_bias = settings.flag("add-qkv-bias"),
+      .untied_output = settings.flag("untie-embeddings-and-output-weights"),
+      .rms_norm = settings.choice("normalization") == "RMSNorm",
+      .rotary = settings.choice("position-embedding-type") == "rope"};
   const std::vector<std::string> missing = missing_of_model_shape(settings);
   if (missing.empty()) model.shape = model_shape(settings);
   const bool is_begun = settings.has("hidden-size") || settings.has("num-attention-heads") ||

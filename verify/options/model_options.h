@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "sim/context/cp_comm_type.h"
 #include "verify/options/model_shape.h"
 
 namespace verify {
@@ -18,6 +20,8 @@ struct ModelOptions {
   std::string no_shape;  // names the missing sizes if only some of them are given; else ""
   std::optional<std::int64_t> num_attention_heads;
   std::optional<std::int64_t> num_query_groups;
+  std::vector<sim::CpCommType> cp_comm_types;  // empty: p2p
+  std::vector<std::int64_t> hierarchical_context_parallel_sizes;
   ExpertOptions experts;                   // num_experts is 0 for a dense model, or if it is not given
   std::optional<std::int64_t> vocab_size;  // V
   std::int64_t mtp_num_layers = 0;         // multi-token-prediction layers

@@ -9,6 +9,7 @@
 #include "sim/base/refusals.h"
 #include "sim/layout/consumer_traps.h"
 #include "sim/layout/size_rules.h"
+#include "verify/options/context_options.h"
 #include "verify/options/expert_options.h"
 #include "verify/options/expert_warnings.h"
 #include "verify/options/megatron_validation.h"
@@ -151,6 +152,7 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
   refusals.keep([&] { checked.pipeline = pipeline_of(settings, checked.placement); });
   refusals.keep([&] { expert_options(settings); });
   if (scenario.run == nullptr) refusals.keep([&] { require_effective_expert_options(settings); });
+  refusals.keep([&] { require_context_options(settings); });
   if (layout) {
     const BatchOptions batch = batch_options(settings);
     if (batch.global_batch_size) refusals.keep([&] { microbatches_of_batch(batch, layout->dp); });

@@ -416,7 +416,6 @@ std::vector<ArgumentRow> rows_without_effect() {
         "ulysses-degree",
         "param-name-patterns-for-fp32-local-accumulation",
         "ddp-param-name-patterns-for-fp32-local-accumulation",
-        "cp-comm-type",
         "fake-process-group",
         "high-priority-streams",
         "use-local-rank"},

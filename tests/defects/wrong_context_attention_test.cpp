@@ -1,6 +1,6 @@
-// The attentions of wrong_context.h are right without a mistake: what is caught of them is the mistake.
+// The attentions of wrong_context_attention.h are right without a mistake: what is caught of them is the mistake.
 
-#include "tests/defects/wrong_context.h"
+#include "tests/defects/wrong_context_attention.h"
 
 #include <gtest/gtest.h>
 
@@ -31,14 +31,14 @@ std::string failure_with(const WithProgram::Program& program) {
   return "";
 }
 
-TEST(WrongContext, TheRingIsRightWithoutAMistake) {
+TEST(WrongContextAttention, TheRingIsRightWithoutAMistake) {
   EXPECT_EQ(failure_with([](const Case&, sim::Rank& rank, const CaseSetting& s) {
               test::ring_with(test::RingMistake::none, rank, s);
             }),
             "");
 }
 
-TEST(WrongContext, TheGatheredAttentionIsRightWithoutAMistake) {
+TEST(WrongContextAttention, TheGatheredAttentionIsRightWithoutAMistake) {
   EXPECT_EQ(failure_with([](const Case&, sim::Rank& rank, const CaseSetting& s) {
               test::all_gather_with(test::GatherMistake::none, rank, s);
             }),
@@ -46,7 +46,7 @@ TEST(WrongContext, TheGatheredAttentionIsRightWithoutAMistake) {
 }
 
 /// Otherwise the test above would pass whatever the program computes.
-TEST(WrongContext, AMistakeIsSeen) {
+TEST(WrongContextAttention, AMistakeIsSeen) {
   EXPECT_NE(failure_with([](const Case&, sim::Rank& rank, const CaseSetting& s) {
               test::ring_with(test::RingMistake::lower_and_upper_exchanged, rank, s);
             }),

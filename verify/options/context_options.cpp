@@ -1,0 +1,85 @@
+#include "verify/options/context_options.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <optional>
+
+#include "sim/base/error.h"
+#include "sim/base/refusals.h"
+#include "verify/options/requests.h"
+#include "verify/options/settings.h"
+
+namespace verify {
+
+namespace {
+
+using sim::CpCommType;
+
+constexpr const char* kTypes = "cp-comm-type";
+constexpr const char* kLevels = "hierarchical-context-parallel-sizes";
+
+bool is_among(CpCommType type, const std::vector<CpCommType>& types) {
+  return std::find(types.begin(), types.end(), type) != types.end();
+}
+
+void require_length(const Settings& settings, const std::vector<CpCommType>& types) {
+  const auto layers = settings.number("num-layers");
+  if (types.size() <= 1 || !layers || std::ssize(types) == *layers) return;
+  sim::refuse({.code = "cp_comm_types",
+               .option = "--cp-comm-type",
+               .numbers = fmt::format("{} kinds for {} layers", types.size(), *layers),
+               .rule = "all layers communicate in one way, or the list says how each of them does",
+               .hint = fmt::format("one kind, or {} of them", *layers)});
+}
+
+void require_levels(const Settings& settings, const std::vector<CpCommType>& types, std::int64_t cp) {
+  if (!is_among(CpCommType::a2a_p2p, types) || settings.has(kLevels)) return;
+  sim::refuse({.code = "cp_levels",
+               .option = "--cp-comm-type",
+               .numbers = fmt::format("a2a+p2p over {} ranks", cp),
+               .rule = "a2a+p2p needs the sizes of its two levels, the inner one first",
+               .hint = fmt::format("--{} 2,{}", kLevels, cp / 2)});
+}
+
+/// Refuses heads that some layer cannot exchange.
+void require_heads(const Settings& settings, const std::vector<CpCommType>& types, std::int64_t cp) {
+  std::int64_t ranks = 1;
+  if (is_among(CpCommType::a2a_p2p, types) && settings.has(kLevels))
+    ranks = settings.numbers(kLevels).front();
+  if (is_among(CpCommType::a2a, types)) ranks = cp;
+  const auto heads = settings.number("num-attention-heads");
+  if (!heads || ranks == 1) return;
+  const std::int64_t tp = settings.number("tensor-model-parallel-size").value_or(1);
+  const std::int64_t groups = query_groups(settings).value_or(*heads);
+  if (*heads % (tp * ranks) == 0 && groups % (tp * ranks) == 0) return;
+  sim::refuse({.code = "cp_heads",
+               .option = "--cp-comm-type",
+               .numbers = fmt::format("{} heads and {} query groups, tp {}, exchanged by {} ranks", *heads,
+                                      groups, tp, ranks),
+               .rule =
+                   "the heads and the query groups of a tensor-parallel rank are multiples of the ranks that "
+                   "exchange them by a2a; groups are not replicated",
+               .hint = "--cp-comm-type p2p"});
+}
+
+}  // namespace
+
+std::vector<CpCommType> cp_comm_types(const Settings& settings) {
+  std::vector<CpCommType> types;
+  if (!settings.has(kTypes)) return types;
+  for (const std::string& name : settings.texts(kTypes)) types.push_back(sim::cp_comm_type(name));
+  return types;
+}
+
+void require_context_options(const Settings& settings) {
+  const std::int64_t cp = settings.number("context-parallel-size").value_or(1);
+  if (cp == 1) return;
+  const std::vector<CpCommType> types = cp_comm_types(settings);
+  sim::Refusals refusals;
+  refusals.keep([&] { require_length(settings, types); });
+  refusals.keep([&] { require_levels(settings, types, cp); });
+  refusals.keep([&] { require_heads(settings, types, cp); });
+  refusals.throw_if_any();
+}
+
+}  // namespace verify

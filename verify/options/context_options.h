@@ -1,0 +1,22 @@
+#pragma once
+
+/// The options about how attention communicates over context-parallel ranks.
+///
+/// Exact   No kind means p2p, as in Megatron. One kind is that of all layers; several are those of the layers,
+///         one after the other.
+/// Errors  cp_comm_types: another number of kinds than of layers; cp_levels: a2a+p2p without the sizes of its
+///         levels; cp_heads: heads or query groups that are no multiple of the ranks that exchange them.
+/// Source  Megatron-LM, core/transformer/transformer_config.py; TransformerEngine, context_parallel.py.
+
+#include <vector>
+
+#include "sim/context/cp_comm_type.h"
+
+namespace verify {
+
+class Settings;
+
+std::vector<sim::CpCommType> cp_comm_types(const Settings& settings);
+void require_context_options(const Settings& settings);
+
+}  // namespace verify
