@@ -347,6 +347,8 @@ class Gathered : public CoreAttention {
   };
   std::vector<Chunk> chunks() const {
     const std::int64_t last = 2 * std::int64_t{group_.size()} - 1;
+    // In a chunk of one row nothing tells this mistake from a row that another rank should have.
+    const bool is_top_left = mistake_ == GatherMistake::causal_top_left;
     std::vector<Chunk> all;
     for (const Document& document : cut_.documents()) {
       const std::int64_t rows = document.length / (last + 1), first = document.begin / group_.size();
@@ -354,7 +356,7 @@ class Gathered : public CoreAttention {
         const std::int64_t chunk = is_high ? last - group_.rank() : group_.rank();
         const std::int64_t begin = first + (is_high ? rows : 0);
         const std::int64_t valid = std::clamp<std::int64_t>(document.real_length - chunk * rows, 0, rows);
-        const std::int64_t before = mistake_ == GatherMistake::causal_top_left ? 0 : chunk * rows;
+        const std::int64_t before = is_top_left && rows > 1 ? 0 : chunk * rows;
         const std::int64_t seen = causal_ ? before + valid : document.real_length;
         if (valid > 0) all.push_back({{begin, begin + valid}, {document.begin, document.begin + seen}});
       }
