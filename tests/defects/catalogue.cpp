@@ -1,18 +1,18 @@
 #include "tests/defects/catalogue.h"
 
-#include <cstdint>
-#include <map>
 #include <utility>
 
 #include "tests/defects/faulty_communicator.h"
 #include "tests/defects/faulty_device.h"
+#include "tests/defects/with_program.h"
 #include "tests/defects/wrong_context.h"
+#include "tests/defects/wrong_context_attention.h"
+#include "tests/defects/wrong_context_training.h"
 #include "tests/defects/wrong_experts.h"
 #include "tests/defects/wrong_gpt.h"
 #include "tests/defects/wrong_programs.h"
 #include "tests/defects/wrong_routing.h"
 #include "tests/defects/wrong_training.h"
-#include "verify/cases/case_list.h"
 #include "verify/cases/data_parallel_plan.h"
 
 namespace test {
@@ -22,79 +22,18 @@ namespace {
 using verify::CaseSetting;
 using enum CallFault;
 
-/// What the reference of a right case returns. Many defects are planted in one case and are tried at the same
-/// settings, for which the reference is the same, unless an experiment changes its inputs. The results of one
-/// case at a time are kept.
-template <typename Scalar>
-verify::Wholes<Scalar> shared_reference(const verify::Case& right, const verify::Inputs<Scalar>& inputs,
-                                        const CaseSetting& setting) {
-  struct Known {
-    CaseSetting setting;
-    verify::Wholes<Scalar> wholes;
-  };
-  static const verify::Case* of = nullptr;
-  static std::multimap<std::uint64_t, Known> known;  // by seed
-  if (!inputs.are_plain()) return right.serial(inputs, setting);
-  if (std::exchange(of, &right) != &right) known.clear();
-  const auto [first, last] = known.equal_range(setting.seed);
-  for (auto at = first; at != last; ++at)
-    if (at->second.setting == setting) return at->second.wholes;
-  return known.emplace(setting.seed, Known{setting, right.serial(inputs, setting)})->second.wholes;
-}
-
-/// A case whose rank program is replaced by another one.
-class WithProgram : public verify::Case {
- public:
-  using Program = std::function<void(const verify::Case& right, sim::Rank& rank, const CaseSetting& setting)>;
-  WithProgram(const std::string& right, Program program)
-      : right_(*verify::find_case(right)), program_(std::move(program)) {}
-
-  std::string name() const override { return right_.name(); }
-  verify::Ranks ranks() const override { return right_.ranks(); }
-  sim::FieldFunctions field_functions() const override { return right_.field_functions(); }
-  std::vector<CaseSetting> twins(const CaseSetting& s) const override { return right_.twins(s); }
-  std::vector<CaseSetting> stretches(const CaseSetting& s) const override { return right_.stretches(s); }
-  sim::ParallelSizes sizes(const CaseSetting& s) const override { return right_.sizes(s); }
-  std::vector<verify::Dimension> dimensions() const override { return right_.dimensions(); }
-  std::vector<verify::CaseOutput> outputs(const CaseSetting& s) const override { return right_.outputs(s); }
-  std::vector<verify::ExpectedCall> calls(const CaseSetting& s) const override { return right_.calls(s); }
-  verify::ExpectedRun expected_of(const CaseSetting& s, int rank) const override {
-    return right_.expected_of(s, rank);
-  }
-  verify::ExpectedOfRank expected_by_rank(const CaseSetting& s) const override {
-    return right_.expected_by_rank(s);
-  }
-  std::vector<verify::NamedNumber> factors(const CaseSetting& s) const override { return right_.factors(s); }
-  std::vector<verify::AdjointIdentity> adjoint(const CaseSetting& s) const override {
-    return right_.adjoint(s);
-  }
-  void run(sim::Rank& rank, const CaseSetting& s) const override { program_(right_, rank, s); }
-  verify::Wholes<sim::Field> serial(const verify::Inputs<sim::Field>& inputs,
-                                    const CaseSetting& s) const override {
-    return shared_reference(right_, inputs, s);
-  }
-  verify::Wholes<verify::reference::Bounded> serial(const verify::Inputs<verify::reference::Bounded>& inputs,
-                                                    const CaseSetting& s) const override {
-    return shared_reference(right_, inputs, s);
-  }
-
- private:
-  const verify::Case& right_;
-  Program program_;
-};
-
 /// Plants a fault in one collective of a layer that is otherwise correct.
 Defect in_call(std::string name, std::string source, const std::string& the_case, const std::string& site,
-               CallFault fault, std::string property, std::string group = "tp") {
-  const FaultyCall faulty{site, fault, std::move(group)};
+               CallFault fault, std::string property, std::string group = "tp", std::string other = "") {
+  const FaultyCall faulty{site, fault, std::move(group), -1, std::move(other)};
   auto wrong = std::make_shared<WithProgram>(
       the_case, [faulty](const verify::Case& right, sim::Rank& rank, const CaseSetting& s) {
         FaultyCall call = faulty;
         if (call.fault == left_out_where_full)
           call.full = verify::DataParallelPlan{s}.bucket_size().value_or(-1);
         FaultyGroups groups(rank, std::move(call));
-        sim::Rank other{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
-        right.run(other, s);
+        sim::Rank at_fault{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
+        right.run(at_fault, s);
       });
   return {std::move(name), std::move(source), std::move(property), std::move(wrong),
           std::make_shared<sim::CpuDevice>()};
@@ -110,8 +49,8 @@ Defect in_kernel(std::string name, std::string source, const std::string& the_ca
 }
 
 /// Plants a layer that is written wrongly.
-Defect in_program(std::string name, std::string source, const std::string& the_case, WrongProgram program,
-                  std::string property) {
+Defect in_program(std::string name, std::string source, const std::string& the_case,
+                  const std::function<void(sim::Rank&, const CaseSetting&)>& program, std::string property) {
   auto wrong = std::make_shared<WithProgram>(
       the_case, [program](const verify::Case&, sim::Rank& rank, const CaseSetting& s) { program(rank, s); });
   return {std::move(name), std::move(source), std::move(property), std::move(wrong),
@@ -122,6 +61,24 @@ Defect in_program(std::string name, std::string source, const std::string& the_c
 Defect on_four_ranks(Defect defect) {
   defect.most_ranks = 4;
   return defect;
+}
+
+Defect in_cp_step(std::string name, std::string source, const std::string& site, CallFault fault,
+                  std::string group, std::string other = "") {
+  return in_call(std::move(name), std::move(source), "cp_training", site, fault, "serial", std::move(group),
+                 std::move(other));
+}
+
+Defect in_ring(std::string name, std::string source, RingMistake mistake) {
+  return in_program(
+      std::move(name), std::move(source), "cp_attention",
+      [mistake](sim::Rank& rank, const CaseSetting& s) { ring_with(mistake, rank, s); }, "serial");
+}
+
+Defect in_all_gather(std::string name, std::string source, GatherMistake mistake) {
+  return in_program(
+      std::move(name), std::move(source), "cp_attention",
+      [mistake](sim::Rank& rank, const CaseSetting& s) { all_gather_with(mistake, rank, s); }, "serial");
 }
 
 Defect in_training_call(std::string name, std::string source, const std::string& site, CallFault fault,
@@ -142,7 +99,7 @@ std::vector<Defect> make_catalogue() {
   const std::string norm = "parallel_norm", attention = "self_attention", layer = "transformer_layer";
   const std::string dropout = "parallel_dropout", training = "distributed_optimizer";
   const std::string gpt = "gpt_training", uneven = "all_to_all_uneven", experts = "moe_layer";
-  const std::string moe = "moe_training", context = "cp_batch";
+  const std::string moe = "moe_training", context = "cp_batch", ring = "cp_attention", cp = "cp_training";
   const std::string router = "moe_router", aux = "moe_aux_loss", dispatcher = "token_dispatcher";
   return {
       // ---- A collective ----
@@ -511,6 +468,62 @@ std::vector<Defect> make_catalogue() {
                  balance_without_a_gradient, "serial"),
       in_program("step with experts: sequences balanced together", "MLM e3fe5508c9", moe,
                  sequences_balanced_together, "serial"),
+
+      // ---- Context parallelism: attention ----
+      in_ring("context: masked as the rank ahead", "", RingMistake::masked_as_the_rank_ahead),
+      in_ring("context: lower and upper steps exchanged", "", RingMistake::lower_and_upper_exchanged),
+      in_ring("context: partial results not rescaled", "", RingMistake::added_without_rescaling),
+      in_ring("context: merged over all rows", "", RingMistake::merged_over_all_rows),
+      in_ring("context: keys read before they are there", "", RingMistake::not_waited_for),
+      in_ring("context: first gradient added to old memory", "", RingMistake::added_to_old_memory),
+      in_ring("context: high half of the gradient not copied", "", RingMistake::high_half_not_copied),
+      in_ring("context: gradient home one step early", "", RingMistake::home_one_step_early),
+      in_ring("context: stale keys in backward", "diffusers#14265", RingMistake::stale_keys_backward),
+      in_call("context: keys of the step before", "", ring, "ring_attention.forward", stale, "serial", "cp"),
+      in_call("context: ring turns the other way", "", ring, "ring_attention.forward", to_other_neighbour,
+              "serial", "cp"),
+      in_call("context: sent to the rank that sends", "", ring, "ring_attention.forward", sent_to_the_source,
+              "serial", "cp"),
+      in_program("context: ring across borders of documents", "axolotl#3608", ring, attends_across_documents,
+                 "serial"),
+      in_program("context: padding attended", "TE#3331", ring, padding_attended, "serial"),
+      in_all_gather("context: gathered rows in rank order", "", GatherMistake::rows_in_rank_order),
+      in_all_gather("context: causal mask top left", "", GatherMistake::causal_top_left),
+      in_call("context: gathered keys in another order", "", ring, "all_gather_attention.keys", of_next_rank,
+              "serial", "cp"),
+      in_call("context: a slice for the sum of key gradients", "", ring, "all_gather_attention.grad_keys",
+              left_out, "serial", "cp"),
+      in_program("context: heads of rows in rank order", "", ring, heads_of_rows_in_rank_order, "serial"),
+      in_call("context: heads not exchanged back", "", ring, "all_to_all_attention.context", left_out,
+              "serial", "cp"),
+      on_four_ranks(
+          in_program("context: one group for both levels", "", ring, one_group_for_both_levels, "serial")),
+
+      // ---- Context parallelism: training ----
+      in_program("context: loss not multiplied by cp", "SkyRL#1420", cp, loss_not_times_cp, "serial"),
+      in_program("context: loss multiplied by cp twice", "", cp, loss_times_cp_twice, "serial"),
+      in_program("context: loss per token multiplied by cp", "MLM 5946e24b37", cp, loss_per_token_times_cp,
+                 "serial"),
+      in_program("context: gradients scaled by dp", "", cp, gradients_scaled_by_dp, "serial"),
+      in_program("context: each rank divides by its tokens", "MLM#7452", cp, each_rank_divides_by_its_tokens,
+                 "serial"),
+      in_cp_step("context: tokens not summed over cp", "", "loss_func.tokens", left_out, "cp"),
+      in_cp_step("context: tokens summed over dp alone", "", "finalize_model_grads.sum_tokens",
+                 over_other_group, "dp-cp", "dp"),
+      in_cp_step("context: loss logged over dp alone", "", "training_log.loss", over_other_group, "dp-cp",
+                 "dp"),
+      in_cp_step("context: gradients reduced over dp alone", "", "data_parallel.all_reduce", over_other_group,
+                 "dp-cp", "dp"),
+      in_cp_step("context: norm over dp alone", "", "optimizer.grad_norm", over_other_group, "intra-dist-opt",
+                 "dp"),
+      in_program("context: balance not multiplied by cp", "MLM f6e0d425a5", cp, balance_not_times_cp,
+                 "serial"),
+      in_program("context: norm gradients of the first rank", "", cp, norm_gradients_of_the_first_rank,
+                 "serial"),
+      in_program("context: labels of a training cut in one piece", "", cp,
+                 labels_of_a_training_cut_in_one_piece, "serial"),
+      in_kernel("context: positions of the first half again", "MLM 13722647f3, MLM 28778d1283", cp,
+                Kernel::positions_of_the_first_half_again, "serial"),
   };
 }
 

@@ -387,6 +387,91 @@ const std::vector<ExamAnswer>& exam_answers() {
        "decoder.layers.0.mlp.router.weight.grad: it is what balance 0 gives, and balance is 1 here"},
       {"step with experts: sequences balanced together", right,
        "decoder.layers.0.mlp.router.weight.grad: it is what balance 1 gives, and balance is 2 here"},
+      {"context: masked as the rank ahead", vague,
+       "context of document 0, first half, on rank 1 only: it differs in 1 of 3 elements: row 1, column 0; "
+       "all"},
+      {"context: lower and upper steps exchanged", vague,
+       "context of document 0, first half: it differs in 2 of 2 elements: rows 0 to 1, column 0; all is "
+       "right"},
+      {"context: partial results not rescaled", vague,
+       "context of document 0, first half: it differs in 2 of 2 elements: rows 0 to 1, column 0; all is "
+       "right"},
+      {"context: merged over all rows", vague,
+       "context of document 0, first half, on rank 0 only: it differs in 1 of 2 elements: row 0, column 0; "
+       "all"},
+      {"context: keys read before they are there", right,
+       "rank 0: matmul: reads bytes 0 to 64 of a buffer whose bytes 0 to 128 are being written by"},
+      {"context: first gradient added to old memory", vague,
+       "grad_keys of document 0, first half: it differs in 2 of 2 elements: rows 0 to 1, column 0; before "
+       "it,"},
+      {"context: high half of the gradient not copied", right,
+       "grad_keys of document 0, second half, on rank 0 only: every element is zero"},
+      {"context: gradient home one step early", vague,
+       "grad_keys of document 0, first half: it differs in 2 of 2 elements: rows 0 to 1, column 0; before "
+       "it,"},
+      {"context: stale keys in backward", vague,
+       "grad_queries of document 0, first half: it differs in 2 of 2 elements: rows 0 to 1, column 0; "
+       "before"},
+      {"context: keys of the step before", vague,
+       "context of document 0, first half: it differs in 3 of 3 elements: rows 0 to 2, column 0; all is "
+       "right"},
+      {"context: ring turns the other way", right,
+       "on rank 0: send 'ring_attention.forward' of 4 over cp, to 1 is send 'ring_attention.forward'...to 2"},
+      {"context: sent to the rank that sends", right,
+       "on rank 0: send 'ring_attention.forward' of 4 over cp, to 1 is send 'ring_attention.forward'...to 2"},
+      {"context: ring across borders of documents", vague,
+       "context of document 0, first half: it differs in 2 of 2 elements:...or with documents 1"},
+      {"context: padding attended", right,
+       "context of document 0, first half: it is what padding 0 gives, and padding is 1 here"},
+      {"context: gathered rows in rank order", vague,
+       "context of document 0, first half: it differs in 2 of 2 elements: rows 0 to 1, column 0; all is "
+       "right"},
+      {"context: causal mask top left", vague,
+       "context of document 1, first half, on rank 1 only: it differs in 2 of 4 elements: rows 2 to 3, "
+       "column 0;"},
+      {"context: gathered keys in another order", vague,
+       "context of document 0, first half: it differs in 2 of 2 elements: rows 0 to 1, column 0; grad_values "
+       "of"},
+      {"context: a slice for the sum of key gradients", right,
+       "on all ranks: reduce_scatter 'all_gather_attention.grad_keys' of 2 over cp is missing"},
+      {"context: heads of rows in rank order", vague,
+       "context of document 0, first half, on rank 1 only: it differs in 2 of 4 elements: row 1, columns 0 "
+       "to 1;"},
+      {"context: heads not exchanged back", right,
+       "on all ranks: all_to_all 'all_to_all_attention.context' of 2 over cp is missing"},
+      {"context: one group for both levels", right,
+       "on rank 0: send 'ring_attention.forward' of 8 over hcp-L1, to 1 is send...over hcp-L0, to 1"},
+      {"context: loss not multiplied by cp", right,
+       "output_layer.weight.grad: every element is the serial one divided by cp (2)"},
+      {"context: loss multiplied by cp twice", right,
+       "output_layer.weight.grad: every element is cp (2) times the serial one"},
+      {"context: loss per token multiplied by cp", right,
+       "output_layer.weight.grad: every element is cp (2) times the serial one"},
+      {"context: gradients scaled by dp", right,
+       "output_layer.weight.grad: every element is cp (2) times the serial one"},
+      {"context: each rank divides by its tokens", right,
+       "on all ranks: all_reduce 'loss_func.tokens' of 1 i32 over cp is missing"},
+      {"context: tokens not summed over cp", right,
+       "on all ranks: all_reduce 'loss_func.tokens' of 1 i32 over cp is missing"},
+      {"context: tokens summed over dp alone", right,
+       "on all ranks: all_reduce 'finalize_model_grads.sum_tokens' of 1 i32 over dp-cp is...over dp"},
+      {"context: loss logged over dp alone", right,
+       "on all ranks: all_reduce 'training_log.loss' of 1 over dp-cp is...of 1 over dp"},
+      {"context: gradients reduced over dp alone", right,
+       "on all ranks: all_reduce 'data_parallel.all_reduce' of 21 over dp-cp is...of 21 over dp"},
+      {"context: norm over dp alone", right,
+       "on all ranks: all_reduce 'optimizer.grad_norm' of 1 over intra-dist-opt is...of 1 over dp"},
+      {"context: balance not multiplied by cp", vague,
+       "decoder.layers.0.mlp.router.weight.grad: it differs in 3 of 3 elements: row 0, columns 0 to 2; "
+       "before"},
+      {"context: norm gradients of the first rank", vague,
+       "decoder.final_layernorm.weight.grad: it differs in 3 of 3 elements: row 0, columns 0 to 2; before "
+       "it,"},
+      {"context: labels of a training cut in one piece", vague,
+       "loss of step 0: its only element differs from the serial one; all is right on one rank, or with cp "
+       "1"},
+      {"context: positions of the first half again", vague,
+       "loss of step 0: its only element differs from the serial one"},
   };
   return answers;
 }

@@ -36,9 +36,10 @@ std::shared_ptr<sim::Recorder> recorder_of_nothing() {
 
 class FaultyCommunicator : public sim::Communicator {
  public:
-  FaultyCommunicator(sim::Communicator& real, sim::Device& device, FaultyCall fault)
+  FaultyCommunicator(sim::Communicator& real, sim::Communicator* other, sim::Device& device, FaultyCall fault)
       : Communicator(real.group(), real.rank(), device, recorder_of_nothing()),
         real_(real),
+        other_(other),
         fault_(std::move(fault)) {}
 
  private:
@@ -63,7 +64,7 @@ class FaultyCommunicator : public sim::Communicator {
       case Operation::broadcast:
         return broadcast(call);
       case Operation::send:
-        return std::make_unique<Message>(real_.start_send(call.input, call.peer, call.site));
+        return std::make_unique<Message>(real_.start_send(call.input, receiver_of(call), call.site));
       case Operation::recv:
         return receive(call);
       default:
@@ -72,14 +73,28 @@ class FaultyCommunicator : public sim::Communicator {
   }
   std::unique_ptr<Communicator> do_split(Call&&) override { std::abort(); }
 
+  bool is_at_fault(const Call& call, CallFault fault) const {
+    return fault_.site == call.site.name && fault_.fault == fault;
+  }
+  /// Returns the place that is as far on the other side of this rank.
+  int opposite(int peer) const { return (2 * rank() - peer + size()) % size(); }
+  int receiver_of(const Call& call) const {
+    const bool turns =
+        is_at_fault(call, CallFault::to_other_neighbour) || is_at_fault(call, CallFault::sent_to_the_source);
+    return turns ? opposite(call.peer) : call.peer;
+  }
+  int sender_of(const Call& call) const {
+    return is_at_fault(call, CallFault::to_other_neighbour) ? opposite(call.peer) : call.peer;
+  }
+
   Result broadcast(const Call& call) {
     if (fault_.site == call.site.name) return std::make_unique<Done>();  // the broadcast is left out
     real_.broadcast(call.output.is_none() ? call.input : call.output, call.root, call.site);
     return std::make_unique<Done>();
   }
   Result receive(const Call& call) {
-    auto message = std::make_unique<Message>(real_.start_recv(call.output, call.peer, call.site));
-    if (fault_.site == call.site.name) message->after = [this, call] { change_received(call); };
+    auto message = std::make_unique<Message>(real_.start_recv(call.output, sender_of(call), call.site));
+    if (is_at_fault(call, CallFault::stale)) message->after = [this, call] { change_received(call); };
     return message;
   }
 
@@ -136,6 +151,11 @@ class FaultyCommunicator : public sim::Communicator {
       case CallFault::skipped_without_rows:
         if (call.output.count() > 0) right();
         return;
+      case CallFault::over_other_group:
+        return other_->all_reduce(call.output, call.reduce_op, call.site);
+      case CallFault::to_other_neighbour:
+      case CallFault::sent_to_the_source:
+        std::abort();  // faults of messages alone
       case CallFault::zeroed: {
         Tensor output = call.output;
         return sim::fill(output, 0);
@@ -220,6 +240,7 @@ class FaultyCommunicator : public sim::Communicator {
   }
 
   sim::Communicator& real_;
+  sim::Communicator* other_;  // null but for over_other_group
   FaultyCall fault_;
   Tensor kept_;
 };
@@ -228,8 +249,9 @@ class FaultyCommunicator : public sim::Communicator {
 
 FaultyGroups::FaultyGroups(sim::Rank& rank, FaultyCall fault) : real_(rank.groups), kind_(fault.group) {
   sim::Communicator* real = real_.find(kind_);  // null if this world has no such groups
-  if (real != nullptr && real->size() > 1)
-    faulty_ = std::make_unique<FaultyCommunicator>(*real, rank.device, std::move(fault));
+  if (real == nullptr || real->size() == 1) return;
+  sim::Communicator* other = fault.other.empty() ? nullptr : &real_.get(fault.other);
+  faulty_ = std::make_unique<FaultyCommunicator>(*real, other, rank.device, std::move(fault));
 }
 
 FaultyGroups::~FaultyGroups() = default;

@@ -4,7 +4,7 @@
 /// that is left out, doubled, of another kind, or over the wrong ranks.
 ///
 /// Calls   All ranks make the wrong call together, so the world runs on and only the values are wrong. The
-///         exceptions are skipped_by_one and skipped_without_rows.
+///         exceptions are skipped_by_one, skipped_without_rows and sent_to_the_source.
 
 #include <map>
 #include <memory>
@@ -29,6 +29,9 @@ enum class CallFault {
   skipped_by_one,        // rank 1 does not make the call
   skipped_without_rows,  // a rank that receives no row of an uneven exchange does not make the call
   zeroed,                // the call is not made, and its result is 0
+  over_other_group,      // an all_reduce over the group of another kind
+  to_other_neighbour,    // messages along a ring go the other way round
+  sent_to_the_source,    // a message is sent to the rank from which one is received
   stale,  // the result of the call before at this site; the first call gives zeros or its own message
 };
 
@@ -37,6 +40,7 @@ struct FaultyCall {
   CallFault fault;
   std::string group = "tp";  // the kind of group that has the fault
   std::int64_t full = -1;    // the number of elements for left_out_where_full
+  std::string other;         // the kind of group for over_other_group
 };
 
 /// The groups of a rank, where one kind of groups is taken for another one.

@@ -64,19 +64,23 @@ void FaultyDevice::activate_backward(sim::Activation function, const Tensor& x, 
 void FaultyDevice::rotate(const Tensor& x, const Tensor& cosines, const Tensor& sines, bool backward,
                           Tensor& out) {
   if (has(KernelFault::rotary_not_turned_back)) backward = false;
-  if (!has(KernelFault::rotary_from_position_one) || !is_one_rank())
+  const bool starts_at_one = has(KernelFault::rotary_from_position_one);
+  const bool repeats = has(KernelFault::positions_of_the_first_half_again);
+  if (!is_one_rank() || (!starts_at_one && !repeats))
     return CpuDevice::rotate(x, cosines, sines, backward, out);
-  // Each position gets the row of the next position, and the last gets that of the first.
-  const auto next = [&](const Tensor& table) {
-    const std::int64_t rows = table.shape()[0];
+  // Each position gets the row of the next position, and the last gets that of the first; or the positions of
+  // the second half get the rows of the first.
+  const auto changed = [&](const Tensor& table) {
+    const std::int64_t rows = table.shape()[0], half = std::max<std::int64_t>(1, rows / 2);
     const Tensor moved = sim::scale(table, {1, 1});
     for (std::int64_t p = 0; p < rows; ++p) {
+      const std::int64_t from = repeats ? p % half : (p + 1) % rows;
       Tensor to = moved.rows(p, p + 1);
-      CpuDevice::copy(table.rows((p + 1) % rows, (p + 1) % rows + 1), to);
+      CpuDevice::copy(table.rows(from, from + 1), to);
     }
     return moved;
   };
-  CpuDevice::rotate(x, next(cosines), next(sines), backward, out);
+  CpuDevice::rotate(x, changed(cosines), changed(sines), backward, out);
 }
 
 void FaultyDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {

@@ -21,6 +21,7 @@ enum class KernelFault {
   bias_gradient_forgotten,
   weight_gradient_twice,
   rotary_from_position_one,
+  positions_of_the_first_half_again,
   rotary_not_turned_back,
   causal_mask_dropped,
   scores_not_scaled,

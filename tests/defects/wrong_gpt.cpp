@@ -1,11 +1,9 @@
 #include "tests/defects/wrong_gpt.h"
 
-#include <functional>
 #include <utility>
 
 #include "tests/defects/faulty_communicator.h"
-#include "verify/cases/gpt_case.h"
-#include "verify/cases/gpt_plan.h"
+#include "tests/defects/gpt_mistakes.h"
 
 namespace test {
 
@@ -15,36 +13,6 @@ using sim::GptTraining;
 using sim::Tensor;
 using verify::CaseSetting;
 using verify::GptPlan;
-
-/// What a wrong training step does differently from the case.
-struct Mistakes {
-  std::function<void(sim::GptTrainingConfig& config)> config = nullptr;
-  sim::Sample (*sample)(const GptPlan& plan, std::int64_t number) = nullptr;
-  std::function<void(const GptPlan& plan, GptTraining& training, std::int64_t number)> reads = nullptr;
-  void (*made)(GptTraining& training) = nullptr;
-  void (*step)(const GptPlan& plan, GptTraining& training, std::int64_t iteration) = nullptr;
-};
-
-void run(sim::Rank& rank, const CaseSetting& s, const Mistakes& mistakes) {
-  const GptPlan plan{s};
-  sim::GptTrainingConfig config = plan.training();
-  if (mistakes.config != nullptr) mistakes.config(config);
-  GptTraining training(rank, std::move(config), [&](std::int64_t number) {
-    verify::overflow_where_planned(plan, rank.id, training, number);
-    if (mistakes.reads != nullptr) mistakes.reads(plan, training, number);
-    return mistakes.sample == nullptr ? plan.sample(number) : mistakes.sample(plan, number);
-  });
-  if (mistakes.made != nullptr) mistakes.made(training);
-  verify::train_and_publish(rank, plan, training, [&](std::int64_t iteration) {
-    if (mistakes.step == nullptr) {
-      training.forward_backward(iteration);
-      training.finalize_model_grads();
-    } else {
-      mistakes.step(plan, training, iteration);
-    }
-    return training.update(plan.learning_rate());
-  });
-}
 
 /// Takes a step whose gradients of experts are multiplied by a factor too many. With a per-token loss no
 /// factor depends on the layout.
@@ -60,244 +28,249 @@ void scale_experts(const GptPlan& plan, GptTraining& training, std::int64_t iter
 }  // namespace
 
 void microbatches_forgotten(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.step = [](const GptPlan& plan, GptTraining& training, std::int64_t iteration) {
-        training.forward_backward(iteration);
-        training.finalize_model_grads();
-        for (auto& piece : training.optimizer().pieces())
-          sim::scale_in_place(piece.grad, {plan.microbatches(), 1});
-      }});
+  train_with(rank, s, {.step = [](const GptPlan& plan, GptTraining& training, std::int64_t iteration) {
+               training.forward_backward(iteration);
+               training.finalize_model_grads();
+               for (auto& piece : training.optimizer().pieces())
+                 sim::scale_in_place(piece.grad, {plan.microbatches(), 1});
+             }});
 }
 
 void tie_summed_before_the_reduction(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
-        training.forward_backward(iteration);
-        // This happens while the bucket is still being reduced.
-        training.reduce_tied_embeddings();
-        training.finalize_model_grads();
-      }});
+  train_with(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
+               training.forward_backward(iteration);
+               // This happens while the bucket is still being reduced.
+               training.reduce_tied_embeddings();
+               training.finalize_model_grads();
+             }});
 }
 
 void tied_weight_counted_twice(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.made = [](GptTraining& training) {
-        for (sim::Parameter* parameter : training.parameters()) parameter->attributes.copy_of.clear();
-      }});
+  train_with(rank, s, {.made = [](GptTraining& training) {
+               for (sim::Parameter* parameter : training.parameters()) parameter->attributes.copy_of.clear();
+             }});
 }
 
 void every_replica_sees_the_same_samples(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.sample = [](const GptPlan& plan, std::int64_t number) {
-        const std::int64_t b = plan.s["micro_batch"];
-        return plan.sample(number / (b * plan.dp()) * (b * plan.dp()) + number % b);
-      }});
+  train_with(rank, s, {.sample = [](const GptPlan& plan, std::int64_t number) {
+               const std::int64_t b = plan.s["micro_batch"];
+               return plan.sample(number / (b * plan.dp()) * (b * plan.dp()) + number % b);
+             }});
 }
 
 void samples_of_the_first_iteration(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.sample = [](const GptPlan& plan, std::int64_t number) {
-        return plan.sample(number % plan.global_batch());
-      }});
+  train_with(rank, s, {.sample = [](const GptPlan& plan, std::int64_t number) {
+               return plan.sample(number % plan.global_batch());
+             }});
 }
 
 void labels_not_shifted(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.sample = [](const GptPlan& plan, std::int64_t number) {
-        sim::Sample sample = plan.sample(number);
-        for (std::size_t i = 0; i < sample.labels.size(); ++i) {
-          if (sample.labels[i] != sim::kIgnoredLabel) sample.labels[i] = sample.tokens[i];
-        }
-        return sample;
-      }});
+  train_with(rank, s, {.sample = [](const GptPlan& plan, std::int64_t number) {
+               sim::Sample sample = plan.sample(number);
+               for (std::size_t i = 0; i < sample.labels.size(); ++i) {
+                 if (sample.labels[i] != sim::kIgnoredLabel) sample.labels[i] = sample.tokens[i];
+               }
+               return sample;
+             }});
 }
 
 void ignored_labels_counted(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.sample = [](const GptPlan& plan, std::int64_t number) {
-        sim::Sample sample = plan.sample(number);
-        for (std::int32_t& label : sample.labels) {
-          if (label == sim::kIgnoredLabel) label = 0;
-        }
-        return sample;
-      }});
+  train_with(rank, s, {.sample = [](const GptPlan& plan, std::int64_t number) {
+               sim::Sample sample = plan.sample(number);
+               for (std::int32_t& label : sample.labels) {
+                 if (label == sim::kIgnoredLabel) label = 0;
+               }
+               return sample;
+             }});
 }
 
 void layer_number_of_the_next_stage(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.config = [](sim::GptTrainingConfig& config) {
-        for (auto& chunks : config.placement.stages) {
-          for (auto& layers : chunks)
-            layers.offset = (layers.offset + layers.count) % config.placement.num_layers;
-        }
-      }});
+  train_with(rank, s, {.config = [](const GptPlan&, sim::GptTrainingConfig& config) {
+               for (auto& chunks : config.placement.stages) {
+                 for (auto& layers : chunks)
+                   layers.offset = (layers.offset + layers.count) % config.placement.num_layers;
+               }
+             }});
 }
 
 void layer_held_by_two_stages(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s,
-      {.config = [](sim::GptTrainingConfig& config) { ++config.placement.stages.front().front().count; }});
+  train_with(rank, s, {.config = [](const GptPlan&, sim::GptTrainingConfig& config) {
+               ++config.placement.stages.front().front().count;
+             }});
 }
 
 void chunks_in_rank_order(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.config = [](sim::GptTrainingConfig& config) {
-        // Both chunks of a rank lie next to each other in the model, as if the pipeline did not come
-        // back to the first rank.
-        int offset = 0;
-        for (auto& chunks : config.placement.stages) {
-          for (auto& layers : chunks) {
-            layers.offset = offset;
-            offset += layers.count;
-          }
-        }
-      }});
+  train_with(rank, s, {.config = [](const GptPlan&, sim::GptTrainingConfig& config) {
+               // Both chunks of a rank lie next to each other in the model, as if the pipeline did not come
+               // back to the first rank.
+               int offset = 0;
+               for (auto& chunks : config.placement.stages) {
+                 for (auto& layers : chunks) {
+                   layers.offset = offset;
+                   offset += layers.count;
+                 }
+               }
+             }});
 }
 
 void positions_flagged_sequence_parallel(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.made = [](GptTraining& training) {
-        for (sim::Parameter* parameter : training.parameters()) {
-          if (parameter->name == "embedding.position_embeddings.weight")
-            parameter->attributes.sequence_parallel = true;
-        }
-      }});
+  train_with(rank, s, {.made = [](GptTraining& training) {
+               for (sim::Parameter* parameter : training.parameters()) {
+                 if (parameter->name == "embedding.position_embeddings.weight")
+                   parameter->attributes.sequence_parallel = true;
+               }
+             }});
 }
 
 void final_norm_flag_lost(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.made = [](GptTraining& training) {
-        for (sim::Parameter* parameter : training.parameters()) {
-          if (parameter->name.starts_with("decoder.final_layernorm"))
-            parameter->attributes.sequence_parallel = false;
-        }
-      }});
+  train_with(rank, s, {.made = [](GptTraining& training) {
+               for (sim::Parameter* parameter : training.parameters()) {
+                 if (parameter->name.starts_with("decoder.final_layernorm"))
+                   parameter->attributes.sequence_parallel = false;
+               }
+             }});
 }
 
 void gradients_kept_from_the_step_before(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
-        std::vector<sim::Tensor> before;
-        for (const auto& piece : training.optimizer().pieces())
-          before.push_back(sim::scale(piece.grad, {1, 1}));
-        training.forward_backward(iteration);
-        training.finalize_model_grads();
-        for (std::size_t i = 0; i < before.size(); ++i)
-          sim::add_to(training.optimizer().pieces()[i].grad, before[i]);
-      }});
+  train_with(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
+               std::vector<sim::Tensor> before;
+               for (const auto& piece : training.optimizer().pieces())
+                 before.push_back(sim::scale(piece.grad, {1, 1}));
+               training.forward_backward(iteration);
+               training.finalize_model_grads();
+               for (std::size_t i = 0; i < before.size(); ++i)
+                 sim::add_to(training.optimizer().pieces()[i].grad, before[i]);
+             }});
 }
 
 void updated_before_finalized(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
-        training.forward_backward(iteration);
-        training.data_parallel().finish_grad_sync();
-      }});
+  train_with(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
+               training.forward_backward(iteration);
+               training.data_parallel().finish_grad_sync();
+             }});
 }
 
 void parameters_gathered_twice(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
-        training.optimizer().finish_param_gather();
-        training.optimizer().start_param_gather();
-        training.optimizer().finish_param_gather();
-        training.forward_backward(iteration);
-        training.finalize_model_grads();
-      }});
+  train_with(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
+               training.optimizer().finish_param_gather();
+               training.optimizer().start_param_gather();
+               training.optimizer().finish_param_gather();
+               training.forward_backward(iteration);
+               training.finalize_model_grads();
+             }});
 }
 
 void nothing_overlaps(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s,
-      {.config = [](sim::GptTrainingConfig& config) { config.data_parallel.overlap_grad_reduce = false; }});
+  train_with(rank, s, {.config = [](const GptPlan&, sim::GptTrainingConfig& config) {
+               config.data_parallel.overlap_grad_reduce = false;
+             }});
 }
 
 void every_microbatch_in_flight(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.config = [](sim::GptTrainingConfig& config) {
-        if (config.schedule == sim::one_forward_one_backward) config.schedule = sim::gpipe;
-      }});
+  train_with(rank, s, {.config = [](const GptPlan&, sim::GptTrainingConfig& config) {
+               if (config.schedule == sim::one_forward_one_backward) config.schedule = sim::gpipe;
+             }});
 }
 
 void gradients_not_unscaled(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
-        training.forward_backward(iteration);
-        training.finalize_model_grads();
-        // The optimizer divides by the scale; this takes it back.
-        for (auto& piece : training.optimizer().pieces())
-          sim::scale_in_place(piece.grad, training.optimizer().loss_scale());
-      }});
+  train_with(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
+               training.forward_backward(iteration);
+               training.finalize_model_grads();
+               // The optimizer divides by the scale; this takes it back.
+               for (auto& piece : training.optimizer().pieces())
+                 sim::scale_in_place(piece.grad, training.optimizer().loss_scale());
+             }});
 }
 
 void gradients_unscaled_twice(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
-        training.forward_backward(iteration);
-        training.finalize_model_grads();
-        for (auto& piece : training.optimizer().pieces())
-          sim::scale_in_place(piece.grad, training.optimizer().loss_scaling().inverse());
-      }});
+  train_with(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
+               training.forward_backward(iteration);
+               training.finalize_model_grads();
+               for (auto& piece : training.optimizer().pieces())
+                 sim::scale_in_place(piece.grad, training.optimizer().loss_scaling().inverse());
+             }});
 }
 
 // ---- experts ----
 
 void experts_averaged_over_their_replicas(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.step = [](const GptPlan& plan, GptTraining& training, std::int64_t iteration) {
-        // Only where etp is tp, to be told apart from the mistake below.
-        const bool applies = plan.experts().etp() == plan.tp();
-        const std::int64_t dp = plan.dp(), edp = plan.experts().edp();
-        scale_experts(plan, training, iteration, applies ? sim::Ratio{dp, edp} : sim::Ratio{1, 1});
-      }});
+  train_with(rank, s, {.step = [](const GptPlan& plan, GptTraining& training, std::int64_t iteration) {
+               // Only where etp is tp, to be told apart from the mistake below.
+               const bool applies = plan.experts().etp() == plan.tp();
+               const std::int64_t dp = plan.dp(), edp = plan.experts().edp();
+               scale_experts(plan, training, iteration, applies ? sim::Ratio{dp, edp} : sim::Ratio{1, 1});
+             }});
 }
 
 void experts_scaled_as_if_etp_were_tp(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.step = [](const GptPlan& plan, GptTraining& training, std::int64_t iteration) {
-        // The factor of an average over edp is edp / dp, which is 1 / ep where etp is tp.
-        scale_experts(plan, training, iteration, {plan.experts().etp(), plan.tp()});
-      }});
+  train_with(rank, s, {.step = [](const GptPlan& plan, GptTraining& training, std::int64_t iteration) {
+               // The factor of an average over edp is edp / dp, which is 1 / ep where etp is tp.
+               scale_experts(plan, training, iteration, {plan.experts().etp(), plan.tp()});
+             }});
 }
 
 void experts_reduced_over_dense_replicas(sim::Rank& rank, const CaseSetting& s) {
   ExchangedGroups groups(rank, "edp", "dp-cp");
   sim::Rank other{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
-  run(other, s, {});
+  train_with(other, s, {});
 }
 
 void norm_of_experts_over_the_dense_grid(sim::Rank& rank, const CaseSetting& s) {
   ExchangedGroups groups(rank, "tp-ep-pp", "mp");
   sim::Rank other{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
-  run(other, s, {});
+  train_with(other, s, {});
 }
 
 void dense_stage_leaves_the_norm_out(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.config = [&](sim::GptTrainingConfig& config) {
-        const auto stage = static_cast<std::size_t>(rank.groups.get("pp").rank());
-        for (const auto& layers : config.placement.stages[stage]) {
-          for (int i = 0; i < layers.count; ++i)
-            if (config.model.experts.are_in(layers.offset + i)) return;
-        }
-        config.model.experts = {};
-      }});
+  train_with(rank, s, {.config = [&](const GptPlan&, sim::GptTrainingConfig& config) {
+               const auto stage = static_cast<std::size_t>(rank.groups.get("pp").rank());
+               for (const auto& layers : config.placement.stages[stage]) {
+                 for (int i = 0; i < layers.count; ++i)
+                   if (config.model.experts.are_in(layers.offset + i)) return;
+               }
+               config.model.experts = {};
+             }});
 }
 
 void recomputed_tokens_counted_twice(sim::Rank& rank, const CaseSetting& s) {
   std::int64_t last = -1;  // the sample that was read last: its tokens and its labels are read one by one
-  run(rank, s, {.reads = [&](const GptPlan& plan, GptTraining& training, std::int64_t number) {
-        // Only the first microbatch is recomputed. When the second one is read, its tokens are counted again.
-        const std::int64_t b = plan.s["micro_batch"];
-        const bool begins_second = number % b == 0 && number / b / plan.dp() % plan.microbatches() == 1;
-        if (!begins_second || std::exchange(last, number) == number) return;
-        for (sim::GptModel& chunk : training.chunks()) {
-          for (sim::TopKRouter* router : chunk.routers()) {
-            if (!router->config().expert_bias) continue;
-            Tensor& tokens = router->local_tokens_per_expert();
-            sim::copy(sim::add(tokens, tokens), tokens);
-          }
-        }
-      }});
+  train_with(rank, s, {.reads = [&](const GptPlan& plan, GptTraining& training, std::int64_t number) {
+               // Only the first microbatch is recomputed. When the second one is read, its tokens are counted again.
+               const std::int64_t b = plan.s["micro_batch"];
+               const bool begins_second =
+                   number % b == 0 && number / b / plan.dp() % plan.microbatches() == 1;
+               if (!begins_second || std::exchange(last, number) == number) return;
+               for (sim::GptModel& chunk : training.chunks()) {
+                 for (sim::TopKRouter* router : chunk.routers()) {
+                   if (!router->config().expert_bias) continue;
+                   Tensor& tokens = router->local_tokens_per_expert();
+                   sim::copy(sim::add(tokens, tokens), tokens);
+                 }
+               }
+             }});
 }
 
 void balance_on_the_last_stage_only(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.config = [&](sim::GptTrainingConfig& config) {
-        const sim::Communicator& pp = rank.groups.get("pp");
-        if (pp.rank() + 1 == pp.size()) return;
-        config.model.experts.aux_losses.clear();
-        config.model.experts.z_loss_coefficient.reset();
-      }});
+  train_with(rank, s, {.config = [&](const GptPlan&, sim::GptTrainingConfig& config) {
+               const sim::Communicator& pp = rank.groups.get("pp");
+               if (pp.rank() + 1 == pp.size()) return;
+               config.model.experts.aux_losses.clear();
+               config.model.experts.z_loss_coefficient.reset();
+             }});
 }
 
 void balance_without_a_gradient(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.config = [](sim::GptTrainingConfig& config) { config.model.experts.aux_losses.clear(); }});
+  train_with(rank, s, {.config = [](const GptPlan&, sim::GptTrainingConfig& config) {
+               config.model.experts.aux_losses.clear();
+             }});
 }
 
 void sequences_balanced_together(sim::Rank& rank, const CaseSetting& s) {
-  run(rank, s, {.config = [](sim::GptTrainingConfig& config) {
-        for (sim::AuxLoss& loss : config.model.experts.aux_losses) {
-          if (loss.kind == sim::AuxLossKind::seq_aux_loss) loss.kind = sim::AuxLossKind::aux_loss;
-        }
-      }});
+  train_with(rank, s, {.config = [](const GptPlan&, sim::GptTrainingConfig& config) {
+               for (sim::AuxLoss& loss : config.model.experts.aux_losses) {
+                 if (loss.kind == sim::AuxLossKind::seq_aux_loss) loss.kind = sim::AuxLossKind::aux_loss;
+               }
+             }});
 }
 
 }  // namespace test
