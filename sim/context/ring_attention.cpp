@@ -112,8 +112,8 @@ class RingAttention : public CoreAttention {
     return in_chunk(rank) + in_chunk(2 * size_ - 1 - rank);
   }
 
-  /// With a causal mask all rows attend to the low chunk of an earlier rank, and the rows of the high chunk to
-  /// both chunks of a later one.
+  /// With a causal mask all rows attend to the low chunk of an earlier rank, and the rows of the high chunk
+  /// to both chunks of a later one.
   RingBlock block_of(const Document& document, int source) const {
     const std::int64_t first = document.begin / size_, rows = half(document);
     const std::int64_t own = valid_rows(document, place_), of_source = valid_rows(document, source);

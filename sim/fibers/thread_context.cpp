@@ -12,35 +12,30 @@ namespace sim {
 
 ThreadContext::~ThreadContext() { CHECK(!is_joinable_); }
 
-/// Passes the baton to the other side and waits until it comes back.
-void ThreadContext::hand_over(bool to_body, std::unique_lock<std::mutex>& lock) {
-  body_runs_ = to_body;
-  passed_.notify_all();
-  passed_.wait(lock, [&] { return body_runs_ != to_body; });
-}
-
 void ThreadContext::resume() {
   CHECK(!ended_);
-  std::unique_lock lock(mutex_);
-  if (!is_joinable_) start();
-  hand_over(true, lock);
+  if (is_joinable_) {
+    to_body_.pass();
+  } else {
+    start();  // A new thread has the baton.
+  }
+  to_worker_.take();
   if (!ended_) return;
-  lock.unlock();
   pthread_join(thread_, nullptr);
   is_joinable_ = false;
+}
+
+void ThreadContext::yield() {
+  to_worker_.pass();
+  to_body_.take();
 }
 
 void ThreadContext::run_thread() {
   const SignalStack signals;
   const RunningStack running(stack_of_this_thread());
-  std::unique_lock lock(mutex_);
-  passed_.wait(lock, [&] { return body_runs_; });
-  lock.unlock();
   body_();
-  lock.lock();
   ended_ = true;
-  body_runs_ = false;
-  passed_.notify_all();
+  to_worker_.pass();
 }
 
 void ThreadContext::start() {
@@ -60,11 +55,6 @@ void ThreadContext::start() {
           .numbers = fmt::format("the system starts no thread for it: {}", std::strerror(error)),
           .rule = "every rank has a thread of its own",
           .hint = "--ranks-as fibers, or fewer ranks"});
-}
-
-void ThreadContext::yield() {
-  std::unique_lock lock(mutex_);
-  hand_over(false, lock);
 }
 
 }  // namespace sim

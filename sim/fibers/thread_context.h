@@ -6,12 +6,11 @@
 /// Shapes  the stack has the size that the system gives to threads, and below it a guard of kGuardBytes
 ///         (stack_pool.h), as fibers have.
 
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <pthread.h>
 #include <utility>
 
+#include "sim/fibers/baton.h"
 #include "sim/fibers/context.h"
 
 namespace sim {
@@ -29,13 +28,11 @@ class ThreadContext : public Context {
  private:
   void start();
   void run_thread();
-  void hand_over(bool to_body, std::unique_lock<std::mutex>& lock);
 
   int rank_;
   std::function<void()> body_;
-  std::mutex mutex_;
-  std::condition_variable passed_;
-  bool body_runs_ = false;  // whether the body has the baton; otherwise the worker has it
+  Baton to_body_;
+  Baton to_worker_;
   bool ended_ = false;
   bool is_joinable_ = false;
   pthread_t thread_ = {};

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Training a GPT on one rank of a tp x cp x pp x dp world: the rank's chunks of the model, their gradient buffers
-/// and optimizer, and the step.
+/// Training a GPT on one rank of a tp x cp x pp x dp world: the rank's chunks of the model, their gradient
+/// buffers and optimizer, and the step.
 ///
 /// Shapes  those of GptConfig; p, m and v of the pipeline; layers as placed. All chunks of the rank share one
 ///         gradient buffer.
@@ -14,12 +14,12 @@
 ///         tp-dp-cp; the calls of the optimizer; on the last stage one all_reduce of the loss over dp-cp.
 /// Errors  gpt_training: the placement and the pipeline have different stages; those of its parts.
 /// Exact   The objective is the mean over microbatches of the mean over a microbatch's tokens; with
-///         per_token_loss it is the mean over all tokens. Context-parallel ranks each have a part of the tokens.
-///         By default a loss is the mean over those of a rank, and the objective is the mean of these means,
-///         which weighs a token of a rank with few labels more: it is the mean over the tokens of a microbatch
-///         only where all of these ranks have equally many. With whole_sequence_loss it always is: each rank
-///         divides its sum by the tokens of its whole cp group. Both modes follow Megatron's schedules.py, where
-///         a loss function returns a sum and a number of tokens, or a loss.
+///         per_token_loss it is the mean over all tokens. Context-parallel ranks each have a part of the
+///         tokens. By default a loss is the mean over those of a rank, and the objective is the mean of these
+///         means, which weighs a token of a rank with few labels more: it is the mean over the tokens of a
+///         microbatch only where all of these ranks have equally many. With whole_sequence_loss it always is:
+///         each rank divides its sum by the tokens of its whole cp group. Both modes follow Megatron's
+///         schedules.py, where a loss function returns a sum and a number of tokens, or a loss.
 /// Source  Megatron-LM, train_step and finalize_model_grads.
 
 #include "sim/layout/layer_placement.h"
@@ -80,8 +80,8 @@ class GptTraining : private StageProgram {
 
   BatchShape batch_shape() const;
   bool is_per_token() const { return config_.data_parallel.per_token_loss; }
-  /// Returns the number of tokens by which the loss of a microbatch is divided: those of this rank that have a
-  /// loss, or those of its cp group.
+  /// Returns the number of tokens by which the loss of a microbatch is divided: those of this rank that have
+  /// a loss, or those of its cp group.
   std::int64_t divisor_of_loss(std::int64_t own_tokens);
   /// The weight of a token's loss in the objective of a step, as far as it is known before the step ends.
   /// `tokens` is what divisor_of_loss() returns.

@@ -3,13 +3,13 @@
 /// A pre-norm transformer layer: x + dropout(attention(norm(x))), then x + dropout(mlp(norm(x))). A mixture
 /// of experts may take the place of the MLP.
 ///
-/// Shapes  input and output [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel. With
-///         context parallelism S counts this rank's rows of a sequence.
+/// Shapes  input and output [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel.
+///         With context parallelism S counts this rank's rows of a sequence.
 /// Calls   those of self-attention and the MLP: two all_reduces of [T, H] forward and two backward. With
 ///         sequence_parallel an all_gather and a reduce_scatter replace each of them, and backward gathers
 ///         each input once more with an all_gather. With experts, those of MoeLayer in place of the MLP's.
-/// Errors  sequence_split: with experts and sequence parallelism, a context-parallel rank's part of a sequence
-///         that is not a multiple of tp; those of its parts.
+/// Errors  sequence_split: with experts and sequence parallelism, a context-parallel rank's part of a
+///         sequence that is not a multiple of tp; those of its parts.
 /// Source  Shoeybi et al. 2019; Korthikanti et al. 2022; Megatron-LM TransformerLayer.
 
 #include <optional>

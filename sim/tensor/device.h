@@ -116,9 +116,9 @@ class Device {
   virtual void partial_softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& exps,
                                Tensor& stats) = 0;
   /// Merges a sum over some keys, part [.., d] with its stats, into a sum over other keys, out. The shift
-  /// becomes the larger one of the two. With w = exp(shift of the part - that shift) and v = exp(shift of out -
-  /// that shift), where an exponential of 0 is not computed but 1, out = part w + out v, with one fma, and the
-  /// sums likewise. All are sum tensors.
+  /// becomes the larger one of the two. With w = exp(shift of the part - that shift) and v = exp(shift of out
+  /// - that shift), where an exponential of 0 is not computed but 1, out = part w + out v, with one fma, and
+  /// the sums likewise. All are sum tensors.
   virtual void merge_softmax(const Tensor& part, const Tensor& part_stats, Tensor& out, Tensor& stats) = 0;
   /// out = sums (1 / sum), where the sum of each row is in the stats. sums and stats are sum tensors.
   virtual void finish_softmax(const Tensor& sums, const Tensor& stats, Tensor& out) = 0;

@@ -1,5 +1,6 @@
 #include "sim/world/crew.h"
 
+#include <atomic>
 #include <cstddef>
 #include <fmt/format.h>
 #include <system_error>
@@ -11,7 +12,8 @@
 namespace sim {
 
 // NOLINTNEXTLINE(bugprone-throw-keyword-missing): a list of exceptions, none of which is thrown yet.
-Crew::Crew(int threads) : thrown_(static_cast<std::size_t>(threads)) {
+Crew::Crew(int threads)
+    : thrown_(static_cast<std::size_t>(threads)), begin_(static_cast<std::size_t>(threads)) {
   try {
     for (int worker = 1; worker < threads; ++worker) {
       helpers_.emplace_back([this, worker] { help(worker); });
@@ -32,19 +34,17 @@ Crew::~Crew() { dismiss(); }
 
 void Crew::dismiss() {
   ends_ = true;
-  ++round_;
-  round_.notify_all();
+  for (Baton& begin : begin_) begin.pass();
   for (std::thread& helper : helpers_) helper.join();
 }
 
 void Crew::help(int worker) {
   const SignalStack signals;
-  for (std::uint32_t seen = 0;;) {
-    round_.wait(seen);
-    ++seen;
+  for (;;) {
+    begin_[static_cast<std::size_t>(worker)].take();
     if (ends_) return;
     run_job(worker);
-    if (--busy_ == 0) busy_.notify_one();
+    done_.pass();
   }
 }
 
@@ -59,11 +59,9 @@ void Crew::run_job(int worker) {
 void Crew::for_each_worker(const std::function<void(int)>& job) {
   if (helpers_.empty()) return job(0);
   job_ = &job;
-  busy_ = static_cast<std::uint32_t>(helpers_.size());
-  ++round_;
-  round_.notify_all();
+  for (std::size_t worker = 1; worker < begin_.size(); ++worker) begin_[worker].pass();
   run_job(0);
-  for (std::uint32_t left = busy_; left != 0; left = busy_) busy_.wait(left);
+  for (std::size_t worker = 1; worker < begin_.size(); ++worker) done_.take();
   std::exception_ptr first;
   for (std::exception_ptr& thrown : thrown_) {
     const std::exception_ptr taken = std::exchange(thrown, nullptr);

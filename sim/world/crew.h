@@ -10,12 +10,13 @@
 /// Exact   results do not depend on which worker runs a job, because the jobs of a round write different
 ///         data.
 
-#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <thread>
 #include <vector>
+
+#include "sim/fibers/baton.h"
 
 namespace sim {
 
@@ -38,8 +39,8 @@ class Crew {
   std::vector<std::thread> helpers_;
   std::vector<std::exception_ptr> thrown_;  // one for each worker; null if it threw nothing
   const std::function<void(int)>* job_ = nullptr;
-  std::atomic<std::uint32_t> round_ = 0;
-  std::atomic<std::uint32_t> busy_ = 0;
+  std::vector<Baton> begin_;  // one for each worker; who has it works on a round
+  Baton done_;                // passed by every helper at the end of a round
   bool ends_ = false;
 };
 

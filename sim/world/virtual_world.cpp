@@ -234,21 +234,27 @@ void VirtualWorld::resume(int slot) {
   rank.context->resume();
 }
 
+/// Resumes the chosen ranks. A fiber stays with one worker, so that thread-local data stays valid, including
+/// addresses of it that a compiler has cached. Consecutive ranks, which usually compute the same at the same
+/// time, are on different workers. A round of one rank wakes no helper without need.
+void VirtualWorld::resume_chosen() {
+  const auto worker_of = [&](int slot) { return slot % crew_.size(); };
+  const bool is_alone =
+      chosen_.size() == 1 && (spec_.contexts == ContextKind::thread || worker_of(chosen_.front()) == 0);
+  if (crew_.size() == 1 || is_alone) {
+    for (const int slot : chosen_) resume(slot);
+    return;
+  }
+  crew_.for_each_worker([&](int worker) {
+    for (const int slot : chosen_) {
+      if (worker_of(slot) == worker) resume(slot);
+    }
+  });
+}
+
 void VirtualWorld::run_round() {
   scheduler_.choose(chosen_);
-  if (crew_.size() == 1) {
-    for (const int slot : chosen_) resume(slot);
-  } else {
-    // A rank stays with one worker, so that thread-local data stays valid, including addresses of it that a
-    // compiler has cached. Consecutive ranks, which usually compute the same at the same time, are on
-    // different workers.
-    const auto worker_of = [&](int slot) { return slot % crew_.size(); };
-    crew_.for_each_worker([&](int worker) {
-      for (const int slot : chosen_) {
-        if (worker_of(slot) == worker) resume(slot);
-      }
-    });
-  }
+  resume_chosen();
   for (const int slot : chosen_) {
     RankState& rank = *ranks_[static_cast<std::size_t>(slot)];
     const bool goes_on = rank.status == RankStatus::runs;

@@ -83,6 +83,7 @@ class VirtualWorld {
   void run_rounds();
   void run_program(RankState& rank, const RankProgram& program);
   void run_round();
+  void resume_chosen();
   void arrive(PostedCall& call);
   void arrive_collective(PostedCall& call);
   void arrive_message(PostedCall& call);

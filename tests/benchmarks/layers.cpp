@@ -1,7 +1,7 @@
 // Measures what sharding costs: a layer on tp virtual ranks against the same layer on one, with the same
-// kernels, or a layer of experts on ep ranks. CPU time is that of all threads. The targets are that the MLP
-// costs at most 1.15 times the serial one, cross-entropy at most 1.30 times and experts at most 1.25 times,
-// and that a second thread takes the MLP's time to 0.65.
+// kernels, a layer of experts on ep ranks, or attention around a ring of cp ranks. CPU time is that of all
+// threads. The targets are that the MLP costs at most 1.15 times the serial one, cross-entropy and the ring at
+// most 1.30 times and experts at most 1.25 times, and that a second thread takes the MLP's time to 0.65.
 
 #include <array>
 #include <benchmark/benchmark.h>
@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <span>
 
+#include "sim/context/core_attention.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/experts/moe_layer.h"
 #include "sim/parallel/mlp.h"
@@ -118,6 +119,33 @@ BENCHMARK(moe_layer)
     ->Args({8, 1})
     ->Args({8, 2})
     ->Iterations(3)
+    ->Apply(benchmarks::in_cpu_and_wall_time);
+
+/// Measures forward and backward of causal attention over 4,096 rows, of 8 heads of 64 channels, around a ring.
+void ring_attention(benchmark::State& state) {
+  const int cp = static_cast<int>(state.range(0));
+  const WorldSpec spec{.layout =
+                           make_layout({.world_size = cp, .context_parallel_size = cp}, RuleBook::megatron)};
+  const SequenceCut cut = SequenceCut::of_sequence(4096, cp);
+  CpuDevice device;
+  benchmarks::run(spec, device, [&](Rank& rank) {
+    const auto attention = make_core_attention(rank, {.name = "attention"}, cut, CpCommType::p2p);
+    const auto heads = [&](const char* name) {
+      return keyed(rank.device, DType::f32, {1, 8, cut.local_length(), 64}, rank.random.named(name));
+    };
+    const Tensor queries = heads("queries"), keys = heads("keys"), values = heads("values");
+    const Tensor grad = heads("grad");
+    benchmarks::repeat(state, rank, [&] {
+      const CoreAttention::Forward forward = attention->forward(queries, keys, values, 0);
+      attention->backward(forward.saved, grad);
+    });
+  });
+}
+BENCHMARK(ring_attention)
+    ->ArgNames({"cp"})
+    ->Arg(1)
+    ->Arg(8)
+    ->Iterations(1)
     ->Apply(benchmarks::in_cpu_and_wall_time);
 
 }  // namespace

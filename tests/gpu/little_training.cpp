@@ -1,5 +1,7 @@
 #include "tests/gpu/little_training.h"
 
+#include <algorithm>
+
 #include "sim/pipeline/schedules.h"
 #include "sim/tensor/ops.h"
 
@@ -9,9 +11,9 @@ using namespace sim;
 
 namespace {
 
-Sample sample_of(std::int64_t number) {
+Sample sample_of(std::int64_t number, std::int64_t length) {
   Sample sample;
-  for (std::int64_t i = 0; i < 6; ++i) {
+  for (std::int64_t i = 0; i < length; ++i) {
     sample.tokens.push_back(static_cast<std::int32_t>((number * 7 + i * 5) % 21));
     sample.labels.push_back(static_cast<std::int32_t>((number * 7 + (i + 1) * 5) % 21));
   }
@@ -47,6 +49,8 @@ GptTrainingConfig little_gpt(DType dtype, int pp, int microbatches) {
   return config;
 }
 
+namespace {
+
 Layout layout_with_experts(int ranks) {
   ParallelSizes sizes{.world_size = ranks, .expert_tensor_parallel_size = 1};
   if (ranks >= 2) sizes.tensor_model_parallel_size = sizes.expert_model_parallel_size = 2;
@@ -79,8 +83,48 @@ std::optional<TokenDispatcherType> dispatcher_of_mode(const std::string& mode) {
   return std::nullopt;
 }
 
+Layout layout_with_context(int ranks) {
+  ParallelSizes sizes{.world_size = ranks, .context_parallel_size = std::min(ranks, 4)};
+  if (ranks >= 2) sizes.hierarchical_context_parallel_sizes = {2, sizes.context_parallel_size / 2};
+  if (ranks == 8) sizes.pipeline_model_parallel_size = 2;
+  return make_layout(sizes, RuleBook::megatron);
+}
+
+GptTrainingConfig little_gpt_with_context(DType dtype, const Layout& layout, CpCommType type) {
+  GptTrainingConfig config = little_gpt(dtype, layout.pp, 3);
+  config.model.num_query_groups = 4;
+  config.model.seq_length = 16;
+  config.model.rotary_base = 10000;
+  config.model.context_parallel_size = layout.cp;
+  config.model.cp_comm_types = {type};
+  config.whole_sequence_loss = true;
+  return config;
+}
+
+std::optional<CpCommType> cp_comm_type_of_mode(const std::string& mode) {
+  constexpr std::string_view kPrefix = "context-";
+  if (!mode.starts_with(kPrefix)) return std::nullopt;
+  return cp_comm_type(std::string_view(mode).substr(kPrefix.size()));
+}
+
+}  // namespace
+
+std::optional<LittleTraining> training_of_mode(const std::string& mode, int ranks, DType dtype) {
+  if (const auto dispatcher = dispatcher_of_mode(mode)) {
+    const Layout layout = layout_with_experts(ranks);
+    return LittleTraining{layout, little_gpt_with_experts(dtype, layout, *dispatcher)};
+  }
+  if (const auto type = cp_comm_type_of_mode(mode)) {
+    const Layout layout = layout_with_context(ranks);
+    return LittleTraining{layout, little_gpt_with_context(dtype, layout, *type)};
+  }
+  return std::nullopt;
+}
+
 void train(Rank& rank, const GptTrainingConfig& config) {
-  GptTraining training(rank, config, sample_of);
+  GptTraining training(rank, config, [length = config.model.seq_length](std::int64_t number) {
+    return sample_of(number, length);
+  });
   for (GptModel& chunk : training.chunks()) {
     if (!chunk.routers().empty()) choose_the_first_two(*chunk.routers().back());
   }

@@ -141,6 +141,14 @@ TEST(NcclProcesses, TrainingWithExpertsIsThatOfVirtualRanks) {
   }
 }
 
+TEST(NcclProcesses, TrainingWithContextParallelismIsThatOfVirtualRanks) {
+  for (const auto& [ranks, mode] : std::vector<std::pair<int, std::string>>{
+           {8, "context-p2p "}, {4, "context-all_gather "}, {4, "context-a2a "}, {8, "context-a2a+p2p "}}) {
+    SCOPED_TRACE(mode + std::to_string(ranks));
+    expect_all_end(run_ranks({.ranks = ranks, .words = mode + std::to_string(ranks)}), 0);
+  }
+}
+
 // The first messages of two ranks make the ranks wait for each other, in the order in which each rank
 // puts its messages. So the ranks must have met before.
 TEST(NcclProcesses, MessagesThatCrossDoNotWaitForEachOther) {

@@ -3,8 +3,8 @@
 //   nccl_ranks MODE RANKS_PER_GPU [SEED] [STEPS]
 //
 // The mode gpus says that there is a GPU, or why there is none. calls runs random_calls on NCCL, training
-// runs three steps of a GPT, experts-allgather, experts-alltoall and experts-flex the same of one with
-// experts, and crossed runs two messages of each pair of ranks. These modes compare with the same world
+// runs three steps of a GPT, the modes of training_of_mode() the same of one with experts or with context
+// parallelism, and crossed runs two messages of each pair of ranks. These modes compare with the same world
 // simulated on CPU devices, bit for bit. late leaves one rank out of a call, throws makes one
 // rank throw instead, and dies makes one rank end before all tell each other what they found. The exit codes
 // are those of the program.
@@ -39,7 +39,7 @@ struct Words {
 };
 
 Layout layout_of(const Words& words, int ranks) {
-  if (test::dispatcher_of_mode(words.mode)) return test::layout_with_experts(ranks);
+  if (const auto training = test::training_of_mode(words.mode, ranks, DType::f32)) return training->layout;
   const int tp = ranks % 2 == 0 ? 2 : 1;
   const int pp = ranks % 4 == 0 ? 2 : 1;
   return make_layout(
@@ -67,11 +67,8 @@ RankProgram program_of(const Words& words, const Layout& layout) {
   if (words.mode == "crossed") return cross_messages;
   if (words.mode == "training")
     return [config = test::little_gpt(DType::f32, layout.pp, 3)](Rank& rank) { test::train(rank, config); };
-  if (const auto dispatcher = test::dispatcher_of_mode(words.mode)) {
-    return [config = test::little_gpt_with_experts(DType::f32, layout, *dispatcher)](Rank& rank) {
-      test::train(rank, config);
-    };
-  }
+  if (const auto training = test::training_of_mode(words.mode, layout.world_size, DType::f32))
+    return [config = training->config](Rank& rank) { test::train(rank, config); };
   if (words.mode == "late") {
     return [](Rank& rank) {
       if (rank.id != 0) rank.groups.world().barrier("late.barrier");

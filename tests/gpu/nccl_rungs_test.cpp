@@ -75,6 +75,11 @@ TEST_F(Gpu11NcclTraining, FourRanksWithExperts) {
   for (const char* words : {"experts-allgather 4", "experts-alltoall 4", "experts-flex 4"}) expect(4, words);
 }
 
+TEST_F(Gpu11NcclTraining, FourRanksWithContextParallelism) {
+  for (const char* words : {"context-p2p 4", "context-all_gather 4", "context-a2a 4", "context-a2a+p2p 4"})
+    expect(4, words);
+}
+
 // Without a GPU the program says so and does not hang, whether NCCL or the driver is missing.
 TEST(NcclRanks, SayWhyThereIsNone) {
   const Ended asked = run_shell("CUDA_VISIBLE_DEVICES=-1 " + kRanks + " calls 1");

@@ -163,13 +163,29 @@ TEST(Gpu13Experts, ThreeStepsOfAGptWithExperts) {
   for (const char* mode : {"experts-allgather", "experts-alltoall", "experts-flex"}) {
     for (const auto& [ranks, dtype] :
          {std::pair(4, DType::f32), std::pair(8, DType::f32), std::pair(8, DType::bf16)}) {
+      const auto training = test::training_of_mode(mode, ranks, dtype);
       WorldSpec spec = world_of(ranks);
-      spec.layout = test::layout_with_experts(ranks);
+      spec.layout = training->layout;
       spec.threads = 2;
       spec.schedule = {.policy = SchedulePolicy::uniform, .seed = 3};
-      const GptTrainingConfig config =
-          test::little_gpt_with_experts(dtype, spec.layout, *test::dispatcher_of_mode(mode));
-      EXPECT_EQ(difference(both, spec, [&](Rank& rank) { test::train(rank, config); }), "")
+      EXPECT_EQ(difference(both, spec, [&](Rank& rank) { test::train(rank, training->config); }), "")
+          << mode << " on " << ranks << " ranks, " << name_of(dtype);
+    }
+  }
+}
+
+TEST(Gpu14Context, ThreeStepsOfAGptWithContextParallelism) {
+  GPU_OR_SKIP(gpu);
+  test::BothDevices both("14 training with context parallelism", gpu.device);
+  for (const char* mode : {"context-p2p", "context-all_gather", "context-a2a", "context-a2a+p2p"}) {
+    for (const auto& [ranks, dtype] :
+         {std::pair(4, DType::f32), std::pair(8, DType::f32), std::pair(8, DType::bf16)}) {
+      const auto training = test::training_of_mode(mode, ranks, dtype);
+      WorldSpec spec = world_of(ranks);
+      spec.layout = training->layout;
+      spec.threads = 2;
+      spec.schedule = {.policy = SchedulePolicy::uniform, .seed = 3};
+      EXPECT_EQ(difference(both, spec, [&](Rank& rank) { test::train(rank, training->config); }), "")
           << mode << " on " << ranks << " ranks, " << name_of(dtype);
     }
   }

@@ -62,6 +62,7 @@ class Number<test::Dual> {
     return {of_values_.erf(x.value), density * x.slope};
   }
   Dual larger(const Dual& a, const Dual& b) const { return a.value.value() < b.value.value() ? b : a; }
+  Dual softmax_shift(const std::vector<Dual>& row) const { return largest_of(*this, row); }
   Dual activation(Activation function, bool derivative, const Dual& x) const {
     return activation_in_steps(*this, function, derivative, x);
   }

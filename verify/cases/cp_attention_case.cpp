@@ -122,9 +122,9 @@ class CpAttentionCase : public CaseOf<CpAttentionCase> {
     publish("grad_values", grads.values);
   }
 
-  /// A NaN or an infinity in a key that a query does not see reaches its output where the key is multiplied by
-  /// a probability of 0, and does not where it is skipped; and a rank of a ring may have no finite score of a
-  /// query, although other ranks have. With a causal mask or a ring, special values are not judged.
+  /// A NaN or an infinity in a key that a query does not see reaches its output where the key is multiplied
+  /// by a probability of 0, and does not where it is skipped; and a rank of a ring may have no finite score
+  /// of a query, although other ranks have. With a causal mask or a ring, special values are not judged.
   template <typename Scalar>
   Wholes<Scalar> reference(const Inputs<Scalar>& inputs, const CaseSetting& s) const {
     const CpPlan plan{s};

@@ -3,8 +3,8 @@
 /// The sizes of a case whose ranks share sequences: the context-parallel group, the documents of a sequence,
 /// and how a tensor that is cut over the group is published.
 ///
-/// Shapes  A document has 2 cp chunks of `rows` or `rows` + 1 rows. Twins keep the documents, and so they have
-///         a number of ranks that divides that of the first setting.
+/// Shapes  A document has 2 cp chunks of `rows` or `rows` + 1 rows. Twins keep the documents, and so they
+///         have a number of ranks that divides that of the first setting.
 
 #include <fmt/format.h>
 #include <vector>

@@ -360,8 +360,8 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     return !plan.is_interleaved() || (batch / of_ranks) % plan.pp() == 0;
   }
 
-  /// Whether the twin's ranks can have parts of the sequences and of the heads. Padding changes how many tokens
-  /// with a loss each context-parallel rank has, and so the mean of their means.
+  /// Whether the twin's ranks can have parts of the sequences and of the heads. Padding changes how many
+  /// tokens with a loss each context-parallel rank has, and so the mean of their means.
   static bool divides_sequences(const GptPlan& plan) {
     const std::int64_t length = plan.model().seq_length, cp = plan.cp();
     if (cp > 1 && length % (2 * cp) != 0) return false;

@@ -107,8 +107,8 @@ struct GptPlan {
     if (cp_comm_type() != sim::CpCommType::a2a_p2p) return {};
     return {inner_cp(), cp() / inner_cp()};
   }
-  /// Returns the context-parallel rank that has a token of a sequence: the sequence is cut into 2 cp chunks, of
-  /// which rank r has the r-th from the front and the r-th from the back.
+  /// Returns the context-parallel rank that has a token of a sequence: the sequence is cut into 2 cp chunks,
+  /// of which rank r has the r-th from the front and the r-th from the back.
   int cp_rank_of(std::int64_t token) const {
     if (cp() == 1) return 0;
     const std::int64_t chunk = token / (model().seq_length / (2 * cp()));

@@ -98,7 +98,7 @@ std::vector<std::string> left_out_of_training(const ScenarioRequest& request) {
        {are_there && experts.capacity_factor.has_value(), "the capacity of experts"},
        {are_there && experts.score_function == "sqrtsoftplus",
         "scores by sqrtsoftplus, in whose place is sigmoid"},
-       {are_there && request.layout.instances > 1, "optimizer instances"}}};
+       {request.layout.instances > 1, "optimizer instances"}}};
   std::vector<std::string> names;
   for (const auto& [is_left_out, name] : all)
     if (is_left_out) names.emplace_back(name);

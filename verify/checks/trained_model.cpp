@@ -15,6 +15,7 @@
 #include "sim/base/error.h"
 #include "sim/layout/size_rules.h"
 #include "verify/cases/gpt_plan.h"
+#include "verify/cases/largest_divisor.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/checks/trained_experts.h"
 #include "verify/output/phrases.h"
@@ -44,20 +45,13 @@ struct TrainedSizes {
 /// A sequence of a reduced training is a multiple of 2 cp tp tokens, which may be at most this many.
 constexpr int kMostTokens = 64;
 
-/// Returns the largest divisor of `size` that is at most `most`, and at least 1.
-int folded(int size, int most) {
-  int divisor = std::clamp(most, 1, size);
-  while (size % divisor != 0) --divisor;
-  return divisor;
-}
-
 TrainedSizes trained_sizes(const sim::Layout& layout) {
   TrainedSizes sizes{layout.tp, layout.cp, layout.pp, layout.dp};
-  sizes.cp = folded(sizes.cp, std::max(kMostTokens / (2 * sizes.tp), 2));
-  sizes.dp = folded(sizes.dp, std::max(kMostTrainingRanks / (sizes.tp * sizes.cp * sizes.pp), 1));
-  sizes.pp = folded(sizes.pp, std::max(kMostTrainingRanks / (sizes.tp * sizes.cp), 1));
-  sizes.cp = folded(sizes.cp, std::max(kMostTrainingRanks / sizes.tp, 1));
-  sizes.tp = folded(sizes.tp, kMostTrainingRanks);
+  sizes.cp = largest_divisor(sizes.cp, std::max(kMostTokens / (2 * sizes.tp), 2));
+  sizes.dp = largest_divisor(sizes.dp, std::max(kMostTrainingRanks / (sizes.tp * sizes.cp * sizes.pp), 1));
+  sizes.pp = largest_divisor(sizes.pp, std::max(kMostTrainingRanks / (sizes.tp * sizes.cp), 1));
+  sizes.cp = largest_divisor(sizes.cp, std::max(kMostTrainingRanks / sizes.tp, 1));
+  sizes.tp = largest_divisor(sizes.tp, kMostTrainingRanks);
   return sizes;
 }
 
@@ -206,21 +200,26 @@ CaseSetting reduced_setting(const ScenarioRequest& request, const TrainedSizes& 
 }
 
 /// Returns layers times sequences of one step of a reduced training, which has one layer per chunk and pp or
-/// two microbatches. A layer with experts counts as four. Any other training without an interleaved schedule
-/// is small, and the result is 0.
+/// two microbatches. A layer with experts counts as kWeightOfExperts. Any other training without an
+/// interleaved schedule is small, and the result is 0.
 std::int64_t layer_passes(const ScenarioRequest& request, const TrainedSizes& sizes) {
   const std::int64_t chunks = chunks_of(request, sizes);
   const bool has_experts = trains_experts(request);
   if (chunks == 1 && !has_experts && sizes.cp == 1) return 0;
   return sim::capped_product(
-      {has_experts ? 4 : 1, sizes.cp, sizes.pp, chunks, chunks > 1 ? sizes.pp : 2, sizes.dp});
+      {has_experts ? kWeightOfExperts : 1, sizes.cp, sizes.pp, chunks, chunks > 1 ? sizes.pp : 2, sizes.dp});
 }
 
-/// Folds replicas, and then stages, until kLeastSteps steps take at most kMostLayerPasses.
+/// Folds replicas, and then stages, until kLeastSteps steps take at most kMostLayerPasses. With experts,
+/// which lie on the replicas, stages are folded first, down to two.
 void fold_long_steps(const ScenarioRequest& request, TrainedSizes& sizes) {
-  const auto is_too_much = [&] { return layer_passes(request, sizes) > kMostLayerPasses / kLeastSteps; };
-  while (is_too_much() && sizes.dp > 1) sizes.dp = folded(sizes.dp, sizes.dp - 1);
-  while (is_too_much() && sizes.pp > 1) sizes.pp = folded(sizes.pp, sizes.pp - 1);
+  const auto fold = [&](int& size, int least) {
+    while (layer_passes(request, sizes) > kMostLayerPasses / kLeastSteps && size > least)
+      size = largest_divisor(size, size - 1);
+  };
+  if (trains_experts(request)) fold(sizes.pp, 2);
+  fold(sizes.dp, 1);
+  fold(sizes.pp, 1);
 }
 
 /// Reduces the default number of steps if they are too much work. Steps that the user asked for are kept.
@@ -251,7 +250,8 @@ void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseS
   dimensions["ffn"] = shape.ffn_hidden_size / sizes.tp;
 }
 
-/// Adds context parallelism: the scenario's own kind in every layer, or two kinds in turn where it has several.
+/// Adds context parallelism: the scenario's own kind in every layer, or two kinds in turn where it has
+/// several.
 void add_context(const ScenarioRequest& request, const TrainedSizes& sizes, TrainedModel& trained) {
   if (sizes.cp == 1) return;
   constexpr std::int64_t kInTurn = 4;

@@ -71,6 +71,16 @@ std::vector<CpCommType> cp_comm_types(const Settings& settings) {
   return types;
 }
 
+std::vector<sim::Warning> context_warnings(const Settings& settings) {
+  try {
+    require_heads(settings, cp_comm_types(settings), settings.number("context-parallel-size").value_or(1));
+    return {};
+  } catch (const sim::Error& error) {
+    return {{error.refusal().code, fmt::format("{}, but {}; TransformerEngine stops at the first layer",
+                                               error.refusal().numbers, error.refusal().rule)}};
+  }
+}
+
 void require_context_options(const Settings& settings) {
   const std::int64_t cp = settings.number("context-parallel-size").value_or(1);
   if (cp == 1) return;

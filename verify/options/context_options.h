@@ -2,8 +2,8 @@
 
 /// The options about how attention communicates over context-parallel ranks.
 ///
-/// Exact   No kind means p2p, as in Megatron. One kind is that of all layers; several are those of the layers,
-///         one after the other.
+/// Exact   No kind means p2p, as in Megatron. One kind is that of all layers; several are those of the
+///         layers, one after the other.
 /// Errors  cp_comm_types: another number of kinds than of layers; cp_levels: a2a+p2p without the sizes of its
 ///         levels; cp_heads: heads or query groups that are no multiple of the ranks that exchange them.
 /// Source  Megatron-LM, core/transformer/transformer_config.py; TransformerEngine, context_parallel.py.
@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "sim/context/cp_comm_type.h"
+#include "sim/layout/warning.h"
 
 namespace verify {
 
@@ -18,5 +19,7 @@ class Settings;
 
 std::vector<sim::CpCommType> cp_comm_types(const Settings& settings);
 void require_context_options(const Settings& settings);
+/// Returns a warning of heads that cannot be exchanged, for a run whose arguments Megatron takes.
+std::vector<sim::Warning> context_warnings(const Settings& settings);
 
 }  // namespace verify

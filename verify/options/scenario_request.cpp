@@ -152,7 +152,7 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
   refusals.keep([&] { checked.pipeline = pipeline_of(settings, checked.placement); });
   refusals.keep([&] { expert_options(settings); });
   if (scenario.run == nullptr) refusals.keep([&] { require_effective_expert_options(settings); });
-  refusals.keep([&] { require_context_options(settings); });
+  if (scenario.run == nullptr) refusals.keep([&] { require_context_options(settings); });
   if (layout) {
     const BatchOptions batch = batch_options(settings);
     if (batch.global_batch_size) refusals.keep([&] { microbatches_of_batch(batch, layout->dp); });
@@ -170,6 +170,7 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
   std::vector<sim::Warning> warnings = layout.warnings;
   std::ranges::move(megatron_warnings(settings, warned_rules(scenario)), std::back_inserter(warnings));
   if (scenario.run != nullptr) std::ranges::move(run_warnings(*scenario.run), std::back_inserter(warnings));
+  if (scenario.run != nullptr) std::ranges::move(context_warnings(settings), std::back_inserter(warnings));
   if (settings.text("moe-token-dispatcher-type", "") == "allgather")
     std::erase_if(warnings, sim::is_about_all_to_all);
   std::ranges::move(

@@ -6,9 +6,9 @@
 /// Shapes  B sequences of S rows; n query heads of d channels, g heads of keys of d and of values of dv.
 ///         queries [S, B n d], keys [S, B g d], values [S, B g dv], output [S, B n dv]: a row holds all
 ///         sequences, one after the other, and each holds its heads.
-/// Exact   `merges` is the number of times that a candidate merges a sum over some keys with a sum over others.
-///         A merge multiplies numerator and denominator by an exponential, of 4 roundings, and adds, in two
-///         roundings: 12 for both. The quotient is rounded twice more than a probability is.
+/// Exact   `merges` is the number of times that a candidate merges a sum over some keys with a sum over
+///         others. A merge multiplies numerator and denominator by an exponential, of 4 roundings, and adds,
+///         in two roundings: 12 for both. The quotient is rounded twice more than a probability is.
 /// Source  Vaswani et al. 2017.
 
 #include <vector>

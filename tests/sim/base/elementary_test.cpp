@@ -258,18 +258,35 @@ std::size_t find_errors_of(const Block<double>& results, const Block<long double
   return find_errors<double>(results, references, allowed, errors);
 }
 
+/// Whether all results of a block of ordered arguments are one number that is near the references of the
+/// first and the last argument. The functions are monotone, so that the references of the others lie between
+/// these two. Half of what is allowed is asked for, because the unit of a reference between two powers of two
+/// may be twice that of an end.
+template <typename Function, typename T>
+bool is_one_number_near_both_ends(const Block<T>& x, const Block<T>& results, double allowed) {
+  std::size_t others = 0;
+  for (const T result : results) others += std::size_t{bits_of(result) != bits_of(results.front())};
+  if (others > 0) return false;
+  const auto is_near = [&](T at) {
+    return ulps_between(results.front(), Function::reference(Wide<T>{at})) <= allowed / 2;
+  };
+  return is_near(x.front()) && is_near(x.back());
+}
+
 /// The largest of the errors that are larger than allowed.
 template <typename T>
 struct Worst {
   double ulps = 0;
   T at = 0;
 
+  /// Takes a block of arguments. `in_order` says that they ascend or descend, with NaN only after the others.
   template <typename Function>
-  void take(const Block<T>& x, double allowed) {
+  void take(const Block<T>& x, double allowed, bool in_order = false) {
     Block<T> results;
     Block<Wide<T>> references;
     Block<double> errors;
     fast<Function>(x, results);
+    if (in_order && is_one_number_near_both_ends<Function>(x, results, allowed)) return;
     for (std::size_t i = 0; i < kBlock; ++i) references[i] = Function::reference(Wide<T>{x[i]});
     if (find_errors_of(results, references, allowed, errors) == 0) return;
     for (std::size_t i = 0; i < kBlock; ++i) {
@@ -286,7 +303,7 @@ TYPED_TEST(Elementary, EveryFloatIsAsNearAsTheManualSays) {
   const bool is_all = TypeParam::kBelowZero == BelowZero::positive;
   std::array<Worst<float>, kThreads> worst;
   for_floats(is_all ? 0xffffffffU : 0x7fffffffU, [&](std::size_t thread, const Block<float>& x) {
-    worst[thread].template take<TypeParam>(x, TypeParam::kUlpsOfFloat);
+    worst[thread].template take<TypeParam>(x, TypeParam::kUlpsOfFloat, true);
   });
   for (const Worst<float>& of_thread : worst) {
     EXPECT_LE(of_thread.ulps, TypeParam::kUlpsOfFloat) << "at " << of_thread.at;

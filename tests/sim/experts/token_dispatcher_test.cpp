@@ -1,6 +1,6 @@
 // Proves in the field that the three dispatchers compute what one device computes, on every grid of experts
-// and for every routing: ranks without tokens, all tokens on one expert or on all experts, and experts that are
-// padded to a capacity. Shows what the experts and the dispatchers refuse.
+// and for every routing: ranks without tokens, all tokens on one expert or on all experts, and experts that
+// are padded to a capacity. Shows what the experts and the dispatchers refuse.
 
 #include <gtest/gtest.h>
 #include <map>

@@ -164,8 +164,8 @@ TEST(GptWithExperts, RefusesSequencesThatRanksDoNotShare) {
   }
 }
 
-/// A recomputed layer runs forward twice, and counts the tokens of a microbatch once: for the expert bias, and
-/// for the mean over microbatches that global_aux_loss takes.
+/// A recomputed layer runs forward twice, and counts the tokens of a microbatch once: for the expert bias,
+/// and for the mean over microbatches that global_aux_loss takes.
 TEST(GptWithExperts, CountsTokensOnceWhereLayersAreRecomputed) {
   for (const bool recompute : {false, true}) {
     CpuDevice device;

@@ -3,8 +3,7 @@
 //   mpi_ranks MODE [SEED] [STEPS]
 //
 // The mode equal runs random_calls on MPI and simulated and compares the two. exact does the same with
-// exact_reductions, and experts-allgather, experts-alltoall and experts-flex with a training of a GPT with
-// experts. Every other mode plants a defect. After the prefix "native-", reductions are those of MPI. The
+// exact_reductions, and the modes of training_of_mode() with a training of a GPT. Every other mode plants a defect. After the prefix "native-", reductions are those of MPI. The
 // number of reductions that MPI was asked for is compared with the records of the calls. The exit codes are
 // those of the program.
 
@@ -227,7 +226,8 @@ sim::ReductionOrder order_of(std::uint64_t seed) {
 }
 
 sim::Layout layout_of(const Words& words, int ranks) {
-  if (test::dispatcher_of_mode(words.mode)) return test::layout_with_experts(ranks);
+  if (const auto training = test::training_of_mode(words.mode, ranks, sim::DType::f32))
+    return training->layout;
   const std::uint64_t seed = words.seed;
   const int tp = ranks % 2 == 0 ? 2 : 1;
   const int pp = ranks % 4 == 0 && seed % 2 == 0 ? 2 : 1;
@@ -292,9 +292,9 @@ sim::RankProgram program_of(const Words& words) {
     if (words.mode == mode)
       return [words](sim::Rank& rank) { test::exact_reductions(rank, words.seed, words.steps); };
   }
-  if (const auto dispatcher = test::dispatcher_of_mode(words.mode)) {
-    return [dispatcher](sim::Rank& rank) {
-      test::train(rank, test::little_gpt_with_experts(sim::DType::f32, rank.layout, *dispatcher));
+  if (test::training_of_mode(words.mode, 1, sim::DType::f32)) {
+    return [words](sim::Rank& rank) {
+      test::train(rank, test::training_of_mode(words.mode, rank.layout.world_size, sim::DType::f32)->config);
     };
   }
   return [words](sim::Rank& rank) { run_defect(words.mode, rank); };

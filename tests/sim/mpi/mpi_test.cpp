@@ -62,6 +62,14 @@ TEST_F(Mpi, TrainingWithExpertsIsThatOfVirtualRanks) {
   }
 }
 
+TEST_F(Mpi, TrainingWithContextParallelismIsThatOfVirtualRanks) {
+  for (const auto& [processes, mode] : std::vector<std::pair<int, std::string>>{
+           {8, "context-p2p"}, {4, "context-all_gather"}, {4, "context-a2a"}, {8, "context-a2a+p2p"}}) {
+    SCOPED_TRACE(mode + " on " + std::to_string(processes));
+    expect_equal(run_under_mpi(processes, "mpi_ranks " + mode));
+  }
+}
+
 void expect_broken(const std::string& mode, const std::string& said) {
   const test::RunResult result = run_under_mpi(4, "mpi_ranks " + mode);
   EXPECT_EQ(result.exit_code, 3) << mode << "\n" << result.out;
@@ -288,7 +296,7 @@ TEST_F(Mpi, CheckIsEqualOnTwoFourAndEightProcesses) {
   for (const int processes : {2, 4, 8}) {
     const test::RunResult result = run_under_mpi(processes, "shardproof check --backend mpi --runs 2");
     EXPECT_EQ(result.exit_code, 0) << result.out;
-    EXPECT_TRUE(contains(result.out, "verified: 58 runs in 29 rows on " + std::to_string(processes) +
+    EXPECT_TRUE(contains(result.out, "verified: 64 runs in 32 rows on " + std::to_string(processes) +
                                          " processes, seed 0; 0 falsified"))
         << result.out;
   }

@@ -81,10 +81,29 @@ TEST(TrainedExperts, WhatIsLeftOutIsNamed) {
   options["moe-router-group-topk"] = "2";
   options["moe-router-load-balancing-type"] = "none";
   options["moe-expert-capacity-factor"] = "1.0";
-  options["context-parallel-size"] = "2";
   EXPECT_EQ(left_out_of_training(requested(options)),
-            (std::vector<std::string>{"context parallelism, whose ranks count as replicas",
-                                      "the choice of experts in groups", "the capacity of experts"}));
+            (std::vector<std::string>{"the choice of experts in groups", "the capacity of experts"}));
+}
+
+/// Experts lie on the replicas of a stage, so that a training that takes too long is folded by stages first.
+TEST(TrainedExperts, StagesAreFoldedSoThatTheExpertGridIsKept) {
+  const TrainedModel model = trained_model(requested({{"world-size", "256"},
+                                                      {"tensor-model-parallel-size", "2"},
+                                                      {"pipeline-model-parallel-size", "8"},
+                                                      {"virtual-pipeline-model-parallel-size", "4"},
+                                                      {"expert-model-parallel-size", "32"},
+                                                      {"expert-tensor-parallel-size", "1"},
+                                                      {"sequence-parallel", "true"},
+                                                      {"disable-bias-linear", "true"},
+                                                      {"num-experts", "128"},
+                                                      {"moe-router-topk", "8"}}));
+  EXPECT_EQ(model.world, "tp 2, pp 2 for 8, dp 16; ep 32, etp 1, experts 64 for 128, top 8");
+  EXPECT_EQ(model.setting["steps"], kTrainIters == 2 ? 2 : 4);
+}
+
+TEST(TrainedExperts, OptimizerInstancesAreNamedForDenseModelsToo) {
+  const Options dense = {{"world-size", "8"}, {"num-distributed-optimizer-instances", "2"}};
+  EXPECT_EQ(left_out_of_training(requested(dense)), std::vector<std::string>{"optimizer instances"});
 }
 
 RC_GTEST_PROP(TrainedExperts, AWorldThatIsFoldedKeepsADividingGrid, ()) {

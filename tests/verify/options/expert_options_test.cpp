@@ -1,5 +1,5 @@
-// Proves that coefficients are read as the exact ratios that their decimal numbers are, and that options about
-// experts have Megatron's defaults.
+// Proves that coefficients are read as the exact ratios that their decimal numbers are, and that options
+// about experts have Megatron's defaults.
 
 #include "verify/options/expert_options.h"
 

@@ -475,6 +475,11 @@ const std::vector<Case>& cases() {
       {"drop_policy_without_capacity",
        "replay --world-size 8 --num-experts 8 --moe-token-drop-policy position"},
       {"bad_choice", "replay --world-size 8 --expect perhaps"},
+      {"cp_levels", "replay --world-size 8 --context-parallel-size 4 --cp-comm-type a2a+p2p"},
+      {"cp_heads",
+       "replay --world-size 8 --context-parallel-size 4 --cp-comm-type a2a --num-attention-heads 6"},
+      {"cp_comm_types",
+       "replay --world-size 8 --context-parallel-size 4 --cp-comm-type p2p,a2a --num-layers 3"},
   };
   return all;
 }
