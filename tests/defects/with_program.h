@@ -1,7 +1,6 @@
 #pragma once
 
-/// A case whose rank program is replaced by another one. The reference, the calls and the settings stay those
-/// of the case.
+/// Cases that run another rank program than their own.
 
 #include <cstdint>
 #include <functional>
@@ -14,19 +13,29 @@
 
 namespace test {
 
+/// While one of these exists, references are shared (below). It is for the table of defects alone: the
+/// experiments of an explanation run a reference with other inputs at the same setting.
+class SharedReferences {
+ public:
+  SharedReferences() { is_on = true; }
+  ~SharedReferences() { is_on = false; }
+  SharedReferences(const SharedReferences&) = delete;
+  SharedReferences& operator=(const SharedReferences&) = delete;
+  static inline bool is_on = false;
+};
+
 /// What the reference of a right case returns. Many defects are planted in one case and are tried at the same
-/// settings, for which the reference is the same, unless an experiment changes its inputs. The results of one
-/// case at a time are kept.
+/// settings, for which the reference is the same. The results of one case at a time are kept.
 template <typename Scalar>
-verify::Wholes<Scalar> shared_reference(const verify::Case& right, const verify::Inputs<Scalar>& inputs,
-                                        const verify::CaseSetting& setting) {
+const verify::Wholes<Scalar>& shared_reference(const verify::Case& right,
+                                               const verify::Inputs<Scalar>& inputs,
+                                               const verify::CaseSetting& setting) {
   struct Known {
     verify::CaseSetting setting;
     verify::Wholes<Scalar> wholes;
   };
   static const verify::Case* of = nullptr;
   static std::multimap<std::uint64_t, Known> known;  // by seed
-  if (!inputs.are_plain()) return right.serial(inputs, setting);
   if (std::exchange(of, &right) != &right) known.clear();
   const auto [first, last] = known.equal_range(setting.seed);
   for (auto at = first; at != last; ++at)
@@ -34,6 +43,8 @@ verify::Wholes<Scalar> shared_reference(const verify::Case& right, const verify:
   return known.emplace(setting.seed, Known{setting, right.serial(inputs, setting)})->second.wholes;
 }
 
+/// A case whose rank program is replaced by another one. The reference, the calls and the settings stay those
+/// of the case.
 class WithProgram : public verify::Case {
  public:
   using Program =
@@ -73,11 +84,11 @@ class WithProgram : public verify::Case {
   void run(sim::Rank& rank, const verify::CaseSetting& s) const override { program_(right_, rank, s); }
   verify::Wholes<sim::Field> serial(const verify::Inputs<sim::Field>& inputs,
                                     const verify::CaseSetting& s) const override {
-    return shared_reference(right_, inputs, s);
+    return SharedReferences::is_on ? shared_reference(right_, inputs, s) : right_.serial(inputs, s);
   }
   verify::Wholes<verify::reference::Bounded> serial(const verify::Inputs<verify::reference::Bounded>& inputs,
                                                     const verify::CaseSetting& s) const override {
-    return shared_reference(right_, inputs, s);
+    return SharedReferences::is_on ? shared_reference(right_, inputs, s) : right_.serial(inputs, s);
   }
 
  private:
