@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "tests/defects/exam.h"
-#include "tests/defects/with_program.h"
 
 namespace {
 
@@ -125,7 +124,6 @@ TEST(DefectsTable, IsTheReadmes) {
 #endif
   std::ifstream file(SHARDPROOF_SOURCE_DIR "/tests/defects/README.md");
   const std::string readme((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const test::SharedReferences shared;
   // Those of a case follow each other, because they share what its reference returns.
   std::vector<const Defect*> by_case;
   for (const Defect& defect : test::catalogue()) by_case.push_back(&defect);

@@ -13,29 +13,19 @@
 
 namespace test {
 
-/// While one of these exists, references are shared (below). It is for the table of defects alone: the
-/// experiments of an explanation run a reference with other inputs at the same setting.
-class SharedReferences {
- public:
-  SharedReferences() { is_on = true; }
-  ~SharedReferences() { is_on = false; }
-  SharedReferences(const SharedReferences&) = delete;
-  SharedReferences& operator=(const SharedReferences&) = delete;
-  static inline bool is_on = false;
-};
-
 /// What the reference of a right case returns. Many defects are planted in one case and are tried at the same
-/// settings, for which the reference is the same. The results of one case at a time are kept.
+/// settings, for which the reference is the same, unless an experiment of an explanation changes its inputs.
+/// The results of one case at a time are kept.
 template <typename Scalar>
-const verify::Wholes<Scalar>& shared_reference(const verify::Case& right,
-                                               const verify::Inputs<Scalar>& inputs,
-                                               const verify::CaseSetting& setting) {
+verify::Wholes<Scalar> shared_reference(const verify::Case& right, const verify::Inputs<Scalar>& inputs,
+                                        const verify::CaseSetting& setting) {
   struct Known {
     verify::CaseSetting setting;
     verify::Wholes<Scalar> wholes;
   };
   static const verify::Case* of = nullptr;
   static std::multimap<std::uint64_t, Known> known;  // by seed
+  if (!inputs.are_plain()) return right.serial(inputs, setting);
   if (std::exchange(of, &right) != &right) known.clear();
   const auto [first, last] = known.equal_range(setting.seed);
   for (auto at = first; at != last; ++at)
@@ -84,11 +74,11 @@ class WithProgram : public verify::Case {
   void run(sim::Rank& rank, const verify::CaseSetting& s) const override { program_(right_, rank, s); }
   verify::Wholes<sim::Field> serial(const verify::Inputs<sim::Field>& inputs,
                                     const verify::CaseSetting& s) const override {
-    return SharedReferences::is_on ? shared_reference(right_, inputs, s) : right_.serial(inputs, s);
+    return shared_reference(right_, inputs, s);
   }
   verify::Wholes<verify::reference::Bounded> serial(const verify::Inputs<verify::reference::Bounded>& inputs,
                                                     const verify::CaseSetting& s) const override {
-    return SharedReferences::is_on ? shared_reference(right_, inputs, s) : right_.serial(inputs, s);
+    return shared_reference(right_, inputs, s);
   }
 
  private:
