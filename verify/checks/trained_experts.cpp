@@ -92,9 +92,13 @@ std::string text_of_experts(const ScenarioRequest& request, const CaseSetting& s
 std::vector<std::string> left_out_of_training(const ScenarioRequest& request) {
   const ExpertOptions& experts = request.model.experts;
   const bool are_there = trains_experts(request);
-  const std::array<std::pair<bool, const char*>, 5> all = {
+  const bool has_sinkhorn =
+      std::any_of(experts.load_balancing.begin(), experts.load_balancing.end(),
+                  [](const LoadBalancing& balancing) { return balancing.type == "sinkhorn"; });
+  const std::array<std::pair<bool, const char*>, 6> all = {
       {{request.model.mtp_num_layers > 0, "prediction of several tokens (MTP)"},
        {are_there && experts.num_groups > 0, "the choice of experts in groups"},
+       {are_there && has_sinkhorn, "the choice of experts by Sinkhorn, in whose place is a plain top-k"},
        {are_there && experts.capacity_factor.has_value(), "the capacity of experts"},
        {are_there && experts.score_function == "sqrtsoftplus",
         "scores by sqrtsoftplus, in whose place is sigmoid"},
