@@ -83,9 +83,10 @@ TEST(TrainedExperts, WhatIsLeftOutIsNamed) {
   options["moe-expert-capacity-factor"] = "1.0";
   EXPECT_EQ(left_out_of_training(requested(options)),
             (std::vector<std::string>{"the choice of experts in groups", "the capacity of experts"}));
-  options["moe-router-load-balancing-type"] = "sinkhorn";
-  EXPECT_EQ(left_out_of_training(requested(options)).at(1),
-            "the choice of experts by Sinkhorn, in whose place is a plain top-k");
+  Options of_sinkhorn = with_experts();
+  of_sinkhorn["moe-router-load-balancing-type"] = "sinkhorn";
+  EXPECT_EQ(left_out_of_training(requested(of_sinkhorn)),
+            std::vector<std::string>{"the choice of experts by Sinkhorn, in whose place is a plain top-k"});
 }
 
 /// Experts lie on the replicas of a stage, so that a training that takes too long is folded by stages first.
