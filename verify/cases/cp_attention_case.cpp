@@ -1,5 +1,5 @@
+#include "sim/context/context_rows.h"
 #include "sim/context/core_attention.h"
-#include "sim/context/row_order.h"
 #include "sim/tensor/permutation.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/cp_calls.h"
@@ -105,7 +105,7 @@ class CpAttentionCase : public CaseOf<CpAttentionCase> {
     const auto own = [&](const HeadTensor& whole) {
       const std::int64_t columns = plan.batch() * whole.heads * whole.channels;
       const sim::Tensor all = drawn(rank, s, whole.name, {plan.sequence(), columns});
-      const sim::Tensor rows = sim::reordered_rows(all, cut.rows_of(rank.groups.get("cp").rank()));
+      const sim::Tensor rows = sim::own_context_rows(all, cut, rank.groups.get("cp").rank());
       return sim::permuted(rows.reshaped({cut.local_length(), plan.batch(), whole.heads, whole.channels}),
                            {1, 2, 0, 3});
     };
