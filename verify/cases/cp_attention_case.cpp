@@ -32,8 +32,8 @@ class CpAttentionCase : public CaseOf<CpAttentionCase> {
     return sizes;
   }
   std::vector<Dimension> dimensions() const override {
-    return {{"cp", 1, 8, false, nullptr, true},
-            {"kind", 0, 3, false, nullptr, false, "cp"},
+    return {{"cp", 1, 8, false, at_scenario::cp, true},
+            {"kind", 0, 3, false, at_scenario::cp_comm_type, false, "cp"},
             {"inner", 1, 4},
             {"rows", 1, 2},
             {"documents", 1, 3},
