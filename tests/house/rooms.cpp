@@ -48,6 +48,7 @@ const std::vector<Room>& rooms() {
       // A reference shares no code with the layers that it judges.
       {"verify/reference", "layers on one device", {"sim/base"}},
       {"verify/output", "text, tables, JSON, files", {"sim"}},
+      {"verify/recordings", "flight-recorder dumps", {"sim", "verify/output"}},
       {"verify/run_arguments", "logs, YAML, scripts", {"sim", "verify/output"}},
       {"verify/options", "command line, scenarios", {"sim", "verify/output", "verify/run_arguments"}},
       {"verify/cases", "what is proved", {"sim", "verify/reference"}},
@@ -71,8 +72,8 @@ const std::vector<Room>& rooms() {
         "verify/views"}},
       {"verify/program",
        "the commands",
-       {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties", "verify/backends",
-        "verify/checks", "verify/replay", "verify/views", "verify/report"}},
+       {"sim", "verify/output", "verify/recordings", "verify/options", "verify/cases", "verify/properties",
+        "verify/backends", "verify/checks", "verify/replay", "verify/views", "verify/report"}},
       {"verify", "main(), prove()", {"sim", "verify"}},
       {"tests", "all tests", {"tests", "verify", "gpu", "sim"}},
   };

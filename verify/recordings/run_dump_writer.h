@@ -1,0 +1,60 @@
+#pragma once
+
+/// Turns a run of virtual ranks into what PyTorch's flight recorder would have kept of it, rank by rank.
+///
+///   groups     The world, the groups of the layout to which the rank belongs, in the order in which Megatron
+///              creates them, and the groups that the program made and the rank used. A group's name is the
+///              number of its new_group call in the job.
+///   calls      Collectives and messages. split and new_group are not recorded, as PyTorch records neither.
+///   state      A call that never completes is started if it is the first such call of its group (for a
+///              message: of its sender and receiver in the group), and scheduled behind another one.
+///
+/// Shapes  sizes are flat: a tensor has one dimension, its elements. The output of all_to_all_uneven has no
+///         size, because the record of a call does not have it. A barrier is an all_reduce of one element.
+/// Exact   times are those of sim/world/run_timeline.h, one unit as one nanosecond, from 1 on. They are the same
+///         for every schedule, number of threads and kind of context. No clock is read.
+/// Source  PyTorch, ProcessGroupNCCL.cpp, with timing (TORCH_NCCL_ENABLE_TIMING).
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "sim/layout/layout.h"
+#include "sim/world/run_timeline.h"
+#include "sim/world/simulate.h"
+#include "verify/recordings/dump_writer.h"
+
+namespace verify {
+
+/// The most calls of a rank that a dump keeps, unless the user asks for another number. PyTorch has the same
+/// default.
+inline constexpr std::int64_t kDumpedCalls = 2000;
+
+class RunDumpWriter {
+ public:
+  /// The arguments must outlive this object. A dump keeps the latest `most_calls` calls.
+  RunDumpWriter(const sim::Layout& layout, const sim::RunReport& run, const sim::RunTimeline& timeline,
+                std::int64_t most_calls = kDumpedCalls);
+  std::size_t size() const { return run_.ranks.size(); }
+  /// Returns the dump of a rank, given by its place in the report.
+  RankDump dump_of(std::size_t index);
+
+ private:
+  using GroupKey = std::pair<std::string, int>;  // kind and index
+
+  using Places = std::map<GroupKey, std::size_t>;  // the places of groups in a dump
+  void add_layout_groups(Places& places, RankDump& dump);
+  void add_made_groups(const sim::RankReport& rank, Places& places, RankDump& dump) const;
+
+  const sim::Layout& layout_;
+  const sim::RunReport& run_;
+  const sim::RunTimeline& timeline_;
+  std::int64_t most_calls_;
+  std::string world_ranks_;
+  std::map<GroupKey, int> made_;  // the groups that the program made, with the numbers of their names
+  std::map<int, std::string> ranks_texts_;  // of the groups of the layout, by the number of their names
+};
+
+}  // namespace verify
