@@ -129,12 +129,12 @@ template <typename Writer>
 void write_all_status(Writer& to, const RankDump& dump) {
   to.text("pg_status");
   to.begin_dict();
-  for (std::size_t number = 0; number < dump.groups.size(); ++number) {
-    to.text(fmt::format("{}", number));
+  for (const FlightGroup& group : dump.groups) {
+    to.text(fmt::format("{}", group.number));
     to.begin_dict();
-    write_status(to, "last_enqueued_collective", dump.groups[number].last_enqueued);
-    write_status(to, "last_started_collective", dump.groups[number].last_started);
-    write_status(to, "last_completed_collective", dump.groups[number].last_completed);
+    write_status(to, "last_enqueued_collective", group.last_enqueued);
+    write_status(to, "last_started_collective", group.last_started);
+    write_status(to, "last_completed_collective", group.last_completed);
     to.end_dict();
   }
   to.end_dict();
@@ -181,7 +181,7 @@ void write_call(Writer& to, const RankDump& dump, const FlightCall& call) {
   to.begin_dict();
   write_frames(to, call);
   write_number(to, "record_id", call.record_id);
-  write_number(to, "pg_id", static_cast<std::int64_t>(call.group));
+  write_number(to, "pg_id", group.number);
   to.text("process_group");
   to.begin_pair();
   to.text(group.name);
@@ -239,6 +239,8 @@ std::string file_name_of(int rank, DumpFormat format) {
   return fmt::format("nccl_trace_rank_{}{}", rank, format == DumpFormat::json ? ".json" : "");
 }
 
-std::string listed_ranks(const std::vector<int>& ranks) { return fmt::format("[{}]", fmt::join(ranks, ", ")); }
+std::string listed_ranks(const std::vector<int>& ranks) {
+  return fmt::format("[{}]", fmt::join(ranks, ", "));
+}
 
 }  // namespace verify

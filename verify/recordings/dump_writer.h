@@ -25,6 +25,7 @@ enum class DumpFormat { pickle, json };
 
 /// A process group of the rank.
 struct FlightGroup {
+  int number = 0;           // counts the groups of the rank from 0, the world; PyTorch's pg_id
   std::string name;         // the number of the new_group call of the job that made it; "0" is the world
   std::string description;  // "TENSOR_MODEL_PARALLEL_GROUP"
   std::string ranks;        // "[0, 1]"
@@ -39,7 +40,7 @@ using TensorSizes = std::vector<std::vector<std::int64_t>>;
 /// scheduled if it has neither.
 struct FlightCall {
   std::int64_t record_id = 0;
-  std::size_t group = 0;  // index into the groups of the rank, which PyTorch calls pg_id
+  std::size_t group = 0;  // index into the groups of the dump
   std::int64_t collective_seq_id = 0;
   std::int64_t p2p_seq_id = 0;
   std::string profiling_name;  // "nccl:all_reduce", "nccl:send 0->3"

@@ -20,6 +20,7 @@ using sim::Operation;
 
 constexpr std::int64_t kFirstNanosecond = 1;  // a time of 0 would stand for no time
 constexpr const char* kWorldKind = "world";
+constexpr int kWorldNumber = 0;
 
 /// Returns the operation as ProcessGroupNCCL names it; "" if the flight recorder does not record it.
 std::string_view recorded_name(Operation operation) {
@@ -114,13 +115,14 @@ class CallCounter {
   explicit CallCounter(RankDump& dump)
       : dump_(dump), collectives_(dump.groups.size()), messages_(dump.groups.size()) {}
 
-  void add(const CallRecord& call, const sim::CallTimes& times, std::size_t group, int place) {
-    FlightCall dumped{.record_id = records_++, .group = group, .is_p2p = is_point_to_point(call.operation)};
-    ++(dumped.is_p2p ? messages_ : collectives_)[group];
-    dumped.collective_seq_id = collectives_[group];
-    dumped.p2p_seq_id = messages_[group];
-    dumped.profiling_name = profiling_name(call, place);
-    add_tensors(call, place, dumped);
+  void add(const CallRecord& call, const sim::CallTimes& times, const FlightPlace& at) {
+    FlightCall dumped{
+        .record_id = records_++, .group = at.group, .is_p2p = is_point_to_point(call.operation)};
+    ++(dumped.is_p2p ? messages_ : collectives_)[at.group];
+    dumped.collective_seq_id = collectives_[at.group];
+    dumped.p2p_seq_id = messages_[at.group];
+    dumped.profiling_name = profiling_name(call, at.place);
+    add_tensors(call, at.place, dumped);
     add_times(call, times, dumped);
     dumped.frame_name = call.site.name;
     dumped.frame_file = call.site.file;
@@ -172,63 +174,70 @@ RunDumpWriter::RunDumpWriter(const sim::Layout& layout, const sim::RunReport& ru
         made.emplace(call.group->index, call.group->kind);
     }
   }
-  world_ranks_ = listed_ranks(ranks);
+  ranks_texts_[kWorldNumber] = listed_ranks(ranks);
   int number = layout.call_count();
   for (const auto& [index, kind] : made) made_[{kind, index}] = ++number;
 }
 
-/// Adds the groups of the layout to which the rank belongs.
-void RunDumpWriter::add_layout_groups(Places& places, RankDump& dump) {
-  std::map<int, std::pair<int, int>> by_number;  // kind and group, by the number of the name
+/// Returns the number of the new_group call that made a group of the layout. The call that makes the world comes
+/// before all others.
+int RunDumpWriter::number_of(int kind, int group) const { return layout_.calls_of(kind).call_of(group) + 1; }
+
+/// Returns the numbers of the groups of the layout to which a rank belongs, with the places of their kinds.
+std::map<int, int> RunDumpWriter::layout_groups_of(int rank) const {
+  std::map<int, int> kinds;
   for (int kind = 0; kind < std::ssize(layout_.kinds); ++kind) {
-    const auto place = layout_.kinds[static_cast<std::size_t>(kind)].place_of(dump.rank);
-    if (place) by_number[layout_.calls_of(kind).call_of(place->group) + 1] = {kind, place->group};
+    const auto place = layout_.kinds[static_cast<std::size_t>(kind)].place_of(rank);
+    if (place) kinds[number_of(kind, place->group)] = kind;
   }
-  for (const auto& [number, of_kind] : by_number) {
-    const auto& [kind, group] = of_kind;
-    const sim::GroupKind& members = layout_.kinds[static_cast<std::size_t>(kind)];
-    std::string& ranks = ranks_texts_[number];
-    if (ranks.empty()) ranks = listed_ranks(members.members(group));
-    places[{members.name(), group}] = dump.groups.size();
-    dump.groups.push_back({.name = fmt::format("{}", number),
-                           .description = sim::find_kind(members.name())->description_of(members.name()),
-                           .ranks = ranks});
-  }
+  return kinds;
 }
 
-/// Adds the groups that the program made and this rank used.
-void RunDumpWriter::add_made_groups(const sim::RankReport& rank, Places& places, RankDump& dump) const {
-  std::map<int, const sim::ProcessGroup*> by_number;
+/// Lists the groups in which the rank has made a call, and the world.
+RunDumpWriter::Places RunDumpWriter::add_groups(const sim::RankReport& rank, RankDump& dump) {
+  std::map<int, const sim::ProcessGroup*> used;  // by the number of the name
+  const std::map<int, int> of_layout = layout_groups_of(rank.rank);
+  std::map<std::string_view, int> numbers;  // of the groups of the layout, by kind
+  for (const auto& [number, kind] : of_layout)
+    numbers[layout_.kinds[static_cast<std::size_t>(kind)].name()] = number;
   for (const CallRecord& call : rank.calls) {
-    const auto made = made_.find({call.group->kind, call.group->index});
-    if (made != made_.end()) by_number[made->second] = call.group;
+    if (recorded_name(call.operation).empty() || call.group->kind == kWorldKind) continue;
+    const auto known = numbers.find(call.group->kind);
+    const int number =
+        known != numbers.end() ? known->second : made_.at({call.group->kind, call.group->index});
+    used.emplace(number, call.group);
   }
-  for (const auto& [number, group] : by_number) {
-    places[{group->kind, group->index}] = dump.groups.size();
+  dump.groups.push_back(
+      {.number = 0, .name = "0", .description = "default_pg", .ranks = ranks_texts_[kWorldNumber]});
+  Places places;
+  int made = 0;
+  for (const auto& [number, group] : used) {
+    const auto own = of_layout.find(number);
+    const bool is_made = own == of_layout.end();
+    std::string& ranks = ranks_texts_[number];
+    if (ranks.empty()) ranks = listed_ranks(group->members);
+    places[group] = {dump.groups.size(), group->place_of(rank.rank)};
     dump.groups.push_back(
-        {.name = fmt::format("{}", number), .description = group->kind, .ranks = listed_ranks(group->members)});
+        {.number = 1 + static_cast<int>(std::distance(of_layout.begin(), own)) + (is_made ? made++ : 0),
+         .name = fmt::format("{}", number),
+         .description = is_made ? group->kind : sim::find_kind(group->kind)->description_of(group->kind),
+         .ranks = ranks});
   }
+  return places;
 }
 
 RankDump RunDumpWriter::dump_of(std::size_t index) {
   const sim::RankReport& rank = run_.ranks[index];
   RankDump dump{.rank = rank.rank, .groups = {}, .calls = {}};
-  dump.groups.push_back({.name = "0", .description = "default_pg", .ranks = world_ranks_});
-  Places places = {{{kWorldKind, 0}, 0}};
-  add_layout_groups(places, dump);
-  add_made_groups(rank, places, dump);
+  Places places = add_groups(rank, dump);
   CallCounter counter(dump);
-  std::map<const sim::ProcessGroup*, std::pair<std::size_t, int>>
-      known;  // place in the dump, place in the group
   for (std::size_t record = 0; record < rank.calls.size(); ++record) {
     const CallRecord& call = rank.calls[record];
     const sim::CallTimes& times = timeline_.calls[index][record];
     if (!times.is_made || recorded_name(call.operation).empty()) continue;
-    const auto [group, is_new] = known.try_emplace(call.group);
-    if (is_new) {
-      group->second = {places.at({call.group->kind, call.group->index}), call.group->place_of(rank.rank)};
-    }
-    counter.add(call, times, group->second.first, group->second.second);
+    const auto [place, is_world] = places.try_emplace(call.group);
+    if (is_world) place->second = {0, call.group->place_of(rank.rank)};
+    counter.add(call, times, place->second);
   }
   const std::int64_t lost = std::max<std::int64_t>(0, std::ssize(dump.calls) - most_calls_);
   dump.calls.erase(dump.calls.begin(), dump.calls.begin() + lost);

@@ -2,9 +2,9 @@
 
 /// Turns a run of virtual ranks into what PyTorch's flight recorder would have kept of it, rank by rank.
 ///
-///   groups     The world, the groups of the layout to which the rank belongs, in the order in which Megatron
-///              creates them, and the groups that the program made and the rank used. A group's name is the
-///              number of its new_group call in the job.
+///   groups     The world, and each group in which the rank made a call, because PyTorch adds a group when its
+///              communicator is first used. A group's name is the number of its new_group call in a Megatron
+///              job, and the rank's own number of it (pg_id) counts the groups of the rank in that order.
 ///   calls      Collectives and messages. split and new_group are not recorded, as PyTorch records neither.
 ///   state      A call that never completes is started if it is the first such call of its group (for a
 ///              message: of its sender and receiver in the group), and scheduled behind another one.
@@ -32,6 +32,12 @@ namespace verify {
 /// default.
 inline constexpr std::int64_t kDumpedCalls = 2000;
 
+/// The place of a group in a dump, and of the rank in the group.
+struct FlightPlace {
+  std::size_t group = 0;
+  int place = 0;
+};
+
 class RunDumpWriter {
  public:
   /// The arguments must outlive this object. A dump keeps the latest `most_calls` calls.
@@ -43,18 +49,18 @@ class RunDumpWriter {
 
  private:
   using GroupKey = std::pair<std::string, int>;  // kind and index
+  using Places = std::map<const sim::ProcessGroup*, FlightPlace>;
 
-  using Places = std::map<GroupKey, std::size_t>;  // the places of groups in a dump
-  void add_layout_groups(Places& places, RankDump& dump);
-  void add_made_groups(const sim::RankReport& rank, Places& places, RankDump& dump) const;
+  int number_of(int kind, int group) const;
+  std::map<int, int> layout_groups_of(int rank) const;
+  Places add_groups(const sim::RankReport& rank, RankDump& dump);
 
   const sim::Layout& layout_;
   const sim::RunReport& run_;
   const sim::RunTimeline& timeline_;
   std::int64_t most_calls_;
-  std::string world_ranks_;
   std::map<GroupKey, int> made_;  // the groups that the program made, with the numbers of their names
-  std::map<int, std::string> ranks_texts_;  // of the groups of the layout, by the number of their names
+  std::map<int, std::string> ranks_texts_;  // of groups, by the numbers of their names
 };
 
 }  // namespace verify
