@@ -2,7 +2,7 @@
 """Records small jobs of PyTorch's gloo backend with PyTorch's own flight recorder.
 
 The dumps are test data of the reader of recordings: tests/verify/inspect/gloo. This script is run by hand and
-needs PyTorch 2.9 or later, for the CPU:
+needs PyTorch; the dumps there are by PyTorch 2.15:
 
   pip install torch
   python3 tests/torch/record_gloo.py tests/verify/inspect/gloo
@@ -74,7 +74,8 @@ def run(job, rank, folder, meeting):
     from torch._C._distributed_c10d import _dump_fr_trace_file
 
     def write_and_end():
-        _dump_fr_trace_file(rank, True, False, False)  # with collectives, without stack traces, not only active
+        # With the collectives, without stack traces, and not only what is active.
+        _dump_fr_trace_file(rank, True, False, False)
         os._exit(0)
 
     dist.init_process_group(
@@ -101,7 +102,8 @@ def main():
         folder = os.path.abspath(os.path.join(sys.argv[1], job.__name__))
         os.makedirs(folder, exist_ok=True)
         meeting = os.path.join(folder, "meeting")
-        ranks = [multiprocessing.Process(target=run, args=(job, rank, folder, meeting)) for rank in range(RANKS)]
+        arguments = [(job, rank, folder, meeting) for rank in range(RANKS)]
+        ranks = [multiprocessing.Process(target=run, args=one) for one in arguments]
         for process in ranks:
             process.start()
         for process in ranks:

@@ -1,11 +1,11 @@
 #pragma once
 
-/// The folder into which the dumps of a run are written, one file for each rank. Its path is checked before any
-/// work begins.
+/// The folder into which the dumps of a run are written, one file for each rank. Its path is checked before
+/// any work begins.
 ///
-/// Errors  flight_recorder_folder: the path is empty, lies in a folder that does not exist or is not writable,
-///         is not a folder, is not writable, or holds files, which might be dumps of another run. Thrown by the
-///         constructor, and by write() if a file cannot be written any more.
+/// Errors  flight_recorder_folder: the path is empty, lies in a folder that does not exist or is not
+///         writable, is not a folder, is not writable, or holds files, which might be dumps of another run.
+///         Thrown by the constructor, and by write() if a file cannot be written any more.
 
 #include <filesystem>
 #include <string>

@@ -1,10 +1,10 @@
 #pragma once
 
-/// Writes values as a pickle of protocol 2, with the opcodes and in the form of PyTorch's own pickler: a text is
-/// written once and then taken from the memo, and containers are not in the memo.
+/// Writes values as a pickle of protocol 2, with the opcodes and in the form of PyTorch's own pickler: a text
+/// is written once and then taken from the memo, and containers are not in the memo.
 ///
-/// Calls   begin_ and end_ come in pairs. Inside of a dict, keys and values take turns; a pair has two values.
-///         finish() is called once, after one value.
+/// Calls   begin_ and end_ come in pairs. Inside of a dict, keys and values take turns; a pair has two
+///         values. finish() is called once, after one value.
 /// Exact   the same calls give the same bytes. Whole numbers have the shortest opcode of BININT1, BININT2,
 ///         BININT and LONG1 of eight bytes.
 /// Source  PyTorch, torch/csrc/jit/serialization/pickler.cpp; the opcodes are those of Python's pickletools.

@@ -65,8 +65,8 @@ std::string profiling_name(const CallRecord& call, int place) {
   return fmt::format("nccl:{}", name);
 }
 
-/// Fills in the sizes and dtypes of the tensors. PyTorch gives a member of gather or scatter that has no tensor
-/// on one side an undefined one there.
+/// Fills in the sizes and dtypes of the tensors. PyTorch gives a member of gather or scatter that has no
+/// tensor on one side an undefined one there.
 void add_tensors(const CallRecord& call, int place, FlightCall& dumped) {
   const std::int64_t n = call.group->size();
   const TensorSizes block = {{call.count}}, whole = {{n * call.count}}, undefined = {{0}};
@@ -179,8 +179,8 @@ RunDumpWriter::RunDumpWriter(const sim::Layout& layout, const sim::RunReport& ru
   for (const auto& [index, kind] : made) made_[{kind, index}] = ++number;
 }
 
-/// Returns the number of the new_group call that made a group of the layout. The call that makes the world comes
-/// before all others.
+/// Returns the number of the new_group call that made a group of the layout. The call that makes the world
+/// comes before all others.
 int RunDumpWriter::number_of(int kind, int group) const { return layout_.calls_of(kind).call_of(group) + 1; }
 
 /// Returns the numbers of the groups of the layout to which a rank belongs, with the places of their kinds.

@@ -1,5 +1,5 @@
-// Proves that a written dump says what the run did, in the bytes that PyTorch's own pickler writes, the same in
-// both formats, and the same for every schedule and number of threads.
+// Proves that a written dump says what the run did, in the bytes that PyTorch's own pickler writes, the same
+// in both formats, and the same for every schedule and number of threads.
 
 #include <algorithm>
 #include <cstdint>
@@ -261,8 +261,8 @@ TEST(DumpWriter, EveryCallIsAnEntryWithItsNameSizesAndDtypes) {
             "\"last_completed_collective\":10}}");
 }
 
-/// The groups of rank 9 and 0 of a real Megatron job, with the rank's own numbers of them, from its dumps: world
-/// 16, tp 2, pp 4, ep 4, etp 1.
+/// The groups of rank 9 and 0 of a real Megatron job, with the rank's own numbers of them, from its dumps:
+/// world 16, tp 2, pp 4, ep 4, etp 1.
 TEST(DumpWriter, GroupsHaveTheNumbersAndNamesOfARealMegatronJob) {
   const std::vector<std::string> kinds = {"dp-cp", "mp", "tp",    "pp",       "embd", "tp-dp-cp",
                                           "tp-cp", "ep", "tp-ep", "tp-ep-pp", "edp",  "intra-dist-opt"};
@@ -332,8 +332,8 @@ Json pending(const Json& dump) {
   return last;
 }
 
-/// A rank that the diagnosis says to wait has the call in which it waits as its last entry. new_group and split
-/// are calls that no flight recorder records.
+/// A rank that the diagnosis says to wait has the call in which it waits as its last entry. new_group and
+/// split are calls that no flight recorder records.
 TEST(DumpWriter, RanksThatWaitHaveTheirCallPendingAsTheDiagnosisSays) {
   int waiting = 0;
   for (const verify::PlantedProgram& program : verify::planted_programs()) {
