@@ -290,8 +290,8 @@ class Finder {
     if (chosen->is_message)
       return fmt::format("It has no pending call, and {} for a message of {}.", who, group);
     return fmt::format("It has no pending call: it has issued {} calls of {}, and {} in call {}.",
-                       progresses_.last_issued(static_cast<std::size_t>(dump_of(rank)), chosen->group), group, who,
-                       chosen->sequence);
+                       progresses_.last_issued(static_cast<std::size_t>(dump_of(rank)), chosen->group), group,
+                       who, chosen->sequence);
   }
 
   void add_circle(const std::vector<std::size_t>& component) {
