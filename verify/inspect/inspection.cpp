@@ -59,11 +59,6 @@ std::string sentence_of(SuspectKind kind, const std::vector<int>& ranks, const s
           "is missing here.",
           words, verb(ranks, "has", "have"), who_waits);
     case SuspectKind::order:
-      return fmt::format(
-          "{} {} in calls whose order is not that of the others{}. This is consistent with calls that are "
-          "made "
-          "in another order on different ranks.",
-          words, verb(ranks, "waits", "wait"), who_waits);
     case SuspectKind::unknown:
       return fmt::format("{} {} to be looked at{}.", words, verb(ranks, "is", "are"), who_waits);
   }
@@ -219,17 +214,22 @@ class Inspector {
     }
   }
 
+  /// The ranks of a circle, or those that are alone in one.
+  std::string circle_sentence(const std::vector<int>& ranks) const {
+    const std::vector<int>& circle = result_.waiting.circle;
+    const bool is_whole = ranks == circle;
+    std::string text = is_whole ? fmt::format("{} wait for each other in a circle", ranks_words(ranks))
+                                : fmt::format("{} {} in another call than the others of a circle of waits",
+                                              ranks_words(ranks), verb(ranks, "is", "are"));
+    return text + who_waits() +
+           ". This is consistent with calls that are made in another order on different ranks.";
+  }
+
   /// Returns "; all others wait for them, through tp, then ep".
   std::string who_waits() const {
     const Waiting& waiting = result_.waiting;
     const std::int64_t others = job().world_size - std::ssize(result_.suspects);
-    std::vector<int> with_dump;
     std::string text = "; ";
-    if (result_.suspects.front().kind == SuspectKind::order && !waiting.circle.empty())
-      text += fmt::format("{} wait for each other in a circle", ranks_words(waiting.circle));
-    if (waiting.waiting_ranks > 0 && result_.suspects.front().kind == SuspectKind::order &&
-        !waiting.circle.empty())
-      text += ", and ";
     if (waiting.waiting_ranks > 0) {
       const bool is_one = result_.suspects.size() == 1;
       text += waiting.waiting_ranks == others

@@ -290,8 +290,8 @@ class Finder {
     if (chosen->is_message)
       return fmt::format("It has no pending call, and {} for a message of {}.", who, group);
     return fmt::format("It has no pending call: it has issued {} calls of {}, and {} in call {}.",
-                       progresses_.last_issued(static_cast<std::size_t>(dump_of(rank)), chosen->group), group, who,
-                       chosen->sequence);
+                       progresses_.last_issued(static_cast<std::size_t>(dump_of(rank)), chosen->group), group,
+                       who, chosen->sequence);
   }
 
   void add_circle(const std::vector<std::size_t>& component) {
@@ -378,6 +378,7 @@ class Finder {
     for (std::size_t call = 0; call < calls_.size(); ++call) {
       for (const std::size_t rank : edges_[node_of(call)]) callers[rank].push_back(call);
     }
+    std::set<std::string> named;
     std::vector<bool> reached(static_cast<std::size_t>(job_.world_size));
     std::vector<int> next;
     for (const auto& [rank, one] : suspects_) {
@@ -402,7 +403,7 @@ class Finder {
           if (spreads) names.insert(name_of(job_.groups[call.group]));
         }
       }
-      for (const std::string& name : through_) names.erase(name);
+      std::erase_if(names, [&](const std::string& name) { return !named.insert(name).second; });
       if (!names.empty()) through_.push_back(fmt::format("{}", fmt::join(names, " and ")));
       std::sort(ranks.begin(), ranks.end());
       next = std::move(ranks);
