@@ -127,11 +127,11 @@ class Inspector {
   }
 
   void add_waits() {
-    std::set<std::uint32_t> seen;  // groups, of which only the first call is told
+    std::set<std::pair<std::uint32_t, bool>> seen;  // groups, of which only the first call is told
     std::size_t told = 0;
     for (const HoldingCall& call : result_.waiting.calls) {
       if (call.awaited.empty() && call.absent.empty()) continue;
-      if (!all_ && (told == kMostOfAKind || !seen.insert(call.group).second)) continue;
+      if (!all_ && (told == kMostOfAKind || !seen.insert({call.group, call.is_message}).second)) continue;
       ++told;
       add_wait(call);
     }
@@ -254,10 +254,10 @@ class Inspector {
                   capital(ranks_words(ranks)), verb(ranks, "has", "have"),
                   verb(ranks, "its device", "their devices"))
             : fmt::format(
-                  "{} are in calls to which every member has come and which none has completed. This is "
+                  "{} {} in calls to which every member has come and which none has completed. This is "
                   "consistent with a device or a link between them that stopped, or with dumps that "
                   "were written while the calls ran.",
-                  capital(ranks_words(ranks)));
+                  capital(ranks_words(ranks)), verb(ranks, "is", "are"));
   }
 
   void write_limits() {
@@ -266,6 +266,18 @@ class Inspector {
         "A dump has no reduction operation, no root and no splits of an all_to_all, so ranks that disagree "
         "about "
         "these cannot be found.");
+    std::vector<std::string> unlisted;
+    for (const JobGroup& group : job().groups) {
+      if (!group.has_known_members && group.description != "default_pg")
+        unlisted.push_back(fmt::format("'{}'", sim::printable_text(group.name.substr(0, 20))));
+    }
+    if (!unlisted.empty())
+      cannot.push_back(
+          fmt::format("The dumps do not list the ranks of {} ({}): its members are taken to be the "
+                      "ranks whose dumps have its calls.",
+                      unlisted.size() == 1 ? "a group" : counted(std::ssize(unlisted), "group"),
+                      fmt::join(unlisted.begin(),
+                                unlisted.begin() + std::min<std::ptrdiff_t>(8, std::ssize(unlisted)), ", ")));
     std::vector<int> absent;
     for (int rank = 0; rank < job().world_size; ++rank) {
       if (job().dump_of_rank[static_cast<std::size_t>(rank)] < 0) absent.push_back(rank);

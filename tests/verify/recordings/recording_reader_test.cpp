@@ -286,11 +286,11 @@ TEST(Recordings, AreRefusedWithTheirReason) {
   EXPECT_EQ(code("text_1", ""), "dump_form");
   EXPECT_EQ(code("", ""), "dump_empty");
   folder.add("dump", test::json_of(small_dump()));
-  EXPECT_EQ(code("dump", ""), "dump_rank");
-  EXPECT_EQ(code("dump", "rank([0-9]+)"), "dump_rank");
+  EXPECT_EQ(code("dump", ""), "unknown_rank");
+  EXPECT_EQ(code("dump", "rank([0-9]+)"), "unknown_rank");
   EXPECT_EQ(code("dump", "("), "bad_expression");
   folder.add("dump_99999999999", test::json_of(small_dump()));
-  EXPECT_EQ(code("dump_99999999999", ""), "dump_rank");
+  EXPECT_EQ(code("dump_99999999999", ""), "unknown_rank");
   const Folder twice("recordings_twice");
   twice.add("a_1", test::json_of(small_dump()));
   TestDump other = small_dump();
