@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -188,6 +189,12 @@ class Builder {
       for (const int member : group.members) largest = std::max(largest, member);
     }
     job_.world_size = largest + 1;
+    for (JobGroup& group : job_.groups) {
+      if (group.has_known_members || group.description != kDefaultGroup) continue;
+      group.members.resize(static_cast<std::size_t>(job_.world_size));
+      std::iota(group.members.begin(), group.members.end(), 0);
+      group.is_ascending = true;
+    }
     job_.dump_of_rank.assign(static_cast<std::size_t>(job_.world_size), -1);
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump)
       job_.dump_of_rank[static_cast<std::size_t>(job_.recordings[dump].rank)] = static_cast<int>(dump);

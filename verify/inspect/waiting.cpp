@@ -27,6 +27,7 @@ class Finder {
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) find_lag(dump);
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_front(dump);
     for (HoldingCall& call : calls_) find_awaited(call);
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_sends_behind(dump);
     connect();
     choose_suspects();
     spread();
@@ -50,10 +51,6 @@ class Finder {
   const Recording& recording(std::size_t dump) const { return job_.recordings[dump]; }
   int rank_of(std::size_t dump) const { return recording(dump).rank; }
   int dump_of(int rank) const { return job_.dump_of_rank[static_cast<std::size_t>(rank)]; }
-  bool counts_collectives(std::uint32_t group) const {
-    return job_.groups[group].has_known_members || job_.groups[group].members.size() > 1;
-  }
-
   void measure_groups() {
     furthest_.resize(job_.groups.size());
     lags_.resize(job_.recordings.size());
@@ -96,7 +93,9 @@ class Finder {
     };
     for (const std::uint32_t index : progresses_.of(dump).calls) {
       const RecordedCall& call = recording(dump).calls[index];
-      if (!call.is_p2p && job_.operation(dump, call).kind == Kind::collective)
+      const Operation& operation = job_.operation(dump, call);
+      // Gloo has no device: a call that has ended on a member only has ended there with an error.
+      if (!call.is_p2p && operation.kind == Kind::collective && operation.backend != "gloo")
         behind({job_.group_of(dump, call), call.sequence});
     }
     for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
@@ -134,7 +133,12 @@ class Finder {
       const RecordedCall& call = recording(dump).calls[index];
       const bool went_on =
           job_.operation(dump, call).kind == Kind::send && index + 1 < recording(dump).calls.size();
-      if (!went_on && !theirs.contains(likeness(dump, call))) return false;
+      if (went_on) continue;
+      // A group that both are in is compared itself, and else the group of the same description.
+      const CollectiveId id{job_.group_of(dump, call), call.sequence};
+      const bool is_shared = is_collective(dump, call) && job_.groups[id.group].has_member(rank_of(peer));
+      if (is_shared ? !progresses_.is_pending(peer, id) : !theirs.contains(likeness(dump, call)))
+        return false;
     }
     return true;
   }
@@ -153,12 +157,7 @@ class Finder {
         continue;
       }
       own.push_back(calls_.size());
-      calls_.push_back({.group = job_.group_of(dump, call),
-                        .sequence = call.p2p_sequence,
-                        .is_message = true,
-                        .dump = dump,
-                        .call = index,
-                        .waiting = {rank_of(dump)}});
+      calls_.push_back(message(dump, index));
     }
     if (!pending.front.empty()) return;
     for (const CollectiveId& id : pending.lost) own.push_back(joined(id, dump, -1));
@@ -192,6 +191,32 @@ class Finder {
                             progresses_.has_completed(dump, id);
       if (is_broken || !is_there) call.awaited.push_back(member);
     }
+  }
+
+  /// A send after which the rank went on holds it all the same where nothing else explains why it is held.
+  void add_sends_behind(std::size_t dump) {
+    std::vector<std::size_t>& own = fronts_[dump];
+    const bool is_explained = std::any_of(own.begin(), own.end(), [&](std::size_t call) {
+      return !calls_[call].awaited.empty() || !calls_[call].absent.empty();
+    });
+    if (is_explained || own.empty()) return;
+    const PendingCalls& pending = progresses_.of(dump);
+    for (const std::uint32_t index : pending.calls) {
+      if (pending.front.empty() || index >= pending.front.front()) break;
+      own.push_back(calls_.size());
+      calls_.push_back(message(dump, index));
+      find_peer(calls_.back());
+    }
+  }
+
+  HoldingCall message(std::size_t dump, std::uint32_t index) const {
+    const RecordedCall& call = recording(dump).calls[index];
+    return {.group = job_.group_of(dump, call),
+            .sequence = call.p2p_sequence,
+            .is_message = true,
+            .dump = dump,
+            .call = index,
+            .waiting = {rank_of(dump)}};
   }
 
   void find_peer(HoldingCall& call) {
@@ -290,8 +315,8 @@ class Finder {
     if (chosen->is_message)
       return fmt::format("It has no pending call, and {} for a message of {}.", who, group);
     return fmt::format("It has no pending call: it has issued {} calls of {}, and {} in call {}.",
-                       progresses_.last_issued(static_cast<std::size_t>(dump_of(rank)), chosen->group), group, who,
-                       chosen->sequence);
+                       progresses_.last_issued(static_cast<std::size_t>(dump_of(rank)), chosen->group), group,
+                       who, chosen->sequence);
   }
 
   void add_circle(const std::vector<std::size_t>& component) {
@@ -378,6 +403,7 @@ class Finder {
     for (std::size_t call = 0; call < calls_.size(); ++call) {
       for (const std::size_t rank : edges_[node_of(call)]) callers[rank].push_back(call);
     }
+    std::set<std::string> named;
     std::vector<bool> reached(static_cast<std::size_t>(job_.world_size));
     std::vector<int> next;
     for (const auto& [rank, one] : suspects_) {
@@ -402,7 +428,7 @@ class Finder {
           if (spreads) names.insert(name_of(job_.groups[call.group]));
         }
       }
-      for (const std::string& name : through_) names.erase(name);
+      std::erase_if(names, [&](const std::string& name) { return !named.insert(name).second; });
       if (!names.empty()) through_.push_back(fmt::format("{}", fmt::join(names, " and ")));
       std::sort(ranks.begin(), ranks.end());
       next = std::move(ranks);

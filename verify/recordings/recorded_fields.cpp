@@ -82,6 +82,7 @@ class Reader {
 
   void read_group(std::string_view key, const Value& config) {
     const Value name = tree_.find(config, "name");
+    if (key.empty()) return;  // gloo registers its groups without a name, each over the one before
     const std::uint32_t group =
         group_of(name.is(ValueKind::text) ? name.as_text() : key, tree_.find(config, "desc").as_text());
     recording_.groups[group].ranks = lists_.find(tree_.find(config, "ranks"), tree_);

@@ -168,7 +168,7 @@ class RankFinder {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
     const bool is_whole = !digits.empty() && end == digits.data() + digits.size() && error == std::errc();
     if (is_whole && rank >= 0 && rank < sim::kMaxSize) return rank;
-    refuse_file("dump_rank", path,
+    refuse_file("unknown_rank", path,
                 digits.empty() ? (by_name_ ? "no number in the file's name" : "no match of --rank-from")
                                : fmt::format("'{}'", sim::printable_text(digits.substr(0, 40))),
                 fmt::format("a dump does not say its rank, so it is the last number of the file's name, or "
