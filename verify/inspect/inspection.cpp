@@ -208,8 +208,10 @@ class Inspector {
                                    SuspectKind::absent, SuspectKind::unknown}) {
       const std::vector<int> ranks = ranks_of(result_.suspects, kind);
       if (ranks.empty()) continue;
-      result_.verdict +=
-          (is_first ? "" : " ") + capital(sentence_of(kind, ranks, is_first ? who_waits() : ""));
+      result_.verdict += is_first ? "" : " ";
+      result_.verdict += capital(kind == SuspectKind::order
+                                     ? circle_sentence(ranks)
+                                     : sentence_of(kind, ranks, is_first ? who_waits() : ""));
       is_first = false;
     }
   }

@@ -246,8 +246,8 @@ class Builder {
     }
   }
 
-  /// The groups of a recording by the numbers of "pg_status", both in ascending order; empty where this cannot
-  /// be.
+  /// The groups of a recording by the numbers of "pg_status", both in ascending order; empty where this
+  /// cannot be.
   static std::map<std::int64_t, std::size_t> numbers_by_order(const Recording& recording) {
     std::vector<std::pair<std::int64_t, std::size_t>> names;
     std::vector<std::int64_t> numbers;

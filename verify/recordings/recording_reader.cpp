@@ -96,8 +96,8 @@ void read_bytes(const std::string& path, std::string& bytes) {
   bytes.resize(static_cast<std::size_t>(file.gcount()));
 }
 
-/// Reads the candidates on several threads. What each file has is stored by its index, so that nothing depends
-/// on the order in which threads come to the files.
+/// Reads the candidates on several threads. What each file has is stored by its index, so that nothing
+/// depends on the order in which threads come to the files.
 class ReadFiles {
  public:
   ReadFiles(const std::vector<Candidate>& files, const ReadingProgress& progress)
