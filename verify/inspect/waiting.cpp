@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostPeersCompared = 8;
 
-using Kind = Operation::Kind;
+using OperationKind = Operation::Kind;
 
 class Finder {
  public:
@@ -95,7 +95,7 @@ class Finder {
       const RecordedCall& call = recording(dump).calls[index];
       const Operation& operation = job_.operation(dump, call);
       // Gloo has no device: a call that has ended on a member only has ended there with an error.
-      if (!call.is_p2p && operation.kind == Kind::collective && operation.backend != "gloo")
+      if (!call.is_p2p && operation.kind == OperationKind::collective && operation.backend != "gloo")
         behind({job_.group_of(dump, call), call.sequence});
     }
     for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
@@ -226,7 +226,7 @@ class Finder {
   void find_peer(HoldingCall& call) {
     const RecordedCall& own = recording(call.dump).calls[static_cast<std::size_t>(call.call)];
     const Operation& operation = job_.operation(call.dump, own);
-    const bool receives = operation.kind == Kind::recv;
+    const bool receives = operation.kind == OperationKind::recv;
     const int peer = job_.groups[call.group].rank_at(receives ? operation.from : operation.to);
     if (peer < 0) return;
     if (dump_of(peer) < 0) {
@@ -239,7 +239,7 @@ class Finder {
       const RecordedCall& other = recording(dump).calls[index];
       const Operation& theirs = job_.operation(dump, other);
       return job_.group_of(dump, other) == call.group &&
-             theirs.kind == (receives ? Kind::send : Kind::recv) && theirs.from == operation.from &&
+             theirs.kind == (receives ? OperationKind::send : OperationKind::recv) && theirs.from == operation.from &&
              theirs.to == operation.to;
     };
     // A send that does not hold its rank is under way, if nothing else holds the rank's device.

@@ -124,6 +124,18 @@ sim::BufferConfig requested_config(const Settings& settings) {
           .pad_for_high_nccl_busbw = settings.flag("pad-buckets-for-high-nccl-busbw")};
 }
 
+/// Refuses several scenarios, because the dumps of a folder are those of one job.
+void require_one_run(const CommandLine& line) {
+  if (line.scenarios.size() == 1 || (line.scenarios.empty() && gives_a_world(line))) return;
+  sim::refuse({.code = "flight_recorder_runs",
+               .option = "--flight-recorder",
+               .numbers = line.scenarios.empty()
+                              ? "all scenarios are replayed"
+                              : fmt::format("{} scenarios are given", line.scenarios.size()),
+               .rule = "the dumps of a folder are those of one run",
+               .hint = "one scenario, or --world-size"});
+}
+
 }  // namespace
 
 GroupsRequest groups_request(const CommandLine& line) {
@@ -235,6 +247,12 @@ ReplayFilesRequest replay_files_request(const CommandLine& line) {
   ReplayFilesRequest request{.files = {}, .inputs = line.scenarios};
   for (const char* option : {"report", "junit", "trace"}) {
     if (line.settings.has(option)) request.files.push_back({option, line.settings.text(option, "")});
+  }
+  if (line.settings.has("flight-recorder")) {
+    require_one_run(line);
+    request.recording = {.folder = line.settings.text("flight-recorder", ""),
+                         .as_json = line.settings.choice("flight-recorder-format") == "json",
+                         .most_calls = line.settings.number("flight-recorder-entries")};
   }
   if (line.settings.has("text")) request.inputs.push_back(line.settings.text("text", ""));
   return request;

@@ -84,8 +84,15 @@ struct ReplayFilesRequest {
     std::string option;  // report, junit or trace
     std::string path;
   };
+  /// The folder of the flight recorder's dumps, and how they are written.
+  struct Recording {
+    std::string folder;
+    bool as_json = false;
+    std::optional<std::int64_t> most_calls;
+  };
   std::vector<File> files;
   std::vector<std::string> inputs;
+  std::optional<Recording> recording;
 };
 ReplayFilesRequest replay_files_request(const CommandLine& line);
 
