@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMostOfAKind = 20;  // findings of waiting calls, unless all are asked for
 constexpr int kNewestMinor = 10;          // of the format's version 2
 
-std::vector<int> ranks_of(const std::vector<Suspect>& suspects, SuspectKind kind) {
+std::vector<int> ranks_of_kind(const std::vector<Suspect>& suspects, SuspectKind kind) {
   std::vector<int> ranks;
   for (const Suspect& suspect : suspects) {
     if (suspect.kind == kind) ranks.push_back(suspect.rank);
@@ -206,10 +206,12 @@ class Inspector {
     bool is_first = true;
     for (const SuspectKind kind : {SuspectKind::device, SuspectKind::host, SuspectKind::order,
                                    SuspectKind::absent, SuspectKind::unknown}) {
-      const std::vector<int> ranks = ranks_of(result_.suspects, kind);
+      const std::vector<int> ranks = ranks_of_kind(result_.suspects, kind);
       if (ranks.empty()) continue;
-      result_.verdict +=
-          (is_first ? "" : " ") + capital(sentence_of(kind, ranks, is_first ? who_waits() : ""));
+      result_.verdict += is_first ? "" : " ";
+      result_.verdict += capital(kind == SuspectKind::order
+                                     ? circle_sentence(ranks)
+                                     : sentence_of(kind, ranks, is_first ? who_waits() : ""));
       is_first = false;
     }
   }

@@ -79,7 +79,8 @@ struct Job {
 
 Job job_of(std::vector<Recording> recordings);
 
-/// Returns the ranks as words: "rank 3", "ranks 9 and 14", "ranks 0 to 7 and 12", "ranks 0, 2, ... (64 in all)".
+/// Returns the ranks as words: "rank 3", "ranks 9 and 14", "ranks 0 to 7 and 12", "ranks 0, 2, ... (64 in
+/// all)".
 std::string ranks_words(const std::vector<int>& ranks);
 
 }  // namespace verify

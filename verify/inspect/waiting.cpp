@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostPeersCompared = 8;
 
-using Kind = Operation::Kind;
+using OperationKind = Operation::Kind;
 
 class Finder {
  public:
@@ -95,7 +95,7 @@ class Finder {
       const RecordedCall& call = recording(dump).calls[index];
       const Operation& operation = job_.operation(dump, call);
       // Gloo has no device: a call that has ended on a member only has ended there with an error.
-      if (!call.is_p2p && operation.kind == Kind::collective && operation.backend != "gloo")
+      if (!call.is_p2p && operation.kind == OperationKind::collective && operation.backend != "gloo")
         behind({job_.group_of(dump, call), call.sequence});
     }
     for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
@@ -117,23 +117,27 @@ class Finder {
     }
   }
 
-  /// What a call is on every rank that does the same in another place of the grid.
+  /// What a call is on every rank that does the same in another place of the grid. Only Megatron's groups
+  /// tell.
   using Likeness = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
   Likeness likeness(std::size_t dump, const RecordedCall& call) const {
-    return {job_.groups[job_.group_of(dump, call)].description, recording(dump).operation(call),
+    // A message of the default group names its own two ranks, which are others on every rank.
+    const Operation& operation = job_.operation(dump, call);
+    const JobGroup& group = job_.groups[job_.group_of(dump, call)];
+    return {group.description, group.kind.empty() ? operation.name : recording(dump).operation(call),
             call.sequence, call.p2p_sequence};
   }
 
   /// Whether every call that may hold the rank of `dump` is pending on `peer`, too.
   bool is_held_alike(std::size_t dump, std::size_t peer) const {
     std::set<Likeness> theirs;
-    for (const std::uint32_t index : progresses_.of(peer).calls)
-      theirs.insert(likeness(peer, recording(peer).calls[index]));
+    for (const std::uint32_t index : progresses_.of(peer).calls) {
+      const RecordedCall& call = recording(peer).calls[index];
+      const JobGroup& group = job_.groups[job_.group_of(peer, call)];
+      if (!group.kind.empty() || group.description == "default_pg") theirs.insert(likeness(peer, call));
+    }
     for (const std::uint32_t index : progresses_.of(dump).calls) {
       const RecordedCall& call = recording(dump).calls[index];
-      const bool went_on =
-          job_.operation(dump, call).kind == Kind::send && index + 1 < recording(dump).calls.size();
-      if (went_on) continue;
       // A group that both are in is compared itself, and else the group of the same description.
       const CollectiveId id{job_.group_of(dump, call), call.sequence};
       const bool is_shared = is_collective(dump, call) && job_.groups[id.group].has_member(rank_of(peer));
@@ -222,7 +226,7 @@ class Finder {
   void find_peer(HoldingCall& call) {
     const RecordedCall& own = recording(call.dump).calls[static_cast<std::size_t>(call.call)];
     const Operation& operation = job_.operation(call.dump, own);
-    const bool receives = operation.kind == Kind::recv;
+    const bool receives = operation.kind == OperationKind::recv;
     const int peer = job_.groups[call.group].rank_at(receives ? operation.from : operation.to);
     if (peer < 0) return;
     if (dump_of(peer) < 0) {
@@ -235,7 +239,7 @@ class Finder {
       const RecordedCall& other = recording(dump).calls[index];
       const Operation& theirs = job_.operation(dump, other);
       return job_.group_of(dump, other) == call.group &&
-             theirs.kind == (receives ? Kind::send : Kind::recv) && theirs.from == operation.from &&
+             theirs.kind == (receives ? OperationKind::send : OperationKind::recv) && theirs.from == operation.from &&
              theirs.to == operation.to;
     };
     // A send that does not hold its rank is under way, if nothing else holds the rank's device.
@@ -302,7 +306,8 @@ class Finder {
     }
   }
 
-  /// Says how a rank without a pending call is behind those that wait for it, in a collective if there is one.
+  /// Says how a rank without a pending call is behind those that wait for it, in a collective if there is
+  /// one.
   std::string reason_of_idle(int rank) const {
     const HoldingCall* chosen = nullptr;
     for (const HoldingCall& call : calls_) {
@@ -371,7 +376,8 @@ class Finder {
     return found;
   }
 
-  /// A call to which all have come. Where the recorder knew which devices have begun it, the others are named.
+  /// A call to which all have come. Where the recorder knew which devices have begun it, the others are
+  /// named.
   void add_stuck(const HoldingCall& call) {
     std::vector<int> behind;
     for (const int rank : call.waiting) {

@@ -1,10 +1,10 @@
 #pragma once
 
-/// A job of virtual ranks that hangs, played call by call: what every rank's flight recorder has of it, and which
-/// ranks kept the others waiting. It knows nothing of how a hang is explained.
+/// A job of virtual ranks that hangs, played call by call: what every rank's flight recorder has of it, and
+/// which ranks kept the others waiting. It knows nothing of how a hang is explained.
 ///
-///   host    A rank issues the calls of its program in order. It may be ahead of its device by `run_ahead` calls:
-///           with 1 every call blocks, as in gloo.
+///   host    A rank issues the calls of its program in order. It may be ahead of its device by `run_ahead`
+///           calls: with 1 every call blocks, as in gloo.
 ///   device  A call ends on all of its members once it is the oldest open call of each of them.
 
 #include <cstddef>
@@ -16,7 +16,8 @@
 
 namespace test {
 
-/// A call of a rank's program. A message has one peer, and the positions of both in the name of its operation.
+/// A call of a rank's program. A message has one peer, and the positions of both in the name of its
+/// operation.
 struct ProgramCall {
   std::size_t group = 0;  // index into HungJob::groups
   std::string operation;  // "all_reduce", "send 0->1"
@@ -41,8 +42,8 @@ struct Hang {
 
 Hang hang_of(const HungJob& job);
 
-/// A grid of tp x dp x pp ranks that trains: the programs of `steps` microbatches, each forward and backward through
-/// all stages, with sums over tp, dp and all ranks.
+/// A grid of tp x dp x pp ranks that trains: the programs of `steps` microbatches, each forward and backward
+/// through all stages, with sums over tp, dp and all ranks.
 HungJob training(int tp, int dp, int pp, int steps);
 
 /// What the flight recorders have.

@@ -1,5 +1,6 @@
-// Proves that an inspection names the ranks that keep a job waiting, and no others: for jobs that are played to their
-// hang (hung_job.h), for each way in which ranks can disagree, and for dumps that contradict each other.
+// Proves that an inspection names the ranks that keep a job waiting, and no others: for jobs that are played
+// to their hang (hung_job.h), for each way in which ranks can disagree, and for dumps that contradict each
+// other.
 
 #include "verify/inspect/inspection.h"
 
@@ -96,7 +97,8 @@ RC_GTEST_PROP(InspectionLaws, ARankThatStopsIsTheSuspectHoweverFarHostsAreAhead,
   RC_ASSERT(suspects(inspected(drawn_dumps(job, hang))) == expected);
 }
 
-/// Where several hosts stop far ahead of their devices, one may hide behind the other, but no other rank is named.
+/// Where several hosts stop far ahead of their devices, one may hide behind the other, but no other rank is
+/// named.
 RC_GTEST_PROP(InspectionLaws, NoRankIsNamedThatHasNotStopped, ()) {
   HungJob job = drawn_training();
   job.run_ahead = *rc::gen::inRange(1, 12);
@@ -156,7 +158,8 @@ RC_GTEST_PROP(InspectionLaws, TheLayoutOfATrainingIsInferred, ()) {
   RC_ASSERT(!inspection.has_findings());
 }
 
-// ---- every verdict ------------------------------------------------------------------------------------------------
+// ---- every verdict
+// ------------------------------------------------------------------------------------------------
 
 /// Ranks with the world and, if asked for, pairs {0, 1}, {2, 3}, ... and with no calls yet.
 std::vector<TestDump> ranks_of_world(int world, bool has_pairs = false) {
@@ -257,7 +260,8 @@ TEST_P(Disagreement, TheSmallerPartyIsNamed) {
       << inspection.verdict;
 }
 
-/// A rank that leaves a call out makes every later one under the wrong number: the first is told, all on demand.
+/// A rank that leaves a call out makes every later one under the wrong number: the first is told, all on
+/// demand.
 TEST(Inspection, TheFirstDisagreementOfAGroupIsToldAndAllOnDemand) {
   std::vector<TestDump> dumps = ranks_of_world(3);
   for (TestDump& dump : dumps) {

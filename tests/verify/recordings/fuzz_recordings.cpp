@@ -1,5 +1,5 @@
-// Reads and inspects mutated dumps, one after the other: fuzz_recordings FIRST COUNT. It ends with 1 at the first
-// problem. A dump that takes more than ten seconds ends the program (SIGALRM).
+// Reads and inspects mutated dumps, one after the other: fuzz_recordings FIRST COUNT. It ends with 1 at the
+// first problem. A dump that takes more than ten seconds ends the program (SIGALRM).
 
 #include <cstdint>
 #include <cstdio>

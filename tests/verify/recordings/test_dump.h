@@ -1,7 +1,7 @@
 #pragma once
 
-/// A dump as a test writes it, as JSON and as a pickle in the opcodes of c10's pickler. Nothing is shared with the
-/// writer of the program (verify/recordings): the fields are those that PyTorch has.
+/// A dump as a test writes it, as JSON and as a pickle in the opcodes of c10's pickler. Nothing is shared
+/// with the writer of the program (verify/recordings): the fields are those that PyTorch has.
 
 #include <cstdint>
 #include <optional>
