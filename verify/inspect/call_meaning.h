@@ -1,7 +1,8 @@
 #pragma once
 
 /// What a pending call looks like in a Megatron training: "sequence-parallel gather", "expert dispatch or
-/// combine". It is a guess from the kind of the group, the operation, its dtype and the thread that issued it.
+/// combine". It is a guess from the kind of the group, the operation, its dtype and the thread that issued
+/// it.
 
 #include <cstddef>
 #include <string>

@@ -39,7 +39,7 @@ Signature signature_of(const Job& job, std::size_t dump, const RecordedCall& cal
   return signature;
 }
 
-std::string words_of(const Signature& signature) {
+std::string words_of_signature(const Signature& signature) {
   std::string words = sim::printable_text(signature.operation.substr(0, 60));
   const std::string dtype = sim::printable_text(signature.dtype.substr(0, 60));
   if (signature.elements >= 0 && !dtype.empty())
@@ -129,7 +129,7 @@ std::set<Key> differing_calls(const Job& job) {
 }
 
 /// Returns what is different, in the order in which it matters.
-std::string difference_of(const std::map<Signature, std::vector<int>>& parties) {
+std::string what_differs(const std::map<Signature, std::vector<int>>& parties) {
   const Signature& first = parties.begin()->first;
   const auto all_same = [&](auto member) {
     return std::all_of(parties.begin(), parties.end(),
@@ -141,8 +141,8 @@ std::string difference_of(const std::map<Signature, std::vector<int>>& parties) 
 
 Disagreement disagreement_of(const std::map<Signature, std::vector<int>>& parties) {
   Disagreement disagreement;
-  disagreement.what = difference_of(parties);
-  for (const auto& [signature, ranks] : parties) disagreement.parties.push_back({words_of(signature), ranks});
+  disagreement.what = what_differs(parties);
+  for (const auto& [signature, ranks] : parties) disagreement.parties.push_back({words_of_signature(signature), ranks});
   std::stable_sort(disagreement.parties.begin(), disagreement.parties.end(),
                    [](const auto& a, const auto& b) { return a.ranks.size() > b.ranks.size(); });
   return disagreement;
@@ -216,8 +216,8 @@ class Collector {
       disagreement.group = job_.group_of(dump, call);
       disagreement.sequence = call.p2p_sequence;
       disagreement.what = in.dtype == out.dtype ? "size" : "dtype";
-      disagreement.parties = {{words_of(out), {job_.recordings[sender].rank}},
-                              {words_of(in), {job_.recordings[dump].rank}}};
+      disagreement.parties = {{words_of_signature(out), {job_.recordings[sender].rank}},
+                              {words_of_signature(in), {job_.recordings[dump].rank}}};
       disagreement.holds_ranks = disagreement.is_message = true;
       found_.push_back(std::move(disagreement));
       return;

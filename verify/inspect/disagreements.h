@@ -1,12 +1,12 @@
 #pragma once
 
-/// Calls about which the members of a group disagree: they make different operations, with different dtypes or
-/// numbers of elements, under the same collective_seq_id.
+/// Calls about which the members of a group disagree: they make different operations, with different dtypes
+/// or numbers of elements, under the same collective_seq_id.
 ///
 /// Exact   Elements are compared where every member has as many: those that go into an all_reduce, broadcast,
-///         reduce or reduce_scatter, and those that come out of an all_gather. The splits of an all_to_all are
-///         not in a dump, so only its name and dtype are compared. The halves of a message are compared where
-///         both are pending. Only calls that are in the dumps of several members can be compared.
+///         reduce or reduce_scatter, and those that come out of an all_gather. The splits of an all_to_all
+///         are not in a dump, so only its name and dtype are compared. The halves of a message are compared
+///         where both are pending. Only calls that are in the dumps of several members can be compared.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,7 +36,8 @@ struct Disagreement {
   std::vector<int> odd_ranks() const;
 };
 
-/// Returns the disagreements, by group and sequence: the first kMostDisagreements, or the first of each group.
+/// Returns the disagreements, by group and sequence: the first kMostDisagreements, or the first of each
+/// group.
 std::vector<Disagreement> disagreements_of(const Job& job, const Progresses& progresses, bool all);
 
 }  // namespace verify

@@ -18,7 +18,7 @@ namespace {
 constexpr std::size_t kMostSizes = 16;       // of which layouts are built
 constexpr int kMostRanksOfAllOrders = 4096;  // of a world for which every order is tried
 
-struct Sizes {
+struct GridSizes {
   std::int64_t tp = 1, pp = 1, cp = 1, ep = 1, etp = 1;
 };
 
@@ -43,7 +43,7 @@ bool agrees(const KindSizes& kinds, const char* kind, std::int64_t size) {
 }
 
 /// Whether the sizes of all kinds follow from these sizes of a world.
-bool agree(const KindSizes& kinds, const Sizes& s, std::int64_t world) {
+bool agree(const KindSizes& kinds, const GridSizes& s, std::int64_t world) {
   if (world % (s.tp * s.pp * s.cp) != 0 || world % (s.etp * s.ep * s.pp) != 0) return false;
   const std::int64_t dp = world / (s.tp * s.pp * s.cp), edp = world / (s.etp * s.ep * s.pp);
   const std::pair<const char*, std::int64_t> expected[] = {{"tp", s.tp},
@@ -73,27 +73,27 @@ std::vector<std::int64_t> divisors_of(std::int64_t world) {
 }
 
 /// The sizes that an axis may have: that of its kind, or any divisor.
-std::vector<std::int64_t> candidates(const KindSizes& kinds, const char* kind,
+std::vector<std::int64_t> sizes_to_try(const KindSizes& kinds, const char* kind,
                                      const std::vector<std::int64_t>& divisors) {
   const auto found = kinds.find(kind);
   return found == kinds.end() ? divisors : std::vector<std::int64_t>{found->second};
 }
 
 /// Returns sizes that agree with all kinds, the smallest unknown axes first.
-std::vector<Sizes> possible_sizes(const KindSizes& kinds, std::int64_t world) {
+std::vector<GridSizes> possible_sizes(const KindSizes& kinds, std::int64_t world) {
   const std::vector<std::int64_t> divisors = divisors_of(world);
-  const std::vector<std::int64_t> tps = candidates(kinds, "tp", divisors);
-  std::vector<Sizes> found;
-  for (const std::int64_t cp : candidates(kinds, "cp", divisors)) {
-    for (const std::int64_t ep : candidates(kinds, "ep", divisors)) {
-      for (const std::int64_t pp : candidates(kinds, "pp", divisors)) {
+  const std::vector<std::int64_t> tps = sizes_to_try(kinds, "tp", divisors);
+  std::vector<GridSizes> found;
+  for (const std::int64_t cp : sizes_to_try(kinds, "cp", divisors)) {
+    for (const std::int64_t ep : sizes_to_try(kinds, "ep", divisors)) {
+      for (const std::int64_t pp : sizes_to_try(kinds, "pp", divisors)) {
         for (const std::int64_t tp : tps) {
-          std::vector<std::int64_t> etps = candidates(kinds, "etp", divisors);
+          std::vector<std::int64_t> etps = sizes_to_try(kinds, "etp", divisors);
           // Without groups of experts, etp is tp; with them, 1 comes first.
           std::stable_partition(etps.begin(), etps.end(),
                                 [&](std::int64_t etp) { return ep == 1 && etp == tp; });
           for (const std::int64_t etp : etps) {
-            const Sizes sizes{tp, pp, cp, ep, etp};
+            const GridSizes sizes{tp, pp, cp, ep, etp};
             if (agree(kinds, sizes, world)) found.push_back(sizes);
             if (found.size() == kMostSizes) return found;
           }
@@ -119,7 +119,7 @@ GroupDump dump_of(const Job& job) {
   return dump;
 }
 
-GroupComparison compared(const GroupDump& dump, const sim::Layout& layout) {
+GroupComparison held_against(const GroupDump& dump, const sim::Layout& layout) {
   std::vector<const sim::GroupKind*> kinds;
   for (const sim::GroupKind& kind : layout.kinds) kinds.push_back(&kind);
   return compare_groups({layout, kinds, true, std::nullopt}, dump);
@@ -133,7 +133,7 @@ class Search {
   bool is_perfect() const { return best_ && best_->comparison.is_equal(); }
   std::optional<JudgedLayout>& best() { return best_; }
 
-  void attempt(const Sizes& sizes, const std::string& order) {
+  void attempt(const GridSizes& sizes, const std::string& order) {
     if (is_perfect()) return;
     sim::ParallelSizes asked;
     asked.world_size = job_.world_size;
@@ -145,7 +145,7 @@ class Search {
     asked.order = order;
     try {
       sim::Layout layout = sim::make_layout(asked, sim::RuleBook::megatron);
-      GroupComparison comparison = compared(dump_, layout);
+      GroupComparison comparison = held_against(dump_, layout);
       if (best_ && comparison.differing >= best_->comparison.differing) return;
       best_.emplace(JudgedLayout{std::move(layout), true, std::move(comparison)});
     } catch (const sim::Error&) {
@@ -164,10 +164,10 @@ class Search {
 std::optional<JudgedLayout> inferred_layout(const Job& job) {
   const KindSizes kinds = sizes_by_kind(job);
   if (kinds.empty() || job.world_size < 1) return std::nullopt;
-  const std::vector<Sizes> sizes = possible_sizes(kinds, job.world_size);
+  const std::vector<GridSizes> sizes = possible_sizes(kinds, job.world_size);
   const GroupDump dump = dump_of(job);
   Search search(job, dump);
-  for (const Sizes& one : sizes) {
+  for (const GridSizes& one : sizes) {
     for (const char* order : {sim::kDefaultOrder, sim::kTpPpDpOrder}) search.attempt(one, order);
   }
   if (!search.is_perfect() && !sizes.empty() && job.world_size <= kMostRanksOfAllOrders) {
@@ -181,7 +181,7 @@ std::optional<JudgedLayout> inferred_layout(const Job& job) {
 }
 
 JudgedLayout judged_layout(const Job& job, sim::Layout layout) {
-  GroupComparison comparison = compared(dump_of(job), layout);
+  GroupComparison comparison = held_against(dump_of(job), layout);
   return {std::move(layout), false, std::move(comparison)};
 }
 

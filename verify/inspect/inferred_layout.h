@@ -5,8 +5,8 @@
 /// them, are then held against the job's groups (verify/checks/group_comparison.h).
 ///
 /// Exact   An axis whose kind has no group in the dumps has the smallest size that agrees with the others: cp
-///         and ep 1, etp that of tp or 1. The order is one of Megatron's two, or another one where it explains
-///         more groups. It is a guess, and its words say so.
+///         and ep 1, etp that of tp or 1. The order is one of Megatron's two, or another one where it
+///         explains more groups. It is a guess, and its words say so.
 
 #include <optional>
 #include <string>

@@ -19,7 +19,7 @@ namespace {
 constexpr std::size_t kMostOfAKind = 20;  // findings of waiting calls, unless all are asked for
 constexpr int kNewestMinor = 10;          // of the format's version 2
 
-std::vector<int> ranks_of(const std::vector<Suspect>& suspects, SuspectKind kind) {
+std::vector<int> ranks_of_kind(const std::vector<Suspect>& suspects, SuspectKind kind) {
   std::vector<int> ranks;
   for (const Suspect& suspect : suspects) {
     if (suspect.kind == kind) ranks.push_back(suspect.rank);
@@ -59,11 +59,6 @@ std::string sentence_of(SuspectKind kind, const std::vector<int>& ranks, const s
           "is missing here.",
           words, verb(ranks, "has", "have"), who_waits);
     case SuspectKind::order:
-      return fmt::format(
-          "{} {} in calls whose order is not that of the others{}. This is consistent with calls that are "
-          "made "
-          "in another order on different ranks.",
-          words, verb(ranks, "waits", "wait"), who_waits);
     case SuspectKind::unknown:
       return fmt::format("{} {} to be looked at{}.", words, verb(ranks, "is", "are"), who_waits);
   }
@@ -132,11 +127,11 @@ class Inspector {
   }
 
   void add_waits() {
-    std::set<std::uint32_t> seen;  // groups, of which only the first call is told
+    std::set<std::pair<std::uint32_t, bool>> seen;  // groups, of which only the first call is told
     std::size_t told = 0;
     for (const HoldingCall& call : result_.waiting.calls) {
       if (call.awaited.empty() && call.absent.empty()) continue;
-      if (!all_ && (told == kMostOfAKind || !seen.insert(call.group).second)) continue;
+      if (!all_ && (told == kMostOfAKind || !seen.insert({call.group, call.is_message}).second)) continue;
       ++told;
       add_wait(call);
     }
@@ -211,25 +206,32 @@ class Inspector {
     bool is_first = true;
     for (const SuspectKind kind : {SuspectKind::device, SuspectKind::host, SuspectKind::order,
                                    SuspectKind::absent, SuspectKind::unknown}) {
-      const std::vector<int> ranks = ranks_of(result_.suspects, kind);
+      const std::vector<int> ranks = ranks_of_kind(result_.suspects, kind);
       if (ranks.empty()) continue;
-      result_.verdict +=
-          (is_first ? "" : " ") + capital(sentence_of(kind, ranks, is_first ? who_waits() : ""));
+      result_.verdict += is_first ? "" : " ";
+      result_.verdict += capital(kind == SuspectKind::order
+                                     ? circle_sentence(ranks)
+                                     : sentence_of(kind, ranks, is_first ? who_waits() : ""));
       is_first = false;
     }
+  }
+
+  /// The ranks of a circle, or those that are alone in one.
+  std::string circle_sentence(const std::vector<int>& ranks) const {
+    const std::vector<int>& circle = result_.waiting.circle;
+    const bool is_whole = ranks == circle;
+    std::string text = is_whole ? fmt::format("{} wait for each other in a circle", ranks_words(ranks))
+                                : fmt::format("{} {} in another call than the others of a circle of waits",
+                                              ranks_words(ranks), verb(ranks, "is", "are"));
+    return text + who_waits() +
+           ". This is consistent with calls that are made in another order on different ranks.";
   }
 
   /// Returns "; all others wait for them, through tp, then ep".
   std::string who_waits() const {
     const Waiting& waiting = result_.waiting;
     const std::int64_t others = job().world_size - std::ssize(result_.suspects);
-    std::vector<int> with_dump;
     std::string text = "; ";
-    if (result_.suspects.front().kind == SuspectKind::order && !waiting.circle.empty())
-      text += fmt::format("{} wait for each other in a circle", ranks_words(waiting.circle));
-    if (waiting.waiting_ranks > 0 && result_.suspects.front().kind == SuspectKind::order &&
-        !waiting.circle.empty())
-      text += ", and ";
     if (waiting.waiting_ranks > 0) {
       const bool is_one = result_.suspects.size() == 1;
       text += waiting.waiting_ranks == others
@@ -254,10 +256,10 @@ class Inspector {
                   capital(ranks_words(ranks)), verb(ranks, "has", "have"),
                   verb(ranks, "its device", "their devices"))
             : fmt::format(
-                  "{} are in calls to which every member has come and which none has completed. This is "
+                  "{} {} in calls to which every member has come and which none has completed. This is "
                   "consistent with a device or a link between them that stopped, or with dumps that "
                   "were written while the calls ran.",
-                  capital(ranks_words(ranks)));
+                  capital(ranks_words(ranks)), verb(ranks, "is", "are"));
   }
 
   void write_limits() {
@@ -266,6 +268,18 @@ class Inspector {
         "A dump has no reduction operation, no root and no splits of an all_to_all, so ranks that disagree "
         "about "
         "these cannot be found.");
+    std::vector<std::string> unlisted;
+    for (const JobGroup& group : job().groups) {
+      if (!group.has_known_members && group.description != "default_pg")
+        unlisted.push_back(fmt::format("'{}'", sim::printable_text(group.name.substr(0, 20))));
+    }
+    if (!unlisted.empty())
+      cannot.push_back(
+          fmt::format("The dumps do not list the ranks of {} ({}): its members are taken to be the "
+                      "ranks whose dumps have its calls.",
+                      unlisted.size() == 1 ? "a group" : counted(std::ssize(unlisted), "group"),
+                      fmt::join(unlisted.begin(),
+                                unlisted.begin() + std::min<std::ptrdiff_t>(8, std::ssize(unlisted)), ", ")));
     std::vector<int> absent;
     for (int rank = 0; rank < job().world_size; ++rank) {
       if (job().dump_of_rank[static_cast<std::size_t>(rank)] < 0) absent.push_back(rank);

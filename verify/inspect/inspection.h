@@ -5,8 +5,8 @@
 ///   const Inspection inspection = inspect(read_recordings(source), {});
 ///   out << inspection_text(inspection) or one_line(inspection_json(inspection))
 ///
-/// Exact   A verdict says with what the dumps are consistent, never what is. A disagreement about a call comes
-///         before everything else if it, or a later call of its group, holds a rank.
+/// Exact   A verdict says with what the dumps are consistent, never what is. A disagreement about a call
+///         comes before everything else if it, or a later call of its group, holds a rank.
 
 #include <cstdint>
 #include <functional>

@@ -18,7 +18,7 @@ namespace verify {
 namespace {
 
 constexpr std::size_t kMostRows = 16;  // of a table, unless all are asked for
-constexpr std::size_t kMostFrames = 4;
+constexpr std::size_t kMostShownFrames = 4;
 
 std::size_t rows_of(const Inspection& inspection, std::size_t all) {
   return inspection.shows_all ? all : std::min(all, kMostRows);
@@ -115,7 +115,7 @@ std::string frames_text(const Inspection& inspection) {
     ++shown;
     text += fmt::format("  rank {} in {}\n", recording.rank, call_label(inspection.job, call));
     std::size_t begin = 0;
-    for (std::size_t i = 0; i < kMostFrames && begin < frames.size(); ++i) {
+    for (std::size_t i = 0; i < kMostShownFrames && begin < frames.size(); ++i) {
       const std::size_t end = std::min(frames.find('\n', begin), frames.size());
       text += fmt::format("    {}\n", sim::printable_text(frames.substr(begin, end - begin)));
       begin = end + 1;

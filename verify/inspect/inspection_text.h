@@ -2,9 +2,10 @@
 
 /// An inspection as text, the answer first, and as JSON.
 ///
-/// Shapes  The JSON has the members "verdict", "suspects" ({"rank", "reason", "kind"}), "layout" (null where it
-///         is not known), "groups", "findings" ({"finding", "text", "ranks"}) and "cannot_tell".
-/// Exact   Long lists are cut in the text unless all are asked for, and the text says so. The JSON is not cut.
+/// Shapes  The JSON has the members "verdict", "suspects" ({"rank", "reason", "kind"}), "layout" (null where
+///         it is not known), "groups", "findings" ({"finding", "text", "ranks"}) and "cannot_tell".
+/// Exact   Long lists are cut in the text unless all are asked for, and the text says so. The JSON is not
+/// cut.
 
 #include <string>
 

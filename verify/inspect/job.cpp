@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <map>
 #include <memory>
+#include <numeric>
 #include <set>
 #include <string_view>
 #include <system_error>
@@ -19,7 +20,7 @@ namespace verify {
 
 namespace {
 
-constexpr std::string_view kDefaultGroup = "default_pg";
+constexpr std::string_view kDefaultGroupOfJob = "default_pg";
 constexpr std::size_t kMostContradictions = 100;
 
 std::optional<std::int64_t> as_number(std::string_view text) {
@@ -37,7 +38,7 @@ bool comes_before(const std::string& a, const std::string& b) {
   return a < b;
 }
 
-std::string kind_of(const std::string& description) {
+std::string kind_of_description(const std::string& description) {
   std::string plain = description;
   if (const std::size_t at = plain.find("_GLOO"); at != std::string::npos) plain.erase(at, 5);
   return sim::kind_described_as(plain);
@@ -70,9 +71,9 @@ struct Place {
 };
 
 /// Builds a job from its recordings.
-class Builder {
+class JobBuilder {
  public:
-  explicit Builder(std::vector<Recording> recordings) { job_.recordings = std::move(recordings); }
+  explicit JobBuilder(std::vector<Recording> recordings) { job_.recordings = std::move(recordings); }
 
   Job build() {
     for (const Recording& recording : job_.recordings) job_.groups_of.emplace_back(recording.groups.size());
@@ -153,7 +154,7 @@ class Builder {
     const bool is_ascending = std::is_sorted(members.begin(), members.end());
     job_.groups.push_back({.name = first.name,
                            .description = first.description,
-                           .kind = kind_of(first.description),
+                           .kind = kind_of_description(first.description),
                            .members = std::move(members),
                            .has_known_members = known,
                            .is_ascending = is_ascending});
@@ -188,6 +189,12 @@ class Builder {
       for (const int member : group.members) largest = std::max(largest, member);
     }
     job_.world_size = largest + 1;
+    for (JobGroup& group : job_.groups) {
+      if (group.has_known_members || group.description != kDefaultGroupOfJob) continue;
+      group.members.resize(static_cast<std::size_t>(job_.world_size));
+      std::iota(group.members.begin(), group.members.end(), 0);
+      group.is_ascending = true;
+    }
     job_.dump_of_rank.assign(static_cast<std::size_t>(job_.world_size), -1);
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump)
       job_.dump_of_rank[static_cast<std::size_t>(job_.recordings[dump].rank)] = static_cast<int>(dump);
@@ -239,8 +246,8 @@ class Builder {
     }
   }
 
-  /// The groups of a recording by the numbers of "pg_status", both in ascending order; empty where this cannot
-  /// be.
+  /// The groups of a recording by the numbers of "pg_status", both in ascending order; empty where this
+  /// cannot be.
   static std::map<std::int64_t, std::size_t> numbers_by_order(const Recording& recording) {
     std::vector<std::pair<std::int64_t, std::size_t>> names;
     std::vector<std::int64_t> numbers;
@@ -276,7 +283,7 @@ class Builder {
     }
     for (std::size_t i = 0; i < job_.groups.size(); ++i) {
       JobGroup& group = job_.groups[i];
-      const bool may_have_messages = group.description == kDefaultGroup || group.kind.empty();
+      const bool may_have_messages = group.description == kDefaultGroupOfJob || group.kind.empty();
       group.has_status = seen[i] && !refuted[i] && !group.has_messages && group.kind != "pp" &&
                          (confirmed[i] || !may_have_messages);
     }
@@ -296,7 +303,7 @@ class Builder {
       for (std::size_t own = 0; own < recording.groups.size(); ++own) {
         const RecordedGroup& group = recording.groups[own];
         if (group.ranks == nullptr) continue;
-        if (group.description == kDefaultGroup) worlds[group.ranks->size()].push_back(recording.rank);
+        if (group.description == kDefaultGroupOfJob) worlds[group.ranks->size()].push_back(recording.rank);
         judge_members(dump, own);
       }
     }
@@ -345,7 +352,8 @@ class Builder {
           {recording.rank});
       return;
     }
-    if (!is_first_member_with_dump) return;
+    // gloo's own recorder names no group, and has one entry for all of them.
+    if (!is_first_member_with_dump || group.name.empty()) return;
     for (const int member : group.members) {
       const int other = job_.dump_of_rank[static_cast<std::size_t>(member)];
       if (other < 0 || job_.find(static_cast<std::size_t>(other), id) != nullptr) continue;
@@ -391,7 +399,7 @@ const GroupOfRank* Job::find(std::size_t dump, std::uint32_t group) const {
   return nullptr;
 }
 
-Job job_of(std::vector<Recording> recordings) { return Builder(std::move(recordings)).build(); }
+Job job_of(std::vector<Recording> recordings) { return JobBuilder(std::move(recordings)).build(); }
 
 std::string ranks_words(const std::vector<int>& ranks) {
   constexpr std::size_t kMostParts = 8;

@@ -4,7 +4,8 @@
 ///
 /// A group is identified by its ranks and its description. PyTorch's names of groups are only a help: two
 /// groups of the same ranks and description are told apart by them, or by their order where the names differ
-/// between ranks. A group whose ranks no dump says has the ranks whose dumps have it.
+/// between ranks. A group whose ranks no dump says, as with gloo, has the ranks whose dumps have it, and the
+/// default group then has all ranks.
 ///
 /// Shapes  A dump is an index into `recordings`. Groups are sorted by name (as numbers), then by ranks.
 /// Exact   "pg_status" has the rank's own numbers of groups. Calls show some pairs of number and group; where
@@ -78,7 +79,8 @@ struct Job {
 
 Job job_of(std::vector<Recording> recordings);
 
-/// Returns the ranks as words: "rank 3", "ranks 9 and 14", "ranks 0 to 7 and 12", "ranks 0, 2, ... (64 in all)".
+/// Returns the ranks as words: "rank 3", "ranks 9 and 14", "ranks 0 to 7 and 12", "ranks 0, 2, ... (64 in
+/// all)".
 std::string ranks_words(const std::vector<int>& ranks);
 
 }  // namespace verify

@@ -2,8 +2,9 @@
 
 /// The calls of each rank that have not ended, and those of them that hold the rank.
 ///
-/// A rank's device runs the calls of a stream in order, so its first pending call holds it. A send does not, if
-/// the rank has issued other calls after it: it went on. Messages that were issued one right after the other
+/// A rank's device runs the calls of a stream in order, so its first pending call holds it. A send does not,
+/// if the rank has issued other calls after it: it went on (unless nothing else explains why the rank is
+/// held, see waiting.h). Messages that were issued one right after the other
 /// in one group may be one batch, so they hold a rank together.
 ///
 /// Shapes  `calls` has indices into the recording's calls, in the order in which they were issued; `front`

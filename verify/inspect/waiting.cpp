@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMostPeersCompared = 8;
 
-using Kind = Operation::Kind;
+using OperationKind = Operation::Kind;
 
 class Finder {
  public:
@@ -27,6 +27,7 @@ class Finder {
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) find_lag(dump);
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_front(dump);
     for (HoldingCall& call : calls_) find_awaited(call);
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_sends_behind(dump);
     connect();
     choose_suspects();
     spread();
@@ -50,10 +51,6 @@ class Finder {
   const Recording& recording(std::size_t dump) const { return job_.recordings[dump]; }
   int rank_of(std::size_t dump) const { return recording(dump).rank; }
   int dump_of(int rank) const { return job_.dump_of_rank[static_cast<std::size_t>(rank)]; }
-  bool counts_collectives(std::uint32_t group) const {
-    return job_.groups[group].has_known_members || job_.groups[group].members.size() > 1;
-  }
-
   void measure_groups() {
     furthest_.resize(job_.groups.size());
     lags_.resize(job_.recordings.size());
@@ -96,7 +93,9 @@ class Finder {
     };
     for (const std::uint32_t index : progresses_.of(dump).calls) {
       const RecordedCall& call = recording(dump).calls[index];
-      if (!call.is_p2p && job_.operation(dump, call).kind == Kind::collective)
+      const Operation& operation = job_.operation(dump, call);
+      // Gloo has no device: a call that has ended on a member only has ended there with an error.
+      if (!call.is_p2p && operation.kind == OperationKind::collective && operation.backend != "gloo")
         behind({job_.group_of(dump, call), call.sequence});
     }
     for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
@@ -118,23 +117,32 @@ class Finder {
     }
   }
 
-  /// What a call is on every rank that does the same in another place of the grid.
+  /// What a call is on every rank that does the same in another place of the grid. Only Megatron's groups
+  /// tell.
   using Likeness = std::tuple<std::string, std::string, std::int64_t, std::int64_t>;
   Likeness likeness(std::size_t dump, const RecordedCall& call) const {
-    return {job_.groups[job_.group_of(dump, call)].description, recording(dump).operation(call),
+    // A message of the default group names its own two ranks, which are others on every rank.
+    const Operation& operation = job_.operation(dump, call);
+    const JobGroup& group = job_.groups[job_.group_of(dump, call)];
+    return {group.description, group.kind.empty() ? operation.name : recording(dump).operation(call),
             call.sequence, call.p2p_sequence};
   }
 
   /// Whether every call that may hold the rank of `dump` is pending on `peer`, too.
   bool is_held_alike(std::size_t dump, std::size_t peer) const {
     std::set<Likeness> theirs;
-    for (const std::uint32_t index : progresses_.of(peer).calls)
-      theirs.insert(likeness(peer, recording(peer).calls[index]));
+    for (const std::uint32_t index : progresses_.of(peer).calls) {
+      const RecordedCall& call = recording(peer).calls[index];
+      const JobGroup& group = job_.groups[job_.group_of(peer, call)];
+      if (!group.kind.empty() || group.description == "default_pg") theirs.insert(likeness(peer, call));
+    }
     for (const std::uint32_t index : progresses_.of(dump).calls) {
       const RecordedCall& call = recording(dump).calls[index];
-      const bool went_on =
-          job_.operation(dump, call).kind == Kind::send && index + 1 < recording(dump).calls.size();
-      if (!went_on && !theirs.contains(likeness(dump, call))) return false;
+      // A group that both are in is compared itself, and else the group of the same description.
+      const CollectiveId id{job_.group_of(dump, call), call.sequence};
+      const bool is_shared = is_collective(dump, call) && job_.groups[id.group].has_member(rank_of(peer));
+      if (is_shared ? !progresses_.is_pending(peer, id) : !theirs.contains(likeness(dump, call)))
+        return false;
     }
     return true;
   }
@@ -153,12 +161,7 @@ class Finder {
         continue;
       }
       own.push_back(calls_.size());
-      calls_.push_back({.group = job_.group_of(dump, call),
-                        .sequence = call.p2p_sequence,
-                        .is_message = true,
-                        .dump = dump,
-                        .call = index,
-                        .waiting = {rank_of(dump)}});
+      calls_.push_back(message(dump, index));
     }
     if (!pending.front.empty()) return;
     for (const CollectiveId& id : pending.lost) own.push_back(joined(id, dump, -1));
@@ -194,10 +197,36 @@ class Finder {
     }
   }
 
+  /// A send after which the rank went on holds it all the same where nothing else explains why it is held.
+  void add_sends_behind(std::size_t dump) {
+    std::vector<std::size_t>& own = fronts_[dump];
+    const bool is_explained = std::any_of(own.begin(), own.end(), [&](std::size_t call) {
+      return !calls_[call].awaited.empty() || !calls_[call].absent.empty();
+    });
+    if (is_explained || own.empty()) return;
+    const PendingCalls& pending = progresses_.of(dump);
+    for (const std::uint32_t index : pending.calls) {
+      if (pending.front.empty() || index >= pending.front.front()) break;
+      own.push_back(calls_.size());
+      calls_.push_back(message(dump, index));
+      find_peer(calls_.back());
+    }
+  }
+
+  HoldingCall message(std::size_t dump, std::uint32_t index) const {
+    const RecordedCall& call = recording(dump).calls[index];
+    return {.group = job_.group_of(dump, call),
+            .sequence = call.p2p_sequence,
+            .is_message = true,
+            .dump = dump,
+            .call = index,
+            .waiting = {rank_of(dump)}};
+  }
+
   void find_peer(HoldingCall& call) {
     const RecordedCall& own = recording(call.dump).calls[static_cast<std::size_t>(call.call)];
     const Operation& operation = job_.operation(call.dump, own);
-    const bool receives = operation.kind == Kind::recv;
+    const bool receives = operation.kind == OperationKind::recv;
     const int peer = job_.groups[call.group].rank_at(receives ? operation.from : operation.to);
     if (peer < 0) return;
     if (dump_of(peer) < 0) {
@@ -210,7 +239,7 @@ class Finder {
       const RecordedCall& other = recording(dump).calls[index];
       const Operation& theirs = job_.operation(dump, other);
       return job_.group_of(dump, other) == call.group &&
-             theirs.kind == (receives ? Kind::send : Kind::recv) && theirs.from == operation.from &&
+             theirs.kind == (receives ? OperationKind::send : OperationKind::recv) && theirs.from == operation.from &&
              theirs.to == operation.to;
     };
     // A send that does not hold its rank is under way, if nothing else holds the rank's device.
@@ -277,7 +306,8 @@ class Finder {
     }
   }
 
-  /// Says how a rank without a pending call is behind those that wait for it, in a collective if there is one.
+  /// Says how a rank without a pending call is behind those that wait for it, in a collective if there is
+  /// one.
   std::string reason_of_idle(int rank) const {
     const HoldingCall* chosen = nullptr;
     for (const HoldingCall& call : calls_) {
@@ -346,7 +376,8 @@ class Finder {
     return found;
   }
 
-  /// A call to which all have come. Where the recorder knew which devices have begun it, the others are named.
+  /// A call to which all have come. Where the recorder knew which devices have begun it, the others are
+  /// named.
   void add_stuck(const HoldingCall& call) {
     std::vector<int> behind;
     for (const int rank : call.waiting) {
@@ -378,6 +409,7 @@ class Finder {
     for (std::size_t call = 0; call < calls_.size(); ++call) {
       for (const std::size_t rank : edges_[node_of(call)]) callers[rank].push_back(call);
     }
+    std::set<std::string> named;
     std::vector<bool> reached(static_cast<std::size_t>(job_.world_size));
     std::vector<int> next;
     for (const auto& [rank, one] : suspects_) {
@@ -402,7 +434,7 @@ class Finder {
           if (spreads) names.insert(name_of(job_.groups[call.group]));
         }
       }
-      for (const std::string& name : through_) names.erase(name);
+      std::erase_if(names, [&](const std::string& name) { return !named.insert(name).second; });
       if (!names.empty()) through_.push_back(fmt::format("{}", fmt::join(names, " and ")));
       std::sort(ranks.begin(), ranks.end());
       next = std::move(ranks);

@@ -6,14 +6,16 @@
 /// or an earlier call holds its device. A rank that a message holds waits for its peer, until the peer is at
 /// the other half. From there on:
 ///
-///   device  A rank is behind on its device if a collective is pending on it that another member has completed:
-///           its own device has taken part in it, so nothing that it waits for explains this.
-///   host    A rank is behind on its host if another member has issued more calls of a group, although the same
-///           calls are pending on both: what holds this rank has not kept the other's host from going on.
+///   device  A rank is behind on its device if a collective is pending on it that another member has
+///           completed: its own device has taken part in it, so nothing that it waits for explains this.
+///   host    A rank is behind on its host if another member has issued more calls of a group, although the
+///           same calls are pending on both: what holds this rank has not kept the other's host from going
+///           on.
 ///   roots   Ranks of these two kinds, and ranks without a pending call for which somebody waits, wait for
-///           nobody. So does a rank without a dump; it is a root only where no rank with a dump explains a call.
-///   circle  Ranks of which each waits for the next one. If most of them are in one call, the few that are not
-///           made their calls in another order.
+///           nobody. So does a rank without a dump; it is a root only where no rank with a dump explains a
+///           call.
+///   circle  Ranks of which each waits for the next one. If most of them are in one call, the few that are
+///           not made their calls in another order.
 ///   stuck   A call to which every member has come, and which none has completed.
 ///
 /// Exact   The shortest explanation comes first: circles and calls that are stuck are named where there is no

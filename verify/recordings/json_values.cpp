@@ -14,9 +14,9 @@ namespace verify {
 
 namespace {
 
-struct EndOfFile {};
+struct JsonEnds {};
 
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+bool is_json_blank(char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 
 bool is_of_word(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' || c == '+' ||
@@ -45,7 +45,7 @@ class JsonReader {
     ParsedFile parsed;
     try {
       read_all();
-    } catch (const EndOfFile&) {
+    } catch (const JsonEnds&) {
       parsed.is_truncated = true;
       while (!open_.empty()) close();
     }
@@ -67,7 +67,7 @@ class JsonReader {
       if (opens()) continue;
       while (!open_.empty() && ends_behind_value()) close();
     } while (!open_.empty());
-    while (next_ < bytes_.size() && is_blank(bytes_[next_])) ++next_;
+    while (next_ < bytes_.size() && is_json_blank(bytes_[next_])) ++next_;
     if (next_ < bytes_.size()) refuse_text("behind the end of the document");
   }
 
@@ -122,8 +122,8 @@ class JsonReader {
 
   /// Returns the next sign that is not blank, without reading it.
   char sign_here() {
-    while (next_ < bytes_.size() && is_blank(bytes_[next_])) ++next_;
-    if (next_ == bytes_.size()) throw EndOfFile();
+    while (next_ < bytes_.size() && is_json_blank(bytes_[next_])) ++next_;
+    if (next_ == bytes_.size()) throw JsonEnds();
     return bytes_[next_];
   }
 
@@ -137,7 +137,7 @@ class JsonReader {
       if (static_cast<unsigned char>(c) < 0x20)
         refuse_text("in a text, where a control character is escaped");
     }
-    throw EndOfFile();
+    throw JsonEnds();
   }
 
   std::string_view of_size(std::string_view text) const {
@@ -159,20 +159,20 @@ class JsonReader {
       }
       append_escape(decoded);
     }
-    throw EndOfFile();
+    throw JsonEnds();
   }
 
   void append_escape(std::string& decoded) {
     static constexpr std::string_view kSigns = "\"\\/bfnrt";
     static constexpr std::string_view kMeanings = "\"\\/\b\f\n\r\t";
-    if (next_ == bytes_.size()) throw EndOfFile();
+    if (next_ == bytes_.size()) throw JsonEnds();
     const char sign = bytes_[next_++];
     if (const std::size_t at = kSigns.find(sign); at != std::string_view::npos) {
       decoded += kMeanings[at];
       return;
     }
     if (sign != 'u') refuse_text("in a text, where an escape should be");
-    if (bytes_.size() - next_ < 4) throw EndOfFile();
+    if (bytes_.size() - next_ < 4) throw JsonEnds();
     unsigned code = 0;
     const char* const end = bytes_.data() + next_ + 4;
     if (std::from_chars(bytes_.data() + next_, end, code, 16).ptr != end)
@@ -186,7 +186,7 @@ class JsonReader {
     const std::size_t first = next_;
     while (next_ < bytes_.size() && is_of_word(bytes_[next_])) ++next_;
     const std::string_view word = bytes_.substr(first, next_ - first);
-    if (next_ == bytes_.size()) throw EndOfFile();  // its end may be missing
+    if (next_ == bytes_.size()) throw JsonEnds();  // its end may be missing
     if (word == "true" || word == "false") return Value::of_boolean(word == "true");
     if (word == "null" || word == "NaN" || word == "Infinity" || word == "-Infinity") return {};
     std::int64_t integer = 0;

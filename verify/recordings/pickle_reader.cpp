@@ -86,7 +86,7 @@ constexpr Opcode kOpcodes[] = {{'(', "MARK"},
                                {0x97, "NEXT_BUFFER"},
                                {0x98, "READONLY_BUFFER"}};
 
-std::string name_of(unsigned char code) {
+std::string name_of_opcode(unsigned char code) {
   for (const Opcode& opcode : kOpcodes) {
     if (opcode.code == code) return opcode.name;
   }
@@ -94,7 +94,7 @@ std::string name_of(unsigned char code) {
 }
 
 /// Thrown where the file ends within an opcode.
-struct EndOfFile {};
+struct PickleEnds {};
 
 class PickleReader {
  public:
@@ -106,7 +106,7 @@ class PickleReader {
     try {
       while (step()) {
       }
-    } catch (const EndOfFile&) {
+    } catch (const PickleEnds&) {
       parsed.is_truncated = true;
       close_all();
     }
@@ -193,7 +193,7 @@ class PickleReader {
   [[noreturn]] void refuse_opcode(unsigned char code, const std::string& problem) const {
     sim::refuse({.code = "dump_opcode",
                  .option = file_,
-                 .numbers = fmt::format("{} (0x{:02x}) at offset {}{}{}", name_of(code), code, at_,
+                 .numbers = fmt::format("{} (0x{:02x}) at offset {}{}{}", name_of_opcode(code), code, at_,
                                         problem.empty() ? "" : " ", problem),
                  .rule = "this is not a flight-recorder dump: c10's pickler writes numbers, texts, lists and "
                          "dicts only, and nothing else of a pickle is read here",
@@ -201,7 +201,7 @@ class PickleReader {
   }
 
   unsigned char byte() {
-    if (next_ == bytes_.size()) throw EndOfFile();
+    if (next_ == bytes_.size()) throw PickleEnds();
     return static_cast<unsigned char>(bytes_[next_++]);
   }
 
@@ -209,7 +209,7 @@ class PickleReader {
     if (size > kMostTextBytes)
       refuse_limit(file_, fmt::format("a text of {} bytes at offset {}", size, at_),
                    fmt::format("a text has at most {} bytes", kMostTextBytes));
-    if (bytes_.size() - next_ < size) throw EndOfFile();
+    if (bytes_.size() - next_ < size) throw PickleEnds();
     const std::string_view found = bytes_.substr(next_, size);
     next_ += size;
     return found;

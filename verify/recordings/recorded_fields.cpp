@@ -12,10 +12,10 @@ namespace verify {
 
 namespace {
 
-constexpr std::size_t kMostFrames = 16;  // of a stack; the others are of the launcher
+constexpr std::size_t kMostRecordedFrames = 16;  // of a stack; the others are of the launcher
 constexpr std::size_t kMostPartsOfCoalesced = 1024;
 
-std::optional<std::int64_t> number_of(const Value& value) {
+std::optional<std::int64_t> recorded_number(const Value& value) {
   if (value.is(ValueKind::integer) || value.is(ValueKind::boolean)) return value.integer;
   if (!value.is(ValueKind::text)) return std::nullopt;
   std::int64_t number = 0;
@@ -25,20 +25,20 @@ std::optional<std::int64_t> number_of(const Value& value) {
   return number;
 }
 
-std::string text_of(const Value& key) {
+std::string text_of_key(const Value& key) {
   return key.is(ValueKind::integer) ? std::to_string(key.integer) : std::string(key.as_text());
 }
 
-bool is_true(const Value& value) { return number_of(value).value_or(0) != 0; }
+bool is_set(const Value& value) { return recorded_number(value).value_or(0) != 0; }
 
-std::int64_t product(std::int64_t a, std::int64_t b) {
+std::int64_t bounded_product(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
   return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &result) ? -1 : result;
 }
 
-class Reader {
+class FieldReader {
  public:
-  Reader(const ValueTree& tree, SharedRanks& lists, Recording& recording)
+  FieldReader(const ValueTree& tree, SharedRanks& lists, Recording& recording)
       : tree_(tree), lists_(lists), recording_(recording) {
     recording_.sizes.push_back({});
     sizes_of_text_.resize(1);
@@ -71,9 +71,9 @@ class Reader {
     const std::span<const Value> statuses = tree_.elements(tree_.find(dump, "pg_status"));
     for (std::size_t i = 0; i + 1 < statuses.size(); i += 2) {
       const auto number = [&](const char* key) {
-        return number_of(tree_.find(statuses[i + 1], key)).value_or(-1);
+        return recorded_number(tree_.find(statuses[i + 1], key)).value_or(-1);
       };
-      recording_.statuses.push_back({.number = text_of(statuses[i]),
+      recording_.statuses.push_back({.number = text_of_key(statuses[i]),
                                      .enqueued = number("last_enqueued_collective"),
                                      .started = number("last_started_collective"),
                                      .completed = number("last_completed_collective")});
@@ -82,6 +82,7 @@ class Reader {
 
   void read_group(std::string_view key, const Value& config) {
     const Value name = tree_.find(config, "name");
+    if (key.empty()) return;  // gloo registers its groups without a name, each over the one before
     const std::uint32_t group =
         group_of(name.is(ValueKind::text) ? name.as_text() : key, tree_.find(config, "desc").as_text());
     recording_.groups[group].ranks = lists_.find(tree_.find(config, "ranks"), tree_);
@@ -112,24 +113,24 @@ class Reader {
       const std::string_view key = pairs[i].as_text();
       const Value& value = pairs[i + 1];
       if (key == "record_id") {
-        call.record_id = number_of(value).value_or(-1);
+        call.record_id = recorded_number(value).value_or(-1);
       } else if (key == "pg_id") {
-        number = number_of(value).value_or(-1);
+        number = recorded_number(value).value_or(-1);
       } else if (key == "process_group") {
         const std::span<const Value> pair = tree_.elements(value);
         if (pair.size() < 2) continue;
         call.group = group_of(pair[0].as_text(), pair[1].as_text());
         has_group = true;
       } else if (key == "collective_seq_id") {
-        call.sequence = number_of(value).value_or(-1);
+        call.sequence = recorded_number(value).value_or(-1);
       } else if (key == "p2p_seq_id") {
-        call.p2p_sequence = number_of(value).value_or(0);
+        call.p2p_sequence = recorded_number(value).value_or(0);
       } else if (key == "seq_id" && call.sequence < 0) {  // before 2.0
-        call.sequence = number_of(value).value_or(-1);
+        call.sequence = recorded_number(value).value_or(-1);
       } else if (key == "profiling_name") {
         call.operation = recording_.texts.add(value.as_text());
       } else if (key == "time_created_ns") {
-        call.created_ns = number_of(value).value_or(0);
+        call.created_ns = recorded_number(value).value_or(0);
       } else if (key == "input_sizes") {
         call.input_sizes = sizes_of(value);
       } else if (key == "output_sizes") {
@@ -145,9 +146,9 @@ class Reader {
       } else if (key == "time_discovered_completed_ns") {
         completed = value;
       } else if (key == "retired") {
-        call.is_retired = is_true(value);
+        call.is_retired = is_set(value);
       } else if (key == "is_p2p") {
-        call.is_p2p = is_true(value);
+        call.is_p2p = is_set(value);
       } else if (key == "thread_name") {
         call.thread = recording_.texts.add(value.as_text());
       } else if (key == "frames") {
@@ -157,9 +158,9 @@ class Reader {
     if (!has_group) call.group = group_of(number < 0 ? "" : std::to_string(number), "");
     if (number >= 0) remember(number, call.group);
     call.dtypes = dtypes_of(in, out);
-    if (state == "completed" || is_true(completed)) {
+    if (state == "completed" || is_set(completed)) {
       call.state = CallState::completed;
-    } else if (state == "started" || is_true(started)) {
+    } else if (state == "started" || is_set(started)) {
       call.state = CallState::started;
     }
     recording_.calls.push_back(call);
@@ -186,8 +187,8 @@ class Reader {
       std::int64_t own = 1;
       for (const Value& size : tree_.elements(list)) {
         if (buffer_.back() != '[') buffer_ += ", ";
-        const std::int64_t number = number_of(size).value_or(-1);
-        own = product(own, number);
+        const std::int64_t number = recorded_number(size).value_or(-1);
+        own = bounded_product(own, number);
         char digits[24];
         buffer_.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
         if (buffer_.size() > 4096) break;
@@ -233,11 +234,11 @@ class Reader {
   std::uint32_t frames_of(const Value& list) {
     const std::span<const Value> frames = tree_.elements(list);
     buffer_.clear();
-    for (std::size_t i = 0; i < std::min(frames.size(), kMostFrames); ++i) {
+    for (std::size_t i = 0; i < std::min(frames.size(), kMostRecordedFrames); ++i) {
       if (i > 0) buffer_ += '\n';
       buffer_ += fmt::format("{} ({}:{})", tree_.find(frames[i], "name").as_text().substr(0, 200),
                              tree_.find(frames[i], "filename").as_text().substr(0, 1000),
-                             number_of(tree_.find(frames[i], "line")).value_or(0));
+                             recorded_number(tree_.find(frames[i], "line")).value_or(0));
     }
     return recording_.texts.add(buffer_);
   }
@@ -298,7 +299,7 @@ bool has_fields_of_dump(const Value& value, const ValueTree& tree) {
 Recording recorded(const Value& dump, const ValueTree& tree, SharedRanks& lists, const std::string& path) {
   Recording recording;
   recording.path = path;
-  Reader(tree, lists, recording).read(dump);
+  FieldReader(tree, lists, recording).read(dump);
   return recording;
 }
 

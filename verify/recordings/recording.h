@@ -2,8 +2,8 @@
 
 /// What the flight recorder of one rank has recorded: the model of a dump, whatever its format.
 ///
-/// PyTorch keeps the last calls of a rank in a ring and writes them when a job hangs. A dump says which groups
-/// the rank is in, how far each of its communicators came, and the calls that are still in the ring.
+/// PyTorch keeps the last calls of a rank in a ring and writes them when a job hangs. A dump says which
+/// groups the rank is in, how far each of its communicators came, and the calls that are still in the ring.
 ///
 /// Shapes  calls in the order in which the rank issued them, oldest first. An id of a text, a size or a group
 ///         is an index into `texts`, `sizes` or `groups` of the same recording. Ranks are global ranks; the

@@ -26,7 +26,7 @@ namespace verify {
 
 namespace {
 
-constexpr const char* kForms = "a dump is a pickle of PyTorch's flight recorder, or its JSON form";
+constexpr const char* kDumpForms = "a dump is a pickle of PyTorch's flight recorder, or its JSON form";
 constexpr std::size_t kMostRefusals = 20;  // of files: the others are alike
 
 /// A file that may be a dump.
@@ -66,7 +66,7 @@ std::vector<Candidate> candidates(const RecordingSource& source) {
     const std::string problem = what_is_no_plain_file(path);
     refusals.keep([&] {
       if (!problem.empty())
-        refuse_file("dump_missing", path, problem, kForms, "the path of a dump, or of a folder of dumps");
+        refuse_file("dump_missing", path, problem, kDumpForms, "the path of a dump, or of a folder of dumps");
     });
     files.push_back({path, true});
   }
@@ -83,7 +83,7 @@ std::vector<Candidate> candidates(const RecordingSource& source) {
 void read_bytes(const std::string& path, std::string& bytes) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);
-  if (error) refuse_file("dump_missing", path, error.message(), kForms, "a file that can be read");
+  if (error) refuse_file("dump_missing", path, error.message(), kDumpForms, "a file that can be read");
   if (size > kMostRecordingBytes)
     refuse_file("dump_size", path, fmt::format("{} bytes", size),
                 fmt::format("a dump of one rank has at most {} bytes", kMostRecordingBytes),
@@ -92,12 +92,12 @@ void read_bytes(const std::string& path, std::string& bytes) {
   std::ifstream file(path, std::ios::binary);
   file.read(bytes.data(), static_cast<std::streamsize>(size));
   if (!file.is_open())
-    refuse_file("dump_missing", path, "it cannot be opened", kForms, "a file that can be read");
+    refuse_file("dump_missing", path, "it cannot be opened", kDumpForms, "a file that can be read");
   bytes.resize(static_cast<std::size_t>(file.gcount()));
 }
 
-/// Reads the candidates on several threads. What each file has is stored by its index, so that nothing depends
-/// on the order in which threads come to the files.
+/// Reads the candidates on several threads. What each file has is stored by its index, so that nothing
+/// depends on the order in which threads come to the files.
 class ReadFiles {
  public:
   ReadFiles(const std::vector<Candidate>& files, const ReadingProgress& progress)
@@ -168,7 +168,7 @@ class RankFinder {
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
     const bool is_whole = !digits.empty() && end == digits.data() + digits.size() && error == std::errc();
     if (is_whole && rank >= 0 && rank < sim::kMaxSize) return rank;
-    refuse_file("dump_rank", path,
+    refuse_file("unknown_rank", path,
                 digits.empty() ? (by_name_ ? "no number in the file's name" : "no match of --rank-from")
                                : fmt::format("'{}'", sim::printable_text(digits.substr(0, 40))),
                 fmt::format("a dump does not say its rank, so it is the last number of the file's name, or "
@@ -283,7 +283,7 @@ Recordings read_recordings(const RecordingSource& source, const ReadingProgress&
       ++left_out;
     } else {
       refusals.keep([&] {
-        refuse_file("dump_form", files[i].path, "no 'entries', 'pg_config' or 'pg_status'", kForms,
+        refuse_file("dump_form", files[i].path, "no 'entries', 'pg_config' or 'pg_status'", kDumpForms,
                     "the file that the flight recorder wrote");
       });
     }
@@ -295,7 +295,7 @@ Recordings read_recordings(const RecordingSource& source, const ReadingProgress&
                                            left_out == 1 ? "was" : "were"));
   if (found.empty())
     refuse_file("dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(),
-                fmt::format("{} read, and none is a dump", counted(std::ssize(files), "file")), kForms,
+                fmt::format("{} read, and none is a dump", counted(std::ssize(files), "file")), kDumpForms,
                 "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)");
   take_ranks(std::move(found), finder, recordings);
   for (const Recording& recording : recordings.ranks) {

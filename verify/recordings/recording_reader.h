@@ -10,11 +10,12 @@
 ///
 /// Exact   The result does not depend on the number of threads, nor on the order of the paths. A retired call
 ///         counts as completed where its recorder has no events of a device (gloo), and the parts of a
-///         coalesced call have its state. A rank with a pickle and a JSON file of the same calls is read once.
+///         coalesced call have its state. A rank with a pickle and a JSON file of the same calls is read
+///         once.
 /// Errors  dump_missing: there is no such file or folder; dump_size: a file of more than
 ///         kMostRecordingBytes; dump_form: a file that is given by name and is no dump; dump_empty: no dump
-///         at all; dump_rank: no rank in the name of a file, or not one to 16,777,215; dump_twice: two dumps
-///         of one rank with different calls; bad_expression: `rank_from` is no regular expression; and those
+///         at all; unknown_rank: no rank in the name of a file, or not one to 16,777,215; dump_twice: two
+///         dumps of one rank with different calls; bad_expression: no regular expression; and those
 ///         of pickle_reader.h and json_values.h. All that is wrong with the files is told at once.
 
 #include <cstddef>
@@ -48,8 +49,8 @@ using ReadingProgress = std::function<void(std::size_t done, std::size_t total, 
 
 Recordings read_recordings(const RecordingSource& source, const ReadingProgress& progress = {});
 
-/// Returns the recording in the bytes of a file; nothing where they are no dump by their form. `file` is named
-/// in refusals, and `tree` is used for the values.
+/// Returns the recording in the bytes of a file; nothing where they are no dump by their form. `file` is
+/// named in refusals, and `tree` is used for the values.
 std::optional<Recording> recording_of(std::string_view bytes, const std::string& file, SharedRanks& lists,
                                       ValueTree& tree);
 

@@ -1,0 +1,416 @@
+// Proves that an inspection names the ranks that keep a job waiting, and no others: for jobs that are played
+// to their hang (hung_job.h), for each way in which ranks can disagree, and for dumps that contradict each
+// other.
+
+#include "verify/inspect/inspection.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+#include <string>
+#include <vector>
+
+#include "tests/verify/inspect/hung_job.h"
+#include "verify/inspect/inspection_text.h"
+
+namespace {
+
+using test::HungJob;
+using test::TestDump;
+using verify::Inspection;
+using verify::SuspectKind;
+
+using Ranks = std::vector<int>;
+
+Inspection inspected(const std::vector<TestDump>& dumps, bool all = false) {
+  return verify::inspect(test::recordings_of(dumps), {}, all);
+}
+
+Inspection inspected(const HungJob& job) { return inspected(test::dumps_of(job, test::hang_of(job))); }
+
+Ranks suspects(const Inspection& inspection) {
+  Ranks ranks;
+  for (const verify::Suspect& suspect : inspection.suspects) ranks.push_back(suspect.rank);
+  return ranks;
+}
+
+bool are_all(const Inspection& inspection, SuspectKind kind) {
+  return std::all_of(inspection.suspects.begin(), inspection.suspects.end(),
+                     [&](const auto& suspect) { return suspect.kind == kind; });
+}
+
+bool has_finding(const Inspection& inspection, const std::string& what) {
+  return std::any_of(inspection.findings.begin(), inspection.findings.end(),
+                     [&](const auto& finding) { return finding.what == what; });
+}
+
+bool tells(const Inspection& inspection, const std::string& part) {
+  return std::any_of(inspection.cannot_tell.begin(), inspection.cannot_tell.end(),
+                     [&](const auto& sentence) { return sentence.find(part) != std::string::npos; });
+}
+
+HungJob drawn_training() {
+  return test::training(*rc::gen::inRange(1, 4), *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 4),
+                        *rc::gen::inRange(1, 4));
+}
+
+int drawn_call(const HungJob& job, int rank) {
+  return *rc::gen::inRange(0, static_cast<int>(job.programs[static_cast<std::size_t>(rank)].size()));
+}
+
+int drawn_rank(const HungJob& job) { return *rc::gen::inRange(0, static_cast<int>(job.programs.size())); }
+
+/// Draws how much of a job the dumps have.
+std::vector<TestDump> drawn_dumps(const HungJob& job, const test::Hang& hang) {
+  std::vector<TestDump> dumps = test::dumps_of(job, hang);
+  const bool has_status = *rc::gen::arbitrary<bool>(), is_active_only = *rc::gen::arbitrary<bool>();
+  for (TestDump& dump : dumps) {
+    dump.has_status = has_status;
+    dump.is_active_only = is_active_only;
+  }
+  return dumps;
+}
+
+RC_GTEST_PROP(InspectionLaws, RanksThatStopAreTheSuspectsWhereCallsBlock, ()) {
+  HungJob job = drawn_training();
+  for (int i = *rc::gen::inRange(0, 4); i > 0; --i) {
+    const int rank = drawn_rank(job);
+    job.stops_at[static_cast<std::size_t>(rank)] = drawn_call(job, rank);
+  }
+  const test::Hang hang = test::hang_of(job);
+  const Inspection inspection =
+      verify::inspect(test::recordings_of(drawn_dumps(job, hang), *rc::gen::arbitrary<bool>()), {}, false);
+  RC_ASSERT(suspects(inspection) == hang.idle_and_awaited);
+  RC_ASSERT(are_all(inspection, SuspectKind::host));
+  RC_ASSERT(inspection.has_findings() == !hang.idle_and_awaited.empty());
+}
+
+RC_GTEST_PROP(InspectionLaws, ARankThatStopsIsTheSuspectHoweverFarHostsAreAhead, ()) {
+  HungJob job = drawn_training();
+  job.run_ahead = *rc::gen::inRange(1, 12);
+  const int rank = drawn_rank(job);
+  job.stops_at[static_cast<std::size_t>(rank)] = drawn_call(job, rank);
+  const test::Hang hang = test::hang_of(job);
+  const Ranks expected = hang.idle_and_awaited;
+  RC_ASSERT(expected.size() <= 1U);
+  RC_ASSERT(suspects(inspected(drawn_dumps(job, hang))) == expected);
+}
+
+/// Where several hosts stop far ahead of their devices, one may hide behind the other, but no other rank is
+/// named.
+RC_GTEST_PROP(InspectionLaws, NoRankIsNamedThatHasNotStopped, ()) {
+  HungJob job = drawn_training();
+  job.run_ahead = *rc::gen::inRange(1, 12);
+  for (int i = 0; i < 2; ++i) {
+    const int rank = drawn_rank(job);
+    job.stops_at[static_cast<std::size_t>(rank)] = drawn_call(job, rank);
+  }
+  const test::Hang hang = test::hang_of(job);
+  const Inspection inspection = inspected(drawn_dumps(job, hang));
+  for (const int rank : suspects(inspection)) RC_ASSERT(job.stops_at[static_cast<std::size_t>(rank)] >= 0);
+  RC_ASSERT(inspection.suspects.empty() == hang.idle_and_awaited.empty());
+}
+
+/// A device that stopped: its rank has issued calls, and does not see that they end, as the others do.
+RC_GTEST_PROP(InspectionLaws, ADeviceThatStoppedIsTheSuspect, ()) {
+  HungJob job = test::training(*rc::gen::inRange(2, 4), *rc::gen::inRange(1, 3), *rc::gen::inRange(1, 4), 3);
+  const int broken = drawn_rank(job);
+  const auto& program = job.programs[static_cast<std::size_t>(broken)];
+  job.stops_at[static_cast<std::size_t>(broken)] = *rc::gen::inRange(3, static_cast<int>(program.size()));
+  const test::Hang hang = test::hang_of(job);
+  test::Hang seen = hang;
+  auto& ends = seen.is_completed[static_cast<std::size_t>(broken)];
+  bool hides_a_collective = false;
+  for (std::size_t i = *rc::gen::inRange<std::size_t>(0, 3); i < ends.size(); ++i) {
+    hides_a_collective =
+        hides_a_collective || (ends[i] && program[i].operation.find(' ') == std::string::npos);
+    ends[i] = false;
+  }
+  RC_PRE(hides_a_collective);
+  std::vector<TestDump> dumps = test::dumps_of(job, seen);
+  const bool has_status = *rc::gen::arbitrary<bool>();
+  for (TestDump& dump : dumps) dump.is_active_only = dump.has_status = has_status;
+  const Inspection inspection = inspected(dumps);
+  RC_ASSERT(suspects(inspection) == Ranks{broken});
+  RC_ASSERT(are_all(inspection, SuspectKind::device));
+}
+
+RC_GTEST_PROP(InspectionLaws, ARankWithoutADumpIsTheSuspectWhereOthersWaitForIt, ()) {
+  HungJob job = test::training(*rc::gen::inRange(2, 4), *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 4), 2);
+  const int rank = drawn_rank(job);
+  job.stops_at[static_cast<std::size_t>(rank)] = drawn_call(job, rank);
+  const test::Hang hang = test::hang_of(job);
+  std::vector<TestDump> dumps = drawn_dumps(job, hang);
+  RC_ASSERT(hang.idle_and_awaited == Ranks{rank});
+  dumps.erase(dumps.begin() + rank);
+  const Inspection inspection = inspected(dumps);
+  RC_ASSERT(suspects(inspection) == Ranks{rank});
+  RC_ASSERT(are_all(inspection, SuspectKind::absent));
+}
+
+RC_GTEST_PROP(InspectionLaws, TheLayoutOfATrainingIsInferred, ()) {
+  const int tp = *rc::gen::inRange(1, 4), dp = *rc::gen::inRange(1, 4), pp = *rc::gen::inRange(1, 4);
+  const Inspection inspection = inspected(test::training(tp, dp, pp, 1));
+  RC_ASSERT(inspection.layout.has_value());
+  RC_ASSERT(inspection.layout->layout.tp == tp && inspection.layout->layout.pp == pp);
+  RC_ASSERT(inspection.layout->comparison.is_equal());
+  RC_ASSERT(!inspection.has_findings());
+}
+
+// ---- every verdict
+// ------------------------------------------------------------------------------------------------
+
+/// Ranks with the world and, if asked for, pairs {0, 1}, {2, 3}, ... and with no calls yet.
+std::vector<TestDump> ranks_of_world(int world, bool has_pairs = false) {
+  std::vector<TestDump> dumps;
+  Ranks all;
+  for (int rank = 0; rank < world; ++rank) all.push_back(rank);
+  for (int rank = 0; rank < world; ++rank) {
+    TestDump dump;
+    dump.rank = rank;
+    dump.groups = {{"0", "default_pg", all}};
+    const int first = rank / 2 * 2;
+    if (has_pairs) dump.groups.push_back({std::to_string(1 + rank / 2), "undefined", {first, first + 1}});
+    dumps.push_back(std::move(dump));
+  }
+  return dumps;
+}
+
+test::DumpedTestCall pending(std::size_t group, const char* operation, std::int64_t sequence = 1) {
+  return {.group = group, .operation = operation, .sequence = sequence, .state = "scheduled"};
+}
+
+test::DumpedTestCall pending_message(const char* operation) {
+  return {.operation = operation, .sequence = 0, .p2p_sequence = 1, .state = "scheduled"};
+}
+
+TEST(Inspection, CrossedGroupsAreACircle) {
+  std::vector<TestDump> dumps = ranks_of_world(4, true);
+  dumps[0].calls = {pending(1, "gloo:all_reduce")};
+  for (std::size_t rank = 1; rank < 4; ++rank) dumps[rank].calls = {pending(0, "gloo:all_reduce")};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), (Ranks{0, 1}));
+  EXPECT_TRUE(are_all(inspection, SuspectKind::order));
+  EXPECT_EQ(inspection.waiting.circle, (Ranks{0, 1}));
+  EXPECT_TRUE(has_finding(inspection, "circle"));
+}
+
+/// Two groups of the same four ranks: one rank calls them in another order than the three others.
+TEST(Inspection, TheRankThatIsAloneInACircleIsNamed) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) {
+    dump.groups.push_back({"1", "default_pg", {0, 1, 2, 3}});
+    dump.calls = {pending(dump.rank == 2 ? 1 : 0, "gloo:all_reduce")};
+  }
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{2});
+  EXPECT_TRUE(are_all(inspection, SuspectKind::order));
+}
+
+/// Hosts that run ahead issue all calls, so only the order on the devices tells.
+TEST(Inspection, CrossedGroupsAreACircleWhereHostsRunAhead) {
+  std::vector<TestDump> dumps = ranks_of_world(2, true);
+  dumps[0].calls = {pending(0, "nccl:all_reduce"), pending(1, "nccl:all_reduce")};
+  dumps[1].calls = {pending(1, "nccl:all_reduce"), pending(0, "nccl:all_reduce")};
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+}
+
+TEST(Inspection, SendsThatWaitForEachOtherAreACircle) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  dumps[0].calls = {pending_message("nccl:send 0->1")};
+  dumps[1].calls = {pending_message("nccl:send 1->0")};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), (Ranks{0, 1}));
+  EXPECT_TRUE(are_all(inspection, SuspectKind::order));
+}
+
+TEST(Inspection, ARecvWithoutASendWaitsForItsPeer) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  dumps[2].calls = {pending_message("nccl:recv 2<-0")};
+  dumps[1].calls = {pending(0, "nccl:barrier")};
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{0});
+  EXPECT_TRUE(has_finding(inspection, "message"));
+}
+
+struct Mistake {
+  const char* what;
+  void (*make)(test::DumpedTestCall& call);
+};
+
+class Disagreement : public testing::TestWithParam<Mistake> {};
+INSTANTIATE_TEST_SUITE_P(
+    Inspection, Disagreement,
+    testing::Values(Mistake{"operation",
+                            [](test::DumpedTestCall& call) { call.operation = "nccl:broadcast"; }},
+                    Mistake{"dtype", [](test::DumpedTestCall& call) { call.dtype = "Double"; }},
+                    Mistake{"size", [](test::DumpedTestCall& call) { call.elements = 5; }}));
+
+TEST_P(Disagreement, TheSmallerPartyIsNamed) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps)
+    dump.calls = {{.operation = "nccl:all_reduce"}, pending(0, "nccl:all_reduce", 2)};
+  GetParam().make(dumps[2].calls[1]);
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{2});
+  EXPECT_TRUE(are_all(inspection, SuspectKind::order));
+  EXPECT_TRUE(has_finding(inspection, GetParam().what));
+  EXPECT_TRUE(inspection.verdict.starts_with("Call 2 of the default group differs in "))
+      << inspection.verdict;
+}
+
+/// A rank that leaves a call out makes every later one under the wrong number: the first is told, all on
+/// demand.
+TEST(Inspection, TheFirstDisagreementOfAGroupIsToldAndAllOnDemand) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps) {
+    const char* const operations[] = {"nccl:all_reduce", "nccl:broadcast", "nccl:all_gather", "nccl:barrier"};
+    std::int64_t sequence = 0;
+    for (const char* operation : operations) {
+      if (dump.rank == 1 && sequence == 1 && operation == operations[1]) continue;
+      dump.calls.push_back({.operation = operation, .sequence = ++sequence});
+    }
+    if (dump.rank != 1) dump.calls.back().state = "scheduled";
+  }
+  const auto count = [](const Inspection& inspection) {
+    return std::count_if(inspection.findings.begin(), inspection.findings.end(),
+                         [](const auto& finding) { return finding.what == "operation"; });
+  };
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+  EXPECT_EQ(count(inspected(dumps)), 1);
+  EXPECT_EQ(count(inspected(dumps, true)), 2);
+}
+
+TEST(Inspection, HalvesOfAMessageAreCompared) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  dumps[0].calls = {pending_message("nccl:send 0->1")};
+  dumps[1].calls = {pending_message("nccl:recv 1<-0")};
+  dumps[1].calls[0].elements = 8;
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), (Ranks{0, 1}));
+  EXPECT_TRUE(has_finding(inspection, "size"));
+}
+
+TEST(Inspection, ACallThatDoesNotEndAnywhereIsStuck) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps) dump.calls = {pending(0, "nccl:all_reduce")};
+  EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1, 2}));
+  EXPECT_TRUE(are_all(inspected(dumps), SuspectKind::device));
+  dumps[0].calls[0].state = dumps[2].calls[0].state = "started";
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+}
+
+/// The splits of an all_to_all are not in a dump, so its sizes differ from rank to rank.
+TEST(Inspection, SizesOfAnAllToAllAreNotCompared) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  for (TestDump& dump : dumps) dump.calls = {{.operation = "nccl:all_to_all", .elements = 10 + dump.rank}};
+  EXPECT_FALSE(inspected(dumps).has_findings());
+  for (TestDump& dump : dumps) dump.calls[0].operation = "nccl:all_reduce";
+  const Inspection inspection = inspected(dumps);
+  EXPECT_TRUE(has_finding(inspection, "size"));
+  EXPECT_TRUE(inspection.suspects.empty());  // nothing waits for it
+}
+
+TEST(Inspection, MembersOnWhichRanksDisagreeAreAFinding) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  dumps[0].groups.push_back({"1", "mesh_tp", {0, 1}});
+  dumps[1].groups.push_back({"1", "mesh_tp", {1, 2}});
+  dumps[2].groups.push_back({"1", "mesh_tp", {1, 2}});
+  const Inspection inspection = inspected(dumps);
+  EXPECT_TRUE(has_finding(inspection, "members"));
+  EXPECT_FALSE(has_finding(inspected(ranks_of_world(3)), "members"));
+}
+
+TEST(Inspection, ARankThatIsInNoneOfItsGroupsIsAFinding) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  dumps[1].rank = 7;
+  EXPECT_TRUE(has_finding(inspected(dumps), "rank"));
+}
+
+TEST(Inspection, DumpsOfSeveralJobsAreAFinding) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  dumps[3].groups[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_TRUE(has_finding(inspected(dumps), "world"));
+  dumps = ranks_of_world(2);
+  dumps[1].version = "2.4";
+  EXPECT_TRUE(has_finding(inspected(dumps), "version"));
+}
+
+TEST(Inspection, SaysWhatItCannotTell) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps) dump.version = "3.1";
+  dumps[0].calls = {{.operation = "nccl:all_reduce", .record_id = 40}};
+  dumps.pop_back();
+  const Inspection inspection = inspected(dumps);
+  EXPECT_TRUE(tells(inspection, "no reduction operation"));
+  EXPECT_TRUE(tells(inspection, "The version '3.1' of a dump is not known"));
+  EXPECT_TRUE(tells(inspection, "1 of 3 ranks has no dump here (rank 2)"));
+  EXPECT_TRUE(tells(inspection, "1 of 2 dumps begins with a later call"));
+  EXPECT_TRUE(tells(inspection, "no stack frames"));
+}
+
+/// Groups of the same ranks and description are told apart by their names, and by their order where the names
+/// differ between ranks.
+TEST(Inspection, GroupsOfTheSameRanksAreToldApart) {
+  for (const bool names_differ : {false, true}) {
+    std::vector<TestDump> dumps = ranks_of_world(2);
+    for (TestDump& dump : dumps) {
+      const std::string suffix = names_differ && dump.rank == 1 ? "b" : "";
+      dump.groups.push_back({"10" + suffix, "undefined", {0, 1}});
+      dump.groups.push_back({"20" + suffix, "undefined", {0, 1}});
+      dump.calls = {pending(dump.rank == 0 ? 1 : 2, "nccl:all_reduce")};
+    }
+    EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
+    EXPECT_TRUE(are_all(inspected(dumps), SuspectKind::order));
+  }
+}
+
+TEST(Inspection, AForeignGroupIsAFinding) {
+  const HungJob job = test::training(2, 2, 2, 1);
+  std::vector<TestDump> dumps = test::dumps_of(job, test::hang_of(job));
+  for (TestDump& dump : dumps) {
+    for (test::DumpedTestGroup& group : dump.groups) {
+      if (group.description == "TENSOR_MODEL_PARALLEL_GROUP" && group.ranks == Ranks{0, 1})
+        group.ranks = {0, 3};
+    }
+  }
+  EXPECT_TRUE(has_finding(inspected(dumps), "layout"));
+}
+
+TEST(Inspection, HoldsTheGroupsAgainstAGivenLayout) {
+  const HungJob job = test::training(2, 2, 2, 1);
+  const auto given = [](int world) -> std::optional<sim::Layout> {
+    sim::ParallelSizes sizes;
+    sizes.world_size = world;
+    sizes.tensor_model_parallel_size = 4;
+    return sim::make_layout(sizes, sim::RuleBook::megatron);
+  };
+  const Inspection inspection =
+      verify::inspect(test::recordings_of(test::dumps_of(job, test::hang_of(job))), given, false);
+  EXPECT_FALSE(inspection.layout->is_inferred);
+  EXPECT_TRUE(has_finding(inspection, "layout"));
+}
+
+TEST(Inspection, JsonHasTheMembersThatOtherProgramsRead) {
+  HungJob job = test::training(2, 1, 2, 1);
+  job.stops_at[3] = 1;
+  const verify::Json json = verify::inspection_json(inspected(job));
+  EXPECT_EQ(json.names(),
+            (std::vector<std::string>{"verdict", "suspects", "layout", "groups", "findings", "cannot_tell"}));
+  const verify::Json& suspect = (*json.find("suspects"))[0];
+  EXPECT_EQ(suspect.names(), (std::vector<std::string>{"rank", "reason", "kind"}));
+  EXPECT_EQ(suspect.find("rank")->integer(), 3);
+  EXPECT_EQ(suspect.find("kind")->text(), "host");
+}
+
+TEST(Inspection, RanksAreListedInFewWords) {
+  EXPECT_EQ(verify::ranks_words({3}), "rank 3");
+  EXPECT_EQ(verify::ranks_words({9, 14}), "ranks 9 and 14");
+  EXPECT_EQ(verify::ranks_words({0, 1, 2, 3, 12}), "ranks 0 to 3 and 12");
+  Ranks even;
+  for (int rank = 0; rank < 64; rank += 2) even.push_back(rank);
+  EXPECT_EQ(verify::ranks_words(even), "ranks 0, 2, 4, 6, 8, 10, 12, 14, ... (32 in all)");
+}
+
+}  // namespace

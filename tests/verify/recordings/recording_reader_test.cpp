@@ -1,0 +1,304 @@
+// Proves that dumps are read as they are written, whatever their form, and that nothing else is.
+
+#include "verify/recordings/recording_reader.h"
+
+#include <filesystem>
+#include <fstream>
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+#include "tests/support/refusal_code.h"
+#include "tests/verify/recordings/test_dump.h"
+#include "verify/recordings/json_values.h"
+#include "verify/recordings/pickle_reader.h"
+
+namespace {
+
+using test::TestDump;
+using verify::CallState;
+using verify::Recording;
+
+const std::string kProto = "\x80\x02";
+
+std::optional<Recording> read(const std::string& bytes) {
+  verify::SharedRanks lists;
+  verify::ValueTree tree;
+  return verify::recording_of(bytes, "dump_0", lists, tree);
+}
+
+sim::Refusal refusal_of(const std::string& bytes) {
+  try {
+    read(bytes);
+  } catch (const sim::Error& error) {
+    return error.refusal();
+  }
+  return {};
+}
+
+TestDump small_dump() {
+  TestDump dump;
+  dump.groups = {{"0", "default_pg", {0, 1}}, {"7", "TENSOR_MODEL_PARALLEL_GROUP", {0, 1}}};
+  dump.calls = {
+      {.group = 0, .operation = "nccl:all_reduce", .sequence = 1},
+      {.group = 1, .operation = "nccl:send 0->1", .sequence = 0, .p2p_sequence = 1, .elements = 300},
+      {.group = 1, .operation = "nccl:all_to_all", .sequence = 1, .state = "scheduled"}};
+  dump.name_of_frame = "forward";
+  return dump;
+}
+
+class Form : public testing::TestWithParam<std::string (*)(const TestDump&)> {};
+INSTANTIATE_TEST_SUITE_P(RecordingReader, Form, testing::Values(test::json_of, test::pickle_of));
+
+TEST_P(Form, IsReadByTheNamesOfItsFields) {
+  const std::optional<Recording> recording = read(GetParam()(small_dump()));
+  ASSERT_TRUE(recording);
+  EXPECT_EQ(recording->version, "2.10");
+  EXPECT_FALSE(recording->is_truncated);
+  ASSERT_EQ(recording->groups.size(), 2U);
+  EXPECT_EQ(recording->groups[1].name, "7");
+  EXPECT_EQ(*recording->groups[1].ranks, (std::vector<int>{0, 1}));
+  ASSERT_EQ(recording->statuses.size(), 2U);
+  EXPECT_EQ(recording->statuses[0].enqueued, 1);
+  ASSERT_EQ(recording->calls.size(), 3U);
+  const verify::RecordedCall& send = recording->calls[1];
+  EXPECT_EQ(recording->operation(send), "nccl:send 0->1");
+  EXPECT_TRUE(send.is_p2p);
+  EXPECT_EQ(send.p2p_sequence, 1);
+  EXPECT_EQ(recording->sizes[send.input_sizes].elements, 300);
+  EXPECT_EQ(recording->text(send.dtypes), "Float");
+  EXPECT_EQ(recording->text(send.frames), "forward (train.py:7)");
+  EXPECT_EQ(send.state, CallState::completed);
+  EXPECT_EQ(recording->calls[2].state, CallState::scheduled);
+}
+
+/// A file that was cut anywhere is read as far as it goes, and never refused.
+TEST_P(Form, IsReadAsFarAsItGoes) {
+  const std::string whole = GetParam()(small_dump());
+  std::size_t most = 0;
+  for (std::size_t size = 1; size + 1 < whole.size(); ++size) {
+    const std::optional<Recording> recording = read(whole.substr(0, size));
+    if (!recording) continue;
+    EXPECT_TRUE(recording->is_truncated) << size;
+    EXPECT_GE(recording->calls.size(), most) << size;
+    most = recording->calls.size();
+  }
+  EXPECT_EQ(most, 3U);
+}
+
+TEST(RecordingReader, MemoOfMoreThan255TextsIsRead) {
+  TestDump dump = small_dump();
+  for (int i = 2; i < 400; ++i)
+    dump.groups.push_back({std::to_string(100 + i), "group " + std::to_string(i), {0, i}});
+  dump.calls.push_back({.group = 399, .operation = "nccl:broadcast"});
+  const std::optional<Recording> recording = read(test::pickle_of(dump));
+  ASSERT_TRUE(recording);
+  EXPECT_EQ(recording->groups[recording->calls[3].group].description, "group 399");
+}
+
+TEST(RecordingReader, RetiredCallsOfGlooAreCompleted) {
+  TestDump dump = small_dump();
+  dump.calls = {{.group = 0, .operation = "gloo:all_reduce", .state = "scheduled", .is_retired = true},
+                {.group = 0, .operation = "nccl:all_reduce", .state = "scheduled", .is_retired = true}};
+  const std::optional<Recording> recording = read(test::json_of(dump));
+  EXPECT_EQ(recording->calls[0].state, CallState::completed);
+  EXPECT_EQ(recording->calls[1].state, CallState::scheduled);
+}
+
+TEST(RecordingReader, PartsOfACoalescedCallHaveItsState) {
+  TestDump dump = small_dump();
+  const auto part = [](std::int64_t p2p, const char* operation, const char* state) {
+    return test::DumpedTestCall{
+        .group = 1, .operation = operation, .sequence = 0, .p2p_sequence = p2p, .state = state};
+  };
+  dump.calls = {part(1, "nccl:send 0->1", "scheduled"), part(1, "nccl:recv 0<-1", "scheduled"),
+                part(1, "nccl:coalesced", "completed"), part(2, "nccl:send 0->1", "scheduled"),
+                part(2, "nccl:coalesced", "scheduled")};
+  std::string text = test::json_of(dump);
+  for (std::size_t at = text.find("\"is_p2p\":false"); at != std::string::npos;
+       at = text.find("\"is_p2p\":false"))
+    text.replace(at, 14, "\"is_p2p\":true ");
+  const std::optional<Recording> recording = read(text);
+  ASSERT_EQ(recording->calls.size(), 3U);
+  EXPECT_EQ(recording->calls[0].state, CallState::completed);
+  EXPECT_EQ(recording->calls[1].state, CallState::completed);
+  EXPECT_EQ(recording->calls[2].state, CallState::scheduled);
+}
+
+TEST(RecordingReader, TheRingMayBeginInTheMiddleOfTheList) {
+  TestDump dump = small_dump();
+  dump.calls[0].record_id = 9;
+  const std::optional<Recording> recording = read(test::pickle_of(dump));
+  EXPECT_EQ(recording->calls[0].record_id, 1);
+  EXPECT_EQ(recording->calls[2].record_id, 9);
+}
+
+TEST(PickleReader, RefusesEveryOtherOpcodeByItsNameAndOffset) {
+  struct Planted {
+    const char* name;
+    std::string opcode;
+  };
+  const std::vector<Planted> all = {{"GLOBAL", "cos\nsystem\n"},
+                                    {"REDUCE", "R"},
+                                    {"BUILD", "b"},
+                                    {"INST", "ios\nsystem\n"},
+                                    {"OBJ", "o"},
+                                    {"STACK_GLOBAL", "\x93"},
+                                    {"NEWOBJ", "\x81"},
+                                    {"NEWOBJ_EX", "\x92"},
+                                    {"PERSID", "P1\n"},
+                                    {"BINPERSID", "Q"},
+                                    {"EXT1", "\x82\x01"},
+                                    {"FRAME", "\x95"},
+                                    {"SHORT_BINUNICODE", "\x8c"},
+                                    {"MEMOIZE", "\x94"},
+                                    {"APPEND", "a"},
+                                    {"SETITEM", "s"},
+                                    {"TUPLE", "t"},
+                                    {"POP", "0"},
+                                    {"DUP", "2"},
+                                    {"no opcode", "\x01"}};
+  for (const Planted& planted : all) {
+    const std::string head = kProto + "}(" + std::string("X\x07\x00\x00\x00", 5) + "entries";
+    const sim::Refusal refusal = refusal_of(head + planted.opcode);
+    EXPECT_EQ(refusal.code, "dump_opcode") << planted.name;
+    EXPECT_TRUE(refusal.numbers.starts_with(planted.name)) << refusal.numbers;
+    EXPECT_NE(refusal.numbers.find("at offset " + std::to_string(head.size())), std::string::npos)
+        << refusal.numbers;
+  }
+}
+
+TEST(PickleReader, RefusesWhatDoesNotFit) {
+  for (const std::string& bytes :
+       {std::string("u"), std::string("e"), std::string("\x86"), std::string("h\x03"),
+        std::string("q\x00", 2), std::string("."), std::string("}(K\x01u"),
+        std::string("]K\x01("
+                    "u"),
+        std::string("(."), std::string("](N}u"), std::string("\x80\x04")})
+    EXPECT_EQ(refusal_of(kProto + bytes).code, "dump_opcode") << testing::PrintToString(bytes);
+}
+
+TEST(PickleReader, HasLimits) {
+  const std::string marks(100, '(');
+  EXPECT_EQ(refusal_of(kProto + marks).code, "dump_limit");
+  EXPECT_EQ(refusal_of(kProto + std::string("Nr\xff\xff\xff\x7f")).code, "dump_limit");
+  EXPECT_EQ(refusal_of(kProto + std::string("X\xff\xff\xff\x7f")).code, "dump_limit");
+  EXPECT_EQ(refusal_of(kProto + std::string("\x8a\x09") + std::string(9, '\x01')).code, "dump_limit");
+  EXPECT_EQ(refusal_of(kProto + std::string(verify::kMostValues + 1, 'N')).code, "dump_limit");
+}
+
+/// A list may hold itself, which costs nothing: a reader goes only as deep as the form of a dump.
+TEST(PickleReader, ContainersMayHoldThemselves) {
+  const std::string bytes = kProto + "}(" + std::string("X\x07\x00\x00\x00", 5) + "entries" +
+                            std::string(
+                                "]q\x00(h\x00h\x00"
+                                "e"
+                                "u.",
+                                11);
+  const std::optional<Recording> recording = read(bytes);
+  ASSERT_TRUE(recording);
+  EXPECT_TRUE(recording->calls.empty());
+}
+
+TEST(JsonValues, RefusesWhatIsNotJson) {
+  for (const char* text : {"{\"entries\" []}", "{\"entries\": [1 2]}", "{\"entries\": [,]}",
+                           "{\"entries\": tru }", "{entries: []}", "{\"entries\": []} x",
+                           "{\"entries\": [1,]}", "{\"a\\q\": 1}", "{\"entries\": [}", "{\"a\\u12g4\": 1}"})
+    EXPECT_EQ(refusal_of(text).code, "dump_text") << text;
+  EXPECT_EQ(refusal_of("{\"entries\":" + std::string(100, '[')).code, "dump_limit");
+}
+
+TEST(JsonValues, ReadsEscapesAndNumbers) {
+  const std::optional<Recording> recording =
+      read(R"({"version":"2\u002e\"\n4","entries":[{"record_id":12345678901,"state":null,"is_p2p":1.5e3}],)"
+           R"("pg_status":{"0":{"last_enqueued_collective":"-1"}}})");
+  ASSERT_TRUE(recording);
+  EXPECT_EQ(recording->version, "2.\"\n4");
+  EXPECT_EQ(recording->calls.at(0).record_id, 12345678901);
+  EXPECT_EQ(recording->statuses.at(0).enqueued, -1);
+}
+
+TEST(RecordingReader, WhatHasNoFieldOfADumpIsNoDump) {
+  for (const char* text : {"", " ", "{}", "{\"a\":1}", "[1]", "plain text", "{\"entries\":3}"})
+    EXPECT_FALSE(read(text)) << text;
+  EXPECT_FALSE(read(kProto + "}."));
+}
+
+/// A folder of files that is removed with the object.
+class Folder {
+ public:
+  explicit Folder(const std::string& name) : path_(testing::TempDir() + "/" + name) {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directories(path_);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  void add(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path_ + "/" + name, std::ios::binary) << bytes;
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(Recordings, DoNotDependOnThreadsAndAreSortedByRank) {
+  const Folder folder("recordings_sorted");
+  for (int rank = 0; rank < 12; ++rank)
+    folder.add("node7_rank_" + std::to_string(rank), test::pickle_of(small_dump()));
+  folder.add("README", "no dump");
+  for (const int threads : {1, 2, 5}) {
+    const verify::Recordings read = verify::read_recordings({{folder.path()}, "", threads});
+    ASSERT_EQ(read.ranks.size(), 12U);
+    for (int rank = 0; rank < 12; ++rank) EXPECT_EQ(read.ranks[static_cast<std::size_t>(rank)].rank, rank);
+    EXPECT_EQ(read.notes, std::vector<std::string>{"1 file in the folders is no dump, and was left out."});
+  }
+}
+
+TEST(Recordings, RanksComeFromTheExpressionIfThereIsOne) {
+  const Folder folder("recordings_expression");
+  folder.add("rank5.attempt2", test::json_of(small_dump()));
+  EXPECT_EQ(verify::read_recordings({{folder.path()}, "", 1}).ranks.at(0).rank, 2);
+  EXPECT_EQ(verify::read_recordings({{folder.path()}, "rank([0-9]+)", 1}).ranks.at(0).rank, 5);
+  EXPECT_EQ(verify::read_recordings({{folder.path()}, "[0-9](?=\\.attempt)", 1}).ranks.at(0).rank, 5);
+}
+
+TEST(Recordings, APickleAndItsJsonAreOneDump) {
+  const Folder folder("recordings_both");
+  folder.add("dump_3", test::pickle_of(small_dump()));
+  folder.add("dump_3.json", test::json_of(small_dump()));
+  const verify::Recordings read = verify::read_recordings({{folder.path()}, "", 2});
+  EXPECT_EQ(read.ranks.size(), 1U);
+  EXPECT_EQ(read.notes.size(), 1U);
+}
+
+TEST(Recordings, AreRefusedWithTheirReason) {
+  const Folder folder("recordings_refused");
+  const auto code = [&](const std::string& file, const std::string& expression) {
+    return test::refusal_code([&] {
+      verify::read_recordings({{folder.path() + "/" + file}, expression, 1});
+    });
+  };
+  EXPECT_EQ(code("absent", ""), "dump_missing");
+  EXPECT_EQ(code("", ""), "dump_empty");
+  folder.add("text_1", "no dump");
+  EXPECT_EQ(code("text_1", ""), "dump_form");
+  EXPECT_EQ(code("", ""), "dump_empty");
+  folder.add("dump", test::json_of(small_dump()));
+  EXPECT_EQ(code("dump", ""), "unknown_rank");
+  EXPECT_EQ(code("dump", "rank([0-9]+)"), "unknown_rank");
+  EXPECT_EQ(code("dump", "("), "bad_expression");
+  folder.add("dump_99999999999", test::json_of(small_dump()));
+  EXPECT_EQ(code("dump_99999999999", ""), "unknown_rank");
+  const Folder twice("recordings_twice");
+  twice.add("a_1", test::json_of(small_dump()));
+  TestDump other = small_dump();
+  other.calls.pop_back();
+  twice.add("b_1", test::json_of(other));
+  EXPECT_EQ(test::refusal_code([&] { verify::read_recordings({{twice.path()}, "", 1}); }), "dump_twice");
+  std::filesystem::resize_file(folder.path() + "/dump", verify::kMostRecordingBytes + 1);
+  EXPECT_EQ(code("dump", ""), "dump_size");
+}
+
+}  // namespace
