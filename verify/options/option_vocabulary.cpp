@@ -19,7 +19,7 @@ constexpr ReaderName kReaderNames[] = {
     {Reader::groups, "groups"},      {Reader::layers, "layers"},     {Reader::schedule, "schedule"},
     {Reader::shards, "shards"},      {Reader::replay, "replay"},     {Reader::check, "check"},
     {Reader::list, "list"},          {Reader::mpi, "--backend mpi"}, {Reader::nccl, "--backend nccl"},
-    {Reader::cuda, "--device cuda"}, {Reader::spread, "--spread"}};
+    {Reader::cuda, "--device cuda"}, {Reader::spread, "--spread"},   {Reader::memory, "memory"}};
 
 }  // namespace
 
