@@ -4,7 +4,8 @@
 /// what the GPU has. They have Megatron's defaults.
 ///
 /// Exact   --recompute-activations of a run of --from is selective recomputation. A module of
-///         --recompute-modules counts only beside --recompute-granularity selective; core_attn is the default.
+///         --recompute-modules counts only beside --recompute-granularity selective; without a list it is
+///         core_attn.
 /// Errors  not_a_number: a dropout that is no decimal number; recompute_module: a module that Megatron does
 ///         not compute again; memory_size: those of byte_size.h.
 /// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py, core/transformer/transformer_config.py.
