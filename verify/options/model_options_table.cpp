@@ -5,7 +5,7 @@ namespace verify {
 std::vector<OptionInfo> options_of_the_model() {
   using enum OptionKind;
   constexpr Reader kLayouts =
-      Reader::groups | Reader::layers | Reader::schedule | Reader::replay | Reader::memory;
+      Reader::groups | Reader::layers | Reader::schedule | Reader::replay | Reader::inspect | Reader::memory;
   constexpr Reader kPlacements = Reader::layers | Reader::replay | Reader::memory;
   constexpr Reader kSchedules = Reader::schedule | Reader::replay | Reader::memory;
   constexpr Reader kCounted = Reader::replay | Reader::memory;

@@ -60,7 +60,8 @@ enum class Reader : std::uint32_t {
   nccl = 1U << 10U,
   cuda = 1U << 11U,
   spread = 1U << 12U,  // check with --spread
-  memory = 1U << 13U,
+  inspect = 1U << 13U,
+  memory = 1U << 14U,
 };
 
 constexpr Reader operator|(Reader a, Reader b) {
