@@ -18,6 +18,7 @@
 #include "verify/checks/planted_programs.h"
 #include "verify/checks/sharded_layers.h"
 #include "verify/checks/text_training.h"
+#include "verify/memory/scenario_memory.h"
 #include "verify/options/nearest_name.h"
 #include "verify/output/phrases.h"
 
@@ -54,19 +55,13 @@ bool expects_parameters(const Replaying& scenario) {
   return scenario.request.expected.parameters.has_value();
 }
 
-/// Returns why memory is not counted; "" if it is counted, or if no option asks for it. It is counted for a
-/// trained model without prediction layers or an encoder.
-std::string why_no_memory(const Replaying& scenario) {
-  const ScenarioRequest& request = scenario.request;
-  if (!request.not_proved.memory.empty()) return request.not_proved.memory;
-  if (!request.model.shape) return request.model.no_shape;
-  if (request.pipeline.forward_only) return "--forward-only keeps nothing for a backward pass";
-  if (request.placement->encoder_ranks > 0) return "encoder-decoder models are not counted";
-  if (request.model.mtp_num_layers > 0) return "multi-token-prediction layers are not counted";
-  return "";
+/// Returns why memory is not counted; "" if it is counted, or if no option asks for it.
+std::string why_no_memory_row(const Replaying& scenario) {
+  const std::string& reason = scenario.request.not_proved.memory;
+  return reason.empty() ? why_no_memory(scenario.request) : reason;
 }
 bool counts_memory(const Replaying& scenario) {
-  return scenario.request.model.shape && why_no_memory(scenario).empty();
+  return scenario.request.model.shape && why_no_memory_row(scenario).empty();
 }
 
 /// Returns why there is no training; "" if there is one, or if a reader does not expect one.
@@ -167,66 +162,14 @@ void run_parameters(Replaying& scenario) {
                             agrees ? "as published" : "published")});
 }
 
-/// Whether a list can hold every parameter that a rank holds of every layer.
-bool can_be_listed(const ModelShape& shape, const sim::Layout& layout) {
-  constexpr std::int64_t kMostLayers = 10'000, kMostMatrices = 2'000'000;
-  if (shape.num_layers > kMostLayers) return false;
-  const std::int64_t experts = shape.experts.num_experts / layout.ep;
-  return shape.num_layers * experts <= kMostMatrices;
-}
-
-/// Returns the schedule of the scenario. If it gives no batch, the schedule has twice as many microbatches as
-/// a chunk takes at a time, because a larger batch has no more of them in flight. Returns nothing if the
-/// schedule would be too large.
-std::optional<ScheduleRequest> schedule_in_flight(const ScenarioRequest& request) {
-  if (request.schedule || request.batch.num_microbatches || request.batch.global_batch_size)
-    return request.schedule;
-  try {
-    return training_schedule(request.pipeline, request.layout.pp,
-                             2 * request.pipeline.group_size.value_or(request.layout.pp));
-  } catch (const sim::Error& error) {
-    if (error.refusal().code != "schedule_size") throw;
-    return std::nullopt;
-  }
-}
-
-/// Returns the inputs for counting activations; nothing if there is no schedule, or if its chunks are not
-/// those of the placement.
-std::optional<ActivationRun> activation_run(const ScenarioRequest& request) {
-  if (!request.training.counts_activations) return std::nullopt;
-  ActivationRun run{
-      .tokens = request.batch.micro_batch_size * request.model.shape->seq_length / request.layout.cp,
-      .sequence_parallel = request.model.sequence_parallel,
-      .recompute = request.training.recompute};
-  if (request.layout.pp == 1) {
-    run.schedule = sim::no_pipelining;
-  } else if (const auto schedule = schedule_in_flight(request)) {
-    run.schedule = schedule->schedule.function;
-    run.pipeline = schedule->shape;
-  } else {
-    return std::nullopt;
-  }
-  const auto chunks = static_cast<std::size_t>(run.pipeline.chunks());
-  const auto& stages = request.placement->stages;
-  const bool fits =
-      std::all_of(stages.begin(), stages.end(), [&](const auto& stage) { return stage.size() == chunks; });
-  return fits ? std::optional(run) : std::nullopt;
-}
-
 void run_memory(Replaying& scenario) {
-  const ScenarioRequest& request = scenario.request;
-  const ModelShape& shape = *request.model.shape;
-  constexpr std::int64_t kMostParameters = std::int64_t{1} << 50;
-  if (!can_be_listed(shape, request.layout) || parameter_count(shape) > kMostParameters) {
-    scenario.report.warnings.push_back(
-        {"memory_not_counted",
-         fmt::format("memory is counted for models of at most 10000 layers, {} parameters, and 2000000 "
-                     "experts on a rank",
-                     kMostParameters)});
+  try {
+    scenario.report.memory = scenario_memory(scenario.request);
+  } catch (const sim::Error& error) {
+    if (error.refusal().code != "memory_not_counted") throw;
+    scenario.report.warnings.push_back({"memory_not_counted", error.refusal().rule});
     return;
   }
-  scenario.report.memory =
-      check_memory(shape, request.layout, *request.placement, activation_run(request), request.state);
   scenario.add(scenario.report.memory->row);
 }
 
@@ -369,8 +312,10 @@ const std::vector<ReplayCheck>& replay_checks() {
        run_finding, CheckOf::ranks},
       {"layers", "every layer is on exactly one stage", has_placement, run_layers, CheckOf::layout, nullptr,
        why_no_layers},
-      {"memory", "the elements of all ranks add up to the model; shows the bytes of the fullest stage",
-       counts_memory, run_memory, CheckOf::layout, nullptr, why_no_memory},
+      {"memory",
+       "the elements of all ranks add up to the model; shows the bytes of the fullest stage, and whether it "
+       "fits",
+       counts_memory, run_memory, CheckOf::layout, nullptr, why_no_memory_row},
       {"batch", "the global batch divides over replicas and microbatches", has_batch, run_batch},
       {"schedule",
        "no pipeline rank waits forever, and every message is received; shows the bubble of a step",
