@@ -52,6 +52,9 @@ struct GptExpertsPlan {
   bool is_pre_softmax() const { return !is_sigmoid() && s.fixed("pre_softmax", 0) == 1; }
   sim::Ratio scaling() const { return {s.fixed("scaling_numerator", 1), s.fixed("scaling_denominator", 1)}; }
 
+  /// Whether experts are chosen in turn: in runs without elements, where no score can be compared.
+  bool is_balanced() const { return s.fixed("balanced", 0) == 1; }
+
   enum class Balance { none, aux_loss, seq_aux_loss, global_aux_loss, z_loss };
   Balance balance() const { return static_cast<Balance>(s["balance"]); }
   static constexpr sim::Ratio kBalanceCoefficient = {1, 8};
@@ -69,7 +72,8 @@ struct GptExpertsPlan {
                                        .score_function = is_sigmoid() ? sim::ScoreFunction::sigmoid
                                                                       : sim::ScoreFunction::softmax,
                                        .pre_softmax = is_pre_softmax(),
-                                       .scaling_factor = scaling()},
+                                       .scaling_factor = scaling(),
+                                       .force_load_balancing = is_balanced()},
                            .expert_bias = has_expert_bias(),
                            .expert_bias_update_rate = kBiasRate,
                            .dispatcher = dispatcher(),
