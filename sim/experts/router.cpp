@@ -61,6 +61,8 @@ TopKRouterConfig checked(TopKRouterConfig config) {
     }
   });
   refusals.throw_if_any();
+  const bool compares_probs = !routing.force_load_balancing;
+  if (config.token_dropping && !compares_probs) config.token_dropping->drop_policy = DropPolicy::position;
   return config;
 }
 

@@ -284,6 +284,58 @@ TEST(ShapesDevice, AccountsCountWorkAndBytes) {
   EXPECT_EQ(account.held_bytes, 0);
 }
 
+WorldSpec first_and_last_of_four() {
+  WorldSpec spec = world_of(4);
+  spec.ranks = {0, 3};
+  return spec;
+}
+
+/// Members that do not run are taken to call what the others call, in groups of their whole size.
+TEST(ShapesDevice, MembersThatDoTheSameNeedNotRun) {
+  ShapesDevice device;
+  std::vector<std::int32_t> sum;
+  const auto program = [&](Rank& rank) {
+    Communicator& dp = rank.groups.get("dp");
+    const Tensor all = rank.device.empty(DType::f32, {4096}), own = rank.device.empty(DType::f32, {1024});
+    dp.reduce_scatter(all, own, ReduceOp::sum, "gradients");
+    dp.all_gather(own, all, "parameters");
+    const Tensor number = numbers(rank.device, {rank.id + 1});
+    dp.all_reduce(number, ReduceOp::sum, "tokens");
+    if (rank.id == 0) sum = numbers_of(number);
+  };
+  const RunReport some = simulate(first_and_last_of_four(), device, program);
+  ASSERT_TRUE(some.ok()) << some.failure();
+  EXPECT_EQ(sum, (std::vector<std::int32_t>{1 + 4}));
+  const RunReport all = simulate(world_of(4), device, program);
+  for (std::size_t call = 0; call < 3; ++call) {
+    EXPECT_EQ(some.ranks[1].calls[call].count, all.ranks[3].calls[call].count);
+    EXPECT_EQ(some.ranks[1].calls[call].bytes_inside, all.ranks[3].calls[call].bytes_inside);
+  }
+}
+
+TEST(ShapesDevice, ACallOfMembersThatDifferNeedsThemAll) {
+  ShapesDevice device;
+  const RunReport message = simulate(first_and_last_of_four(), device, [](Rank& rank) {
+    if (rank.id == 0) rank.groups.get("dp").send(rank.device.empty(DType::f32, {4}), 1, "message");
+  });
+  EXPECT_EQ(message.findings.at(0).code, "group_not_present") << message.failure();
+  CpuDevice cpu;
+  const RunReport values = simulate(first_and_last_of_four(), cpu, [](Rank& rank) {
+    rank.groups.get("dp").all_reduce(filled(rank.device, DType::f32, {4}, 1), ReduceOp::sum, "sum");
+  });
+  EXPECT_EQ(values.findings.at(0).code, "group_not_present") << values.failure();
+}
+
+TEST(ShapesDevice, AMissingMemberIsFoundAmongThoseThatRun) {
+  ShapesDevice device;
+  const RunReport run = simulate(first_and_last_of_four(), device, [](Rank& rank) {
+    if (rank.id == 0)
+      rank.groups.get("dp").all_reduce(rank.device.empty(DType::f32, {4}), ReduceOp::sum, "sum");
+  });
+  ASSERT_FALSE(run.ok());
+  EXPECT_EQ(run.findings.front().code, "missing_ranks") << run.failure();
+}
+
 /// A world that keeps the latest calls alone has the ledger of a world that keeps all.
 TEST(ShapesDevice, FoldedCallsAreInTheLedger) {
   const auto run_with = [](std::int64_t kept_calls) {
