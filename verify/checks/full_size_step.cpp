@@ -86,10 +86,15 @@ std::int64_t step_calls(const ScenarioRequest& request, std::int64_t replicas) {
                               microbatches_of_batch(request.batch, layout.dp), calls_of_a_layer(layout.cp)});
 }
 
-StepReport full_size_step(const ScenarioRequest& request) {
+int running_replicas(const ScenarioRequest& request) {
+  const int all = request.layout.dp;
+  if (request.every_rank || step_calls(request, all) <= kMostStepCalls) return all;
+  return step_calls(request, 2) <= kMostStepCalls ? 2 : 1;
+}
+
+StepReport full_size_step(const ScenarioRequest& request, int replicas) {
   const sim::Layout& layout = request.layout;
-  const bool has_room_for_two = step_calls(request, 2) <= kMostStepCalls;
-  const ReplicaFold fold = fold_replicas(layout, request.every_rank ? layout.dp : has_room_for_two ? 2 : 1);
+  const ReplicaFold fold = fold_replicas(layout, replicas);
   const bool is_whole = fold.replicas == layout.dp;
   StepRun step = run_step(request, is_whole ? std::vector<int>() : fold.running, !is_whole);
   sim::RunReport& run = step.report;

@@ -4,8 +4,9 @@
 /// call of every rank that runs is matched with those of its group: its place in the order, kind, size, dtype,
 /// root and peer. A call that hangs or disagrees at full size is found here.
 ///
-/// Shapes  Of the data-parallel replicas one or two run, and the others are folded into them (replica_fold.h),
-///         unless every rank is asked for. A step of more than kMostStepCalls calls runs only if it is.
+/// Shapes  All replicas run if they make few calls together, or if every rank is asked for. Otherwise two run, or
+///         one, and the others are folded into them (replica_fold.h). A replica of more than kMostStepCalls
+///         calls runs only if every rank is asked for.
 /// Exact   The row holds if all calls are matched and the ledger of all ranks equals the closed forms
 ///         (step_totals.h).
 
@@ -38,10 +39,13 @@ struct StepReport {
   std::vector<sim::Finding> findings;
 };
 
-/// Returns about how many calls the replicas that run make.
+/// Returns about how many calls so many replicas make; kMaxSize + 1 if there are more.
 std::int64_t step_calls(const ScenarioRequest& request, std::int64_t replicas);
 
-/// Runs a step. The scenario must be one that runs at full size (full_size_training.h).
-StepReport full_size_step(const ScenarioRequest& request);
+/// Returns how many of the data-parallel replicas run: all of them, 2 or 1.
+int running_replicas(const ScenarioRequest& request);
+
+/// Runs a step on so many replicas. The scenario must be one that runs at full size (full_size_training.h).
+StepReport full_size_step(const ScenarioRequest& request, int replicas);
 
 }  // namespace verify

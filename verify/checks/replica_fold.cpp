@@ -109,7 +109,7 @@ ReplicaFold fold_replicas(const sim::Layout& layout, int most) {
   for (int rank = layout.first_rank; rank < layout.first_rank + layout.grid_size; ++rank) {
     sim::PerAxis<int> place = layout.dense.coordinates_of(rank);
     const bool is_upper = fold.replicas > 1 && 2 * place[sim::Axis::dp] >= layout.dp;
-    place[sim::Axis::dp] = is_upper ? layout.dp - 1 : 0;
+    if (fold.replicas < layout.dp) place[sim::Axis::dp] = is_upper ? layout.dp - 1 : 0;
     fold.twin_of.push_back(layout.dense.rank_of(place));
   }
   fold.running = fold.twin_of;

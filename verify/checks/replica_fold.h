@@ -25,7 +25,7 @@ struct ReplicaFold {
   int replicas = 1;          // that run
 };
 
-/// Folds replicas into at most `most`: 1 or 2.
+/// Folds replicas into `most` of them, which is 1, 2 or the number of all: then nothing is folded.
 ReplicaFold fold_replicas(const sim::Layout& layout, int most);
 
 /// Returns the ledger of all ranks, from the call records of those that ran.

@@ -84,7 +84,8 @@ std::string why_no_step(const Replaying& scenario) {
   if (!answer.is_asked_for || !answer.reason.empty()) return answer.reason;
   const std::int64_t calls = step_calls(scenario.request, 1);
   if (scenario.request.every_rank || calls <= kMostStepCalls) return "";
-  return fmt::format("one replica makes {} calls, and at most {} are run without --every-rank", calls,
+  return fmt::format("one replica makes {}{} calls, and at most {} are run without --every-rank",
+                     calls > sim::kMaxSize ? "more than " : "about ", std::min(calls, sim::kMaxSize),
                      kMostStepCalls);
 }
 bool runs_a_step(const Replaying& scenario) {
@@ -247,7 +248,7 @@ void run_memory(Replaying& scenario) {
 }
 
 void run_step(Replaying& scenario) {
-  scenario.report.step = full_size_step(scenario.request);
+  scenario.report.step = full_size_step(scenario.request, running_replicas(scenario.request));
   scenario.add(scenario.report.step->row);
   const std::vector<sim::Finding>& findings = scenario.report.step->findings;
   scenario.report.findings.insert(scenario.report.findings.end(), findings.begin(), findings.end());

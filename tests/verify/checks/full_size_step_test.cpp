@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/keyed_random.h"
+#include "sim/layout/size_rules.h"
 #include "tests/support/request.h"
 #include "verify/checks/full_size_training.h"
 #include "verify/checks/replica_fold.h"
@@ -81,22 +82,36 @@ NamedValues drawn_options(std::uint64_t seed) {
 }
 
 TEST(FullSizeStep, AFoldedWorldHasTheLedgerOfTheWholeOne) {
-  int folded_worlds = 0;
   for (std::uint64_t seed = 0; seed < kDraws; ++seed) {
     const NamedValues options = drawn_options(seed);
-    ScenarioRequest request = test::scenario_request(options);
+    const ScenarioRequest request = test::scenario_request(options);
     ASSERT_EQ(can_run_full_size(request).reason, "") << text_of(options);
     ASSERT_TRUE(can_run_full_size(request).is_asked_for) << text_of(options);
-    const StepReport folded = full_size_step(request);
-    request.every_rank = true;
-    const StepReport whole = full_size_step(request);
+    const StepReport whole = full_size_step(request, request.layout.dp);
     ASSERT_TRUE(whole.row.holds) << whole.row.detail << text_of(options);
-    ASSERT_TRUE(folded.row.holds) << folded.row.detail << text_of(options);
-    ASSERT_EQ(folded.ledger, whole.ledger) << text_of(options);
-    ASSERT_EQ(folded.stages, whole.stages) << text_of(options);
-    folded_worlds += folded.row.detail.find("replicas") != std::string::npos ? 1 : 0;
+    for (const int replicas : {1, 2}) {
+      const StepReport folded = full_size_step(request, replicas);
+      ASSERT_TRUE(folded.row.holds) << folded.row.detail << text_of(options);
+      ASSERT_NE(folded.row.detail.find("replicas"), std::string::npos) << folded.row.detail;
+      ASSERT_EQ(folded.ledger, whole.ledger) << text_of(options);
+      ASSERT_EQ(folded.stages, whole.stages) << text_of(options);
+    }
   }
-  EXPECT_EQ(folded_worlds, static_cast<int>(kDraws));
+}
+
+/// Small steps run whole, larger ones with two replicas or one, unless every rank is asked for.
+TEST(FullSizeStep, ReplicasAreFoldedWhereTheyMakeManyCalls) {
+  const auto replicas_of = [](const char* batch, bool every_rank) {
+    NamedValues options = {{"world-size", "64"}, {"num-layers", "100"}, {"hidden-size", "8"},
+                           {"num-attention-heads", "2"}, {"seq-length", "4"}, {"vocab-size", "10"}};
+    options.emplace_back("global-batch-size", batch);
+    if (every_rank) options.emplace_back("every-rank", "true");
+    return running_replicas(test::scenario_request(options));
+  };
+  EXPECT_EQ(replicas_of("64", false), sim::capped_product({64, 100, 5}) <= kMostStepCalls ? 64 : 2);
+  EXPECT_EQ(replicas_of("1280", false), 2);
+  EXPECT_EQ(replicas_of("25600", false), 1);
+  EXPECT_EQ(replicas_of("25600", true), 64);
 }
 
 NamedValues one_world() {
@@ -114,7 +129,7 @@ NamedValues one_world() {
 
 TEST(FullSizeStep, ALedgerThatDiffersFromTheClosedFormsIsTold) {
   const ScenarioRequest request = test::scenario_request(one_world());
-  StepReport step = full_size_step(request);
+  StepReport step = full_size_step(request, 2);
   ASSERT_TRUE(step.row.holds) << step.row.detail;
   const StepTotals expected = expected_step_totals(request);
   EXPECT_EQ(difference(expected, totals_of(step.ledger)), "");
@@ -131,7 +146,7 @@ TEST(FullSizeStep, ALedgerThatDiffersFromTheClosedFormsIsTold) {
 /// those of attention.
 TEST(FullSizeStep, MultiplyAddsAreThoseOfTheMatrices) {
   const ScenarioRequest request = test::scenario_request(one_world());
-  const StepReport step = full_size_step(request);
+  const StepReport step = full_size_step(request, 2);
   const std::int64_t tokens = 4 * 2, h = 8, tp = 2, ffn = 32, s = 4, vocabulary = 256;
   const std::int64_t weights = (4 * h * h + 2 * h * ffn) / tp;
   const std::int64_t attention = 2 * s * h / tp;  // scores and their product with values, for each token
