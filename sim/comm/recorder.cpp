@@ -39,8 +39,8 @@ void add_calls(ContentHash& hash, std::span<const CallRecord> calls) {
   }
 }
 
-/// Folds the records before the latest ones, up to the first call that nobody has waited for. The next attempt
-/// comes when there are twice as many records as are left.
+/// Folds the records before the latest ones, up to the first call that nobody has waited for. The next
+/// attempt comes when there are twice as many records as are left.
 void Recorder::fold_earlier() {
   const auto last = calls_.end() - static_cast<std::ptrdiff_t>(kept_calls_);
   const auto end = std::find_if(calls_.begin(), last, [](const CallRecord& call) { return !call.waited; });

@@ -8,8 +8,8 @@
 /// Calls   Each rank has an account of its own: the multiply-adds of matmul, the elements that the other
 ///         kernels process, and the bytes of the tensors that exist at once. Only the program of the rank
 ///         adds work to it, not the world that moves data between ranks.
-/// Errors  no_elements: to_host() of floats, or of whole numbers that no one has written, or that were computed
-///         from floats (compare, argmax); bad_shape for sizes that no tensor can have.
+/// Errors  no_elements: a program reads floats, or whole numbers that nobody has written or that depend on
+///         floats, such as the result of a comparison.
 /// Exact   Whole numbers are computed by the CPU device. A whole number that depends on a float is unknown.
 ///         Values that decide what a program calls follow these rules: no gradient is infinite
 ///         (sim/optimizer/distributed_optimizer.cpp), and experts are chosen in turn

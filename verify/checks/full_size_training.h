@@ -3,8 +3,8 @@
 /// The training of a scenario's own model in its own sizes, for virtual ranks on a device of shapes
 /// (sim/shapes/shapes_device.h).
 ///
-/// Shapes  those of the scenario: layers where it places them, its batch and microbatches, its vocabulary with
-///         Megatron's padding. Gradients are reduced in f32, in buckets of Megatron's default size, after the
+/// Shapes  those of the scenario: layers where it places them, its batch and microbatches, its vocabulary
+///         with Megatron's padding. Gradients are reduced in f32, in buckets of Megatron's default size, after the
 ///         schedule.
 /// Exact   Every token has a loss.
 
@@ -15,8 +15,8 @@
 
 namespace verify {
 
-/// Returns why a step is not run at full size; "" if it is, or if no option asks for one: without the sizes of
-/// a model or a batch, `is_asked_for` is false.
+/// Whether options ask for a step at full size, by the sizes of a model and a batch, and why it is not run; ""
+/// if it is.
 struct FullSizeAnswer {
   bool is_asked_for = false;
   std::string reason;

@@ -3,14 +3,15 @@
 /// Replicas that behave alike are folded: of the data-parallel replicas of a world some run, and each of the
 /// others is taken to call what one of them calls.
 ///
-/// Shapes  the first and the last replica run; the lower half of the others is folded into the first, the upper
-///         half into the last. Their twins have the same places in tp, cp and pp.
-/// Errors  replica_fold: a call whose size depends on the places of its members (all_to_all_uneven), or over a
-///         group that is none of the layout.
+/// Shapes  the first and the last replica run; the lower half of the others is folded into the first, the
+///         upper half into the last. Their twins have the same places in tp, cp and pp.
+/// Errors  replica_fold: a call whose bytes its record does not tell, because members send each other
+///         different numbers of rows, or a call over a group that is none of the layout.
 /// Exact   The rule: the calls of a rank of a dense model, their sizes and their order, do not depend on its
 ///         place in dp, because replicas have batches of equal size and ZeRO-1 gives each an equal part of a
-///         bucket. The ranks that run have their own groups of the whole layout, so the sizes of their calls are
-///         those of the whole world. The bytes of a folded rank are computed from its own groups and nodes.
+///         bucket. The ranks that run have their own groups of the whole layout, so the sizes of their calls
+///         are those of the whole world. The bytes of a folded rank are computed from its own groups and
+///         nodes.
 
 #include <vector>
 

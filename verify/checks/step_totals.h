@@ -2,8 +2,8 @@
 
 /// The calls of one training step of a dense model by all ranks of a world, in closed form.
 ///
-/// Shapes  rows for each kind of groups, site and operation. Messages have one row for each kind and operation:
-///         at which of its sites a schedule sends them between stages is its own choice.
+/// Shapes  rows for each kind of groups, site and operation. Messages have one row for each kind and
+///         operation: at which of its sites a schedule sends them between stages is its own choice.
 /// Exact   Nothing is run, and nothing of the model, the optimizer or the schedules is asked: the calls of a
 ///         layer are those of verify/cases/token_calls.h, the parameters of a stage those of the check
 ///         "memory", their buckets those of the reference.

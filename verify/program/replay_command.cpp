@@ -67,8 +67,7 @@ std::string ledger_text(const std::vector<sim::LedgerRow>& ledger) {
   return table.text("  ");
 }
 
-/// Returns the ledger of a step at full size: one row for each kind of groups, site and operation, and the sum
-/// of each column.
+/// Returns the ledger of a step at full size: one row for each kind of groups, site and operation.
 std::string step_text(const std::vector<sim::LedgerRow>& ledger) {
   TextTable table({{"step"},
                    {"site"},

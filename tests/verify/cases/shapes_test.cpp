@@ -100,6 +100,6 @@ std::vector<std::string> names_of_cases() {
   return names;
 }
 INSTANTIATE_TEST_SUITE_P(All, CasesOfShapes, testing::ValuesIn(names_of_cases()),
-                         [](const auto& info) { return info.param; });
+                         [](const auto& the_case) { return the_case.param; });
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Proves that a step at full size calls what closed forms say, in drawn worlds and models, that a folded world has
-// the ledger of the whole one, and that a ledger which differs from the closed forms is told.
+// Proves that a step at full size calls what closed forms say, in drawn worlds and models, that a folded world
+// has the ledger of the whole one, and that a ledger which differs from the closed forms is told.
 
 #include "verify/checks/full_size_step.h"
 
@@ -7,7 +7,9 @@
 #include <gtest/gtest.h>
 
 #include "sim/base/keyed_random.h"
+#include "sim/cpu/cpu_device.h"
 #include "sim/layout/size_rules.h"
+#include "tests/support/refusal_code.h"
 #include "tests/support/request.h"
 #include "verify/checks/full_size_training.h"
 #include "verify/checks/replica_fold.h"
@@ -102,8 +104,8 @@ TEST(FullSizeStep, AFoldedWorldHasTheLedgerOfTheWholeOne) {
 /// Small steps run whole, larger ones with two replicas or one, unless every rank is asked for.
 TEST(FullSizeStep, ReplicasAreFoldedWhereTheyMakeManyCalls) {
   const auto replicas_of = [](const char* batch, bool every_rank) {
-    NamedValues options = {{"world-size", "64"}, {"num-layers", "100"}, {"hidden-size", "8"},
-                           {"num-attention-heads", "2"}, {"seq-length", "4"}, {"vocab-size", "10"}};
+    NamedValues options = {{"world-size", "64"},         {"num-layers", "100"}, {"hidden-size", "8"},
+                           {"num-attention-heads", "2"}, {"seq-length", "4"},   {"vocab-size", "10"}};
     options.emplace_back("global-batch-size", batch);
     if (every_rank) options.emplace_back("every-rank", "true");
     return running_replicas(test::scenario_request(options));
@@ -142,8 +144,23 @@ TEST(FullSizeStep, ALedgerThatDiffersFromTheClosedFormsIsTold) {
       "has 32 calls of 1024 elements");
 }
 
-/// The multiply-adds of a token: 2 products forward and twice as many backward for each weight of a matrix, and
-/// those of attention.
+/// A rank does not know from its record how many rows it sent to each other.
+TEST(FullSizeStep, ACallOfUnequalRowsIsNotFolded) {
+  sim::WorldSpec spec = sim::world_of(2);
+  sim::CpuDevice device;
+  const sim::RunReport run = sim::simulate(spec, device, [](sim::Rank& rank) {
+    const sim::Tensor rows = sim::filled(rank.device, sim::DType::f32, {3, 1}, 1);
+    const sim::Tensor received = sim::filled(rank.device, sim::DType::f32, {rank.id == 0 ? 2 : 4, 1}, 0);
+    const std::vector<std::int64_t> expected = {rank.id == 0 ? 1 : 2, rank.id == 0 ? 1 : 2};
+    rank.groups.get("dp").all_to_all_uneven(rows, {1, 2}, received, expected, "rows");
+  });
+  ASSERT_TRUE(run.ok()) << run.failure();
+  const ReplicaFold fold = fold_replicas(spec.layout, 2);
+  EXPECT_EQ(test::refusal_code([&] { ledger_of_all(run, fold, spec.layout, spec.nodes); }), "replica_fold");
+}
+
+/// Each weight of a matrix takes a multiply-add of each token forward and two backward, and so do the products
+/// of attention.
 TEST(FullSizeStep, MultiplyAddsAreThoseOfTheMatrices) {
   const ScenarioRequest request = test::scenario_request(one_world());
   const StepReport step = full_size_step(request, 2);
