@@ -1,5 +1,3 @@
-#include <algorithm>
-
 #include "sim/context/attention_block.h"
 #include "sim/context/context_attentions.h"
 #include "sim/context/row_order.h"
@@ -69,7 +67,7 @@ class AllGatherAttention : public CoreAttention {
       std::int64_t first = document.begin / group_.size();
       for (const std::int64_t chunk :
            {std::int64_t{group_.rank()}, 2 * std::int64_t{group_.size()} - 1 - group_.rank()}) {
-        const std::int64_t valid = std::clamp<std::int64_t>(document.real_length - chunk * rows, 0, rows);
+        const std::int64_t valid = document.real_rows(chunk, rows);
         const std::int64_t seen = causal_ ? chunk * rows + valid : document.real_length;
         if (valid > 0) all.push_back({{first, first + valid}, {document.begin, document.begin + seen}});
         first += rows;

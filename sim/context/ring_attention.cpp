@@ -106,10 +106,7 @@ class RingAttention : public CoreAttention {
   /// Returns how many of a rank's rows of a document are no padding. They are its first rows.
   std::int64_t valid_rows(const Document& document, int rank) const {
     const std::int64_t rows = half(document);
-    const auto in_chunk = [&](std::int64_t chunk) {
-      return std::clamp<std::int64_t>(document.real_length - chunk * rows, 0, rows);
-    };
-    return in_chunk(rank) + in_chunk(2 * size_ - 1 - rank);
+    return document.real_rows(rank, rows) + document.real_rows(2 * size_ - 1 - rank, rows);
   }
 
   /// With a causal mask all rows attend to the low chunk of an earlier rank, and the rows of the high chunk

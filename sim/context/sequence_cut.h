@@ -16,6 +16,7 @@
 /// Source  Megatron-LM, core/utils.py (get_batch_on_this_cp_rank); TransformerEngine, context_parallel.cu
 ///         (thd_partition_indices_kernel).
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -26,6 +27,10 @@ struct Document {
   std::int64_t begin = 0;
   std::int64_t length = 0;       // with its padding
   std::int64_t real_length = 0;  // without
+  /// Returns how many rows of a chunk are no padding. They are its first rows.
+  std::int64_t real_rows(std::int64_t chunk, std::int64_t rows_of_chunk) const {
+    return std::clamp<std::int64_t>(real_length - chunk * rows_of_chunk, 0, rows_of_chunk);
+  }
   bool operator==(const Document&) const = default;
 };
 

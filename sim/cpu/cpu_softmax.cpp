@@ -32,6 +32,22 @@ typename Number::Wide shift_of(const Number& number, std::int64_t seen, const Sc
   return lane_max(number, seen, score);
 }
 
+/// The shift of a row, and the sum of exp(score - shift).
+template <typename Wide>
+struct RowStats {
+  Wide shift;
+  Wide sum;
+};
+
+/// Computes exp(score - shift) of the first `seen` columns of a row.
+template <typename Number, typename Scalar, typename Wide>
+RowStats<Wide> exps_of(const Number& number, const Scalar* from, const Wide& factor, std::int64_t seen,
+                       Wide* exps) {
+  const Wide shift = shift_of(number, seen, [&](std::int64_t j) { return number.load(from[j]) * factor; });
+  for (std::int64_t j = 0; j < seen; ++j) exps[j] = number.exp(number.load(from[j]) * factor - shift);
+  return {shift, lane_sum<Wide>(seen, [&](std::int64_t j) { return exps[j]; })};
+}
+
 }  // namespace
 
 void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tensor& out) {
@@ -49,11 +65,7 @@ void CpuDevice::softmax(const Tensor& x, std::int64_t divisor, bool causal, Tens
         Scalar* to = elements<Scalar>(out) + t * columns;
         Wide* e = exps.data();
         const std::int64_t seen = rows.seen(t);
-        const Wide shift =
-            shift_of(number, seen, [&](std::int64_t j) { return number.load(from[j]) * factor; });
-        for (std::int64_t j = 0; j < seen; ++j) e[j] = number.exp(number.load(from[j]) * factor - shift);
-        const Wide sum = lane_sum<Wide>(seen, [&](std::int64_t j) { return e[j]; });
-        const Wide inverse = number.of({1, 1}) / sum;
+        const Wide inverse = number.of({1, 1}) / exps_of(number, from, factor, seen, e).sum;
         for (std::int64_t j = 0; j < seen; ++j) to[j] = number.store(e[j] * inverse);
         for (std::int64_t j = seen; j < columns; ++j) to[j] = Scalar{};
       }
@@ -92,20 +104,18 @@ void CpuDevice::partial_softmax(const Tensor& x, std::int64_t divisor, bool caus
     using Wide = typename Arithmetic<Scalar>::Wide;
     const auto number = arithmetic<Scalar>();
     const Wide factor = number.rsqrt(number.of({divisor, 1}));
-    std::vector<Wide> of_row(static_cast<std::size_t>(columns));
+    std::vector<Wide> exps_of_row(static_cast<std::size_t>(columns));
     vectorised([&] {
       for (std::int64_t t = 0; t < count; ++t) {
         const Scalar* from = elements<Scalar>(x) + t * columns;
         Scalar* to = elements<Scalar>(exps) + t * columns;
-        Wide* e = of_row.data();
+        Wide* e = exps_of_row.data();
         const std::int64_t seen = rows.seen(t);
-        const Wide shift =
-            shift_of(number, seen, [&](std::int64_t j) { return number.load(from[j]) * factor; });
-        for (std::int64_t j = 0; j < seen; ++j) e[j] = number.exp(number.load(from[j]) * factor - shift);
+        const RowStats<Wide> of_row = exps_of(number, from, factor, seen, e);
         for (std::int64_t j = 0; j < seen; ++j) to[j] = number.store(e[j]);
         for (std::int64_t j = seen; j < columns; ++j) to[j] = Scalar{};
-        elements<Wide>(stats)[t] = shift;
-        elements<Wide>(stats)[count + t] = lane_sum<Wide>(seen, [&](std::int64_t j) { return e[j]; });
+        elements<Wide>(stats)[t] = of_row.shift;
+        elements<Wide>(stats)[count + t] = of_row.sum;
       }
     });
   });

@@ -48,7 +48,7 @@ std::int64_t layers_per_rank(std::int64_t layers, std::int64_t ranks, const char
           .hint = fmt::format("--num-layers {}", layers - layers % ranks + ranks)});
 }
 
-void require_chunks(std::int64_t layers, std::int64_t chunks, std::int64_t ranks) {
+void require_equal_chunks(std::int64_t layers, std::int64_t chunks, std::int64_t ranks) {
   if (layers % chunks == 0) return;
   const std::int64_t more = (layers / chunks + 1) * chunks;
   refuse({.code = "layers_vpp_div",
@@ -78,7 +78,7 @@ void place_decoder_only(const LegacyLayerRequest& request, LayerPlacement& place
   const std::int64_t standalone = request.standalone_embedding_stage && pp > 1 ? 1 : 0;
   const std::int64_t count =
       layers_per_rank(request.num_layers, pp - standalone, "layers_pp_div", "pipeline");
-  require_chunks(count, chunks, pp - standalone);
+  require_equal_chunks(count, chunks, pp - standalone);
   fill(placement, 0, standalone, 0, chunks);
   fill(placement, standalone, pp, count, chunks);
 }

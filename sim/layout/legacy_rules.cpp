@@ -64,7 +64,7 @@ std::vector<int> sorted_unique(std::vector<int> positions) {
 }
 
 /// The first rank, the last rank and the split rank of a pipeline hold an embedding.
-KindSizes kind_sizes(const ParallelSizes& sizes, int pp) {
+KindSizes legacy_kind_sizes(const ParallelSizes& sizes, int pp) {
   std::vector<int> embedding = {0, pp - 1};
   std::vector<int> position_embedding = {0};
   if (sizes.pipeline_model_parallel_split_rank && pp > 1) {
@@ -138,7 +138,7 @@ Layout make_legacy_layout(const ParallelSizes& sizes) {
                 .kinds = {},
                 .creation = {},
                 .warnings = {}};
-  add_kinds(kind_sizes(sizes, layout.pp), layout);
+  add_kinds(legacy_kind_sizes(sizes, layout.pp), layout);
   layout.warnings = warnings_for(sizes, layout);
   return layout;
 }

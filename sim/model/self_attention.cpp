@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
+#include "sim/context/rotary_positions.h"
 #include "sim/context/row_order.h"
 #include "sim/parallel/mappings.h"
 #include "sim/tensor/checks.h"
@@ -60,7 +61,7 @@ RotaryTables own_rotary_tables(Rank& rank, const SelfAttentionConfig& config, co
   const RotaryTables all = rotary_tables(rank.device, config.dtype, 0, config.sequence_length,
                                          config.kv_channels, config.rotary_base);
   if (cut.ranks() == 1) return all;
-  const std::vector<std::int64_t> positions = cut.positions_of(rank.groups.get("cp").rank());
+  const std::vector<std::int64_t> positions = rotary_positions(cut, rank.groups.get("cp").rank());
   return {reordered_rows(all.cosines, positions), reordered_rows(all.sines, positions)};
 }
 

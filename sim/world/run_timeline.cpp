@@ -170,6 +170,7 @@ class Simulation {
     for (std::size_t rank = 0; rank < times_.size(); ++rank) {
       draw_vain(rank);
       draw_started(rank);
+      list_calls(rank);
     }
     list_messages();
     return std::move(timeline_);
@@ -286,6 +287,12 @@ class Simulation {
       }
       timeline_.ranks[index].push_back(slice);
     }
+  }
+
+  void list_calls(std::size_t index) {
+    std::vector<CallTimes>& listed = timeline_.calls.emplace_back();
+    for (const CallTime& call : times_[index].calls)
+      listed.push_back({call.is_posted, call.is_known, call.arrival, call.begin, call.end});
   }
 
   void list_messages() {

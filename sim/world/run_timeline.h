@@ -60,8 +60,19 @@ struct MatchedMessage {
   bool operator==(const MatchedMessage&) const = default;
 };
 
+/// The times of one call of a rank.
+struct CallTimes {
+  bool is_made = false;    // false: the rank made the call while its world ended; it has no times
+  bool ends = false;       // false: the call never completes, and has no begin and no end
+  std::int64_t made = 0;   // the rank made the call
+  std::int64_t begin = 0;  // the last member made it
+  std::int64_t end = 0;
+  bool operator==(const CallTimes&) const = default;
+};
+
 struct RunTimeline {
-  std::vector<std::vector<Slice>> ranks;  // in the order of RunReport::ranks; each lane is sorted by time
+  std::vector<std::vector<Slice>> ranks;      // in the order of RunReport::ranks; each lane is sorted by time
+  std::vector<std::vector<CallTimes>> calls;  // in the order of RunReport::ranks and of their records
   std::vector<MatchedMessage> messages;
   std::int64_t length = 0;  // the time at which the last slice ends
   bool operator==(const RunTimeline&) const = default;

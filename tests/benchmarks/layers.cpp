@@ -1,7 +1,7 @@
 // Measures what sharding costs: a layer on tp virtual ranks against the same layer on one, with the same
 // kernels, a layer of experts on ep ranks, or attention around a ring of cp ranks. CPU time is that of all
-// threads. The targets are that the MLP costs at most 1.15 times the serial one, cross-entropy and the ring at
-// most 1.30 times and experts at most 1.25 times, and that a second thread takes the MLP's time to 0.65.
+// threads. The targets are that the MLP costs at most 1.15 times the serial one, cross-entropy and the ring
+// at most 1.30 times and experts at most 1.25 times, and that a second thread takes the MLP's time to 0.65.
 
 #include <array>
 #include <benchmark/benchmark.h>
@@ -121,7 +121,8 @@ BENCHMARK(moe_layer)
     ->Iterations(3)
     ->Apply(benchmarks::in_cpu_and_wall_time);
 
-/// Measures forward and backward of causal attention over 4,096 rows, of 8 heads of 64 channels, around a ring.
+/// Measures forward and backward of causal attention over 4,096 rows, of 8 heads of 64 channels, around a
+/// ring.
 void ring_attention(benchmark::State& state) {
   const int cp = static_cast<int>(state.range(0));
   const WorldSpec spec{.layout =

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Batches that are cut wrongly over context-parallel ranks. Each runs the program of cp_batch with the rows of
-/// one tensor changed.
+/// Batches that are cut wrongly over context-parallel ranks. Each runs the program of cp_batch with the rows
+/// of one tensor changed.
 ///
 /// Source  mistakes of Megatron-LM, and of what is built on it.
 

@@ -1,4 +1,5 @@
-// The attentions of wrong_context_attention.h are right without a mistake: what is caught of them is the mistake.
+// The attentions of wrong_context_attention.h are right without a mistake: what is caught of them is the
+// mistake.
 
 #include "tests/defects/wrong_context_attention.h"
 

@@ -235,7 +235,8 @@ void dense_stage_leaves_the_norm_out(sim::Rank& rank, const CaseSetting& s) {
 void recomputed_tokens_counted_twice(sim::Rank& rank, const CaseSetting& s) {
   std::int64_t last = -1;  // the sample that was read last: its tokens and its labels are read one by one
   train_with(rank, s, {.reads = [&](const GptPlan& plan, GptTraining& training, std::int64_t number) {
-               // Only the first microbatch is recomputed. When the second one is read, its tokens are counted again.
+               // Only the first microbatch is recomputed. When the second one is read, its tokens are counted
+               // again.
                const std::int64_t b = plan.s["micro_batch"];
                const bool begins_second =
                    number % b == 0 && number / b / plan.dp() % plan.microbatches() == 1;

@@ -105,6 +105,8 @@ Given every_bfloat(DType dtype, const KeyedRandom& random) {
 }
 
 DType drawn_float() { return *rc::gen::element(DType::f64, DType::f32, DType::bf16); }
+sim::KeyedRandom drawn_random() { return sim::KeyedRandom(*rc::gen::arbitrary<std::uint64_t>()); }
+bool drawn_bool() { return *rc::gen::arbitrary<bool>(); }
 
 std::int64_t drawn_size(std::int64_t most) {
   const auto any = *rc::gen::resize(100, rc::gen::inRange<std::int64_t>(1, most + 1));

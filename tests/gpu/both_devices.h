@@ -38,8 +38,10 @@ Given drawn_ids(const sim::Shape& shape, const sim::KeyedRandom& random, std::in
 /// Returns every value that a bf16 can have. In a wider dtype, the values have further digits.
 Given every_bfloat(sim::DType dtype, const sim::KeyedRandom& random);
 
-// These two functions are called inside a property.
+// These functions are called inside a property.
 sim::DType drawn_float();
+sim::KeyedRandom drawn_random();
+bool drawn_bool();
 /// Draws a size up to `most`. It is sometimes 0 or 1, and often next to a multiple of 16.
 std::int64_t drawn_size(std::int64_t most);
 

@@ -12,13 +12,12 @@ namespace {
 
 using namespace sim;
 using test::drawn;
+using test::drawn_bool;
+using test::drawn_random;
 using test::drawn_size;
 using Tensors = std::vector<Tensor>;
 
 constexpr Activation kActivations[] = {Activation::gelu_tanh, Activation::gelu_erf, Activation::silu};
-
-KeyedRandom drawn_random() { return KeyedRandom(*rc::gen::arbitrary<std::uint64_t>()); }
-bool drawn_bool() { return *rc::gen::arbitrary<bool>(); }
 
 TEST(Gpu06Exp, ActivationsOfEveryMagnitude) {
   GPU_OR_SKIP(gpu);

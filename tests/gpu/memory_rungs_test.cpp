@@ -15,12 +15,11 @@ namespace {
 
 using namespace sim;
 using test::drawn;
+using test::drawn_random;
 using test::drawn_size;
 using Tensors = std::vector<Tensor>;
 
 DType drawn_dtype() { return *rc::gen::element(DType::f64, DType::f32, DType::bf16, DType::i32); }
-
-KeyedRandom drawn_random() { return KeyedRandom(*rc::gen::arbitrary<std::uint64_t>()); }
 
 TEST(Gpu01Allocate, BlocksDoNotOverlapAndAreHandedOutAgain) {
   GPU_OR_SKIP(gpu);

@@ -11,11 +11,10 @@ namespace {
 
 using namespace sim;
 using test::drawn;
+using test::drawn_bool;
+using test::drawn_random;
 using test::drawn_size;
 using Tensors = std::vector<Tensor>;
-
-KeyedRandom drawn_random() { return KeyedRandom(*rc::gen::arbitrary<std::uint64_t>()); }
-bool drawn_bool() { return *rc::gen::arbitrary<bool>(); }
 
 TEST(Gpu05Reduce, FoldsOfManyInputs) {
   GPU_OR_SKIP(gpu);

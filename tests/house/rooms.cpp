@@ -49,6 +49,7 @@ const std::vector<Room>& rooms() {
       // A reference shares no code with the layers that it judges.
       {"verify/reference", "layers on one device", {"sim/base"}},
       {"verify/output", "text, tables, JSON, files", {"sim"}},
+      {"verify/recordings", "dumps of flight recorders", {"sim", "verify/output"}},
       {"verify/run_arguments", "logs, YAML, scripts", {"sim", "verify/output"}},
       {"verify/options", "command line, scenarios", {"sim", "verify/output", "verify/run_arguments"}},
       {"verify/cases", "what is proved", {"sim", "verify/reference"}},
@@ -65,6 +66,9 @@ const std::vector<Room>& rooms() {
        "one scenario, end to end",
        {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties", "verify/backends",
         "verify/checks"}},
+      {"verify/inspect",
+       "dumps of a job that hung",
+       {"sim", "verify/output", "verify/recordings", "verify/options", "verify/checks"}},
       {"verify/views", "groups and schedules", {"sim", "verify/output", "verify/options"}},
       {"verify/report",
        "the page, JUnit, traces",
@@ -73,7 +77,7 @@ const std::vector<Room>& rooms() {
       {"verify/program",
        "the commands",
        {"sim", "verify/output", "verify/options", "verify/cases", "verify/properties", "verify/backends",
-        "verify/checks", "verify/replay", "verify/views", "verify/report"}},
+        "verify/checks", "verify/replay", "verify/inspect", "verify/views", "verify/report"}},
       {"verify", "main(), prove()", {"sim", "verify"}},
       {"tests", "all tests", {"tests", "verify", "gpu", "sim"}},
   };

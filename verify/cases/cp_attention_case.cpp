@@ -1,5 +1,5 @@
+#include "sim/context/context_rows.h"
 #include "sim/context/core_attention.h"
-#include "sim/context/row_order.h"
 #include "sim/tensor/permutation.h"
 #include "verify/cases/case_list.h"
 #include "verify/cases/cp_calls.h"
@@ -32,8 +32,8 @@ class CpAttentionCase : public CaseOf<CpAttentionCase> {
     return sizes;
   }
   std::vector<Dimension> dimensions() const override {
-    return {{"cp", 1, 8, false, nullptr, true},
-            {"kind", 0, 3, false, nullptr, false, "cp"},
+    return {{"cp", 1, 8, false, at_scenario::cp, true},
+            {"kind", 0, 3, false, at_scenario::cp_comm_type, false, "cp"},
             {"inner", 1, 4},
             {"rows", 1, 2},
             {"documents", 1, 3},
@@ -105,7 +105,7 @@ class CpAttentionCase : public CaseOf<CpAttentionCase> {
     const auto own = [&](const HeadTensor& whole) {
       const std::int64_t columns = plan.batch() * whole.heads * whole.channels;
       const sim::Tensor all = drawn(rank, s, whole.name, {plan.sequence(), columns});
-      const sim::Tensor rows = sim::reordered_rows(all, cut.rows_of(rank.groups.get("cp").rank()));
+      const sim::Tensor rows = sim::own_context_rows(all, cut, rank.groups.get("cp").rank());
       return sim::permuted(rows.reshaped({cut.local_length(), plan.batch(), whole.heads, whole.channels}),
                            {1, 2, 0, 3});
     };

@@ -27,11 +27,6 @@ sim::Tensor owned(sim::Rank& rank, sim::DistributedOptimizer& optimizer, const s
   return all.reshaped(parameter.value.shape());
 }
 
-std::int64_t with_loss(const sim::Sample& sample) {
-  return std::count_if(sample.labels.begin(), sample.labels.end(),
-                       [](auto id) { return id != sim::kIgnoredLabel; });
-}
-
 /// Whether an error may have exchanged one of the largest scores of a row with another one.
 bool is_open(const reference::Matrix<reference::Bounded>& scores, std::int64_t topk) {
   for (Eigen::Index t = 0; t < scores.rows(); ++t) {
@@ -281,7 +276,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     for (std::int64_t step = 0; step < s["steps"]; ++step) {
       std::int64_t tokens = 0;
       for (std::int64_t i = 0; i < plan.global_batch(); ++i)
-        tokens += with_loss(plan.reference_sample(step * plan.global_batch() + i));
+        tokens += tokens_with_loss(plan.reference_sample(step * plan.global_batch() + i));
       numbers.push_back({fmt::format("tokens of step {}", step), tokens});
     }
     return numbers;

@@ -32,11 +32,6 @@ reference::GptSizes sizes_of(const GptPlan& plan, const sim::GptConfig& model) {
           .experts = plan.has_experts() ? plan.experts().sizes() : reference::GptExpertSizes{}};
 }
 
-std::int64_t with_loss(const sim::Sample& sample) {
-  return std::count_if(sample.labels.begin(), sample.labels.end(),
-                       [](auto id) { return id != sim::kIgnoredLabel; });
-}
-
 /// Scores whose error decides whether a choice is certain. The field has no errors.
 void keep_scores(Wholes<sim::Field>&, const std::string&, const reference::Matrix<sim::Field>&) {}
 template <typename Scalar>
@@ -125,7 +120,7 @@ class Training {
     std::int64_t all_tokens = 0;
     for (std::int64_t first = step * batch; first < (step + 1) * batch; first += size) {
       std::int64_t tokens = 0;
-      for (std::int64_t b = 0; b < size; ++b) tokens += with_loss(plan_.reference_sample(first + b));
+      for (std::int64_t b = 0; b < size; ++b) tokens += tokens_with_loss(plan_.reference_sample(first + b));
       all_tokens += tokens;
       const reference::Matrix<Scalar> shares = shares_of_tokens(first, tokens);
       for (std::int64_t b = 0; b < size; ++b) {
@@ -346,6 +341,11 @@ class Training {
 };
 
 }  // namespace
+
+std::int64_t tokens_with_loss(const sim::Sample& sample) {
+  return std::count_if(sample.labels.begin(), sample.labels.end(),
+                       [](auto id) { return id != sim::kIgnoredLabel; });
+}
 
 std::string choice_name(std::int64_t step) { return fmt::format("{}{:06}", kChoice, step); }
 

@@ -32,6 +32,9 @@ class ChosenExperts {
 inline constexpr const char* kChoice = "choice in step ";
 std::string choice_name(std::int64_t step);
 
+/// Returns how many tokens of a sample have a loss.
+std::int64_t tokens_with_loss(const sim::Sample& sample);
+
 /// Returns the outputs of the training. `chosen`, which may be null, receives the experts of all tokens.
 template <typename Scalar>
 Wholes<Scalar> gpt_reference(const Inputs<Scalar>& inputs, const GptPlan& plan,

@@ -40,6 +40,7 @@ Value ranks_a_group(const ScenarioTraits& traits) {
 
 Value tp(const ScenarioTraits& traits) { return std::min(traits.tensor_parallel, kMostOfAxis); }
 Value cp(const ScenarioTraits& traits) { return size_above_one(traits.context_parallel); }
+Value cp_comm_type(const ScenarioTraits& traits) { return traits.cp_comm_type; }
 Value pp(const ScenarioTraits& traits) { return std::min(traits.pipeline_parallel, kMostOfAxis); }
 Value schedule(const ScenarioTraits& traits) { return traits.is_interleaved ? 3 : 2; }
 Value has_experts(const ScenarioTraits& traits) { return flag(traits.expert_parallel > 1); }

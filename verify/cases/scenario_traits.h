@@ -13,10 +13,11 @@
 namespace verify {
 
 struct ScenarioTraits {
-  int tensor_parallel = 1;    // tp of the scenario
-  int tp = 1;                 // tp with which cases of one tensor-model-parallel group run
-  int context_parallel = 1;   // cp of the scenario
-  int pipeline_parallel = 1;  // pp of the scenario
+  int tensor_parallel = 1;                   // tp of the scenario
+  int tp = 1;                                // tp with which cases of one tensor-model-parallel group run
+  int context_parallel = 1;                  // cp of the scenario
+  std::optional<std::int64_t> cp_comm_type;  // sim::CpCommType, where all layers have the same one
+  int pipeline_parallel = 1;                 // pp of the scenario
   int expert_parallel = 1;
   int expert_tensor_parallel = 1;
   int optimizer_instances = 1;
@@ -58,6 +59,7 @@ Value queries(const ScenarioTraits& traits);
 Value ranks_a_group(const ScenarioTraits& traits);
 Value tp(const ScenarioTraits& traits);
 Value cp(const ScenarioTraits& traits);
+Value cp_comm_type(const ScenarioTraits& traits);
 Value pp(const ScenarioTraits& traits);
 /// The pipeline schedule: 2 is 1F1B, 3 is interleaved.
 Value schedule(const ScenarioTraits& traits);

@@ -8,6 +8,7 @@
 #include "sim/base/error.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/parameter_count.h"
+#include "verify/options/context_options.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/bench.h"
 #include "verify/properties/case_request.h"
@@ -31,23 +32,26 @@ ScenarioTraits traits_of(const ScenarioRequest& request) {
   const ModelOptions& model = request.model;
   const std::int64_t heads = model.num_attention_heads.value_or(layout.tp);
   const std::int64_t groups = model.num_query_groups.value_or(heads);
-  return {.tensor_parallel = layout.tp,
-          .tp = reduced_tp(layout),
-          .context_parallel = layout.cp,
-          .pipeline_parallel = layout.pp,
-          .expert_parallel = layout.ep,
-          .expert_tensor_parallel = layout.etp,
-          .optimizer_instances = layout.instances,
-          .is_interleaved = request.pipeline.virtual_size.has_value(),
-          .num_attention_heads = heads,
-          .num_query_groups = groups,
-          .sequence_parallel = model.sequence_parallel,
-          .gated_mlp = model.gated_mlp,
-          .linear_bias = model.linear_bias,
-          .add_qkv_bias = model.add_qkv_bias,
-          .untied_output = model.untied_output,
-          .rms_norm = model.rms_norm,
-          .rotary = model.rotary};
+  const std::optional<sim::CpCommType> kind = kind_of_all_layers(model.cp_comm_types);
+  return {
+      .tensor_parallel = layout.tp,
+      .tp = reduced_tp(layout),
+      .context_parallel = layout.cp,
+      .cp_comm_type = layout.cp > 1 && kind ? std::optional(static_cast<std::int64_t>(*kind)) : std::nullopt,
+      .pipeline_parallel = layout.pp,
+      .expert_parallel = layout.ep,
+      .expert_tensor_parallel = layout.etp,
+      .optimizer_instances = layout.instances,
+      .is_interleaved = request.pipeline.virtual_size.has_value(),
+      .num_attention_heads = heads,
+      .num_query_groups = groups,
+      .sequence_parallel = model.sequence_parallel,
+      .gated_mlp = model.gated_mlp,
+      .linear_bias = model.linear_bias,
+      .add_qkv_bias = model.add_qkv_bias,
+      .untied_output = model.untied_output,
+      .rms_norm = model.rms_norm,
+      .rotary = model.rotary};
 }
 
 int ranks_of(const Case& the_case, const sim::Layout& layout) {
@@ -99,19 +103,23 @@ CampaignRequest requested(const ScenarioRequest& scenario) {
   return request;
 }
 
-/// Returns the parallel sizes with which the case of the distributed optimizer runs.
-sim::ParallelSizes trained_sizes(const ScenarioRequest& request, const ScenarioTraits& traits) {
-  const Case& the_case = *find_case("distributed_optimizer");
+/// Returns the parallel sizes with which a case runs.
+sim::ParallelSizes sizes_of(const char* name, const ScenarioRequest& request, const ScenarioTraits& traits) {
+  const Case& the_case = *find_case(name);
   CaseSetting setting = reduced_setting(the_case, request, traits, sim::DType::field, 0);
-  setting.dimensions["distributed"] = 1;
+  if (setting.dimensions.contains("distributed")) setting.dimensions["distributed"] = 1;
   return the_case.sizes(setting);
 }
 
 std::string text_of_world(const ScenarioRequest& request, const ScenarioTraits& traits) {
   const sim::Layout& layout = request.layout;
   std::string text = reduced_size("tp", reduced_tp(layout), layout.tp) + ", " +
-                     reduced_size("dp", reduced_dp(layout), layout.dp * layout.cp);
-  const sim::ParallelSizes trained = trained_sizes(request, traits);
+                     reduced_size(layout.cp > 1 ? "dp-cp" : "dp", reduced_dp(layout), layout.dp * layout.cp);
+  if (layout.cp > 1) {
+    const sim::ParallelSizes attention = sizes_of("cp_attention", request, traits);
+    text += ", " + reduced_size("cp", static_cast<int>(attention.context_parallel_size), layout.cp);
+  }
+  const sim::ParallelSizes trained = sizes_of("distributed_optimizer", request, traits);
   const auto instances = static_cast<int>(trained.num_distributed_optimizer_instances);
   if (layout.ep > 1)
     text += ", " + reduced_size("ep", static_cast<int>(trained.expert_model_parallel_size), layout.ep);

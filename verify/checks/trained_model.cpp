@@ -18,6 +18,7 @@
 #include "verify/cases/largest_divisor.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/checks/trained_experts.h"
+#include "verify/options/context_options.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -255,16 +256,14 @@ void make_whole(const ScenarioRequest& request, const TrainedSizes& sizes, CaseS
 void add_context(const ScenarioRequest& request, const TrainedSizes& sizes, TrainedModel& trained) {
   if (sizes.cp == 1) return;
   constexpr std::int64_t kInTurn = 4;
-  const std::vector<sim::CpCommType>& types = request.model.cp_comm_types;
-  const bool is_one = std::adjacent_find(types.begin(), types.end(), std::not_equal_to<>()) == types.end();
-  const auto type = static_cast<std::int64_t>(types.empty() ? sim::CpCommType::p2p : types.front());
+  const std::optional<sim::CpCommType> kind = kind_of_all_layers(request.model.cp_comm_types);
   const std::vector<std::int64_t>& levels = request.model.hierarchical_context_parallel_sizes;
   trained.setting.dimensions.insert({{"cp", sizes.cp},
-                                     {"cp_comm_type", is_one ? type : kInTurn},
+                                     {"cp_comm_type", kind ? static_cast<std::int64_t>(*kind) : kInTurn},
                                      {"inner_cp", levels.empty() ? 2 : levels.front()},
                                      {"whole_sequence_loss", 0},
                                      {"experts", trains_experts(request) ? 1 : 0}});
-  if (!is_one)
+  if (!kind)
     trained.left_out.emplace_back(
         "the kinds of --cp-comm-type by layer, in whose place p2p and all_gather alternate");
 }

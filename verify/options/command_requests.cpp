@@ -1,9 +1,11 @@
 #include "verify/options/command_requests.h"
 
+#include <algorithm>
 #include <charconv>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -122,6 +124,18 @@ sim::BufferConfig requested_config(const Settings& settings) {
           .pad_for_high_nccl_busbw = settings.flag("pad-buckets-for-high-nccl-busbw")};
 }
 
+/// Refuses several scenarios, because the dumps of a folder are those of one job.
+void require_one_run(const CommandLine& line) {
+  if (line.scenarios.size() == 1 || (line.scenarios.empty() && gives_a_world(line))) return;
+  sim::refuse({.code = "flight_recorder_runs",
+               .option = "--flight-recorder",
+               .numbers = line.scenarios.empty()
+                              ? "all scenarios are replayed"
+                              : fmt::format("{} scenarios are given", line.scenarios.size()),
+               .rule = "the dumps of a folder are those of one run",
+               .hint = "one scenario, or --world-size"});
+}
+
 }  // namespace
 
 GroupsRequest groups_request(const CommandLine& line) {
@@ -139,6 +153,34 @@ GroupsRequest groups_request(const CommandLine& line) {
           .kinds = settings.texts("kind"),
           .rank = settings.number("rank"),
           .against = std::move(against)};
+}
+
+InspectRequest inspect_request(const CommandLine& line) {
+  if (line.scenarios.empty()) {
+    sim::refuse({.code = "missing_option",
+                 .option = "DUMP",
+                 .numbers = "no dump is given",
+                 .rule = "inspect takes the dumps of flight recorders, as files or folders",
+                 .hint = "shardproof inspect FOLDER"});
+  }
+  if (line.run != nullptr) require_modelled(*line.run, Unproved::groups);
+  CommandLine without_files = line;
+  without_files.scenarios.clear();
+  Settings settings = scenario_of(without_files).settings;
+  settings.check();
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  InspectRequest request{.paths = line.scenarios,
+                         .rank_from = settings.text("rank-from", ""),
+                         .threads = static_cast<int>(settings.number("threads").value_or(cores)),
+                         .shows_all = settings.flag("all"),
+                         .layout_of_world = {}};
+  request.layout_of_world = [settings](int world_size) -> std::optional<sim::Layout> {
+    if (!settings.has_any_of(kLayout)) return std::nullopt;
+    Settings sized = settings;
+    if (!sized.has("world-size")) sized.append("world-size", {std::to_string(world_size)});
+    return requested_layout(sized);
+  };
+  return request;
 }
 
 LayersRequest layers_request(const CommandLine& line) {
@@ -205,6 +247,12 @@ ReplayFilesRequest replay_files_request(const CommandLine& line) {
   ReplayFilesRequest request{.files = {}, .inputs = line.scenarios};
   for (const char* option : {"report", "junit", "trace"}) {
     if (line.settings.has(option)) request.files.push_back({option, line.settings.text(option, "")});
+  }
+  if (line.settings.has("flight-recorder")) {
+    require_one_run(line);
+    request.recording = {.folder = line.settings.text("flight-recorder", ""),
+                         .as_json = line.settings.choice("flight-recorder-format") == "json",
+                         .most_calls = line.settings.number("flight-recorder-entries")};
   }
   if (line.settings.has("text")) request.inputs.push_back(line.settings.text("text", ""));
   return request;

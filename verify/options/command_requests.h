@@ -4,13 +4,14 @@
 /// options of the command line replace those of the scenario.
 ///
 /// Errors  those of group_dump.h for groups, and of megatron_validation.h for layers, schedule and shards;
-///         one_scenario: more than one scenario; missing_option: shards with neither the sizes of parameters
+///         one_scenario: more than one scenario; missing_option: inspect without a dump, and shards with neither the sizes of parameters
 ///         nor the shape of a model;
 ///         no_such_parameter, not_a_number, buffer_sizes: wrong indices, numbers or bucket sizes for shards;
 ///         option_without_effect: an option that a program of a project does not read, or the shape of a
 ///         model beside the sizes of parameters; and what layouts, placements and settings refuse.
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -65,14 +66,33 @@ ShardsRequest shards_request(const CommandLine& line);
 /// command line. An option that `reader` does not read is refused, even where the scenario gives it.
 CaseOptions case_request(const CommandLine& line, Reader reader);
 
+/// What inspect reads, and the layout against which it holds the groups of the dumps.
+struct InspectRequest {
+  std::vector<std::string> paths;  // files and folders of dumps
+  std::string rank_from;           // a regular expression; "": none
+  int threads = 1;
+  bool shows_all = false;
+  /// Makes the layout of --from or of the options for a world of this many ranks, where they do not say how
+  /// many it has; nothing where neither gives a layout.
+  std::function<std::optional<sim::Layout>(int world_size)> layout_of_world;
+};
+InspectRequest inspect_request(const CommandLine& line);
+
 /// The files that replay writes in addition to its result, and the input files that it must not overwrite.
 struct ReplayFilesRequest {
   struct File {
     std::string option;  // report, junit or trace
     std::string path;
   };
+  /// The folder of the flight recorder's dumps, and how they are written.
+  struct Recording {
+    std::string folder;
+    bool as_json = false;
+    std::optional<std::int64_t> most_calls;
+  };
   std::vector<File> files;
   std::vector<std::string> inputs;
+  std::optional<Recording> recording;
 };
 ReplayFilesRequest replay_files_request(const CommandLine& line);
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <optional>
+#include <functional>
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
@@ -79,6 +79,12 @@ std::vector<sim::Warning> context_warnings(const Settings& settings) {
     return {{error.refusal().code, fmt::format("{}, but {}; TransformerEngine stops at the first layer",
                                                error.refusal().numbers, error.refusal().rule)}};
   }
+}
+
+std::optional<CpCommType> kind_of_all_layers(const std::vector<CpCommType>& types) {
+  if (types.empty()) return CpCommType::p2p;
+  const bool is_one = std::adjacent_find(types.begin(), types.end(), std::not_equal_to<>()) == types.end();
+  return is_one ? std::optional(types.front()) : std::nullopt;
 }
 
 void require_context_options(const Settings& settings) {

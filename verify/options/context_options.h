@@ -8,6 +8,7 @@
 ///         levels; cp_heads: heads or query groups that are no multiple of the ranks that exchange them.
 /// Source  Megatron-LM, core/transformer/transformer_config.py; TransformerEngine, context_parallel.py.
 
+#include <optional>
 #include <vector>
 
 #include "sim/context/cp_comm_type.h"
@@ -18,6 +19,8 @@ namespace verify {
 class Settings;
 
 std::vector<sim::CpCommType> cp_comm_types(const Settings& settings);
+/// Returns the kind that all layers have, if there is one.
+std::optional<sim::CpCommType> kind_of_all_layers(const std::vector<sim::CpCommType>& types);
 void require_context_options(const Settings& settings);
 /// Returns a warning of heads that cannot be exchanged, for a run whose arguments Megatron takes.
 std::vector<sim::Warning> context_warnings(const Settings& settings);

@@ -78,9 +78,9 @@ struct Before {
 };
 
 /// Reads the three forms.
-class Reader {
+class DumpReader {
  public:
-  explicit Reader(std::string path) { dump_.path = std::move(path); }
+  explicit DumpReader(std::string path) { dump_.path = std::move(path); }
 
   GroupDump read(const Json& document) {
     if (const Json* groups = document.find("groups"); groups != nullptr) {
@@ -227,6 +227,6 @@ const char* dump_form_name(DumpForm form) {
   return "";
 }
 
-GroupDump read_group_dump(const std::string& path) { return Reader(path).read(document_of(path)); }
+GroupDump read_group_dump(const std::string& path) { return DumpReader(path).read(document_of(path)); }
 
 }  // namespace verify

@@ -4,7 +4,8 @@ namespace verify {
 
 std::vector<OptionInfo> options_of_the_model() {
   using enum OptionKind;
-  constexpr Reader kLayouts = Reader::groups | Reader::layers | Reader::schedule | Reader::replay;
+  constexpr Reader kLayouts =
+      Reader::groups | Reader::layers | Reader::schedule | Reader::replay | Reader::inspect;
   constexpr Reader kPlacements = Reader::layers | Reader::replay;
   constexpr Reader kSchedules = Reader::schedule | Reader::replay;
   constexpr Reader kShapes = Reader::shards | Reader::replay;  // of the options of a model's shape

@@ -60,6 +60,7 @@ enum class Reader : std::uint32_t {
   nccl = 1U << 10U,
   cuda = 1U << 11U,
   spread = 1U << 12U,  // check with --spread
+  inspect = 1U << 13U,
 };
 
 constexpr Reader operator|(Reader a, Reader b) {

@@ -39,6 +39,17 @@ void require_options(const Settings& settings) {
   }
 }
 
+/// Refuses options of the flight recorder where no run is recorded.
+void require_recorded_run(const Settings& settings) {
+  for (const char* option : {"flight-recorder-format", "flight-recorder-entries"}) {
+    if (settings.has(option) && !settings.has("flight-recorder"))
+      refuse_without_effect(option, "replay' without '--flight-recorder");
+  }
+  if (!settings.has("flight-recorder")) return;
+  if (settings.flag("layout-only")) refuse_without_effect("flight-recorder", "replay' with '--layout-only");
+  if (settings.has("case")) refuse_without_effect("flight-recorder", "replay' with '--case");
+}
+
 void require_grid_can_be_replayed(const Settings& settings) {
   const std::int64_t ranks = sim::grid_size(parallel_sizes(settings));
   if (ranks <= kLargestReplayedGrid) return;
@@ -231,6 +242,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
   const Settings& settings = scenario.settings;
   settings.check();
   require_options(settings);
+  require_recorded_run(settings);
   require_grid_can_be_replayed(settings);
   const NotProved not_proved = not_proved_of(scenario);
   Checked checked = checked_options(scenario, not_proved);
@@ -252,7 +264,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
                           .expected = expectations(settings),
                           .warnings = warnings_about(scenario, layout),
                           .not_proved = not_proved,
-                          .is_traced = settings.has("trace"),
+                          .is_traced = settings.has("trace") || settings.has("flight-recorder"),
                           .layout_only = settings.flag("layout-only"),
                           .every_rank = settings.flag("every-rank"),
                           .arguments = settings.as_command_line()};

@@ -80,7 +80,9 @@ std::string command_cases(const ProgramInfo& program) {
     const std::vector<OptionInfo> options = own_options(command);
     text += fmt::format("    {}) options='{}' topics='{}' files={} ;;\n", command.name,
                         fmt::join(option_words(options, program), " "), fmt::join(topics(options), " "),
-                        *command.arguments == '\0' ? "no" : "yes");
+                        *command.arguments == '\0' ? "no"
+                        : takes_scenarios(command) ? "scenarios"
+                                                   : "any");
     names += (names.empty() ? "" : " ") + std::string(command.name);
   }
   return fmt::format("    '') options='{}' topics='{}' commands='{}' ;;\n",
@@ -123,6 +125,8 @@ _@PROGRAM@() {
       kind=words words=$options
     elif [[ -n $commands ]]; then
       kind=words words=$commands
+    elif [[ $files == any ]]; then
+      kind=file
     else
       kind=scenario
     fi

@@ -155,6 +155,31 @@ CommandInfo check_info() {
       .run = run_check};
 }
 
+CommandInfo inspect_info() {
+  return {
+      .name = "inspect",
+      .arguments = "DUMP...",
+      .summary = "Says which ranks a job that hung waits for, from its flight-recorder dumps.",
+      .about =
+          "Reads what PyTorch's flight recorder wrote, one dump a rank, from files and folders, as pickle or "
+          "JSON. It says which ranks to look at first and why, who waits for whom, in which calls the ranks "
+          "disagree, and what the dumps cannot tell. Nothing in a dump is executed. The layout is inferred "
+          "from the groups, or is that of --from or of the options.",
+      .reader = Reader::inspect,
+      .examples = {{"Find the rank that stopped, in the dumps of four ranks.",
+                    "inspect scenarios/dumps/stopped-rank", kFalsified},
+                   {"Explain two groups whose calls were made in crossed order, as JSON.",
+                    "inspect scenarios/dumps/crossed-groups --format json", kFalsified},
+                   {"Inspect the dumps of a run in which every call matched.",
+                    "inspect scenarios/dumps/matched"}},
+      .exit_codes = {{kVerified, "Nothing was found: no rank waits, and the ranks agree."},
+                     {kFalsified, "Something was found: ranks that wait, or a disagreement."},
+                     {kRefused,
+                      "The command line or a dump was refused, there is no dump, or the result could not be "
+                      "written."}},
+      .run = run_inspect};
+}
+
 CommandInfo list_info() {
   return {
       .name = "list",
@@ -174,12 +199,16 @@ CommandInfo list_info() {
 
 }  // namespace
 
+bool takes_scenarios(const CommandInfo& command) {
+  return std::string_view(command.arguments).find("SCENARIO") != std::string_view::npos;
+}
+
 const ProgramInfo& shardproof_program() {
   static const ProgramInfo program = {
       .called = "shardproof",
       .purpose = "Proves a Megatron-style model-parallel layout on the CPU, before it costs a GPU hour.",
       .commands = {replay_info(), groups_info(), layers_info(), schedule_info(), shards_info(), check_info(),
-                   list_info()},
+                   inspect_info(), list_info()},
       .cases = all_cases(),
       .has_pages = true,
       .closing =

@@ -48,6 +48,9 @@ struct ProgramInfo {
   std::string closing;  // where to read more, for the end of the overview
 };
 
+/// Whether the files that a command takes are scenarios.
+bool takes_scenarios(const CommandInfo& command);
+
 /// The program shardproof.
 const ProgramInfo& shardproof_program();
 

@@ -10,6 +10,7 @@
 ///   replay    proves scenarios, one row per check; this is the main command
 ///   check     runs a campaign: cases and properties over random worlds and shapes; a failure is shrunk and
 ///             written as a scenario
+///   inspect   says which ranks a job that hung waits for, from its flight-recorder dumps
 ///   list      lists scenarios, checks, planted programs, properties, cases and group kinds
 ///
 /// verify/program/README.md describes the JSON output, which other programs may parse.
@@ -41,6 +42,7 @@ int run_schedule(const Call& call);
 int run_shards(const Call& call);
 int run_replay(const Call& call);
 int run_check(const Call& call);
+int run_inspect(const Call& call);
 int run_list(const Call& call);
 /// The command check, for these cases. `called` is the program that a line uses to reproduce a failure.
 int check_cases(const Call& call, const CaseList& cases, const std::string& called);

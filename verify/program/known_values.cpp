@@ -36,7 +36,10 @@ std::vector<std::string> known_values(const OptionInfo& option, const CaseList& 
   return {};
 }
 
-bool is_file(const OptionInfo& option) { return std::string_view(option.value) == "FILE"; }
+bool is_file(const OptionInfo& option) {
+  const std::string_view value = option.value;
+  return value == "FILE" || value == "FOLDER";
+}
 
 bool is_list(const OptionInfo& option) { return std::string_view(option.value).ends_with(kMore); }
 

@@ -27,6 +27,8 @@
 #include "verify/output/text_table.h"
 #include "verify/program/commands.h"
 #include "verify/program/program.h"
+#include "verify/recordings/dump_folder_writer.h"
+#include "verify/recordings/run_dump_writer.h"
 #include "verify/replay/backend_replay.h"
 #include "verify/replay/replay.h"
 #include "verify/replay/replay_summary.h"
@@ -281,10 +283,18 @@ class ReportFiles {
     for (const auto& [file, text_of] : files_) {
       for (const std::string& input : request.inputs) file.require_is_no_input(input);
     }
+    if (!request.recording) return;
+    most_dumped_calls_ = request.recording->most_calls.value_or(kDumpedCalls);
+    dumps_.emplace(request.recording->folder,
+                   request.recording->as_json ? DumpFormat::json : DumpFormat::pickle);
   }
 
   void write(const std::vector<ScenarioReport>& reports) const {
     for (const auto& [file, text_of] : files_) file.write(text_of(reports));
+    if (!dumps_) return;
+    for (const ScenarioReport& report : reports) {
+      if (report.trace) write_dumps(*report.trace);
+    }
   }
 
  private:
@@ -293,7 +303,14 @@ class ReportFiles {
     files_.emplace_back(std::move(file), text_of);
   }
 
+  void write_dumps(const TracedRun& traced) const {
+    RunDumpWriter writer(traced.layout, traced.run, traced.timeline, most_dumped_calls_);
+    for (std::size_t rank = 0; rank < writer.size(); ++rank) dumps_->write(writer.dump_of(rank));
+  }
+
   std::vector<std::pair<OutputFile, TextOf>> files_;
+  std::optional<DumpFolderWriter> dumps_;
+  std::int64_t most_dumped_calls_ = kDumpedCalls;
 };
 
 std::string all_as_json(const std::vector<ScenarioReport>& reports) {

@@ -49,8 +49,13 @@ std::string command_case(const CommandInfo& command, const ProgramInfo& program)
     if (option.readers == kEverybody && option.kind == OptionKind::flag) options.push_back(option);
   }
   for (const OptionInfo& option : options) text += specification(option, program);
-  text += *command.arguments == '\0' ? "        && return\n"
-                                     : "        '*:scenario:_files -g \"*.ini\"' && return\n";
+  if (*command.arguments == '\0') {
+    text += "        && return\n";
+  } else if (takes_scenarios(command)) {
+    text += "        '*:scenario:_files -g \"*.ini\"' && return\n";
+  } else {
+    text += "        '*:file:_files' && return\n";
+  }
   return text + "      ;;\n";
 }
 

@@ -22,7 +22,7 @@ CaseSetting with_stretch(CaseSetting setting, std::int64_t first, std::int64_t l
   return setting;
 }
 
-std::optional<sim::RunReport> fit_run(Bench& bench, const Case& the_case, const CaseSetting& setting) {
+std::optional<sim::RunReport> saved_run(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   sim::RunReport report = bench.run(the_case, setting, bench.world_of(the_case, setting));
   if (!report.ok() || !check_outputs(report, the_case.outputs(setting), setting.dtype).empty())
     return std::nullopt;
@@ -32,7 +32,7 @@ std::optional<sim::RunReport> fit_run(Bench& bench, const Case& the_case, const 
 /// Returns what a training that was never stopped has after so many steps; nothing if it fails.
 Wholes<Field> state_after(Bench& bench, const Case& the_case, const CaseSetting& layout, std::int64_t steps) {
   const CaseSetting setting = with_stretch(layout, 0, steps);
-  const auto report = fit_run(bench, the_case, setting);
+  const auto report = saved_run(bench, the_case, setting);
   Wholes<Field> wholes;
   if (!report) return wholes;
   for (const CaseOutput& output : the_case.outputs(setting)) {
@@ -65,7 +65,7 @@ std::string common_time(const ComparedRun& run, const WrongTensors& tensors) {
 std::string explain_layout(Bench& bench, const Case& the_case, const CaseSetting& layout, std::int64_t stop,
                            std::int64_t steps) {
   const CaseSetting setting = with_stretch(layout, stop, stop + steps);
-  const auto report = fit_run(bench, the_case, setting);
+  const auto report = saved_run(bench, the_case, setting);
   if (!report) return "";
   ComparedRun run{the_case, setting, *report, reference::Number<Field>(bench.tower(the_case, setting))};
   run.serial = state_after(bench, the_case, layout, stop + steps);
@@ -91,7 +91,7 @@ std::string explain_resume(Bench& bench, const Case& the_case, const CaseSetting
   const std::vector<CaseSetting> stretches = the_case.stretches(setting);
   const CaseSetting& first = stretches.front();
   const std::int64_t stop = first.stretch->last;
-  if (!fit_run(bench, the_case, first)) return "";  // saves
+  if (!saved_run(bench, the_case, first)) return "";  // saves
   for (const std::int64_t steps : {0, 1}) {
     for (const CaseSetting* layout : {&first, &stretches[1]}) {
       if (std::string text = explain_layout(bench, the_case, *layout, stop, steps); !text.empty())

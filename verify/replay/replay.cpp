@@ -35,7 +35,7 @@ std::string absence(const ReplayCheck& check, const Replaying& scenario) {
 }
 
 /// Returns the number of steps of a check. A check that will be refused counts as one step.
-std::size_t steps_of(const ReplayCheck& check, const Replaying& scenario) {
+std::size_t steps_of_check(const ReplayCheck& check, const Replaying& scenario) {
   if (!runs(check, scenario)) return 0;
   if (check.steps == nullptr) return 1;
   try {
@@ -46,10 +46,10 @@ std::size_t steps_of(const ReplayCheck& check, const Replaying& scenario) {
 }
 
 /// Returns the number of steps of a scenario, if its check "partition" holds.
-std::size_t steps_of(Replaying& scenario) {
+std::size_t steps_of_all(Replaying& scenario) {
   scenario.is_partitioned = true;
   std::size_t steps = 0;
-  for (const ReplayCheck& check : replay_checks()) steps += steps_of(check, scenario);
+  for (const ReplayCheck& check : replay_checks()) steps += steps_of_check(check, scenario);
   scenario.is_partitioned = false;
   return steps;
 }
@@ -63,7 +63,7 @@ void prove(const ScenarioRequest& request, const std::optional<TrainedModel>& mo
   report.no_schedule = request.no_schedule;
   Replaying scenario{
       .request = request, .model = model, .device = device, .report = report, .before_step = before_step};
-  scenario.steps = steps_of(scenario);
+  scenario.steps = steps_of_all(scenario);
   for (const ReplayCheck& check : replay_checks()) {
     if (!runs(check, scenario)) {
       const std::string reason = absence(check, scenario);

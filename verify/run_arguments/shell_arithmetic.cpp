@@ -10,7 +10,7 @@ namespace verify {
 namespace {
 
 using Number = std::optional<std::int64_t>;
-constexpr int kMostNesting = 32;
+constexpr int kMostOperatorNesting = 32;
 
 Number combined(char operation, Number left, Number right) {
   if (!left || !right) return std::nullopt;
@@ -66,7 +66,7 @@ class Expression {
     }
   }
   Number term(int depth) {
-    if (depth > kMostNesting) return std::nullopt;
+    if (depth > kMostOperatorNesting) return std::nullopt;
     if (takes('-')) return combined('-', 0, term(depth + 1));
     if (takes('(')) {
       const Number value = sum(depth + 1);

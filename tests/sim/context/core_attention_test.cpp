@@ -1,5 +1,5 @@
-// Proves that the ranks of a ring have equal work, that rows of padding have no context and no gradient, and that
-// attention which cannot be computed is refused.
+// Proves that the ranks of a ring have equal work, that rows of padding have no context and no gradient, and
+// that attention which cannot be computed is refused.
 
 #include "sim/context/core_attention.h"
 

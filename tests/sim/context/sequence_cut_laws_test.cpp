@@ -1,5 +1,5 @@
-// Proves for drawn sizes, documents and padding what has to hold of every cut over context-parallel ranks, and
-// that rotary positions and flattened rows agree with it.
+// Proves for drawn sizes, documents and padding what has to hold of every cut over context-parallel ranks,
+// and that rotary positions and flattened rows agree with it.
 
 #include <algorithm>
 #include <gtest/gtest.h>

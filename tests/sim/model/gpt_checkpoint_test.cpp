@@ -1,6 +1,6 @@
 // Proves in the field that the training of a GPT with experts, saved on one layout and loaded on another,
-// goes on as if it had never stopped: losses, norms and expert biases are the same. In floats, a checkpoint that
-// went through another layout has the bits that it began with.
+// goes on as if it had never stopped: losses, norms and expert biases are the same. In floats, a checkpoint
+// that went through another layout has the bits that it began with.
 
 #include <gtest/gtest.h>
 #include <map>

@@ -3,9 +3,9 @@
 //   mpi_ranks MODE [SEED] [STEPS]
 //
 // The mode equal runs random_calls on MPI and simulated and compares the two. exact does the same with
-// exact_reductions, and the modes of training_of_mode() with a training of a GPT. Every other mode plants a defect. After the prefix "native-", reductions are those of MPI. The
-// number of reductions that MPI was asked for is compared with the records of the calls. The exit codes are
-// those of the program.
+// exact_reductions, and the modes of training_of_mode() with a training of a GPT. Every other mode plants a
+// defect. After the prefix "native-", reductions are those of MPI. The number of reductions that MPI was
+// asked for is compared with the records of the calls. The exit codes are those of the program.
 
 #include <algorithm>
 #include <chrono>

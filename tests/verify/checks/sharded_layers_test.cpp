@@ -52,6 +52,13 @@ TEST(ShardedLayers, OfAWideGroupRunOnPartOfIt) {
   EXPECT_EQ(rows.front().detail.find("1 case at tp 16 for 48, dp 1: "), 0U) << rows.front().detail;
 }
 
+TEST(ShardedLayers, ShareSequencesAsTheScenarioDoes) {
+  Bench bench;
+  const auto rows =
+      check_sharded_layers(scenario(8, 1, {{"context-parallel-size", "4"}, {"case", "cp_attention"}}), bench);
+  EXPECT_EQ(rows.front().detail.find("1 case at tp 1, dp-cp 8, cp 4: "), 0U) << rows.front().detail;
+}
+
 TEST(ShardedLayers, ThatAreWrongAreNamedWithTheLineThatReplaysThem) {
   Bench bench(std::make_shared<test::FaultyDevice>(test::KernelFault::scores_not_scaled));
   const auto rows = check_sharded_layers(scenario(4, 4, {{"num-attention-heads", "8"}}), bench);

@@ -1,5 +1,5 @@
-// Proves that kinds of context parallelism which no run could have are refused before any work, and that a run
-// whose heads cannot be exchanged is warned of.
+// Proves that kinds of context parallelism which no run could have are refused before any work, and that a
+// run whose heads cannot be exchanged is warned of.
 
 #include "verify/options/context_options.h"
 

@@ -1,0 +1,248 @@
+#include "verify/inspect/disagreements.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <map>
+#include <set>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "sim/base/printable_text.h"
+
+namespace verify {
+
+namespace {
+
+/// What members have to agree on in a call.
+struct Signature {
+  std::string operation, dtype;
+  std::int64_t elements = -1;  // -1: not compared
+  auto operator<=>(const Signature&) const = default;
+};
+
+/// The part of a call's dtypes that every member has: those of its inputs.
+std::string_view input_dtypes(std::string_view dtypes) { return dtypes.substr(0, dtypes.find(" > ")); }
+
+Signature signature_of(const Job& job, std::size_t dump, const RecordedCall& call) {
+  const Recording& recording = job.recordings[dump];
+  const Operation& operation = job.operation(dump, call);
+  const std::string& name = operation.name;
+  Signature signature{.operation = name, .dtype = {}, .elements = -1};
+  if (name != "gather" && name != "scatter")
+    signature.dtype = std::string(input_dtypes(recording.text(call.dtypes)));
+  if (name == "all_gather") {
+    signature.elements = recording.sizes[call.output_sizes].elements;
+  } else if (name == "all_reduce" || name == "broadcast" || name == "reduce" || name == "reduce_scatter") {
+    signature.elements = recording.sizes[call.input_sizes].elements;
+  }
+  return signature;
+}
+
+std::string words_of(const Signature& signature) {
+  std::string words = sim::printable_text(signature.operation.substr(0, 60));
+  const std::string dtype = sim::printable_text(signature.dtype.substr(0, 60));
+  if (signature.elements >= 0 && !dtype.empty())
+    return fmt::format("{} of {} x {}", words, signature.elements, dtype);
+  if (signature.elements >= 0) return fmt::format("{} of {} elements", words, signature.elements);
+  return dtype.empty() ? words : fmt::format("{} of {}", words, dtype);
+}
+
+/// A call of a group. Calls that are coalesced have one sequence, and are told apart by their order.
+struct Key {
+  std::uint32_t group = 0;
+  std::uint32_t place = 0;
+  std::int64_t sequence = 0;
+  auto operator<=>(const Key&) const = default;
+};
+
+struct KeyHash {
+  std::size_t operator()(const Key& key) const {
+    std::uint64_t bits = static_cast<std::uint64_t>(key.sequence) * 0x9e3779b97f4a7c15U;
+    bits ^= (std::uint64_t{key.group} << 20U ^ key.place) * 0xc2b2ae3d27d4eb4fU;
+    return static_cast<std::size_t>(bits ^ bits >> 29U);
+  }
+};
+
+/// Gives every different signature a number, for all dumps.
+class SignatureNumbers {
+ public:
+  explicit SignatureNumbers(const Job& job) : job_(job) {}
+
+  void begin_dump() { of_dump_.clear(); }
+
+  std::uint32_t of(std::size_t dump, const RecordedCall& call) {
+    const auto ids = std::tuple(call.operation, call.dtypes, call.input_sizes, call.output_sizes);
+    if (ids == last_ids_ && dump == last_dump_) return last_;
+    const Key key{std::get<0>(ids), std::get<1>(ids),
+                  static_cast<std::int64_t>(std::uint64_t{std::get<2>(ids)} << 32U | std::get<3>(ids))};
+    const auto [known, is_new] = of_dump_.try_emplace(key, 0);
+    if (is_new) {
+      const auto next = static_cast<std::uint32_t>(numbers_.size());
+      known->second = numbers_.try_emplace(signature_of(job_, dump, call), next).first->second;
+    }
+    last_ids_ = ids;
+    last_dump_ = dump;
+    return last_ = known->second;
+  }
+
+ private:
+  const Job& job_;
+  std::map<Signature, std::uint32_t> numbers_;
+  std::unordered_map<Key, std::uint32_t, KeyHash> of_dump_;  // by the ids of one dump
+  std::tuple<std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t> last_ids_;
+  std::size_t last_dump_ = ~std::size_t{0};
+  std::uint32_t last_ = 0;
+};
+
+/// Calls visit(key, call) for every collective of a dump in groups of several ranks.
+template <typename Visit>
+void for_each_collective(const Job& job, std::size_t dump, const Visit& visit) {
+  std::vector<std::pair<std::int64_t, std::uint32_t>> last(job.groups_of[dump].size(), {-1, 0});
+  for (const RecordedCall& call : job.recordings[dump].calls) {
+    const std::uint32_t group = job.group_of(dump, call);
+    if (call.is_p2p || call.sequence < 0 || job.groups[group].members.size() < 2) continue;
+    if (job.operation(dump, call).is_message()) continue;
+    auto& [sequence, place] = last[call.group];
+    place = call.sequence == sequence ? place + 1 : 0;
+    sequence = call.sequence;
+    visit(Key{group, place, call.sequence}, call);
+  }
+}
+
+/// Returns the calls that have different signatures, sorted.
+std::set<Key> differing_calls(const Job& job) {
+  std::size_t calls = 0;
+  for (const Recording& recording : job.recordings) calls += recording.calls.size();
+  std::unordered_map<Key, std::uint32_t, KeyHash> first;  // the number of the signature that came first
+  first.reserve(calls / 4);
+  std::set<Key> differing;
+  SignatureNumbers numbers(job);
+  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
+    numbers.begin_dump();
+    for_each_collective(job, dump, [&](const Key& key, const RecordedCall& call) {
+      const std::uint32_t number = numbers.of(dump, call);
+      if (first.try_emplace(key, number).first->second != number) differing.insert(key);
+    });
+  }
+  return differing;
+}
+
+/// Returns what is different, in the order in which it matters.
+std::string difference_of(const std::map<Signature, std::vector<int>>& parties) {
+  const Signature& first = parties.begin()->first;
+  const auto all_same = [&](auto member) {
+    return std::all_of(parties.begin(), parties.end(),
+                       [&](const auto& party) { return party.first.*member == first.*member; });
+  };
+  if (!all_same(&Signature::operation)) return "operation";
+  return all_same(&Signature::dtype) ? "size" : "dtype";
+}
+
+Disagreement disagreement_of(const std::map<Signature, std::vector<int>>& parties) {
+  Disagreement disagreement;
+  disagreement.what = difference_of(parties);
+  for (const auto& [signature, ranks] : parties) disagreement.parties.push_back({words_of(signature), ranks});
+  std::stable_sort(disagreement.parties.begin(), disagreement.parties.end(),
+                   [](const auto& a, const auto& b) { return a.ranks.size() > b.ranks.size(); });
+  return disagreement;
+}
+
+class Collector {
+ public:
+  Collector(const Job& job, const Progresses& progresses, bool all)
+      : job_(job), progresses_(progresses), all_(all) {}
+
+  std::vector<Disagreement> collect() {
+    for (const Key& key : differing_calls(job_)) {
+      if (found_.size() == kMostDisagreements) break;
+      const bool is_first = found_.empty() || found_.back().group != key.group;
+      if (all_ || is_first) add_collective(key);
+    }
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_messages(dump);
+    return std::move(found_);
+  }
+
+ private:
+  void add_collective(const Key& key) {
+    std::map<Signature, std::vector<int>> parties;
+    bool holds = false;
+    for (const int member : job_.groups[key.group].members) {
+      const int dump_of_member = job_.dump_of_rank[static_cast<std::size_t>(member)];
+      if (dump_of_member < 0) continue;
+      const auto dump = static_cast<std::size_t>(dump_of_member);
+      for_each_collective(job_, dump, [&](const Key& other, const RecordedCall& call) {
+        if (other == key) parties[signature_of(job_, dump, call)].push_back(member);
+      });
+      const std::vector<std::uint32_t>& pending = progresses_.of(dump).calls;
+      holds = holds || std::any_of(pending.begin(), pending.end(), [&](std::uint32_t index) {
+                const RecordedCall& call = job_.recordings[dump].calls[index];
+                return job_.group_of(dump, call) == key.group && call.sequence >= key.sequence;
+              });
+    }
+    Disagreement disagreement = disagreement_of(parties);
+    disagreement.group = key.group;
+    disagreement.sequence = key.sequence;
+    disagreement.holds_ranks = holds;
+    found_.push_back(std::move(disagreement));
+  }
+
+  /// Compares the messages that a rank receives with the other halves, where both are pending.
+  void add_messages(std::size_t dump) {
+    for (const std::uint32_t index : progresses_.of(dump).front) {
+      const RecordedCall& call = job_.recordings[dump].calls[index];
+      const Operation& operation = job_.operation(dump, call);
+      if (operation.kind != Operation::Kind::recv || found_.size() == kMostDisagreements) continue;
+      const int peer = job_.groups[job_.group_of(dump, call)].rank_at(operation.from);
+      const int other = peer < 0 ? -1 : job_.dump_of_rank[static_cast<std::size_t>(peer)];
+      if (other >= 0) compare_halves(dump, call, static_cast<std::size_t>(other));
+    }
+  }
+
+  void compare_halves(std::size_t dump, const RecordedCall& call, std::size_t sender) {
+    const Operation& operation = job_.operation(dump, call);
+    for (const std::uint32_t index : progresses_.of(sender).front) {
+      const RecordedCall& sent = job_.recordings[sender].calls[index];
+      const Operation& theirs = job_.operation(sender, sent);
+      if (job_.group_of(sender, sent) != job_.group_of(dump, call) || theirs.kind != Operation::Kind::send ||
+          theirs.from != operation.from || theirs.to != operation.to)
+        continue;
+      const Signature in{"recv", std::string(input_dtypes(job_.recordings[dump].text(call.dtypes))),
+                         job_.recordings[dump].sizes[call.output_sizes].elements};
+      const Signature out{"send", std::string(input_dtypes(job_.recordings[sender].text(sent.dtypes))),
+                          job_.recordings[sender].sizes[sent.input_sizes].elements};
+      if (in.dtype == out.dtype && in.elements == out.elements) return;
+      Disagreement disagreement;
+      disagreement.group = job_.group_of(dump, call);
+      disagreement.sequence = call.p2p_sequence;
+      disagreement.what = in.dtype == out.dtype ? "size" : "dtype";
+      disagreement.parties = {{words_of(out), {job_.recordings[sender].rank}},
+                              {words_of(in), {job_.recordings[dump].rank}}};
+      disagreement.holds_ranks = disagreement.is_message = true;
+      found_.push_back(std::move(disagreement));
+      return;
+    }
+  }
+
+  const Job& job_;
+  const Progresses& progresses_;
+  bool all_;
+  std::vector<Disagreement> found_;
+};
+
+}  // namespace
+
+std::vector<int> Disagreement::odd_ranks() const {
+  const bool has_majority = parties.size() > 1 && parties[0].ranks.size() > parties[1].ranks.size();
+  std::vector<int> ranks;
+  for (std::size_t i = has_majority ? 1 : 0; i < parties.size(); ++i)
+    ranks.insert(ranks.end(), parties[i].ranks.begin(), parties[i].ranks.end());
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
+}
+
+std::vector<Disagreement> disagreements_of(const Job& job, const Progresses& progresses, bool all) {
+  return Collector(job, progresses, all).collect();
+}
+
+}  // namespace verify

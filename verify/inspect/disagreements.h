@@ -1,0 +1,42 @@
+#pragma once
+
+/// Calls about which the members of a group disagree: they make different operations, with different dtypes or
+/// numbers of elements, under the same collective_seq_id.
+///
+/// Exact   Elements are compared where every member has as many: those that go into an all_reduce, broadcast,
+///         reduce or reduce_scatter, and those that come out of an all_gather. The splits of an all_to_all are
+///         not in a dump, so only its name and dtype are compared. The halves of a message are compared where
+///         both are pending. Only calls that are in the dumps of several members can be compared.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "verify/inspect/job.h"
+#include "verify/inspect/pending_calls.h"
+
+namespace verify {
+
+inline constexpr std::size_t kMostDisagreements = 1000;
+
+struct Disagreement {
+  /// Members that make the same call.
+  struct Party {
+    std::string call;  // "all_reduce of 16 x Float"
+    std::vector<int> ranks;
+  };
+  std::uint32_t group = 0;
+  std::int64_t sequence = 0;
+  std::string what;            // "operation", "dtype" or "size"
+  std::vector<Party> parties;  // the largest first
+  bool holds_ranks = false;    // this call, or a later one of the group, is pending on a member
+  bool is_message = false;
+  /// Returns the ranks to look at: the smaller parties, or all ranks where two parties are the largest.
+  std::vector<int> odd_ranks() const;
+};
+
+/// Returns the disagreements, by group and sequence: the first kMostDisagreements, or the first of each group.
+std::vector<Disagreement> disagreements_of(const Job& job, const Progresses& progresses, bool all);
+
+}  // namespace verify

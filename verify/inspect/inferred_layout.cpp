@@ -1,0 +1,188 @@
+#include "verify/inspect/inferred_layout.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "sim/base/error.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::size_t kMostSizes = 16;       // of which layouts are built
+constexpr int kMostRanksOfAllOrders = 4096;  // of a world for which every order is tried
+
+struct Sizes {
+  std::int64_t tp = 1, pp = 1, cp = 1, ep = 1, etp = 1;
+};
+
+using KindSizes = std::map<std::string, std::int64_t>;
+
+/// The number of members of each kind's groups. Kinds whose groups differ in size are left out.
+KindSizes sizes_by_kind(const Job& job) {
+  std::map<std::string, std::set<std::int64_t>> all;
+  for (const JobGroup& group : job.groups) {
+    if (!group.kind.empty() && group.has_known_members) all[group.kind].insert(std::ssize(group.members));
+  }
+  KindSizes sizes;
+  for (const auto& [kind, found] : all) {
+    if (found.size() == 1) sizes[kind] = *found.begin();
+  }
+  return sizes;
+}
+
+bool agrees(const KindSizes& kinds, const char* kind, std::int64_t size) {
+  const auto found = kinds.find(kind);
+  return found == kinds.end() || found->second == size;
+}
+
+/// Whether the sizes of all kinds follow from these sizes of a world.
+bool agree(const KindSizes& kinds, const Sizes& s, std::int64_t world) {
+  if (world % (s.tp * s.pp * s.cp) != 0 || world % (s.etp * s.ep * s.pp) != 0) return false;
+  const std::int64_t dp = world / (s.tp * s.pp * s.cp), edp = world / (s.etp * s.ep * s.pp);
+  const std::pair<const char*, std::int64_t> expected[] = {{"tp", s.tp},
+                                                           {"pp", s.pp},
+                                                           {"cp", s.cp},
+                                                           {"dp", dp},
+                                                           {"dp-cp", dp * s.cp},
+                                                           {"mp", s.tp * s.pp},
+                                                           {"tp-cp", s.tp * s.cp},
+                                                           {"tp-dp", s.tp * dp},
+                                                           {"ep", s.ep},
+                                                           {"tp-dp-cp", s.tp * dp * s.cp},
+                                                           {"etp", s.etp},
+                                                           {"edp", edp},
+                                                           {"tp-ep", s.etp * s.ep},
+                                                           {"tp-ep-pp", s.etp * s.ep * s.pp}};
+  return std::all_of(std::begin(expected), std::end(expected),
+                     [&](const auto& one) { return agrees(kinds, one.first, one.second); });
+}
+
+std::vector<std::int64_t> divisors_of(std::int64_t world) {
+  std::vector<std::int64_t> divisors;
+  for (std::int64_t i = 1; i <= world; ++i) {
+    if (world % i == 0) divisors.push_back(i);
+  }
+  return divisors;
+}
+
+/// The sizes that an axis may have: that of its kind, or any divisor.
+std::vector<std::int64_t> candidates(const KindSizes& kinds, const char* kind,
+                                     const std::vector<std::int64_t>& divisors) {
+  const auto found = kinds.find(kind);
+  return found == kinds.end() ? divisors : std::vector<std::int64_t>{found->second};
+}
+
+/// Returns sizes that agree with all kinds, the smallest unknown axes first.
+std::vector<Sizes> possible_sizes(const KindSizes& kinds, std::int64_t world) {
+  const std::vector<std::int64_t> divisors = divisors_of(world);
+  const std::vector<std::int64_t> tps = candidates(kinds, "tp", divisors);
+  std::vector<Sizes> found;
+  for (const std::int64_t cp : candidates(kinds, "cp", divisors)) {
+    for (const std::int64_t ep : candidates(kinds, "ep", divisors)) {
+      for (const std::int64_t pp : candidates(kinds, "pp", divisors)) {
+        for (const std::int64_t tp : tps) {
+          std::vector<std::int64_t> etps = candidates(kinds, "etp", divisors);
+          // Without groups of experts, etp is tp; with them, 1 comes first.
+          std::stable_partition(etps.begin(), etps.end(),
+                                [&](std::int64_t etp) { return ep == 1 && etp == tp; });
+          for (const std::int64_t etp : etps) {
+            const Sizes sizes{tp, pp, cp, ep, etp};
+            if (agree(kinds, sizes, world)) found.push_back(sizes);
+            if (found.size() == kMostSizes) return found;
+          }
+        }
+      }
+    }
+  }
+  return found;
+}
+
+GroupDump dump_of(const Job& job) {
+  GroupDump dump;
+  dump.form = DumpForm::flight_recorder;
+  for (const JobGroup& group : job.groups) {
+    if (!group.has_known_members) continue;
+    if (group.description == "default_pg") {
+      dump.world_size = std::max<std::int64_t>(dump.world_size.value_or(0), std::ssize(group.members));
+      continue;
+    }
+    std::string description = group.description == "undefined" ? "" : group.description;
+    dump.groups.push_back({std::move(description), group.members});
+  }
+  return dump;
+}
+
+GroupComparison compared(const GroupDump& dump, const sim::Layout& layout) {
+  std::vector<const sim::GroupKind*> kinds;
+  for (const sim::GroupKind& kind : layout.kinds) kinds.push_back(&kind);
+  return compare_groups({layout, kinds, true, std::nullopt}, dump);
+}
+
+/// Tries layouts, and keeps the one that explains most groups.
+class Search {
+ public:
+  Search(const Job& job, const GroupDump& dump) : job_(job), dump_(dump) {}
+
+  bool is_perfect() const { return best_ && best_->comparison.is_equal(); }
+  std::optional<JudgedLayout>& best() { return best_; }
+
+  void attempt(const Sizes& sizes, const std::string& order) {
+    if (is_perfect()) return;
+    sim::ParallelSizes asked;
+    asked.world_size = job_.world_size;
+    asked.tensor_model_parallel_size = sizes.tp;
+    asked.pipeline_model_parallel_size = sizes.pp;
+    asked.context_parallel_size = sizes.cp;
+    asked.expert_model_parallel_size = sizes.ep;
+    asked.expert_tensor_parallel_size = sizes.etp;
+    asked.order = order;
+    try {
+      sim::Layout layout = sim::make_layout(asked, sim::RuleBook::megatron);
+      GroupComparison comparison = compared(dump_, layout);
+      if (best_ && comparison.differing >= best_->comparison.differing) return;
+      best_.emplace(JudgedLayout{std::move(layout), true, std::move(comparison)});
+    } catch (const sim::Error&) {
+      // A layout that Megatron refuses is not that of a job.
+    }
+  }
+
+ private:
+  const Job& job_;
+  const GroupDump& dump_;
+  std::optional<JudgedLayout> best_;
+};
+
+}  // namespace
+
+std::optional<JudgedLayout> inferred_layout(const Job& job) {
+  const KindSizes kinds = sizes_by_kind(job);
+  if (kinds.empty() || job.world_size < 1) return std::nullopt;
+  const std::vector<Sizes> sizes = possible_sizes(kinds, job.world_size);
+  const GroupDump dump = dump_of(job);
+  Search search(job, dump);
+  for (const Sizes& one : sizes) {
+    for (const char* order : {sim::kDefaultOrder, sim::kTpPpDpOrder}) search.attempt(one, order);
+  }
+  if (!search.is_perfect() && !sizes.empty() && job.world_size <= kMostRanksOfAllOrders) {
+    std::array<const char*, 5> axes = {"cp", "dp", "ep", "pp", "tp"};
+    do {
+      search.attempt(sizes.front(), fmt::format("{}", fmt::join(axes, "-")));
+    } while (std::next_permutation(axes.begin(), axes.end(),
+                                   [](const char* a, const char* b) { return std::string(a) < b; }));
+  }
+  return std::move(search.best());
+}
+
+JudgedLayout judged_layout(const Job& job, sim::Layout layout) {
+  GroupComparison comparison = compared(dump_of(job), layout);
+  return {std::move(layout), false, std::move(comparison)};
+}
+
+}  // namespace verify

@@ -1,0 +1,340 @@
+#include "verify/inspect/inspection.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <set>
+#include <string_view>
+#include <utility>
+
+#include "sim/base/printable_text.h"
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::size_t kMostOfAKind = 20;  // findings of waiting calls, unless all are asked for
+constexpr int kNewestMinor = 10;          // of the format's version 2
+
+std::vector<int> ranks_of(const std::vector<Suspect>& suspects, SuspectKind kind) {
+  std::vector<int> ranks;
+  for (const Suspect& suspect : suspects) {
+    if (suspect.kind == kind) ranks.push_back(suspect.rank);
+  }
+  return ranks;
+}
+
+std::string capital(std::string text) {
+  if (!text.empty() && text.front() >= 'a' && text.front() <= 'z') text.front() += 'A' - 'a';
+  return text;
+}
+
+const char* verb(const std::vector<int>& ranks, const char* one, const char* several) {
+  return ranks.size() == 1 ? one : several;
+}
+
+/// Says what is seen of the suspects of one kind, and with what it is consistent.
+std::string sentence_of(SuspectKind kind, const std::vector<int>& ranks, const std::string& who_waits) {
+  const std::string words = ranks_words(ranks);
+  switch (kind) {
+    case SuspectKind::host:
+      return fmt::format(
+          "{} stopped issuing calls{}. This is consistent with a host that stopped or ended (a lock, a data "
+          "loader, an exception, an exit), and not with a device: every call that was issued there has ended "
+          "or waits for others.",
+          words, who_waits);
+    case SuspectKind::device:
+      return fmt::format(
+          "{} {} behind on {}: calls are pending there that other members have completed{}. This is "
+          "consistent "
+          "with a device, a link or a driver that stopped.",
+          words, verb(ranks, "is", "are"), verb(ranks, "its device", "their devices"), who_waits);
+    case SuspectKind::absent:
+      return fmt::format(
+          "{} {} no dump{}. This is consistent with a rank that died before it could write one, or whose "
+          "file "
+          "is missing here.",
+          words, verb(ranks, "has", "have"), who_waits);
+    case SuspectKind::order:
+      return fmt::format(
+          "{} {} in calls whose order is not that of the others{}. This is consistent with calls that are "
+          "made "
+          "in another order on different ranks.",
+          words, verb(ranks, "waits", "wait"), who_waits);
+    case SuspectKind::unknown:
+      return fmt::format("{} {} to be looked at{}.", words, verb(ranks, "is", "are"), who_waits);
+  }
+  return "";
+}
+
+/// Writes the verdict, and the findings on the way.
+class Inspector {
+ public:
+  Inspector(Recordings recordings, const GivenLayout& given, bool all) : all_(all) {
+    result_.shows_all = all;
+    result_.notes = std::move(recordings.notes);
+    result_.job = job_of(std::move(recordings.ranks));
+    if (given) {
+      if (std::optional<sim::Layout> layout = given(result_.job.world_size))
+        result_.layout = judged_layout(result_.job, *std::move(layout));
+    }
+    if (!result_.layout) result_.layout = inferred_layout(result_.job);
+  }
+
+  Inspection run() {
+    const Progresses progresses(result_.job);
+    result_.waiting = waiting_of(result_.job, progresses);
+    disagreements_ = disagreements_of(result_.job, progresses, all_);
+    result_.suspects = result_.waiting.suspects;
+    add_disagreements();
+    add_waits();
+    add_contradictions();
+    judge_layout();
+    write_verdict();
+    write_limits();
+    return std::move(result_);
+  }
+
+ private:
+  const Job& job() const { return result_.job; }
+  void find(std::string what, std::string text, std::vector<int> ranks) {
+    result_.findings.push_back({std::move(what), std::move(text), std::move(ranks)});
+  }
+
+  void add_disagreements() {
+    std::map<int, Suspect> odd;
+    for (const Disagreement& one : disagreements_) {
+      const std::string words = words_of(one);
+      find(one.what, words, one.odd_ranks());
+      if (!one.holds_ranks || leading_ != nullptr) continue;
+      leading_ = &one;
+      for (const int rank : one.odd_ranks()) odd[rank] = {rank, SuspectKind::order, words};
+    }
+    if (leading_ == nullptr) return;
+    result_.suspects.clear();
+    for (auto& [rank, suspect] : odd) result_.suspects.push_back(std::move(suspect));
+  }
+
+  std::string words_of(const Disagreement& one) const {
+    std::vector<std::string> parties;
+    for (const Disagreement::Party& party : one.parties)
+      parties.push_back(fmt::format("{} {} {}", ranks_words(party.ranks),
+                                    party.ranks.size() == 1 ? "makes" : "make", party.call));
+    const JobGroup& group = job().groups[one.group];
+    if (one.is_message)
+      return fmt::format("The halves of a message in {} differ in {}: {}.", group_words(group), one.what,
+                         fmt::join(parties, ", "));
+    return fmt::format("Call {} of {} differs in {}: {}.", one.sequence, group_words(group), one.what,
+                       fmt::join(parties, ", "));
+  }
+
+  void add_waits() {
+    std::set<std::uint32_t> seen;  // groups, of which only the first call is told
+    std::size_t told = 0;
+    for (const HoldingCall& call : result_.waiting.calls) {
+      if (call.awaited.empty() && call.absent.empty()) continue;
+      if (!all_ && (told == kMostOfAKind || !seen.insert(call.group).second)) continue;
+      ++told;
+      add_wait(call);
+    }
+    if (!result_.waiting.circle.empty())
+      find("circle",
+           fmt::format("{} wait for each other in a circle.", capital(ranks_words(result_.waiting.circle))),
+           result_.waiting.circle);
+    if (!result_.waiting.is_stuck) return;
+    for (const HoldingCall& call : result_.waiting.calls) {
+      if (call.awaited.empty() && call.absent.empty() && call.waiting.size() > 1)
+        find("stuck",
+             fmt::format("Every member has come to {}, and none has completed it.", call_words(job(), call)),
+             call.waiting);
+    }
+  }
+
+  void add_wait(const HoldingCall& call) {
+    const std::vector<int>& awaited = call.awaited.empty() ? call.absent : call.awaited;
+    const std::string waiting =
+        capital(ranks_words(call.waiting)) + (call.waiting.size() == 1 ? " waits" : " wait");
+    find(call.is_message        ? "message"
+         : call.awaited.empty() ? "absent"
+                                : "waiting",
+         fmt::format("{} in {} for {}{}.", waiting, call_words(job(), call), ranks_words(awaited),
+                     call.awaited.empty() ? " without a dump" : ""),
+         awaited);
+  }
+
+  void add_contradictions() {
+    for (const Contradiction& one : job().contradictions) find(one.what, one.text, one.ranks);
+    for (const Recording& recording : job().recordings) {
+      if (recording.is_truncated)
+        find("truncated", fmt::format("The dump of rank {} ends in the middle.", recording.rank),
+             {recording.rank});
+    }
+  }
+
+  void judge_layout() {
+    if (!result_.layout) return;
+    const GroupComparison& comparison = result_.layout->comparison;
+    if (!comparison.world.empty()) find("layout", capital(comparison.world) + ".", {});
+    std::size_t told = 0;
+    for (const GroupDifference& difference : comparison.differences) {
+      if (difference.what == GroupDifference::What::missing) continue;  // groups that were not used
+      if (!all_ && ++told > kMostOfAKind) break;
+      find("layout",
+           fmt::format("Group {} of {} is not a group of the {} layout{}{}.", ranks_text(difference.ranks),
+                       sim::printable_text(difference.description),
+                       result_.layout->is_inferred ? "inferred" : "given",
+                       difference.explanation.empty() ? "" : ": ", difference.explanation),
+           difference.ranks);
+    }
+  }
+
+  void write_verdict() {
+    if (result_.suspects.empty()) {
+      result_.verdict =
+          result_.findings.empty()
+              ? "Nothing was found: no rank waits for another one, and the ranks agree in the calls that the "
+                "dumps have."
+              : "No rank is known to keep the others waiting, but the dumps show what should not be: see the "
+                "findings.";
+      return;
+    }
+    if (leading_ != nullptr) {
+      result_.verdict = words_of(*leading_) +
+                        " This is consistent with ranks that make different calls: look at the smaller party "
+                        "first, or at both.";
+      return;
+    }
+    if (result_.waiting.is_stuck) return write_stuck();
+    bool is_first = true;
+    for (const SuspectKind kind : {SuspectKind::device, SuspectKind::host, SuspectKind::order,
+                                   SuspectKind::absent, SuspectKind::unknown}) {
+      const std::vector<int> ranks = ranks_of(result_.suspects, kind);
+      if (ranks.empty()) continue;
+      result_.verdict +=
+          (is_first ? "" : " ") + capital(sentence_of(kind, ranks, is_first ? who_waits() : ""));
+      is_first = false;
+    }
+  }
+
+  /// Returns "; all others wait for them, through tp, then ep".
+  std::string who_waits() const {
+    const Waiting& waiting = result_.waiting;
+    const std::int64_t others = job().world_size - std::ssize(result_.suspects);
+    std::vector<int> with_dump;
+    std::string text = "; ";
+    if (result_.suspects.front().kind == SuspectKind::order && !waiting.circle.empty())
+      text += fmt::format("{} wait for each other in a circle", ranks_words(waiting.circle));
+    if (waiting.waiting_ranks > 0 && result_.suspects.front().kind == SuspectKind::order &&
+        !waiting.circle.empty())
+      text += ", and ";
+    if (waiting.waiting_ranks > 0) {
+      const bool is_one = result_.suspects.size() == 1;
+      text += waiting.waiting_ranks == others
+                  ? (others == 1 ? "the other rank waits" : "all others wait")
+                  : fmt::format("{} of {} others wait", waiting.waiting_ranks, others);
+      text += is_one ? " for it" : " for them";
+      if (!waiting.through.empty())
+        text += fmt::format(", through {}", fmt::join(waiting.through, ", then "));
+    }
+    return text == "; " ? "" : text;
+  }
+
+  void write_stuck() {
+    std::vector<int> ranks;
+    for (const Suspect& suspect : result_.suspects) ranks.push_back(suspect.rank);
+    const bool are_told_apart = result_.suspects.front().reason.starts_with("Its device");
+    result_.verdict =
+        are_told_apart
+            ? fmt::format(
+                  "{} {} not begun a call on {} that the other members have begun. This is consistent "
+                  "with a device that stopped.",
+                  capital(ranks_words(ranks)), verb(ranks, "has", "have"),
+                  verb(ranks, "its device", "their devices"))
+            : fmt::format(
+                  "{} are in calls to which every member has come and which none has completed. This is "
+                  "consistent with a device or a link between them that stopped, or with dumps that "
+                  "were written while the calls ran.",
+                  capital(ranks_words(ranks)));
+  }
+
+  void write_limits() {
+    auto& cannot = result_.cannot_tell;
+    cannot.emplace_back(
+        "A dump has no reduction operation, no root and no splits of an all_to_all, so ranks that disagree "
+        "about "
+        "these cannot be found.");
+    std::vector<int> absent;
+    for (int rank = 0; rank < job().world_size; ++rank) {
+      if (job().dump_of_rank[static_cast<std::size_t>(rank)] < 0) absent.push_back(rank);
+    }
+    if (!absent.empty())
+      cannot.push_back(fmt::format("{} of {} ranks {} no dump here ({}): what they did is unknown.",
+                                   absent.size(), job().world_size, verb(absent, "has", "have"),
+                                   ranks_words(absent)));
+    std::int64_t lost = 0, empty = 0;
+    bool has_started = false, has_frames = false, has_completed = false;
+    std::set<std::string> unknown_versions;
+    for (const Recording& recording : job().recordings) {
+      empty += recording.calls.empty() ? 1 : 0;
+      lost += !recording.calls.empty() && recording.calls.front().record_id > 0 ? 1 : 0;
+      for (const RecordedCall& call : recording.calls) {
+        has_started = has_started || call.state == CallState::started;
+        has_completed = has_completed || call.state == CallState::completed;
+        has_frames = has_frames || call.frames != 0;
+      }
+      if (!is_known(recording.version)) unknown_versions.insert(recording.version);
+    }
+    const std::int64_t dumps = std::ssize(job().recordings);
+    if (lost > 0)
+      cannot.push_back(
+          fmt::format("{} of {} dumps {} with a later call: earlier calls were overwritten in the ring, or "
+                      "were completed and "
+                      "left out, so a disagreement in them is not seen.",
+                      lost, dumps, lost == 1 ? "begins" : "begin"));
+    if (empty > 0)
+      cannot.push_back(fmt::format("{} of {} dumps {} no calls.", empty, dumps, empty == 1 ? "has" : "have"));
+    if (!has_started && !has_completed)
+      cannot.emplace_back(
+          "No call is known to have started or completed: the recorder had no timing, or wrote active calls "
+          "only.");
+    if (!has_frames)
+      cannot.emplace_back("The dumps have no stack frames, so no line of a program can be named.");
+    if (job().unassigned_statuses > 0)
+      cannot.push_back(
+          fmt::format("{} of 'pg_status' belong to no group that could be found, and were not used.",
+                      counted(static_cast<std::int64_t>(job().unassigned_statuses), "row")));
+    for (const std::string& version : unknown_versions)
+      cannot.push_back(
+          fmt::format("The version '{}' of a dump is not known here; it was read by the names of its "
+                      "fields.",
+                      sim::printable_text(version.substr(0, 40))));
+    cannot.emplace_back(
+        "Ranks write their dumps one after the other: a call that was about to end looks pending in an early "
+        "dump.");
+  }
+
+  static bool is_known(std::string_view version) {
+    int major = 0, minor = 0;
+    const char* const end = version.data() + version.size();
+    const auto [dot, error] = std::from_chars(version.data(), end, major);
+    if (error != std::errc() || dot == end || *dot != '.') return false;
+    const auto [last, problem] = std::from_chars(dot + 1, end, minor);
+    return problem == std::errc() && last == end && (major == 1 || (major == 2 && minor <= kNewestMinor));
+  }
+
+  Inspection result_;
+  bool all_;
+  std::vector<Disagreement> disagreements_;
+  const Disagreement* leading_ = nullptr;
+};
+
+}  // namespace
+
+Inspection inspect(Recordings recordings, const GivenLayout& given, bool shows_all) {
+  return Inspector(std::move(recordings), given, shows_all).run();
+}
+
+}  // namespace verify

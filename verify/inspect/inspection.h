@@ -1,0 +1,53 @@
+#pragma once
+
+/// What the dumps of a job say: which ranks to look at first, and why.
+///
+///   const Inspection inspection = inspect(read_recordings(source), {});
+///   out << inspection_text(inspection) or one_line(inspection_json(inspection))
+///
+/// Exact   A verdict says with what the dumps are consistent, never what is. A disagreement about a call comes
+///         before everything else if it, or a later call of its group, holds a rank.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sim/layout/layout.h"
+#include "verify/inspect/disagreements.h"
+#include "verify/inspect/inferred_layout.h"
+#include "verify/inspect/job.h"
+#include "verify/inspect/waiting.h"
+#include "verify/recordings/recording_reader.h"
+
+namespace verify {
+
+/// Something in the dumps that is not as it should be.
+struct InspectionFinding {
+  std::string
+      what;  // waiting, circle, stuck, operation, dtype, size, message, members, rank, world, version,
+             // layout, truncated, absent
+  std::string text;  // a sentence
+  std::vector<int> ranks;
+};
+
+struct Inspection {
+  std::string verdict;  // one or two sentences
+  std::vector<Suspect> suspects;
+  std::optional<JudgedLayout> layout;
+  std::vector<InspectionFinding> findings;
+  std::vector<std::string> notes;        // on the files
+  std::vector<std::string> cannot_tell;  // sentences
+  Job job;
+  Waiting waiting;
+  bool shows_all = false;
+  bool has_findings() const { return !suspects.empty() || !findings.empty(); }
+};
+
+/// Makes the layout of the user for a world of this many ranks; nothing where the user gives none.
+using GivenLayout = std::function<std::optional<sim::Layout>(int world_size)>;
+
+Inspection inspect(Recordings recordings, const GivenLayout& given, bool shows_all);
+
+}  // namespace verify

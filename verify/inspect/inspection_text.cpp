@@ -1,0 +1,206 @@
+#include "verify/inspect/inspection_text.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <map>
+#include <set>
+#include <utility>
+
+#include "sim/base/printable_text.h"
+#include "verify/inspect/call_meaning.h"
+#include "verify/output/phrases.h"
+#include "verify/output/text_table.h"
+#include "verify/output/wrapped_text.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::size_t kMostRows = 16;  // of a table, unless all are asked for
+constexpr std::size_t kMostFrames = 4;
+
+std::size_t rows_of(const Inspection& inspection, std::size_t all) {
+  return inspection.shows_all ? all : std::min(all, kMostRows);
+}
+
+std::string rest_of(std::size_t shown, std::size_t all, const char* what) {
+  return shown == all ? "" : fmt::format("  ... and {} more {} (--all shows them)\n", all - shown, what);
+}
+
+std::string plain_ranks(const std::vector<int>& ranks) {
+  const std::string words = ranks_words(ranks);
+  return words.substr(words.find(' ') + 1);
+}
+
+std::string group_label(const JobGroup& group) {
+  const std::string name = sim::printable_text(group.name.substr(0, 20));
+  if (!group.kind.empty()) return fmt::format("{} '{}'", group.kind, name);
+  return group.description == "default_pg" ? "default" : fmt::format("'{}'", name);
+}
+
+std::string call_label(const Job& job, const HoldingCall& call) {
+  if (call.call < 0) return fmt::format("call {}", call.sequence);
+  const Recording& recording = job.recordings[call.dump];
+  const RecordedCall& own = recording.calls[static_cast<std::size_t>(call.call)];
+  return sim::printable_text(recording.operation(own).substr(0, 60));
+}
+
+std::string suspects_text(const Inspection& inspection) {
+  if (inspection.suspects.empty()) return "";
+  const auto& suspects = inspection.suspects;
+  TextTable table({{"rank", Align::right}, {"place"}, {"looks like"}, {"why"}});
+  const std::size_t shown = rows_of(inspection, suspects.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const bool has_place = inspection.layout && suspects[i].rank < inspection.layout->layout.world_size;
+    table.add({fmt::format("{}", suspects[i].rank),
+               has_place ? cell_text(inspection.layout->layout.dense, suspects[i].rank) : "",
+               suspect_kind_name(suspects[i].kind), suspects[i].reason});
+  }
+  return "\nlook at first\n" + table.text("  ") + rest_of(shown, suspects.size(), "ranks");
+}
+
+std::string layout_text(const Inspection& inspection, std::size_t columns) {
+  if (!inspection.layout)
+    return "\n" +
+           wrapped("layout", 8,
+                   fmt::format("It is not known: {} ranks, and no group has a description of Megatron's. "
+                               "--from or the options of a layout give one.",
+                               inspection.job.world_size),
+                   columns);
+  const JudgedLayout& judged = *inspection.layout;
+  const sim::Layout& layout = judged.layout;
+  const GroupComparison& comparison = judged.comparison;
+  const std::string sizes = fmt::format(
+      "{} ranks, tp {}, cp {}, dp {}, pp {}; experts: etp {}, ep {}, edp {}; order {} ({}). {} of {} groups "
+      "of the "
+      "dumps are equal to groups of this layout{}.",
+      layout.world_size, layout.tp, layout.cp, layout.dp, layout.pp, layout.etp, layout.ep, layout.edp,
+      layout.order, judged.is_inferred ? "a guess, from the groups of the dumps" : "as given",
+      comparison.groups - comparison.differing, comparison.groups,
+      comparison.not_judged > 0 ? fmt::format("; {} not judged", comparison.not_judged) : "");
+  return "\n" + wrapped("layout", 8, sizes, columns);
+}
+
+std::string waits_text(const Inspection& inspection) {
+  const Job& job = inspection.job;
+  std::vector<const HoldingCall*> calls;
+  for (const HoldingCall& call : inspection.waiting.calls) calls.push_back(&call);
+  if (calls.empty()) return "";
+  TextTable table({{"ranks"}, {"wait in"}, {"call", Align::right}, {"of group"}, {"for"}, {"looks like"}});
+  const std::size_t shown = rows_of(inspection, calls.size());
+  for (std::size_t i = 0; i < shown; ++i) {
+    const HoldingCall& call = *calls[i];
+    const std::vector<int>& awaited = call.awaited.empty() ? call.absent : call.awaited;
+    table.add({plain_ranks(call.waiting), call_label(job, call), fmt::format("{}", call.sequence),
+               group_label(job.groups[call.group]), awaited.empty() ? "-" : plain_ranks(awaited),
+               call.call < 0
+                   ? ""
+                   : call_meaning(job, call.dump,
+                                  job.recordings[call.dump].calls[static_cast<std::size_t>(call.call)])});
+  }
+  return "\nwho waits for whom, nearest to the cause first\n" + table.text("  ") +
+         rest_of(shown, calls.size(), "calls");
+}
+
+/// The innermost frames of the calls that wait for suspects.
+std::string frames_text(const Inspection& inspection) {
+  std::string text;
+  std::size_t shown = 0;
+  for (const HoldingCall& call : inspection.waiting.calls) {
+    if (call.call < 0 || shown == 4) continue;
+    const Recording& recording = inspection.job.recordings[call.dump];
+    const std::string& frames = recording.text(recording.calls[static_cast<std::size_t>(call.call)].frames);
+    if (frames.empty()) continue;
+    ++shown;
+    text += fmt::format("  rank {} in {}\n", recording.rank, call_label(inspection.job, call));
+    std::size_t begin = 0;
+    for (std::size_t i = 0; i < kMostFrames && begin < frames.size(); ++i) {
+      const std::size_t end = std::min(frames.find('\n', begin), frames.size());
+      text += fmt::format("    {}\n", sim::printable_text(frames.substr(begin, end - begin)));
+      begin = end + 1;
+    }
+  }
+  return text.empty() ? "" : "\nstacks, the innermost frame first\n" + text;
+}
+
+std::string list_text(const char* title, const std::vector<std::string>& sentences, std::size_t columns) {
+  if (sentences.empty()) return "";
+  std::string text = fmt::format("\n{}\n", title);
+  for (const std::string& sentence : sentences) text += wrapped(" -", 4, sentence, columns);
+  return text;
+}
+
+Json ranks_json(const std::vector<int>& ranks) { return Json(ranks); }
+
+Json layout_json(const Inspection& inspection) {
+  if (!inspection.layout) return nullptr;
+  const JudgedLayout& judged = *inspection.layout;
+  const sim::Layout& layout = judged.layout;
+  return {{"inferred", judged.is_inferred},
+          {"world_size", layout.world_size},
+          {"order", layout.order},
+          {"tp", layout.tp},
+          {"cp", layout.cp},
+          {"dp", layout.dp},
+          {"pp", layout.pp},
+          {"ep", layout.ep},
+          {"etp", layout.etp},
+          {"edp", layout.edp},
+          {"groups_judged", judged.comparison.groups},
+          {"groups_differing", judged.comparison.differing},
+          {"groups_not_judged", judged.comparison.not_judged}};
+}
+
+/// The groups in which the layout and a dump differ, by their ranks and descriptions.
+std::set<std::pair<std::string, std::vector<int>>> differing_groups(const Inspection& inspection) {
+  std::set<std::pair<std::string, std::vector<int>>> differing;
+  if (!inspection.layout) return differing;
+  for (const GroupDifference& difference : inspection.layout->comparison.differences)
+    differing.insert({difference.description, difference.ranks});
+  return differing;
+}
+
+}  // namespace
+
+std::string inspection_text(const Inspection& inspection, int given_columns) {
+  const auto columns = static_cast<std::size_t>(std::clamp(given_columns, 60, 110));
+  std::vector<std::string> findings;
+  for (const InspectionFinding& finding : inspection.findings) findings.push_back(finding.text);
+  const std::size_t shown = rows_of(inspection, findings.size());
+  const std::string rest = rest_of(shown, findings.size(), "findings");
+  findings.resize(shown);
+  std::string text = wrapped("", 0, inspection.verdict, columns) + suspects_text(inspection) +
+                     layout_text(inspection, columns) + waits_text(inspection) + frames_text(inspection) +
+                     list_text("findings", findings, columns) + rest +
+                     list_text("what these dumps cannot tell", inspection.cannot_tell, columns) +
+                     list_text("files", inspection.notes, columns);
+  return text;
+}
+
+Json inspection_json(const Inspection& inspection) {
+  Json suspects = Json::array();
+  for (const Suspect& suspect : inspection.suspects)
+    suspects.push_back(
+        {{"rank", suspect.rank}, {"reason", suspect.reason}, {"kind", suspect_kind_name(suspect.kind)}});
+  const auto differing = differing_groups(inspection);
+  Json groups = Json::array();
+  for (const JobGroup& group : inspection.job.groups) {
+    Json row = {{"name", group.name}, {"description", group.description}, {"kind", group.kind}};
+    row["ranks"] = ranks_json(group.members);
+    const bool is_judged = inspection.layout && group.has_known_members && !group.kind.empty();
+    row["equal"] = is_judged ? Json(!differing.contains({group.description, group.members})) : Json(nullptr);
+    groups.push_back(std::move(row));
+  }
+  Json findings = Json::array();
+  for (const InspectionFinding& finding : inspection.findings)
+    findings.push_back(
+        {{"finding", finding.what}, {"text", finding.text}, {"ranks", ranks_json(finding.ranks)}});
+  std::vector<std::string> cannot_tell = inspection.cannot_tell;
+  cannot_tell.insert(cannot_tell.end(), inspection.notes.begin(), inspection.notes.end());
+  return {{"verdict", inspection.verdict},     {"suspects", std::move(suspects)},
+          {"layout", layout_json(inspection)}, {"groups", std::move(groups)},
+          {"findings", std::move(findings)},   {"cannot_tell", Json(cannot_tell)}};
+}
+
+}  // namespace verify

@@ -1,0 +1,419 @@
+#include "verify/inspect/job.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <map>
+#include <memory>
+#include <set>
+#include <string_view>
+#include <system_error>
+#include <tuple>
+#include <utility>
+
+#include "sim/base/printable_text.h"
+#include "sim/layout/kind_table.h"
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::string_view kDefaultGroup = "default_pg";
+constexpr std::size_t kMostContradictions = 100;
+
+std::optional<std::int64_t> as_number(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (text.empty() || error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
+/// Names that are numbers come first, in the order of the numbers.
+bool comes_before(const std::string& a, const std::string& b) {
+  const auto x = as_number(a), y = as_number(b);
+  if (x && y) return *x < *y;
+  if (x.has_value() != y.has_value()) return x.has_value();
+  return a < b;
+}
+
+std::string kind_of(const std::string& description) {
+  std::string plain = description;
+  if (const std::size_t at = plain.find("_GLOO"); at != std::string::npos) plain.erase(at, 5);
+  return sim::kind_described_as(plain);
+}
+
+/// Numbers for lists of ranks: equal lists have one number.
+class ListNumbers {
+ public:
+  int of(const std::shared_ptr<const std::vector<int>>& list) {
+    const auto [known, is_new] = by_address_.try_emplace(list.get(), 0);
+    if (is_new) {
+      const auto [found, is_new_list] = by_ranks_.try_emplace(*list, static_cast<int>(lists_.size()));
+      if (is_new_list) lists_.push_back(list.get());
+      known->second = found->second;
+    }
+    return known->second;
+  }
+  const std::vector<int>& list(int number) const { return *lists_[static_cast<std::size_t>(number)]; }
+
+ private:
+  std::map<const std::vector<int>*, int> by_address_;
+  std::map<std::vector<int>, int> by_ranks_;
+  std::vector<const std::vector<int>*> lists_;
+};
+
+/// Where a dump has a group.
+struct Place {
+  std::size_t dump;
+  std::size_t own;  // index into the recording's groups
+};
+
+/// Builds a job from its recordings.
+class Builder {
+ public:
+  explicit Builder(std::vector<Recording> recordings) { job_.recordings = std::move(recordings); }
+
+  Job build() {
+    for (const Recording& recording : job_.recordings) job_.groups_of.emplace_back(recording.groups.size());
+    make_groups();
+    measure_world();
+    name_operations();
+    assign_statuses();
+    judge_statuses();
+    find_contradictions();
+    return std::move(job_);
+  }
+
+ private:
+  void make_groups() {
+    std::map<std::pair<int, std::string>, std::vector<Place>> known;            // by list and description
+    std::map<std::pair<std::string, std::string>, std::vector<Place>> by_name;  // where no list is known
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      const auto& groups = job_.recordings[dump].groups;
+      for (std::size_t own = 0; own < groups.size(); ++own) {
+        if (groups[own].ranks != nullptr) {
+          known[{lists_.of(groups[own].ranks), groups[own].description}].push_back({dump, own});
+        } else {
+          by_name[{groups[own].name, groups[own].description}].push_back({dump, own});
+        }
+      }
+    }
+    for (const auto& [key, places] : known) {
+      for (const auto& same : divided(places)) add_group(same, lists_.list(key.first), true);
+    }
+    for (const auto& [key, places] : by_name) {
+      std::vector<int> members;
+      for (const Place& place : places) members.push_back(job_.recordings[place.dump].rank);
+      add_group(places, std::move(members), false);
+    }
+    sort_groups();
+  }
+
+  const std::string& name_at(const Place& place) const {
+    return job_.recordings[place.dump].groups[place.own].name;
+  }
+
+  /// Divides the places of one list and description into groups: one, unless a dump has several of them.
+  std::vector<std::vector<Place>> divided(const std::vector<Place>& places) const {
+    std::map<std::size_t, std::vector<Place>> by_dump;
+    for (const Place& place : places) by_dump[place.dump].push_back(place);
+    std::size_t most = 0;
+    std::set<std::vector<std::string>> names;
+    for (auto& [dump, own] : by_dump) {
+      std::sort(own.begin(), own.end(),
+                [&](const Place& a, const Place& b) { return comes_before(name_at(a), name_at(b)); });
+      std::vector<std::string> of_dump;
+      for (const Place& place : own) of_dump.push_back(name_at(place));
+      names.insert(std::move(of_dump));
+      most = std::max(most, own.size());
+    }
+    if (most <= 1) return {places};
+    // With the same names on all ranks they tell the groups apart; otherwise the order does.
+    std::map<std::string, std::vector<Place>> by_name;
+    std::vector<std::vector<Place>> by_order(most);
+    for (const auto& [dump, own] : by_dump) {
+      for (std::size_t i = 0; i < own.size(); ++i) {
+        by_order[i].push_back(own[i]);
+        by_name[name_at(own[i])].push_back(own[i]);
+      }
+    }
+    const bool share_names = std::any_of(
+        names.begin(), names.end(), [&](const auto& of_dump) { return of_dump.size() == by_name.size(); });
+    if (!share_names) return by_order;
+    std::vector<std::vector<Place>> groups;
+    for (auto& [name, same] : by_name) groups.push_back(std::move(same));
+    return groups;
+  }
+
+  void add_group(const std::vector<Place>& places, std::vector<int> members, bool known) {
+    const RecordedGroup& first = job_.recordings[places.front().dump].groups[places.front().own];
+    for (const Place& place : places)
+      job_.groups_of[place.dump][place.own].group = static_cast<std::uint32_t>(job_.groups.size());
+    const bool is_ascending = std::is_sorted(members.begin(), members.end());
+    job_.groups.push_back({.name = first.name,
+                           .description = first.description,
+                           .kind = kind_of(first.description),
+                           .members = std::move(members),
+                           .has_known_members = known,
+                           .is_ascending = is_ascending});
+  }
+
+  void sort_groups() {
+    std::vector<std::uint32_t> order(job_.groups.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = static_cast<std::uint32_t>(i);
+    std::stable_sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
+      const JobGroup &x = job_.groups[a], &y = job_.groups[b];
+      if (x.name != y.name) return comes_before(x.name, y.name);
+      return x.members < y.members;
+    });
+    std::vector<std::uint32_t> place(order.size());
+    std::vector<JobGroup> sorted;
+    for (const std::uint32_t group : order) {
+      place[group] = static_cast<std::uint32_t>(sorted.size());
+      sorted.push_back(std::move(job_.groups[group]));
+    }
+    job_.groups = std::move(sorted);
+    for (auto& own : job_.groups_of) {
+      for (GroupOfRank& group : own) {
+        if (group.group != kNoGroup) group.group = place[group.group];
+      }
+    }
+  }
+
+  void measure_world() {
+    int largest = -1;
+    for (const Recording& recording : job_.recordings) largest = std::max(largest, recording.rank);
+    for (const JobGroup& group : job_.groups) {
+      for (const int member : group.members) largest = std::max(largest, member);
+    }
+    job_.world_size = largest + 1;
+    job_.dump_of_rank.assign(static_cast<std::size_t>(job_.world_size), -1);
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump)
+      job_.dump_of_rank[static_cast<std::size_t>(job_.recordings[dump].rank)] = static_cast<int>(dump);
+  }
+
+  void name_operations() {
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      const Recording& recording = job_.recordings[dump];
+      std::vector<Operation> named;
+      std::vector<bool> is_named;
+      for (const RecordedCall& call : recording.calls) {
+        if (call.operation >= named.size()) {
+          named.resize(call.operation + 1);
+          is_named.resize(call.operation + 1);
+        }
+        if (!is_named[call.operation]) {
+          named[call.operation] = operation_named(recording.operation(call));
+          is_named[call.operation] = true;
+        }
+        GroupOfRank& own = job_.groups_of[dump][call.group];
+        own.last_recorded = std::max(own.last_recorded, call.sequence);
+        if (named[call.operation].is_message() || call.is_p2p) job_.groups[own.group].has_messages = true;
+      }
+      job_.operations.push_back(std::move(named));
+    }
+  }
+
+  /// Finds the group of every number of "pg_status".
+  void assign_statuses() {
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      const Recording& recording = job_.recordings[dump];
+      std::map<std::int64_t, std::size_t> own_of = numbers_by_order(recording);
+      bool agrees = true;
+      for (const auto& [number, own] : recording.numbered) {
+        const auto found = own_of.find(number);
+        agrees = agrees && (found == own_of.end() || found->second == own);
+      }
+      if (!agrees) own_of.clear();
+      for (const auto& [number, own] : recording.numbered) own_of[number] = own;
+      for (const RecordedStatus& status : recording.statuses) {
+        const auto number = as_number(status.number);
+        const auto found = number ? own_of.find(*number) : own_of.end();
+        if (found == own_of.end()) {
+          ++job_.unassigned_statuses;
+        } else {
+          job_.groups_of[dump][found->second].status = status;
+        }
+      }
+    }
+  }
+
+  /// The groups of a recording by the numbers of "pg_status", both in ascending order; empty where this cannot
+  /// be.
+  static std::map<std::int64_t, std::size_t> numbers_by_order(const Recording& recording) {
+    std::vector<std::pair<std::int64_t, std::size_t>> names;
+    std::vector<std::int64_t> numbers;
+    for (std::size_t own = 0; own < recording.configured; ++own) {
+      const auto name = as_number(recording.groups[own].name);
+      if (!name) return {};
+      names.emplace_back(*name, own);
+    }
+    for (const RecordedStatus& status : recording.statuses) {
+      const auto number = as_number(status.number);
+      if (!number) return {};
+      numbers.push_back(*number);
+    }
+    if (names.size() != numbers.size()) return {};
+    std::sort(names.begin(), names.end());
+    std::sort(numbers.begin(), numbers.end());
+    std::map<std::int64_t, std::size_t> own_of;
+    for (std::size_t i = 0; i < names.size(); ++i) own_of[numbers[i]] = names[i].second;
+    return own_of;
+  }
+
+  /// Decides in which groups the statuses count collectives alone, as the calls do.
+  void judge_statuses() {
+    std::vector<bool> confirmed(job_.groups.size()), refuted(job_.groups.size()), seen(job_.groups.size());
+    for (const auto& groups : job_.groups_of) {
+      for (const GroupOfRank& own : groups) {
+        if (own.group == kNoGroup || !own.status) continue;
+        seen[own.group] = true;
+        if (own.last_recorded < 0) continue;
+        if (own.last_recorded == own.status->enqueued) confirmed[own.group] = true;
+        if (own.last_recorded > own.status->enqueued) refuted[own.group] = true;
+      }
+    }
+    for (std::size_t i = 0; i < job_.groups.size(); ++i) {
+      JobGroup& group = job_.groups[i];
+      const bool may_have_messages = group.description == kDefaultGroup || group.kind.empty();
+      group.has_status = seen[i] && !refuted[i] && !group.has_messages && group.kind != "pp" &&
+                         (confirmed[i] || !may_have_messages);
+    }
+  }
+
+  void contradict(std::string what, std::string text, std::vector<int> ranks) {
+    if (job_.contradictions.size() < kMostContradictions)
+      job_.contradictions.push_back({std::move(what), std::move(text), std::move(ranks)});
+  }
+
+  void find_contradictions() {
+    std::map<std::size_t, std::vector<int>> worlds;  // by the size of the default group
+    std::map<std::string, std::vector<int>> versions;
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      const Recording& recording = job_.recordings[dump];
+      versions[recording.version].push_back(recording.rank);
+      for (std::size_t own = 0; own < recording.groups.size(); ++own) {
+        const RecordedGroup& group = recording.groups[own];
+        if (group.ranks == nullptr) continue;
+        if (group.description == kDefaultGroup) worlds[group.ranks->size()].push_back(recording.rank);
+        judge_members(dump, own);
+      }
+    }
+    if (worlds.size() > 1) {
+      std::vector<std::string> parts;
+      for (const auto& [size, ranks] : worlds)
+        parts.push_back(fmt::format("{} of {}", counted(std::ssize(ranks), "dump"),
+                                    counted(static_cast<std::int64_t>(size), "rank")));
+      contradict("world",
+                 fmt::format("The dumps are of different worlds ({}): they may be of several jobs.",
+                             fmt::join(parts, ", ")),
+                 worlds.begin()->second.size() < worlds.rbegin()->second.size() ? worlds.begin()->second
+                                                                                : worlds.rbegin()->second);
+    }
+    if (versions.size() > 1) {
+      std::vector<std::string> parts;
+      for (const auto& [version, ranks] : versions)
+        parts.push_back(
+            fmt::format("'{}' on {}", sim::printable_text(version.substr(0, 20)), ranks_words(ranks)));
+      contradict("version",
+                 fmt::format("The dumps have different versions ({}): they may be of several jobs.",
+                             fmt::join(parts, ", ")),
+                 {});
+    }
+  }
+
+  /// Holds what a rank says of a group against what the other members say.
+  void judge_members(std::size_t dump, std::size_t own) {
+    const Recording& recording = job_.recordings[dump];
+    const std::uint32_t id = job_.groups_of[dump][own].group;
+    const JobGroup& group = job_.groups[id];
+    const bool is_first_member_with_dump = [&] {
+      for (const int member : group.members) {
+        const int other = job_.dump_of_rank[static_cast<std::size_t>(member)];
+        if (other >= 0 && job_.find(static_cast<std::size_t>(other), id) != nullptr)
+          return other == static_cast<int>(dump);
+      }
+      return true;
+    }();
+    if (!group.has_member(recording.rank)) {
+      contradict(
+          "rank",
+          fmt::format("The dump of rank {} has group {} of {}, in which rank {} is not: the file's name "
+                      "may say another rank, or --rank-from has to.",
+                      recording.rank, shown(group), ranks_words(group.members), recording.rank),
+          {recording.rank});
+      return;
+    }
+    if (!is_first_member_with_dump) return;
+    for (const int member : group.members) {
+      const int other = job_.dump_of_rank[static_cast<std::size_t>(member)];
+      if (other < 0 || job_.find(static_cast<std::size_t>(other), id) != nullptr) continue;
+      if (const RecordedGroup* theirs = namesake(static_cast<std::size_t>(other), recording.groups[own])) {
+        contradict("members",
+                   fmt::format("Rank {} has {} in group {}, and rank {} has {} in it.", recording.rank,
+                               ranks_words(group.members), shown(group), member, ranks_words(*theirs->ranks)),
+                   {recording.rank, member});
+      }
+    }
+  }
+
+  static std::string shown(const JobGroup& group) {
+    return fmt::format("'{}' ({})", sim::printable_text(group.name.substr(0, 40)),
+                       sim::printable_text(group.description.substr(0, 60)));
+  }
+
+  /// Returns the group of the same name and description that a dump has with other ranks; null without one.
+  const RecordedGroup* namesake(std::size_t dump, const RecordedGroup& group) const {
+    for (const RecordedGroup& other : job_.recordings[dump].groups) {
+      if (other.name == group.name && other.description == group.description && other.ranks != nullptr &&
+          *other.ranks != *group.ranks)
+        return &other;
+    }
+    return nullptr;
+  }
+
+  Job job_;
+  ListNumbers lists_;
+};
+
+}  // namespace
+
+bool JobGroup::has_member(int rank) const {
+  if (is_ascending) return std::binary_search(members.begin(), members.end(), rank);
+  return std::find(members.begin(), members.end(), rank) != members.end();
+}
+
+const GroupOfRank* Job::find(std::size_t dump, std::uint32_t group) const {
+  for (const GroupOfRank& own : groups_of[dump]) {
+    if (own.group == group) return &own;
+  }
+  return nullptr;
+}
+
+Job job_of(std::vector<Recording> recordings) { return Builder(std::move(recordings)).build(); }
+
+std::string ranks_words(const std::vector<int>& ranks) {
+  constexpr std::size_t kMostParts = 8;
+  if (ranks.empty()) return "no rank";
+  if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    if (end - i < 3) end = i + 1;
+    parts.push_back(end - i > 1 ? fmt::format("{} to {}", ranks[i], ranks[end - 1])
+                                : fmt::format("{}", ranks[i]));
+    i = end;
+  }
+  if (parts.size() > kMostParts) {
+    parts.resize(kMostParts);
+    return fmt::format("ranks {}, ... ({} in all)", fmt::join(parts, ", "), ranks.size());
+  }
+  if (parts.size() == 1) return "ranks " + parts.front();
+  const std::string last = parts.back();
+  parts.pop_back();
+  return fmt::format("ranks {} and {}", fmt::join(parts, ", "), last);
+}
+
+}  // namespace verify

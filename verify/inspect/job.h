@@ -1,0 +1,84 @@
+#pragma once
+
+/// The recordings of all ranks as one job: each group once, with what every rank says of it.
+///
+/// A group is identified by its ranks and its description. PyTorch's names of groups are only a help: two
+/// groups of the same ranks and description are told apart by them, or by their order where the names differ
+/// between ranks. A group whose ranks no dump says has the ranks whose dumps have it.
+///
+/// Shapes  A dump is an index into `recordings`. Groups are sorted by name (as numbers), then by ranks.
+/// Exact   "pg_status" has the rank's own numbers of groups. Calls show some pairs of number and group; where
+///         the names of all groups are numbers, the others follow from their order, unless a pair
+///         contradicts. What cannot be assigned is left out, and counted.
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verify/inspect/operation.h"
+#include "verify/recordings/recording.h"
+
+namespace verify {
+
+inline constexpr std::uint32_t kNoGroup = ~std::uint32_t{0};
+
+struct JobGroup {
+  std::string name;          // on its first rank
+  std::string description;   // Megatron's, "default_pg", or PyTorch's "undefined"
+  std::string kind;          // ours ("tp"); "" if the description is none of Megatron's
+  std::vector<int> members;  // global ranks, in the order of the group
+  bool has_known_members = true;
+  bool has_messages = false;  // a call of the group is a send or a recv
+  /// Whether "pg_status" counts the collectives of the group on every rank. In a group with messages it
+  /// counts those, too.
+  bool has_status = false;
+  bool is_ascending = false;
+  bool has_member(int rank) const;
+  /// Returns the rank at a position; -1 where there is none.
+  int rank_at(int position) const {
+    return position >= 0 && position < std::ssize(members) ? members[static_cast<std::size_t>(position)] : -1;
+  }
+};
+
+/// What a rank says of a group.
+struct GroupOfRank {
+  std::uint32_t group = kNoGroup;  // index into Job::groups
+  std::optional<RecordedStatus> status;
+  std::int64_t last_recorded = -1;  // the largest collective_seq_id of its calls
+};
+
+/// Something that the dumps say of the groups, or of each other, that cannot be.
+struct Contradiction {
+  std::string what;  // "members", "rank", "world" or "version"
+  std::string text;  // a sentence
+  std::vector<int> ranks;
+};
+
+struct Job {
+  std::vector<Recording> recordings;
+  int world_size = 0;
+  std::vector<int> dump_of_rank;  // -1: this rank has no dump
+  std::vector<JobGroup> groups;
+  std::vector<std::vector<GroupOfRank>> groups_of;  // by dump, then by the recording's own groups
+  std::vector<std::vector<Operation>> operations;   // by dump, then by the id of the text; empty names too
+  std::vector<Contradiction> contradictions;
+  std::size_t unassigned_statuses = 0;
+
+  const Operation& operation(std::size_t dump, const RecordedCall& call) const {
+    return operations[dump][call.operation];
+  }
+  std::uint32_t group_of(std::size_t dump, const RecordedCall& call) const {
+    return groups_of[dump][call.group].group;
+  }
+  /// Returns what the rank of a dump says of a group; null where it does not know the group.
+  const GroupOfRank* find(std::size_t dump, std::uint32_t group) const;
+};
+
+Job job_of(std::vector<Recording> recordings);
+
+/// Returns the ranks as words: "rank 3", "ranks 9 and 14", "ranks 0 to 7 and 12", "ranks 0, 2, ... (64 in all)".
+std::string ranks_words(const std::vector<int>& ranks);
+
+}  // namespace verify

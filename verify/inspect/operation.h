@@ -1,0 +1,27 @@
+#pragma once
+
+/// What the name of a recorded call says: "nccl:all_reduce", "gloo:send 0->3".
+
+#include <string>
+#include <string_view>
+
+namespace verify {
+
+struct Operation {
+  enum class Kind {
+    collective,  // nobody completes it before every member has joined it
+    rooted,      // a member may complete it before others have joined it: broadcast, reduce, gather, scatter
+    send,
+    recv
+  };
+  Kind kind = Kind::collective;
+  std::string backend;     // "nccl"; "": the name has no prefix
+  std::string name;        // "all_reduce", without the marks of PyTorch's flat variants ("_all_gather_base")
+  int from = -1, to = -1;  // of a message: positions in the group; -1: the name does not say
+  bool is_message() const { return kind == Kind::send || kind == Kind::recv; }
+};
+
+/// Never fails: a name of another form is a collective of this name.
+Operation operation_named(std::string_view recorded);
+
+}  // namespace verify

@@ -1,0 +1,115 @@
+#include "verify/inspect/pending_calls.h"
+
+#include <algorithm>
+
+namespace verify {
+
+namespace {
+
+bool is_collective(const Job& job, std::size_t dump, const RecordedCall& call) {
+  return !call.is_p2p && !job.operation(dump, call).is_message();
+}
+
+bool is_completed(const Job& job, std::size_t dump, const RecordedCall& call) {
+  if (call.state == CallState::completed) return true;
+  const GroupOfRank& own = job.groups_of[dump][call.group];
+  return job.groups[own.group].has_status && own.status && is_collective(job, dump, call) &&
+         own.status->completed >= call.sequence;
+}
+
+/// Whether two calls, one of which was issued right after the other, may be messages of one batch.
+bool are_in_a_batch(const Job& job, std::size_t dump, const RecordedCall& a, const RecordedCall& b) {
+  return a.group == b.group && !is_collective(job, dump, a) && !is_collective(job, dump, b) &&
+         (a.record_id < 0 || b.record_id - a.record_id <= 1);
+}
+
+/// Finds the calls that hold the rank, among the calls that are pending.
+std::vector<std::uint32_t> front_of(const Job& job, std::size_t dump,
+                                    const std::vector<std::uint32_t>& pending) {
+  const std::vector<RecordedCall>& calls = job.recordings[dump].calls;
+  const auto batched = [&](std::size_t i) { return are_in_a_batch(job, dump, calls[i], calls[i + 1]); };
+  const auto holds = [&](std::uint32_t index) {
+    if (job.operation(dump, calls[index]).kind != Operation::Kind::send) return true;
+    std::size_t last = index;
+    while (last + 1 < calls.size() && batched(last)) ++last;
+    return last + 1 == calls.size();
+  };
+  const auto first = std::find_if(pending.begin(), pending.end(), holds);
+  if (first == pending.end()) return {};
+  std::size_t begin = *first, end = *first;
+  const RecordedCall& call = calls[*first];
+  if (is_collective(job, dump, call)) {
+    // The parts of a coalesced collective have one number.
+    while (end + 1 < calls.size() && calls[end + 1].group == call.group &&
+           calls[end + 1].sequence == call.sequence && is_collective(job, dump, calls[end + 1]))
+      ++end;
+  } else {
+    while (begin > 0 && batched(begin - 1)) --begin;
+    while (end + 1 < calls.size() && batched(end)) ++end;
+  }
+  std::vector<std::uint32_t> front;
+  for (const std::uint32_t index : pending) {
+    if (index >= begin && index <= end) front.push_back(index);
+  }
+  return front;
+}
+
+}  // namespace
+
+PendingCalls pending_calls(const Job& job, std::size_t dump) {
+  PendingCalls pending;
+  const Recording& recording = job.recordings[dump];
+  for (std::size_t i = 0; i < recording.calls.size(); ++i) {
+    if (!is_completed(job, dump, recording.calls[i])) pending.calls.push_back(static_cast<std::uint32_t>(i));
+  }
+  pending.front = front_of(job, dump, pending.calls);
+  for (const GroupOfRank& own : job.groups_of[dump]) {
+    if (own.group == kNoGroup || !own.status || !job.groups[own.group].has_status) continue;
+    if (own.status->completed >= own.status->enqueued) continue;
+    const std::int64_t next = own.status->completed + 1;
+    const bool is_recorded = std::any_of(pending.calls.begin(), pending.calls.end(), [&](std::uint32_t i) {
+      const RecordedCall& call = recording.calls[i];
+      return job.group_of(dump, call) == own.group && call.sequence == next;
+    });
+    if (!is_recorded) pending.lost.push_back({own.group, next});
+  }
+  return pending;
+}
+
+Progresses::Progresses(const Job& job) : job_(job) {
+  for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
+    pending_.push_back(pending_calls(job, dump));
+    std::vector<CollectiveId> ids = pending_.back().lost;
+    for (const std::uint32_t index : pending_.back().calls) {
+      const RecordedCall& call = job.recordings[dump].calls[index];
+      if (is_collective(job, dump, call)) ids.push_back({job.group_of(dump, call), call.sequence});
+    }
+    std::sort(ids.begin(), ids.end());
+    collectives_.push_back(std::move(ids));
+  }
+}
+
+bool Progresses::is_pending(std::size_t dump, const CollectiveId& id) const {
+  return std::binary_search(collectives_[dump].begin(), collectives_[dump].end(), id);
+}
+
+std::int64_t Progresses::last_issued(std::size_t dump, std::uint32_t group) const {
+  const GroupOfRank* own = job_.find(dump, group);
+  if (own == nullptr) return 0;
+  const bool counts = own->status && job_.groups[group].has_status;
+  return std::max<std::int64_t>(own->last_recorded, counts ? own->status->enqueued : 0);
+}
+
+bool Progresses::has_issued(std::size_t dump, const CollectiveId& id) const {
+  return is_pending(dump, id) || last_issued(dump, id.group) >= id.sequence;
+}
+
+bool Progresses::has_completed(std::size_t dump, const CollectiveId& id) const {
+  return has_issued(dump, id) && !is_pending(dump, id) && [&] {
+    const GroupOfRank* own = job_.find(dump, id.group);
+    const bool counts = own != nullptr && own->status && job_.groups[id.group].has_status;
+    return !counts || own->status->completed >= id.sequence;
+  }();
+}
+
+}  // namespace verify

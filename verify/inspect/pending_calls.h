@@ -1,0 +1,55 @@
+#pragma once
+
+/// The calls of each rank that have not ended, and those of them that hold the rank.
+///
+/// A rank's device runs the calls of a stream in order, so its first pending call holds it. A send does not, if
+/// the rank has issued other calls after it: it went on. Messages that were issued one right after the other
+/// in one group may be one batch, so they hold a rank together.
+///
+/// Shapes  `calls` has indices into the recording's calls, in the order in which they were issued; `front`
+///         has those that hold the rank.
+/// Exact   A call that "pg_status" counts as completed is not pending, whatever its own state. A pending call
+///         that only "pg_status" knows, because the ring has lost it, is in `lost`.
+
+#include <cstdint>
+#include <vector>
+
+#include "verify/inspect/job.h"
+
+namespace verify {
+
+/// A collective of a group, by its collective_seq_id.
+struct CollectiveId {
+  std::uint32_t group = 0;
+  std::int64_t sequence = 0;
+  auto operator<=>(const CollectiveId&) const = default;
+};
+
+struct PendingCalls {
+  std::vector<std::uint32_t> calls;
+  std::vector<std::uint32_t> front;
+  std::vector<CollectiveId> lost;
+};
+
+PendingCalls pending_calls(const Job& job, std::size_t dump);
+
+/// What is known of every rank's calls.
+class Progresses {
+ public:
+  explicit Progresses(const Job& job);
+  const PendingCalls& of(std::size_t dump) const { return pending_[dump]; }
+  /// Whether the rank of a dump has issued a collective.
+  bool has_issued(std::size_t dump, const CollectiveId& id) const;
+  bool has_completed(std::size_t dump, const CollectiveId& id) const;
+  /// The last collective of a group that a rank has issued; 0 where it has issued none.
+  std::int64_t last_issued(std::size_t dump, std::uint32_t group) const;
+  /// Whether the rank has a pending call of this collective.
+  bool is_pending(std::size_t dump, const CollectiveId& id) const;
+
+ private:
+  const Job& job_;
+  std::vector<PendingCalls> pending_;
+  std::vector<std::vector<CollectiveId>> collectives_;  // that are pending, by dump, sorted
+};
+
+}  // namespace verify

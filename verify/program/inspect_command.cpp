@@ -1,0 +1,33 @@
+#include <memory>
+#include <thread>
+
+#include "sim/base/error.h"
+#include "verify/inspect/inspection.h"
+#include "verify/inspect/inspection_text.h"
+#include "verify/options/command_requests.h"
+#include "verify/output/progress.h"
+#include "verify/program/commands.h"
+
+namespace verify {
+
+int run_inspect(const Call& call) {
+  const InspectRequest request = inspect_request(call.line);
+  std::unique_ptr<Progress> progress;
+  Recordings recordings = read_recordings({request.paths, request.rank_from, request.threads},
+                                          [&](std::size_t done, std::size_t total, const std::string& path) {
+                                            if (progress == nullptr)
+                                              progress = std::make_unique<Progress>(
+                                                  call.output.err, call.output.progress, total, "dumps");
+                                            progress->step(done, path);
+                                          });
+  progress.reset();
+  const Inspection inspection = inspect(std::move(recordings), request.layout_of_world, request.shows_all);
+  if (asks_for_json(call.line)) {
+    call.output.out << one_line(inspection_json(inspection));
+  } else {
+    call.output.out << inspection_text(inspection, call.output.columns);
+  }
+  return inspection.has_findings() ? kFalsified : kVerified;
+}
+
+}  // namespace verify

@@ -1,0 +1,45 @@
+#include "verify/recordings/dump_folder_writer.h"
+
+#include <fmt/format.h>
+#include <fstream>
+#include <system_error>
+#include <unistd.h>
+
+#include "sim/base/error.h"
+
+namespace verify {
+
+namespace fs = std::filesystem;
+
+/// A folder that does not exist is made and removed again, to see whether it can be made.
+DumpFolderWriter::DumpFolderWriter(const std::string& path, DumpFormat format)
+    : path_(path), format_(format) {
+  std::error_code error;
+  if (path_.empty()) refuse_path("is not the name of a folder");
+  if (!fs::exists(path_, error)) {
+    if (!fs::create_directory(path_, error)) refuse_path("cannot be made");
+    fs::remove(path_, error);
+    return;
+  }
+  if (!fs::is_directory(path_, error)) refuse_path("exists and is not a folder");
+  if (!fs::is_empty(path_, error) || error) refuse_path("holds files");
+  if (access(path_.c_str(), W_OK | X_OK) != 0) refuse_path("is not writable");
+}
+
+void DumpFolderWriter::write(const RankDump& dump) const {
+  std::error_code error;
+  fs::create_directory(path_, error);
+  std::ofstream file(path_ / file_name_of(dump.rank, format_), std::ios::binary);
+  file << text_of(dump, format_) << std::flush;
+  if (!file) refuse_path(fmt::format("could not take the dump of rank {}", dump.rank));
+}
+
+void DumpFolderWriter::refuse_path(const std::string& problem) const {
+  sim::refuse({.code = "flight_recorder_folder",
+               .option = "--flight-recorder",
+               .numbers = fmt::format("'{}' {}", path_.string(), problem),
+               .rule = "the dumps of a run are alone in a writable folder, which is empty or is made",
+               .hint = "--flight-recorder dumps"});
+}
+
+}  // namespace verify

@@ -1,0 +1,75 @@
+#pragma once
+
+/// One rank's dump of PyTorch's flight recorder: what the rank recorded, and the two formats in which it is
+/// written. The fields and their names are those of version 2.10.
+///
+///   pickle   what PyTorch writes into files
+///   json     what PyTorch's endpoint _dump_fr_trace_json answers: times that are absent are 0, numbers of
+///            pg_status are texts, and entries are absent where there are none. PyTorch's own JSON has no
+///            frames; here both formats have them
+///
+/// Shapes  times are nanoseconds; sizes are lists of dimensions, one list for each tensor.
+/// Exact   the same dump gives the same bytes, and both formats hold the same values. The fields that say
+///         where and when a process ran (thread, library, timeout) are the same in every dump.
+/// Source  PyTorch, torch/csrc/distributed/c10d/FlightRecorder.hpp and FlightRecorderDetail.hpp.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace verify {
+
+enum class DumpFormat { pickle, json };
+
+/// A process group of the rank.
+struct FlightGroup {
+  int number = 0;           // counts the groups of the rank from 0, the world; PyTorch's pg_id
+  std::string name;         // the number of the new_group call of the job that made it; "0" is the world
+  std::string description;  // "TENSOR_MODEL_PARALLEL_GROUP"
+  std::string ranks;        // "[0, 1]"
+  std::int64_t last_enqueued = -1;
+  std::int64_t last_started = -1;
+  std::int64_t last_completed = -1;
+};
+
+using TensorSizes = std::vector<std::vector<std::int64_t>>;
+
+/// One call. It is completed if it has a time of completion, started if it has only a time of start, and
+/// scheduled if it has neither.
+struct FlightCall {
+  std::int64_t record_id = 0;
+  std::size_t group = 0;  // index into the groups of the dump
+  std::int64_t collective_seq_id = 0;
+  std::int64_t p2p_seq_id = 0;
+  std::string profiling_name;  // "nccl:all_reduce", "nccl:send 0->3"
+  TensorSizes input_sizes;
+  TensorSizes output_sizes;
+  std::string_view input_dtype;  // of all inputs, as PyTorch names it: "BFloat16"
+  std::string_view output_dtype;
+  std::int64_t created_ns = 0;
+  std::optional<std::int64_t> started_ns;
+  std::optional<std::int64_t> completed_ns;
+  bool is_p2p = false;
+  std::string frame_name;  // the place of the call; "" for a dump without frames
+  std::string frame_file;
+  int frame_line = 0;
+};
+
+struct RankDump {
+  int rank = 0;
+  std::vector<FlightGroup> groups;
+  std::vector<FlightCall> calls;
+};
+
+/// Returns the content of the file.
+std::string text_of(const RankDump& dump, DumpFormat format);
+
+/// Returns the name of the file: "nccl_trace_rank_3", or "nccl_trace_rank_3.json".
+std::string file_name_of(int rank, DumpFormat format);
+
+/// Returns "[0, 1, 2]", as pg_config writes the members of a group.
+std::string listed_ranks(const std::vector<int>& ranks);
+
+}  // namespace verify

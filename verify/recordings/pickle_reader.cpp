@@ -1,0 +1,312 @@
+#include "verify/recordings/pickle_reader.h"
+
+#include <array>
+#include <bit>
+#include <cstdint>
+#include <fmt/format.h>
+#include <vector>
+
+#include "sim/base/error.h"
+
+namespace verify {
+
+namespace {
+
+/// The opcodes of all protocols, for refusals by name.
+struct Opcode {
+  unsigned char code;
+  const char* name;
+};
+constexpr Opcode kOpcodes[] = {{'(', "MARK"},
+                               {'.', "STOP"},
+                               {'0', "POP"},
+                               {'1', "POP_MARK"},
+                               {'2', "DUP"},
+                               {'F', "FLOAT"},
+                               {'I', "INT"},
+                               {'J', "BININT"},
+                               {'K', "BININT1"},
+                               {'L', "LONG"},
+                               {'M', "BININT2"},
+                               {'N', "NONE"},
+                               {'P', "PERSID"},
+                               {'Q', "BINPERSID"},
+                               {'R', "REDUCE"},
+                               {'S', "STRING"},
+                               {'T', "BINSTRING"},
+                               {'U', "SHORT_BINSTRING"},
+                               {'V', "UNICODE"},
+                               {'X', "BINUNICODE"},
+                               {'a', "APPEND"},
+                               {'b', "BUILD"},
+                               {'c', "GLOBAL"},
+                               {'d', "DICT"},
+                               {'}', "EMPTY_DICT"},
+                               {'e', "APPENDS"},
+                               {'g', "GET"},
+                               {'h', "BINGET"},
+                               {'i', "INST"},
+                               {'j', "LONG_BINGET"},
+                               {'l', "LIST"},
+                               {']', "EMPTY_LIST"},
+                               {'o', "OBJ"},
+                               {'p', "PUT"},
+                               {'q', "BINPUT"},
+                               {'r', "LONG_BINPUT"},
+                               {'s', "SETITEM"},
+                               {'t', "TUPLE"},
+                               {')', "EMPTY_TUPLE"},
+                               {'u', "SETITEMS"},
+                               {'G', "BINFLOAT"},
+                               {0x80, "PROTO"},
+                               {0x81, "NEWOBJ"},
+                               {0x82, "EXT1"},
+                               {0x83, "EXT2"},
+                               {0x84, "EXT4"},
+                               {0x85, "TUPLE1"},
+                               {0x86, "TUPLE2"},
+                               {0x87, "TUPLE3"},
+                               {0x88, "NEWTRUE"},
+                               {0x89, "NEWFALSE"},
+                               {0x8a, "LONG1"},
+                               {0x8b, "LONG4"},
+                               {'B', "BINBYTES"},
+                               {'C', "SHORT_BINBYTES"},
+                               {0x8c, "SHORT_BINUNICODE"},
+                               {0x8d, "BINUNICODE8"},
+                               {0x8e, "BINBYTES8"},
+                               {0x8f, "EMPTY_SET"},
+                               {0x90, "ADDITEMS"},
+                               {0x91, "FROZENSET"},
+                               {0x92, "NEWOBJ_EX"},
+                               {0x93, "STACK_GLOBAL"},
+                               {0x94, "MEMOIZE"},
+                               {0x95, "FRAME"},
+                               {0x96, "BYTEARRAY8"},
+                               {0x97, "NEXT_BUFFER"},
+                               {0x98, "READONLY_BUFFER"}};
+
+std::string name_of(unsigned char code) {
+  for (const Opcode& opcode : kOpcodes) {
+    if (opcode.code == code) return opcode.name;
+  }
+  return "no opcode";
+}
+
+/// Thrown where the file ends within an opcode.
+struct EndOfFile {};
+
+class PickleReader {
+ public:
+  PickleReader(std::string_view bytes, const std::string& file, ValueTree& tree)
+      : bytes_(bytes), file_(file), tree_(tree) {}
+
+  ParsedFile read() {
+    ParsedFile parsed;
+    try {
+      while (step()) {
+      }
+    } catch (const EndOfFile&) {
+      parsed.is_truncated = true;
+      close_all();
+    }
+    if (!stack_.empty()) parsed.value = stack_.front();
+    return parsed;
+  }
+
+ private:
+  /// Executes one opcode. Returns whether there are more.
+  bool step() {
+    at_ = next_;
+    const unsigned char code = byte();
+    switch (code) {
+      case 0x80:
+        if (byte() > 2) refuse_opcode(code, "of a protocol above 2");
+        break;
+      case '.':
+        if (stack_.size() != 1 || !marks_.empty()) refuse_opcode(code, "while values are open");
+        return false;
+      case '(':
+        if (marks_.size() == kMostMarks)
+          refuse_limit(file_, fmt::format("more than {} open marks at offset {}", kMostMarks, at_),
+                       "a dump is nested less deeply");
+        marks_.push_back(stack_.size());
+        break;
+      case '}':
+        push(tree_.container(ValueKind::dict));
+        break;
+      case ']':
+        push(tree_.container(ValueKind::list));
+        break;
+      case 'u':
+        close(code, ValueKind::dict);
+        break;
+      case 'e':
+        close(code, ValueKind::list);
+        break;
+      case 0x86:
+        push_pair(code);
+        break;
+      case 'X':
+        push(Value::of_text(text(little_endian(4))));
+        break;
+      case 'q':
+        put(code, byte());
+        break;
+      case 'r':
+        put(code, little_endian(4));
+        break;
+      case 'h':
+        get(code, byte());
+        break;
+      case 'j':
+        get(code, little_endian(4));
+        break;
+      case 'J':
+        push(Value::of(static_cast<std::int32_t>(static_cast<std::uint32_t>(little_endian(4)))));
+        break;
+      case 'K':
+        push(Value::of(byte()));
+        break;
+      case 'M':
+        push(Value::of(static_cast<std::int64_t>(little_endian(2))));
+        break;
+      case 0x8a:
+        push_long();
+        break;
+      case 'G':
+        push(Value::of_real(big_endian_double()));
+        break;
+      case 'N':
+        push({});
+        break;
+      case 0x88:
+      case 0x89:
+        push(Value::of_boolean(code == 0x88));
+        break;
+      default:
+        refuse_opcode(code, "");
+    }
+    return true;
+  }
+
+  [[noreturn]] void refuse_opcode(unsigned char code, const std::string& problem) const {
+    sim::refuse({.code = "dump_opcode",
+                 .option = file_,
+                 .numbers = fmt::format("{} (0x{:02x}) at offset {}{}{}", name_of(code), code, at_,
+                                        problem.empty() ? "" : " ", problem),
+                 .rule = "this is not a flight-recorder dump: c10's pickler writes numbers, texts, lists and "
+                         "dicts only, and nothing else of a pickle is read here",
+                 .hint = "the file that the flight recorder wrote, or its JSON form"});
+  }
+
+  unsigned char byte() {
+    if (next_ == bytes_.size()) throw EndOfFile();
+    return static_cast<unsigned char>(bytes_[next_++]);
+  }
+
+  std::string_view text(std::uint64_t size) {
+    if (size > kMostTextBytes)
+      refuse_limit(file_, fmt::format("a text of {} bytes at offset {}", size, at_),
+                   fmt::format("a text has at most {} bytes", kMostTextBytes));
+    if (bytes_.size() - next_ < size) throw EndOfFile();
+    const std::string_view found = bytes_.substr(next_, size);
+    next_ += size;
+    return found;
+  }
+
+  std::uint64_t little_endian(int count) {
+    std::uint64_t value = 0;
+    for (int i = 0; i < count; ++i) value |= std::uint64_t{byte()} << static_cast<unsigned>(8 * i);
+    return value;
+  }
+
+  double big_endian_double() {
+    std::uint64_t bits = 0;
+    for (int i = 0; i < 8; ++i) bits = bits << 8U | byte();
+    return std::bit_cast<double>(bits);
+  }
+
+  /// LONG1: the number of bytes, and the bytes of a number with a sign.
+  void push_long() {
+    const int count = byte();
+    if (count > 8)
+      refuse_limit(file_, fmt::format("a number of {} bytes at offset {}", count, at_),
+                   "a number has at most 64 bits");
+    std::uint64_t value = little_endian(count);
+    const bool is_negative = count > 0 && count < 8 && (value >> static_cast<unsigned>(8 * count - 1)) != 0;
+    if (is_negative) value |= ~std::uint64_t{0} << static_cast<unsigned>(8 * count);
+    push(Value::of(static_cast<std::int64_t>(value)));
+  }
+
+  void push(const Value& value) {
+    if (stack_.size() == kMostValues) refuse_limit(file_, "too many values", "a dump has far fewer values");
+    stack_.push_back(value);
+  }
+
+  /// The first element of the stack that the innermost open container may not take.
+  std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
+
+  void push_pair(unsigned char code) {
+    if (stack_.size() < floor() + 2) refuse_opcode(code, "without two values");
+    const Value pair = tree_.container(ValueKind::list);
+    tree_.append(pair, std::span<const Value>(stack_).last(2));
+    stack_.resize(stack_.size() - 2);
+    push(pair);
+  }
+
+  void put(unsigned char code, std::uint64_t index) {
+    if (stack_.size() == floor()) refuse_opcode(code, "without a value");
+    if (index > memo_.size())
+      refuse_limit(file_, fmt::format("entry {} of a memo of {} at offset {}", index, memo_.size(), at_),
+                   "c10's pickler numbers its memo from 0 on, without gaps");
+    if (index == memo_.size()) memo_.emplace_back();
+    memo_[index] = stack_.back();
+  }
+
+  void get(unsigned char code, std::uint64_t index) {
+    if (index >= memo_.size()) refuse_opcode(code, fmt::format("of entry {}, which is not there", index));
+    push(memo_[index]);
+  }
+
+  /// Adds what stands above the innermost mark to the container below it.
+  void close(unsigned char code, ValueKind kind) {
+    if (marks_.empty() || marks_.back() == 0 || !stack_[marks_.back() - 1].is(kind))
+      refuse_opcode(code, "without a container to which it adds");
+    const std::span<const Value> values = std::span<const Value>(stack_).subspan(marks_.back());
+    if (kind == ValueKind::dict && values.size() % 2 != 0) refuse_opcode(code, "with a key without a value");
+    tree_.append(stack_[marks_.back() - 1], values);
+    stack_.resize(marks_.back());
+    marks_.pop_back();
+  }
+
+  /// Closes all containers that are open where the file ends.
+  void close_all() {
+    for (; !marks_.empty(); marks_.pop_back()) {
+      const std::size_t mark = marks_.back();
+      if (mark == 0) continue;
+      const Value container = stack_[mark - 1];
+      std::span<const Value> values = std::span<const Value>(stack_).subspan(mark);
+      if (container.is(ValueKind::dict)) values = values.first(values.size() - values.size() % 2);
+      if (container.is(ValueKind::dict) || container.is(ValueKind::list)) tree_.append(container, values);
+      stack_.resize(mark);
+    }
+  }
+
+  std::string_view bytes_;
+  const std::string& file_;
+  ValueTree& tree_;
+  std::size_t next_ = 0;  // the byte that is read next
+  std::size_t at_ = 0;    // the first byte of the opcode
+  std::vector<Value> stack_;
+  std::vector<Value> memo_;
+  std::vector<std::size_t> marks_;
+};
+
+}  // namespace
+
+ParsedFile parse_pickle(std::string_view bytes, const std::string& file, ValueTree& tree) {
+  return PickleReader(bytes, file, tree).read();
+}
+
+}  // namespace verify

@@ -1,0 +1,305 @@
+#include "verify/recordings/recorded_fields.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fmt/format.h>
+#include <optional>
+#include <string_view>
+#include <system_error>
+#include <utility>
+
+namespace verify {
+
+namespace {
+
+constexpr std::size_t kMostFrames = 16;  // of a stack; the others are of the launcher
+constexpr std::size_t kMostPartsOfCoalesced = 1024;
+
+std::optional<std::int64_t> number_of(const Value& value) {
+  if (value.is(ValueKind::integer) || value.is(ValueKind::boolean)) return value.integer;
+  if (!value.is(ValueKind::text)) return std::nullopt;
+  std::int64_t number = 0;
+  const std::string_view text = value.as_text();
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size() || text.empty()) return std::nullopt;
+  return number;
+}
+
+std::string text_of(const Value& key) {
+  return key.is(ValueKind::integer) ? std::to_string(key.integer) : std::string(key.as_text());
+}
+
+bool is_true(const Value& value) { return number_of(value).value_or(0) != 0; }
+
+std::int64_t product(std::int64_t a, std::int64_t b) {
+  std::int64_t result = 0;
+  return a < 0 || b < 0 || __builtin_mul_overflow(a, b, &result) ? -1 : result;
+}
+
+class Reader {
+ public:
+  Reader(const ValueTree& tree, SharedRanks& lists, Recording& recording)
+      : tree_(tree), lists_(lists), recording_(recording) {
+    recording_.sizes.push_back({});
+    sizes_of_text_.resize(1);
+  }
+
+  void read(const Value& dump) {
+    read_heads(dump);
+    const std::span<const Value> entries = tree_.elements(tree_.find(dump, "entries"));
+    recording_.calls.reserve(entries.size());
+    for (const Value& entry : entries) {
+      if (entry.is(ValueKind::dict)) read_call(entry);
+    }
+    const auto by_id = [](const RecordedCall& a, const RecordedCall& b) { return a.record_id < b.record_id; };
+    if (!std::is_sorted(recording_.calls.begin(), recording_.calls.end(), by_id))
+      std::stable_sort(recording_.calls.begin(), recording_.calls.end(), by_id);
+    settle_retired();
+    settle_coalesced();
+    recording_.calls.shrink_to_fit();
+  }
+
+ private:
+  void read_heads(const Value& dump) {
+    recording_.version = std::string(tree_.find(dump, "version").as_text());
+    recording_.library = std::string(tree_.find(dump, "comm_lib_version").as_text());
+    if (recording_.library.empty())
+      recording_.library = std::string(tree_.find(dump, "nccl_version").as_text());
+    const std::span<const Value> groups = tree_.elements(tree_.find(dump, "pg_config"));
+    for (std::size_t i = 0; i + 1 < groups.size(); i += 2) read_group(groups[i].as_text(), groups[i + 1]);
+    recording_.configured = recording_.groups.size();
+    const std::span<const Value> statuses = tree_.elements(tree_.find(dump, "pg_status"));
+    for (std::size_t i = 0; i + 1 < statuses.size(); i += 2) {
+      const auto number = [&](const char* key) {
+        return number_of(tree_.find(statuses[i + 1], key)).value_or(-1);
+      };
+      recording_.statuses.push_back({.number = text_of(statuses[i]),
+                                     .enqueued = number("last_enqueued_collective"),
+                                     .started = number("last_started_collective"),
+                                     .completed = number("last_completed_collective")});
+    }
+  }
+
+  void read_group(std::string_view key, const Value& config) {
+    const Value name = tree_.find(config, "name");
+    const std::uint32_t group =
+        group_of(name.is(ValueKind::text) ? name.as_text() : key, tree_.find(config, "desc").as_text());
+    recording_.groups[group].ranks = lists_.find(tree_.find(config, "ranks"), tree_);
+  }
+
+  std::uint32_t group_of(std::string_view name, std::string_view description) {
+    if (last_group_ < recording_.groups.size() && recording_.groups[last_group_].name == name &&
+        recording_.groups[last_group_].description == description)
+      return last_group_;
+    for (std::size_t i = 0; i < recording_.groups.size(); ++i) {
+      RecordedGroup& group = recording_.groups[i];
+      if (group.name != name || (group.description != description && !description.empty())) continue;
+      return last_group_ = static_cast<std::uint32_t>(i);
+    }
+    recording_.groups.push_back({std::string(name), std::string(description), nullptr});
+    return last_group_ = static_cast<std::uint32_t>(recording_.groups.size() - 1);
+  }
+
+  void read_call(const Value& entry) {
+    RecordedCall call;
+    std::int64_t number = -1;
+    std::string_view state;
+    std::string_view dtypes_in, dtypes_out;
+    Value started, completed, in, out;
+    bool has_group = false;
+    const std::span<const Value> pairs = tree_.elements(entry);
+    for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
+      const std::string_view key = pairs[i].as_text();
+      const Value& value = pairs[i + 1];
+      if (key == "record_id") {
+        call.record_id = number_of(value).value_or(-1);
+      } else if (key == "pg_id") {
+        number = number_of(value).value_or(-1);
+      } else if (key == "process_group") {
+        const std::span<const Value> pair = tree_.elements(value);
+        if (pair.size() < 2) continue;
+        call.group = group_of(pair[0].as_text(), pair[1].as_text());
+        has_group = true;
+      } else if (key == "collective_seq_id") {
+        call.sequence = number_of(value).value_or(-1);
+      } else if (key == "p2p_seq_id") {
+        call.p2p_sequence = number_of(value).value_or(0);
+      } else if (key == "seq_id" && call.sequence < 0) {  // before 2.0
+        call.sequence = number_of(value).value_or(-1);
+      } else if (key == "profiling_name") {
+        call.operation = recording_.texts.add(value.as_text());
+      } else if (key == "time_created_ns") {
+        call.created_ns = number_of(value).value_or(0);
+      } else if (key == "input_sizes") {
+        call.input_sizes = sizes_of(value);
+      } else if (key == "output_sizes") {
+        call.output_sizes = sizes_of(value);
+      } else if (key == "input_dtypes") {
+        in = value;
+      } else if (key == "output_dtypes") {
+        out = value;
+      } else if (key == "state") {
+        state = value.as_text();
+      } else if (key == "time_discovered_started_ns") {
+        started = value;
+      } else if (key == "time_discovered_completed_ns") {
+        completed = value;
+      } else if (key == "retired") {
+        call.is_retired = is_true(value);
+      } else if (key == "is_p2p") {
+        call.is_p2p = is_true(value);
+      } else if (key == "thread_name") {
+        call.thread = recording_.texts.add(value.as_text());
+      } else if (key == "frames") {
+        call.frames = frames_of(value);
+      }
+    }
+    if (!has_group) call.group = group_of(number < 0 ? "" : std::to_string(number), "");
+    if (number >= 0) remember(number, call.group);
+    call.dtypes = dtypes_of(in, out);
+    if (state == "completed" || is_true(completed)) {
+      call.state = CallState::completed;
+    } else if (state == "started" || is_true(started)) {
+      call.state = CallState::started;
+    }
+    recording_.calls.push_back(call);
+  }
+
+  void remember(std::int64_t number, std::uint32_t group) {
+    const std::pair<std::int64_t, std::uint32_t> pair(number, group);
+    auto& numbered = recording_.numbered;
+    if (!numbered.empty() && numbered[last_number_] == pair) return;
+    const auto found = std::find(numbered.begin(), numbered.end(), pair);
+    last_number_ = static_cast<std::size_t>(found - numbered.begin());
+    if (found == numbered.end()) numbered.push_back(pair);
+  }
+
+  /// Returns the id of sizes such as [[8, 16], [4]].
+  std::uint32_t sizes_of(const Value& lists) {
+    buffer_.clear();
+    buffer_ += '[';
+    std::int64_t elements = 0;
+    for (const Value& list : tree_.elements(lists)) {
+      if (buffer_.size() > 4096) break;  // of thousands of tensors, the first ones tell enough
+      if (buffer_.size() > 1) buffer_ += ", ";
+      buffer_ += '[';
+      std::int64_t own = 1;
+      for (const Value& size : tree_.elements(list)) {
+        if (buffer_.back() != '[') buffer_ += ", ";
+        const std::int64_t number = number_of(size).value_or(-1);
+        own = product(own, number);
+        char digits[24];
+        buffer_.append(digits, std::to_chars(digits, digits + sizeof digits, number).ptr);
+        if (buffer_.size() > 4096) break;
+      }
+      buffer_ += ']';
+      if (own < 0 || elements < 0 || __builtin_add_overflow(elements, own, &elements)) elements = -1;
+    }
+    buffer_ += ']';
+    const std::uint32_t text = recording_.texts.add(buffer_);
+    if (text >= sizes_of_text_.size()) sizes_of_text_.resize(recording_.texts.size());
+    if (sizes_of_text_[text] == 0) {
+      recording_.sizes.push_back({text, elements});
+      sizes_of_text_[text] = static_cast<std::uint32_t>(recording_.sizes.size() - 1);
+    }
+    return sizes_of_text_[text];
+  }
+
+  /// Appends "BFloat16", or "Long, Float" if there are several.
+  void append_dtypes(const Value& list) {
+    std::string_view last;
+    std::size_t written = 0;
+    for (const Value& dtype : tree_.elements(list)) {
+      if (dtype.as_text() == last || written == 8) continue;
+      if (written++ > 0) buffer_ += ", ";
+      buffer_ += last = dtype.as_text();
+    }
+  }
+
+  std::uint32_t dtypes_of(const Value& in, const Value& out) {
+    buffer_.clear();
+    append_dtypes(in);
+    const std::size_t middle = buffer_.size();
+    append_dtypes(out);
+    const std::string_view both = buffer_;
+    if (both.substr(0, middle) == both.substr(middle)) {
+      buffer_.resize(middle);
+    } else {
+      buffer_.insert(middle, " > ");
+    }
+    return recording_.texts.add(buffer_);
+  }
+
+  std::uint32_t frames_of(const Value& list) {
+    const std::span<const Value> frames = tree_.elements(list);
+    buffer_.clear();
+    for (std::size_t i = 0; i < std::min(frames.size(), kMostFrames); ++i) {
+      if (i > 0) buffer_ += '\n';
+      buffer_ += fmt::format("{} ({}:{})", tree_.find(frames[i], "name").as_text().substr(0, 200),
+                             tree_.find(frames[i], "filename").as_text().substr(0, 1000),
+                             number_of(tree_.find(frames[i], "line")).value_or(0));
+    }
+    return recording_.texts.add(buffer_);
+  }
+
+  void settle_retired() {
+    for (RecordedCall& call : recording_.calls) {
+      if (call.is_retired && recording_.operation(call).starts_with("gloo:"))
+        call.state = CallState::completed;
+    }
+  }
+
+  static std::int64_t sequence_of(const RecordedCall& call) {
+    return call.is_p2p ? call.p2p_sequence : call.sequence;
+  }
+
+  /// Gives the parts of a coalesced call the state of the call that ends them, which is then left out.
+  void settle_coalesced() {
+    auto& calls = recording_.calls;
+    std::vector<bool> goes(calls.size());
+    bool any = false;
+    for (std::size_t end = 0; end < calls.size(); ++end) {
+      if (!recording_.operation(calls[end]).ends_with(":coalesced")) continue;
+      const std::size_t least = end - std::min(end, kMostPartsOfCoalesced);
+      for (std::size_t i = end; i-- > least;) {
+        if (calls[i].group != calls[end].group) continue;
+        if (sequence_of(calls[i]) != sequence_of(calls[end]) || goes[i]) break;
+        calls[i].state = std::max(calls[i].state, calls[end].state);
+        goes[end] = any = true;
+      }
+    }
+    if (!any) return;
+    std::size_t kept = 0;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      if (!goes[i]) calls[kept++] = calls[i];
+    }
+    calls.resize(kept);
+  }
+
+  const ValueTree& tree_;
+  SharedRanks& lists_;
+  Recording& recording_;
+  std::uint32_t last_group_ = 0;
+  std::size_t last_number_ = 0;
+  std::vector<std::uint32_t> sizes_of_text_;  // by the id of the text; 0: none yet
+  std::string buffer_;
+};
+
+}  // namespace
+
+bool has_fields_of_dump(const Value& value, const ValueTree& tree) {
+  const char* const fields[] = {"entries", "pg_config", "pg_status"};
+  return std::any_of(std::begin(fields), std::end(fields), [&](const char* field) {
+    const Value found = tree.find(value, field);
+    return found.is(ValueKind::list) || found.is(ValueKind::dict);
+  });
+}
+
+Recording recorded(const Value& dump, const ValueTree& tree, SharedRanks& lists, const std::string& path) {
+  Recording recording;
+  recording.path = path;
+  Reader(tree, lists, recording).read(dump);
+  return recording;
+}
+
+}  // namespace verify

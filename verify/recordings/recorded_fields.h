@@ -1,0 +1,24 @@
+#pragma once
+
+/// Turns the values of a parsed dump into a recording, field by field and by the fields' names.
+///
+/// Exact   Numbers may be written as texts, as the JSON form does. A time counts where it is neither null nor
+///         0. A call is completed if its state or its time says so; and where it is retired and its recorder
+///         has no events of a device (gloo), which leaves the state as it was. The parts of a coalesced call
+///         have its state, and the call that ends them is left out. Calls are ordered by record_id.
+
+#include <string>
+
+#include "verify/recordings/recording.h"
+#include "verify/recordings/shared_ranks.h"
+#include "verify/recordings/value_tree.h"
+
+namespace verify {
+
+/// Whether a value has a field that only a dump has.
+bool has_fields_of_dump(const Value& value, const ValueTree& tree);
+
+/// Returns the recording of a dump, whose rank is not known. `lists` keeps the ranks of groups.
+Recording recorded(const Value& dump, const ValueTree& tree, SharedRanks& lists, const std::string& path);
+
+}  // namespace verify

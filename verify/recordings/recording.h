@@ -1,0 +1,83 @@
+#pragma once
+
+/// What the flight recorder of one rank has recorded: the model of a dump, whatever its format.
+///
+/// PyTorch keeps the last calls of a rank in a ring and writes them when a job hangs. A dump says which groups
+/// the rank is in, how far each of its communicators came, and the calls that are still in the ring.
+///
+/// Shapes  calls in the order in which the rank issued them, oldest first. An id of a text, a size or a group
+///         is an index into `texts`, `sizes` or `groups` of the same recording. Ranks are global ranks; the
+///         ranks in the name of a p2p operation ("nccl:send 0->3") are positions in its group.
+/// Source  PyTorch, FlightRecorder.hpp and FlightRecorderDetail.hpp, versions 2.4 to 2.10.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "verify/recordings/interned_texts.h"
+
+namespace verify {
+
+/// How far a call came, as far as the dump says. Without timing a recorder does not know `started`.
+enum class CallState : std::uint8_t { scheduled, started, completed };
+
+/// A call that a rank issued. 64 bytes, because a job may have recorded 30 million.
+struct RecordedCall {
+  std::int64_t record_id = -1;    // counts the calls of the rank; -1: the dump does not say
+  std::int64_t sequence = -1;     // counts the collectives of the group on this rank
+  std::int64_t p2p_sequence = 0;  // counts the messages of the group on this rank
+  std::int64_t created_ns = 0;
+  std::uint32_t operation = 0;  // a text such as "nccl:all_reduce"
+  std::uint32_t group = 0;
+  std::uint32_t input_sizes = 0, output_sizes = 0;  // ids of `sizes`
+  std::uint32_t dtypes = 0;                         // a text such as "BFloat16" or "Float, Long > Float"
+  std::uint32_t thread = 0;                         // a text: the name of the thread that issued the call
+  std::uint32_t frames = 0;  // a text with a line for each frame, the innermost first; "": no stack
+  CallState state = CallState::scheduled;
+  bool is_retired = false;  // the recorder does not watch the call any more
+  bool is_p2p = false;
+};
+
+/// The sizes of the tensors of a call: the text "[[8, 16]]" and the number of elements in all.
+struct RecordedSizes {
+  std::uint32_t text = 0;
+  std::int64_t elements = 0;
+};
+
+/// A group as the dump's "pg_config" has it. Ranks that are written alike share one list.
+struct RecordedGroup {
+  std::string name;
+  std::string description;
+  std::shared_ptr<const std::vector<int>> ranks;  // null: the dump does not say
+};
+
+/// How far a communicator came, as the dump's "pg_status" has it. The number is the rank's own number of the
+/// group, which is not the name of the group.
+struct RecordedStatus {
+  std::string number;
+  std::int64_t enqueued = -1, started = -1, completed = -1;
+};
+
+struct Recording {
+  std::string path;
+  int rank = -1;
+  std::string version;        // of the format: "2.10"; "": the dump does not say
+  std::string library;        // of the communication library
+  bool is_truncated = false;  // the file ended early; what came before is here
+  std::size_t bytes = 0;
+  std::vector<RecordedGroup> groups;
+  std::size_t configured = 0;  // of the groups, the first ones are in "pg_config", the others only in calls
+  std::vector<RecordedStatus> statuses;
+  /// The number (RecordedStatus) and the group of every pair that a call shows.
+  std::vector<std::pair<std::int64_t, std::uint32_t>> numbered;
+  std::vector<RecordedCall> calls;
+  std::vector<RecordedSizes> sizes;
+  InternedTexts texts;
+
+  const std::string& text(std::uint32_t id) const { return texts[id]; }
+  const std::string& operation(const RecordedCall& call) const { return texts[call.operation]; }
+};
+
+}  // namespace verify

@@ -1,0 +1,310 @@
+#include "verify/recordings/recording_reader.h"
+
+#include <algorithm>
+#include <atomic>
+#include <charconv>
+#include <exception>
+#include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
+#include <regex>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/base/printable_text.h"
+#include "sim/base/refusals.h"
+#include "sim/layout/parallel_sizes.h"
+#include "verify/output/input_file.h"
+#include "verify/output/phrases.h"
+#include "verify/recordings/json_values.h"
+#include "verify/recordings/pickle_reader.h"
+#include "verify/recordings/recorded_fields.h"
+
+namespace verify {
+
+namespace {
+
+constexpr const char* kForms = "a dump is a pickle of PyTorch's flight recorder, or its JSON form";
+constexpr std::size_t kMostRefusals = 20;  // of files: the others are alike
+
+/// A file that may be a dump.
+struct Candidate {
+  std::string path;
+  bool is_named = false;  // on the command line, and not found in a folder
+};
+
+[[noreturn]] void refuse_file(const char* code, const std::string& path, std::string numbers,
+                              std::string rule, std::string hint) {
+  sim::refuse({.code = code,
+               .option = sim::printable_text(path),
+               .numbers = std::move(numbers),
+               .rule = std::move(rule),
+               .hint = std::move(hint)});
+}
+
+void add_files_of(const std::string& folder, std::vector<Candidate>& files) {
+  std::error_code error;
+  std::vector<std::string> paths;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (what_is_no_plain_file(entry.path().string()).empty()) paths.push_back(entry.path().string());
+  }
+  std::sort(paths.begin(), paths.end());
+  for (std::string& path : paths) files.push_back({std::move(path), false});
+}
+
+std::vector<Candidate> candidates(const RecordingSource& source) {
+  std::vector<Candidate> files;
+  sim::Refusals refusals;
+  for (const std::string& path : source.paths) {
+    std::error_code error;
+    if (std::filesystem::is_directory(path, error)) {
+      add_files_of(path, files);
+      continue;
+    }
+    const std::string problem = what_is_no_plain_file(path);
+    refusals.keep([&] {
+      if (!problem.empty())
+        refuse_file("dump_missing", path, problem, kForms, "the path of a dump, or of a folder of dumps");
+    });
+    files.push_back({path, true});
+  }
+  refusals.throw_if_any();
+  // A file may be named and be in a folder that is named.
+  std::stable_sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path < b.path; });
+  files.erase(
+      std::unique(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path == b.path; }),
+      files.end());
+  return files;
+}
+
+/// Reads a file into the buffer.
+void read_bytes(const std::string& path, std::string& bytes) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  if (error) refuse_file("dump_missing", path, error.message(), kForms, "a file that can be read");
+  if (size > kMostRecordingBytes)
+    refuse_file("dump_size", path, fmt::format("{} bytes", size),
+                fmt::format("a dump of one rank has at most {} bytes", kMostRecordingBytes),
+                "a dump of a smaller ring (TORCH_FR_BUFFER_SIZE), or of the active calls alone");
+  bytes.resize(size);
+  std::ifstream file(path, std::ios::binary);
+  file.read(bytes.data(), static_cast<std::streamsize>(size));
+  if (!file.is_open())
+    refuse_file("dump_missing", path, "it cannot be opened", kForms, "a file that can be read");
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
+}
+
+/// Reads the candidates on several threads. What each file has is stored by its index, so that nothing depends
+/// on the order in which threads come to the files.
+class ReadFiles {
+ public:
+  ReadFiles(const std::vector<Candidate>& files, const ReadingProgress& progress)
+      : files_(files), progress_(progress), found_(files.size()), problems_(files.size()) {}
+
+  void run(int threads) {
+    std::vector<std::thread> others;
+    const auto count = std::min<std::size_t>(static_cast<std::size_t>(std::max(threads, 1)), files_.size());
+    for (std::size_t i = 1; i < count; ++i) others.emplace_back([this] { work(false); });
+    work(true);
+    for (std::thread& thread : others) thread.join();
+  }
+
+  std::vector<std::optional<Recording>>& found() { return found_; }
+  void throw_problems() const {
+    sim::Refusals refusals;
+    std::size_t kept = 0;
+    for (const std::exception_ptr& problem : problems_) {
+      if (problem != nullptr && kept++ < kMostRefusals)
+        refusals.keep([&] { std::rethrow_exception(problem); });
+    }
+    refusals.throw_if_any();
+  }
+
+ private:
+  void work(bool shows_progress) {
+    ValueTree tree;
+    std::string bytes;
+    for (std::size_t i = next_++; i < files_.size(); i = next_++) {
+      if (shows_progress && progress_) progress_(i, files_.size(), files_[i].path);
+      try {
+        read_bytes(files_[i].path, bytes);
+        found_[i] = recording_of(bytes, sim::printable_text(files_[i].path), lists_, tree);
+        if (found_[i]) found_[i]->path = files_[i].path;
+      } catch (...) {
+        problems_[i] = std::current_exception();
+      }
+    }
+  }
+
+  const std::vector<Candidate>& files_;
+  const ReadingProgress& progress_;
+  std::vector<std::optional<Recording>> found_;
+  std::vector<std::exception_ptr> problems_;
+  SharedRanks lists_;
+  std::atomic<std::size_t> next_ = 0;
+};
+
+/// Finds the rank of a dump in its path.
+class RankFinder {
+ public:
+  explicit RankFinder(const std::string& expression) : by_name_(expression.empty()) {
+    if (by_name_) return;
+    try {
+      expression_ = std::regex(expression);
+    } catch (const std::regex_error& error) {
+      sim::refuse({.code = "bad_expression",
+                   .option = "--rank-from",
+                   .numbers = fmt::format("'{}': {}", sim::printable_text(expression), error.what()),
+                   .rule = "the value is a regular expression (ECMAScript)",
+                   .hint = "--rank-from 'rank_([0-9]+)'"});
+    }
+  }
+
+  int rank_of(const std::string& path) const {
+    const std::string digits = by_name_ ? last_number(path) : matched(path);
+    int rank = -1;
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
+    const bool is_whole = !digits.empty() && end == digits.data() + digits.size() && error == std::errc();
+    if (is_whole && rank >= 0 && rank < sim::kMaxSize) return rank;
+    refuse_file("dump_rank", path,
+                digits.empty() ? (by_name_ ? "no number in the file's name" : "no match of --rank-from")
+                               : fmt::format("'{}'", sim::printable_text(digits.substr(0, 40))),
+                fmt::format("a dump does not say its rank, so it is the last number of the file's name, or "
+                            "what --rank-from finds; a rank is a number from 0 to {}",
+                            sim::kMaxSize - 1),
+                "--rank-from 'rank_([0-9]+)'");
+  }
+
+ private:
+  static std::string last_number(const std::string& path) {
+    constexpr const char* kDigits = "0123456789";
+    const std::size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
+    const std::size_t last = path.find_last_of(kDigits);
+    if (last == std::string::npos || last < name) return "";
+    const std::size_t before = path.find_last_not_of(kDigits, last);
+    const std::size_t first = before == std::string::npos ? 0 : before + 1;
+    return path.substr(std::max(first, name), last - std::max(first, name) + 1);
+  }
+
+  std::string matched(const std::string& path) const {
+    std::smatch match;
+    if (path.size() > 4096 || !std::regex_search(path, match, expression_)) return "";
+    return match.size() > 1 ? match[1].str() : match[0].str();
+  }
+
+  bool by_name_;
+  std::regex expression_;
+};
+
+/// Whether two dumps of one rank have the same calls, as those of a pickle and of its JSON form.
+bool are_alike(const Recording& a, const Recording& b) {
+  return std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(), b.calls.end(),
+                    [&](const RecordedCall& x, const RecordedCall& y) {
+                      return x.record_id == y.record_id && x.sequence == y.sequence &&
+                             x.p2p_sequence == y.p2p_sequence && x.state == y.state &&
+                             a.operation(x) == b.operation(y);
+                    });
+}
+
+/// Gives recordings their ranks, and keeps one for each rank.
+void take_ranks(std::vector<Recording> found, const RankFinder& finder, Recordings& recordings) {
+  sim::Refusals refusals;
+  std::size_t refused = 0;
+  for (Recording& recording : found) {
+    if (refused > kMostRefusals) break;
+    const std::size_t before = refused++;
+    refusals.keep([&] {
+      recording.rank = finder.rank_of(recording.path);
+      refused = before;
+    });
+  }
+  refusals.throw_if_any();
+  std::stable_sort(found.begin(), found.end(), [](const auto& a, const auto& b) { return a.rank < b.rank; });
+  refused = 0;
+  for (Recording& recording : found) {
+    std::vector<Recording>& ranks = recordings.ranks;
+    if (ranks.empty() || ranks.back().rank != recording.rank) {
+      ranks.push_back(std::move(recording));
+      continue;
+    }
+    if (are_alike(ranks.back(), recording)) {
+      recordings.notes.push_back(fmt::format("{} has the calls of {}, and was left out.",
+                                             sim::printable_text(recording.path),
+                                             sim::printable_text(ranks.back().path)));
+      continue;
+    }
+    if (refused++ >= kMostRefusals) continue;
+    refusals.keep([&] {
+      refuse_file("dump_twice", recording.path,
+                  fmt::format("rank {}, which {} has, too, with other calls", recording.rank,
+                              sim::printable_text(ranks.back().path)),
+                  "each rank of a job has one dump",
+                  "the dumps of one job, or --rank-from where the last number of the name is not the rank");
+    });
+  }
+  refusals.throw_if_any();
+}
+
+}  // namespace
+
+std::optional<Recording> recording_of(std::string_view bytes, const std::string& file, SharedRanks& lists,
+                                      ValueTree& tree) {
+  const std::size_t first = bytes.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return std::nullopt;
+  const bool is_pickle = bytes.front() == '\x80';
+  if (!is_pickle && bytes[first] != '{') return std::nullopt;
+  tree.begin(file);
+  const ParsedFile parsed =
+      is_pickle ? parse_pickle(bytes, file, tree) : parse_json_values(bytes, file, tree);
+  if (!has_fields_of_dump(parsed.value, tree)) return std::nullopt;
+  Recording recording = recorded(parsed.value, tree, lists, file);
+  recording.is_truncated = parsed.is_truncated;
+  recording.bytes = bytes.size();
+  return recording;
+}
+
+Recordings read_recordings(const RecordingSource& source, const ReadingProgress& progress) {
+  const RankFinder finder(source.rank_from);
+  const std::vector<Candidate> files = candidates(source);
+  ReadFiles reading(files, progress);
+  reading.run(source.threads);
+  reading.throw_problems();
+  Recordings recordings;
+  std::vector<Recording> found;
+  sim::Refusals refusals;
+  std::int64_t left_out = 0;
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    std::optional<Recording>& recording = reading.found()[i];
+    if (recording) {
+      found.push_back(std::move(*recording));
+    } else if (!files[i].is_named) {
+      ++left_out;
+    } else {
+      refusals.keep([&] {
+        refuse_file("dump_form", files[i].path, "no 'entries', 'pg_config' or 'pg_status'", kForms,
+                    "the file that the flight recorder wrote");
+      });
+    }
+  }
+  refusals.throw_if_any();
+  if (left_out > 0)
+    recordings.notes.push_back(fmt::format("{} in the folders {} no dump, and {} left out.",
+                                           counted(left_out, "file"), left_out == 1 ? "is" : "are",
+                                           left_out == 1 ? "was" : "were"));
+  if (found.empty())
+    refuse_file("dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(),
+                fmt::format("{} read, and none is a dump", counted(std::ssize(files), "file")), kForms,
+                "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)");
+  take_ranks(std::move(found), finder, recordings);
+  for (const Recording& recording : recordings.ranks) {
+    if (recording.is_truncated)
+      recordings.notes.push_back(
+          fmt::format("The dump of rank {} ends in the middle: it was read as far as it goes, with {}.",
+                      recording.rank, counted(std::ssize(recording.calls), "call")));
+  }
+  return recordings;
+}
+
+}  // namespace verify

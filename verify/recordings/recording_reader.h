@@ -1,0 +1,56 @@
+#pragma once
+
+/// Reads what flight recorders wrote: one dump of one rank, or the files and folders of a whole job.
+///
+/// The content of a file tells its form: a pickle begins with the byte 0x80, JSON with '{'. Neither is
+/// executed (pickle_reader.h). Every version is read by the names of its fields; a field that is missing is
+/// unknown, and one that is not known here is left out.
+///
+/// The rank of a dump is the last number in its file's name, or what `rank_from` finds in its path.
+///
+/// Exact   The result does not depend on the number of threads, nor on the order of the paths. A retired call
+///         counts as completed where its recorder has no events of a device (gloo), and the parts of a
+///         coalesced call have its state. A rank with a pickle and a JSON file of the same calls is read once.
+/// Errors  dump_missing: there is no such file or folder; dump_size: a file of more than
+///         kMostRecordingBytes; dump_form: a file that is given by name and is no dump; dump_empty: no dump
+///         at all; dump_rank: no rank in the name of a file, or not one to 16,777,215; dump_twice: two dumps
+///         of one rank with different calls; bad_expression: `rank_from` is no regular expression; and those
+///         of pickle_reader.h and json_values.h. All that is wrong with the files is told at once.
+
+#include <cstddef>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "verify/recordings/recording.h"
+#include "verify/recordings/shared_ranks.h"
+#include "verify/recordings/value_tree.h"
+
+namespace verify {
+
+inline constexpr std::size_t kMostRecordingBytes = std::size_t{256} << 20U;
+
+struct RecordingSource {
+  std::vector<std::string> paths;  // files and folders
+  std::string rank_from;           // a regular expression; "": the last number of the file's name
+  int threads = 1;
+};
+
+struct Recordings {
+  std::vector<Recording> ranks;    // ascending by rank, each rank once
+  std::vector<std::string> notes;  // on files that were left out, or read in part
+};
+
+/// Is called on the calling thread, with the number of files that were read, the number of all, and a path.
+using ReadingProgress = std::function<void(std::size_t done, std::size_t total, const std::string& path)>;
+
+Recordings read_recordings(const RecordingSource& source, const ReadingProgress& progress = {});
+
+/// Returns the recording in the bytes of a file; nothing where they are no dump by their form. `file` is named
+/// in refusals, and `tree` is used for the values.
+std::optional<Recording> recording_of(std::string_view bytes, const std::string& file, SharedRanks& lists,
+                                      ValueTree& tree);
+
+}  // namespace verify

@@ -1,0 +1,99 @@
+#include "verify/recordings/value_tree.h"
+
+#include <utility>
+
+#include "sim/base/error.h"
+
+namespace verify {
+
+Value Value::of(std::int64_t integer) {
+  Value value;
+  value.kind = ValueKind::integer;
+  value.integer = integer;
+  return value;
+}
+
+Value Value::of_boolean(bool truth) {
+  Value value;
+  value.kind = ValueKind::boolean;
+  value.integer = truth ? 1 : 0;
+  return value;
+}
+
+Value Value::of_real(double real) {
+  Value value;
+  value.kind = ValueKind::real;
+  value.real = real;
+  return value;
+}
+
+Value Value::of_text(std::string_view text) {
+  Value value;
+  value.kind = ValueKind::text;
+  value.size = static_cast<std::uint32_t>(text.size());
+  value.text = text.data();
+  return value;
+}
+
+Value ValueTree::container(ValueKind kind) {
+  Value value;
+  value.kind = kind;
+  value.container = blocks_.size();
+  blocks_.push_back({pool_.size(), 0});
+  return value;
+}
+
+void ValueTree::append(const Value& to, std::span<const Value> values) {
+  Block& block = blocks_[to.container];
+  const bool is_last = block.offset + block.count == pool_.size();
+  const std::size_t moved = is_last ? 0 : block.count;
+  if (pool_.size() + moved + values.size() > kMostValues)
+    refuse_limit(file_, "more than 16,777,216 values", "a dump of a rank has far fewer values");
+  if (!is_last) {
+    const std::size_t from = block.offset;
+    block.offset = pool_.size();
+    for (std::size_t i = 0; i < moved; ++i) {
+      const Value value = pool_[from + i];  // a copy, because the vector may grow
+      pool_.push_back(value);
+    }
+  }
+  pool_.insert(pool_.end(), values.begin(), values.end());
+  block.count += values.size();
+}
+
+std::span<const Value> ValueTree::elements(const Value& of) const {
+  if (!of.is(ValueKind::list) && !of.is(ValueKind::dict)) return {};
+  const Block& block = blocks_[of.container];
+  return {pool_.data() + block.offset, block.count};
+}
+
+Value ValueTree::find(const Value& dict, std::string_view key) const {
+  if (!dict.is(ValueKind::dict)) return {};
+  const std::span<const Value> pairs = elements(dict);
+  for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
+    if (pairs[i].as_text() == key) return pairs[i + 1];
+  }
+  return {};
+}
+
+std::string_view ValueTree::keep(std::string text) {
+  decoded_.push_back(std::move(text));
+  return decoded_.back();
+}
+
+void ValueTree::begin(std::string file) {
+  file_ = std::move(file);
+  pool_.clear();
+  blocks_.clear();
+  decoded_.clear();
+}
+
+void refuse_limit(const std::string& file, const std::string& numbers, const std::string& rule) {
+  sim::refuse({.code = "dump_limit",
+               .option = file,
+               .numbers = numbers,
+               .rule = rule,
+               .hint = "a dump that a flight recorder wrote, of a ring with fewer entries"});
+}
+
+}  // namespace verify

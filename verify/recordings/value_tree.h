@@ -1,0 +1,72 @@
+#pragma once
+
+/// The values of a parsed file, pickle or JSON, in 16 bytes each: numbers, texts, lists and dicts. It is
+/// filled by a parser and then read by names; nothing in it can be executed.
+///
+/// Shapes  A dict is a list of its keys and values in turn. A list or a dict may stand in the tree in several
+///         places, even in itself, so a reader goes only as deep as it knows the form of what it reads.
+///         Texts are views into the file and into `decoded`, which have to live as long.
+/// Errors  dump_limit: more than kMostValues values.
+
+#include <cstdint>
+#include <deque>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace verify {
+
+inline constexpr std::size_t kMostValues = std::size_t{16} << 20U;
+
+enum class ValueKind : std::uint8_t { none, boolean, integer, real, text, list, dict };
+
+struct Value {
+  ValueKind kind = ValueKind::none;
+  std::uint32_t size = 0;  // of a text
+  union {
+    std::int64_t integer = 0;  // also of a boolean
+    double real;
+    const char* text;
+    std::uint64_t container;  // the index of a list or a dict
+  };
+
+  static Value of(std::int64_t integer);
+  static Value of_boolean(bool value);
+  static Value of_real(double real);
+  static Value of_text(std::string_view text);
+  bool is(ValueKind other) const { return kind == other; }
+  /// Returns the text; "" of any other kind.
+  std::string_view as_text() const { return is(ValueKind::text) ? std::string_view(text, size) : ""; }
+};
+static_assert(sizeof(Value) == 16);
+
+class ValueTree {
+ public:
+  /// Returns a new list or dict without elements.
+  Value container(ValueKind kind);
+  /// Appends values to a list, or keys and values in turn to a dict.
+  void append(const Value& to, std::span<const Value> values);
+  /// Returns the elements of a list, or the keys and values of a dict; none of any other kind.
+  std::span<const Value> elements(const Value& of) const;
+  /// Returns the value of a key in a dict; none where there is no such key.
+  Value find(const Value& dict, std::string_view key) const;
+  /// Keeps a text that does not stand in the file as it is.
+  std::string_view keep(std::string text);
+  /// Forgets everything and keeps the memory. `file` is named where a limit is passed.
+  void begin(std::string file);
+
+ private:
+  struct Block {
+    std::size_t offset = 0, count = 0;
+  };
+  std::string file_;
+  std::vector<Value> pool_;
+  std::vector<Block> blocks_;
+  std::deque<std::string> decoded_;
+};
+
+/// Refuses a file that is larger, deeper or longer in some way than a reader takes.
+[[noreturn]] void refuse_limit(const std::string& file, const std::string& numbers, const std::string& rule);
+
+}  // namespace verify
