@@ -61,6 +61,9 @@ struct GptExpertsPlan {
   std::int64_t router_group_topk() const { return fit_groups() ? s.fixed("router_group_topk", 0) : 0; }
   sim::Ratio scaling() const { return {s.fixed("scaling_numerator", 1), s.fixed("scaling_denominator", 1)}; }
 
+  /// Whether experts are chosen in turn: in runs without elements, where no score can be compared.
+  bool is_balanced() const { return s.fixed("balanced", 0) == 1; }
+
   enum class Balance { none, aux_loss, seq_aux_loss, global_aux_loss, z_loss };
   Balance balance() const { return static_cast<Balance>(s["balance"]); }
   static constexpr sim::Ratio kBalanceCoefficient = {1, 8};
@@ -79,7 +82,8 @@ struct GptExpertsPlan {
                                        .pre_softmax = is_pre_softmax(),
                                        .scaling_factor = scaling(),
                                        .num_groups = router_groups(),
-                                       .group_topk = router_group_topk()},
+                                       .group_topk = router_group_topk(),
+                                       .force_load_balancing = is_balanced()},
                            .expert_bias = has_expert_bias(),
                            .expert_bias_update_rate = kBiasRate,
                            .dispatcher = dispatcher(),

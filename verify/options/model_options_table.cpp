@@ -76,6 +76,15 @@ std::vector<OptionInfo> options_of_the_model() {
        "",
        {},
        kNeedsVirtualRanks},
+      {"every-rank",
+       flag,
+       kLayout,
+       Reader::replay,
+       "",
+       "Runs every rank in the step of the full-size model, where replicas are folded otherwise.",
+       "",
+       {},
+       kNeedsVirtualRanks},
 
       {"from", text, kRunSection, kLayouts | Reader::shards, "",
        "Reads the options from the log of a run, its YAML file, its launch script or the text of a command "

@@ -275,6 +275,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
                           .not_proved = not_proved,
                           .is_traced = settings.has("trace") || settings.has("flight-recorder"),
                           .layout_only = settings.flag("layout-only"),
+                          .every_rank = settings.flag("every-rank"),
                           .arguments = settings.as_command_line()};
   if (request.placement && layout.rules == sim::RuleBook::megatron)
     request.layers = layer_request(settings, layout.pp);

@@ -12,6 +12,7 @@
 #include "verify/cases/case_list.h"
 #include "verify/checks/case_replay.h"
 #include "verify/checks/collective_round.h"
+#include "verify/checks/full_size_training.h"
 #include "verify/checks/layer_counts.h"
 #include "verify/checks/layout_checks.h"
 #include "verify/checks/parameter_count.h"
@@ -69,6 +70,22 @@ std::string why_no_training(const Replaying& scenario) {
   if (!scenario.request.not_proved.training.empty()) return scenario.request.not_proved.training;
   const bool is_left_out = scenario.request.layout_only && proves_layers(scenario);
   return is_left_out ? "--layout-only" : "";
+}
+
+/// Returns why no step runs at full size; "" if one does, or if no option asks for it.
+std::string why_no_step(const Replaying& scenario) {
+  if (!proves_layers(scenario)) return "";
+  const FullSizeAnswer answer = can_run_full_size(scenario.request);
+  if (!answer.is_asked_for || !answer.reason.empty()) return answer.reason;
+  const std::int64_t calls = step_calls(scenario.request, 1);
+  if (scenario.request.every_rank || calls <= kMostStepCalls) return "";
+  return fmt::format("one replica makes {}{} calls, and at most {} are run without --every-rank",
+                     calls > sim::kMaxSize ? "more than " : "about ", std::min(calls, sim::kMaxSize),
+                     kMostStepCalls);
+}
+bool runs_a_step(const Replaying& scenario) {
+  return proves_layers(scenario) && can_run_full_size(scenario.request).is_asked_for &&
+         why_no_step(scenario).empty();
 }
 
 std::string why_no_layers(const Replaying& scenario) { return scenario.request.not_proved.layers; }
@@ -171,6 +188,13 @@ void run_memory(Replaying& scenario) {
     return;
   }
   scenario.add(scenario.report.memory->row);
+}
+
+void run_step(Replaying& scenario) {
+  scenario.report.step = full_size_step(scenario.request, running_replicas(scenario.request));
+  scenario.add(scenario.report.step->row);
+  const std::vector<sim::Finding>& findings = scenario.report.step->findings;
+  scenario.report.findings.insert(scenario.report.findings.end(), findings.begin(), findings.end());
 }
 
 void run_sharded_layers(Replaying& scenario) {
@@ -305,6 +329,8 @@ const std::vector<ReplayCheck>& replay_checks() {
       {"training",
        "a reduced GPT trained on text equals one device: in the field exactly, in f32 within its spread",
        trains, run_training, CheckOf::ranks, nullptr, why_no_training},
+      {"step", "at full size, every call of a step is matched, and the ledger equals the closed forms",
+       runs_a_step, run_step, CheckOf::ranks, nullptr, why_no_step},
       {"case", "one setting of a case and property of check holds", replays_a_case, run_case, CheckOf::ranks},
       {"program", "a rank program keeps every contract: no deadlock, no mismatch, no lost message",
        runs_a_program, run_program, CheckOf::ranks},

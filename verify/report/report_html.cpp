@@ -251,7 +251,7 @@ std::string scenario_html(const ScenarioReport& report, std::size_t number) {
   if (report.training) html += "<h3>Training</h3>\n" + curve_html(*report.training);
   html += ranks_html(report) + schedule_html(report);
   if (report.memory) html += memory_html(*report.memory, id);
-  html += ledger_html(report.ledger, id);
+  html += ledger_html(report.step ? report.step->ledger : report.ledger, id);
   return html + "<p><a href=\"#top\">to the summary</a></p>\n</section>\n";
 }
 
