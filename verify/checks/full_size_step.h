@@ -4,8 +4,8 @@
 /// Every call of every rank that runs is matched with those of its group: its place in the order, kind, size,
 /// dtype, root and peer. A call that hangs or disagrees at full size is found here.
 ///
-/// Shapes  All replicas run if they make few calls together, or if every rank is asked for. Otherwise two run,
-///         or one, and the others are folded into them (replica_fold.h). A replica of more than
+/// Shapes  All replicas run if they make few calls together, or if every rank is asked for. Otherwise two
+///         run, or one, and the others are folded into them (replica_fold.h). A replica of more than
 ///         kMostStepCalls calls runs only if every rank is asked for.
 /// Exact   The row holds if all calls are matched and the ledger of all ranks equals the closed forms
 ///         (step_totals.h).
@@ -26,8 +26,8 @@ inline constexpr std::int64_t kMostStepCalls = 30'000;  // with sanitizers a cal
 inline constexpr std::int64_t kMostStepCalls = 300'000;  // one to three seconds
 #endif
 
-/// The arithmetic of forward and backward on the ranks of one pipeline rank, all of which do the same. That of
-/// the optimizer is not counted.
+/// The arithmetic of forward and backward on the ranks of one pipeline rank, all of which do the same. The
+/// optimizer's is not counted.
 struct StageWork {
   std::int64_t multiply_adds = 0;
   bool operator==(const StageWork&) const = default;

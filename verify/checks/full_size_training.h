@@ -4,8 +4,8 @@
 /// (sim/shapes/shapes_device.h).
 ///
 /// Shapes  those of the scenario: layers where it places them, its batch and microbatches, its vocabulary
-///         with Megatron's padding. Gradients are reduced in f32, in buckets of Megatron's default size, after the
-///         schedule.
+///         with Megatron's padding. Gradients are reduced in f32, in buckets of Megatron's default size,
+///         after the schedule.
 /// Exact   Every token has a loss.
 
 #include <string>
@@ -15,8 +15,8 @@
 
 namespace verify {
 
-/// Whether options ask for a step at full size, by the sizes of a model and a batch, and why it is not run; ""
-/// if it is.
+/// Whether options ask for a step at full size, by the sizes of a model and a batch, and why it is not run;
+/// "" if it is.
 struct FullSizeAnswer {
   bool is_asked_for = false;
   std::string reason;

@@ -1,5 +1,6 @@
 // Proves that every operation on the device of shapes returns the shapes and dtypes that it returns on the
-// CPU, that whole numbers are computed, that no element is read that does not exist, and what an account counts.
+// CPU, that whole numbers are computed, that no element is read that does not exist, and what an account
+// counts.
 
 #include "sim/shapes/shapes_device.h"
 

@@ -1,5 +1,5 @@
-// Proves that a step at full size calls what closed forms say, in drawn worlds and models, that a folded world
-// has the ledger of the whole one, and that a ledger which differs from the closed forms is told.
+// Proves that a step at full size calls what closed forms say, in drawn worlds and models, that a folded
+// world has the ledger of the whole one, and that a ledger which differs from the closed forms is told.
 
 #include "verify/checks/full_size_step.h"
 
@@ -159,8 +159,8 @@ TEST(FullSizeStep, ACallOfUnequalRowsIsNotFolded) {
   EXPECT_EQ(test::refusal_code([&] { ledger_of_all(run, fold, spec.layout, spec.nodes); }), "replica_fold");
 }
 
-/// Each weight of a matrix takes a multiply-add of each token forward and two backward, and so do the products
-/// of attention.
+/// Each weight of a matrix takes a multiply-add of each token forward and two backward, and so do the
+/// products of attention.
 TEST(FullSizeStep, MultiplyAddsAreThoseOfTheMatrices) {
   const ScenarioRequest request = test::scenario_request(one_world());
   const StepReport step = full_size_step(request, 2);
