@@ -78,8 +78,8 @@ const std::vector<Room>& rooms() {
       {"verify/program",
        "the commands",
        {"sim", "verify/output", "verify/recordings", "verify/options", "verify/cases", "verify/properties",
-        "verify/backends", "verify/checks", "verify/memory", "verify/replay", "verify/inspect", "verify/views",
-        "verify/report"}},
+        "verify/backends", "verify/checks", "verify/memory", "verify/replay", "verify/inspect",
+        "verify/views", "verify/report"}},
       {"verify", "main(), prove()", {"sim", "verify"}},
       {"tests", "all tests", {"tests", "verify", "gpu", "sim"}},
   };

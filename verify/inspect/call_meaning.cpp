@@ -72,7 +72,8 @@ std::string call_meaning(const Job& job, std::size_t dump, const RecordedCall& c
   if (group.kind == "pp" && operation.is_message()) return between_stages(group, operation);
   const std::string_view dtypes = job.recordings[dump].text(call.dtypes);
   for (const Meaning& meaning : kMeanings) {
-    if (meaning.kind == group.kind && meaning.operation == operation.name && fits_dtype(meaning.dtype, dtypes)) {
+    if (meaning.kind == group.kind && meaning.operation == operation.name &&
+        fits_dtype(meaning.dtype, dtypes)) {
       const bool is_backward = job.recordings[dump].text(call.thread).starts_with("pt_autograd");
       return std::string(meaning.phrase) + (is_backward ? ", in a backward pass" : "");
     }

@@ -16,10 +16,10 @@ struct ReaderName {
   std::string_view text;
 };
 constexpr ReaderName kReaderNames[] = {
-    {Reader::groups, "groups"},       {Reader::layers, "layers"},      {Reader::schedule, "schedule"},
-    {Reader::shards, "shards"},       {Reader::memory, "memory"},      {Reader::replay, "replay"},
-    {Reader::check, "check"},         {Reader::inspect, "inspect"},    {Reader::list, "list"},
-    {Reader::mpi, "--backend mpi"},   {Reader::nccl, "--backend nccl"}, {Reader::cuda, "--device cuda"},
+    {Reader::groups, "groups"},     {Reader::layers, "layers"},       {Reader::schedule, "schedule"},
+    {Reader::shards, "shards"},     {Reader::memory, "memory"},       {Reader::replay, "replay"},
+    {Reader::check, "check"},       {Reader::inspect, "inspect"},     {Reader::list, "list"},
+    {Reader::mpi, "--backend mpi"}, {Reader::nccl, "--backend nccl"}, {Reader::cuda, "--device cuda"},
     {Reader::spread, "--spread"}};
 
 }  // namespace
