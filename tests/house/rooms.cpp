@@ -75,8 +75,9 @@ const std::vector<Room>& rooms() {
         "verify/views"}},
       {"verify/program",
        "the commands",
-       {"sim", "verify/output", "verify/recordings", "verify/options", "verify/cases", "verify/properties", "verify/backends",
-        "verify/checks", "verify/replay", "verify/inspect", "verify/views", "verify/report"}},
+       {"sim", "verify/output", "verify/recordings", "verify/options", "verify/cases", "verify/properties",
+        "verify/backends", "verify/checks", "verify/replay", "verify/inspect", "verify/views",
+        "verify/report"}},
       {"verify", "main(), prove()", {"sim", "verify"}},
       {"tests", "all tests", {"tests", "verify", "gpu", "sim"}},
   };
