@@ -6,7 +6,7 @@ namespace verify {
 
 namespace {
 
-/// What calls of a kind of group with an operation are for. An empty dtype fits_dtype every one; "Long" stands for
+/// What calls of a kind of group with an operation are for. An empty dtype fits every one; "Long" stands for
 /// whole numbers.
 struct Meaning {
   std::string_view kind, operation, dtype, phrase;

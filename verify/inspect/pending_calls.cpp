@@ -65,8 +65,8 @@ PendingCalls pending_calls(const Job& job, std::size_t dump) {
   pending.front = front_of(job, dump, pending.calls);
   for (const GroupOfRank& own : job.groups_of[dump]) {
     if (own.group == kNoGroup || !own.status || !job.groups[own.group].has_status) continue;
-    if (own.status->completed >= own.status->enqueued) continue;
     const std::int64_t next = std::max<std::int64_t>(own.status->completed, 0) + 1;  // -1: none has completed
+    if (next > own.status->enqueued) continue;
     const bool is_recorded = std::any_of(pending.calls.begin(), pending.calls.end(), [&](std::uint32_t i) {
       const RecordedCall& call = recording.calls[i];
       return job.group_of(dump, call) == own.group && call.sequence == next;

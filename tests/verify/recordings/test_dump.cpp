@@ -43,7 +43,7 @@ Json entry_of(const TestDump& dump, std::size_t index) {
 }
 
 Json status_of(const TestDump& dump, std::size_t group) {
-  std::int64_t enqueued = 0, completed = 0;
+  std::int64_t enqueued = -1, completed = -1;  // as PyTorch has them before the first call
   for (const DumpedTestCall& call : dump.calls) {
     if (call.group != group) continue;
     enqueued = is_message(call) ? call.p2p_sequence : call.sequence;
