@@ -6,7 +6,7 @@ namespace verify {
 
 namespace {
 
-/// What calls of a kind of group with an operation are for. An empty dtype fits_dtype every one; "Long" stands for
+/// What calls of a kind of group with an operation are for. An empty dtype fits every one; "Long" stands for
 /// whole numbers.
 struct Meaning {
   std::string_view kind, operation, dtype, phrase;
@@ -72,7 +72,8 @@ std::string call_meaning(const Job& job, std::size_t dump, const RecordedCall& c
   if (group.kind == "pp" && operation.is_message()) return between_stages(group, operation);
   const std::string_view dtypes = job.recordings[dump].text(call.dtypes);
   for (const Meaning& meaning : kMeanings) {
-    if (meaning.kind == group.kind && meaning.operation == operation.name && fits_dtype(meaning.dtype, dtypes)) {
+    if (meaning.kind == group.kind && meaning.operation == operation.name &&
+        fits_dtype(meaning.dtype, dtypes)) {
       const bool is_backward = job.recordings[dump].text(call.thread).starts_with("pt_autograd");
       return std::string(meaning.phrase) + (is_backward ? ", in a backward pass" : "");
     }

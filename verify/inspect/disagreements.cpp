@@ -142,7 +142,8 @@ std::string what_differs(const std::map<Signature, std::vector<int>>& parties) {
 Disagreement disagreement_of(const std::map<Signature, std::vector<int>>& parties) {
   Disagreement disagreement;
   disagreement.what = what_differs(parties);
-  for (const auto& [signature, ranks] : parties) disagreement.parties.push_back({words_of_signature(signature), ranks});
+  for (const auto& [signature, ranks] : parties)
+    disagreement.parties.push_back({words_of_signature(signature), ranks});
   std::stable_sort(disagreement.parties.begin(), disagreement.parties.end(),
                    [](const auto& a, const auto& b) { return a.ranks.size() > b.ranks.size(); });
   return disagreement;

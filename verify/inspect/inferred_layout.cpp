@@ -74,7 +74,7 @@ std::vector<std::int64_t> divisors_of(std::int64_t world) {
 
 /// The sizes that an axis may have: that of its kind, or any divisor.
 std::vector<std::int64_t> sizes_to_try(const KindSizes& kinds, const char* kind,
-                                     const std::vector<std::int64_t>& divisors) {
+                                       const std::vector<std::int64_t>& divisors) {
   const auto found = kinds.find(kind);
   return found == kinds.end() ? divisors : std::vector<std::int64_t>{found->second};
 }

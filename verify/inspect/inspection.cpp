@@ -209,9 +209,9 @@ class Inspector {
       const std::vector<int> ranks = ranks_of_kind(result_.suspects, kind);
       if (ranks.empty()) continue;
       result_.verdict += is_first ? "" : " ";
-      result_.verdict += capital(kind == SuspectKind::order
-                                     ? circle_sentence(ranks)
-                                     : sentence_of(kind, ranks, is_first ? who_waits() : ""));
+      result_.verdict +=
+          capital(kind == SuspectKind::order ? circle_sentence(ranks)
+                                             : sentence_of(kind, ranks, is_first ? who_waits() : ""));
       is_first = false;
     }
   }

@@ -239,8 +239,8 @@ class Finder {
       const RecordedCall& other = recording(dump).calls[index];
       const Operation& theirs = job_.operation(dump, other);
       return job_.group_of(dump, other) == call.group &&
-             theirs.kind == (receives ? OperationKind::send : OperationKind::recv) && theirs.from == operation.from &&
-             theirs.to == operation.to;
+             theirs.kind == (receives ? OperationKind::send : OperationKind::recv) &&
+             theirs.from == operation.from && theirs.to == operation.to;
     };
     // A send that does not hold its rank is under way, if nothing else holds the rank's device.
     const std::vector<std::uint32_t>& there = pending.front.empty() ? pending.calls : pending.front;
