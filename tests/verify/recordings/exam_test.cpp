@@ -100,18 +100,6 @@ TEST(InspectExam, TheTableHasTheOutcomeOfEveryPlantedProgram) {
   }
 }
 
-/// Real dumps of PyTorch's gloo, which tests/torch/record_gloo.py made. There a state is always "scheduled",
-/// and no group has a name.
-TEST(InspectExam, TheHangsOfRealGlooJobsAreNamed) {
-  const std::map<std::string, Ranks> jobs = {
-      {"matched", {}}, {"stopped", {2}}, {"crossed", {0, 1}}, {"size_mismatch", {1}}};
-  for (const auto& [job, culprits] : jobs) {
-    const test::RunResult result = test::run("inspect tests/verify/inspect/gloo/" + job + " --format json");
-    EXPECT_EQ(result.exit_code, culprits.empty() ? 0 : 1) << job;
-    EXPECT_EQ(text_of(suspects_of(nlohmann::json::parse(result.out))), text_of(culprits)) << job;
-  }
-}
-
 /// A step of a training in small, in which each rank calls in all its groups; rank `stops` returns before its
 /// call number `at`.
 void training_that_stops(sim::Rank& rank, int stops, int at) {
