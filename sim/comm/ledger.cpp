@@ -4,34 +4,44 @@
 
 namespace sim {
 
-void Ledger::add(std::span<const CallRecord> calls) {
+void RankLedger::add(const CallRecord& call) {
+  // Programs call in loops, so this call often belongs to the same row as the call before it.
+  if (latest_ >= rows_.size() || !rows_[latest_].has(call)) {
+    const auto known =
+        std::find_if(rows_.begin(), rows_.end(), [&](const Row& row) { return row.has(call); });
+    latest_ = static_cast<std::size_t>(known - rows_.begin());
+    if (known == rows_.end()) rows_.push_back({call.group, call.site.name, call.operation, call.dtype});
+  }
+  Row& row = rows_[latest_];
+  ++row.calls;
+  row.elements += call.count;
+  row.bytes_inside += call.bytes_inside;
+  row.bytes_across += call.bytes_across;
+}
+
+bool RankLedger::has_call_in(const ProcessGroup& group) const {
+  return std::any_of(rows_.begin(), rows_.end(), [&](const Row& row) { return row.group == &group; });
+}
+
+void Ledger::add(const RankLedger& rank) {
   struct Own {
     LedgerRow* row;
     std::int64_t bytes;
   };
-  std::vector<Own> own;  // the rows of this rank's calls: there are few
-  const CallRecord* previous = nullptr;
-  Own* latest = nullptr;
-  for (const CallRecord& call : calls) {
-    // Programs call in loops, so this call often belongs to the same row as the call before it.
-    const bool same = previous != nullptr && previous->group == call.group &&
-                      previous->site.name == call.site.name && previous->operation == call.operation &&
-                      previous->dtype == call.dtype;
-    if (!same) {
-      LedgerRow* row = &rows_[{call.group->kind, call.site.name, call.operation, call.dtype}];
-      const auto found = std::find_if(own.begin(), own.end(), [&](const Own& o) { return o.row == row; });
-      latest = found != own.end() ? &*found : &own.emplace_back(Own{row, 0});
-    }
-    previous = &call;
-    ++latest->row->calls;
-    latest->row->elements += call.count;
-    latest->row->bytes_inside += call.bytes_inside;
-    latest->row->bytes_across += call.bytes_across;
-    latest->bytes += call.bytes_inside + call.bytes_across;
+  std::vector<Own> own;  // several groups of a kind, and several sites of a name, share a row
+  for (const RankLedger::Row& of_rank : rank.rows_) {
+    LedgerRow& row = rows_[{of_rank.group->kind, of_rank.site, of_rank.operation, of_rank.dtype}];
+    row.calls += of_rank.calls;
+    row.elements += of_rank.elements;
+    row.bytes_inside += of_rank.bytes_inside;
+    row.bytes_across += of_rank.bytes_across;
+    const auto known = std::find_if(own.begin(), own.end(), [&](const Own& o) { return o.row == &row; });
+    Own& total = known != own.end() ? *known : own.emplace_back(Own{&row, 0});
+    total.bytes += of_rank.bytes_inside + of_rank.bytes_across;
   }
-  for (const Own& row : own) {
-    ++row.row->ranks;
-    row.row->most_bytes = std::max(row.row->most_bytes, row.bytes);
+  for (const Own& total : own) {
+    ++total.row->ranks;
+    total.row->most_bytes = std::max(total.row->most_bytes, total.bytes);
   }
 }
 

@@ -2,14 +2,13 @@
 
 /// The ledger: for each group kind, site, operation and dtype, the number of calls, their elements, and the
 /// bytes that a ring algorithm sends for them, inside a node and across nodes. It is computed from the call
-/// records alone.
+/// records alone. A RankLedger adds up the calls of one rank while they happen; a Ledger those of all ranks.
 ///
 /// Shapes  totals over all ranks, except `most_bytes`: the bytes of the rank that sent the most.
 /// Exact   rows are sorted by kind, site, operation and dtype.
 
 #include <cstdint>
 #include <map>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -32,10 +31,36 @@ struct LedgerRow {
   bool operator==(const LedgerRow&) const = default;
 };
 
+/// The calls of one rank. The groups of the calls must outlive it.
+class RankLedger {
+ public:
+  void add(const CallRecord& call);
+  bool has_call_in(const ProcessGroup& group) const;
+
+ private:
+  friend class Ledger;
+  struct Row {
+    const ProcessGroup* group;
+    const char* site;
+    Operation operation;
+    DType dtype;
+    std::int64_t calls = 0;
+    std::int64_t elements = 0;
+    std::int64_t bytes_inside = 0;
+    std::int64_t bytes_across = 0;
+    bool has(const CallRecord& call) const {
+      return group == call.group && site == call.site.name && operation == call.operation &&
+             dtype == call.dtype;
+    }
+  };
+  std::vector<Row> rows_;  // there are few
+  std::size_t latest_ = 0;
+};
+
 class Ledger {
  public:
   /// Adds the calls of one rank. It must get all calls of a rank at once.
-  void add(std::span<const CallRecord> calls);
+  void add(const RankLedger& rank);
   std::vector<LedgerRow> rows() const;
 
  private:

@@ -12,6 +12,7 @@ namespace sim {
 struct RankReport {
   int rank = 0;
   std::vector<Published> published;
+  FoldedCalls folded = {};  // the calls before those of `calls`, where the world keeps the latest ones alone
   std::vector<CallRecord> calls;
   /// Indices into `published`, sorted by name and then by index, for the search by name.
   std::vector<std::uint32_t> by_name = {};

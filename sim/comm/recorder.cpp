@@ -1,5 +1,6 @@
 #include "sim/comm/recorder.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <utility>
 
@@ -9,8 +10,56 @@
 
 namespace sim {
 
+namespace {
+
+void add_call(ContentHash& hash, const CallRecord& call, std::uint64_t group_and_site) {
+  hash.add(group_and_site);
+  hash.add(static_cast<std::uint64_t>(call.sequence));
+  hash.add(static_cast<std::uint64_t>(call.count));
+  hash.add(static_cast<std::uint64_t>(call.operation) | static_cast<std::uint64_t>(call.dtype) << 8 |
+           static_cast<std::uint64_t>(call.reduce_op) << 16 |
+           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root_or_peer)) << 32);
+}
+
+}  // namespace
+
+void add_calls(ContentHash& hash, std::span<const CallRecord> calls) {
+  const CallRecord* previous = nullptr;
+  std::uint64_t names = 0;
+  for (const CallRecord& call : calls) {
+    if (previous == nullptr || previous->group != call.group || previous->site.name != call.site.name) {
+      ContentHash of_names;
+      of_names.add(std::string_view(call.group->kind));
+      of_names.add(static_cast<std::uint64_t>(call.group->index));
+      of_names.add(std::string_view(call.site.name));
+      names = of_names.value();
+    }
+    previous = &call;
+    add_call(hash, call, names);
+  }
+}
+
+/// Folds the records before the latest ones, up to the first call that nobody has waited for. The next
+/// attempt comes when there are twice as many records as are left.
+void Recorder::fold_earlier() {
+  const auto last = calls_.end() - static_cast<std::ptrdiff_t>(kept_calls_);
+  const auto end = std::find_if(calls_.begin(), last, [](const CallRecord& call) { return !call.waited; });
+  add_calls(folded_.hash, {calls_.begin(), end});
+  std::for_each(calls_.begin(), end, [&](const CallRecord& call) { folded_.ledger.add(call); });
+  folded_.count += end - calls_.begin();
+  calls_.erase(calls_.begin(), end);
+  room_ = 2 * std::max(kept_calls_, calls_.size());
+}
+
+bool Recorder::has_call_in(const ProcessGroup& group) const {
+  return folded_.ledger.has_call_in(group) ||
+         std::any_of(calls_.begin(), calls_.end(),
+                     [&](const CallRecord& call) { return call.group == &group; });
+}
+
 void Recorder::publish(std::string name, const Tensor& tensor) {
-  std::vector<std::byte> values = host_bytes(tensor);
+  const bool has_elements = tensor.is_none() || tensor.device().has_elements(tensor.dtype());
+  std::vector<std::byte> values = has_elements ? host_bytes(tensor) : std::vector<std::byte>();
   const std::size_t bytes = sizeof(Published) + name.size() + values.size();
   if (std::cmp_greater(bytes, publish_limit_ - published_bytes_)) refuse_more_published(name, tensor.bytes());
   published_bytes_ += static_cast<std::int64_t>(bytes);
@@ -18,7 +67,7 @@ void Recorder::publish(std::string name, const Tensor& tensor) {
 }
 
 void Recorder::keep_moments(const Device& device) {
-  if (device.work() != nullptr) counting_ = &device;
+  if (device.work() != nullptr && kept_calls_ == 0) counting_ = &device;
 }
 
 /// Adds a moment only while this rank's own program runs. It adds none after the run, and none when another

@@ -2,7 +2,8 @@
 
 /// The recorder of one rank keeps a record of each of its calls and the tensors that it published. If the
 /// rank's device counts work (sim/tensor/counting_device.h), it also keeps the moments of the program at
-/// which the rank called and waited.
+/// which the rank called and waited. In a world that keeps the latest calls alone, the records of earlier
+/// ones are added up in a ledger and a hash as soon as nobody waits for them, and no moments are kept.
 ///
 /// Calls   only its own rank uses a recorder while the program runs; others read it when the run is over.
 /// Errors  call_limit: the rank made more calls than the limit, as a program that never ends would;
@@ -14,11 +15,14 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "sim/base/content_hash.h"
 #include "sim/comm/call.h"
+#include "sim/comm/ledger.h"
 
 namespace sim {
 
@@ -61,21 +65,39 @@ class Pending {
   virtual void wait() = 0;
 };
 
+/// The calls of a rank whose records are no longer kept, in the order in which it made them.
+struct FoldedCalls {
+  std::int64_t count = 0;
+  RankLedger ledger;
+  ContentHash hash;  // as add_calls() adds them
+};
+
+/// Adds the contents of call records to a hash.
+void add_calls(ContentHash& hash, std::span<const CallRecord> calls);
+
 class Recorder {
  public:
   using GiveUp = std::function<void()>;
-  Recorder(std::int64_t call_limit, GiveUp give_up, std::int64_t publish_limit = kMostPublishedBytes)
-      : call_limit_(call_limit), publish_limit_(publish_limit), give_up_(std::move(give_up)) {}
+  /// Keeps at least the latest `kept_calls` records; 0: all.
+  Recorder(std::int64_t call_limit, GiveUp give_up, std::int64_t publish_limit = kMostPublishedBytes,
+           std::int64_t kept_calls = 0)
+      : call_limit_(call_limit),
+        publish_limit_(publish_limit),
+        give_up_(std::move(give_up)),
+        kept_calls_(static_cast<std::size_t>(kept_calls)),
+        room_(kept_calls == 0 ? SIZE_MAX : 2 * static_cast<std::size_t>(kept_calls)) {}
 
   /// Begins to keep moments, if this rank's device counts work.
   void keep_moments(const Device& device);
 
   /// Adds a record and returns its number, which the functions below take.
   std::size_t add(const CallRecord& call) {
-    if (static_cast<std::int64_t>(calls_.size()) >= call_limit_) refuse_more(call);
+    if (number_of_calls() >= call_limit_) refuse_more(call);
+    if (calls_.size() >= room_) fold_earlier();
     calls_.push_back(call);
-    if (counting_ != nullptr) add_moment(MomentKind::call, calls_.size() - 1);
-    return calls_.size() - 1;
+    const auto number = static_cast<std::size_t>(number_of_calls() - 1);
+    if (counting_ != nullptr) add_moment(MomentKind::call, number);
+    return number;
   }
   /// Marks the latest moment as the start of a call that does not block.
   void set_started() {
@@ -86,13 +108,18 @@ class Recorder {
   }
   /// Marks a call as waited for. It does nothing when the run is over and the records have been taken.
   void set_waited(std::size_t record) {
-    if (record < calls_.size()) calls_[record].waited = true;
+    const std::size_t index = record - static_cast<std::size_t>(folded_.count);
+    if (index < calls_.size()) calls_[index].waited = true;
   }
   /// Keeps a call that the program dropped without wait(), because its buffers are still in flight.
   void keep(std::unique_ptr<Pending> pending) { dropped_.push_back(std::move(pending)); }
   void publish(std::string name, const Tensor& tensor);
 
+  /// The records that are kept: all, or the latest ones.
   const std::vector<CallRecord>& calls() const { return calls_; }
+  const FoldedCalls& folded_calls() const { return folded_; }
+  std::int64_t number_of_calls() const { return folded_.count + std::ssize(calls_); }
+  bool has_call_in(const ProcessGroup& group) const;
   std::vector<CallRecord> take_calls() { return std::move(calls_); }
   std::vector<Moment> take_moments() { return std::move(moments_); }
   std::vector<Published> take_published() { return std::move(published_); }
@@ -101,12 +128,16 @@ class Recorder {
   [[noreturn]] void refuse_more(const CallRecord& call);
   [[noreturn]] void refuse_more_published(const std::string& name, std::int64_t bytes);
   void add_moment(MomentKind kind, std::size_t record);
+  void fold_earlier();
 
   std::int64_t call_limit_;
   std::int64_t publish_limit_;
   GiveUp give_up_;
+  std::size_t kept_calls_;
+  std::size_t room_;  // with so many records, the earlier ones are folded
   int refusals_ = 0;
   std::vector<CallRecord> calls_;
+  FoldedCalls folded_;
   const Device* counting_ = nullptr;  // this rank's device, or null if no moments are kept
   std::vector<Moment> moments_;
   std::vector<Published> published_;

@@ -7,7 +7,7 @@ namespace sim {
 
 void RefusalLimit::on_refusal(const Refusal& refusal) {
   ++refusals_;
-  if (std::ssize(recorder_.calls()) + refusals_ > call_limit_ + kMostRefusals) give_up_(refusal);
+  if (recorder_.number_of_calls() + refusals_ > call_limit_ + kMostRefusals) give_up_(refusal);
 }
 
 std::string sentence_of_refusals(const Refusal& latest) {

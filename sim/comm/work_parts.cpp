@@ -13,7 +13,7 @@ void begin_part(Rank& rank, const Change& changed) {
   if (counting == nullptr) return;
   WorkPart part = counting->part();
   changed(part);
-  counting->begin_part(part, rank.record.calls().size());
+  counting->begin_part(part, static_cast<std::size_t>(rank.record.number_of_calls()));
 }
 
 }  // namespace

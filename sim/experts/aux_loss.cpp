@@ -119,17 +119,17 @@ std::int64_t valid_tokens(const PaddingMask& padding, std::int64_t tokens) {
   return std::count(padding.begin(), padding.end(), 0);
 }
 
-AuxScores scores_for_aux_loss(const AuxLossInput& input, std::int64_t topk, ScoreFunction function) {
+AuxScores scores_for_aux_loss(const AuxLossInput& input, const AuxLossConfig& config) {
   AuxScores result;
   result.logits = cast(input.logits, sum_dtype(input.logits.dtype()));
-  result.all_scores = scores_of(function, result.logits);
+  result.all_scores = scores_of(config.score_function, result.logits);
   result.scores = result.all_scores;
-  if (function != ScoreFunction::softmax) {
+  if (config.score_function != ScoreFunction::softmax) {
     NormalizedRows normalized = normalized_rows(result.all_scores);
     result.scores = std::move(normalized.rows);
     result.inverses = std::move(normalized.inverses);
   }
-  result.map = topk_map(result.scores, topk);
+  result.map = topk_map(result.scores, config.topk, config.force_load_balancing);
   const std::int64_t tokens = result.map.tokens(), experts = result.map.experts();
   if (valid_tokens(input.padding, tokens) == tokens) return result;
   RoutingMap valid(tokens, experts);
@@ -171,7 +171,7 @@ AuxLossesForward aux_losses(const AuxLossInput& input, const AuxLossConfig& conf
     const std::optional<Ratio> coefficient = coefficient_of(info.kind, config);
     if (!coefficient) continue;
     AuxScores& scores = forward.saved.scores;
-    if (scores.scores.is_none()) scores = scores_for_aux_loss(input, config.topk, config.score_function);
+    if (scores.scores.is_none()) scores = scores_for_aux_loss(input, config);
     const std::int64_t tokens = scores.map.tokens(), experts = scores.map.experts();
     const std::int64_t batch = info.by_sequence ? input.batch_size : 1;
     Communicator& group = info.over_data_parallel ? *groups.tp_dp_cp : *groups.tp_cp;

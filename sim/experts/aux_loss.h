@@ -56,6 +56,7 @@ struct AuxLossConfig {
   ScoreFunction score_function = ScoreFunction::softmax;
   bool per_token_loss = false;
   bool counts_reduced_in_place = true;
+  bool force_load_balancing = false;  // experts are counted as they are chosen: in turn (topk_routing.h)
 };
 
 struct AuxLossGroups {
@@ -92,7 +93,7 @@ struct AuxScores {
   Tensor inverses;
   Tensor valid;  // i32 [T, E], if tokens are padding
 };
-AuxScores scores_for_aux_loss(const AuxLossInput& input, std::int64_t topk, ScoreFunction function);
+AuxScores scores_for_aux_loss(const AuxLossInput& input, const AuxLossConfig& config);
 Tensor scores_for_aux_loss_backward(ScoreFunction function, const AuxScores& scores,
                                     const Tensor& grad_scores);
 

@@ -61,6 +61,8 @@ TopKRouterConfig checked(TopKRouterConfig config) {
     }
   });
   refusals.throw_if_any();
+  const bool compares_probs = !routing.force_load_balancing;
+  if (config.token_dropping && !compares_probs) config.token_dropping->drop_policy = DropPolicy::position;
   return config;
 }
 
@@ -115,7 +117,8 @@ TopKRouter::Forward TopKRouter::forward(const Tensor& hidden, const RouterBatch&
                                      .topk = config_.routing.topk,
                                      .score_function = config_.routing.score_function,
                                      .per_token_loss = config_.per_token_loss,
-                                     .counts_reduced_in_place = config_.counts_reduced_in_place},
+                                     .counts_reduced_in_place = config_.counts_reduced_in_place,
+                                     .force_load_balancing = config_.routing.force_load_balancing},
                                     groups_, global_tokens_);
   result.losses.insert(result.losses.end(), aux.losses.begin(), aux.losses.end());
   result.saved.aux_losses = std::move(aux.saved);

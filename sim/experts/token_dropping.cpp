@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <numeric>
+#include <optional>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -16,15 +17,15 @@ namespace sim {
 namespace {
 
 /// Returns the tokens of an expert in the order in which it keeps them.
-std::vector<std::int64_t> in_order(const RoutingMap& map, const HostScores& probs, DropPolicy policy,
-                                   std::int64_t expert) {
+/// `probs` are null if the position decides.
+std::vector<std::int64_t> in_order(const RoutingMap& map, const HostScores* probs, std::int64_t expert) {
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(map.tokens()));
   std::iota(tokens.begin(), tokens.end(), 0);
   const auto unrouted =
       std::stable_partition(tokens.begin(), tokens.end(), [&](std::int64_t t) { return map.at(t, expert); });
-  if (policy == DropPolicy::probs) {
+  if (probs != nullptr) {
     std::stable_sort(tokens.begin(), unrouted, [&](std::int64_t a, std::int64_t b) {
-      return probs.is_larger(a * map.experts() + expert, b * map.experts() + expert);
+      return probs->is_larger(a * map.experts() + expert, b * map.experts() + expert);
     });
   }
   return tokens;
@@ -52,10 +53,11 @@ TokenDroppingForward drop_tokens(const Routing& routing, std::int64_t topk,
   require_shapes(routing.probs.shape() == Shape{map.tokens(), map.experts()}, {&routing.probs}, "drop_tokens",
                  "there is one probability for each token and expert");
   const std::int64_t capacity = expert_capacity(map.tokens(), topk, map.experts(), config.capacity_factor);
-  const HostScores probs(routing.probs);
+  std::optional<HostScores> probs;
+  if (config.drop_policy == DropPolicy::probs) probs.emplace(routing.probs);
   RoutingMap kept(map.tokens(), map.experts());
   for (std::int64_t e = 0; e < map.experts(); ++e) {
-    const std::vector<std::int64_t> tokens = in_order(map, probs, config.drop_policy, e);
+    const std::vector<std::int64_t> tokens = in_order(map, probs ? &*probs : nullptr, e);
     for (std::int64_t i = 0; i < std::min(capacity, map.tokens()); ++i)
       kept.set(tokens[static_cast<std::size_t>(i)], e, true);
   }

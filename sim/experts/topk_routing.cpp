@@ -79,7 +79,18 @@ std::vector<std::int64_t> surviving(const HostScores& group_scores, const TopKRo
   return elements;
 }
 
+/// Chooses experts in turn, without a look at the scores.
+RoutingMap balanced_map(const Tensor& ranked, std::int64_t topk) {
+  const std::int64_t experts = columns_of(ranked);
+  RoutingMap map(rows_of(ranked), experts);
+  for (std::int64_t t = 0; t < map.tokens(); ++t) {
+    for (std::int64_t choice = 0; choice < topk; ++choice) map.set(t, (t * topk + choice) % experts, true);
+  }
+  return map;
+}
+
 RoutingMap chosen_map(const Tensor& ranked, const TopKRoutingConfig& config) {
+  if (config.force_load_balancing) return balanced_map(ranked, config.topk);
   const HostScores scores(ranked);
   const std::int64_t experts = scores.columns();
   const bool has_groups = config.num_groups > 0;
@@ -124,7 +135,9 @@ void require_topk_routing(const TopKRoutingConfig& config, std::int64_t experts,
   refusals.throw_if_any();
 }
 
-RoutingMap topk_map(const Tensor& scores, std::int64_t topk) { return chosen_map(scores, {.topk = topk}); }
+RoutingMap topk_map(const Tensor& scores, std::int64_t topk, bool force_load_balancing) {
+  return chosen_map(scores, {.topk = topk, .force_load_balancing = force_load_balancing});
+}
 
 TopKRoutingForward topk_routing(const Tensor& logits, const TopKRoutingConfig& config,
                                 const Tensor& expert_bias) {

@@ -17,7 +17,10 @@
 ///         without a word, so some experts of the groups have no say; with topk below group_topk all groups
 ///         score 0, and those with the lowest numbers survive (Megatron's are whichever torch.topk returns).
 ///         TopKRouter (router.h) refuses both.
-/// Source  Megatron-LM, moe_utils.py: topk_routing_with_score_function, group_limited_topk.
+///         With force_load_balancing the choice follows no score and no group. Megatron draws random logits
+///         instead, so that its experts have nearly as many tokens.
+/// Source  Megatron-LM, moe_utils.py: topk_routing_with_score_function, group_limited_topk,
+///         --moe-router-force-load-balancing.
 
 #include <string>
 
@@ -32,6 +35,10 @@ struct TopKRoutingConfig {
   ScoreFunction score_function = ScoreFunction::softmax;
   bool pre_softmax = false;  // for softmax alone
   Ratio scaling_factor = {1, 1};
+  /// Experts are chosen in turn, whatever the scores are: token t goes to the experts t k, t k + 1, ...,
+  /// modulo E. Every expert then has as many tokens as any other, or one more or less. A router that drops
+  /// tokens then keeps the first ones.
+  bool force_load_balancing = false;
   std::int64_t num_groups = 0;  // 0: the choice is not limited to groups
   std::int64_t group_topk = 0;
 };
@@ -64,6 +71,6 @@ TopKRoutingForward topk_routing(const Tensor& logits, const TopKRoutingConfig& c
 Tensor topk_routing_backward(const TopKRoutingSaved& saved, const Tensor& grad_probs);
 
 /// Returns the topk experts of each row of scores, without groups.
-RoutingMap topk_map(const Tensor& scores, std::int64_t topk);
+RoutingMap topk_map(const Tensor& scores, std::int64_t topk, bool force_load_balancing);
 
 }  // namespace sim

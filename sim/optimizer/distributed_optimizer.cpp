@@ -17,8 +17,10 @@ Tensor piece_of(const Tensor& whole, const ElementRange& range) {
 
 Tensor zeros_like(const Tensor& x) { return filled(x.device(), x.dtype(), x.shape(), 0); }
 
-/// Whether a flag on the device is not zero. It is the only value that the host reads.
+/// Whether a flag on the device is not zero. It is the only value that the host reads. On a device of shapes
+/// no gradient is infinite.
 bool is_set(const Tensor& flag) {
+  if (!flag.device().has_elements(flag.dtype())) return false;
   const std::vector<std::byte> bytes = host_bytes(flag);
   return std::any_of(bytes.begin(), bytes.end(), [](std::byte b) { return b != std::byte{0}; });
 }

@@ -28,6 +28,7 @@ class CountingDevice : public Device, public std::enable_shared_from_this<Counti
   explicit CountingDevice(Device& device) : device_(std::shared_ptr<Device>(), &device) {}
 
   const std::int64_t* work() const override { return &work_; }
+  bool has_elements(DType dtype) const override { return device_->has_elements(dtype); }
   std::shared_ptr<Device> for_rank(int rank) override;
   /// Returns the part of its work in which the rank of this handle is.
   const WorkPart& part() const { return part_; }

@@ -34,6 +34,9 @@ class Device {
   /// The work that the program of this rank has given to the device so far, if it is counted
   /// (counting_device.h); else null.
   virtual const std::int64_t* work() const { return nullptr; }
+  /// Whether tensors of this dtype have elements. On a device of shapes (sim/shapes) those of floats have
+  /// none, so that nobody draws or moves their values.
+  virtual bool has_elements(DType) const { return true; }
 
   virtual Tensor empty(DType dtype, const Shape& shape) = 0;
   virtual void from_host(std::span<const std::byte> values, Tensor& to) = 0;

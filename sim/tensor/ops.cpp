@@ -152,6 +152,7 @@ Tensor filled(Device& device, DType dtype, const Shape& shape, double value) {
 
 Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom& random,
              std::int64_t first_index, std::int64_t row_stride) {
+  if (!device.has_elements(dtype)) return device.empty(dtype, shape);
   const std::int64_t width = shape.dimensions() == 0 ? 1 : shape[shape.dimensions() - 1];
   const std::int64_t gap = row_stride == 0 ? 0 : row_stride - width;  // indices skipped between two rows
   return with_scalar(dtype, [&](auto scalar) {

@@ -59,6 +59,7 @@ RotaryTables rotary_tables(Device& device, DType dtype, std::int64_t first_posit
     return {keyed(device, dtype, shape, random.named("cosine"), first),
             keyed(device, dtype, shape, random.named("sine"), first)};
   }
+  if (!device.has_elements(dtype)) return {device.empty(dtype, shape), device.empty(dtype, shape)};
   const std::vector<double> angles = angles_of(first_position, shape, base);
   return {table(device, dtype, shape, angles, [](double x) { return elementary::cos(x); }),
           table(device, dtype, shape, angles, [](double x) { return elementary::sin(x); })};

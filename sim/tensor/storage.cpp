@@ -17,33 +17,65 @@ Storage::Storage(std::shared_ptr<MemoryPool> pool, std::size_t lane, std::int64_
       data_(pool_->take(static_cast<std::size_t>(bytes), lane)),
       device_(std::move(device)) {}
 
-Storage::~Storage() { pool_->give_back(data_, static_cast<std::size_t>(bytes_), lane_); }
+Storage::Storage(std::int64_t bytes, std::shared_ptr<const void> device)
+    : lane_(0), bytes_(bytes), data_(nullptr), device_(std::move(device)) {}
+
+Storage::~Storage() { drop_memory(); }
+
+void Storage::take_memory(std::shared_ptr<MemoryPool> pool, std::size_t lane) {
+  CHECK(data_ == nullptr);
+  pool_ = std::move(pool);
+  lane_ = lane;
+  data_ = pool_->take(static_cast<std::size_t>(bytes_), lane_);
+}
+
+void Storage::drop_memory() {
+  if (data_ != nullptr) pool_->give_back(data_, static_cast<std::size_t>(bytes_), lane_);
+  data_ = nullptr;
+}
+
+void refuse_no_elements(const char* user, std::int64_t bytes) {
+  refuse({.code = "no_elements",
+          .option = user,
+          .numbers =
+              fmt::format("a tensor of {} bytes on a device of shapes, which keeps no elements of it", bytes),
+          .rule =
+              "a program that runs on a device of shapes reads no floats, and only those whole numbers that "
+              "it has written or received",
+          .hint = "a device that computes, or a rule in place of the value (sim/shapes/shapes_device.h)"});
+}
 
 void Storage::take_off(ByteRange range, Access access, const Site& site) {
-  flights_of(access).emplace(range.begin, Flight{range, access, site});
-  longest_flight_ = std::max(longest_flight_, range.end - range.begin);
+  if (flights_ == nullptr) flights_ = std::make_unique<Flights>();
+  flights_->of(access).emplace(range.begin, Flight{range, access, site});
+  flights_->longest = std::max(flights_->longest, range.end - range.begin);
 }
 
 void Storage::land(ByteRange range, Access access) {
-  Flights& flights = flights_of(access);
+  CHECK(flights_ != nullptr);
+  ByBegin& flights = flights_->of(access);
   const auto [first, last] = flights.equal_range(range.begin);
   const auto flight =
       std::find_if(first, last, [&](const auto& candidate) { return candidate.second.range == range; });
   CHECK(flight != last);
   flights.erase(flight);
+  if (flights_->reads.empty() && flights_->writes.empty()) flights_.reset();
 }
 
-const Storage::Flight* Storage::first_overlap(const Flights& flights, ByteRange range) const {
+const Storage::Flight* Storage::first_overlap(const ByBegin& flights, std::int64_t longest, ByteRange range) {
   if (range.begin == range.end) return nullptr;
   const auto end = flights.lower_bound(range.end);
-  const auto overlap = std::find_if(flights.upper_bound(range.begin - longest_flight_), end,
+  const auto overlap = std::find_if(flights.upper_bound(range.begin - longest), end,
                                     [&](const auto& flight) { return range.overlaps(flight.second.range); });
   return overlap == end ? nullptr : &overlap->second;
 }
 
 const Storage::Flight* Storage::first_conflict(ByteRange range, Access access) const {
-  const Flight* conflict = first_overlap(writes_, range);
-  return conflict == nullptr && access == Access::write ? first_overlap(reads_, range) : conflict;
+  if (flights_ == nullptr) return nullptr;
+  const Flight* conflict = first_overlap(flights_->writes, flights_->longest, range);
+  return conflict == nullptr && access == Access::write
+             ? first_overlap(flights_->reads, flights_->longest, range)
+             : conflict;
 }
 
 void Storage::refuse_access(ByteRange range, Access access, const char* user) const {

@@ -2,12 +2,13 @@
 
 /// The memory behind one or more tensors, with a record of the communication calls that have parts of it
 /// in flight. Between the start of a call and the return of its wait(), nobody may write what the call
-/// reads, nor read or write what it writes.
+/// reads, nor read or write what it writes. A storage may have a size and no memory: its elements then do
+/// not exist (sim/shapes).
 ///
 /// Shapes  ranges are in bytes from the start of the storage.
 /// Calls   a storage belongs to one rank: two threads never touch it at the same time.
 /// Errors  buffer_in_flight_read, buffer_in_flight_write: the refusal names the site that started the
-///         call.
+///         call. no_elements: data() of a storage without memory.
 
 #include <algorithm>
 #include <cstddef>
@@ -32,24 +33,36 @@ struct ByteRange {
 
 enum class Access { read, write };
 
+/// Refuses to read elements that do not exist (no_elements). `user` names the operation.
+[[noreturn]] void refuse_no_elements(const char* user, std::int64_t bytes);
+
 class Storage {
  public:
   /// Keeps `device` alive, which is the device whose tensors use the memory.
   Storage(std::shared_ptr<MemoryPool> pool, std::size_t lane, std::int64_t bytes,
           std::shared_ptr<const void> device = nullptr);
+  /// Makes a storage without memory.
+  Storage(std::int64_t bytes, std::shared_ptr<const void> device);
   ~Storage();
   Storage(const Storage&) = delete;
   Storage& operator=(const Storage&) = delete;
 
-  std::byte* data() const { return data_; }
+  std::byte* data() const {
+    if (data_ == nullptr) refuse_no_elements("Tensor::data", bytes_);
+    return data_;
+  }
+  bool has_memory() const { return data_ != nullptr; }
+  /// Takes memory for a storage that has none. It contains whatever the last user of the block left.
+  void take_memory(std::shared_ptr<MemoryPool> pool, std::size_t lane);
+  /// Gives the memory back, if there is any.
+  void drop_memory();
   std::int64_t bytes() const { return bytes_; }
   /// Returns the lane of the pool from which the memory came.
   std::size_t lane() const { return lane_; }
 
   /// True if no call in flight forbids the access.
   bool is_free(ByteRange range, Access access) const {
-    return (writes_.empty() && (access == Access::read || reads_.empty())) ||
-           first_conflict(range, access) == nullptr;
+    return flights_ == nullptr || first_conflict(range, access) == nullptr;
   }
   /// Refuses an access that a call in flight forbids. `user` names the operation: "add",
   /// "tp.all_reduce at ...".
@@ -67,9 +80,13 @@ class Storage {
     Access access;
     Site site;
   };
-  using Flights = std::multimap<std::int64_t, Flight>;  // keyed by the begin of the range
-  const Flight* first_overlap(const Flights& flights, ByteRange range) const;
-  Flights& flights_of(Access access) { return access == Access::read ? reads_ : writes_; }
+  using ByBegin = std::multimap<std::int64_t, Flight>;  // keyed by the begin of the range
+  struct Flights {
+    ByBegin reads, writes;
+    std::int64_t longest = 0;
+    ByBegin& of(Access access) { return access == Access::read ? reads : writes; }
+  };
+  static const Flight* first_overlap(const ByBegin& flights, std::int64_t longest, ByteRange range);
   const Flight* first_conflict(ByteRange range, Access access) const;
   [[noreturn]] void refuse_access(ByteRange range, Access access, const char* user) const;
 
@@ -78,8 +95,7 @@ class Storage {
   std::int64_t bytes_;
   std::byte* data_;
   std::shared_ptr<const void> device_;
-  Flights reads_, writes_;
-  std::int64_t longest_flight_ = 0;
+  std::unique_ptr<Flights> flights_;  // null if no call is in flight, as for most storages
 };
 
 }  // namespace sim

@@ -105,7 +105,8 @@ class Diagnosis {
     std::vector<int> slots;
     const std::vector<const PostedCall*> calls = by_place(group, group.instance_of(call.call));
     for (std::size_t place = 0; place < calls.size(); ++place) {
-      if (calls[place] == nullptr) slots.push_back(slot_of(group.group.members[place]));
+      const int slot = slot_of(group.group.members[place]);
+      if (calls[place] == nullptr && slot >= 0) slots.push_back(slot);
     }
     return slots;
   }
@@ -133,7 +134,7 @@ class Diagnosis {
     }
     if (rank.recorder->calls().empty()) return {.rank = rank.rank, .state = "has ended and had made no call"};
     return facts_of(rank.recorder->calls().back(), rank.rank,
-                    fmt::format("has ended after {} calls; the last:", rank.recorder->calls().size()));
+                    fmt::format("has ended after {} calls; the last:", rank.recorder->number_of_calls()));
   }
 
   std::vector<int> global(const std::vector<int>& slots) const {
@@ -180,7 +181,7 @@ class Diagnosis {
       const int slot = slot_of(group.group.members[place]);
       const PostedCall* call = calls[place];
       if (call == nullptr) {
-        add_facts(finding, stand_of(slot));
+        if (slot >= 0) add_facts(finding, stand_of(slot));
         continue;
       }
       add_facts(finding, facts_of(call->call, group.group, rank_at(slot).rank, "arrived at"));
@@ -220,11 +221,7 @@ class Diagnosis {
 
   Finding about_the_ended(const Wait& wait, const std::vector<int>& ended) const {
     const Call& call = rank_at(wait.waiting.front()).waits_for->call;
-    const auto called_here = [&](int slot) {
-      const std::vector<CallRecord>& calls = rank_at(slot).recorder->calls();
-      return std::any_of(calls.begin(), calls.end(),
-                         [&](const CallRecord& record) { return record.group == &wait.group->group; });
-    };
+    const auto called_here = [&](int slot) { return rank_at(slot).recorder->has_call_in(wait.group->group); };
     Finding finding;
     const bool several = wait.waiting.size() > 1;
     if (is_point_to_point(call.operation)) {

@@ -25,7 +25,7 @@ RankState::RankState(VirtualWorld& owner, int global_rank)
       recorder(std::make_shared<Recorder>(
           owner.spec().call_limit,
           [this] { give_up("its program catches call_limit or out_of_memory and continues"); },
-          owner.spec().publish_limit)),
+          owner.spec().publish_limit, owner.spec().kept_calls)),
       refusal_limit(*recorder, owner.spec().call_limit,
                     [this](const Refusal& latest) { give_up(sentence_of_refusals(latest)); }) {}
 

@@ -22,15 +22,6 @@ void add_tensor(ContentHash& hash, const Published& tensor) {
   hash.add(std::span<const std::byte>(tensor.values));
 }
 
-void add_call(ContentHash& hash, const CallRecord& call, std::uint64_t group_and_site) {
-  hash.add(group_and_site);
-  hash.add(static_cast<std::uint64_t>(call.sequence));
-  hash.add(static_cast<std::uint64_t>(call.count));
-  hash.add(static_cast<std::uint64_t>(call.operation) | static_cast<std::uint64_t>(call.dtype) << 8 |
-           static_cast<std::uint64_t>(call.reduce_op) << 16 |
-           static_cast<std::uint64_t>(static_cast<std::uint32_t>(call.root_or_peer)) << 32);
-}
-
 std::vector<std::uint32_t> places_by_name(const std::vector<Published>& published) {
   std::vector<std::uint32_t> places(published.size());
   std::iota(places.begin(), places.end(), 0U);
@@ -43,20 +34,18 @@ std::uint64_t hash_of(const RankReport& rank) {
   ContentHash hash;
   hash.add(static_cast<std::uint64_t>(rank.rank));
   for (const Published& tensor : rank.published) add_tensor(hash, tensor);
-  const CallRecord* previous = nullptr;
-  std::uint64_t names = 0;
-  for (const CallRecord& call : rank.calls) {
-    if (previous == nullptr || previous->group != call.group || previous->site.name != call.site.name) {
-      ContentHash of_names;
-      of_names.add(std::string_view(call.group->kind));
-      of_names.add(static_cast<std::uint64_t>(call.group->index));
-      of_names.add(std::string_view(call.site.name));
-      names = of_names.value();
-    }
-    previous = &call;
-    add_call(hash, call, names);
+  if (rank.folded.count > 0) {
+    hash.add(static_cast<std::uint64_t>(rank.folded.count));
+    hash.add(rank.folded.hash.value());
   }
+  add_calls(hash, rank.calls);
   return hash.value();
+}
+
+RankLedger ledger_of(const RankReport& rank) {
+  RankLedger ledger = rank.folded.ledger;
+  for (const CallRecord& call : rank.calls) ledger.add(call);
+  return ledger;
 }
 
 /// Makes all texts of a finding printable, because they quote exceptions and names of the program.
@@ -96,14 +85,15 @@ RunReport simulate(const WorldSpec& spec, Device& device, const RankProgram& pro
   ContentHash hash;
   report.ranks.reserve(world->ranks().size());
   for (const auto& state : world->ranks()) {
-    ledger.add(state->recorder->calls());
     const std::int64_t* work = state->device->work();
     report.ranks.push_back({.rank = state->rank,
                             .published = state->recorder->take_published(),
+                            .folded = state->recorder->folded_calls(),
                             .calls = state->recorder->take_calls(),
                             .moments = state->recorder->take_moments(),
                             .work = work == nullptr ? 0 : *work});
     report.ranks.back().by_name = places_by_name(report.ranks.back().published);
+    ledger.add(ledger_of(report.ranks.back()));
     hash.add(hash_of(report.ranks.back()));
   }
   report.ledger = ledger.rows();

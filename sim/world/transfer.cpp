@@ -160,16 +160,23 @@ void all_to_all_uneven(Calls calls) {
   }
 }
 
+/// Whether the call moves elements. Those of a device of shapes do not exist.
+bool has_elements(const Call& call) {
+  const Tensor& tensor = call.input.is_none() ? call.output : call.input;
+  return tensor.is_none() || tensor.device().has_elements(call.dtype);
+}
+
 }  // namespace
 
 int parts_of(Calls calls, int most) {
   const Call& call = calls.front()->call;
-  if (!has_reduce_op(call.operation)) return 1;
+  if (!has_reduce_op(call.operation) || !has_elements(call)) return 1;
   const std::int64_t bytes = call.count * size_of(call.dtype) * static_cast<std::int64_t>(calls.size());
   return static_cast<int>(std::clamp<std::int64_t>(bytes / kWorthAPart, 1, most));
 }
 
 void transfer(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
+  if (!has_elements(calls.front()->call)) return;
   switch (calls.front()->call.operation) {
     case Operation::all_reduce:
       return all_reduce(calls, group, order, part, parts);

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <fmt/format.h>
 #include <utility>
 
 #include "sim/base/check.h"
+#include "sim/base/error.h"
 #include "sim/comm/group_refusals.h"
 
 namespace sim {
@@ -12,7 +14,26 @@ namespace sim {
 VirtualCommunicator::VirtualCommunicator(RankState& rank, GroupState& group, int place)
     : Communicator(group.group, place, *rank.device, rank.recorder), rank_(rank), group_(group) {}
 
+/// Refuses a call that depends on members that do not run. In a world of shapes the others stand for them
+/// where all members do the same: in collectives without places, and in sums of whole numbers, which are then
+/// sums over the members that run.
+void VirtualCommunicator::require_running(const Call& call) const {
+  if (!group_.is_partial()) return;
+  const bool is_number = call.dtype == DType::i32 && moves_data(call.operation);
+  const bool is_the_same_for_all =
+      is_number ? call.operation == Operation::all_reduce
+                : has_reduce_op(call.operation) || call.operation == Operation::all_gather ||
+                      call.operation == Operation::broadcast || call.operation == Operation::barrier;
+  if (is_the_same_for_all) return;
+  refuse({.code = "group_not_present",
+          .option = describe(call),
+          .numbers = fmt::format("{} of {} members run", group_.running.size(), group_.group.size()),
+          .rule = "members that do not run are folded into others only where all of them do the same",
+          .hint = "add all members of the group to WorldSpec::ranks"});
+}
+
 std::unique_ptr<PostedCall> VirtualCommunicator::post(Call&& call) {
+  require_running(call);
   auto posted = std::make_unique<PostedCall>(rank_, group_, rank(), std::move(call));
   rank_.world.post(rank_, *posted);
   return posted;

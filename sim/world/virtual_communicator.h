@@ -23,6 +23,7 @@ class VirtualCommunicator : public Communicator {
   std::unique_ptr<Pending> do_call(Call&& call) override;
   std::unique_ptr<Communicator> do_split(Call&& call) override;
 
+  void require_running(const Call& call) const;
   std::unique_ptr<PostedCall> post(Call&& call);
 
   RankState& rank_;

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <exception>
 #include <fmt/format.h>
+#include <iterator>
 #include <new>
 #include <numeric>
 #include <utility>
@@ -50,6 +51,7 @@ VirtualWorld::VirtualWorld(const WorldSpec& spec, Device& device)
       crew_(workers(spec, static_cast<int>(present_.size()))),
       scheduler_(spec.schedule, static_cast<int>(present_.size())),
       random_(spec.seed),
+      has_no_elements_(!device.has_elements(DType::f32)),
       world_group_(&add_group("world", 0, present_)) {
   ranks_.reserve(present_.size());
   for (const int rank : present_) {
@@ -81,6 +83,8 @@ std::vector<std::shared_ptr<const void>> VirtualWorld::release_groups() {
 GroupState& VirtualWorld::add_group(std::string kind, int index, std::vector<int> members) {
   auto state = std::make_unique<GroupState>();
   state->group = {kind, index, std::move(members), spec_.nodes.gpus_per_node};
+  std::copy_if(state->group.members.begin(), state->group.members.end(), std::back_inserter(state->running),
+               [this](int member) { return slot_of(member) >= 0; });
   const auto [entry, is_new] = groups_.emplace(std::pair(std::move(kind), index), std::move(state));
   CHECK(is_new);
   return *entry->second;
@@ -96,7 +100,7 @@ GroupState* VirtualWorld::layout_group(std::string_view name, int rank) {
   if (known != groups_.end()) return known->second.get();
   std::vector<int> members = kind->members(place->group);
   for (const int member : members) {
-    if (slot_of(member) >= 0) continue;
+    if (has_no_elements_ || slot_of(member) >= 0) continue;
     refuse({.code = "group_not_present",
             .option = fmt::format("rank {}, group '{}'", rank, name),
             .numbers = fmt::format("its member rank {} does not run", member),
@@ -131,6 +135,7 @@ void VirtualWorld::make_groups(GroupState& parent, std::span<PostedCall* const> 
       call.made = &made;
       call.made_place = made.group.size();
       made.group.members.push_back(call.rank_state.rank);
+      made.running.push_back(call.rank_state.rank);
     }
   }
 }
@@ -291,7 +296,7 @@ void VirtualWorld::arrive_collective(PostedCall& call) {
 /// Completes the first pending collective if all members have arrived. Members arrive at their calls in
 /// order, so it is enough to look at the first one after each arrival.
 void VirtualWorld::complete_front(GroupState& group) {
-  if (std::ssize(group.pending.front().arrived) < group.group.size()) return;
+  if (group.pending.front().arrived.size() < group.running.size()) return;
   std::vector<PostedCall*>& calls = group.pending.front().arrived;
   const auto by_place = [](const PostedCall* a, const PostedCall* b) { return a->place < b->place; };
   if (!std::is_sorted(calls.begin(), calls.end(), by_place)) std::sort(calls.begin(), calls.end(), by_place);
@@ -351,6 +356,10 @@ void VirtualWorld::move_data() {
     const Completed& done = completed_[job.completed];
     if (done.is_message()) {
       transfer(done.message, done.calls.front()->call);
+    } else if (done.group->is_partial()) {
+      const ProcessGroup running{done.group->group.kind, done.group->group.index, done.group->running,
+                                 done.group->group.gpus_per_node};
+      transfer(done.calls, running, spec_.reduction_order, job.part, job.parts);
     } else {
       transfer(done.calls, done.group->group, spec_.reduction_order, job.part, job.parts);
     }

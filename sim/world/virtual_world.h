@@ -102,6 +102,7 @@ class VirtualWorld {
   Crew crew_;
   Scheduler scheduler_;
   KeyedRandom random_;
+  bool has_no_elements_;  // the device is one of shapes, on which members of a group need not run
   std::mutex groups_mutex_;
   GroupTable groups_;
   GroupState* world_group_;

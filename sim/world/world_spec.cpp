@@ -76,6 +76,7 @@ void check(const WorldSpec& spec) {
   require_field("--eager-bytes", spec.eager_bytes, 0, std::int64_t{1} << 40);
   require_field("--stack-bytes", static_cast<std::int64_t>(spec.stack_bytes), 16 << 10, kMaxSize);
   require_field("--pct-depth", spec.schedule.depth, 1, 64);
+  require_field("kept calls", spec.kept_calls, 0, std::int64_t{1} << 32);
   require_field("call limit", spec.call_limit, 1, std::int64_t{1} << 32);
   require_field("gpus per node", spec.nodes.gpus_per_node, 1, kMaxSize);
   const bool ascending =

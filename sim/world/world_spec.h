@@ -38,6 +38,10 @@ struct WorldSpec {
   std::shared_ptr<StackPool> stacks = nullptr;
   std::uint64_t seed = 0;               // seed of Rank::random
   std::int64_t call_limit = 1'000'000;  // the most calls that one rank may make, with those that are refused
+  /// The number of the latest calls of a rank whose records are kept; earlier ones are added up in the ledger
+  /// and in the run hash. 0: all are kept. The search for orders that may hang (call_order.h) sees only
+  /// records that are kept.
+  std::int64_t kept_calls = 0;
   std::int64_t publish_limit = kMostPublishedBytes;  // the most bytes that one rank may publish
   std::string reproduce;  // the line that reproduces the run; if empty, text_of() this spec
 };

@@ -26,7 +26,9 @@ sim::TopKRouterConfig AuxLossPlan::config() const {
       .dtype = s.dtype,
       .hidden_size = s["hidden"],
       .num_experts = plan.experts(),
-      .routing = {.topk = plan.topk(), .score_function = static_cast<sim::ScoreFunction>(plan.moe().score())},
+      .routing = {.topk = plan.topk(),
+                  .score_function = static_cast<sim::ScoreFunction>(plan.moe().score()),
+                  .force_load_balancing = s.fixed("balanced", 0) == 1},
       .per_token_loss = is_per_token(),
       .sequence_parallel = plan.tp() > 1};
   for (const sim::AuxLossKind kind : kAuxLossKinds)

@@ -27,27 +27,28 @@ sim::Tensor owned(sim::Rank& rank, sim::DistributedOptimizer& optimizer, const s
   return all.reshaped(parameter.value.shape());
 }
 
-/// Whether an error may have exchanged one of the largest scores of a row with another one.
-bool is_open(const reference::Matrix<reference::Bounded>& scores, std::int64_t topk) {
+/// Whether an error may have exchanged two experts of a token.
+bool is_open(const reference::Matrix<reference::Bounded>& scores, const reference::RouterSetting& setting) {
   for (Eigen::Index t = 0; t < scores.rows(); ++t) {
     const std::vector<reference::Bounded> row(scores.row(t).data(), scores.row(t).data() + scores.cols());
-    std::vector<Eigen::Index> experts(row.size());
-    std::iota(experts.begin(), experts.end(), 0);
-    if (!reference::ChosenColumns<reference::Bounded>(row, experts, topk).is_sure) return true;
+    if (!reference::chosen_experts(row, setting).is_sure) return true;
   }
   return false;
 }
 
 /// Returns the first step in which an error may have exchanged two experts, by the scores that the reference
-/// returns; the number of steps if there is none.
+/// returns; the number of steps if there is none. Those that a balance loss counts are of all groups.
 std::int64_t first_open_step(const Wholes<reference::Bounded>& wholes, const GptPlan& plan) {
-  std::int64_t first = plan.s["steps"];
+  const reference::RouterSetting dispatched = plan.experts().sizes().router;
+  const reference::RouterSetting counted = {.topk = dispatched.topk};
   for (std::int64_t step = 0; step < plan.s["steps"]; ++step) {
     const auto end = wholes.lower_bound(choice_name(step + 1));
-    for (auto scores = wholes.lower_bound(choice_name(step)); scores != end; ++scores)
-      if (is_open(scores->second, plan.experts().topk())) first = std::min(first, step);
+    for (auto scores = wholes.lower_bound(choice_name(step)); scores != end; ++scores) {
+      const bool is_counted = scores->first.find(kCountedExperts) != std::string::npos;
+      if (is_open(scores->second, is_counted ? counted : dispatched)) return step;
+    }
   }
-  return first;
+  return plan.s["steps"];
 }
 
 /// Returns the outputs without the scores. Where a choice is open, only the losses and norms of the steps

@@ -45,12 +45,24 @@ struct GptExpertsPlan {
   /// Whether the gradients of experts are reduced in buffers of their own.
   bool have_own_buffers(int tp) const { return ep() > 1 || etp() != tp; }
 
-  /// Sigmoid scores have a bias, by which experts are chosen; softmax is taken of the chosen logits, or of
-  /// all logits with `pre_softmax`. Special values would make sigmoid scores vanish.
-  bool is_sigmoid() const { return s["sigmoid"] == 1 && s.special == Special::none; }
-  bool has_expert_bias() const { return is_sigmoid() && s.fixed("biased", 1) == 1; }
-  bool is_pre_softmax() const { return !is_sigmoid() && s.fixed("pre_softmax", 0) == 1; }
+  /// Scores of each logit, sigmoid or sqrtsoftplus, have a bias by which experts are chosen; softmax is taken
+  /// of the chosen logits, or of all logits with `pre_softmax`. Special values would make sigmoid scores
+  /// vanish.
+  bool scores_each_logit() const { return s["sigmoid"] == 1 && s.special == Special::none; }
+  bool has_expert_bias() const { return scores_each_logit() && s.fixed("biased", 1) == 1; }
+  bool is_pre_softmax() const { return !scores_each_logit() && s.fixed("pre_softmax", 0) == 1; }
+  sim::ScoreFunction score_function() const {
+    if (!scores_each_logit()) return sim::ScoreFunction::softmax;
+    return s.fixed("sqrtsoftplus", 0) == 1 ? sim::ScoreFunction::sqrtsoftplus : sim::ScoreFunction::sigmoid;
+  }
+  /// The groups of experts to which the choice of a token is limited; 0 where there are none, or where the
+  /// experts cannot be cut into them.
+  std::int64_t router_groups() const { return fit_groups() ? s.fixed("router_groups", 0) : 0; }
+  std::int64_t router_group_topk() const { return fit_groups() ? s.fixed("router_group_topk", 0) : 0; }
   sim::Ratio scaling() const { return {s.fixed("scaling_numerator", 1), s.fixed("scaling_denominator", 1)}; }
+
+  /// Whether experts are chosen in turn: in runs without elements, where no score can be compared.
+  bool is_balanced() const { return s.fixed("balanced", 0) == 1; }
 
   enum class Balance { none, aux_loss, seq_aux_loss, global_aux_loss, z_loss };
   Balance balance() const { return static_cast<Balance>(s["balance"]); }
@@ -66,10 +78,12 @@ struct GptExpertsPlan {
                            .moe_layer_freq = layers_with_experts(),
                            .moe_ffn_hidden_size = ffn(),
                            .routing = {.topk = topk(),
-                                       .score_function = is_sigmoid() ? sim::ScoreFunction::sigmoid
-                                                                      : sim::ScoreFunction::softmax,
+                                       .score_function = score_function(),
                                        .pre_softmax = is_pre_softmax(),
-                                       .scaling_factor = scaling()},
+                                       .scaling_factor = scaling(),
+                                       .num_groups = router_groups(),
+                                       .group_topk = router_group_topk(),
+                                       .force_load_balancing = is_balanced()},
                            .expert_bias = has_expert_bias(),
                            .expert_bias_update_rate = kBiasRate,
                            .dispatcher = dispatcher(),
@@ -84,7 +98,15 @@ struct GptExpertsPlan {
   }
 
   reference::RouterScore score() const {
-    return is_sigmoid() ? reference::RouterScore::sigmoid : reference::RouterScore::softmax;
+    switch (score_function()) {
+      case sim::ScoreFunction::softmax:
+        return reference::RouterScore::softmax;
+      case sim::ScoreFunction::sigmoid:
+        return reference::RouterScore::sigmoid;
+      case sim::ScoreFunction::sqrtsoftplus:
+        break;
+    }
+    return reference::RouterScore::sqrtsoftplus;
   }
   reference::GptExpertSizes sizes() const {
     return {.layers = layers_with_experts(),
@@ -93,8 +115,17 @@ struct GptExpertsPlan {
                        .score = score(),
                        .pre_softmax = is_pre_softmax(),
                        .scaling_numerator = scaling().numerator,
-                       .scaling_denominator = scaling().denominator},
+                       .scaling_denominator = scaling().denominator,
+                       .groups = router_groups(),
+                       .group_topk = router_group_topk()},
             .shared = are_shared()};
+  }
+
+ private:
+  bool fit_groups() const {
+    const std::int64_t groups = s.fixed("router_groups", 0), survivors = s.fixed("router_group_topk", 0);
+    return groups > 0 && survivors > 0 && survivors <= groups && number() % groups == 0 &&
+           topk() % survivors == 0 && topk() <= survivors * (number() / groups);
   }
 };
 

@@ -239,9 +239,15 @@ struct GptPlan {
 
   // ---- samples
 
+  /// Returns a sample that is cut, or lengthened with tokens that have no loss.
+  static sim::Sample of_length(sim::Sample sample, std::int64_t length) {
+    sample.tokens.resize(static_cast<std::size_t>(length), 0);
+    sample.labels.resize(sample.tokens.size(), static_cast<std::int32_t>(sim::kIgnoredLabel));
+    return sample;
+  }
   sim::Sample sample(std::int64_t number) const {
-    if (s.text) return s.text->sample(number);
     const sim::GptConfig config = model();
+    if (s.text) return of_length(s.text->sample(number), config.seq_length);
     const auto ids = drawn_ids(s, fmt::format("sample {}", number), drawn_tokens() + 1, config.vocab_size);
     const auto mask = drawn_ids(s, fmt::format("mask {}", number), drawn_tokens(), 3);
     sim::Sample sample;
@@ -250,19 +256,20 @@ struct GptPlan {
       sample.tokens.push_back(static_cast<std::int32_t>(ids[i]));
       sample.labels.push_back(static_cast<std::int32_t>(is_ignored ? sim::kIgnoredLabel : ids[i + 1]));
     }
-    sample.tokens.resize(static_cast<std::size_t>(config.seq_length), 0);
-    sample.labels.resize(sample.tokens.size(), static_cast<std::int32_t>(sim::kIgnoredLabel));
-    return sample;
+    return of_length(std::move(sample), config.seq_length);
   }
 
-  /// Returns a sample as the reference cuts it out of the text.
+  /// Returns a sample as the reference cuts it out of the text. An explanation also tries sequences of another
+  /// length than the text was cut for.
   sim::Sample reference_sample(std::int64_t number) const {
     if (!s.text) return sample(number);
-    const reference::TextSample stated =
-        reference::text_sample(s.text->text(), s.text->begin_of(number), s.text->seq_length(),
-                               s.text->masks_documents(), sim::kIgnoredLabel);
-    return {.tokens = {stated.tokens.begin(), stated.tokens.end()},
-            .labels = {stated.labels.begin(), stated.labels.end()}};
+    const std::int64_t length = model().seq_length;
+    const reference::TextSample stated = reference::text_sample(
+        s.text->text(), s.text->begin_of(number), std::min(length, s.text->seq_length()),
+        s.text->masks_documents(), sim::kIgnoredLabel);
+    return of_length({.tokens = {stated.tokens.begin(), stated.tokens.end()},
+                      .labels = {stated.labels.begin(), stated.labels.end()}},
+                     length);
   }
 
   /// Returns the schedule of the plan in the form that the reference takes.

@@ -200,7 +200,7 @@ class Training {
     dispatched_[{sample, layer}] = dispatched;
     if (!experts.counts_tokens()) return;
     const reference::BalanceScores<Scalar> scores(number_, experts.score(), router.logits(), experts.topk());
-    keep_scores(wholes_, name("counted experts"), scores.scores());
+    keep_scores(wholes_, name(kCountedExperts), scores.scores());
     std::vector<std::int64_t> counted(static_cast<std::size_t>(experts.number()));
     for (Eigen::Index t = 0; t < router.logits().rows(); ++t)
       for (const Eigen::Index e : scores.experts_of(t)) ++counted[static_cast<std::size_t>(e)];

@@ -30,6 +30,8 @@ class ChosenExperts {
 
 /// What the names of scores begin with, in the order of the steps.
 inline constexpr const char* kChoice = "choice in step ";
+/// What the names of scores contain by which a balance loss counts tokens.
+inline constexpr const char* kCountedExperts = "counted experts";
 std::string choice_name(std::int64_t step);
 
 /// Returns how many tokens of a sample have a loss.

@@ -68,6 +68,7 @@ struct MoePlan {
                                .score_function = static_cast<sim::ScoreFunction>(score()),
                                .pre_softmax = is_pre_softmax(),
                                .scaling_factor = is_scaled() ? sim::Ratio{5, 2} : sim::Ratio{1, 1},
+                               .force_load_balancing = s.fixed("balanced", 0) == 1,
                                .num_groups = has_groups() ? 2 : 0,
                                .group_topk = has_groups() ? 1 : 0},
                    .sequence_parallel = sequence_parallel},

@@ -43,6 +43,7 @@ sim::TopKRouterConfig ChoicePlan::config() const {
                   .score_function = static_cast<sim::ScoreFunction>(plan.moe().score()),
                   .pre_softmax = plan.moe().is_pre_softmax(),
                   .scaling_factor = plan.moe().is_scaled() ? sim::Ratio{5, 2} : sim::Ratio{1, 1},
+                  .force_load_balancing = s.fixed("balanced", 0) == 1,
                   .num_groups = groups().all,
                   .group_topk = groups().survivors},
       .expert_bias = has_bias(),

@@ -67,14 +67,33 @@ std::int64_t linear(std::int64_t out, std::int64_t in, bool has_bias) {
   return out * in + (has_bias ? out : 0);
 }
 
-/// Everything of a layer but its MLP or experts.
-std::int64_t attention_and_norms(const ModelShape& shape) {
+std::int64_t norm(const ModelShape& shape, std::int64_t width) { return width * (shape.rms_norm ? 1 : 2); }
+
+std::int64_t latent_attention(const ModelShape& shape, const LatentAttention& latent) {
+  const std::int64_t h = shape.hidden_size, heads = shape.num_attention_heads;
+  const std::int64_t q = heads * (latent.qk_head_dim + latent.qk_pos_emb_head_dim);
+  const std::int64_t kv = heads * (latent.qk_head_dim + latent.v_head_dim);
+  const std::int64_t rank = latent.q_lora_rank;
+  const std::int64_t queries = rank == 0 ? q * h : rank * h + q * rank;
+  const std::int64_t down = (latent.kv_lora_rank + latent.qk_pos_emb_head_dim) * h;
+  const std::int64_t norms = shape.qk_norm ? norm(shape, rank) + norm(shape, latent.kv_lora_rank) : 0;
+  return queries + down + kv * latent.kv_lora_rank + norms +
+         linear(h, heads * latent.v_head_dim, shape.linear_bias);
+}
+
+std::int64_t attention(const ModelShape& shape) {
+  if (shape.latent) return latent_attention(shape, *shape.latent);
   const std::int64_t h = shape.hidden_size;
   const std::int64_t q = shape.num_attention_heads * shape.head_size();
   const std::int64_t kv = shape.num_query_groups * shape.head_size();
   const bool bias = shape.linear_bias, qkv_bias = bias || shape.add_qkv_bias;
-  const std::int64_t attention = linear(q, h, qkv_bias) + 2 * linear(kv, h, qkv_bias) + linear(h, q, bias);
-  return attention + 2 * h * (shape.rms_norm ? 1 : 2);
+  const std::int64_t norms = shape.qk_norm ? 2 * norm(shape, shape.head_size()) : 0;
+  return linear(q, h, qkv_bias) + 2 * linear(kv, h, qkv_bias) + linear(h, q, bias) + norms;
+}
+
+/// Everything of a layer but its MLP or experts.
+std::int64_t attention_and_norms(const ModelShape& shape) {
+  return attention(shape) + 2 * norm(shape, shape.hidden_size);
 }
 
 std::int64_t mlp(const ModelShape& shape, std::int64_t inside, bool bias) {
@@ -108,6 +127,18 @@ std::int64_t experts_of_all_layers(const ModelShape& shape, std::int64_t experts
                          counted_product("--num-experts", experts, "experts", one_expert(shape)));
 }
 
+/// The layers that predict further tokens: each is a layer such as the last one, with three norms and a
+/// matrix that joins two hidden states.
+std::int64_t predictions(const ModelShape& shape) {
+  if (shape.mtp_num_layers == 0) return 0;
+  const std::int64_t h = shape.hidden_size;
+  const std::int64_t inside =
+      shape.experts.are_in(shape.num_layers - 1)
+          ? router_and_shared_experts(shape) + shape.experts.num_experts * one_expert(shape)
+          : mlp(shape, shape.ffn_hidden_size, shape.linear_bias);
+  return shape.mtp_num_layers * (attention_and_norms(shape) + inside + 3 * norm(shape, h) + 2 * h * h);
+}
+
 }  // namespace
 
 std::int64_t parameter_count(const ModelShape& shape) {
@@ -123,7 +154,7 @@ std::int64_t parameter_count(const ModelShape& shape) {
   return layers(shape.num_layers - with_experts,
                 common + mlp(shape, shape.ffn_hidden_size, shape.linear_bias)) +
          layers(with_experts, common + router_and_shared_experts(shape)) + expert_parameter_count(shape) +
-         embeddings + final_norm;
+         embeddings + final_norm + predictions(shape);
 }
 
 std::int64_t expert_parameter_count(const ModelShape& shape) {

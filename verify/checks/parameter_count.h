@@ -9,6 +9,11 @@
 ///   experts of a layer that has some, in place of its MLP: router [E, H], and [E] where linear layers have a
 ///           bias; E experts, each up [F_e, H] (twice when gated) and down [H, F_e], and their biases; the
 ///           shared experts, an MLP of F_s without biases, and their gate [1, H]
+///   latent attention, in place of Q, K and V: down [R_q, H] and up [heads (d_n + d_r), R_q], or without R_q
+///           [heads (d_n + d_r), H]; down [R_kv + d_r, H] and up [heads (d_n + d_v), R_kv]; output
+///           [H, heads * d_v]
+///   norms   of queries and keys, of a head each, or of R_q and R_kv
+///   further predicted tokens: a layer such as the last one each, three norms, and a matrix [H, 2 H]
 ///   model   num_layers layers, a final norm, token embedding [V, H], learned positions [S, H] (or as
 ///           many as are given), and an output matrix [V, H] if untied
 ///

@@ -4,9 +4,11 @@
 #include <array>
 #include <fmt/format.h>
 #include <iterator>
+#include <map>
 #include <string_view>
 
 #include "verify/cases/gpt_plan.h"
+#include "verify/cases/largest_divisor.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -42,6 +44,19 @@ std::int64_t shared_of(const ExpertOptions& experts) {
   return experts.shared_expert_gate ? 2 : 1;
 }
 
+/// Limits the choice to groups: as many as cut the reduced experts, up to the scenario's own number, of which
+/// the same share survives. The experts of a token are then as many of each surviving group.
+void add_groups(const ExpertOptions& experts, std::int64_t number,
+                std::map<std::string, std::int64_t>& dimensions) {
+  if (experts.num_groups == 0) return;
+  const int groups = largest_divisor(number, experts.num_groups);
+  if (groups == 1) return;
+  const std::int64_t survivors = std::max<std::int64_t>(1, groups * experts.group_topk / experts.num_groups);
+  dimensions["router_groups"] = groups;
+  dimensions["router_group_topk"] = survivors;
+  dimensions["topk"] = std::max(survivors, dimensions["topk"] / survivors * survivors);
+}
+
 }  // namespace
 
 bool trains_experts(const ScenarioRequest& request) {
@@ -62,6 +77,7 @@ void add_experts(const ScenarioRequest& request, CaseSetting& setting) {
                      {"dispatcher", index_of(experts.dispatcher, kDispatchers)},
                      {"dense_layers", leaves_dense_layers(experts.moe_layer_freq) ? 1 : 0},
                      {"sigmoid", experts.score_function == "softmax" ? 0 : 1},
+                     {"sqrtsoftplus", experts.score_function == "sqrtsoftplus" ? 1 : 0},
                      {"biased", experts.expert_bias ? 1 : 0},
                      {"pre_softmax", experts.pre_softmax ? 1 : 0},
                      {"scaling_numerator", experts.topk_scaling_factor.numerator},
@@ -70,6 +86,7 @@ void add_experts(const ScenarioRequest& request, CaseSetting& setting) {
                      {"balance", balance_of(experts)}});
   const std::int64_t number = GptPlan{setting}.experts().number();
   dimensions["topk"] = std::clamp<std::int64_t>(number / 2, 1, experts.moe_router_topk);
+  add_groups(experts, number, dimensions);
 }
 
 const char* case_of_training(const CaseSetting& setting) {
@@ -82,26 +99,29 @@ std::string text_of_experts(const ScenarioRequest& request, const CaseSetting& s
   if (!plan.has_experts()) return "";
   const GptExpertsPlan experts = plan.experts();
   const ExpertOptions& own = request.model.experts;
+  const std::string groups = experts.router_groups() == 0
+                                 ? ""
+                                 : ", " + reduced_size("groups", static_cast<int>(experts.router_groups()),
+                                                       static_cast<int>(own.num_groups));
   return fmt::format(
-      "; {}, {}, {}, {}", reduced_size("ep", experts.ep(), request.layout.ep),
+      "; {}, {}, {}, {}{}", reduced_size("ep", experts.ep(), request.layout.ep),
       reduced_size("etp", experts.etp(), request.layout.etp),
       reduced_size("experts", static_cast<int>(experts.number()), static_cast<int>(number_of(request))),
-      reduced_size("top", static_cast<int>(experts.topk()), static_cast<int>(own.moe_router_topk)));
+      reduced_size("top", static_cast<int>(experts.topk()), static_cast<int>(own.moe_router_topk)), groups);
 }
 
-std::vector<std::string> left_out_of_training(const ScenarioRequest& request) {
+std::vector<std::string> left_out_of_training(const ScenarioRequest& request, const CaseSetting& setting) {
   const ExpertOptions& experts = request.model.experts;
   const bool are_there = trains_experts(request);
   const bool has_sinkhorn =
       std::any_of(experts.load_balancing.begin(), experts.load_balancing.end(),
                   [](const LoadBalancing& balancing) { return balancing.type == "sinkhorn"; });
-  const std::array<std::pair<bool, const char*>, 6> all = {
+  const bool has_groups = GptPlan{setting}.has_experts() && GptPlan{setting}.experts().router_groups() > 0;
+  const std::array<std::pair<bool, const char*>, 5> all = {
       {{request.model.mtp_num_layers > 0, "prediction of several tokens (MTP)"},
-       {are_there && experts.num_groups > 0, "the choice of experts in groups"},
+       {are_there && experts.num_groups > 0 && !has_groups, "the choice of experts in groups"},
        {are_there && has_sinkhorn, "the choice of experts by Sinkhorn, in whose place is a plain top-k"},
        {are_there && experts.capacity_factor.has_value(), "the capacity of experts"},
-       {are_there && experts.score_function == "sqrtsoftplus",
-        "scores by sqrtsoftplus, in whose place is sigmoid"},
        {request.layout.instances > 1, "optimizer instances"}}};
   std::vector<std::string> names;
   for (const auto& [is_left_out, name] : all)

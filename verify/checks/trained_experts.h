@@ -5,7 +5,8 @@
 ///
 /// Shapes  ep and etp are the largest divisors of the trained ranks of a stage that do not exceed the
 ///         scenario's own. A rank has one or two experts of each layer, also where the scenario has ep above
-///         1 and does not say how many experts there are. A token goes to at most half of all experts.
+///         1 and does not say how many experts there are. A token goes to at most half of all experts. Groups
+///         of experts are the most that divide the reduced number, up to the scenario's own.
 ///         Where the scenario has layers without experts, every second layer has none.
 
 #include <string>
@@ -29,6 +30,6 @@ const char* case_of_training(const CaseSetting& setting);
 std::string text_of_experts(const ScenarioRequest& request, const CaseSetting& setting);
 
 /// Names what the scenario's model has and the trained one does not.
-std::vector<std::string> left_out_of_training(const ScenarioRequest& request);
+std::vector<std::string> left_out_of_training(const ScenarioRequest& request, const CaseSetting& setting);
 
 }  // namespace verify

@@ -323,7 +323,7 @@ TrainedModel trained_model(const ScenarioRequest& request) {
     add_context(request, sizes, trained);
     add_experts(request, trained.setting);
     trained.world += text_of_experts(request, trained.setting);
-    const std::vector<std::string> left_out = left_out_of_training(request);
+    const std::vector<std::string> left_out = left_out_of_training(request, trained.setting);
     trained.left_out.insert(trained.left_out.end(), left_out.begin(), left_out.end());
   }
   set_order(layout, sizes, trained);

@@ -352,7 +352,8 @@ class JobBuilder {
           {recording.rank});
       return;
     }
-    if (!is_first_member_with_dump) return;
+    // gloo's own recorder names no group, and has one entry for all of them.
+    if (!is_first_member_with_dump || group.name.empty()) return;
     for (const int member : group.members) {
       const int other = job_.dump_of_rank[static_cast<std::size_t>(member)];
       if (other < 0 || job_.find(static_cast<std::size_t>(other), id) != nullptr) continue;

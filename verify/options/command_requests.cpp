@@ -27,15 +27,7 @@ namespace {
 /// Returns the settings of the scenario, if one is given, with options of the command line replacing its own.
 Settings single_scenario(const CommandLine& line) {
   if (line.run != nullptr) require_modelled(*line.run, Unproved::groups);
-  if (line.scenarios.size() > 1) {
-    sim::refuse({.code = "one_scenario",
-                 .option = line.scenarios[1],
-                 .numbers = fmt::format("{} scenarios are given", line.scenarios.size()),
-                 .rule = fmt::format("'{}' takes one scenario", line.command),
-                 .hint = "one scenario; only replay takes several"});
-  }
-  Settings settings =
-      (line.scenarios.empty() ? scenario_of(line) : read_scenario(line.scenarios[0], line)).settings;
+  Settings settings = requested_scenario(line).settings;
   settings.check();
   return settings;
 }
@@ -137,6 +129,17 @@ void require_one_run(const CommandLine& line) {
 }
 
 }  // namespace
+
+Scenario requested_scenario(const CommandLine& line) {
+  if (line.scenarios.size() > 1) {
+    sim::refuse({.code = "one_scenario",
+                 .option = line.scenarios[1],
+                 .numbers = fmt::format("{} scenarios are given", line.scenarios.size()),
+                 .rule = fmt::format("'{}' takes one scenario", line.command),
+                 .hint = "one scenario; only replay takes several"});
+  }
+  return line.scenarios.empty() ? scenario_of(line) : read_scenario(line.scenarios[0], line);
+}
 
 GroupsRequest groups_request(const CommandLine& line) {
   const Settings settings = single_scenario(line);

@@ -25,9 +25,13 @@
 #include "verify/options/group_dump.h"
 #include "verify/options/model_shape.h"
 #include "verify/options/option_vocabulary.h"
+#include "verify/options/scenario.h"
 #include "verify/options/schedule_request.h"
 
 namespace verify {
+
+/// Returns the scenario of a command that takes at most one; without a file, that of the options.
+Scenario requested_scenario(const CommandLine& line);
 
 struct GroupsRequest {
   sim::Layout layout;

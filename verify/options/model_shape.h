@@ -11,6 +11,15 @@
 
 namespace verify {
 
+/// Multi-head latent attention: queries, and keys with values, go through a narrow hidden state each.
+struct LatentAttention {
+  std::int64_t q_lora_rank = 0;           // 0: queries have none
+  std::int64_t kv_lora_rank = 32;         // elements of the hidden state of keys and values
+  std::int64_t qk_head_dim = 128;         // elements of a head of a query or key, without positions
+  std::int64_t qk_pos_emb_head_dim = 64;  // those that have rotary positions; a key shares them over heads
+  std::int64_t v_head_dim = 128;
+};
+
 struct ModelShape {
   std::int64_t num_layers = 0;                   // l
   std::int64_t hidden_size = 0;                  // H
@@ -29,6 +38,9 @@ struct ModelShape {
   std::int64_t make_vocab_size_divisible_by = kVocabularyDivisor;
   std::optional<std::int64_t> max_position_embeddings = {};  // learned positions; absent: as many as S
   ExpertOptions experts = {};                                // those of the layers that have experts
+  bool qk_norm = false;                                      // queries and keys have a norm
+  std::optional<LatentAttention> latent = {};                // instead of plain attention
+  std::int64_t mtp_num_layers = 0;                           // layers that predict further tokens
 
   std::int64_t head_size() const { return kv_channels.value_or(hidden_size / num_attention_heads); }
   std::int64_t positions() const { return max_position_embeddings.value_or(seq_length); }

@@ -15,6 +15,7 @@ inline constexpr std::string_view kExperts = "experts";
 inline constexpr std::string_view kRanks = "ranks";
 inline constexpr std::string_view kPipeline = "pipeline";
 inline constexpr std::string_view kTraining = "training";
+inline constexpr std::string_view kMemory = "memory";
 inline constexpr std::string_view kShards = "shards";
 inline constexpr std::string_view kExpect = "expectations";
 

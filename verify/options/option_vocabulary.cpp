@@ -17,9 +17,10 @@ struct ReaderName {
 };
 constexpr ReaderName kReaderNames[] = {
     {Reader::groups, "groups"},       {Reader::layers, "layers"},      {Reader::schedule, "schedule"},
-    {Reader::shards, "shards"},       {Reader::replay, "replay"},      {Reader::check, "check"},
-    {Reader::inspect, "inspect"},     {Reader::list, "list"},          {Reader::mpi, "--backend mpi"},
-    {Reader::nccl, "--backend nccl"}, {Reader::cuda, "--device cuda"}, {Reader::spread, "--spread"}};
+    {Reader::shards, "shards"},       {Reader::memory, "memory"},      {Reader::replay, "replay"},
+    {Reader::check, "check"},         {Reader::inspect, "inspect"},    {Reader::list, "list"},
+    {Reader::mpi, "--backend mpi"},   {Reader::nccl, "--backend nccl"}, {Reader::cuda, "--device cuda"},
+    {Reader::spread, "--spread"}};
 
 }  // namespace
 

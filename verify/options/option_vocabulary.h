@@ -61,6 +61,7 @@ enum class Reader : std::uint32_t {
   cuda = 1U << 11U,
   spread = 1U << 12U,  // check with --spread
   inspect = 1U << 13U,
+  memory = 1U << 14U,
 };
 
 constexpr Reader operator|(Reader a, Reader b) {

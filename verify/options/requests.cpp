@@ -222,6 +222,19 @@ std::int64_t vocabulary_divisor(const Settings& settings) {
   return divisor.value_or(kVocabularyDivisor);
 }
 
+std::optional<LatentAttention> latent_attention(const Settings& settings) {
+  if (!settings.flag("multi-latent-attention")) return std::nullopt;
+  const LatentAttention usual;
+  const auto size = [&](const char* name, std::int64_t fallback) {
+    return settings.number(name).value_or(fallback);
+  };
+  return LatentAttention{.q_lora_rank = size("q-lora-rank", usual.q_lora_rank),
+                         .kv_lora_rank = size("kv-lora-rank", usual.kv_lora_rank),
+                         .qk_head_dim = size("qk-head-dim", usual.qk_head_dim),
+                         .qk_pos_emb_head_dim = size("qk-pos-emb-head-dim", usual.qk_pos_emb_head_dim),
+                         .v_head_dim = size("v-head-dim", usual.v_head_dim)};
+}
+
 }  // namespace
 
 ModelShape model_shape(const Settings& settings) {
@@ -241,7 +254,10 @@ ModelShape model_shape(const Settings& settings) {
           .learned_positions = settings.choice("position-embedding-type") == "learned_absolute",
           .make_vocab_size_divisible_by = vocabulary_divisor(settings),
           .max_position_embeddings = settings.number("max-position-embeddings"),
-          .experts = expert_options(settings)};
+          .experts = expert_options(settings),
+          .qk_norm = settings.flag("qk-layernorm"),
+          .latent = latent_attention(settings),
+          .mtp_num_layers = settings.number("mtp-num-layers").value_or(0)};
 }
 
 std::vector<std::string> missing_of_model_shape(const Settings& settings) {

@@ -58,6 +58,7 @@ class Options {
   void batch();
   void step();
   void shards();
+  void memory();
   std::int64_t number(const char* name, std::int64_t fallback) const {
     return values_.number(name).value_or(fallback);
   }
@@ -168,6 +169,21 @@ void Options::shards() {
     set("data-parallel-size", *world_ / model_parallel);
 }
 
+/// What only the count of memory reads, where the file says it; it is not judged elsewhere.
+void Options::memory() {
+  for (const auto& [name, value] : values_.all()) {
+    const OptionInfo* option = find_option(name);
+    const bool is_known = value.words.empty() || value.words.front().find('$') == std::string::npos;
+    if (option == nullptr || option->section != "memory" || !is_known) continue;
+    copy(name);
+    // A log spells the choice as Python does: AttnBackend.flash.
+    const std::string word = settings_.text(name, "");
+    if (const std::size_t dot = word.rfind("Backend."); dot != std::string::npos)
+      replace(name.c_str(), word.substr(dot + std::string_view("Backend.").size()));
+  }
+  if (values_.has("use-flash-attn") && !values_.has("attention-backend")) set("attention-backend", "flash");
+}
+
 Settings Options::settings() {
   for (const AccountedArgument& argument : account_.used) copy(argument.name);
   if (world_) replace("world-size", fmt::format("{}", *world_));
@@ -177,6 +193,7 @@ Settings Options::settings() {
   batch();
   step();
   shards();
+  memory();
   return std::move(settings_);
 }
 

@@ -13,6 +13,7 @@
 #include "verify/options/expert_options.h"
 #include "verify/options/expert_warnings.h"
 #include "verify/options/megatron_validation.h"
+#include "verify/options/memory_arguments.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/options/requests.h"
 #include "verify/options/run_of_file.h"
@@ -105,22 +106,12 @@ PipelineOptions pipeline_of(const Settings& settings, const std::optional<sim::L
   return options;
 }
 
-/// Whether activations are counted: without recomputation, or with full recomputation of each layer by
-/// itself.
-bool counts_activations(const Settings& settings) {
-  const std::string granularity = settings.text("recompute-granularity", "");
-  if (granularity.empty()) return true;
-  return granularity == "full" && settings.text("recompute-method", "") == "uniform" &&
-         settings.number("recompute-num-layers") == 1;
-}
-
 TrainingOptions training_options(const Settings& settings) {
   return {.text = settings.text("text", scenario_folder() + "/training/text.txt"),
           .train_iters = settings.number("train-iters"),
           .eod_mask_loss = settings.flag("eod-mask-loss"),
           .calculate_per_token_loss = settings.flag("calculate-per-token-loss"),
-          .recompute = settings.text("recompute-granularity", "") == "full",
-          .counts_activations = counts_activations(settings)};
+          .recompute = settings.text("recompute-granularity", "") == "full"};
 }
 
 /// The options that are checked before any work, so that all refusals are reported together.
@@ -162,6 +153,7 @@ Checked checked_options(const Scenario& scenario, const NotProved& not_proved) {
   });
   refusals.keep([&] { checked.pipeline = pipeline_of(settings, checked.placement); });
   refusals.keep([&] { expert_options(settings); });
+  refusals.keep([&] { memory_options(settings); });
   if (scenario.run == nullptr) refusals.keep([&] { require_effective_expert_options(settings); });
   if (scenario.run == nullptr) refusals.keep([&] { require_context_options(settings); });
   if (layout) {
@@ -197,7 +189,7 @@ std::vector<sim::Warning> warnings_about(const Scenario& scenario, const sim::La
   if (settings.text("recompute-granularity", "") == "selective") {
     warnings.push_back({"recompute_not_simulated",
                         "selective recomputation is not simulated: nothing is computed again, and "
-                        "activations are not counted"});
+                        "only the row memory counts it"});
   }
   if (!settings.has("recompute-granularity") &&
       (settings.has("recompute-method") || settings.has("recompute-num-layers"))) {
@@ -224,11 +216,27 @@ ModelOptions model_of(const Scenario& scenario) {
   return model;
 }
 
+/// Returns the first argument whose memory is not counted, as a sentence; "" where there is none.
+std::string not_counted(const RunOfFile& run) {
+  const std::vector<AccountedArgument> arguments = uncounted_arguments(run.values, run.account);
+  if (arguments.empty()) return "";
+  const AccountedArgument& first = arguments.front();
+  return fmt::format("--{}{}: {}", first.name, first.value.empty() ? "" : " " + first.value, first.sentence);
+}
+
+/// Returns why a model of the options alone has no training.
+std::string training_not_proved(const Settings& settings) {
+  for (const char* option : {"multi-latent-attention", "qk-layernorm"})
+    if (settings.flag(option)) return fmt::format("--{} is counted, and its training is not proved", option);
+  return "";
+}
+
 NotProved not_proved_of(const Scenario& scenario) {
-  if (scenario.run == nullptr) return {};
+  if (scenario.run == nullptr)
+    return {.layers = "", .memory = "", .training = training_not_proved(scenario.settings)};
   const RunAccount& account = scenario.run->account;
   NotProved not_proved{.layers = verify::not_proved(account, Unproved::layers),
-                       .memory = verify::not_proved(account, Unproved::memory),
+                       .memory = not_counted(*scenario.run),
                        .training = verify::not_proved(account, Unproved::training)};
   const std::string failure = failure_of_a_step(scenario);
   for (std::string* reason : {&not_proved.memory, &not_proved.training})
@@ -254,6 +262,7 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
                           .world = requested_world(settings, layout),
                           .model = model_of(scenario),
                           .state = state_bytes(settings),
+                          .memory = memory_options(settings),
                           .batch = batch_options(settings),
                           .pipeline = std::move(checked.pipeline),
                           .schedule = std::move(checked.schedule.request),
@@ -266,11 +275,14 @@ ScenarioRequest scenario_request(const Scenario& scenario) {
                           .not_proved = not_proved,
                           .is_traced = settings.has("trace") || settings.has("flight-recorder"),
                           .layout_only = settings.flag("layout-only"),
+                          .every_rank = settings.flag("every-rank"),
                           .arguments = settings.as_command_line()};
   if (request.placement && layout.rules == sim::RuleBook::megatron)
     request.layers = layer_request(settings, layout.pp);
   if (request.expected.parameters) request.model.shape = model_shape(settings);  // refuses missing sizes
   request.not_modelled = settings.given("not-modelled");
+  if (scenario.run != nullptr)
+    request.uncounted = uncounted_arguments(scenario.run->values, scenario.run->account);
   if (settings.has("program")) request.program = settings.text("program", "");
   return request;
 }

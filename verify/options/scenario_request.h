@@ -21,7 +21,9 @@
 #include "sim/world/world_spec.h"
 #include "verify/options/case_options.h"
 #include "verify/options/expectations.h"
+#include "verify/options/memory_options.h"
 #include "verify/options/model_options.h"
+#include "verify/options/run_account.h"
 #include "verify/options/scenario.h"
 #include "verify/options/schedule_request.h"
 #include "verify/options/state_bytes.h"
@@ -33,8 +35,7 @@ struct TrainingOptions {
   std::optional<std::int64_t> train_iters;  // steps to train
   bool eod_mask_loss = false;
   bool calculate_per_token_loss = false;
-  bool recompute = false;          // each layer is recomputed in full
-  bool counts_activations = true;  // there is no recomputation, or each layer is recomputed
+  bool recompute = false;  // each layer is recomputed in full
 };
 
 /// Why parts of a run of --from are not proved: the argument that is not modelled. "" where they are.
@@ -52,6 +53,7 @@ struct ScenarioRequest {
   sim::WorldSpec world;
   ModelOptions model;
   StateBytes state;
+  MemoryOptions memory;
   BatchOptions batch;
   PipelineOptions pipeline;
   std::optional<ScheduleRequest> schedule;  // of one step, with more than one pipeline rank
@@ -62,9 +64,11 @@ struct ScenarioRequest {
   Expectations expected;
   std::vector<sim::Warning> warnings;  // of the layout, and about options that are not simulated
   NotProved not_proved;
-  std::vector<std::string> not_modelled;  // what the scenario says that it leaves out of its model
+  std::vector<AccountedArgument> uncounted;  // arguments of --from whose memory is not counted
+  std::vector<std::string> not_modelled;     // what the scenario says that it leaves out of its model
   bool is_traced = false;
   bool layout_only = false;  // no virtual ranks run
+  bool every_rank = false;   // the step of the full-size model folds no replicas
   std::string arguments;     // the options as a command line, without those of a single call
 };
 

@@ -16,16 +16,18 @@ std::int64_t bytes_of(std::string_view dtype) {
   return dtype == "fp8" ? 1 : kHalf;
 }
 
-std::int64_t optimizer_bytes(const Settings& settings, const StateBytes& bytes) {
+void add_optimizer_bytes(const Settings& settings, StateBytes& bytes) {
   const bool has_main = bytes.parameter != kFull;
-  if (!settings.flag("use-precision-aware-optimizer")) {
-    const std::int64_t copied_gradient = bytes.gradient != kFull ? kFull : 0;
-    return (has_main ? kFull : 0) + 2 * kFull + copied_gradient;
+  std::int64_t moments = 2 * kFull;
+  bytes.main = has_main ? kFull : 0;
+  if (settings.flag("use-precision-aware-optimizer")) {
+    const bool keeps_remainder = is_bf16(settings) && settings.choice("main-params-dtype") == "fp32";
+    if (has_main) bytes.main = keeps_remainder ? kHalf : bytes_of(settings.choice("main-params-dtype"));
+    moments = bytes_of(settings.choice("exp-avg-dtype")) + bytes_of(settings.choice("exp-avg-sq-dtype"));
+  } else if (bytes.gradient != kFull) {
+    bytes.copied_gradient = kFull;
   }
-  const bool keeps_remainder = is_bf16(settings) && settings.choice("main-params-dtype") == "fp32";
-  const std::int64_t main = keeps_remainder ? kHalf : bytes_of(settings.choice("main-params-dtype"));
-  return (has_main ? main : 0) + bytes_of(settings.choice("exp-avg-dtype")) +
-         bytes_of(settings.choice("exp-avg-sq-dtype"));
+  bytes.optimizer = bytes.main + moments + bytes.copied_gradient;
 }
 
 }  // namespace
@@ -50,7 +52,7 @@ StateBytes state_bytes(const Settings& settings) {
                    .is_distributed = !flag("no-distributed-optimizer")};
   bytes.parameter = bytes_of(bytes.dtypes);
   bytes.gradient = reduces_in_fp32(has_fp32_main_grads, flag) ? kFull : bytes.parameter;
-  bytes.optimizer = optimizer_bytes(settings, bytes);
+  add_optimizer_bytes(settings, bytes);
   if (bytes.gradient != kFull) bytes.dtypes += " with gradients in " + bytes.dtypes;
   constexpr std::int64_t kUsual = 3 * kFull;
   if (bytes.optimizer != kUsual)

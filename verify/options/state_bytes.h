@@ -24,8 +24,10 @@ struct StateBytes {
   std::int64_t parameter = 2;  // also those of an element of an activation
   std::int64_t gradient = 4;
   std::int64_t optimizer = 12;
-  std::string dtypes = "bf16";  // in words
-  bool is_distributed = true;   // ZeRO-1 shares the states
+  std::int64_t main = 4;             // those of `optimizer` that are a main parameter
+  std::int64_t copied_gradient = 0;  // those of `optimizer` that are a copy of a gradient in fp32
+  std::string dtypes = "bf16";       // in words
+  bool is_distributed = true;        // ZeRO-1 shares the states
 };
 
 StateBytes state_bytes(const Settings& settings);

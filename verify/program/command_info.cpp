@@ -130,6 +130,37 @@ CommandInfo shards_info() {
       .run = run_shards};
 }
 
+CommandInfo memory_info() {
+  return {
+      .name = "memory",
+      .arguments = kOneScenario,
+      .summary = "Shows what a rank of every pipeline stage holds, and whether it fits.",
+      .about =
+          "Counts the memory of a rank of each pipeline stage at the full size of the model: parameters, "
+          "gradients and optimizer states between steps, and the largest moment of a step with its "
+          "activations "
+          "and logits. With --gpu-memory it judges, and says what would help. The figures are held against "
+          "measured runs in verify/memory/README.md.",
+      .reader = Reader::memory,
+      .examples =
+          {{"Judge whether a model of 7B fits into 80 GB on 8 ranks.",
+            "memory --world-size 8 --tensor-model-parallel-size 4 --num-layers 32 --hidden-size 4096 "
+            "--num-attention-heads 32 --vocab-size 131073 --seq-length 8192 --gpu-memory 80GB"},
+           {"See what would help a model that does not fit.",
+            "memory --world-size 8 --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --vocab-size "
+            "131073 --seq-length 8192 --gpu-memory 80GB",
+            kFalsified},
+           {"Show the stages of a published layout as JSON.",
+            "memory scenarios/published/llama3-405b-16384-gpus.ini --format json"}},
+      .exit_codes =
+          {{kVerified, "The memory was shown; with --gpu-memory, every stage fits."},
+           {kFalsified, "A stage does not fit into --gpu-memory."},
+           {kRefused,
+            "The command line, the scenario, the layout or the model was refused, or the result could "
+            "not be written."}},
+      .run = run_memory};
+}
+
 CommandInfo check_info() {
   return {
       .name = "check",
@@ -207,8 +238,8 @@ const ProgramInfo& shardproof_program() {
   static const ProgramInfo program = {
       .called = "shardproof",
       .purpose = "Proves a Megatron-style model-parallel layout on the CPU, before it costs a GPU hour.",
-      .commands = {replay_info(), groups_info(), layers_info(), schedule_info(), shards_info(), check_info(),
-                   inspect_info(), list_info()},
+      .commands = {replay_info(), groups_info(), layers_info(), schedule_info(), shards_info(), memory_info(),
+                   check_info(), inspect_info(), list_info()},
       .cases = all_cases(),
       .has_pages = true,
       .closing =

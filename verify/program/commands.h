@@ -7,6 +7,7 @@
 ///   layers    shows which layers are on which pipeline rank and chunk
 ///   schedule  shows what each pipeline rank computes, sends and receives, and when
 ///   shards    shows where parameters lie in a gradient buffer, and which rank owns which part
+///   memory    shows what a rank of every pipeline stage holds, and judges whether it fits
 ///   replay    proves scenarios, one row per check; this is the main command
 ///   check     runs a campaign: cases and properties over random worlds and shapes; a failure is shrunk and
 ///             written as a scenario
@@ -40,6 +41,7 @@ int run_groups(const Call& call);
 int run_layers(const Call& call);
 int run_schedule(const Call& call);
 int run_shards(const Call& call);
+int run_memory(const Call& call);
 int run_replay(const Call& call);
 int run_check(const Call& call);
 int run_inspect(const Call& call);

@@ -69,6 +69,24 @@ std::string ledger_text(const std::vector<sim::LedgerRow>& ledger) {
   return table.text("  ");
 }
 
+/// Returns the ledger of a step at full size: one row for each kind of groups, site and operation.
+std::string step_text(const std::vector<sim::LedgerRow>& ledger) {
+  TextTable table({{"step"},
+                   {"site"},
+                   {"operation"},
+                   {"calls", Align::right},
+                   {"elements", Align::right},
+                   {"bytes inside a node", Align::right},
+                   {"across nodes", Align::right},
+                   {"most on a rank", Align::right}});
+  for (const sim::LedgerRow& row : ledger) {
+    table.add({row.kind, row.site, std::string(sim::name_of(row.operation)), fmt::format("{}", row.calls),
+               fmt::format("{}", row.elements), byte_text(row.bytes_inside), byte_text(row.bytes_across),
+               byte_text(row.most_bytes)});
+  }
+  return table.text("  ");
+}
+
 void add_refusal(TextTable& table, const sim::Refusal& refusal, bool colour) {
   table.add({"REFUSED", refusal.code, refusal.option + ": " + refusal.numbers}, style(false, colour));
   table.add({"", "rule", refusal.rule});
@@ -91,7 +109,8 @@ std::string as_text(const ScenarioReport& report, bool colour) {
   if (report.refusal) add_refusal(table, *report.refusal, colour);
   for (const sim::Refusal& refusal : report.further_refusals) add_refusal(table, refusal, colour);
   text += table.text("  ");
-  if (!report.ledger.empty()) text += ledger_text(report.ledger);
+  if (report.step) text += step_text(report.step->ledger);
+  if (!report.ledger.empty() && !report.has_row("collectives")) text += ledger_text(report.ledger);
   if (!report.bandwidth.empty()) text += "\n" + bandwidth_text(report.bandwidth, "  ");
   for (const sim::Finding& finding : report.findings) {
     text += "\n" + sim::text_of(finding, report.reproduce);
@@ -99,6 +118,14 @@ std::string as_text(const ScenarioReport& report, bool colour) {
   if (report.verdict() != Verdict::verified && report.findings.empty())
     text += "  reproduce: " + report.reproduce + "\n";
   return text + "\n";
+}
+
+/// The ledger of all ranks in a step at full size, and the multiply-adds of a rank of each stage.
+Json step_json(const StepReport& step) {
+  Json ledger = Json::array(), multiply_adds = Json::array();
+  for (const sim::LedgerRow& row : step.ledger) ledger.push_back(ledger_json(row));
+  for (const StageWork& stage : step.stages) multiply_adds.push_back(stage.multiply_adds);
+  return {{"ledger", std::move(ledger)}, {"multiply_adds_by_stage", std::move(multiply_adds)}};
 }
 
 Json as_json(const ScenarioReport& report) {
@@ -121,6 +148,7 @@ Json as_json(const ScenarioReport& report) {
   Json ledger = Json::array();
   for (const sim::LedgerRow& row : report.ledger) ledger.push_back(ledger_json(row));
   document["ledger"] = std::move(ledger);
+  if (report.step) document["step"] = step_json(*report.step);
   if (!report.bandwidth.empty()) document["bandwidth"] = bandwidth_json(report.bandwidth);
   if (!report.findings.empty()) {
     Json findings = Json::array();

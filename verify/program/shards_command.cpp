@@ -6,7 +6,8 @@
 
 #include "sim/base/error.h"
 #include "sim/optimizer/range_map.h"
-#include "verify/checks/model_memory.h"
+#include "verify/checks/parameter_count.h"
+#include "verify/memory/model_memory.h"
 #include "verify/options/command_requests.h"
 #include "verify/output/json.h"
 #include "verify/output/phrases.h"

@@ -245,9 +245,12 @@ ExplainedTensor explain_wrong(const WrongTensors& tensors, ExperimentBudget& bud
 
 std::string explain_tensors(Bench& bench, const Case& the_case, const CaseSetting& setting,
                             const sim::RunReport& report) {
+  // A training on text is that of a replay. Each run of its reference may take a second, and it has one size.
+  constexpr int kExperimentsOnText = 12;
   ExperimentBudget budget;
+  if (setting.text) budget.left = kExperimentsOnText;
   const ExplainedTensor least = explain_run(bench, the_case, setting, report, budget);
-  if (least.text.empty() || least.tensor.empty()) return least.text;
+  if (setting.text || least.text.empty() || least.tensor.empty()) return least.text;
   if (least.says == Says::cause && !may_be_small(least)) return least.text;
   ExplainedTensor best = least;
   CaseSetting best_setting = setting;

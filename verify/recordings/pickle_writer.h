@@ -9,10 +9,12 @@
 ///         BININT and LONG1 of eight bytes.
 /// Source  PyTorch, torch/csrc/jit/serialization/pickler.cpp; the opcodes are those of Python's pickletools.
 
+#include <cstddef>
 #include <cstdint>
-#include <map>
+#include <functional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 
 namespace verify {
 
@@ -37,7 +39,11 @@ class PickleWriter {
   void little_endian(std::uint64_t number, int bytes);
 
   std::string out_;
-  std::map<std::string, std::uint64_t, std::less<>> memo_;  // the number of each text
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
+  };
+  std::unordered_map<std::string, std::uint64_t, TextHash, std::equal_to<>> memo_;  // the number of each text
 };
 
 }  // namespace verify

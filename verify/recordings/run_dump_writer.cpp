@@ -83,9 +83,6 @@ void add_tensors(const CallRecord& call, int place, FlightCall& dumped) {
     case Operation::all_to_all:
       dumped.input_sizes = dumped.output_sizes = whole;
       break;
-    case Operation::all_to_all_uneven:
-      dumped.output_sizes = {};
-      break;
     case Operation::gather:
       dumped.output_sizes = is_root ? TensorSizes(static_cast<std::size_t>(n), {call.count}) : undefined;
       if (!is_root) dumped.output_dtype = "Undefined";

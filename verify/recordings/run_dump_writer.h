@@ -6,11 +6,12 @@
 ///           communicator is first used. A group's name is the number of its new_group call in a Megatron
 ///           job, and the rank's own number of it (pg_id) counts the groups of the rank in that order.
 ///   calls   Collectives and messages. split and new_group are not recorded, as PyTorch records neither.
-///   state   A call that never completes is started if it is the first such call of its group (for a message:
-///           from its sender to its receiver in the group), and scheduled if it is behind another one.
+///   state   A call that never completes is started if it is the first such call of its group (for a
+///           message: from its sender to its receiver in the group), and scheduled behind another one.
 ///
-/// Shapes  sizes are flat: a tensor has one dimension, its elements. The output of all_to_all_uneven has no
-///         size, because the record of a call does not have it. A barrier is an all_reduce of one element.
+/// Shapes  sizes are flat: a tensor has one dimension, its elements. The output of all_to_all_uneven is
+///         written with the size of its input, because the record of a call does not have it; over a group
+///         both add up to the same. A barrier is an all_reduce of one element.
 /// Exact   times are those of sim/world/run_timeline.h, one unit as one nanosecond, from 1 on. They are the
 ///         same for every schedule, number of threads and kind of context. No clock is read.
 /// Source  PyTorch, ProcessGroupNCCL.cpp, with timing (TORCH_NCCL_ENABLE_TIMING).

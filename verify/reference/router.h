@@ -189,6 +189,34 @@ class ChosenColumns {
   bool is_sure = true;
 };
 
+/// Chooses the experts of a token from its scores: among all, or among those of the groups whose best experts
+/// have the largest sums.
+template <typename Scalar>
+ChosenColumns<Scalar> chosen_experts(const std::vector<Scalar>& row, const RouterSetting& setting) {
+  std::vector<Eigen::Index> all;
+  for (Eigen::Index e = 0; e < std::ssize(row); ++e) all.push_back(e);
+  if (setting.groups == 0) return {row, all, setting.topk};
+  const Eigen::Index size = std::ssize(row) / setting.groups;
+  std::vector<Scalar> sums;
+  std::vector<Eigen::Index> groups;
+  for (Eigen::Index g = 0; g < setting.groups; ++g) {
+    const std::vector<Eigen::Index> members(all.begin() + g * size, all.begin() + (g + 1) * size);
+    const ChosenColumns<Scalar> best(row, members, setting.topk / setting.group_topk);
+    Sum<Scalar> sum;
+    for (const Eigen::Index e : best.columns) sum.add(row[static_cast<std::size_t>(e)]);
+    sums.push_back(sum.value());
+    groups.push_back(g);
+  }
+  const ChosenColumns<Scalar> kept(sums, groups, setting.group_topk);
+  std::vector<Eigen::Index> experts;
+  for (const Eigen::Index e : all)
+    if (std::find(kept.columns.begin(), kept.columns.end(), e / size) != kept.columns.end())
+      experts.push_back(e);
+  ChosenColumns<Scalar> chosen(row, experts, setting.topk);
+  chosen.is_sure = chosen.is_sure && kept.is_sure;
+  return chosen;
+}
+
 template <typename Scalar>
 class Router {
  public:
@@ -254,34 +282,9 @@ class Router {
     return row;
   }
 
-  /// The experts that may be chosen: all, or those of the groups with the largest sums.
-  std::vector<Eigen::Index> candidates(const std::vector<Scalar>& row) {
-    std::vector<Eigen::Index> all;
-    for (Eigen::Index e = 0; e < std::ssize(row); ++e) all.push_back(e);
-    if (setting_.groups == 0) return all;
-    const Eigen::Index size = std::ssize(row) / setting_.groups;
-    std::vector<Scalar> sums;
-    std::vector<Eigen::Index> groups;
-    for (Eigen::Index g = 0; g < setting_.groups; ++g) {
-      const std::vector<Eigen::Index> members(all.begin() + g * size, all.begin() + (g + 1) * size);
-      const ChosenColumns<Scalar> best(row, members, setting_.topk / setting_.group_topk);
-      Sum<Scalar> sum;
-      for (const Eigen::Index e : best.columns) sum.add(row[static_cast<std::size_t>(e)]);
-      sums.push_back(sum.value());
-      groups.push_back(g);
-    }
-    const ChosenColumns<Scalar> kept(sums, groups, setting_.group_topk);
-    is_sure_ = is_sure_ && kept.is_sure;
-    std::vector<Eigen::Index> experts;
-    for (const Eigen::Index e : all)
-      if (std::find(kept.columns.begin(), kept.columns.end(), e / size) != kept.columns.end())
-        experts.push_back(e);
-    return experts;
-  }
-
   void take_row(Eigen::Index t) {
     const std::vector<Scalar> row = row_of_choice(t);
-    const ChosenColumns<Scalar> chosen(row, candidates(row), setting_.topk);
+    const ChosenColumns<Scalar> chosen = chosen_experts(row, setting_);
     is_sure_ = is_sure_ && chosen.is_sure;
     chosen_.push_back(chosen.columns);
     std::vector<Scalar> p = taken(scores_, t);

@@ -12,12 +12,14 @@
 #include "verify/cases/case_list.h"
 #include "verify/checks/case_replay.h"
 #include "verify/checks/collective_round.h"
+#include "verify/checks/full_size_training.h"
 #include "verify/checks/layer_counts.h"
 #include "verify/checks/layout_checks.h"
 #include "verify/checks/parameter_count.h"
 #include "verify/checks/planted_programs.h"
 #include "verify/checks/sharded_layers.h"
 #include "verify/checks/text_training.h"
+#include "verify/memory/scenario_memory.h"
 #include "verify/options/nearest_name.h"
 #include "verify/output/phrases.h"
 
@@ -54,19 +56,13 @@ bool expects_parameters(const Replaying& scenario) {
   return scenario.request.expected.parameters.has_value();
 }
 
-/// Returns why memory is not counted; "" if it is counted, or if no option asks for it. It is counted for a
-/// trained model without prediction layers or an encoder.
-std::string why_no_memory(const Replaying& scenario) {
-  const ScenarioRequest& request = scenario.request;
-  if (!request.not_proved.memory.empty()) return request.not_proved.memory;
-  if (!request.model.shape) return request.model.no_shape;
-  if (request.pipeline.forward_only) return "--forward-only keeps nothing for a backward pass";
-  if (request.placement->encoder_ranks > 0) return "encoder-decoder models are not counted";
-  if (request.model.mtp_num_layers > 0) return "multi-token-prediction layers are not counted";
-  return "";
+/// Returns why memory is not counted; "" if it is counted, or if no option asks for it.
+std::string why_no_memory_row(const Replaying& scenario) {
+  const std::string& reason = scenario.request.not_proved.memory;
+  return reason.empty() ? why_no_memory(scenario.request) : reason;
 }
 bool counts_memory(const Replaying& scenario) {
-  return scenario.request.model.shape && why_no_memory(scenario).empty();
+  return scenario.request.model.shape && why_no_memory_row(scenario).empty();
 }
 
 /// Returns why there is no training; "" if there is one, or if a reader does not expect one.
@@ -74,6 +70,22 @@ std::string why_no_training(const Replaying& scenario) {
   if (!scenario.request.not_proved.training.empty()) return scenario.request.not_proved.training;
   const bool is_left_out = scenario.request.layout_only && proves_layers(scenario);
   return is_left_out ? "--layout-only" : "";
+}
+
+/// Returns why no step runs at full size; "" if one does, or if no option asks for it.
+std::string why_no_step(const Replaying& scenario) {
+  if (!proves_layers(scenario)) return "";
+  const FullSizeAnswer answer = can_run_full_size(scenario.request);
+  if (!answer.is_asked_for || !answer.reason.empty()) return answer.reason;
+  const std::int64_t calls = step_calls(scenario.request, 1);
+  if (scenario.request.every_rank || calls <= kMostStepCalls) return "";
+  return fmt::format("one replica makes {}{} calls, and at most {} are run without --every-rank",
+                     calls > sim::kMaxSize ? "more than " : "about ", std::min(calls, sim::kMaxSize),
+                     kMostStepCalls);
+}
+bool runs_a_step(const Replaying& scenario) {
+  return proves_layers(scenario) && can_run_full_size(scenario.request).is_asked_for &&
+         why_no_step(scenario).empty();
 }
 
 std::string why_no_layers(const Replaying& scenario) { return scenario.request.not_proved.layers; }
@@ -167,67 +179,22 @@ void run_parameters(Replaying& scenario) {
                             agrees ? "as published" : "published")});
 }
 
-/// Whether a list can hold every parameter that a rank holds of every layer.
-bool can_be_listed(const ModelShape& shape, const sim::Layout& layout) {
-  constexpr std::int64_t kMostLayers = 10'000, kMostMatrices = 2'000'000;
-  if (shape.num_layers > kMostLayers) return false;
-  const std::int64_t experts = shape.experts.num_experts / layout.ep;
-  return shape.num_layers * experts <= kMostMatrices;
-}
-
-/// Returns the schedule of the scenario. If it gives no batch, the schedule has twice as many microbatches as
-/// a chunk takes at a time, because a larger batch has no more of them in flight. Returns nothing if the
-/// schedule would be too large.
-std::optional<ScheduleRequest> schedule_in_flight(const ScenarioRequest& request) {
-  if (request.schedule || request.batch.num_microbatches || request.batch.global_batch_size)
-    return request.schedule;
-  try {
-    return training_schedule(request.pipeline, request.layout.pp,
-                             2 * request.pipeline.group_size.value_or(request.layout.pp));
-  } catch (const sim::Error& error) {
-    if (error.refusal().code != "schedule_size") throw;
-    return std::nullopt;
-  }
-}
-
-/// Returns the inputs for counting activations; nothing if there is no schedule, or if its chunks are not
-/// those of the placement.
-std::optional<ActivationRun> activation_run(const ScenarioRequest& request) {
-  if (!request.training.counts_activations) return std::nullopt;
-  ActivationRun run{
-      .tokens = request.batch.micro_batch_size * request.model.shape->seq_length / request.layout.cp,
-      .sequence_parallel = request.model.sequence_parallel,
-      .recompute = request.training.recompute};
-  if (request.layout.pp == 1) {
-    run.schedule = sim::no_pipelining;
-  } else if (const auto schedule = schedule_in_flight(request)) {
-    run.schedule = schedule->schedule.function;
-    run.pipeline = schedule->shape;
-  } else {
-    return std::nullopt;
-  }
-  const auto chunks = static_cast<std::size_t>(run.pipeline.chunks());
-  const auto& stages = request.placement->stages;
-  const bool fits =
-      std::all_of(stages.begin(), stages.end(), [&](const auto& stage) { return stage.size() == chunks; });
-  return fits ? std::optional(run) : std::nullopt;
-}
-
 void run_memory(Replaying& scenario) {
-  const ScenarioRequest& request = scenario.request;
-  const ModelShape& shape = *request.model.shape;
-  constexpr std::int64_t kMostParameters = std::int64_t{1} << 50;
-  if (!can_be_listed(shape, request.layout) || parameter_count(shape) > kMostParameters) {
-    scenario.report.warnings.push_back(
-        {"memory_not_counted",
-         fmt::format("memory is counted for models of at most 10000 layers, {} parameters, and 2000000 "
-                     "experts on a rank",
-                     kMostParameters)});
+  try {
+    scenario.report.memory = scenario_memory(scenario.request);
+  } catch (const sim::Error& error) {
+    if (error.refusal().code != "memory_not_counted") throw;
+    scenario.report.warnings.push_back({"memory_not_counted", error.refusal().rule});
     return;
   }
-  scenario.report.memory =
-      check_memory(shape, request.layout, *request.placement, activation_run(request), request.state);
   scenario.add(scenario.report.memory->row);
+}
+
+void run_step(Replaying& scenario) {
+  scenario.report.step = full_size_step(scenario.request, running_replicas(scenario.request));
+  scenario.add(scenario.report.step->row);
+  const std::vector<sim::Finding>& findings = scenario.report.step->findings;
+  scenario.report.findings.insert(scenario.report.findings.end(), findings.begin(), findings.end());
 }
 
 void run_sharded_layers(Replaying& scenario) {
@@ -362,6 +329,8 @@ const std::vector<ReplayCheck>& replay_checks() {
       {"training",
        "a reduced GPT trained on text equals one device: in the field exactly, in f32 within its spread",
        trains, run_training, CheckOf::ranks, nullptr, why_no_training},
+      {"step", "at full size, every call of a step is matched, and the ledger equals the closed forms",
+       runs_a_step, run_step, CheckOf::ranks, nullptr, why_no_step},
       {"case", "one setting of a case and property of check holds", replays_a_case, run_case, CheckOf::ranks},
       {"program", "a rank program keeps every contract: no deadlock, no mismatch, no lost message",
        runs_a_program, run_program, CheckOf::ranks},
@@ -369,8 +338,10 @@ const std::vector<ReplayCheck>& replay_checks() {
        run_finding, CheckOf::ranks},
       {"layers", "every layer is on exactly one stage", has_placement, run_layers, CheckOf::layout, nullptr,
        why_no_layers},
-      {"memory", "the elements of all ranks add up to the model; shows the bytes of the fullest stage",
-       counts_memory, run_memory, CheckOf::layout, nullptr, why_no_memory},
+      {"memory",
+       "the elements of all ranks add up to the model; shows the bytes of the fullest stage, and whether it "
+       "fits",
+       counts_memory, run_memory, CheckOf::layout, nullptr, why_no_memory_row},
       {"batch", "the global batch divides over replicas and microbatches", has_batch, run_batch},
       {"schedule",
        "no pipeline rank waits forever, and every message is received; shows the bubble of a step",

@@ -14,10 +14,11 @@
 #include "sim/world/simulate.h"
 #include "verify/backends/bandwidth_round.h"
 #include "verify/checks/check_result.h"
-#include "verify/checks/model_memory.h"
+#include "verify/checks/full_size_step.h"
 #include "verify/checks/pipeline_schedule.h"
 #include "verify/checks/traced_run.h"
 #include "verify/checks/training_curve.h"
+#include "verify/memory/model_memory.h"
 #include "verify/options/schedule_request.h"
 
 namespace verify {
@@ -43,7 +44,7 @@ struct ScenarioReport {
   std::vector<sim::Warning> warnings;
   std::optional<sim::Refusal> refusal;         // set when the verdict is refused
   std::vector<sim::Refusal> further_refusals;  // of the same configuration
-  std::vector<sim::LedgerRow> ledger;          // the calls of the virtual ranks
+  std::vector<sim::LedgerRow> ledger;          // the calls of the collective round, or of a program
   std::vector<sim::Finding> findings;          // set when the verdict is broken, or a finding is expected
   std::optional<TrainingCurve> training;
   std::optional<TracedRun> trace;  // present if --trace is given and ranks ran
@@ -53,8 +54,9 @@ struct ScenarioReport {
   std::string no_schedule;                  // the reason why such a pipeline has no schedule
   std::optional<PipelineReport> pipeline;
   std::optional<MemoryReport> memory;
-  BandwidthRows bandwidth;  // timings between ranks that are processes
-  std::string reproduce;    // the command line that reproduces it; set by the command
+  std::optional<StepReport> step;  // of the model at its full size
+  BandwidthRows bandwidth;         // timings between ranks that are processes
+  std::string reproduce;           // the command line that reproduces it; set by the command
   /// The seconds that each row took here, by the name of the row. They are not part of the result, and only
   /// the JUnit file shows them. The command sets them.
   std::map<std::string, double> seconds;

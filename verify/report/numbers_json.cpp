@@ -14,20 +14,28 @@ Json numbers(const std::vector<double>& values) {
 
 }  // namespace
 
-Json memory_json(const MemoryReport& memory) {
+Json memory_stages_json(const MemoryReport& memory) {
   Json stages = Json::array();
-  for (const HeldBytes& held : memory.stages) {
-    stages.push_back({{"parameters_bytes", held.parameters},
-                      {"expert_parameters_bytes", held.expert_parameters},
-                      {"gradients_bytes", held.gradients},
-                      {"optimizer_states_bytes", held.optimizer},
-                      {"activations_bytes", held.activations},
-                      {"all_bytes", held.all()}});
+  for (std::size_t rank = 0; rank < memory.stages.size(); ++rank) {
+    const StageMemory& stage = memory.stages[rank];
+    Json parts = Json::object();
+    for (const MemoryPart& part : memory_parts()) parts[part.name] = stage.*part.bytes;
+    const bool has_peak = memory.has_activations;
+    stages.push_back({{"pipeline_rank", rank},
+                      {"static_bytes", stage.static_bytes()},
+                      {"peak_bytes", has_peak ? Json(stage.peak_bytes()) : Json()},
+                      {"parts", std::move(parts)},
+                      {"peak_in", has_peak ? Json(stage.peak_in) : Json()}});
   }
+  return stages;
+}
+
+Json memory_json(const MemoryReport& memory) {
   return {{"owners", memory.owners},
           {"expert_owners", memory.expert_owners},
-          {"has_activations", memory.has_activations},
-          {"stages", std::move(stages)}};
+          {"workspace_bytes", memory.stages.front().workspace},
+          {"fits", memory.fits() ? Json(*memory.fits()) : Json()},
+          {"stages", memory_stages_json(memory)}};
 }
 
 Json training_json(const TrainingCurve& training) {

@@ -197,23 +197,27 @@ std::string memory_html(const MemoryReport& memory, const std::string& id) {
   constexpr std::size_t kMostStages = 64;
   const std::size_t shown = std::min(memory.stages.size(), kMostStages);
   std::int64_t most = 0;
-  for (const HeldBytes& held : memory.stages) most = std::max(most, held.all());
+  for (const StageMemory& held : memory.stages) most = std::max(most, held.peak_bytes());
   HtmlTable table(id + "-memory", {{.title = "stage", .sorts = Sorts::as_added, .is_number = true},
                                    {},
                                    number_column("parameters"),
                                    number_column("gradients"),
                                    number_column("optimizer states"),
+                                   number_column("workspaces"),
                                    number_column("activations"),
                                    number_column("together")});
   for (std::size_t stage = 0; stage < shown; ++stage) {
-    const HeldBytes& held = memory.stages[stage];
+    const StageMemory& held = memory.stages[stage];
+    const std::int64_t workspaces = held.workspace + held.communication_buffers;
+    const std::int64_t activations = held.peak_bytes() - held.static_bytes();
     table.add({number_cell(static_cast<std::int64_t>(stage)),
-               {.html = share_bar({held.parameters, held.gradients, held.optimizer, held.activations}, most)},
+               {.html = share_bar({held.parameters, held.gradients, held.optimizer(), activations}, most)},
                byte_cell(held.parameters),
                byte_cell(held.gradients),
-               byte_cell(held.optimizer),
-               byte_cell(held.activations),
-               byte_cell(held.all())});
+               byte_cell(held.optimizer()),
+               byte_cell(workspaces),
+               byte_cell(activations),
+               byte_cell(held.peak_bytes())});
   }
   std::string html =
       "<h3>Memory of a rank, by pipeline stage</h3>\n<p>" + memory.state.dtypes + " training; " +
@@ -247,7 +251,7 @@ std::string scenario_html(const ScenarioReport& report, std::size_t number) {
   if (report.training) html += "<h3>Training</h3>\n" + curve_html(*report.training);
   html += ranks_html(report) + schedule_html(report);
   if (report.memory) html += memory_html(*report.memory, id);
-  html += ledger_html(report.ledger, id);
+  html += ledger_html(report.step ? report.step->ledger : report.ledger, id);
   return html + "<p><a href=\"#top\">to the summary</a></p>\n</section>\n";
 }
 

@@ -34,6 +34,7 @@ const LogName* find_log_name(std::string_view name) {
       {"add-bias-linear", "disable-bias-linear", true},
       {"overlap-p2p-comm", "no-overlap-p2p-communication", true},
       {"gradient-accumulation-fusion", "no-gradient-accumulation-fusion", true},
+      {"create-attention-mask-in-dataloader", "no-create-attention-mask-in-dataloader", true},
       {"use-gloo-process-groups", "disable-gloo-process-groups", true},
       {"enable-gloo-process-groups", "disable-gloo-process-groups", true},
       {"fp8", "fp8-format", false},

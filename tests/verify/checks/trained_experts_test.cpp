@@ -72,7 +72,27 @@ TEST(TrainedExperts, ADenseModelHasNone) {
   const TrainedModel model = trained_model(request);
   EXPECT_STREQ(case_of_training(model.setting), "gpt_training");
   EXPECT_EQ(model.world, "tp 1, pp 1, dp 8");
-  EXPECT_TRUE(left_out_of_training(request).empty());
+  EXPECT_TRUE(left_out_of_training(request, model.setting).empty());
+}
+
+TEST(TrainedExperts, AreChosenInGroupsAndByTheScoresOfTheScenario) {
+  Options options = with_experts();
+  options["moe-router-num-groups"] = "16";
+  options["moe-router-group-topk"] = "6";
+  options["moe-router-score-function"] = "sqrtsoftplus";
+  const TrainedModel model = trained_model(requested(options));
+  EXPECT_EQ(model.world, "tp 2, pp 2, dp 4; ep 4, etp 1, experts 8 for 64, top 3 for 6, groups 8 for 16");
+  EXPECT_TRUE(model.left_out.empty());
+  const sim::TopKRoutingConfig routing = GptPlan{model.setting}.model().experts.routing;
+  EXPECT_EQ(routing.num_groups, 8);
+  EXPECT_EQ(routing.group_topk, 3);
+  EXPECT_EQ(routing.topk, 3);
+  EXPECT_EQ(routing.score_function, sim::ScoreFunction::sqrtsoftplus);
+}
+
+std::vector<std::string> left_out(const Options& options) {
+  const ScenarioRequest request = requested(options);
+  return left_out_of_training(request, trained_model(request).setting);
 }
 
 TEST(TrainedExperts, WhatIsLeftOutIsNamed) {
@@ -81,11 +101,13 @@ TEST(TrainedExperts, WhatIsLeftOutIsNamed) {
   options["moe-router-group-topk"] = "2";
   options["moe-router-load-balancing-type"] = "none";
   options["moe-expert-capacity-factor"] = "1.0";
-  EXPECT_EQ(left_out_of_training(requested(options)),
+  EXPECT_EQ(left_out(options), std::vector<std::string>{"the capacity of experts"});
+  const CaseSetting without_groups = trained_model(requested(with_experts())).setting;
+  EXPECT_EQ(left_out_of_training(requested(options), without_groups),
             (std::vector<std::string>{"the choice of experts in groups", "the capacity of experts"}));
   Options of_sinkhorn = with_experts();
   of_sinkhorn["moe-router-load-balancing-type"] = "sinkhorn";
-  EXPECT_EQ(left_out_of_training(requested(of_sinkhorn)),
+  EXPECT_EQ(left_out(of_sinkhorn),
             std::vector<std::string>{"the choice of experts by Sinkhorn, in whose place is a plain top-k"});
 }
 
@@ -107,7 +129,7 @@ TEST(TrainedExperts, StagesAreFoldedSoThatTheExpertGridIsKept) {
 
 TEST(TrainedExperts, OptimizerInstancesAreNamedForDenseModelsToo) {
   const Options dense = {{"world-size", "8"}, {"num-distributed-optimizer-instances", "2"}};
-  EXPECT_EQ(left_out_of_training(requested(dense)), std::vector<std::string>{"optimizer instances"});
+  EXPECT_EQ(left_out(dense), std::vector<std::string>{"optimizer instances"});
 }
 
 RC_GTEST_PROP(TrainedExperts, AWorldThatIsFoldedKeepsADividingGrid, ()) {

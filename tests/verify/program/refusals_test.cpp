@@ -438,6 +438,40 @@ const std::vector<Case>& cases() {
       {"given_twice", "groups --world-size 8 --world-size 16"},
       {"missing_option", "groups"},
       {"missing_option", "layers"},
+      {"missing_option", "memory --world-size 8 --hidden-size 64"},
+      {"missing_option",
+       "memory --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 --seq-length 32"},
+      {"memory_size",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --gpu-memory 80XB"},
+      {"memory_size",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --gpu-memory -80GB"},
+      {"memory_size",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --gpu-memory GB"},
+      {"memory_size",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --gpu-memory 0.5B"},
+      {"memory_size",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --gpu-memory 2e9GB"},
+      {"memory_size",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --workspace-memory nan"},
+      {"not_a_number",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --hidden-dropout little"},
+      {"recompute_module",
+       "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32 --recompute-granularity selective --recompute-modules core_attn,mpl"},
+      {"memory_not_counted",
+       "memory --world-size 1 --num-layers 20000 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
+       "--seq-length 32"},
+      {"memory_not_counted",
+       "memory --world-size 4 --rules legacy --pipeline-model-parallel-size 4 "
+       "--pipeline-model-parallel-split-rank 2 --encoder-and-decoder --num-layers 8 --hidden-size 64 "
+       "--num-attention-heads 4 --vocab-size 100 --seq-length 32"},
       {"bad_choice", "groups --world-size 8 --rules megatrn"},
       {"bad_choice", "groups --world-size 8 --format xml"},
       {"scenario_missing", "groups scenarios/none.ini"},

@@ -23,6 +23,7 @@
 #include "sim/world/run_timeline.h"
 #include "sim/world/simulate.h"
 #include "tests/support/run.h"
+#include "tests/verify/recordings/folder.h"
 #include "tests/verify/recordings/unpickled.h"
 #include "verify/checks/planted_programs.h"
 #include "verify/recordings/pickle_writer.h"
@@ -39,36 +40,15 @@ using sim::Tensor;
 using verify::DumpFormat;
 using verify::RankDump;
 
-std::string content_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
-
-/// A folder of its own in the temporary folder of the tests, which is removed with the object.
-class Folder {
- public:
-  Folder() : path_(fs::path(testing::TempDir()) / ("shardproof-dumps-" + std::to_string(getpid()))) {
-    fs::remove_all(path_);
-  }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  const fs::path& path() const { return path_; }
-
- private:
-  fs::path path_;
-};
-
 /// Returns the contents of the files that a replay writes, by name.
 std::map<std::string, std::string> recorded(const std::string& options, int exit_code = 0) {
-  const Folder folder;
+  const test::Folder folder("shardproof-dumps");
   const test::RunResult result =
       test::run("replay " + options + " --flight-recorder '" + folder.path().string() + "'");
   EXPECT_EQ(result.exit_code, exit_code) << result.out << result.err;
   std::map<std::string, std::string> files;
   for (const auto& entry : fs::directory_iterator(folder.path()))
-    files[entry.path().filename().string()] = content_of(entry.path());
+    files[entry.path().filename().string()] = test::content_of(entry.path());
   return files;
 }
 
@@ -123,7 +103,7 @@ TEST(PickleWriter, WritesTheBytesOfPyTorchsOwnPickler) {
   int files = 0;
   for (const auto& entry : fs::recursive_directory_iterator("tests/verify/inspect/gloo")) {
     if (!entry.is_regular_file() || !entry.path().filename().string().starts_with("gloo_rank_")) continue;
-    std::string original = content_of(entry.path());
+    std::string original = test::content_of(entry.path());
     verify::PickleWriter writer;
     write(writer, test::unpickled(original));
     // There PyTorch also puts the whole dict into the memo, at the end, because it holds it elsewhere too.
@@ -223,7 +203,7 @@ TEST(DumpWriter, EveryCallIsAnEntryWithItsNameSizesAndDtypes) {
       "nccl:gather 6 0 [[7]] [\"Float\"] [[7],[7],[7]] [\"Float\",\"Float\",\"Float\"]",
       "nccl:scatter 7 0 [[8],[8],[8]] [\"Float\",\"Float\",\"Float\"] [[8]] [\"Float\"]",
       "nccl:all_to_all 8 0 [[27]] [\"Float\"] [[27]] [\"Float\"]",
-      "nccl:all_to_all 9 0 [[3]] [\"Float\"] [] []",
+      "nccl:all_to_all 9 0 [[3]] [\"Float\"] [[3]] [\"Float\"]",
       "nccl:recv 1<-0 9 1 [[11]] [\"Float\"] [[11]] [\"Float\"]",
       "nccl:all_reduce_barrier 10 1 [[1]] [\"Float\"] [[1]] [\"Float\"]"};
   const Recorded recorded = recorded_run(sim::world_of(3), all_operations);
@@ -438,7 +418,7 @@ TEST(FlightRecorder, JsonFilesHaveTheirEnding) {
 }
 
 TEST(FlightRecorder, AFolderWithFilesIsRefusedAndKept) {
-  const Folder folder;
+  const test::Folder folder("shardproof-dumps");
   fs::create_directory(folder.path());
   std::ofstream(folder.path() / "nccl_trace_rank_7") << "of another job";
   const test::RunResult result = test::run(
@@ -446,7 +426,7 @@ TEST(FlightRecorder, AFolderWithFilesIsRefusedAndKept) {
   EXPECT_EQ(result.exit_code, 2);
   EXPECT_NE((result.out + result.err).find("flight_recorder_folder"), std::string::npos) << result.err;
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), fs::directory_iterator()), 1);
-  EXPECT_EQ(content_of(folder.path() / "nccl_trace_rank_7"), "of another job");
+  EXPECT_EQ(test::content_of(folder.path() / "nccl_trace_rank_7"), "of another job");
 }
 
 }  // namespace

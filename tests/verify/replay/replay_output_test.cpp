@@ -93,13 +93,12 @@ TEST(ReplayNumbers, MemoryAndLossesHaveTheirUnits) {
   EXPECT_EQ(scenario["memory"]["owners"], 2);
   for (const auto& stage : scenario["memory"]["stages"]) {
     std::int64_t sum = 0;
-    for (const char* part :
-         {"parameters_bytes", "gradients_bytes", "optimizer_states_bytes", "activations_bytes"}) {
-      EXPECT_GT(stage[part].get<std::int64_t>(), 0) << part;
-      sum += stage[part].get<std::int64_t>();
-    }
-    EXPECT_EQ(stage["all_bytes"], sum);
-    EXPECT_EQ(stage["gradients_bytes"], 2 * stage["parameters_bytes"].get<std::int64_t>());
+    for (const auto& [part, bytes] : stage["parts"].items()) sum += bytes.get<std::int64_t>();
+    EXPECT_EQ(stage["peak_bytes"], sum);
+    EXPECT_LT(stage["static_bytes"], stage["peak_bytes"]);
+    for (const char* part : {"parameters", "gradients", "optimizer_moments", "activations"})
+      EXPECT_GT(stage["parts"][part], 0) << part;
+    EXPECT_EQ(stage["parts"]["gradients"], 2 * stage["parts"]["parameters"].get<std::int64_t>());
   }
   const ordered_json& training = scenario["training"];
   EXPECT_TRUE(training["is_equal_in_field"].get<bool>());

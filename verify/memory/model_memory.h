@@ -6,17 +6,22 @@
 ///
 /// Shapes  Bytes of a parameter and of a gradient, including the padding of the buffers, and of each element
 ///         that a rank owns in the optimizer, as state_bytes.h says: in bf16 training 2, 4 and 12. Without
-///         ZeRO-1 nothing is padded, and a rank owns all. The vocabulary is padded (padded_vocabulary.h). A
-///         tied output layer on another stage than the embedding is a copy.
+///         ZeRO-1 nothing is padded, and a rank owns all. The vocabulary is padded (padded_vocabulary.h). An
+///         output layer that is tied to the embedding of another stage, and the embedding of the layers that
+///         predict further tokens on another stage, are copies.
 ///         Routed experts are divided over ep and cut over etp; their router is replicated, and shared
 ///         experts are cut over tp. Where ep or etp make the grid of experts another one, they have
-///         buffers of their own, whose owners are the ranks of edp.
-///         Activations are as in activation_memory.h; they are left out where no schedule is given, or
-///         where they may exceed 2^53 bytes.
+///         buffers of their own, whose owners are the ranks of edp. The down-projections of latent attention
+///         are replicated.
+///         Layers that predict further tokens are on the last stage.
+///         Workspaces and buffers are those of fixed_memory.h, and activations those of
+///         activation_memory.h; the latter are left out where no schedule is given, or where they may exceed
+///         2^53 bytes.
 /// Exact   Over the ranks that hold different elements, tp, or ep and etp, and over stages, the elements add
 ///         up to those of the model. Each part of the optimizer's states is that of the rank which owns the
 ///         most elements of it.
-/// Source  Rajbhandari et al. 2020, section 3; Megatron-LM, optimizer/distrib_optimizer.py.
+/// Source  Rajbhandari et al. 2020, section 3; Megatron-LM, optimizer/distrib_optimizer.py,
+///         core/transformer/multi_token_prediction.py.
 
 #include <optional>
 
@@ -25,7 +30,8 @@
 #include "sim/optimizer/buffer_layout.h"
 #include "sim/pipeline/schedules.h"
 #include "verify/checks/check_result.h"
-#include "verify/checks/parameter_count.h"
+#include "verify/memory/saved_tensors.h"
+#include "verify/memory/stage_memory.h"
 #include "verify/options/state_bytes.h"
 
 namespace verify {
@@ -35,6 +41,7 @@ struct HeldParameter {
   std::int64_t elements = 0;
   std::int64_t shards = 1;  // ranks that hold different elements of it, or of other experts
   bool is_shared = false;   // tied to a parameter of another stage
+  bool is_copy = false;     // a parameter of another stage is the same one
   bool is_expert = false;   // of a routed expert
 };
 
@@ -55,13 +62,12 @@ struct Stage {
 std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage,
                                            const ShardSizes& sizes);
 
+/// The bytes of one buffer.
 struct HeldBytes {
   std::int64_t parameters = 0;
   std::int64_t gradients = 0;
-  std::int64_t optimizer = 0;          // of each part on the rank that owns the most elements
-  std::int64_t activations = 0;        // when the most microbatches are in flight
-  std::int64_t expert_parameters = 0;  // those of `parameters` that are in buffers of experts
-  std::int64_t all() const { return parameters + gradients + optimizer + activations; }
+  std::int64_t optimizer = 0;  // of each part on the rank that owns the most elements
+  std::int64_t owned = 0;      // elements that this rank owns
 };
 /// Returns the bytes of one buffer.
 HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners, const StateBytes& state = {});
@@ -71,21 +77,27 @@ struct MemoryReport {
   int owners = 1;         // ranks that share the optimizer states of a stage
   int expert_owners = 0;  // those that share the states of experts; 0: no buffers of experts
   StateBytes state = {};
-  bool has_activations = false;   // whether activations are counted, too
-  std::vector<HeldBytes> stages;  // what a rank of each pipeline stage holds
+  bool has_activations = false;                 // whether activations are counted, too
+  std::vector<StageMemory> stages;              // what a rank of each pipeline stage holds
+  std::optional<std::int64_t> gpu_memory = {};  // what a rank may hold; absent: it is not judged
+
+  /// The stage that holds most, the first one of several.
+  std::size_t fullest() const;
+  /// Whether every stage fits; nothing where it is not judged, or where activations are not counted and all
+  /// else fits.
+  std::optional<bool> fits() const;
 };
 
 /// The inputs that activations depend on, apart from the model and the placement of its layers.
 struct ActivationRun {
-  std::int64_t tokens = 0;  // tokens of a microbatch on a rank
+  std::int64_t micro_batch_size = 1;
   bool sequence_parallel = false;
-  bool recompute = false;
-  sim::ScheduleFunction schedule = nullptr;
+  sim::ScheduleFunction schedule = nullptr;  // null: activations are not counted
   sim::PipelineShape pipeline;
 };
 
 MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
-                          const sim::LayerPlacement& placement, const std::optional<ActivationRun>& run,
-                          const StateBytes& state = {});
+                          const sim::LayerPlacement& placement, const ActivationRun& run,
+                          const StateBytes& state = {}, const MemoryOptions& options = {});
 
 }  // namespace verify

@@ -1,10 +1,11 @@
 // Proves the closed forms of the paper for the memory of activations, and which activations are in flight.
 
-#include "verify/checks/activation_memory.h"
+#include "verify/memory/activation_memory.h"
 
 #include <gtest/gtest.h>
 #include <numeric>
 #include <rapidcheck/gtest.h>
+#include <string_view>
 
 namespace {
 
@@ -24,12 +25,30 @@ ActivationShape shape_of_the_paper(int tp) {
           .tp = tp};
 }
 
+/// The bytes of a layer without the statistics of norms and of attention, which the paper leaves out.
+std::int64_t of_the_paper(const ActivationShape& shape) {
+  std::int64_t bytes = 0;
+  for (const SavedTensor& tensor : saved_tensors(shape, false))
+    if (!std::string_view(tensor.name).ends_with("statistics")) bytes += tensor.bytes;
+  return bytes;
+}
+
 RC_GTEST_PROP(ActivationMemory, ALayerIsTheEquationsOfThePaper, ()) {
   ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 9));
   const std::int64_t hn = shape.model.hidden_size * shape.tokens;
-  RC_ASSERT(layer_activation_bytes(shape) == 10 * hn + 24 * hn / shape.tp);
+  RC_ASSERT(of_the_paper(shape) == 10 * hn + 24 * hn / shape.tp);
   shape.sequence_parallel = true;
-  RC_ASSERT(layer_activation_bytes(shape) == 34 * hn / shape.tp);
+  RC_ASSERT(of_the_paper(shape) == 34 * hn / shape.tp);
+  // Equation 2: without a flash kernel, 5 bytes for each score, whose heads are split.
+  shape.options.keeps_scores = true;
+  shape.model.seq_length = *rc::gen::inRange(1, 50);
+  const std::int64_t scores =
+      shape.model.num_attention_heads / shape.tp * shape.model.seq_length * shape.tokens;
+  RC_ASSERT(of_the_paper(shape) == 34 * hn / shape.tp + 5 * scores);
+  shape.options.attention_dropout = false;
+  RC_ASSERT(of_the_paper(shape) == 34 * hn / shape.tp + 2 * scores);
+  shape.options.hidden_dropout = false;
+  RC_ASSERT(of_the_paper(shape) == 32 * hn / shape.tp + 2 * scores);
 }
 
 /// Returns what one microbatch takes in all chunks of a rank.
@@ -45,12 +64,12 @@ RC_GTEST_PROP(ActivationMemory, AStageOf1F1BKeepsPMinusRankMicrobatches, ()) {
   const int microbatches = *rc::gen::inRange(1, 12);
   const sim::LayerPlacement placement =
       sim::place_layers({.num_layers = pp * *rc::gen::inRange(1, 4), .pipeline_model_parallel_size = pp});
-  const auto bytes = activation_bytes(shape, placement, sim::one_forward_one_backward,
-                                      {.pipeline_model_parallel_size = pp, .num_microbatches = microbatches});
+  const auto bytes = largest_moments(shape, placement, sim::one_forward_one_backward,
+                                     {.pipeline_model_parallel_size = pp, .num_microbatches = microbatches});
   RC_ASSERT(std::ssize(bytes) == pp);
   for (int rank = 1; rank + 1 < pp; ++rank) {
     const auto& chunks = placement.stages[static_cast<std::size_t>(rank)];
-    RC_ASSERT(bytes[static_cast<std::size_t>(rank)] ==
+    RC_ASSERT(bytes[static_cast<std::size_t>(rank)].activations ==
               std::min(microbatches, pp - rank) * of_one_microbatch(shape, chunks));
   }
 }
@@ -64,16 +83,17 @@ RC_GTEST_PROP(ActivationMemory, TheFirstStageOfAnInterleavedPipelineIsThatOfTheP
   const sim::LayerPlacement placement = sim::place_layers({.num_layers = pp * chunks * layers,
                                                            .pipeline_model_parallel_size = pp,
                                                            .virtual_pipeline_model_parallel_size = chunks});
-  const auto bytes = activation_bytes(shape, placement, sim::interleaved,
-                                      {.pipeline_model_parallel_size = pp,
-                                       .num_microbatches = 3 * pp,
-                                       .virtual_pipeline_model_parallel_size = chunks});
+  const auto moments = largest_moments(shape, placement, sim::interleaved,
+                                       {.pipeline_model_parallel_size = pp,
+                                        .num_microbatches = 3 * pp,
+                                        .virtual_pipeline_model_parallel_size = chunks});
   // The mask of the embedding, for its own chunk.
   const std::int64_t mask = shape.model.hidden_size * shape.tokens;
   const std::int64_t of_layers = (pp * chunks + pp - 1) * layers * layer_activation_bytes(shape);
-  RC_ASSERT(bytes.front() > of_layers);
-  RC_ASSERT((bytes.front() - of_layers) % mask == 0);
-  RC_ASSERT((bytes.front() - of_layers) / mask <= 2 * pp);
+  const std::int64_t activations = moments.front().activations;
+  RC_ASSERT(activations > of_layers);
+  RC_ASSERT((activations - of_layers) % mask == 0);
+  RC_ASSERT((activations - of_layers) / mask <= 2 * pp);
 }
 
 TEST(ActivationMemory, TheLastStageAddsTheLogits) {
@@ -86,9 +106,33 @@ TEST(ActivationMemory, TheLastStageAddsTheLogits) {
                               .tokens = 6,
                               .tp = 2};
   const sim::LayerPlacement placement = sim::place_layers({.num_layers = 2});
-  const auto bytes = activation_bytes(shape, placement, sim::no_pipelining, {.num_microbatches = 3});
-  const std::int64_t embedding = 8 * 6, output = 2 * 2 * 8 * 6 + 4 * 128 * 6;
-  EXPECT_EQ(bytes, (std::vector<std::int64_t>{2 * layer_activation_bytes(shape) + embedding + output}));
+  const LargestMoment moment =
+      largest_moments(shape, placement, sim::no_pipelining, {.num_microbatches = 3}).front();
+  const std::int64_t embedding = 8 * 6, output = 2 * 2 * 8 * 6;
+  EXPECT_EQ(moment.activations, 2 * layer_activation_bytes(shape) + embedding + output);
+  EXPECT_EQ(moment.logits_and_loss, (2 + 4) * 128 * 6);
+  EXPECT_EQ(moment.step, "forward of microbatch 0, in the loss");
+}
+
+// Each kernel of the loss, by hand: logits in bf16, and their softmax in fp32.
+TEST(ActivationMemory, EachKernelOfTheLossKeepsItsOwn) {
+  ActivationShape shape{.model = {.num_layers = 1,
+                                  .hidden_size = 8,
+                                  .ffn_hidden_size = 32,
+                                  .num_attention_heads = 2,
+                                  .num_query_groups = 2},
+                        .padded_vocab_size = 4096,
+                        .tokens = 6};
+  const auto loss = [&] {
+    const sim::LayerPlacement placement = sim::place_layers({.num_layers = 1});
+    return largest_moments(shape, placement, sim::no_pipelining, {}).front().logits_and_loss;
+  };
+  const std::int64_t logits = 4096 * 6;
+  EXPECT_EQ(loss(), 6 * logits);
+  shape.options.loss = LossKernel::fused;
+  EXPECT_EQ(loss(), 10 * logits);
+  shape.model.mtp_num_layers = 1;
+  EXPECT_EQ(loss(), (10 + 4) * logits) << "the loss of the prediction keeps its softmax";
 }
 
 /// Korthikanti et al. 2022, section 5: each layer keeps its input of 2 H n bytes, and one layer at a
@@ -97,13 +141,37 @@ RC_GTEST_PROP(ActivationMemory, RecomputedLayersKeepTheirInput, ()) {
   ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
   const int layers = *rc::gen::inRange(1, 9);
   const sim::LayerPlacement placement = sim::place_layers({.num_layers = layers});
-  const auto bytes = [&] {
-    return activation_bytes(shape, placement, sim::no_pipelining, {.num_microbatches = 2}).front();
+  const auto moment = [&] {
+    return largest_moments(shape, placement, sim::no_pipelining, {.num_microbatches = 2}).front();
   };
-  const std::int64_t kept = bytes(), layer = layer_activation_bytes(shape);
-  shape.recompute = true;
+  const LargestMoment kept = moment();
+  const std::int64_t layer = layer_activation_bytes(shape);
+  shape.options.recompute = RecomputeMethod::uniform;
   const std::int64_t input = 2 * shape.model.hidden_size * shape.tokens;
-  RC_ASSERT(kept - bytes() == layers * layer - layers * input - layer);
+  RC_ASSERT(kept.activations - moment().activations == layers * (layer - input));
+  RC_ASSERT(moment().all() <= kept.all());
+  const int of_group = *rc::gen::inRange(1, 5);
+  shape.options.recompute_layers = of_group;
+  RC_ASSERT(kept.activations - moment().activations ==
+            layers * layer - (layers + of_group - 1) / of_group * input);
+  shape.options.recompute = RecomputeMethod::block;
+  RC_ASSERT(kept.activations - moment().activations == std::min(layers, of_group) * (layer - input));
+  RC_ASSERT(moment().all() <= kept.all());
+}
+
+RC_GTEST_PROP(ActivationMemory, AModuleThatIsComputedAgainIsNotKept, ()) {
+  ActivationShape shape = shape_of_the_paper(*rc::gen::inRange(1, 5));
+  shape.options.keeps_scores = true;
+  shape.model.seq_length = 4;
+  const std::int64_t whole = layer_activation_bytes(shape);
+  shape.options.recompute = RecomputeMethod::modules;
+  RC_ASSERT(layer_activation_bytes(shape) == whole);
+  const std::int64_t hn = shape.model.hidden_size * shape.tokens;
+  shape.options.modules = {"layernorm"};
+  RC_ASSERT(recomputed_bytes(shape) == 4 * hn);
+  shape.options.modules = {"mlp", "core_attn"};
+  RC_ASSERT(recomputed_bytes(shape) == 16 * hn / shape.tp + score_bytes(shape) / 2 * 5);
+  RC_ASSERT(layer_activation_bytes(shape) + recomputed_bytes(shape) == whole);
 }
 
 TEST(ActivationMemory, WhatNoRankHoldsIsNotCounted) {
@@ -125,6 +193,7 @@ TEST(ActivationMemory, AGatedLayerOfGroupedQueriesIsThatByHand) {
                                   .gated_mlp = true},
                         .tokens = 1,
                         .tp = 1};
+  const auto layer_activation_bytes = of_the_paper;
   const std::int64_t norms_and_inputs = 4 * 2 * 8, masks = 2 * 8, queries = 2 * 8,
                      keys_and_values = 2 * 2 * 4, attended = 2 * 8, gate_and_up = 2 * 12, down = 2 * 6;
   EXPECT_EQ(layer_activation_bytes(shape),
@@ -137,14 +206,17 @@ TEST(ActivationMemory, AGatedLayerOfGroupedQueriesIsThatByHand) {
 }
 
 // With one expert that every token chooses, a rank computes the rows of an MLP. It keeps a second copy of
-// their inputs, and a logit of 4 bytes for each token.
+// their inputs, a logit and a probability of 4 bytes for each token, and, without a gate, what the
+// probabilities multiply.
 RC_GTEST_PROP(ActivationMemory, OneExpertIsAnMlpWithARouter, ()) {
   ActivationShape shape = shape_of_the_paper(1);
   shape.model.gated_mlp = *rc::gen::arbitrary<bool>();
   shape.model.experts = {
       .num_experts = 1, .moe_ffn_hidden_size = shape.model.ffn_hidden_size, .moe_router_topk = 1};
   const std::int64_t hn = shape.model.hidden_size * shape.tokens;
-  RC_ASSERT(layer_activation_bytes(shape, true) == layer_activation_bytes(shape) + 2 * hn + 4 * shape.tokens);
+  const std::int64_t multiplied = shape.model.gated_mlp ? 0 : 2 * shape.model.ffn_hidden_size * shape.tokens;
+  RC_ASSERT(layer_activation_bytes(shape, true) ==
+            layer_activation_bytes(shape) + 2 * hn + 8 * shape.tokens + multiplied);
 }
 
 RC_GTEST_PROP(ActivationMemory, TheRowsOfExpertsAreThoseOfAnEvenRouter, ()) {
@@ -152,7 +224,7 @@ RC_GTEST_PROP(ActivationMemory, TheRowsOfExpertsAreThoseOfAnEvenRouter, ()) {
   ExpertOptions& experts = shape.model.experts;
   experts = {.num_experts = 8, .moe_ffn_hidden_size = 6, .moe_router_topk = 2};
   shape.tokens = 8 * *rc::gen::inRange(1, 50);
-  const std::int64_t row = 2 * (shape.model.hidden_size + 2 * 6);
+  const std::int64_t row = 2 * (shape.model.hidden_size + 3 * 6);
   const std::int64_t whole = layer_activation_bytes(shape, true);
   const auto beyond = [&] { return layer_activation_bytes(shape, true) - whole; };
   experts.moe_router_topk = 3;

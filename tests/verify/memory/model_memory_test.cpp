@@ -1,6 +1,6 @@
 // Proves that what ranks hold adds up to the model on every layout, and that the bytes are those of ZeRO-1.
 
-#include "verify/checks/model_memory.h"
+#include "verify/memory/model_memory.h"
 
 #include <algorithm>
 #include <fmt/format.h>
@@ -51,7 +51,7 @@ RC_GTEST_PROP(ModelMemory, WhatRanksHoldAddsUpToTheModel, ()) {
       sim::RuleBook::megatron);
   const sim::LayerPlacement placement =
       sim::place_layers({.num_layers = layers, .pipeline_model_parallel_size = pp});
-  const MemoryReport report = check_memory(drawn_shape(tp, layers), layout, placement, std::nullopt);
+  const MemoryReport report = check_memory(drawn_shape(tp, layers), layout, placement, {});
   RC_ASSERT(std::ssize(report.stages) == pp);
   const CheckResult& row = report.row;
   RC_ASSERT(row.check == "memory");
@@ -108,7 +108,7 @@ RC_GTEST_PROP(ModelMemory, ExpertsOfAllRanksAddUpToTheModel, ()) {
   const sim::LayerPlacement placement =
       sim::place_layers({.num_layers = layers, .pipeline_model_parallel_size = grid.pp});
   const sim::Layout layout = grid.layout();
-  const MemoryReport report = check_memory(shape, layout, placement, std::nullopt);
+  const MemoryReport report = check_memory(shape, layout, placement, {});
   RC_ASSERT(report.row.holds);
   RC_ASSERT(report.owners == grid.dp * grid.cp);
   RC_ASSERT(report.expert_owners == (grid.shards().has_expert_grid() ? layout.edp : 0));
@@ -219,7 +219,7 @@ TEST(ModelMemory, ExpertsHaveTheirStatesFromTheirOwnReplicas) {
                          .learned_positions = false,
                          .experts = {.num_experts = 4, .moe_ffn_hidden_size = 64}};
   const sim::LayerPlacement placement = sim::place_layers({.num_layers = 1});
-  const MemoryReport report = check_memory(shape, grid.layout(), placement, std::nullopt);
+  const MemoryReport report = check_memory(shape, grid.layout(), placement, {});
   const std::int64_t experts = 2 * 2 * 64 * 64;  // 2 experts on a rank
   const std::int64_t dense = 2 * 128 * 64 + 2 * 64 * 64 + 4 * 64 + 3 * 64;
   EXPECT_EQ(report.stages[0].expert_parameters, 2 * experts);
@@ -243,9 +243,9 @@ TEST(ModelMemory, ALayerTooFewIsFound) {
                          .num_query_groups = 2,
                          .vocab_size = 128,
                          .seq_length = 4};
-  EXPECT_TRUE(check_memory(shape, layout, placement, std::nullopt).row.holds);
+  EXPECT_TRUE(check_memory(shape, layout, placement, {}).row.holds);
   placement.stages[1][0].count = 1;
-  EXPECT_FALSE(check_memory(shape, layout, placement, std::nullopt).row.holds);
+  EXPECT_FALSE(check_memory(shape, layout, placement, {}).row.holds);
 }
 
 TEST(ModelMemory, InstancesOfTheOptimizerShareNoStates) {
@@ -260,7 +260,7 @@ TEST(ModelMemory, InstancesOfTheOptimizerShareNoStates) {
   for (const int instances : {1, 2, 4}) {
     const sim::Layout layout = sim::make_layout(
         {.world_size = 4, .num_distributed_optimizer_instances = instances}, sim::RuleBook::megatron);
-    EXPECT_EQ(check_memory(shape, layout, placement, std::nullopt).owners, 4 / instances);
+    EXPECT_EQ(check_memory(shape, layout, placement, {}).owners, 4 / instances);
   }
 }
 

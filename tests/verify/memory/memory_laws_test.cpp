@@ -1,0 +1,171 @@
+// Proves laws of the memory of a rank on drawn models: more ranks never hold more, recomputation never needs
+// more, and parts add up.
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <rapidcheck/gtest.h>
+#include <vector>
+
+#include "verify/memory/activation_memory.h"
+#include "verify/memory/model_memory.h"
+
+namespace {
+
+using namespace verify;
+
+struct Setting {
+  ModelShape shape;
+  int tp = 1, pp = 1, dp = 1;
+  std::int64_t chunks = 1;
+  bool sequence_parallel = false;
+  MemoryOptions options = {};
+
+  MemoryReport report() const {
+    const sim::Layout layout = sim::make_layout(
+        {.world_size = tp * pp * dp, .tensor_model_parallel_size = tp, .pipeline_model_parallel_size = pp},
+        sim::RuleBook::megatron);
+    sim::LayerRequest layers{.num_layers = shape.num_layers, .pipeline_model_parallel_size = pp};
+    ActivationRun run{.micro_batch_size = 2,
+                      .sequence_parallel = sequence_parallel,
+                      .schedule = sim::no_pipelining,
+                      .pipeline = {.pipeline_model_parallel_size = pp, .num_microbatches = 2 * pp}};
+    if (pp > 1) run.schedule = sim::one_forward_one_backward;
+    if (pp > 1 && chunks > 1) {
+      layers.virtual_pipeline_model_parallel_size = chunks;
+      run.pipeline.virtual_pipeline_model_parallel_size = chunks;
+      run.schedule = sim::interleaved;
+    }
+    return check_memory(shape, layout, sim::place_layers(layers), run, {}, options);
+  }
+};
+
+/// A model whose sizes divide among up to 4 ranks of tp, and whose layers among up to 4 stages of 2 chunks.
+Setting drawn() {
+  const std::int64_t heads = 4 * *rc::gen::inRange(1, 4), hidden = heads * 8 * *rc::gen::inRange(1, 4);
+  Setting setting{.shape = {.num_layers = 8 * *rc::gen::inRange(1, 3),
+                            .hidden_size = hidden,
+                            .ffn_hidden_size = 128 * *rc::gen::inRange(1, 8),
+                            .num_attention_heads = heads,
+                            .num_query_groups = *rc::gen::element<std::int64_t>(4, heads),
+                            .vocab_size = 512 * *rc::gen::inRange(1, 9),
+                            .seq_length = 16 * *rc::gen::inRange(1, 9),
+                            .gated_mlp = *rc::gen::arbitrary<bool>(),
+                            .linear_bias = *rc::gen::arbitrary<bool>(),
+                            .untied_output = *rc::gen::arbitrary<bool>(),
+                            .rms_norm = *rc::gen::arbitrary<bool>(),
+                            .qk_norm = *rc::gen::arbitrary<bool>(),
+                            .mtp_num_layers = *rc::gen::inRange(0, 3)}};
+  if (*rc::gen::arbitrary<bool>()) {
+    setting.shape.num_query_groups = heads;
+    setting.shape.latent = LatentAttention{.q_lora_rank = 8 * *rc::gen::inRange(0, 3),
+                                           .kv_lora_rank = 16,
+                                           .qk_head_dim = 16,
+                                           .qk_pos_emb_head_dim = 8,
+                                           .v_head_dim = 16};
+  }
+  setting.tp = *rc::gen::element(1, 2);
+  setting.pp = *rc::gen::element(1, 2);
+  setting.dp = *rc::gen::element(1, 2, 4);
+  setting.chunks = *rc::gen::element(1, 2);
+  setting.sequence_parallel = setting.tp > 1 && *rc::gen::arbitrary<bool>();
+  MemoryOptions& options = setting.options;
+  options.keeps_scores = *rc::gen::arbitrary<bool>();
+  options.local_layers = options.keeps_scores && *rc::gen::arbitrary<bool>();
+  options.hidden_dropout = *rc::gen::arbitrary<bool>();
+  options.attention_dropout = *rc::gen::arbitrary<bool>();
+  options.fused_weight_gradient = *rc::gen::arbitrary<bool>();
+  options.loss = *rc::gen::element(LossKernel::unfused, LossKernel::fused, LossKernel::transformer_engine);
+  return setting;
+}
+
+/// Returns the most that a stage holds of the model and its states.
+std::int64_t states(const Setting& setting) {
+  std::int64_t most = 0;
+  for (const StageMemory& stage : setting.report().stages)
+    most = std::max(most, stage.parameters + stage.gradients + stage.optimizer());
+  return most;
+}
+
+RC_GTEST_PROP(MemoryLaws, ElementsOfLatentAttentionAndOfPredictionsAddUpToTheModel, ()) {
+  Setting setting = drawn();
+  setting.pp = *rc::gen::element(1, 2, 4);
+  const MemoryReport report = setting.report();
+  RC_ASSERT(report.row.holds);
+}
+
+// Buffers are padded to 128 elements of each rank, which may be more than a tiny share.
+RC_GTEST_PROP(MemoryLaws, MoreRanksHoldNoMoreOfTheStates, ()) {
+  const Setting setting = drawn();
+  const std::int64_t now = states(setting);
+  const std::int64_t padding = 18 * 128 * 8 * (setting.shape.num_layers + 4);
+  Setting more = setting;
+  switch (*rc::gen::inRange(0, 3)) {
+    case 0:
+      more.tp *= 2;
+      break;
+    case 1:
+      more.pp *= 2;
+      break;
+    default:
+      more.dp *= 2;
+      break;
+  }
+  RC_PRE(!(setting.pp == 1 && more.pp == 2 && setting.shape.mtp_num_layers > 0));  // a second embedding
+  RC_ASSERT(states(more) <= now + padding);
+}
+
+RC_GTEST_PROP(MemoryLaws, RecomputationNeedsNoMore, ()) {
+  const Setting setting = drawn();
+  const MemoryReport kept = setting.report();
+  Setting again = setting;
+  again.options.recompute = *rc::gen::element(RecomputeMethod::uniform, RecomputeMethod::block);
+  again.options.recompute_layers = *rc::gen::inRange(1, 4);
+  const MemoryReport report = again.report();
+  for (std::size_t stage = 0; stage < kept.stages.size(); ++stage) {
+    RC_ASSERT(report.stages[stage].peak_bytes() <= kept.stages[stage].peak_bytes());
+    RC_ASSERT(report.stages[stage].static_bytes() == kept.stages[stage].static_bytes());
+  }
+}
+
+RC_GTEST_PROP(MemoryLaws, SequenceParallelismKeepsNoMoreActivations, ()) {
+  Setting setting = drawn();
+  setting.tp = 2;
+  setting.sequence_parallel = false;
+  const MemoryReport whole = setting.report();
+  setting.sequence_parallel = true;
+  const MemoryReport split = setting.report();
+  for (std::size_t stage = 0; stage < whole.stages.size(); ++stage)
+    RC_ASSERT(split.stages[stage].activations < whole.stages[stage].activations);
+}
+
+RC_GTEST_PROP(MemoryLaws, PartsAddUpAndAreNotNegative, ()) {
+  const Setting setting = drawn();
+  for (const StageMemory& stage : setting.report().stages) {
+    std::int64_t all = 0, between_steps = 0;
+    for (const MemoryPart& part : memory_parts()) {
+      const std::int64_t bytes = stage.*part.bytes;
+      RC_ASSERT(bytes >= 0);
+      all += bytes;
+      if (part.is_static) between_steps += bytes;
+    }
+    RC_ASSERT(all == stage.peak_bytes());
+    RC_ASSERT(between_steps == stage.static_bytes());
+    RC_ASSERT(!stage.peak_in.empty());
+  }
+}
+
+TEST(MemoryLaws, AGivenWorkspaceReplacesTheUsualOne) {
+  Setting setting{.shape = {.num_layers = 8,
+                            .hidden_size = 64,
+                            .ffn_hidden_size = 256,
+                            .num_attention_heads = 4,
+                            .num_query_groups = 4,
+                            .vocab_size = 512,
+                            .seq_length = 16}};
+  const std::int64_t usual = setting.report().stages[0].static_bytes();
+  EXPECT_EQ(setting.report().stages[0].workspace, 98LL << 20U);
+  setting.options.workspace = 1000;
+  EXPECT_EQ(setting.report().stages[0].static_bytes(), usual - (98LL << 20U) + 1000);
+}
+
+}  // namespace

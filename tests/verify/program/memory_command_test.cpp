@@ -1,0 +1,147 @@
+// Proves the command memory: its document, its judgement and what would help, and what it says of arguments
+// that it does not count.
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "tests/support/run.h"
+
+namespace {
+
+using nlohmann::ordered_json;
+
+const std::string kModel =
+    "memory --world-size 8 --tensor-model-parallel-size 2 --num-layers 8 --hidden-size 1024 "
+    "--num-attention-heads 16 --vocab-size 50257 --seq-length 1024 --micro-batch-size 4 ";
+
+ordered_json document_of(const std::string& words, int exit_code = 0) {
+  const test::RunResult result = test::run(words + " --format json");
+  EXPECT_EQ(result.exit_code, exit_code) << words << "\n" << result.err;
+  return ordered_json::parse(result.out);
+}
+
+std::vector<std::string> keys_of(const ordered_json& object) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : object.items()) keys.push_back(key);
+  return keys;
+}
+
+TEST(MemoryCommand, TheDocumentHasItsMembers) {
+  const ordered_json document = document_of(kModel + "--pipeline-model-parallel-size 2");
+  EXPECT_EQ(keys_of(document),
+            (std::vector<std::string>{"stages", "workspace_bytes", "fits", "not_modelled"}));
+  EXPECT_TRUE(document["fits"].is_null());
+  EXPECT_EQ(document["workspace_bytes"], 98 << 20U);
+  ASSERT_EQ(document["stages"].size(), 2U);
+  for (const auto& stage : document["stages"]) {
+    EXPECT_EQ(keys_of(stage),
+              (std::vector<std::string>{"pipeline_rank", "static_bytes", "peak_bytes", "parts", "peak_in"}));
+    std::int64_t sum = 0;
+    for (const auto& [part, bytes] : stage["parts"].items()) sum += bytes.get<std::int64_t>();
+    EXPECT_EQ(stage["peak_bytes"], sum);
+  }
+  EXPECT_EQ(document["stages"][1]["pipeline_rank"], 1);
+  EXPECT_EQ(document["stages"][1]["peak_in"], "forward of microbatch 0, in the loss");
+}
+
+TEST(MemoryCommand, TheJudgementIsTheExitCode) {
+  const std::int64_t peak = document_of(kModel)["stages"][0]["peak_bytes"];
+  EXPECT_EQ(document_of(kModel + fmt::format("--gpu-memory {}", peak))["fits"], true);
+  EXPECT_EQ(document_of(kModel + fmt::format("--gpu-memory {}B", peak - 1), 1)["fits"], false);
+  const test::RunResult text = test::run(kModel + fmt::format("--gpu-memory {}", peak - (3 << 20U)));
+  EXPECT_NE(text.out.find("It does not fit: stage 0 needs "), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("which is 3.00 MiB more than "), std::string::npos) << text.out;
+}
+
+/// The lines "  With OPTIONS it needs SIZE on stage S, and fits." of a run that does not fit.
+struct Help {
+  std::string options, size, stage, judgement;
+};
+std::vector<Help> helps_of(const std::string& text) {
+  std::vector<Help> helps;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t needs = line.find(" it needs "), on = line.find(" on stage "),
+                      end = line.find(", and ");
+    if (!line.starts_with("  With ") || end == std::string::npos) continue;
+    helps.push_back({line.substr(7, needs - 7), line.substr(needs + 10, on - needs - 10),
+                     line.substr(on + 10, end - on - 10), line.substr(end + 6)});
+  }
+  return helps;
+}
+
+TEST(MemoryCommand, WhatWouldHelpHasTheFiguresOfItsOwnRun) {
+  const std::string call =
+      kModel + "--no-distributed-optimizer --attention-backend unfused --gpu-memory 2000MB ";
+  const test::RunResult result = test::run(call);
+  EXPECT_EQ(result.exit_code, 1);
+  const std::vector<Help> helps = helps_of(result.out);
+  EXPECT_EQ(helps.size(), 7U) << result.out;
+  for (const Help& help : helps) {
+    std::string changed = call;
+    for (const char* option :
+         {"--tensor-model-parallel-size 2 ", "--micro-batch-size 4 ", "--no-distributed-optimizer "}) {
+      const std::string name = std::string(option).substr(0, std::string(option).find(' '));
+      if (help.options.find(name) != std::string::npos)
+        changed.replace(changed.find(option), std::string(option).size(), "");
+    }
+    const test::RunResult own = test::run(changed + help.options);
+    const bool fits = own.exit_code == 0;
+    const std::string figure = fits ? fmt::format("stage {} holds most, {} of", help.stage, help.size)
+                                    : fmt::format("stage {} needs {},", help.stage, help.size);
+    EXPECT_NE(own.out.find(figure), std::string::npos) << help.options << "\n" << own.out;
+    EXPECT_EQ(help.judgement, fits ? "fits." : "does not fit.");
+  }
+}
+
+TEST(MemoryCommand, ArgumentsThatAreNotCountedAreNamed) {
+  const std::string arguments =
+      "--num-layers 4 --hidden-size 64 --num-attention-heads 4 --max-position-embeddings 32 --seq-length 32 "
+      "--vocab-size 100 --micro-batch-size 1 --bf16 ";
+  const auto named = [&](const std::string& more) {
+    const test::TemporaryFile file("run.sh", "torchrun pretrain_gpt.py " + arguments + more + "\n");
+    return document_of("memory --world-size 2 --from " + file.path())["not_modelled"];
+  };
+  EXPECT_EQ(named(""), ordered_json::array());
+  EXPECT_EQ(named("--multi-latent-attention --qk-layernorm --position-embedding-type rope"),
+            ordered_json::array());
+  EXPECT_EQ(named("--cuda-graph-impl none"), ordered_json::array());
+  EXPECT_EQ(named("--cuda-graph-impl local --fp8-format hybrid"),
+            ordered_json::array({"--cuda-graph-impl", "--fp8-format"}));
+  const test::TemporaryFile file("run.sh", "torchrun pretrain_gpt.py " + arguments + "--fp8-format hybrid\n");
+  EXPECT_NE(test::run("memory --world-size 2 --from " + file.path())
+                .out.find("warning [not_modelled] --fp8-format hybrid"),
+            std::string::npos);
+}
+
+TEST(MemoryCommand, ARunIsReadWithItsKernels) {
+  const std::string arguments =
+      "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 "
+      "--max-position-embeddings 32 --seq-length 32 --vocab-size 100 --micro-batch-size 1 --bf16 ";
+  const auto activations = [&](const std::string& more) {
+    const test::TemporaryFile file("run.sh", arguments + more + "\n");
+    const ordered_json document = document_of("memory --world-size 2 --from " + file.path());
+    return document["stages"][0]["parts"]["activations"].get<std::int64_t>();
+  };
+  const std::int64_t scores = 4 * 32 * 32;
+  const std::int64_t usual = activations("");
+  EXPECT_EQ(activations("--attention-backend unfused") - usual, 4 * (5 * scores - 4 * 4 * 32));
+  EXPECT_EQ(activations("--attention-backend unfused --attention-dropout 0.0") - usual,
+            4 * (2 * scores - 4 * 4 * 32));
+  EXPECT_EQ(usual - activations("--hidden-dropout 0.0"), (2 * 4 + 1) * 64 * 32);
+}
+
+TEST(MemoryCommand, ReplayJudgesWithTheSameFigure) {
+  const std::string options = kModel.substr(kModel.find("--")) + "--train-iters 0 --layout-only ";
+  const ordered_json stage = document_of(kModel)["stages"][0];
+  const ordered_json replayed = document_of("replay " + options)["scenarios"][0]["memory"]["stages"][0];
+  EXPECT_EQ(replayed, stage);
+  const ordered_json judged = document_of("replay " + options + "--gpu-memory 1GB", 1)["scenarios"][0];
+  EXPECT_EQ(judged["verdict"], "falsified");
+}
+
+}  // namespace

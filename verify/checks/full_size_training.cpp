@@ -1,0 +1,122 @@
+#include "verify/checks/full_size_training.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "verify/cases/cp_calls.h"
+#include "verify/options/padded_vocabulary.h"
+#include "verify/options/schedule_request.h"
+
+namespace verify {
+
+namespace {
+
+/// The base of rotary positions. No call depends on it.
+constexpr std::int64_t kRotaryBase = 10'000;
+
+sim::GptConfig model_of(const ScenarioRequest& request) {
+  const ModelShape& shape = *request.model.shape;
+  const int tp = request.layout.tp;
+  return {.dtype = request.state.parameter == 2 ? sim::DType::bf16 : sim::DType::f32,
+          .num_layers = shape.num_layers,
+          .hidden_size = shape.hidden_size,
+          .ffn_hidden_size = shape.ffn_hidden_size,
+          .num_attention_heads = shape.num_attention_heads,
+          .num_query_groups = shape.num_query_groups,
+          .kv_channels = shape.head_size(),
+          .seq_length = shape.seq_length,
+          .micro_batch_size = request.batch.micro_batch_size,
+          .context_parallel_size = request.layout.cp,
+          .cp_comm_types = request.model.cp_comm_types,
+          .vocab_size = shape.vocab_size,
+          .padded_vocab_size = *padded_vocabulary(shape.vocab_size, tp, shape.make_vocab_size_divisible_by),
+          .rotary_base = shape.learned_positions ? 0 : kRotaryBase,
+          .normalization = shape.rms_norm ? sim::Norm::rms_norm : sim::Norm::layer_norm,
+          .activation = shape.gated_mlp ? sim::Activation::silu : sim::Activation::gelu_tanh,
+          .gated = shape.gated_mlp,
+          .bias = shape.linear_bias,
+          .add_qkv_bias = shape.add_qkv_bias,
+          .untie_embeddings_and_output_weights = shape.untied_output,
+          .sequence_parallel = request.model.sequence_parallel && tp > 1,
+          .recompute = request.training.recompute};
+}
+
+/// Whether the heads of a rank can be exchanged over context-parallel ranks, where its layers do so.
+bool exchanges_heads(const ScenarioRequest& request) {
+  const sim::Layout& layout = request.layout;
+  const std::int64_t groups = request.model.shape->num_query_groups / layout.tp;
+  const auto& types = request.model.cp_comm_types;
+  return std::all_of(types.begin(), types.end(), [&](sim::CpCommType type) {
+    return groups % exchanging_ranks(type, layout.cp, inner_cp(request)) == 0;
+  });
+}
+
+}  // namespace
+
+int inner_cp(const ScenarioRequest& request) {
+  const auto& levels = request.model.hierarchical_context_parallel_sizes;
+  return levels.empty() ? 1 : static_cast<int>(levels.front());
+}
+
+FullSizeAnswer can_run_full_size(const ScenarioRequest& request) {
+  if (!request.model.shape || !request.batch.global_batch_size || !request.placement) return {};
+  if (request.pipeline.forward_only || !request.not_proved.training.empty()) return {};
+  const ModelShape& shape = *request.model.shape;
+  const sim::Layout& layout = request.layout;
+  const auto no = [](std::string reason) { return FullSizeAnswer{true, std::move(reason)}; };
+  if (request.model.experts.num_experts > 0) return no("experts are not run at full size yet");
+  if (request.model.mtp_num_layers > 0) return no("multi-token-prediction layers are not run at full size");
+  if (request.placement->encoder_ranks > 0) return no("encoder-decoder models are not run at full size");
+  if (layout.instances > 1) return no("several optimizer instances are not run at full size");
+  if (layout.world_size != layout.grid_size)
+    return no("a grid of a part of the world is not run at full size");
+  if (shape.seq_length % (layout.cp > 1 ? 2 * layout.cp : 1) != 0)
+    return no("the length of a sequence is not a multiple of 2 cp");
+  if (!request.training.counts_activations)
+    return no("of the kinds of recomputation, that of whole layers alone is run at full size");
+  if (request.state.dtypes.starts_with("fp16"))
+    return no("--fp16, which scales losses, is not run at full size");
+  if (request.state.parameter == 2 && request.state.gradient != 4)
+    return no("gradients of 16 bits are not reduced at full size");
+  if (shape.learned_positions && shape.positions() != shape.seq_length)
+    return no("--max-position-embeddings is not the length of a sequence");
+  if (shape.num_query_groups % layout.tp != 0 || shape.num_attention_heads % layout.tp != 0)
+    return no("ranks that share a query group are not run at full size");
+  if (shape.ffn_hidden_size % layout.tp != 0 || shape.head_size() % 2 != 0)
+    return no("the sizes of the model are not multiples of tp");
+  if (!exchanges_heads(request))
+    return no("the query groups of a rank are not a multiple of those that exchange heads");
+  if (request.model.sequence_parallel && shape.seq_length / layout.cp % layout.tp != 0)
+    return no("the length of a sequence is not a multiple of tp");
+  if (layout.pp > 1 && !request.schedule) return no("a step has no schedule");
+  for (const auto& chunks : request.placement->stages) {
+    if (std::ssize(chunks) != (request.schedule ? request.schedule->shape.chunks() : 1))
+      return no("the chunks of the schedule are not those of the layers");
+  }
+  return {true, ""};
+}
+
+std::int64_t default_bucket_size(const sim::Layout& layout) {
+  return std::max<std::int64_t>(40'000'000, std::int64_t{1'000'000} * layout.dp * layout.cp);
+}
+
+sim::GptTrainingConfig full_size_training(const ScenarioRequest& request) {
+  sim::PipelineShape pipeline;
+  pipeline.num_microbatches = microbatches_of_batch(request.batch, request.layout.dp);
+  sim::ScheduleFunction schedule = sim::no_pipelining;
+  if (request.schedule) {
+    pipeline = request.schedule->shape;
+    schedule = request.schedule->schedule.function;
+  }
+  return {.model = model_of(request),
+          .placement = *request.placement,
+          .pipeline = pipeline,
+          .schedule = schedule,
+          .data_parallel = {.bucket_size = default_bucket_size(request.layout),
+                            .distributed_optimizer = request.state.is_distributed,
+                            .overlap_grad_reduce = false,
+                            .per_token_loss = request.training.calculate_per_token_loss},
+          .optimizer = {.clip_grad = {1, 1}}};
+}
+
+}  // namespace verify

@@ -1,0 +1,137 @@
+#include "verify/checks/replica_fold.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "sim/comm/ring_traffic.h"
+
+namespace verify {
+
+namespace {
+
+/// Calls of one rank that are alike.
+struct CallClass {
+  sim::CallRecord call;
+  std::int64_t calls = 0;
+};
+
+std::vector<CallClass> classes_of(const std::vector<sim::CallRecord>& calls) {
+  const auto key = [](const sim::CallRecord& call) {
+    return std::tuple(call.group, call.site.name, call.operation, call.dtype, call.count, call.root_or_peer);
+  };
+  std::map<decltype(key(calls.front())), std::size_t> known;  // only looked up
+  std::vector<CallClass> classes;
+  for (const sim::CallRecord& call : calls) {
+    const auto [place, is_new] = known.try_emplace(key(call), classes.size());
+    if (is_new) classes.push_back({call, 0});
+    ++classes[place->second].calls;
+  }
+  return classes;
+}
+
+[[noreturn]] void refuse_fold(const sim::CallRecord& call) {
+  sim::refuse({.code = "replica_fold",
+               .option = sim::text_of(call.site),
+               .numbers = std::string(sim::name_of(call.operation)) + " over " + call.group->kind,
+               .rule = "replicas are folded where their calls differ in nothing but their groups",
+               .hint = "every rank"});
+}
+
+/// The groups of the layout, made when they are first asked for.
+class LayoutGroups {
+ public:
+  LayoutGroups(const sim::Layout& layout, const sim::NodePlacement& nodes) : layout_(layout), nodes_(nodes) {}
+
+  /// Returns the group of this kind that has the rank, and the rank's place in it.
+  std::pair<const sim::ProcessGroup*, int> of(const sim::CallRecord& call, int rank) {
+    const sim::GroupKind* kind = layout_.find(call.group->kind);
+    const auto place = kind == nullptr ? std::nullopt : kind->place_of(rank);
+    if (!place) refuse_fold(call);
+    auto& group = groups_[{kind, place->group}];
+    if (group == nullptr)
+      group = std::make_unique<sim::ProcessGroup>(
+          sim::ProcessGroup{kind->name(), place->group, kind->members(place->group), nodes_.gpus_per_node});
+    return {group.get(), place->position};
+  }
+
+ private:
+  const sim::Layout& layout_;
+  const sim::NodePlacement& nodes_;
+  std::map<std::pair<const sim::GroupKind*, int>, std::unique_ptr<sim::ProcessGroup>> groups_;
+};
+
+/// Returns the bytes that a rank sends in one call of a class.
+sim::Traffic traffic_of(const CallClass& alike, const sim::ProcessGroup& group, int place) {
+  if (alike.call.operation == sim::Operation::all_to_all_uneven) refuse_fold(alike.call);
+  if (group.size() == 1) return {};
+  const sim::Call call{.operation = alike.call.operation,
+                       .site = alike.call.site,
+                       .root = alike.call.root_or_peer,
+                       .peer = alike.call.root_or_peer,
+                       .count = alike.call.count,
+                       .dtype = alike.call.dtype};
+  return sim::traffic_of(call, group, place);
+}
+
+using LedgerKey = std::tuple<std::string_view, std::string_view, sim::Operation, sim::DType>;
+using LedgerRows = std::map<LedgerKey, sim::LedgerRow>;
+
+/// Adds the calls of one rank, which are those of its twin, with the bytes that the rank itself sends.
+void add_rank(int rank, const std::vector<CallClass>& of_twin, LayoutGroups& groups, LedgerRows& rows) {
+  std::map<sim::LedgerRow*, std::int64_t> bytes_of_row;  // every entry is read, in any order
+  for (const CallClass& alike : of_twin) {
+    const auto [group, place] = groups.of(alike.call, rank);
+    const sim::Traffic traffic = traffic_of(alike, *group, place);
+    const LedgerKey key(group->kind, alike.call.site.name, alike.call.operation, alike.call.dtype);
+    sim::LedgerRow& row = rows[key];
+    row.calls += alike.calls;
+    row.elements += alike.calls * alike.call.count;
+    row.bytes_inside += alike.calls * traffic.bytes_inside;
+    row.bytes_across += alike.calls * traffic.bytes_across;
+    bytes_of_row[&row] += alike.calls * (traffic.bytes_inside + traffic.bytes_across);
+  }
+  for (const auto& [row, bytes] : bytes_of_row) {
+    ++row->ranks;
+    row->most_bytes = std::max(row->most_bytes, bytes);
+  }
+}
+
+}  // namespace
+
+ReplicaFold fold_replicas(const sim::Layout& layout, int most) {
+  ReplicaFold fold{.running = {}, .twin_of = {}, .replicas = std::min(most, layout.dp)};
+  for (int rank = layout.first_rank; rank < layout.first_rank + layout.grid_size; ++rank) {
+    sim::PerAxis<int> place = layout.dense.coordinates_of(rank);
+    const bool is_upper = fold.replicas > 1 && 2 * place[sim::Axis::dp] >= layout.dp;
+    if (fold.replicas < layout.dp) place[sim::Axis::dp] = is_upper ? layout.dp - 1 : 0;
+    fold.twin_of.push_back(layout.dense.rank_of(place));
+  }
+  fold.running = fold.twin_of;
+  std::sort(fold.running.begin(), fold.running.end());
+  fold.running.erase(std::unique(fold.running.begin(), fold.running.end()), fold.running.end());
+  return fold;
+}
+
+std::vector<sim::LedgerRow> ledger_of_all(const sim::RunReport& run, const ReplicaFold& fold,
+                                          const sim::Layout& layout, const sim::NodePlacement& nodes) {
+  std::map<int, std::vector<CallClass>> classes;
+  for (const sim::RankReport& rank : run.ranks) classes[rank.rank] = classes_of(rank.calls);
+  LayoutGroups groups(layout, nodes);
+  LedgerRows rows;
+  for (std::size_t i = 0; i < fold.twin_of.size(); ++i)
+    add_rank(layout.first_rank + static_cast<int>(i), classes.at(fold.twin_of[i]), groups, rows);
+  std::vector<sim::LedgerRow> ledger;
+  for (const auto& [key, row] : rows) {
+    ledger.push_back(row);
+    std::tie(ledger.back().kind, ledger.back().site, ledger.back().operation, ledger.back().dtype) = key;
+  }
+  return ledger;
+}
+
+}  // namespace verify

@@ -1,0 +1,246 @@
+#include "verify/memory/activation_memory.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "sim/base/check.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::int64_t kMask = 1, kFloat = 4;  // bytes
+
+std::int64_t layers_with_experts(const ModelShape& model, const sim::StageLayers& chunk) {
+  if (model.experts.num_experts == 0) return 0;
+  const LayerPattern& pattern = model.experts.moe_layer_freq;
+  return layers_with_experts(pattern, chunk.offset + chunk.count) -
+         layers_with_experts(pattern, chunk.offset);
+}
+
+/// The layers of a chunk by their kind, those that predict further tokens among them.
+struct Kinds {
+  std::int64_t dense = 0, with_experts = 0;
+  std::int64_t all() const { return dense + with_experts; }
+};
+
+Kinds kinds_of(const ModelShape& model, const sim::StageLayers& chunk, bool predicts) {
+  const std::int64_t with_experts = layers_with_experts(model, chunk);
+  Kinds kinds{.dense = chunk.count - with_experts, .with_experts = with_experts};
+  if (predicts)
+    (model.experts.are_in(model.num_layers - 1) ? kinds.with_experts : kinds.dense) += model.mtp_num_layers;
+  return kinds;
+}
+
+/// What a step of one chunk keeps and needs.
+struct Chunk {
+  std::int64_t kept = 0;           // activations of a microbatch
+  std::int64_t loss_kept = 0;      // between the loss' forward and backward step
+  std::int64_t loss_needed = 0;    // inside of them, in addition
+  std::int64_t output_needed = 0;  // in the backward step of the output layer, when the loss is gone
+  std::int64_t layer_needed = 0;   // in the backward step of a layer
+};
+
+class Counter {
+ public:
+  explicit Counter(const ActivationShape& shape) : shape_(shape), e_(shape.element_bytes) {}
+
+  Chunk chunk(const sim::StageLayers& layers, bool is_first, bool is_last) const {
+    const Kinds kinds = kinds_of(shape_.model, layers, is_last);
+    Chunk chunk{.kept = kept(kinds), .layer_needed = kinds.all() == 0 ? 0 : needed_by_a_layer(kinds)};
+    if (is_first && shape_.options.hidden_dropout)
+      chunk.kept += kMask * shape_.model.hidden_size * shape_.own_tokens();
+    if (is_last) add_output(chunk);
+    return chunk;
+  }
+
+ private:
+  std::int64_t width() const { return e_ * shape_.model.hidden_size * shape_.own_tokens(); }
+  std::int64_t saved_input() const {
+    return shape_.options.distributes_saved && !shape_.sequence_parallel ? width() / shape_.tp : width();
+  }
+  std::int64_t of_layers(const Kinds& kinds) const {
+    return (kinds.dense == 0 ? 0 : kinds.dense * layer_activation_bytes(shape_)) +
+           (kinds.with_experts == 0 ? 0 : kinds.with_experts * layer_activation_bytes(shape_, true));
+  }
+  /// The largest of `bytes` over the kinds of layers that are there.
+  template <typename Bytes>
+  std::int64_t largest(const Kinds& kinds, const Bytes& bytes) const {
+    return std::max(kinds.dense > 0 ? bytes(false) : 0, kinds.with_experts > 0 ? bytes(true) : 0);
+  }
+
+  /// Layers are computed again in groups, each of which keeps its input. Of `block`, they are the first ones.
+  std::int64_t kept(const Kinds& kinds) const {
+    const std::int64_t of_group = shape_.options.recompute_layers;
+    switch (shape_.options.recompute) {
+      case RecomputeMethod::uniform:
+        return (kinds.all() + of_group - 1) / of_group * saved_input();
+      case RecomputeMethod::block: {
+        const std::int64_t again = std::min(of_group, kinds.all());
+        Kinds rest = kinds;
+        const std::int64_t dense_again = std::min(again, rest.dense);
+        rest.dense -= dense_again;
+        rest.with_experts -= again - dense_again;
+        return again * saved_input() + of_layers(rest);
+      }
+      default:
+        return of_layers(kinds);
+    }
+  }
+
+  std::int64_t computed_again(const Kinds& kinds) const {
+    if (!shape_.options.recomputes_layers())
+      return largest(kinds, [&](bool experts) { return recomputed_bytes(shape_, experts); });
+    const std::int64_t group = shape_.options.recompute == RecomputeMethod::uniform
+                                   ? std::min(shape_.options.recompute_layers, kinds.all())
+                                   : 1;
+    return group * largest(kinds, [&](bool experts) { return layer_activation_bytes(shape_, experts); }) -
+           saved_input();
+  }
+
+  /// The gradients of the MLP's inside, before and after its activation.
+  std::int64_t gradient_of_mlp(bool has_experts) const {
+    const std::int64_t parts = shape_.model.gated_mlp ? 3 : 2;
+    if (!has_experts) return e_ * parts * shape_.model.ffn_hidden_size / shape_.tp * shape_.tokens;
+    return e_ * rows_of_experts(shape_) *
+           (parts * shape_.model.experts.moe_ffn_hidden_size / shape_.etp + shape_.model.hidden_size);
+  }
+
+  std::int64_t largest_weight(bool has_experts) const {
+    if (shape_.options.fused_weight_gradient) return 0;
+    const std::int64_t inside = has_experts ? shape_.model.experts.moe_ffn_hidden_size / shape_.etp
+                                            : shape_.model.ffn_hidden_size / shape_.tp;
+    return e_ * (shape_.model.gated_mlp ? 2 : 1) * inside * shape_.model.hidden_size;
+  }
+
+  std::int64_t needed_by_a_layer(const Kinds& kinds) const {
+    return width() + computed_again(kinds) +
+           largest(kinds, [&](bool experts) { return gradient_of_mlp(experts) + largest_weight(experts); });
+  }
+
+  void add_output(Chunk& chunk) const {
+    const ModelShape& model = shape_.model;
+    const std::int64_t losses = 1 + model.mtp_num_layers;
+    const std::int64_t columns = shape_.padded_vocab_size / shape_.tp;
+    const std::int64_t logits = columns * shape_.tokens;
+    const std::int64_t of_predictions = 3 * model.mtp_num_layers;  // their two inputs, joined, and normed
+    chunk.kept += (2 * losses + of_predictions) * width();
+    const std::int64_t converted = e_ == kFloat ? 0 : e_;
+    switch (shape_.options.loss) {
+      case LossKernel::unfused:
+        chunk.loss_kept = losses * kFloat * logits;
+        chunk.loss_needed = converted * logits;
+        break;
+      case LossKernel::fused:
+        chunk.loss_kept = losses * kFloat * logits;
+        chunk.loss_needed = (e_ + kFloat) * logits;
+        break;
+      case LossKernel::transformer_engine:
+        chunk.loss_kept = losses * e_ * logits;
+        break;
+    }
+    const std::int64_t weight = shape_.options.fused_weight_gradient ? 0 : columns * model.hidden_size;
+    chunk.output_needed = e_ * (logits + weight + model.hidden_size * shape_.tokens);
+  }
+
+  const ActivationShape& shape_;
+  std::int64_t e_;
+};
+
+/// Walks through the steps of a rank, and keeps the largest moment.
+class Walk {
+ public:
+  explicit Walk(const std::vector<Chunk>& chunks) : chunks_(chunks) {}
+
+  LargestMoment through(const sim::RankSchedule& schedule) {
+    for (const sim::Step& step : sim::steps_of(schedule)) {
+      const Chunk& chunk = chunks_[static_cast<std::size_t>(step.chunk)];
+      if (step.pass == sim::Pass::forward) {
+        now_ += chunk.kept;
+        loss_ += chunk.loss_kept;
+        consider(step, chunk.loss_kept > 0 ? "in the loss" : "behind its layers", chunk.loss_needed, 0);
+      } else {
+        if (chunk.loss_kept > 0) {
+          consider(step, "in the loss", chunk.loss_needed, 0);
+          loss_ -= chunk.loss_kept;
+          consider(step, "in the output layer", 0, chunk.output_needed);
+        }
+        consider(step, "in a layer", 0, chunk.layer_needed);
+        now_ -= chunk.kept;
+      }
+    }
+    return std::move(most_);
+  }
+
+ private:
+  void consider(const sim::Step& step, const char* where, std::int64_t loss, std::int64_t temporary) {
+    if (!most_.step.empty() && now_ + loss_ + loss + temporary <= most_.all()) return;
+    const bool is_forward = step.pass == sim::Pass::forward;
+    most_ = {
+        .activations = now_,
+        .logits_and_loss = loss_ + loss,
+        .temporary = temporary,
+        .step = fmt::format("{} of microbatch {}{}, {}", is_forward ? "forward" : "backward", step.microbatch,
+                            chunks_.size() > 1 ? fmt::format(" in chunk {}", step.chunk) : "", where)};
+  }
+
+  const std::vector<Chunk>& chunks_;
+  std::int64_t now_ = 0, loss_ = 0;
+  LargestMoment most_;
+};
+
+}  // namespace
+
+bool can_be_counted(const ActivationShape& shape, const sim::PipelineShape& pipeline) {
+  const auto number = [](std::int64_t n) { return static_cast<double>(n); };
+  const ModelShape& model = shape.model;
+  constexpr double kMostOfAnElement = 32, kMost = std::int64_t{1} << 53;
+  const double heads = number(model.num_attention_heads);
+  double of_head = number(model.kv_channels.value_or(0));
+  if (const auto& latent = model.latent) {
+    of_head = 2 * number(latent->qk_head_dim + latent->qk_pos_emb_head_dim + latent->v_head_dim);
+    of_head += number(latent->q_lora_rank + latent->kv_lora_rank);
+  }
+  const double scores = shape.options.keeps_scores ? heads * number(model.seq_length) : 0;
+  const double layers = number(model.num_layers + model.mtp_num_layers);
+  const double of_layers =
+      kMostOfAnElement * layers *
+      (std::max(number(model.hidden_size), heads * of_head) + number(model.ffn_hidden_size) + scores);
+  const ExpertOptions& experts = model.experts;
+  const double rows = number(experts.num_experts == 0 ? 0 : experts.moe_router_topk) * shape.etp *
+                      std::max(1.0, experts.capacity_factor.value_or(1)) * 2;
+  const double of_experts = kMostOfAnElement * layers *
+                            (rows * (number(model.hidden_size) + number(experts.moe_ffn_hidden_size)) +
+                             number(experts.num_experts) + number(experts.shared_expert_intermediate_size));
+  const double in_flight =
+      number(std::min(pipeline.num_microbatches, 2 * pipeline.pipeline_model_parallel_size));
+  const double of_logits = 3 * kFloat * number(1 + model.mtp_num_layers) * number(shape.padded_vocab_size);
+  return (of_layers + of_experts + of_logits + number(model.seq_length)) * number(shape.tokens) * in_flight <=
+         kMost;
+}
+
+std::int64_t attention_mask_bytes(const ActivationShape& shape) {
+  return shape.options.attention_mask ? kMask * shape.model.seq_length * shape.tokens : 0;
+}
+
+std::vector<LargestMoment> largest_moments(const ActivationShape& shape, const sim::LayerPlacement& placement,
+                                           sim::ScheduleFunction schedule,
+                                           const sim::PipelineShape& pipeline) {
+  CHECK(std::ssize(placement.stages) == pipeline.ranks());
+  const Counter counter(shape);
+  std::vector<LargestMoment> moments;
+  for (int rank = 0; rank < pipeline.ranks(); ++rank) {
+    const auto& layers = placement.stages[static_cast<std::size_t>(rank)];
+    CHECK(std::ssize(layers) == pipeline.chunks());
+    std::vector<Chunk> chunks;
+    for (std::size_t i = 0; i < layers.size(); ++i) {
+      const bool is_first = rank == 0 && i == 0;
+      const bool is_last = rank + 1 == pipeline.ranks() && i + 1 == layers.size();
+      chunks.push_back(counter.chunk(layers[i], is_first, is_last));
+    }
+    moments.push_back(Walk(chunks).through(schedule(pipeline, rank)));
+  }
+  return moments;
+}
+
+}  // namespace verify

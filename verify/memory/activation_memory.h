@@ -1,0 +1,54 @@
+#pragma once
+
+/// The largest moment of a step on every pipeline stage: the activations of the microbatches in flight, what
+/// the loss needs, and what the step of the schedule that is running needs for itself.
+///
+/// Shapes  Sizes are as in saved_tensors.h; N is the logits of a rank, padded vocabulary * n / tp.
+///         chunk     the layers' tensors, or with full recomputation the inputs of their groups; the mask of
+///                   dropout behind the embedding; before the output layer, the final norm's input and output
+///         logits    in the loss' forward and backward step (e + 4) N: the logits, and their softmax in fp32,
+///                   which is kept between the two; the fused kernel makes a second copy in fp32, (e + 8) N;
+///                   that of Transformer Engine works in place, e N. In fp32 nothing is converted: 4 N.
+///                   Each layer of multi-token prediction keeps the same of its own loss.
+///         backward  the gradient of a layer's output and of its MLP, the gradient of the largest weight
+///                   unless it is fused, and what is computed again. The output layer has the gradients of
+///                   the logits, of its input and of its weight.
+///         mask      the data loader's mask of attention, one byte for each pair of tokens, on the first and
+///                   the last stage
+/// Calls   The order of steps is the schedule's; each is one candidate for the largest moment.
+/// Exact   A router spreads tokens evenly; another routing gives a rank other rows. Inside of a forward step
+///         nothing is counted beyond what it leaves, except for the loss.
+/// Source  Megatron-LM, core/tensor_parallel/cross_entropy.py, core/fusions/fused_cross_entropy.py,
+///         core/pipeline_parallel/schedules.py, core/transformer/transformer_block.py.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sim/layout/layer_placement.h"
+#include "sim/pipeline/schedules.h"
+#include "verify/memory/saved_tensors.h"
+
+namespace verify {
+
+/// The largest moment of a stage, in parts.
+struct LargestMoment {
+  std::int64_t activations = 0;
+  std::int64_t logits_and_loss = 0;
+  std::int64_t temporary = 0;
+  std::string step;  // in words
+  std::int64_t all() const { return activations + logits_and_loss + temporary; }
+};
+
+/// Whether the bytes that a rank may hold can be counted exactly: they are at most 2^53.
+bool can_be_counted(const ActivationShape& shape, const sim::PipelineShape& pipeline);
+
+/// Returns the bytes of the mask of attention that the data loader makes for a microbatch.
+std::int64_t attention_mask_bytes(const ActivationShape& shape);
+
+/// Returns the largest moment of each pipeline rank. The placement must have the chunks of `pipeline`.
+std::vector<LargestMoment> largest_moments(const ActivationShape& shape, const sim::LayerPlacement& placement,
+                                           sim::ScheduleFunction schedule,
+                                           const sim::PipelineShape& pipeline);
+
+}  // namespace verify

@@ -1,0 +1,80 @@
+#include "verify/memory/fitting.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "verify/memory/scenario_memory.h"
+
+namespace verify {
+
+namespace {
+
+using Changes = std::vector<std::pair<std::string, std::string>>;
+
+std::int64_t number(const Settings& settings, const char* option) {
+  return settings.number(option).value_or(1);
+}
+
+std::string twice(const Settings& settings, const char* option) {
+  return fmt::format("{}", 2 * number(settings, option));
+}
+
+/// The changes that the run does not have already.
+std::vector<Changes> candidates(const Settings& settings) {
+  std::vector<Changes> all;
+  const bool is_split = number(settings, "tensor-model-parallel-size") > 1;
+  if (is_split && !settings.flag("sequence-parallel")) all.push_back({{"sequence-parallel", "true"}});
+  const std::string granularity = settings.text("recompute-granularity", "");
+  if (granularity.empty()) all.push_back({{"recompute-granularity", "selective"}});
+  if (granularity != "full") {
+    all.push_back(
+        {{"recompute-granularity", "full"}, {"recompute-method", "uniform"}, {"recompute-num-layers", "1"}});
+  }
+  if (settings.flag("no-distributed-optimizer")) all.push_back({{"no-distributed-optimizer", "false"}});
+  for (const char* size : {"pipeline-model-parallel-size", "tensor-model-parallel-size"})
+    all.push_back({{size, twice(settings, size)}});
+  const std::int64_t micro = number(settings, "micro-batch-size");
+  if (micro % 2 == 0) all.push_back({{"micro-batch-size", fmt::format("{}", micro / 2)}});
+  return all;
+}
+
+std::string text_of(const Changes& changes) {
+  std::string text;
+  for (const auto& [option, value] : changes) {
+    text += fmt::format("{}--{}", text.empty() ? "" : " ", option);
+    if (value == "false") text += "=false";
+    if (value != "false" && value != "true") text += " " + value;
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<Remedy> remedies(const Scenario& scenario, const MemoryReport& report) {
+  std::vector<Remedy> found;
+  const std::int64_t now = report.stages[report.fullest()].peak_bytes();
+  for (const Changes& changes : candidates(scenario.settings)) {
+    Scenario changed = scenario;
+    for (const auto& [option, value] : changes) {
+      changed.settings.remove(option);
+      changed.settings.append(option, {value});
+    }
+    try {
+      const MemoryReport then = scenario_memory(scenario_request(changed));
+      const std::int64_t peak = then.stages[then.fullest()].peak_bytes();
+      if (peak >= now) continue;
+      found.push_back({.options = text_of(changes),
+                       .peak_bytes = peak,
+                       .stage = then.fullest(),
+                       .fits = then.fits().value_or(false)});
+    } catch (const sim::Error&) {
+      continue;  // this layout, or this model, cannot have the change
+    }
+  }
+  std::ranges::stable_sort(found, {}, &Remedy::peak_bytes);
+  return found;
+}
+
+}  // namespace verify

@@ -1,0 +1,316 @@
+#include "verify/memory/model_memory.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <iterator>
+#include <utility>
+
+#include "sim/optimizer/range_map.h"
+#include "verify/checks/parameter_count.h"
+#include "verify/memory/activation_memory.h"
+#include "verify/memory/fixed_memory.h"
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+namespace {
+
+std::int64_t padded_vocabulary(const ModelShape& shape, int tp) {
+  return *verify::padded_vocabulary(shape.vocab_size, tp, shape.make_vocab_size_divisible_by);
+}
+
+/// Whether the embedding is on the first stage and, as a copy, on the last one.
+bool has_two_embeddings(const ModelShape& shape, const Stage& stage) {
+  return (!shape.untied_output || shape.mtp_num_layers > 0) && stage.is_first != stage.is_last;
+}
+
+/// What the row says of experts; "" for a dense model.
+std::string text_of_experts(const MemoryReport& report, const StageMemory& most) {
+  if (report.expert_owners == 0) return "";
+  return fmt::format(" ({} of these parameters are experts, whose states have {})",
+                     byte_text(most.expert_parameters), counted(report.expert_owners, "owner"));
+}
+
+std::string text_of_judgement(const MemoryReport& report, std::size_t fullest) {
+  const std::optional<bool> fits = report.fits();
+  if (!fits) return "";
+  const std::int64_t peak = report.stages[fullest].peak_bytes();
+  if (*fits) return fmt::format("; it fits into {}", byte_text(*report.gpu_memory));
+  return fmt::format("; that is {} more than {}", byte_text(peak - *report.gpu_memory),
+                     byte_text(*report.gpu_memory));
+}
+
+std::string text_of_most(const MemoryReport& report, bool has_experts) {
+  const std::size_t fullest = report.fullest();
+  const StageMemory& most = report.stages[fullest];
+  const std::string activations =
+      report.has_activations
+          ? fmt::format(", {} of activations{}", byte_text(most.peak_bytes() - most.static_bytes()),
+                        has_experts ? " if the router spreads tokens evenly" : "")
+          : "";
+  return fmt::format(
+      "stage {} holds most: {} of parameters, {} of gradients, {} of optimizer states over {}{}{}, {} of "
+      "workspaces and buffers; {} a rank ({}, {}){}",
+      fullest, byte_text(most.parameters), byte_text(most.gradients), byte_text(most.optimizer()),
+      counted(report.owners, "owner"), text_of_experts(report, most), activations,
+      byte_text(most.workspace + most.communication_buffers), byte_text(most.peak_bytes()),
+      report.state.dtypes, report.state.is_distributed ? "ZeRO-1" : "no ZeRO-1",
+      text_of_judgement(report, fullest));
+}
+
+void add_activations(const ActivationShape& shape, const sim::LayerPlacement& placement,
+                     const ActivationRun& run, MemoryReport& report) {
+  if (!can_be_counted(shape, run.pipeline)) return;
+  const auto moments = largest_moments(shape, placement, run.schedule, run.pipeline);
+  for (std::size_t stage = 0; stage < moments.size(); ++stage) {
+    StageMemory& memory = report.stages[stage];
+    memory.activations = moments[stage].activations;
+    memory.logits_and_loss = moments[stage].logits_and_loss;
+    memory.temporary = moments[stage].temporary;
+    memory.peak_in = moments[stage].step;
+    if (stage == 0 || stage + 1 == moments.size()) memory.attention_mask = attention_mask_bytes(shape);
+  }
+  report.has_activations = true;
+}
+
+/// Lists the parameters of a stage, in the order of the model.
+class Holder {
+ public:
+  Holder(const ModelShape& shape, const ShardSizes& sizes) : shape_(shape), sizes_(sizes) {}
+
+  void embedding(bool is_tied) {
+    sharded(vocabulary() * shape_.hidden_size, is_tied);
+    if (shape_.learned_positions) replicated(shape_.positions() * shape_.hidden_size);
+  }
+  void layer(std::int64_t number) {
+    norm();
+    if (shape_.latent) {
+      latent_attention(*shape_.latent);
+    } else {
+      attention();
+    }
+    norm();
+    if (shape_.experts.are_in(number)) {
+      experts();
+    } else {
+      mlp(shape_.ffn_hidden_size, shape_.linear_bias);
+    }
+  }
+  /// The layers that predict further tokens, each with three norms and a matrix that joins two states.
+  void predictions() {
+    for (std::int64_t i = 0; i < shape_.mtp_num_layers; ++i) {
+      for (int norms = 0; norms < 3; ++norms) norm();
+      sharded(2 * shape_.hidden_size * shape_.hidden_size);
+      layer(shape_.num_layers - 1);
+    }
+  }
+  /// `has_copy`: a copy of the embedding of another stage is here.
+  void output(bool has_copy) {
+    norm();
+    const std::int64_t words = vocabulary() * shape_.hidden_size;
+    if (has_copy) {
+      sharded(words, true);
+      held_.back().is_copy = true;
+    }
+    if (shape_.untied_output) sharded(words);
+  }
+  std::vector<HeldParameter> held() { return std::move(held_); }
+
+ private:
+  std::int64_t vocabulary() const { return padded_vocabulary(shape_, sizes_.tp); }
+  std::int64_t up(std::int64_t inside) const { return (shape_.gated_mlp ? 2 : 1) * inside; }
+
+  void replicated(std::int64_t elements) { held_.push_back({.elements = elements}); }
+  void sharded(std::int64_t elements, bool is_shared = false) {
+    held_.push_back({.elements = elements / sizes_.tp, .shards = sizes_.tp, .is_shared = is_shared});
+  }
+  void norm() { norm(shape_.hidden_size); }
+  void norm(std::int64_t width) {
+    replicated(width);
+    if (!shape_.rms_norm) replicated(width);
+  }
+  void attention() {
+    const std::int64_t h = shape_.hidden_size;
+    const std::int64_t attended = shape_.num_attention_heads * shape_.head_size();
+    const std::int64_t qkv = attended + 2 * shape_.num_query_groups * shape_.head_size();
+    linear(qkv, h, true, shape_.linear_bias || shape_.add_qkv_bias);
+    if (shape_.qk_norm) {
+      norm(shape_.head_size());
+      norm(shape_.head_size());
+    }
+    linear(h, attended, false, shape_.linear_bias);
+  }
+  void latent_attention(const LatentAttention& latent) {
+    const std::int64_t h = shape_.hidden_size, heads = shape_.num_attention_heads, rank = latent.q_lora_rank;
+    const std::int64_t queries = heads * (latent.qk_head_dim + latent.qk_pos_emb_head_dim);
+    if (rank > 0) replicated(rank * h);
+    if (rank > 0 && shape_.qk_norm) norm(rank);
+    sharded(queries * (rank > 0 ? rank : h));
+    replicated((latent.kv_lora_rank + latent.qk_pos_emb_head_dim) * h);
+    if (shape_.qk_norm) norm(latent.kv_lora_rank);
+    sharded(heads * (latent.qk_head_dim + latent.v_head_dim) * latent.kv_lora_rank);
+    linear(h, heads * latent.v_head_dim, false, shape_.linear_bias);
+  }
+  void linear(std::int64_t outputs, std::int64_t inputs, bool by_rows, bool has_bias) {
+    sharded(outputs * inputs);
+    if (!has_bias) return;
+    if (by_rows) {
+      sharded(outputs);
+    } else {
+      replicated(outputs);
+    }
+  }
+  void mlp(std::int64_t inside, bool has_bias) {
+    linear(up(inside), shape_.hidden_size, true, has_bias);
+    linear(shape_.hidden_size, inside, false, has_bias);
+  }
+  /// A rank holds an ep-th of the experts, each cut over etp. A bias needs etp 1.
+  void expert() {
+    const std::int64_t h = shape_.hidden_size, f = shape_.experts.moe_ffn_hidden_size;
+    const auto cut = [&](std::int64_t elements) {
+      held_.push_back({.elements = elements / sizes_.etp,
+                       .shards = std::int64_t{sizes_.ep} * sizes_.etp,
+                       .is_expert = true});
+    };
+    cut(up(f) * h);
+    if (shape_.linear_bias) cut(up(f));
+    cut(h * f);
+    if (shape_.linear_bias) cut(h);
+  }
+  void experts() {
+    const ExpertOptions& experts = shape_.experts;
+    replicated(experts.num_experts * shape_.hidden_size);
+    if (shape_.linear_bias) replicated(experts.num_experts);
+    for (std::int64_t e = 0; e < experts.num_experts / sizes_.ep; ++e) expert();
+    if (experts.shared_expert_intermediate_size == 0) return;
+    mlp(experts.shared_expert_intermediate_size, false);
+    if (experts.shared_expert_gate) replicated(shape_.hidden_size);
+  }
+
+  const ModelShape& shape_;
+  ShardSizes sizes_;
+  std::vector<HeldParameter> held_;
+};
+
+void add_buffer(const HeldBytes& buffer, const StateBytes& state, StageMemory& memory) {
+  memory.parameters += buffer.parameters;
+  memory.gradients += buffer.gradients;
+  memory.main_parameters += buffer.owned * state.main;
+  memory.gradient_copies += buffer.owned * state.copied_gradient;
+  memory.optimizer_moments += buffer.optimizer - buffer.owned * (state.main + state.copied_gradient);
+}
+
+/// Returns the bytes of all buffers of a stage: those of experts are apart where their grid is another one.
+StageMemory memory_of_buffers(std::vector<HeldParameter> held, const MemoryReport& report) {
+  std::vector<HeldParameter> experts;
+  if (report.expert_owners > 0) {
+    std::ranges::copy_if(held, std::back_inserter(experts), &HeldParameter::is_expert);
+    std::erase_if(held, [](const HeldParameter& parameter) { return parameter.is_expert; });
+  }
+  StageMemory memory;
+  add_buffer(held_bytes(held, report.owners, report.state), report.state, memory);
+  if (experts.empty()) return memory;
+  const std::int64_t dense = memory.parameters;
+  add_buffer(held_bytes(experts, report.expert_owners, report.state), report.state, memory);
+  memory.expert_parameters = memory.parameters - dense;
+  return memory;
+}
+
+}  // namespace
+
+std::vector<HeldParameter> held_parameters(const ModelShape& shape, const Stage& stage,
+                                           const ShardSizes& sizes) {
+  Holder holder(shape, sizes);
+  const bool two = has_two_embeddings(shape, stage);
+  if (stage.is_first) holder.embedding(two);
+  for (const sim::StageLayers& chunk : stage.layers)
+    for (std::int64_t layer = chunk.offset; layer < chunk.offset + chunk.count; ++layer) holder.layer(layer);
+  if (stage.is_last) holder.predictions();
+  if (stage.is_last) holder.output(two);
+  return holder.held();
+}
+
+HeldBytes held_bytes(const std::vector<HeldParameter>& parameters, int owners, const StateBytes& state) {
+  std::vector<sim::BufferParameter> sizes;
+  for (const HeldParameter& parameter : parameters)
+    sizes.push_back({parameter.elements, parameter.is_shared});
+  const std::int64_t bucket_size = std::max<std::int64_t>(40'000'000, std::int64_t{1'000'000} * owners);
+  const sim::BufferLayout layout = sim::buffer_layout(
+      sizes, {.owners = owners, .bucket_size = bucket_size, .distributed_optimizer = state.is_distributed});
+  std::int64_t most = 0;
+  for (int rank = 0; rank < owners && state.is_distributed; ++rank) {
+    std::int64_t owned = 0;
+    for (int bucket = 0; bucket < std::ssize(layout.buckets); ++bucket) {
+      for (const sim::OwnedPiece& piece : sim::owned_pieces(layout, bucket, rank))
+        owned += piece.param.size();
+    }
+    most = std::max(most, owned);
+  }
+  if (!state.is_distributed) most = layout.numel();
+  return {.parameters = layout.numel() * state.parameter,
+          .gradients = layout.numel() * state.gradient,
+          .optimizer = most * state.optimizer,
+          .owned = most};
+}
+
+std::size_t MemoryReport::fullest() const {
+  const auto most = std::ranges::max_element(stages, {}, &StageMemory::peak_bytes);
+  return static_cast<std::size_t>(most - stages.begin());
+}
+
+std::optional<bool> MemoryReport::fits() const {
+  if (!gpu_memory) return std::nullopt;
+  if (stages[fullest()].peak_bytes() > *gpu_memory) return false;
+  return has_activations ? std::optional(true) : std::nullopt;
+}
+
+MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
+                          const sim::LayerPlacement& placement, const ActivationRun& run,
+                          const StateBytes& state, const MemoryOptions& options) {
+  const ShardSizes sizes{.tp = layout.tp, .ep = layout.ep, .etp = layout.etp};
+  const bool has_experts = shape.experts.num_experts > 0;
+  const auto owners = [&](int replicas) { return state.is_distributed ? replicas / layout.instances : 1; };
+  const auto stages = static_cast<int>(placement.stages.size());
+  const ActivationShape activations{.model = shape,
+                                    .options = options,
+                                    .padded_vocab_size = padded_vocabulary(shape, layout.tp),
+                                    .tokens = run.micro_batch_size * shape.seq_length / layout.cp,
+                                    .micro_batch_size = run.micro_batch_size,
+                                    .element_bytes = state.parameter,
+                                    .tp = layout.tp,
+                                    .etp = layout.etp,
+                                    .cp = layout.cp,
+                                    .sequence_parallel = run.sequence_parallel};
+  std::int64_t elements = 0;
+  MemoryReport report{.row = {},
+                      .owners = owners(layout.dp * layout.cp),
+                      .expert_owners = has_experts && sizes.has_expert_grid() ? owners(layout.edp) : 0,
+                      .state = state,
+                      .gpu_memory = options.gpu_memory};
+  for (int s = 0; s < stages; ++s) {
+    const Stage stage{.layers = placement.stages[static_cast<std::size_t>(s)],
+                      .is_first = s == 0,
+                      .is_last = s + 1 == stages};
+    std::vector<HeldParameter> held = held_parameters(shape, stage, sizes);
+    for (const HeldParameter& parameter : held) {
+      if (!parameter.is_copy) elements += parameter.elements * parameter.shards;
+    }
+    StageMemory memory = memory_of_buffers(std::move(held), report);
+    memory.workspace = workspace_bytes(activations);
+    memory.communication_buffers =
+        communication_buffer_bytes(activations, stages, std::ssize(stage.layers), stage.is_last);
+    report.stages.push_back(std::move(memory));
+  }
+  if (run.schedule != nullptr) add_activations(activations, placement, run, report);
+  const std::int64_t padding = (padded_vocabulary(shape, layout.tp) - shape.vocab_size) * shape.hidden_size *
+                               (shape.untied_output ? 2 : 1);
+  const std::int64_t expected = parameter_count(shape) + padding;
+  report.row = elements == expected
+                   ? CheckResult{"memory", report.fits().value_or(true), text_of_most(report, has_experts)}
+                   : CheckResult{"memory", false,
+                                 fmt::format("ranks hold {} elements in all, but the model has {}", elements,
+                                             expected)};
+  return report;
+}
+
+}  // namespace verify

@@ -1,0 +1,140 @@
+#include "verify/memory/saved_tensors.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace verify {
+
+namespace {
+
+constexpr std::int64_t kMask = 1, kFloat = 4;  // bytes
+
+class Layer {
+ public:
+  explicit Layer(const ActivationShape& shape)
+      : shape_(shape),
+        model_(shape.model),
+        e_(shape.element_bytes),
+        n_(shape.tokens),
+        own_(shape.own_tokens()),
+        h_(shape.model.hidden_size) {}
+
+  void norm(const char* input, const char* output) {
+    add(input, e_ * h_ * own_);
+    add(output, e_ * h_ * own_, "layernorm");
+    add("norm statistics", (model_.rms_norm ? 1 : 2) * kFloat * own_);
+  }
+  void attention() {
+    if (model_.latent) {
+      latent(*model_.latent);
+    } else {
+      const std::int64_t groups = std::max<std::int64_t>(model_.num_query_groups / shape_.tp, 1);
+      const std::int64_t queries = model_.num_attention_heads * model_.head_size() / shape_.tp;
+      add("queries, keys, values", e_ * (queries + 2 * groups * model_.head_size()) * n_);
+      core(queries);
+    }
+    dropout("attention dropout mask");
+  }
+  void mlp(std::int64_t inside, const char* module, const char* act_module) {
+    add("MLP before activation", e_ * up() * inside * n_ / shape_.tp, module);
+    add("MLP after activation", e_ * inside * n_ / shape_.tp, act_module);
+  }
+  void experts() {
+    const ExpertOptions& experts = model_.experts;
+    const std::int64_t rows = rows_of_experts(shape_);
+    const std::int64_t inside = e_ * rows * experts.moe_ffn_hidden_size / shape_.etp;
+    add("router logits", 2 * kFloat * own_ * experts.num_experts, "moe");
+    add("expert input", e_ * h_ * rows, "moe");
+    add("experts before activation", up() * inside, "moe");
+    add("experts after activation", (model_.gated_mlp ? 1 : 2) * inside, expert_activation());
+    if (experts.shared_expert_intermediate_size > 0)
+      mlp(experts.shared_expert_intermediate_size, "shared_experts", "shared_experts");
+  }
+  void dropout(const char* name) {
+    if (shape_.options.hidden_dropout) add(name, kMask * h_ * own_);
+  }
+  std::vector<SavedTensor> saved() { return std::move(saved_); }
+
+ private:
+  std::int64_t up() const { return model_.gated_mlp ? 2 : 1; }
+  const char* expert_activation() const { return shape_.options.recomputes("moe_act") ? "moe_act" : "moe"; }
+  void add(const char* name, std::int64_t bytes, const char* module = "") {
+    saved_.push_back({name, bytes, module});
+  }
+  void latent(const LatentAttention& latent) {
+    const std::int64_t heads = model_.num_attention_heads / shape_.tp;
+    const std::int64_t head = latent.qk_head_dim + latent.qk_pos_emb_head_dim;
+    add("latent states", e_ * (latent.q_lora_rank + latent.kv_lora_rank) * own_);
+    add("latent norm outputs", e_ * (latent.q_lora_rank + latent.kv_lora_rank) * own_, "layernorm");
+    add("key positions", e_ * latent.qk_pos_emb_head_dim * n_);
+    add("queries, keys, values", e_ * heads * (2 * head + latent.v_head_dim) * n_, "mla_up_proj");
+    core(heads * latent.v_head_dim);
+  }
+  void core(std::int64_t attended) {
+    if (shape_.options.keeps_scores) {
+      add("attention scores", score_bytes(shape_), "core_attn");
+      if (shape_.options.attention_dropout)
+        add("dropout of scores", score_bytes(shape_) / e_ * (e_ + kMask), "core_attn");
+    } else {
+      add("attention statistics", kFloat * model_.num_attention_heads / shape_.tp * n_, "core_attn");
+    }
+    add("attention output", e_ * attended * n_);
+  }
+
+  const ActivationShape& shape_;
+  const ModelShape& model_;
+  std::int64_t e_, n_, own_, h_;
+  std::vector<SavedTensor> saved_;
+};
+
+bool is_recomputed(const ActivationShape& shape, const SavedTensor& tensor) {
+  return *tensor.module != '\0' && shape.options.recomputes(tensor.module);
+}
+
+std::int64_t bytes_where(const ActivationShape& shape, bool has_experts, bool recomputed) {
+  std::int64_t bytes = 0;
+  for (const SavedTensor& tensor : saved_tensors(shape, has_experts))
+    if (is_recomputed(shape, tensor) == recomputed) bytes += tensor.bytes;
+  return bytes;
+}
+
+}  // namespace
+
+std::int64_t score_bytes(const ActivationShape& shape) {
+  return shape.element_bytes * shape.model.num_attention_heads / shape.tp * shape.model.seq_length *
+         shape.tokens;
+}
+
+std::int64_t rows_of_experts(const ActivationShape& shape) {
+  const ExpertOptions& experts = shape.model.experts;
+  const std::int64_t chosen = shape.own_tokens() * experts.moe_router_topk;
+  if (!experts.capacity_factor) return chosen * shape.etp;
+  const double even = static_cast<double>(chosen) / static_cast<double>(experts.num_experts);
+  const auto capacity = static_cast<std::int64_t>(std::ceil(even * *experts.capacity_factor));
+  const std::int64_t most = capacity * experts.num_experts;
+  return (experts.pad_to_capacity ? most : std::min(chosen, most)) * shape.etp;
+}
+
+std::vector<SavedTensor> saved_tensors(const ActivationShape& shape, bool has_experts) {
+  Layer layer(shape);
+  layer.norm("attention norm input", "attention norm output");
+  layer.attention();
+  layer.norm("MLP norm input", "MLP norm output");
+  if (has_experts) {
+    layer.experts();
+  } else {
+    layer.mlp(shape.model.ffn_hidden_size, "mlp", "mlp");
+  }
+  layer.dropout("MLP dropout mask");
+  return layer.saved();
+}
+
+std::int64_t layer_activation_bytes(const ActivationShape& shape, bool has_experts) {
+  return bytes_where(shape, has_experts, false);
+}
+
+std::int64_t recomputed_bytes(const ActivationShape& shape, bool has_experts) {
+  return bytes_where(shape, has_experts, true);
+}
+
+}  // namespace verify

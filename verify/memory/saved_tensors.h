@@ -1,0 +1,83 @@
+#pragma once
+
+/// What a transformer layer keeps of one microbatch from its forward for its backward step, tensor by tensor,
+/// as Megatron's layers and the kernels below them keep it.
+///
+/// Shapes  n is the tokens of a microbatch on a rank, after context parallelism; n_s is n, or with sequence
+///         parallelism n / tp. e is the bytes of an element; H, F, heads, G and d are as in
+///         parameter_count.h. r are the rows that the experts of a rank compute, if a router spreads tokens
+///         evenly: k n_s etp for k chosen experts, bounded or padded by the capacity.
+///
+///   tensor                            bytes                       kept by
+///   input of a norm (two)             e H n_s                     the norm, and the residual beside it
+///   output of a norm (two)            e H n_s                     the matrix products behind it
+///   statistics of a norm (two)        8 n_s (RMSNorm: 4 n_s)      the norm
+///   queries, keys, values             e (heads + 2 G) d n / tp    the kernel of attention
+///   latent states, and their norms    2 e (R_q + R_kv) n_s, e d_r n        the up-projections
+///   latent queries, keys and values   e heads (2 (d_n + d_r) + d_v) n / tp   the kernel of attention
+///   statistics of attention           4 heads n / tp              a flash kernel (Dao et al. 2022)
+///   scores                            e heads S n / tp            attention without one: the softmax
+///   dropout of scores                 (e + 1) heads S n / tp      the same, with dropout: mask and result
+///   output of attention               e heads d n / tp            attention and the output projection
+///   masks of dropout (two)            H n_s                       the two dropouts, if they drop
+///   MLP before its activation         e F n / tp (gated: twice)   the activation
+///   MLP after its activation          e F n / tp                  the second matrix product
+///   logits and probabilities          8 E n_s                     the router, in fp32
+///   input of the experts              e H r                       their first matrix product
+///   experts before the activation     e F_e r / etp (gated: twice)     the activation
+///   experts after the activation      e F_e r / etp (ungated: twice)   the probabilities, which multiply it;
+///                                                                 a gated kernel multiplies by them itself
+///   shared experts, before and after  e F_s n / tp (gated: 3)     as those of an MLP
+///
+/// Calls   A tensor has the module of --recompute-modules that computes it again, and is not kept then.
+/// Exact   With F = 4 H, G = heads, d heads = H and a flash kernel the layer keeps H n (10 + 24 / tp) bytes
+///         and the statistics; with sequence parallelism 34 H n / tp; without a flash kernel 5 heads S n / tp
+///         more.
+/// Source  Korthikanti et al. 2022, section 4; TransformerEngine, module/layernorm_linear.py and
+///         attention/dot_product_attention; Megatron-LM, core/fusions, and of core/transformer
+///         dot_product_attention.py, multi_latent_attention.py and moe/experts.py.
+
+#include <cstdint>
+#include <vector>
+
+#include "verify/options/memory_options.h"
+#include "verify/options/model_shape.h"
+
+namespace verify {
+
+struct ActivationShape {
+  ModelShape model;
+  MemoryOptions options;
+  std::int64_t padded_vocab_size = 0;
+  std::int64_t tokens = 0;            // n
+  std::int64_t micro_batch_size = 1;  // sequences
+  std::int64_t element_bytes = 2;     // e
+  int tp = 1, etp = 1, cp = 1;
+  bool sequence_parallel = false;
+
+  /// The tokens of norms and dropout on a rank, n_s.
+  std::int64_t own_tokens() const { return sequence_parallel ? tokens / tp : tokens; }
+};
+
+struct SavedTensor {
+  const char* name;
+  std::int64_t bytes;
+  const char* module;  // the module that computes it again; "" where none does
+};
+
+/// Returns all tensors of a layer, those that are computed again among them.
+std::vector<SavedTensor> saved_tensors(const ActivationShape& shape, bool has_experts);
+
+/// Returns the bytes that one layer keeps of one microbatch on one rank, without full recomputation.
+std::int64_t layer_activation_bytes(const ActivationShape& shape, bool has_experts = false);
+
+/// Returns the bytes of a layer that selective recomputation computes again in its backward step.
+std::int64_t recomputed_bytes(const ActivationShape& shape, bool has_experts = false);
+
+/// Returns the bytes of the scores of attention of all heads of a rank.
+std::int64_t score_bytes(const ActivationShape& shape);
+
+/// Returns the rows that the experts of a rank compute, r.
+std::int64_t rows_of_experts(const ActivationShape& shape);
+
+}  // namespace verify

@@ -1,0 +1,78 @@
+#include "verify/memory/scenario_memory.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "sim/base/error.h"
+#include "verify/checks/parameter_count.h"
+
+namespace verify {
+
+namespace {
+
+/// Refuses a model that holds too many parameters to be listed one by one.
+void require_listable(const ModelShape& shape, const sim::Layout& layout) {
+  constexpr std::int64_t kMostParameters = std::int64_t{1} << 50;
+  constexpr std::int64_t kMostLayers = 10'000, kMostMatrices = 2'000'000;
+  const std::int64_t experts = shape.experts.num_experts / layout.ep;
+  const bool fits = shape.num_layers + shape.mtp_num_layers <= kMostLayers &&
+                    shape.num_layers * experts <= kMostMatrices && parameter_count(shape) <= kMostParameters;
+  if (fits) return;
+  sim::refuse({.code = "memory_not_counted",
+               .option = "--num-layers",
+               .numbers = fmt::format("{} layers with {} experts on a rank", shape.num_layers, experts),
+               .rule = fmt::format("memory is counted for models of at most {} layers, {} parameters, and {} "
+                                   "experts on a rank",
+                                   kMostLayers, kMostParameters, kMostMatrices),
+               .hint = "a smaller model"});
+}
+
+/// Returns the schedule of the scenario; nothing if it would be too large.
+std::optional<ScheduleRequest> schedule_in_flight(const ScenarioRequest& request) {
+  if (request.schedule || request.batch.num_microbatches || request.batch.global_batch_size)
+    return request.schedule;
+  try {
+    return training_schedule(request.pipeline, request.layout.pp,
+                             2 * request.pipeline.group_size.value_or(request.layout.pp));
+  } catch (const sim::Error& error) {
+    if (error.refusal().code != "schedule_size") throw;
+    return std::nullopt;
+  }
+}
+
+/// Returns the inputs for counting activations. They have no schedule if there is none, or if its chunks are
+/// not those of the placement.
+ActivationRun activation_run(const ScenarioRequest& request) {
+  ActivationRun run{.micro_batch_size = request.batch.micro_batch_size,
+                    .sequence_parallel = request.model.sequence_parallel && request.layout.tp > 1};
+  if (request.layout.pp == 1) {
+    run.schedule = sim::no_pipelining;
+  } else if (const auto schedule = schedule_in_flight(request)) {
+    run.schedule = schedule->schedule.function;
+    run.pipeline = schedule->shape;
+  }
+  const auto chunks = static_cast<std::size_t>(run.pipeline.chunks());
+  const auto& stages = request.placement->stages;
+  const bool fits =
+      std::all_of(stages.begin(), stages.end(), [&](const auto& stage) { return stage.size() == chunks; });
+  if (!fits) run.schedule = nullptr;
+  return run;
+}
+
+}  // namespace
+
+std::string why_no_memory(const ScenarioRequest& request) {
+  if (!request.model.shape) return request.model.no_shape;
+  if (request.pipeline.forward_only) return "--forward-only keeps nothing for a backward pass";
+  if (request.placement->encoder_ranks > 0) return "encoder-decoder models are not counted";
+  return "";
+}
+
+MemoryReport scenario_memory(const ScenarioRequest& request) {
+  const ModelShape& shape = *request.model.shape;
+  require_listable(shape, request.layout);
+  return check_memory(shape, request.layout, *request.placement, activation_run(request), request.state,
+                      request.memory);
+}
+
+}  // namespace verify

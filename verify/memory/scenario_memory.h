@@ -1,0 +1,22 @@
+#pragma once
+
+/// The memory of what a scenario asks for: its model on its layout, with its schedule.
+///
+/// Calls   Without a batch, the schedule has twice as many microbatches as a chunk takes at a time, because a
+///         larger batch has no more of them in flight.
+/// Errors  memory_not_counted: a model of more layers, experts or parameters than can be listed.
+
+#include <string>
+
+#include "verify/memory/model_memory.h"
+#include "verify/options/scenario_request.h"
+
+namespace verify {
+
+/// Returns why no memory can be counted; "" if it can. `missing` of sizes is the caller's.
+std::string why_no_memory(const ScenarioRequest& request);
+
+/// Counts the memory of a request that has a shape and a placement.
+MemoryReport scenario_memory(const ScenarioRequest& request);
+
+}  // namespace verify

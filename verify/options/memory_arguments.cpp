@@ -1,0 +1,87 @@
+#include "verify/options/memory_arguments.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace verify {
+
+namespace {
+
+/// Arguments that are not modelled elsewhere, and whose memory is counted, or which have no memory of
+/// their own.
+bool is_counted(std::string_view name) {
+  static constexpr std::string_view kNames[] = {"multi-latent-attention",
+                                                "q-lora-rank",
+                                                "kv-lora-rank",
+                                                "qk-head-dim",
+                                                "qk-pos-emb-head-dim",
+                                                "v-head-dim",
+                                                "qk-layernorm",
+                                                "squared-relu",
+                                                "openai-gelu",
+                                                "recompute-modules",
+                                                "position-embedding-type",
+                                                "distribute-saved-activations",
+                                                "window-size",
+                                                "window-attn-skip-freq",
+                                                "softmax-type",
+                                                "attention-scale",
+                                                "enable-experimental",
+                                                "step-batch-size-schedule",
+                                                "decrease-batch-size-if-needed"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
+/// An argument that allocates memory that is not counted, except with these values.
+struct UncountedRow {
+  std::string_view name;
+  std::vector<std::string_view> plain;
+  const char* sentence;
+};
+
+const std::vector<UncountedRow>& uncounted_rows() {
+  static const std::vector<UncountedRow> rows = {
+      {"cuda-graph-impl", {"none"}, "the memory pools of CUDA graphs are not counted"},
+      {"enable-cuda-graph", {}, "the memory pools of CUDA graphs are not counted"},
+      {"external-cuda-graph", {}, "the memory pools of CUDA graphs are not counted"},
+      {"defer-embedding-wgrad-compute",
+       {},
+       "inputs that are kept for a later weight gradient are not counted"},
+      {"delay-wgrad-compute", {}, "inputs that are kept for a later weight gradient are not counted"},
+      {"tp-comm-overlap", {}, "the buffers of Transformer Engine's overlapped communication are not counted"},
+      {"overlap-moe-expert-parallel-comm", {}, "the buffers of a second stream of experts are not counted"},
+      {"use-nccl-ub", {}, "buffers that NCCL registers are not counted"},
+      {"moe-token-dispatcher-type",
+       {"allgather", "alltoall"},
+       "the buffers of this dispatcher are not counted"},
+      {"num-distributed-optimizer-instances",
+       {"1"},
+       "the largest moment of several instances of the optimizer is not counted"},
+  };
+  return rows;
+}
+
+}  // namespace
+
+std::vector<AccountedArgument> uncounted_arguments(const RunValues& values, const RunAccount& account) {
+  std::vector<AccountedArgument> uncounted;
+  for (const AccountedArgument& argument : account.not_modelled) {
+    if (argument.unproved != Unproved::nothing && !is_counted(argument.name)) uncounted.push_back(argument);
+  }
+  for (const UncountedRow& row : uncounted_rows()) {
+    const bool is_there = std::ranges::any_of(
+        uncounted, [&](const AccountedArgument& argument) { return argument.name == row.name; });
+    if (is_there || !values.has(row.name)) continue;
+    const std::string value = values.text(row.name);
+    if (std::ranges::find(row.plain, value) != row.plain.end() || value == "false") continue;
+    uncounted.push_back({.name = std::string(row.name),
+                         .value = value,
+                         .line = values.all().find(row.name)->second.line,
+                         .sentence = row.sentence,
+                         .unproved = Unproved::memory});
+  }
+  std::ranges::sort(uncounted, {}, &AccountedArgument::name);
+  return uncounted;
+}
+
+}  // namespace verify

@@ -1,0 +1,21 @@
+#pragma once
+
+/// The arguments of a run of --from that change what a rank holds in a way that is not counted.
+///
+/// Exact   Memory is counted where more is not proved: latent attention and norms of queries and keys, for
+///         example, have their memory here, while their training is not proved. The other way round, some
+///         arguments have no effect on what is proved, but allocate memory that is not counted: CUDA graphs,
+///         buffers of overlapped communication.
+/// Source  Measured runs of Megatron-LM's functional tests: verify/memory/README.md.
+
+#include <vector>
+
+#include "verify/options/run_account.h"
+#include "verify/options/run_values.h"
+
+namespace verify {
+
+/// Returns these arguments, sorted by name.
+std::vector<AccountedArgument> uncounted_arguments(const RunValues& values, const RunAccount& account);
+
+}  // namespace verify

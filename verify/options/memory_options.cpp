@@ -1,0 +1,105 @@
+#include "verify/options/memory_options.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/error.h"
+#include "verify/options/byte_size.h"
+#include "verify/options/decimal_ratio.h"
+#include "verify/options/settings.h"
+
+namespace verify {
+
+namespace {
+
+bool has_dropout(const Settings& settings, const char* option) {
+  if (!settings.has(option)) return true;  // Megatron's default is 0.1
+  const std::string text = settings.text(option, "");
+  const auto ratio = decimal_ratio(text);
+  if (ratio) return ratio->numerator != 0;
+  sim::refuse({.code = "not_a_number",
+               .option = fmt::format("--{}", option),
+               .numbers = fmt::format("'{}'", text),
+               .rule = "the value is a decimal number",
+               .hint = fmt::format("--{} 0.1", option)});
+}
+
+/// Returns the modules that are computed again. A list may be one of Python's, with brackets and quotes.
+std::vector<std::string> recomputed_modules(const Settings& settings) {
+  static const std::vector<std::string> kModules = {"core_attn", "moe_act", "layernorm",     "mla_up_proj",
+                                                    "mlp",       "moe",     "shared_experts"};
+  if (!settings.has("recompute-modules")) return {"core_attn"};
+  std::vector<std::string> modules;
+  for (const std::string& text : settings.given("recompute-modules")) {
+    std::string word;
+    for (const char c : text + ",") {
+      if (std::string_view("[]'\"").find(c) != std::string_view::npos) continue;
+      if (c != ',' && c != ' ') {
+        word += c;
+        continue;
+      }
+      if (word.empty()) continue;
+      if (std::ranges::find(kModules, word) == kModules.end()) {
+        sim::refuse({.code = "recompute_module",
+                     .option = "--recompute-modules",
+                     .numbers = fmt::format("'{}'", word),
+                     .rule = fmt::format("the modules are {}", fmt::join(kModules, ", ")),
+                     .hint = "--recompute-modules core_attn"});
+      }
+      modules.push_back(std::move(word));
+      word.clear();
+    }
+  }
+  return modules;
+}
+
+LossKernel loss_kernel(const Settings& settings) {
+  if (!settings.flag("cross-entropy-loss-fusion")) return LossKernel::unfused;
+  return settings.choice("cross-entropy-fusion-impl") == "te" ? LossKernel::transformer_engine
+                                                              : LossKernel::fused;
+}
+
+void add_recomputation(const Settings& settings, MemoryOptions& options) {
+  const std::string granularity = settings.text("recompute-granularity", "");
+  if (granularity == "selective") {
+    options.recompute = RecomputeMethod::modules;
+    options.modules = recomputed_modules(settings);
+  }
+  if (granularity != "full") return;
+  options.recompute =
+      settings.text("recompute-method", "") == "block" ? RecomputeMethod::block : RecomputeMethod::uniform;
+  options.recompute_layers = settings.number("recompute-num-layers").value_or(1);
+}
+
+std::optional<std::int64_t> bytes_of(const Settings& settings, const char* option) {
+  if (!settings.has(option)) return std::nullopt;
+  return byte_size(option, settings.text(option, ""));
+}
+
+}  // namespace
+
+bool MemoryOptions::recomputes(const std::string& module) const {
+  return recompute == RecomputeMethod::modules && std::ranges::find(modules, module) != modules.end();
+}
+
+MemoryOptions memory_options(const Settings& settings) {
+  const std::string backend = settings.choice("attention-backend");
+  const bool is_fp32 = settings.has("bf16") && !settings.flag("bf16") && !settings.flag("fp16");
+  MemoryOptions options{.local_layers = settings.choice("transformer-impl") == "local" || backend == "local",
+                        .hidden_dropout = has_dropout(settings, "hidden-dropout"),
+                        .attention_dropout = has_dropout(settings, "attention-dropout"),
+                        .attention_mask = !settings.flag("no-create-attention-mask-in-dataloader"),
+                        .fused_weight_gradient = !settings.flag("no-gradient-accumulation-fusion"),
+                        .grouped_experts = settings.flag("moe-grouped-gemm"),
+                        .loss = loss_kernel(settings),
+                        .distributes_saved = settings.flag("distribute-saved-activations"),
+                        .workspace = bytes_of(settings, "workspace-memory"),
+                        .gpu_memory = bytes_of(settings, "gpu-memory")};
+  // Flash kernels take 16 bits.
+  options.keeps_scores = options.local_layers || backend == "unfused" || is_fp32;
+  add_recomputation(settings, options);
+  return options;
+}
+
+}  // namespace verify

@@ -1,0 +1,51 @@
+#pragma once
+
+/// The options that only memory depends on: the kernels of a run, its dropout, what it computes again, and
+/// what the GPU has. They have Megatron's defaults.
+///
+/// Exact   --recompute-activations of a run of --from is selective recomputation. A module of
+///         --recompute-modules counts only beside --recompute-granularity selective; without a list it is
+///         core_attn.
+/// Errors  not_a_number: a dropout that is no decimal number; recompute_module: a module that Megatron does
+///         not compute again; memory_size: those of byte_size.h.
+/// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py, core/transformer/transformer_config.py.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace verify {
+
+class Settings;
+
+/// How the loss is computed from the logits.
+enum class LossKernel { unfused, fused, transformer_engine };
+
+enum class RecomputeMethod { none, uniform, block, modules };
+
+struct MemoryOptions {
+  bool local_layers = false;          // --transformer-impl local: layers without Transformer Engine
+  bool keeps_scores = false;          // attention without a flash kernel keeps its scores
+  bool hidden_dropout = true;         // dropout of more than 0
+  bool attention_dropout = true;      // dropout of more than 0
+  bool attention_mask = true;         // the data loader makes a mask for each microbatch
+  bool fused_weight_gradient = true;  // added to the gradient buffer by the matrix product itself
+  bool grouped_experts = false;
+  LossKernel loss = LossKernel::unfused;
+  RecomputeMethod recompute = RecomputeMethod::none;
+  std::int64_t recompute_layers = 1;      // of a group (uniform), or of each chunk (block)
+  std::vector<std::string> modules = {};  // those that are computed again
+  bool distributes_saved = false;  // a tensor-parallel rank keeps its part of a recomputed layer's input
+  std::optional<std::int64_t> workspace = {};   // bytes; absent: those of fixed_memory.h
+  std::optional<std::int64_t> gpu_memory = {};  // bytes that a rank may hold; absent: it is not judged
+
+  bool recomputes(const std::string& module) const;
+  bool recomputes_layers() const {
+    return recompute == RecomputeMethod::uniform || recompute == RecomputeMethod::block;
+  }
+};
+
+MemoryOptions memory_options(const Settings& settings);
+
+}  // namespace verify

@@ -1,0 +1,142 @@
+#include <cstddef>
+#include <cstdint>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/error.h"
+#include "sim/base/refusals.h"
+#include "verify/memory/fitting.h"
+#include "verify/memory/scenario_memory.h"
+#include "verify/options/command_requests.h"
+#include "verify/options/requests.h"
+#include "verify/options/run_of_file.h"
+#include "verify/options/scenario_request.h"
+#include "verify/output/json.h"
+#include "verify/output/phrases.h"
+#include "verify/output/text_table.h"
+#include "verify/output/warnings_text.h"
+#include "verify/program/commands.h"
+#include "verify/report/numbers_json.h"
+
+namespace verify {
+
+namespace {
+
+/// Refuses a model whose shape is not whole, and names all that is missing.
+void require_shape(const Settings& settings) {
+  const std::vector<std::string> missing = missing_of_model_shape(settings);
+  if (missing.empty()) return;
+  sim::refuse({.code = "missing_option",
+               .option = fmt::format("--{}", fmt::join(missing, ", --")),
+               .numbers = missing.size() == 1 ? "it is not given" : "they are not given",
+               .rule = "memory is that of a GPT, whose layers, hidden size, attention heads, vocabulary and "
+                       "sequence length are given",
+               .hint = fmt::format("--{} N", fmt::join(missing, " N --"))});
+}
+
+ScenarioRequest requested_memory(const Scenario& scenario) {
+  std::optional<ScenarioRequest> request;
+  sim::Refusals refusals;
+  refusals.keep([&] { require_shape(scenario.settings); });
+  refusals.keep([&] { request = scenario_request(scenario); });
+  refusals.throw_if_any();
+  if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
+  const std::string reason = why_no_memory(*request);
+  if (reason.empty()) return *std::move(request);
+  sim::refuse({.code = "memory_not_counted",
+               .option = "memory",
+               .numbers = reason,
+               .rule = "memory is counted of a training step of a GPT",
+               .hint = "leave this out"});
+}
+
+Json as_json(const MemoryReport& report, const ScenarioRequest& request) {
+  Json not_modelled = Json::array();
+  for (const AccountedArgument& argument : request.uncounted) not_modelled.push_back("--" + argument.name);
+  return {{"stages", memory_stages_json(report)},
+          {"workspace_bytes", report.stages.front().workspace},
+          {"fits", report.fits() ? Json(*report.fits()) : Json()},
+          {"not_modelled", std::move(not_modelled)}};
+}
+
+/// The stages of which each is like the one before it are one row.
+std::string table_of(const MemoryReport& report) {
+  TextTable table({{"pipeline rank"},
+                   {"parameters", Align::right},
+                   {"gradients", Align::right},
+                   {"optimizer", Align::right},
+                   {"workspaces", Align::right},
+                   {"between steps", Align::right},
+                   {"activations", Align::right},
+                   {"logits", Align::right},
+                   {"temporary", Align::right},
+                   {"largest", Align::right},
+                   {"in"}});
+  for (std::size_t stage = 0; stage < report.stages.size(); ++stage) {
+    const StageMemory& memory = report.stages[stage];
+    table.add({fmt::format("{}", stage), byte_text(memory.parameters), byte_text(memory.gradients),
+               byte_text(memory.optimizer()), byte_text(memory.workspace + memory.communication_buffers),
+               byte_text(memory.static_bytes()), byte_text(memory.activations + memory.attention_mask),
+               byte_text(memory.logits_and_loss), byte_text(memory.temporary), byte_text(memory.peak_bytes()),
+               memory.peak_in});
+  }
+  return table.text();
+}
+
+std::string judgement(const Scenario& scenario, const MemoryReport& report) {
+  if (!report.gpu_memory) return "";
+  const std::size_t fullest = report.fullest();
+  const std::int64_t peak = report.stages[fullest].peak_bytes();
+  const std::string memory = byte_text(*report.gpu_memory);
+  if (!report.fits()) return "\nWhether it fits is not known, because activations are not counted.\n";
+  if (*report.fits()) {
+    return fmt::format("\nIt fits: stage {} holds most, {} of {}.\n", fullest, byte_text(peak), memory);
+  }
+  std::string text = fmt::format("\nIt does not fit: stage {} needs {}, which is {} more than {}.\n", fullest,
+                                 byte_text(peak), byte_text(peak - *report.gpu_memory), memory);
+  for (const Remedy& remedy : remedies(scenario, report)) {
+    text += fmt::format("  With {} it needs {} on stage {}, and {}.\n", remedy.options,
+                        byte_text(remedy.peak_bytes), remedy.stage, remedy.fits ? "fits" : "does not fit");
+  }
+  return text;
+}
+
+std::vector<sim::Warning> warnings_of(const ScenarioRequest& request, const MemoryReport& report) {
+  std::vector<sim::Warning> warnings;
+  for (const AccountedArgument& argument : request.uncounted) {
+    warnings.push_back(
+        {"not_modelled", fmt::format("--{}{}: {}", argument.name,
+                                     argument.value.empty() ? "" : " " + argument.value, argument.sentence)});
+  }
+  if (!report.has_activations) {
+    warnings.push_back(
+        {"activations_not_counted",
+         "the schedule is too long, or a rank may hold more than 2^53 bytes: only what is held "
+         "between steps is counted"});
+  }
+  if (request.model.shape->experts.num_experts > 0) {
+    warnings.push_back({"routing_is_even",
+                        "the rows of experts are those of a router that spreads tokens evenly; a rank with "
+                        "more popular experts holds more"});
+  }
+  return warnings;
+}
+
+}  // namespace
+
+int run_memory(const Call& call) {
+  const Scenario scenario = requested_scenario(call.line);
+  const ScenarioRequest request = requested_memory(scenario);
+  const MemoryReport report = scenario_memory(request);
+  if (asks_for_json(call.line)) {
+    call.output.out << one_line(as_json(report, request));
+  } else {
+    call.output.out << fmt::format("Memory of a rank, by pipeline stage ({} training, {})\n\n",
+                                   report.state.dtypes, report.state.is_distributed ? "ZeRO-1" : "no ZeRO-1")
+                    << table_of(report) << judgement(scenario, report)
+                    << warnings_text(warnings_of(request, report));
+  }
+  return report.fits().value_or(true) ? kVerified : kFalsified;
+}
+
+}  // namespace verify
