@@ -193,7 +193,7 @@ TEST(HouseRules, EveryRefusalIsProvoked) {
                               root_file("tests/verify/options/megatron_validation_test.cpp") +
                               root_file("tests/verify/options/run_rules_test.cpp") +
                               root_file("tests/verify/cases/case_rules_test.cpp") +
-                              root_file("tests/verify/checks/full_size_step_test.cpp") +
+                              root_file("tests/verify/full_size/full_size_step_test.cpp") +
                               root_file("tests/verify/program/groups_against_test.cpp") +
                               root_file("tests/verify/program/run_from_test.cpp") +
                               root_file("verify/checks/planted_programs.cpp");

@@ -259,8 +259,8 @@ struct GptPlan {
     return of_length(std::move(sample), config.seq_length);
   }
 
-  /// Returns a sample as the reference cuts it out of the text. An explanation also tries sequences of another
-  /// length than the text was cut for.
+  /// Returns a sample as the reference cuts it out of the text. An explanation also tries sequences of
+  /// another length than the text was cut for.
   sim::Sample reference_sample(std::int64_t number) const {
     if (!s.text) return sample(number);
     const std::int64_t length = model().seq_length;

@@ -1,8 +1,10 @@
 #include "verify/options/memory_options.h"
 
 #include <algorithm>
+#include <array>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <utility>
 
 #include "sim/base/error.h"
 #include "verify/options/byte_size.h"
@@ -12,6 +14,10 @@
 namespace verify {
 
 namespace {
+
+constexpr std::array<std::string_view, 11> kRecomputeModules = {
+    "core_attn",      "moe_act", "layernorm",    "mla_up_proj", "mlp",    "moe",
+    "shared_experts", "mhc",     "gdn_norm_out", "gdp_in_proj", "gdp_qkv"};
 
 bool has_dropout(const Settings& settings, const char* option) {
   if (!settings.has(option)) return true;  // Megatron's default is 0.1
@@ -27,8 +33,6 @@ bool has_dropout(const Settings& settings, const char* option) {
 
 /// Returns the modules that are computed again. A list may be one of Python's, with brackets and quotes.
 std::vector<std::string> recomputed_modules(const Settings& settings) {
-  static const std::vector<std::string> kModules = {"core_attn", "moe_act", "layernorm",     "mla_up_proj",
-                                                    "mlp",       "moe",     "shared_experts"};
   if (!settings.has("recompute-modules")) return {"core_attn"};
   std::vector<std::string> modules;
   for (const std::string& text : settings.given("recompute-modules")) {
@@ -39,16 +43,7 @@ std::vector<std::string> recomputed_modules(const Settings& settings) {
         word += c;
         continue;
       }
-      if (word.empty()) continue;
-      if (std::ranges::find(kModules, word) == kModules.end()) {
-        sim::refuse({.code = "recompute_module",
-                     .option = "--recompute-modules",
-                     .numbers = fmt::format("'{}'", word),
-                     .rule = fmt::format("the modules are {}", fmt::join(kModules, ", ")),
-                     .hint = "--recompute-modules core_attn"});
-      }
-      modules.push_back(std::move(word));
-      word.clear();
+      if (!word.empty()) modules.push_back(std::exchange(word, ""));
     }
   }
   return modules;
@@ -78,6 +73,22 @@ std::optional<std::int64_t> bytes_of(const Settings& settings, const char* optio
 }
 
 }  // namespace
+
+bool is_recompute_module(std::string_view name) {
+  return std::ranges::find(kRecomputeModules, name) != kRecomputeModules.end();
+}
+
+void require_recompute_modules(const Settings& settings) {
+  if (settings.text("recompute-granularity", "") != "selective") return;
+  for (const std::string& module : recomputed_modules(settings)) {
+    if (is_recompute_module(module)) continue;
+    sim::refuse({.code = "recompute_unknown_module",
+                 .option = "--recompute-modules",
+                 .numbers = fmt::format("'{}'", module),
+                 .rule = fmt::format("the modules are {}", fmt::join(kRecomputeModules, ", ")),
+                 .hint = "--recompute-modules core_attn"});
+  }
+}
 
 bool MemoryOptions::recomputes(const std::string& module) const {
   return recompute == RecomputeMethod::modules && std::ranges::find(modules, module) != modules.end();

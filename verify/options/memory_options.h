@@ -6,13 +6,14 @@
 /// Exact   --recompute-activations of a run of --from is selective recomputation. A module of
 ///         --recompute-modules counts only beside --recompute-granularity selective; without a list it is
 ///         core_attn.
-/// Errors  not_a_number: a dropout that is no decimal number; recompute_module: a module that Megatron does
-///         not compute again; memory_size: those of byte_size.h.
+/// Errors  not_a_number: a dropout that is no decimal number; recompute_unknown_module: a module that
+///         Megatron does not compute again; memory_size: those of byte_size.h.
 /// Source  Megatron-LM at d98e8a64ddf3: training/arguments.py, core/transformer/transformer_config.py.
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace verify {
@@ -47,5 +48,10 @@ struct MemoryOptions {
 };
 
 MemoryOptions memory_options(const Settings& settings);
+
+/// Whether --recompute-modules may name a module.
+bool is_recompute_module(std::string_view name);
+/// Refuses others; for a run of --from the rules of its arguments do (run_recompute_rules.cpp).
+void require_recompute_modules(const Settings& settings);
 
 }  // namespace verify

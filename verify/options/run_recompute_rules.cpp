@@ -1,6 +1,6 @@
 #include <algorithm>
-#include <iterator>
 
+#include "verify/options/memory_options.h"
 #include "verify/options/run_rule.h"
 
 namespace verify {
@@ -21,14 +21,9 @@ bool selects(const JudgedRun& r, std::string_view module) {
 }
 
 bool has_unknown_module(const JudgedRun& r) {
-  static constexpr std::string_view kKnown[] = {
-      "core_attn", "moe_act",      "layernorm",      "mla_up_proj", "mlp",    "moe",
-      "mhc",       "gdn_norm_out", "shared_experts", "gdp_in_proj", "gdp_qkv"};
   const std::vector<std::string> modules = r.list(kModules);
   return granularity_of(r) == "selective" &&
-         std::any_of(modules.begin(), modules.end(), [](const std::string& one) {
-           return std::find(std::begin(kKnown), std::end(kKnown), one) == std::end(kKnown);
-         });
+         !std::all_of(modules.begin(), modules.end(), is_recompute_module);
 }
 
 bool offloads(const JudgedRun& r) { return r.number(kOffload, 0) > 0; }

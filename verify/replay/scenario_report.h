@@ -14,10 +14,10 @@
 #include "sim/world/simulate.h"
 #include "verify/backends/bandwidth_round.h"
 #include "verify/checks/check_result.h"
-#include "verify/checks/full_size_step.h"
 #include "verify/checks/pipeline_schedule.h"
 #include "verify/checks/traced_run.h"
 #include "verify/checks/training_curve.h"
+#include "verify/full_size/full_size_step.h"
 #include "verify/memory/model_memory.h"
 #include "verify/options/schedule_request.h"
 

@@ -462,7 +462,7 @@ const std::vector<Case>& cases() {
       {"not_a_number",
        "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
        "--seq-length 32 --hidden-dropout little"},
-      {"recompute_module",
+      {"recompute_unknown_module",
        "memory --world-size 8 --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 100 "
        "--seq-length 32 --recompute-granularity selective --recompute-modules core_attn,mpl"},
       {"memory_not_counted",

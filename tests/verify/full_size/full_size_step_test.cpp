@@ -1,7 +1,7 @@
 // Proves that a step at full size calls what closed forms say, in drawn worlds and models, that a folded
 // world has the ledger of the whole one, and that a ledger which differs from the closed forms is told.
 
-#include "verify/checks/full_size_step.h"
+#include "verify/full_size/full_size_step.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 #include "sim/layout/size_rules.h"
 #include "tests/support/refusal_code.h"
 #include "tests/support/request.h"
-#include "verify/checks/full_size_training.h"
-#include "verify/checks/replica_fold.h"
-#include "verify/checks/step_totals.h"
+#include "verify/full_size/full_size_training.h"
+#include "verify/full_size/replica_fold.h"
+#include "verify/full_size/step_totals.h"
 
 namespace {
 

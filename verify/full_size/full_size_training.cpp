@@ -1,4 +1,4 @@
-#include "verify/checks/full_size_training.h"
+#include "verify/full_size/full_size_training.h"
 
 #include <algorithm>
 #include <utility>
@@ -72,7 +72,9 @@ FullSizeAnswer can_run_full_size(const ScenarioRequest& request) {
     return no("a grid of a part of the world is not run at full size");
   if (shape.seq_length % (layout.cp > 1 ? 2 * layout.cp : 1) != 0)
     return no("the length of a sequence is not a multiple of 2 cp");
-  if (!request.training.counts_activations)
+  const bool recomputes_modules =
+      request.memory.recompute == RecomputeMethod::modules || !request.memory.modules.empty();
+  if (recomputes_modules)
     return no("of the kinds of recomputation, that of whole layers alone is run at full size");
   if (request.state.dtypes.starts_with("fp16"))
     return no("--fp16, which scales losses, is not run at full size");

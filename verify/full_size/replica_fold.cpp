@@ -1,4 +1,4 @@
-#include "verify/checks/replica_fold.h"
+#include "verify/full_size/replica_fold.h"
 
 #include <algorithm>
 #include <map>

@@ -1,11 +1,11 @@
-#include "verify/checks/step_totals.h"
+#include "verify/full_size/step_totals.h"
 
 #include <fmt/format.h>
 
 #include "verify/cases/cp_calls.h"
 #include "verify/cases/token_calls.h"
-#include "verify/checks/full_size_training.h"
-#include "verify/checks/model_memory.h"
+#include "verify/full_size/full_size_training.h"
+#include "verify/memory/model_memory.h"
 #include "verify/options/padded_vocabulary.h"
 #include "verify/options/schedule_request.h"
 #include "verify/output/phrases.h"

@@ -1,13 +1,13 @@
-#include "verify/checks/full_size_step.h"
+#include "verify/full_size/full_size_step.h"
 
 #include <algorithm>
 #include <fmt/format.h>
 
 #include "sim/layout/size_rules.h"
 #include "sim/shapes/shapes_device.h"
-#include "verify/checks/full_size_training.h"
-#include "verify/checks/replica_fold.h"
-#include "verify/checks/step_totals.h"
+#include "verify/full_size/full_size_training.h"
+#include "verify/full_size/replica_fold.h"
+#include "verify/full_size/step_totals.h"
 #include "verify/options/schedule_request.h"
 #include "verify/output/phrases.h"
 
