@@ -1,5 +1,5 @@
 // Proves that dumps of any bytes are read or refused with a reason: thousands of seeded inputs.
-// fuzz_recordings reads millions (tests/README.md).
+// fuzz_recordings reads millions (verify/recordings/README.md).
 
 #include "tests/verify/recordings/mutated_dumps.h"
 
