@@ -12,7 +12,7 @@ namespace verify {
 
 namespace {
 
-constexpr double kLeft = 70, kRight = 470, kTop = 20, kBottom = 240;
+constexpr double kLeft = 70, kRight = 470, kChartTop = 20, kBottom = 240;
 
 std::size_t steps_of(const TrainingCurve& curve) {
   return std::min(curve.losses.size(), curve.reference.size());
@@ -45,10 +45,10 @@ double x_of(std::size_t step, std::size_t steps) {
 }
 
 double y_of(double loss, const Extent& extent) {
-  if (extent.most <= extent.least) return (kTop + kBottom) / 2;
+  if (extent.most <= extent.least) return (kChartTop + kBottom) / 2;
   // Both differences are computed by halves, because the range of two finite losses may be infinite.
   const double above = extent.most / 2 - loss / 2, range = extent.most / 2 - extent.least / 2;
-  return kTop + (kBottom - kTop) * (above / range);
+  return kChartTop + (kBottom - kChartTop) * (above / range);
 }
 
 /// Returns a path that is interrupted where a loss is not finite. A single point is drawn as a short stroke.
@@ -69,7 +69,7 @@ std::string path(const std::vector<double>& losses, std::size_t steps, const Ext
 std::string axes(const Extent& extent, std::size_t steps) {
   std::string svg;
   for (const double share : {0.0, 0.5, 1.0}) {
-    const double y = kBottom + (kTop - kBottom) * share;
+    const double y = kBottom + (kChartTop - kBottom) * share;
     const double loss = extent.least * (1 - share) + extent.most * share;
     svg += fmt::format(
         "<line class=\"axis\" x1=\"{}\" x2=\"{}\" y1=\"{}\" y2=\"{}\"/>"

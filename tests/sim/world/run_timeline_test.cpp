@@ -433,7 +433,9 @@ TEST(RunTimeline, WhatNeverEndsLastsToTheEnd) {
 TEST(RunTimeline, ARunThatWasNotCountedHasNoSlices) {
   CpuDevice cpu;
   const RunReport run = simulate(world_of(2), cpu, [](Rank& rank) { rank.groups.world().barrier("all"); });
-  EXPECT_EQ(run_timeline(run), (RunTimeline{.ranks = {{}, {}}, .messages = {}, .length = 0}));
+  const std::vector<CallTimes> untimed = {CallTimes{}};
+  EXPECT_EQ(run_timeline(run),
+            (RunTimeline{.ranks = {{}, {}}, .calls = {untimed, untimed}, .messages = {}, .length = 0}));
 }
 
 }  // namespace
