@@ -104,7 +104,8 @@ class Candidate {
   }
 
   void explain(const Property& property, const Judgement& judgement) {
-    if (!explains_) return;
+    if (!explains_ || setting_.ranks == Ranks::world) return;
+    row_.is_explained = true;
     row_.explanation = explanation(bench_, *plan_.the_case, property, setting_);
     std::string said = judgement.detail + "\n" + row_.explanation;
     if (judgement.finding) said += "\n" + sim::text_of(*judgement.finding, "");

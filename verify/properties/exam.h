@@ -44,6 +44,7 @@ struct ExamRow {
   CaseSetting setting = {};   // where it was caught, or where something differed first
   int runs = 0;
   std::string explanation = {};
+  bool is_explained = false;  // a failure of a whole world (a training) is not, because that takes long
   NamedReasons named = {};
 };
 
