@@ -7,8 +7,8 @@
 /// Shapes  All replicas run if they make few calls together, or if every rank is asked for. Otherwise two
 ///         run, or one, and the others are folded into them (replica_fold.h). A replica of more than
 ///         kMostStepCalls calls runs only if every rank is asked for.
-/// Exact   The row holds if all calls are matched and the ledger of all ranks equals the closed forms
-///         (step_totals.h).
+/// Exact   The row holds if all calls are matched, and the ledger of all ranks with its bytes, and the
+///         multiply-adds of the ranks of each stage, equal the closed forms (step_totals.h, step_work.h).
 
 #include <cstdint>
 #include <string>

@@ -140,8 +140,10 @@ TEST(FullSizeStep, ALedgerThatDiffersFromTheClosedFormsIsTold) {
   }
   EXPECT_EQ(
       difference(expected, totals_of(step.ledger)),
-      "all_reduce at 'row_parallel_linear.forward' over tp: 32 calls of 1025 elements, where the closed form "
-      "has 32 calls of 1024 elements");
+      "all_reduce of bf16 at 'row_parallel_linear.forward' over tp: 32 calls of 1025 elements, 2048 bytes "
+      "inside nodes and 0 across, where the closed form has 32 calls of 1024 elements, 2048 bytes inside "
+      "nodes "
+      "and 0 across");
 }
 
 /// A rank does not know from its record how many rows it sent to each other.
