@@ -1,7 +1,9 @@
 #include "verify/full_size/kind_traffic.h"
 
 #include <algorithm>
+#include <numeric>
 #include <span>
+#include <utility>
 
 #include "sim/base/check.h"
 
@@ -11,68 +13,97 @@ namespace {
 
 using sim::Operation;
 
-/// The members of a group on each of its nodes; the nodes ascend.
-struct OfNode {
-  int node;
-  int members;
-};
-std::vector<OfNode> nodes_of(std::span<const int> nodes) {
-  std::vector<int> sorted(nodes.begin(), nodes.end());
-  std::sort(sorted.begin(), sorted.end());
-  std::vector<OfNode> counts;
-  for (const int node : sorted) {
-    if (counts.empty() || counts.back().node != node) counts.push_back({node, 0});
-    ++counts.back().members;
+/// Counts the members of a group on each of its nodes.
+class NodeCount {
+ public:
+  void count(std::span<const int> nodes) {
+    sorted_.assign(nodes.begin(), nodes.end());
+    if (!std::is_sorted(sorted_.begin(), sorted_.end())) std::sort(sorted_.begin(), sorted_.end());
+    counts_.clear();
+    for (const int node : sorted_) {
+      if (counts_.empty() || counts_.back().first != node) counts_.emplace_back(node, 0);
+      ++counts_.back().second;
+    }
   }
-  return counts;
-}
+  int nodes() const { return static_cast<int>(counts_.size()); }
+  int fewest() const { return std::ranges::min_element(counts_, {}, &Count::second)->second; }
+  int on(int node) const { return std::ranges::lower_bound(counts_, node, {}, &Count::first)->second; }
 
-/// The elements that the ranks at counted places of a ring send in an all_reduce. `below` are the numbers of
-/// ranks at places below an index; the first count % n of n chunks have one element more.
-std::int64_t all_reduce_elements(const std::vector<std::int64_t>& below, std::int64_t count) {
-  const auto n = static_cast<std::int64_t>(below.size()) - 1;
-  const auto longer = static_cast<std::size_t>(count % n);
-  std::int64_t elements = below.back() * 2 * (count - count / n);
-  if (longer == 0) return elements;
-  elements -= below[longer];                                               // their own chunks
-  elements -= below[longer - 1] + below.back() - below[below.size() - 2];  // those of the next place
-  return elements;
-}
+ private:
+  using Count = std::pair<int, int>;  // a node, and its members
+  std::vector<int> sorted_;
+  std::vector<Count> counts_;  // the nodes ascend
+};
 
 }  // namespace
 
+/// Returns how many of the counted ranks are at places below this one.
+std::int64_t KindTraffic::below(const Places& places, const std::vector<std::int64_t>& counts,
+                                std::int64_t place) {
+  const auto end = std::ranges::lower_bound(places.places, place);
+  return counts[static_cast<std::size_t>(end - places.places.begin())];
+}
+
+/// Returns the elements that the counted ranks send in an all_reduce over n ranks. The first count % n of n
+/// chunks have one element more. A rank sends all elements twice, less its own chunk and that of the next place.
+std::int64_t KindTraffic::all_reduce_elements(const Places& places, const std::vector<std::int64_t>& counts,
+                                              int n, std::int64_t count) {
+  const std::int64_t longer = count % n;
+  std::int64_t elements = counts.back() * 2 * (count - count / n);
+  if (longer == 0) return elements;
+  const std::int64_t at_the_end =
+      counts.back() - below(places, counts, n - 1);  // their next chunk is the first
+  elements -= below(places, counts, longer) + below(places, counts, longer - 1) + at_the_end;
+  return elements;
+}
+
+int KindTraffic::stage_of(int rank) const {
+  return (rank - layout_.first_rank) / layout_.dense.stride(sim::Axis::pp) % layout_.pp;
+}
+
 KindTraffic::Kind KindTraffic::counted(const sim::GroupKind& kind) const {
   const int n = kind.size();
-  const auto places = static_cast<std::size_t>(n);
   Kind result{.size = n, .stages = std::vector<Places>(static_cast<std::size_t>(layout_.pp))};
+  // The index of each place among those of its stage. A group that lies in one stage has all places there.
+  std::vector<std::size_t> index(static_cast<std::size_t>(n));
+  const std::vector<int> first = kind.members(0);
+  const bool is_in_one_stage =
+      std::ranges::all_of(first, [&](int rank) { return stage_of(rank) == stage_of(first.front()); });
+  for (int place = 0; place < n; ++place) {
+    const auto i = static_cast<std::size_t>(place);
+    const int stage = stage_of(first[i]);
+    for (int s = 0; s < layout_.pp; ++s) {
+      if (!is_in_one_stage && s != stage) continue;
+      std::vector<int>& places = result.stages[static_cast<std::size_t>(s)].places;
+      index[i] = places.size();
+      places.push_back(place);
+    }
+  }
   for (Places& stage : result.stages) {
-    stage.inside.resize(places + 1);
-    stage.across.resize(places + 1);
+    stage.inside.resize(stage.places.size() + 1);
+    stage.across.resize(stage.places.size() + 1);
     stage.fewest_on_node = n;
   }
-  const int stride = layout_.dense.stride(sim::Axis::pp);
-  std::vector<int> nodes(places);
+  NodeCount members_on;
+  std::vector<int> nodes(first.size());
   kind.for_each_group([&](int, std::span<const int> members) {
-    for (std::size_t i = 0; i < places; ++i) nodes[i] = nodes_.node_of(members[i]);
-    const std::vector<OfNode> counts = nodes_of(nodes);
-    const int fewest = std::ranges::min_element(counts, {}, &OfNode::members)->members;
-    for (std::size_t i = 0; i < places; ++i) {
-      const int stage_of = (members[i] - layout_.first_rank) / stride % layout_.pp;
-      Places& stage = result.stages[static_cast<std::size_t>(stage_of)];
-      const bool is_inside = nodes[i] == nodes[i + 1 == places ? 0 : i + 1];
-      ++(is_inside ? stage.inside : stage.across)[i + 1];
-      const int here = std::ranges::lower_bound(counts, nodes[i], {}, &OfNode::node)->members;
+    std::ranges::transform(members, nodes.begin(), [&](int rank) { return nodes_.node_of(rank); });
+    members_on.count(nodes);
+    const int fewest = members_on.fewest();
+    for (std::size_t i = 0; i < nodes.size(); ++i) {
+      Places& stage = result.stages[static_cast<std::size_t>(stage_of(members[i]))];
+      const bool is_inside = nodes[i] == nodes[i + 1 == nodes.size() ? 0 : i + 1];
+      ++(is_inside ? stage.inside : stage.across)[index[i] + 1];
+      const int here = members_on.on(nodes[i]);
       stage.pairs_inside += here - 1;
       stage.pairs_across += n - here;
-      stage.crosses_nodes = stage.crosses_nodes || counts.size() > 1;
+      stage.crosses_nodes = stage.crosses_nodes || members_on.nodes() > 1;
       stage.fewest_on_node = std::min(stage.fewest_on_node, fewest);
     }
   });
   for (Places& stage : result.stages) {
-    for (std::size_t i = 0; i < places; ++i) {
-      stage.inside[i + 1] += stage.inside[i];
-      stage.across[i + 1] += stage.across[i];
-    }
+    std::partial_sum(stage.inside.begin(), stage.inside.end(), stage.inside.begin());
+    std::partial_sum(stage.across.begin(), stage.across.end(), stage.across.begin());
   }
   return result;
 }
@@ -102,15 +133,17 @@ sim::Traffic KindTraffic::of(const ExpectedCall& call, int stage) {
   };
   switch (call.operation) {
     case Operation::all_reduce:
-      return {all_reduce_elements(places.inside, call.elements) * element,
-              all_reduce_elements(places.across, call.elements) * element};
+      return {all_reduce_elements(places, places.inside, n, call.elements) * element,
+              all_reduce_elements(places, places.across, n, call.elements) * element};
     case Operation::reduce_scatter:
     case Operation::all_gather:
       return along_ring(bytes * (n - 1));
     case Operation::broadcast: {
-      const auto last = static_cast<std::size_t>((call.root_or_peer + n - 1) % n);  // it sends nothing
-      return {bytes * (places.inside.back() - places.inside[last + 1] + places.inside[last]),
-              bytes * (places.across.back() - places.across[last + 1] + places.across[last])};
+      const int last = (call.root_or_peer + n - 1) % n;  // it sends nothing
+      const auto senders = [&](const std::vector<std::int64_t>& counts) {
+        return counts.back() - below(places, counts, last + 1) + below(places, counts, last);
+      };
+      return {bytes * senders(places.inside), bytes * senders(places.across)};
     }
     case Operation::all_to_all:
       return {places.pairs_inside * bytes, places.pairs_across * bytes};

@@ -5,7 +5,7 @@
 ///
 /// Shapes  the bytes of a rank are those of sim/comm/ring_traffic.h. A message over pp goes to `root_or_peer`;
 ///         one of a ring over cp goes to the next rank, in either direction.
-/// Exact   the sums are those over the ranks of the stage, whatever the order of the axes and the size of the
+/// Exact   a place of a group determines the stage of its member, or the group lies in one stage. The sums are those over the ranks of the stage, whatever the order of the axes and the size of the
 ///         nodes are. Nothing is summed over ranks for each call: the places of a ring whose next member is on
 ///         another node are counted once for each kind.
 
@@ -38,19 +38,27 @@ class KindTraffic {
   KindLinks links(const std::string& kind, int stage);
 
  private:
-  /// How many groups have a member of the stage at each place, by where the next member is.
+  /// The places of a group that are of one stage, and how many groups have the next member of such a place on
+  /// the same node, or on another one.
   struct Places {
-    std::vector<std::int64_t> inside, across;  // of places below an index: one more than there are places
+    std::vector<int> places;  // ascending
+    std::vector<std::int64_t> inside,
+        across;  // of the places before an index: one more than there are places
     std::int64_t pairs_inside = 0, pairs_across = 0;  // of different members, the first one of the stage
     int fewest_on_node = 0;
     bool crosses_nodes = false;
   };
+  static std::int64_t below(const Places& places, const std::vector<std::int64_t>& counts,
+                            std::int64_t place);
+  static std::int64_t all_reduce_elements(const Places& places, const std::vector<std::int64_t>& counts,
+                                          int n, std::int64_t count);
   struct Kind {
     int size = 1;
     std::vector<Places> stages;
   };
   const Kind& kind(const std::string& name);
   Kind counted(const sim::GroupKind& kind) const;
+  int stage_of(int rank) const;
 
   const sim::Layout& layout_;
   const sim::NodePlacement& nodes_;

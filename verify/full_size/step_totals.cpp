@@ -14,12 +14,10 @@ namespace {
 /// Calls visit(call, times, traffic) for all calls of all ranks of each stage: how often a rank makes it, and
 /// what all of them send then.
 template <typename Visit>
-void for_each_call(const ScenarioRequest& request, bool with_making, const Visit& visit) {
-  const sim::Layout& layout = request.layout;
-  KindTraffic traffic(layout, request.nodes);
-  const std::int64_t microbatches = microbatches_of_batch(request.batch, layout.dp);
-  const std::vector<RankWork> ranks = step_work(request);
-  for (int stage = 0; stage < layout.pp; ++stage) {
+void for_each_call(const ScenarioRequest& request, const std::vector<RankWork>& work, KindTraffic& traffic,
+                   bool with_making, const Visit& visit) {
+  const std::int64_t microbatches = microbatches_of_batch(request.batch, request.layout.dp);
+  for (int stage = 0; stage < std::ssize(work); ++stage) {
     const auto visit_all = [&](const std::vector<RepeatedCall>& calls, std::int64_t times) {
       for (const auto& [call, repeated] : calls) {
         const sim::Traffic sent = traffic.of(call, stage);
@@ -27,13 +25,13 @@ void for_each_call(const ScenarioRequest& request, bool with_making, const Visit
               sim::Traffic{repeated * times * sent.bytes_inside, repeated * times * sent.bytes_across});
       }
     };
-    const RankWork& work = ranks[static_cast<std::size_t>(stage)];
-    for (const ChunkWork& chunk : work.chunks) {
+    const RankWork& own = work[static_cast<std::size_t>(stage)];
+    for (const ChunkWork& chunk : own.chunks) {
       visit_all(chunk.forward.calls, microbatches);
       visit_all(chunk.backward.calls, microbatches);
     }
-    visit_all(work.of_step, 1);
-    if (with_making) visit_all(work.of_making, 1);
+    visit_all(own.of_step, 1);
+    if (with_making) visit_all(own.of_making, 1);
   }
 }
 
@@ -46,25 +44,30 @@ std::string text_of(const CallTotal& total) {
 
 StepTotals expected_step_totals(const ScenarioRequest& request) {
   const std::int64_t ranks_of_stage = request.layout.grid_size / request.layout.pp;
+  KindTraffic traffic(request.layout, request.nodes);
   StepTotals totals;
-  for_each_call(request, true, [&](const ExpectedCall& call, std::int64_t times, const sim::Traffic& sent) {
-    const bool is_message = sim::is_point_to_point(call.operation);
-    CallTotal& total = totals[{call.group, is_message ? "" : call.site, call.operation, call.dtype}];
-    total.calls += times * ranks_of_stage;
-    total.elements += times * ranks_of_stage * call.elements;
-    total.bytes_inside += sent.bytes_inside;
-    total.bytes_across += sent.bytes_across;
-  });
+  for_each_call(
+      request, step_work(request), traffic, true,
+      [&](const ExpectedCall& call, std::int64_t times, const sim::Traffic& sent) {
+        const bool is_message = sim::is_point_to_point(call.operation);
+        CallTotal& total = totals[{call.group, is_message ? "" : call.site, call.operation, call.dtype}];
+        total.calls += times * ranks_of_stage;
+        total.elements += times * ranks_of_stage * call.elements;
+        total.bytes_inside += sent.bytes_inside;
+        total.bytes_across += sent.bytes_across;
+      });
   return totals;
 }
 
-std::map<std::string, KindBytes> step_bytes(const ScenarioRequest& request) {
+std::map<std::string, KindBytes> step_bytes(const ScenarioRequest& request, const std::vector<RankWork>& work,
+                                            KindTraffic& traffic) {
   std::map<std::string, KindBytes> kinds;
-  for_each_call(request, false, [&](const ExpectedCall& call, std::int64_t, const sim::Traffic& sent) {
-    KindBytes& bytes = kinds[call.group];
-    bytes.inside += sent.bytes_inside;
-    bytes.across += sent.bytes_across;
-  });
+  for_each_call(request, work, traffic, false,
+                [&](const ExpectedCall& call, std::int64_t, const sim::Traffic& sent) {
+                  KindBytes& bytes = kinds[call.group];
+                  bytes.inside += sent.bytes_inside;
+                  bytes.across += sent.bytes_across;
+                });
   return kinds;
 }
 

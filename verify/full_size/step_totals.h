@@ -14,6 +14,8 @@
 #include <vector>
 
 #include "sim/comm/ledger.h"
+#include "verify/full_size/kind_traffic.h"
+#include "verify/full_size/step_work.h"
 #include "verify/options/scenario_request.h"
 
 namespace verify {
@@ -45,7 +47,8 @@ StepTotals totals_of(const std::vector<sim::LedgerRow>& ledger);
 struct KindBytes {
   std::int64_t inside = 0, across = 0;
 };
-std::map<std::string, KindBytes> step_bytes(const ScenarioRequest& request);
+std::map<std::string, KindBytes> step_bytes(const ScenarioRequest& request, const std::vector<RankWork>& work,
+                                            KindTraffic& traffic);
 
 /// Returns the first row in which they differ, in words; "" if there is none.
 std::string difference(const StepTotals& expected, const StepTotals& made);

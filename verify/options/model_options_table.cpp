@@ -65,7 +65,7 @@ std::vector<OptionInfo> options_of_the_model() {
       {"rank-offset", number, kLayout, kLayouts, "0", "Sets the number of the grid's first rank.", "RANK"},
       {"local-world-size", size, kLayout, kLayouts, "that of --world-size",
        "Sets how many ranks the grid has when it is only a part of the world."},
-      {"gpus-per-node", size, kLayout, Reader::groups | Reader::replay, "8",
+      {"gpus-per-node", size, kLayout, Reader::groups | Reader::replay | Reader::memory, "8",
        "Sets how many GPUs a node has."},
       {"layout-only",
        flag,

@@ -1,7 +1,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
@@ -16,28 +15,17 @@
 #include "verify/output/text_table.h"
 #include "verify/output/warnings_text.h"
 #include "verify/program/commands.h"
+#include "verify/program/memory_sweep.h"
 #include "verify/report/numbers_json.h"
 
 namespace verify {
 
 namespace {
 
-/// Refuses a model whose shape is not whole, and names all that is missing.
-void require_shape(const Settings& settings) {
-  const std::vector<std::string> missing = missing_of_model_shape(settings);
-  if (missing.empty()) return;
-  sim::refuse({.code = "missing_option",
-               .option = fmt::format("--{}", fmt::join(missing, ", --")),
-               .numbers = missing.size() == 1 ? "it is not given" : "they are not given",
-               .rule = "memory is that of a GPT, whose layers, hidden size, attention heads, vocabulary and "
-                       "sequence length are given",
-               .hint = fmt::format("--{} N", fmt::join(missing, " N --"))});
-}
-
 ScenarioRequest requested_memory(const Scenario& scenario) {
   std::optional<ScenarioRequest> request;
   sim::Refusals refusals;
-  refusals.keep([&] { require_shape(scenario.settings); });
+  refusals.keep([&] { require_model_shape(scenario.settings); });
   refusals.keep([&] { request = scenario_request(scenario); });
   refusals.throw_if_any();
   if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
@@ -126,6 +114,8 @@ std::vector<sim::Warning> warnings_of(const ScenarioRequest& request, const Memo
 
 int run_memory(const Call& call) {
   const Scenario scenario = requested_scenario(call.line);
+  if (scenario.settings.flag("sweep")) return run_memory_sweep(call, scenario);
+  require_no_sweep(scenario.settings);
   const ScenarioRequest request = requested_memory(scenario);
   const MemoryReport report = scenario_memory(request);
   if (asks_for_json(call.line)) {
