@@ -150,4 +150,9 @@ Machine read_machine(const std::string& path) {
   return machine;
 }
 
+std::optional<Machine> requested_machine(const Settings& settings) {
+  if (!settings.has("machine")) return std::nullopt;
+  return read_machine(settings.text("machine", ""));
+}
+
 }  // namespace verify

@@ -14,7 +14,10 @@
 ///         that is no number, or out of its range; machine_incomplete: a number that is not given. All that is
 ///         wrong with a file is refused at once.
 
+#include <optional>
 #include <string>
+
+#include "verify/options/settings.h"
 
 namespace verify {
 
@@ -28,5 +31,7 @@ struct Machine {
 };
 
 Machine read_machine(const std::string& path);
+/// Reads the machine of --machine; nothing without that option.
+std::optional<Machine> requested_machine(const Settings& settings);
 
 }  // namespace verify

@@ -34,10 +34,27 @@ void add_memory(const ScenarioRequest& request, SweptLayout& layout) {
   layout.fits = memory.fits();
 }
 
-void add_step(const ScenarioRequest& request, const std::optional<Machine>& machine, SweptLayout& layout) {
+/// The groups of one grid, which layouts that differ in nothing else share.
+class GridTraffic {
+ public:
+  KindTraffic& of(const ScenarioRequest& request, SweepPoint point) {
+    point.micro_batch_size = 1;
+    point.recompute = 0;
+    if (!traffic_ || point != point_) traffic_.emplace(request.layout, request.nodes);
+    point_ = point;
+    return *traffic_;
+  }
+
+ private:
+  SweepPoint point_;
+  std::optional<KindTraffic> traffic_;
+};
+
+void add_step(const ScenarioRequest& request, const std::optional<Machine>& machine, GridTraffic& grids,
+              SweptLayout& layout) {
   layout.unknown = why_no_step_work(request);
   if (!layout.unknown.empty()) return;
-  KindTraffic traffic(request.layout, request.nodes);
+  KindTraffic& traffic = grids.of(request, layout.point);
   const std::vector<RankWork> work = step_work(request);
   layout.bytes_inside = layout.bytes_across = 0;
   for (const auto& [kind, bytes] : step_bytes(request, work, traffic)) {
@@ -47,7 +64,8 @@ void add_step(const ScenarioRequest& request, const std::optional<Machine>& mach
   if (machine) layout.seconds = least_step_seconds(step_seconds(request, work, traffic, *machine));
 }
 
-SweptLayout swept(const Scenario& scenario, const SweepPoint& point, const std::optional<Machine>& machine) {
+SweptLayout swept(const Scenario& scenario, const SweepPoint& point, const std::optional<Machine>& machine,
+                  GridTraffic& grids) {
   const ScenarioRequest request = scenario_request(at_point(scenario, point));
   if (const std::string reason = why_no_memory(request); !reason.empty()) {
     sim::refuse({.code = "memory_not_counted",
@@ -63,7 +81,7 @@ SweptLayout swept(const Scenario& scenario, const SweepPoint& point, const std::
   layout.bubble =
       static_cast<double>(request.layout.pp - 1) / static_cast<double>(chunks * layout.microbatches);
   add_memory(request, layout);
-  add_step(request, machine, layout);
+  add_step(request, machine, grids, layout);
   return layout;
 }
 
@@ -126,10 +144,11 @@ SweepReport sweep(const Scenario& scenario, const SweepSpace& space, const std::
                      .machine = machine};
   const SweepPoint own = own_point(settings);
   RefusalCount refusals;
+  GridTraffic grids;
   for (const SweepPoint& point : space.points(report.world_size)) {
     ++report.tried;
     try {
-      report.layouts.push_back(swept(scenario, point, machine));
+      report.layouts.push_back(swept(scenario, point, machine, grids));
       report.layouts.back().is_own = point == own;
     } catch (const sim::Error& error) {
       refusals.add(error);

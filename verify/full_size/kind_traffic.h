@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/comm/ring_traffic.h"
@@ -30,7 +31,8 @@ struct KindLinks {
 
 class KindTraffic {
  public:
-  KindTraffic(const sim::Layout& layout, const sim::NodePlacement& nodes) : layout_(layout), nodes_(nodes) {}
+  KindTraffic(sim::Layout layout, const sim::NodePlacement& nodes)
+      : layout_(std::move(layout)), nodes_(nodes) {}
 
   /// Returns what all ranks of a stage send if each makes this call once.
   sim::Traffic of(const ExpectedCall& call, int stage);
@@ -60,8 +62,8 @@ class KindTraffic {
   Kind counted(const sim::GroupKind& kind) const;
   int stage_of(int rank) const;
 
-  const sim::Layout& layout_;
-  const sim::NodePlacement& nodes_;
+  sim::Layout layout_;
+  sim::NodePlacement nodes_;
   std::map<std::string, Kind> kinds_;
 };
 

@@ -1,9 +1,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
+#include <optional>
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
+#include "verify/estimate/estimated_step.h"
 #include "verify/memory/fitting.h"
 #include "verify/memory/scenario_memory.h"
 #include "verify/options/command_requests.h"
@@ -116,14 +118,25 @@ int run_memory(const Call& call) {
   const Scenario scenario = requested_scenario(call.line);
   if (scenario.settings.flag("sweep")) return run_memory_sweep(call, scenario);
   require_no_sweep(scenario.settings);
-  const ScenarioRequest request = requested_memory(scenario);
+  std::optional<Machine> machine;
+  std::optional<ScenarioRequest> asked;
+  sim::Refusals refusals;
+  refusals.keep([&] { asked = requested_memory(scenario); });
+  refusals.keep([&] { machine = requested_machine(scenario.settings); });
+  refusals.throw_if_any();
+  const ScenarioRequest& request = *asked;
   const MemoryReport report = scenario_memory(request);
+  std::optional<EstimatedStep> estimate;
+  if (machine) estimate = estimated_step(request, *machine);
   if (asks_for_json(call.line)) {
-    call.output.out << one_line(as_json(report, request));
+    Json document = as_json(report, request);
+    if (estimate) document["estimate"] = estimate_json(*estimate);
+    call.output.out << one_line(document);
   } else {
     call.output.out << fmt::format("Memory of a rank, by pipeline stage ({} training, {})\n\n",
                                    report.state.dtypes, report.state.is_distributed ? "ZeRO-1" : "no ZeRO-1")
                     << table_of(report) << judgement(scenario, report)
+                    << (estimate ? "\n" + estimate_text(*estimate) : "")
                     << warnings_text(warnings_of(request, report));
   }
   return report.fits().value_or(true) ? kVerified : kFalsified;

@@ -144,9 +144,7 @@ int run_memory_sweep(const Call& call, const Scenario& scenario) {
   sim::Refusals refusals;
   refusals.keep([&] { require_model_shape(settings); });
   refusals.keep([&] { space = sweep_space(settings); });
-  refusals.keep([&] {
-    if (settings.has("machine")) machine = read_machine(settings.text("machine", ""));
-  });
+  refusals.keep([&] { machine = requested_machine(settings); });
   refusals.keep([&] {
     if (!settings.has("report")) return;
     page.emplace("report", settings.text("report", ""));
