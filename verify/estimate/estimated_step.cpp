@@ -38,7 +38,7 @@ void require_counted(const ScenarioRequest& request) {
        .numbers = std::move(reason),
        .rule =
            "a time is estimated for a training step whose calls and multiply-adds are known in closed form",
-       .hint = "a dense model with --global-batch-size, as scenarios/published/korthikanti-2022-175b.ini"});
+       .hint = "a dense model with --global-batch-size, as scenarios/published/llama3-405b-16384-gpus.ini"});
 }
 
 ScheduleRequest schedule_of(const ScenarioRequest& request, std::int64_t microbatches) {

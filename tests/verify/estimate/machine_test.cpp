@@ -57,7 +57,8 @@ TEST(Machine, TheReadyFileHasTheFiguresOfTheDataSheets) {
 TEST(Machine, AllThatIsWrongIsRefusedAtOnce) {
   EXPECT_EQ(codes_of(kWhole), std::vector<std::string>());
   EXPECT_EQ(codes_of(""), std::vector<std::string>(4, "machine_incomplete"));
-  EXPECT_EQ(codes_of(std::string(kWhole) + "latency-seconds = 1\n"), std::vector<std::string>{"machine_syntax"});
+  EXPECT_EQ(codes_of(std::string(kWhole) + "latency-seconds = 1\n"),
+            std::vector<std::string>{"machine_syntax"});
   EXPECT_EQ(codes_of(std::string(kWhole) + "[more]\n"), std::vector<std::string>{"machine_syntax"});
   EXPECT_EQ(codes_of("multiply-adds-per-second = 0\n"
                      "bytes-per-second-inside-node = -1e9\n"
