@@ -1,10 +1,7 @@
 #include "verify/options/memory_arguments.h"
 
 #include <algorithm>
-#include <fmt/format.h>
 #include <string_view>
-
-#include "sim/base/printable_text.h"
 
 namespace verify {
 
@@ -65,24 +62,6 @@ const std::vector<UncountedRow>& uncounted_rows() {
 }
 
 }  // namespace
-
-std::string other_model(const RunArguments& run) {
-  struct OtherModel {
-    std::string_view word, name;
-  };
-  static constexpr OtherModel kModels[] = {{"bert", "BERT"}, {"t5", "T5"}};
-  const std::string program = run.program.substr(run.program.find_last_of('/') + 1);
-  for (const OtherModel& model : kModels) {
-    if (program.find(model.word) != std::string::npos)
-      return fmt::format("{} trains a {}, and what is counted is a GPT", sim::printable_text(program),
-                         model.name);
-    for (const RunArgument& argument : run.given) {
-      if (argument.name.starts_with(std::string(model.word) + "-"))
-        return fmt::format("--{} is of a {}, and what is counted is a GPT", argument.name, model.name);
-    }
-  }
-  return "";
-}
 
 std::vector<AccountedArgument> uncounted_arguments(const RunValues& values, const RunAccount& account) {
   std::vector<AccountedArgument> uncounted;

@@ -207,13 +207,10 @@ std::string failure_of_a_step(const Scenario& scenario) {
   return broken.empty() ? "" : "a step fails: " + broken.front().message;
 }
 
-/// A shape that no step can compute, or that is of another model than a GPT, has no parameters that could be
-/// counted.
+/// A shape that no step can compute has no parameters that could be counted.
 ModelOptions model_of(const Scenario& scenario) {
   ModelOptions model = model_options(scenario.settings);
-  std::string failure = failure_of_a_step(scenario);
-  if (failure.empty() && scenario.run != nullptr) failure = other_model(scenario.run->run);
-  if (!failure.empty()) {
+  if (std::string failure = failure_of_a_step(scenario); !failure.empty()) {
     model.shape.reset();
     model.no_shape = std::move(failure);
   }
@@ -242,8 +239,7 @@ NotProved not_proved_of(const Scenario& scenario) {
   NotProved not_proved{.layers = verify::not_proved(account, Unproved::layers),
                        .memory = not_counted(*scenario.run),
                        .training = verify::not_proved(account, Unproved::training)};
-  std::string failure = failure_of_a_step(scenario);
-  if (failure.empty()) failure = other_model(scenario.run->run);
+  const std::string failure = failure_of_a_step(scenario);
   for (std::string* reason : {&not_proved.memory, &not_proved.training})
     if (reason->empty()) *reason = failure;
   return not_proved;

@@ -47,7 +47,6 @@ struct Unresolved {
 
 struct RunArguments {
   RunFileKind kind = RunFileKind::script;
-  std::string program;  // the training script, as a launch script names it; "" where it is not known
   std::vector<RunArgument> given;
   std::vector<Unresolved> unresolved;
   std::vector<std::string> notes;  // sentences about how the file was read

@@ -229,7 +229,6 @@ RunArguments ScriptReader::arguments() {
                                     launches_.size(), launch.line));
   }
   if (!has_command) run.notes.emplace_back("the file has no command; the arguments that it assigns are read");
-  run.program = launch.script;
   world_.read(launch.before, "");
   take(launch.arguments, run);
   take_world(run);

@@ -118,24 +118,6 @@ TEST(MemoryCommand, ArgumentsThatAreNotCountedAreNamed) {
             std::string::npos);
 }
 
-/// The arguments of a BERT are those of a GPT, so that its script or an argument of its own has to say so.
-TEST(MemoryCommand, ABertIsRefusedByName) {
-  const std::string arguments =
-      " --num-layers 4 --hidden-size 64 --num-attention-heads 4 --max-position-embeddings 32 --seq-length 32 "
-      "--vocab-size 100 --micro-batch-size 1 --bf16 ";
-  const auto refused = [&](const std::string& command, const std::string& more) {
-    const test::TemporaryFile file("run.sh", command + arguments + more + "\n");
-    return document_of("memory --world-size 2 --from " + file.path(), 2)["error"];
-  };
-  const ordered_json by_script = refused("torchrun /opt/megatron/pretrain_bert.py", "");
-  EXPECT_EQ(by_script["code"], "memory_not_counted");
-  EXPECT_EQ(by_script["numbers"], "pretrain_bert.py trains a BERT, and what is counted is a GPT");
-  const ordered_json by_argument = refused("torchrun train.py", "--bert-no-binary-head");
-  EXPECT_EQ(by_argument["numbers"], "--bert-no-binary-head is of a BERT, and what is counted is a GPT");
-  const test::TemporaryFile gpt("run.sh", "torchrun /bert/pretrain_gpt.py" + arguments + "\n");
-  document_of("memory --world-size 2 --from " + gpt.path());
-}
-
 TEST(MemoryCommand, ARunIsReadWithItsKernels) {
   const std::string arguments =
       "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 "
