@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <fmt/format.h>
 
 #include "sim/base/error.h"
@@ -78,8 +79,9 @@ EstimatedStep estimated_step(const ScenarioRequest& request, const Machine& mach
     return std::max<std::int64_t>(1, nanoseconds(seconds_of_step(times, rank, pass).all()));
   };
   const auto of_message = [&](int from, int to) {
-    // A gradient goes back over the link over which its activation came.
-    return nanoseconds(times.to_next[static_cast<std::size_t>((from + 1) % ranks == to ? from : to)]);
+    // A gradient goes back over the link over which its activation came. The last rank's leads to the first.
+    const int link = std::abs(from - to) == 1 ? std::min(from, to) : ranks - 1;
+    return nanoseconds(times.to_next[static_cast<std::size_t>(link)]);
   };
   const auto at_end = [&](int rank) {
     return nanoseconds(times.ranks[static_cast<std::size_t>(rank)].of_step.all());

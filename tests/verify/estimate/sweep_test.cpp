@@ -119,7 +119,7 @@ TEST(Sweep, ItSaysWhichRuleRefusedHowMany) {
   options.insert(options.end(), {{"sweep-values", "tp=1,8"}});
   const Scenario scenario = scenario_of_options(options);
   const SweepReport report = swept(options);
-  const auto heads = std::ranges::find(report.refusals, "heads_div", &SweepRefusal::code);
+  const auto heads = std::ranges::find(report.refusals, "attention_heads", &SweepRefusal::code);
   ASSERT_NE(heads, report.refusals.end());
   const auto points = sweep_space(scenario.settings).points(8);
   EXPECT_EQ(heads->layouts, std::ranges::count(points, 8, &SweepPoint::tp));
