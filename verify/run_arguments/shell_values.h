@@ -42,6 +42,8 @@ class ShellValues {
 
   std::vector<ShellField> expand(const ShellWord& word);
   std::vector<ShellField> expand(const std::vector<ShellWord>& words);
+  /// The word as one field, as if all of it were quoted.
+  ShellField whole(const ShellWord& word) { return {joined(word), word.line}; }
 
   /// The assigned variables, in the order of their first assignment.
   const std::vector<std::string>& names() const { return order_; }

@@ -28,9 +28,25 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, kCount>
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-constexpr std::array<std::string_view, 6> kOpening = {"if", "for", "while", "until", "case", "select"};
-constexpr std::array<std::string_view, 3> kClosing = {"fi", "done", "esac"};
-constexpr std::array<std::string_view, 8> kBetween = {"then", "else", "elif", "do", "in", "{", "}", "!"};
+struct KeywordRow {
+  std::string_view word;
+  ShellKeyword keyword;
+};
+constexpr std::array<KeywordRow, 12> kKeywords = {{
+    {"if", ShellKeyword::if_begins},
+    {"then", ShellKeyword::condition_ends},
+    {"elif", ShellKeyword::elif_begins},
+    {"else", ShellKeyword::else_begins},
+    {"fi", ShellKeyword::if_ends},
+    {"case", ShellKeyword::case_begins},
+    {"esac", ShellKeyword::case_ends},
+    {"for", ShellKeyword::loop_begins},
+    {"while", ShellKeyword::loop_begins},
+    {"until", ShellKeyword::loop_begins},
+    {"select", ShellKeyword::loop_begins},
+    {"done", ShellKeyword::loop_ends},
+}};
+constexpr std::array<std::string_view, 4> kIgnored = {"do", "in", "{", "}"};
 constexpr std::array<std::string_view, 5> kDeclaring = {"export", "declare", "local", "readonly", "typeset"};
 
 class Lexer {
@@ -71,6 +87,10 @@ class Lexer {
   void skip_substituted_process();
   void read_documents();
   void read_word_of_command();
+  void read_test();
+  void read_case(int line);
+  void read_patterns();
+  void add_keyword(ShellKeyword keyword, std::vector<ShellWord> words, int line);
   bool read_assignment();
   std::vector<ShellWord> array_values();
   bool takes_keyword(const ShellWord& word);
@@ -97,8 +117,10 @@ class Lexer {
   std::size_t at_ = 0;
   int line_;
   int depth_;
-  int branches_ = 0;
-  bool chained_ = false;
+  int cases_ = 0;            // those that are open
+  std::string chain_;        // between the last command and the next one
+  bool is_joining_ = false;  // a line that ends with && goes on in the next one
+  bool negates_ = false;
   bool declares_ = false;
   ShellScript script_;
   ShellCommand command_;
@@ -328,8 +350,7 @@ void Lexer::skip_comment() {
 }
 
 void Lexer::end_command() {
-  const bool is_empty = command_.assignments.empty() && command_.words.empty() &&
-                        command_.documents.empty() && command_.loop_variable.empty();
+  const bool is_empty = command_.assignments.empty() && command_.words.empty() && command_.documents.empty();
   if (!is_empty) script_.commands.push_back(std::move(command_));
   command_ = {};
   declares_ = false;
@@ -394,11 +415,15 @@ void Lexer::operate() {
   const char c = peek();
   if (c == '<' || c == '>' || (c == '&' && peek(1) == '>')) return redirect();
   end_command();
-  const bool chains = looking_at("&&") || looking_at("||");
+  const bool is_double = peek(1) == c && (c == '&' || c == '|' || c == ';');
+  const bool is_joined = c == '|' || (c == '&' && is_double);
+  if (c != '\n' || !is_joining_) chain_ = is_joined ? std::string(is_double ? 2 : 1, c) : "";
+  is_joining_ = is_joined || (c == '\n' && is_joining_);
+  negates_ = false;
   next();
-  if (chains) next();
+  if (is_double) next();
   if (c == '\n') read_documents();
-  chained_ = chains;
+  if (c == ';' && is_double && cases_ > 0) read_patterns();
 }
 
 std::vector<ShellWord> Lexer::array_values() {
@@ -447,36 +472,113 @@ bool Lexer::read_assignment() {
   return true;
 }
 
+void Lexer::add_keyword(ShellKeyword keyword, std::vector<ShellWord> words, int line) {
+  end_command();
+  ShellCommand command{.keyword = keyword, .assignments = {}, .words = std::move(words), .documents = {}};
+  command.line = line;
+  script_.commands.push_back(std::move(command));
+  chain_.clear();
+  negates_ = false;
+}
+
+/// Reads the subject of a `case`, and the patterns that follow.
+void Lexer::read_case(int line) {
+  skip_blanks();
+  std::vector<ShellWord> subject;
+  subject.push_back(word());
+  add_keyword(ShellKeyword::case_begins, std::move(subject), line);
+  ++cases_;
+  while (!at_end() && (is_blank(peek()) || peek() == '\n')) next();
+  if (looking_at("in")) at_ += 2;
+  read_patterns();
+}
+
+/// Reads "a | b)", or the `esac` that ends a case.
+void Lexer::read_patterns() {
+  std::vector<ShellWord> patterns;
+  const auto skip = [&] {
+    for (;;) {
+      skip_blanks();
+      if (peek() == '#') skip_comment();
+      if (peek() != '\n') return;
+      next();
+      if (!pending_.empty()) read_documents();
+    }
+  };
+  skip();
+  const int begun = line_;
+  if (looking_at("esac") && !is_of_name(peek(4))) return;  // the next word ends the case
+  if (peek() == '(') next();
+  while (!at_end() && peek() != ')') {
+    if (peek() == '|' || is_blank(peek())) {
+      next();
+    } else if (is_operator(peek())) {
+      break;  // no pattern of a case
+    } else {
+      patterns.push_back(word());
+    }
+    if (patterns.size() > kMostRunArguments) refuse(begun, "a case of too many patterns");
+  }
+  if (peek() == ')') next();
+  add_keyword(ShellKeyword::pattern_begins, std::move(patterns), begun);
+}
+
+/// Reads the rest of [[ ... ]], in which operators are words.
+void Lexer::read_test() {
+  const int begun = line_;
+  for (;;) {
+    while (!at_end() && (is_blank(peek()) || peek() == '\n')) next();
+    if (at_end()) refuse(begun, "a '[[' without its ']]'");
+    ShellWord next_word{.parts = {}, .line = line_};
+    if (is_operator(peek())) {
+      const char c = peek();
+      add(next_word, next(), false);
+      if (peek() == c && (c == '&' || c == '|')) add(next_word, next(), false);
+    } else {
+      next_word = word();
+    }
+    const auto& parts = next_word.parts;
+    const bool ends = parts.size() == 1 && !parts[0].is_quoted && parts[0].text == "]]";
+    command_.words.push_back(std::move(next_word));
+    if (ends) return;
+    if (command_.words.size() > kMostRunArguments) refuse(begun, "a '[[' of too many words");
+  }
+}
+
 /// Follows a word that is a keyword where a command begins. Returns whether it was one.
 bool Lexer::takes_keyword(const ShellWord& word) {
   if (word.parts.size() != 1 || word.parts[0].kind != ShellPart::Kind::literal || word.parts[0].is_quoted)
     return false;
   const std::string& text = word.parts[0].text;
-  if (is_one_of(text, kOpening)) {
-    ++branches_;
-    if (text == "for") {
-      skip_blanks();
-      while (is_of_name(peek())) command_.loop_variable += next();
-    }
+  const auto* const row = std::ranges::find(kKeywords, text, &KeywordRow::word);
+  if (row != kKeywords.end() && row->keyword == ShellKeyword::case_begins) {
+    read_case(word.line);
     return true;
   }
-  if (is_one_of(text, kClosing)) {
-    branches_ = std::max(0, branches_ - 1);
+  if (row != kKeywords.end()) {
+    add_keyword(row->keyword, {}, word.line);
+    if (row->keyword == ShellKeyword::case_ends) cases_ = std::max(0, cases_ - 1);
+    if (text == "for") {
+      skip_blanks();
+      while (is_of_name(peek())) script_.commands.back().loop_variable += next();
+    }
     return true;
   }
   if (is_one_of(text, kDeclaring)) {
     declares_ = true;
     return true;
   }
-  return is_one_of(text, kBetween);
+  if (text == "!") negates_ = !negates_;
+  return text == "!" || is_one_of(text, kIgnored);
 }
 
 void Lexer::read_word_of_command() {
   const bool begins = command_.words.empty();
   if (begins && command_.assignments.empty() && !declares_) {
     command_.line = line_;
-    command_.is_conditional = branches_ > 0;
-    command_.is_chained = chained_;
+    command_.chain = chain_;
+    command_.is_negated = negates_;
+    is_joining_ = false;
   }
   if (begins && read_assignment()) return;
   ShellWord word = this->word();
@@ -484,7 +586,10 @@ void Lexer::read_word_of_command() {
   if (is_number && (peek() == '<' || peek() == '>')) return;  // the number of a redirected file
   if (begins && takes_keyword(word)) return;
   if (declares_) return;  // an option of `declare`, or a name without a value
+  const bool is_test = begins && word.parts.size() == 1 && word.parts[0].source.empty() &&
+                       !word.parts[0].is_quoted && word.parts[0].text == "[[";
   command_.words.push_back(std::move(word));
+  if (is_test) read_test();
   if (command_.words.size() > kMostRunArguments) refuse(command_.line, "a command of too many words");
 }
 
