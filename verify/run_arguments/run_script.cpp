@@ -87,12 +87,18 @@ void ScriptReader::read(const ShellCommand& command, int depth) {
   if (runs == ShellRuns::no) return;
   // Assignments before a word are those of the command, which is read as if it ran.
   const ShellRuns assigns = command.words.empty() ? runs : branches_.around();
-  for (const ShellAssignment& assignment : command.assignments)
-    values_.assign(assignment, assigns != ShellRuns::yes);
+  for (const ShellAssignment& assignment : command.assignments) {
+    if (assigns == ShellRuns::yes) {
+      values_.assign(assignment);
+    } else {
+      values_.assign_perhaps(assignment, branches_.asked());
+    }
+  }
   find_launch(values_.expand(command.words), command.line, depth);
   for (const HereDocument& document : command.documents) read_nested(document.text, document.line, depth);
   const bool is_certain = command.chain.empty() || (runs == ShellRuns::yes && command.chain != "|");
-  branches_.ended(is_certain ? shell_condition(command, values_) : std::nullopt);
+  const std::optional<bool> success = is_certain ? shell_condition(command, values_) : std::nullopt;
+  branches_.ended(success, success ? std::vector<std::string>() : values_.unknown_variables(command.words));
 }
 
 /// Reads the text of a here-document or of `bash -c`, which may be no script at all.

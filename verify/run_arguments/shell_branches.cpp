@@ -1,6 +1,7 @@
 #include "verify/run_arguments/shell_branches.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace verify {
 
@@ -27,7 +28,7 @@ void ShellBranches::take(Branch& branch, std::optional<bool> condition) {
 
 void ShellBranches::close(ShellKeyword kind) {
   if (!open_.empty() && open_.back().kind == kind) open_.pop_back();
-  success_.reset();
+  ended(std::nullopt, {});
 }
 
 void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
@@ -37,11 +38,12 @@ void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
     case none:
       return;
     case if_begins:
-      open_.push_back({.kind = if_begins, .now = ShellRuns::yes, .before = ShellRuns::no, .subject = {}});
+      open_.push_back({.kind = if_begins, .now = ShellRuns::yes});
       return;
     case condition_ends:
-      if (is_of_if) take(open_.back(), success_);
-      return;
+      if (!is_of_if) return;
+      open_.back().asked.insert(open_.back().asked.end(), asked_.begin(), asked_.end());
+      return take(open_.back(), success_);
     case elif_begins:
       if (is_of_if) open_.back().now = opposite(open_.back().before);
       return;
@@ -51,8 +53,10 @@ void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
     case if_ends:
       return close(if_begins);
     case case_begins:
-      open_.push_back({.kind = case_begins, .now = ShellRuns::no, .before = ShellRuns::no, .subject = {}});
-      if (!keyword.words.empty()) open_.back().subject = keyword.words.front();
+      open_.push_back({.kind = case_begins, .now = ShellRuns::no});
+      if (keyword.words.empty()) return;
+      open_.back().subject = keyword.words.front();
+      open_.back().asked = values.unknown_variables(keyword.words);
       return;
     case pattern_begins:
       if (open_.empty() || open_.back().kind != case_begins) return;
@@ -60,11 +64,23 @@ void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
     case case_ends:
       return close(case_begins);
     case loop_begins:
-      open_.push_back({.kind = loop_begins, .now = ShellRuns::maybe, .before = ShellRuns::no, .subject = {}});
+      open_.push_back({.kind = loop_begins, .now = ShellRuns::maybe});
       return;
     case loop_ends:
       return close(loop_begins);
   }
+}
+
+void ShellBranches::ended(std::optional<bool> success, std::vector<std::string> asked) {
+  success_ = success;
+  asked_ = std::move(asked);
+}
+
+std::string ShellBranches::asked() const {
+  for (const Branch& branch : open_) {
+    if (branch.now == ShellRuns::maybe && !branch.asked.empty()) return branch.asked.front();
+  }
+  return "";
 }
 
 ShellRuns ShellBranches::around() const {

@@ -7,6 +7,7 @@
 ///         not known, a command may run. The same holds behind && and ||.
 
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "verify/run_arguments/shell_condition.h"
@@ -24,8 +25,12 @@ class ShellBranches {
   ShellRuns around() const;
   /// Whether a command runs, by the branches around it and by the command before it.
   ShellRuns runs(const ShellCommand& command) const;
-  /// Tells whether the command that was read last has succeeded, where that is known.
-  void ended(std::optional<bool> success) { success_ = success; }
+  /// Tells whether the command that was read last has succeeded, where that is known, and otherwise the
+  /// variables that would tell.
+  void ended(std::optional<bool> success, std::vector<std::string> asked);
+  /// Returns the first variable that would tell whether the branches around the next command are taken; ""
+  /// where no variable would.
+  std::string asked() const;
 
  private:
   struct Branch {
@@ -33,6 +38,7 @@ class ShellBranches {
     ShellRuns now = ShellRuns::maybe;        // whether the commands that follow run
     ShellRuns before = ShellRuns::no;        // whether an earlier branch of it was taken
     ShellWord subject;                       // of a case
+    std::vector<std::string> asked;          // variables that its conditions ask for
   };
 
   void take(Branch& branch, std::optional<bool> condition);
@@ -40,6 +46,7 @@ class ShellBranches {
 
   std::vector<Branch> open_;
   std::optional<bool> success_;
+  std::vector<std::string> asked_;  // for success_
 };
 
 }  // namespace verify

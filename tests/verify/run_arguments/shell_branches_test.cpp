@@ -80,6 +80,19 @@ TEST(ShellBranches, AValueThatIsSetDecidesABranch) {
   EXPECT_NE(read(script).find("|"), std::string::npos);
 }
 
+TEST(ShellBranches, TheVariableThatWouldTellIsNamed) {
+  const auto asked = [](const std::string& script) {
+    const RunArguments run = read_run_script("A=()\n" + script + "\npython train.py --tp $TP ${A[@]}\n", {});
+    std::string text;
+    for (const verify::Unresolved& unknown : run.unresolved) text += unknown.variable + " ";
+    return text;
+  };
+  EXPECT_EQ(asked("SIZE=$2\nif [ $SIZE = 7b ]; then TP=1; else TP=2; fi"), "2 ");
+  EXPECT_EQ(asked("SIZE=$2\ncase $SIZE in 7b) TP=1;; *) TP=2; A+=(--pp 2);; esac"), "2 2 ");
+  EXPECT_EQ(asked("if [ -f x ]; then TP=1; else TP=2; fi"), "TP ");
+  EXPECT_EQ(asked("if [ $1 = x ]; then if [ 1 = 1 ]; then TP=1; fi; fi"), "1 ");
+}
+
 TEST(ShellBranches, OfTwoCommandsThatOfTheBranchIsRead) {
   const std::string script =
       "N=4\nif [ $N -gt 1 ]; then\n  torchrun --nnodes $N --nproc_per_node 8 train.py --tp 8\n"
