@@ -94,11 +94,12 @@ void ScriptReader::read(const ShellCommand& command, int depth) {
       values_.assign_perhaps(assignment, branches_.asked());
     }
   }
-  find_launch(values_.expand(command.words), command.line, depth);
+  const Fields words = values_.expand(command.words);
+  find_launch(words, command.line, depth);
   for (const HereDocument& document : command.documents) read_nested(document.text, document.line, depth);
   const bool is_certain = command.chain.empty() || (runs == ShellRuns::yes && command.chain != "|");
   const std::optional<bool> success = is_certain ? shell_condition(command, values_) : std::nullopt;
-  branches_.ended(success, success ? std::vector<std::string>() : values_.unknown_variables(command.words));
+  branches_.ended(success, success ? std::vector<std::string>() : values_.unknown_variables(words));
 }
 
 /// Reads the text of a here-document or of `bash -c`, which may be no script at all.

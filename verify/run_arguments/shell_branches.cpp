@@ -56,7 +56,7 @@ void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
       open_.push_back({.kind = case_begins, .now = ShellRuns::no});
       if (keyword.words.empty()) return;
       open_.back().subject = keyword.words.front();
-      open_.back().asked = values.unknown_variables(keyword.words);
+      open_.back().asked = values.unknown_variables(values.expand(keyword.words));
       return;
     case pattern_begins:
       if (open_.empty() || open_.back().kind != case_begins) return;

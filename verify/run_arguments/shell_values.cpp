@@ -210,9 +210,9 @@ std::vector<ShellField> ShellValues::expand(const std::vector<ShellWord>& words)
   return all;
 }
 
-std::vector<std::string> ShellValues::unknown_variables(const std::vector<ShellWord>& words) {
+std::vector<std::string> ShellValues::unknown_variables(const std::vector<ShellField>& words) const {
   std::vector<std::string> variables;
-  for (const ShellField& field : expand(words)) {
+  for (const ShellField& field : words) {
     for (const Unresolved& unknown : unresolved(field.text)) {
       if (!unknown.variable.empty()) variables.push_back(unknown.variable);
     }

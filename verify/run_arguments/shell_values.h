@@ -51,8 +51,8 @@ class ShellValues {
   const std::vector<std::string>& names() const { return order_; }
   const std::vector<ShellField>& value(const std::string& name) const { return values_.at(name); }
 
-  /// Returns the variables that words need and that are not known.
-  std::vector<std::string> unknown_variables(const std::vector<ShellWord>& words);
+  /// Returns the variables that would tell what is not known in expanded words.
+  std::vector<std::string> unknown_variables(const std::vector<ShellField>& words) const;
 
   /// What the marks in a text stand for.
   std::vector<Unresolved> unresolved(std::string_view text) const;
