@@ -161,7 +161,11 @@ void Options::step() {
 /// What the command shards reads: the ranks that share a bucket, and the options of the buckets.
 void Options::shards() {
   settings_.remove("data-parallel-size");
-  if (const auto size = values_.number("ddp-bucket-size"); size && *size > 0) set("bucket-size", *size);
+  if (const auto size = values_.number("ddp-bucket-size"); size && *size > 0) {
+    set("bucket-size", *size);
+  } else {
+    settings_.remove("ddp-bucket-size");
+  }
   if (values_.flag("ddp-pad-buckets-for-high-nccl-busbw")) set("pad-buckets-for-high-nccl-busbw", "true");
   if (!values_.flag("use-distributed-optimizer")) set("no-distributed-optimizer", "true");
   const std::int64_t model_parallel = std::max<std::int64_t>(1, number("tensor-model-parallel-size", 1)) *
