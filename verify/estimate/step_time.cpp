@@ -67,7 +67,7 @@ bool is_between_stages(const ExpectedCall& call) {
 
 WorkSeconds seconds_of(const std::vector<RepeatedCall>& calls, int stage, CallClock& clock) {
   WorkSeconds seconds;
-  for (const auto& [call, times] : calls) {
+  for (const auto& [call, times, places] : calls) {
     if (!is_between_stages(call))
       seconds.calls[traffic_of_kind(call.group)] += static_cast<double>(times) * clock.seconds(call, stage);
   }
@@ -77,7 +77,7 @@ WorkSeconds seconds_of(const std::vector<RepeatedCall>& calls, int stage, CallCl
 /// The seconds of a message from a rank of a stage to the next one; 0 if it sends none.
 double seconds_to_next(const RankWork& work, int stage, KindTraffic& traffic, const CallClock& clock) {
   for (const ChunkWork& chunk : work.chunks) {
-    for (const auto& [call, times] : chunk.forward.calls) {
+    for (const auto& [call, times, places] : chunk.forward.calls) {
       if (!is_between_stages(call) || call.operation != Operation::send) continue;
       const double bytes = static_cast<double>(call.elements) * static_cast<double>(sim::size_of(call.dtype));
       return clock.message(bytes, traffic.of(call, stage).bytes_across > 0);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "verify/full_size/balanced_experts.h"
 #include "verify/full_size/step_work.h"
 #include "verify/options/padded_vocabulary.h"
 #include "verify/options/schedule_request.h"
@@ -38,7 +39,8 @@ sim::GptConfig model_of(const ScenarioRequest& request) {
           .add_qkv_bias = shape.add_qkv_bias,
           .untie_embeddings_and_output_weights = shape.untied_output,
           .sequence_parallel = request.model.sequence_parallel && tp > 1,
-          .recompute = request.training.recompute};
+          .recompute = request.training.recompute,
+          .experts = full_size_experts(request)};
 }
 
 }  // namespace
@@ -57,11 +59,34 @@ FullSizeAnswer can_run_full_size(const ScenarioRequest& request) {
   return {true, ""};
 }
 
-std::int64_t default_bucket_size(const sim::Layout& layout) {
-  return std::max<std::int64_t>(40'000'000, std::int64_t{1'000'000} * layout.dp * layout.cp);
+std::vector<std::string> left_out_of_step(const ScenarioRequest& request) {
+  std::vector<std::string> names;
+  if (has_experts(request) && request.model.shape->linear_bias) names.emplace_back("the biases of routers");
+  if (request.training.overlap_grad_reduce && request.schedule && request.schedule->shape.chunks() > 1)
+    names.emplace_back("a gradient buffer for each chunk, in whose place a rank has one");
+  names.insert(names.end(), request.not_modelled.begin(), request.not_modelled.end());
+  return names;
 }
 
-sim::GptTrainingConfig full_size_training(const ScenarioRequest& request) {
+std::optional<std::int64_t> bucket_size(const ScenarioRequest& request, int pipeline_rank) {
+  if (!request.training.overlap_grad_reduce || pipeline_rank > 0) return std::nullopt;
+  const std::int64_t replicas = std::int64_t{request.layout.dp} * request.layout.cp;
+  return request.training.ddp_bucket_size.value_or(std::max<std::int64_t>(40'000'000, 1'000'000 * replicas));
+}
+
+void run_full_size_step(sim::Rank& rank, const sim::GptTrainingConfig& config,
+                        const std::function<void()>& after_passes) {
+  const auto length = static_cast<std::size_t>(config.model.seq_length);
+  const sim::Sample sample{std::vector<std::int32_t>(length, 0), std::vector<std::int32_t>(length, 0)};
+  sim::GptTraining training(rank, config, [&](std::int64_t) { return sample; });
+  training.forward_backward(0);
+  after_passes();
+  training.finalize_model_grads();
+  training.update({1, 1000});
+  if (config.optimizer.overlap_param_gather) training.optimizer().finish_param_gather();
+}
+
+sim::GptTrainingConfig full_size_training(const ScenarioRequest& request, int pipeline_rank) {
   sim::PipelineShape pipeline;
   pipeline.num_microbatches = microbatches_of_batch(request.batch, request.layout.dp);
   sim::ScheduleFunction schedule = sim::no_pipelining;
@@ -73,11 +98,13 @@ sim::GptTrainingConfig full_size_training(const ScenarioRequest& request) {
           .placement = *request.placement,
           .pipeline = pipeline,
           .schedule = schedule,
-          .data_parallel = {.bucket_size = default_bucket_size(request.layout),
+          .data_parallel = {.bucket_size = bucket_size(request, pipeline_rank),
                             .distributed_optimizer = request.state.is_distributed,
-                            .overlap_grad_reduce = false,
+                            .overlap_grad_reduce = request.training.overlap_grad_reduce,
                             .per_token_loss = request.training.calculate_per_token_loss},
-          .optimizer = {.clip_grad = {1, 1}}};
+          .optimizer = {
+              .clip_grad = {1, 1},
+              .overlap_param_gather = request.training.overlap_param_gather && request.state.is_distributed}};
 }
 
 }  // namespace verify

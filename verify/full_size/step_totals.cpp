@@ -11,19 +11,14 @@ namespace verify {
 
 namespace {
 
-/// Calls visit(call, times, traffic) for all calls of all ranks of each stage: how often a rank makes it, and
-/// what all of them send then.
+/// Calls visit(call, times, stage) for all calls of the ranks of each stage, with how often a rank makes them.
 template <typename Visit>
-void for_each_call(const ScenarioRequest& request, const std::vector<RankWork>& work, KindTraffic& traffic,
-                   bool with_making, const Visit& visit) {
+void for_each_call(const ScenarioRequest& request, const std::vector<RankWork>& work, bool with_making,
+                   const Visit& visit) {
   const std::int64_t microbatches = microbatches_of_batch(request.batch, request.layout.dp);
   for (int stage = 0; stage < std::ssize(work); ++stage) {
     const auto visit_all = [&](const std::vector<RepeatedCall>& calls, std::int64_t times) {
-      for (const auto& [call, repeated] : calls) {
-        const sim::Traffic sent = traffic.of(call, stage);
-        visit(call, repeated * times,
-              sim::Traffic{repeated * times * sent.bytes_inside, repeated * times * sent.bytes_across});
-      }
+      for (const RepeatedCall& repeated : calls) visit(repeated, repeated.times * times, stage);
     };
     const RankWork& own = work[static_cast<std::size_t>(stage)];
     for (const ChunkWork& chunk : own.chunks) {
@@ -44,30 +39,44 @@ std::string text_of(const CallTotal& total) {
 
 StepTotals expected_step_totals(const ScenarioRequest& request) {
   const std::int64_t ranks_of_stage = request.layout.grid_size / request.layout.pp;
+  const bool has_bytes = why_no_step_bytes(request).empty();
   KindTraffic traffic(request.layout, request.nodes);
   StepTotals totals;
   for_each_call(
-      request, step_work(request), traffic, true,
-      [&](const ExpectedCall& call, std::int64_t times, const sim::Traffic& sent) {
+      request, step_work(request), true, [&](const RepeatedCall& repeated, std::int64_t times, int stage) {
+        const ExpectedCall& call = repeated.call;
         const bool is_message = sim::is_point_to_point(call.operation);
+        const std::int64_t calls = times * ranks_of_stage / repeated.places;
         CallTotal& total = totals[{call.group, is_message ? "" : call.site, call.operation, call.dtype}];
-        total.calls += times * ranks_of_stage;
-        total.elements += times * ranks_of_stage * call.elements;
-        total.bytes_inside += sent.bytes_inside;
-        total.bytes_across += sent.bytes_across;
+        total.calls += calls;
+        total.elements += calls * call.elements;
+        if (!has_bytes) return;
+        const sim::Traffic sent = traffic.of(call, stage);
+        total.bytes_inside += times * sent.bytes_inside;
+        total.bytes_across += times * sent.bytes_across;
       });
-  return totals;
+  return has_bytes ? totals : calls_alone(totals);
+}
+
+StepTotals calls_alone(const StepTotals& totals) {
+  StepTotals alone;
+  for (const auto& [key, total] : totals) {
+    CallTotal& sum = alone[{key.kind, key.site, key.operation, sim::DType::f32}];
+    sum.calls += total.calls;
+    sum.elements += total.elements;
+  }
+  return alone;
 }
 
 std::map<std::string, KindBytes> step_bytes(const ScenarioRequest& request, const std::vector<RankWork>& work,
                                             KindTraffic& traffic) {
   std::map<std::string, KindBytes> kinds;
-  for_each_call(request, work, traffic, false,
-                [&](const ExpectedCall& call, std::int64_t, const sim::Traffic& sent) {
-                  KindBytes& bytes = kinds[call.group];
-                  bytes.inside += sent.bytes_inside;
-                  bytes.across += sent.bytes_across;
-                });
+  for_each_call(request, work, false, [&](const RepeatedCall& repeated, std::int64_t times, int stage) {
+    const sim::Traffic sent = traffic.of(repeated.call, stage);
+    KindBytes& bytes = kinds[repeated.call.group];
+    bytes.inside += times * sent.bytes_inside;
+    bytes.across += times * sent.bytes_across;
+  });
   return kinds;
 }
 

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "sim/tensor/checks.h"
 #include "verify/cases/cp_calls.h"
 #include "verify/cases/token_calls.h"
+#include "verify/full_size/balanced_experts.h"
 #include "verify/full_size/full_size_training.h"
 #include "verify/memory/model_memory.h"
 #include "verify/options/padded_vocabulary.h"
@@ -70,9 +72,9 @@ class StepWork {
  private:
   sim::DType sums() const { return sim::sum_dtype(dtype_); }
 
-  void add(ExpectedCall call, std::int64_t times, std::vector<RepeatedCall>& to) const {
+  void add(ExpectedCall call, std::int64_t times, std::vector<RepeatedCall>& to, int places = 1) const {
     if (call.dtype == sim::DType::field) call.dtype = call.of_sums ? sums() : dtype_;
-    to.push_back({std::move(call), times});
+    to.push_back({std::move(call), times, places});
   }
   void add(const Calls& calls, std::int64_t times, std::vector<RepeatedCall>& to) const {
     for (const ExpectedCall& call : calls) add(call, times, to);
@@ -85,7 +87,7 @@ class StepWork {
     add_message(place, -1, Operation::recv, work.forward);
     add_message(place, 1, Operation::recv, work.backward);
     if (place.is_first) add_embedding(work);
-    for (const auto& [kind, layers] : layers_by_attention(place.layers)) add_layers(kind, layers, work);
+    for (const auto& [kind, layers] : layers_by_kind(place.layers)) add_layers(kind, layers, work);
     if (place.is_last) add_output(work);
     add_message(place, 1, Operation::send, work.forward);
     add_message(place, -1, Operation::send, work.backward);
@@ -103,23 +105,34 @@ class StepWork {
         1, pass.calls);
   }
 
-  /// The numbers of layers of a chunk by the kind of their attention over context-parallel ranks.
-  std::map<sim::CpCommType, std::int64_t> layers_by_attention(const sim::StageLayers& layers) const {
+  /// What layers differ in: their attention over context-parallel ranks, and whether they have experts.
+  struct LayerKind {
+    sim::CpCommType attention = sim::CpCommType::p2p;
+    bool has_experts = false;
+    auto operator<=>(const LayerKind&) const = default;
+  };
+  std::map<LayerKind, std::int64_t> layers_by_kind(const sim::StageLayers& layers) const {
     const auto& types = request_.model.cp_comm_types;
-    std::map<sim::CpCommType, std::int64_t> counts;
-    if (layers.count > 0 && types.size() <= 1)
-      return {{types.empty() ? sim::CpCommType::p2p : types.front(), layers.count}};
-    for (int layer = layers.offset; layer < layers.offset + layers.count; ++layer)
-      ++counts[types[static_cast<std::size_t>(layer)]];
+    std::map<LayerKind, std::int64_t> counts;
+    for (std::int64_t layer = layers.offset; layer < layers.offset + layers.count; ++layer) {
+      LayerKind kind{.has_experts = request_.model.experts.are_in(layer)};
+      if (!types.empty())
+        kind.attention = types.size() == 1 ? types[0] : types[static_cast<std::size_t>(layer)];
+      ++counts[kind];
+    }
     return counts;
   }
 
-  void add_layers(sim::CpCommType kind, std::int64_t layers, ChunkWork& work) const {
-    const CpCalls attention = attention_calls(kind);
-    const AttentionProducts products = attention_products(kind);
+  void add_layers(const LayerKind& kind, std::int64_t layers, ChunkWork& work) const {
+    const CpCalls attention = attention_calls(kind.attention);
+    const AttentionProducts products = attention_products(kind.attention);
+    const bool has_mlp = !kind.has_experts || request_.model.experts.shared_expert_intermediate_size > 0;
     Calls forward, backward;
-    layer_.layer_forward(forward);
+    layer_.column_forward(forward);
     attention.forward(forward);
+    layer_.row_forward(forward);
+    if (has_mlp) layer_.column_forward(forward);
+    if (has_mlp) layer_.row_forward(forward);
     std::int64_t again = 0;
     if (request_.training.recompute) {
       backward = forward;
@@ -128,12 +141,31 @@ class StepWork {
       attention.forward(backward);
       again = products.forward;
     }
-    layer_.layer_backward(backward);
+    if (has_mlp) layer_.row_backward(backward);
+    if (has_mlp) layer_.column_backward(backward);
+    layer_.row_backward(backward);
     attention.backward(backward);
+    layer_.column_backward(backward);
     add(forward, layers, work.forward.calls);
     add(backward, layers, work.backward.calls);
+    if (kind.has_experts) add_experts(layers, work);
     work.forward.multiply_adds += layers * (linear_products() + products.forward);
     work.backward.multiply_adds += layers * (2 * linear_products() + products.backward + again);
+  }
+
+  /// The calls of experts differ by the place of a rank in tp-ep. Of two forward passes one counts tokens.
+  void add_experts(std::int64_t layers, ChunkWork& work) const {
+    add(balance_loss_calls(request_), layers, work.forward.calls);
+    const int places = layout_.ep * layout_.etp;
+    for (int place = 0; place < places; ++place) {
+      const ExpertCalls dispatch = balanced_dispatch(request_, place);
+      Calls forward, backward;
+      dispatch.forward(forward);
+      if (request_.training.recompute) dispatch.forward(backward);
+      dispatch.backward(backward);
+      for (const ExpectedCall& call : forward) add(call, layers, work.forward.calls, places);
+      for (const ExpectedCall& call : backward) add(call, layers, work.backward.calls, places);
+    }
   }
 
   /// The calls of attention of the first context-parallel rank. The others make as many of the same sizes.
@@ -229,34 +261,45 @@ class StepWork {
             .is_last = rank + 1 == layout_.pp};
   }
 
+  /// Whether experts have buffers of their own, which other ranks share than those of dense parameters.
+  bool has_expert_buffers() const {
+    return has_experts(request_) && (layout_.ep > 1 || layout_.etp != layout_.tp);
+  }
+
   void add_gradients(int rank, std::vector<RepeatedCall>& calls) const {
-    const std::vector<HeldParameter> held =
-        held_parameters(shape_, stage_of(rank), {.tp = layout_.tp, .ep = 1, .etp = layout_.tp});
-    const int replicas = layout_.dp * layout_.cp;
-    std::vector<reference::GradientParameter> placed;
+    const std::vector<HeldParameter> held = held_parameters(
+        shape_, stage_of(rank),
+        {.tp = layout_.tp, .ep = layout_.ep, .etp = has_experts(request_) ? layout_.etp : layout_.tp});
+    std::vector<reference::GradientParameter> dense, of_experts;
     std::map<std::int64_t, std::int64_t> own_tokens;  // gradients of own tokens alone, by their elements
     for (const HeldParameter& parameter : held) {
+      if (parameter.is_router_bias) continue;
+      auto& placed = parameter.is_expert && has_expert_buffers() ? of_experts : dense;
       placed.push_back({.elements = parameter.elements, .is_shared = parameter.is_shared && layout_.pp > 1});
-      const bool is_position = shape_.learned_positions && rank == 0 && placed.size() == 2;
-      if (layer_.sequence_parallel && parameter.shards == 1 && !is_position) ++own_tokens[parameter.elements];
+      const bool sees_own_tokens = layer_.sequence_parallel && parameter.shards == 1 && !parameter.is_expert;
+      const bool is_position = shape_.learned_positions && rank == 0 && &parameter == &held[1];
+      if (sees_own_tokens && !is_position) ++own_tokens[parameter.elements];
     }
     for (const auto& [elements, times] : own_tokens) {
       Calls sum;
       sequence_parallel_sum(elements, layout_.tp, sum);
       add(sum, times, calls);
     }
+    add_buckets(dense, "dp-cp", layout_.dp * layout_.cp, bucket_size(request_, rank), calls);
+    add_buckets(of_experts, "edp", layout_.edp, bucket_size(request_, rank), calls);
+    add_biases_of_experts(rank, calls);
+  }
+
+  void add_buckets(const std::vector<reference::GradientParameter>& placed, const char* group, int replicas,
+                   std::optional<std::int64_t> bucket_size, std::vector<RepeatedCall>& calls) const {
     if (replicas == 1 || placed.empty()) return;
     const bool is_distributed = request_.state.is_distributed;
     for (const auto& bucket : reference::gradient_buckets(placed, {.owners = is_distributed ? replicas : 1,
-                                                                  .bucket_size = default_bucket_size(layout_),
+                                                                  .bucket_size = bucket_size,
                                                                   .distributed_optimizer = is_distributed})) {
       const auto over_replicas = [&](const char* site, Operation operation, std::int64_t elements,
                                      bool of_sums) {
-        add({.site = site,
-             .operation = operation,
-             .elements = elements,
-             .of_sums = of_sums,
-             .group = "dp-cp"},
+        add({.site = site, .operation = operation, .elements = elements, .of_sums = of_sums, .group = group},
             1, calls);
       };
       if (!is_distributed) {
@@ -267,6 +310,22 @@ class StepWork {
                     true);
       over_replicas("optimizer.gather_params", Operation::all_gather, bucket.elements / replicas, false);
     }
+  }
+
+  /// The tokens of each expert, by which the biases of all routers of a rank move.
+  void add_biases_of_experts(int rank, std::vector<RepeatedCall>& calls) const {
+    const ExpertOptions& experts = request_.model.experts;
+    if (!experts.expert_bias || layout_.grid_size == layout_.pp) return;
+    std::int64_t routers = 0;
+    for (const sim::StageLayers& chunk : request_.placement->stages[static_cast<std::size_t>(rank)])
+      for (std::int64_t layer = chunk.offset; layer < chunk.offset + chunk.count; ++layer)
+        routers += experts.are_in(layer) ? 1 : 0;
+    if (routers == 0) return;
+    add({.site = "expert_bias.tokens",
+         .operation = Operation::all_reduce,
+         .elements = routers * experts.num_experts,
+         .group = "tp-dp-cp"},
+        1, calls);
   }
 
   /// The embedding and its copy on the last stage are tied when they are made, and summed in every step.
@@ -300,6 +359,8 @@ class StepWork {
     const bool has_replicas = layout_.dp * layout_.cp > 1, is_last = rank + 1 == layout_.pp;
     if (sharers > 1)
       one("optimizer.grad_norm", Operation::all_reduce, is_distributed ? "intra-dist-opt" : "mp", sums(), -1);
+    if (!is_distributed && has_expert_buffers() && layout_.etp * layout_.ep * layout_.pp > 1)
+      one("optimizer.grad_norm", Operation::all_reduce, "tp-ep-pp", sums(), -1);
     if (has_replicas && is_last) one("training_log.loss", Operation::all_reduce, "dp-cp", sums(), -1);
     if (!request_.training.calculate_per_token_loss) return;
     if (layout_.pp > 1)
@@ -345,7 +406,6 @@ std::string why_no_step_work(const ScenarioRequest& request) {
   const ModelShape& shape = *request.model.shape;
   const sim::Layout& layout = request.layout;
   if (!request.not_proved.training.empty()) return request.not_proved.training;
-  if (request.model.experts.num_experts > 0) return "experts are not run at full size yet";
   if (request.model.mtp_num_layers > 0) return "multi-token-prediction layers are not run at full size";
   if (request.placement->encoder_ranks > 0) return "encoder-decoder models are not run at full size";
   if (layout.instances > 1) return "several optimizer instances are not run at full size";
@@ -367,12 +427,19 @@ std::string why_no_step_work(const ScenarioRequest& request) {
     return "the query groups of a rank are not a multiple of those that exchange heads";
   if (request.model.sequence_parallel && shape.seq_length / layout.cp % layout.tp != 0)
     return "the length of a sequence is not a multiple of tp";
+  if (std::string reason = has_experts(request) ? why_no_experts(request) : ""; !reason.empty())
+    return reason;
   if (layout.pp > 1 && !request.schedule) return "a step has no schedule";
   for (const auto& chunks : request.placement->stages) {
     if (std::ssize(chunks) != (request.schedule ? request.schedule->shape.chunks() : 1))
       return "the chunks of the schedule are not those of the layers";
   }
   return "";
+}
+
+std::string why_no_step_bytes(const ScenarioRequest& request) {
+  if (std::string reason = why_no_step_work(request); !reason.empty()) return reason;
+  return has_experts(request) ? "the rows that experts exchange are not counted in closed form" : "";
 }
 
 std::vector<RankWork> step_work(const ScenarioRequest& request) { return StepWork(request).ranks(); }

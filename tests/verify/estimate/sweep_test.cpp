@@ -40,7 +40,7 @@ struct SentBytes {
   std::int64_t inside = 0, across = 0;
 };
 SentBytes bytes_of_run(const ScenarioRequest& request) {
-  const StepReport step = full_size_step(request, request.layout.dp);
+  const StepReport step = full_size_step(request, {request.layout.dp});
   EXPECT_TRUE(step.row.holds) << step.row.detail;
   SentBytes sent;
   for (const sim::LedgerRow& row : step.ledger) {
