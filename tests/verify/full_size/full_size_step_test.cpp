@@ -24,9 +24,9 @@ namespace {
 using namespace verify;
 
 #ifdef SHARDPROOF_SANITIZED
-constexpr std::uint64_t kDraws = 6;
+constexpr std::uint64_t kDraws = 4;
 #else
-constexpr std::uint64_t kDraws = 60;
+constexpr std::uint64_t kDraws = 40;
 #endif
 
 std::string text_of(const NamedValues& options) {
