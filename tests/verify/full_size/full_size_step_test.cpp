@@ -327,8 +327,9 @@ TEST(FullSizeStep, ReplicasAreFoldedWhereTheyMakeManyCalls) {
   };
   EXPECT_EQ(part_of("64", false).replicas, sim::capped_product({64, 100, 5}) <= kMostStepCalls ? 64 : 2);
   EXPECT_EQ(part_of("1280", false).replicas, 2);
-  EXPECT_EQ(part_of("25600", false).replicas, 1);
-  EXPECT_FALSE(part_of("25600", false).folds_microbatches);
+  const bool is_large = sim::capped_product({400, 100, 5}) > kMostStepCalls;
+  EXPECT_EQ(part_of("25600", false).replicas, is_large ? 2 : 1);
+  EXPECT_EQ(part_of("25600", false).folds_microbatches, is_large);
   EXPECT_TRUE(part_of("64000", false).folds_microbatches);
   EXPECT_EQ(part_of("64000", false).replicas, 2);
   EXPECT_EQ(part_of("64000", true).replicas, 64);
