@@ -117,9 +117,10 @@ void all_gather(Calls calls) {
 }
 
 void broadcast(Calls calls) {
-  const Tensor& from = calls[static_cast<std::size_t>(calls.front()->call.root)]->call.input;
+  const auto root = std::find_if(calls.begin(), calls.end(),
+                                 [](const PostedCall* call) { return call->place == call->call.root; });
   for (const PostedCall* call : calls) {
-    if (!call->call.output.is_none()) copy_elements(from, call->call.output);
+    if (!call->call.output.is_none()) copy_elements((*root)->call.input, call->call.output);
   }
 }
 

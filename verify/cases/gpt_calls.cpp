@@ -378,24 +378,8 @@ class RankCalls {
 
   // ---- messages
 
-  /// Returns the name of the call site of a batch, such as "pipeline.send_forward_recv_backward".
-  static std::string site_of(const std::vector<sim::Message>& batch) {
-    std::string site = "pipeline.";
-    for (const bool sends : {true, false}) {
-      std::string passes;
-      for (const sim::Message& message : batch) {
-        if (message.is_send == sends)
-          passes += message.input.pass == sim::Pass::forward ? "_forward" : "_backward";
-      }
-      if (passes.empty()) continue;
-      if (!site.ends_with('.')) site += "_";
-      site += (sends ? "send" : "recv") + passes;
-    }
-    return site;
-  }
-
   void exchange(const std::vector<sim::Message>& batch, Calls& calls) const {
-    const std::string site = site_of(batch);
+    const std::string site = site_of_messages(batch);
     const std::int64_t elements = tokens_.all / (tokens_.sequence_parallel ? tp_ : 1);
     for (const sim::Message& message : batch) {
       const Operation operation = message.is_send ? Operation::send : Operation::recv;
@@ -516,6 +500,21 @@ class RankCalls {
 ExpectedRun expected_gpt_run(const GptPlan& plan, int rank, const ChosenExperts* chosen) {
   const RankCalls calls(plan, rank, chosen);
   return {.calls = calls.of_all_steps(), .departure = calls.departure()};
+}
+
+std::string site_of_messages(const std::vector<sim::Message>& batch) {
+  std::string site = "pipeline.";
+  for (const bool sends : {true, false}) {
+    std::string passes;
+    for (const sim::Message& message : batch) {
+      if (message.is_send == sends)
+        passes += message.input.pass == sim::Pass::forward ? "_forward" : "_backward";
+    }
+    if (passes.empty()) continue;
+    if (!site.ends_with('.')) site += "_";
+    site += (sends ? "send" : "recv") + passes;
+  }
+  return site;
 }
 
 }  // namespace verify

@@ -4,6 +4,7 @@
 
 #include "verify/cases/cp_calls.h"
 #include "verify/cases/token_calls.h"
+#include "verify/full_size/balanced_experts.h"
 #include "verify/full_size/full_size_training.h"
 #include "verify/memory/model_memory.h"
 #include "verify/options/padded_vocabulary.h"
@@ -32,6 +33,7 @@ class Step {
 
   StepTotals totals() {
     for (std::int64_t layer = 0; layer < shape_.num_layers; ++layer) add_layer(layer);
+    add_experts();
     add_embedding();
     add_output();
     add_messages();
@@ -58,13 +60,43 @@ class Step {
   void add_layer(std::int64_t layer) {
     Calls calls;
     const CpCalls attention = attention_of(layer);
-    for (int pass = 0; pass < (request_.training.recompute ? 2 : 1); ++pass) {
-      layer_.layer_forward(calls);
+    const ExpertOptions& experts = request_.model.experts;
+    const bool has_mlp = !experts.are_in(layer) || experts.shared_expert_intermediate_size > 0;
+    for (int pass = 0; pass < forward_passes(); ++pass) {
+      layer_.column_forward(calls);
       attention.forward(calls);
+      layer_.row_forward(calls);
+      if (!has_mlp) continue;
+      layer_.column_forward(calls);
+      layer_.row_forward(calls);
     }
-    layer_.layer_backward(calls);
+    if (has_mlp) {
+      layer_.row_backward(calls);
+      layer_.column_backward(calls);
+    }
+    layer_.row_backward(calls);
     attention.backward(calls);
+    layer_.column_backward(calls);
     add_of_microbatches(calls);
+  }
+  int forward_passes() const { return request_.training.recompute ? 2 : 1; }
+
+  /// Adds the calls of the layers of experts. Of two forward passes one counts tokens.
+  void add_experts() {
+    std::int64_t layers = 0;
+    for (std::int64_t layer = 0; layer < shape_.num_layers; ++layer)
+      layers += request_.model.experts.are_in(layer) ? 1 : 0;
+    if (layers == 0) return;
+    for (const ExpectedCall& call : balance_loss_calls(request_))
+      add(call, layers * ranks_of_stage_ * microbatches_);
+    const int places = layout_.ep * layout_.etp;
+    for (int place = 0; place < places; ++place) {
+      const ExpertCalls dispatch = balanced_dispatch(request_, place);
+      Calls calls;
+      for (int pass = 0; pass < forward_passes(); ++pass) dispatch.forward(calls);
+      dispatch.backward(calls);
+      for (const ExpectedCall& call : calls) add(call, layers * ranks_of_stage_ / places * microbatches_);
+    }
   }
   /// The calls of attention of the first context-parallel rank. The others make as many of the same sizes.
   CpCalls attention_of(std::int64_t layer) const {
@@ -128,27 +160,41 @@ class Step {
             .is_last = rank + 1 == layout_.pp};
   }
 
+  /// Whether experts have buffers of their own, which other ranks share than those of dense parameters.
+  bool has_expert_buffers() const {
+    return has_experts(request_) && (layout_.ep > 1 || layout_.etp != layout_.tp);
+  }
+
   void add_gradients(int rank) {
-    const std::vector<HeldParameter> held =
-        held_parameters(shape_, stage_of(rank), {.tp = layout_.tp, .ep = 1, .etp = layout_.tp});
-    const int replicas = layout_.dp * layout_.cp;
-    std::vector<reference::GradientParameter> placed;
+    const std::vector<HeldParameter> held = held_parameters(
+        shape_, stage_of(rank),
+        {.tp = layout_.tp, .ep = layout_.ep, .etp = has_experts(request_) ? layout_.etp : layout_.tp});
+    std::vector<reference::GradientParameter> dense, of_experts;
     for (const HeldParameter& parameter : held) {
+      if (parameter.is_router_bias) continue;
+      auto& placed = parameter.is_expert && has_expert_buffers() ? of_experts : dense;
       placed.push_back({.elements = parameter.elements, .is_shared = parameter.is_shared && layout_.pp > 1});
-      const bool sees_own_tokens = layer_.sequence_parallel && parameter.shards == 1;
-      const bool is_position = shape_.learned_positions && rank == 0 && placed.size() == 2;
+      const bool sees_own_tokens = layer_.sequence_parallel && parameter.shards == 1 && !parameter.is_expert;
+      const bool is_position = shape_.learned_positions && rank == 0 && &parameter == &held[1];
       if (!sees_own_tokens || is_position) continue;
       Calls calls;
       sequence_parallel_sum(parameter.elements, layout_.tp, calls);
       for (const ExpectedCall& call : calls) add(call, ranks_of_stage_);
     }
+    add_buckets(dense, "dp-cp", layout_.dp * layout_.cp, bucket_size(request_, rank));
+    add_buckets(of_experts, "edp", layout_.edp, bucket_size(request_, rank));
+    add_biases_of_experts(rank);
+  }
+
+  void add_buckets(const std::vector<reference::GradientParameter>& placed, const char* group, int replicas,
+                   std::optional<std::int64_t> bucket_size) {
     if (replicas == 1 || placed.empty()) return;
     const bool is_distributed = request_.state.is_distributed;
     for (const auto& bucket : reference::gradient_buckets(placed, {.owners = is_distributed ? replicas : 1,
-                                                                  .bucket_size = default_bucket_size(layout_),
+                                                                  .bucket_size = bucket_size,
                                                                   .distributed_optimizer = is_distributed})) {
       const auto over_replicas = [&](const char* site, Operation operation, std::int64_t elements) {
-        add({.site = site, .operation = operation, .elements = elements, .group = "dp-cp"}, ranks_of_stage_);
+        add({.site = site, .operation = operation, .elements = elements, .group = group}, ranks_of_stage_);
       };
       if (!is_distributed) {
         over_replicas("data_parallel.all_reduce", Operation::all_reduce, bucket.elements);
@@ -157,6 +203,22 @@ class Step {
       over_replicas("data_parallel.reduce_scatter", Operation::reduce_scatter, bucket.elements / replicas);
       over_replicas("optimizer.gather_params", Operation::all_gather, bucket.elements / replicas);
     }
+  }
+
+  /// The tokens of each expert, by which the biases of all routers of a rank move.
+  void add_biases_of_experts(int rank) {
+    const ExpertOptions& experts = request_.model.experts;
+    if (!experts.expert_bias || ranks_of_stage_ == 1) return;
+    std::int64_t routers = 0;
+    for (const sim::StageLayers& chunk : request_.placement->stages[static_cast<std::size_t>(rank)])
+      for (std::int64_t layer = chunk.offset; layer < chunk.offset + chunk.count; ++layer)
+        routers += experts.are_in(layer) ? 1 : 0;
+    if (routers == 0) return;
+    add({.site = "expert_bias.tokens",
+         .operation = Operation::all_reduce,
+         .elements = routers * experts.num_experts,
+         .group = "tp-dp-cp"},
+        ranks_of_stage_);
   }
 
   /// The embedding and its copy on the last stage are tied when they are made, and summed in every step.
@@ -183,6 +245,8 @@ class Step {
     if (sharers > 1)
       one("optimizer.grad_norm", Operation::all_reduce,
           request_.state.is_distributed ? "intra-dist-opt" : "mp", world);
+    if (!request_.state.is_distributed && has_expert_buffers() && layout_.etp * layout_.ep * layout_.pp > 1)
+      one("optimizer.grad_norm", Operation::all_reduce, "tp-ep-pp", world);
     if (layout_.dp * layout_.cp > 1)
       one("training_log.loss", Operation::all_reduce, "dp-cp", ranks_of_stage_);
     if (!request_.training.calculate_per_token_loss) return;

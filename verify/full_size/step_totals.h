@@ -1,12 +1,13 @@
 #pragma once
 
-/// The calls of one training step of a dense model by all ranks of a world, in closed form.
+/// The calls of one training step by all ranks of a world, in closed form.
 ///
 /// Shapes  rows for each kind of groups, site and operation. Messages have one row for each kind and
 ///         operation: at which of its sites a schedule sends them between stages is its own choice.
 /// Exact   Nothing is run, and nothing of the model, the optimizer or the schedules is asked: the calls of a
-///         layer are those of verify/cases/token_calls.h, the parameters of a stage those of the check
-///         "memory", their buckets those of the reference.
+///         layer are those of verify/cases/token_calls.h, those of its experts those of balanced_experts.h,
+///         the parameters of a stage those of the check "memory" without the biases of routers, their
+///         buckets those of the reference.
 
 #include <compare>
 #include <cstdint>

@@ -180,7 +180,10 @@ class Holder {
   void experts() {
     const ExpertOptions& experts = shape_.experts;
     replicated(experts.num_experts * shape_.hidden_size);
-    if (shape_.linear_bias) replicated(experts.num_experts);
+    if (shape_.linear_bias) {
+      replicated(experts.num_experts);
+      held_.back().is_router_bias = true;
+    }
     for (std::int64_t e = 0; e < experts.num_experts / sizes_.ep; ++e) expert();
     if (experts.shared_expert_intermediate_size == 0) return;
     mlp(experts.shared_expert_intermediate_size, false);

@@ -248,6 +248,13 @@ std::vector<OptionInfo> options_of_the_model() {
        "Leaves out the loss where a document of the text begins."},
       {"calculate-per-token-loss", flag, kTraining, Reader::replay, "",
        "Takes the mean of the loss over all tokens, not over the means of microbatches."},
+      {"overlap-grad-reduce", flag, kTraining, Reader::replay, "",
+       "Reduces gradients in buckets while the schedule runs, in the step at full size."},
+      {"ddp-bucket-size", size, kTraining, Reader::replay, "40,000,000, or a million for each replica",
+       "Closes a bucket of the first stage as soon as it has this many elements; without "
+       "--overlap-grad-reduce there is one bucket."},
+      {"overlap-param-gather", flag, kTraining, Reader::replay, "",
+       "Gathers all parameters at once after the step at full size, and waits for them later."},
       {"recompute-granularity",
        choice,
        kTraining,

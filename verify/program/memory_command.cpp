@@ -104,9 +104,15 @@ std::string judgement(const Scenario& scenario, const MemoryReport& report) {
 std::vector<sim::Warning> warnings_of(const ScenarioRequest& request, const MemoryReport& report) {
   std::vector<sim::Warning> warnings;
   for (const AccountedArgument& argument : request.uncounted) {
-    warnings.push_back(
-        {"not_modelled", fmt::format("--{}{}: {}", argument.name,
-                                     argument.value.empty() ? "" : " " + argument.value, argument.sentence)});
+    const std::string flag =
+        fmt::format("--{}{}", argument.name, argument.value.empty() ? "" : " " + argument.value);
+    const std::string ending = ": " + argument.sentence;
+    if (!warnings.empty() && warnings.back().message.ends_with(ending)) {
+      std::string& message = warnings.back().message;
+      message.insert(message.size() - ending.size(), ", " + flag);
+    } else {
+      warnings.push_back({"not_modelled", flag + ending});
+    }
   }
   if (!report.has_activations) {
     warnings.push_back(
@@ -131,8 +137,8 @@ int run_memory(const Call& call) {
   if (asks_for_json(call.line)) {
     call.output.out << one_line(as_json(report, request));
   } else {
-    call.output.out << fmt::format("Memory of a rank, by pipeline stage ({} training, {})\n\n",
-                                   report.state.dtypes, report.state.is_distributed ? "ZeRO-1" : "no ZeRO-1")
+    call.output.out << fmt::format("Memory of a rank, by pipeline stage ({}; {})\n\n", report.state.dtypes,
+                                   report.state.is_distributed ? "ZeRO-1" : "no ZeRO-1")
                     << table_of(report) << judgement(scenario, report)
                     << warnings_text(warnings_of(request, report));
   }

@@ -1,6 +1,10 @@
 #include "verify/properties/bench.h"
 
+#include <algorithm>
+
 #include "verify/cases/case_rules.h"
+#include "verify/faults/faulty_calls.h"
+#include "verify/faults/faulty_device.h"
 
 namespace verify {
 
@@ -10,6 +14,20 @@ namespace {
 constexpr std::size_t kStacks = 16;
 
 }  // namespace
+
+void Bench::plant(std::vector<Fault> faults) {
+  const auto has_kernels = [](const std::vector<Fault>& all) {
+    return std::any_of(all.begin(), all.end(), [](const Fault& one) { return one.is_of_kernels(); });
+  };
+  if (has_kernels(faults)) {
+    device_ = std::make_shared<FaultyDevice>(faults);
+  } else if (has_kernels(faults_)) {
+    device_ = std::make_shared<sim::CpuDevice>();
+  }
+  faults_ = std::move(faults);
+  last_case_ = nullptr;
+  last_report_ = nullptr;
+}
 
 const sim::WorldSpec& Bench::world_of(const Case& the_case, const CaseSetting& setting) {
   static_cast<void>(outputs_of(the_case, setting));
@@ -45,7 +63,8 @@ std::shared_ptr<const sim::RunReport> Bench::run(const Case& the_case, const Cas
 
 sim::RunReport Bench::run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec) {
   device_->set_field_seed(setting.seed, the_case.field_functions());
-  return sim::simulate(spec, *device_, [&](sim::Rank& rank) { the_case.run(rank, setting); });
+  return sim::simulate(spec, *device_,
+                       with_faults([&](sim::Rank& rank) { the_case.run(rank, setting); }, faults_));
 }
 
 }  // namespace verify

@@ -18,6 +18,7 @@
 #include "sim/world/process_end.h"
 #include "sim/world/simulate.h"
 #include "verify/cases/case.h"
+#include "verify/faults/fault.h"
 
 namespace verify {
 
@@ -26,6 +27,8 @@ class Bench {
   explicit Bench(std::shared_ptr<sim::CpuDevice> device = std::make_shared<sim::CpuDevice>())
       : device_(std::move(device)) {}
 
+  /// Plants faults in the calls and kernels of all runs from now on, in place of those planted before.
+  void plant(std::vector<Fault> faults);
   /// Returns the world of the case's sizes, in which the ranks of a replica are next to each other. A
   /// declaration of the case that breaks a rule at this setting is refused. The reference is valid until the
   /// next call.
@@ -45,6 +48,7 @@ class Bench {
  private:
   std::unique_ptr<sim::ProcessEndWatch> watch_ = std::make_unique<sim::ProcessEndWatch>();
   std::shared_ptr<sim::CpuDevice> device_;
+  std::vector<Fault> faults_;
   // The keys are the sizes in which cases differ, and the order of the axes.
   std::map<sim::ParallelSizes, sim::WorldSpec> worlds_;
   std::shared_ptr<sim::StackPool> stacks_;

@@ -130,7 +130,8 @@ CampaignRequest requested_campaign(const CaseOptions& options, const CaseList& c
       .dtypes = chosen_dtypes(options),
       .runs = options.runs.value_or(100),
       .seed = options.seed,
-      .max_world = static_cast<int>(checked_ranks(options.max_world.value_or(8), "--max-world"))};
+      .max_world = static_cast<int>(checked_ranks(options.max_world.value_or(8), "--max-world")),
+      .faults = parsed_faults(options.plants)};
   require_declarations(request.cases, request.max_world);
   return request;
 }
