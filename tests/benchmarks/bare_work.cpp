@@ -27,7 +27,7 @@ using namespace sim;
 /// Fibers whose bodies only yield.
 class Fibers {
  public:
-  explicit Fibers(StackPool& stacks, std::size_t count, int yields) {
+  Fibers(StackPool& stacks, std::size_t count, int yields) {
     for (std::size_t i = 0; i < count; ++i) {
       fibers_.push_back(std::make_unique<FiberContext>(stacks, [this, i, yields] {
         for (int n = 0; n < yields; ++n) fibers_[i]->yield();
@@ -142,8 +142,8 @@ class BareCrossEntropy {
     }
     for (std::int64_t t = 0; t < kTokens; ++t) {
       floats_of(grad_loss_)[t] = drawn(kTokens * kVocabulary + t);
-      ids_[static_cast<std::size_t>(t)] =
-          t % 3 == 1 ? -100 : KeyedRandom::below_of(words_[static_cast<std::size_t>(t)], kVocabulary);
+      const std::int64_t id = KeyedRandom::below_of(words_[static_cast<std::size_t>(t)], kVocabulary);
+      ids_[static_cast<std::size_t>(t)] = t % 3 == 1 ? -100 : id;
       reinterpret_cast<std::int32_t*>(targets_.data())[t] =
           static_cast<std::int32_t>(ids_[static_cast<std::size_t>(t)]);
     }
