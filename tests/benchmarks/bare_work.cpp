@@ -1,6 +1,6 @@
-// Measures the bare work of what virtual_world.cpp and cases.cpp measure: as many fibers, switched as often, the
-// same bytes folded and the same kernels called, without checks, records and names. Tensors and stacks are made
-// once. The ratio of the two is what a world costs beside its arithmetic.
+// Measures the bare work of what virtual_world.cpp and cases.cpp measure: as many fibers, switched as often,
+// the same bytes folded and the same kernels called, without checks, records and names. Tensors and stacks
+// are made once. The ratio of the two is what a world costs beside its arithmetic.
 
 #include <algorithm>
 #include <array>
@@ -42,8 +42,8 @@ class Fibers {
   std::vector<std::unique_ptr<FiberContext>> fibers_;
 };
 
-/// The bare work of all_reduce_1_kib: each call switches to every fiber and back once, and folds the buffers of
-/// all into all.
+/// The bare work of all_reduce_1_kib: each call switches to every fiber and back once, and folds the buffers
+/// of all into all.
 void bare_all_reduce_1_kib(benchmark::State& state) {
   const auto ranks = static_cast<std::size_t>(state.range(0));
   constexpr int kCalls = 200;
@@ -65,7 +65,7 @@ void bare_all_reduce_1_kib(benchmark::State& state) {
 }
 BENCHMARK(bare_all_reduce_1_kib)->Arg(8)->Arg(64)->Arg(1024)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-/// The bare work of cold_world: maps as many stacks, starts a fiber on each, switches to it twice and ends it.
+/// The bare work of cold_world: maps as many stacks, and starts, interrupts and ends a fiber on each.
 void bare_fibers(benchmark::State& state) {
   const auto ranks = static_cast<std::size_t>(state.range(0));
   for (auto _ : state) {
@@ -77,8 +77,8 @@ void bare_fibers(benchmark::State& state) {
 }
 BENCHMARK(bare_fibers)->Arg(1024)->Arg(16384)->UseRealTime()->Unit(benchmark::kMillisecond);
 
-/// The bare work of a small cross-entropy case in f32: drawn logits, targets and gradients, the kernels of the
-/// layer on each of tp shards, its folds, three switches of each fiber, the reference and the comparison.
+/// The bare work of a small cross-entropy case in f32: drawn logits, targets and gradients, the kernels of
+/// the layer on each of tp shards, its folds, three switches of each fiber, the reference and the comparison.
 class BareCrossEntropy {
  public:
   explicit BareCrossEntropy(std::int64_t tp) : tp_(tp), width_(kVocabulary / tp) {
