@@ -7,6 +7,7 @@ std::vector<OptionInfo> options_of_the_proof() {
   constexpr Reader kSchedules = Reader::schedule | Reader::replay;
   constexpr Reader kReplays = Reader::replay | Reader::replay_of_project;
   constexpr Reader kChecks = Reader::check | Reader::check_of_project;
+  constexpr Reader kExams = Reader::exam | Reader::exam_of_project;
   constexpr Reader kCases = kReplays | kChecks;
   constexpr Reader kOnBackends = Reader::replay | Reader::check;
   constexpr Reader kProcesses = Reader::mpi | Reader::nccl;
@@ -33,7 +34,7 @@ std::vector<OptionInfo> options_of_the_proof() {
       {"threads",
        size,
        kRanks,
-       Reader::replay | kChecks | Reader::inspect,
+       Reader::replay | kChecks | kExams | Reader::inspect,
        "all cores",
        "Sets how many threads the runs are divided among.",
        "",
@@ -76,7 +77,7 @@ std::vector<OptionInfo> options_of_the_proof() {
       {"case",
        words,
        kCasesSection,
-       kCases,
+       kCases | kExams,
        "all",
        "Chooses the cases to prove; it may be repeated.",
        "CASE,...",
@@ -106,15 +107,18 @@ std::vector<OptionInfo> options_of_the_proof() {
        kCases,
        "",
        "Plants a fault at a call or a kernel, such as mlp.forward:skip@rank=1; it may be repeated.",
-       "FAULT",
+       "SITE:FAULT",
        {},
        kNeedsVirtualRanks},
+      {"fault", words, kCasesSection, kExams, "all",
+       "Chooses the faults that are planted, by the names that 'shardproof list' shows; it may be repeated.",
+       "NAME,..."},
       {"runs", size, kCasesSection, kChecks, "100; on a backend 10",
        "Sets how many settings are drawn for each case and property."},
       {"seed",
        count,
        kCasesSection,
-       kCases,
+       kCases | kExams,
        "0",
        "Sets the seed from which settings are drawn.",
        "",
@@ -123,7 +127,7 @@ std::vector<OptionInfo> options_of_the_proof() {
        kOnBackends,
        "",
        {{kReplays, "0", "Sets the seed of the inputs, for the setting of --dimensions."}}},
-      {"max-world", size, kCasesSection, kChecks, "8",
+      {"max-world", size, kCasesSection, kChecks | kExams, "8",
        "Sets how many ranks the largest world that is drawn has, up to 64."},
       {"dimensions",
        text,

@@ -190,6 +190,29 @@ CommandInfo check_info() {
       .run = run_check};
 }
 
+CommandInfo exam_info() {
+  return {
+      .name = "exam",
+      .arguments = "",
+      .summary = "Plants faults in sharded layers, and says which the properties catch.",
+      .about =
+          "Plants faults at every call site and kernel that the cases reach, one at a time, and judges each "
+          "by the properties of check: caught, equivalent (nothing that a rank computes or calls differs) or "
+          "missed. The score is the share that was caught of all that are not equivalent. It also says how "
+          "many explanations name the site, the ranks and the kind of the mistake.",
+      .reader = Reader::exam,
+      .examples = {{"Examine the properties of one layer.", "exam --case row_parallel_linear"},
+                   {"Plant one fault at every site of two layers.",
+                    "exam --case mlp,parallel_norm --fault own-term"},
+                   {"Examine a layer on at most 4 ranks, as JSON.",
+                    "exam --case vocab_parallel_embedding --max-world 4 --format json"}},
+      .exit_codes = {{kVerified, "Every fault was caught, or is equivalent, and no clean run failed."},
+                     {kFalsified, "A fault was missed, or a run without a fault failed."},
+                     {kRefused, "The command line was refused, or the result could not be written."},
+                     {kInterrupted, "An interrupt (Ctrl-C) came first, and nothing had been missed."}},
+      .run = run_exam};
+}
+
 CommandInfo inspect_info() {
   return {
       .name = "inspect",
@@ -243,7 +266,7 @@ const ProgramInfo& shardproof_program() {
       .called = "shardproof",
       .purpose = "Proves a Megatron-style model-parallel layout on the CPU, before it costs a GPU hour.",
       .commands = {replay_info(), groups_info(), layers_info(), schedule_info(), shards_info(), memory_info(),
-                   check_info(), inspect_info(), list_info()},
+                   check_info(), exam_info(), inspect_info(), list_info()},
       .cases = all_cases(),
       .has_pages = true,
       .closing =
