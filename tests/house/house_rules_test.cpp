@@ -100,7 +100,8 @@ std::string outside_commands() {
   return commands;
 }
 
-/// Returns the files in which CMake includes several sources of a target, one line a source (SHARDPROOF_UNITY).
+/// Returns the files in which CMake includes several sources of a target, one line a source
+/// (SHARDPROOF_UNITY).
 std::string sources_compiled_together() {
   std::string sources;
   for (const auto& file : std::filesystem::recursive_directory_iterator(SHARDPROOF_BINARY_DIR)) {
