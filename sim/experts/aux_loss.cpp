@@ -145,6 +145,8 @@ AuxScores scores_for_aux_loss(const AuxLossInput& input, const AuxLossConfig& co
     for (std::int64_t e = 0; e < experts; ++e)
       valid.set(t, e, input.padding[static_cast<std::size_t>(t)] == 0);
   }
+  // Which choices are padding is known of pairs alone. A counted map is one in turn.
+  if (result.map.is_counted()) result.map = RoutingMap::in_turn(tokens, experts, config.topk);
   result.map = result.map & valid;
   result.valid = valid.tensor(result.logits.device());
   result.scores = masked(result.valid, result.scores);

@@ -72,12 +72,16 @@ void require_tokens(const Tensor& x, const RowOrder& order, const char* user) {
 void require_chunks(const Tensor& rows, const std::vector<std::int64_t>& sizes,
                     const std::vector<std::int64_t>& order) {
   require_own(rows, "sort_chunks_by_idxs");
-  std::vector<std::int64_t> named = order;
-  std::sort(named.begin(), named.end());
-  bool fits = named.size() == sizes.size() && rows.shape().dimensions() >= 1 &&
-              begins_of(sizes).back() == rows.shape()[0];
-  for (std::size_t i = 0; fits && i < sizes.size(); ++i)
-    fits = sizes[i] >= 0 && named[i] == static_cast<std::int64_t>(i);
+  std::vector<bool> is_named(sizes.size());
+  bool fits = order.size() == sizes.size() && rows.shape().dimensions() >= 1;
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; fits && i < sizes.size(); ++i) {
+    const auto chunk = static_cast<std::size_t>(order[i]);  // a negative number becomes a large one
+    fits = sizes[i] >= 0 && chunk < sizes.size() && !is_named[chunk];
+    if (fits) is_named[chunk] = true;
+    sum += sizes[i];
+  }
+  fits = fits && sum == rows.shape()[0];
   if (fits) return;
   refuse({.code = "chunk_order",
           .option = "sort_chunks_by_idxs",

@@ -15,8 +15,8 @@ VirtualCommunicator::VirtualCommunicator(RankState& rank, GroupState& group, int
     : Communicator(group.group, place, *rank.device, rank.recorder), rank_(rank), group_(group) {}
 
 /// Refuses a call that depends on members that do not run. In a world of shapes the others stand for them
-/// where all members do the same: in collectives without places, in sums of whole numbers, which are then sums
-/// over the members that run, and in broadcasts of whole numbers whose root runs.
+/// where all members do the same: in collectives without places, in sums of whole numbers, which are then
+/// sums over the members that run, and in broadcasts of whole numbers whose root runs.
 void VirtualCommunicator::require_running(const Call& call) const {
   if (!group_.is_partial()) return;
   const bool is_number = call.dtype == DType::i32 && moves_data(call.operation);

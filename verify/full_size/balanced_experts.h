@@ -1,8 +1,8 @@
 #pragma once
 
-/// The experts of a model at its full size. Which experts a router chooses depends on its scores, and a device
-/// of shapes has none. The choice is therefore defined to be balanced: token t of a rank goes to the experts
-/// t k, t k + 1, ..., t k + k - 1, modulo E, where k is topk. A real router is uneven.
+/// The experts of a model at its full size. Which experts a router chooses depends on its scores, and a
+/// device of shapes has none. The choice is therefore defined to be balanced: token t of a rank goes to the
+/// experts t k, t k + 1, ..., t k + k - 1, modulo E, where k is topk. A real router is uneven.
 ///
 /// Shapes  k = --moe-router-topk, E = --num-experts. A token is one that the rank owns.
 /// Calls   in closed form: those of verify/cases/expert_calls.h. Neighbouring experts often live on one rank,

@@ -7,10 +7,12 @@
 /// Shapes  All replicas run with all microbatches if they make few calls together, or if every rank is asked
 ///         for. Otherwise two blocks of replicas run, or one, and the others are folded into them
 ///         (replica_fold.h). Where a block makes more than kMostStepCalls calls, microbatches are folded, too
-///         (microbatch_fold.h), and then the tensor-parallel ranks of a dense model. What is still larger
-///         runs only if every rank is asked for. Experts are chosen as balanced_experts.h says.
+///         (microbatch_fold.h), and then the tensor-parallel ranks of a dense model. What then makes more
+///         than kMostFoldedCalls runs only if every rank is asked for. Experts are chosen as
+///         balanced_experts.h says.
 /// Exact   The row holds if all calls are matched and the ledger of all ranks equals the closed forms
-///         (step_totals.h).
+///         (step_totals.h): its calls and elements, and of a dense model its dtypes and bytes, and the
+///         multiply-adds of the ranks of each stage.
 
 #include <cstdint>
 #include <string>
@@ -27,6 +29,7 @@ inline constexpr std::int64_t kMostStepCalls = 30'000;  // with sanitizers a cal
 #else
 inline constexpr std::int64_t kMostStepCalls = 300'000;  // one to three seconds
 #endif
+inline constexpr std::int64_t kMostFoldedCalls = kMostStepCalls * 3 / 2;
 
 /// The arithmetic of forward and backward on the ranks of one pipeline rank: of the one that does most, where
 /// some have more rows of experts than others. The optimizer's is not counted.

@@ -134,7 +134,9 @@ std::vector<LedgerRow> ledger_of_microbatches(const ScenarioRequest& request,
   const std::int64_t periods =
       microbatches_of_batch(request.batch, request.layout.dp) / microbatches_of_a_period(request);
   std::vector<LedgerRow> ledger = MessageRows(request).rows();
-  const auto is_message = [](const LedgerRow& row) { return sim::is_point_to_point(row.operation); };
+  const auto is_message = [](const LedgerRow& row) {  // between stages; those of attention are over cp
+    return row.kind == "pp" && sim::is_point_to_point(row.operation);
+  };
   auto of_two = two.begin();
   const auto next_of_two = [&] { of_two = std::find_if_not(of_two, two.end(), is_message); };
   for (const LedgerRow& row : one) {

@@ -82,12 +82,12 @@ std::string why_no_step(const Replaying& scenario) {
   if (scenario.request.every_rank) return "";
   const StepPart part = running_part(scenario.request);
   const std::int64_t calls = step_calls(scenario.request, part);
-  if (calls <= kMostStepCalls) return "";
+  if (calls <= kMostFoldedCalls) return "";
   return fmt::format("{} {}{} calls, and at most {} are run without --every-rank",
                      part.replicas == 1 ? "one replica makes"
                                         : fmt::format("{} replicas that exchange tokens make", part.replicas),
                      calls > sim::kMaxSize ? "more than " : "about ", std::min(calls, sim::kMaxSize),
-                     kMostStepCalls);
+                     kMostFoldedCalls);
 }
 bool runs_a_step(const Replaying& scenario) {
   return proves_layers(scenario) && can_run_full_size(scenario.request).is_asked_for &&
