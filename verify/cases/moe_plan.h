@@ -17,8 +17,8 @@
 
 namespace verify {
 
-/// The sizes of the axes of both grids, which are derived once. Settings of routers have no experts, and those
-/// of dispatchers no tensor parallelism.
+/// The sizes of the axes of both grids, which are derived once. The setting of a router has no experts, and
+/// that of a dispatcher has no tensor parallelism.
 struct MoeGrid {
   int tp, etp, ep;
   explicit MoeGrid(const CaseSetting& s)

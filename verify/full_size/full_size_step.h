@@ -11,7 +11,8 @@
 ///         than kMostFoldedCalls runs only if every rank is asked for. Experts are chosen as
 ///         balanced_experts.h says.
 /// Exact   The row holds if all calls are matched and the ledger of all ranks equals the closed forms
-///         (step_totals.h).
+///         (step_totals.h): its calls and elements, and of a dense model its dtypes and bytes, and the
+///         multiply-adds of the ranks of each stage.
 
 #include <cstdint>
 #include <string>

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "verify/cases/cp_calls.h"
 #include "verify/full_size/balanced_experts.h"
+#include "verify/full_size/step_work.h"
 #include "verify/options/padded_vocabulary.h"
 #include "verify/options/schedule_request.h"
 
@@ -43,16 +43,6 @@ sim::GptConfig model_of(const ScenarioRequest& request) {
           .experts = full_size_experts(request)};
 }
 
-/// Whether the heads of a rank can be exchanged over context-parallel ranks, where its layers do so.
-bool exchanges_heads(const ScenarioRequest& request) {
-  const sim::Layout& layout = request.layout;
-  const std::int64_t groups = request.model.shape->num_query_groups / layout.tp;
-  const auto& types = request.model.cp_comm_types;
-  return std::all_of(types.begin(), types.end(), [&](sim::CpCommType type) {
-    return groups % exchanging_ranks(type, layout.cp, inner_cp(request)) == 0;
-  });
-}
-
 }  // namespace
 
 int inner_cp(const ScenarioRequest& request) {
@@ -63,41 +53,9 @@ int inner_cp(const ScenarioRequest& request) {
 FullSizeAnswer can_run_full_size(const ScenarioRequest& request) {
   if (!request.model.shape || !request.batch.global_batch_size || !request.placement) return {};
   if (request.pipeline.forward_only || !request.not_proved.training.empty()) return {};
-  const ModelShape& shape = *request.model.shape;
-  const sim::Layout& layout = request.layout;
-  const auto no = [](std::string reason) { return FullSizeAnswer{true, std::move(reason)}; };
-  if (request.model.mtp_num_layers > 0) return no("multi-token-prediction layers are not run at full size");
-  if (request.placement->encoder_ranks > 0) return no("encoder-decoder models are not run at full size");
-  if (layout.instances > 1) return no("several optimizer instances are not run at full size");
-  if (layout.world_size != layout.grid_size)
-    return no("a grid of a part of the world is not run at full size");
-  if (shape.seq_length % (layout.cp > 1 ? 2 * layout.cp : 1) != 0)
-    return no("the length of a sequence is not a multiple of 2 cp");
-  const bool recomputes_modules =
-      request.memory.recompute == RecomputeMethod::modules || !request.memory.modules.empty();
-  if (recomputes_modules)
-    return no("of the kinds of recomputation, that of whole layers alone is run at full size");
-  if (request.state.dtypes.starts_with("fp16"))
-    return no("--fp16, which scales losses, is not run at full size");
-  if (request.state.parameter == 2 && request.state.gradient != 4)
-    return no("gradients of 16 bits are not reduced at full size");
-  if (shape.learned_positions && shape.positions() != shape.seq_length)
-    return no("--max-position-embeddings is not the length of a sequence");
-  if (shape.num_query_groups % layout.tp != 0 || shape.num_attention_heads % layout.tp != 0)
-    return no("ranks that share a query group are not run at full size");
-  if (shape.ffn_hidden_size % layout.tp != 0 || shape.head_size() % 2 != 0)
-    return no("the sizes of the model are not multiples of tp");
-  if (!exchanges_heads(request))
-    return no("the query groups of a rank are not a multiple of those that exchange heads");
-  if (request.model.sequence_parallel && shape.seq_length / layout.cp % layout.tp != 0)
-    return no("the length of a sequence is not a multiple of tp");
-  if (const std::string reason = has_experts(request) ? why_no_experts(request) : ""; !reason.empty())
-    return no(reason);
-  if (layout.pp > 1 && !request.schedule) return no("a step has no schedule");
-  for (const auto& chunks : request.placement->stages) {
-    if (std::ssize(chunks) != (request.schedule ? request.schedule->shape.chunks() : 1))
-      return no("the chunks of the schedule are not those of the layers");
-  }
+  if (std::string reason = why_no_step_work(request); !reason.empty()) return {true, std::move(reason)};
+  if (request.memory.recompute == RecomputeMethod::modules || !request.memory.modules.empty())
+    return {true, "of the kinds of recomputation, that of whole layers alone is run at full size"};
   return {true, ""};
 }
 

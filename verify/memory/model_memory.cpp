@@ -290,6 +290,8 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
                       .expert_owners = has_experts && sizes.has_expert_grid() ? owners(layout.edp) : 0,
                       .state = state,
                       .gpu_memory = options.gpu_memory};
+  StageMemory of_buffers;
+  std::vector<HeldParameter> held_before;
   for (int s = 0; s < stages; ++s) {
     const Stage stage{.layers = placement.stages[static_cast<std::size_t>(s)],
                       .is_first = s == 0,
@@ -298,7 +300,10 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
     for (const HeldParameter& parameter : held) {
       if (!parameter.is_copy) elements += parameter.elements * parameter.shards;
     }
-    StageMemory memory = memory_of_buffers(std::move(held), report);
+    // Most stages hold what the one before them holds.
+    if (s == 0 || held != held_before) of_buffers = memory_of_buffers(held, report);
+    held_before = std::move(held);
+    StageMemory memory = of_buffers;
     memory.workspace = workspace_bytes(activations);
     memory.communication_buffers =
         communication_buffer_bytes(activations, stages, std::ssize(stage.layers), stage.is_last);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "sim/base/check.h"
 #include "verify/cases/case_rules.h"
 #include "verify/faults/faulty_calls.h"
 #include "verify/faults/faulty_device.h"
@@ -20,6 +21,7 @@ void Bench::plant(std::vector<Fault> faults) {
     return std::any_of(all.begin(), all.end(), [](const Fault& one) { return one.is_of_kernels(); });
   };
   if (has_kernels(faults)) {
+    CHECK(takes_faults_of_kernels());
     device_ = std::make_shared<FaultyDevice>(faults);
   } else if (has_kernels(faults_)) {
     device_ = std::make_shared<sim::CpuDevice>();

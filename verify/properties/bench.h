@@ -24,11 +24,14 @@ namespace verify {
 
 class Bench {
  public:
-  explicit Bench(std::shared_ptr<sim::CpuDevice> device = std::make_shared<sim::CpuDevice>())
-      : device_(std::move(device)) {}
+  Bench() : device_(std::make_shared<sim::CpuDevice>()) {}
+  /// Runs cases on a device of the caller, in whose kernels no faults can be planted.
+  explicit Bench(std::shared_ptr<sim::CpuDevice> device) : device_(std::move(device)), is_of_caller_(true) {}
 
   /// Plants faults in the calls and kernels of all runs from now on, in place of those planted before.
   void plant(std::vector<Fault> faults);
+  const std::vector<Fault>& faults() const { return faults_; }
+  bool takes_faults_of_kernels() const { return !is_of_caller_; }
   /// Returns the world of the case's sizes, in which the ranks of a replica are next to each other. A
   /// declaration of the case that breaks a rule at this setting is refused. The reference is valid until the
   /// next call.
@@ -48,6 +51,7 @@ class Bench {
  private:
   std::unique_ptr<sim::ProcessEndWatch> watch_ = std::make_unique<sim::ProcessEndWatch>();
   std::shared_ptr<sim::CpuDevice> device_;
+  bool is_of_caller_ = false;  // the device
   std::vector<Fault> faults_;
   // The keys are the sizes in which cases differ, and the order of the axes.
   std::map<sim::ParallelSizes, sim::WorldSpec> worlds_;

@@ -59,8 +59,8 @@ std::string check_output(const sim::RunReport& report, const CaseOutput& output,
   return "";
 }
 
-/// Returns the tensor that a rank published twice, or without a declaration that it does. Both the outputs and
-/// what the rank published are in the order of their names.
+/// Returns the tensor that a rank published twice, or without a declaration that it does. The outputs are in
+/// the order of their names.
 std::string check_nothing_else(const sim::RankReport& rank, const std::vector<const CaseOutput*>& outputs) {
   std::string_view last;
   auto next = outputs.begin();

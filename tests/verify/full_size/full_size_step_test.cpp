@@ -11,6 +11,7 @@
 #include "sim/cpu/cpu_device.h"
 #include "sim/layout/size_rules.h"
 #include "sim/shapes/shapes_device.h"
+#include "tests/support/full_size_options.h"
 #include "tests/support/refusal_code.h"
 #include "tests/support/request.h"
 #include "verify/full_size/balanced_experts.h"
@@ -18,6 +19,7 @@
 #include "verify/full_size/microbatch_fold.h"
 #include "verify/full_size/replica_fold.h"
 #include "verify/full_size/step_totals.h"
+#include "verify/full_size/step_work.h"
 
 namespace {
 
@@ -336,6 +338,18 @@ TEST(FullSizeStep, ReplicasAreFoldedWhereTheyMakeManyCalls) {
   EXPECT_FALSE(part_of("64000", true).folds_microbatches);
 }
 
+/// Steps of dense models have the bytes, dtypes and multiply-adds of the closed forms, too.
+TEST(FullSizeStep, DenseStepsHaveTheBytesOfTheClosedForms) {
+  for (std::uint64_t seed = 0; seed < kDraws; ++seed) {
+    const NamedValues options = test::full_size_options(seed);
+    const ScenarioRequest request = test::scenario_request(options);
+    ASSERT_EQ(can_run_full_size(request).reason, "") << test::text_of(options);
+    ASSERT_EQ(why_no_step_bytes(request), "") << test::text_of(options);
+    const StepReport step = full_size_step(request, {request.layout.dp});
+    ASSERT_TRUE(step.row.holds) << step.row.detail << test::text_of(options);
+  }
+}
+
 TEST(FullSizeStep, ALedgerThatDiffersFromTheClosedFormsIsTold) {
   const ScenarioRequest request = test::scenario_request(one_world());
   StepReport step = full_size_step(request, {2});
@@ -347,8 +361,10 @@ TEST(FullSizeStep, ALedgerThatDiffersFromTheClosedFormsIsTold) {
   }
   EXPECT_EQ(
       difference(expected, totals_of(step.ledger)),
-      "all_reduce at 'row_parallel_linear.forward' over tp: 32 calls of 1025 elements, where the closed form "
-      "has 32 calls of 1024 elements");
+      "all_reduce of bf16 at 'row_parallel_linear.forward' over tp: 32 calls of 1025 elements, 2048 bytes "
+      "inside nodes and 0 across, where the closed form has 32 calls of 1024 elements, 2048 bytes inside "
+      "nodes "
+      "and 0 across");
 }
 
 /// A rank does not know from its record how many rows it sent to each other: the bytes that it sent to other

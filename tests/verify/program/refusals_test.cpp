@@ -169,6 +169,8 @@ const std::vector<Case>& cases() {
       {"bad_fault_where", "check --case mlp --plant row_parallel_linear.forward:skip@rank"},
       {"bad_fault_where", "check --case mlp --plant row_parallel_linear.forward:skip@rank=1,when=2"},
       {"bad_fault_where", "check --case mlp --plant device.matmul:zero@place=1"},
+      {"unknown_fault", "exam --case mlp --fault skp"},
+      {"one_scenario", "exam scenarios/published/seed-002-moe.ini"},
       {"no_such_site", "check --case mlp --plant row_parallel_linear.forwrd:skip"},
       {"no_such_site", "check --case mlp --plant row_parallel_linear.forward:root=next"},
       {"no_such_site", "check --case mlp --plant device.matmull:zero"},
