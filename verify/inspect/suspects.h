@@ -39,6 +39,7 @@ struct Suspect {
 struct Suspects {
   std::vector<Suspect> ranks;  // ascending by rank
   std::vector<int> circle;     // the shortest circle among the suspects' calls; empty without one
+  std::vector<int> unknown;    // ranks without a whole dump that are awaited, and may wait for a suspect
   bool is_stuck = false;       // the suspects are all members of calls that do not end
 };
 

@@ -320,8 +320,7 @@ std::optional<Recording> recording_of(std::string_view bytes, const std::string&
   const ParsedFile parsed =
       is_pickle ? parse_pickle(bytes, file, tree) : parse_json_values(bytes, file, tree);
   if (!has_fields_of_dump(parsed.value, tree)) return std::nullopt;
-  Recording recording = recorded(parsed.value, tree, lists, file);
-  recording.is_truncated = parsed.is_truncated;
+  Recording recording = recorded(parsed, tree, lists, file);
   recording.bytes = bytes.size();
   return recording;
 }
