@@ -29,7 +29,8 @@ namespace {
 
 int run_replay(const std::string& called, const CommandLine& line, const CaseList& cases,
                const Output& output) {
-  const auto [row, finding] = replay_case(case_request(line, Reader::replay_of_project), cases);
+  const CaseOptions options = case_request(line, Reader::replay_of_project);
+  const auto [row, finding] = replay_case(options, parsed_faults(options.plants), cases);
   const char* verdict = row.holds ? "verified" : finding ? "broken" : "falsified";
   if (asks_for_json(line)) {
     Json json = {{"verdict", verdict}, {"check", row.check}, {"holds", row.holds}, {"detail", row.detail}};
@@ -77,6 +78,7 @@ int run(const std::string& called, const std::vector<std::string>& arguments, co
   const CommandInfo& command = command_named(program, line.command);
   if (command.reader == Reader::replay_of_project) return run_replay(called, line, cases, output);
   require_read_by(line, command.reader);
+  if (command.reader == Reader::exam_of_project) return exam_cases({line, {}, output}, cases, called);
   return check_cases({line, {}, output}, cases, called);
 }
 

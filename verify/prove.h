@@ -15,12 +15,14 @@
 ///                        (spread_check.h) or --backend mpi (backend_check.h), --deadline, --mpi-reductions.
 ///                        A case is called on several threads at once, and must not keep anything between
 ///                        its calls.
+///   PROGRAM exam         Plants faults at every call and kernel of the cases, and says which of them the
+///                        properties catch (exam.h).
 ///   PROGRAM --help       Explains the program; after a command, its options, examples and exit codes.
 ///   PROGRAM replay FILE  Replays the one setting of such a scenario, which may also be given as options.
 ///
-/// Both commands take --format text|json. Exit codes are those of output.h.
+/// All commands take --format text|json. Exit codes are those of output.h.
 ///
-/// Errors  unknown_command: neither check nor replay; one_scenario: a scenario for check, or more than
+/// Errors  unknown_command: none of check, exam and replay; one_scenario: a scenario for check, or more than
 ///         one for replay; option_without_effect: an option that the command does not read; those of
 ///         case_rules.h, case_request.h, settings.h, command_line.h and scenario.h. Refusals are written
 ///         out, never thrown.

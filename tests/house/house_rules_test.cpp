@@ -198,8 +198,9 @@ TEST(HouseRules, EveryRefusalIsProvoked) {
                               root_file("tests/verify/program/groups_against_test.cpp") +
                               root_file("tests/verify/program/run_from_test.cpp") +
                               root_file("verify/checks/planted_programs.cpp");
-  for (const SourceFile& file : files_under(
-           {"tests/sim", "tests/gpu", "tests/verify/recordings", "tests/verify/run_arguments"}, {".cpp"}))
+  for (const SourceFile& file : files_under({"tests/sim", "tests/gpu", "tests/verify/estimate",
+                                             "tests/verify/recordings", "tests/verify/run_arguments"},
+                                            {".cpp"}))
     refusal_tests += file.text;
   EXPECT_EQ(test::unprovoked_refusals(sources(), refusal_tests), Lines{});
   EXPECT_EQ(

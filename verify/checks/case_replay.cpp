@@ -8,9 +8,10 @@
 
 namespace verify {
 
-CaseReplay replay_case(const CaseOptions& options, const CaseList& cases) {
+CaseReplay replay_case(const CaseOptions& options, const std::vector<Fault>& faults, const CaseList& cases) {
   const OneCase one = requested_case(options, cases);
   Bench bench;
+  bench.plant(faults);
   const Judgement judgement = one.property->judge(bench, *one.the_case, one.setting);
   const std::string what =
       fmt::format("{} {}, {}", one.the_case->name(), one.property->name, text_of(one.setting));

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Replays one setting of one case, as the command check wrote it into a scenario. The setting is judged
-/// again, and a failure is explained.
+/// Replays one setting of one case, as the command check wrote it into a scenario, with the faults that are
+/// planted there. The setting is judged again, and a failure is explained.
 ///
 /// Errors  those of case_request.h.
 
@@ -11,6 +11,7 @@
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/check_result.h"
+#include "verify/faults/fault.h"
 #include "verify/options/case_options.h"
 
 namespace verify {
@@ -21,6 +22,6 @@ struct CaseReplay {
   std::optional<sim::Finding> finding = std::nullopt;
 };
 
-CaseReplay replay_case(const CaseOptions& options, const CaseList& cases);
+CaseReplay replay_case(const CaseOptions& options, const std::vector<Fault>& faults, const CaseList& cases);
 
 }  // namespace verify

@@ -15,6 +15,8 @@ CaseOptions case_options(const Settings& settings) {
                       .dimensions = std::nullopt,
                       .world_size = settings.number("world-size").value_or(1),
                       .tensor_model_parallel_size = settings.number("tensor-model-parallel-size").value_or(1),
+                      .plants = settings.texts("plant"),
+                      .faults = settings.texts("fault"),
                       .threads = settings.number("threads")};
   if (settings.has("dimensions")) options.dimensions = settings.text("dimensions", "");
   return options;

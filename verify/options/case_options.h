@@ -24,6 +24,8 @@ struct CaseOptions {
   std::optional<std::string> dimensions;  // those of one setting: "tokens=1,hidden=2"
   std::int64_t world_size = 1;
   std::int64_t tensor_model_parallel_size = 1;
+  std::vector<std::string> plants;      // the faults to plant, as they are written
+  std::vector<std::string> faults;      // the names of the faults of an exam; empty: all
   std::optional<std::int64_t> threads;  // of a campaign; none: as many as there are cores
 };
 

@@ -62,6 +62,8 @@ enum class Reader : std::uint32_t {
   spread = 1U << 12U,  // check with --spread
   inspect = 1U << 13U,
   memory = 1U << 14U,
+  exam = 1U << 15U,
+  exam_of_project = 1U << 16U,  // exam of such a program
 };
 
 constexpr Reader operator|(Reader a, Reader b) {

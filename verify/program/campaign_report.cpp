@@ -16,14 +16,21 @@ namespace verify {
 
 namespace {
 
+/// Adds the planted faults to the options that reproduce a failure.
+NamedValues with_plants(NamedValues options, const std::vector<Fault>& faults) {
+  for (const Fault& fault : faults) options.emplace_back("plant", fault.text);
+  return options;
+}
+
 /// Writes the failing setting as a scenario into the working directory. Returns its path, or "" where it
 /// cannot be written.
-std::string write_scenario(const CampaignRow& row, const std::string& called) {
+std::string write_scenario(const CampaignRow& row, const std::vector<Fault>& faults,
+                           const std::string& called) {
   const std::string path = fmt::format("failing-{}-{}.ini", row.the_case->name(), row.property->name);
   std::ofstream file(path, std::ios::trunc);
   file << "# Source: " << called << " check: " << sim::printable_text(row.failure->detail) << "\n";
-  for (const auto& [name, value] : scenario_options(*row.the_case, *row.property, row.failure->setting))
-    file << name << " = " << value << "\n";
+  const NamedValues options = scenario_options(*row.the_case, *row.property, row.failure->setting);
+  for (const auto& [name, value] : with_plants(options, faults)) file << name << " = " << value << "\n";
   file.close();
   return file ? path : "";
 }
@@ -60,10 +67,10 @@ Json as_json(const CampaignRow& row, const std::string& path) {
   return json;
 }
 
-std::string as_text(const CampaignRow& row, const std::string& path, const std::string& called) {
-  const std::string arguments =
-      path.empty() ? command_line_of(options_of(*row.the_case, *row.property, row.failure->setting))
-                   : " " + path;
+std::string as_text(const CampaignRow& row, const std::vector<Fault>& faults, const std::string& path,
+                    const std::string& called) {
+  const NamedValues options = options_of(*row.the_case, *row.property, row.failure->setting);
+  const std::string arguments = path.empty() ? command_line_of(with_plants(options, faults)) : " " + path;
   const std::string& why = row.failure->explanation;
   const std::string reproduce = fmt::format("{} replay{}", called, arguments);
   const std::string explained = why.empty() ? "" : fmt::format("  why        {}\n", why);
@@ -106,12 +113,12 @@ void write_campaign(const CampaignRequest& request, const std::vector<CampaignRo
   std::string failures;
   std::int64_t runs = 0;
   for (const CampaignRow& row : rows) {
-    const std::string path = row.failure ? write_scenario(row, called) : "";
+    const std::string path = row.failure ? write_scenario(row, request.faults, called) : "";
     runs += row.runs;
     json_rows.push_back(as_json(row, path));
     table.add({row.the_case->name(), row.property->name, fmt::format("{}", row.runs), slack_text(row),
                verdict_text(row, request.runs)});
-    if (row.failure) failures += as_text(row, path, called);
+    if (row.failure) failures += as_text(row, request.faults, path, called);
   }
   if (as_json_text) {
     output.out << one_line({{"verdict", verdict.name()},

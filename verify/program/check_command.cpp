@@ -14,6 +14,7 @@
 #include "verify/program/spread_check.h"
 #include "verify/properties/campaign.h"
 #include "verify/properties/case_request.h"
+#include "verify/properties/reached_sites.h"
 
 namespace verify {
 
@@ -65,6 +66,8 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
   if (rows.empty()) refuse_nothing_to_check();
   const std::size_t runs = rows.size() * static_cast<std::size_t>(request.runs);
   std::vector<Bench> benches(threads_for(options, runs, spread.launch));
+  require_sites(request.faults, sites_of(request, benches.front()));
+  for (Bench& bench : benches) bench.plant(request.faults);
   if (spread.kind != nullptr)
     return check_spread(call, cases, called, {.choice = spread, .request = request, .benches = benches});
   const bool is_whole = run_with_progress(request, rows, benches, call.output);

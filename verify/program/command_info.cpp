@@ -96,7 +96,9 @@ CommandInfo schedule_info() {
           .summary = "Shows what each pipeline rank computes, sends and receives, and when.",
           .about =
               "Shows a pipeline schedule: its steps, the activations that are live, its messages and its "
-              "bubble. It needs --num-microbatches, or a layout with --global-batch-size.",
+              "bubble. It needs --num-microbatches, or a layout with --global-batch-size. With --machine it "
+              "shows the "
+              "training step of a scenario in the times that are estimated for it.",
           .reader = Reader::schedule,
           .examples = {{"Show 1F1B with 8 microbatches on 4 ranks.",
                         "schedule --pipeline-model-parallel-size 4 --num-microbatches 8"},
@@ -140,7 +142,9 @@ CommandInfo memory_info() {
           "gradients and optimizer states between steps, and the largest moment of a step with its "
           "activations "
           "and logits. With --gpu-memory it judges, and says what would help. The figures are held against "
-          "measured runs in verify/memory/README.md.",
+          "measured runs in verify/memory/README.md. With --sweep it compares the layouts of the job that "
+          "Megatron "
+          "accepts, and with --machine it estimates the time of a step.",
       .reader = Reader::memory,
       .examples =
           {{"Judge whether a model of 7B fits into 80 GB on 8 ranks.",
@@ -150,8 +154,8 @@ CommandInfo memory_info() {
             "memory --world-size 8 --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --vocab-size "
             "131073 --seq-length 8192 --gpu-memory 80GB",
             kFalsified},
-           {"Show the stages of a published layout as JSON.",
-            "memory scenarios/published/llama3-405b-16384-gpus.ini --format json"}},
+           {"Compare layouts of a published job, and show the best five.",
+            "memory scenarios/published/narayanan-2021-39p1b.ini --sweep --sweep-rows 5"}},
       .exit_codes =
           {{kVerified, "The memory was shown; with --gpu-memory, every stage fits."},
            {kFalsified, "A stage does not fit into --gpu-memory."},
@@ -184,6 +188,29 @@ CommandInfo check_info() {
                      {kUnavailable, "The backend or the device is not in this build or on this machine."},
                      {kInterrupted, "An interrupt (Ctrl-C) came first, and nothing had failed."}},
       .run = run_check};
+}
+
+CommandInfo exam_info() {
+  return {
+      .name = "exam",
+      .arguments = "",
+      .summary = "Plants faults in sharded layers, and says which the properties catch.",
+      .about =
+          "Plants faults at every call site and kernel that the cases reach, one at a time, and judges each "
+          "by the properties of check: caught, equivalent (nothing that a rank computes or calls differs) or "
+          "missed. The score is the share that was caught of all that are not equivalent. It also says how "
+          "many explanations name the site, the ranks and the kind of the mistake.",
+      .reader = Reader::exam,
+      .examples = {{"Examine the properties of one layer.", "exam --case row_parallel_linear"},
+                   {"Plant one fault at every site of two layers.",
+                    "exam --case mlp,parallel_norm --fault own-term"},
+                   {"Examine a layer on at most 4 ranks, as JSON.",
+                    "exam --case vocab_parallel_embedding --max-world 4 --format json"}},
+      .exit_codes = {{kVerified, "Every fault was caught, or is equivalent, and no clean run failed."},
+                     {kFalsified, "A fault was missed, or a run without a fault failed."},
+                     {kRefused, "The command line was refused, or the result could not be written."},
+                     {kInterrupted, "An interrupt (Ctrl-C) came first, and nothing had been missed."}},
+      .run = run_exam};
 }
 
 CommandInfo inspect_info() {
@@ -239,7 +266,7 @@ const ProgramInfo& shardproof_program() {
       .called = "shardproof",
       .purpose = "Proves a Megatron-style model-parallel layout on the CPU, before it costs a GPU hour.",
       .commands = {replay_info(), groups_info(), layers_info(), schedule_info(), shards_info(), memory_info(),
-                   check_info(), inspect_info(), list_info()},
+                   check_info(), exam_info(), inspect_info(), list_info()},
       .cases = all_cases(),
       .has_pages = true,
       .closing =

@@ -11,6 +11,7 @@
 ///   replay    proves scenarios, one row per check; this is the main command
 ///   check     runs a campaign: cases and properties over random worlds and shapes; a failure is shrunk and
 ///             written as a scenario
+///   exam      plants faults in cases, and says which of them the properties catch
 ///   inspect   says which ranks a job that hung waits for, from its flight-recorder dumps
 ///   list      lists scenarios, checks, planted programs, properties, cases and group kinds
 ///
@@ -44,9 +45,12 @@ int run_shards(const Call& call);
 int run_memory(const Call& call);
 int run_replay(const Call& call);
 int run_check(const Call& call);
+int run_exam(const Call& call);
 int run_inspect(const Call& call);
 int run_list(const Call& call);
 /// The command check, for these cases. `called` is the program that a line uses to reproduce a failure.
 int check_cases(const Call& call, const CaseList& cases, const std::string& called);
+/// The command exam, for these cases.
+int exam_cases(const Call& call, const CaseList& cases, const std::string& called);
 
 }  // namespace verify

@@ -5,6 +5,7 @@
 #include "sim/layout/kind_table.h"
 #include "verify/cases/case.h"
 #include "verify/checks/planted_programs.h"
+#include "verify/faults/fault.h"
 #include "verify/properties/case_request.h"
 #include "verify/properties/properties.h"
 
@@ -31,6 +32,7 @@ std::vector<std::string> known_values(const OptionInfo& option, const CaseList& 
   if (value == "KIND") return sim::all_kind_names();
   if (value == "DTYPE") return dtype_names();
   if (value == "CASE") return names_of(cases, [](const auto& one) { return one->name(); });
+  if (value == "NAME") return names_of(fault_table(), [](const FaultInfo& fault) { return fault.name; });
   if (value == "PROPERTY") return names_of(all_properties(), [](const Property& p) { return p.name; });
   if (value == "PROGRAM") return names_of(planted_programs(), [](const PlantedProgram& p) { return p.name; });
   return {};

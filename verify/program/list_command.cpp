@@ -6,6 +6,7 @@
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
 #include "verify/checks/planted_programs.h"
+#include "verify/faults/fault.h"
 #include "verify/options/command_requests.h"
 #include "verify/options/scenario.h"
 #include "verify/output/json.h"
@@ -31,9 +32,10 @@ int run_list(const Call& call) {
   for (const std::string& path : scenario_files()) scenarios.push_back(read_scenario(path));
 
   if (asks_for_json(line)) {
-    Json document = {{"scenarios", Json::array()},  {"checks", Json::array()},
-                     {"programs", Json::array()},   {"cases", Json::array()},
-                     {"properties", Json::array()}, {"kinds", sim::all_kind_names()}};
+    Json document = {{"scenarios", Json::array()},    {"checks", Json::array()},
+                     {"programs", Json::array()},     {"cases", Json::array()},
+                     {"properties", Json::array()},   {"faults", Json::array()},
+                     {"kinds", sim::all_kind_names()}};
     for (const Scenario& scenario : scenarios) {
       document["scenarios"].push_back({{"path", scenario.path}, {"source", scenario.source}});
     }
@@ -48,6 +50,8 @@ int run_list(const Call& call) {
     for (const Property& property : all_properties()) {
       document["properties"].push_back({{"name", property.name}, {"proves", property.proves}});
     }
+    for (const FaultInfo& fault : fault_table())
+      document["faults"].push_back({{"form", form_of(fault)}, {"about", fault.about}});
     output.out << one_line(document);
     return kVerified;
   }
@@ -62,12 +66,17 @@ int run_list(const Call& call) {
   }
   TextTable properties({{"property of check"}, {"proves that"}});
   for (const Property& property : all_properties()) properties.add({property.name, property.proves});
+  TextTable faults({{"fault of --plant SITE:FAULT[@WHERE]"}, {"means"}});
+  for (const FaultInfo& fault : fault_table()) faults.add({form_of(fault), fault.about});
+  faults.add(
+      {"@rank=R,place=P,call=N,group=KIND", "Only there: a rank, a place of the group, the N-th call."});
   std::vector<std::string> cases;
   for (const auto& one : all_cases()) cases.push_back(one->name());
   output.out << files.text() << "\n"
              << checks.text() << "\n"
              << programs.text() << "\n"
-             << properties.text() << "\n";
+             << properties.text() << "\n"
+             << faults.text() << "\n";
   output.out << fmt::format("cases        {}\n", fmt::join(cases, "\n             "));
   output.out << fmt::format("group kinds  {}\n", fmt::join(sim::all_kind_names(), " "));
   return kVerified;

@@ -44,6 +44,20 @@ CommandInfo check_info(const std::string& first) {
   return info;
 }
 
+CommandInfo exam_info(const std::string& first) {
+  return {.name = "exam",
+          .arguments = "",
+          .summary = "Plants faults in the cases, and says which the properties catch.",
+          .about =
+              "Plants faults at every call site and kernel that the cases reach, one at a time, and judges "
+              "each by the properties: caught, equivalent (nothing differs) or missed.",
+          .reader = Reader::exam_of_project,
+          .examples = {{"Examine all cases.", "exam"},
+                       {"Examine one case.", fmt::format("exam --case {}", first)},
+                       {"Plant one fault everywhere.", "exam --fault own-term"}},
+          .exit_codes = exit_codes()};
+}
+
 CommandInfo replay_info(const Case& first) {
   const std::string setting = fmt::format("replay --case {} --property serial --dtype field --dimensions {}",
                                           first.name(), smallest_dimensions(first));
@@ -68,7 +82,8 @@ ProgramInfo project_program(const std::string& called, const CaseList& cases) {
   for (const auto& one : cases) names += " " + one->name();
   return {.called = called,
           .purpose = "Proves sharded layers against their references, with shardproof.",
-          .commands = {check_info(cases.front()->name()), replay_info(*cases.front())},
+          .commands = {check_info(cases.front()->name()), exam_info(cases.front()->name()),
+                       replay_info(*cases.front())},
           .cases = cases,
           .has_pages = false,
           .closing = "cases:" + names};

@@ -1,6 +1,11 @@
 #include "verify/properties/bench.h"
 
+#include <algorithm>
+
+#include "sim/base/check.h"
 #include "verify/cases/case_rules.h"
+#include "verify/faults/faulty_calls.h"
+#include "verify/faults/faulty_device.h"
 
 namespace verify {
 
@@ -11,8 +16,23 @@ constexpr std::size_t kStacks = 16;
 
 }  // namespace
 
+void Bench::plant(std::vector<Fault> faults) {
+  const auto has_kernels = [](const std::vector<Fault>& all) {
+    return std::any_of(all.begin(), all.end(), [](const Fault& one) { return one.is_of_kernels(); });
+  };
+  if (has_kernels(faults)) {
+    CHECK(takes_faults_of_kernels());
+    device_ = std::make_shared<FaultyDevice>(faults);
+  } else if (has_kernels(faults_)) {
+    device_ = std::make_shared<sim::CpuDevice>();
+  }
+  faults_ = std::move(faults);
+  last_case_ = nullptr;
+  last_report_ = nullptr;
+}
+
 const sim::WorldSpec& Bench::world_of(const Case& the_case, const CaseSetting& setting) {
-  require_declaration(the_case, setting);
+  static_cast<void>(outputs_of(the_case, setting));
   const sim::ParallelSizes sizes = the_case.sizes(setting);
   auto known = worlds_.find(sizes);
   if (known == worlds_.end()) {
@@ -25,6 +45,16 @@ const sim::WorldSpec& Bench::world_of(const Case& the_case, const CaseSetting& s
   return known->second;
 }
 
+std::shared_ptr<const std::vector<CaseOutput>> Bench::outputs_of(const Case& the_case,
+                                                                 const CaseSetting& setting) {
+  if (declared_case_ == &the_case && declared_setting_ == setting) return outputs_;
+  declared_case_ = nullptr;
+  outputs_ = std::make_shared<const std::vector<CaseOutput>>(require_declaration(the_case, setting));
+  declared_setting_ = setting;
+  declared_case_ = &the_case;
+  return outputs_;
+}
+
 std::shared_ptr<const sim::RunReport> Bench::run(const Case& the_case, const CaseSetting& setting) {
   if (last_case_ == &the_case && last_setting_ == setting) return last_report_;
   last_report_ = std::make_shared<const sim::RunReport>(run(the_case, setting, world_of(the_case, setting)));
@@ -35,7 +65,8 @@ std::shared_ptr<const sim::RunReport> Bench::run(const Case& the_case, const Cas
 
 sim::RunReport Bench::run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec) {
   device_->set_field_seed(setting.seed, the_case.field_functions());
-  return sim::simulate(spec, *device_, [&](sim::Rank& rank) { the_case.run(rank, setting); });
+  return sim::simulate(spec, *device_,
+                       with_faults([&](sim::Rank& rank) { the_case.run(rank, setting); }, faults_));
 }
 
 }  // namespace verify

@@ -12,23 +12,32 @@
 #include <map>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "sim/cpu/cpu_device.h"
 #include "sim/world/process_end.h"
 #include "sim/world/simulate.h"
 #include "verify/cases/case.h"
+#include "verify/faults/fault.h"
 
 namespace verify {
 
 class Bench {
  public:
-  explicit Bench(std::shared_ptr<sim::CpuDevice> device = std::make_shared<sim::CpuDevice>())
-      : device_(std::move(device)) {}
+  Bench() : device_(std::make_shared<sim::CpuDevice>()) {}
+  /// Runs cases on a device of the caller, in whose kernels no faults can be planted.
+  explicit Bench(std::shared_ptr<sim::CpuDevice> device) : device_(std::move(device)), is_of_caller_(true) {}
 
+  /// Plants faults in the calls and kernels of all runs from now on, in place of those planted before.
+  void plant(std::vector<Fault> faults);
+  const std::vector<Fault>& faults() const { return faults_; }
+  bool takes_faults_of_kernels() const { return !is_of_caller_; }
   /// Returns the world of the case's sizes, in which the ranks of a replica are next to each other. A
   /// declaration of the case that breaks a rule at this setting is refused. The reference is valid until the
   /// next call.
   const sim::WorldSpec& world_of(const Case& the_case, const CaseSetting& setting);
+  /// Returns the outputs that the case declares at this setting. They are kept for the latest setting.
+  std::shared_ptr<const std::vector<CaseOutput>> outputs_of(const Case& the_case, const CaseSetting& setting);
   /// Runs the case. If the run before had the same case and setting, its report is returned again, so that
   /// several properties can judge one run.
   std::shared_ptr<const sim::RunReport> run(const Case& the_case, const CaseSetting& setting);
@@ -42,9 +51,14 @@ class Bench {
  private:
   std::unique_ptr<sim::ProcessEndWatch> watch_ = std::make_unique<sim::ProcessEndWatch>();
   std::shared_ptr<sim::CpuDevice> device_;
+  bool is_of_caller_ = false;  // the device
+  std::vector<Fault> faults_;
   // The keys are the sizes in which cases differ, and the order of the axes.
   std::map<sim::ParallelSizes, sim::WorldSpec> worlds_;
   std::shared_ptr<sim::StackPool> stacks_;
+  const Case* declared_case_ = nullptr;
+  CaseSetting declared_setting_;
+  std::shared_ptr<const std::vector<CaseOutput>> outputs_;  // of declared_case_ at declared_setting_
   const Case* last_case_ = nullptr;
   CaseSetting last_setting_;
   std::shared_ptr<const sim::RunReport> last_report_;  // of last_case_ with last_setting_

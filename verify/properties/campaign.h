@@ -29,6 +29,7 @@ struct CampaignRequest {
   std::int64_t runs = 0;  // for each case and property, over all dtypes
   std::uint64_t seed = 0;
   int max_world = 8;
+  std::vector<Fault> faults = {};  // planted in all runs
 };
 
 /// The smallest setting that still fails. If the campaign was stopped, it may not be shrunk to the end.

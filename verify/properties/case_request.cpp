@@ -79,8 +79,8 @@ std::vector<sim::DType> chosen_dtypes(const CaseOptions& options) {
 }
 
 /// Parses text such as "tokens=1,hidden=2".
-std::map<std::string, std::int64_t> parsed_dimensions(const Case& the_case, const std::string& given) {
-  std::map<std::string, std::int64_t> dimensions;
+Dimensions parsed_dimensions(const Case& the_case, const std::string& given) {
+  Dimensions dimensions;
   std::size_t begin = 0;
   while (begin <= given.size()) {
     const std::size_t end = std::min(given.find(',', begin), given.size());
@@ -130,7 +130,8 @@ CampaignRequest requested_campaign(const CaseOptions& options, const CaseList& c
       .dtypes = chosen_dtypes(options),
       .runs = options.runs.value_or(100),
       .seed = options.seed,
-      .max_world = static_cast<int>(checked_ranks(options.max_world.value_or(8), "--max-world"))};
+      .max_world = static_cast<int>(checked_ranks(options.max_world.value_or(8), "--max-world")),
+      .faults = parsed_faults(options.plants)};
   require_declarations(request.cases, request.max_world);
   return request;
 }

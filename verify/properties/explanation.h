@@ -6,6 +6,7 @@
 ///   published   a rank holds the tensors of another one
 ///   tensors     (explained_tensors.h) the first wrong tensor, the inputs before all others: what it is
 ///               (recognisers.h), on which ranks, what before it is right, and without which option all is
+///   sites       (explained_sites.h) where no call differs: which calls and kernels reach what is wrong
 ///   resume      (explained_resume.h) what a loaded checkpoint has that the saved training had not
 ///   floats      (explained_floats.h) a factor or an error of rounding, where the field holds
 ///

@@ -63,6 +63,8 @@ void prove(const ScenarioRequest& request, const std::optional<TrainedModel>& mo
   report.no_schedule = request.no_schedule;
   Replaying scenario{
       .request = request, .model = model, .device = device, .report = report, .before_step = before_step};
+  scenario.faults = parsed_faults(request.cases.plants);
+  scenario.bench.plant(scenario.faults);
   scenario.steps = steps_of_all(scenario);
   for (const ReplayCheck& check : replay_checks()) {
     if (!runs(check, scenario)) {

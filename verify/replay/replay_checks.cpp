@@ -18,6 +18,7 @@
 #include "verify/checks/planted_programs.h"
 #include "verify/checks/sharded_layers.h"
 #include "verify/checks/text_training.h"
+#include "verify/faults/faulty_calls.h"
 #include "verify/full_size/full_size_training.h"
 #include "verify/memory/scenario_memory.h"
 #include "verify/options/nearest_name.h"
@@ -43,6 +44,7 @@ bool expects_suspicion(const Replaying& scenario) { return scenario.request.expe
 bool expects_a_finding(const Replaying& scenario) {
   return scenario.is_partitioned && scenario.request.expected.finding.has_value();
 }
+bool plants_faults(const Replaying& scenario) { return scenario.is_partitioned && !scenario.faults.empty(); }
 bool replays_a_case(const Replaying& scenario) {
   return scenario.is_partitioned && scenario.request.cases.dimensions.has_value();
 }
@@ -77,11 +79,15 @@ std::string why_no_step(const Replaying& scenario) {
   if (!proves_layers(scenario)) return "";
   const FullSizeAnswer answer = can_run_full_size(scenario.request);
   if (!answer.is_asked_for || !answer.reason.empty()) return answer.reason;
-  const std::int64_t calls = step_calls(scenario.request, 1);
-  if (scenario.request.every_rank || calls <= kMostStepCalls) return "";
-  return fmt::format("one replica makes {}{} calls, and at most {} are run without --every-rank",
+  if (scenario.request.every_rank) return "";
+  const StepPart part = running_part(scenario.request);
+  const std::int64_t calls = step_calls(scenario.request, part);
+  if (calls <= kMostFoldedCalls) return "";
+  return fmt::format("{} {}{} calls, and at most {} are run without --every-rank",
+                     part.replicas == 1 ? "one replica makes"
+                                        : fmt::format("{} replicas that exchange tokens make", part.replicas),
                      calls > sim::kMaxSize ? "more than " : "about ", std::min(calls, sim::kMaxSize),
-                     kMostStepCalls);
+                     kMostFoldedCalls);
 }
 bool runs_a_step(const Replaying& scenario) {
   return proves_layers(scenario) && can_run_full_size(scenario.request).is_asked_for &&
@@ -191,7 +197,7 @@ void run_memory(Replaying& scenario) {
 }
 
 void run_step(Replaying& scenario) {
-  scenario.report.step = full_size_step(scenario.request, running_replicas(scenario.request));
+  scenario.report.step = full_size_step(scenario.request, running_part(scenario.request));
   scenario.add(scenario.report.step->row);
   const std::vector<sim::Finding>& findings = scenario.report.step->findings;
   scenario.report.findings.insert(scenario.report.findings.end(), findings.begin(), findings.end());
@@ -215,7 +221,7 @@ void run_training(Replaying& scenario) {
 }
 
 void run_case(Replaying& scenario) {
-  CaseReplay replayed = replay_case(scenario.request.cases, all_cases());
+  CaseReplay replayed = replay_case(scenario.request.cases, scenario.faults, all_cases());
   scenario.add(std::move(replayed.row));
   if (replayed.finding) scenario.report.findings.push_back(std::move(*replayed.finding));
 }
@@ -270,7 +276,8 @@ void run_program(Replaying& scenario) {
   const PlantedProgram& program = requested_program(*scenario.request.program);
   require_program_world(scenario.request.layout);
   keep_run(scenario, fmt::format("the program {}", program.name), [&](sim::Device& device) {
-    sim::RunReport run = sim::simulate(scenario.request.world, device, program.run);
+    sim::RunReport run =
+        sim::simulate(scenario.request.world, device, with_faults(program.run, scenario.faults));
     if (!expects_a_finding(scenario)) {
       scenario.add({"program", run.ok(),
                     run.ok()
@@ -292,6 +299,18 @@ void run_finding(Replaying& scenario) {
                 is_expected
                     ? fmt::format("{}, as expected: {}", first.code, first.sentence)
                     : fmt::format("expected {}, found {}: {}", expected, first.code, first.sentence)});
+}
+
+void run_plants(Replaying& scenario) {
+  std::int64_t met = 0;
+  for (const Fault& fault : scenario.faults) {
+    if (*fault.met == 0)
+      return scenario.add({"plant", false, fmt::format("nothing that ran has '{}'", fault.text)});
+    met += *fault.met;
+  }
+  scenario.add(
+      {"plant", true,
+       fmt::format("{} in {}", counted(std::ssize(scenario.faults), "fault"), counted(met, "call"))});
 }
 
 /// A layout that Megatron accepts and then uses wrongly is expected to be warned about.
@@ -336,6 +355,8 @@ const std::vector<ReplayCheck>& replay_checks() {
        runs_a_program, run_program, CheckOf::ranks},
       {"finding", "the planted defect of a program is found, with the expected code", expects_a_finding,
        run_finding, CheckOf::ranks},
+      {"plant", "every fault of --plant was met by a call or a kernel", plants_faults, run_plants,
+       CheckOf::ranks},
       {"layers", "every layer is on exactly one stage", has_placement, run_layers, CheckOf::layout, nullptr,
        why_no_layers},
       {"memory",

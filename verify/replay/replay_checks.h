@@ -35,8 +35,9 @@ struct Replaying {
   sim::Device& device;
   ScenarioReport& report;
   const BeforeStep& before_step;
-  std::size_t steps = 0;  // of this scenario
-  std::size_t begun = 0;  // the steps that have begun
+  std::size_t steps = 0;           // of this scenario
+  std::size_t begun = 0;           // the steps that have begun
+  std::vector<Fault> faults = {};  // that --plant plants
   Bench bench = Bench();
   bool is_partitioned = false;  // the check "partition" held; most others rely on it
 

@@ -1,0 +1,178 @@
+// What each fault does to a call, on three ranks: rank r gives the elements 10 r + 1, 10 r + 2, 10 r + 3.
+
+#include "verify/faults/faulty_calls.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+
+#include "sim/cpu/cpu_device.h"
+#include "sim/world/simulate.h"
+#include "verify/faults/faulty_device.h"
+
+namespace {
+
+using sim::Communicator;
+using sim::Rank;
+using sim::Tensor;
+
+using Values = std::vector<float>;
+
+constexpr int kRanks = 3;
+
+Tensor given(Rank& rank, int times = 1) {
+  Values values;
+  for (int i = 1; i <= kRanks; ++i) values.push_back(static_cast<float>(times * (10 * rank.id + i)));
+  Tensor x = rank.device.empty(sim::DType::f32, {kRanks});
+  rank.device.from_host(std::as_bytes(std::span(values)), x);
+  return x;
+}
+
+Tensor zeros(Rank& rank, std::int64_t count) { return sim::filled(rank.device, sim::DType::f32, {count}, 0); }
+
+void sum(Rank& rank) {
+  const Tensor x = given(rank);
+  rank.groups.world().all_reduce(x, sim::ReduceOp::sum, "test.call");
+  rank.publish("x", x);
+}
+/// The second of two sums, and what the first one left when the second had begun.
+void two_sums(Rank& rank) {
+  const Tensor first = given(rank), second = given(rank, 2);
+  rank.groups.world().all_reduce(first, sim::ReduceOp::sum, "test.call");
+  rank.groups.world().all_reduce(second, sim::ReduceOp::sum, "test.call");
+  rank.publish("x", second);
+}
+/// What a sum left at the moment at which its result is used.
+void sum_that_is_used(Rank& rank) {
+  const Tensor x = given(rank);
+  rank.groups.world().all_reduce(x, sim::ReduceOp::sum, "test.call");
+  rank.publish("x", x);
+  rank.groups.world().barrier("test.next");
+}
+void gather(Rank& rank) {
+  const Tensor all = zeros(rank, kRanks);
+  rank.groups.world().all_gather(given(rank).rows(0, 1), all, "test.call");
+  rank.publish("x", all);
+}
+void reduce_scatter(Rank& rank) {
+  const Tensor own = zeros(rank, 1);
+  rank.groups.world().reduce_scatter(given(rank), own, sim::ReduceOp::sum, "test.call");
+  rank.publish("x", own);
+}
+void broadcast(Rank& rank) {
+  const Tensor x = given(rank);
+  rank.groups.world().broadcast(x, 0, "test.call");
+  rank.publish("x", x);
+}
+/// Each rank sends to the next one, and receives from the one before it.
+void ring(Rank& rank) {
+  const Tensor sent = given(rank), got = zeros(rank, kRanks);
+  const int next = (rank.id + 1) % kRanks, before = (rank.id + 2) % kRanks;
+  const sim::PointToPoint calls[] = {{sim::Operation::send, sent, next}, {sim::Operation::recv, got, before}};
+  rank.groups.world().batch(calls, "test.call");
+  rank.publish("x", got);
+}
+void add_products(Rank& rank) {
+  Tensor x = given(rank).reshaped({1, kRanks});
+  Tensor out = sim::filled(rank.device, sim::DType::f32, {1, kRanks}, 100);
+  Tensor one = sim::filled(rank.device, sim::DType::f32, {1, 1}, 1);
+  rank.device.matmul(one, false, x, false, out, true);
+  rank.publish("x", out);
+}
+
+sim::RunReport run(const std::vector<std::string>& plants, const sim::RankProgram& program) {
+  const std::vector<verify::Fault> faults = verify::parsed_faults(plants);
+  verify::FaultyDevice device(faults);
+  return sim::simulate(sim::world_of(kRanks), device, verify::with_faults(program, faults));
+}
+
+Values published(const sim::RunReport& report, int rank) {
+  const sim::Published* x = report.find(rank, "x");
+  if (x == nullptr) return {};
+  Values values(x->values.size() / sizeof(float));
+  std::memcpy(values.data(), x->values.data(), x->values.size());
+  return values;
+}
+
+struct Planted {
+  const char* plant;
+  void (*program)(Rank& rank);
+  Values on_rank_0, on_rank_1;
+  std::size_t calls = 1;  // that rank 1 makes
+};
+
+TEST(FaultyCalls, EachFaultChangesTheCallAsItsRowSays) {
+  const std::vector<Planted> all = {
+      {"other.call:skip", sum, {33, 36, 39}, {33, 36, 39}},
+      {"test.*:skip", sum, {1, 2, 3}, {11, 12, 13}, 0},
+      {"test.call:skip", gather, {1, 1, 1}, {11, 11, 11}, 0},
+      {"test.call:skip", reduce_scatter, {1}, {12}, 0},
+      {"test.call:twice", sum, {99, 108, 117}, {99, 108, 117}, 2},
+      {"test.call:late", sum_that_is_used, {1, 2, 3}, {11, 12, 13}, 2},
+      {"test.call:no-wait", sum_that_is_used, {1, 2, 3}, {11, 12, 13}, 2},
+      {"test.call:wrong-group=tp", sum, {1, 2, 3}, {11, 12, 13}},
+      {"test.call:op=max", sum, {21, 22, 23}, {21, 22, 23}},
+      {"test.call:op=average", sum, {11, 12, 13}, {11, 12, 13}},
+      {"test.call:scale=2", sum, {66, 72, 78}, {66, 72, 78}},
+      {"test.call:scale=1/dp", sum, {11, 12, 13}, {11, 12, 13}},
+      {"test.call:scale=-1@rank=1", sum, {33, 36, 39}, {-33, -36, -39}},
+      {"test.call:scale=2@place=0", sum, {66, 72, 78}, {33, 36, 39}},
+      {"test.call:scale=2@call=1", two_sums, {132, 144, 156}, {132, 144, 156}, 2},
+      {"test.call:scale=2@call=0", two_sums, {66, 72, 78}, {66, 72, 78}, 2},
+      {"test.call:scale=2@group=tp", sum, {33, 36, 39}, {33, 36, 39}},
+      {"test.call:root=next", broadcast, {11, 12, 13}, {11, 12, 13}},
+      {"test.call:peer=next", ring, {11, 12, 13}, {21, 22, 23}, 2},
+      {"test.call:swap-blocks", gather, {11, 1, 21}, {11, 1, 21}},
+      {"test.call:next-block", gather, {11, 21, 1}, {11, 21, 1}},
+      {"test.call:swap-blocks", reduce_scatter, {36}, {33}},
+      {"test.call:next-block", reduce_scatter, {36}, {39}},
+      {"test.call:own-term", sum, {1, 2, 3}, {11, 12, 13}},
+      {"test.call:own-term", gather, {1, 1, 1}, {11, 11, 11}},
+      {"test.call:stale", two_sums, {33, 36, 39}, {33, 36, 39}, 2},
+      {"test.call:dtype=bf16", sum, {33, 36, 39}, {33, 36, 39}},
+      {"test.call:truncate=2", sum, {33, 2, 3}, {33, 12, 13}},
+      {"device.matmul:zero", add_products, {0, 0, 0}, {0, 0, 0}, 0},
+      {"device.*:offset=1@rank=1", add_products, {101, 102, 103}, {112, 113, 111}, 0},
+      {"device.matmul:drop-accumulate", add_products, {1, 2, 3}, {11, 12, 13}, 0},
+  };
+  for (const Planted& one : all) {
+    const sim::RunReport report = run({one.plant}, one.program);
+    EXPECT_TRUE(report.ok()) << one.plant << ": " << report.failure();
+    EXPECT_EQ(published(report, 0), one.on_rank_0) << one.plant;
+    EXPECT_EQ(published(report, 1), one.on_rank_1) << one.plant;
+    EXPECT_EQ(report.ranks[1].calls.size(), one.calls) << one.plant;
+  }
+}
+
+TEST(FaultyCalls, PoisonOneElement) {
+  const Values x = published(run({"test.call:nan@rank=1"}, sum), 1);
+  EXPECT_TRUE(std::isnan(x[0]));
+  EXPECT_EQ(x[1], 36);
+}
+
+TEST(FaultyCalls, AreComposedInTheirOrder) {
+  // The second fault is planted in what the first one makes of the call: max, and then half of it.
+  EXPECT_EQ(published(run({"test.call:scale=1/2", "test.call:op=max"}, sum), 0), (Values{10.5, 11, 11.5}));
+}
+
+TEST(FaultyCalls, OfOneRankAreFoundByTheWorld) {
+  const auto code = [](const char* plant, const sim::RankProgram& program) {
+    const sim::RunReport report = run({plant}, program);
+    return report.ok() ? std::string("none") : report.findings.front().code;
+  };
+  EXPECT_EQ(code("test.call:skip@rank=1", sum), "missing_ranks");
+  EXPECT_EQ(code("test.call:twice@rank=1", sum), "left_early");
+  EXPECT_EQ(code("test.call:op=max@rank=1", sum), "reduction_mismatch");
+  EXPECT_EQ(code("test.call:root=next@rank=1", broadcast), "root_mismatch");
+  EXPECT_EQ(code("test.call:skip@rank=1", ring), "unmatched_send");
+  EXPECT_EQ(code("test.call:late@rank=1", sum_that_is_used), "collective_type_mismatch");
+}
+
+TEST(FaultyCalls, AreCounted) {
+  const std::vector<verify::Fault> faults = verify::parsed_faults({"test.call:scale=2@rank=1"});
+  sim::CpuDevice device;
+  sim::simulate(sim::world_of(kRanks), device, verify::with_faults(two_sums, faults));
+  EXPECT_EQ(*faults.front().met, 2);
+}
+
+}  // namespace

@@ -1,0 +1,75 @@
+// An exam tells what is caught, what has no effect, and what no property sees.
+
+#include "verify/properties/exam.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+#include "tests/defects/with_program.h"
+#include "verify/cases/case_list.h"
+
+namespace {
+
+using verify::Exam;
+using verify::ExamVerdict;
+
+/// A layer that makes one call too many, whose result nobody uses. It does not say which calls it makes.
+class BlindCase : public test::WithProgram {
+ public:
+  BlindCase()
+      : WithProgram("row_parallel_linear",
+                    [](const verify::Case& right, sim::Rank& rank, const verify::CaseSetting& setting) {
+                      right.run(rank, setting);
+                      const sim::Tensor unused = sim::filled(rank.device, setting.dtype, {1}, 1);
+                      rank.groups.get("tp").all_reduce(unused, sim::ReduceOp::sum, "blind.call");
+                    }) {}
+  verify::ExpectedOfRank expected_by_rank(const verify::CaseSetting&) const override {
+    return [](int) { return verify::ExpectedRun{.is_known = false}; };
+  }
+};
+
+Exam examined(const verify::Case& the_case, const std::vector<std::string>& faults, std::size_t threads = 1) {
+  std::vector<verify::Bench> benches(threads);
+  const verify::ExamRequest request{.cases = {&the_case}, .faults = faults, .max_world = 4};
+  return run_exam(request, benches, [](std::size_t, std::size_t, const std::string&) { return true; });
+}
+
+const verify::ExamRow& row_of(const Exam& exam, const std::string& fault) {
+  return *std::find_if(exam.rows.begin(), exam.rows.end(),
+                       [&](const auto& row) { return row.fault.text == fault; });
+}
+
+TEST(FaultExam, CatchesWhatIsWrongAndNamesWhatHasNoEffect) {
+  const Exam exam = examined(*verify::find_case("row_parallel_linear"), {"own-term", "scale", "stale"});
+  EXPECT_EQ(exam.false_alarms, std::vector<std::string>());
+  EXPECT_EQ(exam.count(ExamVerdict::missed), 0);
+  const verify::ExamRow& caught = row_of(exam, "row_parallel_linear.forward:own-term");
+  EXPECT_EQ(caught.verdict, ExamVerdict::caught);
+  EXPECT_EQ(caught.by, "serial");
+  EXPECT_TRUE(caught.named.kind) << caught.explanation;
+  // The layer runs once, so that there is no call before.
+  EXPECT_EQ(row_of(exam, "row_parallel_linear.forward:stale").verdict, ExamVerdict::equivalent);
+  EXPECT_EQ(row_of(exam, "row_parallel_linear.forward:stale").runs, 8);
+}
+
+TEST(FaultExam, SaysWhatNoPropertySees) {
+  const Exam exam = examined(BlindCase(), {"skip", "own-term"});
+  EXPECT_EQ(row_of(exam, "blind.call:skip").verdict, ExamVerdict::missed);
+  EXPECT_EQ(row_of(exam, "blind.call:skip@place=1").verdict, ExamVerdict::caught);
+  EXPECT_EQ(row_of(exam, "blind.call:skip@place=1").by, "missing_ranks");
+  EXPECT_EQ(row_of(exam, "blind.call:own-term").verdict, ExamVerdict::equivalent);
+  EXPECT_EQ(row_of(exam, "row_parallel_linear.forward:skip").verdict, ExamVerdict::caught);
+}
+
+TEST(FaultExam, IsTheSameOnAnyNumberOfThreads) {
+  const verify::Case& the_case = *verify::find_case("column_parallel_linear");
+  const Exam one = examined(the_case, {"skip", "nan"}), three = examined(the_case, {"skip", "nan"}, 3);
+  ASSERT_EQ(one.rows.size(), three.rows.size());
+  for (std::size_t i = 0; i < one.rows.size(); ++i) {
+    EXPECT_EQ(one.rows[i].fault.text, three.rows[i].fault.text);
+    EXPECT_EQ(one.rows[i].sentence, three.rows[i].sentence);
+    EXPECT_EQ(one.rows[i].explanation, three.rows[i].explanation);
+  }
+}
+
+}  // namespace

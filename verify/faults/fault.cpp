@@ -1,0 +1,120 @@
+#include "verify/faults/fault.h"
+
+#include <algorithm>
+#include <array>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "sim/base/check.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Operation;
+
+bool moves(Operation operation) { return sim::moves_data(operation); }
+bool is_called(Operation operation) { return operation <= Operation::barrier; }
+bool is_collective(Operation operation) { return moves(operation) && !sim::is_point_to_point(operation); }
+bool gets_data(Operation operation) { return moves(operation) && operation != Operation::send; }
+bool gives_data(Operation operation) { return moves(operation) && operation != Operation::recv; }
+bool has_blocks(Operation operation) {
+  return operation == Operation::reduce_scatter || operation == Operation::all_gather ||
+         operation == Operation::gather || operation == Operation::scatter ||
+         operation == Operation::all_to_all;
+}
+
+constexpr auto kTable = std::to_array<FaultInfo>({
+    {FaultKind::skip, "skip", FaultArgument::none, is_called,
+     "The call is not made; its result is the rank's own part."},
+    {FaultKind::twice, "twice", FaultArgument::none, is_called, "The call is made twice."},
+    {FaultKind::late, "late", FaultArgument::none, is_called, "The call is made after the next call."},
+    {FaultKind::no_wait, "no-wait", FaultArgument::none, gets_data,
+     "Nobody waits for the call: its result arrives after the next call."},
+    {FaultKind::wrong_group, "wrong-group", FaultArgument::group, is_called,
+     "The call goes over the rank's group of another kind."},
+    {FaultKind::op, "op", FaultArgument::reduce_op, sim::has_reduce_op,
+     "The reduction has another operation."},
+    {FaultKind::scale, "scale", FaultArgument::factor, gets_data, "The result is multiplied."},
+    {FaultKind::root, "root", FaultArgument::next, sim::has_root, "The root is the next place of the group."},
+    {FaultKind::peer, "peer", FaultArgument::next_or_previous, sim::is_point_to_point,
+     "The peer is the next or the previous place."},
+    {FaultKind::swap_blocks, "swap-blocks", FaultArgument::none, has_blocks,
+     "The first two blocks change places."},
+    {FaultKind::next_block, "next-block", FaultArgument::none, has_blocks,
+     "Each block is that of the next place."},
+    {FaultKind::own_term, "own-term", FaultArgument::none, is_collective,
+     "The call is made, and its result is the rank's own part."},
+    {FaultKind::stale, "stale", FaultArgument::none, gives_data,
+     "The input is that of the call before at this site."},
+    {FaultKind::dtype, "dtype", FaultArgument::bf16, gives_data, "The input is rounded to bf16 first.", true},
+    {FaultKind::truncate, "truncate", FaultArgument::count, gets_data,
+     "The last elements of the result keep what was there before the call."},
+    {FaultKind::nan, "nan", FaultArgument::none, gets_data,
+     "The first element of the result is NaN, and in the field no number."},
+    {FaultKind::zero, "zero", FaultArgument::none, nullptr, "The kernel's result is 0."},
+    {FaultKind::offset, "offset", FaultArgument::count, nullptr,
+     "The kernel's result is shifted by so many elements, around its end."},
+    {FaultKind::transpose, "transpose", FaultArgument::none, nullptr,
+     "The elements of the kernel's result lie as those of its transpose."},
+    {FaultKind::drop_accumulate, "drop-accumulate", FaultArgument::none, nullptr,
+     "A kernel that adds to its result begins from 0."},
+});
+
+/// What an argument looks like in help.
+const char* form_of(FaultArgument argument) {
+  switch (argument) {
+    case FaultArgument::none:
+      return "";
+    case FaultArgument::group:
+      return "=KIND";
+    case FaultArgument::reduce_op:
+      return "=max|min|average|product|sum";
+    case FaultArgument::factor:
+      return "=KIND|1/KIND|N|N/M|1+2^-K";
+    case FaultArgument::next:
+      return "=next";
+    case FaultArgument::next_or_previous:
+      return "=next|previous";
+    case FaultArgument::bf16:
+      return "=bf16";
+    case FaultArgument::count:
+      return "=ELEMENTS";
+  }
+  return "";
+}
+
+}  // namespace
+
+std::span<const FaultInfo> fault_table() { return kTable; }
+
+const FaultInfo& info_of(FaultKind kind) {
+  const FaultInfo& info = kTable[static_cast<std::size_t>(kind)];
+  CHECK(info.kind == kind);
+  return info;
+}
+
+std::string form_of(const FaultInfo& info) { return fmt::format("{}{}", info.name, form_of(info.argument)); }
+
+bool FaultWhere::has(int rank, int place_in_group, std::string_view kind) const {
+  const bool is_of_rank = ranks.empty() || std::find(ranks.begin(), ranks.end(), rank) != ranks.end();
+  return is_of_rank && place.value_or(place_in_group) == place_in_group && (group.empty() || group == kind);
+}
+
+bool Fault::fits(const std::string& call_site, sim::Operation operation) const {
+  const FaultInfo& info = info_of(kind);
+  return info.applies != nullptr && info.applies(operation) && fits_pattern(site, call_site);
+}
+
+bool fits_pattern(std::string_view pattern, std::string_view text) {
+  if (pattern.empty()) return text.empty();
+  if (pattern.front() != '*')
+    return !text.empty() && pattern.front() == text.front() &&
+           fits_pattern(pattern.substr(1), text.substr(1));
+  for (std::size_t taken = 0; taken <= text.size(); ++taken) {
+    if (fits_pattern(pattern.substr(1), text.substr(taken))) return true;
+  }
+  return false;
+}
+
+}  // namespace verify

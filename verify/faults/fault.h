@@ -1,0 +1,132 @@
+#pragma once
+
+/// A fault that is planted at a site: what a call, or a kernel of the device, does in place of what the
+/// program asked for. The program is not changed (faulty_calls.h, faulty_device.h).
+///
+/// Shapes  A fault is written SITE:FAULT[=ARGUMENT][@WHERE]. SITE is the name of a site, or a pattern in
+///         which each * stands for any text. The site of a kernel is "device." and its name, such as
+///         "device.matmul". FAULT is a row of fault_table(). WHERE is a list with commas of rank=R (a global
+///         rank; several may be given), place=P (a place in the group), call=N (the N-th call of a rank at
+///         this site, from 0) and group=KIND. Without it all ranks have the fault, in every call.
+/// Calls   The fault is planted in the calls of the site that its row applies to, in groups of several ranks.
+/// Errors  bad_fault: the text is not of this form; unknown_fault: there is no such row; bad_fault_argument:
+///         the argument is missing, or is none that the row takes; bad_fault_where: WHERE has an unknown or
+///         malformed part.
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sim/comm/call.h"
+#include "sim/tensor/kernel_parameters.h"
+
+namespace verify {
+
+enum class FaultKind : std::uint8_t {
+  skip,
+  twice,
+  late,
+  no_wait,
+  wrong_group,
+  op,
+  scale,
+  root,
+  peer,
+  swap_blocks,
+  next_block,
+  own_term,
+  stale,
+  dtype,
+  truncate,
+  nan,
+  zero,
+  offset,
+  transpose,
+  drop_accumulate,
+};
+
+/// What stands behind "=".
+enum class FaultArgument : std::uint8_t {
+  none,
+  group,
+  reduce_op,
+  factor,
+  next,
+  next_or_previous,
+  bf16,
+  count
+};
+
+struct FaultInfo {
+  FaultKind kind;
+  const char* name;
+  FaultArgument argument;
+  bool (*applies)(sim::Operation operation);  // null for a fault of kernels
+  const char* about;                          // a sentence
+  bool needs_floats = false;                  // the field has no such fault
+};
+
+/// All faults, one row each.
+std::span<const FaultInfo> fault_table();
+const FaultInfo& info_of(FaultKind kind);
+/// Returns how the fault is written: "op=max|min|average|product|sum".
+std::string form_of(const FaultInfo& info);
+
+/// Where a fault is, among the calls of its site.
+struct FaultWhere {
+  std::vector<int> ranks = {};  // global ranks; empty: all
+  std::optional<int> place = std::nullopt;
+  std::optional<std::int64_t> call = std::nullopt;
+  std::string group = {};  // the kind; empty: any
+
+  bool has(int rank, int place_in_group, std::string_view kind) const;
+};
+
+/// A factor: a number, the size of a rank's group of a kind, or 1 over that size.
+struct Factor {
+  sim::Ratio number = {};
+  std::string kind = {};  // empty: the number
+  bool is_inverse = false;
+};
+
+struct Fault {
+  std::string text;  // as it is written
+  std::string site;
+  FaultKind kind = FaultKind::skip;
+  FaultWhere where = {};
+  std::string group = {};                        // wrong-group
+  sim::ReduceOp reduce_op = sim::ReduceOp::sum;  // op
+  Factor factor = {};                            // scale
+  int step = 1;                                  // root and peer: 1 for next, -1 for previous
+  std::int64_t elements = 0;                     // truncate and offset
+  /// How many calls have had the fault, in all runs of it and of its copies.
+  std::shared_ptr<std::atomic<std::int64_t>> met = std::make_shared<std::atomic<std::int64_t>>(0);
+
+  bool is_of_kernels() const { return info_of(kind).applies == nullptr; }
+  /// Whether the fault is planted in a call, wherever it is made.
+  bool fits(const std::string& call_site, sim::Operation operation) const;
+};
+
+/// Whether a text fits a pattern, in which each * stands for any text.
+bool fits_pattern(std::string_view pattern, std::string_view text);
+
+/// Returns the fault that a text describes.
+Fault parsed_fault(const std::string& text);
+std::vector<Fault> parsed_faults(const std::vector<std::string>& texts);
+
+/// A site, and an operation that is called there.
+struct SiteOperation {
+  std::string site;
+  sim::Operation operation;
+  auto operator<=>(const SiteOperation&) const = default;
+};
+
+/// Refuses faults that no call of these sites would have, with the nearest site (no_such_site).
+void require_sites(const std::vector<Fault>& faults, std::span<const SiteOperation> sites);
+
+}  // namespace verify

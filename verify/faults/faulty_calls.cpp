@@ -1,0 +1,385 @@
+#include "verify/faults/faulty_calls.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+#include <map>
+#include <memory>
+#include <utility>
+
+#include "verify/faults/block_order.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Call;
+using sim::Communicator;
+using sim::Operation;
+using sim::Tensor;
+
+/// The program's own recorder has the calls that are really made. Those that were asked for are kept nowhere.
+std::shared_ptr<sim::Recorder> recorder_of_nothing() {
+  constexpr std::int64_t kKept = 1;
+  return std::make_shared<sim::Recorder>(
+      INT64_MAX, [] { std::abort(); }, sim::kMostPublishedBytes, kKept);
+}
+
+/// Makes a call in another communicator.
+sim::Work start_in(Communicator& group, const Call& call) {
+  const Tensor& either = call.input.is_none() ? call.output : call.input;
+  switch (call.operation) {
+    case Operation::all_reduce:
+      return group.start_all_reduce(call.output, call.reduce_op, call.site);
+    case Operation::reduce_scatter:
+      return group.start_reduce_scatter(call.input, call.output, call.reduce_op, call.site);
+    case Operation::all_gather:
+      return group.start_all_gather(call.input, call.output, call.site);
+    case Operation::broadcast:
+      return group.start_broadcast(either, call.root, call.site);
+    case Operation::reduce:
+      return group.start_reduce(either, call.reduce_op, call.root, call.site);
+    case Operation::gather:
+      return group.start_gather(call.input, call.output, call.root, call.site);
+    case Operation::scatter:
+      return group.start_scatter(call.input, call.output, call.root, call.site);
+    case Operation::all_to_all:
+      return group.start_all_to_all(call.input, call.output, call.site);
+    case Operation::all_to_all_uneven:
+      return group.start_all_to_all_uneven(call.input, call.send_rows, call.output, call.receive_rows,
+                                           call.site);
+    case Operation::send:
+      return group.start_send(call.input, call.peer, call.site);
+    case Operation::recv:
+      return group.start_recv(call.output, call.peer, call.site);
+    case Operation::barrier:
+      return group.start_barrier(call.site);
+    case Operation::split:
+    case Operation::new_group:
+      break;
+  }
+  std::abort();  // do_call() gets no such call
+}
+
+/// Calls in flight, and what happens to their buffers once they are over. The kernels of the device are
+/// called as they are, because operations refuse a buffer whose call the program has not waited for.
+struct Flight : sim::Pending {
+  void wait() override {
+    for (sim::Work& work : works) work.wait();
+    if (after) after();
+  }
+  std::vector<sim::Work> works;
+  std::function<void()> after;
+};
+
+void copy_to(const Tensor& from, Tensor to) { to.device().copy(from, to); }
+
+Tensor empty_like(const Tensor& x) { return x.is_none() ? x : x.device().empty(x.dtype(), x.shape()); }
+Tensor copy_of(const Tensor& x) {
+  if (x.is_none()) return x;
+  Tensor copy = empty_like(x);
+  copy_to(x, copy);
+  return copy;
+}
+
+bool works_in_place(const Call& call) {
+  return sim::is_in_place(call.operation) || call.operation == Operation::broadcast;
+}
+
+/// What a fault of one rank keeps from call to call, for all of the rank's groups.
+class FaultOfRank {
+ public:
+  FaultOfRank(const Fault& fault, int rank, sim::Groups& groups)
+      : fault_(fault), rank_(rank), groups_(groups) {}
+
+  const Fault& fault() const { return fault_; }
+  int rank() const { return rank_; }
+  sim::Groups& groups() { return groups_; }
+
+  /// Whether a call has the fault. It counts the calls of the site.
+  bool takes(const Call& call, const Communicator& group) {
+    const std::string& kind = group.group().kind;
+    if (!fault_.fits(call.site.name, call.operation) || !fault_.where.has(rank_, group.rank(), kind))
+      return false;
+    const std::int64_t number = calls_[call.site.name]++;
+    const bool is_met = fault_.where.call.value_or(number) == number;
+    if (is_met) ++*fault_.met;
+    return is_met;
+  }
+  /// Returns the input of the call before at this site and in this group, where it has the same form.
+  Tensor stale_input(const Call& call, const Communicator& group) {
+    Tensor& kept = kept_[{call.site.name, sim::short_text_of(group.group())}];
+    const Tensor own = copy_of(call.input);
+    const Tensor before = std::exchange(kept, own);
+    const bool fits =
+        !before.is_none() && !own.is_none() && before.dtype() == own.dtype() && before.shape() == own.shape();
+    return copy_of(fits ? before : own);  // a call in place changes it
+  }
+  void put_off(std::function<void()> rest) { rest_.push_back(std::move(rest)); }
+  /// Does what was put off until another call has begun, or until the program is over.
+  void catch_up() {
+    for (const auto& rest : std::exchange(rest_, {})) rest();
+  }
+
+ private:
+  const Fault& fault_;
+  int rank_;
+  sim::Groups& groups_;
+  std::map<std::string, std::int64_t> calls_;
+  std::map<std::pair<std::string, std::string>, Tensor> kept_;
+  std::vector<std::function<void()>> rest_;
+};
+
+class FaultyCommunicator : public Communicator {
+ public:
+  FaultyCommunicator(Communicator& real, sim::Device& device, FaultOfRank& of_rank)
+      : Communicator(real.group(), real.rank(), device, recorder_of_nothing()),
+        real_(real),
+        of_rank_(of_rank) {}
+
+ private:
+  using Result = std::unique_ptr<sim::Pending>;
+
+  Result do_call(Call&& call) override {
+    auto flight = std::make_unique<Flight>();
+    if (of_rank_.takes(call, real_)) {
+      // What an earlier call left is done once this one has begun; what this one leaves waits for the next.
+      FaultOfRank& rank = of_rank_;
+      std::function<void()> rest = make_wrongly(call, *flight);
+      rank.catch_up();
+      if (rest) rank.put_off(std::move(rest));
+      return flight;
+    }
+    flight->works.push_back(start_in(real_, call));
+    of_rank_.catch_up();
+    return flight;
+  }
+  std::unique_ptr<Communicator> do_split(Call&& call) override {
+    return real_.split(call.color, call.key, call.site);
+  }
+
+  /// Makes the call with its fault. Returns what is left to do when the next call has begun; or null.
+  std::function<void()> make_wrongly(const Call& call, Flight& flight) {
+    const Fault& fault = of_rank_.fault();
+    Call changed = call;
+    switch (fault.kind) {
+      case FaultKind::skip:
+        take_own(call);
+        return nullptr;
+      case FaultKind::twice:
+        make_twice(call, flight);
+        return nullptr;
+      case FaultKind::late:
+        return [this, call] { start_in(real_, call).wait(); };
+      case FaultKind::no_wait:
+        return without_wait(call);
+      case FaultKind::wrong_group:
+        flight.works.push_back(start_in(of_rank_.groups().get(fault.group), call));
+        return nullptr;
+      case FaultKind::op:
+        changed.reduce_op = fault.reduce_op;
+        break;
+      case FaultKind::scale:
+        flight.after = [this, call] { scale(call.output); };
+        break;
+      case FaultKind::root:
+        changed.root = (call.root + 1) % size();
+        break;
+      case FaultKind::peer:
+        changed.peer = beside(call.peer, fault.step);
+        break;
+      case FaultKind::swap_blocks:
+      case FaultKind::next_block:
+        change_blocks(changed, flight);
+        break;
+      case FaultKind::own_term:
+        changed = on_copies(call);
+        flight.after = [this, call] { take_own(call); };
+        break;
+      case FaultKind::stale:
+        change_input(changed, of_rank_.stale_input(call, real_), flight);
+        break;
+      case FaultKind::dtype:
+        change_input(changed, rounded(call.input), flight);
+        break;
+      case FaultKind::truncate:
+        flight.after = keep_end(call.output, fault.elements);
+        break;
+      case FaultKind::nan:
+        flight.after = [call] { poison_first(call.output); };
+        break;
+      case FaultKind::zero:
+      case FaultKind::offset:
+      case FaultKind::transpose:
+      case FaultKind::drop_accumulate:
+        std::abort();  // faults of kernels fit no call
+    }
+    flight.works.push_back(start_in(real_, changed));
+    return nullptr;
+  }
+
+  /// Gives the rank its own part in place of the result.
+  void take_own(const Call& call) const {
+    if (call.output.is_none() || call.input.is_none() || works_in_place(call)) return;
+    const Tensor input = call.input.flat(), output = call.output.flat();
+    if (input.overlaps(output)) return;
+    switch (call.operation) {
+      case Operation::reduce_scatter:
+      case Operation::scatter:
+        return copy_to(block_of(input, rank(), size()), output);
+      case Operation::all_gather:
+      case Operation::gather:
+        for (int place = 0; place < size(); ++place) copy_to(input, block_of(output, place, size()));
+        return;
+      default:
+        if (input.count() == output.count()) copy_to(input, output);
+    }
+  }
+
+  void make_twice(const Call& call, Flight& flight) {
+    flight.works.push_back(start_in(real_, call));
+    if (!sim::is_point_to_point(call.operation)) flight.works.front().wait();
+    flight.works.push_back(start_in(real_, call));
+  }
+
+  /// Returns the call on buffers of its own, so that the program's output stays as it is.
+  static Call on_copies(Call call) {
+    if (works_in_place(call)) {
+      const bool has_input = !call.input.is_none(), has_output = !call.output.is_none();
+      const Tensor copy = copy_of(has_input ? call.input : call.output);
+      if (has_input) call.input = copy;
+      if (has_output) call.output = copy;
+      return call;
+    }
+    if (!call.output.is_none() && !call.input.is_none()) call.input = copy_of(call.input);
+    call.output = empty_like(call.output);
+    return call;
+  }
+
+  std::function<void()> without_wait(const Call& call) {
+    const Call own = on_copies(call);
+    auto work = std::make_shared<sim::Work>(start_in(real_, own));
+    return [work, from = own.output, to = call.output] {
+      work->wait();
+      if (!to.is_none()) copy_to(from, to);
+    };
+  }
+
+  int beside(int peer, int step) const {
+    const int next = (peer + step + size()) % size();
+    return next == rank() ? (next + step + size()) % size() : next;
+  }
+
+  void scale(Tensor output) const {
+    if (output.is_none()) return;
+    const Factor& factor = of_rank_.fault().factor;
+    sim::Ratio ratio = factor.number;
+    if (!factor.kind.empty()) {
+      const Communicator* group = of_rank_.groups().find(factor.kind);
+      const int members = group == nullptr ? 1 : group->size();
+      ratio = factor.is_inverse ? sim::Ratio{1, members} : sim::Ratio{members, 1};
+    }
+    output.device().scale(output, ratio, output);
+  }
+
+  void change_blocks(Call& call, Flight& flight) const {
+    const bool swaps = of_rank_.fault().kind == FaultKind::swap_blocks;
+    const int places = size();
+    const bool cuts_input =
+        call.operation == Operation::reduce_scatter || call.operation == Operation::scatter;
+    if (!cuts_input) {
+      flight.after = [output = call.output, places, swaps] {
+        if (!output.is_none()) copy_to(in_other_order(output, places, swaps), output);
+      };
+    } else if (!call.input.is_none()) {
+      const Tensor other = in_other_order(call.input, places, swaps);
+      if (call.input.overlaps(call.output)) return change_input(call, other, flight);
+      call.input = other;
+    }
+  }
+
+  /// Makes the call with another input. Where input and output share memory the result is copied afterwards.
+  static void change_input(Call& call, const Tensor& input, Flight& flight) {
+    if (call.input.is_none()) return;
+    if (!call.output.is_none() && call.input.overlaps(call.output)) {
+      const Tensor output = call.output;
+      const Tensor result = works_in_place(call) ? input : empty_like(output);
+      flight.after = [result, output] { copy_to(result, output); };
+      call.output = result;
+    }
+    call.input = input;
+  }
+
+  static Tensor rounded(const Tensor& x) {
+    const bool is_wide = !x.is_none() && (x.dtype() == sim::DType::f32 || x.dtype() == sim::DType::f64);
+    if (!is_wide) return x;
+    Tensor narrow = x.device().empty(sim::DType::bf16, x.shape()), wide = empty_like(x);
+    x.device().cast(x, narrow);
+    x.device().cast(narrow, wide);
+    return wide;
+  }
+
+  static std::function<void()> keep_end(const Tensor& output, std::int64_t elements) {
+    if (output.is_none() || output.count() == 0) return nullptr;
+    const Tensor flat = output.flat();
+    const Tensor end = flat.rows(flat.count() - std::min(elements, flat.count()), flat.count());
+    return [end, kept = copy_of(end)] { copy_to(kept, end); };
+  }
+
+  static void poison_first(const Tensor& output) {
+    if (output.is_none() || output.count() == 0) return;
+    Tensor first = output.flat().rows(0, 1);
+    first.device().poison(first);
+  }
+
+  Communicator& real_;
+  FaultOfRank& of_rank_;
+};
+
+/// The groups of a rank with one fault. Only groups of several ranks have it.
+class FaultyGroups : public sim::Groups {
+ public:
+  FaultyGroups(sim::Groups& real, int rank, sim::Device& device, const Fault& fault)
+      : real_(real), device_(device), of_rank_(fault, rank, real) {}
+
+  Communicator& world() override { return *faulty(&real_.world()); }
+  Communicator& get(std::string_view kind) override { return *faulty(&real_.get(kind)); }
+  Communicator* find(std::string_view kind) override { return faulty(real_.find(kind)); }
+  Communicator* new_group(std::string name, const std::vector<int>& members, sim::Site site) override {
+    return faulty(real_.new_group(std::move(name), members, site));
+  }
+  void end() { of_rank_.catch_up(); }
+
+ private:
+  Communicator* faulty(Communicator* real) {
+    if (real == nullptr || real->size() == 1) return real;
+    std::unique_ptr<Communicator>& known = faulty_[real];  // it is looked up and never gone through
+    if (known == nullptr) known = std::make_unique<FaultyCommunicator>(*real, device_, of_rank_);
+    return known.get();
+  }
+
+  sim::Groups& real_;
+  sim::Device& device_;
+  FaultOfRank of_rank_;
+  std::map<const Communicator*, std::unique_ptr<Communicator>> faulty_;
+};
+
+sim::RankProgram with_fault(sim::RankProgram program, const Fault& fault) {
+  return [program = std::move(program), fault](sim::Rank& rank) {
+    FaultyGroups groups(rank.groups, rank.id, rank.device, fault);
+    sim::Rank own{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
+    program(own);
+    groups.end();
+  };
+}
+
+}  // namespace
+
+sim::RankProgram with_faults(sim::RankProgram program, const std::vector<Fault>& faults) {
+  for (const Fault& fault : faults) {
+    if (!fault.is_of_kernels()) program = with_fault(std::move(program), fault);
+  }
+  return program;
+}
+
+}  // namespace verify

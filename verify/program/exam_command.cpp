@@ -1,0 +1,76 @@
+#include <algorithm>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <optional>
+#include <thread>
+
+#include "sim/base/error.h"
+#include "verify/cases/case_list.h"
+#include "verify/options/case_options.h"
+#include "verify/options/command_requests.h"
+#include "verify/options/nearest_name.h"
+#include "verify/output/progress.h"
+#include "verify/program/commands.h"
+#include "verify/program/exam_report.h"
+#include "verify/program/interrupt.h"
+#include "verify/properties/case_request.h"
+
+namespace verify {
+
+namespace {
+
+void require_fault_names(const std::vector<std::string>& names) {
+  std::vector<std::string> known;
+  for (const FaultInfo& fault : fault_table()) known.emplace_back(fault.name);
+  for (const std::string& name : names) {
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const std::string nearest = nearest_name(name, known);
+    sim::refuse({.code = "unknown_fault",
+                 .option = "--fault",
+                 .numbers = fmt::format("'{}'", name),
+                 .rule = fmt::format("the faults are {}", fmt::join(known, ", ")),
+                 .hint = nearest.empty() ? "shardproof list" : "--fault " + nearest});
+  }
+}
+
+std::size_t threads_of(const CaseOptions& options) {
+  constexpr std::int64_t kMost = 256;
+  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
+  return static_cast<std::size_t>(std::min(options.threads.value_or(cores), kMost));
+}
+
+}  // namespace
+
+int exam_cases(const Call& call, const CaseList& cases, const std::string& called) {
+  const CommandLine& line = call.line;
+  if (!line.scenarios.empty()) {
+    sim::refuse({.code = "one_scenario",
+                 .option = line.scenarios[0],
+                 .numbers = "a scenario is given",
+                 .rule = "'exam' takes no scenario, because it draws its own settings",
+                 .hint = called + " exam --case mlp"});
+  }
+  const CaseOptions options = case_options(line);
+  require_fault_names(options.faults);
+  const CampaignRequest campaign = requested_campaign(options, cases);
+  const ExamRequest request{.cases = campaign.cases,
+                            .faults = options.faults,
+                            .seed = campaign.seed,
+                            .max_world = campaign.max_world};
+  std::vector<Bench> benches(threads_of(options));
+  const InterruptKept interrupt;
+  std::optional<Progress> progress;
+  const Exam exam =
+      run_exam(request, benches, [&](std::size_t done, std::size_t total, const std::string& what) {
+        if (!progress) progress.emplace(call.output.err, call.output.progress, total, "faults");
+        progress->step(done, what);
+        return !interrupt.is_asked();
+      });
+  progress.reset();
+  write_exam(request, exam, asks_for_json(line), called, call.output);
+  return exit_code_of(exam);
+}
+
+int run_exam(const Call& call) { return exam_cases(call, all_cases(), "./shardproof"); }
+
+}  // namespace verify

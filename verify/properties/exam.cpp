@@ -1,0 +1,168 @@
+#include "verify/properties/exam.h"
+
+#include <algorithm>
+#include <atomic>
+#include <fmt/format.h>
+#include <future>
+#include <mutex>
+#include <optional>
+
+#include "sim/base/printable_text.h"
+#include "verify/properties/exam_plan.h"
+#include "verify/properties/explanation.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::size_t kMostSettings = 8;
+
+/// Does a piece of work for each number below `count`, on a thread for each bench.
+void for_each(std::size_t count, std::span<Bench> benches,
+              const std::function<void(Bench& bench, std::size_t item)>& work) {
+  std::atomic<std::size_t> next = 0;
+  const auto take = [&](Bench& bench) {
+    for (std::size_t item = next++; item < count; item = next++) work(bench, item);
+  };
+  std::vector<std::future<void>> others;  // what a thread throws is thrown here
+  for (Bench& bench : benches.subspan(1))
+    others.push_back(std::async(std::launch::async, [&] { take(bench); }));
+  take(benches.front());
+  for (std::future<void>& other : others) other.get();
+}
+
+bool is_chosen(const std::vector<std::string>& chosen, const Fault& fault) {
+  return chosen.empty() || std::find(chosen.begin(), chosen.end(), info_of(fault.kind).name) != chosen.end();
+}
+
+class Candidate {
+ public:
+  Candidate(const ExamPlan& plan, const PlannedFault& planned, bool explains, Bench& bench)
+      : plan_(plan), planned_(planned), explains_(explains), bench_(bench) {}
+
+  ExamRow judged() {
+    row_.the_case = plan_.the_case;
+    row_.fault = parsed_fault(planned_.text);
+    bool differs = false;
+    for (std::size_t i = 0; i < std::min(planned_.settings.size(), kMostSettings); ++i) {
+      if (!has_effect(planned_.settings[i])) continue;
+      if (!differs) row_.setting = setting_;
+      differs = true;
+      if (!is_caught()) continue;
+      row_.verdict = ExamVerdict::caught;
+      return row_;
+    }
+    row_.verdict = differs ? ExamVerdict::missed : ExamVerdict::equivalent;
+    row_.sentence =
+        differs ? "no property of the case says anything" : why_equivalent(row_.fault, *row_.fault.met);
+    return row_;
+  }
+
+ private:
+  bool is_of_floats() const { return info_of(row_.fault.kind).needs_floats; }
+
+  /// Plants the fault, and compares the run with the one without it.
+  bool has_effect(std::size_t setting) {
+    setting_ = plan_.settings[setting];
+    std::uint64_t clean = plan_.hashes[setting];
+    if (is_of_floats()) {
+      setting_.dtype = sim::DType::f32;
+      bench_.plant({});
+      clean = bench_.run(*plan_.the_case, setting_)->run_hash;
+    }
+    bench_.plant({row_.fault});
+    ++row_.runs;
+    return bench_.run(*plan_.the_case, setting_)->run_hash != clean;
+  }
+
+  bool is_caught() {
+    for (const Property& property : all_properties()) {
+      if (!property.judges(*plan_.the_case, setting_.dtype)) continue;
+      const std::optional<Judgement> judgement = judged_by(property);
+      if (judgement && judgement->holds) continue;
+      row_.setting = setting_;
+      if (judgement) {
+        row_.by = judgement->finding ? judgement->finding->code : property.name;
+        row_.sentence = judgement->detail;
+        explain(property, *judgement);
+      } else {
+        row_.by = "threw";
+      }
+      return true;
+    }
+    return false;
+  }
+
+  /// Returns no judgement where the case threw.
+  std::optional<Judgement> judged_by(const Property& property) {
+    try {
+      return property.judge(bench_, *plan_.the_case, setting_);
+    } catch (const std::exception& error) {
+      row_.sentence = sim::printable_text(error.what());
+      return std::nullopt;
+    }
+  }
+
+  void explain(const Property& property, const Judgement& judgement) {
+    if (!explains_) return;
+    row_.explanation = explanation(bench_, *plan_.the_case, property, setting_);
+    std::string said = judgement.detail + "\n" + row_.explanation;
+    if (judgement.finding) said += "\n" + sim::text_of(*judgement.finding, "");
+    row_.named = named_reasons(row_.fault, said, setting_.group_size * setting_.replicas);
+  }
+
+  const ExamPlan& plan_;
+  const PlannedFault& planned_;
+  bool explains_;
+  Bench& bench_;
+  ExamRow row_;
+  CaseSetting setting_;
+};
+
+}  // namespace
+
+const char* name_of(ExamVerdict verdict) {
+  constexpr const char* kNames[] = {"not run", "caught", "equivalent", "missed"};
+  return kNames[static_cast<std::size_t>(verdict)];
+}
+
+std::int64_t Exam::count(ExamVerdict verdict) const {
+  return std::count_if(rows.begin(), rows.end(), [&](const ExamRow& row) { return row.verdict == verdict; });
+}
+
+Exam run_exam(const ExamRequest& request, std::span<Bench> benches, const ExamGoesOn& goes_on) {
+  Exam exam;
+  std::vector<ExamPlan> plans(request.cases.size());
+  for_each(plans.size(), benches, [&](Bench& bench, std::size_t i) {
+    plans[i] = exam_plan(*request.cases[i], request.seed, request.max_world, bench);
+  });
+  struct Item {
+    const ExamPlan* plan;
+    const PlannedFault* fault;
+  };
+  std::vector<Item> items;
+  for (const ExamPlan& plan : plans) {
+    exam.clean_runs += std::ssize(plan.settings);
+    exam.false_alarms.insert(exam.false_alarms.end(), plan.false_alarms.begin(), plan.false_alarms.end());
+    for (const PlannedFault& fault : plan.faults) {
+      if (is_chosen(request.faults, parsed_fault(fault.text))) items.push_back({&plan, &fault});
+    }
+  }
+  exam.rows.resize(items.size());
+  std::mutex mutex;  // guards what follows
+  std::size_t done = 0;
+  for_each(items.size(), benches, [&](Bench& bench, std::size_t i) {
+    const auto& [plan, fault] = items[i];
+    {
+      const std::lock_guard lock(mutex);
+      exam.is_whole =
+          exam.is_whole && goes_on(done++, items.size(), plan->the_case->name() + " " + fault->text);
+      if (!exam.is_whole) return;
+    }
+    exam.rows[i] = Candidate(*plan, *fault, request.explains, bench).judged();
+  });
+  std::erase_if(exam.rows, [](const ExamRow& row) { return row.the_case == nullptr; });
+  return exam;
+}
+
+}  // namespace verify

@@ -1,0 +1,26 @@
+#pragma once
+
+/// Judges an explanation by the fault that was planted: whether it names the site, the ranks and the kind of
+/// mistake. The texts are searched as a reader would: for the name of the site, for the ranks, and for the
+/// words of a kind.
+
+#include <cstdint>
+#include <string>
+
+#include "verify/faults/fault.h"
+
+namespace verify {
+
+struct NamedReasons {
+  bool site = false;
+  bool rank = false;
+  bool kind = false;
+};
+
+/// Returns what of a fault a text names. A fault on all ranks is named by a text that blames no single rank.
+NamedReasons named_reasons(const Fault& fault, const std::string& said, int ranks);
+
+/// Returns why a fault may be without effect. `met` is the number of calls that had it.
+std::string why_equivalent(const Fault& fault, std::int64_t met);
+
+}  // namespace verify

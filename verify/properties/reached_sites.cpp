@@ -1,0 +1,27 @@
+#include "verify/properties/reached_sites.h"
+
+#include <set>
+
+#include "verify/properties/drawn_settings.h"
+
+namespace verify {
+
+std::vector<SiteOperation> sites_of(const CampaignRequest& request, Bench& bench) {
+  constexpr int kDraws = 12;
+  std::set<SiteOperation> sites;
+  if (request.faults.empty()) return {};
+  for (const Case* one : request.cases) {
+    DrawnSettings settings(*one, "sites", {sim::DType::field}, request.seed, request.max_world);
+    for (int draw = 0; draw < kDraws; ++draw) {
+      const std::shared_ptr<const sim::RunReport> run = bench.run(*one, settings.next());
+      for (const sim::RankReport& rank : run->ranks) {
+        for (const sim::CallRecord& call : rank.calls) {
+          if (call.group->size() > 1) sites.insert({call.site.name, call.operation});
+        }
+      }
+    }
+  }
+  return {sites.begin(), sites.end()};
+}
+
+}  // namespace verify

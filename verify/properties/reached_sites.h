@@ -1,0 +1,16 @@
+#pragma once
+
+/// The sites that cases reach: their calls in groups of several ranks, as a few drawn runs made them.
+
+#include <vector>
+
+#include "verify/properties/bench.h"
+#include "verify/properties/campaign.h"
+
+namespace verify {
+
+/// Returns the sites and operations of the cases of a campaign, each once, sorted by site. There are no
+/// runs, and no sites, where the campaign plants no fault.
+std::vector<SiteOperation> sites_of(const CampaignRequest& request, Bench& bench);
+
+}  // namespace verify
