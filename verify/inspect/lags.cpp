@@ -68,8 +68,8 @@ class LagFinder {
     }
   }
 
-  /// Where dumps have active calls alone, a member has completed what comes before the first that it has, unless
-  /// its ring may have overwritten it: a ring holds as many calls as the longest dump has.
+  /// Where dumps have active calls alone, a member has completed what comes before the first that it has,
+  /// unless its ring may have overwritten it: a ring holds as many calls as the longest dump has.
   void measure_active_calls() {
     std::size_t longest = 0;
     for (const Recording& one : job_.recordings) {

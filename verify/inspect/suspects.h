@@ -6,8 +6,8 @@
 ///   roots   Ranks that are behind on their host or device (lags.h), and ranks without a pending call that
 ///           have not issued what is pending on others. So is a rank without a dump for which others wait,
 ///           unless it may wait itself for a root with a dump.
-///   circle  Ranks of which each waits for the next one. Ranks of it are named alone where they wait in a call
-///           for the larger part of its members, which are all held in one way.
+///   circle  Ranks of which each waits for the next one. Ranks of it are named alone where they wait in a
+///           call for the larger part of its members, which are all held in one way.
 ///   stuck   A call to which every member has come, and which none has completed.
 ///   lone    A send whose peer has ended, or has not come to receive it.
 ///

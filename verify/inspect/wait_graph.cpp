@@ -139,8 +139,8 @@ class GraphBuilder {
       call.awaited.push_back(peer);
   }
 
-  /// Whether the peer of a recv has sent the message: where both dumps have all calls, by its number among the
-  /// messages from this peer.
+  /// Whether the peer of a recv has sent the message: where both dumps have all calls, by its number among
+  /// the messages from this peer.
   bool has_sent(std::size_t sender, const HoldingCall& held, const RecordedCall& own) const {
     const Operation& operation = job_.operation(held.dump, own);
     const auto is_whole = [&](std::size_t dump) {

@@ -198,8 +198,8 @@ class RankFinder {
                 "--rank-from 'rank_([0-9]+)'");
   }
 
-  /// Returns a path without the number that is its rank, by which files of one job are alike; "" where no rank
-  /// is found.
+  /// Returns a path without the number that is its rank, by which files of one job are alike; "" where no
+  /// rank is found.
   std::string name_without_rank(const std::string& path) const {
     if (!by_name_) return matched(path).empty() ? "" : "a rank";
     const auto [first, size] = place_of_number(path);
