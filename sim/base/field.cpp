@@ -71,6 +71,10 @@ std::int64_t power_modulo(std::int64_t base, std::int64_t exponent, std::int64_t
 
 Field Field::of(std::int64_t value) {
   Field result;
+  if (value >= 0 && value < kFieldPrimes.front()) {  // as most numbers are
+    result.residues.fill(static_cast<double>(value));
+    return result;
+  }
   for (std::size_t level = 0; level < kFieldLevels; ++level) {
     const std::int64_t prime = kFieldPrimes[level];
     result.residues[level] = static_cast<double>((value % prime + prime) % prime);

@@ -92,6 +92,7 @@ double PowerTable::power(std::size_t exponent) const {
 
 FieldTower::FieldTower(std::uint64_t seed, FieldFunctions functions)
     : random_(KeyedRandom(seed).named("field tower")), functions_(functions) {
+  for (std::size_t i = 0; i < kNamed.size(); ++i) named_[i] = random_.named(kNamed[i]).key();
   if (functions_ == FieldFunctions::keyed) return;
   const KeyedRandom random = random_.named("generators");
   for (std::size_t level = 0; level + 1 < kFieldLevels; ++level) {
@@ -129,13 +130,23 @@ Field FieldTower::log(const Field& x) const {
   return numerators / denominators;
 }
 
+KeyedRandom FieldTower::stream_of(std::string_view function) const {
+  const auto known = std::find(kNamed.begin(), kNamed.end(), function);
+  return known == kNamed.end() ? random_.named(function)
+                               : KeyedRandom(named_[static_cast<std::size_t>(known - kNamed.begin())]);
+}
+
 Field FieldTower::keyed(std::string_view function, const Field& x) const {
-  const KeyedRandom random = random_.named(function);
+  std::array<std::uint64_t, kFieldLevels> words{};
+  for (std::size_t level = 0; level < kFieldLevels; ++level) {
+    if (x.is_live(level)) words[level] = static_cast<std::uint64_t>(x.residues[level]) * kFieldLevels + level;
+  }
+  stream_of(function).bits(words);
   Field result = x;  // retired levels stay retired
   for (std::size_t level = 0; level < kFieldLevels; ++level) {
     if (!x.is_live(level)) continue;
-    const auto index = static_cast<std::uint64_t>(x.residues[level]) * kFieldLevels + level;
-    result.residues[level] = random.below(index, static_cast<std::uint32_t>(kFieldPrimes[level]));
+    result.residues[level] =
+        KeyedRandom::below_of(words[level], static_cast<std::uint32_t>(kFieldPrimes[level]));
   }
   return result;
 }

@@ -63,8 +63,17 @@ class FieldTower {
   Field draw(std::string_view name, std::uint64_t index) const;
 
  private:
+  /// The keyed functions of layers. Their streams are named once, because naming costs more than an element.
+  static constexpr std::array<std::string_view, 10> kNamed = {"exp",       "log",
+                                                              "rsqrt",     "sqrt",
+                                                              "gelu_tanh", "gelu_tanh_derivative",
+                                                              "gelu_erf",  "gelu_erf_derivative",
+                                                              "silu",      "silu_derivative"};
+  KeyedRandom stream_of(std::string_view function) const;
+
   KeyedRandom random_;
   FieldFunctions functions_;
+  std::array<std::uint64_t, kNamed.size()> named_{};  // the keys of the streams of kNamed
   std::vector<PowerTable> powers_;  // powers_[i]: the powers of an element of order p_i modulo p_{i+1}
   std::array<std::int64_t, kFieldLevels> generators_{};
 };

@@ -39,21 +39,29 @@ KeyedRandom KeyedRandom::named(std::string_view name) const {
 
 std::uint64_t KeyedRandom::bits(std::uint64_t index) const { return random_words::bits(key_, index); }
 
+namespace {
+
+/// Replaces at most kLanes indices by their bits. It takes the same time for any number of them.
+template <std::size_t kLanes>
+void bits_of(std::uint64_t key, std::uint64_t* indices, std::size_t count) {
+  std::uint32_t counters[4][kLanes] = {};
+  for (std::size_t lane = 0; lane < count; ++lane) {
+    counters[0][lane] = low(indices[lane]);
+    counters[1][lane] = high(indices[lane]);
+  }
+  run_rounds(counters, low(key), high(key));
+  for (std::size_t lane = 0; lane < count; ++lane) indices[lane] = join(counters[0][lane], counters[1][lane]);
+}
+
+}  // namespace
+
 void KeyedRandom::bits(std::span<std::uint64_t> indices) const {
   vectorised([&] {
-    constexpr std::size_t kLanes = 32;
-    std::uint32_t counters[4][kLanes] = {};
-    for (std::size_t begin = 0; begin < indices.size(); begin += kLanes) {
-      const std::size_t count = std::min(kLanes, indices.size() - begin);
-      for (std::size_t lane = 0; lane < count; ++lane) {
-        counters[0][lane] = low(indices[begin + lane]);
-        counters[1][lane] = high(indices[begin + lane]);
-      }
-      for (std::size_t lane = 0; lane < kLanes; ++lane) counters[2][lane] = counters[3][lane] = 0;
-      run_rounds(counters, low(key_), high(key_));
-      for (std::size_t lane = 0; lane < count; ++lane)
-        indices[begin + lane] = join(counters[0][lane], counters[1][lane]);
-    }
+    std::uint64_t* next = indices.data();
+    std::size_t left = indices.size();
+    for (; left >= 32; next += 32, left -= 32) bits_of<32>(key_, next, 32);
+    for (; left >= 8; next += 8, left -= 8) bits_of<8>(key_, next, 8);
+    if (left > 0) bits_of<8>(key_, next, left);
   });
 }
 

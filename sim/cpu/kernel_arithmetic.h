@@ -29,7 +29,10 @@ class Arithmetic<Field> {
   explicit Arithmetic(const FieldTower& tower) : tower_(tower) {}
   Field load(const Field& value) const { return value; }
   Field store(const Field& value) const { return value; }
-  Field of(Ratio ratio) const { return Field::of(ratio.numerator) / Field::of(ratio.denominator); }
+  Field of(Ratio ratio) const {
+    const Field numerator = Field::of(ratio.numerator);
+    return ratio.denominator == 1 ? numerator : numerator / Field::of(ratio.denominator);
+  }
   Field fma(const Field& a, const Field& b, const Field& c) const { return a * b + c; }
   Field exp(const Field& x) const { return tower_.exp(x); }
   Field log(const Field& x) const { return tower_.log(x); }

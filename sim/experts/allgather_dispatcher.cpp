@@ -15,8 +15,9 @@ class AllGatherDispatcher : public TokenDispatcher {
 
   ExpertRows dispatch(const Tensor& hidden, const Tensor& probs) override {
     require_tokens_of(own_, hidden, probs);
-    const RoutingMap map = RoutingMap::from_tensor(
-        gathered_rows(own_.tensor(hidden.device()), grid_.tp_ep, "token_dispatcher.map"));
+    const RoutingMap map =
+        received_map(gathered_rows(own_.tensor(hidden.device()), grid_.tp_ep, "token_dispatcher.map"), own_,
+                     grid_.tp_ep.size());
     order_ = row_order(map.experts_from(grid_.first_local_expert(), grid_.local_experts()), hidden.device());
     const Tensor all_probs = gathered_rows(probs, grid_.tp_ep, "token_dispatcher.dispatch_probs");
     const Tensor all_hidden = gathered_rows(hidden, grid_.tp_ep, "token_dispatcher.dispatch");

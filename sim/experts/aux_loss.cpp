@@ -55,6 +55,10 @@ std::optional<Ratio> coefficient_of(AuxLossKind kind, const AuxLossConfig& confi
 
 /// Returns the tokens of each expert, sequence by sequence: [batch E].
 std::vector<std::int32_t> own_counts(const RoutingMap& map, std::int64_t batch) {
+  if (batch == 1) {
+    const std::vector<std::int64_t> all = map.tokens_per_expert();
+    return {all.begin(), all.end()};
+  }
   std::vector<std::int32_t> counts(static_cast<std::size_t>(batch * map.experts()));
   for (std::size_t i = 0; i < map.chosen().size(); ++i) counts[i % counts.size()] += map.chosen()[i];
   return counts;
@@ -73,10 +77,14 @@ struct TokenCounts {
 /// Counts over the group. A token is a row of the map; where there is padding, it is topk choices.
 TokenCounts counts_of(const RoutingMap& map, std::int64_t batch, bool has_padding,
                       const AuxLossConfig& config, Communicator& group, Device& device) {
-  const std::vector<std::int32_t> own = own_counts(map, batch);
-  TokenCounts counts{.tokens_per_expert = device_ids(device, {static_cast<std::int64_t>(own.size())}, own),
-                     .local_tokens = {map.tokens(), 1},
-                     .total_tokens = {map.tokens() / batch * group.size(), 1}};
+  // A counted map does not know the sequence of a token.
+  const bool are_known = batch == 1 || !map.is_counted();
+  const std::vector<std::int32_t> own = are_known ? own_counts(map, batch) : std::vector<std::int32_t>();
+  const Shape shape = {batch * map.experts()};
+  TokenCounts counts{
+      .tokens_per_expert = are_known ? device_ids(device, shape, own) : device.empty(DType::i32, shape),
+      .local_tokens = {map.tokens(), 1},
+      .total_tokens = {map.tokens() / batch * group.size(), 1}};
   if (group.size() > 1) group.all_reduce(counts.tokens_per_expert, ReduceOp::sum, "aux_loss.counts");
   if (has_padding) {
     const std::int64_t total = sum_of(host_ids(counts.tokens_per_expert));
@@ -131,6 +139,9 @@ AuxScores scores_for_aux_loss(const AuxLossInput& input, const AuxLossConfig& co
   }
   result.map = topk_map(result.scores, config.topk, config.force_load_balancing);
   const std::int64_t tokens = result.map.tokens(), experts = result.map.experts();
+  // Which choices are padding is known of pairs alone. A counted map is one in turn.
+  if (result.map.is_counted() && !input.padding.empty())
+    result.map = RoutingMap::in_turn(tokens, experts, config.topk);
   if (valid_tokens(input.padding, tokens) == tokens) return result;
   RoutingMap valid(tokens, experts);
   for (std::int64_t t = 0; t < tokens; ++t) {

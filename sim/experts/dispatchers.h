@@ -10,6 +10,10 @@ std::unique_ptr<TokenDispatcher> allgather(const ExpertGrid& grid, TokensToDispa
 std::unique_ptr<TokenDispatcher> all_to_all(const ExpertGrid& grid, TokensToDispatch tokens);
 std::unique_ptr<TokenDispatcher> flex(const ExpertGrid& grid, TokensToDispatch tokens);
 
+/// Reads the map of rows that were received from so many ranks. If this rank's own map of the same experts is
+/// counted, all of them are taken to choose as this rank does.
+RoutingMap received_map(const Tensor& map, const RoutingMap& own, int ranks);
+
 /// Requires hidden states and probabilities of the tokens of the map.
 void require_tokens_of(const RoutingMap& map, const Tensor& hidden, const Tensor& probs);
 

@@ -9,15 +9,20 @@ namespace sim::dispatchers {
 
 namespace {
 
-/// Returns which tokens go to which place of tp-ep: those that chose one of its experts.
+/// Returns which tokens go to which place of tp-ep: those that chose one of its experts, and to all of its
+/// etp ranks.
 RoutingMap map_of_places(const ExpertGrid& grid, const RoutingMap& map) {
-  RoutingMap places(map.tokens(), grid.tp_ep.size());
-  for (std::int64_t t = 0; t < map.tokens(); ++t) {
-    for (const std::int64_t e : map.experts_of(t)) {
-      const std::int64_t first = e / grid.local_experts() * grid.etp.size();
-      for (int i = 0; i < grid.etp.size(); ++i) places.set(t, first + i, true);
-    }
+  const RoutingMap ranks = map.groups_of(grid.local_experts());
+  if (map.is_counted()) {
+    std::vector<std::int64_t> counts;
+    for (const std::int64_t count : ranks.tokens_per_expert())
+      counts.insert(counts.end(), static_cast<std::size_t>(grid.etp.size()), count);
+    return RoutingMap::counted(map.tokens(), std::move(counts));
   }
+  RoutingMap places(map.tokens(), grid.tp_ep.size());
+  for (std::int64_t t = 0; t < map.tokens(); ++t)
+    for (std::int64_t place = 0; place < places.experts(); ++place)
+      places.set(t, place, ranks.at(t, place / grid.etp.size()));
   return places;
 }
 
@@ -32,13 +37,15 @@ class FlexDispatcher : public TokenDispatcher {
     to_places_ = row_order(map_of_places(grid_, map_), device);
     splits_ = {.sent = to_places_.rows_per_expert, .received = {}};
     exchange_counts(device);
-    entries_ = entries_sent();
-    const Shape sent = {std::ssize(to_places_.sorted_indices), grid_.local_experts()};
+    const Shape sent = {to_places_.rows(), grid_.local_experts()};
+    const std::vector<std::int32_t> entries = entries_sent();
+    entry_ids_ = map_.is_counted() ? device.empty(DType::i32, sent) : device_ids(device, sent, entries);
+    const Tensor chosen =
+        map_.is_counted() ? device.empty(DType::i32, sent) : device_ids(device, sent, chosen_of(entries));
     const Tensor rows = exchanged(permute(hidden, to_places_), "token_dispatcher.dispatch");
-    const Tensor row_probs = exchanged(take_elements(probs, device_ids(device, sent, entries_)),
-                                       "token_dispatcher.dispatch_probs");
-    const Tensor map = exchanged(device_ids(device, sent, chosen_of(entries_)), "token_dispatcher.map");
-    to_experts_ = row_order(RoutingMap::from_tensor(map), device);
+    const Tensor row_probs = exchanged(take_elements(probs, entry_ids_), "token_dispatcher.dispatch_probs");
+    to_experts_ = row_order(
+        received_map(exchanged(chosen, "token_dispatcher.map"), own_experts(), grid_.tp_ep.size()), device);
     return {permute(rows, to_experts_), permute_probs(row_probs, to_experts_), to_experts_.rows_per_expert};
   }
 
@@ -56,8 +63,8 @@ class FlexDispatcher : public TokenDispatcher {
         returned(permute_backward(grad_rows, to_experts_), "token_dispatcher.dispatch_backward");
     const Tensor probs =
         returned(permute_probs_backward(grad_probs, to_experts_), "token_dispatcher.probs_backward");
-    const Tensor ids = device_ids(probs.device(), probs.shape(), entries_);
-    return {permute_backward(hidden, to_places_), put_elements(probs, ids, map_.tokens(), map_.experts())};
+    return {permute_backward(hidden, to_places_),
+            put_elements(probs, entry_ids_, map_.tokens(), map_.experts())};
   }
 
  private:
@@ -77,9 +84,16 @@ class FlexDispatcher : public TokenDispatcher {
       splits_.received.push_back(all[static_cast<std::size_t>(place * n + grid_.tp_ep.rank())]);
   }
 
+  /// Returns this rank's tokens of the local experts, if they are counted.
+  RoutingMap own_experts() const {
+    if (!map_.is_counted()) return {};
+    return map_.experts_from(grid_.first_local_expert(), grid_.local_experts());
+  }
+
   /// Returns for each row that this rank sends the elements of [T, E] that belong to the destination's
-  /// experts.
+  /// experts; none if the map is counted.
   std::vector<std::int32_t> entries_sent() const {
+    if (map_.is_counted()) return {};
     std::vector<std::int32_t> entries;
     std::size_t row = 0;
     for (int place = 0; place < grid_.tp_ep.size(); ++place) {
@@ -100,10 +114,10 @@ class FlexDispatcher : public TokenDispatcher {
 
   ExpertGrid grid_;
   RoutingMap map_;
-  RowOrder to_places_;                 // of this rank's tokens, over the places of tp-ep
-  RowSplits splits_;                   // over tp-ep
-  std::vector<std::int32_t> entries_;  // of [T, E], El for each row that this rank sends
-  RowOrder to_experts_;                // of the received rows, over the local experts
+  RowOrder to_places_;   // of this rank's tokens, over the places of tp-ep
+  RowSplits splits_;     // over tp-ep
+  Tensor entry_ids_;     // i32: the elements of [T, E], El for each row that this rank sends
+  RowOrder to_experts_;  // of the received rows, over the local experts
 };
 
 }  // namespace

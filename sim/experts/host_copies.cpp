@@ -1,7 +1,5 @@
 #include "sim/experts/host_copies.h"
 
-#include <cstddef>
-#include <cstring>
 #include <span>
 
 #include "sim/tensor/checks.h"
@@ -16,9 +14,9 @@ Tensor device_ids(Device& device, const Shape& shape, const std::vector<std::int
 std::vector<std::int32_t> host_ids(const Tensor& ids) {
   require_own(ids, "host_ids");
   require_i32(ids, "host_ids");
-  const std::vector<std::byte> bytes = host_bytes(ids);
-  std::vector<std::int32_t> values(bytes.size() / sizeof(std::int32_t));
-  if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  require_read(ids, "host_ids");
+  std::vector<std::int32_t> values(static_cast<std::size_t>(ids.count()));
+  ids.device().to_host(ids, std::as_writable_bytes(std::span(values)));
   return values;
 }
 

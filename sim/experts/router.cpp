@@ -127,11 +127,17 @@ TopKRouter::Forward TopKRouter::forward(const Tensor& hidden, const RouterBatch&
 }
 
 void TopKRouter::count_tokens(const RoutingMap& map, const PaddingMask& padding) {
-  valid_tokens(padding, map.tokens());
-  std::vector<std::int32_t> counts(static_cast<std::size_t>(map.experts()));
-  for (std::int64_t t = 0; t < map.tokens(); ++t) {
-    if (!padding.empty() && padding[static_cast<std::size_t>(t)] != 0) continue;
-    for (const std::int64_t e : map.experts_of(t)) ++counts[static_cast<std::size_t>(e)];
+  const std::int64_t valid = valid_tokens(padding, map.tokens());
+  const std::vector<std::int64_t> all = map.tokens_per_expert();
+  std::vector<std::int32_t> counts(all.begin(), all.end());
+  if (valid < map.tokens()) {  // which experts padding has chosen is known of pairs alone
+    const bool is_in_turn = map.is_counted() && !config_.token_dropping;
+    const RoutingMap pairs =
+        is_in_turn ? RoutingMap::in_turn(map.tokens(), map.experts(), config_.routing.topk) : map;
+    for (std::int64_t t = 0; t < map.tokens(); ++t) {
+      if (padding[static_cast<std::size_t>(t)] == 0) continue;
+      for (const std::int64_t e : pairs.experts_of(t)) --counts[static_cast<std::size_t>(e)];
+    }
   }
   Tensor& sum = local_tokens_per_expert_;
   add_to(sum, device_ids(sum.device(), sum.shape(), counts));

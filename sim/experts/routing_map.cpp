@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -49,6 +50,38 @@ RoutingMap::RoutingMap(std::int64_t tokens, std::int64_t experts, std::vector<st
              "the bytes of a map, token by token");
 }
 
+RoutingMap RoutingMap::in_turn(std::int64_t tokens, std::int64_t experts, std::int64_t topk) {
+  RoutingMap map(tokens, experts);
+  for (std::int64_t choice = 0; choice < tokens * topk; ++choice)
+    map.set(choice / topk, choice % experts, true);
+  return map;
+}
+
+RoutingMap RoutingMap::counted_in_turn(std::int64_t tokens, std::int64_t experts, std::int64_t topk) {
+  require_size(tokens, experts);
+  std::vector<std::int64_t> counts;
+  for (std::int64_t e = 0; e < experts; ++e)
+    counts.push_back((tokens * topk + experts - 1 - e) / experts);  // the choices n with n % E = e
+  RoutingMap map = counted(tokens, std::move(counts));
+  map.experts_in_turn_ = topk;
+  return map;
+}
+
+RoutingMap RoutingMap::counted(std::int64_t tokens, std::vector<std::int64_t> tokens_per_expert) {
+  require_size(tokens, std::ssize(tokens_per_expert));
+  RoutingMap map;
+  map.tokens_ = tokens;
+  map.experts_ = std::ssize(tokens_per_expert);
+  map.counts_ = std::move(tokens_per_expert);
+  return map;
+}
+
+void RoutingMap::refuse_pairs() {
+  refuse_map("a counted map, asked for pairs of a token and an expert",
+             "a counted map knows how many tokens each expert has, and not which",
+             "a device whose floats have elements, or a question that numbers of tokens answer");
+}
+
 RoutingMap RoutingMap::from_tensor(const Tensor& map) {
   require_own(map, "routing_map");
   require_i32(map, "routing_map");
@@ -61,9 +94,13 @@ RoutingMap RoutingMap::from_tensor(const Tensor& map) {
   return {map.shape()[0], map.shape()[1], std::move(chosen)};
 }
 
-std::int64_t RoutingMap::rows() const { return std::count(chosen_.begin(), chosen_.end(), 1); }
+std::int64_t RoutingMap::rows() const {
+  if (is_counted()) return std::accumulate(counts_.begin(), counts_.end(), std::int64_t{0});
+  return std::count(chosen_.begin(), chosen_.end(), 1);
+}
 
 std::vector<std::int64_t> RoutingMap::tokens_per_expert() const {
+  if (is_counted()) return counts_;
   std::vector<std::int64_t> counts(static_cast<std::size_t>(experts_));
   for (std::size_t i = 0; i < chosen_.size(); ++i) counts[i % counts.size()] += chosen_[i];
   return counts;
@@ -90,6 +127,7 @@ RoutingMap RoutingMap::experts_from(std::int64_t begin, std::int64_t count) cons
     refuse_map(fmt::format("experts {} to {} of {}", begin, begin + count - 1, experts_),
                "the experts lie inside the map", "the experts of one rank");
   }
+  if (is_counted()) return counted(tokens_, {counts_.begin() + begin, counts_.begin() + begin + count});
   RoutingMap part(tokens_, count);
   for (std::int64_t t = 0; t < tokens_; ++t) {
     for (std::int64_t e = 0; e < count; ++e) part.set(t, e, at(t, begin + e));
@@ -97,17 +135,46 @@ RoutingMap RoutingMap::experts_from(std::int64_t begin, std::int64_t count) cons
   return part;
 }
 
+RoutingMap RoutingMap::groups_of(std::int64_t width) const {
+  if (width < 1 || experts_ % width != 0) {
+    refuse_map(fmt::format("{} experts in groups of {}", experts_, width), "groups divide the experts evenly",
+               "the experts of one rank");
+  }
+  const std::int64_t groups = experts_ / width;
+  if (!is_counted()) {
+    RoutingMap map(tokens_, groups);
+    for (std::size_t pair = 0; pair < chosen_.size(); ++pair) {
+      const auto i = static_cast<std::int64_t>(pair);
+      if (chosen_[pair] != 0) map.set(i / experts_, i % experts_ / width, true);
+    }
+    return map;
+  }
+  if (experts_in_turn_ == 0) refuse_pairs();
+  // Tokens repeat each other's choices after a cycle of them.
+  const std::int64_t cycle = experts_ / std::gcd(experts_, experts_in_turn_);
+  std::vector<std::int64_t> counts(static_cast<std::size_t>(groups));
+  for (std::int64_t t = 0; t < std::min(cycle, tokens_); ++t) {
+    const std::int64_t first = t * experts_in_turn_ / width;
+    const std::int64_t last = (t * experts_in_turn_ + experts_in_turn_ - 1) / width;
+    for (std::int64_t group = first; group <= std::min(last, first + groups - 1); ++group)
+      counts[static_cast<std::size_t>(group % groups)] += (tokens_ - t + cycle - 1) / cycle;
+  }
+  return counted(tokens_, std::move(counts));
+}
+
 RoutingMap RoutingMap::operator&(const RoutingMap& other) const {
   if (tokens_ != other.tokens_ || experts_ != other.experts_) {
     refuse_map(fmt::format("[{}, {}] and [{}, {}]", tokens_, experts_, other.tokens_, other.experts_),
                "both maps have the same tokens and experts", "maps of one microbatch");
   }
+  if (is_counted() || other.is_counted()) refuse_pairs();
   RoutingMap both = *this;
   for (std::size_t i = 0; i < chosen_.size(); ++i) both.chosen_[i] &= other.chosen_[i];
   return both;
 }
 
 Tensor RoutingMap::tensor(Device& device) const {
+  if (is_counted()) return device.empty(DType::i32, {tokens_, experts_});
   return device_ids(device, {tokens_, experts_}, {chosen_.begin(), chosen_.end()});
 }
 

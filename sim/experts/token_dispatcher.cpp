@@ -23,6 +23,13 @@ std::unique_ptr<TokenDispatcher> make_token_dispatcher(TokenDispatcherType type,
   return kMakers[static_cast<std::size_t>(type)](grid, std::move(tokens));
 }
 
+RoutingMap dispatchers::received_map(const Tensor& map, const RoutingMap& own, int ranks) {
+  if (!own.is_counted()) return RoutingMap::from_tensor(map);
+  std::vector<std::int64_t> counts = own.tokens_per_expert();
+  for (std::int64_t& count : counts) count *= ranks;
+  return RoutingMap::counted(map.shape()[0], std::move(counts));
+}
+
 void dispatchers::require_tokens_of(const RoutingMap& map, const Tensor& hidden, const Tensor& probs) {
   require_inputs({&hidden, &probs}, "token_dispatcher");
   require_shapes(hidden.shape().dimensions() == 2 && hidden.shape()[0] == map.tokens() &&

@@ -31,6 +31,14 @@ std::vector<std::int64_t> in_order(const RoutingMap& map, const HostScores* prob
   return tokens;
 }
 
+/// Returns how many tokens each expert keeps, where it is not known which.
+RoutingMap counted_kept(const RoutingMap& map, std::int64_t capacity, const TokenDroppingConfig& config) {
+  std::vector<std::int64_t> counts = map.tokens_per_expert();
+  for (std::int64_t& count : counts)
+    count = std::min(capacity, config.pad_to_capacity ? map.tokens() : count);
+  return RoutingMap::counted(map.tokens(), std::move(counts));
+}
+
 }  // namespace
 
 std::int64_t expert_capacity(std::int64_t tokens, std::int64_t topk, std::int64_t experts, double factor) {
@@ -53,6 +61,11 @@ TokenDroppingForward drop_tokens(const Routing& routing, std::int64_t topk,
   require_shapes(routing.probs.shape() == Shape{map.tokens(), map.experts()}, {&routing.probs}, "drop_tokens",
                  "there is one probability for each token and expert");
   const std::int64_t capacity = expert_capacity(map.tokens(), topk, map.experts(), config.capacity_factor);
+  if (map.is_counted()) {
+    RoutingMap kept = counted_kept(map, capacity, config);
+    const Tensor mask = kept.tensor(routing.probs.device());
+    return {{masked(mask, routing.probs), std::move(kept)}, {mask}};
+  }
   std::optional<HostScores> probs;
   if (config.drop_policy == DropPolicy::probs) probs.emplace(routing.probs);
   RoutingMap kept(map.tokens(), map.experts());

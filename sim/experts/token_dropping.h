@@ -16,6 +16,7 @@
 ///         routed, others fill its buffer, with probability 0. As in Megatron, a capacity above the number of
 ///         tokens then sends every token to every expert, for right values and E / k times the work; and
 ///         permute() with padding refuses that capacity (token_permutation.h).
+///         Of a counted map, tokens are dropped by number (routing_map.h).
 /// Source  Megatron-LM, moe_utils.py: apply_router_token_dropping, get_capacity.
 
 #include "sim/experts/topk_routing.h"

@@ -15,6 +15,12 @@ namespace sim {
 
 namespace {
 
+std::vector<std::int64_t> begins_of(const std::vector<std::int64_t>& sizes) {
+  std::vector<std::int64_t> begins(sizes.size() + 1);
+  for (std::size_t i = 0; i < sizes.size(); ++i) begins[i + 1] = begins[i] + sizes[i];
+  return begins;
+}
+
 RowOrder order_of(const RoutingMap& map, const std::vector<std::vector<std::int64_t>>& tokens_by_expert,
                   Device& device) {
   RowOrder order{.tokens = map.tokens(), .experts = map.experts()};
@@ -32,6 +38,16 @@ RowOrder order_of(const RoutingMap& map, const std::vector<std::vector<std::int6
   return order;
 }
 
+/// Returns the order of so many rows of each expert, whose tokens are not known.
+RowOrder order_of_counted(const RoutingMap& map, std::vector<std::int64_t> rows_per_expert, Device& device) {
+  RowOrder order{.tokens = map.tokens(), .experts = map.experts()};
+  order.rows_per_expert = std::move(rows_per_expert);
+  const Shape rows = {begins_of(order.rows_per_expert).back()};
+  order.token_ids = device.empty(DType::i32, rows);
+  order.prob_ids = device.empty(DType::i32, rows);
+  return order;
+}
+
 /// Returns the tokens of an expert and then the others, both in ascending order.
 std::vector<std::int64_t> routed_first(const RoutingMap& map, std::int64_t expert) {
   std::vector<std::int64_t> tokens = map.tokens_of(expert);
@@ -43,8 +59,8 @@ std::vector<std::int64_t> routed_first(const RoutingMap& map, std::int64_t exper
 
 void require_rows(const Tensor& rows, const RowOrder& order, const char* user) {
   require_inputs({&rows}, user);
-  require_shapes(rows.shape().dimensions() == 2 && rows.shape()[0] == order.token_ids.count(),
-                 {&rows, &order.token_ids}, user, "there is one row for each copy of a token");
+  require_shapes(rows.shape().dimensions() == 2 && rows.shape()[0] == order.rows(), {&rows, &order.token_ids},
+                 user, "there is one row for each copy of a token");
 }
 
 void require_tokens(const Tensor& x, const RowOrder& order, const char* user) {
@@ -53,21 +69,19 @@ void require_tokens(const Tensor& x, const RowOrder& order, const char* user) {
                  "there is one row for each token of the routing map");
 }
 
-std::vector<std::int64_t> begins_of(const std::vector<std::int64_t>& sizes) {
-  std::vector<std::int64_t> begins(sizes.size() + 1);
-  for (std::size_t i = 0; i < sizes.size(); ++i) begins[i + 1] = begins[i] + sizes[i];
-  return begins;
-}
-
 void require_chunks(const Tensor& rows, const std::vector<std::int64_t>& sizes,
                     const std::vector<std::int64_t>& order) {
   require_own(rows, "sort_chunks_by_idxs");
-  std::vector<std::int64_t> named = order;
-  std::sort(named.begin(), named.end());
-  bool fits = named.size() == sizes.size() && rows.shape().dimensions() >= 1 &&
-              begins_of(sizes).back() == rows.shape()[0];
-  for (std::size_t i = 0; fits && i < sizes.size(); ++i)
-    fits = sizes[i] >= 0 && named[i] == static_cast<std::int64_t>(i);
+  std::vector<bool> is_named(sizes.size());
+  bool fits = order.size() == sizes.size() && rows.shape().dimensions() >= 1;
+  std::int64_t sum = 0;
+  for (std::size_t i = 0; fits && i < sizes.size(); ++i) {
+    const auto chunk = static_cast<std::size_t>(order[i]);  // a negative number becomes a large one
+    fits = sizes[i] >= 0 && chunk < sizes.size() && !is_named[chunk];
+    if (fits) is_named[chunk] = true;
+    sum += sizes[i];
+  }
+  fits = fits && sum == rows.shape()[0];
   if (fits) return;
   refuse({.code = "chunk_order",
           .option = "sort_chunks_by_idxs",
@@ -80,6 +94,7 @@ void require_chunks(const Tensor& rows, const std::vector<std::int64_t>& sizes,
 }  // namespace
 
 RowOrder row_order(const RoutingMap& map, Device& device) {
+  if (map.is_counted()) return order_of_counted(map, map.tokens_per_expert(), device);
   std::vector<std::vector<std::int64_t>> tokens;
   for (std::int64_t e = 0; e < map.experts(); ++e) tokens.push_back(map.tokens_of(e));
   return order_of(map, tokens, device);
@@ -92,6 +107,10 @@ RowOrder padded_row_order(const RoutingMap& map, std::int64_t capacity, Device& 
             .numbers = fmt::format("a capacity of {} for {} tokens", capacity, map.tokens()),
             .rule = "an expert's buffer is filled with different tokens, so it holds at most all of them",
             .hint = "a smaller capacity factor, or a capacity without padding"});
+  }
+  if (map.is_counted()) {
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(map.experts()), capacity);
+    return order_of_counted(map, std::move(rows), device);
   }
   std::vector<std::vector<std::int64_t>> tokens;
   for (std::int64_t e = 0; e < map.experts(); ++e) {
@@ -145,7 +164,11 @@ WeightedGrads unpermute_weighted_backward(const Tensor& rows, const Tensor& prob
 Tensor sort_chunks_by_idxs(const Tensor& rows, const std::vector<std::int64_t>& split_sizes,
                            const std::vector<std::int64_t>& sorted_idxs) {
   require_chunks(rows, split_sizes, sorted_idxs);
-  const Tensor sorted = rows.device().empty(rows.dtype(), rows.shape());
+  Tensor sorted = rows.device().empty(rows.dtype(), rows.shape());
+  if (!rows.device().has_elements(rows.dtype())) {  // one copy does for all chunks
+    copy(rows, sorted);
+    return sorted;
+  }
   const std::vector<std::int64_t> begins = begins_of(split_sizes);
   std::int64_t place = 0;
   for (const std::int64_t chunk : sorted_idxs) {

@@ -25,12 +25,14 @@ struct RowOrder {
   std::int64_t tokens = 0;
   std::int64_t experts = 0;
   std::vector<std::int64_t> rows_per_expert;
-  std::vector<std::int32_t> sorted_indices;  // the token of each row
+  std::vector<std::int32_t> sorted_indices;  // the token of each row; empty if the map is counted
   Tensor token_ids;                          // i32 [R]: the same on the device
   Tensor prob_ids;                           // i32 [R]: the element of probs [T, E] of each row
+
+  std::int64_t rows() const { return token_ids.count(); }
 };
 
-/// Returns the order of the pairs that a map chooses.
+/// Returns the order of the pairs that a map chooses. Of a counted map, ids have no elements.
 RowOrder row_order(const RoutingMap& map, Device& device);
 /// Returns the order of `capacity` rows for each expert: its tokens first, then tokens that are not routed to
 /// it. Tokens beyond the capacity are left out.

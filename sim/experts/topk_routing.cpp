@@ -81,12 +81,9 @@ std::vector<std::int64_t> surviving(const HostScores& group_scores, const TopKRo
 
 /// Chooses experts in turn, without a look at the scores.
 RoutingMap balanced_map(const Tensor& ranked, std::int64_t topk) {
-  const std::int64_t experts = columns_of(ranked);
-  RoutingMap map(rows_of(ranked), experts);
-  for (std::int64_t t = 0; t < map.tokens(); ++t) {
-    for (std::int64_t choice = 0; choice < topk; ++choice) map.set(t, (t * topk + choice) % experts, true);
-  }
-  return map;
+  const bool has_scores = ranked.device().has_elements(ranked.dtype());
+  return (has_scores ? RoutingMap::in_turn : RoutingMap::counted_in_turn)(rows_of(ranked), columns_of(ranked),
+                                                                          topk);
 }
 
 RoutingMap chosen_map(const Tensor& ranked, const TopKRoutingConfig& config) {
@@ -108,6 +105,7 @@ RoutingMap chosen_map(const Tensor& ranked, const TopKRoutingConfig& config) {
 
 /// Returns the chosen elements of each token as i32 [T, k], in the order of the experts.
 Tensor chosen_ids(const RoutingMap& map, std::int64_t topk, Device& device) {
+  if (map.is_counted()) return device.empty(DType::i32, {map.tokens(), topk});
   std::vector<std::int32_t> ids;
   for (std::size_t i = 0; i < map.chosen().size(); ++i) {
     if (map.chosen()[i] != 0) ids.push_back(static_cast<std::int32_t>(i));

@@ -18,7 +18,8 @@
 ///         score 0, and those with the lowest numbers survive (Megatron's are whichever torch.topk returns).
 ///         TopKRouter (router.h) refuses both.
 ///         With force_load_balancing the choice follows no score and no group. Megatron draws random logits
-///         instead, so that its experts have nearly as many tokens.
+///         instead, so that its experts have nearly as many tokens. Where scores have no elements, the map
+///         is then a counted one (routing_map.h).
 /// Source  Megatron-LM, moe_utils.py: topk_routing_with_score_function, group_limited_topk,
 ///         --moe-router-force-load-balancing.
 

@@ -28,12 +28,29 @@ struct Channel {
   std::deque<Posted> recvs;
 };
 
+constexpr std::size_t kNoStep = static_cast<std::size_t>(-1);
+
+/// Why it is as late as it is: the last step before, and the messages behind it.
+struct Cause {
+  std::size_t step = kNoStep;  // index in Clockwork::done_
+  std::int64_t messages = 0;
+};
+
 struct RankProgress {
   std::size_t next = 0;  // the number of the next action
   std::int64_t now = 0;
+  Cause cause;   // of now
   int open = 0;  // messages of the batch that have not been paired yet
   bool in_batch = false;
   std::int64_t batch_end = 0;  // the latest end of the messages paired so far
+  Cause batch_cause;
+  std::int64_t work = 0;
+};
+
+/// A step that is done, and its cause.
+struct DoneStep {
+  CriticalStep step;
+  std::size_t before = kNoStep;
 };
 
 [[noreturn]] void fault(const char* code, std::string numbers, const char* rule, const char* hint) {
@@ -46,8 +63,8 @@ struct RankProgress {
 
 class Clockwork {
  public:
-  Clockwork(const PipelineSchedule& schedule, const StepCost& cost)
-      : schedule_(schedule), cost_(cost), progress_(schedule.ranks.size()) {
+  Clockwork(const PipelineSchedule& schedule, const StepTimes& times)
+      : schedule_(schedule), times_(times), progress_(schedule.ranks.size()) {
     result_.ranks.resize(schedule.ranks.size());
   }
 
@@ -61,8 +78,7 @@ class Clockwork {
     for (int rank = 0; rank < std::ssize(progress_); ++rank) {
       if (!is_done(rank)) explain_wait(rank);
     }
-    const std::int64_t of_both = cost_.forward + (schedule_.shape.forward_only ? 0 : cost_.backward);
-    result_.work = schedule_.shape.forward_steps() * of_both;
+    for (int rank = 0; rank < std::ssize(progress_); ++rank) end(rank);
     return std::move(result_);
   }
 
@@ -87,18 +103,38 @@ class Clockwork {
         return;
       } else {
         own.now = own.batch_end;
+        own.cause = own.batch_cause;
         own.in_batch = false;
       }
       ++own.next;
     }
   }
 
-  void compute(int rank, const Step& step) {
+  /// Lets a rank work for some time, from now on.
+  TimedStep pass(int rank, const std::optional<Step>& step, std::int64_t time) {
     RankProgress& own = progress_of(rank);
     const std::int64_t begin = own.now;
-    own.now += step.pass == Pass::forward ? cost_.forward : cost_.backward;
-    result_.ranks[static_cast<std::size_t>(rank)].push_back({step, begin, own.now});
-    result_.length = std::max(result_.length, own.now);
+    own.now += time;
+    own.work += time;
+    done_.push_back({{rank, step, own.cause.messages, begin, own.now}, own.cause.step});
+    own.cause = {done_.size() - 1, 0};
+    return {step.value_or(Step()), begin, own.now};
+  }
+
+  void compute(int rank, const Step& step) {
+    result_.ranks[static_cast<std::size_t>(rank)].push_back(pass(rank, step, times_.step(rank, step)));
+  }
+
+  /// Ends a rank. The critical path is that of the first rank that ends last.
+  void end(int rank) {
+    result_.ends.push_back(pass(rank, std::nullopt, times_.end(rank)));
+    result_.work = std::max(result_.work, progress_of(rank).work);
+    if (rank > 0 && progress_of(rank).now <= result_.length) return;
+    result_.length = progress_of(rank).now;
+    result_.critical.clear();
+    for (std::size_t i = done_.size() - 1; i != kNoStep; i = done_[i].before)
+      result_.critical.push_back(done_[i].step);
+    std::reverse(result_.critical.begin(), result_.critical.end());
   }
 
   void post_all(int rank, const std::vector<Message>& messages) {
@@ -106,6 +142,7 @@ class Clockwork {
     own.in_batch = true;
     own.open = static_cast<int>(messages.size());
     own.batch_end = own.now;
+    own.batch_cause = own.cause;
     for (const Message& message : messages) post({rank, message, own.now});
   }
 
@@ -130,11 +167,17 @@ class Clockwork {
             "between two ranks, the first send pairs with the first recv",
             "put activations and gradients in the same order on both ranks");
     }
-    const std::int64_t time = std::max(here.time, there.time);
-    for (const int rank : {here.rank, there.rank}) {
-      RankProgress& side = progress_of(rank);
-      side.batch_end = std::max(side.batch_end, time);
-      if (--side.open == 0 && rank != here.rank) ready_.push_back(rank);
+    const Posted& sender = here.message.is_send ? here : there;
+    const std::int64_t taken = times_.message(sender.rank, sender.message.peer);
+    const std::int64_t time = std::max(here.time, there.time) + taken;
+    for (const auto& [own, other] : {std::pair(&here, &there), std::pair(&there, &here)}) {
+      RankProgress& side = progress_of(own->rank);
+      if (time > side.batch_end) {
+        const Cause& cause = progress_of(own->time >= other->time ? own->rank : other->rank).cause;
+        side.batch_cause = {cause.step, cause.messages + taken};
+        side.batch_end = time;
+      }
+      if (--side.open == 0 && own->rank != here.rank) ready_.push_back(own->rank);
     }
   }
 
@@ -181,10 +224,11 @@ class Clockwork {
   }
 
   const PipelineSchedule& schedule_;
-  StepCost cost_;
+  const StepTimes& times_;
   std::vector<RankProgress> progress_;
   std::map<std::pair<int, int>, Channel> channels_;  // by sender and receiver
   std::deque<int> ready_;
+  std::vector<DoneStep> done_;
   Timeline result_;
 };
 
@@ -202,9 +246,18 @@ void require_cost(const StepCost& cost) {
 }  // namespace
 
 Timeline timeline(const PipelineSchedule& schedule, const StepCost& cost) {
-  require_lists(schedule);
   require_cost(cost);
-  return Clockwork(schedule, cost).run();
+  return timeline(schedule, {.step =
+                                 [&](int, const Step& step) {
+                                   return step.pass == Pass::forward ? cost.forward : cost.backward;
+                                 },
+                             .message = [](int, int) { return std::int64_t{0}; },
+                             .end = [](int) { return std::int64_t{0}; }});
+}
+
+Timeline timeline(const PipelineSchedule& schedule, const StepTimes& times) {
+  require_lists(schedule);
+  return Clockwork(schedule, times).run();
 }
 
 }  // namespace sim

@@ -11,7 +11,10 @@ namespace sim {
 
 namespace {
 
-constexpr std::size_t kSlabBytes = std::size_t{1} << 16;
+/// The bytes of the first slab of a lane. Each of the next four has twice the bytes of the one before, and
+/// later ones have those of the fifth: so a pool of a few small blocks stays small.
+constexpr std::size_t kFirstSlabBytes = std::size_t{1} << 12;
+constexpr std::size_t kDoublings = 4;
 /// The bytes of the last size class. No machine has more memory.
 constexpr std::size_t kLargestBlock = std::size_t{1} << 46;
 /// The number of size classes for blocks of up to 2^12 bytes, which are cut from slabs.
@@ -69,8 +72,9 @@ MemoryPool::~MemoryPool() {
 
 std::byte* MemoryPool::cut_from_slab(Lane& lane, std::size_t bytes) {
   if (lane.slab_left < bytes) {
-    lane.slabs.push_back(source_->take(kSlabBytes));
-    lane.slab_left = kSlabBytes;
+    const std::size_t doublings = std::min(lane.slabs.size(), kDoublings);
+    lane.slabs.push_back(source_->take(kFirstSlabBytes << doublings));
+    lane.slab_left = kFirstSlabBytes << doublings;
   }
   lane.slab_left -= bytes;
   return lane.slabs.back() + lane.slab_left;

@@ -160,7 +160,10 @@ Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom&
     constexpr std::size_t kWords = words_of<Scalar>;
     constexpr std::size_t kAtATime = 64;  // elements per batch of random words
     std::array<std::uint64_t, kAtATime * kWords> words;
-    std::vector<Scalar> values(static_cast<std::size_t>(shape.count()));
+    const auto all = static_cast<std::size_t>(shape.count());
+    std::array<Scalar, kAtATime> few;  // a tensor of few elements needs no memory meanwhile
+    std::vector<Scalar> many(all > kAtATime ? all : 0);
+    const std::span<Scalar> values = all > kAtATime ? std::span(many) : std::span(few).first(all);
     auto index = static_cast<std::uint64_t>(first_index);
     std::int64_t column = 0;
     for (std::size_t begin = 0; begin < values.size(); begin += kAtATime) {
@@ -177,7 +180,7 @@ Tensor keyed(Device& device, DType dtype, const Shape& shape, const KeyedRandom&
       for (std::size_t i = 0; i < count; ++i)
         values[begin + i] = keyed_value<Scalar>(words.data() + i * kWords);
     }
-    return from_host(device, dtype, shape, std::as_bytes(std::span(values)));
+    return from_host(device, dtype, shape, std::as_bytes(values));
   });
 }
 

@@ -9,22 +9,25 @@
 
 namespace sim {
 
-Storage::Storage(std::shared_ptr<MemoryPool> pool, std::size_t lane, std::int64_t bytes,
+Storage::Storage(const std::shared_ptr<MemoryPool>& pool, std::size_t lane, std::int64_t bytes,
                  std::shared_ptr<const void> device)
-    : pool_(std::move(pool)),
+    : owner_(std::move(device)),
+      pool_(pool.get()),
       lane_(lane),
       bytes_(bytes),
-      data_(pool_->take(static_cast<std::size_t>(bytes), lane)),
-      device_(std::move(device)) {}
+      data_(pool->take(static_cast<std::size_t>(bytes), lane)) {
+  if (owner_ == nullptr) owner_ = pool;
+}
 
 Storage::Storage(std::int64_t bytes, std::shared_ptr<const void> device)
-    : lane_(0), bytes_(bytes), data_(nullptr), device_(std::move(device)) {}
+    : owner_(std::move(device)), pool_(nullptr), lane_(0), bytes_(bytes), data_(nullptr) {}
 
 Storage::~Storage() { drop_memory(); }
 
-void Storage::take_memory(std::shared_ptr<MemoryPool> pool, std::size_t lane) {
+void Storage::take_memory(const std::shared_ptr<MemoryPool>& pool, std::size_t lane) {
   CHECK(data_ == nullptr);
-  pool_ = std::move(pool);
+  if (owner_ == nullptr) owner_ = pool;
+  pool_ = pool.get();
   lane_ = lane;
   data_ = pool_->take(static_cast<std::size_t>(bytes_), lane_);
 }

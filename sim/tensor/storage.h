@@ -38,8 +38,9 @@ enum class Access { read, write };
 
 class Storage {
  public:
-  /// Keeps `device` alive, which is the device whose tensors use the memory.
-  Storage(std::shared_ptr<MemoryPool> pool, std::size_t lane, std::int64_t bytes,
+  /// Keeps `device` alive, which is the device whose tensors use the memory, and which keeps the pool alive.
+  /// Without a device it keeps the pool alive itself.
+  Storage(const std::shared_ptr<MemoryPool>& pool, std::size_t lane, std::int64_t bytes,
           std::shared_ptr<const void> device = nullptr);
   /// Makes a storage without memory.
   Storage(std::int64_t bytes, std::shared_ptr<const void> device);
@@ -53,7 +54,7 @@ class Storage {
   }
   bool has_memory() const { return data_ != nullptr; }
   /// Takes memory for a storage that has none. It contains whatever the last user of the block left.
-  void take_memory(std::shared_ptr<MemoryPool> pool, std::size_t lane);
+  void take_memory(const std::shared_ptr<MemoryPool>& pool, std::size_t lane);
   /// Gives the memory back, if there is any.
   void drop_memory();
   std::int64_t bytes() const { return bytes_; }
@@ -90,11 +91,11 @@ class Storage {
   const Flight* first_conflict(ByteRange range, Access access) const;
   [[noreturn]] void refuse_access(ByteRange range, Access access, const char* user) const;
 
-  std::shared_ptr<MemoryPool> pool_;
+  std::shared_ptr<const void> owner_;  // the device, or the pool where there is no device
+  MemoryPool* pool_;                   // null if there has never been memory
   std::size_t lane_;
   std::int64_t bytes_;
   std::byte* data_;
-  std::shared_ptr<const void> device_;
   std::unique_ptr<Flights> flights_;  // null if no call is in flight, as for most storages
 };
 

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <fmt/format.h>
 #include <map>
+#include <numeric>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -34,9 +36,12 @@ Graph graph_of(std::span<const RankCalls> ranks) {
   for (const RankCalls& rank : ranks) {
     const CallRecord* previous = nullptr;
     int previous_node = -1;
+    std::vector<int>* of_previous = nullptr;  // consecutive calls are often of one group
     for (const CallRecord& call : rank.calls) {
       if (is_point_to_point(call.operation) || call.group->size() == 1) continue;
-      std::vector<int>& of_group = nodes[call.group];
+      const bool is_of_previous = previous != nullptr && previous->group == call.group;
+      std::vector<int>& of_group = is_of_previous ? *of_previous : nodes[call.group];
+      of_previous = &of_group;
       const auto sequence = static_cast<std::size_t>(call.sequence);
       if (of_group.size() <= sequence) of_group.resize(sequence + 1, -1);
       if (of_group[sequence] < 0) of_group[sequence] = graph.nodes++;
@@ -61,15 +66,29 @@ bool uses_several_groups(std::span<const RankCalls> ranks) {
   return false;
 }
 
-/// Returns for each node the steps that begin at it.
-std::vector<std::vector<const Step*>> leaving(const Graph& graph) {
-  std::vector<std::vector<const Step*>> result(static_cast<std::size_t>(graph.nodes));
-  for (const Step& step : graph.steps) result[static_cast<std::size_t>(step.from)].push_back(&step);
-  return result;
-}
+/// The steps by the node at which they begin, and in their order.
+class Leaving {
+ public:
+  explicit Leaving(const Graph& graph)
+      : ends_(static_cast<std::size_t>(graph.nodes) + 1, 0), steps_(graph.steps.size()) {
+    for (const Step& step : graph.steps) ++ends_[static_cast<std::size_t>(step.from) + 1];
+    std::partial_sum(ends_.begin(), ends_.end(), ends_.begin());
+    std::vector<std::size_t> next(ends_.begin(), ends_.end() - 1);
+    for (const Step& step : graph.steps) steps_[next[static_cast<std::size_t>(step.from)]++] = &step;
+  }
+  std::span<const Step* const> operator[](int node) const {
+    const std::size_t begin = ends_[static_cast<std::size_t>(node)];
+    return std::span(steps_).subspan(begin, ends_[static_cast<std::size_t>(node) + 1] - begin);
+  }
+  std::size_t nodes() const { return ends_.size() - 1; }
+
+ private:
+  std::vector<std::size_t> ends_;  // the steps of node i end at number i + 1
+  std::vector<const Step*> steps_;
+};
 
 /// Returns the nodes that no topological order can place: those on cycles, and those reachable from cycles.
-std::vector<int> unplaced(const Graph& graph, const std::vector<std::vector<const Step*>>& steps) {
+std::vector<int> unplaced(const Graph& graph, const Leaving& steps) {
   std::vector<int> waits(static_cast<std::size_t>(graph.nodes), 0);
   for (const Step& step : graph.steps) ++waits[static_cast<std::size_t>(step.to)];
   std::vector<int> free;
@@ -79,7 +98,7 @@ std::vector<int> unplaced(const Graph& graph, const std::vector<std::vector<cons
   while (!free.empty()) {
     const int node = free.back();
     free.pop_back();
-    for (const Step* step : steps[static_cast<std::size_t>(node)]) {
+    for (const Step* step : steps[node]) {
       if (--waits[static_cast<std::size_t>(step->to)] == 0) free.push_back(step->to);
     }
   }
@@ -114,13 +133,12 @@ std::vector<int> some_cycle(const Graph& graph, const std::vector<int>& nodes) {
 
 /// Returns the shortest path from a node back to itself; empty if there is none. The steps that it examines
 /// are subtracted from `budget`.
-std::vector<const Step*> shortest_cycle_through(int start, const std::vector<std::vector<const Step*>>& steps,
-                                                std::int64_t& budget) {
-  std::vector<const Step*> came_by(steps.size(), nullptr);
-  budget -= static_cast<std::int64_t>(steps.size() / 8);  // the cost of allocating `came_by`
+std::vector<const Step*> shortest_cycle_through(int start, const Leaving& steps, std::int64_t& budget) {
+  std::vector<const Step*> came_by(steps.nodes(), nullptr);
+  budget -= static_cast<std::int64_t>(steps.nodes() / 8);  // the cost of allocating `came_by`
   std::vector<int> queue = {start};
   for (std::size_t next = 0; next < queue.size(); ++next) {
-    for (const Step* step : steps[static_cast<std::size_t>(queue[next])]) {
+    for (const Step* step : steps[queue[next]]) {
       --budget;
       if (step->to == start) {
         std::vector<const Step*> cycle = {step};
@@ -140,7 +158,7 @@ std::vector<const Step*> shortest_cycle_through(int start, const std::vector<std
 /// Returns the shortest cycle. In a very large graph it returns a short cycle, which need not be the
 /// shortest.
 std::vector<const Step*> shortest_cycle(const Graph& graph, const std::vector<int>& nodes,
-                                        const std::vector<std::vector<const Step*>>& steps) {
+                                        const Leaving& steps) {
   std::vector<int> starts = some_cycle(graph, nodes);
   starts.insert(starts.end(), nodes.begin(), nodes.end());
   std::vector<const Step*> best;
@@ -158,7 +176,7 @@ std::vector<const Step*> shortest_cycle(const Graph& graph, const std::vector<in
 std::optional<Finding> find_call_cycle(std::span<const RankCalls> ranks) {
   if (!uses_several_groups(ranks)) return std::nullopt;
   const Graph graph = graph_of(ranks);
-  const auto steps = leaving(graph);
+  const Leaving steps(graph);
   const std::vector<int> rest = unplaced(graph, steps);
   if (rest.empty()) return std::nullopt;
   const std::vector<const Step*> cycle = shortest_cycle(graph, rest, steps);

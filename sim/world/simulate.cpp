@@ -65,9 +65,12 @@ std::string RunReport::failure() const {
 }
 
 const Published* RunReport::find(int rank, std::string_view name) const {
+  const auto is_before = [](const RankReport& report, int wanted) { return report.rank < wanted; };
+  // In most worlds all ranks run, and rank r is number r.
+  const bool is_in_its_place =
+      rank >= 0 && rank < std::ssize(ranks) && ranks[static_cast<std::size_t>(rank)].rank == rank;
   const auto found =
-      std::lower_bound(ranks.begin(), ranks.end(), rank,
-                       [](const RankReport& report, int wanted) { return report.rank < wanted; });
+      is_in_its_place ? ranks.begin() + rank : std::lower_bound(ranks.begin(), ranks.end(), rank, is_before);
   if (found == ranks.end() || found->rank != rank) return nullptr;
   const auto name_at = [&](std::uint32_t place) -> std::string_view { return found->published[place].name; };
   const auto place =

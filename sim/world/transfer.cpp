@@ -40,8 +40,10 @@ std::vector<Tensor> inputs_of(Calls calls, const FoldPlan& plan) {
 
 void fold_members(Calls calls, const FoldPlan& plan, std::span<const Tensor> outputs, int part, int parts) {
   const Call& call = calls.front()->call;
-  call.input.device().fold(call.reduce_op, inputs_of(calls, plan),
-                           part_of(plan.segments, call.count, part, parts), outputs);
+  const std::vector<Tensor> inputs = inputs_of(calls, plan);
+  Device& device = call.input.device();
+  if (parts == 1) return device.fold(call.reduce_op, inputs, plan.segments, outputs);
+  device.fold(call.reduce_op, inputs, part_of(plan.segments, call.count, part, parts), outputs);
 }
 
 void all_reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
@@ -115,9 +117,10 @@ void all_gather(Calls calls) {
 }
 
 void broadcast(Calls calls) {
-  const Tensor& from = calls[static_cast<std::size_t>(calls.front()->call.root)]->call.input;
+  const auto root = std::find_if(calls.begin(), calls.end(),
+                                 [](const PostedCall* call) { return call->place == call->call.root; });
   for (const PostedCall* call : calls) {
-    if (!call->call.output.is_none()) copy_elements(from, call->call.output);
+    if (!call->call.output.is_none()) copy_elements((*root)->call.input, call->call.output);
   }
 }
 

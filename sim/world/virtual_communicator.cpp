@@ -15,13 +15,16 @@ VirtualCommunicator::VirtualCommunicator(RankState& rank, GroupState& group, int
     : Communicator(group.group, place, *rank.device, rank.recorder), rank_(rank), group_(group) {}
 
 /// Refuses a call that depends on members that do not run. In a world of shapes the others stand for them
-/// where all members do the same: in collectives without places, and in sums of whole numbers, which are then
-/// sums over the members that run.
+/// where all members do the same: in collectives without places, in sums of whole numbers, which are then
+/// sums over the members that run, and in broadcasts of whole numbers whose root runs.
 void VirtualCommunicator::require_running(const Call& call) const {
   if (!group_.is_partial()) return;
   const bool is_number = call.dtype == DType::i32 && moves_data(call.operation);
+  const bool root_runs = call.operation == Operation::broadcast &&
+                         std::find(group_.running.begin(), group_.running.end(),
+                                   group_.group.rank_at(call.root)) != group_.running.end();
   const bool is_the_same_for_all =
-      is_number ? call.operation == Operation::all_reduce
+      is_number ? call.operation == Operation::all_reduce || root_runs
                 : has_reduce_op(call.operation) || call.operation == Operation::all_gather ||
                       call.operation == Operation::broadcast || call.operation == Operation::barrier;
   if (is_the_same_for_all) return;

@@ -100,7 +100,8 @@ std::string outside_commands() {
   return commands;
 }
 
-/// Returns the files in which CMake includes several sources of a target, one line a source (SHARDPROOF_UNITY).
+/// Returns the files in which CMake includes several sources of a target, one line a source
+/// (SHARDPROOF_UNITY).
 std::string sources_compiled_together() {
   std::string sources;
   for (const auto& file : std::filesystem::recursive_directory_iterator(SHARDPROOF_BINARY_DIR)) {
@@ -197,8 +198,9 @@ TEST(HouseRules, EveryRefusalIsProvoked) {
                               root_file("tests/verify/program/groups_against_test.cpp") +
                               root_file("tests/verify/program/run_from_test.cpp") +
                               root_file("verify/checks/planted_programs.cpp");
-  for (const SourceFile& file : files_under(
-           {"tests/sim", "tests/gpu", "tests/verify/recordings", "tests/verify/run_arguments"}, {".cpp"}))
+  for (const SourceFile& file : files_under({"tests/sim", "tests/gpu", "tests/verify/estimate",
+                                             "tests/verify/recordings", "tests/verify/run_arguments"},
+                                            {".cpp"}))
     refusal_tests += file.text;
   EXPECT_EQ(test::unprovoked_refusals(sources(), refusal_tests), Lines{});
   EXPECT_EQ(

@@ -21,8 +21,9 @@ sim::Tensor drawn_on(sim::Device& device, const CaseSetting& setting, const std:
                      const sim::Shape& shape) {
   const sim::KeyedRandom random = random_of(setting).named(name);
   sim::Tensor x = sim::keyed(device, setting.dtype, shape, random);
+  if (setting.special == Special::none || x.count() == 0) return x;
   const sim::KeyedRandom special = random.named("special");
-  if (setting.special == Special::none || x.count() == 0 || special.below(0, 2) == 0) return x;
+  if (special.below(0, 2) == 0) return x;
   if (setting.special == Special::large) return sim::scale(x, {10'000, 1});
   const std::int64_t at = special.below(1, static_cast<std::uint32_t>(x.count()));
   const sim::Tensor flat = x.reshaped({x.count()});
@@ -95,6 +96,16 @@ sim::Tensor drawn(sim::Rank& rank, const CaseSetting& setting, const std::string
   return drawn_on(rank.device, setting, name, shape);
 }
 
+sim::Tensor drawn_elements(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
+                           std::int64_t whole, std::int64_t first, std::int64_t count) {
+  if (setting.special != Special::none)
+    return drawn_on(rank.device, setting, name, {1, whole})
+        .flat()
+        .rows(first, first + count)
+        .reshaped({1, count});
+  return sim::keyed(rank.device, setting.dtype, {1, count}, random_of(setting).named(name), first);
+}
+
 sim::Tensor drawn_own_rows(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
                            std::int64_t rows, std::int64_t columns) {
   sim::Communicator& tp = rank.groups.get("tp");
@@ -157,9 +168,10 @@ reference::Matrix<Scalar> Inputs<Scalar>::matrix(const std::string& name, std::i
 template <typename Scalar>
 reference::Matrix<Scalar> Inputs<Scalar>::parameter(const std::string& name, std::int64_t rows,
                                                     std::int64_t columns, sim::Ratio scale) const {
-  const sim::Tensor values =
+  sim::Tensor values =
       sim::keyed(*device_, setting_.dtype, {rows, columns}, random_of(setting_).named(drawn_as(name)));
-  return taken(name, matrix_of_tensor(number_, sim::scale(values, scale)));
+  if (scale.numerator != scale.denominator) values = sim::scale(values, scale);
+  return taken(name, matrix_of_tensor(number_, values));
 }
 
 template <typename Scalar>

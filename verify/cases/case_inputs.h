@@ -117,6 +117,9 @@ class CaseOf : public Case {
 /// Returns a keyed tensor with the values that Inputs::matrix() returns.
 sim::Tensor drawn(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
                   const sim::Shape& shape);
+/// Returns `count` elements of a keyed row of `whole` elements, from `first` on, as a row.
+sim::Tensor drawn_elements(sim::Rank& rank, const CaseSetting& setting, const std::string& name,
+                           std::int64_t whole, std::int64_t first, std::int64_t count);
 /// Returns the part of a keyed tensor that belongs to this rank of its tensor-model-parallel group: its
 /// rows, or its columns.
 sim::Tensor drawn_own_rows(sim::Rank& rank, const CaseSetting& setting, const std::string& name,

@@ -93,12 +93,15 @@ std::string has_no_outputs(const Declaration& declared) {
 }
 
 std::string output_is_not_named(const Declaration& declared) {
-  std::set<std::string> names;
+  std::vector<std::string_view> names;
+  names.reserve(declared.outputs.size());
   for (const CaseOutput& output : declared.outputs) {
     if (output.name.empty()) return "an output has no name";
-    if (!names.insert(output.name).second) return fmt::format("two outputs are named '{}'", output.name);
+    names.push_back(output.name);
   }
-  return "";
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  return twice == names.end() ? "" : fmt::format("two outputs are named '{}'", *twice);
 }
 
 std::string stride_is_none(const Declaration& declared) {
@@ -119,16 +122,19 @@ std::string part_of_is_not_of_the_world(const Declaration& declared) {
 }
 
 std::string part_has_no_rank(const Declaration& declared) {
+  std::vector<int> parts;
   for (const CaseOutput& output : declared.outputs) {
     if (output.part_of.empty()) continue;
-    const std::set<int> parts(output.part_of.begin(), output.part_of.end());
-    int next = *parts.begin() == -1 ? -1 : 0;
+    parts = output.part_of;
+    std::sort(parts.begin(), parts.end());
+    parts.erase(std::unique(parts.begin(), parts.end()), parts.end());
+    int next = parts.front() == -1 ? -1 : 0;
     for (const int part : parts) {
       if (part < -1) return fmt::format("a rank of '{}' has part {}", output.name, part);
       if (part != next) return fmt::format("no rank has part {} of '{}'", next, output.name);
       ++next;
     }
-    if (*parts.rbegin() < 0) return fmt::format("no rank has a part of '{}'", output.name);
+    if (parts.back() < 0) return fmt::format("no rank has a part of '{}'", output.name);
   }
   return "";
 }
@@ -187,14 +193,14 @@ constexpr Rule<Declaration> kSettingRules[] = {
      "list the tensor in outputs(), or correct its name", identity_names_no_output},
 };
 
-/// Refuses a declaration that breaks a rule of the table. `at` is appended to the numbers of the refusal.
-template <typename Declared, std::size_t kRules>
-void require(const Rule<Declared> (&rules)[kRules], const Declared& declared, const std::string& name,
-             const std::string& at) {
+/// Refuses a declaration that breaks a rule of the table. at() is appended to the numbers of the refusal.
+template <typename Declared, std::size_t kRules, typename Name, typename At>
+void require(const Rule<Declared> (&rules)[kRules], const Declared& declared, const Name& name,
+             const At& at) {
   for (const Rule<Declared>& rule : rules) {
     const std::string broken = rule.broken(declared);
     if (!broken.empty())
-      refuse_case(fmt::format("{}: {}", name, rule.member), broken + at, rule.rule, rule.hint);
+      refuse_case(fmt::format("{}: {}", name(), rule.member), broken + at(), rule.rule, rule.hint);
   }
 }
 
@@ -212,13 +218,13 @@ auto returned(const Case& the_case, const char* name, const CaseSetting& setting
 }
 
 /// The dimensions of the corners: all at their least, all at their most, and each of them alone at its most.
-std::vector<std::map<std::string, std::int64_t>> corner_dimensions(const Case& the_case) {
-  std::map<std::string, std::int64_t> least, most;
+std::vector<Dimensions> corner_dimensions(const Case& the_case) {
+  Dimensions least, most;
   for (const Dimension& dimension : the_case.dimensions()) {
     least[dimension.name] = dimension.least;
     most[dimension.name] = dimension.most;
   }
-  std::vector<std::map<std::string, std::int64_t>> corners = {least, most};
+  std::vector<Dimensions> corners = {least, most};
   for (const auto& [name, value] : most) {
     if (value == least.at(name)) continue;
     corners.push_back(least);
@@ -239,7 +245,8 @@ void require_cases(const CaseList& cases) {
       refuse_case(place, "the pointer is null", "each entry is a case", "std::make_unique<MyCase>()");
     const Case& the_case = *cases[i];
     const std::string name = is_word(the_case.name()) ? "case " + the_case.name() : place;
-    require(kCaseRules, the_case, name, "");
+    require(
+        kCaseRules, the_case, [&] { return name; }, [] { return ""; });
     if (!names.insert(the_case.name()).second)
       refuse_case(name + ": name()", "two cases have this name", "each case has its own name",
                   "rename one of them");
@@ -260,16 +267,18 @@ void require_declarations(const std::vector<const Case*>& cases, int most_ranks)
   }
 }
 
-void require_declaration(const Case& the_case, const CaseSetting& setting) {
+std::vector<CaseOutput> require_declaration(const Case& the_case, const CaseSetting& setting) {
   const auto member = [&](const char* name, const auto& call) {
     return returned(the_case, name, setting, call);
   };
-  const Declaration declared{
-      .setting = setting,
-      .world_size = member("sizes()", [&] { return the_case.sizes(setting).world_size; }),
-      .outputs = member("outputs()", [&] { return the_case.outputs(setting); }),
-      .identities = member("adjoint()", [&] { return the_case.adjoint(setting); })};
-  require(kSettingRules, declared, "case " + the_case.name(), fmt::format(" (at {})", text_of(setting)));
+  Declaration declared{.setting = setting,
+                       .world_size = member("sizes()", [&] { return the_case.sizes(setting).world_size; }),
+                       .outputs = member("outputs()", [&] { return the_case.outputs(setting); }),
+                       .identities = member("adjoint()", [&] { return the_case.adjoint(setting); })};
+  require(
+      kSettingRules, declared, [&] { return "case " + the_case.name(); },
+      [&] { return fmt::format(" (at {})", text_of(setting)); });
+  return std::move(declared.outputs);
 }
 
 }  // namespace verify

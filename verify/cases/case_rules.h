@@ -25,7 +25,7 @@ void require_cases(const CaseList& cases);
 /// ranks, with all dimensions at their least, all at their most, or one of them at its most.
 void require_declarations(const std::vector<const Case*>& cases, int most_ranks);
 
-/// Refuses a case whose declaration breaks a rule at this setting.
-void require_declaration(const Case& the_case, const CaseSetting& setting);
+/// Refuses a case whose declaration breaks a rule at this setting. Returns the outputs of the declaration.
+std::vector<CaseOutput> require_declaration(const Case& the_case, const CaseSetting& setting);
 
 }  // namespace verify

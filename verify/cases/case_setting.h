@@ -8,10 +8,13 @@
 ///         a time.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "sim/model/text_corpus.h"
 #include "sim/optimizer/checkpoint_store.h"
@@ -54,26 +57,33 @@ struct Stretch {
 /// group, or a world of its own layout.
 enum class Ranks : std::uint8_t { tensor_parallel, data_parallel, world };
 
+/// The numbers of a setting by their names. They are looked up by string_view, which makes no string.
+using Dimensions = std::map<std::string, std::int64_t, std::less<>>;
+
 struct CaseSetting {
   int group_size = 1;                    // ranks of the group that the layer is divided over
   int replicas = 1;                      // replicas of the group, with the same inputs
   Ranks ranks = Ranks::tensor_parallel;  // the same as Case::ranks()
   sim::DType dtype = sim::DType::field;
   std::uint64_t seed = 0;
-  std::map<std::string, std::int64_t> dimensions;
+  Dimensions dimensions;
   Special special = Special::none;
   std::optional<Stretch> stretch = std::nullopt;          // none: the whole training
   std::shared_ptr<const sim::TextCorpus> text = nullptr;  // the training text; null: drawn tokens
 
   bool operator==(const CaseSetting&) const = default;
-  std::int64_t operator[](const std::string& name) const { return dimensions.at(name); }
+  std::int64_t operator[](std::string_view name) const {
+    const auto known = dimensions.find(name);
+    if (known == dimensions.end()) throw std::out_of_range("no dimension is named " + std::string(name));
+    return known->second;
+  }
   /// Returns a number that only some settings have, or `otherwise`.
-  std::int64_t fixed(const std::string& name, std::int64_t otherwise) const {
+  std::int64_t fixed(std::string_view name, std::int64_t otherwise) const {
     const auto known = dimensions.find(name);
     return known == dimensions.end() ? otherwise : known->second;
   }
   /// Returns the whole size of a dimension that is given per rank.
-  std::int64_t whole(const std::string& name) const { return group_size * dimensions.at(name); }
+  std::int64_t whole(std::string_view name) const { return group_size * (*this)[name]; }
 };
 
 /// Returns "tp", "dp" or "world".

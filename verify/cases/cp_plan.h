@@ -19,8 +19,9 @@ namespace verify {
 
 struct CpPlan {
   const CaseSetting& s;
+  const int group = largest_divisor(s.group_size, s["cp"]);  // derived once
 
-  int cp() const { return largest_divisor(s.group_size, s["cp"]); }
+  int cp() const { return group; }
   int place(int rank) const { return rank % cp(); }
   sim::CpCommType kind() const { return static_cast<sim::CpCommType>(s["kind"]); }
   /// The ranks of the inner groups of a2a+p2p.

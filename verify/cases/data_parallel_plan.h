@@ -254,9 +254,8 @@ struct Training {
   sim::Tensor own_part(std::size_t i, const char* what, std::int64_t step, std::int64_t sample) {
     const std::int64_t own = plan.own_size(i);
     const std::int64_t part = plan.is_expert(i) ? rank.groups.get("ep").rank() : 0;
-    const sim::Tensor whole =
-        drawn(rank, plan.s, DataParallelPlan::drawn_name(i, what, step, sample), {1, plan.size(i)});
-    return whole.flat().rows(part * own, (part + 1) * own).reshaped({1, own});
+    return drawn_elements(rank, plan.s, DataParallelPlan::drawn_name(i, what, step, sample), plan.size(i),
+                          part * own, own);
   }
   /// Publishes the elements that this rank owns, and zeros for the others. With several instances, only the
   /// ranks of the first one publish their elements, because all instances own the same.

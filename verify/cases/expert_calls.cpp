@@ -21,6 +21,7 @@ constexpr const char* kProbsBackward = "token_dispatcher.probs_backward";
 }  // namespace
 
 std::int64_t ExpertCalls::rows(int from, int ep_rank) const {
+  if (!rows_to_ep.empty()) return rows_to_ep[static_cast<std::size_t>(ep_rank)];
   std::int64_t count = 0;
   for (std::int64_t t = 0; t < tokens; ++t)
     for (std::int64_t e = ep_rank * local(); e < (ep_rank + 1) * local(); ++e)
@@ -29,6 +30,7 @@ std::int64_t ExpertCalls::rows(int from, int ep_rank) const {
 }
 
 std::int64_t ExpertCalls::tokens_to(int from, int to) const {
+  if (!tokens_to_ep.empty()) return tokens_to_ep[static_cast<std::size_t>(to / etp)];
   std::int64_t count = 0;
   for (std::int64_t t = 0; t < tokens; ++t) {
     bool is_sent = false;

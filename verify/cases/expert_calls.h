@@ -26,6 +26,10 @@ struct ExpertCalls {
   bool is_padded = false;  // all experts take a capacity of every rank, so that no counts are exchanged
   /// Whether token t of the rank at a place of tp-ep goes to expert e.
   std::function<bool(int place, std::int64_t token, std::int64_t expert)> is_chosen = nullptr;
+  /// Where all ranks choose alike, is_chosen may be null, and these say what each of them sends to each ep
+  /// rank: rows for its experts, and tokens that chose one of them.
+  std::vector<std::int64_t> rows_to_ep = {};
+  std::vector<std::int64_t> tokens_to_ep = {};
 
   void forward(std::vector<ExpectedCall>& calls) const;
   void backward(std::vector<ExpectedCall>& calls) const;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <iterator>
+#include <map>
 #include <utility>
 
 #include "verify/cases/cp_calls.h"
@@ -69,8 +70,12 @@ class RankCalls {
     Calls all;
     if (const OwnParameter* tied = tied_parameter())
       all.push_back(over("embd", "tied_embeddings.tie", Operation::all_reduce, tied->elements));
+    // Where no call depends on chosen experts, all steps are the same, but for those that are skipped.
+    std::map<bool, Calls> by_skipped;
     for (std::int64_t i = 0; i < plan_.s["steps"]; ++i) {
-      const Calls step = of_step(i);
+      const bool skips = plan_.skips(i);
+      if (chosen_ != nullptr || !by_skipped.contains(skips)) by_skipped[skips] = of_step(i);
+      const Calls& step = by_skipped[skips];
       all.insert(all.end(), step.begin(), step.end());
     }
     return all;
@@ -347,16 +352,16 @@ class RankCalls {
         .tokens = tokens,
         .hidden = model_.hidden_size,
         .experts = experts.number(),
-        .is_chosen = [=, this, owners = owners_of_tokens()](int place, std::int64_t token,
-                                                            std::int64_t expert) {
+        .is_chosen = [=, this, owners = owners_of_tokens(),
+                      first_of_step = microbatch.step * plan_.global_batch()](int place, std::int64_t token,
+                                                                              std::int64_t expert) {
           const GptPlan::Place& owner = owners[static_cast<std::size_t>(place)];
           const std::int64_t own_row = owner.tp * tokens + token, size = model_.micro_batch_size;
           const std::int64_t row =
               tokens_of_rank_[static_cast<std::size_t>(owner.cp)][static_cast<std::size_t>(own_row / size)] *
                   size +
               own_row % size;
-          const std::int64_t first =
-              microbatch.step * plan_.global_batch() + (microbatch.number * dp_ + owner.dp) * size;
+          const std::int64_t first = first_of_step + (microbatch.number * dp_ + owner.dp) * size;
           return chosen_->has(first + row % size, layer, row / size, expert);
         }};
   }
@@ -373,24 +378,8 @@ class RankCalls {
 
   // ---- messages
 
-  /// Returns the name of the call site of a batch, such as "pipeline.send_forward_recv_backward".
-  static std::string site_of(const std::vector<sim::Message>& batch) {
-    std::string site = "pipeline.";
-    for (const bool sends : {true, false}) {
-      std::string passes;
-      for (const sim::Message& message : batch) {
-        if (message.is_send == sends)
-          passes += message.input.pass == sim::Pass::forward ? "_forward" : "_backward";
-      }
-      if (passes.empty()) continue;
-      if (!site.ends_with('.')) site += "_";
-      site += (sends ? "send" : "recv") + passes;
-    }
-    return site;
-  }
-
   void exchange(const std::vector<sim::Message>& batch, Calls& calls) const {
-    const std::string site = site_of(batch);
+    const std::string site = site_of_messages(batch);
     const std::int64_t elements = tokens_.all / (tokens_.sequence_parallel ? tp_ : 1);
     for (const sim::Message& message : batch) {
       const Operation operation = message.is_send ? Operation::send : Operation::recv;
@@ -511,6 +500,21 @@ class RankCalls {
 ExpectedRun expected_gpt_run(const GptPlan& plan, int rank, const ChosenExperts* chosen) {
   const RankCalls calls(plan, rank, chosen);
   return {.calls = calls.of_all_steps(), .departure = calls.departure()};
+}
+
+std::string site_of_messages(const std::vector<sim::Message>& batch) {
+  std::string site = "pipeline.";
+  for (const bool sends : {true, false}) {
+    std::string passes;
+    for (const sim::Message& message : batch) {
+      if (message.is_send == sends)
+        passes += message.input.pass == sim::Pass::forward ? "_forward" : "_backward";
+    }
+    if (passes.empty()) continue;
+    if (!site.ends_with('.')) site += "_";
+    site += (sends ? "send" : "recv") + passes;
+  }
+  return site;
 }
 
 }  // namespace verify

@@ -12,6 +12,7 @@
 /// Exact   a step that is skipped has neither a gradient norm nor gathers. Otherwise all steps of a dense
 ///         model make the same calls. The sizes of calls of experts depend on the experts of each token.
 
+#include <string>
 #include <vector>
 
 #include "verify/cases/gpt_reference.h"
@@ -21,5 +22,9 @@ namespace verify {
 /// Returns what a rank does: its calls, and the first step of its schedule that is not the one of the source.
 /// `chosen` may be null unless sizes depend on the experts of each token.
 ExpectedRun expected_gpt_run(const GptPlan& plan, int rank, const ChosenExperts* chosen);
+
+/// Returns the name of the call site of a batch of messages, such as
+/// "pipeline.send_forward_recv_backward".
+std::string site_of_messages(const std::vector<sim::Message>& batch);
 
 }  // namespace verify

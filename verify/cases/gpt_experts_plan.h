@@ -14,15 +14,25 @@
 
 namespace verify {
 
+/// The sizes of the axes of the grid of experts, which are derived once.
+struct GptExpertsGrid {
+  int etp, ep, edp;
+  GptExpertsGrid(const CaseSetting& s, int ranks_of_stage)
+      : etp(s["bias"] == 1 ? 1 : largest_divisor(ranks_of_stage, s["etp"])),
+        ep(largest_divisor(ranks_of_stage / etp, s["ep"])),
+        edp(ranks_of_stage / etp / ep) {}
+};
+
 struct GptExpertsPlan {
   const CaseSetting& s;
   int ranks_of_stage;   // tp x cp x dp
   std::int64_t whole;   // the common divisor of the model's sizes
   std::int64_t layers;  // of the model
+  const GptExpertsGrid grid = GptExpertsGrid(s, ranks_of_stage);
 
-  int etp() const { return s["bias"] == 1 ? 1 : largest_divisor(ranks_of_stage, s["etp"]); }
-  int ep() const { return largest_divisor(ranks_of_stage / etp(), s["ep"]); }
-  int edp() const { return ranks_of_stage / etp() / ep(); }
+  int etp() const { return grid.etp; }
+  int ep() const { return grid.ep; }
+  int edp() const { return grid.edp; }
 
   std::int64_t number() const { return s.fixed("num_experts", ep() * s["local_experts"]); }
   std::int64_t local() const { return number() / ep(); }

@@ -45,13 +45,24 @@ struct GptParameter {
   std::string same_as;              // for the copy of a tied weight: the name of the weight in the reference
 };
 
+/// The sizes of the axes of the grid. They are derived once, because everything else is derived from them.
+struct GptGrid {
+  int tp, pp, cp, dp;
+  explicit GptGrid(const CaseSetting& s)
+      : tp(largest_divisor(s.group_size, s["tp"])),
+        pp(largest_divisor(s.group_size / tp, s["pp"])),
+        cp(largest_divisor(s.group_size / tp / pp, s.fixed("cp", 1))),
+        dp(s.group_size / tp / pp / cp) {}
+};
+
 struct GptPlan {
   const CaseSetting& s;
+  const GptGrid grid = GptGrid(s);
 
-  int tp() const { return largest_divisor(s.group_size, s["tp"]); }
-  int pp() const { return largest_divisor(s.group_size / tp(), s["pp"]); }
-  int cp() const { return largest_divisor(s.group_size / tp() / pp(), s.fixed("cp", 1)); }
-  int dp() const { return s.group_size / tp() / pp() / cp(); }
+  int tp() const { return grid.tp; }
+  int pp() const { return grid.pp; }
+  int cp() const { return grid.cp; }
+  int dp() const { return grid.dp; }
   bool is_interleaved() const { return s["schedule"] == 3 && pp() > 1; }
   int chunks() const { return is_interleaved() ? static_cast<int>(s.fixed("chunks", 2)) : 1; }
   int stages() const { return pp() * chunks(); }
@@ -112,7 +123,7 @@ struct GptPlan {
   /// of which rank r has the r-th from the front and the r-th from the back.
   int cp_rank_of(std::int64_t token) const {
     if (cp() == 1) return 0;
-    const std::int64_t chunk = token / (model().seq_length / (2 * cp()));
+    const std::int64_t chunk = token / (seq_length() / (2 * cp()));
     return static_cast<int>(std::min<std::int64_t>(chunk, 2 * cp() - 1 - chunk));
   }
 
@@ -173,11 +184,11 @@ struct GptPlan {
             .num_attention_heads = whole() * s.fixed("groups", 1) * s["queries"],
             .num_query_groups = whole() * s.fixed("groups", 1),
             .kv_channels = 2 * s["half_channels"],
-            .seq_length = drawn_tokens() + s.fixed("pad", 0) * sequence_unit(),
+            .seq_length = seq_length(),
             .micro_batch_size = s["micro_batch"],
             .context_parallel_size = cp(),
             .cp_comm_types = cp_comm_types(),
-            .vocab_size = s.text ? sim::kByteVocabulary : whole() * s["vocabulary"] - s["padding"],
+            .vocab_size = vocab_size(),
             .padded_vocab_size = padded_vocabulary(),
             .rotary_base = s["rotary"] == 1 ? 100 : 0,
             .normalization = s["rms_norm"] == 1 ? sim::Norm::rms_norm : sim::Norm::layer_norm,
@@ -234,8 +245,12 @@ struct GptPlan {
     if (!s.text) return whole() * s["vocabulary"];
     return (sim::kByteVocabulary + whole() - 1) / whole() * whole();
   }
+  std::int64_t vocab_size() const {
+    return s.text ? sim::kByteVocabulary : whole() * s["vocabulary"] - s["padding"];
+  }
   /// The number of drawn tokens of a sample. Tokens after them have no loss.
   std::int64_t drawn_tokens() const { return s["sequence"] * sequence_unit(); }
+  std::int64_t seq_length() const { return drawn_tokens() + s.fixed("pad", 0) * sequence_unit(); }
 
   // ---- samples
 
@@ -246,24 +261,25 @@ struct GptPlan {
     return sample;
   }
   sim::Sample sample(std::int64_t number) const {
-    const sim::GptConfig config = model();
-    if (s.text) return of_length(s.text->sample(number), config.seq_length);
-    const auto ids = drawn_ids(s, fmt::format("sample {}", number), drawn_tokens() + 1, config.vocab_size);
+    const std::int64_t length = seq_length();
+    if (s.text) return of_length(s.text->sample(number), length);
+    const auto ids = drawn_ids(s, fmt::format("sample {}", number), drawn_tokens() + 1, vocab_size());
     const auto mask = drawn_ids(s, fmt::format("mask {}", number), drawn_tokens(), 3);
+    const bool ignores = s["ignored"] == 1;
     sim::Sample sample;
     for (std::size_t i = 0; i + 1 < ids.size(); ++i) {
-      const bool is_ignored = s["ignored"] == 1 && mask[i] == 0;
+      const bool is_ignored = ignores && mask[i] == 0;
       sample.tokens.push_back(static_cast<std::int32_t>(ids[i]));
       sample.labels.push_back(static_cast<std::int32_t>(is_ignored ? sim::kIgnoredLabel : ids[i + 1]));
     }
-    return of_length(std::move(sample), config.seq_length);
+    return of_length(std::move(sample), length);
   }
 
   /// Returns a sample as the reference cuts it out of the text. An explanation also tries sequences of
   /// another length than the text was cut for.
   sim::Sample reference_sample(std::int64_t number) const {
     if (!s.text) return sample(number);
-    const std::int64_t length = model().seq_length;
+    const std::int64_t length = seq_length();
     const reference::TextSample stated = reference::text_sample(
         s.text->text(), s.text->begin_of(number), std::min(length, s.text->seq_length()),
         s.text->masks_documents(), sim::kIgnoredLabel);
@@ -340,10 +356,11 @@ struct GptPlan {
                       .stride = parameter.stride,
                       .adds = adds};
     const std::int64_t pp_rank = parameter.stage % pp();
+    const bool is_expert = parameter.expert >= 0;
+    const std::int64_t ep_rank = is_expert ? parameter.expert / experts().local() : 0;
+    output.part_of.reserve(places.size());
     for (const Place& place : places) {
-      const bool is_expert = parameter.expert >= 0;
-      const bool is_here =
-          pp_rank == place.pp && (!is_expert || parameter.expert / experts().local() == place.ep);
+      const bool is_here = pp_rank == place.pp && (!is_expert || ep_rank == place.ep);
       const int own = is_expert ? place.etp : place.tp;
       const int part = adds || parameter.placement != Placement::replicated ? own : 0;
       output.part_of.push_back(is_here ? part : -1);

@@ -168,10 +168,10 @@ class MoeLayerCase : public CaseOf<MoeLayerCase> {
                               int stride) {
     CaseOutput output{
         .name = name_of_expert(e) + what, .placement = placement, .stride = stride, .adds = true};
-    const MoePlan::Grid grid = plan.grid();
     const std::int64_t owner = e / plan.s["local_experts"];
+    output.part_of.reserve(static_cast<std::size_t>(plan.s.group_size));
     for (int rank = 0; rank < plan.s.group_size; ++rank)
-      output.part_of.push_back(grid.ep_rank(rank) == owner ? grid.etp_rank(rank) : -1);
+      output.part_of.push_back(plan.ep_rank(rank) == owner ? plan.etp_rank(rank) : -1);
     return output;
   }
   static CaseOutput of_dense(const MoePlan& plan, const char* name, Placement placement, int stride) {
@@ -284,8 +284,10 @@ void publish_gradients(sim::Rank& rank, const MoePlan& plan, sim::MoeLayer& laye
 }  // namespace
 
 sim::Tensor own_tokens(sim::Rank& rank, const MoePlan& plan, const char* name) {
-  const std::int64_t first = rank.id * plan.tokens();
-  return drawn(rank, plan.s, name, {plan.all_tokens(), plan.s["hidden"]}).rows(first, first + plan.tokens());
+  const std::int64_t hidden = plan.s["hidden"];
+  return drawn_elements(rank, plan.s, name, plan.all_tokens() * hidden, rank.id * plan.tokens() * hidden,
+                        plan.tokens() * hidden)
+      .reshaped({plan.tokens(), hidden});
 }
 
 MoeResults results_of(sim::Rank& rank, const MoePlan& plan, sim::MoeLayer& layer) {

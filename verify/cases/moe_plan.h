@@ -17,20 +17,25 @@
 
 namespace verify {
 
+/// The sizes of the axes of both grids, which are derived once. The setting of a router has no experts, and
+/// that of a dispatcher has no tensor parallelism.
+struct MoeGrid {
+  int tp, etp, ep;
+  explicit MoeGrid(const CaseSetting& s)
+      : tp(largest_divisor(s.group_size, s.fixed("tp", 1))),
+        etp(largest_divisor(s.group_size, s.fixed("etp", 1))),
+        ep(largest_divisor(s.group_size / etp, s.fixed("ep", 1))) {}
+};
+
 struct MoePlan {
   const CaseSetting& s;
+  const MoeGrid grid = MoeGrid(s);
 
-  int tp() const { return largest_divisor(s.group_size, s["tp"]); }
-  int etp() const { return largest_divisor(s.group_size, s["etp"]); }
-  int ep() const { return largest_divisor(s.group_size / etp(), s["ep"]); }
-  struct Grid {
-    int etp, ep;
-    int ep_rank(int rank) const { return rank / etp % ep; }
-    int etp_rank(int rank) const { return rank % etp; }
-  };
-  Grid grid() const { return {etp(), ep()}; }
-  int ep_rank(int rank) const { return grid().ep_rank(rank); }
-  int etp_rank(int rank) const { return grid().etp_rank(rank); }
+  int tp() const { return grid.tp; }
+  int etp() const { return grid.etp; }
+  int ep() const { return grid.ep; }
+  int ep_rank(int rank) const { return rank / etp() % ep(); }
+  int etp_rank(int rank) const { return rank % etp(); }
 
   std::int64_t experts() const { return ep() * s["local_experts"]; }
   std::int64_t topk() const { return std::min(s["topk"], experts()); }

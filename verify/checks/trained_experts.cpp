@@ -4,7 +4,6 @@
 #include <array>
 #include <fmt/format.h>
 #include <iterator>
-#include <map>
 #include <string_view>
 
 #include "verify/cases/gpt_plan.h"
@@ -46,8 +45,7 @@ std::int64_t shared_of(const ExpertOptions& experts) {
 
 /// Limits the choice to groups: as many as cut the reduced experts, up to the scenario's own number, of which
 /// the same share survives. The experts of a token are then as many of each surviving group.
-void add_groups(const ExpertOptions& experts, std::int64_t number,
-                std::map<std::string, std::int64_t>& dimensions) {
+void add_groups(const ExpertOptions& experts, std::int64_t number, Dimensions& dimensions) {
   if (experts.num_groups == 0) return;
   const int groups = largest_divisor(number, experts.num_groups);
   if (groups == 1) return;

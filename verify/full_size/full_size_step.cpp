@@ -5,9 +5,12 @@
 
 #include "sim/layout/size_rules.h"
 #include "sim/shapes/shapes_device.h"
+#include "verify/full_size/balanced_experts.h"
 #include "verify/full_size/full_size_training.h"
+#include "verify/full_size/microbatch_fold.h"
 #include "verify/full_size/replica_fold.h"
 #include "verify/full_size/step_totals.h"
+#include "verify/full_size/step_work.h"
 #include "verify/options/schedule_request.h"
 #include "verify/output/phrases.h"
 
@@ -17,37 +20,13 @@ namespace {
 
 /// About how many calls a layer makes for one microbatch, forward and backward, with its share of messages
 /// between stages and, with context parallelism, those of a ring.
-std::int64_t calls_of_a_layer(int cp) { return cp == 1 ? 5 : 5 + 4 * cp; }
+std::int64_t calls_of_a_layer(const ScenarioRequest& request) {
+  const int cp = request.layout.cp;
+  return (cp == 1 ? 5 : 5 + 4 * cp) + (has_experts(request) ? 10 : 0);
+}
 
 /// The records of a rank that are kept for reports where every rank runs.
 constexpr std::int64_t kKeptCalls = 16;
-
-/// What ranks did, and the multiply-adds of their passes, by rank.
-struct StepRun {
-  sim::RunReport report;
-  std::vector<std::int64_t> multiply_adds;
-};
-
-/// Runs a step on these ranks, or on all.
-StepRun run_step(const ScenarioRequest& request, const std::vector<int>& ranks, bool keeps_calls) {
-  const sim::GptTrainingConfig config = full_size_training(request);
-  const auto length = static_cast<std::size_t>(config.model.seq_length);
-  const sim::Sample sample{std::vector<std::int32_t>(length, 0), std::vector<std::int32_t>(length, 0)};
-  sim::WorldSpec spec = request.world;
-  spec.ranks = ranks;
-  spec.kept_calls = keeps_calls ? 0 : kKeptCalls;
-  sim::ShapesDevice device;
-  StepRun run{{}, std::vector<std::int64_t>(static_cast<std::size_t>(spec.layout.grid_size))};
-  run.report = sim::simulate(spec, device, [&](sim::Rank& rank) {
-    sim::GptTraining training(rank, config, [&](std::int64_t) { return sample; });
-    training.forward_backward(0);
-    run.multiply_adds[static_cast<std::size_t>(rank.id - spec.layout.first_rank)] =
-        device.accounts().at(rank.id)->multiply_adds;
-    training.finalize_model_grads();
-    training.update({1, 1000});
-  });
-  return run;
-}
 
 /// The multiply-adds of a rank of each stage.
 std::vector<StageWork> work_of_stages(const sim::Layout& layout, const std::vector<std::int64_t>& by_rank) {
@@ -60,11 +39,86 @@ std::vector<StageWork> work_of_stages(const sim::Layout& layout, const std::vect
   return stages;
 }
 
-std::string text_of_ranks(const sim::Layout& layout, const ReplicaFold& fold) {
+/// Returns the first stage whose multiply-adds are not those of the closed form, in words; "" if there is none.
+std::string difference_of_work(const ScenarioRequest& request, const std::vector<StageWork>& stages) {
+  const std::int64_t microbatches = microbatches_of_batch(request.batch, request.layout.dp);
+  const std::vector<RankWork> expected = step_work(request);
+  for (std::size_t stage = 0; stage < stages.size(); ++stage) {
+    const std::int64_t own = stages[stage].multiply_adds,
+                       stated = expected[stage].multiply_adds(microbatches);
+    if (own == stated) continue;
+    return fmt::format("a rank of stage {} computes {} multiply-adds, where the closed form has {}", stage,
+                       own, stated);
+  }
+  return "";
+}
+
+/// Returns what a step made in another way than the closed forms say, in words; "" if there is nothing.
+std::string difference_of_step(const ScenarioRequest& request, const StepTotals& made,
+                               const std::vector<StageWork>& stages) {
+  const bool has_bytes = why_no_step_bytes(request).empty();
+  std::string different = difference(expected_step_totals(request), has_bytes ? made : calls_alone(made));
+  if (different.empty() && has_bytes) different = difference_of_work(request, stages);
+  return different;
+}
+
+/// What a step of all ranks did, or what was found.
+struct StepRun {
+  std::vector<sim::LedgerRow> ledger;
+  std::vector<StageWork> stages;
+  std::vector<sim::Finding> findings;
+};
+
+/// Runs a step on the ranks that stand for all.
+StepRun run_step(const ScenarioRequest& request, const ReplicaFold& fold) {
+  const sim::GptTrainingConfig first = full_size_training(request, 0), later = full_size_training(request, 1);
+  const bool is_whole = fold.replicas == request.layout.dp && fold.tp == request.layout.tp;
+  sim::WorldSpec spec = request.world;
+  if (!is_whole) spec.ranks = fold.running;
+  spec.kept_calls = is_whole ? kKeptCalls : 0;
+  sim::ShapesDevice device;
+  std::vector<std::int64_t> multiply_adds(static_cast<std::size_t>(spec.layout.grid_size));
+  sim::RunReport run = sim::simulate(spec, device, [&](sim::Rank& rank) {
+    run_full_size_step(rank, rank.groups.get("pp").rank() == 0 ? first : later, [&] {
+      multiply_adds[static_cast<std::size_t>(rank.id - spec.layout.first_rank)] =
+          device.accounts().at(rank.id)->multiply_adds;
+    });
+  });
+  if (!run.ok()) return {.ledger = {}, .stages = {}, .findings = std::move(run.findings)};
+  return {
+      .ledger = is_whole ? std::move(run.ledger) : ledger_of_all(run, fold, request.layout, request.nodes),
+      .stages = work_of_stages(request.layout, multiply_adds),
+      .findings = {}};
+}
+
+/// Runs steps of one period of microbatches and of two, and returns what all of them do.
+StepRun run_two_periods(const ScenarioRequest& request, const ReplicaFold& fold) {
+  const std::int64_t period = microbatches_of_a_period(request);
+  const StepRun one = run_step(with_microbatches(request, period), fold);
+  if (!one.findings.empty()) return one;
+  StepRun all = run_step(with_microbatches(request, 2 * period), fold);
+  if (!all.findings.empty()) return all;
+  all.ledger = ledger_of_microbatches(request, one.ledger, all.ledger);
+  all.stages = one.stages;
+  for (StageWork& stage : all.stages)
+    stage.multiply_adds *= microbatches_of_batch(request.batch, request.layout.dp) / period;
+  return all;
+}
+
+std::string text_of_part(const ScenarioRequest& request, const ReplicaFold& fold, const StepPart& part) {
+  const sim::Layout& layout = request.layout;
   const std::string all = counted(layout.grid_size, "rank");
-  if (fold.replicas == layout.dp) return all;
-  return fmt::format("{} ({} run: {} of {} replicas, the others call what these call)", all,
-                     fold.running.size(), fold.replicas, layout.dp);
+  const bool runs_all = fold.replicas == layout.dp && fold.tp == layout.tp;
+  if (runs_all && !part.folds_microbatches) return all;
+  const std::string microbatches =
+      part.folds_microbatches ? fmt::format("{} of {} microbatches", 2 * microbatches_of_a_period(request),
+                                            microbatches_of_batch(request.batch, layout.dp))
+                              : "";
+  if (runs_all) return fmt::format("{} (with {}, the others call what these call)", all, microbatches);
+  return fmt::format(
+      "{} ({} run{}{}: {} of {} replicas{}, the others call what these call)", all, fold.running.size(),
+      microbatches.empty() ? "" : " with ", microbatches, fold.replicas, layout.dp,
+      fold.tp == layout.tp ? "" : fmt::format(", {} of {} tensor-parallel ranks", fold.tp, layout.tp));
 }
 
 std::string text_of_work(const std::vector<StageWork>& stages) {
@@ -78,43 +132,72 @@ std::string text_of_work(const std::vector<StageWork>& stages) {
                      least - stages.begin());
 }
 
+/// What the model of the step has in another way than the scenario's, or not at all.
+std::string text_of_model(const StepReport& report) {
+  std::string text;
+  if (!report.choice_of_experts.empty()) text += "; " + report.choice_of_experts;
+  if (!report.left_out.empty()) text += "; not run: " + fmt::format("{}", fmt::join(report.left_out, ", "));
+  return text;
+}
+
 }  // namespace
 
-std::int64_t step_calls(const ScenarioRequest& request, std::int64_t replicas) {
-  const sim::Layout& layout = request.layout;
-  return sim::capped_product({layout.tp, layout.cp, replicas, request.model.shape->num_layers,
-                              microbatches_of_batch(request.batch, layout.dp), calls_of_a_layer(layout.cp)});
+int block_of_replicas(const ScenarioRequest& request) {
+  return replicas_of_a_block(request.layout, request.nodes, has_experts(request));
 }
 
-int running_replicas(const ScenarioRequest& request) {
+std::int64_t step_calls(const ScenarioRequest& request, const StepPart& part) {
+  const sim::Layout& layout = request.layout;
+  const std::int64_t microbatches = part.folds_microbatches ? 3 * microbatches_of_a_period(request)
+                                                            : microbatches_of_batch(request.batch, layout.dp);
+  return sim::capped_product({part.folds_tp ? 1 : layout.tp, layout.cp, part.replicas,
+                              request.model.shape->num_layers, microbatches, calls_of_a_layer(request)});
+}
+
+StepPart running_part(const ScenarioRequest& request) {
   const int all = request.layout.dp;
-  if (request.every_rank || step_calls(request, all) <= kMostStepCalls) return all;
-  return step_calls(request, 2) <= kMostStepCalls ? 2 : 1;
+  if (request.every_rank || step_calls(request, {all}) <= kMostStepCalls) return {all};
+  const int block = block_of_replicas(request);
+  const bool has_periods = microbatches_of_a_period(request) > 0;
+  const bool has_twins_in_tp = !has_experts(request) && request.layout.tp > 1;
+  StepPart part;
+  for (const auto& [folds_microbatches, folds_tp] :
+       {std::pair(false, false), std::pair(has_periods, false), std::pair(has_periods, has_twins_in_tp)}) {
+    for (const int blocks : {2, 1}) {
+      if (blocks * block > all) continue;
+      part = {blocks * block, folds_microbatches, folds_tp};
+      if (step_calls(request, part) <= kMostStepCalls) return part;
+    }
+  }
+  return part;
 }
 
-StepReport full_size_step(const ScenarioRequest& request, int replicas) {
+StepReport full_size_step(const ScenarioRequest& request, const StepPart& part) {
   const sim::Layout& layout = request.layout;
-  const ReplicaFold fold = fold_replicas(layout, replicas);
-  const bool is_whole = fold.replicas == layout.dp;
-  StepRun step = run_step(request, is_whole ? std::vector<int>() : fold.running, !is_whole);
-  sim::RunReport& run = step.report;
-  StepReport report{.row = {"step", run.ok(), ""}, .ledger = {}, .stages = {}, .findings = {}};
-  if (!run.ok()) {
-    report.row.detail = run.findings.front().sentence;
-    report.findings = std::move(run.findings);
+  const ReplicaFold fold =
+      fold_replicas(layout, part.replicas, part.replicas < layout.dp ? block_of_replicas(request) : 1,
+                    part.folds_tp ? 1 : layout.tp);
+  StepRun run = part.folds_microbatches ? run_two_periods(request, fold) : run_step(request, fold);
+  StepReport report{.row = {"step", run.findings.empty(), ""},
+                    .ledger = std::move(run.ledger),
+                    .stages = std::move(run.stages),
+                    .choice_of_experts = text_of_choice(request),
+                    .left_out = left_out_of_step(request),
+                    .findings = std::move(run.findings)};
+  if (!report.row.holds) {
+    report.row.detail = report.findings.front().sentence;
     return report;
   }
-  report.ledger = is_whole ? std::move(run.ledger) : ledger_of_all(run, fold, layout, request.nodes);
-  report.stages = work_of_stages(layout, step.multiply_adds);
   const StepTotals made = totals_of(report.ledger);
-  const std::string different = difference(expected_step_totals(request), made);
+  const std::string different = difference_of_step(request, made, report.stages);
   std::int64_t calls = 0;
   for (const auto& [key, total] : made) calls += total.calls;
   report.row.holds = different.empty();
   report.row.detail =
       different.empty()
-          ? fmt::format("at full size, {}: all {} calls are matched and as the closed forms say; {}",
-                        text_of_ranks(layout, fold), calls, text_of_work(report.stages))
+          ? fmt::format("at full size, {}: all {} calls are matched and as the closed forms say; {}{}",
+                        text_of_part(request, fold, part), calls, text_of_work(report.stages),
+                        text_of_model(report))
           : different;
   return report;
 }

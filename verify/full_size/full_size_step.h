@@ -4,11 +4,15 @@
 /// Every call of every rank that runs is matched with those of its group: its place in the order, kind, size,
 /// dtype, root and peer. A call that hangs or disagrees at full size is found here.
 ///
-/// Shapes  All replicas run if they make few calls together, or if every rank is asked for. Otherwise two
-///         run, or one, and the others are folded into them (replica_fold.h). A replica of more than
-///         kMostStepCalls calls runs only if every rank is asked for.
+/// Shapes  All replicas run with all microbatches if they make few calls together, or if every rank is asked
+///         for. Otherwise two blocks of replicas run, or one, and the others are folded into them
+///         (replica_fold.h). Where a block makes more than kMostStepCalls calls, microbatches are folded, too
+///         (microbatch_fold.h), and then the tensor-parallel ranks of a dense model. What then makes more
+///         than kMostFoldedCalls runs only if every rank is asked for. Experts are chosen as
+///         balanced_experts.h says.
 /// Exact   The row holds if all calls are matched and the ledger of all ranks equals the closed forms
-///         (step_totals.h).
+///         (step_totals.h): its calls and elements, and of a dense model its dtypes and bytes, and the
+///         multiply-adds of the ranks of each stage.
 
 #include <cstdint>
 #include <string>
@@ -25,9 +29,10 @@ inline constexpr std::int64_t kMostStepCalls = 30'000;  // with sanitizers a cal
 #else
 inline constexpr std::int64_t kMostStepCalls = 300'000;  // one to three seconds
 #endif
+inline constexpr std::int64_t kMostFoldedCalls = kMostStepCalls * 3 / 2;
 
-/// The arithmetic of forward and backward on the ranks of one pipeline rank, all of which do the same. The
-/// optimizer's is not counted.
+/// The arithmetic of forward and backward on the ranks of one pipeline rank: of the one that does most, where
+/// some have more rows of experts than others. The optimizer's is not counted.
 struct StageWork {
   std::int64_t multiply_adds = 0;
   bool operator==(const StageWork&) const = default;
@@ -37,16 +42,28 @@ struct StepReport {
   CheckResult row;
   std::vector<sim::LedgerRow> ledger;  // of all ranks
   std::vector<StageWork> stages;       // by pipeline rank
+  std::string choice_of_experts;       // "balanced choice: ..."; "" for a dense model
+  std::vector<std::string> left_out;   // what the scenario has and the step has not
   std::vector<sim::Finding> findings;
 };
 
-/// Returns about how many calls so many replicas make; kMaxSize + 1 if there are more.
-std::int64_t step_calls(const ScenarioRequest& request, std::int64_t replicas);
+/// The part of a step that runs.
+struct StepPart {
+  int replicas = 1;  // data-parallel ones: all of them, two blocks or one
+  bool folds_microbatches = false;
+  bool folds_tp = false;
+};
 
-/// Returns how many of the data-parallel replicas run: all of them, 2 or 1.
-int running_replicas(const ScenarioRequest& request);
+/// Returns how many replicas make the least block that can run for all.
+int block_of_replicas(const ScenarioRequest& request);
 
-/// Runs a step on so many replicas. The scenario must be one that runs at full size (full_size_training.h).
-StepReport full_size_step(const ScenarioRequest& request, int replicas);
+/// Returns about how many calls a part makes; kMaxSize + 1 if there are more.
+std::int64_t step_calls(const ScenarioRequest& request, const StepPart& part);
+
+/// Returns the largest part that makes few calls; if there is none, the smallest.
+StepPart running_part(const ScenarioRequest& request);
+
+/// Runs a part of a step. The scenario must be one that runs at full size (full_size_training.h).
+StepReport full_size_step(const ScenarioRequest& request, const StepPart& part);
 
 }  // namespace verify

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "verify/cases/cp_calls.h"
+#include "verify/full_size/balanced_experts.h"
+#include "verify/full_size/step_work.h"
 #include "verify/options/padded_vocabulary.h"
 #include "verify/options/schedule_request.h"
 
@@ -38,17 +39,8 @@ sim::GptConfig model_of(const ScenarioRequest& request) {
           .add_qkv_bias = shape.add_qkv_bias,
           .untie_embeddings_and_output_weights = shape.untied_output,
           .sequence_parallel = request.model.sequence_parallel && tp > 1,
-          .recompute = request.training.recompute};
-}
-
-/// Whether the heads of a rank can be exchanged over context-parallel ranks, where its layers do so.
-bool exchanges_heads(const ScenarioRequest& request) {
-  const sim::Layout& layout = request.layout;
-  const std::int64_t groups = request.model.shape->num_query_groups / layout.tp;
-  const auto& types = request.model.cp_comm_types;
-  return std::all_of(types.begin(), types.end(), [&](sim::CpCommType type) {
-    return groups % exchanging_ranks(type, layout.cp, inner_cp(request)) == 0;
-  });
+          .recompute = request.training.recompute,
+          .experts = full_size_experts(request)};
 }
 
 }  // namespace
@@ -61,48 +53,40 @@ int inner_cp(const ScenarioRequest& request) {
 FullSizeAnswer can_run_full_size(const ScenarioRequest& request) {
   if (!request.model.shape || !request.batch.global_batch_size || !request.placement) return {};
   if (request.pipeline.forward_only || !request.not_proved.training.empty()) return {};
-  const ModelShape& shape = *request.model.shape;
-  const sim::Layout& layout = request.layout;
-  const auto no = [](std::string reason) { return FullSizeAnswer{true, std::move(reason)}; };
-  if (request.model.experts.num_experts > 0) return no("experts are not run at full size yet");
-  if (request.model.mtp_num_layers > 0) return no("multi-token-prediction layers are not run at full size");
-  if (request.placement->encoder_ranks > 0) return no("encoder-decoder models are not run at full size");
-  if (layout.instances > 1) return no("several optimizer instances are not run at full size");
-  if (layout.world_size != layout.grid_size)
-    return no("a grid of a part of the world is not run at full size");
-  if (shape.seq_length % (layout.cp > 1 ? 2 * layout.cp : 1) != 0)
-    return no("the length of a sequence is not a multiple of 2 cp");
-  const bool recomputes_modules =
-      request.memory.recompute == RecomputeMethod::modules || !request.memory.modules.empty();
-  if (recomputes_modules)
-    return no("of the kinds of recomputation, that of whole layers alone is run at full size");
-  if (request.state.dtypes.starts_with("fp16"))
-    return no("--fp16, which scales losses, is not run at full size");
-  if (request.state.parameter == 2 && request.state.gradient != 4)
-    return no("gradients of 16 bits are not reduced at full size");
-  if (shape.learned_positions && shape.positions() != shape.seq_length)
-    return no("--max-position-embeddings is not the length of a sequence");
-  if (shape.num_query_groups % layout.tp != 0 || shape.num_attention_heads % layout.tp != 0)
-    return no("ranks that share a query group are not run at full size");
-  if (shape.ffn_hidden_size % layout.tp != 0 || shape.head_size() % 2 != 0)
-    return no("the sizes of the model are not multiples of tp");
-  if (!exchanges_heads(request))
-    return no("the query groups of a rank are not a multiple of those that exchange heads");
-  if (request.model.sequence_parallel && shape.seq_length / layout.cp % layout.tp != 0)
-    return no("the length of a sequence is not a multiple of tp");
-  if (layout.pp > 1 && !request.schedule) return no("a step has no schedule");
-  for (const auto& chunks : request.placement->stages) {
-    if (std::ssize(chunks) != (request.schedule ? request.schedule->shape.chunks() : 1))
-      return no("the chunks of the schedule are not those of the layers");
-  }
+  if (std::string reason = why_no_step_work(request); !reason.empty()) return {true, std::move(reason)};
+  if (request.memory.recompute == RecomputeMethod::modules || !request.memory.modules.empty())
+    return {true, "of the kinds of recomputation, that of whole layers alone is run at full size"};
   return {true, ""};
 }
 
-std::int64_t default_bucket_size(const sim::Layout& layout) {
-  return std::max<std::int64_t>(40'000'000, std::int64_t{1'000'000} * layout.dp * layout.cp);
+std::vector<std::string> left_out_of_step(const ScenarioRequest& request) {
+  std::vector<std::string> names;
+  if (has_experts(request) && request.model.shape->linear_bias) names.emplace_back("the biases of routers");
+  if (request.training.overlap_grad_reduce && request.schedule && request.schedule->shape.chunks() > 1)
+    names.emplace_back("a gradient buffer for each chunk, in whose place a rank has one");
+  names.insert(names.end(), request.not_modelled.begin(), request.not_modelled.end());
+  return names;
 }
 
-sim::GptTrainingConfig full_size_training(const ScenarioRequest& request) {
+std::optional<std::int64_t> bucket_size(const ScenarioRequest& request, int pipeline_rank) {
+  if (!request.training.overlap_grad_reduce || pipeline_rank > 0) return std::nullopt;
+  const std::int64_t replicas = std::int64_t{request.layout.dp} * request.layout.cp;
+  return request.training.ddp_bucket_size.value_or(std::max<std::int64_t>(40'000'000, 1'000'000 * replicas));
+}
+
+void run_full_size_step(sim::Rank& rank, const sim::GptTrainingConfig& config,
+                        const std::function<void()>& after_passes) {
+  const auto length = static_cast<std::size_t>(config.model.seq_length);
+  const sim::Sample sample{std::vector<std::int32_t>(length, 0), std::vector<std::int32_t>(length, 0)};
+  sim::GptTraining training(rank, config, [&](std::int64_t) { return sample; });
+  training.forward_backward(0);
+  after_passes();
+  training.finalize_model_grads();
+  training.update({1, 1000});
+  if (config.optimizer.overlap_param_gather) training.optimizer().finish_param_gather();
+}
+
+sim::GptTrainingConfig full_size_training(const ScenarioRequest& request, int pipeline_rank) {
   sim::PipelineShape pipeline;
   pipeline.num_microbatches = microbatches_of_batch(request.batch, request.layout.dp);
   sim::ScheduleFunction schedule = sim::no_pipelining;
@@ -114,11 +98,13 @@ sim::GptTrainingConfig full_size_training(const ScenarioRequest& request) {
           .placement = *request.placement,
           .pipeline = pipeline,
           .schedule = schedule,
-          .data_parallel = {.bucket_size = default_bucket_size(request.layout),
+          .data_parallel = {.bucket_size = bucket_size(request, pipeline_rank),
                             .distributed_optimizer = request.state.is_distributed,
-                            .overlap_grad_reduce = false,
+                            .overlap_grad_reduce = request.training.overlap_grad_reduce,
                             .per_token_loss = request.training.calculate_per_token_loss},
-          .optimizer = {.clip_grad = {1, 1}}};
+          .optimizer = {
+              .clip_grad = {1, 1},
+              .overlap_param_gather = request.training.overlap_param_gather && request.state.is_distributed}};
 }
 
 }  // namespace verify

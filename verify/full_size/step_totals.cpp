@@ -2,220 +2,93 @@
 
 #include <fmt/format.h>
 
-#include "verify/cases/cp_calls.h"
-#include "verify/cases/token_calls.h"
-#include "verify/full_size/full_size_training.h"
-#include "verify/memory/model_memory.h"
-#include "verify/options/padded_vocabulary.h"
+#include "verify/full_size/kind_traffic.h"
+#include "verify/full_size/step_work.h"
 #include "verify/options/schedule_request.h"
 #include "verify/output/phrases.h"
-#include "verify/reference/gradient_buckets.h"
 
 namespace verify {
 
 namespace {
 
-using sim::Operation;
-
-class Step {
- public:
-  explicit Step(const ScenarioRequest& request)
-      : request_(request),
-        layout_(request.layout),
-        shape_(*request.model.shape),
-        microbatches_(microbatches_of_batch(request.batch, layout_.dp)),
-        tokens_(shape_.seq_length / layout_.cp * request.batch.micro_batch_size),
-        ranks_of_stage_(std::int64_t{layout_.tp} * layout_.cp * layout_.dp),
-        layer_{.all = tokens_ * shape_.hidden_size,
-               .tp = layout_.tp,
-               .sequence_parallel = request.model.sequence_parallel && layout_.tp > 1} {}
-
-  StepTotals totals() {
-    for (std::int64_t layer = 0; layer < shape_.num_layers; ++layer) add_layer(layer);
-    add_embedding();
-    add_output();
-    add_messages();
-    for (int rank = 0; rank < layout_.pp; ++rank) add_gradients(rank);
-    add_tied_embedding();
-    add_scalars();
-    return std::move(totals_);
-  }
-
- private:
-  using Calls = std::vector<ExpectedCall>;
-
-  void add(const ExpectedCall& call, std::int64_t times) {
-    const bool is_message = sim::is_point_to_point(call.operation);
-    CallTotal& total = totals_[{call.group, is_message ? "" : call.site, call.operation}];
-    total.calls += times;
-    total.elements += times * call.elements;
-  }
-  /// Adds calls that each rank of a stage makes in every microbatch.
-  void add_of_microbatches(const Calls& calls) {
-    for (const ExpectedCall& call : calls) add(call, ranks_of_stage_ * microbatches_);
-  }
-
-  void add_layer(std::int64_t layer) {
-    Calls calls;
-    const CpCalls attention = attention_of(layer);
-    for (int pass = 0; pass < (request_.training.recompute ? 2 : 1); ++pass) {
-      layer_.layer_forward(calls);
-      attention.forward(calls);
-    }
-    layer_.layer_backward(calls);
-    attention.backward(calls);
-    add_of_microbatches(calls);
-  }
-  /// The calls of attention of the first context-parallel rank. The others make as many of the same sizes.
-  CpCalls attention_of(std::int64_t layer) const {
-    const auto& types = request_.model.cp_comm_types;
-    const std::int64_t channels = tokens_ * shape_.head_size() / layout_.tp;
-    const std::int64_t of_queries = shape_.num_attention_heads * channels;
-    const std::int64_t of_keys = shape_.num_query_groups * channels;
-    sim::CpCommType kind = sim::CpCommType::p2p;
-    if (!types.empty()) kind = types.size() == 1 ? types[0] : types[static_cast<std::size_t>(layer)];
-    return {.kind = kind,
-            .cp = layout_.cp,
-            .inner = inner_cp(request_),
-            .place = 0,
-            .queries = of_queries,
-            .keys = of_keys,
-            .values = of_keys,
-            .context = of_queries};
-  }
-
-  /// Learned positions are added to whole sequences, which are scattered afterwards.
-  void add_embedding() {
-    Calls calls;
-    get_batch("get_batch.tokens", calls);
-    TokenCalls embedding = layer_;
-    embedding.sequence_parallel = layer_.sequence_parallel && !shape_.learned_positions;
-    embedding.embedding_forward(calls);
-    if (layer_.sequence_parallel && shape_.learned_positions)
-      calls.push_back({"language_model_embedding.backward", Operation::all_gather, layer_.all / layout_.tp});
-    embedding.embedding_backward(calls);
-    add_of_microbatches(calls);
-  }
-  void add_output() {
-    Calls calls;
-    get_batch("get_batch.labels", calls);
-    layer_.column_forward(calls);
-    loss_calls(tokens_, false, layout_.tp, calls);
-    layer_.column_backward(calls);
-    add_of_microbatches(calls);
-  }
-  void get_batch(const char* site, Calls& calls) const {
-    if (layout_.tp > 1) calls.push_back({site, Operation::broadcast, tokens_});
-  }
-
-  std::int64_t chunks() const { return request_.schedule ? request_.schedule->shape.chunks() : 1; }
-
-  /// Each microbatch crosses every border between two stages, forward and backward.
-  void add_messages() {
-    const std::int64_t borders = layout_.pp * chunks() - 1;
-    if (layout_.pp == 1) return;
-    const std::int64_t elements = layer_.all / (layer_.sequence_parallel ? layout_.tp : 1);
-    for (const Operation operation : {Operation::send, Operation::recv}) {
-      const ExpectedCall message{.site = "", .operation = operation, .elements = elements, .group = "pp"};
-      add(message, 2 * borders * microbatches_ * ranks_of_stage_);
-    }
-  }
-
-  /// The chunks of a pipeline rank as one list of layers.
-  Stage stage_of(int rank) const {
-    return {.layers = request_.placement->stages[static_cast<std::size_t>(rank)],
-            .is_first = rank == 0,
-            .is_last = rank + 1 == layout_.pp};
-  }
-
-  void add_gradients(int rank) {
-    const std::vector<HeldParameter> held =
-        held_parameters(shape_, stage_of(rank), {.tp = layout_.tp, .ep = 1, .etp = layout_.tp});
-    const int replicas = layout_.dp * layout_.cp;
-    std::vector<reference::GradientParameter> placed;
-    for (const HeldParameter& parameter : held) {
-      placed.push_back({.elements = parameter.elements, .is_shared = parameter.is_shared && layout_.pp > 1});
-      const bool sees_own_tokens = layer_.sequence_parallel && parameter.shards == 1;
-      const bool is_position = shape_.learned_positions && rank == 0 && placed.size() == 2;
-      if (!sees_own_tokens || is_position) continue;
-      Calls calls;
-      sequence_parallel_sum(parameter.elements, layout_.tp, calls);
-      for (const ExpectedCall& call : calls) add(call, ranks_of_stage_);
-    }
-    if (replicas == 1 || placed.empty()) return;
-    const bool is_distributed = request_.state.is_distributed;
-    for (const auto& bucket : reference::gradient_buckets(placed, {.owners = is_distributed ? replicas : 1,
-                                                                  .bucket_size = default_bucket_size(layout_),
-                                                                  .distributed_optimizer = is_distributed})) {
-      const auto over_replicas = [&](const char* site, Operation operation, std::int64_t elements) {
-        add({.site = site, .operation = operation, .elements = elements, .group = "dp-cp"}, ranks_of_stage_);
-      };
-      if (!is_distributed) {
-        over_replicas("data_parallel.all_reduce", Operation::all_reduce, bucket.elements);
-        continue;
-      }
-      over_replicas("data_parallel.reduce_scatter", Operation::reduce_scatter, bucket.elements / replicas);
-      over_replicas("optimizer.gather_params", Operation::all_gather, bucket.elements / replicas);
-    }
-  }
-
-  /// The embedding and its copy on the last stage are tied when they are made, and summed in every step.
-  void add_tied_embedding() {
-    if (shape_.untied_output || layout_.pp == 1) return;
-    const std::int64_t rows =
-        *padded_vocabulary(shape_.vocab_size, layout_.tp, shape_.make_vocab_size_divisible_by);
-    for (const char* site : {"tied_embeddings.tie", "tied_embeddings.grads"}) {
-      add({.site = site,
-           .operation = Operation::all_reduce,
-           .elements = rows / layout_.tp * shape_.hidden_size,
-           .group = "embd"},
-          2 * ranks_of_stage_);
-    }
-  }
-
-  /// The norm of all gradients, the logged loss, and the number of tokens.
-  void add_scalars() {
-    const std::int64_t world = ranks_of_stage_ * layout_.pp;
-    const auto one = [&](const char* site, Operation operation, const char* group, std::int64_t times) {
-      add({.site = site, .operation = operation, .elements = 1, .group = group}, times);
+/// Calls visit(call, times, stage) for all calls of the ranks of each stage, with how often a rank makes them.
+template <typename Visit>
+void for_each_call(const ScenarioRequest& request, const std::vector<RankWork>& work, bool with_making,
+                   const Visit& visit) {
+  const std::int64_t microbatches = microbatches_of_batch(request.batch, request.layout.dp);
+  for (int stage = 0; stage < std::ssize(work); ++stage) {
+    const auto visit_all = [&](const std::vector<RepeatedCall>& calls, std::int64_t times) {
+      for (const RepeatedCall& repeated : calls) visit(repeated, repeated.times * times, stage);
     };
-    const std::int64_t sharers = request_.state.is_distributed ? world : layout_.tp * layout_.pp;
-    if (sharers > 1)
-      one("optimizer.grad_norm", Operation::all_reduce,
-          request_.state.is_distributed ? "intra-dist-opt" : "mp", world);
-    if (layout_.dp * layout_.cp > 1)
-      one("training_log.loss", Operation::all_reduce, "dp-cp", ranks_of_stage_);
-    if (!request_.training.calculate_per_token_loss) return;
-    if (layout_.pp > 1) one("finalize_model_grads.tokens", Operation::broadcast, "pp", world);
-    if (layout_.dp * layout_.cp > 1)
-      one("finalize_model_grads.sum_tokens", Operation::all_reduce, "dp-cp", world);
+    const RankWork& own = work[static_cast<std::size_t>(stage)];
+    for (const ChunkWork& chunk : own.chunks) {
+      visit_all(chunk.forward.calls, microbatches);
+      visit_all(chunk.backward.calls, microbatches);
+    }
+    visit_all(own.of_step, 1);
+    if (with_making) visit_all(own.of_making, 1);
   }
-
-  const ScenarioRequest& request_;
-  const sim::Layout& layout_;
-  const ModelShape& shape_;
-  std::int64_t microbatches_;
-  std::int64_t tokens_;          // of a microbatch on a rank
-  std::int64_t ranks_of_stage_;  // that hold parts of the same stages
-  TokenCalls layer_;
-  StepTotals totals_;
-};
+}
 
 std::string text_of(const CallTotal& total) {
-  return fmt::format("{} of {} elements", counted(total.calls, "call"), total.elements);
+  return fmt::format("{} of {} elements, {} bytes inside nodes and {} across", counted(total.calls, "call"),
+                     total.elements, total.bytes_inside, total.bytes_across);
 }
 
 }  // namespace
 
-StepTotals expected_step_totals(const ScenarioRequest& request) { return Step(request).totals(); }
+StepTotals expected_step_totals(const ScenarioRequest& request) {
+  const std::int64_t ranks_of_stage = request.layout.grid_size / request.layout.pp;
+  const bool has_bytes = why_no_step_bytes(request).empty();
+  KindTraffic traffic(request.layout, request.nodes);
+  StepTotals totals;
+  for_each_call(
+      request, step_work(request), true, [&](const RepeatedCall& repeated, std::int64_t times, int stage) {
+        const ExpectedCall& call = repeated.call;
+        const bool is_message = sim::is_point_to_point(call.operation);
+        const std::int64_t calls = times * ranks_of_stage / repeated.places;
+        CallTotal& total = totals[{call.group, is_message ? "" : call.site, call.operation, call.dtype}];
+        total.calls += calls;
+        total.elements += calls * call.elements;
+        if (!has_bytes) return;
+        const sim::Traffic sent = traffic.of(call, stage);
+        total.bytes_inside += times * sent.bytes_inside;
+        total.bytes_across += times * sent.bytes_across;
+      });
+  return has_bytes ? totals : calls_alone(totals);
+}
+
+StepTotals calls_alone(const StepTotals& totals) {
+  StepTotals alone;
+  for (const auto& [key, total] : totals) {
+    CallTotal& sum = alone[{key.kind, key.site, key.operation, sim::DType::f32}];
+    sum.calls += total.calls;
+    sum.elements += total.elements;
+  }
+  return alone;
+}
+
+std::map<std::string, KindBytes> step_bytes(const ScenarioRequest& request, const std::vector<RankWork>& work,
+                                            KindTraffic& traffic) {
+  std::map<std::string, KindBytes> kinds;
+  for_each_call(request, work, false, [&](const RepeatedCall& repeated, std::int64_t times, int stage) {
+    const sim::Traffic sent = traffic.of(repeated.call, stage);
+    KindBytes& bytes = kinds[repeated.call.group];
+    bytes.inside += times * sent.bytes_inside;
+    bytes.across += times * sent.bytes_across;
+  });
+  return kinds;
+}
 
 StepTotals totals_of(const std::vector<sim::LedgerRow>& ledger) {
   StepTotals totals;
   for (const sim::LedgerRow& row : ledger) {
     const bool is_message = sim::is_point_to_point(row.operation);
-    CallTotal& total = totals[{row.kind, is_message ? "" : row.site, row.operation}];
+    CallTotal& total = totals[{row.kind, is_message ? "" : row.site, row.operation, row.dtype}];
     total.calls += row.calls;
     total.elements += row.elements;
+    total.bytes_inside += row.bytes_inside;
+    total.bytes_across += row.bytes_across;
   }
   return totals;
 }
@@ -230,9 +103,9 @@ std::string difference(const StepTotals& expected, const StepTotals& made) {
   for (const auto& [key, unused] : all) {
     const CallTotal stated = total_in(expected, key), own = total_in(made, key);
     if (stated == own) continue;
-    return fmt::format("{} {} over {}: {}, where the closed form has {}", sim::name_of(key.operation),
-                       key.site.empty() ? "of messages" : "at '" + key.site + "'", key.kind, text_of(own),
-                       text_of(stated));
+    return fmt::format("{} of {} {} over {}: {}, where the closed form has {}", sim::name_of(key.operation),
+                       sim::name_of(key.dtype), key.site.empty() ? "in messages" : "at '" + key.site + "'",
+                       key.kind, text_of(own), text_of(stated));
   }
   return "";
 }

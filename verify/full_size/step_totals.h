@@ -1,12 +1,12 @@
 #pragma once
 
-/// The calls of one training step of a dense model by all ranks of a world, in closed form.
+/// The calls of one training step by all ranks of a world, in closed form, with the bytes that
+/// they send inside nodes and across them.
 ///
-/// Shapes  rows for each kind of groups, site and operation. Messages have one row for each kind and
+/// Shapes  rows for each kind of groups, site, operation and dtype. Messages have one row for each kind and
 ///         operation: at which of its sites a schedule sends them between stages is its own choice.
-/// Exact   Nothing is run, and nothing of the model, the optimizer or the schedules is asked: the calls of a
-///         layer are those of verify/cases/token_calls.h, the parameters of a stage those of the check
-///         "memory", their buckets those of the reference.
+/// Exact   the calls are those of step_work.h, and their bytes those of kind_traffic.h. With experts, bytes and
+///         dtypes are left out: how many rows go to which rank is not known in closed form.
 
 #include <compare>
 #include <cstdint>
@@ -15,6 +15,8 @@
 #include <vector>
 
 #include "sim/comm/ledger.h"
+#include "verify/full_size/kind_traffic.h"
+#include "verify/full_size/step_work.h"
 #include "verify/options/scenario_request.h"
 
 namespace verify {
@@ -23,21 +25,34 @@ struct TotalKey {
   std::string kind;
   std::string site;  // "" for messages
   sim::Operation operation = sim::Operation::barrier;
+  sim::DType dtype = sim::DType::f32;
   auto operator<=>(const TotalKey&) const = default;
 };
 struct CallTotal {
   std::int64_t calls = 0;
   std::int64_t elements = 0;
+  std::int64_t bytes_inside = 0;
+  std::int64_t bytes_across = 0;
   bool operator==(const CallTotal&) const = default;
 };
 using StepTotals = std::map<TotalKey, CallTotal>;
 
-/// Returns what all ranks call in a step, from the making of the model to the loss. The scenario must be one
-/// that runs at full size (full_size_training.h).
+/// Returns what all ranks call in a step, from the making of the model to the loss. The work of the step must
+/// be known (step_work.h).
 StepTotals expected_step_totals(const ScenarioRequest& request);
+
+/// Returns the totals without their bytes, and with one dtype for all.
+StepTotals calls_alone(const StepTotals& totals);
 
 /// Returns the rows of a ledger in the same form.
 StepTotals totals_of(const std::vector<sim::LedgerRow>& ledger);
+
+/// The bytes that all ranks send in a step once the model is made, by kind of groups.
+struct KindBytes {
+  std::int64_t inside = 0, across = 0;
+};
+std::map<std::string, KindBytes> step_bytes(const ScenarioRequest& request, const std::vector<RankWork>& work,
+                                            KindTraffic& traffic);
 
 /// Returns the first row in which they differ, in words; "" if there is none.
 std::string difference(const StepTotals& expected, const StepTotals& made);

@@ -37,7 +37,8 @@ const char* verb(const std::vector<int>& ranks, const char* one, const char* sev
 }
 
 /// Says what is seen of the suspects of one kind, and with what it is consistent.
-std::string sentence_of(SuspectKind kind, const std::vector<int>& ranks, const std::string& who_waits) {
+std::string sentence_of(SuspectKind kind, const std::vector<int>& ranks, const std::string& who_waits,
+                        bool are_cut) {
   const std::string words = ranks_words(ranks);
   switch (kind) {
     case SuspectKind::host:
@@ -54,10 +55,9 @@ std::string sentence_of(SuspectKind kind, const std::vector<int>& ranks, const s
           words, verb(ranks, "is", "are"), verb(ranks, "its device", "their devices"), who_waits);
     case SuspectKind::absent:
       return fmt::format(
-          "{} {} no dump{}. This is consistent with a rank that died before it could write one, or whose "
-          "file "
-          "is missing here.",
-          words, verb(ranks, "has", "have"), who_waits);
+          "{} {} no dump{}{}. This is consistent with a rank that died before it could write one, or whose "
+          "file is missing here.",
+          words, verb(ranks, "has", "have"), are_cut ? " that is whole" : "", who_waits);
     case SuspectKind::order:
     case SuspectKind::unknown:
       return fmt::format("{} {} to be looked at{}.", words, verb(ranks, "is", "are"), who_waits);
@@ -71,7 +71,7 @@ class Inspector {
   Inspector(Recordings recordings, const GivenLayout& given, bool all) : all_(all) {
     result_.shows_all = all;
     result_.notes = std::move(recordings.notes);
-    result_.job = job_of(std::move(recordings.ranks));
+    result_.job = job_of(std::move(recordings));
     if (given) {
       if (std::optional<sim::Layout> layout = given(result_.job.world_size))
         result_.layout = judged_layout(result_.job, *std::move(layout));
@@ -88,6 +88,7 @@ class Inspector {
     add_waits();
     add_contradictions();
     judge_layout();
+    add_lost();
     write_verdict();
     write_limits();
     return std::move(result_);
@@ -156,17 +157,34 @@ class Inspector {
          : call.awaited.empty() ? "absent"
                                 : "waiting",
          fmt::format("{} in {} for {}{}.", waiting, call_words(job(), call), ranks_words(awaited),
-                     call.awaited.empty() ? " without a dump" : ""),
+                     call.awaited.empty() ? " without a whole dump" : ""),
          awaited);
   }
 
   void add_contradictions() {
     for (const Contradiction& one : job().contradictions) find(one.what, one.text, one.ranks);
+    for (const BlankDump& blank : job().blank)
+      find("truncated",
+           fmt::format("The dump of rank {} {}: nothing is known of this rank.", blank.rank,
+                       verify::words_of(blank)),
+           {blank.rank});
     for (const Recording& recording : job().recordings) {
       if (recording.is_truncated)
         find("truncated", fmt::format("The dump of rank {} ends in the middle.", recording.rank),
              {recording.rank});
     }
+  }
+
+  /// Where nothing else explains why ranks wait, the calls that hold them may be those that are lost.
+  void add_lost() {
+    const std::vector<int>& lost = result_.waiting.lost;
+    if (!result_.suspects.empty() || lost.empty()) return;
+    find("lost",
+         fmt::format(
+             "The rings of {} have overwritten calls that may be pending, and these may hold the ranks. A "
+             "larger ring (TORCH_FR_BUFFER_SIZE) keeps them.",
+             ranks_words(lost)),
+         lost);
   }
 
   void judge_layout() {
@@ -187,6 +205,11 @@ class Inspector {
   }
 
   void write_verdict() {
+    if (result_.suspects.empty() && !result_.waiting.lost.empty()) {
+      result_.verdict =
+          "It cannot be told which rank keeps the others waiting. " + result_.findings.back().text;
+      return;
+    }
     if (result_.suspects.empty()) {
       result_.verdict =
           result_.findings.empty()
@@ -209,11 +232,24 @@ class Inspector {
       const std::vector<int> ranks = ranks_of_kind(result_.suspects, kind);
       if (ranks.empty()) continue;
       result_.verdict += is_first ? "" : " ";
-      result_.verdict +=
-          capital(kind == SuspectKind::order ? circle_sentence(ranks)
-                                             : sentence_of(kind, ranks, is_first ? who_waits() : ""));
+      result_.verdict += capital(kind == SuspectKind::order
+                                     ? circle_sentence(ranks)
+                                     : sentence_of(kind, ranks, is_first ? who_waits() : "", are_cut(ranks)));
       is_first = false;
     }
+    const std::vector<int>& unknown = result_.waiting.unknown;
+    if (!unknown.empty())
+      result_.verdict +=
+          fmt::format(" {} {} no whole dump, and others wait for {}: {} may wait, too, or have stopped.",
+                      capital(ranks_words(unknown)), verb(unknown, "has", "have"),
+                      verb(unknown, "it", "them"), verb(unknown, "it", "they"));
+  }
+
+  /// Whether ranks have dumps of which a part is missing.
+  bool are_cut(const std::vector<int>& ranks) const {
+    return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+      return job().find_blank(rank) != nullptr || job().dump_of_rank[static_cast<std::size_t>(rank)] >= 0;
+    });
   }
 
   /// The ranks of a circle, or those that are alone in one.

@@ -27,7 +27,7 @@ namespace verify {
 struct InspectionFinding {
   std::string
       what;  // waiting, circle, stuck, operation, dtype, size, message, members, rank, world, version,
-             // layout, truncated, absent
+             // layout, truncated, absent, lost
   std::string text;  // a sentence
   std::vector<int> ranks;
 };

@@ -73,7 +73,10 @@ struct Place {
 /// Builds a job from its recordings.
 class JobBuilder {
  public:
-  explicit JobBuilder(std::vector<Recording> recordings) { job_.recordings = std::move(recordings); }
+  explicit JobBuilder(Recordings recordings) {
+    job_.recordings = std::move(recordings.ranks);
+    job_.blank = std::move(recordings.blank);
+  }
 
   Job build() {
     for (const Recording& recording : job_.recordings) job_.groups_of.emplace_back(recording.groups.size());
@@ -185,6 +188,7 @@ class JobBuilder {
   void measure_world() {
     int largest = -1;
     for (const Recording& recording : job_.recordings) largest = std::max(largest, recording.rank);
+    for (const BlankDump& blank : job_.blank) largest = std::max(largest, blank.rank);
     for (const JobGroup& group : job_.groups) {
       for (const int member : group.members) largest = std::max(largest, member);
     }
@@ -399,29 +403,12 @@ const GroupOfRank* Job::find(std::size_t dump, std::uint32_t group) const {
   return nullptr;
 }
 
-Job job_of(std::vector<Recording> recordings) { return JobBuilder(std::move(recordings)).build(); }
-
-std::string ranks_words(const std::vector<int>& ranks) {
-  constexpr std::size_t kMostParts = 8;
-  if (ranks.empty()) return "no rank";
-  if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
-  std::vector<std::string> parts;
-  for (std::size_t i = 0; i < ranks.size();) {
-    std::size_t end = i + 1;
-    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
-    if (end - i < 3) end = i + 1;
-    parts.push_back(end - i > 1 ? fmt::format("{} to {}", ranks[i], ranks[end - 1])
-                                : fmt::format("{}", ranks[i]));
-    i = end;
-  }
-  if (parts.size() > kMostParts) {
-    parts.resize(kMostParts);
-    return fmt::format("ranks {}, ... ({} in all)", fmt::join(parts, ", "), ranks.size());
-  }
-  if (parts.size() == 1) return "ranks " + parts.front();
-  const std::string last = parts.back();
-  parts.pop_back();
-  return fmt::format("ranks {} and {}", fmt::join(parts, ", "), last);
+const BlankDump* Job::find_blank(int rank) const {
+  const auto found =
+      std::find_if(blank.begin(), blank.end(), [&](const auto& one) { return one.rank == rank; });
+  return found == blank.end() ? nullptr : &*found;
 }
+
+Job job_of(Recordings recordings) { return JobBuilder(std::move(recordings)).build(); }
 
 }  // namespace verify

@@ -20,6 +20,7 @@
 
 #include "verify/inspect/operation.h"
 #include "verify/recordings/recording.h"
+#include "verify/recordings/recording_reader.h"
 
 namespace verify {
 
@@ -61,6 +62,7 @@ struct Job {
   std::vector<Recording> recordings;
   int world_size = 0;
   std::vector<int> dump_of_rank;  // -1: this rank has no dump
+  std::vector<BlankDump> blank;   // dumps that hold nothing: their ranks count as ranks without one
   std::vector<JobGroup> groups;
   std::vector<std::vector<GroupOfRank>> groups_of;  // by dump, then by the recording's own groups
   std::vector<std::vector<Operation>> operations;   // by dump, then by the id of the text; empty names too
@@ -73,14 +75,12 @@ struct Job {
   std::uint32_t group_of(std::size_t dump, const RecordedCall& call) const {
     return groups_of[dump][call.group].group;
   }
+  /// Returns the dump of a rank that holds nothing; null where there is none.
+  const BlankDump* find_blank(int rank) const;
   /// Returns what the rank of a dump says of a group; null where it does not know the group.
   const GroupOfRank* find(std::size_t dump, std::uint32_t group) const;
 };
 
-Job job_of(std::vector<Recording> recordings);
-
-/// Returns the ranks as words: "rank 3", "ranks 9 and 14", "ranks 0 to 7 and 12", "ranks 0, 2, ... (64 in
-/// all)".
-std::string ranks_words(const std::vector<int>& ranks);
+Job job_of(Recordings recordings);
 
 }  // namespace verify

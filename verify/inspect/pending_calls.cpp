@@ -54,6 +54,14 @@ std::vector<std::uint32_t> front_of(const Job& job, std::size_t dump,
   return front;
 }
 
+/// Whether the dumps of a job have completed calls, too.
+bool has_completed_calls(const Job& job) {
+  return std::any_of(job.recordings.begin(), job.recordings.end(), [](const Recording& recording) {
+    return std::any_of(recording.calls.begin(), recording.calls.end(),
+                       [](const RecordedCall& call) { return call.state == CallState::completed; });
+  });
+}
+
 }  // namespace
 
 PendingCalls pending_calls(const Job& job, std::size_t dump) {
@@ -67,16 +75,21 @@ PendingCalls pending_calls(const Job& job, std::size_t dump) {
     if (own.group == kNoGroup || !own.status || !job.groups[own.group].has_status) continue;
     const std::int64_t next = std::max<std::int64_t>(own.status->completed, 0) + 1;  // -1: none has completed
     if (next > own.status->enqueued) continue;
-    const bool is_recorded = std::any_of(pending.calls.begin(), pending.calls.end(), [&](std::uint32_t i) {
-      const RecordedCall& call = recording.calls[i];
-      return job.group_of(dump, call) == own.group && call.sequence == next;
-    });
-    if (!is_recorded) pending.lost.push_back({own.group, next});
+    const bool is_recorded =
+        std::any_of(recording.calls.begin(), recording.calls.end(), [&](const RecordedCall& call) {
+          return call.sequence == next && job.group_of(dump, call) == own.group &&
+                 is_collective(job, dump, call);
+        });
+    const bool is_behind_end = recording.is_truncated;  // the file ends before it, and the ring has it
+    if (!is_recorded && !is_behind_end) pending.lost.push_back({own.group, next});
   }
+  // What the ring has lost came before what it has, so the rank is held there or still earlier.
+  if (!pending.lost.empty()) pending.front.clear();
   return pending;
 }
 
 Progresses::Progresses(const Job& job) : job_(job) {
+  const bool has_all_calls = has_completed_calls(job);
   for (std::size_t dump = 0; dump < job.recordings.size(); ++dump) {
     pending_.push_back(pending_calls(job, dump));
     std::vector<CollectiveId> ids = pending_.back().lost;
@@ -86,6 +99,18 @@ Progresses::Progresses(const Job& job) : job_(job) {
     }
     std::sort(ids.begin(), ids.end());
     collectives_.push_back(std::move(ids));
+  }
+  find_cut_rings(has_all_calls);
+}
+
+void Progresses::find_cut_rings(bool has_all_calls) {
+  const bool has_lost = std::any_of(pending_.begin(), pending_.end(),
+                                    [](const PendingCalls& pending) { return !pending.lost.empty(); });
+  for (std::size_t dump = 0; dump < pending_.size(); ++dump) {
+    const std::vector<RecordedCall>& calls = job_.recordings[dump].calls;
+    const bool begins_pending = !pending_[dump].calls.empty() && pending_[dump].calls.front() == 0;
+    const bool is_cut = (has_all_calls || has_lost) && begins_pending && calls.front().record_id > 0;
+    may_have_lost_.push_back(is_cut || !pending_[dump].lost.empty());
   }
 }
 
@@ -97,7 +122,7 @@ std::int64_t Progresses::last_issued(std::size_t dump, std::uint32_t group) cons
   const GroupOfRank* own = job_.find(dump, group);
   if (own == nullptr) return 0;
   const bool counts = own->status && job_.groups[group].has_status;
-  return std::max<std::int64_t>(own->last_recorded, counts ? own->status->enqueued : 0);
+  return std::max<std::int64_t>({own->last_recorded, counts ? own->status->enqueued : 0, 0});
 }
 
 bool Progresses::has_issued(std::size_t dump, const CollectiveId& id) const {

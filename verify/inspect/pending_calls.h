@@ -10,7 +10,8 @@
 /// Shapes  `calls` has indices into the recording's calls, in the order in which they were issued; `front`
 ///         has those that hold the rank.
 /// Exact   A call that "pg_status" counts as completed is not pending, whatever its own state. A pending call
-///         that only "pg_status" knows, because the ring has lost it, is in `lost`.
+///         that only "pg_status" knows, because the ring has lost it, is in `lost`, and `front` is empty:
+///         what holds the rank is not known.
 
 #include <cstdint>
 #include <vector>
@@ -46,11 +47,17 @@ class Progresses {
   std::int64_t last_issued(std::size_t dump, std::uint32_t group) const;
   /// Whether the rank has a pending call of this collective.
   bool is_pending(std::size_t dump, const CollectiveId& id) const;
+  /// Whether the ring of a dump may have lost a call that is pending: "pg_status" knows one, or the ring has
+  /// overwritten earlier calls, and the first that it still has is pending.
+  bool may_have_lost(std::size_t dump) const { return may_have_lost_[dump]; }
 
  private:
+  void find_cut_rings(bool has_all_calls);
+
   const Job& job_;
   std::vector<PendingCalls> pending_;
   std::vector<std::vector<CollectiveId>> collectives_;  // that are pending, by dump, sorted
+  std::vector<bool> may_have_lost_;                     // by dump
 };
 
 }  // namespace verify

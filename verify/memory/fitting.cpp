@@ -13,6 +13,10 @@ namespace {
 
 using Changes = std::vector<std::pair<std::string, std::string>>;
 
+constexpr const char* kPipeline = "pipeline-model-parallel-size";
+constexpr const char* kTensor = "tensor-model-parallel-size";
+constexpr const char* kExpert = "expert-model-parallel-size";
+
 std::int64_t number(const Settings& settings, const char* option) {
   return settings.number(option).value_or(1);
 }
@@ -21,10 +25,11 @@ std::string twice(const Settings& settings, const char* option) {
   return fmt::format("{}", 2 * number(settings, option));
 }
 
-/// The changes that the run does not have already.
+/// The changes that the run does not have already. Experts train with tp above 1 under sequence parallelism
+/// alone.
 std::vector<Changes> candidates(const Settings& settings) {
   std::vector<Changes> all;
-  const bool is_split = number(settings, "tensor-model-parallel-size") > 1;
+  const bool is_split = number(settings, kTensor) > 1;
   if (is_split && !settings.flag("sequence-parallel")) all.push_back({{"sequence-parallel", "true"}});
   const std::string granularity = settings.text("recompute-granularity", "");
   if (granularity.empty()) all.push_back({{"recompute-granularity", "selective"}});
@@ -33,8 +38,12 @@ std::vector<Changes> candidates(const Settings& settings) {
         {{"recompute-granularity", "full"}, {"recompute-method", "uniform"}, {"recompute-num-layers", "1"}});
   }
   if (settings.flag("no-distributed-optimizer")) all.push_back({{"no-distributed-optimizer", "false"}});
-  for (const char* size : {"pipeline-model-parallel-size", "tensor-model-parallel-size"})
-    all.push_back({{size, twice(settings, size)}});
+  all.push_back({{kPipeline, twice(settings, kPipeline)}});
+  all.push_back({{kTensor, twice(settings, kTensor)}});
+  if (number(settings, "num-experts") > 1) {
+    if (!is_split) all.back().push_back({"sequence-parallel", "true"});
+    all.push_back({{kExpert, twice(settings, kExpert)}});
+  }
   const std::int64_t micro = number(settings, "micro-batch-size");
   if (micro % 2 == 0) all.push_back({{"micro-batch-size", fmt::format("{}", micro / 2)}});
   return all;
@@ -62,7 +71,9 @@ std::vector<Remedy> remedies(const Scenario& scenario, const MemoryReport& repor
       changed.settings.append(option, {value});
     }
     try {
-      const MemoryReport then = scenario_memory(scenario_request(changed));
+      const ScenarioRequest request = scenario_request(changed);
+      if (!why_no_memory(request).empty()) continue;
+      const MemoryReport then = scenario_memory(request);
       const std::int64_t peak = then.stages[then.fullest()].peak_bytes();
       if (peak >= now) continue;
       found.push_back({.options = text_of(changes),

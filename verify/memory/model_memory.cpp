@@ -180,7 +180,10 @@ class Holder {
   void experts() {
     const ExpertOptions& experts = shape_.experts;
     replicated(experts.num_experts * shape_.hidden_size);
-    if (shape_.linear_bias) replicated(experts.num_experts);
+    if (shape_.linear_bias) {
+      replicated(experts.num_experts);
+      held_.back().is_router_bias = true;
+    }
     for (std::int64_t e = 0; e < experts.num_experts / sizes_.ep; ++e) expert();
     if (experts.shared_expert_intermediate_size == 0) return;
     mlp(experts.shared_expert_intermediate_size, false);
@@ -287,6 +290,8 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
                       .expert_owners = has_experts && sizes.has_expert_grid() ? owners(layout.edp) : 0,
                       .state = state,
                       .gpu_memory = options.gpu_memory};
+  StageMemory of_buffers;
+  std::vector<HeldParameter> held_before;
   for (int s = 0; s < stages; ++s) {
     const Stage stage{.layers = placement.stages[static_cast<std::size_t>(s)],
                       .is_first = s == 0,
@@ -295,7 +300,10 @@ MemoryReport check_memory(const ModelShape& shape, const sim::Layout& layout,
     for (const HeldParameter& parameter : held) {
       if (!parameter.is_copy) elements += parameter.elements * parameter.shards;
     }
-    StageMemory memory = memory_of_buffers(std::move(held), report);
+    // Most stages hold what the one before them holds.
+    if (s == 0 || held != held_before) of_buffers = memory_of_buffers(held, report);
+    held_before = std::move(held);
+    StageMemory memory = of_buffers;
     memory.workspace = workspace_bytes(activations);
     memory.communication_buffers =
         communication_buffer_bytes(activations, stages, std::ssize(stage.layers), stage.is_last);

@@ -43,6 +43,8 @@ struct HeldParameter {
   bool is_shared = false;   // tied to a parameter of another stage
   bool is_copy = false;     // a parameter of another stage is the same one
   bool is_expert = false;   // of a routed expert
+  bool is_router_bias = false;
+  bool operator==(const HeldParameter&) const = default;
 };
 
 /// The sizes of the grids over which parameters are divided.

@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "sim/base/error.h"
 #include "verify/checks/parameter_count.h"
+#include "verify/options/requests.h"
 
 namespace verify {
 
@@ -60,6 +62,17 @@ ActivationRun activation_run(const ScenarioRequest& request) {
 }
 
 }  // namespace
+
+void require_model_shape(const Settings& settings) {
+  const std::vector<std::string> missing = missing_of_model_shape(settings);
+  if (missing.empty()) return;
+  sim::refuse({.code = "missing_option",
+               .option = fmt::format("--{}", fmt::join(missing, ", --")),
+               .numbers = missing.size() == 1 ? "it is not given" : "they are not given",
+               .rule = "memory is that of a GPT, whose layers, hidden size, attention heads, vocabulary and "
+                       "sequence length are given",
+               .hint = fmt::format("--{} N", fmt::join(missing, " N --"))});
+}
 
 std::string why_no_memory(const ScenarioRequest& request) {
   if (!request.model.shape) return request.model.no_shape;

@@ -3,34 +3,24 @@
 #include <algorithm>
 #include <string_view>
 
+#include "verify/options/option_table.h"
+#include "verify/options/option_vocabulary.h"
+
 namespace verify {
 
 namespace {
 
-/// Arguments that are not modelled elsewhere, and whose memory is counted, or which have no memory of
-/// their own.
-bool is_counted(std::string_view name) {
-  static constexpr std::string_view kNames[] = {"multi-latent-attention",
-                                                "q-lora-rank",
-                                                "kv-lora-rank",
-                                                "qk-head-dim",
-                                                "qk-pos-emb-head-dim",
-                                                "v-head-dim",
-                                                "qk-layernorm",
-                                                "squared-relu",
-                                                "openai-gelu",
-                                                "recompute-modules",
-                                                "position-embedding-type",
-                                                "distribute-saved-activations",
-                                                "window-size",
-                                                "window-attn-skip-freq",
-                                                "softmax-type",
-                                                "attention-scale",
-                                                "enable-experimental",
-                                                "step-batch-size-schedule",
-                                                "decrease-batch-size-if-needed"};
-  return std::ranges::find(kNames, name) != std::end(kNames);
-}
+/// Arguments without an option of their own whose memory is counted, or which have no memory.
+constexpr std::string_view kCountedNames[] = {"squared-relu",
+                                              "openai-gelu",
+                                              "position-embedding-type",
+                                              "window-size",
+                                              "window-attn-skip-freq",
+                                              "softmax-type",
+                                              "attention-scale",
+                                              "enable-experimental",
+                                              "step-batch-size-schedule",
+                                              "decrease-batch-size-if-needed"};
 
 /// An argument that allocates memory that is not counted, except with these values.
 struct UncountedRow {
@@ -63,10 +53,20 @@ const std::vector<UncountedRow>& uncounted_rows() {
 
 }  // namespace
 
+bool is_option_of_memory(const std::string& name) {
+  const OptionInfo* option = find_option(name);
+  return option != nullptr && option->section == kMemory;
+}
+
+bool has_counted_memory(const AccountedArgument& argument) {
+  return argument.unproved == Unproved::nothing || is_option_of_memory(argument.name) ||
+         std::ranges::find(kCountedNames, argument.name) != std::end(kCountedNames);
+}
+
 std::vector<AccountedArgument> uncounted_arguments(const RunValues& values, const RunAccount& account) {
   std::vector<AccountedArgument> uncounted;
   for (const AccountedArgument& argument : account.not_modelled) {
-    if (argument.unproved != Unproved::nothing && !is_counted(argument.name)) uncounted.push_back(argument);
+    if (!has_counted_memory(argument)) uncounted.push_back(argument);
   }
   for (const UncountedRow& row : uncounted_rows()) {
     const bool is_there = std::ranges::any_of(

@@ -8,6 +8,7 @@
 ///         buffers of overlapped communication.
 /// Source  Measured runs of Megatron-LM's functional tests: verify/memory/README.md.
 
+#include <string>
 #include <vector>
 
 #include "verify/options/run_account.h"
@@ -15,7 +16,13 @@
 
 namespace verify {
 
-/// Returns these arguments, sorted by name.
+/// Whether the option of this name says only what a rank keeps.
+bool is_option_of_memory(const std::string& name);
+
+/// Whether the memory of an argument that is not modelled is counted all the same, or it has none.
+bool has_counted_memory(const AccountedArgument& argument);
+
+/// Returns the arguments whose memory is not counted, sorted by name.
 std::vector<AccountedArgument> uncounted_arguments(const RunValues& values, const RunAccount& account);
 
 }  // namespace verify

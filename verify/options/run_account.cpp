@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <utility>
 
+#include "verify/options/memory_arguments.h"
 #include "verify/options/nearest_name.h"
 
 namespace verify {
@@ -39,7 +40,10 @@ const std::vector<ValueRule>& value_rules() {
        {"0"},
        "memory that is moved to the host is not modelled",
        Unproved::memory},
-      {"recompute-modules", {"core_attn"}, "recomputation of these modules is not counted", Unproved::memory},
+      {"recompute-modules",
+       {"core_attn"},
+       "the recomputation of these modules is not simulated",
+       Unproved::memory},
       {"model-provider", {"gpt"}, "this model is not modelled", Unproved::layers},
       {"moe-latent-size", {}, "experts in a latent space are not modelled", Unproved::training},
   };
@@ -109,6 +113,7 @@ RunAccount account_of(const RunValues& values) {
       use = ArgumentUse::without_effect;
       argument.sentence = fmt::format("it matters only beside --{}", row->only_with.front());
     }
+    if (use == ArgumentUse::without_effect && is_option_of_memory(name)) use = ArgumentUse::used;
     switch (use) {
       case ArgumentUse::used:
         account.used.push_back(std::move(argument));

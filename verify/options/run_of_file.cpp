@@ -10,6 +10,7 @@
 #include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
 #include "verify/options/hybrid_pattern.h"
+#include "verify/options/memory_arguments.h"
 #include "verify/options/option_vocabulary.h"
 #include "verify/run_arguments/run_file.h"
 
@@ -160,7 +161,11 @@ void Options::step() {
 /// What the command shards reads: the ranks that share a bucket, and the options of the buckets.
 void Options::shards() {
   settings_.remove("data-parallel-size");
-  if (const auto size = values_.number("ddp-bucket-size"); size && *size > 0) set("bucket-size", *size);
+  if (const auto size = values_.number("ddp-bucket-size"); size && *size > 0) {
+    set("bucket-size", *size);
+  } else {
+    settings_.remove("ddp-bucket-size");
+  }
   if (values_.flag("ddp-pad-buckets-for-high-nccl-busbw")) set("pad-buckets-for-high-nccl-busbw", "true");
   if (!values_.flag("use-distributed-optimizer")) set("no-distributed-optimizer", "true");
   const std::int64_t model_parallel = std::max<std::int64_t>(1, number("tensor-model-parallel-size", 1)) *
@@ -172,9 +177,8 @@ void Options::shards() {
 /// What only the count of memory reads, where the file says it; it is not judged elsewhere.
 void Options::memory() {
   for (const auto& [name, value] : values_.all()) {
-    const OptionInfo* option = find_option(name);
     const bool is_known = value.words.empty() || value.words.front().find('$') == std::string::npos;
-    if (option == nullptr || option->section != "memory" || !is_known) continue;
+    if (!is_option_of_memory(name) || !is_known) continue;
     copy(name);
     // A log spells the choice as Python does: AttnBackend.flash.
     const std::string word = settings_.text(name, "");
@@ -185,7 +189,9 @@ void Options::memory() {
 }
 
 Settings Options::settings() {
-  for (const AccountedArgument& argument : account_.used) copy(argument.name);
+  for (const AccountedArgument& argument : account_.used) {
+    if (!is_option_of_memory(argument.name)) copy(argument.name);
+  }
   if (world_) replace("world-size", fmt::format("{}", *world_));
   layers();
   model();

@@ -143,7 +143,8 @@ std::vector<std::string> scenario_files() {
   std::error_code error;
   const std::filesystem::path here = std::filesystem::current_path(error);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(scenario_folder(), error)) {
-    if (entry.path().extension() != ".ini" || entry.path().parent_path().filename() == "cluster") continue;
+    const std::filesystem::path folder = entry.path().parent_path().filename();
+    if (entry.path().extension() != ".ini" || folder == "cluster" || folder == "machines") continue;
     const std::filesystem::path near = here.empty() ? "" : entry.path().lexically_relative(here);
     files.push_back(near.empty() || near.string().starts_with("..") ? entry.path().string() : near.string());
   }

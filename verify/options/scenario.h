@@ -38,8 +38,8 @@ bool gives_a_world(const CommandLine& line);
 /// else the folder in the sources.
 std::string scenario_folder();
 
-/// Returns the .ini files below the scenario folder, sorted by path. Those of cluster/ are left out:
-/// their ranks are processes that a launcher starts.
+/// Returns the .ini files below the scenario folder, sorted by path. Those of cluster/ are left out, because
+/// their ranks are processes that a launcher starts, and those of machines/, which are no scenarios.
 std::vector<std::string> scenario_files();
 
 }  // namespace verify

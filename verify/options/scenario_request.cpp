@@ -111,7 +111,10 @@ TrainingOptions training_options(const Settings& settings) {
           .train_iters = settings.number("train-iters"),
           .eod_mask_loss = settings.flag("eod-mask-loss"),
           .calculate_per_token_loss = settings.flag("calculate-per-token-loss"),
-          .recompute = settings.text("recompute-granularity", "") == "full"};
+          .recompute = settings.text("recompute-granularity", "") == "full",
+          .ddp_bucket_size = settings.number("ddp-bucket-size"),
+          .overlap_grad_reduce = settings.flag("overlap-grad-reduce"),
+          .overlap_param_gather = settings.flag("overlap-param-gather")};
 }
 
 /// The options that are checked before any work, so that all refusals are reported together.

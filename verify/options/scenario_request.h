@@ -36,6 +36,10 @@ struct TrainingOptions {
   bool eod_mask_loss = false;
   bool calculate_per_token_loss = false;
   bool recompute = false;  // each layer is recomputed in full
+  // Of the step at full size:
+  std::optional<std::int64_t> ddp_bucket_size;  // elements that close a bucket
+  bool overlap_grad_reduce = false;
+  bool overlap_param_gather = false;
 };
 
 /// Why parts of a run of --from are not proved: the argument that is not modelled. "" where they are.

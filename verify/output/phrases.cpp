@@ -2,8 +2,10 @@
 
 #include <cstddef>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <iterator>
 #include <string_view>
+#include <vector>
 
 #include "sim/base/printable_text.h"
 
@@ -75,6 +77,29 @@ std::string quoted_for_shell(const std::string& text) {
   std::string quoted = "'";
   for (const char c : text) quoted += c == '\'' ? "'\\''" : std::string(1, c);
   return quoted + "'";
+}
+
+std::string ranks_words(const std::vector<int>& ranks) {
+  constexpr std::size_t kMostParts = 8;
+  if (ranks.empty()) return "no rank";
+  if (ranks.size() == 1) return fmt::format("rank {}", ranks.front());
+  std::vector<std::string> parts;
+  for (std::size_t i = 0; i < ranks.size();) {
+    std::size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1) ++end;
+    if (end - i < 3) end = i + 1;
+    parts.push_back(end - i > 1 ? fmt::format("{} to {}", ranks[i], ranks[end - 1])
+                                : fmt::format("{}", ranks[i]));
+    i = end;
+  }
+  if (parts.size() > kMostParts) {
+    parts.resize(kMostParts);
+    return fmt::format("ranks {}, ... ({} in all)", fmt::join(parts, ", "), ranks.size());
+  }
+  if (parts.size() == 1) return "ranks " + parts.front();
+  const std::string last = parts.back();
+  parts.pop_back();
+  return fmt::format("ranks {} and {}", fmt::join(parts, ", "), last);
 }
 
 }  // namespace verify

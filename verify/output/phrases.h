@@ -1,10 +1,11 @@
 #pragma once
 
 /// Short phrases that several outputs share: a number with its noun, a reduced size with the size for which
-/// it stands, a number of bytes, and the coordinates of a rank.
+/// it stands, a number of bytes, ranks, and the coordinates of a rank.
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sim/layout/rank_grid.h"
 
@@ -22,6 +23,10 @@ std::string byte_text(std::int64_t bytes);
 
 /// Returns a number with its digits in groups of three: "1,048,576".
 std::string grouped_digits(std::int64_t number);
+
+/// Returns ranks in words: "no rank", "rank 3", "ranks 9 and 14", "ranks 0 to 7 and 12", "ranks 0, 2, ...
+/// (64 in all)".
+std::string ranks_words(const std::vector<int>& ranks);
 
 /// Returns the coordinates of a rank on the axes tp, cp, dp and pp, such as "t0d1p0". Axes of one rank are
 /// left out.

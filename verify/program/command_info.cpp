@@ -96,7 +96,9 @@ CommandInfo schedule_info() {
           .summary = "Shows what each pipeline rank computes, sends and receives, and when.",
           .about =
               "Shows a pipeline schedule: its steps, the activations that are live, its messages and its "
-              "bubble. It needs --num-microbatches, or a layout with --global-batch-size.",
+              "bubble. It needs --num-microbatches, or a layout with --global-batch-size. With --machine it "
+              "shows the "
+              "training step of a scenario in the times that are estimated for it.",
           .reader = Reader::schedule,
           .examples = {{"Show 1F1B with 8 microbatches on 4 ranks.",
                         "schedule --pipeline-model-parallel-size 4 --num-microbatches 8"},
@@ -140,7 +142,9 @@ CommandInfo memory_info() {
           "gradients and optimizer states between steps, and the largest moment of a step with its "
           "activations "
           "and logits. With --gpu-memory it judges, and says what would help. The figures are held against "
-          "measured runs in verify/memory/README.md.",
+          "measured runs in verify/memory/README.md. With --sweep it compares the layouts of the job that "
+          "Megatron "
+          "accepts, and with --machine it estimates the time of a step.",
       .reader = Reader::memory,
       .examples =
           {{"Judge whether a model of 7B fits into 80 GB on 8 ranks.",
@@ -150,8 +154,8 @@ CommandInfo memory_info() {
             "memory --world-size 8 --num-layers 32 --hidden-size 4096 --num-attention-heads 32 --vocab-size "
             "131073 --seq-length 8192 --gpu-memory 80GB",
             kFalsified},
-           {"Show the stages of a published layout as JSON.",
-            "memory scenarios/published/llama3-405b-16384-gpus.ini --format json"}},
+           {"Compare layouts of a published job, and show the best five.",
+            "memory scenarios/published/narayanan-2021-39p1b.ini --sweep --sweep-rows 5"}},
       .exit_codes =
           {{kVerified, "The memory was shown; with --gpu-memory, every stage fits."},
            {kFalsified, "A stage does not fit into --gpu-memory."},

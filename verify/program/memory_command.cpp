@@ -1,10 +1,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <optional>
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
+#include "verify/estimate/estimated_step.h"
 #include "verify/memory/fitting.h"
 #include "verify/memory/scenario_memory.h"
 #include "verify/options/command_requests.h"
@@ -16,28 +17,17 @@
 #include "verify/output/text_table.h"
 #include "verify/output/warnings_text.h"
 #include "verify/program/commands.h"
+#include "verify/program/memory_sweep.h"
 #include "verify/report/numbers_json.h"
 
 namespace verify {
 
 namespace {
 
-/// Refuses a model whose shape is not whole, and names all that is missing.
-void require_shape(const Settings& settings) {
-  const std::vector<std::string> missing = missing_of_model_shape(settings);
-  if (missing.empty()) return;
-  sim::refuse({.code = "missing_option",
-               .option = fmt::format("--{}", fmt::join(missing, ", --")),
-               .numbers = missing.size() == 1 ? "it is not given" : "they are not given",
-               .rule = "memory is that of a GPT, whose layers, hidden size, attention heads, vocabulary and "
-                       "sequence length are given",
-               .hint = fmt::format("--{} N", fmt::join(missing, " N --"))});
-}
-
 ScenarioRequest requested_memory(const Scenario& scenario) {
   std::optional<ScenarioRequest> request;
   sim::Refusals refusals;
-  refusals.keep([&] { require_shape(scenario.settings); });
+  refusals.keep([&] { require_model_shape(scenario.settings); });
   refusals.keep([&] { request = scenario_request(scenario); });
   refusals.throw_if_any();
   if (scenario.run != nullptr) require_modelled(*scenario.run, Unproved::layers);
@@ -104,9 +94,15 @@ std::string judgement(const Scenario& scenario, const MemoryReport& report) {
 std::vector<sim::Warning> warnings_of(const ScenarioRequest& request, const MemoryReport& report) {
   std::vector<sim::Warning> warnings;
   for (const AccountedArgument& argument : request.uncounted) {
-    warnings.push_back(
-        {"not_modelled", fmt::format("--{}{}: {}", argument.name,
-                                     argument.value.empty() ? "" : " " + argument.value, argument.sentence)});
+    const std::string flag =
+        fmt::format("--{}{}", argument.name, argument.value.empty() ? "" : " " + argument.value);
+    const std::string ending = ": " + argument.sentence;
+    if (!warnings.empty() && warnings.back().message.ends_with(ending)) {
+      std::string& message = warnings.back().message;
+      message.insert(message.size() - ending.size(), ", " + flag);
+    } else {
+      warnings.push_back({"not_modelled", flag + ending});
+    }
   }
   if (!report.has_activations) {
     warnings.push_back(
@@ -126,14 +122,27 @@ std::vector<sim::Warning> warnings_of(const ScenarioRequest& request, const Memo
 
 int run_memory(const Call& call) {
   const Scenario scenario = requested_scenario(call.line);
-  const ScenarioRequest request = requested_memory(scenario);
+  if (scenario.settings.flag("sweep")) return run_memory_sweep(call, scenario);
+  require_no_sweep(scenario.settings);
+  std::optional<Machine> machine;
+  std::optional<ScenarioRequest> asked;
+  sim::Refusals refusals;
+  refusals.keep([&] { asked = requested_memory(scenario); });
+  refusals.keep([&] { machine = requested_machine(scenario.settings); });
+  refusals.throw_if_any();
+  const ScenarioRequest& request = *asked;
   const MemoryReport report = scenario_memory(request);
+  std::optional<EstimatedStep> estimate;
+  if (machine) estimate = estimated_step(request, *machine);
   if (asks_for_json(call.line)) {
-    call.output.out << one_line(as_json(report, request));
+    Json document = as_json(report, request);
+    if (estimate) document["estimate"] = estimate_json(*estimate);
+    call.output.out << one_line(document);
   } else {
-    call.output.out << fmt::format("Memory of a rank, by pipeline stage ({} training, {})\n\n",
-                                   report.state.dtypes, report.state.is_distributed ? "ZeRO-1" : "no ZeRO-1")
+    call.output.out << fmt::format("Memory of a rank, by pipeline stage ({}; {})\n\n", report.state.dtypes,
+                                   report.state.is_distributed ? "ZeRO-1" : "no ZeRO-1")
                     << table_of(report) << judgement(scenario, report)
+                    << (estimate ? "\n" + estimate_text(*estimate) : "")
                     << warnings_text(warnings_of(request, report));
   }
   return report.fits().value_or(true) ? kVerified : kFalsified;

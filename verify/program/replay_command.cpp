@@ -125,7 +125,10 @@ Json step_json(const StepReport& step) {
   Json ledger = Json::array(), multiply_adds = Json::array();
   for (const sim::LedgerRow& row : step.ledger) ledger.push_back(ledger_json(row));
   for (const StageWork& stage : step.stages) multiply_adds.push_back(stage.multiply_adds);
-  return {{"ledger", std::move(ledger)}, {"multiply_adds_by_stage", std::move(multiply_adds)}};
+  Json document = {{"ledger", std::move(ledger)}, {"multiply_adds_by_stage", std::move(multiply_adds)}};
+  if (!step.choice_of_experts.empty()) document["choice_of_experts"] = step.choice_of_experts;
+  if (!step.left_out.empty()) document["left_out"] = step.left_out;
+  return document;
 }
 
 Json as_json(const ScenarioReport& report) {

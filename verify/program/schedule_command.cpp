@@ -1,8 +1,12 @@
 #include <fmt/format.h>
 #include <optional>
 
+#include "sim/base/refusals.h"
 #include "sim/pipeline/schedule_checks.h"
+#include "verify/estimate/estimated_step.h"
 #include "verify/options/command_requests.h"
+#include "verify/options/option_vocabulary.h"
+#include "verify/options/scenario_request.h"
 #include "verify/options/schedule_request.h"
 #include "verify/output/json.h"
 #include "verify/output/output_file.h"
@@ -49,16 +53,60 @@ std::string as_text(const ScheduleRequest& request, const sim::PipelineSchedule&
          schedule_table(schedule) + "\n" + schedule_gantt(schedule, timeline, output.columns, output.colour);
 }
 
+/// Opens the file of an option, if it is given, and refuses one that the command reads.
+std::optional<OutputFile> file_of(const CommandLine& line, const char* option) {
+  if (!line.settings.has(option)) return std::nullopt;
+  OutputFile file(option, line.settings.text(option, ""));
+  for (const std::string& scenario : line.scenarios) file.require_is_no_input(scenario);
+  return file;
+}
+
+/// Refuses options that give a schedule or its costs, which a machine and the scenario's training give.
+void require_no_costs(const Settings& settings) {
+  for (const char* option : {"schedule", "forward-cost", "backward-cost"})
+    if (settings.has(option)) refuse_without_effect(option, "schedule' with '--machine");
+}
+
+/// Shows the schedule of a training step, in which steps take the time that is estimated for a machine.
+int run_estimated_schedule(const Call& call) {
+  const Scenario scenario = requested_scenario(call.line);
+  std::optional<ScenarioRequest> request;
+  std::optional<Machine> machine;
+  std::optional<OutputFile> svg, trace;
+  sim::Refusals refusals;
+  refusals.keep([&] { require_no_costs(call.line.settings); });
+  refusals.keep([&] { request = scenario_request(scenario); });
+  refusals.keep([&] { machine = requested_machine(scenario.settings); });
+  refusals.keep([&] { svg = file_of(call.line, "svg"); });
+  refusals.keep([&] { trace = file_of(call.line, "trace"); });
+  refusals.throw_if_any();
+  if (svg && trace) svg->require_differs_from(*trace);
+  const EstimatedStep step = estimated_step(*request, *machine);
+  const ChartTimeline chart = chart_timeline(step);
+  const std::string title = fmt::format("Estimate for {}: {}; a unit of time is {}", step.machine.name,
+                                        title_of(step.schedule), chart.unit);
+  if (svg) svg->write(schedule_svg(step.steps, chart.timeline, title));
+  if (trace) trace->write(estimate_trace(step));
+  if (asks_for_json(call.line)) {
+    Json document = as_json(step.schedule, step.steps, step.timeline);
+    document["estimate"] = estimate_json(step);
+    call.output.out << one_line(document);
+  } else {
+    call.output.out << estimate_text(step) << "\n"
+                    << title << "\n\n"
+                    << schedule_gantt(step.steps, chart.timeline, call.output.columns, call.output.colour);
+  }
+  return kVerified;
+}
+
 }  // namespace
 
 int run_schedule(const Call& call) {
+  if (call.line.settings.has("machine")) return run_estimated_schedule(call);
+  if (call.line.settings.has("trace")) refuse_without_effect("trace", "schedule' without '--machine");
   const ScheduleCommandRequest asked = schedule_request(call.line);
   const ScheduleRequest& request = asked.schedule;
-  std::optional<OutputFile> svg;
-  if (asked.svg) {
-    svg.emplace("svg", *asked.svg);
-    for (const std::string& scenario : call.line.scenarios) svg->require_is_no_input(scenario);
-  }
+  const std::optional<OutputFile> svg = file_of(call.line, "svg");
   const sim::PipelineSchedule schedule = make_schedule(request.schedule.function, request.shape);
   check(schedule);
   const sim::Timeline timeline = sim::timeline(schedule, request.cost);

@@ -10,16 +10,20 @@ namespace verify {
 
 namespace {
 
-/// Returns where each row (or column) of a rank's part lies in the whole.
-std::vector<std::int64_t> lines_in_whole(std::int64_t lines, bool is_cut, int stride, int rank, int ranks) {
-  std::vector<std::int64_t> places(static_cast<std::size_t>(lines));
-  const std::int64_t block = std::max<std::int64_t>(lines / stride, 1);
-  for (std::int64_t i = 0; i < lines; ++i) {
-    const std::int64_t cut = (i / block * ranks + rank) * block + i % block;
-    places[static_cast<std::size_t>(i)] = is_cut ? cut : i;
+/// The rows (or columns) of a rank's part.
+class Lines {
+ public:
+  Lines(std::int64_t lines, bool is_cut, int stride, int rank, int ranks)
+      : block_(is_cut ? std::max<std::int64_t>(lines / stride, 1) : 0), rank_(rank), ranks_(ranks) {}
+  /// Returns where line i of the part lies in the whole.
+  std::int64_t place_of(std::int64_t i) const {
+    return block_ == 0 ? i : (i / block_ * ranks_ + rank_) * block_ + i % block_;
   }
-  return places;
-}
+
+ private:
+  std::int64_t block_;  // the lines of a block; 0 where the part has all lines of the whole
+  std::int64_t rank_, ranks_;
+};
 
 }  // namespace
 
@@ -52,10 +56,13 @@ std::vector<std::size_t> places_in_whole(const CaseOutput& output, const Extent&
   const bool by_rows = output.placement == Placement::rows;
   const bool by_columns = output.placement == Placement::columns;
   const std::int64_t width = by_columns ? parts * part.columns : part.columns;
+  const Lines rows(part.rows, by_rows, output.stride, place, parts);
+  const Lines columns(part.columns, by_columns, output.stride, place, parts);
   std::vector<std::size_t> places;
-  for (const std::int64_t row : lines_in_whole(part.rows, by_rows, output.stride, place, parts)) {
-    for (const std::int64_t column : lines_in_whole(part.columns, by_columns, output.stride, place, parts))
-      places.push_back(static_cast<std::size_t>(row * width + column));
+  places.reserve(static_cast<std::size_t>(part.rows * part.columns));
+  for (std::int64_t row = 0; row < part.rows; ++row) {
+    for (std::int64_t column = 0; column < part.columns; ++column)
+      places.push_back(static_cast<std::size_t>(rows.place_of(row) * width + columns.place_of(column)));
   }
   return places;
 }
@@ -84,11 +91,16 @@ Assembled<Value> assembled(const sim::RunReport& report, const CaseOutput& outpu
       whole.ranks.assign(count, -1);
     }
     const std::vector<Value> own = values_of<Value>(published);
-    const std::vector<std::size_t> places = places_in_whole(output, part, place, parts);
-    for (std::size_t i = 0; i < own.size(); ++i) {
-      const std::size_t at = places[i];
-      whole.values[at] = adds ? whole.values[at] + own[i] : own[i];
-      if (by_rows || by_columns) whole.ranks[at] = rank;
+    const Lines rows(part.rows, by_rows, output.stride, place, parts);
+    const Lines columns(part.columns, by_columns, output.stride, place, parts);
+    const Value* next = own.data();
+    for (std::int64_t row = 0; row < part.rows; ++row) {
+      const std::int64_t first = rows.place_of(row) * whole.columns;
+      for (std::int64_t column = 0; column < part.columns; ++column, ++next) {
+        const auto at = static_cast<std::size_t>(first + columns.place_of(column));
+        whole.values[at] = adds ? whole.values[at] + *next : *next;
+        if (by_rows || by_columns) whole.ranks[at] = rank;
+      }
     }
   }
   return whole;

@@ -32,7 +32,7 @@ void Bench::plant(std::vector<Fault> faults) {
 }
 
 const sim::WorldSpec& Bench::world_of(const Case& the_case, const CaseSetting& setting) {
-  require_declaration(the_case, setting);
+  static_cast<void>(outputs_of(the_case, setting));
   const sim::ParallelSizes sizes = the_case.sizes(setting);
   auto known = worlds_.find(sizes);
   if (known == worlds_.end()) {
@@ -43,6 +43,16 @@ const sim::WorldSpec& Bench::world_of(const Case& the_case, const CaseSetting& s
   }
   known->second.seed = setting.seed;
   return known->second;
+}
+
+std::shared_ptr<const std::vector<CaseOutput>> Bench::outputs_of(const Case& the_case,
+                                                                 const CaseSetting& setting) {
+  if (declared_case_ == &the_case && declared_setting_ == setting) return outputs_;
+  declared_case_ = nullptr;
+  outputs_ = std::make_shared<const std::vector<CaseOutput>>(require_declaration(the_case, setting));
+  declared_setting_ = setting;
+  declared_case_ = &the_case;
+  return outputs_;
 }
 
 std::shared_ptr<const sim::RunReport> Bench::run(const Case& the_case, const CaseSetting& setting) {

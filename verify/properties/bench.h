@@ -36,6 +36,8 @@ class Bench {
   /// declaration of the case that breaks a rule at this setting is refused. The reference is valid until the
   /// next call.
   const sim::WorldSpec& world_of(const Case& the_case, const CaseSetting& setting);
+  /// Returns the outputs that the case declares at this setting. They are kept for the latest setting.
+  std::shared_ptr<const std::vector<CaseOutput>> outputs_of(const Case& the_case, const CaseSetting& setting);
   /// Runs the case. If the run before had the same case and setting, its report is returned again, so that
   /// several properties can judge one run.
   std::shared_ptr<const sim::RunReport> run(const Case& the_case, const CaseSetting& setting);
@@ -54,6 +56,9 @@ class Bench {
   // The keys are the sizes in which cases differ, and the order of the axes.
   std::map<sim::ParallelSizes, sim::WorldSpec> worlds_;
   std::shared_ptr<sim::StackPool> stacks_;
+  const Case* declared_case_ = nullptr;
+  CaseSetting declared_setting_;
+  std::shared_ptr<const std::vector<CaseOutput>> outputs_;  // of declared_case_ at declared_setting_
   const Case* last_case_ = nullptr;
   CaseSetting last_setting_;
   std::shared_ptr<const sim::RunReport> last_report_;  // of last_case_ with last_setting_

@@ -79,8 +79,8 @@ std::vector<sim::DType> chosen_dtypes(const CaseOptions& options) {
 }
 
 /// Parses text such as "tokens=1,hidden=2".
-std::map<std::string, std::int64_t> parsed_dimensions(const Case& the_case, const std::string& given) {
-  std::map<std::string, std::int64_t> dimensions;
+Dimensions parsed_dimensions(const Case& the_case, const std::string& given) {
+  Dimensions dimensions;
   std::size_t begin = 0;
   while (begin <= given.size()) {
     const std::size_t end = std::min(given.find(',', begin), given.size());

@@ -24,14 +24,14 @@ using reference::Bounded;
 Judgement fails(std::string detail) { return {false, std::move(detail), 0}; }
 
 /// Returns the judgement of a run that broke a contract, or whose outputs cannot be judged; none for others.
-std::optional<Judgement> unfit(const sim::RunReport& report, const Case& the_case,
+std::optional<Judgement> unfit(const sim::RunReport& report, const std::vector<CaseOutput>& outputs,
                                const CaseSetting& setting) {
   if (!report.ok()) {
     Judgement broken = fails(report.findings.front().sentence);
     broken.finding = report.findings.front();
     return broken;
   }
-  std::string wrong = check_published(report, the_case.outputs(setting), setting.dtype);
+  std::string wrong = check_published(report, outputs, setting.dtype);
   return wrong.empty() ? std::nullopt : std::optional(fails(std::move(wrong)));
 }
 
@@ -104,10 +104,10 @@ Judgement compare(const CaseOutput& output, const Assembled<double>& got,
 }
 
 template <typename Value, typename Scalar>
-Judgement compare_all(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report,
-                      const Wholes<Scalar>& wholes) {
+Judgement compare_all(const std::vector<CaseOutput>& outputs, const CaseSetting& setting,
+                      const sim::RunReport& report, const Wholes<Scalar>& wholes) {
   Judgement all;
-  for (const CaseOutput& output : the_case.outputs(setting)) {
+  for (const CaseOutput& output : outputs) {
     const Assembled<Value> got = assembled<Value>(report, output, setting.group_size);
     const auto known = wholes.find(output.name);
     if (known == wholes.end()) throw std::out_of_range("the serial reference does not return " + output.name);
@@ -133,8 +133,7 @@ Wholes<Scalar> serial_of(const Case& the_case, const CaseSetting& setting,
 
 /// Compares the outputs that must have the bits of the layer on one rank.
 Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& setting,
-                       const sim::RunReport& report) {
-  const std::vector<CaseOutput> outputs = the_case.outputs(setting);
+                       const std::vector<CaseOutput>& outputs, const sim::RunReport& report) {
   const bool any = std::any_of(outputs.begin(), outputs.end(), [](const auto& o) { return o.same_order; });
   if (!any || setting.group_size == 1) return {};
   CaseSetting serial = setting;
@@ -143,7 +142,7 @@ Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& se
     if (dimension.is_a_rank) serial.dimensions[dimension.name] *= setting.group_size;
   }
   const sim::RunReport alone = bench.run(the_case, serial, bench.world_of(the_case, serial));
-  if (auto broken = unfit(alone, the_case, serial)) return *broken;
+  if (auto broken = unfit(alone, *bench.outputs_of(the_case, serial), serial)) return *broken;
   for (const CaseOutput& output : outputs) {
     if (!output.same_order) continue;
     const Assembled<double> got = assembled<double>(report, output, setting.group_size);
@@ -165,14 +164,15 @@ Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& se
 Judgement equals_serial(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   const sim::RunReport& report = *run;
-  if (auto broken = unfit(report, the_case, setting)) return *broken;
+  const auto outputs = bench.outputs_of(the_case, setting);
+  if (auto broken = unfit(report, *outputs, setting)) return *broken;
   if (setting.dtype == sim::DType::field) {
     const reference::Number<sim::Field> number(bench.tower(the_case, setting));
-    return compare_all<sim::Field>(the_case, setting, report, serial_of(the_case, setting, number));
+    return compare_all<sim::Field>(*outputs, setting, report, serial_of(the_case, setting, number));
   }
-  Judgement judgement = compare_all<double>(the_case, setting, report, bounded_reference(the_case, setting));
+  Judgement judgement = compare_all<double>(*outputs, setting, report, bounded_reference(the_case, setting));
   if (!judgement.holds || setting.special != Special::none) return judgement;
-  const Judgement bits = compare_bits(bench, the_case, setting, report);
+  const Judgement bits = compare_bits(bench, the_case, setting, *outputs, report);
   return bits.holds ? judgement : bits;
 }
 
@@ -227,8 +227,9 @@ int copy_that_differs(const sim::RunReport& report, const CaseOutput& output, co
 }
 
 /// Returns the first output that is declared the same on several ranks and is not; "" if there is none.
-std::string disagreement(const sim::RunReport& report, const Case& the_case, const CaseSetting& setting) {
-  for (const CaseOutput& output : the_case.outputs(setting)) {
+std::string disagreement(const sim::RunReport& report, const std::vector<CaseOutput>& outputs,
+                         const CaseSetting& setting) {
+  for (const CaseOutput& output : outputs) {
     if (const int copy = copy_that_differs(report, output, setting); copy > 0)
       return fmt::format("{} differs between its copies 0 and {}", output.name, copy);
     for (const sim::RankReport& rank : report.ranks) {
@@ -248,15 +249,16 @@ std::string disagreement(const sim::RunReport& report, const Case& the_case, con
 
 Judgement ranks_agree(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
-  if (auto broken = unfit(*run, the_case, setting)) return *broken;
-  const std::string differs = disagreement(*run, the_case, setting);
+  const auto outputs = bench.outputs_of(the_case, setting);
+  if (auto broken = unfit(*run, *outputs, setting)) return *broken;
+  const std::string differs = disagreement(*run, *outputs, setting);
   return differs.empty() ? Judgement{} : fails(differs);
 }
 
 Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   const sim::RunReport& report = *run;
-  if (auto broken = unfit(report, the_case, setting)) return *broken;
+  if (auto broken = unfit(report, *bench.outputs_of(the_case, setting), setting)) return *broken;
   const ExpectedOfRank expected_of_rank = expected_runs(the_case, setting);
   for (const sim::RankReport& rank : report.ranks) {
     const ExpectedRun run_of_rank = expected_of_rank(rank.rank);
@@ -284,11 +286,11 @@ Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting&
 Judgement is_adjoint(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   const sim::RunReport& report = *run;
-  if (auto broken = unfit(report, the_case, setting)) return *broken;
-  const std::vector<CaseOutput> outputs = the_case.outputs(setting);
+  const auto outputs = bench.outputs_of(the_case, setting);
+  if (auto broken = unfit(report, *outputs, setting)) return *broken;
   const auto whole = [&](const std::string& name) {
     const auto output =
-        std::find_if(outputs.begin(), outputs.end(), [&](const auto& o) { return o.name == name; });
+        std::find_if(outputs->begin(), outputs->end(), [&](const auto& o) { return o.name == name; });
     return assembled<sim::Field>(report, *output, setting.group_size);
   };
   /// Adds the products of a term to the sum. Returns why a tensor has no product with its gradient, or "".
@@ -322,10 +324,13 @@ Judgement equals_its_twins(Bench& bench, const Case& the_case, const CaseSetting
   if (twins.empty())
     return fails("twins() returns no settings here, although it does at the smallest setting");
   std::map<std::string, std::vector<double>> first;
-  for (const CaseSetting& twin : twins) {
+  for (auto next = twins.begin(); next != twins.end(); ++next) {
+    const CaseSetting& twin = *next;
+    if (std::find(twins.begin(), next, twin) != next) continue;  // it has run already
     const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, twin);
-    if (auto broken = unfit(*run, the_case, twin)) return *broken;
-    for (const CaseOutput& output : the_case.outputs(twin)) {
+    const auto outputs = bench.outputs_of(the_case, twin);
+    if (auto broken = unfit(*run, *outputs, twin)) return *broken;
+    for (const CaseOutput& output : *outputs) {
       if (output.is_of_the_way) continue;
       std::vector<double> bits = whole_bits(*run, output, twin);
       const auto [known, is_new] = first.emplace(output.name, bits);
@@ -346,20 +351,22 @@ Judgement resumes(Bench& bench, const Case& the_case, const CaseSetting& setting
   CaseSetting never_stopped = stretches.front();
   never_stopped.stretch = std::nullopt;
   const std::shared_ptr<const sim::RunReport> whole = bench.run(the_case, never_stopped);
-  if (auto broken = unfit(*whole, the_case, never_stopped)) return *broken;
+  if (auto broken = unfit(*whole, *bench.outputs_of(the_case, never_stopped), never_stopped)) return *broken;
   sim::RunReport last;
   for (const CaseSetting& stretch : stretches) {
     last = bench.run(the_case, stretch, bench.world_of(the_case, stretch));
-    std::optional<Judgement> broken = unfit(last, the_case, stretch);
+    const auto outputs = bench.outputs_of(the_case, stretch);
+    std::optional<Judgement> broken = unfit(last, *outputs, stretch);
     if (!broken) {
-      if (std::string differs = disagreement(last, the_case, stretch); !differs.empty())
+      if (std::string differs = disagreement(last, *outputs, stretch); !differs.empty())
         broken = fails(std::move(differs));
     }
     if (!broken) continue;
     broken->detail = fmt::format("{}: {}", text_of(stretch), broken->detail);
     return *broken;
   }
-  for (const CaseOutput& output : the_case.outputs(stretches.back())) {
+  const auto outputs = bench.outputs_of(the_case, stretches.back());
+  for (const CaseOutput& output : *outputs) {
     if (same_bits(whole_bits(*whole, output, never_stopped), whole_bits(last, output, stretches.back())))
       continue;
     return fails(fmt::format("{} differs from a training that was not stopped: {}", output.name,
@@ -382,7 +389,7 @@ bool has_twins(const Case& the_case) { return !the_case.twins(least_setting(the_
 Judgement keeps_its_hash(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   sim::WorldSpec spec = bench.world_of(the_case, setting);
   const sim::RunReport first = bench.run(the_case, setting, spec);
-  if (auto broken = unfit(first, the_case, setting)) return *broken;
+  if (auto broken = unfit(first, *bench.outputs_of(the_case, setting), setting)) return *broken;
   for (const int variant : {0, 1, 2}) {
     spec.schedule = {.policy = variant == 1 ? sim::SchedulePolicy::pct : sim::SchedulePolicy::uniform,
                      .seed = setting.seed + static_cast<std::uint64_t>(variant)};
@@ -403,8 +410,9 @@ Wholes<Bounded> bounded_reference(const Case& the_case, const CaseSetting& setti
 
 Judgement judge_floats(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report,
                        const Wholes<reference::Bounded>& wholes) {
-  if (auto broken = unfit(report, the_case, setting)) return *broken;
-  return compare_all<double>(the_case, setting, report, wholes);
+  const std::vector<CaseOutput> outputs = the_case.outputs(setting);
+  if (auto broken = unfit(report, outputs, setting)) return *broken;
+  return compare_all<double>(outputs, setting, report, wholes);
 }
 
 const std::vector<Property>& all_properties() {

@@ -1,8 +1,9 @@
 #include "verify/properties/published_tensors.h"
 
+#include <algorithm>
 #include <fmt/format.h>
-#include <map>
 #include <string_view>
+#include <vector>
 
 #include "sim/tensor/checks.h"
 #include "verify/properties/assembled.h"
@@ -58,17 +59,19 @@ std::string check_output(const sim::RunReport& report, const CaseOutput& output,
   return "";
 }
 
-/// Returns the tensor that a rank published twice, or without a declaration that it does.
-std::string check_nothing_else(const sim::RankReport& rank,
-                               const std::map<std::string_view, const CaseOutput*>& outputs) {
+/// Returns the tensor that a rank published twice, or without a declaration that it does. The outputs are in
+/// the order of their names.
+std::string check_nothing_else(const sim::RankReport& rank, const std::vector<const CaseOutput*>& outputs) {
   std::string_view last;
+  auto next = outputs.begin();
   for (const std::uint32_t at : rank.by_name) {
     const std::string& name = rank.published[at].name;
-    const auto known = outputs.find(name);
-    if (known == outputs.end())
+    const auto known = std::find_if(next, outputs.end(), [&](const auto* o) { return o->name >= name; });
+    next = known;
+    if (known == outputs.end() || (*known)->name != name)
       return fmt::format("rank {} published {}, which outputs() does not list, so it would not be judged",
                          rank.rank, name);
-    if (!has_part(*known->second, rank.rank))
+    if (!has_part(**known, rank.rank))
       return fmt::format("rank {} published {}, of which part_of gives it no part, so it would not be judged",
                          rank.rank, name);
     if (name == last)
@@ -91,8 +94,10 @@ std::string check_outputs(const sim::RunReport& report, const std::vector<CaseOu
 std::string check_published(const sim::RunReport& report, const std::vector<CaseOutput>& outputs,
                             sim::DType dtype) {
   if (std::string wrong = check_outputs(report, outputs, dtype); !wrong.empty()) return wrong;
-  std::map<std::string_view, const CaseOutput*> by_name;
-  for (const CaseOutput& output : outputs) by_name.emplace(output.name, &output);
+  std::vector<const CaseOutput*> by_name;
+  by_name.reserve(outputs.size());
+  for (const CaseOutput& output : outputs) by_name.push_back(&output);
+  std::sort(by_name.begin(), by_name.end(), [](const auto* a, const auto* b) { return a->name < b->name; });
   for (const sim::RankReport& rank : report.ranks) {
     if (std::string wrong = check_nothing_else(rank, by_name); !wrong.empty()) return wrong;
   }

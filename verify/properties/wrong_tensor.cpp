@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
 
 namespace verify {
@@ -158,7 +159,7 @@ WrongTensors wrong_tensors(const ComparedRun& run) {
 
 std::string text_of_ranks(const std::set<int>& ranks, std::size_t all) {
   if (ranks.size() == all) return all == 1 ? "the only rank" : "all ranks";
-  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+  return ranks_words({ranks.begin(), ranks.end()});
 }
 
 }  // namespace verify

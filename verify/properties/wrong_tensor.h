@@ -70,7 +70,7 @@ WrongTensor compared_tensor(const ComparedRun& run, const CaseOutput& output);
 
 WrongTensors wrong_tensors(const ComparedRun& run);
 
-/// Returns "rank 1", "ranks 0, 1, 3" or "all ranks" of so many.
+/// Returns "all ranks" or "the only rank" of so many, or some ranks in words ("ranks 0, 1 and 3").
 std::string text_of_ranks(const std::set<int>& ranks, std::size_t all);
 
 }  // namespace verify

@@ -99,7 +99,7 @@ struct PickleEnds {};
 class PickleReader {
  public:
   PickleReader(std::string_view bytes, const std::string& file, ValueTree& tree)
-      : bytes_(bytes), file_(file), tree_(tree) {}
+      : bytes_(bytes), file_(file), tree_(tree), stack_(tree.stack), memo_(tree.memo) {}
 
   ParsedFile read() {
     ParsedFile parsed;
@@ -121,7 +121,8 @@ class PickleReader {
     const unsigned char code = byte();
     switch (code) {
       case 0x80:
-        if (byte() > 2) refuse_opcode(code, "of a protocol above 2");
+        if (const int protocol = byte(); protocol > 2)
+          refuse_opcode(code, fmt::format("of protocol {}, and only protocol 2 is read", protocol));
         break;
       case '.':
         if (stack_.size() != 1 || !marks_.empty()) refuse_opcode(code, "while values are open");
@@ -144,8 +145,17 @@ class PickleReader {
       case 'e':
         close(code, ValueKind::list);
         break;
+      case 's':
+        add(code, ValueKind::dict, 2);
+        break;
+      case 'a':
+        add(code, ValueKind::list, 1);
+        break;
+      case 0x85:
+        push_tuple(code, 1);
+        break;
       case 0x86:
-        push_pair(code);
+        push_tuple(code, 2);
         break;
       case 'X':
         push(Value::of_text(text(little_endian(4))));
@@ -197,7 +207,9 @@ class PickleReader {
                                         problem.empty() ? "" : " ", problem),
                  .rule = "this is not a flight-recorder dump: c10's pickler writes numbers, texts, lists and "
                          "dicts only, and nothing else of a pickle is read here",
-                 .hint = "the file that the flight recorder wrote, or its JSON form"});
+                 .hint =
+                     "the file that the flight recorder wrote, its JSON form, or a dump that Python wrote "
+                     "again with pickle.dump(dump, file, protocol=2)"});
   }
 
   unsigned char byte() {
@@ -247,12 +259,20 @@ class PickleReader {
   /// The first element of the stack that the innermost open container may not take.
   std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
 
-  void push_pair(unsigned char code) {
-    if (stack_.size() < floor() + 2) refuse_opcode(code, "without two values");
-    const Value pair = tree_.container(ValueKind::list);
-    tree_.append(pair, std::span<const Value>(stack_).last(2));
-    stack_.resize(stack_.size() - 2);
-    push(pair);
+  void push_tuple(unsigned char code, std::size_t size) {
+    if (stack_.size() < floor() + size) refuse_opcode(code, fmt::format("without {} values", size));
+    const Value tuple = tree_.container(ValueKind::list);
+    tree_.append(tuple, std::span<const Value>(stack_).last(size));
+    stack_.resize(stack_.size() - size);
+    push(tuple);
+  }
+
+  /// SETITEM and APPEND: adds the last values to the container below them, without a mark.
+  void add(unsigned char code, ValueKind kind, std::size_t size) {
+    if (stack_.size() < floor() + size + 1 || !stack_[stack_.size() - size - 1].is(kind))
+      refuse_opcode(code, "without a container to which it adds");
+    tree_.append(stack_[stack_.size() - size - 1], std::span<const Value>(stack_).last(size));
+    stack_.resize(stack_.size() - size);
   }
 
   void put(unsigned char code, std::uint64_t index) {
@@ -298,12 +318,17 @@ class PickleReader {
   ValueTree& tree_;
   std::size_t next_ = 0;  // the byte that is read next
   std::size_t at_ = 0;    // the first byte of the opcode
-  std::vector<Value> stack_;
-  std::vector<Value> memo_;
+  std::vector<Value>& stack_;
+  std::vector<Value>& memo_;
   std::vector<std::size_t> marks_;
 };
 
 }  // namespace
+
+bool begins_as_pickle(std::string_view bytes) {
+  constexpr std::string_view kOldDict = "(dp0\n", kOlderDict = "}q";
+  return bytes.starts_with('\x80') || bytes.starts_with(kOldDict) || bytes.starts_with(kOlderDict);
+}
 
 ParsedFile parse_pickle(std::string_view bytes, const std::string& file, ValueTree& tree) {
   return PickleReader(bytes, file, tree).read();

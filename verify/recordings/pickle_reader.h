@@ -1,16 +1,23 @@
 #pragma once
 
-/// Reads a pickle without executing it: only the 21 opcodes of protocol 2 that c10's pickler writes for a
-/// flight-recorder dump, which make numbers, texts, tuples, lists and dicts.
+/// Reads a pickle without executing it: only opcodes of protocol 2 that make numbers, texts, tuples, lists
+/// and dicts. These are the 21 that c10's pickler writes for a flight-recorder dump, and three that Python's
+/// pickler writes in their place where a list, a dict or a tuple has one element:
 ///
 ///   PROTO STOP MARK EMPTY_DICT EMPTY_LIST SETITEMS APPENDS TUPLE2 BINUNICODE BINPUT LONG_BINPUT BINGET
-///   LONG_BINGET BININT BININT1 BININT2 LONG1 BINFLOAT NONE NEWTRUE NEWFALSE
+///   LONG_BINGET BININT BININT1 BININT2 LONG1 BINFLOAT NONE NEWTRUE NEWFALSE, and APPEND SETITEM TUPLE1
 ///
 /// Every other opcode is refused by its name and offset, before anything that follows it is read. Those that
 /// import a name or call a function (GLOBAL, REDUCE, BUILD, ...) are among them. A tuple becomes a list.
 ///
+///   a dump that Python wrote again with   is
+///   pickle.dump(dump, file, protocol=2)   read
+///   protocol=0, protocol=1                refused at its first INT, LONG, PUT or UNICODE
+///   protocol=3, 4, 5 or none              refused at its PROTO, at offset 0
+///
 /// Exact   A file that ends too early is read as far as it goes: what stands above each open MARK is added to
-///         the container below it, as if the pickler had closed it there.
+///         the container below it, as if the pickler had closed it there. An element that is the only one of
+///         its list or dict has no MARK, and is lost if the file ends before its APPEND or SETITEM.
 /// Errors  dump_opcode: an opcode that is not in the list, or one that does not fit what was read before;
 ///         dump_limit: more than kMostMarks open marks, a memo out of order, a text of more than
 ///         kMostTextBytes, a number of more than 64 bits, or too many values.
@@ -31,6 +38,9 @@ struct ParsedFile {
   Value value;                // of the whole file
   bool is_truncated = false;  // it ended before its value was complete
 };
+
+/// Whether bytes begin as a pickle does: with PROTO, or, in protocols 0 and 1, with a dict.
+bool begins_as_pickle(std::string_view bytes);
 
 /// Returns the value of a pickle, whose texts are views into `bytes`. `file` is named in refusals.
 ParsedFile parse_pickle(std::string_view bytes, const std::string& file, ValueTree& tree);

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -96,12 +97,26 @@ void read_bytes(const std::string& path, std::string& bytes) {
   bytes.resize(static_cast<std::size_t>(file.gcount()));
 }
 
+/// Whether bytes that are no dump are the beginning of one.
+bool ends_before_a_field(std::string_view bytes, const std::string& file, ValueTree& tree) {
+  const std::size_t first = bytes.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos) return true;
+  const bool is_pickle = begins_as_pickle(bytes);
+  if (!is_pickle && bytes[first] != '{') return false;
+  tree.begin(file);
+  return (is_pickle ? parse_pickle(bytes, file, tree) : parse_json_values(bytes, file, tree)).is_truncated;
+}
+
 /// Reads the candidates on several threads. What each file has is stored by its index, so that nothing
 /// depends on the order in which threads come to the files.
 class ReadFiles {
  public:
   ReadFiles(const std::vector<Candidate>& files, const ReadingProgress& progress)
-      : files_(files), progress_(progress), found_(files.size()), problems_(files.size()) {}
+      : files_(files),
+        progress_(progress),
+        found_(files.size()),
+        blank_(files.size()),
+        problems_(files.size()) {}
 
   void run(int threads) {
     std::vector<std::thread> others;
@@ -112,6 +127,7 @@ class ReadFiles {
   }
 
   std::vector<std::optional<Recording>>& found() { return found_; }
+  std::vector<std::optional<BlankDump>>& blank() { return blank_; }
   void throw_problems() const {
     sim::Refusals refusals;
     std::size_t kept = 0;
@@ -131,7 +147,11 @@ class ReadFiles {
       try {
         read_bytes(files_[i].path, bytes);
         found_[i] = recording_of(bytes, sim::printable_text(files_[i].path), lists_, tree);
-        if (found_[i]) found_[i]->path = files_[i].path;
+        if (found_[i]) {
+          found_[i]->path = files_[i].path;
+        } else if (ends_before_a_field(bytes, files_[i].path, tree)) {
+          blank_[i] = BlankDump{.path = files_[i].path, .bytes = bytes.size()};
+        }
       } catch (...) {
         problems_[i] = std::current_exception();
       }
@@ -141,6 +161,7 @@ class ReadFiles {
   const std::vector<Candidate>& files_;
   const ReadingProgress& progress_;
   std::vector<std::optional<Recording>> found_;
+  std::vector<std::optional<BlankDump>> blank_;
   std::vector<std::exception_ptr> problems_;
   SharedRanks lists_;
   std::atomic<std::size_t> next_ = 0;
@@ -177,15 +198,29 @@ class RankFinder {
                 "--rank-from 'rank_([0-9]+)'");
   }
 
+  /// Returns a path without the number that is its rank, by which files of one job are alike; "" where no
+  /// rank is found.
+  std::string name_without_rank(const std::string& path) const {
+    if (!by_name_) return matched(path).empty() ? "" : "a rank";
+    const auto [first, size] = place_of_number(path);
+    return size == 0 ? "" : path.substr(0, first) + "#" + path.substr(first + size);
+  }
+
  private:
-  static std::string last_number(const std::string& path) {
+  /// Returns the first digit and the length of the last number of a file's name; no length without one.
+  static std::pair<std::size_t, std::size_t> place_of_number(const std::string& path) {
     constexpr const char* kDigits = "0123456789";
     const std::size_t name = path.rfind('/') == std::string::npos ? 0 : path.rfind('/') + 1;
     const std::size_t last = path.find_last_of(kDigits);
-    if (last == std::string::npos || last < name) return "";
+    if (last == std::string::npos || last < name) return {0, 0};
     const std::size_t before = path.find_last_not_of(kDigits, last);
-    const std::size_t first = before == std::string::npos ? 0 : before + 1;
-    return path.substr(std::max(first, name), last - std::max(first, name) + 1);
+    const std::size_t first = std::max(before == std::string::npos ? 0 : before + 1, name);
+    return {first, last - first + 1};
+  }
+
+  static std::string last_number(const std::string& path) {
+    const auto [first, size] = place_of_number(path);
+    return path.substr(first, size);
   }
 
   std::string matched(const std::string& path) const {
@@ -247,20 +282,45 @@ void take_ranks(std::vector<Recording> found, const RankFinder& finder, Recordin
   refusals.throw_if_any();
 }
 
+/// Gives blank dumps their ranks, and keeps those of ranks without another dump.
+void take_blank_ranks(const RankFinder& finder, Recordings& recordings) {
+  const auto by_rank = [](const auto& a, const auto& b) { return a.rank < b.rank; };
+  std::vector<BlankDump>& blank = recordings.blank;
+  for (BlankDump& one : blank) one.rank = finder.rank_of(one.path);
+  std::stable_sort(blank.begin(), blank.end(), by_rank);
+  std::erase_if(blank, [&](const BlankDump& one) {
+    return std::binary_search(recordings.ranks.begin(), recordings.ranks.end(), Recording{.rank = one.rank},
+                              by_rank);
+  });
+  blank.erase(
+      std::unique(blank.begin(), blank.end(), [](const auto& a, const auto& b) { return a.rank == b.rank; }),
+      blank.end());
+  for (const BlankDump& one : blank)
+    recordings.notes.push_back(
+        fmt::format("The dump of rank {} ({}) {}: it counts as none, and its process may have ended while it "
+                    "wrote.",
+                    one.rank, sim::printable_text(one.path), words_of(one)));
+}
+
 }  // namespace
+
+std::string words_of(const BlankDump& blank) {
+  if (blank.bytes == 0) return "is empty";
+  return fmt::format("ends after {}, before its first field",
+                     counted(static_cast<std::int64_t>(blank.bytes), "byte"));
+}
 
 std::optional<Recording> recording_of(std::string_view bytes, const std::string& file, SharedRanks& lists,
                                       ValueTree& tree) {
   const std::size_t first = bytes.find_first_not_of(" \t\r\n");
   if (first == std::string_view::npos) return std::nullopt;
-  const bool is_pickle = bytes.front() == '\x80';
+  const bool is_pickle = begins_as_pickle(bytes);
   if (!is_pickle && bytes[first] != '{') return std::nullopt;
   tree.begin(file);
   const ParsedFile parsed =
       is_pickle ? parse_pickle(bytes, file, tree) : parse_json_values(bytes, file, tree);
   if (!has_fields_of_dump(parsed.value, tree)) return std::nullopt;
-  Recording recording = recorded(parsed.value, tree, lists, file);
-  recording.is_truncated = parsed.is_truncated;
+  Recording recording = recorded(parsed, tree, lists, file);
   recording.bytes = bytes.size();
   return recording;
 }
@@ -275,10 +335,17 @@ Recordings read_recordings(const RecordingSource& source, const ReadingProgress&
   std::vector<Recording> found;
   sim::Refusals refusals;
   std::int64_t left_out = 0;
+  std::set<std::string> names;  // of dumps, without their last numbers
+  for (const std::optional<Recording>& recording : reading.found()) {
+    if (recording) names.insert(finder.name_without_rank(recording->path));
+  }
   for (std::size_t i = 0; i < files.size(); ++i) {
     std::optional<Recording>& recording = reading.found()[i];
+    std::optional<BlankDump>& blank = reading.blank()[i];
     if (recording) {
       found.push_back(std::move(*recording));
+    } else if (blank && (files[i].is_named || names.contains(finder.name_without_rank(files[i].path)))) {
+      recordings.blank.push_back(*std::move(blank));
     } else if (!files[i].is_named) {
       ++left_out;
     } else {
@@ -294,10 +361,15 @@ Recordings read_recordings(const RecordingSource& source, const ReadingProgress&
                                            counted(left_out, "file"), left_out == 1 ? "is" : "are",
                                            left_out == 1 ? "was" : "were"));
   if (found.empty())
-    refuse_file("dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(),
-                fmt::format("{} read, and none is a dump", counted(std::ssize(files), "file")), kDumpForms,
-                "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)");
+    refuse_file(
+        "dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(),
+        fmt::format("{} read, and none is a dump{}", counted(std::ssize(files), "file"),
+                    recordings.blank.empty() ? ""
+                                             : fmt::format(" ({} empty, or end before their first field)",
+                                                           recordings.blank.size())),
+        kDumpForms, "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)");
   take_ranks(std::move(found), finder, recordings);
+  take_blank_ranks(finder, recordings);
   for (const Recording& recording : recordings.ranks) {
     if (recording.is_truncated)
       recordings.notes.push_back(

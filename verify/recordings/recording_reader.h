@@ -8,6 +8,9 @@
 ///
 /// The rank of a dump is the last number in its file's name, or what `rank_from` finds in its path.
 ///
+/// A file that is empty, or ends before its first field, is a blank dump: its process ended while it wrote.
+/// In a folder a file counts as one if its name differs from that of a dump in the last number alone.
+///
 /// Exact   The result does not depend on the number of threads, nor on the order of the paths. A retired call
 ///         counts as completed where its recorder has no events of a device (gloo), and the parts of a
 ///         coalesced call have its state. A rank with a pickle and a JSON file of the same calls is read
@@ -39,8 +42,19 @@ struct RecordingSource {
   int threads = 1;
 };
 
+/// A dump that holds nothing.
+struct BlankDump {
+  int rank = -1;
+  std::string path;
+  std::size_t bytes = 0;
+};
+
+/// Returns how it ends, without a subject: "is empty", "ends after 7 bytes, before its first field".
+std::string words_of(const BlankDump& blank);
+
 struct Recordings {
   std::vector<Recording> ranks;    // ascending by rank, each rank once
+  std::vector<BlankDump> blank;    // ascending by rank, of ranks that have no other dump
   std::vector<std::string> notes;  // on files that were left out, or read in part
 };
 

@@ -86,6 +86,8 @@ void ValueTree::begin(std::string file) {
   pool_.clear();
   blocks_.clear();
   decoded_.clear();
+  stack.clear();
+  memo.clear();
 }
 
 void refuse_limit(const std::string& file, const std::string& numbers, const std::string& rule) {

@@ -56,6 +56,9 @@ class ValueTree {
   /// Forgets everything and keeps the memory. `file` is named where a limit is passed.
   void begin(std::string file);
 
+  /// What a parser of pickles works with. It is here so that its memory is kept from file to file.
+  std::vector<Value> stack, memo;
+
  private:
   struct Block {
     std::size_t offset = 0, count = 0;

@@ -66,8 +66,9 @@ AttentionGradients<Scalar> attention_gradients(const Number<Scalar>& number, con
   for (Eigen::Index i = 0; i < q.rows(); ++i) {
     Sum<Scalar> mean;
     for (Eigen::Index j = 0; j < k.rows(); ++j) mean.add(probabilities(i, j) * grad_p(i, j));
+    const Scalar mean_of_row = mean.value();
     for (Eigen::Index j = 0; j < k.rows(); ++j) {
-      grad_scores(i, j) = number.stored(probabilities(i, j) * (grad_p(i, j) - mean.value()) * factor);
+      grad_scores(i, j) = number.stored(probabilities(i, j) * (grad_p(i, j) - mean_of_row) * factor);
     }
   }
   return {product(number, grad_scores, k), product<Scalar>(number, transposed(grad_scores), q),

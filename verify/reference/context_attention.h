@@ -45,7 +45,8 @@ class ContextAttention {
         values_(values),
         output_(zeros<Scalar>(sizes.sequence, sizes.batch * sizes.heads * sizes.value_channels)) {
     each_head([&](const Head& head) {
-      put(product<Scalar>(number_, probabilities(head), value_of(head)), output_, head.document,
+      probabilities_.push_back(probabilities(head));
+      put(product<Scalar>(number_, probabilities_.back(), value_of(head)), output_, head.document,
           head.query * sizes_.value_channels);
     });
   }
@@ -57,8 +58,9 @@ class ContextAttention {
                                    zeros<Scalar>(values_.rows(), values_.cols())};
     const std::int64_t shared = sizes_.heads / sizes_.groups;
     std::vector<OfHead> of_group;
+    auto probabilities = probabilities_.begin();
     each_head([&](const Head& head) {
-      of_group.push_back(gradients_of(head, grad));
+      of_group.push_back(gradients_of(head, *probabilities++, grad));
       put(product<Scalar>(number_, of_group.back().scores, key_of(head)), all.q, head.document,
           head.query * sizes_.channels);
       if (std::ssize(of_group) < shared) return;
@@ -98,8 +100,9 @@ class ContextAttention {
 
   /// The gradient of a score is p (g - m) / sqrt(d), where m is the sum of p g over the keys of a row. A
   /// candidate that has not all keys computes m as the sum of gradient times output.
-  OfHead gradients_of(const Head& head, const Matrix<Scalar>& grad) const {
-    OfHead own{.probabilities = probabilities(head),
+  OfHead gradients_of(const Head& head, const Matrix<Scalar>& probabilities,
+                      const Matrix<Scalar>& grad) const {
+    OfHead own{.probabilities = probabilities,
                .scores = {},
                .query = query_of(head),
                .grad = taken(grad, head.document, head.query * sizes_.value_channels, sizes_.value_channels)};
@@ -114,8 +117,9 @@ class ContextAttention {
         mean.add_product(own.probabilities(i, j), grad_p(i, j));
       for (Eigen::Index f = 0; f < output.cols() && sizes_.merges > 0; ++f)
         mean.add_product(own.grad(i, f), output(i, f));
+      const Scalar mean_of_row = mean.value();
       for (Eigen::Index j = 0; j < grad_p.cols(); ++j)
-        own.scores(i, j) = number_.stored(own.probabilities(i, j) * (grad_p(i, j) - mean.value()) * factor);
+        own.scores(i, j) = number_.stored(own.probabilities(i, j) * (grad_p(i, j) - mean_of_row) * factor);
     }
     return own;
   }
@@ -155,6 +159,7 @@ class ContextAttention {
   Number<Scalar> number_;
   ContextAttentionSizes sizes_;
   Matrix<Scalar> queries_, keys_, values_, output_;
+  std::vector<Matrix<Scalar>> probabilities_;  // in the order of each_head()
 };
 
 }  // namespace verify::reference

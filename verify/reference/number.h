@@ -61,7 +61,8 @@ class Number<sim::Field> {
  public:
   explicit Number(const sim::FieldTower& tower) : tower_(&tower) {}
   sim::Field of(std::int64_t numerator, std::int64_t denominator) const {
-    return sim::Field::of(numerator) / sim::Field::of(denominator);
+    return denominator == 1 ? sim::Field::of(numerator)
+                            : sim::Field::of(numerator) / sim::Field::of(denominator);
   }
   sim::Field stored(const sim::Field& x) const { return x; }
   sim::Field exp(const sim::Field& x) const { return tower_->exp(x); }
@@ -76,10 +77,15 @@ class Number<sim::Field> {
   /// part of a row.
   sim::Field softmax_shift(const std::vector<sim::Field>&) const { return {}; }
   sim::Field activation(Activation function, bool derivative, const sim::Field& x) const {
-    std::string name = "gelu_tanh";
-    if (function == Activation::gelu_erf) name = "gelu_erf";
-    if (function == Activation::silu) name = "silu";
-    return tower_->keyed(derivative ? name + "_derivative" : name, x);
+    switch (function) {
+      case Activation::gelu_tanh:
+        return tower_->keyed(derivative ? "gelu_tanh_derivative" : "gelu_tanh", x);
+      case Activation::gelu_erf:
+        return tower_->keyed(derivative ? "gelu_erf_derivative" : "gelu_erf", x);
+      case Activation::silu:
+        break;
+    }
+    return tower_->keyed(derivative ? "silu_derivative" : "silu", x);
   }
   /// A function that has no algebra, such as one of an author (sim/tensor/element_function.h): in the field a
   /// keyed function of its name, elsewhere steps(number, x).

@@ -17,7 +17,7 @@
 #include <cstdint>
 #include <string>
 
-#include "verify/reference/number.h"
+#include "verify/reference/matrix.h"
 
 namespace verify::reference {
 
@@ -39,6 +39,11 @@ struct Perturbation {
   double store = 0;         // unit roundoff of the elements of a tensor
   std::uint64_t state = 0;  // of the generator; it starts as the seed
 
+  /// Returns the value with an error of up to `units` unit roundoffs.
+  double rounded(double value, double units) {
+    return unit == 0 ? value : value * (1 + units * unit * draw());
+  }
+
   /// A number from -1 to 1. Source: Steele et al. 2014, SplitMix64.
   double draw() {
     state += 0x9e3779b97f4a7c15U;
@@ -55,10 +60,11 @@ class Perturbed {
   Perturbed() = default;
   explicit Perturbed(double value, Perturbation* by = nullptr) : value_(value), by_(by) {}
   double value() const { return value_; }
+  /// Null for a number that is as the program wrote it, such as a zero.
+  Perturbation* by() const { return by_; }
 
   static Perturbed rounded(double value, double units, Perturbation* by) {
-    if (by == nullptr || by->unit == 0) return Perturbed(value, by);
-    return Perturbed(value * (1 + units * by->unit * by->draw()), by);
+    return Perturbed(by == nullptr ? value : by->rounded(value, units), by);
   }
   friend Perturbed operator+(const Perturbed& a, const Perturbed& b) {
     return rounded(a.value_ + b.value_, 1, either(a, b));
@@ -86,6 +92,7 @@ template <>
 class Number<Perturbed> {
  public:
   explicit Number(Perturbation& by) : by_(&by) {}
+  Perturbation& by() const { return *by_; }
   Perturbed of(std::int64_t numerator, std::int64_t denominator) const {
     return Perturbed::rounded(static_cast<double>(numerator) / static_cast<double>(denominator),
                               denominator == 1 ? 0 : 1, by_);
@@ -136,5 +143,35 @@ class Sum<Perturbed> {
  private:
   Perturbed sum_;
 };
+
+/// The product, with the draws of the template in matrix.h and in their order. The state of the generator is
+/// in a local copy meanwhile, so that it need not go through memory for each draw.
+template <>
+inline Matrix<Perturbed> product(const Number<Perturbed>& number, const Matrix<Perturbed>& a,
+                                 const Matrix<Perturbed>& b) {
+  Perturbation by = number.by();
+  Matrix<Perturbed> result(a.rows(), b.cols());
+  for (Eigen::Index i = 0; i < a.rows(); ++i) {
+    for (Eigen::Index j = 0; j < b.cols(); ++j) {
+      double sum = 0;
+      bool is_perturbed = false;
+      for (Eigen::Index k = 0; k < a.cols(); ++k) {
+        const Perturbed &left = a(i, k), &right = b(k, j);
+        double term = left.value() * right.value();
+        const bool is_term_perturbed = left.by() != nullptr || right.by() != nullptr;
+        if (is_term_perturbed) term = by.rounded(term, 1);
+        is_perturbed = is_perturbed || is_term_perturbed;
+        sum = is_perturbed ? by.rounded(sum + term, 1) : sum + term;
+      }
+      if (by.store == 0) {
+        result(i, j) = Perturbed(sum, is_perturbed ? &number.by() : nullptr);
+      } else {
+        result(i, j) = Perturbed(sum * (1 + by.store * by.draw()), &number.by());
+      }
+    }
+  }
+  number.by().state = by.state;
+  return result;
+}
 
 }  // namespace verify::reference

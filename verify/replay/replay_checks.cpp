@@ -79,11 +79,15 @@ std::string why_no_step(const Replaying& scenario) {
   if (!proves_layers(scenario)) return "";
   const FullSizeAnswer answer = can_run_full_size(scenario.request);
   if (!answer.is_asked_for || !answer.reason.empty()) return answer.reason;
-  const std::int64_t calls = step_calls(scenario.request, 1);
-  if (scenario.request.every_rank || calls <= kMostStepCalls) return "";
-  return fmt::format("one replica makes {}{} calls, and at most {} are run without --every-rank",
+  if (scenario.request.every_rank) return "";
+  const StepPart part = running_part(scenario.request);
+  const std::int64_t calls = step_calls(scenario.request, part);
+  if (calls <= kMostFoldedCalls) return "";
+  return fmt::format("{} {}{} calls, and at most {} are run without --every-rank",
+                     part.replicas == 1 ? "one replica makes"
+                                        : fmt::format("{} replicas that exchange tokens make", part.replicas),
                      calls > sim::kMaxSize ? "more than " : "about ", std::min(calls, sim::kMaxSize),
-                     kMostStepCalls);
+                     kMostFoldedCalls);
 }
 bool runs_a_step(const Replaying& scenario) {
   return proves_layers(scenario) && can_run_full_size(scenario.request).is_asked_for &&
@@ -193,7 +197,7 @@ void run_memory(Replaying& scenario) {
 }
 
 void run_step(Replaying& scenario) {
-  scenario.report.step = full_size_step(scenario.request, running_replicas(scenario.request));
+  scenario.report.step = full_size_step(scenario.request, running_part(scenario.request));
   scenario.add(scenario.report.step->row);
   const std::vector<sim::Finding>& findings = scenario.report.step->findings;
   scenario.report.findings.insert(scenario.report.findings.end(), findings.begin(), findings.end());

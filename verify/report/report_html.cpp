@@ -13,9 +13,9 @@
 #include "verify/report/curve_html.h"
 #include "verify/report/html_table.h"
 #include "verify/report/ledger_by_kind.h"
+#include "verify/report/page_html.h"
 #include "verify/report/pipeline_html.h"
 #include "verify/report/rank_grid_html.h"
-#include "verify/report/report_style.h"
 #include "verify/report/share_bar.h"
 
 namespace verify {
@@ -258,15 +258,9 @@ std::string scenario_html(const ScenarioReport& report, std::size_t number) {
 }  // namespace
 
 std::string report_html(const std::vector<ScenarioReport>& reports) {
-  std::string html = fmt::format(
-      "<!DOCTYPE html>\n<html lang=\"en\" id=\"top\">\n<head>\n<meta charset=\"utf-8\"/>\n"
-      "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src "
-      "'unsafe-inline'\"/>\n<title>shardproof: {}</title>\n<style>{}</style>\n</head>\n<body>\n<main>\n",
-      summary_line(reports), report_style());
-  html += summary(reports);
+  std::string html = summary(reports);
   for (std::size_t i = 0; i < reports.size(); ++i) html += scenario_html(reports[i], i + 1);
-  return html + "</main>\n</body>\n</html>\n";
+  return page_html("shardproof: " + summary_line(reports), html);
 }
 
 }  // namespace verify

@@ -377,8 +377,6 @@ std::vector<ArgumentRow> rows_without_effect() {
         "tp-comm-bootstrap-backend",
         "tp-comm-split-ag",
         "tp-comm-split-rs",
-        "overlap-grad-reduce",
-        "overlap-param-gather",
         "overlap-param-gather-with-optimizer-step",
         "no-align-grad-reduce",
         "align-grad-reduce",

@@ -9,6 +9,7 @@
 #include "sim/base/error.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/launch_world.h"
+#include "verify/run_arguments/shell_branches.h"
 #include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_words.h"
 
@@ -56,6 +57,7 @@ class ScriptReader {
   void take_environment(RunArguments& run) const;
 
   ShellValues values_;
+  ShellBranches branches_;
   LaunchWorld world_;
   std::vector<Launch> launches_;
 };
@@ -75,22 +77,41 @@ void ScriptReader::read(std::string_view text, int first_line, int depth) {
 }
 
 void ScriptReader::read(const ShellCommand& command, int depth) {
-  if (!command.loop_variable.empty())
-    values_.forget(command.loop_variable, command.line, "it takes several values in a loop");
-  const bool is_conditional = command.is_conditional || (command.is_chained && command.words.empty());
-  for (const ShellAssignment& assignment : command.assignments) values_.assign(assignment, is_conditional);
-  find_launch(values_.expand(command.words), command.line, depth);
+  if (command.keyword != ShellKeyword::none) {
+    branches_.follow(command, values_);
+    if (!command.loop_variable.empty())
+      values_.forget(command.loop_variable, command.line, "it takes several values in a loop");
+    return;
+  }
+  const ShellRuns runs = branches_.runs(command);
+  if (runs == ShellRuns::no) return;
+  // Assignments before a word are those of the command, which is read as if it ran.
+  const ShellRuns assigns = command.words.empty() ? runs : branches_.around();
+  for (const ShellAssignment& assignment : command.assignments) {
+    if (assigns == ShellRuns::yes) {
+      values_.assign(assignment);
+    } else {
+      values_.assign_perhaps(assignment, branches_.asked());
+    }
+  }
+  const Fields words = values_.expand(command.words);
+  find_launch(words, command.line, depth);
   for (const HereDocument& document : command.documents) read_nested(document.text, document.line, depth);
+  const bool is_certain = command.chain.empty() || (runs == ShellRuns::yes && command.chain != "|");
+  const std::optional<bool> success = is_certain ? shell_condition(command, values_) : std::nullopt;
+  branches_.ended(success, success ? std::vector<std::string>() : values_.unknown_variables(words));
 }
 
 /// Reads the text of a here-document or of `bash -c`, which may be no script at all.
 void ScriptReader::read_nested(std::string_view text, int line, int depth) {
   if (depth == kMostNesting || text.find("--") == std::string_view::npos) return;
+  const ShellBranches around = branches_;
   try {
     read(text, line, depth + 1);
   } catch (const sim::Error& error) {
     if (error.refusal().code != "script_syntax") throw;
   }
+  branches_ = around;
 }
 
 void ScriptReader::find_launch(const Fields& words, int line, int depth) {
@@ -170,9 +191,11 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
       keep_unresolved(word);
       continue;
     }
-    // A variable that stands alone behind a complete argument may hold more of them.
+    // A variable that stands alone behind a complete argument may hold more of them, and so does one whose
+    // text begins with a flag.
     const bool is_complete = current == nullptr || !current->values.empty() || takes_no_value(current->name);
-    const bool stands_alone = word.has_unknown() && is_complete;
+    const bool holds_flags = values_.shown(word.text).find("=--") != std::string::npos;
+    const bool stands_alone = word.has_unknown() && (is_complete || holds_flags);
     if (stands_alone) current = nullptr;
     keep_unresolved(word);
     if (current == nullptr) continue;

@@ -10,9 +10,10 @@
 /// and in `bash -c "..."` are found.
 ///
 /// Assignments of literals, arrays, defaults (${TP:-8}) and whole-number arithmetic are followed, in the
-/// order of the file. Nothing is executed. Whatever only a shell could tell is kept as Unresolved: a variable
-/// that is not assigned, or is assigned in a branch; $1; $(...). A variable in `set` has that value
-/// throughout.
+/// order of the file, and so are branches whose condition is known ([ $TP -gt 1 ], case $SIZE in 7b)):
+/// shell_condition.h. Nothing is executed. Whatever only a shell could tell is kept as Unresolved: a variable
+/// that is not assigned, or is assigned in a branch that may run; $1; $(...). A variable in `set` has that
+/// value throughout.
 ///
 /// The world is --nnodes x --nproc_per_node of torchrun, or else the tasks of srun, mpirun or #SBATCH.
 ///

@@ -68,24 +68,37 @@ void ShellValues::forget(const std::string& name, int line, const std::string& r
   define(name, mark("${" + name + "}", name, line, reason), line);
 }
 
-void ShellValues::assign(const ShellAssignment& assignment, bool is_conditional) {
+ShellValues::Fields ShellValues::fields_of(const ShellAssignment& assignment) {
   Fields fields;
   for (const ShellWord& word : assignment.values) {
     const Fields expanded = assignment.is_array ? expand(word) : Fields{{joined(word), assignment.line}};
     fields.insert(fields.end(), expanded.begin(), expanded.end());
   }
-  const std::string& name = assignment.name;
-  if (is_conditional) {
-    std::string text;
-    for (const ShellField& field : fields) {
-      text += (text.empty() ? "" : " ") + shown(field.text);
-      if (text.size() > kMostSourceBytes) break;
-    }
-    const std::string source = fmt::format("{}{}={}", name, assignment.appends ? "+" : "", text);
-    if (!assignment.appends || !assignment.is_array)
-      return define(name, mark(source, name, assignment.line, "it is assigned in a branch"), assignment.line);
-    fields = {{mark(source, "", assignment.line, "it is appended in a branch"), assignment.line}};
+  return fields;
+}
+
+void ShellValues::assign(const ShellAssignment& assignment) { keep(assignment, fields_of(assignment)); }
+
+void ShellValues::assign_perhaps(const ShellAssignment& assignment, const std::string& asked) {
+  std::string text;
+  for (const ShellField& field : fields_of(assignment)) {
+    text += (text.empty() ? "" : " ") + shown(field.text);
+    if (text.size() > kMostSourceBytes) break;
   }
+  const std::string& name = assignment.name;
+  const bool extends = assignment.appends && assignment.is_array;
+  const std::string source = fmt::format("{}{}={}", name, assignment.appends ? "+" : "", text);
+  const std::string reason = fmt::format("it is {} in a branch{}", extends ? "appended" : "assigned",
+                                         asked.empty() ? "" : fmt::format(" that depends on ${}", asked));
+  const std::string variable = asked.empty() && !extends ? name : asked;
+  const std::string marked = mark(source, variable, assignment.line, reason);
+  if (!extends) return define(name, marked, assignment.line);
+  keep(assignment, {{marked, assignment.line}});
+}
+
+/// Gives a variable these fields, or appends them.
+void ShellValues::keep(const ShellAssignment& assignment, Fields fields) {
+  const std::string& name = assignment.name;
   if (!values_.contains(name)) order_.push_back(name);
   Fields& value = values_[name];
   if (!assignment.appends) {
@@ -195,6 +208,16 @@ std::vector<ShellField> ShellValues::expand(const std::vector<ShellWord>& words)
     if (all.size() > kMostRunArguments) refuse_size(word.line, "a command of too many words");
   }
   return all;
+}
+
+std::vector<std::string> ShellValues::unknown_variables(const std::vector<ShellField>& words) const {
+  std::vector<std::string> variables;
+  for (const ShellField& field : words) {
+    for (const Unresolved& unknown : unresolved(field.text)) {
+      if (!unknown.variable.empty()) variables.push_back(unknown.variable);
+    }
+  }
+  return variables;
 }
 
 std::vector<Unresolved> ShellValues::unresolved(std::string_view text) const {

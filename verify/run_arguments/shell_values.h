@@ -34,7 +34,9 @@ class ShellValues {
  public:
   explicit ShellValues(const RunVariables& set);
 
-  void assign(const ShellAssignment& assignment, bool is_conditional);
+  void assign(const ShellAssignment& assignment);
+  /// Follows an assignment in a branch that may run. `asked` is the variable that would tell it, or "".
+  void assign_perhaps(const ShellAssignment& assignment, const std::string& asked);
   /// Gives a variable a value that the file says in another way than by an assignment.
   void define(const std::string& name, std::string value, int line);
   /// A variable that takes several values in turn.
@@ -42,10 +44,15 @@ class ShellValues {
 
   std::vector<ShellField> expand(const ShellWord& word);
   std::vector<ShellField> expand(const std::vector<ShellWord>& words);
+  /// The word as one field, as if all of it were quoted.
+  ShellField whole(const ShellWord& word) { return {joined(word), word.line}; }
 
   /// The assigned variables, in the order of their first assignment.
   const std::vector<std::string>& names() const { return order_; }
   const std::vector<ShellField>& value(const std::string& name) const { return values_.at(name); }
+
+  /// Returns the variables that would tell what is not known in expanded words.
+  std::vector<std::string> unknown_variables(const std::vector<ShellField>& words) const;
 
   /// What the marks in a text stand for.
   std::vector<Unresolved> unresolved(std::string_view text) const;
@@ -56,6 +63,8 @@ class ShellValues {
   using Fields = std::vector<ShellField>;
 
   Fields fields_of(const ShellPart& part, int line);
+  Fields fields_of(const ShellAssignment& assignment);
+  void keep(const ShellAssignment& assignment, Fields fields);
   /// Returns the value of a variable; null where it is not known.
   const Fields* known(const std::string& name) const;
   std::string mark(std::string source, std::string variable, int line, std::string reason);

@@ -2,66 +2,51 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstddef>
 #include <fmt/format.h>
 #include <optional>
 
 #include "sim/base/error.h"
 #include "verify/run_arguments/run_arguments.h"
+#include "verify/run_arguments/shell_word_reader.h"
 
 namespace verify {
 
 namespace {
-
-constexpr int kMostNesting = 32;
-
-bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-bool begins_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
-bool is_of_name(char c) { return begins_name(c) || std::isdigit(static_cast<unsigned char>(c)) != 0; }
-bool is_operator(char c) {
-  return c == '\n' || c == ';' || c == '&' || c == '|' || c == '(' || c == ')' || c == '<' || c == '>';
-}
 
 template <std::size_t kCount>
 bool is_one_of(std::string_view word, const std::array<std::string_view, kCount>& words) {
   return std::find(words.begin(), words.end(), word) != words.end();
 }
 
-constexpr std::array<std::string_view, 6> kOpening = {"if", "for", "while", "until", "case", "select"};
-constexpr std::array<std::string_view, 3> kClosing = {"fi", "done", "esac"};
-constexpr std::array<std::string_view, 8> kBetween = {"then", "else", "elif", "do", "in", "{", "}", "!"};
+struct KeywordRow {
+  std::string_view word;
+  ShellKeyword keyword;
+};
+constexpr std::array<KeywordRow, 12> kKeywords = {{
+    {"if", ShellKeyword::if_begins},
+    {"then", ShellKeyword::condition_ends},
+    {"elif", ShellKeyword::elif_begins},
+    {"else", ShellKeyword::else_begins},
+    {"fi", ShellKeyword::if_ends},
+    {"case", ShellKeyword::case_begins},
+    {"esac", ShellKeyword::case_ends},
+    {"for", ShellKeyword::loop_begins},
+    {"while", ShellKeyword::loop_begins},
+    {"until", ShellKeyword::loop_begins},
+    {"select", ShellKeyword::loop_begins},
+    {"done", ShellKeyword::loop_ends},
+}};
+constexpr std::array<std::string_view, 4> kIgnored = {"do", "in", "{", "}"};
 constexpr std::array<std::string_view, 5> kDeclaring = {"export", "declare", "local", "readonly", "typeset"};
 
-class Lexer {
+class Lexer : public ShellWordReader {
  public:
-  Lexer(std::string_view text, int line, int depth) : text_(text), line_(line), depth_(depth) {
-    if (depth > kMostNesting) refuse(line, fmt::format("nested more than {} deep", kMostNesting));
-  }
+  Lexer(std::string_view text, int line) : ShellWordReader(text, line, 0) {}
 
   ShellScript script();
-  /// Reads all of the text as one word, in which blanks are literal.
-  ShellWord whole_word(bool is_quoted);
 
  private:
-  [[noreturn]] static void refuse(int line, std::string problem) {
-    sim::refuse({.code = "script_syntax",
-                 .option = fmt::format("line {}", line),
-                 .numbers = std::move(problem),
-                 .rule = "quotes, brackets and here-documents of a script end",
-                 .hint = "the whole script, or the command line alone"});
-  }
-
-  bool at_end() const { return at_ == text_.size(); }
-  char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
-  bool looking_at(std::string_view word) const { return text_.substr(at_, word.size()) == word; }
-  char next() {
-    const char c = text_[at_++];
-    if (c == '\n') ++line_;
-    return c;
-  }
-
-  // ---- commands
   void skip_blanks();
   void skip_comment();
   void end_command();
@@ -71,21 +56,13 @@ class Lexer {
   void skip_substituted_process();
   void read_documents();
   void read_word_of_command();
+  void read_test();
+  void read_case(int line);
+  void read_patterns();
+  void add_keyword(ShellKeyword keyword, std::vector<ShellWord> words, int line);
   bool read_assignment();
   std::vector<ShellWord> array_values();
   bool takes_keyword(const ShellWord& word);
-
-  // ---- words
-  ShellWord word();
-  void piece(ShellWord& word, bool is_quoted);
-  void single_quotes(ShellWord& word);
-  void double_quotes(ShellWord& word);
-  void escape(ShellWord& word);
-  void expansion(ShellWord& word, bool is_quoted);
-  void braces(ShellWord& word, bool is_quoted);
-  void add(ShellWord& word, char c, bool is_quoted) const;
-  std::string_view balanced(char open, char close);
-  std::string_view backquoted();
 
   struct PendingDocument {
     std::string end;
@@ -93,223 +70,19 @@ class Lexer {
     bool is_literal = false;
   };
 
-  std::string_view text_;
-  std::size_t at_ = 0;
-  int line_;
-  int depth_;
-  int branches_ = 0;
-  bool chained_ = false;
+  int cases_ = 0;            // those that are open
+  std::string chain_;        // between the last command and the next one
+  bool is_joining_ = false;  // a line that ends with && goes on in the next one
+  bool negates_ = false;
   bool declares_ = false;
   ShellScript script_;
   ShellCommand command_;
   std::vector<PendingDocument> pending_;
 };
 
-// ---- words
-
-void Lexer::add(ShellWord& word, char c, bool is_quoted) const {
-  if (word.parts.empty() || word.parts.back().kind != ShellPart::Kind::literal ||
-      word.parts.back().is_quoted != is_quoted) {
-    word.parts.push_back({.kind = ShellPart::Kind::literal, .is_quoted = is_quoted, .text = {}});
-  }
-  word.parts.back().text += c;
-}
-
-void Lexer::single_quotes(ShellWord& word) {
-  const int begun = line_;
-  next();
-  if (word.parts.empty() || !word.parts.back().is_quoted)
-    word.parts.push_back({.kind = ShellPart::Kind::literal, .is_quoted = true, .text = {}});
-  while (!at_end() && peek() != '\'') add(word, next(), true);
-  if (at_end()) refuse(begun, "a single quote that does not end");
-  next();
-}
-
-void Lexer::escape(ShellWord& word) {
-  next();
-  if (at_end()) return;
-  const char c = next();
-  if (c != '\n') add(word, c, true);
-}
-
-void Lexer::double_quotes(ShellWord& word) {
-  const int begun = line_;
-  next();
-  word.parts.push_back({.kind = ShellPart::Kind::literal, .is_quoted = true, .text = {}});
-  while (!at_end() && peek() != '"') {
-    if (peek() == '\\' && std::string_view("\"\\$`\n").find(peek(1)) != std::string_view::npos && peek(1)) {
-      escape(word);
-    } else if (peek() == '$' || peek() == '`') {
-      expansion(word, true);
-    } else {
-      add(word, next(), true);
-    }
-  }
-  if (at_end()) refuse(begun, "a double quote that does not end");
-  next();
-}
-
-/// Returns the text from an opening bracket to the one that closes it, without the two.
-std::string_view Lexer::balanced(char open, char close) {
-  const int begun = line_;
-  const std::size_t start = at_ + 1;
-  int depth = 0;
-  while (!at_end()) {
-    const char c = peek();
-    if (c == '\\' && at_ + 1 < text_.size()) {
-      next();
-    } else if (c == '\'' && open == '(') {
-      for (next(); !at_end() && peek() != '\'';) next();
-      if (at_end()) break;
-    } else if (c == '"') {
-      for (next(); !at_end() && peek() != '"';) {
-        if (peek() == '\\' && at_ + 1 < text_.size()) next();
-        next();
-      }
-      if (at_end()) break;
-    } else if (c == open) {
-      ++depth;
-    } else if (c == close && --depth == 0) {
-      next();
-      return text_.substr(start, at_ - 1 - start);
-    }
-    next();
-  }
-  refuse(begun, fmt::format("a '{}' without its '{}'", open, close));
-}
-
-std::string_view Lexer::backquoted() {
-  const int begun = line_;
-  const std::size_t start = at_;
-  next();
-  while (!at_end() && peek() != '`') {
-    if (peek() == '\\' && at_ + 1 < text_.size()) next();
-    next();
-  }
-  if (at_end()) refuse(begun, "a '`' that does not end");
-  next();
-  return text_.substr(start, at_ - start);
-}
-
-/// Reads ${...}, of which the "$" is already read.
-void Lexer::braces(ShellWord& word, bool is_quoted) {
-  const int begun = line_;
-  std::string_view inner = balanced('{', '}');
-  ShellPart part{.kind = ShellPart::Kind::variable,
-                 .is_quoted = is_quoted,
-                 .text = {},
-                 .source = fmt::format("${{{}}}", inner)};
-  const auto unknown = [&] {
-    part.kind = ShellPart::Kind::unknown;
-    part.text = part.source;
-    word.parts.push_back(part);
-  };
-  const bool counts = inner.starts_with('#') && inner.size() > 1;
-  if (counts) inner.remove_prefix(1);
-  std::size_t length = 0;
-  while (length < inner.size() && is_of_name(inner[length])) ++length;
-  if (length == 0) return unknown();
-  part.text = inner.substr(0, length);
-  inner.remove_prefix(length);
-  const bool is_all = inner.starts_with("[@]") || inner.starts_with("[*]");
-  if (is_all) {
-    inner.remove_prefix(3);
-    part.kind = ShellPart::Kind::elements;
-  } else if (inner.starts_with('[')) {
-    const std::size_t end = inner.find(']');
-    const auto index = end == std::string_view::npos ? std::nullopt : whole_number(inner.substr(1, end - 1));
-    if (!index || *index < 0) return unknown();
-    part.kind = ShellPart::Kind::element;
-    part.index = *index;
-    inner.remove_prefix(end + 1);
-  }
-  if (counts) {
-    if (!is_all || !inner.empty()) return unknown();
-    part.kind = ShellPart::Kind::count;
-  } else if (!inner.empty()) {
-    const std::size_t sign = inner[0] == ':' ? 1 : 0;
-    const char operation = sign < inner.size() ? inner[sign] : '\0';
-    if (operation == '-' || operation == '=') {
-      Lexer fallback(inner.substr(sign + 1), begun, depth_ + 1);
-      part.fallback = std::make_shared<const ShellWord>(fallback.whole_word(is_quoted));
-    } else if (operation != '?') {
-      return unknown();
-    }
-  }
-  word.parts.push_back(std::move(part));
-}
-
-void Lexer::expansion(ShellWord& word, bool is_quoted) {
-  if (peek() == '`') {
-    const std::string source(backquoted());
-    word.parts.push_back(
-        {.kind = ShellPart::Kind::unknown, .is_quoted = is_quoted, .text = source, .source = source});
-    return;
-  }
-  next();  // the "$"
-  const char c = peek();
-  if (c == '{') return braces(word, is_quoted);
-  if (c == '(') {
-    const bool may_be_arithmetic = peek(1) == '(';
-    const std::string inner(balanced('(', ')'));
-    const bool is_arithmetic = may_be_arithmetic && inner.ends_with(')');
-    word.parts.push_back({.kind = is_arithmetic ? ShellPart::Kind::arithmetic : ShellPart::Kind::unknown,
-                          .is_quoted = is_quoted,
-                          .text = is_arithmetic ? inner.substr(1, inner.size() - 2) : "$(" + inner + ")",
-                          .source = "$(" + inner + ")"});
-    return;
-  }
-  if (c == '\'' && !is_quoted) return single_quotes(word);
-  if (c == '"' && !is_quoted) return double_quotes(word);
-  std::string name;
-  if (begins_name(c)) {
-    while (is_of_name(peek())) name += next();
-  } else if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
-    name = next();
-  } else if (c != '\0' && std::string_view("@*#?$!-").find(c) != std::string_view::npos) {
-    const std::string source = std::string("$") + next();
-    word.parts.push_back(
-        {.kind = ShellPart::Kind::unknown, .is_quoted = is_quoted, .text = source, .source = source});
-    return;
-  } else {
-    return add(word, '$', is_quoted);
-  }
-  word.parts.push_back(
-      {.kind = ShellPart::Kind::variable, .is_quoted = is_quoted, .text = name, .source = "$" + name});
-}
-
-/// Reads the next character or quoted text or expansion of a word.
-void Lexer::piece(ShellWord& word, bool is_quoted) {
-  if (peek() == '\'' && !is_quoted) {
-    single_quotes(word);
-  } else if (peek() == '"') {
-    double_quotes(word);
-  } else if (peek() == '\\') {
-    escape(word);
-  } else if (peek() == '$' || peek() == '`') {
-    expansion(word, is_quoted);
-  } else {
-    add(word, next(), is_quoted);
-  }
-}
-
-ShellWord Lexer::word() {
-  ShellWord word{.parts = {}, .line = line_};
-  while (!at_end() && !is_blank(peek()) && !is_operator(peek())) piece(word, false);
-  return word;
-}
-
-ShellWord Lexer::whole_word(bool is_quoted) {
-  ShellWord word{.parts = {}, .line = line_};
-  while (!at_end()) piece(word, is_quoted);
-  return word;
-}
-
-// ---- commands
-
 void Lexer::skip_blanks() {
   while (!at_end()) {
-    if (is_blank(peek())) {
+    if (is_shell_blank(peek())) {
       next();
     } else if (peek() == '\\' && (peek(1) == '\n' || (peek(1) == '\r' && peek(2) == '\n'))) {
       while (next() != '\n') {
@@ -328,8 +101,7 @@ void Lexer::skip_comment() {
 }
 
 void Lexer::end_command() {
-  const bool is_empty = command_.assignments.empty() && command_.words.empty() &&
-                        command_.documents.empty() && command_.loop_variable.empty();
+  const bool is_empty = command_.assignments.empty() && command_.words.empty() && command_.documents.empty();
   if (!is_empty) script_.commands.push_back(std::move(command_));
   command_ = {};
   declares_ = false;
@@ -394,11 +166,15 @@ void Lexer::operate() {
   const char c = peek();
   if (c == '<' || c == '>' || (c == '&' && peek(1) == '>')) return redirect();
   end_command();
-  const bool chains = looking_at("&&") || looking_at("||");
+  const bool is_double = peek(1) == c && (c == '&' || c == '|' || c == ';');
+  const bool is_joined = c == '|' || (c == '&' && is_double);
+  if (c != '\n' || !is_joining_) chain_ = is_joined ? std::string(is_double ? 2 : 1, c) : "";
+  is_joining_ = is_joined || (c == '\n' && is_joining_);
+  negates_ = false;
   next();
-  if (chains) next();
+  if (is_double) next();
   if (c == '\n') read_documents();
-  chained_ = chains;
+  if (c == ';' && is_double && cases_ > 0) read_patterns();
 }
 
 std::vector<ShellWord> Lexer::array_values() {
@@ -413,7 +189,7 @@ std::vector<ShellWord> Lexer::array_values() {
       next();
     } else if (peek() == '#') {
       skip_comment();
-    } else if (is_operator(peek())) {
+    } else if (is_shell_operator(peek())) {
       refuse(line_, fmt::format("'{}' in an array", peek()));
     } else {
       values.push_back(word());
@@ -427,8 +203,8 @@ std::vector<ShellWord> Lexer::array_values() {
 /// Reads NAME=value, NAME+=value or NAME=( ... ), where one begins here.
 bool Lexer::read_assignment() {
   std::size_t length = 0;
-  if (!begins_name(peek())) return false;
-  while (is_of_name(peek(length))) ++length;
+  if (!begins_shell_name(peek())) return false;
+  while (is_of_shell_name(peek(length))) ++length;
   const bool appends = peek(length) == '+' && peek(length + 1) == '=';
   if (!appends && peek(length) != '=') return false;
   ShellAssignment assignment{.name = std::string(text_.substr(at_, length)),
@@ -447,36 +223,113 @@ bool Lexer::read_assignment() {
   return true;
 }
 
+void Lexer::add_keyword(ShellKeyword keyword, std::vector<ShellWord> words, int line) {
+  end_command();
+  ShellCommand command{.keyword = keyword, .assignments = {}, .words = std::move(words), .documents = {}};
+  command.line = line;
+  script_.commands.push_back(std::move(command));
+  chain_.clear();
+  negates_ = false;
+}
+
+/// Reads the subject of a `case`, and the patterns that follow.
+void Lexer::read_case(int line) {
+  skip_blanks();
+  std::vector<ShellWord> subject;
+  subject.push_back(word());
+  add_keyword(ShellKeyword::case_begins, std::move(subject), line);
+  ++cases_;
+  while (!at_end() && (is_shell_blank(peek()) || peek() == '\n')) next();
+  if (looking_at("in")) at_ += 2;
+  read_patterns();
+}
+
+/// Reads "a | b)", or the `esac` that ends a case.
+void Lexer::read_patterns() {
+  std::vector<ShellWord> patterns;
+  const auto skip = [&] {
+    for (;;) {
+      skip_blanks();
+      if (peek() == '#') skip_comment();
+      if (peek() != '\n') return;
+      next();
+      if (!pending_.empty()) read_documents();
+    }
+  };
+  skip();
+  const int begun = line_;
+  if (looking_at("esac") && !is_of_shell_name(peek(4))) return;  // the next word ends the case
+  if (peek() == '(') next();
+  while (!at_end() && peek() != ')') {
+    if (peek() == '|' || is_shell_blank(peek())) {
+      next();
+    } else if (is_shell_operator(peek())) {
+      break;  // no pattern of a case
+    } else {
+      patterns.push_back(word());
+    }
+    if (patterns.size() > kMostRunArguments) refuse(begun, "a case of too many patterns");
+  }
+  if (peek() == ')') next();
+  add_keyword(ShellKeyword::pattern_begins, std::move(patterns), begun);
+}
+
+/// Reads the rest of [[ ... ]], in which operators are words.
+void Lexer::read_test() {
+  const int begun = line_;
+  for (;;) {
+    while (!at_end() && (is_shell_blank(peek()) || peek() == '\n')) next();
+    if (at_end()) refuse(begun, "a '[[' without its ']]'");
+    ShellWord next_word{.parts = {}, .line = line_};
+    if (is_shell_operator(peek())) {
+      const char c = peek();
+      add(next_word, next(), false);
+      if (peek() == c && (c == '&' || c == '|')) add(next_word, next(), false);
+    } else {
+      next_word = word();
+    }
+    const auto& parts = next_word.parts;
+    const bool ends = parts.size() == 1 && !parts[0].is_quoted && parts[0].text == "]]";
+    command_.words.push_back(std::move(next_word));
+    if (ends) return;
+    if (command_.words.size() > kMostRunArguments) refuse(begun, "a '[[' of too many words");
+  }
+}
+
 /// Follows a word that is a keyword where a command begins. Returns whether it was one.
 bool Lexer::takes_keyword(const ShellWord& word) {
   if (word.parts.size() != 1 || word.parts[0].kind != ShellPart::Kind::literal || word.parts[0].is_quoted)
     return false;
   const std::string& text = word.parts[0].text;
-  if (is_one_of(text, kOpening)) {
-    ++branches_;
-    if (text == "for") {
-      skip_blanks();
-      while (is_of_name(peek())) command_.loop_variable += next();
-    }
+  const auto* const row = std::ranges::find(kKeywords, text, &KeywordRow::word);
+  if (row != kKeywords.end() && row->keyword == ShellKeyword::case_begins) {
+    read_case(word.line);
     return true;
   }
-  if (is_one_of(text, kClosing)) {
-    branches_ = std::max(0, branches_ - 1);
+  if (row != kKeywords.end()) {
+    add_keyword(row->keyword, {}, word.line);
+    if (row->keyword == ShellKeyword::case_ends) cases_ = std::max(0, cases_ - 1);
+    if (text == "for") {
+      skip_blanks();
+      while (is_of_shell_name(peek())) script_.commands.back().loop_variable += next();
+    }
     return true;
   }
   if (is_one_of(text, kDeclaring)) {
     declares_ = true;
     return true;
   }
-  return is_one_of(text, kBetween);
+  if (text == "!") negates_ = !negates_;
+  return text == "!" || is_one_of(text, kIgnored);
 }
 
 void Lexer::read_word_of_command() {
   const bool begins = command_.words.empty();
   if (begins && command_.assignments.empty() && !declares_) {
     command_.line = line_;
-    command_.is_conditional = branches_ > 0;
-    command_.is_chained = chained_;
+    command_.chain = chain_;
+    command_.is_negated = negates_;
+    is_joining_ = false;
   }
   if (begins && read_assignment()) return;
   ShellWord word = this->word();
@@ -484,7 +337,10 @@ void Lexer::read_word_of_command() {
   if (is_number && (peek() == '<' || peek() == '>')) return;  // the number of a redirected file
   if (begins && takes_keyword(word)) return;
   if (declares_) return;  // an option of `declare`, or a name without a value
+  const bool is_test = begins && word.parts.size() == 1 && word.parts[0].source.empty() &&
+                       !word.parts[0].is_quoted && word.parts[0].text == "[[";
   command_.words.push_back(std::move(word));
+  if (is_test) read_test();
   if (command_.words.size() > kMostRunArguments) refuse(command_.line, "a command of too many words");
 }
 
@@ -494,7 +350,7 @@ ShellScript Lexer::script() {
     if (at_end()) break;
     if (peek() == '#') {
       skip_comment();
-    } else if (is_operator(peek())) {
+    } else if (is_shell_operator(peek())) {
       operate();
     } else {
       read_word_of_command();
@@ -507,6 +363,6 @@ ShellScript Lexer::script() {
 
 }  // namespace
 
-ShellScript parse_shell(std::string_view text, int first_line) { return Lexer(text, first_line, 0).script(); }
+ShellScript parse_shell(std::string_view text, int first_line) { return Lexer(text, first_line).script(); }
 
 }  // namespace verify

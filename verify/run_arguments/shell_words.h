@@ -4,9 +4,9 @@
 /// and nothing is executed: what a word means is the business of run_script.h.
 ///
 /// The grammar is the part of bash that launch scripts are written in: quotes, escapes, line continuations,
-/// comments, variables with defaults, arrays, here-documents, and the keywords that make a command
-/// conditional. Redirections are dropped. Other constructs ($(...), `...`, ${X/a/b}) become parts of the kind
-/// `unknown`.
+/// comments, variables with defaults, arrays, here-documents, [[ ... ]], and the keywords of branches and
+/// loops, which become commands of their own. Redirections are dropped. Other constructs ($(...), `...`,
+/// ${X/a/b}) become parts of the kind `unknown`.
 ///
 /// Errors  script_syntax: a quote, bracket or here-document that does not end, or one nested too deep.
 
@@ -57,14 +57,30 @@ struct HereDocument {
   int line = 0;  // of its first line
 };
 
+/// What a keyword of the shell does; `none` for a command.
+enum class ShellKeyword {
+  none,
+  if_begins,
+  condition_ends,  // then
+  elif_begins,
+  else_begins,
+  if_ends,
+  case_begins,     // its word is the subject
+  pattern_begins,  // its words are the patterns of the commands that follow
+  case_ends,
+  loop_begins,  // for, while, until, select
+  loop_ends,
+};
+
 struct ShellCommand {
+  ShellKeyword keyword = ShellKeyword::none;
   std::vector<ShellAssignment> assignments;  // those before the first word
   std::vector<ShellWord> words;
   std::vector<HereDocument> documents;
   int line = 0;
-  std::string loop_variable;    // of a `for`; "" otherwise
-  bool is_conditional = false;  // it stands in an if, a case or a loop
-  bool is_chained = false;      // it stands behind && or ||
+  std::string loop_variable;  // of a `for`; "" otherwise
+  std::string chain;          // "&&" or "||" where it stands behind one, "|" behind a pipe; "" otherwise
+  bool is_negated = false;    // it stands behind a "!"
 };
 
 struct ShellScript {

@@ -1,11 +1,13 @@
 #include "verify/views/run_view.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <fmt/format.h>
 #include <utility>
 #include <vector>
 
 #include "sim/base/printable_text.h"
+#include "verify/options/memory_arguments.h"
 #include "verify/output/phrases.h"
 
 namespace verify {
@@ -69,6 +71,11 @@ std::string text_of(const Unresolved& unknown) {
                      unknown.reason, set);
 }
 
+std::string sentence_of(const AccountedArgument& argument) {
+  const bool is_in_memory = is_option_of_memory(argument.name);
+  return argument.sentence + (is_in_memory ? "; its memory is counted" : "");
+}
+
 Json value_json(const std::vector<std::string>& words) {
   const auto one = [](const std::string& word) {
     const auto number = whole_number(word);
@@ -96,9 +103,11 @@ std::string run_text(const RunOfFile& run, int columns) {
   for (const AccountedArgument& argument : run.account.without_effect)
     without_effect.push_back(argument.name);
   for (const AccountedArgument& argument : run.account.not_modelled) {
-    const std::string ending = ": " + argument.sentence;
-    if (!not_modelled.empty() && not_modelled.back().ends_with(ending)) {
-      not_modelled.back().insert(not_modelled.back().size() - ending.size(), ", --" + with_value(argument));
+    const std::string ending = ": " + sentence_of(argument);
+    const auto same = std::ranges::find_if(
+        not_modelled, [&](const std::string& sentence) { return sentence.ends_with(ending); });
+    if (same != not_modelled.end()) {
+      same->insert(same->size() - ending.size(), ", --" + with_value(argument));
     } else {
       not_modelled.push_back("--" + with_value(argument) + ending);
     }
@@ -127,7 +136,7 @@ Json run_json(const RunOfFile& run) {
   for (const AccountedArgument& argument : run.account.without_effect)
     without_effect.push_back(flag_of(argument.name));
   for (const AccountedArgument& argument : run.account.not_modelled)
-    not_modelled[flag_of(argument.name)] = argument.sentence;
+    not_modelled[flag_of(argument.name)] = sentence_of(argument);
   for (const UnknownArgument& argument : run.account.unknown) unknown.push_back(flag_of(argument.name));
   for (const Unresolved& entry : run.run.unresolved) {
     Json one = Json::object();

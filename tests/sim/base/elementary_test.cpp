@@ -155,7 +155,7 @@ constexpr std::size_t kThreads = 2;
 /// One float in so many is tried. With SHARDPROOF_EVERY_FLOAT, every float is, which takes minutes.
 std::uint32_t stride_of_floats() {
   if (!has_vectors() || kIsSanitized) return 4099;
-  return std::getenv("SHARDPROOF_EVERY_FLOAT") != nullptr ? 1 : 17;
+  return std::getenv("SHARDPROOF_EVERY_FLOAT") != nullptr ? 1 : 61;
 }
 
 /// Calls take(thread, block) for floats up to the one with these bits.

@@ -254,6 +254,32 @@ TEST(RoutingMap, CountsByExpertAndTravelsAsATensor) {
   EXPECT_EQ(RoutingMap::from_tensor(map.tensor(device)), map);
 }
 
+RC_GTEST_PROP(RoutingMap, ACountedMapHasTheNumbersOfTheMapInTurn, ()) {
+  const std::int64_t tokens = *rc::gen::inRange(0, 40), width = *rc::gen::inRange(1, 5);
+  const std::int64_t experts = width * *rc::gen::inRange(1, 8);
+  const std::int64_t topk = *rc::gen::inRange<std::int64_t>(1, experts + 1);
+  const RoutingMap pairs = RoutingMap::in_turn(tokens, experts, topk);
+  const RoutingMap counted = RoutingMap::counted_in_turn(tokens, experts, topk);
+  RC_ASSERT(counted.is_counted() && !pairs.is_counted());
+  RC_ASSERT(counted.tokens() == tokens && counted.experts() == experts);
+  RC_ASSERT(counted.rows() == pairs.rows());
+  RC_ASSERT(counted.tokens_per_expert() == pairs.tokens_per_expert());
+  RC_ASSERT(counted.groups_of(width).tokens_per_expert() == pairs.groups_of(width).tokens_per_expert());
+  RC_ASSERT(counted.experts_from(experts - width, width).tokens_per_expert() ==
+            pairs.experts_from(experts - width, width).tokens_per_expert());
+  for (std::int64_t t = 0; t < tokens; ++t) RC_ASSERT(std::ssize(pairs.experts_of(t)) == topk);
+}
+
+TEST(RoutingMap, ACountedMapRefusesToNamePairs) {
+  const RoutingMap counted = RoutingMap::counted_in_turn(4, 6, 2);
+  const RoutingMap part = counted.experts_from(0, 4);
+  EXPECT_EQ(refusal_code([&] { counted.at(0, 0); }), "routing_map");
+  EXPECT_EQ(refusal_code([&] { counted.tokens_of(0); }), "routing_map");
+  EXPECT_EQ(refusal_code([&] { static_cast<void>(counted & counted); }), "routing_map");
+  EXPECT_EQ(refusal_code([&] { part.groups_of(2); }), "routing_map");
+  EXPECT_EQ(refusal_code([&] { counted.groups_of(4); }), "routing_map");
+}
+
 TEST(RoutingMap, RefusesWhatIsNoMap) {
   CpuDevice device(0);
   EXPECT_EQ(refusal_code([] { RoutingMap(2, 2, {1, 0, 1}); }), "routing_map");

@@ -1,5 +1,6 @@
-// Proves that a step at full size calls what closed forms say, in drawn worlds and models, that a folded
-// world has the ledger of the whole one, and that a ledger which differs from the closed forms is told.
+// Proves that a step at full size calls what closed forms say, in drawn worlds and models, and what it calls
+// on a device with elements, that a folded world has the ledger of the whole one, and that a ledger which
+// differs from the closed forms is told.
 
 #include "verify/full_size/full_size_step.h"
 
@@ -9,20 +10,25 @@
 #include "sim/base/keyed_random.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/layout/size_rules.h"
+#include "sim/shapes/shapes_device.h"
+#include "tests/support/full_size_options.h"
 #include "tests/support/refusal_code.h"
 #include "tests/support/request.h"
+#include "verify/full_size/balanced_experts.h"
 #include "verify/full_size/full_size_training.h"
+#include "verify/full_size/microbatch_fold.h"
 #include "verify/full_size/replica_fold.h"
 #include "verify/full_size/step_totals.h"
+#include "verify/full_size/step_work.h"
 
 namespace {
 
 using namespace verify;
 
 #ifdef SHARDPROOF_SANITIZED
-constexpr std::uint64_t kDraws = 6;
+constexpr std::uint64_t kDraws = 4;
 #else
-constexpr std::uint64_t kDraws = 60;
+constexpr std::uint64_t kDraws = 40;
 #endif
 
 std::string text_of(const NamedValues& options) {
@@ -31,13 +37,65 @@ std::string text_of(const NamedValues& options) {
   return text;
 }
 
+/// Numbers drawn from a seed.
+class Draws {
+ public:
+  Draws(std::uint64_t seed, const char* name) : random_(sim::KeyedRandom(seed).named(name)) {}
+  int operator()(int choices) {
+    return static_cast<int>(random_.below(drawn_++, static_cast<std::uint32_t>(choices)));
+  }
+  int divisor(int n) {
+    int divisor = 1 + (*this)(n);
+    while (n % divisor != 0) ++divisor;
+    return divisor;
+  }
+
+ private:
+  sim::KeyedRandom random_;
+  std::uint64_t drawn_ = 0;
+};
+
+/// Adds drawn experts to a drawn world.
+void add_experts(int tp, int ranks_of_stage, Draws& draw, NamedValues& options) {
+  const auto say = [&](const char* name, const char* value) { options.emplace_back(name, value); };
+  const auto give = [&](const char* name, int value) { options.emplace_back(name, std::to_string(value)); };
+  std::erase_if(options, [](const auto& option) {
+    return option.first == "sequence-parallel" || option.first == "disable-bias-linear" ||
+           option.first == "order";
+  });
+  const int etp = draw(2) == 0 ? 1 : draw.divisor(ranks_of_stage);
+  const int ep = draw.divisor(ranks_of_stage / etp), experts = ep * (1 + draw(3));
+  const int topk = 1 + draw(std::min(experts, 3)), dispatcher = draw(3), shared = draw(3);
+  const bool has_bias = etp == 1 && shared == 0 && draw(2) == 0, scores_each_logit = draw(2) == 0;
+  if (tp > 1) say("sequence-parallel", "true");
+  if (!has_bias) say("disable-bias-linear", "true");
+  give("expert-model-parallel-size", ep);
+  give("expert-tensor-parallel-size", etp);
+  give("num-experts", experts);
+  give("moe-router-topk", topk);
+  give("moe-ffn-hidden-size", etp * (1 + draw(4)));
+  say("moe-token-dispatcher-type", dispatcher == 0 ? "allgather" : dispatcher == 1 ? "alltoall" : "flex");
+  if (scores_each_logit) {
+    say("moe-router-score-function", "sigmoid");
+    if (draw(2) == 0) say("moe-router-enable-expert-bias", "true");
+  } else if (topk == 1 || draw(2) == 0) {
+    say("moe-router-pre-softmax", "true");
+  }
+  constexpr const char* kLosses[] = {"none", "aux_loss", "seq_aux_loss", "global_aux_loss"};
+  say("moe-router-load-balancing-type", kLosses[draw(4)]);
+  say("moe-aux-loss-coeff", "0.5");
+  if (draw(3) == 0) say("moe-z-loss-coeff", "0.1");
+  if (draw(3) == 0) say("moe-layer-freq", "2");
+  if (shared > 0) give("moe-shared-expert-intermediate-size", tp * (1 + draw(3)));
+  if (shared > 1) say("moe-shared-expert-gate", "true");
+  if (dispatcher == 2 || draw(2) == 0) return;
+  say("moe-expert-capacity-factor", draw(2) == 0 ? "0.5" : "1");
+  if (draw(2) == 0) say("moe-pad-expert-input-to-capacity", "true");
+}
+
 /// Draws a world of 3 to 6 replicas, and a model for it.
-NamedValues drawn_options(std::uint64_t seed) {
-  const sim::KeyedRandom random = sim::KeyedRandom(seed).named("full size step");
-  std::uint64_t drawn = 0;
-  const auto draw = [&](std::uint32_t choices) {
-    return int{static_cast<int>(random.below(drawn++, choices))};
-  };
+NamedValues drawn_options(std::uint64_t seed, bool has_experts = false) {
+  Draws draw(seed, has_experts ? "full size step with experts" : "full size step");
   const int tp = 1 + draw(3), pp = 1 + draw(2), dp = 3 + draw(3), cp = 1 + draw(2);
   const bool is_interleaved = pp > 1 && draw(3) == 0;
   const int stages = pp * (is_interleaved ? 2 : 1), heads = tp * cp * (1 + draw(2));
@@ -80,40 +138,40 @@ NamedValues drawn_options(std::uint64_t seed) {
     say("recompute-num-layers", "1");
   }
   if (draw(3) == 0) say("no-distributed-optimizer", "true");
+  if (draw(2) == 0) {
+    say("overlap-grad-reduce", "true");
+    if (draw(2) == 0) give("ddp-bucket-size", 1 + draw(3000));
+    if (draw(2) == 0) say("overlap-param-gather", "true");
+  }
+  if (has_experts) add_experts(tp, tp * cp * dp, draw, options);
   return options;
 }
 
-TEST(FullSizeStep, AFoldedWorldHasTheLedgerOfTheWholeOne) {
-  for (std::uint64_t seed = 0; seed < kDraws; ++seed) {
-    const NamedValues options = drawn_options(seed);
-    const ScenarioRequest request = test::scenario_request(options);
-    ASSERT_EQ(can_run_full_size(request).reason, "") << text_of(options);
-    ASSERT_TRUE(can_run_full_size(request).is_asked_for) << text_of(options);
-    const StepReport whole = full_size_step(request, request.layout.dp);
-    ASSERT_TRUE(whole.row.holds) << whole.row.detail << text_of(options);
-    for (const int replicas : {1, 2}) {
-      const StepReport folded = full_size_step(request, replicas);
-      ASSERT_TRUE(folded.row.holds) << folded.row.detail << text_of(options);
-      ASSERT_NE(folded.row.detail.find("replicas"), std::string::npos) << folded.row.detail;
-      ASSERT_EQ(folded.ledger, whole.ledger) << text_of(options);
-      ASSERT_EQ(folded.stages, whole.stages) << text_of(options);
-    }
+/// Draws a world with experts whose replicas can be folded: each block of them is a node.
+NamedValues foldable_options(std::uint64_t seed) {
+  Draws draw(seed, "foldable step with experts");
+  const int tp = 1 + draw(2), block = 1 + draw(2), blocks = 3 + draw(2), pp = 1 + draw(2);
+  const int etp = draw.divisor(tp * block), ep = tp * block / etp;
+  NamedValues options = {{"hidden-size", "8"}, {"num-attention-heads", "2"}, {"vocab-size", "20"}};
+  const auto give = [&](const char* name, int value) { options.emplace_back(name, std::to_string(value)); };
+  give("world-size", tp * block * blocks * pp);
+  give("tensor-model-parallel-size", tp);
+  give("pipeline-model-parallel-size", pp);
+  give("gpus-per-node", draw(2) == 0 ? tp * block : 64);
+  give("num-layers", 2 * pp);
+  give("seq-length", 4 * tp);
+  give("global-batch-size", block * blocks * (1 + draw(3)));
+  give("ffn-hidden-size", 4 * tp);
+  add_experts(tp, 1, draw, options);
+  for (auto& [name, value] : options) {
+    if (name == "expert-model-parallel-size") value = std::to_string(ep);
+    if (name == "expert-tensor-parallel-size") value = std::to_string(etp);
+    if (name == "num-experts") value = std::to_string(4 * ep);
+    if (name == "moe-ffn-hidden-size") value = std::to_string(4 * etp);
   }
-}
-
-/// Small steps run whole, larger ones with two replicas or one, unless every rank is asked for.
-TEST(FullSizeStep, ReplicasAreFoldedWhereTheyMakeManyCalls) {
-  const auto replicas_of = [](const char* batch, bool every_rank) {
-    NamedValues options = {{"world-size", "64"},         {"num-layers", "100"}, {"hidden-size", "8"},
-                           {"num-attention-heads", "2"}, {"seq-length", "4"},   {"vocab-size", "10"}};
-    options.emplace_back("global-batch-size", batch);
-    if (every_rank) options.emplace_back("every-rank", "true");
-    return running_replicas(test::scenario_request(options));
-  };
-  EXPECT_EQ(replicas_of("64", false), sim::capped_product({64, 100, 5}) <= kMostStepCalls ? 64 : 2);
-  EXPECT_EQ(replicas_of("1280", false), 2);
-  EXPECT_EQ(replicas_of("25600", false), 1);
-  EXPECT_EQ(replicas_of("25600", true), 64);
+  if (std::ranges::find(options, "disable-bias-linear", &NamedValues::value_type::first) == options.end())
+    options.emplace_back("disable-bias-linear", "true");
+  return options;
 }
 
 NamedValues one_world() {
@@ -129,9 +187,172 @@ NamedValues one_world() {
           {"untie-embeddings-and-output-weights", "true"}};
 }
 
+/// The ledger of all microbatches is that of a step of few of them, wherever a step has more than two periods.
+TEST(FullSizeStep, FoldedMicrobatchesHaveTheLedgerOfAll) {
+  int folded_steps = 0;
+  for (std::uint64_t seed = 0; seed < kDraws; ++seed) {
+    NamedValues options = drawn_options(seed, seed % 2 == 1);
+    ScenarioRequest request = test::scenario_request(options);
+    const auto batch = std::ranges::find(options, "global-batch-size", &NamedValues::value_type::first);
+    batch->second = std::to_string(3 * *request.batch.global_batch_size);
+    request = test::scenario_request(options);
+    if (microbatches_of_a_period(request) == 0) continue;
+    ++folded_steps;
+    const StepReport whole = full_size_step(request, {request.layout.dp});
+    ASSERT_TRUE(whole.row.holds) << whole.row.detail << text_of(options);
+    const StepReport folded = full_size_step(request, {request.layout.dp, true});
+    ASSERT_TRUE(folded.row.holds) << folded.row.detail << text_of(options);
+    ASSERT_NE(folded.row.detail.find("microbatches"), std::string::npos) << folded.row.detail;
+    ASSERT_EQ(folded.ledger, whole.ledger) << text_of(options);
+    ASSERT_EQ(folded.stages, whole.stages) << text_of(options);
+  }
+  EXPECT_GT(folded_steps, static_cast<int>(kDraws / 2));
+}
+
+TEST(FullSizeStep, CallsThatAreNotAsManyInEachPeriodAreNotFolded) {
+  const ScenarioRequest request = test::scenario_request(one_world());
+  const StepReport one = full_size_step(with_microbatches(request, 1), {2});
+  const StepReport two = full_size_step(with_microbatches(request, 2), {2});
+  const ScenarioRequest all = with_microbatches(request, 4);
+  EXPECT_EQ(ledger_of_microbatches(all, one.ledger, two.ledger), full_size_step(all, {2}).ledger);
+  std::vector<sim::LedgerRow> wrong = two.ledger;
+  for (sim::LedgerRow& row : wrong) {
+    if (row.site == "row_parallel_linear.forward") row.elements += 1;
+  }
+  EXPECT_EQ(test::refusal_code([&] { ledger_of_microbatches(all, one.ledger, wrong); }), "microbatch_fold");
+}
+
+TEST(FullSizeStep, AFoldedWorldHasTheLedgerOfTheWholeOne) {
+  for (std::uint64_t seed = 0; seed < kDraws; ++seed) {
+    const NamedValues options = drawn_options(seed);
+    const ScenarioRequest request = test::scenario_request(options);
+    ASSERT_EQ(can_run_full_size(request).reason, "") << text_of(options);
+    ASSERT_TRUE(can_run_full_size(request).is_asked_for) << text_of(options);
+    const StepReport whole = full_size_step(request, {request.layout.dp});
+    ASSERT_TRUE(whole.row.holds) << whole.row.detail << text_of(options);
+    for (const int replicas : {1, 2}) {
+      for (const bool folds_tp : {false, true}) {
+        const StepReport folded = full_size_step(request, {replicas, false, folds_tp});
+        ASSERT_TRUE(folded.row.holds) << folded.row.detail << text_of(options);
+        ASSERT_NE(folded.row.detail.find("replicas"), std::string::npos) << folded.row.detail;
+        ASSERT_EQ(folded.ledger, whole.ledger) << text_of(options);
+        ASSERT_EQ(folded.stages, whole.stages) << text_of(options);
+      }
+    }
+  }
+}
+
+TEST(FullSizeStep, AStepWithExpertsIsAsTheClosedFormsSay) {
+  for (std::uint64_t seed = 0; seed < kDraws; ++seed) {
+    const NamedValues options = drawn_options(seed, true);
+    const ScenarioRequest request = test::scenario_request(options);
+    ASSERT_EQ(can_run_full_size(request).reason, "") << text_of(options);
+    const StepReport whole = full_size_step(request, {request.layout.dp});
+    ASSERT_TRUE(whole.row.holds) << whole.row.detail << text_of(options);
+    ASSERT_NE(whole.row.detail.find("balanced choice"), std::string::npos) << whole.row.detail;
+  }
+}
+
+TEST(FullSizeStep, AFoldedWorldWithExpertsHasTheLedgerOfTheWholeOne) {
+  for (std::uint64_t seed = 0; seed < kDraws; ++seed) {
+    const NamedValues options = foldable_options(seed);
+    const ScenarioRequest request = test::scenario_request(options);
+    ASSERT_EQ(can_run_full_size(request).reason, "") << text_of(options);
+    const int block = block_of_replicas(request);
+    ASSERT_LT(block, request.layout.dp) << text_of(options);
+    const StepReport whole = full_size_step(request, {request.layout.dp});
+    ASSERT_TRUE(whole.row.holds) << whole.row.detail << text_of(options);
+    for (const int replicas : {block, 2 * block}) {
+      const StepReport folded = full_size_step(request, {replicas});
+      ASSERT_TRUE(folded.row.holds) << folded.row.detail << text_of(options);
+      ASSERT_EQ(folded.ledger, whole.ledger) << text_of(options);
+      ASSERT_EQ(folded.stages, whole.stages) << text_of(options);
+    }
+  }
+}
+
+/// Ranks whose groups of experts lie over nodes in different ways have no twins.
+TEST(FullSizeStep, ReplicasThatExchangeTokensAreFoldedInBlocks) {
+  const auto block_of = [](const char* ep, const char* gpus_per_node) {
+    return block_of_replicas(test::scenario_request({{"world-size", "24"},
+                                                     {"expert-model-parallel-size", ep},
+                                                     {"gpus-per-node", gpus_per_node},
+                                                     {"num-experts", "24"},
+                                                     {"disable-bias-linear", "true"}}));
+  };
+  EXPECT_EQ(block_of("1", "8"), 1);
+  EXPECT_EQ(block_of("4", "8"), 4);
+  EXPECT_EQ(block_of("8", "8"), 8);
+  EXPECT_EQ(block_of("8", "4"), 8);
+  EXPECT_EQ(block_of("4", "6"), 12);
+  EXPECT_EQ(block_of("24", "8"), 24);
+}
+
+/// Runs the step of a small model on a device.
+sim::RunReport run_on(const ScenarioRequest& request, sim::Device& device) {
+  return sim::simulate(request.world, device, [&](sim::Rank& rank) {
+    run_full_size_step(rank, full_size_training(request, rank.groups.get("pp").rank()));
+  });
+}
+
+/// The run hash has the contents of all call records, rank by rank.
+TEST(FullSizeStep, CallsWhatTheSameModelCallsWithElements) {
+  for (std::uint64_t seed = 0; seed < kDraws / 3; ++seed) {
+    for (const NamedValues& options :
+         {drawn_options(seed, false), drawn_options(seed, true), foldable_options(seed)}) {
+      const ScenarioRequest request = test::scenario_request(options);
+      sim::CpuDevice cpu;
+      sim::ShapesDevice shapes;
+      const sim::RunReport computed = run_on(request, cpu), counted = run_on(request, shapes);
+      ASSERT_TRUE(computed.ok()) << computed.failure() << text_of(options);
+      ASSERT_TRUE(counted.ok()) << counted.failure() << text_of(options);
+      ASSERT_EQ(computed.ledger, counted.ledger) << text_of(options);
+      ASSERT_EQ(computed.run_hash, counted.run_hash) << text_of(options);
+    }
+  }
+}
+
+TEST(FullSizeStep, AStepWithExpertsSaysThatTheChoiceIsBalanced) {
+  const StepReport step = full_size_step(test::scenario_request(drawn_options(0, true)), {1});
+  EXPECT_EQ(full_size_step(test::scenario_request(one_world()), {1}).choice_of_experts, "");
+  EXPECT_NE(step.row.detail.find(step.choice_of_experts), std::string::npos);
+}
+
+/// Small steps run whole, larger ones with two replicas or one, unless every rank is asked for.
+TEST(FullSizeStep, ReplicasAreFoldedWhereTheyMakeManyCalls) {
+  const auto part_of = [](const char* batch, bool every_rank) {
+    NamedValues options = {{"world-size", "64"},         {"num-layers", "100"}, {"hidden-size", "8"},
+                           {"num-attention-heads", "2"}, {"seq-length", "4"},   {"vocab-size", "10"}};
+    options.emplace_back("global-batch-size", batch);
+    if (every_rank) options.emplace_back("every-rank", "true");
+    return running_part(test::scenario_request(options));
+  };
+  EXPECT_EQ(part_of("64", false).replicas, sim::capped_product({64, 100, 5}) <= kMostStepCalls ? 64 : 2);
+  EXPECT_EQ(part_of("1280", false).replicas, 2);
+  const bool is_large = sim::capped_product({400, 100, 5}) > kMostStepCalls;
+  EXPECT_EQ(part_of("25600", false).replicas, is_large ? 2 : 1);
+  EXPECT_EQ(part_of("25600", false).folds_microbatches, is_large);
+  EXPECT_TRUE(part_of("64000", false).folds_microbatches);
+  EXPECT_EQ(part_of("64000", false).replicas, 2);
+  EXPECT_EQ(part_of("64000", true).replicas, 64);
+  EXPECT_FALSE(part_of("64000", true).folds_microbatches);
+}
+
+/// Steps of dense models have the bytes, dtypes and multiply-adds of the closed forms, too.
+TEST(FullSizeStep, DenseStepsHaveTheBytesOfTheClosedForms) {
+  for (std::uint64_t seed = 0; seed < kDraws; ++seed) {
+    const NamedValues options = test::full_size_options(seed);
+    const ScenarioRequest request = test::scenario_request(options);
+    ASSERT_EQ(can_run_full_size(request).reason, "") << test::text_of(options);
+    ASSERT_EQ(why_no_step_bytes(request), "") << test::text_of(options);
+    const StepReport step = full_size_step(request, {request.layout.dp});
+    ASSERT_TRUE(step.row.holds) << step.row.detail << test::text_of(options);
+  }
+}
+
 TEST(FullSizeStep, ALedgerThatDiffersFromTheClosedFormsIsTold) {
   const ScenarioRequest request = test::scenario_request(one_world());
-  StepReport step = full_size_step(request, 2);
+  StepReport step = full_size_step(request, {2});
   ASSERT_TRUE(step.row.holds) << step.row.detail;
   const StepTotals expected = expected_step_totals(request);
   EXPECT_EQ(difference(expected, totals_of(step.ledger)), "");
@@ -140,12 +361,15 @@ TEST(FullSizeStep, ALedgerThatDiffersFromTheClosedFormsIsTold) {
   }
   EXPECT_EQ(
       difference(expected, totals_of(step.ledger)),
-      "all_reduce at 'row_parallel_linear.forward' over tp: 32 calls of 1025 elements, where the closed form "
-      "has 32 calls of 1024 elements");
+      "all_reduce of bf16 at 'row_parallel_linear.forward' over tp: 32 calls of 1025 elements, 2048 bytes "
+      "inside nodes and 0 across, where the closed form has 32 calls of 1024 elements, 2048 bytes inside "
+      "nodes "
+      "and 0 across");
 }
 
-/// A rank does not know from its record how many rows it sent to each other.
-TEST(FullSizeStep, ACallOfUnequalRowsIsNotFolded) {
+/// A rank does not know from its record how many rows it sent to each other: the bytes that it sent to other
+/// nodes are those of a twin only if their groups lie over nodes in the same way.
+TEST(FullSizeStep, ACallOfUnequalRowsIsNotFoldedOntoOtherNodes) {
   sim::WorldSpec spec = sim::world_of(2);
   sim::CpuDevice device;
   const sim::RunReport run = sim::simulate(spec, device, [](sim::Rank& rank) {
@@ -155,7 +379,8 @@ TEST(FullSizeStep, ACallOfUnequalRowsIsNotFolded) {
     rank.groups.get("dp").all_to_all_uneven(rows, {1, 2}, received, expected, "rows");
   });
   ASSERT_TRUE(run.ok()) << run.failure();
-  const ReplicaFold fold = fold_replicas(spec.layout, 2);
+  EXPECT_EQ(ledger_of_all(run, fold_replicas(spec.layout, 2, 1, 1), spec.layout, spec.nodes), run.ledger);
+  const ReplicaFold fold = fold_replicas(spec.layout, 1, 1, 1);
   EXPECT_EQ(test::refusal_code([&] { ledger_of_all(run, fold, spec.layout, spec.nodes); }), "replica_fold");
 }
 
@@ -163,7 +388,7 @@ TEST(FullSizeStep, ACallOfUnequalRowsIsNotFolded) {
 /// products of attention.
 TEST(FullSizeStep, MultiplyAddsAreThoseOfTheMatrices) {
   const ScenarioRequest request = test::scenario_request(one_world());
-  const StepReport step = full_size_step(request, 2);
+  const StepReport step = full_size_step(request, {2});
   const std::int64_t tokens = 4 * 2, h = 8, tp = 2, ffn = 32, s = 4, vocabulary = 256;
   const std::int64_t weights = (4 * h * h + 2 * h * ffn) / tp;
   const std::int64_t attention = 2 * s * h / tp;  // scores and their product with values, for each token
@@ -174,10 +399,13 @@ TEST(FullSizeStep, MultiplyAddsAreThoseOfTheMatrices) {
 
 TEST(FullSizeStep, WhatDoesNotRunAtFullSizeSaysWhy) {
   NamedValues options = one_world();
-  options.insert(options.end(),
-                 {{"num-experts", "4"}, {"disable-bias-linear", "true"}, {"sequence-parallel", "true"}});
+  options.insert(options.end(), {{"num-experts", "4"},
+                                 {"disable-bias-linear", "true"},
+                                 {"sequence-parallel", "true"},
+                                 {"moe-token-dispatcher-type", "flex"},
+                                 {"moe-expert-capacity-factor", "1"}});
   EXPECT_EQ(can_run_full_size(test::scenario_request(options)).reason,
-            "experts are not run at full size yet");
+            "a capacity of experts is not run at full size with the dispatcher flex");
   options = one_world();
   std::erase_if(options, [](const auto& option) { return option.first == "global-batch-size"; });
   EXPECT_FALSE(can_run_full_size(test::scenario_request(options)).is_asked_for);

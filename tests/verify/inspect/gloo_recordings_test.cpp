@@ -1,4 +1,5 @@
-// Proves what is said of dumps that PyTorch's own recorder wrote of small jobs over gloo (tests/torch/record_gloo.py).
+// Proves what is said of dumps that PyTorch's own recorder wrote of small jobs over gloo
+// (tests/torch/record_gloo.py).
 
 #include <gtest/gtest.h>
 #include <string>

@@ -13,6 +13,7 @@
 
 #include "tests/verify/inspect/hung_job.h"
 #include "verify/inspect/inspection_text.h"
+#include "verify/output/phrases.h"
 
 namespace {
 
@@ -326,6 +327,22 @@ TEST(Inspection, ARankThatIsInNoneOfItsGroupsIsAFinding) {
   std::vector<TestDump> dumps = ranks_of_world(2);
   dumps[1].rank = 7;
   EXPECT_TRUE(has_finding(inspected(dumps), "rank"));
+}
+
+TEST(Inspection, ADumpThatHoldsNothingIsARankWithoutADumpAndSaidSo) {
+  std::vector<TestDump> dumps = ranks_of_world(3);
+  for (TestDump& dump : dumps) dump.calls = {pending(0, "nccl:all_reduce")};
+  dumps.pop_back();
+  verify::Recordings recordings = test::recordings_of(dumps);
+  recordings.blank.push_back({.rank = 2, .path = "dump_2", .bytes = 7});
+  const Inspection inspection = verify::inspect(std::move(recordings), {}, false);
+  EXPECT_EQ(suspects(inspection), Ranks{2});
+  EXPECT_TRUE(are_all(inspection, SuspectKind::absent));
+  EXPECT_TRUE(has_finding(inspection, "truncated"));
+  EXPECT_EQ(inspection.suspects[0].reason,
+            "Its dump ends after 7 bytes, before its first field, and other ranks wait for it: it may have "
+            "died.");
+  EXPECT_TRUE(inspection.verdict.starts_with("Rank 2 has no dump that is whole"));
 }
 
 TEST(Inspection, DumpsOfSeveralJobsAreAFinding) {

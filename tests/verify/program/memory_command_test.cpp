@@ -1,6 +1,7 @@
 // Proves the command memory: its document, its judgement and what would help, and what it says of arguments
 // that it does not count.
 
+#include <algorithm>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -96,6 +97,31 @@ TEST(MemoryCommand, WhatWouldHelpHasTheFiguresOfItsOwnRun) {
     EXPECT_NE(own.out.find(figure), std::string::npos) << help.options << "\n" << own.out;
     EXPECT_EQ(help.judgement, fits ? "fits." : "does not fit.");
   }
+}
+
+TEST(MemoryCommand, WhatWouldHelpExpertsIsARunThatMegatronAccepts) {
+  const test::RunResult result = test::run(
+      "memory --world-size 16 --num-layers 4 --hidden-size 1024 --num-attention-heads 16 --vocab-size 32000 "
+      "--seq-length 4096 --position-embedding-type rope --num-experts 16 --expert-model-parallel-size 4 "
+      "--expert-tensor-parallel-size 1 --micro-batch-size 1 --bf16 --gpu-memory 1GB");
+  EXPECT_EQ(result.exit_code, 1) << result.err;
+  std::vector<std::string> options;
+  for (const Help& help : helps_of(result.out)) options.push_back(help.options);
+  EXPECT_NE(std::ranges::find(options, "--tensor-model-parallel-size 2 --sequence-parallel"), options.end());
+  EXPECT_NE(std::ranges::find(options, "--expert-model-parallel-size 8"), options.end());
+}
+
+TEST(MemoryCommand, OptionsThatOnlyMemoryReadsAreUsed) {
+  const test::TemporaryFile file(
+      "run.sh",
+      "torchrun pretrain_gpt.py --num-layers 4 --hidden-size 64 --num-attention-heads 4 --seq-length 32 "
+      "--max-position-embeddings 32 --vocab-size 100 --micro-batch-size 1 --bf16 --hidden-dropout 0.0 "
+      "--cross-entropy-loss-fusion --attention-backend flash --qk-layernorm --lr 1\n");
+  const ordered_json from = document_of("memory --world-size 2 --from " + file.path())["from"];
+  for (const char* flag : {"--hidden-dropout", "--cross-entropy-loss-fusion", "--attention-backend"})
+    EXPECT_TRUE(from["used"].contains(flag)) << flag;
+  EXPECT_EQ(from["without_effect"], ordered_json::parse(R"(["--lr"])"));
+  EXPECT_TRUE(from["not_modelled"]["--qk-layernorm"].get<std::string>().ends_with("; its memory is counted"));
 }
 
 TEST(MemoryCommand, ArgumentsThatAreNotCountedAreNamed) {

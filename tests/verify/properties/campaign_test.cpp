@@ -127,8 +127,6 @@ CampaignRow campaign(const Case& the_case, const std::string& name, sim::DType d
       .front();
 }
 
-using Dimensions = std::map<std::string, std::int64_t>;
-
 TEST(Campaign, AWrongFactorIsFoundShrunkAndNamed) {
   for (const sim::DType dtype : {sim::DType::field, sim::DType::f64, sim::DType::f32, sim::DType::bf16}) {
     const WrongCase wrong(WrongCase::Wrong::scaled);

@@ -64,7 +64,7 @@ RC_GTEST_PROP(Shrinking, NoSingleStepFails, ()) {
   const Case& the_case = *cases[*rc::gen::inRange<std::size_t>(0, cases.size())];
   const int ranks = *rc::gen::inRange(1, 9);
   const bool is_even = *rc::gen::arbitrary<bool>();
-  std::map<std::string, std::int64_t> needs;
+  Dimensions needs;
   for (const Dimension& d : the_case.dimensions())
     needs[d.name] = std::min(d.most, d.least + *rc::gen::inRange<std::int64_t>(0, 5));
   const auto fails = [&](const CaseSetting& s) {

@@ -152,9 +152,9 @@ TEST(PickleReader, RefusesEveryOtherOpcodeByItsNameAndOffset) {
                                     {"FRAME", "\x95"},
                                     {"SHORT_BINUNICODE", "\x8c"},
                                     {"MEMOIZE", "\x94"},
-                                    {"APPEND", "a"},
-                                    {"SETITEM", "s"},
                                     {"TUPLE", "t"},
+                                    {"TUPLE3", "\x87"},
+                                    {"LONG", "L5L\n"},
                                     {"POP", "0"},
                                     {"DUP", "2"},
                                     {"no opcode", "\x01"}};
@@ -168,10 +168,42 @@ TEST(PickleReader, RefusesEveryOtherOpcodeByItsNameAndOffset) {
   }
 }
 
+/// Python's pickler writes a list, a dict or a tuple of one element without a mark.
+TEST(PickleReader, ReadsContainersOfOneElement) {
+  const auto text = [](const std::string& of) {
+    return std::string("X") + static_cast<char>(of.size()) + std::string(3, '\0') + of;
+  };
+  const std::string entry = "}" + text("collective_seq_id") + "K\x07s";
+  const std::optional<Recording> recording =
+      read(kProto + "}(" + text("pg_config") + "}" + text("5") + "}" + text("ranks") + "K\x03\x85ss" +
+           text("entries") + "]" + entry + "au.");
+  ASSERT_TRUE(recording);
+  EXPECT_FALSE(recording->is_truncated);
+  EXPECT_EQ(recording->calls.at(0).sequence, 7);
+  EXPECT_EQ(recording->groups.at(0).name, "5");
+  EXPECT_EQ(*recording->groups.at(0).ranks, std::vector<int>{3});
+}
+
+/// What Python writes with a protocol other than 2 is refused where it first differs.
+TEST(PickleReader, OtherProtocolsAreRefusedByNameAndOffset) {
+  struct Written {
+    std::string bytes, begins;
+  };
+  const std::string newer = " and only protocol 2 is read";
+  for (const Written& written :
+       {Written{"(dp0\nVentries\np1\n(lp2\ns.", "DICT (0x64) at offset 1"},
+        Written{std::string("}q\x00X\x01\x00\x00\x00vI01\ns.", 14), "INT (0x49) at offset 9"},
+        Written{"\x80\x03}q", "PROTO (0x80) at offset 0 of protocol 3," + newer},
+        Written{"\x80\x04\x95", "PROTO (0x80) at offset 0 of protocol 4," + newer},
+        Written{"\x80\x05\x95", "PROTO (0x80) at offset 0 of protocol 5," + newer}})
+    EXPECT_EQ(refusal_of(written.bytes).numbers, written.begins);
+}
+
 TEST(PickleReader, RefusesWhatDoesNotFit) {
   for (const std::string& bytes :
-       {std::string("u"), std::string("e"), std::string("\x86"), std::string("h\x03"),
-        std::string("q\x00", 2), std::string("."), std::string("}(K\x01u"),
+       {std::string("a"), std::string("]a"), std::string("}Na"), std::string("}Ns"), std::string("]NNs"),
+        std::string("](Na"), std::string("\x85"), std::string("u"), std::string("e"), std::string("\x86"),
+        std::string("h\x03"), std::string("q\x00", 2), std::string("."), std::string("}(K\x01u"),
         std::string("]K\x01("
                     "u"),
         std::string("(."), std::string("](N}u"), std::string("\x80\x04")})
@@ -271,6 +303,25 @@ TEST(Recordings, APickleAndItsJsonAreOneDump) {
   const verify::Recordings read = verify::read_recordings({{folder.path()}, "", 2});
   EXPECT_EQ(read.ranks.size(), 1U);
   EXPECT_EQ(read.notes.size(), 1U);
+}
+
+TEST(Recordings, DumpsThatHoldNothingAreSaid) {
+  const Folder folder("recordings_blank");
+  folder.add("trace_0", test::pickle_of(small_dump()));
+  folder.add("trace_1", "");
+  folder.add("trace_2", test::pickle_of(small_dump()).substr(0, 7));
+  folder.add("trace_3", "{\"ent");
+  folder.add("log_4", "");  // not the name of a dump
+  folder.add("trace_0.json", " ");
+  const verify::Recordings read = verify::read_recordings({{folder.path()}, "", 2});
+  ASSERT_EQ(read.blank.size(), 3U);
+  for (int rank = 1; rank < 4; ++rank) EXPECT_EQ(read.blank[static_cast<std::size_t>(rank - 1)].rank, rank);
+  EXPECT_EQ(verify::words_of(read.blank[0]), "is empty");
+  EXPECT_EQ(verify::words_of(read.blank[1]), "ends after 7 bytes, before its first field");
+  EXPECT_EQ(read.notes.at(0), "2 files in the folders are no dump, and were left out.");
+  const verify::Recordings named =
+      verify::read_recordings({{folder.path() + "/trace_0", folder.path() + "/log_4"}, "", 1});
+  EXPECT_EQ(named.blank.at(0).rank, 4);
 }
 
 TEST(Recordings, AreRefusedWithTheirReason) {

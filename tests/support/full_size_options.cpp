@@ -1,0 +1,65 @@
+#include "tests/support/full_size_options.h"
+
+#include "sim/base/keyed_random.h"
+
+namespace test {
+
+std::string text_of(const verify::NamedValues& options) {
+  std::string text;
+  for (const auto& [name, value] : options) text += " --" + name + " " + value;
+  return text;
+}
+
+verify::NamedValues full_size_options(std::uint64_t seed) {
+  const sim::KeyedRandom random = sim::KeyedRandom(seed).named("full size step");
+  std::uint64_t drawn = 0;
+  const auto draw = [&](std::uint32_t choices) {
+    return int{static_cast<int>(random.below(drawn++, choices))};
+  };
+  const int tp = 1 + draw(3), pp = 1 + draw(3), dp = 3 + draw(3), cp = 1 + draw(2);
+  const bool is_interleaved = pp > 1 && draw(3) == 0;
+  const int stages = pp * (is_interleaved ? 2 : 1), heads = tp * cp * (1 + draw(2));
+  const int microbatches = (1 + draw(4)) * (is_interleaved ? pp : 1), micro_batch = 1 + draw(2);
+  verify::NamedValues options;
+  const auto say = [&](const char* name, const char* value) { options.emplace_back(name, value); };
+  const auto give = [&](const char* name, int value) { options.emplace_back(name, std::to_string(value)); };
+  const auto toggle = [&](const char* name) {
+    if (draw(2) == 1) say(name, "true");
+  };
+  give("world-size", tp * cp * pp * dp);
+  if (cp > 1) {
+    const int kind = draw(3);
+    give("context-parallel-size", cp);
+    say("cp-comm-type", kind == 0 ? "p2p" : kind == 1 ? "all_gather" : "a2a");
+  }
+  give("tensor-model-parallel-size", tp);
+  give("pipeline-model-parallel-size", pp);
+  if (is_interleaved) give("virtual-pipeline-model-parallel-size", 2);
+  if (cp == 1) say("order", draw(2) == 0 ? "tp-cp-ep-dp-pp" : "tp-cp-ep-pp-dp");
+  give("gpus-per-node", 1 + draw(5));
+  give("num-layers", stages * (1 + draw(2)));
+  give("hidden-size", heads * 4);
+  give("ffn-hidden-size", tp * (1 + draw(8)));
+  give("num-attention-heads", heads);
+  give("seq-length", tp * 2 * cp * (1 + draw(4)));
+  give("vocab-size", 1 + draw(500));
+  give("micro-batch-size", micro_batch);
+  give("global-batch-size", micro_batch * dp * microbatches);
+  if (tp > 1) toggle("sequence-parallel");
+  toggle("swiglu");
+  toggle("disable-bias-linear");
+  toggle("untie-embeddings-and-output-weights");
+  toggle("calculate-per-token-loss");
+  if (draw(2) == 1) say("normalization", "RMSNorm");
+  if (draw(2) == 1) say("position-embedding-type", "rope");
+  if (draw(3) == 0) {
+    say("recompute-granularity", "full");
+    say("recompute-method", "uniform");
+    say("recompute-num-layers", "1");
+  }
+  if (draw(3) == 0) say("no-distributed-optimizer", "true");
+  if (draw(4) == 0) say("bf16", "false");
+  return options;
+}
+
+}  // namespace test

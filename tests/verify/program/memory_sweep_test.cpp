@@ -1,0 +1,116 @@
+// Proves what memory --sweep and --machine write: a table, a document and a page, and what they refuse.
+
+#include <fstream>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/run.h"
+
+namespace {
+
+using nlohmann::json;
+
+const std::string kJob =
+    "memory --world-size 8 --num-layers 4 --hidden-size 64 --num-attention-heads 4 --vocab-size 200 "
+    "--seq-length 64 --global-batch-size 16 ";
+const std::string kMachine = "--machine scenarios/machines/h100-node.ini ";
+
+json document(const std::string& words, int exit_code = 0) {
+  const test::RunResult result = test::run(words + " --format json");
+  EXPECT_EQ(result.exit_code, exit_code) << words << result.err << result.out;
+  return json::parse(result.out);
+}
+
+TEST(MemorySweep, TheDocumentHasNumbersAsNumbers) {
+  const json sweep = document(kJob + "--sweep " + kMachine);
+  EXPECT_EQ(sweep["world_size"], 8);
+  EXPECT_EQ(sweep["accepted"], sweep["layouts"].size());
+  EXPECT_TRUE(sweep["fitting"].is_null());
+  EXPECT_EQ(sweep["machine"], "h100-node");
+  for (const json& layout : sweep["layouts"]) {
+    for (const char* name :
+         {"tensor_model_parallel_size", "data_parallel_size", "num_microbatches", "static_bytes",
+          "peak_bytes", "bytes_inside_nodes", "bytes_across_nodes", "bubble", "estimated_seconds"})
+      EXPECT_TRUE(layout[name].is_number()) << name << layout;
+    EXPECT_EQ(layout["data_parallel_size"].get<int>() * layout["micro_batch_size"].get<int>() *
+                  layout["num_microbatches"].get<int>(),
+              16);
+  }
+  EXPECT_EQ(document(kJob + "--sweep --sweep-rows 3")["layouts"].size(), 3U);
+  EXPECT_TRUE(document(kJob + "--sweep --sweep-rows 1")["layouts"][0]["estimated_seconds"].is_null());
+}
+
+TEST(MemorySweep, TheTextSaysTheOrderAndThatTimesAreEstimates) {
+  const test::RunResult plain = test::run(kJob + "--sweep --sweep-rows 2");
+  EXPECT_NE(plain.out.find("by the bytes sent across nodes"), std::string::npos) << plain.out;
+  EXPECT_NE(plain.out.find("--sweep-rows N shows more"), std::string::npos);
+  EXPECT_EQ(plain.out.find("estimate"), std::string::npos);
+  const test::RunResult timed = test::run(kJob + "--sweep " + kMachine);
+  EXPECT_NE(timed.out.find("Times are estimates from the rates of h100-node"), std::string::npos)
+      << timed.out;
+}
+
+TEST(MemorySweep, WhereNoLayoutFitsTheExitCodeSaysSo) {
+  EXPECT_EQ(document(kJob + "--sweep --gpu-memory 1MB", 1)["fitting"], 0);
+  EXPECT_GT(document(kJob + "--sweep --gpu-memory 80GB")["fitting"], 0);
+}
+
+TEST(MemorySweep, ThePageHasATableAndAPicture) {
+  const test::TemporaryFile page("sweep.html", "");
+  const test::RunResult result =
+      test::run(kJob + "--sweep --gpu-memory 110MB " + kMachine + "--report " + page.path());
+  ASSERT_NE(result.exit_code, 2) << result.err;
+  std::ostringstream text;
+  text << std::ifstream(page.path()).rdbuf();
+  const std::string html = text.str();
+  const auto count = [&](const std::string& part) {
+    std::size_t found = 0;
+    for (std::size_t at = html.find(part); at != std::string::npos; at = html.find(part, at + 1)) ++found;
+    return found;
+  };
+  const std::size_t layouts = document(kJob + "--sweep")["accepted"];
+  EXPECT_EQ(count("<circle"), layouts);
+  EXPECT_EQ(count("class=\"part0 own\"") + count("class=\"part1 own\""), 1U);
+  EXPECT_NE(html.find("seconds of a step, an estimate"), std::string::npos);
+  EXPECT_EQ(html.find("<script"), std::string::npos);
+}
+
+TEST(MemorySweep, AllThatIsMissingIsRefusedAtOnce) {
+  const test::RunResult result =
+      test::run("memory --sweep --sweep-values tp=0 --machine /nowhere --format json");
+  EXPECT_EQ(result.exit_code, 2);
+  const json refusal = json::parse(result.out);
+  std::vector<std::string> codes = {refusal["error"]["code"]};
+  for (const json& further : refusal["further_errors"]) codes.push_back(further["code"]);
+  EXPECT_EQ(codes, (std::vector<std::string>{"missing_option", "missing_option", "missing_option",
+                                             "sweep_values", "machine_missing"}));
+  for (const char* option : {"--sweep-values tp=1", "--sweep-rows 3", "--report x.html"}) {
+    const test::RunResult without = test::run(kJob + option + " --format json");
+    EXPECT_EQ(json::parse(without.out)["error"]["code"], "option_without_effect") << option;
+  }
+}
+
+TEST(MemorySweep, WithAMachineMemoryAndScheduleEstimateTheSameStep) {
+  const std::string scenario = "scenarios/published/llama3-405b-8192-gpus.ini ";
+  const json memory = document("memory " + scenario + kMachine);
+  const json schedule = document("schedule " + scenario + kMachine);
+  EXPECT_EQ(memory["estimate"], schedule["estimate"]);
+  const json& path = memory["estimate"]["critical_path_seconds"];
+  double sum = 0;
+  for (const auto& [name, seconds] : path.items()) sum += seconds.get<double>();
+  EXPECT_NEAR(sum, memory["estimate"]["seconds"].get<double>(), 1e-5);
+  const test::RunResult text = test::run("schedule " + scenario + kMachine);
+  EXPECT_NE(text.out.find("Estimate for h100-node: 1f1b"), std::string::npos) << text.out;
+}
+
+TEST(MemorySweep, OptionsThatAMachineReplacesAreRefused) {
+  const std::string scenario = "schedule scenarios/published/llama3-405b-8192-gpus.ini --format json ";
+  const auto code_of = [&](const std::string& more) -> std::string {
+    return json::parse(test::run(scenario + more).out)["error"]["code"];
+  };
+  EXPECT_EQ(code_of(kMachine + "--forward-cost 2"), "option_without_effect");
+  EXPECT_EQ(code_of("--trace x.json"), "option_without_effect");
+}
+
+}  // namespace

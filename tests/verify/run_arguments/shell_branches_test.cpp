@@ -1,0 +1,192 @@
+// Proves that the branches of a launch script are followed as bash follows them where their conditions are
+// known, and that nothing is guessed where they are not.
+
+#include "verify/run_arguments/shell_branches.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <rapidcheck.h>
+#include <rapidcheck/gtest.h>
+#include <string>
+
+#include "tests/support/run.h"
+#include "tests/verify/run_arguments/read_arguments.h"
+#include "verify/run_arguments/run_script.h"
+
+namespace {
+
+using verify::read_run_script;
+using verify::RunArguments;
+using verify::RunVariables;
+
+/// The arguments that a script gives to train.py, and the texts of what could not be resolved.
+std::string read(const std::string& script, const RunVariables& set = {}) {
+  const RunArguments run =
+      read_run_script("A=()\nB=\n" + script + "\npython train.py --begin ${A[@]} ${B}\n", set);
+  std::string text = test::text_of(run);
+  for (const verify::Unresolved& unknown : run.unresolved) text += " | " + unknown.text;
+  return text;
+}
+
+struct Row {
+  std::string script;
+  std::string arguments;
+};
+
+class Branch : public testing::TestWithParam<Row> {};
+
+TEST_P(Branch, IsTakenWhereItsConditionIsKnown) {
+  EXPECT_EQ(read(GetParam().script), GetParam().arguments) << GetParam().script;
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All, Branch,
+    testing::ValuesIn(std::vector<Row>{
+        {"X=7b\nif [ $X = 7b ]; then A=(--tp 1); elif [ $X = 8b ]; then A=(--tp 2); else A=(--tp 4); fi",
+         "begin tp=1"},
+        {"X=8b\nif [ $X = 7b ]; then A=(--tp 1); elif [ $X = 8b ]; then A=(--tp 2); else A=(--tp 4); fi",
+         "begin tp=2"},
+        {"X=9b\nif [ $X = 7b ]\nthen A=(--tp 1)\nelif [ $X = 8b ]\nthen A=(--tp 2)\nelse A=(--tp 4)\nfi",
+         "begin tp=4"},
+        {"N=16\nif [[ $N -gt 8 && \"$N\" != 32 ]]; then A+=(--pp 2); fi", "begin pp=2"},
+        {"N=32\nif [[ ( $N -gt 8 || -z $N ) && ! $N == 32 ]]; then A+=(--pp 2); fi", "begin"},
+        {"F=true\nif [ \"$F\" = true ] && [ -n \"$F\" ]; then A+=(--bf16); fi", "begin bf16"},
+        {"F=\n[ -z \"$F\" ] || A+=(--fp8)\n[[ -z $F ]] && B='--bf16'", "begin bf16"},
+        {"if ! false; then A+=(--bf16); fi; if ! [ 1 -eq 1 ]; then A+=(--fp16); fi", "begin bf16"},
+        {"S=13b\ncase $S in\n  7b|8b) A=(--tp 1) ;;\n  13b)\n    A=(--tp 2)\n    ;;\n  *) A=(--tp 8) "
+         ";;\nesac",
+         "begin tp=2"},
+        {"S=70b\ncase \"$S\" in 7b) A=(--tp 1);; (*) A=(--tp 8);; esac", "begin tp=8"},
+        {"T=4\nif (( $T > 1 )); then A+=(--sp); fi", "begin | A+=--sp"},
+        {"if [[ -f x.txt ]]; then A+=(--load x.txt); else A+=(--bf16); fi",
+         "begin | A+=--load x.txt | A+=--bf16"},
+        {"if [[ $1 == 7b* ]]; then A+=(--tp 1); fi", "begin | A+=--tp 1"},
+        {"S=7b\nif [[ $S == 7* ]]; then A+=(--tp 1); fi", "begin | A+=--tp 1"},
+        {"S=7b\nfor i in 1 2; do if [ $S = 7b ]; then A+=(--tp 1); fi; done", "begin | A+=--tp 1"},
+        {"if [ $1 = x ]; then A+=(--a 1); elif [ 2 -eq 2 ]; then A+=(--b 1); else A+=(--c 1); fi",
+         "begin | A+=--a 1 | A+=--b 1"},
+        {"if [ $1 = x ]; then A+=(--a 1); elif [ 2 -eq 3 ]; then A+=(--b 1); fi", "begin | A+=--a 1"},
+        {"if [ 1 -eq 2 ]; then if [ $1 = x ]; then A+=(--a 1); fi; A+=(--b 1); else A+=(--c 1); fi",
+         "begin c=1"},
+        {"grep x y && A+=(--a 1)\ntrue &&\n  A+=(--b 1)", "begin b=1 | A+=--a 1"},
+        {"A=(--fp8 --overlap-param-gather)\nif [ $1 = x ]; then A+=(--tp 2); fi",
+         "begin fp8 overlap-param-gather | A+=--tp 2"},
+    }));
+
+TEST(ShellBranches, AValueThatIsSetDecidesABranch) {
+  const std::string script = "if [ ${SIZE} = 7b ]; then A=(--tp 1); else A=(--tp 8); fi";
+  EXPECT_EQ(read(script, {{"SIZE", "7b"}}), "begin tp=1");
+  EXPECT_EQ(read(script, {{"SIZE", "70b"}}), "begin tp=8");
+  EXPECT_NE(read(script).find("|"), std::string::npos);
+}
+
+TEST(ShellBranches, TheVariableThatWouldTellIsNamed) {
+  const auto asked = [](const std::string& script) {
+    const RunArguments run = read_run_script("A=()\n" + script + "\npython train.py --tp $TP ${A[@]}\n", {});
+    std::string text;
+    for (const verify::Unresolved& unknown : run.unresolved) text += unknown.variable + " ";
+    return text;
+  };
+  EXPECT_EQ(asked("SIZE=$2\nif [ $SIZE = 7b ]; then TP=1; else TP=2; fi"), "2 ");
+  EXPECT_EQ(asked("SIZE=$2\ncase $SIZE in 7b) TP=1;; *) TP=2; A+=(--pp 2);; esac"), "2 2 ");
+  EXPECT_EQ(asked("if [ -f x ]; then TP=1; else TP=2; fi"), "TP ");
+  EXPECT_EQ(asked("if [ $1 = x ]; then if [ 1 = 1 ]; then TP=1; fi; fi"), "1 ");
+}
+
+TEST(ShellBranches, OfTwoCommandsThatOfTheBranchIsRead) {
+  const std::string script =
+      "N=4\nif [ $N -gt 1 ]; then\n  torchrun --nnodes $N --nproc_per_node 8 train.py --tp 8\n"
+      "else\n  python train.py --tp 1\nfi\n";
+  const RunArguments run = read_run_script(script, {});
+  EXPECT_EQ(test::text_of(run), "tp=8");
+  EXPECT_EQ(run.world_size, 32);
+  EXPECT_TRUE(run.notes.empty());
+}
+
+// ---- against bash itself
+
+std::string drawn_condition(int depth) {
+  const std::string name(1, *rc::gen::element('X', 'Y', 'Z'));
+  const std::string value = *rc::gen::element<std::string>("1", "2", "3", "\"\"");
+  const std::string test = *rc::gen::element<std::string>(
+      fmt::format("\"${}\" = {}", name, value), fmt::format("\"${}\" != {}", name, value),
+      fmt::format("-z \"${}\"", name), fmt::format("-n \"${}\"", name), fmt::format("${{{}:-0}} -gt 1", name),
+      fmt::format("${{{}:-0}} -le 2", name));
+  const std::string single = fmt::format("[ {} ]", test);
+  switch (depth > 0 ? *rc::gen::inRange(0, 6) : *rc::gen::inRange(0, 2)) {
+    case 0:
+      return single;
+    case 1:
+      return fmt::format("[[ {} ]]", test);
+    case 2:
+      return fmt::format("! {}", single);
+    case 3:
+      return fmt::format("{} && {}", drawn_condition(depth - 1), single);
+    case 4:
+      return fmt::format("{} || {}", drawn_condition(depth - 1), single);
+    default:
+      return fmt::format("[[ ( {} || ! {} ) && {} ]]", test, test, test);
+  }
+}
+
+/// Commands that assign and append, in branches of up to `depth`. Each appends another argument.
+std::string drawn_commands(int depth, int& argument) {
+  std::string text;
+  const int count = *rc::gen::inRange(1, 4);
+  for (int i = 0; i < count; ++i) {
+    const std::string append = fmt::format("A+=(--a{} $X)", argument++);
+    switch (depth > 0 ? *rc::gen::inRange(0, 6) : *rc::gen::inRange(0, 2)) {
+      case 0:
+        text += append + "\n";
+        break;
+      case 1:
+        text += fmt::format("{}={}\n", *rc::gen::element('X', 'Y', 'Z'), *rc::gen::inRange(1, 4));
+        break;
+      case 2:
+        text += fmt::format("{} && {}\n", drawn_condition(1), append);
+        break;
+      case 3:
+        text += fmt::format("{} ||\n  {}\n", drawn_condition(1), append);
+        break;
+      case 4:
+        text += fmt::format("case $X in\n  1|2)\n{}  ;;\n  ${{Y}}) {} ;;\n  *)\n{}esac\n",
+                            drawn_commands(depth - 1, argument), append, drawn_commands(depth - 1, argument));
+        break;
+      default:
+        text += fmt::format("if {}; then\n{}", drawn_condition(2), drawn_commands(depth - 1, argument));
+        if (*rc::gen::arbitrary<bool>())
+          text += fmt::format("elif {}\nthen\n{}", drawn_condition(1), drawn_commands(depth - 1, argument));
+        if (*rc::gen::arbitrary<bool>()) text += "else\n" + drawn_commands(depth - 1, argument);
+        text += "fi\n";
+    }
+  }
+  return text;
+}
+
+/// What bash gives to the script that `python` would run.
+std::string said_by_bash(const std::string& script) {
+  const test::TemporaryFile file("branches.sh", script);
+  test::RunResult result =
+      test::run_process(fmt::format("bash -c 'python() {{ shift; echo \"$@\"; }}; . {}'", file.path()));
+  RC_ASSERT(result.exit_code == 0);
+  while (result.out.ends_with('\n')) result.out.pop_back();
+  return result.out;
+}
+
+RC_GTEST_PROP(ShellBranches, AreFollowedAsBashFollowsThem, ()) {
+  int argument = 0;
+  const std::string script =
+      fmt::format("X={}\nY={}\nZ=\nA=()\n{}python train.py --begin ${{A[@]}}\n", *rc::gen::inRange(1, 4),
+                  *rc::gen::inRange(1, 4), drawn_commands(3, argument));
+  const RunArguments run = read_run_script(script, {});
+  RC_LOG(script);
+  RC_ASSERT(run.unresolved.empty());
+  std::string text;
+  for (const verify::RunArgument& one : run.given) {
+    text += fmt::format("{}--{}", text.empty() ? "" : " ", one.name);
+    for (const std::string& value : one.values) text += " " + value;
+  }
+  RC_ASSERT(text == said_by_bash(script));
+}
+
+}  // namespace

@@ -1,0 +1,70 @@
+#pragma once
+
+/// The bytes that all ranks of a pipeline stage send in a call over one kind of groups, inside nodes and across
+/// them, and the links that such a call needs.
+///
+/// Shapes  the bytes of a rank are those of sim/comm/ring_traffic.h. A message over pp goes to `root_or_peer`;
+///         one of a ring over cp goes to the next rank, in either direction.
+/// Exact   a place of a group determines the stage of its member, or the group lies in one stage. The sums are those over the ranks of the stage, whatever the order of the axes and the size of the
+///         nodes are. Nothing is summed over ranks for each call: the places of a ring whose next member is on
+///         another node are counted once for each kind.
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sim/comm/ring_traffic.h"
+#include "sim/layout/layout.h"
+#include "sim/layout/node_placement.h"
+#include "verify/cases/expected_call.h"
+
+namespace verify {
+
+/// The links of the groups that ranks of one stage are in.
+struct KindLinks {
+  int size = 1;                // members of a group
+  bool crosses_nodes = false;  // a group has members on several nodes
+  int members_on_node = 1;     // of such a group, on the node where it has fewest
+};
+
+class KindTraffic {
+ public:
+  KindTraffic(sim::Layout layout, const sim::NodePlacement& nodes)
+      : layout_(std::move(layout)), nodes_(nodes) {}
+
+  /// Returns what all ranks of a stage send if each makes this call once.
+  sim::Traffic of(const ExpectedCall& call, int stage);
+  /// Returns the links of a kind for the ranks of a stage.
+  KindLinks links(const std::string& kind, int stage);
+
+ private:
+  /// The places of a group that are of one stage, and how many groups have the next member of such a place on
+  /// the same node, or on another one.
+  struct Places {
+    std::vector<int> places;  // ascending
+    std::vector<std::int64_t> inside,
+        across;  // of the places before an index: one more than there are places
+    std::int64_t pairs_inside = 0, pairs_across = 0;  // of different members, the first one of the stage
+    int fewest_on_node = 0;
+    bool crosses_nodes = false;
+  };
+  static std::int64_t below(const Places& places, const std::vector<std::int64_t>& counts,
+                            std::int64_t place);
+  static std::int64_t all_reduce_elements(const Places& places, const std::vector<std::int64_t>& counts,
+                                          int n, std::int64_t count);
+  struct Kind {
+    int size = 1;
+    std::vector<Places> stages;
+  };
+  const Kind& kind(const std::string& name);
+  Kind counted(const sim::GroupKind& kind) const;
+  int stage_of(int rank) const;
+
+  sim::Layout layout_;
+  sim::NodePlacement nodes_;
+  std::map<std::string, Kind> kinds_;
+};
+
+}  // namespace verify

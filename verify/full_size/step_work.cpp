@@ -1,0 +1,447 @@
+#include "verify/full_size/step_work.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "sim/tensor/checks.h"
+#include "verify/cases/cp_calls.h"
+#include "verify/cases/token_calls.h"
+#include "verify/full_size/balanced_experts.h"
+#include "verify/full_size/full_size_training.h"
+#include "verify/memory/model_memory.h"
+#include "verify/options/padded_vocabulary.h"
+#include "verify/options/schedule_request.h"
+#include "verify/reference/gradient_buckets.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Operation;
+using Calls = std::vector<ExpectedCall>;
+
+/// The multiply-adds of attention on a rank, without its linear layers.
+struct AttentionProducts {
+  std::int64_t forward = 0, backward = 0;
+};
+
+/// What a chunk is among all chunks of the model.
+struct ChunkPlace {
+  int rank = 0;
+  std::int64_t number = 0;  // of the stage: chunk * pp + rank
+  sim::StageLayers layers;
+  bool is_first = false, is_last = false;
+};
+
+class StepWork {
+ public:
+  explicit StepWork(const ScenarioRequest& request)
+      : request_(request),
+        layout_(request.layout),
+        shape_(*request.model.shape),
+        tokens_(shape_.seq_length / layout_.cp * request.batch.micro_batch_size),
+        dtype_(request.state.parameter == 2 ? sim::DType::bf16 : sim::DType::f32),
+        layer_{.all = tokens_ * shape_.hidden_size,
+               .tp = layout_.tp,
+               .sequence_parallel = request.model.sequence_parallel && layout_.tp > 1} {}
+
+  std::vector<RankWork> ranks() const {
+    std::vector<RankWork> all;
+    for (int rank = 0; rank < layout_.pp; ++rank) {
+      RankWork work;
+      const auto& chunks = request_.placement->stages[static_cast<std::size_t>(rank)];
+      for (std::size_t chunk = 0; chunk < chunks.size(); ++chunk) {
+        const std::int64_t number = static_cast<std::int64_t>(chunk) * layout_.pp + rank;
+        work.chunks.push_back(
+            chunk_work({.rank = rank,
+                        .number = number,
+                        .layers = chunks[chunk],
+                        .is_first = number == 0,
+                        .is_last = number + 1 == std::ssize(chunks) * std::int64_t{layout_.pp}}));
+      }
+      add_gradients(rank, work.of_step);
+      add_tied_embedding(rank, work);
+      add_scalars(rank, work.of_step);
+      all.push_back(std::move(work));
+    }
+    return all;
+  }
+
+ private:
+  sim::DType sums() const { return sim::sum_dtype(dtype_); }
+
+  void add(ExpectedCall call, std::int64_t times, std::vector<RepeatedCall>& to, int places = 1) const {
+    if (call.dtype == sim::DType::field) call.dtype = call.of_sums ? sums() : dtype_;
+    to.push_back({std::move(call), times, places});
+  }
+  void add(const Calls& calls, std::int64_t times, std::vector<RepeatedCall>& to) const {
+    for (const ExpectedCall& call : calls) add(call, times, to);
+  }
+
+  // ---- passes
+
+  ChunkWork chunk_work(const ChunkPlace& place) const {
+    ChunkWork work;
+    add_message(place, -1, Operation::recv, work.forward);
+    add_message(place, 1, Operation::recv, work.backward);
+    if (place.is_first) add_embedding(work);
+    for (const auto& [kind, layers] : layers_by_kind(place.layers)) add_layers(kind, layers, work);
+    if (place.is_last) add_output(work);
+    add_message(place, 1, Operation::send, work.forward);
+    add_message(place, -1, Operation::send, work.backward);
+    return work;
+  }
+
+  /// The message to or from the stage that is `step` stages further on, if there is one.
+  void add_message(const ChunkPlace& place, int step, Operation operation, PassWork& pass) const {
+    if (step < 0 ? place.is_first : place.is_last) return;
+    add({.site = "",
+         .operation = operation,
+         .elements = layer_.all / (layer_.sequence_parallel ? layout_.tp : 1),
+         .group = "pp",
+         .root_or_peer = static_cast<int>((place.number + step) % layout_.pp)},
+        1, pass.calls);
+  }
+
+  /// What layers differ in: their attention over context-parallel ranks, and whether they have experts.
+  struct LayerKind {
+    sim::CpCommType attention = sim::CpCommType::p2p;
+    bool has_experts = false;
+    auto operator<=>(const LayerKind&) const = default;
+  };
+  std::map<LayerKind, std::int64_t> layers_by_kind(const sim::StageLayers& layers) const {
+    const auto& types = request_.model.cp_comm_types;
+    std::map<LayerKind, std::int64_t> counts;
+    for (std::int64_t layer = layers.offset; layer < layers.offset + layers.count; ++layer) {
+      LayerKind kind{.has_experts = request_.model.experts.are_in(layer)};
+      if (!types.empty())
+        kind.attention = types.size() == 1 ? types[0] : types[static_cast<std::size_t>(layer)];
+      ++counts[kind];
+    }
+    return counts;
+  }
+
+  void add_layers(const LayerKind& kind, std::int64_t layers, ChunkWork& work) const {
+    const CpCalls attention = attention_calls(kind.attention);
+    const AttentionProducts products = attention_products(kind.attention);
+    const bool has_mlp = !kind.has_experts || request_.model.experts.shared_expert_intermediate_size > 0;
+    Calls forward, backward;
+    layer_.column_forward(forward);
+    attention.forward(forward);
+    layer_.row_forward(forward);
+    if (has_mlp) layer_.column_forward(forward);
+    if (has_mlp) layer_.row_forward(forward);
+    std::int64_t again = 0;
+    if (request_.training.recompute) {
+      backward = forward;
+      again = linear_products() + products.forward;
+    } else if (request_.memory.recomputes("core_attn")) {
+      attention.forward(backward);
+      again = products.forward;
+    }
+    if (has_mlp) layer_.row_backward(backward);
+    if (has_mlp) layer_.column_backward(backward);
+    layer_.row_backward(backward);
+    attention.backward(backward);
+    layer_.column_backward(backward);
+    add(forward, layers, work.forward.calls);
+    add(backward, layers, work.backward.calls);
+    if (kind.has_experts) add_experts(layers, work);
+    work.forward.multiply_adds += layers * (linear_products() + products.forward);
+    work.backward.multiply_adds += layers * (2 * linear_products() + products.backward + again);
+  }
+
+  /// The calls of experts differ by the place of a rank in tp-ep. Of two forward passes one counts tokens.
+  void add_experts(std::int64_t layers, ChunkWork& work) const {
+    add(balance_loss_calls(request_), layers, work.forward.calls);
+    const int places = layout_.ep * layout_.etp;
+    for (int place = 0; place < places; ++place) {
+      const ExpertCalls dispatch = balanced_dispatch(request_, place);
+      Calls forward, backward;
+      dispatch.forward(forward);
+      if (request_.training.recompute) dispatch.forward(backward);
+      dispatch.backward(backward);
+      for (const ExpectedCall& call : forward) add(call, layers, work.forward.calls, places);
+      for (const ExpectedCall& call : backward) add(call, layers, work.backward.calls, places);
+    }
+  }
+
+  /// The calls of attention of the first context-parallel rank. The others make as many of the same sizes.
+  CpCalls attention_calls(sim::CpCommType kind) const {
+    const std::int64_t channels = tokens_ * shape_.head_size() / layout_.tp;
+    const std::int64_t of_queries = shape_.num_attention_heads * channels;
+    const std::int64_t of_keys = shape_.num_query_groups * channels;
+    return {.kind = kind,
+            .cp = layout_.cp,
+            .inner = inner_cp(request_),
+            .place = 0,
+            .queries = of_queries,
+            .keys = of_keys,
+            .values = of_keys,
+            .context = of_queries};
+  }
+
+  /// The multiply-adds of a layer's linear layers for the tokens of a microbatch, forward.
+  std::int64_t linear_products() const {
+    const std::int64_t channels =
+        (2 * shape_.num_attention_heads + 2 * shape_.num_query_groups) * shape_.head_size();
+    const std::int64_t inside = (shape_.gated_mlp ? 3 : 2) * shape_.ffn_hidden_size;
+    return tokens_ * shape_.hidden_size * (channels + inside) / layout_.tp;
+  }
+
+  /// Scores, and their product with the values, in the blocks of queries and keys that a rank has. A ring
+  /// computes its scores again in backward, and a product of the context with its gradient. Otherwise
+  /// backward has two products for each of forward.
+  AttentionProducts attention_products(sim::CpCommType kind) const {
+    const int exchanging = layout_.cp == 1 ? 1 : exchanging_ranks(kind, layout_.cp, inner_cp(request_));
+    const int ring = kind == sim::CpCommType::all_gather ? 1 : layout_.cp / exchanging;
+    const std::int64_t heads = shape_.num_attention_heads / layout_.tp;  // over all that exchange them
+    const std::int64_t of_a_pair = request_.batch.micro_batch_size * shape_.head_size();
+    const std::int64_t s = shape_.seq_length;
+    if (kind == sim::CpCommType::all_gather && layout_.cp > 1) {
+      const std::int64_t half = s / (2 * layout_.cp);
+      const std::int64_t forward = 2 * heads * of_a_pair * half * half * (2 * layout_.cp + 1);
+      return {forward, 2 * forward};
+    }
+    if (ring == 1) {
+      const std::int64_t forward = 2 * heads * of_a_pair * s * s / exchanging;
+      return {forward, 2 * forward};
+    }
+    const std::int64_t half = s / (2 * ring);
+    const std::int64_t one = heads * of_a_pair / exchanging * 2 * half * half * (ring + 1);
+    return {2 * one, 5 * one + heads * of_a_pair / exchanging * (s / ring)};
+  }
+
+  /// Learned positions are added to whole sequences, which are scattered afterwards.
+  void add_embedding(ChunkWork& work) const {
+    Calls forward, backward;
+    get_batch("get_batch.tokens", forward);
+    TokenCalls embedding = layer_;
+    embedding.sequence_parallel = layer_.sequence_parallel && !shape_.learned_positions;
+    embedding.embedding_forward(forward);
+    if (layer_.sequence_parallel && shape_.learned_positions)
+      backward.push_back(
+          {"language_model_embedding.backward", Operation::all_gather, layer_.all / layout_.tp});
+    embedding.embedding_backward(backward);
+    add(forward, 1, work.forward.calls);
+    add(backward, 1, work.backward.calls);
+  }
+  void add_output(ChunkWork& work) const {
+    Calls forward, backward;
+    get_batch("get_batch.labels", forward);
+    layer_.column_forward(forward);
+    loss_calls(tokens_, false, layout_.tp, forward);
+    layer_.column_backward(backward);
+    add(forward, 1, work.forward.calls);
+    add(backward, 1, work.backward.calls);
+    const std::int64_t products = tokens_ * shape_.hidden_size * (vocabulary() / layout_.tp);
+    work.forward.multiply_adds += products;
+    work.backward.multiply_adds += 2 * products;
+  }
+  std::int64_t vocabulary() const {
+    return *padded_vocabulary(shape_.vocab_size, layout_.tp, shape_.make_vocab_size_divisible_by);
+  }
+  void get_batch(const char* site, Calls& calls) const {
+    if (layout_.tp == 1) return;
+    calls.push_back({.site = site,
+                     .operation = Operation::broadcast,
+                     .elements = tokens_,
+                     .dtype = sim::DType::i32,
+                     .root_or_peer = 0});
+  }
+
+  // ---- once in a step
+
+  /// The chunks of a pipeline rank as one list of layers.
+  Stage stage_of(int rank) const {
+    return {.layers = request_.placement->stages[static_cast<std::size_t>(rank)],
+            .is_first = rank == 0,
+            .is_last = rank + 1 == layout_.pp};
+  }
+
+  /// Whether experts have buffers of their own, which other ranks share than those of dense parameters.
+  bool has_expert_buffers() const {
+    return has_experts(request_) && (layout_.ep > 1 || layout_.etp != layout_.tp);
+  }
+
+  void add_gradients(int rank, std::vector<RepeatedCall>& calls) const {
+    const std::vector<HeldParameter> held = held_parameters(
+        shape_, stage_of(rank),
+        {.tp = layout_.tp, .ep = layout_.ep, .etp = has_experts(request_) ? layout_.etp : layout_.tp});
+    std::vector<reference::GradientParameter> dense, of_experts;
+    std::map<std::int64_t, std::int64_t> own_tokens;  // gradients of own tokens alone, by their elements
+    for (const HeldParameter& parameter : held) {
+      if (parameter.is_router_bias) continue;
+      auto& placed = parameter.is_expert && has_expert_buffers() ? of_experts : dense;
+      placed.push_back({.elements = parameter.elements, .is_shared = parameter.is_shared && layout_.pp > 1});
+      const bool sees_own_tokens = layer_.sequence_parallel && parameter.shards == 1 && !parameter.is_expert;
+      const bool is_position = shape_.learned_positions && rank == 0 && &parameter == &held[1];
+      if (sees_own_tokens && !is_position) ++own_tokens[parameter.elements];
+    }
+    for (const auto& [elements, times] : own_tokens) {
+      Calls sum;
+      sequence_parallel_sum(elements, layout_.tp, sum);
+      add(sum, times, calls);
+    }
+    add_buckets(dense, "dp-cp", layout_.dp * layout_.cp, bucket_size(request_, rank), calls);
+    add_buckets(of_experts, "edp", layout_.edp, bucket_size(request_, rank), calls);
+    add_biases_of_experts(rank, calls);
+  }
+
+  void add_buckets(const std::vector<reference::GradientParameter>& placed, const char* group, int replicas,
+                   std::optional<std::int64_t> bucket_size, std::vector<RepeatedCall>& calls) const {
+    if (replicas == 1 || placed.empty()) return;
+    const bool is_distributed = request_.state.is_distributed;
+    for (const auto& bucket : reference::gradient_buckets(placed, {.owners = is_distributed ? replicas : 1,
+                                                                  .bucket_size = bucket_size,
+                                                                  .distributed_optimizer = is_distributed})) {
+      const auto over_replicas = [&](const char* site, Operation operation, std::int64_t elements,
+                                     bool of_sums) {
+        add({.site = site, .operation = operation, .elements = elements, .of_sums = of_sums, .group = group},
+            1, calls);
+      };
+      if (!is_distributed) {
+        over_replicas("data_parallel.all_reduce", Operation::all_reduce, bucket.elements, true);
+        continue;
+      }
+      over_replicas("data_parallel.reduce_scatter", Operation::reduce_scatter, bucket.elements / replicas,
+                    true);
+      over_replicas("optimizer.gather_params", Operation::all_gather, bucket.elements / replicas, false);
+    }
+  }
+
+  /// The tokens of each expert, by which the biases of all routers of a rank move.
+  void add_biases_of_experts(int rank, std::vector<RepeatedCall>& calls) const {
+    const ExpertOptions& experts = request_.model.experts;
+    if (!experts.expert_bias || layout_.grid_size == layout_.pp) return;
+    std::int64_t routers = 0;
+    for (const sim::StageLayers& chunk : request_.placement->stages[static_cast<std::size_t>(rank)])
+      for (std::int64_t layer = chunk.offset; layer < chunk.offset + chunk.count; ++layer)
+        routers += experts.are_in(layer) ? 1 : 0;
+    if (routers == 0) return;
+    add({.site = "expert_bias.tokens",
+         .operation = Operation::all_reduce,
+         .elements = routers * experts.num_experts,
+         .group = "tp-dp-cp"},
+        1, calls);
+  }
+
+  /// The embedding and its copy on the last stage are tied when they are made, and summed in every step.
+  void add_tied_embedding(int rank, RankWork& work) const {
+    const bool has_one = rank == 0 || rank + 1 == layout_.pp;
+    if (shape_.untied_output || layout_.pp == 1 || !has_one) return;
+    ExpectedCall call{.site = "tied_embeddings.tie",
+                      .operation = Operation::all_reduce,
+                      .elements = vocabulary() / layout_.tp * shape_.hidden_size,
+                      .group = "embd"};
+    add(call, 1, work.of_making);
+    call.site = "tied_embeddings.grads";
+    call.of_sums = true;
+    add(call, 1, work.of_step);
+  }
+
+  /// The norm of all gradients, the logged loss, and the number of tokens.
+  void add_scalars(int rank, std::vector<RepeatedCall>& calls) const {
+    const auto one = [&](const char* site, Operation operation, const char* group, sim::DType dtype,
+                         int root) {
+      add({.site = site,
+           .operation = operation,
+           .elements = 1,
+           .dtype = dtype,
+           .group = group,
+           .root_or_peer = root},
+          1, calls);
+    };
+    const bool is_distributed = request_.state.is_distributed;
+    const int sharers = is_distributed ? layout_.grid_size : layout_.tp * layout_.pp;
+    const bool has_replicas = layout_.dp * layout_.cp > 1, is_last = rank + 1 == layout_.pp;
+    if (sharers > 1)
+      one("optimizer.grad_norm", Operation::all_reduce, is_distributed ? "intra-dist-opt" : "mp", sums(), -1);
+    if (!is_distributed && has_expert_buffers() && layout_.etp * layout_.ep * layout_.pp > 1)
+      one("optimizer.grad_norm", Operation::all_reduce, "tp-ep-pp", sums(), -1);
+    if (has_replicas && is_last) one("training_log.loss", Operation::all_reduce, "dp-cp", sums(), -1);
+    if (!request_.training.calculate_per_token_loss) return;
+    if (layout_.pp > 1)
+      one("finalize_model_grads.tokens", Operation::broadcast, "pp", sim::DType::i32, layout_.pp - 1);
+    if (has_replicas)
+      one("finalize_model_grads.sum_tokens", Operation::all_reduce, "dp-cp", sim::DType::i32, -1);
+  }
+
+  const ScenarioRequest& request_;
+  const sim::Layout& layout_;
+  const ModelShape& shape_;
+  std::int64_t tokens_;  // of a microbatch on a rank
+  sim::DType dtype_;
+  TokenCalls layer_;
+};
+
+/// Whether the heads of a rank can be exchanged over context-parallel ranks, where its layers do so.
+bool exchanges_heads(const ScenarioRequest& request) {
+  const sim::Layout& layout = request.layout;
+  const std::int64_t groups = request.model.shape->num_query_groups / layout.tp;
+  const auto& types = request.model.cp_comm_types;
+  return std::all_of(types.begin(), types.end(), [&](sim::CpCommType type) {
+    return groups % exchanging_ranks(type, layout.cp, inner_cp(request)) == 0;
+  });
+}
+
+/// Whether the modules that are computed again make no calls, as the core of attention with one
+/// context-parallel rank, or are that core.
+bool knows_recomputed(const MemoryOptions& memory) {
+  return memory.recompute != RecomputeMethod::modules ||
+         std::ranges::all_of(memory.modules, [](const std::string& module) { return module == "core_attn"; });
+}
+
+}  // namespace
+
+std::int64_t RankWork::multiply_adds(std::int64_t microbatches) const {
+  std::int64_t sum = 0;
+  for (const ChunkWork& chunk : chunks) sum += chunk.forward.multiply_adds + chunk.backward.multiply_adds;
+  return microbatches * sum;
+}
+
+std::string why_no_step_work(const ScenarioRequest& request) {
+  const ModelShape& shape = *request.model.shape;
+  const sim::Layout& layout = request.layout;
+  if (!request.not_proved.training.empty()) return request.not_proved.training;
+  if (request.model.mtp_num_layers > 0) return "multi-token-prediction layers are not run at full size";
+  if (request.placement->encoder_ranks > 0) return "encoder-decoder models are not run at full size";
+  if (layout.instances > 1) return "several optimizer instances are not run at full size";
+  if (layout.world_size != layout.grid_size) return "a grid of a part of the world is not run at full size";
+  if (shape.seq_length % (layout.cp > 1 ? 2 * layout.cp : 1) != 0)
+    return "the length of a sequence is not a multiple of 2 cp";
+  if (request.memory.recompute == RecomputeMethod::block || !knows_recomputed(request.memory))
+    return "of the kinds of recomputation, those of whole layers and of the core of attention are counted";
+  if (request.state.dtypes.starts_with("fp16")) return "--fp16, which scales losses, is not run at full size";
+  if (request.state.parameter == 2 && request.state.gradient != 4)
+    return "gradients of 16 bits are not reduced at full size";
+  if (shape.learned_positions && shape.positions() != shape.seq_length)
+    return "--max-position-embeddings is not the length of a sequence";
+  if (shape.num_query_groups % layout.tp != 0 || shape.num_attention_heads % layout.tp != 0)
+    return "ranks that share a query group are not run at full size";
+  if (shape.ffn_hidden_size % layout.tp != 0 || shape.head_size() % 2 != 0)
+    return "the sizes of the model are not multiples of tp";
+  if (!exchanges_heads(request))
+    return "the query groups of a rank are not a multiple of those that exchange heads";
+  if (request.model.sequence_parallel && shape.seq_length / layout.cp % layout.tp != 0)
+    return "the length of a sequence is not a multiple of tp";
+  if (std::string reason = has_experts(request) ? why_no_experts(request) : ""; !reason.empty())
+    return reason;
+  if (layout.pp > 1 && !request.schedule) return "a step has no schedule";
+  for (const auto& chunks : request.placement->stages) {
+    if (std::ssize(chunks) != (request.schedule ? request.schedule->shape.chunks() : 1))
+      return "the chunks of the schedule are not those of the layers";
+  }
+  return "";
+}
+
+std::string why_no_step_bytes(const ScenarioRequest& request) {
+  if (std::string reason = why_no_step_work(request); !reason.empty()) return reason;
+  return has_experts(request) ? "the rows that experts exchange are not counted in closed form" : "";
+}
+
+std::vector<RankWork> step_work(const ScenarioRequest& request) { return StepWork(request).ranks(); }
+
+}  // namespace verify

@@ -1,0 +1,28 @@
+#include "verify/inspect/holding_call.h"
+
+#include <fmt/format.h>
+
+#include "sim/base/printable_text.h"
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+std::string call_words(const Job& job, const HoldingCall& call) {
+  const JobGroup& group = job.groups[call.group];
+  const std::string name = call.call < 0
+                               ? "a call"
+                               : sim::printable_text(job.recordings[call.dump].operation(
+                                     job.recordings[call.dump].calls[static_cast<std::size_t>(call.call)]));
+  if (call.is_message) return fmt::format("{} of {}", name, group_words(group));
+  return fmt::format("{}, call {} of {}", name, call.sequence, group_words(group));
+}
+
+std::string group_words(const JobGroup& group) {
+  const std::string name = sim::printable_text(group.name.substr(0, 40));
+  if (group.description == "default_pg") return "the default group";
+  std::string ranks = ranks_words(group.members);
+  if (!group.kind.empty()) return fmt::format("the {} group of {}", group.kind, ranks);
+  return fmt::format("group '{}' of {}", name, ranks);
+}
+
+}  // namespace verify

@@ -1,0 +1,33 @@
+#pragma once
+
+/// Calls that hold ranks, and groups, in words.
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "verify/inspect/job.h"
+
+namespace verify {
+
+/// A call that holds ranks.
+struct HoldingCall {
+  std::uint32_t group = 0;
+  std::int64_t sequence = 0;  // of a collective; of a message its p2p_seq_id on the rank that waits
+  bool is_message = false;
+  std::size_t dump = 0;    // of a rank that waits in it
+  std::int64_t call = -1;  // index into its calls; -1: only "pg_status" knows the call
+  std::vector<int> waiting;
+  std::vector<int> awaited;
+  std::vector<int> absent;  // members without a dump
+  int distance = -1;        // from a suspect: 1 if the call waits for one; -1: it waits for none
+};
+
+/// Returns a call in words: "nccl:all_reduce, call 12 of the tp group of ranks 0 and 1".
+std::string call_words(const Job& job, const HoldingCall& call);
+
+/// Returns a group in words: "the tp group of ranks 0 and 1".
+std::string group_words(const JobGroup& group);
+
+}  // namespace verify

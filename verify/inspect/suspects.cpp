@@ -1,0 +1,354 @@
+#include "verify/inspect/suspects.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <fmt/format.h>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+
+#include "verify/inspect/strong_components.h"
+#include "verify/output/phrases.h"
+
+namespace verify {
+
+namespace {
+
+class Chooser {
+ public:
+  Chooser(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags, const WaitGraph& graph)
+      : job_(job), progresses_(progresses), lags_(lags), graph_(graph) {}
+
+  Suspects choose() {
+    choose_suspects();
+    Suspects chosen;
+    for (auto& [rank, one] : suspects_) chosen.ranks.push_back(std::move(one));
+    chosen.circle = std::move(circle_);
+    chosen.unknown = std::move(unknown_);
+    chosen.is_stuck = is_stuck_;
+    return chosen;
+  }
+
+ private:
+  const Recording& recording(std::size_t dump) const { return job_.recordings[dump]; }
+  int rank_of(std::size_t dump) const { return recording(dump).rank; }
+  int dump_of(int rank) const { return job_.dump_of_rank[static_cast<std::size_t>(rank)]; }
+  bool is_collective(std::size_t dump, const RecordedCall& call) const {
+    return !call.is_p2p && !job_.operation(dump, call).is_message();
+  }
+
+  void choose_suspects() {
+    const auto world = static_cast<std::size_t>(job_.world_size);
+    std::vector<std::vector<std::size_t>> circles, stuck;
+    for (std::vector<std::size_t>& component : final_components(graph_.edges)) {
+      if (component.size() > 1) {
+        circles.push_back(std::move(component));
+      } else if (component.front() >= world) {
+        stuck.push_back(std::move(component));
+      } else {
+        add_root(static_cast<int>(component.front()));
+      }
+    }
+    add_idle_behind();
+    drop_explained_absent();
+    if (!suspects_.empty()) return;
+    for (const auto& circle : circles) add_circle(circle);
+    if (!suspects_.empty()) return;
+    for (const auto& call : stuck) {
+      const HoldingCall& holding = graph_.calls[call.front() - world];
+      if (is_certain(holding)) add_stuck(holding);
+    }
+    if (suspects_.empty()) add_absent();
+    if (suspects_.empty()) add_lone_sends();
+  }
+
+  /// Where nothing holds a rank but a send that nobody receives, its peer is named.
+  void add_lone_sends() {
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      const PendingCalls& pending = progresses_.of(dump);
+      if (!pending.front.empty() || !pending.lost.empty()) continue;
+      for (const std::uint32_t index : pending.calls) {
+        const RecordedCall& call = recording(dump).calls[index];
+        const JobGroup& group = job_.groups[job_.group_of(dump, call)];
+        const int peer = group.rank_at(job_.operation(dump, call).to);
+        if (peer < 0 || dump_of(peer) < 0 || !is_idle(static_cast<std::size_t>(dump_of(peer)))) continue;
+        suspect(peer, SuspectKind::host,
+                fmt::format("It has no pending call, and rank {} has sent it a message in {} that it has not "
+                            "received.",
+                            rank_of(dump), group_words(group)));
+      }
+    }
+  }
+
+  /// Whether a call holds its ranks itself: nothing that is pending before it may be lost.
+  bool is_certain(const HoldingCall& call) const {
+    return call.call >= 0 && std::none_of(call.waiting.begin(), call.waiting.end(), [&](int rank) {
+             return progresses_.may_have_lost(static_cast<std::size_t>(dump_of(rank)));
+           });
+  }
+
+  /// Where the rings have lost the calls that hold the ranks: ranks without a dump that are members of calls
+  /// that are pending.
+  void add_absent() {
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      for (const std::uint32_t index : progresses_.of(dump).calls) {
+        const RecordedCall& call = recording(dump).calls[index];
+        if (!is_collective(dump, call)) continue;
+        for (const int member : job_.groups[job_.group_of(dump, call)].members) {
+          if (dump_of(member) < 0)
+            suspect(member, SuspectKind::absent,
+                    fmt::format("{}, and calls of its groups are pending: it may have died.",
+                                words_of_absence(member)));
+        }
+      }
+    }
+  }
+
+  /// A rank without a pending call that has not issued a collective that is pending on another member stands
+  /// still, even if the others are held by something else before they come to it.
+  void add_idle_behind() {
+    std::vector<std::int64_t> furthest_pending(job_.groups.size());
+    const auto add = [&](std::uint32_t group, std::int64_t sequence) {
+      furthest_pending[group] = std::max(furthest_pending[group], sequence);
+    };
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      for (const CollectiveId& id : progresses_.of(dump).lost) add(id.group, id.sequence);
+      for (const std::uint32_t index : progresses_.of(dump).calls) {
+        const RecordedCall& call = recording(dump).calls[index];
+        if (is_collective(dump, call)) add(job_.group_of(dump, call), call.sequence);
+      }
+    }
+    for (std::uint32_t group = 0; group < job_.groups.size(); ++group) {
+      if (furthest_pending[group] > 0) add_idle_behind(group, furthest_pending[group]);
+    }
+  }
+
+  void add_idle_behind(std::uint32_t group, std::int64_t sequence) {
+    for (const int member : job_.groups[group].members) {
+      if (dump_of(member) < 0 || !is_idle(static_cast<std::size_t>(dump_of(member)))) continue;
+      const std::int64_t issued = progresses_.last_issued(static_cast<std::size_t>(dump_of(member)), group);
+      if (issued < sequence)
+        suspect(member, SuspectKind::host,
+                fmt::format("It has no pending call: it has issued {} of {}, and call {} of it is pending on "
+                            "another rank.",
+                            counted(issued, "call"), group_words(job_.groups[group]), sequence));
+    }
+  }
+
+  /// A rank without a dump for which others wait may wait, too: for a rank that is known to stand still, if
+  /// it is in a call that waits for one, or in a group, other than the default one, of a rank that does.
+  void drop_explained_absent() {
+    std::vector<bool> waits(static_cast<std::size_t>(job_.world_size));
+    std::vector<bool> is_explained(job_.groups.size());
+    std::vector<int> next;
+    for (const auto& [rank, one] : suspects_) {
+      if (one.kind != SuspectKind::absent) next.push_back(rank);
+    }
+    if (next.empty()) return;
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      if (!progresses_.of(dump).lost.empty()) next.push_back(rank_of(dump));  // it may wait for any rank
+    }
+    const auto callers = graph_.callers();
+    for (const int rank : next) waits[static_cast<std::size_t>(rank)] = true;
+    while (!next.empty()) {
+      const int rank = next.back();
+      next.pop_back();
+      for (const std::size_t index : callers[static_cast<std::size_t>(rank)]) {
+        const HoldingCall& call = graph_.calls[index];
+        if (!call.is_message) is_explained[call.group] = true;
+        for (const int waiting : call.waiting) {
+          if (waits[static_cast<std::size_t>(waiting)]) continue;
+          waits[static_cast<std::size_t>(waiting)] = true;
+          next.push_back(waiting);
+        }
+      }
+    }
+    std::set<int> explained;
+    for (std::size_t i = 0; i < job_.groups.size(); ++i) {
+      const std::vector<int>& members = job_.groups[i].members;
+      const bool is_default = job_.groups[i].description == "default_pg";
+      const bool has_waiting = !is_default && std::any_of(members.begin(), members.end(), [&](int member) {
+        return waits[static_cast<std::size_t>(member)];
+      });
+      if (is_explained[i] || has_waiting) explained.insert(members.begin(), members.end());
+    }
+    std::erase_if(suspects_, [&](const auto& one) {
+      const bool goes = one.second.kind == SuspectKind::absent && explained.contains(one.first);
+      if (goes) unknown_.push_back(one.first);
+      return goes;
+    });
+  }
+
+  std::string words_of_absence(int rank) const {
+    const BlankDump* const blank = job_.find_blank(rank);
+    if (blank != nullptr) return fmt::format("Its dump {}", words_of(*blank));
+    return dump_of(rank) < 0 ? "It has no dump" : "Its dump ends in the middle";
+  }
+
+  bool is_idle(std::size_t dump) const {
+    return !recording(dump).is_truncated && progresses_.of(dump).calls.empty() &&
+           progresses_.of(dump).lost.empty();
+  }
+
+  void suspect(int rank, SuspectKind kind, std::string reason) {
+    suspects_.try_emplace(rank, Suspect{rank, kind, std::move(reason)});
+  }
+
+  void add_root(int rank) {
+    const bool is_awaited = graph_.is_awaited[static_cast<std::size_t>(rank)];
+    if (graph_.is_unknown[static_cast<std::size_t>(rank)]) {
+      if (is_awaited)
+        suspect(rank, SuspectKind::absent,
+                fmt::format("{}, and other ranks wait for it: it may have died.", words_of_absence(rank)));
+      return;
+    }
+    const auto dump = static_cast<std::size_t>(dump_of(rank));
+    if (lags_[dump].any()) {
+      suspect(rank, lags_[dump].is_device ? SuspectKind::device : SuspectKind::host, lags_[dump].reason);
+    } else if (is_awaited) {
+      suspect(rank, SuspectKind::host, reason_of_idle(rank));
+    }
+  }
+
+  /// Says how a rank without a pending call is behind those that wait for it, in a collective if there is
+  /// one.
+  std::string reason_of_idle(int rank) const {
+    const HoldingCall* chosen = nullptr;
+    for (const HoldingCall& call : graph_.calls) {
+      const bool is_for_rank = std::binary_search(call.awaited.begin(), call.awaited.end(), rank);
+      if (is_for_rank && (chosen == nullptr || (chosen->is_message && !call.is_message))) chosen = &call;
+    }
+    if (chosen == nullptr) return "It has no pending call, and others wait for it.";
+    const std::string group = group_words(job_.groups[chosen->group]);
+    const std::string who = ranks_words(chosen->waiting) + (chosen->waiting.size() == 1 ? " waits" : " wait");
+    if (chosen->is_message)
+      return fmt::format("It has no pending call, and {} for a message of {}.", who, group);
+    return fmt::format("It has no pending call: it has issued {} calls of {}, and {} in call {}.",
+                       progresses_.last_issued(static_cast<std::size_t>(dump_of(rank)), chosen->group), group,
+                       who, chosen->sequence);
+  }
+
+  void add_circle(const std::vector<std::size_t>& component) {
+    const auto world = static_cast<std::size_t>(job_.world_size);
+    std::vector<int> ranks;
+    for (const std::size_t node : component) {
+      if (node < world) ranks.push_back(static_cast<int>(node));
+    }
+    std::sort(ranks.begin(), ranks.end());
+    const std::vector<int> odd = odd_ranks_of(component);
+    std::map<std::size_t, std::vector<int>> by_call;
+    for (const int rank : ranks)
+      by_call[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()].push_back(rank);
+    const auto smaller = [](const auto& a, const auto& b) { return a.second.size() < b.second.size(); };
+    const auto few = std::min_element(by_call.begin(), by_call.end(), smaller);
+    const bool is_alone = std::count_if(by_call.begin(), by_call.end(), [&](const auto& one) {
+                            return one.second.size() == few->second.size();
+                          }) == 1;
+    circle_ = shortest_circle(graph_.edges, component, world);
+    const std::vector<int>& alone = is_alone && by_call.size() > 1 ? few->second : circle_;
+    const std::vector<int>& chosen = odd.empty() ? alone : odd;
+    for (const int rank : chosen) {
+      const HoldingCall& call = graph_.calls[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()];
+      suspect(rank, SuspectKind::order,
+              fmt::format("It waits in {} for {}, and {} for it.", call_words(job_, call),
+                          ranks_words(call.awaited),
+                          ranks.size() == 2 ? "that rank waits" : "they wait, by others or directly,"));
+    }
+  }
+
+  /// Returns the ranks that wait alone in the only collective of a circle whose other members, the larger
+  /// part, are all held in one way; none where there is no such call.
+  std::vector<int> odd_ranks_of(const std::vector<std::size_t>& component) const {
+    std::vector<int> odd;
+    for (const std::size_t node : component) {
+      if (node < graph_.world) continue;
+      const HoldingCall& call = graph_.calls[node - graph_.world];
+      if (call.is_message || 2 * call.waiting.size() >= job_.groups[call.group].members.size()) continue;
+      std::set<std::pair<std::string, std::string>> held;  // by the kinds of the groups and the operations
+      for (const int rank : call.awaited) {
+        if (!waits_only_for(rank, call.waiting)) held.insert(way_of_holding(rank));
+      }
+      if (held.size() > 1 || call.awaited.size() < 2) continue;
+      if (!odd.empty()) return {};
+      odd = call.waiting;
+    }
+    return odd;
+  }
+
+  bool waits_only_for(int rank, const std::vector<int>& ranks) const {
+    const std::vector<std::size_t>& front = graph_.fronts[static_cast<std::size_t>(dump_of(rank))];
+    return std::all_of(front.begin(), front.end(),
+                       [&](std::size_t call) { return graph_.calls[call].awaited == ranks; });
+  }
+
+  std::pair<std::string, std::string> way_of_holding(int rank) const {
+    const auto dump = static_cast<std::size_t>(dump_of(rank));
+    if (graph_.fronts[dump].empty()) return {};
+    const HoldingCall& call = graph_.calls[graph_.fronts[dump].front()];
+    const std::vector<RecordedCall>& calls = recording(call.dump).calls;
+    return {job_.groups[call.group].description,
+            call.call < 0 ? "" : job_.operation(call.dump, calls[static_cast<std::size_t>(call.call)]).name};
+  }
+
+  /// A call to which all have come. Where the recorder knew which devices have begun it, the others are
+  /// named.
+  void add_stuck(const HoldingCall& call) {
+    std::vector<int> behind;
+    for (const int rank : call.waiting) {
+      if (!has_started(rank, call)) behind.push_back(rank);
+    }
+    const bool tells = !call.is_message && behind.size() < call.waiting.size() && !behind.empty();
+    is_stuck_ = true;
+    for (const int rank : tells ? behind : call.waiting)
+      suspect(
+          rank, SuspectKind::device,
+          tells ? fmt::format("Its device has not begun {}, which others have begun.", call_words(job_, call))
+                : fmt::format("Every member has come to {}, and none has completed it.",
+                              call_words(job_, call)));
+  }
+
+  bool has_started(int rank, const HoldingCall& holding) const {
+    const auto dump = static_cast<std::size_t>(dump_of(rank));
+    for (const std::uint32_t index : progresses_.of(dump).front) {
+      const RecordedCall& call = recording(dump).calls[index];
+      if (job_.group_of(dump, call) == holding.group && call.sequence == holding.sequence)
+        return call.state == CallState::started;
+    }
+    return false;
+  }
+
+  const Job& job_;
+  const Progresses& progresses_;
+  const std::vector<Lag>& lags_;
+  const WaitGraph& graph_;
+  std::map<int, Suspect> suspects_;
+  std::vector<int> circle_;
+  std::vector<int> unknown_;
+  bool is_stuck_ = false;
+};
+
+}  // namespace
+
+const char* suspect_kind_name(SuspectKind kind) {
+  switch (kind) {
+    case SuspectKind::host:
+      return "host";
+    case SuspectKind::device:
+      return "device";
+    case SuspectKind::order:
+      return "order";
+    case SuspectKind::absent:
+      return "absent";
+    case SuspectKind::unknown:
+      return "unknown";
+  }
+  return "";
+}
+
+Suspects suspects_of(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags,
+                     const WaitGraph& graph) {
+  return Chooser(job, progresses, lags, graph).choose();
+}
+
+}  // namespace verify

@@ -1,0 +1,49 @@
+#pragma once
+
+/// The ranks to look at first: the ends of the graph of waits (wait_graph.h). The shortest explanation comes
+/// first, and a later kind is looked for only where the earlier ones name nobody:
+///
+///   roots   Ranks that are behind on their host or device (lags.h), and ranks without a pending call that
+///           have not issued what is pending on others. So is a rank without a dump for which others wait,
+///           unless it may wait itself for a root with a dump.
+///   circle  Ranks of which each waits for the next one. Ranks of it are named alone where they wait in a
+///           call for the larger part of its members, which are all held in one way.
+///   stuck   A call to which every member has come, and which none has completed.
+///   lone    A send whose peer has ended, or has not come to receive it.
+///
+/// Exact   Ranks that have ended look like hosts that stopped where another rank makes a call more than they.
+///         A call that the ring of a dump has lost may hold its rank, so nothing is said to be stuck behind
+///         one: then nobody is named.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "verify/inspect/job.h"
+#include "verify/inspect/lags.h"
+#include "verify/inspect/pending_calls.h"
+#include "verify/inspect/wait_graph.h"
+
+namespace verify {
+
+enum class SuspectKind : std::uint8_t { host, device, order, absent, unknown };
+/// Returns "host", "device", "order", "absent" or "unknown".
+const char* suspect_kind_name(SuspectKind kind);
+
+struct Suspect {
+  int rank = 0;
+  SuspectKind kind = SuspectKind::unknown;
+  std::string reason;  // a sentence
+};
+
+struct Suspects {
+  std::vector<Suspect> ranks;  // ascending by rank
+  std::vector<int> circle;     // the shortest circle among the suspects' calls; empty without one
+  std::vector<int> unknown;    // ranks without a whole dump that are awaited, and may wait for a suspect
+  bool is_stuck = false;       // the suspects are all members of calls that do not end
+};
+
+Suspects suspects_of(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags,
+                     const WaitGraph& graph);
+
+}  // namespace verify

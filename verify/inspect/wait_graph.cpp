@@ -1,0 +1,205 @@
+#include "verify/inspect/wait_graph.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <map>
+#include <utility>
+
+namespace verify {
+
+namespace {
+
+class GraphBuilder {
+ public:
+  GraphBuilder(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags)
+      : job_(job), progresses_(progresses), lags_(lags) {
+    graph_.world = static_cast<std::size_t>(job.world_size);
+    for (int rank = 0; rank < job.world_size; ++rank) graph_.is_unknown.push_back(is_unknown(rank));
+  }
+
+  WaitGraph build() {
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_front(dump);
+    for (HoldingCall& call : graph_.calls) find_awaited(call);
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_sends_behind(dump);
+    connect();
+    return std::move(graph_);
+  }
+
+ private:
+  const Recording& recording(std::size_t dump) const { return job_.recordings[dump]; }
+  int rank_of(std::size_t dump) const { return recording(dump).rank; }
+  int dump_of(int rank) const { return job_.dump_of_rank[static_cast<std::size_t>(rank)]; }
+  bool is_unknown(int rank) const {
+    if (dump_of(rank) < 0) return true;
+    const auto dump = static_cast<std::size_t>(dump_of(rank));
+    return recording(dump).is_truncated && progresses_.of(dump).front.empty();
+  }
+  bool is_collective(std::size_t dump, const RecordedCall& call) const {
+    return !call.is_p2p && !job_.operation(dump, call).is_message();
+  }
+
+  void add_front(std::size_t dump) {
+    const PendingCalls& pending = progresses_.of(dump);
+    std::vector<std::size_t>& own = graph_.fronts.emplace_back();
+    for (const std::uint32_t index : pending.front) {
+      const RecordedCall& call = recording(dump).calls[index];
+      if (is_collective(dump, call)) {
+        own.push_back(joined({job_.group_of(dump, call), call.sequence}, dump, index));
+        continue;
+      }
+      own.push_back(graph_.calls.size());
+      graph_.calls.push_back(message(dump, index));
+    }
+    if (!pending.front.empty()) return;
+    for (const CollectiveId& id : pending.lost) own.push_back(joined(id, dump, -1));
+  }
+
+  /// Adds a rank to the ranks that a collective holds, and returns the call.
+  std::size_t joined(const CollectiveId& id, std::size_t dump, std::int64_t index) {
+    const auto [found, is_new] = collectives_.try_emplace(id, graph_.calls.size());
+    if (is_new)
+      graph_.calls.push_back({.group = id.group, .sequence = id.sequence, .dump = dump, .call = index});
+    HoldingCall& call = graph_.calls[found->second];
+    if (call.waiting.empty() || call.waiting.back() != rank_of(dump)) call.waiting.push_back(rank_of(dump));
+    if (call.call < 0 && index >= 0) {
+      call.dump = dump;
+      call.call = index;
+    }
+    return found->second;
+  }
+
+  void find_awaited(HoldingCall& call) {
+    if (call.is_message) return find_peer(call);
+    const CollectiveId id{call.group, call.sequence};
+    for (const int member : job_.groups[call.group].members) {
+      const bool is_known = !graph_.is_unknown[static_cast<std::size_t>(member)];
+      if (!is_known && !std::binary_search(call.waiting.begin(), call.waiting.end(), member)) {
+        call.absent.push_back(member);
+        continue;
+      }
+      const auto dump = static_cast<std::size_t>(dump_of(member));
+      const bool others_wait = call.waiting.size() > 1 || call.waiting.front() != member;
+      const bool is_broken = lags_[dump].is_device && progresses_.is_pending(dump, id) && others_wait;
+      const bool is_there = std::binary_search(call.waiting.begin(), call.waiting.end(), member) ||
+                            progresses_.has_completed(dump, id);
+      if (is_broken || !is_there) call.awaited.push_back(member);
+    }
+  }
+
+  /// A send after which the rank went on holds it all the same where nothing else explains why it is held.
+  void add_sends_behind(std::size_t dump) {
+    std::vector<std::size_t>& own = graph_.fronts[dump];
+    const bool is_explained = std::any_of(own.begin(), own.end(), [&](std::size_t call) {
+      return !graph_.calls[call].awaited.empty() || !graph_.calls[call].absent.empty();
+    });
+    if (is_explained || own.empty()) return;
+    const PendingCalls& pending = progresses_.of(dump);
+    for (const std::uint32_t index : pending.calls) {
+      if (pending.front.empty() || index >= pending.front.front()) break;
+      own.push_back(graph_.calls.size());
+      graph_.calls.push_back(message(dump, index));
+      find_peer(graph_.calls.back());
+    }
+  }
+
+  HoldingCall message(std::size_t dump, std::uint32_t index) const {
+    const RecordedCall& call = recording(dump).calls[index];
+    return {.group = job_.group_of(dump, call),
+            .sequence = call.p2p_sequence,
+            .is_message = true,
+            .dump = dump,
+            .call = index,
+            .waiting = {rank_of(dump)}};
+  }
+
+  void find_peer(HoldingCall& call) {
+    const RecordedCall& own = recording(call.dump).calls[static_cast<std::size_t>(call.call)];
+    const Operation& operation = job_.operation(call.dump, own);
+    const bool receives = operation.kind == Operation::Kind::recv;
+    const int peer = job_.groups[call.group].rank_at(receives ? operation.from : operation.to);
+    if (peer < 0) return;
+    if (graph_.is_unknown[static_cast<std::size_t>(peer)]) {
+      call.absent.push_back(peer);
+      return;
+    }
+    const auto dump = static_cast<std::size_t>(dump_of(peer));
+    const PendingCalls& pending = progresses_.of(dump);
+    const auto is_other_half = [&](std::uint32_t index) {
+      const RecordedCall& other = recording(dump).calls[index];
+      const Operation& theirs = job_.operation(dump, other);
+      return job_.group_of(dump, other) == call.group &&
+             theirs.kind == (receives ? Operation::Kind::send : Operation::Kind::recv) &&
+             theirs.from == operation.from && theirs.to == operation.to;
+    };
+    // A send that does not hold its rank is under way, if nothing else holds the rank's device.
+    const std::vector<std::uint32_t>& there = pending.front.empty() ? pending.calls : pending.front;
+    if (receives && has_sent(dump, call, own)) return;
+    if (lags_[dump].is_device || !pending.lost.empty() ||
+        std::none_of(there.begin(), there.end(), is_other_half))
+      call.awaited.push_back(peer);
+  }
+
+  /// Whether the peer of a recv has sent the message: where both dumps have all calls, by its number among
+  /// the messages from this peer.
+  bool has_sent(std::size_t sender, const HoldingCall& held, const RecordedCall& own) const {
+    const Operation& operation = job_.operation(held.dump, own);
+    const auto is_whole = [&](std::size_t dump) {
+      const std::vector<RecordedCall>& calls = recording(dump).calls;
+      return !calls.empty() && calls.front().record_id == 0 &&
+             calls.back().record_id + 1 == std::ssize(calls);
+    };
+    if (!is_whole(sender) || !is_whole(held.dump)) return false;
+    const auto count = [&](std::size_t dump, Operation::Kind kind, std::int64_t last, bool completed) {
+      const std::vector<RecordedCall>& calls = recording(dump).calls;
+      return std::count_if(calls.begin(), calls.end(), [&](const RecordedCall& call) {
+        const Operation& other = job_.operation(dump, call);
+        return call.record_id <= last && job_.group_of(dump, call) == held.group && other.kind == kind &&
+               other.from == operation.from && other.to == operation.to &&
+               (!completed || call.state == CallState::completed);
+      });
+    };
+    const std::int64_t number = count(held.dump, Operation::Kind::recv, own.record_id, false);
+    return count(sender, Operation::Kind::send, recording(sender).calls.back().record_id, true) >= number;
+  }
+
+  void connect() {
+    graph_.edges.resize(graph_.node_of(graph_.calls.size()));
+    for (std::size_t dump = 0; dump < graph_.fronts.size(); ++dump) {
+      if (lags_[dump].any()) continue;  // nothing that it waits for explains it
+      for (const std::size_t call : graph_.fronts[dump])
+        graph_.edges[static_cast<std::size_t>(rank_of(dump))].push_back(graph_.node_of(call));
+    }
+    for (std::size_t call = 0; call < graph_.calls.size(); ++call) {
+      const std::vector<int>& targets =
+          graph_.calls[call].awaited.empty() ? graph_.calls[call].absent : graph_.calls[call].awaited;
+      for (const int rank : targets)
+        graph_.edges[graph_.node_of(call)].push_back(static_cast<std::size_t>(rank));
+    }
+    graph_.is_awaited.resize(static_cast<std::size_t>(job_.world_size));
+    for (std::size_t call = 0; call < graph_.calls.size(); ++call) {
+      for (const std::size_t rank : graph_.edges[graph_.node_of(call)]) graph_.is_awaited[rank] = true;
+    }
+  }
+
+  const Job& job_;
+  const Progresses& progresses_;
+  const std::vector<Lag>& lags_;
+  WaitGraph graph_;
+  std::map<CollectiveId, std::size_t> collectives_;  // index into the graph's calls
+};
+
+}  // namespace
+
+std::vector<std::vector<std::size_t>> WaitGraph::callers() const {
+  std::vector<std::vector<std::size_t>> found(world);
+  for (std::size_t call = 0; call < calls.size(); ++call) {
+    for (const std::size_t rank : edges[node_of(call)]) found[rank].push_back(call);
+  }
+  return found;
+}
+
+WaitGraph wait_graph_of(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags) {
+  return GraphBuilder(job, progresses, lags).build();
+}
+
+}  // namespace verify

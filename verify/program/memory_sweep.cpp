@@ -1,0 +1,166 @@
+#include "verify/program/memory_sweep.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <optional>
+
+#include "sim/base/error.h"
+#include "sim/base/refusals.h"
+#include "verify/estimate/sweep.h"
+#include "verify/memory/scenario_memory.h"
+#include "verify/options/command_requests.h"
+#include "verify/options/option_vocabulary.h"
+#include "verify/output/json.h"
+#include "verify/output/output_file.h"
+#include "verify/output/phrases.h"
+#include "verify/output/text_table.h"
+#include "verify/report/sweep_html.h"
+
+namespace verify {
+
+namespace {
+
+constexpr std::int64_t kRowsShown = 20;
+
+/// Returns the number as JSON; null where it is absent.
+template <typename Number>
+Json json_of(const std::optional<Number>& number) {
+  return number ? Json(*number) : Json();
+}
+
+std::size_t rows_shown(const SweepReport& report, std::int64_t most) {
+  return std::min(report.layouts.size(), static_cast<std::size_t>(most));
+}
+
+Json layout_json(const SweptLayout& layout) {
+  const SweepPoint& point = layout.point;
+  return {{"tensor_model_parallel_size", point.tp},
+          {"pipeline_model_parallel_size", point.pp},
+          {"context_parallel_size", point.cp},
+          {"expert_model_parallel_size", point.ep},
+          {"data_parallel_size", layout.dp},
+          {"micro_batch_size", point.micro_batch_size},
+          {"num_microbatches", layout.microbatches},
+          {"recompute_granularity", point.recompute == 0 ? Json() : Json(kRecomputations[point.recompute])},
+          {"is_own", layout.is_own},
+          {"static_bytes", layout.static_bytes},
+          {"peak_bytes", json_of(layout.peak_bytes)},
+          {"stage", layout.stage},
+          {"fits", json_of(layout.fits)},
+          {"bytes_inside_nodes", json_of(layout.bytes_inside)},
+          {"bytes_across_nodes", json_of(layout.bytes_across)},
+          {"unknown", layout.unknown},
+          {"bubble", layout.bubble},
+          {"estimated_seconds", json_of(layout.seconds)}};
+}
+
+Json sweep_json(const SweepReport& report, std::size_t rows) {
+  Json layouts = Json::array(), refusals = Json::array();
+  for (std::size_t i = 0; i < rows; ++i) layouts.push_back(layout_json(report.layouts[i]));
+  for (const SweepRefusal& rule : report.refusals) {
+    refusals.push_back({{"code", rule.code},
+                        {"option", rule.option},
+                        {"rule", rule.rule},
+                        {"example", rule.example},
+                        {"layouts", rule.layouts}});
+  }
+  return {{"world_size", report.world_size},
+          {"global_batch_size", report.global_batch_size},
+          {"machine", report.machine ? Json(report.machine->name) : Json()},
+          {"tried", report.tried},
+          {"accepted", report.layouts.size()},
+          {"fitting", report.gpu_memory ? Json(report.fitting()) : Json()},
+          {"layouts", std::move(layouts)},
+          {"refused", std::move(refusals)}};
+}
+
+std::string layouts_table(const SweepReport& report, std::size_t rows) {
+  std::vector<Column> columns = {{""}};
+  for (const char* title : {"tp", "pp", "cp", "ep", "dp", "micro batch"})
+    columns.push_back({title, Align::right});
+  columns.push_back({"recompute"});
+  for (const char* title : {"between steps", "largest", "stage"}) columns.push_back({title, Align::right});
+  if (report.gpu_memory) columns.push_back({"fits"});
+  for (const char* title : {"across nodes", "bubble"}) columns.push_back({title, Align::right});
+  if (report.machine) columns.push_back({"estimate", Align::right});
+  TextTable table(columns);
+  for (std::size_t i = 0; i < rows; ++i) {
+    const SweptLayout& layout = report.layouts[i];
+    const SweepPoint& point = layout.point;
+    std::vector<std::string> cells = {layout.is_own ? "own" : ""};
+    for (const std::int64_t size :
+         {point.tp, point.pp, point.cp, point.ep, std::int64_t{layout.dp}, point.micro_batch_size})
+      cells.push_back(fmt::format("{}", size));
+    cells.insert(cells.end(),
+                 {kRecomputations[point.recompute], byte_text(layout.static_bytes),
+                  layout.peak_bytes ? byte_text(*layout.peak_bytes) : "-", fmt::format("{}", layout.stage)});
+    if (report.gpu_memory) cells.push_back(!layout.fits ? "-" : *layout.fits ? "yes" : "no");
+    cells.push_back(layout.bytes_across ? byte_text(*layout.bytes_across) : "-");
+    cells.push_back(fmt::format("{:.1f} %", 100 * layout.bubble));
+    if (report.machine) cells.push_back(layout.seconds ? fmt::format("{:.3g} s", *layout.seconds) : "-");
+    table.add(std::move(cells));
+  }
+  return table.text();
+}
+
+/// Why some layouts have no bytes and no time: the first reason, and how many layouts there are.
+std::string unknown_text(const SweepReport& report) {
+  const auto is_unknown = [](const SweptLayout& layout) { return !layout.unknown.empty(); };
+  const auto first = std::ranges::find_if(report.layouts, is_unknown);
+  if (first == report.layouts.end()) return "";
+  return fmt::format("What {} send is not counted, for example because {}.\n",
+                     counted(std::ranges::count_if(report.layouts, is_unknown), "layout"), first->unknown);
+}
+
+std::string refusals_text(const SweepReport& report) {
+  if (report.refusals.empty()) return "";
+  TextTable table({{"refused", Align::right}, {"rule"}, {"for example"}});
+  for (const SweepRefusal& rule : report.refusals)
+    table.add({fmt::format("{}", rule.layouts), fmt::format("{} {}", rule.code, rule.option), rule.example});
+  return "\nLayouts that are refused; one may break several rules:\n" + table.text();
+}
+
+std::string sweep_text(const SweepReport& report, std::size_t rows) {
+  std::string text = sweep_title(report) + "\n" + sweep_order(report) + "\n\n" + layouts_table(report, rows);
+  if (rows < report.layouts.size())
+    text += fmt::format("and {}: --sweep-rows N shows more\n",
+                        counted(std::ssize(report.layouts) - static_cast<std::int64_t>(rows), "layout"));
+  return text + unknown_text(report) + refusals_text(report);
+}
+
+}  // namespace
+
+void require_no_sweep(const Settings& settings) {
+  for (const char* option : {"sweep-values", "sweep-rows", "report"})
+    if (settings.has(option)) refuse_without_effect(option, "memory' without '--sweep");
+}
+
+int run_memory_sweep(const Call& call, const Scenario& scenario) {
+  const Settings& settings = scenario.settings;
+  settings.check();
+  std::optional<SweepSpace> space;
+  std::optional<Machine> machine;
+  std::optional<OutputFile> page;
+  sim::Refusals refusals;
+  refusals.keep([&] { require_model_shape(settings); });
+  refusals.keep([&] { space = sweep_space(settings); });
+  refusals.keep([&] { machine = requested_machine(settings); });
+  refusals.keep([&] {
+    if (!settings.has("report")) return;
+    page.emplace("report", settings.text("report", ""));
+    if (!scenario.path.empty()) page->require_is_no_input(scenario.path);
+  });
+  refusals.throw_if_any();
+  const SweepReport report = sweep(scenario, *space, machine);
+  if (page) page->write(sweep_html(report));
+  const std::optional<std::int64_t> asked = settings.number("sweep-rows");
+  if (asks_for_json(call.line)) {
+    call.output.out << one_line(
+        sweep_json(report, rows_shown(report, asked.value_or(std::ssize(report.layouts)))));
+  } else {
+    call.output.out << sweep_text(report, rows_shown(report, asked.value_or(kRowsShown)));
+  }
+  return report.gpu_memory && report.fitting() == 0 ? kFalsified : kVerified;
+}
+
+}  // namespace verify

@@ -1,0 +1,209 @@
+#include "verify/report/sweep_html.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <optional>
+
+#include "verify/output/markup.h"
+#include "verify/output/phrases.h"
+#include "verify/report/html_table.h"
+#include "verify/report/page_html.h"
+
+namespace verify {
+
+namespace {
+
+constexpr double kPlotLeft = 110, kPlotRight = 680, kPlotTop = 20, kPlotBottom = 340;
+
+/// A layout in the picture.
+struct Dot {
+  const SweptLayout* layout;
+  double across, up;  // the estimated seconds or the bytes across nodes, and the bytes of memory
+};
+
+std::vector<Dot> dots_of(const SweepReport& report) {
+  std::vector<Dot> dots;
+  for (const SweptLayout& layout : report.layouts) {
+    const bool is_known =
+        layout.peak_bytes && (report.machine ? layout.seconds.has_value() : layout.bytes_across.has_value());
+    if (!is_known || dots.size() == kMostDots) continue;
+    dots.push_back({&layout, report.machine ? *layout.seconds : static_cast<double>(*layout.bytes_across),
+                    static_cast<double>(*layout.peak_bytes)});
+  }
+  return dots;
+}
+
+/// A logarithmic axis. Numbers below 1e-9 stand at its beginning.
+struct LogAxis {
+  double least = 0, most = 0;  // logarithms
+  double begin = 0, end = 0;   // in the picture
+  double place(double number) const {
+    const double share = most > least ? (std::log10(std::max(number, 1e-9)) - least) / (most - least) : 0.5;
+    return begin + share * (end - begin);
+  }
+};
+
+template <typename Number>
+LogAxis axis_of(const std::vector<Dot>& dots, const Number& number, double begin, double end) {
+  LogAxis axis{.begin = begin, .end = end};
+  for (std::size_t i = 0; i < dots.size(); ++i) {
+    const double log = std::log10(std::max(number(dots[i]), 1e-9));
+    axis.least = i == 0 ? log : std::min(axis.least, log);
+    axis.most = i == 0 ? log : std::max(axis.most, log);
+  }
+  return axis;
+}
+
+std::string sizes_text(const SweptLayout& layout) {
+  const SweepPoint& point = layout.point;
+  return fmt::format("tp {}, pp {}, cp {}, ep {}, dp {}, micro batch {}, recompute {}", point.tp, point.pp,
+                     point.cp, point.ep, layout.dp, point.micro_batch_size, kRecomputations[point.recompute]);
+}
+
+std::string across_text(const SweepReport& report, double number) {
+  return report.machine ? fmt::format("{:.3g} s", number) : byte_text(static_cast<std::int64_t>(number));
+}
+
+std::string dot_svg(const SweepReport& report, const Dot& dot, const LogAxis& x, const LogAxis& y) {
+  const char* colour = dot.layout->fits.value_or(true) ? "part0" : "part1";
+  return fmt::format(
+      "<circle class=\"{}{}\" cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"{}\"><title>{}: {}, {}{}</title>"
+      "</circle>\n",
+      colour, dot.layout->is_own ? " own" : "", x.place(dot.across), y.place(dot.up),
+      dot.layout->is_own ? 7 : 4, sizes_text(*dot.layout), byte_text(*dot.layout->peak_bytes),
+      across_text(report, dot.across), report.machine ? " (an estimate)" : "");
+}
+
+std::string axis_titles(const SweepReport& report, const LogAxis& x, const LogAxis& y) {
+  std::string svg;
+  for (const double share : {0.0, 0.5, 1.0}) {
+    const double memory = std::pow(10, y.least + share * (y.most - y.least));
+    const double across = std::pow(10, x.least + share * (x.most - x.least));
+    svg += fmt::format(
+        "<line class=\"axis\" x1=\"{}\" x2=\"{}\" y1=\"{:.1f}\" y2=\"{:.1f}\"/><text x=\"{}\" y=\"{:.1f}\" "
+        "text-anchor=\"end\">{}</text>\n<text x=\"{:.1f}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n",
+        kPlotLeft, kPlotRight, y.place(memory), y.place(memory), kPlotLeft - 8, y.place(memory) + 4,
+        byte_text(static_cast<std::int64_t>(std::llround(memory))), x.place(across), kPlotBottom + 22,
+        across_text(report, across));
+  }
+  return svg +
+         fmt::format("<text x=\"{}\" y=\"{}\">{}</text>\n", kPlotLeft, kPlotBottom + 46,
+                     report.machine ? "seconds of a step, an estimate" : "bytes across nodes in a step");
+}
+
+std::string picture(const SweepReport& report) {
+  const std::vector<Dot> dots = dots_of(report);
+  if (dots.empty()) return "<p>No layout has both numbers of the picture.</p>\n";
+  const LogAxis x = axis_of(
+      dots, [](const Dot& dot) { return dot.across; }, kPlotLeft, kPlotRight);
+  const LogAxis y = axis_of(
+      dots, [](const Dot& dot) { return dot.up; }, kPlotBottom, kPlotTop);
+  std::string svg =
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" class=\"curve\" viewBox=\"0 0 720 400\" "
+      "role=\"img\">\n<title>what "
+      "a rank holds against " +
+      std::string(report.machine ? "the estimated time of a step"
+                                 : "the bytes that a step sends across nodes") +
+      "</title>\n" + axis_titles(report, x, y);
+  for (const Dot& dot : dots) svg += dot_svg(report, dot, x, y);
+  return svg + "</svg>\n<p><span class=\"key part0\"></span>" +
+         (report.gpu_memory ? "fits<span class=\"key part1\"></span>does not fit" : "a layout") +
+         "; the scenario's own layout is the large dot. Upwards: what a rank holds at most.</p>\n";
+}
+
+std::string layouts_html(const SweepReport& report) {
+  const auto number_column = [](const char* title) {
+    return HtmlColumn{.title = title, .sorts = Sorts::largest_first, .is_number = true};
+  };
+  std::vector<HtmlColumn> columns = {{.title = "layout", .sorts = Sorts::as_added},
+                                     number_column("between steps"),
+                                     number_column("largest"),
+                                     {.title = "fits", .sorts = Sorts::largest_first},
+                                     number_column("inside nodes"),
+                                     number_column("across nodes"),
+                                     number_column("bubble")};
+  if (report.machine) columns.push_back(number_column("estimate"));
+  HtmlTable table("sweep", columns);
+  const std::size_t rows = std::min(report.layouts.size(), kMostSweptRows);
+  const auto bytes_cell = [](const std::optional<std::int64_t>& bytes) {
+    return bytes ? byte_cell(*bytes) : HtmlCell{.html = "-", .key = -1};
+  };
+  constexpr double kNanoseconds = 1e9, kPercent = 100;
+  for (std::size_t i = 0; i < rows; ++i) {
+    const SweptLayout& layout = report.layouts[i];
+    std::vector<HtmlCell> cells = {
+        {.html = sizes_text(layout) + (layout.is_own ? " <span class=\"care\">own</span>" : "")},
+        byte_cell(layout.static_bytes),
+        bytes_cell(layout.peak_bytes),
+        {.html = !layout.fits   ? "-"
+                 : *layout.fits ? "yes"
+                                : "no",
+         .key = !layout.fits   ? 0
+                : *layout.fits ? 1
+                               : -1},
+        bytes_cell(layout.bytes_inside),
+        bytes_cell(layout.bytes_across),
+        {.html = fmt::format("{:.1f} %", kPercent * layout.bubble),
+         .key = std::llround(kNanoseconds * layout.bubble)}};
+    if (report.machine) {
+      cells.push_back(layout.seconds ? HtmlCell{.html = fmt::format("{:.3g} s", *layout.seconds),
+                                                .key = std::llround(kNanoseconds * *layout.seconds)}
+                                     : HtmlCell{.html = "-", .key = -1});
+    }
+    table.add(std::move(cells));
+  }
+  std::string html = "<h3>Layouts</h3>\n";
+  if (rows < report.layouts.size())
+    html += fmt::format("<p>The first {} of {} layouts.</p>\n", rows, report.layouts.size());
+  return html + table.html();
+}
+
+std::string refused_html(const SweepReport& report) {
+  if (report.refusals.empty()) return "";
+  HtmlTable table("refused", {{.title = "layouts", .sorts = Sorts::largest_first, .is_number = true},
+                              {.title = "rule", .sorts = Sorts::as_added},
+                              {.title = "it says"},
+                              {.title = "for example"}});
+  for (const SweepRefusal& rule : report.refusals) {
+    table.add({number_cell(rule.layouts),
+               {.html = markup_text(rule.code + " " + rule.option)},
+               {.html = markup_text(rule.rule), .classes = "wide"},
+               {.html = markup_text(rule.example), .classes = "wide"}});
+  }
+  return "<h3>Refused</h3>\n<p>One layout may break several rules.</p>\n" +
+         folded(table.html(), std::ssize(report.refusals), counted(std::ssize(report.refusals), "rule"));
+}
+
+}  // namespace
+
+std::string sweep_title(const SweepReport& report) {
+  std::string title =
+      fmt::format("{} of {} layouts of {} with a global batch of {} are accepted", report.layouts.size(),
+                  report.tried, counted(report.world_size, "rank"), report.global_batch_size);
+  if (report.gpu_memory)
+    title += fmt::format(", and {} fit into {}", report.fitting(), byte_text(*report.gpu_memory));
+  return title + ".";
+}
+
+std::string sweep_order(const SweepReport& report) {
+  std::string order =
+      fmt::format("Best first: {}{}. Bytes are those of all ranks in one step.",
+                  report.gpu_memory ? "those that fit, then " : "",
+                  report.machine ? "by the estimated time" : "by the bytes sent across nodes");
+  if (report.machine) {
+    order += fmt::format(
+        " Times are estimates from the rates of {} ({}), and were held against no measured step.",
+        report.machine->name, report.machine->source.empty() ? "no source given" : report.machine->source);
+  }
+  return order;
+}
+
+std::string sweep_html(const SweepReport& report) {
+  return page_html("shardproof: sweep", "<h1>shardproof memory: a sweep over layouts</h1>\n<p>" +
+                                            markup_text(sweep_title(report)) + "</p>\n<p>" +
+                                            markup_text(sweep_order(report)) + "</p>\n" + picture(report) +
+                                            layouts_html(report) + refused_html(report));
+}
+
+}  // namespace verify

@@ -1,0 +1,99 @@
+#include "verify/run_arguments/shell_branches.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace verify {
+
+namespace {
+
+ShellRuns runs_if(std::optional<bool> condition) {
+  if (!condition) return ShellRuns::maybe;
+  return *condition ? ShellRuns::yes : ShellRuns::no;
+}
+
+ShellRuns opposite(ShellRuns runs) {
+  if (runs == ShellRuns::maybe) return runs;
+  return runs == ShellRuns::yes ? ShellRuns::no : ShellRuns::yes;
+}
+
+}  // namespace
+
+/// Enters the branch whose condition this is, unless an earlier one was taken.
+void ShellBranches::take(Branch& branch, std::optional<bool> condition) {
+  const ShellRuns runs = runs_if(condition);
+  branch.now = std::min(opposite(branch.before), runs);
+  branch.before = std::max(branch.before, runs);
+}
+
+void ShellBranches::close(ShellKeyword kind) {
+  if (!open_.empty() && open_.back().kind == kind) open_.pop_back();
+  ended(std::nullopt, {});
+}
+
+void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
+  using enum ShellKeyword;
+  const bool is_of_if = !open_.empty() && open_.back().kind == if_begins;
+  switch (keyword.keyword) {
+    case none:
+      return;
+    case if_begins:
+      open_.push_back({.kind = if_begins, .now = ShellRuns::yes});
+      return;
+    case condition_ends:
+      if (!is_of_if) return;
+      open_.back().asked.insert(open_.back().asked.end(), asked_.begin(), asked_.end());
+      return take(open_.back(), success_);
+    case elif_begins:
+      if (is_of_if) open_.back().now = opposite(open_.back().before);
+      return;
+    case else_begins:
+      if (is_of_if) take(open_.back(), true);
+      return;
+    case if_ends:
+      return close(if_begins);
+    case case_begins:
+      open_.push_back({.kind = case_begins, .now = ShellRuns::no});
+      if (keyword.words.empty()) return;
+      open_.back().subject = keyword.words.front();
+      open_.back().asked = values.unknown_variables(values.expand(keyword.words));
+      return;
+    case pattern_begins:
+      if (open_.empty() || open_.back().kind != case_begins) return;
+      return take(open_.back(), shell_pattern_fits(keyword.words, open_.back().subject, values));
+    case case_ends:
+      return close(case_begins);
+    case loop_begins:
+      open_.push_back({.kind = loop_begins, .now = ShellRuns::maybe});
+      return;
+    case loop_ends:
+      return close(loop_begins);
+  }
+}
+
+void ShellBranches::ended(std::optional<bool> success, std::vector<std::string> asked) {
+  success_ = success;
+  asked_ = std::move(asked);
+}
+
+std::string ShellBranches::asked() const {
+  for (const Branch& branch : open_) {
+    if (branch.now == ShellRuns::maybe && !branch.asked.empty()) return branch.asked.front();
+  }
+  return "";
+}
+
+ShellRuns ShellBranches::around() const {
+  ShellRuns runs = ShellRuns::yes;
+  for (const Branch& branch : open_) runs = std::min(runs, branch.now);
+  return runs;
+}
+
+ShellRuns ShellBranches::runs(const ShellCommand& command) const {
+  const ShellRuns around = this->around();
+  if (command.chain == "&&") return std::min(around, runs_if(success_));
+  if (command.chain == "||") return std::min(around, opposite(runs_if(success_)));
+  return around;
+}
+
+}  // namespace verify

@@ -1,0 +1,52 @@
+#pragma once
+
+/// Which commands of a shell script run, as far as the conditions of its branches are known.
+///
+/// Calls   `runs` is asked of every command in its order, and `ended` is told of each that runs or may run.
+/// Exact   A command of a branch that is not taken does not run. In a loop, or in a branch whose condition is
+///         not known, a command may run. The same holds behind && and ||.
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "verify/run_arguments/shell_condition.h"
+
+namespace verify {
+
+enum class ShellRuns { no, maybe, yes };
+
+class ShellBranches {
+ public:
+  /// Follows a keyword.
+  void follow(const ShellCommand& keyword, ShellValues& values);
+
+  /// Whether the branches around the next command are taken.
+  ShellRuns around() const;
+  /// Whether a command runs, by the branches around it and by the command before it.
+  ShellRuns runs(const ShellCommand& command) const;
+  /// Tells whether the command that was read last has succeeded, where that is known, and otherwise the
+  /// variables that would tell.
+  void ended(std::optional<bool> success, std::vector<std::string> asked);
+  /// Returns the first variable that would tell whether the branches around the next command are taken; ""
+  /// where no variable would.
+  std::string asked() const;
+
+ private:
+  struct Branch {
+    ShellKeyword kind = ShellKeyword::none;  // if_begins, case_begins or loop_begins
+    ShellRuns now = ShellRuns::maybe;        // whether the commands that follow run
+    ShellRuns before = ShellRuns::no;        // whether an earlier branch of it was taken
+    ShellWord subject;                       // of a case
+    std::vector<std::string> asked;          // variables that its conditions ask for
+  };
+
+  void take(Branch& branch, std::optional<bool> condition);
+  void close(ShellKeyword kind);
+
+  std::vector<Branch> open_;
+  std::optional<bool> success_;
+  std::vector<std::string> asked_;  // for success_
+};
+
+}  // namespace verify

@@ -1,0 +1,184 @@
+#include "verify/run_arguments/shell_condition.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "verify/run_arguments/run_arguments.h"
+
+namespace verify {
+
+namespace {
+
+using Truth = std::optional<bool>;
+
+constexpr int kMostNesting = 32;
+
+Truth opposite(Truth truth) { return truth ? Truth(!*truth) : truth; }
+
+Truth both(Truth a, Truth b) {
+  if (a == false || b == false) return false;
+  return a && b ? Truth(true) : std::nullopt;
+}
+
+Truth either(Truth a, Truth b) { return opposite(both(opposite(a), opposite(b))); }
+
+/// A word of a test. An operator is a word without quotes.
+struct TestWord {
+  std::string text;
+  bool is_known = true;
+  bool is_pattern = false;  // it has characters outside of quotes that stand for others
+  std::string bare;         // the text, where nothing of it is quoted or expanded
+};
+
+bool has_pattern(const ShellPart& part) {
+  return !part.is_quoted && part.text.find_first_of("*?[") != std::string::npos;
+}
+
+TestWord test_word(const ShellWord& word, ShellValues& values, bool splits) {
+  TestWord result;
+  if (splits) {
+    const std::vector<ShellField> fields = values.expand(word);
+    if (fields.size() != 1) return {.text = "", .is_known = false, .is_pattern = false, .bare = ""};
+    result.text = fields.front().text;
+    result.is_known = !fields.front().has_unknown();
+  } else {
+    const ShellField field = values.whole(word);
+    result.text = field.text;
+    result.is_known = !field.has_unknown();
+  }
+  const auto is_bare = [](const ShellPart& part) {
+    return part.kind == ShellPart::Kind::literal && !part.is_quoted;
+  };
+  if (std::ranges::all_of(word.parts, is_bare)) result.bare = result.text;
+  // The value of a variable is a pattern, too, unless it is quoted.
+  const bool is_all_quoted = std::ranges::all_of(word.parts, &ShellPart::is_quoted);
+  result.is_pattern = std::ranges::any_of(word.parts, has_pattern) ||
+                      (!is_all_quoted && result.text.find_first_of("*?[") != std::string::npos);
+  return result;
+}
+
+/// Reads the words of a test, whose brackets are left out.
+class Test {
+ public:
+  Test(std::vector<TestWord> words, bool is_double) : words_(std::move(words)), is_double_(is_double) {}
+
+  Truth truth() {
+    const Truth truth = any(0);
+    return at_ == words_.size() ? truth : std::nullopt;
+  }
+
+ private:
+  bool at(std::string_view word) const { return at_ < words_.size() && words_[at_].bare == word; }
+  bool takes(std::string_view word) {
+    const bool is_there = at(word);
+    if (is_there) ++at_;
+    return is_there;
+  }
+
+  Truth any(int depth) {
+    Truth truth = all(depth);
+    while (is_double_ && takes("||")) truth = either(truth, all(depth));
+    return truth;
+  }
+
+  Truth all(int depth) {
+    Truth truth = one(depth);
+    while (is_double_ && takes("&&")) truth = both(truth, one(depth));
+    return truth;
+  }
+
+  Truth one(int depth) {
+    if (depth == kMostNesting) return stop();
+    if (takes("!")) return opposite(one(depth + 1));
+    if (is_double_ && takes("(")) {
+      const Truth truth = any(depth + 1);
+      return takes(")") ? truth : stop();
+    }
+    return comparison();
+  }
+
+  Truth comparison() {
+    if (at_ == words_.size()) return is_double_ ? stop() : Truth(false);  // [ ] is false
+    const TestWord& first = words_[at_++];
+    if (first.bare == "-z" || first.bare == "-n") {
+      if (at_ == words_.size()) return stop();
+      const TestWord& word = words_[at_++];
+      if (!word.is_known) return std::nullopt;
+      return word.text.empty() == (first.bare == "-z");
+    }
+    const bool ends = at_ == words_.size() || at("&&") || at("||") || at(")");
+    if (ends) return first.is_known ? Truth(!first.text.empty()) : std::nullopt;
+    const std::string operation = words_[at_++].bare;
+    if (at_ == words_.size()) return stop();
+    return compared(first, operation, words_[at_++]);
+  }
+
+  Truth compared(const TestWord& first, std::string_view operation, const TestWord& second) {
+    if (operation == "=" || operation == "==" || operation == "!=") {
+      if (!first.is_known || !second.is_known || (is_double_ && second.is_pattern)) return std::nullopt;
+      return (first.text == second.text) == (operation != "!=");
+    }
+    const auto a = whole_number(first.text), b = whole_number(second.text);
+    if (!a || !b) return std::nullopt;
+    if (operation == "-eq") return *a == *b;
+    if (operation == "-ne") return *a != *b;
+    if (operation == "-lt") return *a < *b;
+    if (operation == "-le") return *a <= *b;
+    if (operation == "-gt") return *a > *b;
+    if (operation == "-ge") return *a >= *b;
+    return std::nullopt;
+  }
+
+  /// What is no test that is read here has no known truth, and neither has the rest.
+  Truth stop() {
+    at_ = words_.size() + 1;
+    return std::nullopt;
+  }
+
+  std::vector<TestWord> words_;
+  bool is_double_;
+  std::size_t at_ = 0;
+};
+
+Truth truth_of(const ShellCommand& command, ShellValues& values) {
+  if (command.words.empty()) return true;
+  const TestWord first = test_word(command.words.front(), values, true);
+  const std::string_view name = first.bare;
+  if (name == "true" || name == ":") return true;
+  if (name == "false") return false;
+  const bool is_double = name == "[[";
+  if (!is_double && name != "[" && name != "test") return std::nullopt;
+  std::vector<TestWord> words;
+  for (std::size_t i = 1; i < command.words.size(); ++i)
+    words.push_back(test_word(command.words[i], values, !is_double));
+  if (name != "test") {
+    if (words.empty() || words.back().bare != (is_double ? "]]" : "]")) return std::nullopt;
+    words.pop_back();
+  }
+  return Test(std::move(words), is_double).truth();
+}
+
+}  // namespace
+
+std::optional<bool> shell_condition(const ShellCommand& command, ShellValues& values) {
+  const Truth truth = truth_of(command, values);
+  return command.is_negated ? opposite(truth) : truth;
+}
+
+std::optional<bool> shell_pattern_fits(const std::vector<ShellWord>& patterns, const ShellWord& subject,
+                                       ShellValues& values) {
+  const TestWord word = test_word(subject, values, false);
+  Truth fits = false;
+  for (const ShellWord& pattern : patterns) {
+    const TestWord text = test_word(pattern, values, false);
+    if (text.bare == "*") return true;
+    const bool is_known = word.is_known && text.is_known && !text.is_pattern;
+    fits = either(fits, is_known ? Truth(word.text == text.text) : std::nullopt);
+  }
+  return fits;
+}
+
+}  // namespace verify

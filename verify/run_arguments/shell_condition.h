@@ -1,0 +1,24 @@
+#pragma once
+
+/// Whether a command of a shell script succeeds, where that follows from values that are known.
+///
+/// Calls   [ ... ], [[ ... ]] and test, with = == != -eq -ne -lt -le -gt -ge -z -n, a word alone, and ! && ||
+///         and brackets inside of [[ ... ]]; true, false and ":". A command of assignments alone succeeds.
+/// Exact   The result is empty for every other command, for patterns, for files, and where a value is not
+///         known: nothing is guessed.
+
+#include <optional>
+
+#include "verify/run_arguments/shell_values.h"
+#include "verify/run_arguments/shell_words.h"
+
+namespace verify {
+
+/// Returns whether the command succeeds, with its "!".
+std::optional<bool> shell_condition(const ShellCommand& command, ShellValues& values);
+
+/// Returns whether one of the patterns of a `case` is that of the subject.
+std::optional<bool> shell_pattern_fits(const std::vector<ShellWord>& patterns, const ShellWord& subject,
+                                       ShellValues& values);
+
+}  // namespace verify

@@ -1,0 +1,246 @@
+#include "verify/run_arguments/shell_word_reader.h"
+
+#include <cctype>
+#include <fmt/format.h>
+#include <utility>
+
+#include "sim/base/error.h"
+#include "verify/run_arguments/run_arguments.h"
+
+namespace verify {
+
+namespace {
+
+constexpr int kMostNesting = 32;
+
+}  // namespace
+
+bool is_shell_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+bool is_shell_operator(char c) {
+  return c != '\0' && std::string_view("\n;&|()<>").find(c) != std::string_view::npos;
+}
+
+bool begins_shell_name(char c) { return std::isalpha(static_cast<unsigned char>(c)) != 0 || c == '_'; }
+
+bool is_of_shell_name(char c) {
+  return begins_shell_name(c) || std::isdigit(static_cast<unsigned char>(c)) != 0;
+}
+
+ShellWordReader::ShellWordReader(std::string_view text, int line, int depth)
+    : text_(text), line_(line), depth_(depth) {
+  if (depth > kMostNesting) refuse(line, fmt::format("nested more than {} deep", kMostNesting));
+}
+
+void ShellWordReader::refuse(int line, std::string problem) {
+  sim::refuse({.code = "script_syntax",
+               .option = fmt::format("line {}", line),
+               .numbers = std::move(problem),
+               .rule = "quotes, brackets and here-documents of a script end",
+               .hint = "the whole script, or the command line alone"});
+}
+
+char ShellWordReader::next() {
+  const char c = text_[at_++];
+  if (c == '\n') ++line_;
+  return c;
+}
+
+void ShellWordReader::add(ShellWord& word, char c, bool is_quoted) const {
+  if (word.parts.empty() || word.parts.back().kind != ShellPart::Kind::literal ||
+      word.parts.back().is_quoted != is_quoted) {
+    word.parts.push_back({.kind = ShellPart::Kind::literal, .is_quoted = is_quoted, .text = {}});
+  }
+  word.parts.back().text += c;
+}
+
+void ShellWordReader::single_quotes(ShellWord& word) {
+  const int begun = line_;
+  next();
+  if (word.parts.empty() || !word.parts.back().is_quoted)
+    word.parts.push_back({.kind = ShellPart::Kind::literal, .is_quoted = true, .text = {}});
+  while (!at_end() && peek() != '\'') add(word, next(), true);
+  if (at_end()) refuse(begun, "a single quote that does not end");
+  next();
+}
+
+void ShellWordReader::escape(ShellWord& word) {
+  next();
+  if (at_end()) return;
+  const char c = next();
+  if (c != '\n') add(word, c, true);
+}
+
+void ShellWordReader::double_quotes(ShellWord& word) {
+  const int begun = line_;
+  next();
+  word.parts.push_back({.kind = ShellPart::Kind::literal, .is_quoted = true, .text = {}});
+  while (!at_end() && peek() != '"') {
+    if (peek() == '\\' && std::string_view("\"\\$`\n").find(peek(1)) != std::string_view::npos && peek(1)) {
+      escape(word);
+    } else if (peek() == '$' || peek() == '`') {
+      expansion(word, true);
+    } else {
+      add(word, next(), true);
+    }
+  }
+  if (at_end()) refuse(begun, "a double quote that does not end");
+  next();
+}
+
+std::string_view ShellWordReader::balanced(char open, char close) {
+  const int begun = line_;
+  const std::size_t start = at_ + 1;
+  int depth = 0;
+  while (!at_end()) {
+    const char c = peek();
+    if (c == '\\' && at_ + 1 < text_.size()) {
+      next();
+    } else if (c == '\'' && open == '(') {
+      for (next(); !at_end() && peek() != '\'';) next();
+      if (at_end()) break;
+    } else if (c == '"') {
+      for (next(); !at_end() && peek() != '"';) {
+        if (peek() == '\\' && at_ + 1 < text_.size()) next();
+        next();
+      }
+      if (at_end()) break;
+    } else if (c == open) {
+      ++depth;
+    } else if (c == close && --depth == 0) {
+      next();
+      return text_.substr(start, at_ - 1 - start);
+    }
+    next();
+  }
+  refuse(begun, fmt::format("a '{}' without its '{}'", open, close));
+}
+
+std::string_view ShellWordReader::backquoted() {
+  const int begun = line_;
+  const std::size_t start = at_;
+  next();
+  while (!at_end() && peek() != '`') {
+    if (peek() == '\\' && at_ + 1 < text_.size()) next();
+    next();
+  }
+  if (at_end()) refuse(begun, "a '`' that does not end");
+  next();
+  return text_.substr(start, at_ - start);
+}
+
+/// Reads ${...}, of which the "$" is already read.
+void ShellWordReader::braces(ShellWord& word, bool is_quoted) {
+  const int begun = line_;
+  std::string_view inner = balanced('{', '}');
+  ShellPart part{.kind = ShellPart::Kind::variable,
+                 .is_quoted = is_quoted,
+                 .text = {},
+                 .source = fmt::format("${{{}}}", inner)};
+  const auto unknown = [&] {
+    part.kind = ShellPart::Kind::unknown;
+    part.text = part.source;
+    word.parts.push_back(part);
+  };
+  const bool counts = inner.starts_with('#') && inner.size() > 1;
+  if (counts) inner.remove_prefix(1);
+  std::size_t length = 0;
+  while (length < inner.size() && is_of_shell_name(inner[length])) ++length;
+  if (length == 0) return unknown();
+  part.text = inner.substr(0, length);
+  inner.remove_prefix(length);
+  const bool is_all = inner.starts_with("[@]") || inner.starts_with("[*]");
+  if (is_all) {
+    inner.remove_prefix(3);
+    part.kind = ShellPart::Kind::elements;
+  } else if (inner.starts_with('[')) {
+    const std::size_t end = inner.find(']');
+    const auto index = end == std::string_view::npos ? std::nullopt : whole_number(inner.substr(1, end - 1));
+    if (!index || *index < 0) return unknown();
+    part.kind = ShellPart::Kind::element;
+    part.index = *index;
+    inner.remove_prefix(end + 1);
+  }
+  if (counts) {
+    if (!is_all || !inner.empty()) return unknown();
+    part.kind = ShellPart::Kind::count;
+  } else if (!inner.empty()) {
+    const std::size_t sign = inner[0] == ':' ? 1 : 0;
+    const char operation = sign < inner.size() ? inner[sign] : '\0';
+    if (operation == '-' || operation == '=') {
+      ShellWordReader fallback(inner.substr(sign + 1), begun, depth_ + 1);
+      part.fallback = std::make_shared<const ShellWord>(fallback.whole_word(is_quoted));
+    } else if (operation != '?') {
+      return unknown();
+    }
+  }
+  word.parts.push_back(std::move(part));
+}
+
+void ShellWordReader::expansion(ShellWord& word, bool is_quoted) {
+  if (peek() == '`') {
+    const std::string source(backquoted());
+    word.parts.push_back(
+        {.kind = ShellPart::Kind::unknown, .is_quoted = is_quoted, .text = source, .source = source});
+    return;
+  }
+  next();  // the "$"
+  const char c = peek();
+  if (c == '{') return braces(word, is_quoted);
+  if (c == '(') {
+    const bool may_be_arithmetic = peek(1) == '(';
+    const std::string inner(balanced('(', ')'));
+    const bool is_arithmetic = may_be_arithmetic && inner.ends_with(')');
+    word.parts.push_back({.kind = is_arithmetic ? ShellPart::Kind::arithmetic : ShellPart::Kind::unknown,
+                          .is_quoted = is_quoted,
+                          .text = is_arithmetic ? inner.substr(1, inner.size() - 2) : "$(" + inner + ")",
+                          .source = "$(" + inner + ")"});
+    return;
+  }
+  if (c == '\'' && !is_quoted) return single_quotes(word);
+  if (c == '"' && !is_quoted) return double_quotes(word);
+  std::string name;
+  if (begins_shell_name(c)) {
+    while (is_of_shell_name(peek())) name += next();
+  } else if (std::isdigit(static_cast<unsigned char>(c)) != 0) {
+    name = next();
+  } else if (c != '\0' && std::string_view("@*#?$!-").find(c) != std::string_view::npos) {
+    const std::string source = std::string("$") + next();
+    word.parts.push_back(
+        {.kind = ShellPart::Kind::unknown, .is_quoted = is_quoted, .text = source, .source = source});
+    return;
+  } else {
+    return add(word, '$', is_quoted);
+  }
+  word.parts.push_back(
+      {.kind = ShellPart::Kind::variable, .is_quoted = is_quoted, .text = name, .source = "$" + name});
+}
+
+/// Reads the next character or quoted text or expansion of a word.
+void ShellWordReader::piece(ShellWord& word, bool is_quoted) {
+  if (peek() == '\'' && !is_quoted) {
+    single_quotes(word);
+  } else if (peek() == '"') {
+    double_quotes(word);
+  } else if (peek() == '\\') {
+    escape(word);
+  } else if (peek() == '$' || peek() == '`') {
+    expansion(word, is_quoted);
+  } else {
+    add(word, next(), is_quoted);
+  }
+}
+
+ShellWord ShellWordReader::word() {
+  ShellWord word{.parts = {}, .line = line_};
+  while (!at_end() && !is_shell_blank(peek()) && !is_shell_operator(peek())) piece(word, false);
+  return word;
+}
+
+ShellWord ShellWordReader::whole_word(bool is_quoted) {
+  ShellWord word{.parts = {}, .line = line_};
+  while (!at_end()) piece(word, is_quoted);
+  return word;
+}
+
+}  // namespace verify

@@ -1,0 +1,57 @@
+#pragma once
+
+/// A place in the text of a shell script, and the words that begin there: quotes, escapes and expansions.
+///
+/// Errors  script_syntax: a quote or bracket that does not end, or one nested too deep.
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "verify/run_arguments/shell_words.h"
+
+namespace verify {
+
+bool is_shell_blank(char c);
+/// Whether a character ends a word: a newline, ; & | ( ) < or >.
+bool is_shell_operator(char c);
+bool begins_shell_name(char c);
+bool is_of_shell_name(char c);
+
+class ShellWordReader {
+ public:
+  ShellWordReader(std::string_view text, int line, int depth);
+
+  /// Reads a word, up to a blank or an operator.
+  ShellWord word();
+  /// Reads all of the text as one word, in which blanks are literal.
+  ShellWord whole_word(bool is_quoted);
+
+ protected:
+  [[noreturn]] static void refuse(int line, std::string problem);
+
+  bool at_end() const { return at_ == text_.size(); }
+  char peek(std::size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
+  bool looking_at(std::string_view word) const { return text_.substr(at_, word.size()) == word; }
+  char next();
+  void add(ShellWord& word, char c, bool is_quoted) const;
+  /// Returns the text from an opening bracket to the one that closes it, without the two.
+  std::string_view balanced(char open, char close);
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  int line_;
+
+ private:
+  void piece(ShellWord& word, bool is_quoted);
+  void single_quotes(ShellWord& word);
+  void double_quotes(ShellWord& word);
+  void escape(ShellWord& word);
+  void expansion(ShellWord& word, bool is_quoted);
+  void braces(ShellWord& word, bool is_quoted);
+  std::string_view backquoted();
+
+  int depth_;
+};
+
+}  // namespace verify
