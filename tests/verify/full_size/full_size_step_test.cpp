@@ -315,6 +315,7 @@ TEST(FullSizeStep, CallsWhatTheSameModelCallsWithElements) {
 TEST(FullSizeStep, AStepWithExpertsSaysThatTheChoiceIsBalanced) {
   const StepReport step = full_size_step(test::scenario_request(drawn_options(0, true)), {1});
   EXPECT_EQ(full_size_step(test::scenario_request(one_world()), {1}).choice_of_experts, "");
+  EXPECT_TRUE(step.choice_of_experts.starts_with("balanced choice: token t")) << step.choice_of_experts;
   EXPECT_NE(step.row.detail.find(step.choice_of_experts), std::string::npos);
 }
 
