@@ -1,14 +1,14 @@
 #pragma once
 
-/// The time at which each step of a schedule runs, if steps and messages take whole numbers of units of time. A
-/// send waits for its recv (rendezvous), messages between two ranks pair up in the order in which they are
-/// issued, as in NCCL, and both ranks wait until a message is over.
+/// The time at which each step of a schedule runs, if steps and messages take whole numbers of units of
+/// time. A send waits for its recv (rendezvous), messages between two ranks pair up in the order in which
+/// they are issued, as in NCCL, and both ranks wait until a message is over.
 ///
 /// Shapes  critical: the steps that the length is the sum of, from the first one on; each begins when the one
 ///         before it and the messages between them are over.
-/// Exact   work: of the rank that works most; with equal costs v m (forward + backward). bubble: the length of
-///         the timeline beyond that. If all steps take equally long, bubble / work is (p - 1)/m for gpipe and 1f1b, and
-///         (p - 1)/(v m) for interleaved.
+/// Exact   work: of the rank that works most; with equal costs v m (forward + backward). bubble: the length
+///         of the timeline beyond that. If all steps take equally long, bubble / work is (p - 1)/m for gpipe
+///         and 1f1b, and (p - 1)/(v m) for interleaved.
 /// Errors  wait_cycle: ranks wait for each other; message_mismatch: a send meets the recv of another step's
 ///         input; unmatched_message: the peer never takes or sends a message; step_cost: a cost is not in
 ///         [1, 1000].

@@ -69,7 +69,7 @@ const std::vector<Room>& rooms() {
        {"sim", "verify/output", "verify/options", "verify/reference", "verify/cases", "verify/checks",
         "verify/memory"}},
       {"verify/estimate",
-       "layouts compared, on paper",
+       "layouts on paper",
        {"sim", "verify/output", "verify/options", "verify/cases", "verify/memory", "verify/full_size"}},
       {"verify/replay",
        "one scenario, end to end",

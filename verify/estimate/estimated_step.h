@@ -3,13 +3,14 @@
 /// A training step on a machine, as an estimate: its pipeline schedule, in which steps take the time of their
 /// counted multiply-adds and bytes (step_time.h) in place of one unit each.
 ///
-/// Shapes  the timeline counts nanoseconds. Behind the last action of a pipeline rank comes what it does once in a
-///         step: sums of gradients, the gathering of parameters, and sums over the model.
-/// Errors  step_not_counted: a scenario without a model or a global batch, or of which the work of a step is not
-///         known in closed form (step_work.h); estimate_size: more than 2^53 nanoseconds.
-/// Exact   `critical` are the parts of the critical path, which add up to the time of the step: what computes,
-///         and what each kind of communication adds to it, which is exposed. Messages between stages that a rank
-///         waits for are pp. The bubble is what is left of the step for the rank that works most.
+/// Shapes  the timeline counts nanoseconds. Behind the last action of a pipeline rank comes what it does
+///         once in a step: sums of gradients, the gathering of parameters, and sums over the model.
+/// Errors  step_not_counted: a scenario without a model or a global batch, or of which the work of a step is
+///         not known in closed form (step_work.h); estimate_size: more than 2^53 nanoseconds.
+/// Exact   `critical` are the parts of the critical path, which add up to the time of the step: what
+///         computes, and what each kind of communication adds to it, which is exposed. Messages between
+///         stages that a rank waits for are pp. The bubble is what is left of the step for the rank that
+///         works most.
 
 #include <string>
 

@@ -11,8 +11,8 @@
 /// Shapes  rates are from 1e6 to 1e24, and the latency is from 0 to 1 second.
 /// Errors  machine_missing: there is no such file; machine_syntax: a line that is not 'name = number', or a
 ///         number that is given twice; machine_key: a name that is none of the four; machine_number: a value
-///         that is no number, or out of its range; machine_incomplete: a number that is not given. All that is
-///         wrong with a file is refused at once.
+///         that is no number, or out of its range; machine_incomplete: a number that is not given. All that
+///         is wrong with a file is refused at once.
 
 #include <optional>
 #include <string>

@@ -86,9 +86,9 @@ double seconds_to_next(const RankWork& work, int stage, KindTraffic& traffic, co
   return 0;
 }
 
-/// The seconds that a rank waits for messages from its first step to its last one, at least. It takes part in a
-/// batch with each neighbour in each microbatch; with chunks, in one for each pair of steps. The first message
-/// to the rank comes before its first step.
+/// The seconds that a rank waits for messages from its first step to its last one, at least. It takes part
+/// in a batch with each neighbour in each microbatch; with chunks, in one for each pair of steps. The first
+/// message to the rank comes before its first step.
 double least_message_seconds(const StepSeconds& step, std::size_t rank) {
   const std::size_t pp = step.ranks.size();
   const auto microbatches = static_cast<double>(step.microbatches);

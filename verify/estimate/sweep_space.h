@@ -1,12 +1,13 @@
 #pragma once
 
-/// What a sweep tries: the sizes of tp, pp, cp and ep, the microbatch, and what is computed again, each with the
-/// values that are tried. The world, the global batch and all else stay those of the scenario.
+/// What a sweep tries: the sizes of tp, pp, cp and ep, the microbatch, and what is computed again, each with
+/// the values that are tried. The world, the global batch and all else stay those of the scenario.
 ///
-/// Shapes  by default, tp takes the divisors of the world up to the GPUs of a node; pp those up to the layers; cp
-///         those up to 16; ep the divisors of the experts and the world; the microbatch 1, 2 and 4; recompute
-///         none, selective and full. The scenario's own values are tried, too. --sweep-values tp=4,8 gives
-///         others. Sizes whose product does not divide the world are left out before anything is asked.
+/// Shapes  by default, tp takes the divisors of the world up to the GPUs of a node; pp those up to the
+///         layers; cp those up to 16; ep the divisors of the experts and the world; the microbatch 1, 2 and
+///         4; recompute none, selective and full. The scenario's own values are tried, too. --sweep-values
+///         tp=4,8 gives others. Sizes whose product does not divide the world are left out before anything
+///         is asked.
 /// Errors  sweep_values: a text that is not NAME=VALUE,..., a name or a value that is none, or a name twice;
 ///         missing_option: no world size or no global batch.
 

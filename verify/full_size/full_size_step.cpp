@@ -39,7 +39,8 @@ std::vector<StageWork> work_of_stages(const sim::Layout& layout, const std::vect
   return stages;
 }
 
-/// Returns the first stage whose multiply-adds are not those of the closed form, in words; "" if there is none.
+/// Returns the first stage whose multiply-adds are not those of the closed form, in words; "" where there is
+/// none.
 std::string difference_of_work(const ScenarioRequest& request, const std::vector<StageWork>& stages) {
   const std::int64_t microbatches = microbatches_of_batch(request.batch, request.layout.dp);
   const std::vector<RankWork> expected = step_work(request);

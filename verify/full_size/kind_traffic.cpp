@@ -45,7 +45,8 @@ std::int64_t KindTraffic::below(const Places& places, const std::vector<std::int
 }
 
 /// Returns the elements that the counted ranks send in an all_reduce over n ranks. The first count % n of n
-/// chunks have one element more. A rank sends all elements twice, less its own chunk and that of the next place.
+/// chunks have one element more. A rank sends all elements twice, less its own chunk and that of the next
+/// place.
 std::int64_t KindTraffic::all_reduce_elements(const Places& places, const std::vector<std::int64_t>& counts,
                                               int n, std::int64_t count) {
   const std::int64_t longer = count % n;

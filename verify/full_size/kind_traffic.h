@@ -1,12 +1,13 @@
 #pragma once
 
-/// The bytes that all ranks of a pipeline stage send in a call over one kind of groups, inside nodes and across
-/// them, and the links that such a call needs.
+/// The bytes that all ranks of a pipeline stage send in a call over one kind of groups, inside nodes and
+/// across them, and the links that such a call needs.
 ///
-/// Shapes  the bytes of a rank are those of sim/comm/ring_traffic.h. A message over pp goes to `root_or_peer`;
-///         one of a ring over cp goes to the next rank, in either direction.
-/// Exact   a place of a group determines the stage of its member, or the group lies in one stage. The sums are those over the ranks of the stage, whatever the order of the axes and the size of the
-///         nodes are. Nothing is summed over ranks for each call: the places of a ring whose next member is on
+/// Shapes  the bytes of a rank are those of sim/comm/ring_traffic.h. A message over pp goes to
+///         `root_or_peer`; one of a ring over cp goes to the next rank, in either direction.
+/// Exact   a place of a group determines the stage of its member, or the group lies in one stage. The sums
+///         are those over the ranks of the stage, whatever the order of the axes and the size of the nodes
+///         are. Nothing is summed over ranks for each call: the places of a ring whose next member is on
 ///         another node are counted once for each kind.
 
 #include <cstdint>

@@ -11,7 +11,8 @@ namespace verify {
 
 namespace {
 
-/// Calls visit(call, times, stage) for all calls of the ranks of each stage, with how often a rank makes them.
+/// Calls visit(call, times, stage) for all calls of the ranks of each stage, with how often a rank makes
+///       them.
 template <typename Visit>
 void for_each_call(const ScenarioRequest& request, const std::vector<RankWork>& work, bool with_making,
                    const Visit& visit) {

@@ -5,8 +5,8 @@
 ///
 /// Shapes  rows for each kind of groups, site, operation and dtype. Messages have one row for each kind and
 ///         operation: at which of its sites a schedule sends them between stages is its own choice.
-/// Exact   the calls are those of step_work.h, and their bytes those of kind_traffic.h. With experts, bytes and
-///         dtypes are left out: how many rows go to which rank is not known in closed form.
+/// Exact   the calls are those of step_work.h, and their bytes those of kind_traffic.h. With experts, bytes
+///         and dtypes are left out: how many rows go to which rank is not known in closed form.
 
 #include <compare>
 #include <cstdint>

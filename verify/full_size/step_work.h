@@ -3,9 +3,9 @@
 /// What a rank of each pipeline stage does in a training step, in closed form: what it calls, and how many
 /// multiply-adds the matrix products of a dense model take.
 ///
-/// Shapes  A pass is that of one microbatch through one chunk. A multiply-add is one of a matrix product; those
-///         of attention are those of the library's layers, which compute all scores on one context-parallel
-///         rank, and about half of them on several.
+/// Shapes  A pass is that of one microbatch through one chunk. A multiply-add is one of a matrix product;
+///         those of attention are those of the library's layers, which compute all scores on one
+///         context-parallel rank, and about half of them on several.
 /// Calls   A call stands for those of all ranks of a stage: messages of a ring are those of its first rank.
 ///         Between stages, `root_or_peer` is the pipeline rank that a message comes from or goes to.
 /// Exact   Nothing is run, and nothing of the model, the optimizer or the schedules is asked: the calls of a

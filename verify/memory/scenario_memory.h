@@ -4,7 +4,8 @@
 ///
 /// Calls   Without a batch, the schedule has twice as many microbatches as a chunk takes at a time, because a
 ///         larger batch has no more of them in flight.
-/// Errors  missing_option: a model whose shape is not whole; memory_not_counted: a model of more layers, experts or parameters than can be listed.
+/// Errors  missing_option: a model whose shape is not whole; memory_not_counted: a model of more layers,
+///         experts or parameters than can be listed.
 
 #include <string>
 

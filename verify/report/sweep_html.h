@@ -3,8 +3,9 @@
 /// The page of a sweep: its layouts as a table that sorts, and a picture of what a rank holds against the
 /// estimated time of a step, or without a machine against the bytes that it sends across nodes.
 ///
-/// Shapes  the picture has a dot for each of the first kMostDots layouts whose numbers are known; those that fit
-///         have another colour, and the scenario's own layout is ringed. The table has kMostSweptRows rows.
+/// Shapes  the picture has a dot for each of the first kMostDots layouts whose numbers are known; those that
+///         fit have another colour, and the scenario's own layout is a larger
+///         dot. The table has kMostSweptRows rows.
 /// Exact   the same report gives the same bytes. A time is called an estimate wherever it stands.
 
 #include <string>
