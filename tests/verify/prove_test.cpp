@@ -119,7 +119,7 @@ TEST(Prove, AFailureBeforeAnInterruptIsAVerdict) {
       interrupted(true, {"--property", "calls,serial", "--dtype", "field", "--runs", "9", "--threads", "1"});
   EXPECT_EQ(result.exit_code, 1) << result.out;
   EXPECT_NE(result.out.find("FALSIFIED"), std::string::npos) << result.out;
-  EXPECT_NE(result.out.find("\nfalsified: 8 of 18 runs in 2 rows, seed 0; 1 falsified, then interrupted\n"),
+  EXPECT_NE(result.out.find("\nfalsified: 3 of 18 runs in 2 rows, seed 0; 1 falsified, then interrupted\n"),
             std::string::npos)
       << result.out;
   std::filesystem::remove("failing-interrupted-serial.ini");

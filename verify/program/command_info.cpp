@@ -93,7 +93,7 @@ CommandInfo layers_info() {
 CommandInfo schedule_info() {
   return {.name = "schedule",
           .arguments = kOneScenario,
-          .summary = "Shows what each pipeline rank computes, sends and receives, and when.",
+          .summary = "Shows what each pipeline rank computes, sends and receives.",
           .about =
               "Shows a pipeline schedule: its steps, the activations that are live, its messages and its "
               "bubble. It needs --num-microbatches, or a layout with --global-batch-size. With --machine it "
@@ -116,7 +116,7 @@ CommandInfo shards_info() {
   return {
       .name = "shards",
       .arguments = kOneScenario,
-      .summary = "Shows a gradient buffer: parameters, padding, buckets and who owns what.",
+      .summary = "Shows a gradient buffer: parameters, padding, buckets and owners.",
       .about =
           "Shows how Megatron's distributed optimizer (ZeRO-1) lays out a gradient buffer. The parameters "
           "are given by --param-sizes, or are those of a GPT whose shape is given.",
@@ -136,7 +136,7 @@ CommandInfo memory_info() {
   return {
       .name = "memory",
       .arguments = kOneScenario,
-      .summary = "Shows what a rank of every pipeline stage holds, and whether it fits.",
+      .summary = "Shows what each pipeline stage holds, and whether it fits.",
       .about =
           "Counts the memory of a rank of each pipeline stage at the full size of the model: parameters, "
           "gradients and optimizer states between steps, and the largest moment of a step with its "
@@ -194,7 +194,7 @@ CommandInfo exam_info() {
   return {
       .name = "exam",
       .arguments = "",
-      .summary = "Plants faults in sharded layers, and says which the properties catch.",
+      .summary = "Plants faults in layers, and says which the properties catch.",
       .about =
           "Plants faults at every call site and kernel that the cases reach, one at a time, and judges each "
           "by the properties of check: caught, equivalent (nothing that a rank computes or calls differs) or "
@@ -242,7 +242,7 @@ CommandInfo list_info() {
   return {
       .name = "list",
       .arguments = "",
-      .summary = "Lists scenarios, checks, planted defects, properties, cases and kinds.",
+      .summary = "Lists scenarios, checks, defects, properties, cases and kinds.",
       .about =
           "Lists the names that other commands take: scenarios, programs with a planted defect, properties, "
           "cases and kinds of groups. It also says what every check of replay proves.",
