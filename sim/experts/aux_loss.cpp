@@ -139,14 +139,15 @@ AuxScores scores_for_aux_loss(const AuxLossInput& input, const AuxLossConfig& co
   }
   result.map = topk_map(result.scores, config.topk, config.force_load_balancing);
   const std::int64_t tokens = result.map.tokens(), experts = result.map.experts();
+  // Which choices are padding is known of pairs alone. A counted map is one in turn.
+  if (result.map.is_counted() && !input.padding.empty())
+    result.map = RoutingMap::in_turn(tokens, experts, config.topk);
   if (valid_tokens(input.padding, tokens) == tokens) return result;
   RoutingMap valid(tokens, experts);
   for (std::int64_t t = 0; t < tokens; ++t) {
     for (std::int64_t e = 0; e < experts; ++e)
       valid.set(t, e, input.padding[static_cast<std::size_t>(t)] == 0);
   }
-  // Which choices are padding is known of pairs alone. A counted map is one in turn.
-  if (result.map.is_counted()) result.map = RoutingMap::in_turn(tokens, experts, config.topk);
   result.map = result.map & valid;
   result.valid = valid.tensor(result.logits.device());
   result.scores = masked(result.valid, result.scores);

@@ -49,7 +49,7 @@ constexpr auto kTable = std::to_array<FaultInfo>({
      "The input is that of the call before at this site."},
     {FaultKind::dtype, "dtype", FaultArgument::bf16, gives_data, "The input is rounded to bf16 first.", true},
     {FaultKind::truncate, "truncate", FaultArgument::count, gets_data,
-     "The last elements of the result keep what was there before the call."},
+     "The last elements of the result are not written."},
     {FaultKind::nan, "nan", FaultArgument::none, gets_data,
      "The first element of the result is NaN, and in the field no number."},
     {FaultKind::zero, "zero", FaultArgument::none, nullptr, "The kernel's result is 0."},

@@ -33,10 +33,7 @@ std::optional<std::int64_t> whole_number(std::string_view digits) {
   return is_whole && number >= 0 && digits.size() <= kMostDigits ? std::optional(number) : std::nullopt;
 }
 
-bool is_kind(const std::string& name) {
-  const std::vector<std::string> kinds = sim::all_kind_names();
-  return name == "world" || std::find(kinds.begin(), kinds.end(), name) != kinds.end();
-}
+bool is_kind(const std::string& name) { return name == "world" || sim::find_kind(name) != nullptr; }
 
 /// Parses "tp", "1/tp", "3", "2/3", "1+2^-10" and "1-2^-10".
 std::optional<Factor> parsed_factor(const std::string& text) {

@@ -82,6 +82,17 @@ Tensor copy_of(const Tensor& x) {
   return copy;
 }
 
+/// Poisons what a call would write and a fault may leave as it is: what is in new memory is not known, and no
+/// result may depend on it.
+void poison_output(const Call& call) {
+  if (call.output.is_none()) return;
+  const bool shares = !call.input.is_none() && call.input.overlaps(call.output);
+  const Tensor input = shares ? copy_of(call.input) : Tensor();
+  Tensor output = call.output;
+  output.device().poison(output);
+  if (shares) copy_to(input, call.input);
+}
+
 bool works_in_place(const Call& call) {
   return sim::is_in_place(call.operation) || call.operation == Operation::broadcast;
 }
@@ -162,6 +173,7 @@ class FaultyCommunicator : public Communicator {
   std::function<void()> make_wrongly(const Call& call, Flight& flight) {
     const Fault& fault = of_rank_.fault();
     Call changed = call;
+    if (!works_in_place(call)) poison_output(call);
     switch (fault.kind) {
       case FaultKind::skip:
         take_own(call);

@@ -6,7 +6,8 @@
 /// Calls   The world sees and judges the calls that are really made. A fault that makes the ranks of a group
 ///         disagree, or wait for each other, is therefore a finding like that of any wrong program. Of
 ///         several faults, each is planted in the calls that the one before it in the list makes. The groups
-///         that split() makes have no faults.
+///         that split() makes have no faults. A result that a fault leaves unwritten is poison (NaN, and in
+///         the field no number), unless the operation works in place.
 /// Exact   The same faults change the same calls in every schedule and with any number of threads.
 
 #include <vector>

@@ -38,7 +38,7 @@ const char* verb(const std::vector<int>& ranks, const char* one, const char* sev
 
 /// Says what is seen of the suspects of one kind, and with what it is consistent.
 std::string sentence_of(SuspectKind kind, const std::vector<int>& ranks, const std::string& who_waits,
-                        bool are_blank) {
+                        bool are_cut) {
   const std::string words = ranks_words(ranks);
   switch (kind) {
     case SuspectKind::host:
@@ -57,7 +57,7 @@ std::string sentence_of(SuspectKind kind, const std::vector<int>& ranks, const s
       return fmt::format(
           "{} {} no dump{}{}. This is consistent with a rank that died before it could write one, or whose "
           "file is missing here.",
-          words, verb(ranks, "has", "have"), are_blank ? " but a file that holds nothing" : "", who_waits);
+          words, verb(ranks, "has", "have"), are_cut ? " that is whole" : "", who_waits);
     case SuspectKind::order:
     case SuspectKind::unknown:
       return fmt::format("{} {} to be looked at{}.", words, verb(ranks, "is", "are"), who_waits);
@@ -157,7 +157,7 @@ class Inspector {
          : call.awaited.empty() ? "absent"
                                 : "waiting",
          fmt::format("{} in {} for {}{}.", waiting, call_words(job(), call), ranks_words(awaited),
-                     call.awaited.empty() ? " without a dump" : ""),
+                     call.awaited.empty() ? " without a whole dump" : ""),
          awaited);
   }
 
@@ -232,17 +232,24 @@ class Inspector {
       const std::vector<int> ranks = ranks_of_kind(result_.suspects, kind);
       if (ranks.empty()) continue;
       result_.verdict += is_first ? "" : " ";
-      result_.verdict +=
-          capital(kind == SuspectKind::order
-                      ? circle_sentence(ranks)
-                      : sentence_of(kind, ranks, is_first ? who_waits() : "", are_blank(ranks)));
+      result_.verdict += capital(kind == SuspectKind::order
+                                     ? circle_sentence(ranks)
+                                     : sentence_of(kind, ranks, is_first ? who_waits() : "", are_cut(ranks)));
       is_first = false;
     }
+    const std::vector<int>& unknown = result_.waiting.unknown;
+    if (!unknown.empty())
+      result_.verdict +=
+          fmt::format(" {} {} no whole dump, and others wait for {}: {} may wait, too, or have stopped.",
+                      capital(ranks_words(unknown)), verb(unknown, "has", "have"),
+                      verb(unknown, "it", "them"), verb(unknown, "it", "they"));
   }
 
-  bool are_blank(const std::vector<int>& ranks) const {
-    return std::all_of(ranks.begin(), ranks.end(),
-                       [&](int rank) { return job().find_blank(rank) != nullptr; });
+  /// Whether ranks have dumps of which a part is missing.
+  bool are_cut(const std::vector<int>& ranks) const {
+    return std::all_of(ranks.begin(), ranks.end(), [&](int rank) {
+      return job().find_blank(rank) != nullptr || job().dump_of_rank[static_cast<std::size_t>(rank)] >= 0;
+    });
   }
 
   /// The ranks of a circle, or those that are alone in one.

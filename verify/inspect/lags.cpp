@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <fmt/format.h>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -24,6 +25,7 @@ class LagFinder {
 
   std::vector<Lag> find() {
     measure_groups();
+    measure_active_calls();
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) find_lag(dump);
     return std::move(lags_);
   }
@@ -61,6 +63,30 @@ class LagFinder {
         Furthest& furthest = furthest_[job_.group_of(dump, call)];
         if (call.sequence <= furthest.completed || job_.operation(dump, call).is_message()) continue;
         furthest.completed = call.sequence;
+        furthest.completed_by = rank_of(dump);
+      }
+    }
+  }
+
+  /// Where dumps have active calls alone, a member has completed what comes before the first that it has,
+  /// unless its ring may have overwritten it: a ring holds as many calls as the longest dump has.
+  void measure_active_calls() {
+    std::size_t longest = 0;
+    for (const Recording& one : job_.recordings) {
+      for (const RecordedCall& call : one.calls) {
+        if (call.state == CallState::completed) return;
+      }
+      longest = std::max(longest, one.calls.size());
+    }
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      if (recording(dump).calls.size() == longest) continue;
+      std::set<std::uint32_t> seen;
+      for (const RecordedCall& call : recording(dump).calls) {
+        if (call.is_p2p || job_.operation(dump, call).is_message() || !seen.insert(call.group).second)
+          continue;
+        Furthest& furthest = furthest_[job_.group_of(dump, call)];
+        if (call.sequence - 1 <= furthest.completed) continue;
+        furthest.completed = call.sequence - 1;
         furthest.completed_by = rank_of(dump);
       }
     }

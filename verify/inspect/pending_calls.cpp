@@ -80,7 +80,8 @@ PendingCalls pending_calls(const Job& job, std::size_t dump) {
           return call.sequence == next && job.group_of(dump, call) == own.group &&
                  is_collective(job, dump, call);
         });
-    if (!is_recorded) pending.lost.push_back({own.group, next});
+    const bool is_behind_end = recording.is_truncated;  // the file ends before it, and the ring has it
+    if (!is_recorded && !is_behind_end) pending.lost.push_back({own.group, next});
   }
   // What the ring has lost came before what it has, so the rank is held there or still earlier.
   if (!pending.lost.empty()) pending.front.clear();

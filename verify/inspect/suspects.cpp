@@ -25,6 +25,7 @@ class Chooser {
     Suspects chosen;
     for (auto& [rank, one] : suspects_) chosen.ranks.push_back(std::move(one));
     chosen.circle = std::move(circle_);
+    chosen.unknown = std::move(unknown_);
     chosen.is_stuck = is_stuck_;
     return chosen;
   }
@@ -173,17 +174,21 @@ class Chooser {
       if (is_explained[i] || has_waiting) explained.insert(members.begin(), members.end());
     }
     std::erase_if(suspects_, [&](const auto& one) {
-      return one.second.kind == SuspectKind::absent && explained.contains(one.first);
+      const bool goes = one.second.kind == SuspectKind::absent && explained.contains(one.first);
+      if (goes) unknown_.push_back(one.first);
+      return goes;
     });
   }
 
   std::string words_of_absence(int rank) const {
     const BlankDump* const blank = job_.find_blank(rank);
-    return blank == nullptr ? "It has no dump" : fmt::format("Its dump {}", words_of(*blank));
+    if (blank != nullptr) return fmt::format("Its dump {}", words_of(*blank));
+    return dump_of(rank) < 0 ? "It has no dump" : "Its dump ends in the middle";
   }
 
   bool is_idle(std::size_t dump) const {
-    return progresses_.of(dump).calls.empty() && progresses_.of(dump).lost.empty();
+    return !recording(dump).is_truncated && progresses_.of(dump).calls.empty() &&
+           progresses_.of(dump).lost.empty();
   }
 
   void suspect(int rank, SuspectKind kind, std::string reason) {
@@ -192,7 +197,7 @@ class Chooser {
 
   void add_root(int rank) {
     const bool is_awaited = graph_.is_awaited[static_cast<std::size_t>(rank)];
-    if (dump_of(rank) < 0) {
+    if (graph_.is_unknown[static_cast<std::size_t>(rank)]) {
       if (is_awaited)
         suspect(rank, SuspectKind::absent,
                 fmt::format("{}, and other ranks wait for it: it may have died.", words_of_absence(rank)));
@@ -319,6 +324,7 @@ class Chooser {
   const WaitGraph& graph_;
   std::map<int, Suspect> suspects_;
   std::vector<int> circle_;
+  std::vector<int> unknown_;
   bool is_stuck_ = false;
 };
 

@@ -6,8 +6,8 @@
 ///   roots   Ranks that are behind on their host or device (lags.h), and ranks without a pending call that
 ///           have not issued what is pending on others. So is a rank without a dump for which others wait,
 ///           unless it may wait itself for a root with a dump.
-///   circle  Ranks of which each waits for the next one. Ranks of it are named alone where they wait in a call
-///           for the larger part of its members, which are all held in one way.
+///   circle  Ranks of which each waits for the next one. Ranks of it are named alone where they wait in a
+///           call for the larger part of its members, which are all held in one way.
 ///   stuck   A call to which every member has come, and which none has completed.
 ///   lone    A send whose peer has ended, or has not come to receive it.
 ///
@@ -39,6 +39,7 @@ struct Suspect {
 struct Suspects {
   std::vector<Suspect> ranks;  // ascending by rank
   std::vector<int> circle;     // the shortest circle among the suspects' calls; empty without one
+  std::vector<int> unknown;    // ranks without a whole dump that are awaited, and may wait for a suspect
   bool is_stuck = false;       // the suspects are all members of calls that do not end
 };
 

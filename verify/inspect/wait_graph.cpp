@@ -14,6 +14,7 @@ class GraphBuilder {
   GraphBuilder(const Job& job, const Progresses& progresses, const std::vector<Lag>& lags)
       : job_(job), progresses_(progresses), lags_(lags) {
     graph_.world = static_cast<std::size_t>(job.world_size);
+    for (int rank = 0; rank < job.world_size; ++rank) graph_.is_unknown.push_back(is_unknown(rank));
   }
 
   WaitGraph build() {
@@ -28,6 +29,11 @@ class GraphBuilder {
   const Recording& recording(std::size_t dump) const { return job_.recordings[dump]; }
   int rank_of(std::size_t dump) const { return recording(dump).rank; }
   int dump_of(int rank) const { return job_.dump_of_rank[static_cast<std::size_t>(rank)]; }
+  bool is_unknown(int rank) const {
+    if (dump_of(rank) < 0) return true;
+    const auto dump = static_cast<std::size_t>(dump_of(rank));
+    return recording(dump).is_truncated && progresses_.of(dump).front.empty();
+  }
   bool is_collective(std::size_t dump, const RecordedCall& call) const {
     return !call.is_p2p && !job_.operation(dump, call).is_message();
   }
@@ -66,7 +72,8 @@ class GraphBuilder {
     if (call.is_message) return find_peer(call);
     const CollectiveId id{call.group, call.sequence};
     for (const int member : job_.groups[call.group].members) {
-      if (dump_of(member) < 0) {
+      const bool is_known = !graph_.is_unknown[static_cast<std::size_t>(member)];
+      if (!is_known && !std::binary_search(call.waiting.begin(), call.waiting.end(), member)) {
         call.absent.push_back(member);
         continue;
       }
@@ -111,7 +118,7 @@ class GraphBuilder {
     const bool receives = operation.kind == Operation::Kind::recv;
     const int peer = job_.groups[call.group].rank_at(receives ? operation.from : operation.to);
     if (peer < 0) return;
-    if (dump_of(peer) < 0) {
+    if (graph_.is_unknown[static_cast<std::size_t>(peer)]) {
       call.absent.push_back(peer);
       return;
     }
@@ -132,8 +139,8 @@ class GraphBuilder {
       call.awaited.push_back(peer);
   }
 
-  /// Whether the peer of a recv has sent the message: where both dumps have all calls, by its number among the
-  /// messages from this peer.
+  /// Whether the peer of a recv has sent the message: where both dumps have all calls, by its number among
+  /// the messages from this peer.
   bool has_sent(std::size_t sender, const HoldingCall& held, const RecordedCall& own) const {
     const Operation& operation = job_.operation(held.dump, own);
     const auto is_whole = [&](std::size_t dump) {

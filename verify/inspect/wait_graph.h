@@ -26,6 +26,8 @@ struct WaitGraph {
   std::vector<std::vector<std::size_t>> fronts;  // by dump, the calls that hold it
   Edges edges;                                   // by node
   std::vector<bool> is_awaited;                  // by rank
+  /// By rank: it has no dump, or one whose file ends before the calls that hold it.
+  std::vector<bool> is_unknown;
 
   std::size_t node_of(std::size_t call) const { return world + call; }
   /// Returns the calls that wait for each rank.

@@ -66,6 +66,7 @@ Waiting waiting_of(const Job& job, const Progresses& progresses) {
   Waiting waiting;
   waiting.suspects = std::move(suspects.ranks);
   waiting.circle = std::move(suspects.circle);
+  waiting.unknown = std::move(suspects.unknown);
   waiting.is_stuck = suspects.is_stuck;
   spread(job, graph, waiting);
   std::stable_sort(graph.calls.begin(), graph.calls.end(), [](const HoldingCall& a, const HoldingCall& b) {

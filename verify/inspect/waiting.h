@@ -23,7 +23,8 @@ struct Waiting {
   std::vector<std::string> through;  // kinds or descriptions of the groups by which the wait spreads
   std::int64_t waiting_ranks = 0;    // that wait for a suspect, by other ranks or directly
   std::vector<int> lost;             // ranks whose ring may have lost a pending call
-  bool is_stuck = false;             // the suspects are all members of calls that do not end
+  std::vector<int> unknown;  // ranks without a whole dump that are awaited, and may wait for a suspect
+  bool is_stuck = false;     // the suspects are all members of calls that do not end
 };
 
 Waiting waiting_of(const Job& job, const Progresses& progresses);

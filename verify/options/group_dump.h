@@ -7,6 +7,9 @@
 ///                    print from a job
 ///   flight_recorder  a dump of PyTorch's flight recorder as JSON: an object with "pg_config"
 ///
+/// Of a flight recorder's dump only "pg_config" is read, and only as JSON, like the other two forms;
+/// verify/recordings reads whole dumps with their calls, and pickles.
+///
 /// PyTorch's default group gives the size of the job's world, and is no group of a kind.
 ///
 /// Errors  dump_missing: there is nothing of this name, or no plain file; dump_size: a file of more than

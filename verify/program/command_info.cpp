@@ -203,7 +203,7 @@ CommandInfo exam_info() {
       .reader = Reader::exam,
       .examples = {{"Examine the properties of one layer.", "exam --case row_parallel_linear"},
                    {"Plant one fault at every site of two layers.",
-                    "exam --case mlp,parallel_norm --fault own-term"},
+                    "exam --case parallel_norm,parallel_dropout --fault own-term"},
                    {"Examine a layer on at most 4 ranks, as JSON.",
                     "exam --case vocab_parallel_embedding --max-world 4 --format json"}},
       .exit_codes = {{kVerified, "Every fault was caught, or is equivalent, and no clean run failed."},

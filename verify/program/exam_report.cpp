@@ -47,9 +47,9 @@ std::string table_by(const char* title, const Exam& exam,
   for (const auto& [name, score] : scores) {
     table.add({name, fmt::format("{}", score.caught), fmt::format("{}", score.equivalent),
                fmt::format("{}", score.missed), percent_of(score.caught + score.missed, score.score()),
-               percent_of(score.caught, score.share(score.site_right)),
-               percent_of(score.caught, score.share(score.rank_right)),
-               percent_of(score.caught, score.share(score.kind_right))});
+               percent_of(score.explained, score.share(score.site_right)),
+               percent_of(score.explained, score.share(score.rank_right)),
+               percent_of(score.explained, score.share(score.kind_right))});
   }
   return table.text();
 }
@@ -84,7 +84,7 @@ Json as_json(const ExamRequest& request, const ExamRow& row, const std::string& 
                {"sentence", row.sentence},        {"runs", row.runs}};
   if (row.verdict == ExamVerdict::missed) json["reproduce"] = line_of(request, row, called);
   if (row.verdict != ExamVerdict::equivalent) json["setting"] = text_of(row.setting);
-  if (row.verdict != ExamVerdict::caught) return json;
+  if (!row.is_explained) return json;
   json["why"] = row.explanation;
   json["site_right"] = row.named.site;
   json["rank_right"] = row.named.rank;
@@ -98,6 +98,7 @@ void ExamScore::add(const ExamRow& row) {
   caught += row.verdict == ExamVerdict::caught ? 1 : 0;
   equivalent += row.verdict == ExamVerdict::equivalent ? 1 : 0;
   missed += row.verdict == ExamVerdict::missed ? 1 : 0;
+  explained += row.is_explained ? 1 : 0;
   site_right += row.named.site ? 1 : 0;
   rank_right += row.named.rank ? 1 : 0;
   kind_right += row.named.kind ? 1 : 0;
@@ -108,7 +109,7 @@ double ExamScore::score() const {
 }
 
 double ExamScore::share(std::int64_t right) const {
-  return caught == 0 ? 1 : static_cast<double>(right) / static_cast<double>(caught);
+  return explained == 0 ? 1 : static_cast<double>(right) / static_cast<double>(explained);
 }
 
 ExitCode exit_code_of(const Exam& exam) {

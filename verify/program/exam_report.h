@@ -14,7 +14,8 @@ struct ExamScore {
   std::int64_t caught = 0;
   std::int64_t equivalent = 0;
   std::int64_t missed = 0;
-  std::int64_t site_right = 0;  // of those that were caught: how many explanations name the site
+  std::int64_t explained = 0;   // of those that were caught
+  std::int64_t site_right = 0;  // of those that were explained: how many explanations name the site
   std::int64_t rank_right = 0;
   std::int64_t kind_right = 0;
 

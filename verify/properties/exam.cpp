@@ -48,7 +48,7 @@ class Candidate {
       if (!has_effect(planned_.settings[i])) continue;
       if (!differs) row_.setting = setting_;
       differs = true;
-      if (!is_caught()) continue;
+      if (!is_caught() && !is_caught_in_floats()) continue;
       row_.verdict = ExamVerdict::caught;
       return row_;
     }
@@ -93,6 +93,16 @@ class Candidate {
     return false;
   }
 
+  /// What the field lets pass, as the sum of one term and zeros in place of their maximum, floats may not.
+  bool is_caught_in_floats() {
+    if (is_of_floats()) return false;
+    for (const sim::DType dtype : {sim::DType::f64, sim::DType::f32}) {
+      setting_.dtype = dtype;
+      if (is_caught()) return true;
+    }
+    return false;
+  }
+
   /// Returns no judgement where the case threw.
   std::optional<Judgement> judged_by(const Property& property) {
     try {
@@ -104,7 +114,8 @@ class Candidate {
   }
 
   void explain(const Property& property, const Judgement& judgement) {
-    if (!explains_) return;
+    if (!explains_ || setting_.ranks == Ranks::world) return;
+    row_.is_explained = true;
     row_.explanation = explanation(bench_, *plan_.the_case, property, setting_);
     std::string said = judgement.detail + "\n" + row_.explanation;
     if (judgement.finding) said += "\n" + sim::text_of(*judgement.finding, "");

@@ -1,7 +1,8 @@
 #pragma once
 
 /// An exam of the properties: would they have noticed? Each planned fault (exam_plan.h) is planted in up to
-/// eight drawn settings, until a property does not hold.
+/// eight drawn settings, until a property does not hold: in the field, and where it lets a fault pass, in f64
+/// and in f32.
 ///
 ///   caught      a property does not hold, or a rank broke a contract
 ///   equivalent  in the field, in every one of these settings, every published tensor and every call of every
@@ -44,6 +45,7 @@ struct ExamRow {
   CaseSetting setting = {};   // where it was caught, or where something differed first
   int runs = 0;
   std::string explanation = {};
+  bool is_explained = false;  // a failure of a whole world (a training) is not, because that takes long
   NamedReasons named = {};
 };
 

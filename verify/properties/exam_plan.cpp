@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "sim/layout/kind_table.h"
 #include "verify/faults/faulty_device.h"
 #include "verify/properties/drawn_settings.h"
 #include "verify/properties/properties.h"
@@ -73,6 +74,7 @@ std::vector<std::string> arguments_at(const SiteCalls& site, const FaultInfo& fa
       return arguments;
     case FaultArgument::factor:
       for (const std::string& kind : site.groups) {
+        if (sim::find_kind(kind) == nullptr) continue;  // a group that the program has made
         arguments.push_back("=" + kind);
         arguments.push_back("=1/" + kind);
       }

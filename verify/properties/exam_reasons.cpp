@@ -8,46 +8,44 @@ namespace verify {
 namespace {
 
 /// The words by which a text names a kind of fault.
-std::vector<std::string> words_of(FaultKind kind) {
-  switch (kind) {
+std::vector<std::string> words_of(const Fault& fault) {
+  switch (fault.kind) {
     case FaultKind::skip:
-      return {"is missing", "sum over the group is missing", "left_early", "missing_ranks", "never"};
+      return {"is missing", "are missing"};
     case FaultKind::twice:
-      return {"too many", "times"};
+      return {"too many", "times the serial", "times"};
     case FaultKind::late:
-      return {"too late", "too early", "is missing"};
+      return {"too late", "too early", "is missing", "in place of"};
     case FaultKind::no_wait:
-      return {"is missing", "its own term", "had no part"};
+    case FaultKind::own_term:
+    case FaultKind::drop_accumulate:
+      return {"is missing", "its own term", "had no part", "in this order"};
     case FaultKind::wrong_group:
-      return {" over ", "is missing", "group"};
+      return {" over " + fault.group, fault.group + "["};
     case FaultKind::op:
-      return {"max", "average", "sum", "divided by", "times"};
+      return {std::string(sim::name_of(fault.reduce_op)) + "(", "reduction", "times", "divided by",
+              "multiple of"};
     case FaultKind::scale:
-      return {"times", "divided by", "factor"};
+      return {"times", "divided by", "multiple of", "multiples of"};
     case FaultKind::root:
-      return {"root", "rank"};
+      return {"root", "broadcast", "rank 1"};
     case FaultKind::peer:
-      return {"peer", " to ", " from "};
+      return {"peer", "send ", "recv ", "unmatched"};
     case FaultKind::swap_blocks:
     case FaultKind::next_block:
-      return {"in this order", "belongs", "places", "rank"};
-    case FaultKind::own_term:
-      return {"is missing", "its own term", "had no part", "holds"};
+    case FaultKind::offset:
+    case FaultKind::transpose:
+      return {"in this order", "in other places", "has the part of", "rows are", "columns are"};
     case FaultKind::stale:
-      return {"stale", "before", "earlier"};
+      return {"the step before", "of another", "before the last"};
     case FaultKind::dtype:
       return {"rounding", "precision"};
     case FaultKind::truncate:
-      return {"zero", "differs in", "rows"};
+      return {"differs in 1 of", "every wrong element", "nan", "retired"};
     case FaultKind::nan:
-      return {"nan", "NaN", "retired", "no number"};
+      return {"nan", "retired"};
     case FaultKind::zero:
-      return {"zero"};
-    case FaultKind::offset:
-    case FaultKind::transpose:
-      return {"in this order", "places", "rows", "columns"};
-    case FaultKind::drop_accumulate:
-      return {"is missing", "had no part", "term"};
+      return {"zero", "had no part", "is missing"};
   }
   return {};
 }
@@ -57,11 +55,12 @@ bool has(const std::string& text, const std::string& part) { return text.find(pa
 }  // namespace
 
 NamedReasons named_reasons(const Fault& fault, const std::string& said, int ranks) {
-  const std::vector<std::string> words = words_of(fault.kind);
+  const std::vector<std::string> words = words_of(fault);
   const bool is_of_one = fault.where.place || !fault.where.ranks.empty();
+  const bool exchanges_two = fault.kind == FaultKind::swap_blocks;  // the ranks of the first two places
   const bool names_one = has(said, "on rank ") || has(said, "rank 1");
   return {.site = has(said, fault.site),
-          .rank = ranks == 1 || (is_of_one ? names_one : !has(said, "only: ")),
+          .rank = ranks == 1 || (is_of_one ? names_one : exchanges_two || !has(said, "only: ")),
           .kind = std::any_of(words.begin(), words.end(), [&](const auto& word) { return has(said, word); })};
 }
 

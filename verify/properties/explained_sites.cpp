@@ -75,7 +75,7 @@ std::string explain_sites(Bench& bench, const Case& the_case, const CaseSetting&
   std::vector<Reaching> reaching;
   for (const Fault& probe : probes(bench, setting, report)) {
     std::vector<Fault> with_probe = planted;
-    with_probe.push_back(probe);
+    with_probe.insert(with_probe.begin(), probe);  // it changes what the program gets in the end
     bench.plant(std::move(with_probe));
     const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
     if (!run->ok()) continue;

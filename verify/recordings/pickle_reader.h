@@ -1,7 +1,7 @@
 #pragma once
 
-/// Reads a pickle without executing it: only opcodes of protocol 2 that make numbers, texts, tuples, lists and
-/// dicts. These are the 21 that c10's pickler writes for a flight-recorder dump, and three that Python's
+/// Reads a pickle without executing it: only opcodes of protocol 2 that make numbers, texts, tuples, lists
+/// and dicts. These are the 21 that c10's pickler writes for a flight-recorder dump, and three that Python's
 /// pickler writes in their place where a list, a dict or a tuple has one element:
 ///
 ///   PROTO STOP MARK EMPTY_DICT EMPTY_LIST SETITEMS APPENDS TUPLE2 BINUNICODE BINPUT LONG_BINPUT BINGET

@@ -49,7 +49,8 @@ class FieldReader {
     const std::span<const Value> entries = tree_.elements(tree_.find(dump, "entries"));
     recording_.calls.reserve(entries.size());
     for (const Value& entry : entries) {
-      if (entry.is(ValueKind::dict)) read_call(entry);
+      const bool may_be_cut = recording_.is_truncated && &entry == &entries.back();
+      if (entry.is(ValueKind::dict) && !(may_be_cut && !has_key(entry, "state"))) read_call(entry);
     }
     const auto by_id = [](const RecordedCall& a, const RecordedCall& b) { return a.record_id < b.record_id; };
     if (!std::is_sorted(recording_.calls.begin(), recording_.calls.end(), by_id))
@@ -73,11 +74,22 @@ class FieldReader {
       const auto number = [&](const char* key) {
         return recorded_number(tree_.find(statuses[i + 1], key)).value_or(-1);
       };
+      const bool is_whole = has_key(statuses[i + 1], "last_enqueued_collective") &&
+                            has_key(statuses[i + 1], "last_completed_collective");
+      if (!is_whole) continue;  // the file ends in it
       recording_.statuses.push_back({.number = text_of_key(statuses[i]),
                                      .enqueued = number("last_enqueued_collective"),
                                      .started = number("last_started_collective"),
                                      .completed = number("last_completed_collective")});
     }
+  }
+
+  bool has_key(const Value& dict, std::string_view key) const {
+    const std::span<const Value> pairs = tree_.elements(dict);
+    for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
+      if (pairs[i].as_text() == key) return true;
+    }
+    return false;
   }
 
   void read_group(std::string_view key, const Value& config) {
@@ -296,10 +308,12 @@ bool has_fields_of_dump(const Value& value, const ValueTree& tree) {
   });
 }
 
-Recording recorded(const Value& dump, const ValueTree& tree, SharedRanks& lists, const std::string& path) {
+Recording recorded(const ParsedFile& file, const ValueTree& tree, SharedRanks& lists,
+                   const std::string& path) {
   Recording recording;
   recording.path = path;
-  FieldReader(tree, lists, recording).read(dump);
+  recording.is_truncated = file.is_truncated;
+  FieldReader(tree, lists, recording).read(file.value);
   return recording;
 }
 

@@ -9,6 +9,7 @@
 
 #include <string>
 
+#include "verify/recordings/pickle_reader.h"
 #include "verify/recordings/recording.h"
 #include "verify/recordings/shared_ranks.h"
 #include "verify/recordings/value_tree.h"
@@ -19,6 +20,7 @@ namespace verify {
 bool has_fields_of_dump(const Value& value, const ValueTree& tree);
 
 /// Returns the recording of a dump, whose rank is not known. `lists` keeps the ranks of groups.
-Recording recorded(const Value& dump, const ValueTree& tree, SharedRanks& lists, const std::string& path);
+Recording recorded(const ParsedFile& file, const ValueTree& tree, SharedRanks& lists,
+                   const std::string& path);
 
 }  // namespace verify

@@ -198,8 +198,8 @@ class RankFinder {
                 "--rank-from 'rank_([0-9]+)'");
   }
 
-  /// Returns a path without the number that is its rank, by which files of one job are alike; "" where no rank
-  /// is found.
+  /// Returns a path without the number that is its rank, by which files of one job are alike; "" where no
+  /// rank is found.
   std::string name_without_rank(const std::string& path) const {
     if (!by_name_) return matched(path).empty() ? "" : "a rank";
     const auto [first, size] = place_of_number(path);
@@ -320,8 +320,7 @@ std::optional<Recording> recording_of(std::string_view bytes, const std::string&
   const ParsedFile parsed =
       is_pickle ? parse_pickle(bytes, file, tree) : parse_json_values(bytes, file, tree);
   if (!has_fields_of_dump(parsed.value, tree)) return std::nullopt;
-  Recording recording = recorded(parsed.value, tree, lists, file);
-  recording.is_truncated = parsed.is_truncated;
+  Recording recording = recorded(parsed, tree, lists, file);
   recording.bytes = bytes.size();
   return recording;
 }

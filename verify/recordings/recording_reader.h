@@ -8,8 +8,8 @@
 ///
 /// The rank of a dump is the last number in its file's name, or what `rank_from` finds in its path.
 ///
-/// A file that is empty, or ends before its first field, is a blank dump: its process ended while it wrote. In
-/// a folder a file counts as one if its name differs from that of a dump in the last number alone.
+/// A file that is empty, or ends before its first field, is a blank dump: its process ended while it wrote.
+/// In a folder a file counts as one if its name differs from that of a dump in the last number alone.
 ///
 /// Exact   The result does not depend on the number of threads, nor on the order of the paths. A retired call
 ///         counts as completed where its recorder has no events of a device (gloo), and the parts of a

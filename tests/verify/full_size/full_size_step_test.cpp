@@ -46,7 +46,7 @@ class Draws {
   }
   int divisor(int n) {
     int divisor = 1 + (*this)(n);
-    while (n % divisor != 0) --divisor;
+    while (n % divisor != 0) ++divisor;
     return divisor;
   }
 
@@ -298,8 +298,8 @@ sim::RunReport run_on(const ScenarioRequest& request, sim::Device& device) {
 /// The run hash has the contents of all call records, rank by rank.
 TEST(FullSizeStep, CallsWhatTheSameModelCallsWithElements) {
   for (std::uint64_t seed = 0; seed < kDraws / 3; ++seed) {
-    for (const bool has_experts : {false, true}) {
-      const NamedValues options = drawn_options(seed, has_experts);
+    for (const NamedValues& options :
+         {drawn_options(seed, false), drawn_options(seed, true), foldable_options(seed)}) {
       const ScenarioRequest request = test::scenario_request(options);
       sim::CpuDevice cpu;
       sim::ShapesDevice shapes;
@@ -315,6 +315,7 @@ TEST(FullSizeStep, CallsWhatTheSameModelCallsWithElements) {
 TEST(FullSizeStep, AStepWithExpertsSaysThatTheChoiceIsBalanced) {
   const StepReport step = full_size_step(test::scenario_request(drawn_options(0, true)), {1});
   EXPECT_EQ(full_size_step(test::scenario_request(one_world()), {1}).choice_of_experts, "");
+  EXPECT_TRUE(step.choice_of_experts.starts_with("balanced choice: token t")) << step.choice_of_experts;
   EXPECT_NE(step.row.detail.find(step.choice_of_experts), std::string::npos);
 }
 

@@ -342,7 +342,7 @@ TEST(Inspection, ADumpThatHoldsNothingIsARankWithoutADumpAndSaidSo) {
   EXPECT_EQ(inspection.suspects[0].reason,
             "Its dump ends after 7 bytes, before its first field, and other ranks wait for it: it may have "
             "died.");
-  EXPECT_TRUE(inspection.verdict.starts_with("Rank 2 has no dump but a file that holds nothing"));
+  EXPECT_TRUE(inspection.verdict.starts_with("Rank 2 has no dump that is whole"));
 }
 
 TEST(Inspection, DumpsOfSeveralJobsAreAFinding) {

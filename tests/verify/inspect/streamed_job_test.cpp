@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
+#include <optional>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 #include <set>
@@ -26,14 +27,22 @@ using verify::SuspectKind;
 
 using Ranks = std::set<int>;
 
-Inspection inspection_of(const std::vector<verify::RankDump>& dumps) {
+/// Reads dumps, of which that of `cut_rank` ends after `cut_size` bytes.
+Inspection inspection_of(const std::vector<verify::RankDump>& dumps, int cut_rank = -1,
+                         std::size_t cut_size = 0) {
   verify::Recordings recordings;
   verify::SharedRanks lists;
   verify::ValueTree tree;
   for (const verify::RankDump& dump : dumps) {
-    recordings.ranks.push_back(
-        *verify::recording_of(verify::text_of(dump, verify::DumpFormat::pickle), "dump", lists, tree));
-    recordings.ranks.back().rank = dump.rank;
+    std::string bytes = verify::text_of(dump, verify::DumpFormat::pickle);
+    if (dump.rank == cut_rank) bytes.resize(std::min(cut_size, bytes.size()));
+    std::optional<verify::Recording> recording = verify::recording_of(bytes, "dump", lists, tree);
+    if (recording) {
+      recordings.ranks.push_back(*std::move(recording));
+      recordings.ranks.back().rank = dump.rank;
+    } else {
+      recordings.blank.push_back({.rank = dump.rank, .path = "dump", .bytes = bytes.size()});
+    }
   }
   return verify::inspect(std::move(recordings), {}, false);
 }
@@ -173,8 +182,31 @@ RC_GTEST_PROP(InspectionOfStreams, AHostThatStoppedIsNamedAloneWhereAnotherDumpI
   const Inspection inspection = inspection_of(dumps);
   const Ranks found = named(inspection);
   const bool is_right = found == Ranks{rank} || found == Ranks{gone} || found.empty();
+  const std::vector<int>& unknown = inspection.waiting.unknown;
+  RC_ASSERT(unknown.empty() || unknown == std::vector<int>{gone});
+  RC_ASSERT(unknown.empty() || inspection.verdict.find("no whole dump") != std::string::npos);
   if (!is_right || (is_missed(hang, rank) && found.empty()))
     RC_FAIL(fmt::format("{} without {} of {}: {}", rank, gone, job.programs.size(), told(inspection)));
+}
+
+/// The dump of a rank that is not at fault ends in the middle, as if its process was killed while it wrote.
+RC_GTEST_PROP(InspectionOfStreams, AHostThatStoppedIsNamedWhereAnotherDumpIsCut, ()) {
+  StreamedJob job = drawn_job();
+  RC_PRE(job.programs.size() > 2U);
+  const int rank = drawn_rank(job), cut = drawn_rank(job);
+  RC_PRE(rank != cut);
+  job.host_stops_at[static_cast<std::size_t>(rank)] = drawn_step(job, rank);
+  const StreamedHang hang = test::hang_of(job);
+  test::DumpedView view = drawn_view();
+  view.most_calls = 1'000'000;
+  const auto size = static_cast<std::size_t>(*rc::gen::inRange(0, 12'000));
+  const Inspection inspection = inspection_of(test::dumps_of(job, hang, view), cut, size);
+  const Ranks found = named(inspection);
+  const bool is_right = found == Ranks{rank} || found.empty() ||
+                        (found == Ranks{cut} && are_of_kind(inspection, SuspectKind::absent));
+  if (!is_right || (is_missed(hang, rank) && found.empty()))
+    RC_FAIL(
+        fmt::format("{} of {}, {} cut at {}: {}", rank, job.programs.size(), cut, size, told(inspection)));
 }
 
 /// A device whose calls end no more, and whose last calls were not seen to end.
