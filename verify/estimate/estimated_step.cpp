@@ -12,7 +12,7 @@ namespace verify {
 
 namespace {
 
-constexpr double kNanosecond = 1e-9;
+constexpr double kNanosecond = 1.0 / 1'000'000'000;
 
 std::int64_t nanoseconds(double seconds) {
   constexpr double kMost = std::int64_t{1} << 53;

@@ -35,7 +35,7 @@ constexpr std::array<MachineNumber, 4> kMachineNumbers = {
      {"bytes-per-second-inside-node", &Machine::bytes_per_second_inside_node, kLeastRate, kMostRate, "450e9"},
      {"bytes-per-second-across-nodes", &Machine::bytes_per_second_across_nodes, kLeastRate, kMostRate,
       "50e9"},
-     {"latency-seconds", &Machine::latency_seconds, 0, 1, "5e-6"}}};
+     {"latency-seconds", &Machine::latency_seconds, 0, 1, "0"}}};
 
 std::string names_of_numbers() {
   std::vector<std::string> names;

@@ -6,7 +6,7 @@
 ///   multiply-adds-per-second = 494.7e12      # of one GPU, in the dtype of training
 ///   bytes-per-second-inside-node = 450e9     # what a GPU sends to others of its node
 ///   bytes-per-second-across-nodes = 50e9     # what a GPU sends to other nodes
-///   latency-seconds = 5e-6                   # of one message
+///   latency-seconds = 0                      # of one message
 ///
 /// Shapes  rates are from 1e6 to 1e24, and the latency is from 0 to 1 second.
 /// Errors  machine_missing: there is no such file; machine_syntax: a line that is not 'name = number', or a

@@ -34,12 +34,15 @@ std::vector<Dot> dots_of(const SweepReport& report) {
   return dots;
 }
 
-/// A logarithmic axis. Numbers below 1e-9 stand at its beginning.
+constexpr double kSmallest = 1.0 / 1'000'000'000;
+
+/// A logarithmic axis. Numbers below the smallest one stand at its beginning.
 struct LogAxis {
   double least = 0, most = 0;  // logarithms
   double begin = 0, end = 0;   // in the picture
   double place(double number) const {
-    const double share = most > least ? (std::log10(std::max(number, 1e-9)) - least) / (most - least) : 0.5;
+    const double share =
+        most > least ? (std::log10(std::max(number, kSmallest)) - least) / (most - least) : 0.5;
     return begin + share * (end - begin);
   }
 };
@@ -48,7 +51,7 @@ template <typename Number>
 LogAxis axis_of(const std::vector<Dot>& dots, const Number& number, double begin, double end) {
   LogAxis axis{.begin = begin, .end = end};
   for (std::size_t i = 0; i < dots.size(); ++i) {
-    const double log = std::log10(std::max(number(dots[i]), 1e-9));
+    const double log = std::log10(std::max(number(dots[i]), kSmallest));
     axis.least = i == 0 ? log : std::min(axis.least, log);
     axis.most = i == 0 ? log : std::max(axis.most, log);
   }

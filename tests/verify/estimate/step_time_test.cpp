@@ -32,7 +32,7 @@ constexpr Machine kSlow{.name = "slow",
                         .multiply_adds_per_second = 1e9,
                         .bytes_per_second_inside_node = 4e6,
                         .bytes_per_second_across_nodes = 1e6,
-                        .latency_seconds = 0.001};
+                        .latency_seconds = 1.0 / 1000};
 
 double least_of(const ScenarioRequest& request, const Machine& machine) {
   KindTraffic traffic(request.layout, request.nodes);
@@ -136,7 +136,8 @@ TEST(StepTime, AcrossNodesTheLinksOfTheRanksOfANodeCount) {
     const EstimatedStep step = estimated_step(test::scenario_request(job_of("1", "4", gpus)), kSlow);
     return step.critical.calls[traffic_of_kind("dp-cp")];
   };
-  const double latency = 4 * 2 * 0.001;     // of four collectives, the norm and the loss among them
+  const double latency =
+      4 * 2 * kSlow.latency_seconds;        // of four collectives, the norm and the loss among them
   const double scalars = 2 * 2 * 0.75 * 4;  // bytes of these two
   const double bytes = (exposed("1") - latency) * 1e6;
   EXPECT_LE(std::abs(bytes - std::round(bytes)), 1e6 * kNanosecond);

@@ -89,7 +89,7 @@ TEST(Sweep, ItShowsExactlyWhatIsAccepted) {
 }
 
 TEST(Sweep, LayoutsThatFitAndTakeLessComeFirst) {
-  const Machine machine{"m", "", 1e12, 1e9, 1e8, 0.000001};
+  const Machine machine{"m", "", 1e12, 1e9, 1e8, 1.0 / 1'000'000};
   for (const bool has_machine : {false, true}) {
     NamedValues options = small_job();
     std::vector<std::int64_t> peaks;
