@@ -12,7 +12,8 @@
 ///
 ///   a dump that Python wrote again with   is
 ///   pickle.dump(dump, file, protocol=2)   read
-///   protocol=0, protocol=1                refused at its first INT, LONG, PUT or UNICODE
+///   protocol=0                            refused at its DICT, at offset 1
+///   protocol=1                            refused at its first INT, LONG or TUPLE
 ///   protocol=3, 4, 5 or none              refused at its PROTO, at offset 0
 ///
 /// Exact   A file that ends too early is read as far as it goes: what stands above each open MARK is added to
