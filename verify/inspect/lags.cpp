@@ -26,7 +26,8 @@ class LagFinder {
   std::vector<Lag> find() {
     measure_groups();
     measure_active_calls();
-    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) find_lag(dump);
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) find_lag_of_device(dump);
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) find_lag_of_host(dump);
     return std::move(lags_);
   }
 
@@ -92,7 +93,7 @@ class LagFinder {
     }
   }
 
-  void find_lag(std::size_t dump) {
+  void find_lag_of_device(std::size_t dump) {
     const auto behind = [&](const CollectiveId& id) {
       const Furthest& furthest = furthest_[id.group];
       if (lags_[dump].is_device || furthest.completed < id.sequence || furthest.completed_by == rank_of(dump))
@@ -111,6 +112,10 @@ class LagFinder {
         behind({job_.group_of(dump, call), call.sequence});
     }
     for (const CollectiveId& id : progresses_.of(dump).lost) behind(id);
+  }
+
+  /// A rank whose device is behind shows calls as pending that have ended, so its host is no measure.
+  void find_lag_of_host(std::size_t dump) {
     if (lags_[dump].is_device || progresses_.of(dump).calls.empty()) return;
     for (const GroupOfRank& own : job_.groups_of[dump]) {
       if (own.group == kNoGroup || job_.groups[own.group].kind == "pp") continue;
@@ -118,7 +123,7 @@ class LagFinder {
       const std::int64_t issued = progresses_.last_issued(dump, own.group);
       if (issued >= furthest.issued) continue;
       for (const std::size_t peer : furthest.issued_by) {
-        if (!is_held_alike(dump, peer, {own.group, issued + 1})) continue;
+        if (lags_[peer].is_device || !is_held_alike(dump, peer, {own.group, issued + 1})) continue;
         lags_[dump] = {.is_host = true,
                        .reason = fmt::format(
                            "It has issued {} calls of {}, and rank {} has issued {}, although "

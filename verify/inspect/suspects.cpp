@@ -236,7 +236,7 @@ class Chooser {
       if (node < world) ranks.push_back(static_cast<int>(node));
     }
     std::sort(ranks.begin(), ranks.end());
-    const std::vector<int> odd = odd_ranks_of(component);
+    circle_ = shortest_circle(graph_.edges, component, world);
     std::map<std::size_t, std::vector<int>> by_call;
     for (const int rank : ranks)
       by_call[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()].push_back(rank);
@@ -245,9 +245,9 @@ class Chooser {
     const bool is_alone = std::count_if(by_call.begin(), by_call.end(), [&](const auto& one) {
                             return one.second.size() == few->second.size();
                           }) == 1;
-    circle_ = shortest_circle(graph_.edges, component, world);
-    const std::vector<int>& alone = is_alone && by_call.size() > 1 ? few->second : circle_;
-    const std::vector<int>& chosen = odd.empty() ? alone : odd;
+    std::vector<int> alone = odd_ranks_of(component);
+    if (alone.empty() && is_alone && by_call.size() > 1) alone = few->second;
+    const std::vector<int>& chosen = are_missed(alone, component) ? alone : circle_;
     for (const int rank : chosen) {
       const HoldingCall& call = graph_.calls[graph_.fronts[static_cast<std::size_t>(dump_of(rank))].front()];
       suspect(rank, SuspectKind::order,
@@ -255,6 +255,29 @@ class Chooser {
                           ranks_words(call.awaited),
                           ranks.size() == 2 ? "that rank waits" : "they wait, by others or directly,"));
     }
+  }
+
+  /// Whether ranks are of the shortest circle and are missed in a collective of their component, and no other
+  /// rank is missed in one by most of its members.
+  bool are_missed(const std::vector<int>& ranks, const std::vector<std::size_t>& component) const {
+    const auto has = [](const std::vector<int>& some, int rank) {
+      return std::ranges::find(some, rank) != some.end();
+    };
+    if (std::ranges::none_of(ranks, [&](int rank) { return has(circle_, rank); })) return false;
+    bool is_missed = false;
+    for (const std::size_t node : component) {
+      if (node < graph_.world) continue;
+      const HoldingCall& call = graph_.calls[node - graph_.world];
+      if (call.is_message) continue;
+      const auto is_among = [&](int rank) { return has(ranks, rank); };
+      if (std::ranges::all_of(call.awaited, is_among)) {
+        is_missed = true;
+      } else if (2 * call.awaited.size() < job_.groups[call.group].members.size() &&
+                 std::ranges::none_of(call.awaited, is_among)) {
+        return false;
+      }
+    }
+    return is_missed;
   }
 
   /// Returns the ranks that wait alone in the only collective of a circle whose other members, the larger

@@ -250,7 +250,7 @@ std::vector<OptionInfo> options_of_the_model() {
        "Takes the mean of the loss over all tokens, not over the means of microbatches."},
       {"overlap-grad-reduce", flag, kTraining, Reader::replay, "",
        "Reduces gradients in buckets while the schedule runs, in the step at full size."},
-      {"ddp-bucket-size", size, kTraining, Reader::replay, "40,000,000, or a million for each replica",
+      {"ddp-bucket-size", number, kTraining, Reader::replay, "40,000,000, or a million for each replica",
        "Closes a bucket of the first stage as soon as it has this many elements; without "
        "--overlap-grad-reduce there is one bucket."},
       {"overlap-param-gather", flag, kTraining, Reader::replay, "",

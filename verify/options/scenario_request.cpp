@@ -106,13 +106,24 @@ PipelineOptions pipeline_of(const Settings& settings, const std::optional<sim::L
   return options;
 }
 
+/// A bucket has more elements than a size may be.
+std::optional<std::int64_t> ddp_bucket_size(const Settings& settings) {
+  const auto elements = settings.number("ddp-bucket-size");
+  if (!elements || *elements >= 1) return elements;
+  sim::refuse({.code = "buffer_sizes",
+               .option = "--ddp-bucket-size",
+               .numbers = fmt::format("{} elements", *elements),
+               .rule = "a bucket has one element or more",
+               .hint = "--ddp-bucket-size 40000000"});
+}
+
 TrainingOptions training_options(const Settings& settings) {
   return {.text = settings.text("text", scenario_folder() + "/training/text.txt"),
           .train_iters = settings.number("train-iters"),
           .eod_mask_loss = settings.flag("eod-mask-loss"),
           .calculate_per_token_loss = settings.flag("calculate-per-token-loss"),
           .recompute = settings.text("recompute-granularity", "") == "full",
-          .ddp_bucket_size = settings.number("ddp-bucket-size"),
+          .ddp_bucket_size = ddp_bucket_size(settings),
           .overlap_grad_reduce = settings.flag("overlap-grad-reduce"),
           .overlap_param_gather = settings.flag("overlap-param-gather")};
 }

@@ -74,9 +74,10 @@ class FieldReader {
       const auto number = [&](const char* key) {
         return recorded_number(tree_.find(statuses[i + 1], key)).value_or(-1);
       };
+      const bool may_be_cut = recording_.is_truncated && i + 2 >= statuses.size();
       const bool is_whole = has_key(statuses[i + 1], "last_enqueued_collective") &&
                             has_key(statuses[i + 1], "last_completed_collective");
-      if (!is_whole) continue;  // the file ends in it
+      if (may_be_cut && !is_whole) continue;
       recording_.statuses.push_back({.number = text_of_key(statuses[i]),
                                      .enqueued = number("last_enqueued_collective"),
                                      .started = number("last_started_collective"),
