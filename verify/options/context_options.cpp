@@ -15,7 +15,7 @@ namespace {
 
 using sim::CpCommType;
 
-constexpr const char* kTypes = "cp-comm-type";
+constexpr const char* kCpCommType = "cp-comm-type";
 constexpr const char* kLevels = "hierarchical-context-parallel-sizes";
 
 bool is_among(CpCommType type, const std::vector<CpCommType>& types) {
@@ -66,8 +66,8 @@ void require_heads(const Settings& settings, const std::vector<CpCommType>& type
 
 std::vector<CpCommType> cp_comm_types(const Settings& settings) {
   std::vector<CpCommType> types;
-  if (!settings.has(kTypes)) return types;
-  for (const std::string& name : settings.texts(kTypes)) types.push_back(sim::cp_comm_type(name));
+  if (!settings.has(kCpCommType)) return types;
+  for (const std::string& name : settings.texts(kCpCommType)) types.push_back(sim::cp_comm_type(name));
   return types;
 }
 

@@ -14,7 +14,7 @@ namespace {
 
 using Truth = std::optional<bool>;
 
-constexpr int kMostNesting = 32;
+constexpr int kMostNestedTests = 32;
 
 Truth opposite(Truth truth) { return truth ? Truth(!*truth) : truth; }
 
@@ -91,7 +91,7 @@ class Test {
   }
 
   Truth one(int depth) {
-    if (depth == kMostNesting) return stop();
+    if (depth == kMostNestedTests) return stop();
     if (takes("!")) return opposite(one(depth + 1));
     if (is_double_ && takes("(")) {
       const Truth truth = any(depth + 1);

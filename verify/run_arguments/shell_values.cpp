@@ -154,8 +154,8 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
   const bool is_there = value != nullptr && (part.kind != Kind::element || !chosen.empty());
   const bool is_empty = chosen.empty() || (chosen.size() == 1 && chosen.front().text.empty());
   if (is_empty && part.fallback) {
-    constexpr int kMostNesting = 32;
-    if (depth_ == kMostNesting) return unknown("", "its defaults are nested too deep");
+    constexpr int kMostNestedDefaults = 32;
+    if (depth_ == kMostNestedDefaults) return unknown("", "its defaults are nested too deep");
     ++depth_;
     std::string fallback = joined(*part.fallback);
     --depth_;

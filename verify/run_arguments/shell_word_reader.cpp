@@ -11,7 +11,7 @@ namespace verify {
 
 namespace {
 
-constexpr int kMostNesting = 32;
+constexpr int kMostNestedExpansions = 32;
 
 }  // namespace
 
@@ -29,7 +29,8 @@ bool is_of_shell_name(char c) {
 
 ShellWordReader::ShellWordReader(std::string_view text, int line, int depth)
     : text_(text), line_(line), depth_(depth) {
-  if (depth > kMostNesting) refuse(line, fmt::format("nested more than {} deep", kMostNesting));
+  if (depth > kMostNestedExpansions)
+    refuse(line, fmt::format("nested more than {} deep", kMostNestedExpansions));
 }
 
 void ShellWordReader::refuse(int line, std::string problem) {
