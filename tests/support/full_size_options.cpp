@@ -1,6 +1,6 @@
 #include "tests/support/full_size_options.h"
 
-#include "sim/base/keyed_random.h"
+#include <utility>
 
 namespace test {
 
@@ -10,13 +10,8 @@ std::string text_of(const verify::NamedValues& options) {
   return text;
 }
 
-verify::NamedValues full_size_options(std::uint64_t seed) {
-  const sim::KeyedRandom random = sim::KeyedRandom(seed).named("full size step");
-  std::uint64_t drawn = 0;
-  const auto draw = [&](std::uint32_t choices) {
-    return int{static_cast<int>(random.below(drawn++, choices))};
-  };
-  const int tp = 1 + draw(3), pp = 1 + draw(3), dp = 3 + draw(3), cp = 1 + draw(2);
+DrawnWorld drawn_world(Draws& draw, int most_pipeline_ranks) {
+  const int tp = 1 + draw(3), pp = 1 + draw(most_pipeline_ranks), dp = 3 + draw(3), cp = 1 + draw(2);
   const bool is_interleaved = pp > 1 && draw(3) == 0;
   const int stages = pp * (is_interleaved ? 2 : 1), heads = tp * cp * (1 + draw(2));
   const int microbatches = (1 + draw(4)) * (is_interleaved ? pp : 1), micro_batch = 1 + draw(2);
@@ -58,7 +53,13 @@ verify::NamedValues full_size_options(std::uint64_t seed) {
     say("recompute-num-layers", "1");
   }
   if (draw(3) == 0) say("no-distributed-optimizer", "true");
-  if (draw(4) == 0) say("bf16", "false");
+  return {.options = std::move(options), .tp = tp, .ranks_of_stage = tp * cp * dp};
+}
+
+verify::NamedValues full_size_options(std::uint64_t seed) {
+  Draws draw(seed, "full size step");
+  verify::NamedValues options = drawn_world(draw, 3).options;
+  if (draw(4) == 0) options.emplace_back("bf16", "false");
   return options;
 }
 

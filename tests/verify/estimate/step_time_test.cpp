@@ -1,5 +1,5 @@
-// Proves laws of the estimated time of a step on drawn worlds and models: the closed form is a bound from below
-// and is met where stages are alike, parts add up, and faster machines are faster by as much.
+// Proves laws of the estimated time of a step on drawn worlds and models: the closed form is a bound from
+// below and is met where stages are alike, parts add up, and faster machines are faster by as much.
 
 #include "verify/estimate/step_time.h"
 
@@ -50,8 +50,8 @@ TEST(StepTime, TheClosedFormIsABoundFromBelow) {
   }
 }
 
-/// Without an embedding, a last layer and messages, stages are alike: here those take no time, because a machine
-/// computes nothing but the layers.
+/// Without an embedding, a last layer and messages, stages are alike: here those take no time, because a
+/// machine computes nothing but the layers.
 TEST(StepTime, TheClosedFormIsMetWhereStagesAreAlike) {
   for (const char* chunks : {"1", "2", "3"}) {
     StepSeconds step{.microbatches = 8, .is_interleaved = std::string(chunks) != "1"};

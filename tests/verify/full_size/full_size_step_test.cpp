@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include "sim/base/keyed_random.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/layout/size_rules.h"
 #include "sim/shapes/shapes_device.h"
@@ -24,36 +23,14 @@
 namespace {
 
 using namespace verify;
+using test::Draws;
+using test::text_of;
 
 #ifdef SHARDPROOF_SANITIZED
 constexpr std::uint64_t kDraws = 4;
 #else
 constexpr std::uint64_t kDraws = 40;
 #endif
-
-std::string text_of(const NamedValues& options) {
-  std::string text;
-  for (const auto& [name, value] : options) text += " --" + name + " " + value;
-  return text;
-}
-
-/// Numbers drawn from a seed.
-class Draws {
- public:
-  Draws(std::uint64_t seed, const char* name) : random_(sim::KeyedRandom(seed).named(name)) {}
-  int operator()(int choices) {
-    return static_cast<int>(random_.below(drawn_++, static_cast<std::uint32_t>(choices)));
-  }
-  int divisor(int n) {
-    int divisor = 1 + (*this)(n);
-    while (n % divisor != 0) ++divisor;
-    return divisor;
-  }
-
- private:
-  sim::KeyedRandom random_;
-  std::uint64_t drawn_ = 0;
-};
 
 /// Adds drawn experts to a drawn world.
 void add_experts(int tp, int ranks_of_stage, Draws& draw, NamedValues& options) {
@@ -93,58 +70,20 @@ void add_experts(int tp, int ranks_of_stage, Draws& draw, NamedValues& options) 
   if (draw(2) == 0) say("moe-pad-expert-input-to-capacity", "true");
 }
 
-/// Draws a world of 3 to 6 replicas, and a model for it.
+/// Draws a world of 3 to 5 replicas, and a model for it.
 NamedValues drawn_options(std::uint64_t seed, bool has_experts = false) {
   Draws draw(seed, has_experts ? "full size step with experts" : "full size step");
-  const int tp = 1 + draw(3), pp = 1 + draw(2), dp = 3 + draw(3), cp = 1 + draw(2);
-  const bool is_interleaved = pp > 1 && draw(3) == 0;
-  const int stages = pp * (is_interleaved ? 2 : 1), heads = tp * cp * (1 + draw(2));
-  const int microbatches = (1 + draw(4)) * (is_interleaved ? pp : 1), micro_batch = 1 + draw(2);
-  NamedValues options;
+  test::DrawnWorld world = test::drawn_world(draw, 2);
+  NamedValues& options = world.options;
   const auto say = [&](const char* name, const char* value) { options.emplace_back(name, value); };
   const auto give = [&](const char* name, int value) { options.emplace_back(name, std::to_string(value)); };
-  const auto toggle = [&](const char* name) {
-    if (draw(2) == 1) say(name, "true");
-  };
-  give("world-size", tp * cp * pp * dp);
-  if (cp > 1) {
-    const int kind = draw(3);
-    give("context-parallel-size", cp);
-    say("cp-comm-type", kind == 0 ? "p2p" : kind == 1 ? "all_gather" : "a2a");
-  }
-  give("tensor-model-parallel-size", tp);
-  give("pipeline-model-parallel-size", pp);
-  if (is_interleaved) give("virtual-pipeline-model-parallel-size", 2);
-  if (cp == 1) say("order", draw(2) == 0 ? "tp-cp-ep-dp-pp" : "tp-cp-ep-pp-dp");
-  give("gpus-per-node", 1 + draw(5));
-  give("num-layers", stages * (1 + draw(2)));
-  give("hidden-size", heads * 4);
-  give("ffn-hidden-size", tp * (1 + draw(8)));
-  give("num-attention-heads", heads);
-  give("seq-length", tp * 2 * cp * (1 + draw(4)));
-  give("vocab-size", 1 + draw(500));
-  give("micro-batch-size", micro_batch);
-  give("global-batch-size", micro_batch * dp * microbatches);
-  if (tp > 1) toggle("sequence-parallel");
-  toggle("swiglu");
-  toggle("disable-bias-linear");
-  toggle("untie-embeddings-and-output-weights");
-  toggle("calculate-per-token-loss");
-  if (draw(2) == 1) say("normalization", "RMSNorm");
-  if (draw(2) == 1) say("position-embedding-type", "rope");
-  if (draw(3) == 0) {
-    say("recompute-granularity", "full");
-    say("recompute-method", "uniform");
-    say("recompute-num-layers", "1");
-  }
-  if (draw(3) == 0) say("no-distributed-optimizer", "true");
   if (draw(2) == 0) {
     say("overlap-grad-reduce", "true");
     if (draw(2) == 0) give("ddp-bucket-size", 1 + draw(3000));
     if (draw(2) == 0) say("overlap-param-gather", "true");
   }
-  if (has_experts) add_experts(tp, tp * cp * dp, draw, options);
-  return options;
+  if (has_experts) add_experts(world.tp, world.ranks_of_stage, draw, options);
+  return std::move(options);
 }
 
 /// Draws a world with experts whose replicas can be folded: each block of them is a node.
@@ -187,7 +126,8 @@ NamedValues one_world() {
           {"untie-embeddings-and-output-weights", "true"}};
 }
 
-/// The ledger of all microbatches is that of a step of few of them, wherever a step has more than two periods.
+/// The ledger of all microbatches is that of a step of few of them, wherever a step has more than two
+/// periods.
 TEST(FullSizeStep, FoldedMicrobatchesHaveTheLedgerOfAll) {
   int folded_steps = 0;
   for (std::uint64_t seed = 0; seed < kDraws; ++seed) {
