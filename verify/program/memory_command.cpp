@@ -19,6 +19,7 @@
 #include "verify/program/commands.h"
 #include "verify/program/memory_sweep.h"
 #include "verify/report/numbers_json.h"
+#include "verify/views/run_view.h"
 
 namespace verify {
 
@@ -93,17 +94,8 @@ std::string judgement(const Scenario& scenario, const MemoryReport& report) {
 
 std::vector<sim::Warning> warnings_of(const ScenarioRequest& request, const MemoryReport& report) {
   std::vector<sim::Warning> warnings;
-  for (const AccountedArgument& argument : request.uncounted) {
-    const std::string flag =
-        fmt::format("--{}{}", argument.name, argument.value.empty() ? "" : " " + argument.value);
-    const std::string ending = ": " + argument.sentence;
-    if (!warnings.empty() && warnings.back().message.ends_with(ending)) {
-      std::string& message = warnings.back().message;
-      message.insert(message.size() - ending.size(), ", " + flag);
-    } else {
-      warnings.push_back({"not_modelled", flag + ending});
-    }
-  }
+  for (const std::string& sentence : argument_sentences(request.uncounted))
+    warnings.push_back({"not_modelled", sentence});
   if (!report.has_activations) {
     warnings.push_back(
         {"activations_not_counted",

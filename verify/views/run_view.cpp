@@ -90,6 +90,21 @@ Json value_json(const std::vector<std::string>& words) {
 
 }  // namespace
 
+std::vector<std::string> argument_sentences(const std::vector<AccountedArgument>& arguments) {
+  std::vector<std::string> sentences;
+  for (const AccountedArgument& argument : arguments) {
+    const std::string ending = ": " + sentence_of(argument);
+    const auto same = std::ranges::find_if(
+        sentences, [&](const std::string& sentence) { return sentence.ends_with(ending); });
+    if (same != sentences.end()) {
+      same->insert(same->size() - ending.size(), ", --" + with_value(argument));
+    } else {
+      sentences.push_back("--" + with_value(argument) + ending);
+    }
+  }
+  return sentences;
+}
+
 std::string run_text(const RunOfFile& run, int columns) {
   const RunArguments& arguments = run.run;
   std::string text =
@@ -98,20 +113,10 @@ std::string run_text(const RunOfFile& run, int columns) {
   if (arguments.world_size)
     text += fmt::format(", {} ranks ({})", *arguments.world_size, arguments.world_size_source);
   text += "\n";
-  std::vector<std::string> used, without_effect, not_modelled, unknown, unresolved;
+  std::vector<std::string> used, without_effect, unknown, unresolved;
   for (const AccountedArgument& argument : run.account.used) used.push_back(with_value(argument));
   for (const AccountedArgument& argument : run.account.without_effect)
     without_effect.push_back(argument.name);
-  for (const AccountedArgument& argument : run.account.not_modelled) {
-    const std::string ending = ": " + sentence_of(argument);
-    const auto same = std::ranges::find_if(
-        not_modelled, [&](const std::string& sentence) { return sentence.ends_with(ending); });
-    if (same != not_modelled.end()) {
-      same->insert(same->size() - ending.size(), ", --" + with_value(argument));
-    } else {
-      not_modelled.push_back("--" + with_value(argument) + ending);
-    }
-  }
   for (const UnknownArgument& argument : run.account.unknown) {
     const std::string nearest =
         argument.nearest.empty() ? "" : fmt::format("; the nearest name is --{}", argument.nearest);
@@ -120,7 +125,7 @@ std::string run_text(const RunOfFile& run, int columns) {
   }
   for (const Unresolved& entry : arguments.unresolved) unresolved.push_back(text_of(entry));
   add_list(text, "used", used, columns);
-  add_lines(text, "not modelled", not_modelled);
+  add_lines(text, "not modelled", argument_sentences(run.account.not_modelled));
   add_lines(text, "unknown", unknown);
   add_lines(text, "unresolved", unresolved);
   add_list(text, "without effect", without_effect, columns);

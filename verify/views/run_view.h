@@ -4,11 +4,16 @@
 /// which are not modelled, which are unknown and which could not be resolved.
 
 #include <string>
+#include <vector>
 
 #include "verify/options/run_of_file.h"
 #include "verify/output/json.h"
 
 namespace verify {
+
+/// Returns a text for each sentence, such as "--fp8-format hybrid, --fp8-recipe delayed: why it is not
+/// modelled".
+std::vector<std::string> argument_sentences(const std::vector<AccountedArgument>& arguments);
 
 /// The lists as text, wrapped at `columns`.
 std::string run_text(const RunOfFile& run, int columns);
