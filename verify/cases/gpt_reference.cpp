@@ -127,9 +127,11 @@ class Training {
         const sim::Sample sample = plan_.reference_sample(first + b);
         const auto losses = gpt.losses_and_gradients(
             ids("tokens", first + b, sample.tokens), ids("labels", first + b, sample.labels), shares, sums,
-            {.balance = [&](std::int64_t layer, const reference::Matrix<Scalar>& logits) {
-              return balance_gradient(step, first + b, layer, logits);
-            }});
+            {.balance =
+                 [&](std::int64_t layer, const reference::Matrix<Scalar>& logits) {
+                   return balance_gradient(step, first + b, layer, logits);
+                 },
+             .takes = takes(first + b)});
         for (Eigen::Index t = 0; t < losses.size(); ++t) loss.add(losses.data()[t] * shares(0, t));
       }
     }
@@ -174,13 +176,98 @@ class Training {
   void route(const reference::Gpt<Scalar>& gpt, std::int64_t step) {
     balance_counts_.clear();
     dispatched_.clear();
-    for (std::int64_t i = 0; i < plan_.global_batch(); ++i) {
-      const std::int64_t sample = step * plan_.global_batch() + i;
-      const auto take = [&](std::int64_t layer, const reference::Router<Scalar>& router) {
-        take_router(sample, layer, router);
-      };
-      gpt.route(ids("tokens", sample, plan_.reference_sample(sample).tokens), {.routed = take});
+    kept_.clear();
+    const std::int64_t first = step * plan_.global_batch(), size = model_.micro_batch_size;
+    if (plan_.experts().has_capacity()) {
+      for (std::int64_t i = 0; i < plan_.global_batch(); i += size) route_together(gpt, first + i);
+      return;
     }
+    for (std::int64_t i = first; i < first + plan_.global_batch(); ++i)
+      gpt.route(tokens_of(i), {.routed = taker(i)});
+  }
+
+  reference::Ids tokens_of(std::int64_t sample) const {
+    return ids("tokens", sample, plan_.reference_sample(sample).tokens);
+  }
+  auto taker(std::int64_t sample) {
+    return [this, sample](std::int64_t layer, const reference::Router<Scalar>& router) {
+      take_router(sample, layer, router);
+    };
+  }
+
+  /// Finds the experts of a microbatch layer by layer, since the tokens of its samples share capacities: once
+  /// all have chosen, each expert keeps some of them.
+  void route_together(const reference::Gpt<Scalar>& gpt, std::int64_t first) {
+    std::vector<reference::Matrix<Scalar>> hidden;
+    for (std::int64_t b = 0; b < model_.micro_batch_size; ++b)
+      hidden.push_back(gpt.embedded(tokens_of(first + b)));
+    for (std::int64_t layer = 0; layer < model_.num_layers; ++layer) {
+      std::vector<reference::Router<Scalar>> routers;
+      for (const auto& x : hidden) {
+        if (!plan_.experts().are_in(layer)) break;
+        gpt.layer_output(layer, x, {.routed = [&](std::int64_t, const reference::Router<Scalar>& router) {
+                           routers.push_back(router);
+                         }});
+      }
+      if (!routers.empty()) keep_tokens(first, layer, routers);
+      for (std::int64_t b = 0; b < model_.micro_batch_size; ++b) {
+        auto& x = hidden[static_cast<std::size_t>(b)];
+        x = gpt.layer_output(layer, x, {.routed = taker(first + b), .takes = takes(first + b)});
+      }
+    }
+  }
+
+  /// Each rank that has tokens of a microbatch gives its own to the experts. Its rows are those of a position
+  /// in all samples, and then those of the next one.
+  void keep_tokens(std::int64_t first, std::int64_t layer,
+                   const std::vector<reference::Router<Scalar>>& routers) {
+    const std::int64_t size = std::ssize(routers), own = model_.tokens() / plan_.tp();
+    for (std::int64_t b = 0; b < size; ++b)
+      kept_[{first + b, layer}].resize(static_cast<std::size_t>(model_.seq_length));
+    std::vector<std::pair<std::int64_t, std::int64_t>> rows;  // sample and token, rank after rank
+    for (const std::vector<std::int64_t>& tokens : plan_.tokens_of_cp_ranks())
+      for (const std::int64_t token : tokens)
+        for (std::int64_t b = 0; b < size; ++b) rows.emplace_back(b, token);
+    const auto router_of = [&](Eigen::Index row) -> const reference::Router<Scalar>& {
+      return routers[static_cast<std::size_t>(rows[static_cast<std::size_t>(row)].first)];
+    };
+    const auto token_of = [&](Eigen::Index row) { return rows[static_cast<std::size_t>(row)].second; };
+    const auto is_chosen = [&](Eigen::Index row, Eigen::Index e) {
+      return router_of(row).is_chosen(token_of(row), e);
+    };
+    const auto probabilities = reference::matrix_of(
+        number_, std::ssize(rows), plan_.experts().number(),
+        [&](Eigen::Index row, Eigen::Index e) { return router_of(row).probabilities()(token_of(row), e); });
+    const reference::CapacitySetting setting = plan_.experts().capacity(own);
+    const auto kept = reference::kept_tokens<Scalar>(probabilities, is_chosen, setting).kept;
+    for (std::size_t row = 0; row < rows.size(); ++row)
+      kept_.at({first + rows[row].first, layer})[static_cast<std::size_t>(rows[row].second)] = kept[row];
+    if (setting.by_probability) keep_probabilities(first, layer, probabilities, is_chosen, own);
+  }
+
+  /// The probabilities of the tokens of each rank by which an expert keeps them, a row for each of both.
+  template <typename IsChosen>
+  void keep_probabilities(std::int64_t first, std::int64_t layer,
+                          const reference::Matrix<Scalar>& probabilities, const IsChosen& is_chosen,
+                          std::int64_t own) {
+    const Eigen::Index experts = probabilities.cols();
+    const auto by_expert = reference::matrix_of(
+        number_, probabilities.rows() / own * experts, own, [&](Eigen::Index row, Eigen::Index t) {
+          const Eigen::Index token = row / experts * own + t, e = row % experts;
+          return is_chosen(token, e) ? probabilities(token, e) : number_.of(kNotChosen, 1);
+        });
+    keep_scores(wholes_,
+                fmt::format("{}, {} of layer {}, sample {}", choice_name(first / plan_.global_batch()),
+                            kKeptTokens, layer, first),
+                by_expert);
+  }
+
+  /// Which tokens of a sample the experts take, if they have a capacity.
+  std::function<bool(std::int64_t, Eigen::Index, Eigen::Index)> takes(std::int64_t sample) const {
+    if (!plan_.has_experts() || !plan_.experts().has_capacity()) return nullptr;
+    return [this, sample](std::int64_t layer, Eigen::Index token, Eigen::Index expert) -> bool {
+      return kept_.at({sample, layer})[static_cast<std::size_t>(token)][static_cast<std::size_t>(expert)];
+    };
   }
 
   void take_router(std::int64_t sample, std::int64_t layer, const reference::Router<Scalar>& router) {
@@ -193,7 +280,7 @@ class Training {
     std::vector<std::int64_t> dispatched(static_cast<std::size_t>(experts.number()));
     std::vector<std::vector<Eigen::Index>> by_token;
     for (Eigen::Index t = 0; t < router.logits().rows(); ++t) {
-      by_token.push_back(router.experts_of(t));
+      by_token.push_back(experts.has_capacity() ? taking(sample, layer, t) : router.experts_of(t));
       for (const Eigen::Index e : by_token.back()) ++dispatched[static_cast<std::size_t>(e)];
     }
     if (chosen_ != nullptr) chosen_->add(sample, layer, std::move(by_token));
@@ -205,6 +292,15 @@ class Training {
     for (Eigen::Index t = 0; t < router.logits().rows(); ++t)
       for (const Eigen::Index e : scores.experts_of(t)) ++counted[static_cast<std::size_t>(e)];
     balance_counts_[{sample, layer}] = counted;
+  }
+
+  /// The experts that take a token, if they have a capacity.
+  std::vector<Eigen::Index> taking(std::int64_t sample, std::int64_t layer, Eigen::Index token) const {
+    const std::vector<bool>& kept = kept_.at({sample, layer})[static_cast<std::size_t>(token)];
+    std::vector<Eigen::Index> experts;
+    for (std::size_t e = 0; e < kept.size(); ++e)
+      if (kept[e]) experts.push_back(static_cast<Eigen::Index>(e));
+    return experts;
   }
 
   /// Returns the gradient of the logits of one sample that the losses of its router have.
@@ -338,6 +434,8 @@ class Training {
   std::map<std::string, reference::AdamState<Scalar>> states_;
   Wholes<Scalar> wholes_;
   Counts balance_counts_, dispatched_;
+  /// For each sample and layer, which experts take a token, by token and expert.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::vector<bool>>> kept_;
 };
 
 }  // namespace

@@ -47,6 +47,9 @@ struct GptRouters {
   std::function<void(std::int64_t layer, const Router<Scalar>&)> routed = nullptr;
   /// Returns the gradient of the logits of a layer's router that its own losses have, or an empty matrix.
   std::function<Matrix<Scalar>(std::int64_t layer, const Matrix<Scalar>& logits)> balance = nullptr;
+  /// With a capacity: whether an expert of a layer takes a token of the sequence. Without it, an expert takes
+  /// the tokens that chose it.
+  std::function<bool(std::int64_t layer, Eigen::Index token, Eigen::Index expert)> takes = nullptr;
 };
 
 template <typename Scalar>
@@ -92,9 +95,19 @@ class Gpt {
 
   /// Runs all layers, and gives their routers to `routers`.
   void route(const Ids& tokens, const GptRouters<Scalar>& routers) const {
-    NamedSums<Scalar> none;
     Matrix<Scalar> hidden = embedded(tokens);
-    for (std::int64_t i = 0; i < sizes_.layers; ++i) hidden = layer(i, hidden, nullptr, none, routers);
+    for (std::int64_t i = 0; i < sizes_.layers; ++i) hidden = layer_output(i, hidden, routers);
+  }
+  /// Returns the input of the first layer.
+  Matrix<Scalar> embedded(const Ids& tokens) const {
+    const Matrix<Scalar> words = embedding(weights_.at(kWords), tokens);
+    return sizes_.learned_positions ? added(number_, words, weights_.at(kPositions)) : words;
+  }
+  /// Runs layer i, and gives its router to `routers`.
+  Matrix<Scalar> layer_output(std::int64_t i, const Matrix<Scalar>& x,
+                              const GptRouters<Scalar>& routers) const {
+    NamedSums<Scalar> none;
+    return layer(i, x, nullptr, none, routers);
   }
 
   /// Returns the loss of each token, [1, S], and adds the gradients of sum(loss * grad), with grad [1, S], to
@@ -122,10 +135,6 @@ class Gpt {
   static constexpr const char* kWords = "embedding.word_embeddings.weight";
   static constexpr const char* kPositions = "embedding.position_embeddings.weight";
 
-  Matrix<Scalar> embedded(const Ids& tokens) const {
-    const Matrix<Scalar> words = embedding(weights_.at(kWords), tokens);
-    return sizes_.learned_positions ? added(number_, words, weights_.at(kPositions)) : words;
-  }
   /// The weight with this name; an empty matrix if the model has none.
   Matrix<Scalar> weight(const std::string& name) const {
     const auto found = weights_.find(name);
@@ -205,16 +214,19 @@ class Gpt {
     const Router<Scalar> router(number_, sizes_.experts.router, weight(name + "router.weight"),
                                 weight(name + "router.expert_bias"), x);
     if (grad == nullptr && routers.routed) routers.routed(i, router);
+    const auto takes = [&](Eigen::Index t, Eigen::Index e) {
+      return routers.takes ? routers.takes(i, t, e) : router.is_chosen(t, e);
+    };
     // An expert without tokens has no output and no gradient, and needs no weights.
     std::vector<bool> has_tokens(static_cast<std::size_t>(sizes_.experts.experts));
     for (Eigen::Index t = 0; t < x.rows(); ++t)
-      for (const Eigen::Index e : router.experts_of(t)) has_tokens[static_cast<std::size_t>(e)] = true;
+      for (std::size_t e = 0; e < has_tokens.size(); ++e)
+        has_tokens[e] = has_tokens[e] || takes(t, static_cast<Eigen::Index>(e));
     std::vector<MlpWeights<Scalar>> weights(has_tokens.size());
     for (std::size_t e = 0; e < weights.size(); ++e)
       if (has_tokens[e]) weights[e] = mlp_weights(name_of(e));
     const Experts<Scalar> experts(number_, sizes_.activation, sizes_.gated, weights, x,
-                                  router.probabilities(),
-                                  [&](Eigen::Index t, Eigen::Index e) { return router.is_chosen(t, e); });
+                                  router.probabilities(), takes);
     if (grad == nullptr) {
       if (!sizes_.experts.shared) return experts.output();
       return added(number_, experts.output(), shared_experts(name + "shared_experts.", x).output());
