@@ -475,6 +475,8 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"context: labels of a training cut in one piece", vague,
        "loss of step 0: its only element differs from the serial one; all is right on one rank, or with cp "
        "1"},
+      {"context: documents of a training forgotten", vague, "PENDING"},
+      {"context: labels of documents cut as a sequence", vague, "PENDING"},
       {"context: positions of the first half again", vague,
        "loss of step 0: its only element differs from the serial one"},
   };

@@ -1,8 +1,8 @@
 #pragma once
 
 /// A GPT model on one device for one sequence, with its gradients: embedding, pre-norm layers, final norm,
-/// logits, and the loss of each token. A layer has an MLP or experts. Nothing is batched, sharded, divided
-/// into stages or recomputed.
+/// logits, and the loss of each token. A layer has an MLP or experts. Each document of the sequence attends to
+/// itself alone, and its positions begin at 0. Nothing is batched, sharded, divided into stages or recomputed.
 ///
 /// Shapes  S tokens. Weights have the names that the candidate gives them; a weight is a matrix
 ///         [outputs, inputs], or a vector stored as one row. The losses and their gradient are [1, S].
@@ -31,6 +31,7 @@ struct GptExpertSizes {
 struct GptSizes {
   std::int64_t layers = 1;
   SelfAttentionSizes attention = {};
+  std::vector<std::int64_t> documents = {};  // their lengths, one after the other in the sequence
   std::int64_t vocabulary = 1;  // without padding
   NormSetting norm = {};
   Activation activation = Activation::gelu_tanh;
@@ -101,7 +102,10 @@ class Gpt {
   /// Returns the input of the first layer.
   Matrix<Scalar> embedded(const Ids& tokens) const {
     const Matrix<Scalar> words = embedding(weights_.at(kWords), tokens);
-    return sizes_.learned_positions ? added(number_, words, weights_.at(kPositions)) : words;
+    if (!sizes_.learned_positions) return words;
+    return added(number_, words, of_documents(words, [&](Eigen::Index, Eigen::Index length) {
+                   return first_rows(weights_.at(kPositions), length);
+                 }));
   }
   /// Runs layer i, and gives its router to `routers`.
   Matrix<Scalar> layer_output(std::int64_t i, const Matrix<Scalar>& x,
@@ -127,7 +131,13 @@ class Gpt {
     for (std::int64_t i = sizes_.layers; i-- > 0;)
       back = layer(i, hidden[static_cast<std::size_t>(i)], &back, sums, routers);
     sums.add(kWords, embedding_gradient(number_, weights_.at(kWords), tokens, back));
-    if (sizes_.learned_positions) sums.add(kPositions, back);
+    if (sizes_.learned_positions) {
+      for_documents([&](Eigen::Index first, Eigen::Index length) {
+        Matrix<Scalar> of_positions = zeros<Scalar>(back.rows(), back.cols());
+        of_positions.topRows(length) = back.middleRows(first, length);
+        sums.add(kPositions, of_positions);
+      });
+    }
     return loss.loss();
   }
 
@@ -156,31 +166,72 @@ class Gpt {
     if (weights_.contains(name + ".bias")) sums.add(name + ".bias", of_linear.bias);
   }
 
+  // ---- documents
+
+  template <typename Visit>
+  void for_documents(const Visit& visit) const {
+    Eigen::Index first = 0;
+    for (const std::int64_t length : sizes_.documents) {
+      visit(first, static_cast<Eigen::Index>(length));
+      first += length;
+    }
+  }
+  /// Puts what `rows_of` returns for each document, by its first row and its length, one below the other.
+  template <typename RowsOf>
+  Matrix<Scalar> of_documents(const Matrix<Scalar>& like, const RowsOf& rows_of) const {
+    Matrix<Scalar> all(like.rows(), like.cols());
+    for_documents([&](Eigen::Index first, Eigen::Index length) {
+      all.middleRows(first, length) = rows_of(first, length);
+    });
+    return all;
+  }
+  static Matrix<Scalar> first_rows(const Matrix<Scalar>& m, Eigen::Index rows) {
+    return m.size() == 0 ? m : Matrix<Scalar>(m.topRows(rows));
+  }
+
+  /// The attention of one document.
+  SelfAttention<Scalar> attention_of(const std::string& name, const Matrix<Scalar>& x) const {
+    SelfAttentionSizes sizes = sizes_.attention;
+    sizes.sequence = x.rows();
+    return {number_,
+            sizes,
+            {.qkv_weight = weight(name + "self_attention.linear_qkv.weight"),
+             .qkv_bias = weight(name + "self_attention.linear_qkv.bias"),
+             .proj_weight = weight(name + "self_attention.linear_proj.weight"),
+             .proj_bias = weight(name + "self_attention.linear_proj.bias"),
+             .cosines = first_rows(cosines_, x.rows()),
+             .sines = first_rows(sines_, x.rows()),
+             .dropout = {}},
+            x};
+  }
+
   /// Without `grad`, returns the output of layer i. With `grad`, the gradient of that output, it returns the
   /// gradient of the layer's input and adds the gradients of the layer's weights to `sums`.
   Matrix<Scalar> layer(std::int64_t i, const Matrix<Scalar>& x, const Matrix<Scalar>* grad,
                        NamedSums<Scalar>& sums, const GptRouters<Scalar>& routers) const {
     const std::string name = "decoder.layers." + std::to_string(i) + ".";
-    const SelfAttention<Scalar> attention(number_, sizes_.attention,
-                                          {.qkv_weight = weight(name + "self_attention.linear_qkv.weight"),
-                                           .qkv_bias = weight(name + "self_attention.linear_qkv.bias"),
-                                           .proj_weight = weight(name + "self_attention.linear_proj.weight"),
-                                           .proj_bias = weight(name + "self_attention.linear_proj.bias"),
-                                           .cosines = cosines_,
-                                           .sines = sines_,
-                                           .dropout = {}},
-                                          norm_of(name + "input_layernorm", x));
-    const Matrix<Scalar> middle = added(number_, x, attention.output());
+    const Matrix<Scalar> input = norm_of(name + "input_layernorm", x);
+    std::vector<SelfAttention<Scalar>> attentions;
+    for_documents([&](Eigen::Index first, Eigen::Index length) {
+      attentions.push_back(attention_of(name, input.middleRows(first, length)));
+    });
+    auto attention = attentions.begin();
+    const Matrix<Scalar> middle =
+        added(number_, x, of_documents(x, [&](Eigen::Index, Eigen::Index) { return attention++->output(); }));
     const Matrix<Scalar> normal = norm_of(name + "pre_mlp_layernorm", middle);
     const Matrix<Scalar> of_mlp =
         has_experts(i) ? experts(i, normal, grad, sums, routers) : mlp(name + "mlp.", normal, grad, sums);
     if (grad == nullptr) return added(number_, middle, of_mlp);
     const Matrix<Scalar> grad_middle =
         added(number_, *grad, norm_back(name + "pre_mlp_layernorm", middle, of_mlp, sums));
-    const auto of_attention = attention.gradients(grad_middle);
-    add_linear(name + "self_attention.linear_qkv", of_attention.qkv, sums);
-    add_linear(name + "self_attention.linear_proj", of_attention.proj, sums);
-    return added(number_, grad_middle, norm_back(name + "input_layernorm", x, of_attention.x, sums));
+    attention = attentions.begin();
+    const Matrix<Scalar> grad_input = of_documents(x, [&](Eigen::Index first, Eigen::Index length) {
+      const auto of_attention = attention++->gradients(grad_middle.middleRows(first, length));
+      add_linear(name + "self_attention.linear_qkv", of_attention.qkv, sums);
+      add_linear(name + "self_attention.linear_proj", of_attention.proj, sums);
+      return of_attention.x;
+    });
+    return added(number_, grad_middle, norm_back(name + "input_layernorm", x, grad_input, sums));
   }
 
   bool has_experts(std::int64_t i) const {
