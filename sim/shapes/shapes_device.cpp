@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "sim/tensor/row_work.h"
 #include "sim/tensor/running_device.h"
 
 namespace sim {
@@ -164,6 +165,7 @@ void ShapesDevice::rotate(const Tensor& x, const Tensor&, const Tensor&, bool, T
 
 void ShapesDevice::matmul(const Tensor& a, bool a_transposed, const Tensor&, bool, Tensor& out, bool) {
   if (running_device() != this) return;
+  if (RowWork::is_running()) return add_elements(std::max(a.count(), out.count()));
   const std::size_t columns = a.shape().dimensions() - 1;
   account_->multiply_adds += out.count() * a.shape()[a_transposed ? columns - 1 : columns];
 }

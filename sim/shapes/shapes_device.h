@@ -27,7 +27,7 @@ namespace sim {
 
 /// What one rank has computed and held.
 struct ShapesAccount {
-  std::int64_t multiply_adds = 0;  // of matmul
+  std::int64_t multiply_adds = 0;  // of matmul, without that of work on rows (row_work.h)
   std::int64_t elements = 0;       // that other kernels processed
   std::int64_t held_bytes = 0;     // of the tensors that exist
   std::int64_t peak_bytes = 0;     // of the tensors that existed at once

@@ -57,9 +57,8 @@ std::string difference_of_work(const ScenarioRequest& request, const std::vector
 /// Returns what a step made in another way than the closed forms say, in words; "" if there is nothing.
 std::string difference_of_step(const ScenarioRequest& request, const StepTotals& made,
                                const std::vector<StageWork>& stages) {
-  const bool has_bytes = why_no_step_bytes(request).empty();
-  std::string different = difference(expected_step_totals(request), has_bytes ? made : calls_alone(made));
-  if (different.empty() && has_bytes) different = difference_of_work(request, stages);
+  std::string different = difference(expected_step_totals(request), made);
+  if (different.empty()) different = difference_of_work(request, stages);
   return different;
 }
 
