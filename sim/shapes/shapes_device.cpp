@@ -14,16 +14,22 @@ namespace {
 struct CountedStorage {
   CountedStorage(std::int64_t bytes, std::shared_ptr<const void> device,
                  const std::shared_ptr<ShapesAccount>& of_rank)
-      : storage(bytes, std::move(device)), account(of_rank) {
+      : storage(bytes, std::move(device)), account(of_rank), use(static_cast<std::size_t>(MadeFor::now())) {
     account->held_bytes += bytes;
     account->peak_bytes = std::max(account->peak_bytes, account->held_bytes);
+    account->held_for[use] += bytes;
+    account->peak_for[use] = std::max(account->peak_for[use], account->held_for[use]);
   }
-  ~CountedStorage() { account->held_bytes -= storage.bytes(); }
+  ~CountedStorage() {
+    account->held_bytes -= storage.bytes();
+    account->held_for[use] -= storage.bytes();
+  }
   CountedStorage(const CountedStorage&) = delete;
   CountedStorage& operator=(const CountedStorage&) = delete;
 
   Storage storage;
   std::shared_ptr<ShapesAccount> account;
+  std::size_t use;
 };
 
 }  // namespace

@@ -10,10 +10,10 @@
 #include "verify/cases/token_calls.h"
 #include "verify/full_size/balanced_experts.h"
 #include "verify/full_size/full_size_training.h"
+#include "verify/full_size/gradient_buffers.h"
 #include "verify/memory/model_memory.h"
 #include "verify/options/padded_vocabulary.h"
 #include "verify/options/schedule_request.h"
-#include "verify/reference/gradient_buckets.h"
 
 namespace verify {
 
@@ -275,28 +275,10 @@ class StepWork {
 
   // ---- once in a step
 
-  /// The chunks of a pipeline rank as one list of layers.
-  Stage stage_of(int rank) const {
-    return {.layers = request_.placement->stages[static_cast<std::size_t>(rank)],
-            .is_first = rank == 0,
-            .is_last = rank + 1 == layout_.pp};
-  }
-
-  /// Whether experts have buffers of their own, which other ranks share than those of dense parameters.
-  bool has_expert_buffers() const {
-    return has_experts(request_) && (layout_.ep > 1 || layout_.etp != layout_.tp);
-  }
-
   void add_gradients(int rank, std::vector<RepeatedCall>& calls) const {
-    const std::vector<HeldParameter> held = held_parameters(
-        shape_, stage_of(rank),
-        {.tp = layout_.tp, .ep = layout_.ep, .etp = has_experts(request_) ? layout_.etp : layout_.tp});
-    std::vector<reference::GradientParameter> dense, of_experts;
     std::map<std::int64_t, std::int64_t> own_tokens;  // gradients of own tokens alone, by their elements
+    const std::vector<HeldParameter> held = parameters_at_full_size(request_, rank);
     for (const HeldParameter& parameter : held) {
-      if (parameter.is_router_bias) continue;
-      auto& placed = parameter.is_expert && has_expert_buffers() ? of_experts : dense;
-      placed.push_back({.elements = parameter.elements, .is_shared = parameter.is_shared && layout_.pp > 1});
       const bool sees_own_tokens = layer_.sequence_parallel && parameter.shards == 1 && !parameter.is_expert;
       const bool is_position = shape_.learned_positions && rank == 0 && &parameter == &held[1];
       if (sees_own_tokens && !is_position) ++own_tokens[parameter.elements];
@@ -306,30 +288,29 @@ class StepWork {
       sequence_parallel_sum(elements, layout_.tp, sum);
       add(sum, times, calls);
     }
-    add_buckets(dense, "dp-cp", layout_.dp * layout_.cp, bucket_size(request_, rank), calls);
-    add_buckets(of_experts, "edp", layout_.edp, bucket_size(request_, rank), calls);
+    for (const GradientBuffer& buffer : gradient_buffers(request_, rank)) add_buckets(buffer, calls);
     add_biases_of_experts(rank, calls);
   }
 
-  void add_buckets(const std::vector<reference::GradientParameter>& placed, const char* group, int replicas,
-                   std::optional<std::int64_t> bucket_size, std::vector<RepeatedCall>& calls) const {
-    if (replicas == 1 || placed.empty()) return;
-    const bool is_distributed = request_.state.is_distributed;
-    for (const auto& bucket : reference::gradient_buckets(placed, {.owners = is_distributed ? replicas : 1,
-                                                                  .bucket_size = bucket_size,
-                                                                  .distributed_optimizer = is_distributed})) {
+  void add_buckets(const GradientBuffer& buffer, std::vector<RepeatedCall>& calls) const {
+    if (buffer.replicas == 1) return;
+    for (const reference::GradientBucket& bucket : buffer.buckets) {
       const auto over_replicas = [&](const char* site, Operation operation, std::int64_t elements,
                                      bool of_sums) {
-        add({.site = site, .operation = operation, .elements = elements, .of_sums = of_sums, .group = group},
+        add({.site = site,
+             .operation = operation,
+             .elements = elements,
+             .of_sums = of_sums,
+             .group = buffer.group},
             1, calls);
       };
-      if (!is_distributed) {
+      if (!request_.state.is_distributed) {
         over_replicas("data_parallel.all_reduce", Operation::all_reduce, bucket.elements, true);
         continue;
       }
-      over_replicas("data_parallel.reduce_scatter", Operation::reduce_scatter, bucket.elements / replicas,
-                    true);
-      over_replicas("optimizer.gather_params", Operation::all_gather, bucket.elements / replicas, false);
+      const std::int64_t part = bucket.elements / buffer.replicas;
+      over_replicas("data_parallel.reduce_scatter", Operation::reduce_scatter, part, true);
+      over_replicas("optimizer.gather_params", Operation::all_gather, part, false);
     }
   }
 
@@ -381,7 +362,7 @@ class StepWork {
     const bool has_replicas = layout_.dp * layout_.cp > 1, is_last = rank + 1 == layout_.pp;
     if (sharers > 1)
       one("optimizer.grad_norm", Operation::all_reduce, is_distributed ? "intra-dist-opt" : "mp", sums(), -1);
-    if (!is_distributed && has_expert_buffers() && layout_.etp * layout_.ep * layout_.pp > 1)
+    if (!is_distributed && has_expert_buffers(request_) && layout_.etp * layout_.ep * layout_.pp > 1)
       one("optimizer.grad_norm", Operation::all_reduce, "tp-ep-pp", sums(), -1);
     if (has_replicas && is_last) one("training_log.loss", Operation::all_reduce, "dp-cp", sums(), -1);
     if (!request_.training.calculate_per_token_loss) return;

@@ -10,10 +10,10 @@
 /// Calls   A call stands for those of all ranks of a stage: messages of a ring are those of its first rank.
 ///         Between stages, `root_or_peer` is the pipeline rank that a message comes from or goes to.
 /// Exact   Nothing is run, and nothing of the model, the optimizer or the schedules is asked: the calls of a
-///         layer are those of verify/cases/token_calls.h, the parameters of a stage those of the check
-///         "memory" without the biases of routers, their buckets those of the reference, and the calls of
-///         experts those of balanced_experts.h. `full_size_step.h` holds them against a step.
-///         Selective recomputation of the core of attention repeats its calls and products; it is not run.
+///         layer are those of verify/cases/token_calls.h, the buckets of gradients those of
+///         gradient_buffers.h, and the calls of experts those of balanced_experts.h. `full_size_step.h` holds
+///         them against a step. Selective recomputation of the core of attention repeats its calls and
+///         products; it is not run.
 
 #include <cstdint>
 #include <string>
