@@ -468,6 +468,11 @@ std::vector<Defect> make_catalogue() {
                  balance_without_a_gradient, "serial"),
       in_program("step with experts: sequences balanced together", "MLM e3fe5508c9", moe,
                  sequences_balanced_together, "serial"),
+      in_program("step with experts: capacity of the whole microbatch", "", moe,
+                 capacity_of_the_whole_microbatch, "serial"),
+      in_program("step with experts: first tokens for the most probable", "", moe,
+                 first_tokens_for_the_most_probable, "serial"),
+      in_program("step with experts: capacity not padded", "", moe, capacity_not_padded, "calls"),
 
       // ---- Context parallelism: attention ----
       in_ring("context: masked as the rank ahead", "", RingMistake::masked_as_the_rank_ahead),

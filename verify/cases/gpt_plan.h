@@ -126,6 +126,13 @@ struct GptPlan {
     const std::int64_t chunk = token / (seq_length() / (2 * cp()));
     return static_cast<int>(std::min<std::int64_t>(chunk, 2 * cp() - 1 - chunk));
   }
+  /// The tokens of a sequence that each context-parallel rank has, in their order.
+  std::vector<std::vector<std::int64_t>> tokens_of_cp_ranks() const {
+    std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(cp()));
+    for (std::int64_t token = 0; token < seq_length(); ++token)
+      all[static_cast<std::size_t>(cp_rank_of(token))].push_back(token);
+    return all;
+  }
 
   // ---- the loss scale
 

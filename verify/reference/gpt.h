@@ -46,6 +46,10 @@ struct GptSizes {
 template <typename Scalar>
 using GptBalance = std::function<Matrix<Scalar>(std::int64_t layer, const Matrix<Scalar>& logits)>;
 
+/// With a capacity: whether an expert of a layer takes a token of the sequence. Without it, an expert takes the
+/// tokens that chose it.
+using GptTakes = std::function<bool(std::int64_t layer, Eigen::Index token, Eigen::Index expert)>;
+
 template <typename Scalar>
 using NamedMatrices = std::map<std::string, Matrix<Scalar>>;
 
@@ -92,13 +96,12 @@ class Gpt {
    public:
     /// The router of a layer that has experts.
     const Router<Scalar>& router(std::int64_t layer) const {
-      return layers_[static_cast<std::size_t>(layer)].experts->router;
+      return *layers_[static_cast<std::size_t>(layer)].router;
     }
 
    private:
     friend class Gpt;
     struct LayerExperts {
-      Router<Scalar> router;
       std::vector<bool> has_tokens;  // by expert
       Experts<Scalar> experts;
       std::optional<SharedExperts<Scalar>> shared;
@@ -107,20 +110,62 @@ class Gpt {
       Normal<Scalar> input;  // of the attention
       SelfAttention<Scalar> attention;
       Normal<Scalar> middle;  // the input of the MLP or of the experts
+      std::optional<Router<Scalar>> router = {};
       std::optional<Mlp<Scalar>> mlp = {};
       std::optional<LayerExperts> experts = {};
     };
     Ids tokens_;
     std::vector<Layer> layers_;
-    Matrix<Scalar> hidden_;  // the output of the last layer
+    Matrix<Scalar> hidden_;  // behind the last part of a layer
   };
 
-  Pass forward(const Ids& tokens) const {
+  /// Returns the pass of a sequence before its first layer. Each layer has a part up to its router, and one
+  /// behind it, because sequences that share a capacity choose experts together.
+  Pass start(const Ids& tokens) const {
     Pass pass;
     pass.tokens_ = tokens;
     pass.hidden_ = embedded(tokens);
-    for (std::int64_t i = 0; i < sizes_.layers; ++i) add_layer(i, pass);
     return pass;
+  }
+
+  /// Takes a pass through the attention of layer i, and up to its router.
+  void pass_attention(std::int64_t i, Pass& pass) const {
+    const std::string name = name_of_layer(i);
+    const Matrix<Scalar>& x = pass.hidden_;
+    Normal<Scalar> input = normal(number_, x, sizes_.norm);
+    SelfAttention<Scalar> attention(number_, sizes_.attention,
+                                    {.qkv_weight = weight(name + "self_attention.linear_qkv.weight"),
+                                     .qkv_bias = weight(name + "self_attention.linear_qkv.bias"),
+                                     .proj_weight = weight(name + "self_attention.linear_proj.weight"),
+                                     .proj_bias = weight(name + "self_attention.linear_proj.bias"),
+                                     .cosines = cosines_,
+                                     .sines = sines_,
+                                     .dropout = {}},
+                                    norm_of(name + "input_layernorm", input));
+    pass.hidden_ = added(number_, x, attention.output());
+    typename Pass::Layer layer{.input = std::move(input),
+                               .attention = std::move(attention),
+                               .middle = normal(number_, pass.hidden_, sizes_.norm)};
+    if (has_experts(i)) {
+      layer.router.emplace(number_, sizes_.experts.router, weight(name + "mlp.router.weight"),
+                           weight(name + "mlp.router.expert_bias"),
+                           norm_of(name + "pre_mlp_layernorm", layer.middle));
+    }
+    pass.layers_.push_back(std::move(layer));
+  }
+
+  /// Takes a pass through the MLP or the experts of layer i.
+  void pass_mlp(std::int64_t i, Pass& pass, const GptTakes& takes = nullptr) const {
+    const std::string name = name_of_layer(i);
+    typename Pass::Layer& layer = pass.layers_[static_cast<std::size_t>(i)];
+    const Matrix<Scalar> x = norm_of(name + "pre_mlp_layernorm", layer.middle);
+    if (has_experts(i)) {
+      layer.experts = experts(i, *layer.router, x, takes);
+    } else {
+      layer.mlp.emplace(number_, sizes_.activation, sizes_.gated, mlp_weights(name + "mlp."), x);
+    }
+    pass.hidden_ =
+        added(number_, pass.hidden_, has_experts(i) ? output_of(*layer.experts) : layer.mlp->output());
   }
 
   /// Returns the loss of each token, [1, S], and adds the gradients of sum(loss * grad), with grad [1, S], to
@@ -177,41 +222,13 @@ class Gpt {
     return name_of_layer(layer) + "mlp.experts.local_experts." + std::to_string(e) + ".";
   }
 
-  /// Takes a pass through layer i.
-  void add_layer(std::int64_t i, Pass& pass) const {
-    const std::string name = name_of_layer(i);
-    const Matrix<Scalar>& x = pass.hidden_;
-    Normal<Scalar> input = normal(number_, x, sizes_.norm);
-    SelfAttention<Scalar> attention(number_, sizes_.attention,
-                                    {.qkv_weight = weight(name + "self_attention.linear_qkv.weight"),
-                                     .qkv_bias = weight(name + "self_attention.linear_qkv.bias"),
-                                     .proj_weight = weight(name + "self_attention.linear_proj.weight"),
-                                     .proj_bias = weight(name + "self_attention.linear_proj.bias"),
-                                     .cosines = cosines_,
-                                     .sines = sines_,
-                                     .dropout = {}},
-                                    norm_of(name + "input_layernorm", input));
-    const Matrix<Scalar> middle = added(number_, x, attention.output());
-    typename Pass::Layer layer{.input = std::move(input),
-                               .attention = std::move(attention),
-                               .middle = normal(number_, middle, sizes_.norm)};
-    const Matrix<Scalar> of_middle = norm_of(name + "pre_mlp_layernorm", layer.middle);
-    if (has_experts(i)) {
-      layer.experts = experts(i, of_middle);
-    } else {
-      layer.mlp.emplace(number_, sizes_.activation, sizes_.gated, mlp_weights(name + "mlp."), of_middle);
-    }
-    pass.hidden_ = added(number_, middle, has_experts(i) ? output_of(*layer.experts) : layer.mlp->output());
-    pass.layers_.push_back(std::move(layer));
-  }
-
   /// Returns the gradient of the input of layer i from that of its output, and adds the gradients of the
   /// layer's weights to `sums`.
   Matrix<Scalar> layer_back(std::int64_t i, const Pass& pass, const Matrix<Scalar>& grad,
                             NamedSums<Scalar>& sums, const GptBalance<Scalar>& balance) const {
     const std::string name = name_of_layer(i);
     const typename Pass::Layer& layer = pass.layers_[static_cast<std::size_t>(i)];
-    const Matrix<Scalar> of_mlp = has_experts(i) ? experts_back(i, *layer.experts, grad, sums, balance)
+    const Matrix<Scalar> of_mlp = has_experts(i) ? experts_back(i, layer, grad, sums, balance)
                                                  : mlp_back(name + "mlp.", *layer.mlp, grad, sums);
     const Matrix<Scalar> grad_middle =
         added(number_, grad, norm_back(name + "pre_mlp_layernorm", layer.middle, of_mlp, sums));
@@ -243,24 +260,24 @@ class Gpt {
   }
 
   /// Sends x through the experts of layer i.
-  typename Pass::LayerExperts experts(std::int64_t i, const Matrix<Scalar>& x) const {
+  typename Pass::LayerExperts experts(std::int64_t i, const Router<Scalar>& router, const Matrix<Scalar>& x,
+                                      const GptTakes& takes) const {
     const std::string name = name_of_layer(i) + "mlp.";
-    Router<Scalar> router(number_, sizes_.experts.router, weight(name + "router.weight"),
-                          weight(name + "router.expert_bias"), x);
+    const auto takes_token = [&](Eigen::Index t, Eigen::Index e) {
+      return takes ? takes(i, t, e) : router.is_chosen(t, e);
+    };
     // An expert without tokens has no output and no gradient, and needs no weights.
     std::vector<bool> has_tokens(static_cast<std::size_t>(sizes_.experts.experts));
     for (Eigen::Index t = 0; t < x.rows(); ++t)
-      for (const Eigen::Index e : router.experts_of(t)) has_tokens[static_cast<std::size_t>(e)] = true;
+      for (std::size_t e = 0; e < has_tokens.size(); ++e)
+        has_tokens[e] = has_tokens[e] || takes_token(t, static_cast<Eigen::Index>(e));
     std::vector<MlpWeights<Scalar>> weights(has_tokens.size());
     for (std::size_t e = 0; e < weights.size(); ++e)
       if (has_tokens[e]) weights[e] = mlp_weights(name_of_expert(i, e));
     Experts<Scalar> experts(number_, sizes_.activation, sizes_.gated, std::move(weights), x,
-                            router.probabilities(),
-                            [&](Eigen::Index t, Eigen::Index e) { return router.is_chosen(t, e); });
-    typename Pass::LayerExperts all{.router = std::move(router),
-                                    .has_tokens = std::move(has_tokens),
-                                    .experts = std::move(experts),
-                                    .shared = std::nullopt};
+                            router.probabilities(), takes_token);
+    typename Pass::LayerExperts all{
+        .has_tokens = std::move(has_tokens), .experts = std::move(experts), .shared = std::nullopt};
     if (sizes_.experts.shared)
       all.shared.emplace(number_, sizes_.activation, sizes_.gated, mlp_weights(name + "shared_experts."),
                          weight(name + "shared_experts.gate_weight"), x);
@@ -269,9 +286,9 @@ class Gpt {
   Matrix<Scalar> output_of(const typename Pass::LayerExperts& own) const {
     return own.shared ? added(number_, own.experts.output(), own.shared->output()) : own.experts.output();
   }
-  Matrix<Scalar> experts_back(std::int64_t i, const typename Pass::LayerExperts& own,
-                              const Matrix<Scalar>& grad, NamedSums<Scalar>& sums,
-                              const GptBalance<Scalar>& balance) const {
+  Matrix<Scalar> experts_back(std::int64_t i, const typename Pass::Layer& layer, const Matrix<Scalar>& grad,
+                              NamedSums<Scalar>& sums, const GptBalance<Scalar>& balance) const {
+    const typename Pass::LayerExperts& own = *layer.experts;
     const std::string name = name_of_layer(i) + "mlp.";
     const auto of_experts = own.experts.gradients(grad);
     for (std::size_t e = 0; e < own.has_tokens.size(); ++e) {
@@ -279,8 +296,8 @@ class Gpt {
       add_linear(name_of_expert(i, e) + "linear_fc1", of_experts.fc1[e], sums);
       add_linear(name_of_expert(i, e) + "linear_fc2", of_experts.fc2[e], sums);
     }
-    const auto of_router = own.router.gradients(of_experts.probabilities,
-                                                balance ? balance(i, own.router.logits()) : Matrix<Scalar>());
+    const auto of_router = layer.router->gradients(
+        of_experts.probabilities, balance ? balance(i, layer.router->logits()) : Matrix<Scalar>());
     sums.add(name + "router.weight", of_router.weight);
     const Matrix<Scalar> back = added(number_, of_experts.x, of_router.x);
     return own.shared ? added(number_, back, mlp_back(name + "shared_experts.", *own.shared, grad, sums))
