@@ -89,6 +89,8 @@ class Training {
   }
 
  private:
+  using Passes = std::vector<typename reference::Gpt<Scalar>::Pass>;
+
   reference::Matrix<Scalar> constant(std::int64_t rows, std::int64_t columns, std::int64_t n) const {
     return reference::Matrix<Scalar>::Constant(rows, columns, number_.of(n, 1));
   }
@@ -115,24 +117,25 @@ class Training {
   reference::NamedMatrices<Scalar> gradients(std::int64_t step) {
     const reference::Gpt<Scalar> gpt(number_, sizes_of(plan_, model_), weights_, rotary(false), rotary(true));
     const std::int64_t size = model_.micro_batch_size, batch = plan_.global_batch();
-    if (plan_.has_experts()) route(gpt, step);
+    balance_counts_.clear();
+    dispatched_.clear();
+    kept_.clear();
     reference::NamedSums<Scalar> sums;
     reference::Sum<Scalar> loss;
     std::int64_t all_tokens = 0;
-    for (std::int64_t first = step * batch; first < (step + 1) * batch; first += size) {
-      std::int64_t tokens = 0;
-      for (std::int64_t b = 0; b < size; ++b) tokens += tokens_with_loss(plan_.reference_sample(first + b));
-      all_tokens += tokens;
-      const reference::Matrix<Scalar> shares = shares_of_tokens(first, tokens);
-      for (std::int64_t b = 0; b < size; ++b) {
-        const sim::Sample sample = plan_.reference_sample(first + b);
+    const std::int64_t together = samples_counted_together();
+    for (std::int64_t first = step * batch; first < (step + 1) * batch; first += together) {
+      const Passes passes = forward(gpt, first, together);
+      for (std::int64_t i = 0; i < together; ++i) {
+        const std::int64_t number = first + i, microbatch = number - (number - step * batch) % size;
+        const std::int64_t tokens = tokens_of(microbatch);
+        if (number == microbatch) all_tokens += tokens;
+        const reference::Matrix<Scalar> shares = shares_of_tokens(microbatch, tokens);
         const auto losses = gpt.losses_and_gradients(
-            ids("tokens", first + b, sample.tokens), ids("labels", first + b, sample.labels), shares, sums,
-            {.balance =
-                 [&](std::int64_t layer, const reference::Matrix<Scalar>& logits) {
-                   return balance_gradient(step, first + b, layer, logits);
-                 },
-             .takes = takes(first + b)});
+            passes[static_cast<std::size_t>(i)], ids("labels", number, plan_.reference_sample(number).labels),
+            shares, sums, [&](std::int64_t layer, const reference::Matrix<Scalar>& logits) {
+              return balance_gradient(step, number, layer, logits);
+            });
         for (Eigen::Index t = 0; t < losses.size(); ++t) loss.add(losses.data()[t] * shares(0, t));
       }
     }
@@ -144,6 +147,14 @@ class Training {
       if (parameter.same_as.empty())
         grads.try_emplace(parameter.name, constant(parameter.rows, parameter.columns, 0));
     return grads;
+  }
+
+  /// How many tokens of the microbatch that begins with this sample have a loss.
+  std::int64_t tokens_of(std::int64_t first) const {
+    std::int64_t tokens = 0;
+    for (std::int64_t b = 0; b < model_.micro_batch_size; ++b)
+      tokens += tokens_with_loss(plan_.reference_sample(first + b));
+    return tokens;
   }
 
   /// Returns the weight of the loss of each token of a microbatch, [1, S], before the mean over replicas.
@@ -173,49 +184,39 @@ class Training {
   /// For each sample and layer, how many tokens count for each expert.
   using Counts = std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::int64_t>>;
 
-  /// Finds the experts of all tokens of a step, and counts them.
-  void route(const reference::Gpt<Scalar>& gpt, std::int64_t step) {
-    balance_counts_.clear();
-    dispatched_.clear();
-    kept_.clear();
-    const std::int64_t first = step * plan_.global_batch(), size = model_.micro_batch_size;
-    if (plan_.experts().has_capacity()) {
-      for (std::int64_t i = 0; i < plan_.global_batch(); i += size) route_together(gpt, first + i);
-      return;
-    }
-    for (std::int64_t i = first; i < first + plan_.global_batch(); ++i)
-      gpt.route(tokens_of(i), {.routed = taker(i)});
+  /// The samples whose tokens a balance loss counts before it has a gradient: those of a microbatch, on all
+  /// data-parallel ranks if the loss counts the tokens of all.
+  std::int64_t samples_counted_together() const {
+    const bool is_global = plan_.has_experts() && plan_.experts().balance() == Balance::global_aux_loss;
+    return model_.micro_batch_size * (is_global ? plan_.dp() : 1);
   }
 
-  reference::Ids tokens_of(std::int64_t sample) const {
-    return ids("tokens", sample, plan_.reference_sample(sample).tokens);
-  }
-  auto taker(std::int64_t sample) {
-    return [this, sample](std::int64_t layer, const reference::Router<Scalar>& router) {
-      take_router(sample, layer, router);
-    };
-  }
-
-  /// Finds the experts of a microbatch layer by layer, since the tokens of its samples share capacities: once
-  /// all have chosen, each expert keeps some of them.
-  void route_together(const reference::Gpt<Scalar>& gpt, std::int64_t first) {
-    std::vector<reference::Matrix<Scalar>> hidden;
-    for (std::int64_t b = 0; b < model_.micro_batch_size; ++b)
-      hidden.push_back(gpt.embedded(tokens_of(first + b)));
+  /// Returns the passes of `count` samples through all layers, and takes their routers.
+  Passes forward(const reference::Gpt<Scalar>& gpt, std::int64_t first, std::int64_t count) {
+    Passes passes;
+    for (std::int64_t sample = first; sample < first + count; ++sample)
+      passes.push_back(gpt.start(ids("tokens", sample, plan_.reference_sample(sample).tokens)));
     for (std::int64_t layer = 0; layer < model_.num_layers; ++layer) {
-      std::vector<reference::Router<Scalar>> routers;
-      for (const auto& x : hidden) {
-        if (!plan_.experts().are_in(layer)) break;
-        gpt.layer_output(layer, x, {.routed = [&](std::int64_t, const reference::Router<Scalar>& router) {
-                           routers.push_back(router);
-                         }});
-      }
-      if (!routers.empty()) keep_tokens(first, layer, routers);
-      for (std::int64_t b = 0; b < model_.micro_batch_size; ++b) {
-        auto& x = hidden[static_cast<std::size_t>(b)];
-        x = gpt.layer_output(layer, x, {.routed = taker(first + b), .takes = takes(first + b)});
-      }
+      for (auto& pass : passes) gpt.pass_attention(layer, pass);
+      if (plan_.has_experts() && plan_.experts().are_in(layer)) choose_experts(first, layer, passes);
+      for (std::size_t i = 0; i < passes.size(); ++i)
+        gpt.pass_mlp(layer, passes[i], takes(first + static_cast<std::int64_t>(i)));
     }
+    return passes;
+  }
+
+  /// Takes the routers of a layer. Tokens of a microbatch share capacities: once all have chosen, each expert
+  /// keeps some of them.
+  void choose_experts(std::int64_t first, std::int64_t layer, const Passes& passes) {
+    const std::int64_t size = model_.micro_batch_size;
+    for (std::int64_t i = 0; plan_.experts().has_capacity() && i < std::ssize(passes); i += size) {
+      std::vector<reference::Router<Scalar>> routers;
+      for (std::int64_t b = 0; b < size; ++b)
+        routers.push_back(passes[static_cast<std::size_t>(i + b)].router(layer));
+      keep_tokens(first + i, layer, routers);
+    }
+    for (std::size_t i = 0; i < passes.size(); ++i)
+      take_router(first + static_cast<std::int64_t>(i), layer, passes[i].router(layer));
   }
 
   /// Each rank that has tokens of a microbatch gives its own to the experts. Its rows are those of a position
