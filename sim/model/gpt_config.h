@@ -80,9 +80,7 @@ struct GptConfig {
     return context_parallel_size == 1 ? 0 : rank.groups.get("cp").rank();
   }
   /// Which tokens of a sequence each context-parallel rank has.
-  SequenceCut sequence_cut() const {
-    return sequence_cut_of(seq_length, cu_seqlens, context_parallel_size);
-  }
+  SequenceCut sequence_cut() const { return sequence_cut_of(seq_length, cu_seqlens, context_parallel_size); }
   /// The number of tokens of a microbatch on this rank.
   std::int64_t tokens() const { return seq_length / context_parallel_size * micro_batch_size; }
 };

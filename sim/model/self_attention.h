@@ -28,10 +28,10 @@ struct SelfAttentionConfig {
   std::string name;  // such as "self_attention"
   DType dtype = DType::f32;
   std::int64_t hidden_size = 0;
-  std::int64_t num_attention_heads = 0;  // n
-  std::int64_t num_query_groups = 0;     // g
-  std::int64_t kv_channels = 0;          // d
-  std::int64_t sequence_length = 0;      // of whole sequences
+  std::int64_t num_attention_heads = 0;       // n
+  std::int64_t num_query_groups = 0;          // g
+  std::int64_t kv_channels = 0;               // d
+  std::int64_t sequence_length = 0;           // of whole sequences
   std::vector<std::int64_t> cu_seqlens = {};  // of the documents in each of them; empty: it is one
   CpCommType cp_comm_type = CpCommType::p2p;
   std::int64_t rotary_base = 0;  // 0: no rotary positions
