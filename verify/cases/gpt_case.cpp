@@ -51,8 +51,8 @@ bool may_keep_others(const reference::Matrix<reference::Bounded>& probabilities,
 }
 
 /// Returns the first step in which an error may have exchanged two experts, by the scores that the reference
-/// returns, or two tokens of an expert with a capacity; the number of steps if there is none. The experts that
-/// a balance loss counts are of all groups.
+/// returns, or two tokens of an expert with a capacity; the number of steps if there is none. The experts
+/// that a balance loss counts are of all groups.
 std::int64_t first_open_step(const Wholes<reference::Bounded>& wholes, const GptPlan& plan) {
   const reference::RouterSetting dispatched = plan.experts().sizes().router;
   const reference::RouterSetting counted = {.topk = dispatched.topk};

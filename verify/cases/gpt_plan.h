@@ -7,7 +7,8 @@
 ///         exceed the dimensions of these names. Heads, F and V are multiples of tp, and heads also of the
 ///         context-parallel ranks that exchange them; the number of layers is a multiple of the number of
 ///         stages. S/cp is a multiple of tp with sequence parallelism, and each of the `documents` of a
-///         sequence, or S, of 2 cp if cp is above 1. A setting with the dimensions of experts (gpt_experts_plan.h) has layers with experts.
+///         sequence, or S, of 2 cp if cp is above 1. A setting with the dimensions of experts
+///         (gpt_experts_plan.h) has layers with experts.
 
 #include <algorithm>
 #include <array>
@@ -119,8 +120,8 @@ struct GptPlan {
     if (cp_comm_type() != sim::CpCommType::a2a_p2p) return {};
     return {inner_cp(), cp() / inner_cp()};
   }
-  /// The lengths of the documents of a sequence: as equal as possible in units of 2 cp tokens, the longer ones
-  /// first. Tokens of padding belong to the last one.
+  /// The lengths of the documents of a sequence: as equal as possible in units of 2 cp tokens, the longer
+  /// ones first. Tokens of padding belong to the last one.
   std::vector<std::int64_t> documents() const {
     const std::int64_t unit = document_unit(), units = drawn_tokens() / unit;
     const std::int64_t number = std::min(s.fixed("documents", 1), units);

@@ -1,8 +1,9 @@
 #pragma once
 
 /// A GPT model on one device for one sequence, with its gradients: embedding, pre-norm layers, final norm,
-/// logits, and the loss of each token. A layer has an MLP or experts. Each document of the sequence attends to
-/// itself alone, and its positions begin at 0. Nothing is batched, sharded, divided into stages or recomputed.
+/// logits, and the loss of each token. A layer has an MLP or experts. Each document of the sequence attends
+/// to itself alone, and its positions begin at 0. Nothing is batched, sharded, divided into stages or
+/// recomputed.
 ///
 /// Shapes  S tokens. Weights have the names that the candidate gives them; a weight is a matrix
 ///         [outputs, inputs], or a vector stored as one row. The losses and their gradient are [1, S].
@@ -47,8 +48,8 @@ struct GptSizes {
 template <typename Scalar>
 using GptBalance = std::function<Matrix<Scalar>(std::int64_t layer, const Matrix<Scalar>& logits)>;
 
-/// With a capacity: whether an expert of a layer takes a token of the sequence. Without it, an expert takes the
-/// tokens that chose it.
+/// With a capacity: whether an expert of a layer takes a token of the sequence. Without it, an expert takes
+/// the tokens that chose it.
 using GptTakes = std::function<bool(std::int64_t layer, Eigen::Index token, Eigen::Index expert)>;
 
 template <typename Scalar>
