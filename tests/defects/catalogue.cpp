@@ -527,6 +527,10 @@ std::vector<Defect> make_catalogue() {
                  "serial"),
       in_program("context: labels of a training cut in one piece", "", cp,
                  labels_of_a_training_cut_in_one_piece, "serial"),
+      in_program("context: documents of a training forgotten", "axolotl#3608", cp,
+                 documents_of_a_training_forgotten, "serial"),
+      in_program("context: labels of documents cut as a sequence", "", cp,
+                 labels_of_documents_cut_as_a_sequence, "serial"),
       in_kernel("context: positions of the first half again", "MLM 13722647f3, MLM 28778d1283", cp,
                 Kernel::positions_of_the_first_half_again, "serial"),
   };

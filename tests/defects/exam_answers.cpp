@@ -475,6 +475,11 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"context: labels of a training cut in one piece", vague,
        "loss of step 0: its only element differs from the serial one; all is right on one rank, or with cp "
        "1"},
+      {"context: documents of a training forgotten", right,
+       "loss of step 0: it is what documents 1 gives, and documents is 2 here"},
+      {"context: labels of documents cut as a sequence", vague,
+       "loss of step 0: its only element differs from the serial one; all is right on one rank, or with "
+       "sequence"},
       {"context: positions of the first half again", vague,
        "loss of step 0: its only element differs from the serial one"},
   };

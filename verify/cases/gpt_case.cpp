@@ -145,7 +145,8 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     all.insert(all.end(), of_experts.begin(), of_experts.end());
     return all;
   }
-  /// Adds context parallelism, and whether the model has experts. A sequence has at least 2 cp tokens.
+  /// Adds context parallelism, packed documents, and whether the model has experts. A sequence has at least
+  /// 2 cp tokens.
   static void add_context(std::vector<Dimension>& all) {
     for (Dimension& d : all) {
       if (d.name == "sequence") d.most = 2;
@@ -154,6 +155,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     all.insert(all.end(), {{"cp", 1, 4, false, at_scenario::cp, true},
                            {"cp_comm_type", 0, 4, false, nullptr, false, "cp"},
                            {"whole_sequence_loss", 0, 1},
+                           {"documents", 1, 3},
                            {"experts", 0, 1, false, at_scenario::has_experts}});
   }
   static std::vector<Dimension> dense_dimensions() {
@@ -236,7 +238,10 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     first.dimensions["whole"] = plan.whole();
     first.dimensions["num_layers"] = plan.num_layers();
     first.dimensions["global_batch"] = plan.global_batch();
-    if (drawn_ == Drawn::context) first.dimensions["sequence_unit"] = plan.sequence_unit();
+    if (drawn_ == Drawn::context) {
+      first.dimensions["sequence_unit"] = plan.sequence_unit();
+      first.dimensions["document_unit"] = plan.document_unit();
+    }
     if (plan.has_experts()) {
       first.dimensions["num_experts"] = plan.experts().number();
       first.dimensions["whole_etp"] = plan.experts().whole_etp();
@@ -388,9 +393,12 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   /// Whether the twin's ranks can have parts of the sequences and of the heads. Padding changes how many
   /// tokens with a loss each context-parallel rank has, and so the mean of their means.
   static bool divides_sequences(const GptPlan& plan) {
-    const std::int64_t length = plan.model().seq_length, cp = plan.cp();
-    if (cp > 1 && length % (2 * cp) != 0) return false;
-    if (plan.divides_sequences() && length / cp % plan.tp() != 0) return false;
+    const std::vector<std::int64_t> documents = plan.documents();
+    const std::int64_t cp = plan.cp();
+    if (cp > 1 && std::any_of(documents.begin(), documents.end(),
+                              [=](std::int64_t length) { return length % (2 * cp) != 0; }))
+      return false;
+    if (plan.divides_sequences() && plan.seq_length() / cp % plan.tp() != 0) return false;
     if (plan.has_loss_of_ranks() && plan.s.fixed("pad", 0) == 1) return false;
     const int exchanging = exchanging_ranks(plan.cp_comm_type(), plan.cp(), plan.inner_cp());
     return plan.model().num_query_groups / plan.tp() % exchanging == 0;

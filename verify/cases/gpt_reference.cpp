@@ -21,6 +21,7 @@ reference::GptSizes sizes_of(const GptPlan& plan, const sim::GptConfig& model) {
                         .groups = model.num_query_groups,
                         .channels = model.kv_channels,
                         .causal = true},
+          .documents = plan.documents(),
           .vocabulary = model.vocab_size,
           .norm = {.is_layer_norm = model.normalization == sim::Norm::layer_norm,
                    .epsilon_numerator = model.norm_epsilon.numerator,

@@ -1,8 +1,8 @@
 #pragma once
 
 /// A GPT model on one device for one sequence, with its gradients: embedding, pre-norm layers, final norm,
-/// logits, and the loss of each token. A layer has an MLP or experts. Nothing is batched, sharded, divided
-/// into stages or recomputed.
+/// logits, and the loss of each token. A layer has an MLP or experts. Each document of the sequence attends to
+/// itself alone, and its positions begin at 0. Nothing is batched, sharded, divided into stages or recomputed.
 ///
 /// Shapes  S tokens. Weights have the names that the candidate gives them; a weight is a matrix
 ///         [outputs, inputs], or a vector stored as one row. The losses and their gradient are [1, S].
@@ -33,6 +33,7 @@ struct GptExpertSizes {
 struct GptSizes {
   std::int64_t layers = 1;
   SelfAttentionSizes attention = {};
+  std::vector<std::int64_t> documents = {};  // their lengths, one after the other in the sequence
   std::int64_t vocabulary = 1;  // without padding
   NormSetting norm = {};
   Activation activation = Activation::gelu_tanh;
@@ -108,7 +109,7 @@ class Gpt {
     };
     struct Layer {
       Normal<Scalar> input;  // of the attention
-      SelfAttention<Scalar> attention;
+      std::vector<SelfAttention<Scalar>> attentions;  // by document
       Normal<Scalar> middle;  // the input of the MLP or of the experts
       std::optional<Router<Scalar>> router = {};
       std::optional<Mlp<Scalar>> mlp = {};
@@ -133,18 +134,14 @@ class Gpt {
     const std::string name = name_of_layer(i);
     const Matrix<Scalar>& x = pass.hidden_;
     Normal<Scalar> input = normal(number_, x, sizes_.norm);
-    SelfAttention<Scalar> attention(number_, sizes_.attention,
-                                    {.qkv_weight = weight(name + "self_attention.linear_qkv.weight"),
-                                     .qkv_bias = weight(name + "self_attention.linear_qkv.bias"),
-                                     .proj_weight = weight(name + "self_attention.linear_proj.weight"),
-                                     .proj_bias = weight(name + "self_attention.linear_proj.bias"),
-                                     .cosines = cosines_,
-                                     .sines = sines_,
-                                     .dropout = {}},
-                                    norm_of(name + "input_layernorm", input));
-    pass.hidden_ = added(number_, x, attention.output());
+    const Matrix<Scalar> of_norm = norm_of(name + "input_layernorm", input);
+    std::vector<SelfAttention<Scalar>> attentions;
+    pass.hidden_ = added(number_, x, of_documents(x, [&](Eigen::Index first, Eigen::Index length) {
+                           attentions.push_back(attention_of(name, of_norm.middleRows(first, length)));
+                           return attentions.back().output();
+                         }));
     typename Pass::Layer layer{.input = std::move(input),
-                               .attention = std::move(attention),
+                               .attentions = std::move(attentions),
                                .middle = normal(number_, pass.hidden_, sizes_.norm)};
     if (has_experts(i)) {
       layer.router.emplace(number_, sizes_.experts.router, weight(name + "mlp.router.weight"),
@@ -184,7 +181,13 @@ class Gpt {
     Matrix<Scalar> back = norm_back(norm, last, of_output.x, sums);
     for (std::int64_t i = sizes_.layers; i-- > 0;) back = layer_back(i, pass, back, sums, balance);
     sums.add(kWords, embedding_gradient(number_, weights_.at(kWords), pass.tokens_, back));
-    if (sizes_.learned_positions) sums.add(kPositions, back);
+    if (sizes_.learned_positions) {
+      for_documents([&](Eigen::Index first, Eigen::Index length) {
+        Matrix<Scalar> of_positions = zeros<Scalar>(back.rows(), back.cols());
+        of_positions.topRows(length) = back.middleRows(first, length);
+        sums.add(kPositions, of_positions);
+      });
+    }
     return loss.loss();
   }
 
@@ -194,7 +197,10 @@ class Gpt {
 
   Matrix<Scalar> embedded(const Ids& tokens) const {
     const Matrix<Scalar> words = embedding(weights_.at(kWords), tokens);
-    return sizes_.learned_positions ? added(number_, words, weights_.at(kPositions)) : words;
+    if (!sizes_.learned_positions) return words;
+    return added(number_, words, of_documents(words, [&](Eigen::Index, Eigen::Index length) {
+                   return first_rows(weights_.at(kPositions), length);
+                 }));
   }
   /// The weight with this name; an empty matrix if the model has none.
   Matrix<Scalar> weight(const std::string& name) const {
@@ -217,6 +223,47 @@ class Gpt {
     if (weights_.contains(name + ".bias")) sums.add(name + ".bias", of_linear.bias);
   }
 
+  // ---- documents
+
+  template <typename Visit>
+  void for_documents(const Visit& visit) const {
+    Eigen::Index first = 0;
+    for (const std::int64_t length : sizes_.documents) {
+      visit(first, static_cast<Eigen::Index>(length));
+      first += length;
+    }
+  }
+  /// Puts what `rows_of` returns for each document, by its first row and its length, one below the other.
+  template <typename RowsOf>
+  Matrix<Scalar> of_documents(const Matrix<Scalar>& like, const RowsOf& rows_of) const {
+    Matrix<Scalar> all(like.rows(), like.cols());
+    for_documents([&](Eigen::Index first, Eigen::Index length) {
+      all.middleRows(first, length) = rows_of(first, length);
+    });
+    return all;
+  }
+  static Matrix<Scalar> first_rows(const Matrix<Scalar>& m, Eigen::Index rows) {
+    return m.size() == 0 ? m : Matrix<Scalar>(m.topRows(rows));
+  }
+
+  /// The attention of one document.
+  SelfAttention<Scalar> attention_of(const std::string& name, const Matrix<Scalar>& x) const {
+    SelfAttentionSizes sizes = sizes_.attention;
+    sizes.sequence = x.rows();
+    return {number_,
+            sizes,
+            {.qkv_weight = weight(name + "self_attention.linear_qkv.weight"),
+             .qkv_bias = weight(name + "self_attention.linear_qkv.bias"),
+             .proj_weight = weight(name + "self_attention.linear_proj.weight"),
+             .proj_bias = weight(name + "self_attention.linear_proj.bias"),
+             .cosines = first_rows(cosines_, x.rows()),
+             .sines = first_rows(sines_, x.rows()),
+             .dropout = {}},
+            x};
+  }
+
+  // ---- layers
+
   static std::string name_of_layer(std::int64_t i) { return "decoder.layers." + std::to_string(i) + "."; }
   static std::string name_of_expert(std::int64_t layer, std::size_t e) {
     return name_of_layer(layer) + "mlp.experts.local_experts." + std::to_string(e) + ".";
@@ -232,11 +279,15 @@ class Gpt {
                                                  : mlp_back(name + "mlp.", *layer.mlp, grad, sums);
     const Matrix<Scalar> grad_middle =
         added(number_, grad, norm_back(name + "pre_mlp_layernorm", layer.middle, of_mlp, sums));
-    const auto of_attention = layer.attention.gradients(grad_middle);
-    add_linear(name + "self_attention.linear_qkv", of_attention.qkv, sums);
-    add_linear(name + "self_attention.linear_proj", of_attention.proj, sums);
+    auto attention = layer.attentions.begin();
+    const Matrix<Scalar> back = of_documents(grad, [&](Eigen::Index first, Eigen::Index length) {
+      const auto of_attention = attention++->gradients(grad_middle.middleRows(first, length));
+      add_linear(name + "self_attention.linear_qkv", of_attention.qkv, sums);
+      add_linear(name + "self_attention.linear_proj", of_attention.proj, sums);
+      return of_attention.x;
+    });
     return added(number_, grad_middle,
-                 norm_back(name + "input_layernorm", layer.input, of_attention.x, sums));
+                 norm_back(name + "input_layernorm", layer.input, back, sums));
   }
 
   bool has_experts(std::int64_t i) const {
