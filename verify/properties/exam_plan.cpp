@@ -174,7 +174,8 @@ void judge_clean(ExamPlan& plan, const CaseSetting& setting, Bench& bench) {
 }  // namespace
 
 ExamPlan exam_plan(const Case& the_case, std::uint64_t seed, int max_world, Bench& bench) {
-  ExamPlan plan{.the_case = &the_case, .settings = {}, .hashes = {}, .work = {}, .faults = {}, .false_alarms = {}};
+  ExamPlan plan{
+      .the_case = &the_case, .settings = {}, .hashes = {}, .work = {}, .faults = {}, .false_alarms = {}};
   std::map<std::string, SiteCalls> sites;
   DrawnSettings drawn(the_case, "exam", {sim::DType::field}, seed, max_world);
   bench.plant({});

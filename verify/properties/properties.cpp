@@ -164,7 +164,8 @@ Judgement equals_serial(Bench& bench, const Case& the_case, const CaseSetting& s
     const auto wholes = bench.known().in_field(the_case, setting, bench.tower(the_case, setting));
     return compare_all<sim::Field>(*outputs, setting, report, *wholes);
   }
-  Judgement judgement = compare_all<double>(*outputs, setting, report, *bench.known().in_floats(the_case, setting));
+  Judgement judgement =
+      compare_all<double>(*outputs, setting, report, *bench.known().in_floats(the_case, setting));
   if (!judgement.holds || setting.special != Special::none) return judgement;
   const Judgement bits = compare_bits(bench, the_case, setting, *outputs, report);
   return bits.holds ? judgement : bits;
