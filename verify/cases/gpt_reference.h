@@ -6,8 +6,9 @@
 ///         over all tokens. Losses of routers are losses of one microbatch; those that count the tokens of
 ///         several data-parallel ranks are computed with the same shards, and divided as Megatron does
 ///         (sim/experts/aux_loss.h). Experts with a capacity keep tokens of each rank by themselves, so that
-///         the ranks that share a microbatch are a part of the definition. Scalars that have an error also return the scores by which experts were
-///         chosen, under names that begin with choice_name() of the step.
+///         the ranks that share a microbatch are a part of the definition. Scalars that have an error also
+///         return the scores by which experts were chosen, under names that begin with choice_name() of the
+///         step.
 
 #include "verify/cases/gpt_plan.h"
 
