@@ -31,8 +31,8 @@ struct KeptTokens {
   bool is_sure = true;
 };
 
-/// Returns how many tokens an expert keeps: its share of the choices, times a factor, rounded up. Both numbers
-/// are rounded to doubles before, as in Megatron.
+/// Returns how many tokens an expert keeps: its share of the choices, times a factor, rounded up. Both
+/// numbers are rounded to doubles before, as in Megatron.
 inline std::int64_t capacity_of(std::int64_t tokens, std::int64_t topk, std::int64_t experts, double factor) {
   const double share = static_cast<double>(tokens * topk) / static_cast<double>(experts);
   return static_cast<std::int64_t>(std::ceil(share * factor));
