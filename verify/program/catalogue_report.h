@@ -13,7 +13,7 @@ namespace verify {
 struct Call;
 
 /// The command exam with --catalogue, for the files of the command line, or else those of scenarios/faults.
-/// The bugs are planted in `cases`. `called` is the program that a line uses to reproduce what was not caught.
+/// The bugs are planted in `cases`. `called` is the program in the line that reproduces a bug.
 int exam_catalogue(const Call& call, const CaseList& cases, const std::string& called);
 
 }  // namespace verify

@@ -1,7 +1,7 @@
 #pragma once
 
-/// A catalogue of published bugs, each written as a fault that is planted in a case. A file of it has a section
-/// for each bug:
+/// A catalogue of published bugs, each written as a fault that is planted in a case. A file of it has a
+/// section for each bug:
 ///
 ///   # Source: where the bugs of this file were published
 ///   [column: input gradient not summed]
@@ -12,14 +12,14 @@
 ///   names = column_parallel_linear.backward
 ///
 /// Shapes  `source` is left out for a bug that nobody has published. `fault` may be given several times; all
-///         are planted together. `property` has to catch the bug, in draws of `dtype` (the field, if it is left
-///         out), and the failure or its explanation has to contain `names`.
+///         are planted together. `property` has to catch the bug, in draws of `dtype` (the field, if it is
+///         left out), and the failure or its explanation has to contain `names`.
 /// Errors  catalogue_missing: there is no such file, or it cannot be read; catalogue_syntax: a line that is
 ///         neither '[bug]' nor 'key = value', a key before the first bug, a key or a bug that is given twice;
 ///         catalogue_key: a key that no bug has; catalogue_incomplete: a key that is not given;
 ///         nothing_in_catalogue: the files, or the cases that were chosen, have no bug; and what
-///         case_request.h and fault.h refuse, with the line that gives it. All that is wrong with the files is
-///         refused at once, before any run.
+///         case_request.h and fault.h refuse, with the line that gives it. All that is wrong with the files
+///         is refused at once, before any run.
 /// Exact   the rows are a function of the entries, for any number of benches, unless it is stopped.
 
 #include <functional>

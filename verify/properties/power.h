@@ -5,10 +5,10 @@
 ///
 /// Shapes  A row is a site and a property that sees an error there. The error is on all ranks; for `agree`,
 ///         which compares ranks, it is at place 1 of each group, and of a published tensor on rank 1.
-/// Exact   In each of up to eight drawn settings that reach the site the largest k is found by bisection, which
-///         takes for granted that a larger error is caught where a smaller one is. The row has the largest of
-///         them. It is a function of the cases, the seed and the largest world, for any number of benches,
-///         unless the work is stopped.
+/// Exact   In each of up to eight drawn settings that reach the site the largest k is found by bisection,
+///         which takes for granted that a larger error is caught where a smaller one is. The row has the
+///         largest of them. It is a function of the cases, the seed and the largest world, for any number of
+///         benches, unless the work is stopped.
 
 #include <array>
 #include <functional>
