@@ -34,7 +34,7 @@ struct GptSizes {
   std::int64_t layers = 1;
   SelfAttentionSizes attention = {};
   std::vector<std::int64_t> documents = {};  // their lengths, one after the other in the sequence
-  std::int64_t vocabulary = 1;  // without padding
+  std::int64_t vocabulary = 1;               // without padding
   NormSetting norm = {};
   Activation activation = Activation::gelu_tanh;
   bool gated = false;
@@ -108,9 +108,9 @@ class Gpt {
       std::optional<SharedExperts<Scalar>> shared;
     };
     struct Layer {
-      Normal<Scalar> input;  // of the attention
+      Normal<Scalar> input;                           // of the attention
       std::vector<SelfAttention<Scalar>> attentions;  // by document
-      Normal<Scalar> middle;  // the input of the MLP or of the experts
+      Normal<Scalar> middle;                          // the input of the MLP or of the experts
       std::optional<Router<Scalar>> router = {};
       std::optional<Mlp<Scalar>> mlp = {};
       std::optional<LayerExperts> experts = {};
@@ -286,8 +286,7 @@ class Gpt {
       add_linear(name + "self_attention.linear_proj", of_attention.proj, sums);
       return of_attention.x;
     });
-    return added(number_, grad_middle,
-                 norm_back(name + "input_layernorm", layer.input, back, sums));
+    return added(number_, grad_middle, norm_back(name + "input_layernorm", layer.input, back, sums));
   }
 
   bool has_experts(std::int64_t i) const {
