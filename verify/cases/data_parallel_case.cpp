@@ -289,13 +289,15 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
   static void add_step(const DataParallelPlan& plan, const std::vector<PlannedBucket>& buckets,
                        bool is_skipped, std::vector<ExpectedCall>& all) {
     const auto add = [&](const char* site, Operation operation, std::int64_t elements, bool of_sums,
-                         std::string group) {
+                         std::string group, sim::ReduceOp reduce_op = sim::ReduceOp::sum) {
       all.push_back({.site = site,
                      .operation = operation,
                      .elements = elements,
                      .of_sums = of_sums,
-                     .group = std::move(group)});
+                     .group = std::move(group),
+                     .reduce_op = reduce_op});
     };
+    const auto of_gradients = plan.averages_in_collective() ? sim::ReduceOp::average : sim::ReduceOp::sum;
     const auto group_of = [&](const PlannedBucket& bucket) -> std::string {
       const std::string whole = bucket.of_experts ? "edp" : "dp-cp";
       return plan.instances() > 1 ? "intra-" + whole : whole;
@@ -309,15 +311,16 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
       if (bucket.ranks == 1) continue;
       if (plan.distributed()) {
         add("data_parallel.reduce_scatter", Operation::reduce_scatter, bucket.elements / bucket.ranks, true,
-            group_of(bucket));
+            group_of(bucket), of_gradients);
       } else {
-        add("data_parallel.all_reduce", Operation::all_reduce, bucket.elements, true, group_of(bucket));
+        add("data_parallel.all_reduce", Operation::all_reduce, bucket.elements, true, group_of(bucket),
+            of_gradients);
       }
     }
     for (const PlannedBucket& bucket : buckets) {
       if (plan.instances() == 1) break;
       add("data_parallel.all_reduce_across", Operation::all_reduce, bucket.elements / bucket.ranks, true,
-          "inter-edp");
+          "inter-edp", of_gradients);
     }
     const bool shares_norm = plan.s.group_size / plan.instances() > 1;
     const bool has_experts = plan.parameters() > 1 && plan.is_expert(1);
@@ -325,7 +328,7 @@ class DistributedOptimizerCase : public CaseOf<DistributedOptimizerCase> {
     const bool shares_search = plan.distributed() ? shares_norm : has_experts && plan.ep() > 1;
     const char* sharers = plan.distributed() ? "intra-dist-opt" : "tp-ep-pp";
     if (plan.is_scaled() && shares_search)
-      add("optimizer.found_nonfinite", Operation::all_reduce, 1, true, sharers);
+      add("optimizer.found_nonfinite", Operation::all_reduce, 1, true, sharers, sim::ReduceOp::max);
     if (is_skipped) return;
     if (plan.s["clip"] == 1 && shares_search)
       add("optimizer.grad_norm", Operation::all_reduce, 1, true, sharers);

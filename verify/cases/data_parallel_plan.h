@@ -55,6 +55,7 @@ struct DataParallelPlan {
 
   bool distributed() const { return s["distributed"] == 1; }
   bool overlaps() const { return s["overlap"] == 1; }
+  bool averages_in_collective() const { return s["loss"] == 1; }
   bool per_token() const { return s["loss"] == 2; }
   std::int64_t samples() const { return s.group_size * s["microbatches"]; }
   std::int64_t first_step() const { return s.stretch ? s.stretch->first : 0; }
@@ -128,7 +129,7 @@ struct DataParallelPlan {
     return {.bucket_size = bucket_size(),
             .distributed_optimizer = distributed(),
             .overlap_grad_reduce = overlaps(),
-            .average_in_collective = s["loss"] == 1,
+            .average_in_collective = averages_in_collective(),
             .per_token_loss = per_token()};
   }
   sim::OptimizerConfig optimizer() const {

@@ -144,13 +144,16 @@ ExpectedCall as_expected(const sim::CallRecord& call) {
           .elements = call.count,
           .dtype = call.dtype,
           .group = call.group->kind,
-          .root_or_peer = call.root_or_peer};
+          .root_or_peer = call.root_or_peer,
+          .reduce_op = call.reduce_op};
 }
 
 std::string text_of(const ExpectedCall& call) {
   const bool says_dtype = sim::moves_data(call.operation) && call.dtype != sim::DType::field;
-  return fmt::format("{} '{}' of {}{}{}{}", sim::name_of(call.operation), call.site, call.elements,
-                     says_dtype ? fmt::format(" {}", sim::name_of(call.dtype)) : "",
+  const bool is_sum = call.reduce_op == sim::ReduceOp::sum;
+  return fmt::format("{}{} '{}' of {}{}{}{}", sim::name_of(call.operation),
+                     is_sum ? "" : fmt::format("({})", sim::name_of(call.reduce_op)), call.site,
+                     call.elements, says_dtype ? fmt::format(" {}", sim::name_of(call.dtype)) : "",
                      call.group == "tp" ? "" : " over " + call.group, text_of_place(call));
 }
 

@@ -5,7 +5,7 @@
 ///
 /// Shapes  `elements` is the call's count (sim/comm/call.h). The dtype is that of the case, or that of its
 ///         sums (f32 for bf16), or i32. A call without a group of its own goes over the
-///         tensor-model-parallel group.
+///         tensor-model-parallel group, and a reduction without an operation of its own is a sum.
 
 #include <cstdint>
 #include <string>
@@ -24,6 +24,7 @@ struct ExpectedCall {
   sim::DType dtype = sim::DType::field;  // expected_calls() fills it in unless it is i32
   std::string group = "tp";              // the group's kind
   int root_or_peer = -1;                 // place of the root or peer in the group; -1 for none
+  sim::ReduceOp reduce_op = sim::ReduceOp::sum;
   // all_to_all_uneven: the elements sent to each place. A record does not keep them, but its bytes must be
   // theirs.
   std::vector<std::int64_t> elements_to = {};
@@ -32,7 +33,7 @@ struct ExpectedCall {
   bool operator==(const ExpectedCall& other) const {
     const auto kept = [](const ExpectedCall& call) {
       return std::tie(call.site, call.operation, call.elements, call.of_sums, call.dtype, call.group,
-                      call.root_or_peer);
+                      call.root_or_peer, call.reduce_op);
     };
     return kept(*this) == kept(other);
   }
@@ -50,7 +51,8 @@ struct ExpectedRun {
 /// Returns a call that was made in the form of an expected one.
 ExpectedCall as_expected(const sim::CallRecord& call);
 /// Returns a text such as "all_reduce 'mlp.forward' of 24 f32", or "send 'pipeline.send_forward' of 8 f32
-/// over pp, to 1". The dtype is left out if it is the field.
+/// over pp, to 1". The dtype is left out if it is the field, and the operation of a reduction if it is a sum;
+/// a maximum is "all_reduce(max) ...".
 std::string text_of(const ExpectedCall& call);
 
 /// One difference between two lists of calls, for example "all_reduce 'mlp.forward' of 24 is missing", "after

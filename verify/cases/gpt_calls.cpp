@@ -211,6 +211,7 @@ class RankCalls {
     } else {
       calls.push_back(sums_over(group, "data_parallel.all_reduce", Operation::all_reduce, bucket.elements));
     }
+    if (plan_.averages_in_collective()) calls.back().reduce_op = sim::ReduceOp::average;
   }
 
   /// Reduces the buckets that a chunk completes, in the order in which they become ready.
@@ -440,9 +441,11 @@ class RankCalls {
   /// All ranks that hold different gradients share the search for values that are not finite, and the norm.
   /// With ZeRO-1 these are all ranks; otherwise those of experts in buffers of their own are others than
   /// those of dense parameters.
-  void over_sharers(const char* site, Calls& calls) const {
+  void over_sharers(const char* site, sim::ReduceOp reduce_op, Calls& calls) const {
     const auto share = [&](const char* group, int size) {
-      if (size > 1) calls.push_back(sums_over(group, site, Operation::all_reduce, 1));
+      if (size == 1) return;
+      calls.push_back(sums_over(group, site, Operation::all_reduce, 1));
+      calls.back().reduce_op = reduce_op;
     };
     if (is_distributed()) return share("intra-dist-opt", tp_ * pp_ * cp_ * dp_);
     share("mp", tp_ * pp_);
@@ -451,9 +454,9 @@ class RankCalls {
   }
 
   void update(bool is_skipped, Calls& calls) const {
-    if (plan_.is_scaled()) over_sharers("optimizer.found_nonfinite", calls);
+    if (plan_.is_scaled()) over_sharers("optimizer.found_nonfinite", sim::ReduceOp::max, calls);
     if (is_skipped) return;
-    over_sharers("optimizer.grad_norm", calls);
+    over_sharers("optimizer.grad_norm", sim::ReduceOp::sum, calls);
     if (!is_distributed()) return;
     for (const bool is_expert : {false, true}) {
       for (auto bucket = buckets_.rbegin(); bucket != buckets_.rend(); ++bucket) {

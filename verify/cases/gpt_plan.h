@@ -92,6 +92,7 @@ struct GptPlan {
   bool divides_sequences() const { return has_experts() || s["sequence_parallel"] == 1; }
   bool sequence_parallel() const { return divides_sequences() && tp() > 1; }
   bool is_tied() const { return s["tied"] == 1; }
+  bool averages_in_collective() const { return s["loss"] == 1; }
   bool per_token() const { return s["loss"] == 2; }
   /// With a loss of whole sequences, a loss is divided by the tokens of all context-parallel ranks.
   bool has_whole_sequence_loss() const { return s.fixed("whole_sequence_loss", 0) == 1; }
@@ -261,7 +262,7 @@ struct GptPlan {
             .data_parallel = {.bucket_size = s["bucket"] == 0 ? std::nullopt : std::optional(s["bucket"]),
                               .distributed_optimizer = s["distributed"] == 1,
                               .overlap_grad_reduce = s["overlap"] == 1,
-                              .average_in_collective = s["loss"] == 1,
+                              .average_in_collective = averages_in_collective(),
                               .per_token_loss = per_token()},
             .optimizer = {.epsilon = adam_epsilon(),
                           .weight_decay = {1, 4},

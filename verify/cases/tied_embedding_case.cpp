@@ -3,6 +3,7 @@
 #include "sim/parallel/vocab_parallel_embedding.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
+#include "verify/cases/token_calls.h"
 #include "verify/reference/cross_entropy.h"
 #include "verify/reference/embedding.h"
 #include "verify/reference/linear.h"
@@ -32,15 +33,13 @@ class TiedEmbeddingCase : public CaseOf<TiedEmbeddingCase> {
     const std::int64_t hidden = s.whole("tokens") * s["hidden"];
     const bool sp = s["sequence_parallel"] == 1;
     std::vector<ExpectedCall> expected;
-    const auto add = [&](bool is_made, const char* site, Operation operation, std::int64_t elements,
-                         bool of_sums = false) {
-      if (is_made) expected.push_back({site, operation, elements, of_sums});
+    const auto add = [&](bool is_made, const char* site, Operation operation, std::int64_t elements) {
+      if (is_made) expected.push_back({site, operation, elements});
     };
     add(!sp, "vocab_parallel_embedding.forward", Operation::all_reduce, hidden);
     add(sp, "vocab_parallel_embedding.forward", Operation::reduce_scatter, hidden / s.group_size);
     add(sp, "column_parallel_linear.forward", Operation::all_gather, hidden / s.group_size);
-    add(true, "vocab_parallel_cross_entropy.max", Operation::all_reduce, s.whole("tokens"), true);
-    add(true, "vocab_parallel_cross_entropy.sum", Operation::all_reduce, 2 * s.whole("tokens"), true);
+    loss_calls(s.whole("tokens"), false, s.group_size, expected);
     add(sp, "column_parallel_linear.backward_input", Operation::all_gather, hidden / s.group_size);
     add(!sp, "column_parallel_linear.backward", Operation::all_reduce, hidden);
     add(sp, "column_parallel_linear.backward", Operation::reduce_scatter, hidden / s.group_size);

@@ -53,7 +53,11 @@ void TokenCalls::embedding_backward(std::vector<ExpectedCall>& calls) const {
 
 void loss_calls(std::int64_t tokens, bool has_smoothing, int tp, std::vector<ExpectedCall>& calls) {
   if (tp == 1) return;
-  calls.push_back({"vocab_parallel_cross_entropy.max", Operation::all_reduce, tokens, true});
+  calls.push_back({.site = "vocab_parallel_cross_entropy.max",
+                   .operation = Operation::all_reduce,
+                   .elements = tokens,
+                   .of_sums = true,
+                   .reduce_op = sim::ReduceOp::max});
   calls.push_back(
       {"vocab_parallel_cross_entropy.sum", Operation::all_reduce, tokens * (has_smoothing ? 3 : 2), true});
 }

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 #include <vector>
@@ -49,21 +48,11 @@ std::string trimmed(const std::string& text) {
 }
 
 std::string text_of_file(const std::string& path) {
-  std::string problem = what_is_no_plain_file(path);
-  std::string text;
-  if (problem.empty()) {
-    std::ifstream file(path, std::ios::binary);
-    text.resize(kMostMachineBytes + 1);
-    file.read(text.data(), static_cast<std::streamsize>(text.size()));
-    text.resize(static_cast<std::size_t>(file.gcount()));
-    if (!file.is_open() || file.bad()) problem = "it cannot be read";
-    if (text.size() > kMostMachineBytes)
-      problem = fmt::format("it has more than {} bytes", kMostMachineBytes);
-  }
-  if (problem.empty()) return text;
+  InputText input = text_of_input(path, kMostMachineBytes);
+  if (input.problem.empty()) return std::move(input.text);
   sim::refuse({.code = "machine_missing",
                .option = "--machine " + path,
-               .numbers = std::move(problem),
+               .numbers = std::move(input.problem),
                .rule = "a machine is a text file with four numbers",
                .hint = "--machine scenarios/machines/h100-node.ini"});
 }

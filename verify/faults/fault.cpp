@@ -24,6 +24,9 @@ bool has_blocks(Operation operation) {
          operation == Operation::all_to_all;
 }
 
+constexpr bool kOfKernels = true;
+constexpr bool kOfTensors = true;
+
 constexpr auto kTable = std::to_array<FaultInfo>({
     {FaultKind::skip, "skip", FaultArgument::none, is_called,
      "The call is not made; its result is the rank's own part."},
@@ -35,7 +38,8 @@ constexpr auto kTable = std::to_array<FaultInfo>({
      "The call goes over the rank's group of another kind."},
     {FaultKind::op, "op", FaultArgument::reduce_op, sim::has_reduce_op,
      "The reduction has another operation."},
-    {FaultKind::scale, "scale", FaultArgument::factor, gets_data, "The result is multiplied."},
+    {FaultKind::scale, "scale", FaultArgument::factor, gets_data, "The result is multiplied.", kOfKernels,
+     kOfTensors},
     {FaultKind::root, "root", FaultArgument::next, sim::has_root, "The root is the next place of the group."},
     {FaultKind::peer, "peer", FaultArgument::next_or_previous, sim::is_point_to_point,
      "The peer is the next or the previous place."},
@@ -47,18 +51,20 @@ constexpr auto kTable = std::to_array<FaultInfo>({
      "The call is made, and its result is the rank's own part."},
     {FaultKind::stale, "stale", FaultArgument::none, gives_data,
      "The input is that of the call before at this site."},
-    {FaultKind::dtype, "dtype", FaultArgument::bf16, gives_data, "The input is rounded to bf16 first.", true},
+    {FaultKind::dtype, "dtype", FaultArgument::bf16, gives_data, "The input is rounded to bf16 first.",
+     !kOfKernels, !kOfTensors, true},
     {FaultKind::truncate, "truncate", FaultArgument::count, gets_data,
      "The last elements of the result are not written."},
     {FaultKind::nan, "nan", FaultArgument::none, gets_data,
-     "The first element of the result is NaN, and in the field no number."},
-    {FaultKind::zero, "zero", FaultArgument::none, nullptr, "The kernel's result is 0."},
+     "The first element of the result is NaN, and in the field no number.", kOfKernels, kOfTensors},
+    {FaultKind::zero, "zero", FaultArgument::none, nullptr, "The result of the kernel is 0.", kOfKernels,
+     kOfTensors},
     {FaultKind::offset, "offset", FaultArgument::count, nullptr,
-     "The kernel's result is shifted by so many elements, around its end."},
+     "The result of the kernel is shifted by so many elements, around its end.", kOfKernels, kOfTensors},
     {FaultKind::transpose, "transpose", FaultArgument::none, nullptr,
-     "The elements of the kernel's result lie as those of its transpose."},
+     "The elements of the kernel's result lie as those of its transpose.", kOfKernels, kOfTensors},
     {FaultKind::drop_accumulate, "drop-accumulate", FaultArgument::none, nullptr,
-     "A kernel that adds to its result begins from 0."},
+     "A kernel that adds to its result begins from 0.", kOfKernels},
 });
 
 /// What an argument looks like in help.
@@ -103,7 +109,7 @@ bool FaultWhere::has(int rank, int place_in_group, std::string_view kind) const 
 
 bool Fault::fits(const std::string& call_site, sim::Operation operation) const {
   const FaultInfo& info = info_of(kind);
-  return info.applies != nullptr && info.applies(operation) && fits_pattern(site, call_site);
+  return is_of_calls() && info.applies != nullptr && info.applies(operation) && fits_pattern(site, call_site);
 }
 
 bool fits_pattern(std::string_view pattern, std::string_view text) {

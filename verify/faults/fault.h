@@ -1,13 +1,16 @@
 #pragma once
 
 /// A fault that is planted at a site: what a call, or a kernel of the device, does in place of what the
-/// program asked for. The program is not changed (faulty_calls.h, faulty_device.h).
+/// program asked for, or what a published tensor has in place of what it should. The program is not changed
+/// (faulty_calls.h, faulty_device.h, faulty_tensors.h).
 ///
 /// Shapes  A fault is written SITE:FAULT[=ARGUMENT][@WHERE]. SITE is the name of a site, or a pattern in
 ///         which each * stands for any text. The site of a kernel is "device." and its name, such as
-///         "device.matmul". FAULT is a row of fault_table(). WHERE is a list with commas of rank=R (a global
-///         rank; several may be given), place=P (a place in the group), call=N (the N-th call of a rank at
-///         this site, from 0) and group=KIND. Without it all ranks have the fault, in every call.
+///         "device.matmul", and that of a published tensor "tensor." and its name, such as "tensor.output".
+///         FAULT is a row of fault_table(). WHERE is a list with commas of rank=R (a global rank; several may
+///         be given), place=P (a place in the group), call=N (the N-th call of a rank at this site, from 0)
+///         and group=KIND. Without it all ranks have the fault, in every call. Kernels and tensors have no
+///         group, and their factors are numbers.
 /// Calls   The fault is planted in the calls of the site that its row applies to, in groups of several ranks.
 /// Errors  bad_fault: the text is not of this form; unknown_fault: there is no such row; bad_fault_argument:
 ///         the argument is missing, or is none that the row takes; bad_fault_where: WHERE has an unknown or
@@ -66,9 +69,11 @@ struct FaultInfo {
   FaultKind kind;
   const char* name;
   FaultArgument argument;
-  bool (*applies)(sim::Operation operation);  // null for a fault of kernels
+  bool (*applies)(sim::Operation operation);  // null for a fault that calls do not have
   const char* about;                          // a sentence
-  bool needs_floats = false;                  // the field has no such fault
+  bool is_of_kernels = false;
+  bool is_of_tensors = false;
+  bool needs_floats = false;  // the field has no such fault
 };
 
 /// All faults, one row each.
@@ -108,7 +113,9 @@ struct Fault {
   /// How many calls have had the fault, in all runs of it and of its copies.
   std::shared_ptr<std::atomic<std::int64_t>> met = std::make_shared<std::atomic<std::int64_t>>(0);
 
-  bool is_of_kernels() const { return info_of(kind).applies == nullptr; }
+  bool is_of_kernels() const { return site.starts_with("device."); }
+  bool is_of_tensors() const { return site.starts_with("tensor."); }
+  bool is_of_calls() const { return !is_of_kernels() && !is_of_tensors(); }
   /// Whether the fault is planted in a call, wherever it is made.
   bool fits(const std::string& call_site, sim::Operation operation) const;
 };
@@ -120,14 +127,15 @@ bool fits_pattern(std::string_view pattern, std::string_view text);
 Fault parsed_fault(const std::string& text);
 std::vector<Fault> parsed_faults(const std::vector<std::string>& texts);
 
-/// A site, and an operation that is called there.
+/// A site, and an operation that is called there; or a published tensor, "tensor." and its name.
 struct SiteOperation {
   std::string site;
-  sim::Operation operation;
+  sim::Operation operation = {};  // of no meaning for a tensor
+  bool is_tensor() const { return site.starts_with("tensor."); }
   auto operator<=>(const SiteOperation&) const = default;
 };
 
-/// Refuses faults that no call of these sites would have, with the nearest site (no_such_site).
+/// Refuses faults that no call or tensor of these sites would have, with the nearest site (no_such_site).
 void require_sites(const std::vector<Fault>& faults, std::span<const SiteOperation> sites);
 
 }  // namespace verify

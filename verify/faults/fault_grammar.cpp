@@ -43,7 +43,7 @@ std::optional<Factor> parsed_factor(const std::string& text) {
   if (is_kind(text)) return Factor{.kind = text};
   if (text.starts_with("1+2^-") || text.starts_with("1-2^-")) {
     constexpr std::size_t kPrefix = 5;
-    constexpr std::int64_t kMostBits = 30;
+    constexpr std::int64_t kMostBits = 52;  // 1 + 2^-52 is the smallest number above 1 in f64
     const auto bits = whole_number(std::string_view(text).substr(kPrefix));
     if (!bits || *bits > kMostBits) return std::nullopt;
     const std::int64_t whole = std::int64_t{1} << *bits;
@@ -131,6 +131,29 @@ void take_places(Fault& fault, std::string_view places) {
   }
 }
 
+/// Returns what can have a fault: "calls", or "kernels and published tensors".
+std::string places_of(const FaultInfo& info) {
+  std::vector<const char*> places;
+  if (info.applies != nullptr) places.push_back("calls");
+  if (info.is_of_kernels) places.push_back("kernels");
+  if (info.is_of_tensors) places.push_back("published tensors");
+  return fmt::format("{}", fmt::join(places, " and "));
+}
+
+/// Refuses what only a call has, in a fault of a kernel or of a tensor.
+void require_no_group(const Fault& fault) {
+  const char* what = fault.is_of_kernels() ? "a kernel" : "a published tensor";
+  const FaultWhere& where = fault.where;
+  if (where.place || !where.group.empty() || (where.call && fault.is_of_tensors()))
+    refuse_fault("bad_fault_where", fault.text,
+                 fmt::format("{} has no {}", what, where.place || !where.group.empty() ? "group" : "calls"),
+                 "a fault of a kernel takes rank=R and call=N behind @, and that of a tensor rank=R",
+                 "@rank=0");
+  if (!fault.factor.kind.empty())
+    refuse_fault("bad_fault_argument", fault.text, fmt::format("{} has no group", what),
+                 "the factor of a kernel or of a published tensor is a number", "scale=2 or scale=1+2^-10");
+}
+
 }  // namespace
 
 Fault parsed_fault(const std::string& text) {
@@ -161,17 +184,16 @@ Fault parsed_fault(const std::string& text) {
     refuse_fault("bad_fault_argument", text,
                  argument.empty() ? std::string("no argument") : fmt::format("'{}'", argument),
                  fmt::format("the fault is written {}", form_of(*row)), "shardproof list");
-  const bool is_at_device = fault.site.starts_with("device.");
-  if (is_at_device != fault.is_of_kernels())
-    refuse_fault("bad_fault", text,
-                 fmt::format("{} is a fault of {}", name, fault.is_of_kernels() ? "kernels" : "calls"),
-                 "the site of a kernel begins with 'device.', and that of a call does not",
+  const bool fits = fault.is_of_kernels()   ? row->is_of_kernels
+                    : fault.is_of_tensors() ? row->is_of_tensors
+                                            : row->applies != nullptr;
+  if (!fits)
+    refuse_fault("bad_fault", text, fmt::format("{} is a fault of {}", name, places_of(*row)),
+                 "the site of a kernel begins with 'device.', that of a published tensor with 'tensor.', and "
+                 "that of a call with neither",
                  "shardproof list");
   if (at < text.size()) take_places(fault, std::string_view(text).substr(at + 1));
-  const bool has_group = fault.where.place || !fault.where.group.empty();
-  if (fault.is_of_kernels() && has_group)
-    refuse_fault("bad_fault_where", text, "a kernel has no group",
-                 "a fault of a kernel takes rank=R and call=N behind @", "@rank=0,call=1");
+  if (!fault.is_of_calls()) require_no_group(fault);
   return fault;
 }
 
@@ -195,6 +217,20 @@ void require_kernel(const Fault& fault) {
                fmt::format("{}:{}", nearest.empty() ? kernels.front() : nearest, info_of(fault.kind).name));
 }
 
+void require_tensor(const Fault& fault, std::span<const SiteOperation> sites) {
+  std::vector<std::string> names;
+  for (const SiteOperation& one : sites) {
+    if (!one.is_tensor()) continue;
+    if (fits_pattern(fault.site, one.site)) return;
+    names.push_back(one.site);
+  }
+  const std::string nearest = nearest_name(fault.site, names);
+  refuse_fault("no_such_site", fault.text, "no tensor that is published here has this name",
+               fmt::format("the tensors are {}", fmt::join(names, ", ")),
+               nearest.empty() ? "a tensor of this list, or a pattern such as tensor.grad*"
+                               : fmt::format("{}:{}", nearest, info_of(fault.kind).name));
+}
+
 }  // namespace
 
 void require_sites(const std::vector<Fault>& faults, std::span<const SiteOperation> sites) {
@@ -203,12 +239,17 @@ void require_sites(const std::vector<Fault>& faults, std::span<const SiteOperati
       require_kernel(fault);
       continue;
     }
+    if (fault.is_of_tensors()) {
+      require_tensor(fault, sites);
+      continue;
+    }
     const bool has_calls = std::any_of(sites.begin(), sites.end(), [&](const SiteOperation& one) {
-      return fault.fits(one.site, one.operation);
+      return !one.is_tensor() && fault.fits(one.site, one.operation);
     });
     if (has_calls) continue;
     std::vector<std::string> names, others;
     for (const SiteOperation& one : sites) {
+      if (one.is_tensor()) continue;
       if (fits_pattern(fault.site, one.site)) others.emplace_back(sim::name_of(one.operation));
       if (names.empty() || names.back() != one.site) names.push_back(one.site);
     }

@@ -389,7 +389,7 @@ sim::RankProgram with_fault(sim::RankProgram program, const Fault& fault) {
 
 sim::RankProgram with_faults(sim::RankProgram program, const std::vector<Fault>& faults) {
   for (const Fault& fault : faults) {
-    if (!fault.is_of_kernels()) program = with_fault(std::move(program), fault);
+    if (fault.is_of_calls()) program = with_fault(std::move(program), fault);
   }
   return program;
 }

@@ -33,24 +33,31 @@ bool FaultyDevice::has(std::size_t fault, const char* name) {
   return is_met;
 }
 
-void FaultyDevice::change(const Fault& fault, Tensor& out) {
-  if (fault.kind == FaultKind::zero) return fill(out, 0);
+void change_result(const Fault& fault, Tensor& out) {
+  sim::Device& device = out.device();
+  if (fault.kind == FaultKind::zero) return device.fill(out, 0);
+  if (fault.kind == FaultKind::scale) return device.scale(out, fault.factor.number, out);
+  if (out.count() == 0) return;
+  if (fault.kind == FaultKind::nan) {
+    Tensor first = out.flat().rows(0, 1);
+    return device.poison(first);
+  }
   const bool is_permuted = fault.kind == FaultKind::offset || fault.kind == FaultKind::transpose;
-  if (!is_permuted || out.count() == 0) return;
+  if (!is_permuted) return;
   const std::int64_t count = out.count();
   std::int64_t columns = sim::columns_of(out);
   std::int64_t rows = out.shape().dimensions() < 2 ? 1 : out.shape()[out.shape().dimensions() - 2];
   if (fault.is_undone) std::swap(rows, columns);
   const std::int64_t shift = fault.elements % count;
-  Tensor kept = empty(out.dtype(), {count});
-  copy(out.flat(), kept);
+  Tensor kept = device.empty(out.dtype(), {count});
+  device.copy(out.flat(), kept);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t in_matrix = i % (rows * columns);
     const std::int64_t from = fault.kind == FaultKind::offset
                                   ? (i + (fault.is_undone ? count - shift : shift)) % count
                                   : i - in_matrix + in_matrix % rows * columns + in_matrix / rows;
     Tensor element = out.flat().rows(i, i + 1);
-    copy(kept.rows(from, from + 1), element);
+    device.copy(kept.rows(from, from + 1), element);
   }
 }
 
@@ -71,7 +78,7 @@ void FaultyDevice::run(const char* name, Tensor& out, bool adds, const Kernel& k
     }
   }
   kernel();
-  for (const Fault* fault : planted) change(*fault, out);
+  for (const Fault* fault : planted) change_result(*fault, out);
   if (!before.is_none()) combine(sim::ReduceOp::sum, before, out, out);
 }
 

@@ -59,12 +59,14 @@ class FaultyDevice : public sim::CpuDevice {
   template <typename Kernel>
   void run(const char* name, sim::Tensor& out, bool adds, const Kernel& kernel);
   bool has(std::size_t fault, const char* name);
-  void change(const Fault& fault, sim::Tensor& out);
 
   std::vector<Fault> faults_;
   int rank_ = 0;
   std::map<std::pair<std::size_t, std::string>, std::int64_t> calls_;  // so far, of a fault and a kernel
 };
+
+/// Changes a result as a fault of kernels and published tensors says.
+void change_result(const Fault& fault, sim::Tensor& out);
 
 /// The sites of the kernels that can have a fault: "device.matmul", ...
 const std::vector<std::string>& kernel_names();

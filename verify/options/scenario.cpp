@@ -138,18 +138,32 @@ std::string scenario_folder() {
   return SHARDPROOF_SCENARIO_DIR;
 }
 
-std::vector<std::string> scenario_files() {
+namespace {
+
+/// Returns the .ini files below the scenario folder that are in one of the folders that `is_in` wants.
+std::vector<std::string> files_in_folders(bool (*is_in)(const std::filesystem::path& folder)) {
   std::vector<std::string> files;
   std::error_code error;
   const std::filesystem::path here = std::filesystem::current_path(error);
   for (const auto& entry : std::filesystem::recursive_directory_iterator(scenario_folder(), error)) {
-    const std::filesystem::path folder = entry.path().parent_path().filename();
-    if (entry.path().extension() != ".ini" || folder == "cluster" || folder == "machines") continue;
+    if (entry.path().extension() != ".ini" || !is_in(entry.path().parent_path().filename())) continue;
     const std::filesystem::path near = here.empty() ? "" : entry.path().lexically_relative(here);
     files.push_back(near.empty() || near.string().starts_with("..") ? entry.path().string() : near.string());
   }
   std::sort(files.begin(), files.end());
   return files;
+}
+
+}  // namespace
+
+std::vector<std::string> scenario_files() {
+  return files_in_folders([](const std::filesystem::path& folder) {
+    return folder != "cluster" && folder != "machines" && folder != "faults";
+  });
+}
+
+std::vector<std::string> catalogue_files() {
+  return files_in_folders([](const std::filesystem::path& folder) { return folder == "faults"; });
 }
 
 }  // namespace verify

@@ -1,7 +1,10 @@
 #include "verify/output/input_file.h"
 
 #include <filesystem>
+#include <fmt/format.h>
+#include <fstream>
 #include <system_error>
+#include <utility>
 
 namespace verify {
 
@@ -24,6 +27,17 @@ std::string what_is_no_plain_file(const std::string& path) {
     default:
       return "it is a device, not a file";
   }
+}
+
+InputText text_of_input(const std::string& path, std::size_t most_bytes) {
+  if (std::string problem = what_is_no_plain_file(path); !problem.empty()) return {"", std::move(problem)};
+  std::ifstream file(path, std::ios::binary);
+  std::string text(most_bytes + 1, '\0');
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  if (!file.is_open() || file.bad()) return {"", "it cannot be read"};
+  if (text.size() > most_bytes) return {"", fmt::format("it has more than {} bytes", most_bytes)};
+  return {std::move(text), ""};
 }
 
 }  // namespace verify

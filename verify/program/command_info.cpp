@@ -193,19 +193,21 @@ CommandInfo check_info() {
 CommandInfo exam_info() {
   return {
       .name = "exam",
-      .arguments = "",
+      .arguments = "[FILE...]",
       .summary = "Plants faults in layers, and says which the properties catch.",
       .about =
           "Plants faults at every call site and kernel that the cases reach, one at a time, and judges each "
           "by the properties of check: caught, equivalent (nothing that a rank computes or calls differs) or "
           "missed. The score is the share that was caught of all that are not equivalent. It also says how "
-          "many explanations name the site, the ranks and the kind of the mistake.",
+          "many explanations name the site, the ranks and the kind of the mistake. With --catalogue it "
+          "plants "
+          "the published bugs of FILE, and says which of them the expected property catches. With --power it "
+          "says how small a relative error each property sees.",
       .reader = Reader::exam,
       .examples = {{"Examine the properties of one layer.", "exam --case row_parallel_linear"},
-                   {"Plant one fault at every site of two layers.",
-                    "exam --case parallel_norm,parallel_dropout --fault own-term"},
-                   {"Examine a layer on at most 4 ranks, as JSON.",
-                    "exam --case vocab_parallel_embedding --max-world 4 --format json"}},
+                   {"Plant the published bugs of one layer.", "exam --catalogue --case row_parallel_linear"},
+                   {"Search how small an error in a layer is caught.",
+                    "exam --power --case parallel_dropout"}},
       .exit_codes = {{kVerified, "Every fault was caught, or is equivalent, and no clean run failed."},
                      {kFalsified, "A fault was missed, or a run without a fault failed."},
                      {kRefused, "The command line was refused, or the result could not be written."},

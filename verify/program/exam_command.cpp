@@ -2,7 +2,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <optional>
-#include <thread>
 
 #include "sim/base/error.h"
 #include "verify/cases/case_list.h"
@@ -10,10 +9,13 @@
 #include "verify/options/command_requests.h"
 #include "verify/options/nearest_name.h"
 #include "verify/output/progress.h"
+#include "verify/program/catalogue_report.h"
 #include "verify/program/commands.h"
 #include "verify/program/exam_report.h"
 #include "verify/program/interrupt.h"
+#include "verify/program/power_report.h"
 #include "verify/properties/case_request.h"
+#include "verify/properties/over_benches.h"
 
 namespace verify {
 
@@ -33,31 +35,35 @@ void require_fault_names(const std::vector<std::string>& names) {
   }
 }
 
-std::size_t threads_of(const CaseOptions& options) {
-  constexpr std::int64_t kMost = 256;
-  const auto cores = static_cast<std::int64_t>(std::max(1U, std::thread::hardware_concurrency()));
-  return static_cast<std::size_t>(std::min(options.threads.value_or(cores), kMost));
-}
-
 }  // namespace
 
 int exam_cases(const Call& call, const CaseList& cases, const std::string& called) {
   const CommandLine& line = call.line;
+  const CaseOptions options = case_options(line);
+  require_fault_names(options.faults);
+  const bool asks_for_power = line.settings.flag("power"), asks_for_bugs = line.settings.flag("catalogue");
+  if (asks_for_power && (asks_for_bugs || !options.faults.empty())) {
+    sim::refuse({.code = "option_without_effect",
+                 .option = asks_for_bugs ? "--catalogue" : "--fault",
+                 .numbers = "it is given beside --power",
+                 .rule = "--power plants factors of 1 + 2^-k, and nothing else",
+                 .hint = "one of the two options"});
+  }
+  if (asks_for_bugs) return exam_catalogue(call, cases, called);
   if (!line.scenarios.empty()) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[0],
-                 .numbers = "a scenario is given",
-                 .rule = "'exam' takes no scenario, because it draws its own settings",
-                 .hint = called + " exam --case mlp"});
+                 .numbers = "a file is given",
+                 .rule = "'exam' draws its own settings, and takes files with --catalogue alone",
+                 .hint = called + " exam --catalogue " + line.scenarios[0]});
   }
-  const CaseOptions options = case_options(line);
-  require_fault_names(options.faults);
+  if (asks_for_power) return exam_power(call, cases);
   const CampaignRequest campaign = requested_campaign(options, cases);
   const ExamRequest request{.cases = campaign.cases,
                             .faults = options.faults,
                             .seed = campaign.seed,
                             .max_world = campaign.max_world};
-  std::vector<Bench> benches(threads_of(options));
+  std::vector<Bench> benches(benches_for(options.threads));
   const InterruptKept interrupt;
   std::optional<Progress> progress;
   const Exam exam =

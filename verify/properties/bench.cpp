@@ -6,6 +6,7 @@
 #include "verify/cases/case_rules.h"
 #include "verify/faults/faulty_calls.h"
 #include "verify/faults/faulty_device.h"
+#include "verify/faults/faulty_tensors.h"
 
 namespace verify {
 
@@ -65,8 +66,10 @@ std::shared_ptr<const sim::RunReport> Bench::run(const Case& the_case, const Cas
 
 sim::RunReport Bench::run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec) {
   device_->set_field_seed(setting.seed, the_case.field_functions());
-  return sim::simulate(spec, *device_,
-                       with_faults([&](sim::Rank& rank) { the_case.run(rank, setting); }, faults_));
+  sim::RunReport report = sim::simulate(
+      spec, *device_, with_faults([&](sim::Rank& rank) { the_case.run(rank, setting); }, faults_));
+  plant_in_tensors(report, faults_, *device_);
+  return report;
 }
 
 }  // namespace verify

@@ -1,15 +1,14 @@
 #include "verify/properties/exam.h"
 
 #include <algorithm>
-#include <atomic>
 #include <fmt/format.h>
-#include <future>
 #include <mutex>
 #include <optional>
 
 #include "sim/base/printable_text.h"
 #include "verify/properties/exam_plan.h"
 #include "verify/properties/explanation.h"
+#include "verify/properties/over_benches.h"
 
 namespace verify {
 
@@ -18,20 +17,6 @@ namespace {
 /// The settings of which references are kept: those of a plan, in the field and two dtypes, with and without
 /// special values.
 constexpr std::size_t kKept = 160;
-
-/// Does a piece of work for each number below `count`, on a thread for each bench.
-void for_each(std::size_t count, std::span<Bench> benches,
-              const std::function<void(Bench& bench, std::size_t item)>& work) {
-  std::atomic<std::size_t> next = 0;
-  const auto take = [&](Bench& bench) {
-    for (std::size_t item = next++; item < count; item = next++) work(bench, item);
-  };
-  std::vector<std::future<void>> others;  // what a thread throws is thrown here
-  for (Bench& bench : benches.subspan(1))
-    others.push_back(std::async(std::launch::async, [&] { take(bench); }));
-  take(benches.front());
-  for (std::future<void>& other : others) other.get();
-}
 
 bool is_chosen(const std::vector<std::string>& chosen, const Fault& fault) {
   return chosen.empty() || std::find(chosen.begin(), chosen.end(), info_of(fault.kind).name) != chosen.end();
@@ -147,7 +132,7 @@ Exam run_exam(const ExamRequest& request, std::span<Bench> benches, const ExamGo
   Exam exam;
   for (Bench& bench : benches) bench.known().keep(kKept);
   std::vector<ExamPlan> plans(request.cases.size());
-  for_each(plans.size(), benches, [&](Bench& bench, std::size_t i) {
+  over_benches(plans.size(), benches, [&](Bench& bench, std::size_t i) {
     plans[i] = exam_plan(*request.cases[i], request.seed, request.max_world, bench);
   });
   struct Item {
@@ -165,7 +150,7 @@ Exam run_exam(const ExamRequest& request, std::span<Bench> benches, const ExamGo
   exam.rows.resize(items.size());
   std::mutex mutex;  // guards what follows
   std::size_t done = 0;
-  for_each(items.size(), benches, [&](Bench& bench, std::size_t i) {
+  over_benches(items.size(), benches, [&](Bench& bench, std::size_t i) {
     const auto& [plan, fault] = items[i];
     {
       const std::lock_guard lock(mutex);

@@ -415,7 +415,8 @@ const std::vector<Property>& all_properties() {
   static const std::vector<Property> properties = {
       {"serial", "made whole, every output equals the serial reference", equals_serial},
       {"agree", "what is declared replicated is the same on every rank, bit for bit", ranks_agree},
-      {"calls", "each rank makes the calls, of the sizes, that the closed form says", makes_the_calls},
+      {"calls", "each rank makes the calls, with the sizes and reductions, that the closed form says",
+       makes_the_calls},
       {"adjoint",
        "over the group, <output, grad_output> equals <input, grad_input>, and <weight, weight_grad>",
        is_adjoint, DTypes::field, is_linear},

@@ -7,7 +7,8 @@
 ///               in the same order as the layer on one rank equals that layer's output bit for bit
 ///   agree       a tensor that is declared replicated is the same on every rank, bit for bit; replicas have
 ///               the same values of all outputs
-///   calls       each rank makes the calls that the closed form says, with the sizes that it says
+///   calls       each rank makes the calls that the closed form says, with the sizes and the
+///               reductions that it says
 ///   adjoint     a linear layer satisfies <output, grad_output> = <input, grad_input> =
 ///               <weight, weight_grad> over the whole group, exactly, in the field, without any reference
 ///   twins       settings that compute the same result in another way give the same bits: ZeRO-1 or plain

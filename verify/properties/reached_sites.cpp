@@ -18,6 +18,7 @@ std::vector<SiteOperation> sites_of(const CampaignRequest& request, Bench& bench
         for (const sim::CallRecord& call : rank.calls) {
           if (call.group->size() > 1) sites.insert({call.site.name, call.operation});
         }
+        for (const sim::Published& tensor : rank.published) sites.insert({"tensor." + tensor.name});
       }
     }
   }

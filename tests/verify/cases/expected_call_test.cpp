@@ -116,6 +116,60 @@ TEST(ExpectedCall, AMessageSaysItsPeer) {
   EXPECT_EQ(text_of(call), "send 'pipeline.send_forward' of 8 over pp, to 1");
 }
 
+TEST(ExpectedCall, OnlyASumIsNotNamed) {
+  ExpectedCall call{.site = "mlp.forward", .operation = Operation::all_reduce, .elements = 8};
+  EXPECT_EQ(text_of(call), "all_reduce 'mlp.forward' of 8");
+  call.reduce_op = sim::ReduceOp::max;
+  EXPECT_EQ(text_of(call), "all_reduce(max) 'mlp.forward' of 8");
+}
+
+/// A fault of a reduction's operation, at a setting that differs from the smallest one in some dimensions.
+struct WrongReduction {
+  const char* the_case;
+  std::map<std::string, std::int64_t> dimensions;
+  const char* plant;
+  const char* wanted;
+};
+
+TEST(ExpectedCall, AnotherReductionIsAnotherCall) {
+  const std::vector<WrongReduction> all = {
+      {"row_parallel_linear", {}, "row_parallel_linear.forward:op=max", "all_reduce '"},
+      {"vocab_parallel_cross_entropy", {}, "vocab_parallel_cross_entropy.max:op=sum", "all_reduce(max) '"},
+      {"tied_embedding", {}, "vocab_parallel_cross_entropy.max:op=average", "all_reduce(max) '"},
+      {"distributed_optimizer",
+       {{"loss", 1}, {"size0", 3}},
+       "data_parallel.*:op=sum",
+       "all_reduce(average) '"},
+      {"distributed_optimizer",
+       {{"loss", 1}, {"size0", 3}, {"distributed", 1}},
+       "data_parallel.*:op=sum",
+       "reduce_scatter(average) '"},
+      {"distributed_optimizer",
+       {{"scaled", 1}, {"distributed", 1}},
+       "optimizer.found_nonfinite:op=sum",
+       "all_reduce(max) '"},
+      {"gpt_training", {{"loss", 1}}, "data_parallel.*:op=max", "all_reduce(average) '"},
+      {"gpt_training",
+       {{"loss", 1}, {"distributed", 1}},
+       "data_parallel.*:op=max",
+       "reduce_scatter(average) '"},
+  };
+  for (const WrongReduction& one : all) {
+    const Case& the_case = *find_case(one.the_case);
+    CaseSetting setting{.group_size = 4, .ranks = the_case.ranks(), .seed = 1};
+    for (const Dimension& d : the_case.dimensions())
+      setting.dimensions[d.name] = one.dimensions.contains(d.name) ? one.dimensions.at(d.name) : d.least;
+    Bench bench;
+    EXPECT_TRUE(property_named("calls").judge(bench, the_case, setting).holds) << one.the_case;
+    bench.plant({parsed_fault(one.plant)});
+    const Judgement judgement = property_named("calls").judge(bench, the_case, setting);
+    EXPECT_FALSE(judgement.holds) << one.the_case << " " << one.plant;
+    EXPECT_NE(judgement.detail.find(std::string("where the closed form has ") + one.wanted),
+              std::string::npos)
+        << one.the_case << " " << one.plant << ": " << judgement.detail;
+  }
+}
+
 // ---- A whole training ----
 
 CaseSetting training(int ranks, std::uint64_t seed) {

@@ -9,6 +9,7 @@
 #include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
 #include "verify/faults/faulty_device.h"
+#include "verify/faults/faulty_tensors.h"
 
 namespace {
 
@@ -133,6 +134,7 @@ TEST(FaultyCalls, EachFaultChangesTheCallAsItsRowSays) {
       {"test.call:truncate=2", sum, {33, 2, 3}, {33, 12, 13}},
       {"device.matmul:zero", add_products, {0, 0, 0}, {0, 0, 0}, 0},
       {"device.*:offset=1@rank=1", add_products, {101, 102, 103}, {112, 113, 111}, 0},
+      {"device.matmul:scale=1/2", add_products, {50.5, 51, 51.5}, {55.5, 56, 56.5}, 0},
       {"device.matmul:drop-accumulate", add_products, {1, 2, 3}, {11, 12, 13}, 0},
   };
   for (const Planted& one : all) {
@@ -148,6 +150,22 @@ TEST(FaultyCalls, PoisonOneElement) {
   const Values x = published(run({"test.call:nan@rank=1"}, sum), 1);
   EXPECT_TRUE(std::isnan(x[0]));
   EXPECT_EQ(x[1], 36);
+}
+
+TEST(FaultyTensors, AreChangedInTheReportOfARun) {
+  const auto with = [](const std::vector<std::string>& plants) {
+    sim::RunReport report = run({}, sum);
+    sim::CpuDevice device;
+    const std::vector<verify::Fault> faults = verify::parsed_faults(plants);
+    plant_in_tensors(report, faults, device);
+    return report;
+  };
+  const sim::RunReport doubled = with({"tensor.x:scale=2@rank=1", "tensor.y:zero"});
+  EXPECT_EQ(published(doubled, 0), (Values{33, 36, 39}));
+  EXPECT_EQ(published(doubled, 1), (Values{66, 72, 78}));
+  EXPECT_EQ(published(with({"tensor.*:offset=1"}), 0), (Values{36, 39, 33}));
+  EXPECT_EQ(published(with({"tensor.x:zero"}), 2), (Values{0, 0, 0}));
+  EXPECT_TRUE(std::isnan(published(with({"tensor.x:nan"}), 2)[0]));
 }
 
 TEST(FaultyCalls, AreComposedInTheirOrder) {

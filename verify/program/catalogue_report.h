@@ -1,0 +1,19 @@
+#pragma once
+
+/// What became of the bugs of a catalogue (verify/properties/fault_catalogue.h): a table, and what was said
+/// where the expected property did not catch one; or the document.
+
+#include <string>
+
+#include "verify/output/output.h"
+#include "verify/properties/fault_catalogue.h"
+
+namespace verify {
+
+struct Call;
+
+/// The command exam with --catalogue, for the files of the command line, or else those of scenarios/faults.
+/// The bugs are planted in `cases`. `called` is the program in the line that reproduces a bug.
+int exam_catalogue(const Call& call, const CaseList& cases, const std::string& called);
+
+}  // namespace verify
