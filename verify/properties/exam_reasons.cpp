@@ -18,7 +18,7 @@ std::vector<std::string> words_of(const Fault& fault) {
       return {"too late", "too early", "is missing", "in place of"};
     case FaultKind::no_wait:
     case FaultKind::own_term:
-      return {"is missing", "its own term", "had no part", "is not used"};
+      return {"is missing", "its own term", "had no part", "is not used", "is used on no rank"};
     case FaultKind::drop_accumulate:
       return {"is missing", "had no part", "adds to what was there"};
     case FaultKind::wrong_group:
@@ -62,9 +62,10 @@ NamedReasons named_reasons(const Fault& fault, const std::string& said, int rank
   const std::vector<std::string> words = words_of(fault);
   const bool is_of_one = fault.where.place || !fault.where.ranks.empty();
   const bool exchanges_two = fault.kind == FaultKind::swap_blocks;  // the ranks of the first two places
+  const bool names_all = has(said, "on all ranks") || has(said, "on no rank");
   const bool names_one = has(said, "on rank ") || has(said, "rank 1");
   return {.site = has(said, fault.site),
-          .rank = ranks == 1 || (is_of_one ? names_one : exchanges_two || !has(said, "only: ")),
+          .rank = ranks == 1 || (is_of_one ? names_one : exchanges_two || names_all || !has(said, "only: ")),
           .kind = std::any_of(words.begin(), words.end(), [&](const auto& word) { return has(said, word); })};
 }
 

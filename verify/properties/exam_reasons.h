@@ -17,7 +17,8 @@ struct NamedReasons {
   bool kind = false;
 };
 
-/// Returns what of a fault a text names. A fault on all ranks is named by a text that blames no single rank.
+/// Returns what of a fault a text names. A fault on all ranks is named by a text that
+/// blames no single rank, or that says of a call or kernel that all ranks have the fault.
 NamedReasons named_reasons(const Fault& fault, const std::string& said, int ranks);
 
 /// Returns why a fault may be without effect. `met` is the number of calls that had it.

@@ -74,12 +74,16 @@ void add_repairs_of_call(const ComparedRun& run, const WrongTensors& tensors, co
   const auto applies = [&](FaultKind kind) {
     return std::any_of(site.operations.begin(), site.operations.end(), info_of(kind).applies);
   };
-  if (const auto factor = repairing_factor(run, tensors, *site.changed)) {
+  // Where no tensor is linear in the result, the factors that are tried are those of a group's size.
+  const auto factor = repairing_factor(run, tensors, *site.changed);
+  std::vector<sim::Ratio> factors = {{1, site.places}, {site.places, 1}};
+  if (factor) factors = {*factor};
+  for (const sim::Ratio& ratio : factors) {
     Fault scale = change_at(site.site, "scale=2", ranks);
-    scale.factor.number = *factor;
-    const std::string number = factor->denominator == 1
-                                   ? fmt::format("{}", factor->numerator)
-                                   : fmt::format("{}/{}", factor->numerator, factor->denominator);
+    scale.factor.number = ratio;
+    const std::string number = ratio.denominator == 1
+                                   ? fmt::format("{}", ratio.numerator)
+                                   : fmt::format("{}/{}", ratio.numerator, ratio.denominator);
     repairs.push_back({{scale}, fmt::format("the result of '{}' is multiplied by {}", site.site, number)});
   }
   if (!applies(FaultKind::swap_blocks)) return;

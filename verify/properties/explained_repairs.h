@@ -4,8 +4,9 @@
 /// number, its blocks in another order, the result of a kernel shifted or transposed back, or added to what
 /// was there.
 ///
-/// Exact   A change is named only where the run with it has no wrong tensor. The number is not guessed: a
-///         tensor that is linear in the result tells it by how much it changes when the result is tripled.
+/// Exact   A change is named only where the run with it has no wrong tensor. A tensor that is linear in the
+///         result tells the number, by how much it changes when the result is tripled. Where there is none,
+///         the size of the group and 1 over it are tried.
 
 #include <memory>
 #include <set>

@@ -65,6 +65,19 @@ bool has_no_value(const WrongTensor& tensor) {
   });
 }
 
+/// Whether an element of a tensor has no value, and the serial one has.
+bool lacks_a_value(const WrongTensor& tensor) {
+  for (std::size_t i = 0; i < tensor.got.size(); ++i) {
+    bool got = false, serial = false;
+    for (std::size_t level = 0; level < sim::kFieldLevels; ++level) {
+      got = got || tensor.got[i].is_live(level);
+      serial = serial || tensor.serial.data()[i].is_live(level);
+    }
+    if (serial && !got) return true;
+  }
+  return false;
+}
+
 /// Returns "'mlp.forward' or 'device.matmul'"; "" for none, and where there are too many to tell.
 std::string one_of(const std::vector<std::string>& sites) {
   if (sites.empty() || sites.size() > kMostSites) return "";
@@ -87,8 +100,12 @@ class SiteSearch {
     const WrongTensor& first = tensors_.wrong.front();
     if (first.is_of_some_ranks()) ranks_ = first.wrong_ranks;
     change_all();
-    std::vector<std::string> phrases = {repair()};
-    if (phrases.front().empty()) phrases = {text_of_zero(), text_of_unused(), text_of_reaching()};
+    std::string repairs = text_of_repairs();
+    if (!repairs.empty()) return repairs;
+    std::vector<std::string> phrases = {text_of_zero(), text_of_unused(), text_of_hidden()};
+    std::erase(phrases, "");
+    if (phrases.empty() && run_.setting.ranks != Ranks::world) phrases.push_back(text_of_one_rank());
+    phrases.push_back(text_of_reaching());
     std::erase(phrases, "");
     return fmt::format("{}", fmt::join(phrases, "; "));
   }
@@ -135,47 +152,80 @@ class SiteSearch {
   }
 
   /// Tries the sites that reach all that is wrong, and every kernel, because a kernel that is made zero may
-  /// reach less than one that is changed in another way.
-  std::string repair() {
-    for (ChangedSite& site : sites_) {
+  /// reach less than one that is changed in another way. Several changes may make all right.
+  std::string text_of_repairs() {
+    std::vector<std::string> repairs;
+    for (const ChangedSite& site : sites_) {
       if (!site.reaches_all && !site.is_kernel()) continue;
-      if (!ranks_.empty() && !site.is_kernel()) {
-        ChangedSite of_ranks = site;
-        of_ranks.changed = run_with(site.site, "scale=3", ranks_);
-        if (of_ranks.changed != nullptr) {
-          const std::string said = explain_repair(bench_, run_, tensors_, of_ranks, planted_, ranks_);
-          if (!said.empty())
-            return fmt::format("{} on {}", said, text_of_ranks(ranks_, run_.report.ranks.size()));
-        }
-      }
-      const std::string said = explain_repair(bench_, run_, tensors_, site, planted_, {});
-      if (!said.empty()) return said;
+      std::string said = repair(site);
+      if (!said.empty()) repairs.push_back(std::move(said));
+      if (repairs.size() == kMostSites) break;
     }
-    return "";
+    return fmt::format("{}", fmt::join(repairs, ", and also "));
+  }
+
+  /// Changes all ranks first, and then, where others are right, the wrong ones alone.
+  std::string repair(const ChangedSite& site) {
+    const std::string said = explain_repair(bench_, run_, tensors_, site, planted_, {});
+    if (!said.empty()) return said + " on all ranks";
+    if (ranks_.empty() || site.is_kernel()) return "";
+    ChangedSite of_ranks = site;
+    of_ranks.changed = run_with(site.site, "scale=3", ranks_);
+    if (of_ranks.changed == nullptr) return "";
+    const std::string of_wrong = explain_repair(bench_, run_, tensors_, of_ranks, planted_, ranks_);
+    if (of_wrong.empty()) return "";
+    return fmt::format("{} on {}", of_wrong, text_of_ranks(ranks_, run_.report.ranks.size()));
   }
 
   std::string text_of_zero() const {
     const std::string sites = one_of(zero_);
-    return sites.empty() ? "" : fmt::format("every result of {} is zero", sites);
+    return sites.empty() ? "" : fmt::format("every result of {} is zero on all ranks", sites);
   }
 
-  /// The result of a call may be unused on the wrong ranks alone.
-  std::string text_of_unused() {
+  std::string text_of_unused() const {
     std::vector<std::string> unused = unused_;
-    if (unused.empty() && !ranks_.empty()) {
-      for (const ChangedSite& site : sites_) {
-        if (site.is_kernel()) continue;
-        const auto changed = run_with(site.site, "scale=3", {*ranks_.begin()});
-        const bool changes_nothing = changed != nullptr && differing(run_.report, *changed).empty();
-        if (changes_nothing && is_unused(site.site, {*ranks_.begin()})) unused.push_back(site.site);
-      }
-    }
     // Behind a result that is no number nothing shows, so that of several sites the first one is meant.
     if (unused.size() > 1 && has_no_value(tensors_.wrong.front())) unused = {first_called(unused)};
     const std::string sites = one_of(unused);
-    if (sites.empty()) return "";
-    const std::string on = unused_.empty() ? " on " + text_of_ranks(ranks_, run_.report.ranks.size()) : "";
-    return fmt::format("the result of {} is not used{}, or comes too late", sites, on);
+    return sites.empty() ? "" : fmt::format("the result of {} is used on no rank, or comes too late", sites);
+  }
+
+  /// Sites that give no number already: one more, or an element that is not written, changes nothing.
+  std::string text_of_hidden() {
+    if (!lacks_a_value(tensors_.wrong.front())) return "";
+    std::vector<std::string> hidden;
+    for (const ChangedSite& site : sites_) {
+      if (site.is_kernel()) continue;
+      const auto changes_nothing = [&](const char* change) {
+        const auto changed = run_with(site.site, change);
+        return changed != nullptr && differing(run_.report, *changed).empty();
+      };
+      if (changes_nothing("nan") || changes_nothing("truncate=1")) hidden.push_back(site.site);
+    }
+    if (hidden.size() > kMostSites) hidden = {first_called(hidden)};
+    const std::string sites = one_of(hidden);
+    return sites.empty()
+               ? ""
+               : fmt::format("one more element of {} that is no number, on all ranks, changes nothing",
+                             sites);
+  }
+
+  /// The result of a call may be unused, or that of a kernel zero, on one rank alone.
+  std::string text_of_one_rank() {
+    for (int rank = 0; rank < run_.setting.group_size; ++rank) {
+      std::vector<std::string> unused, zero;
+      for (const ChangedSite& site : sites_) {
+        const auto changed = run_with(site.site, site.is_kernel() ? "zero" : "scale=3", {rank});
+        if (changed == nullptr || !differing(run_.report, *changed).empty()) continue;
+        if (site.is_kernel()) zero.push_back(site.site);
+        if (!site.is_kernel() && is_unused(site.site, {rank})) unused.push_back(site.site);
+      }
+      if (const std::string sites = one_of(unused); !sites.empty())
+        return fmt::format("the result of {} is not used on rank {}, or comes too late", sites, rank);
+      if (const std::string sites = one_of(zero); !sites.empty())
+        return fmt::format("every result of {} is zero on rank {}", sites, rank);
+    }
+    return "";
   }
 
   /// Returns the site that the first rank calls first.
@@ -186,15 +236,20 @@ class SiteSearch {
     return sites.front();
   }
 
+  /// Where too many sites cannot be told apart, the calls among them may be few.
   std::string text_of_reaching() const {
-    std::vector<std::string> sites;
+    std::vector<std::string> sites, calls;
     for (const ChangedSite& site : sites_) {
-      if (site.reaches_all && site.others == sites_.front().others) sites.push_back(site.site);
+      if (!site.reaches_all || site.others != sites_.front().others) continue;
+      sites.push_back(site.site);
+      if (!site.is_kernel()) calls.push_back(site.site);
     }
-    const std::string named = one_of(sites);
+    const bool are_few = sites.size() <= kMostSites;
+    const std::string named = one_of(are_few ? sites : calls);
     if (named.empty()) return "";
-    return fmt::format("the wrong tensors are {} {} reaches",
-                       sites_.front().others == 0 ? "those that" : "among those that", named);
+    return fmt::format("the wrong tensors are {} {}{} reaches",
+                       sites_.front().others == 0 ? "those that" : "among those that", named,
+                       are_few ? "" : ", or a kernel,");
   }
 
   Bench& bench_;

@@ -4,13 +4,14 @@
 /// change of a call is made between the program and its group: it sees what the program really calls.
 ///
 ///   zero      every result of a kernel is zero already: to make it zero changes no tensor
-///   unused    the result of a call is changed, and no tensor differs: nobody uses it, or it comes too late
+///   unused    the result of a call is changed, and no tensor differs: it is not used, or comes too late
 ///   repaired  (explained_repairs.h) a simple change at a site makes all tensors right
+///   hidden    where elements are no numbers: one more of a result changes no tensor
 ///   reaching  the tensors that differ when a result is changed are the wrong ones
 ///
 /// Exact   A site is named as reaching where the tensors that it reaches are the wrong ones and no others.
-///         Where there is none, those are named that reach all wrong tensors and the fewest others. Nothing is
-///         said where more than three sites cannot be told apart.
+///         Where there is none, those are named that reach all wrong tensors and the fewest others. Nothing
+///         is said where more than three calls cannot be told apart.
 
 #include <string>
 
