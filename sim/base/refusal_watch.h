@@ -6,6 +6,8 @@
 /// Calls   a world sets the watch of a thread while the thread runs a rank program. on_refusal() need not
 ///         return.
 
+#include <utility>
+
 namespace sim {
 
 struct Refusal;
@@ -16,19 +18,22 @@ class RefusalWatch {
   virtual void on_refusal(const Refusal& refusal) = 0;
 };
 
-/// Returns the watch of this thread; null if there is none.
-RefusalWatch* refusal_watch();
-
 /// While an object of this class lives, its thread reports its refusals to `watch`.
 class WatchedRefusals {
  public:
-  explicit WatchedRefusals(RefusalWatch* watch);
-  ~WatchedRefusals();
+  explicit WatchedRefusals(RefusalWatch* watch) : before_(std::exchange(watch_, watch)) {}
+  ~WatchedRefusals() { watch_ = before_; }
   WatchedRefusals(const WatchedRefusals&) = delete;
   WatchedRefusals& operator=(const WatchedRefusals&) = delete;
 
+  static RefusalWatch* current() { return watch_; }
+
  private:
+  static inline constinit thread_local RefusalWatch* watch_ = nullptr;
   RefusalWatch* before_;
 };
+
+/// Returns the watch of this thread; null if there is none.
+inline RefusalWatch* refusal_watch() { return WatchedRefusals::current(); }
 
 }  // namespace sim

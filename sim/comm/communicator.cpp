@@ -211,17 +211,17 @@ void Communicator::copy_as_identity(const Call& call) const {
   device_.copy(call.input, to);
 }
 
-void Communicator::run(Call call) {
+void Communicator::run(Call&& call) {
   const std::size_t record = record_call(call);
   if (size() == 1) {
     copy_as_identity(call);
   } else {
-    do_call(std::move(call))->wait();
+    do_blocking_call(call);
   }
   recorder_->set_waited(record);
 }
 
-void Communicator::start_into(Work& work, Call call) {
+void Communicator::start_into(Work& work, Call&& call) {
   const std::size_t record = record_call(call);
   recorder_->set_started();
   Work::Started started{nullptr, recorder_, record, call.input, call.output};
@@ -235,7 +235,7 @@ void Communicator::start_into(Work& work, Call call) {
   work.started_.push_back(std::move(started));
 }
 
-Work Communicator::start(Call call) {
+Work Communicator::start(Call&& call) {
   Work work;
   start_into(work, std::move(call));
   return work;

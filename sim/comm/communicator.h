@@ -31,6 +31,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "sim/comm/call.h"
@@ -105,11 +106,14 @@ class Communicator {
   /// Starts a call that has been checked and recorded, in a group of at least two members. It gets every
   /// operation except split and new_group.
   virtual std::unique_ptr<Pending> do_call(Call&& call) = 0;
+  /// Makes a call that blocks, and returns when it is done. A backend overrides it where such a call needs no
+  /// memory beyond that of its caller.
+  virtual void do_blocking_call(Call& call) { do_call(std::move(call))->wait(); }
   virtual std::unique_ptr<Communicator> do_split(Call&& call) = 0;
 
-  void run(Call call);
-  Work start(Call call);
-  void start_into(Work& work, Call call);
+  void run(Call&& call);
+  Work start(Call&& call);
+  void start_into(Work& work, Call&& call);
   void require_caller(const Call& call) const;
   void require_places(const Call& call) const;
   void require_tensors(Call& call) const;

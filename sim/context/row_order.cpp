@@ -8,8 +8,7 @@
 namespace sim {
 
 Tensor reordered_rows(const Tensor& x, const std::vector<std::int64_t>& order) {
-  std::vector<std::int32_t> ids;
-  for (const std::int64_t row : order) ids.push_back(static_cast<std::int32_t>(row));
+  const std::vector<std::int32_t> ids(order.begin(), order.end());
   return lookup(x, from_host(x.device(), DType::i32, {std::ssize(ids)}, std::as_bytes(std::span(ids))), 0);
 }
 

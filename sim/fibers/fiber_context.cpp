@@ -23,15 +23,16 @@ struct Borrowed {
 
 FiberContext::~FiberContext() { CHECK(ended_ || stack_.bottom == nullptr); }
 
-FiberContext::ExceptionsInFlight FiberContext::exchange_exceptions(const ExceptionsInFlight& with) {
+/// Exchanges the exceptions of this thread with those of the side that is suspended.
+void FiberContext::exchange_exceptions(void* globals) {
   // The C++ ABI defines the layout of the globals: a pointer, then an unsigned int.
-  void* globals = abi::__cxa_get_globals();
   ExceptionsInFlight before;
   std::memcpy(&before.caught, globals, sizeof(before.caught));
   std::memcpy(&before.uncaught, static_cast<char*>(globals) + sizeof(before.caught), sizeof(before.uncaught));
-  std::memcpy(globals, &with.caught, sizeof(with.caught));
-  std::memcpy(static_cast<char*>(globals) + sizeof(with.caught), &with.uncaught, sizeof(with.uncaught));
-  return before;
+  std::memcpy(globals, &exceptions_.caught, sizeof(exceptions_.caught));
+  std::memcpy(static_cast<char*>(globals) + sizeof(exceptions_.caught), &exceptions_.uncaught,
+              sizeof(exceptions_.uncaught));
+  exceptions_ = before;
 }
 
 boost::context::fiber FiberContext::run_body(boost::context::fiber&& worker) {
@@ -57,11 +58,12 @@ void FiberContext::resume() {
     sanitizer_.after_create();
   }
   const RunningStack running(stack_);
-  exceptions_ = exchange_exceptions(exceptions_);
+  void* const globals = abi::__cxa_get_globals();
+  exchange_exceptions(globals);
   sanitizer_.before_resume(stack_.bottom, stack_.bytes);
   body_side_ = std::move(body_side_).resume();
   sanitizer_.after_yield();
-  exceptions_ = exchange_exceptions(exceptions_);
+  exchange_exceptions(globals);
   if (!ended_) return;
   sanitizer_.destroy();
   stacks_.give_back(stack_);

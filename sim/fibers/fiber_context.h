@@ -31,7 +31,7 @@ class FiberContext : public Context {
     void* caught = nullptr;
     unsigned int uncaught = 0;
   };
-  static ExceptionsInFlight exchange_exceptions(const ExceptionsInFlight& with);
+  void exchange_exceptions(void* globals);
   boost::context::fiber run_body(boost::context::fiber&& worker);
 
   StackPool& stacks_;

@@ -1,21 +1,10 @@
 #include "sim/fibers/running_stack.h"
 
 #include <pthread.h>
-#include <utility>
 
 #include "sim/base/check.h"
 
 namespace sim {
-
-namespace {
-
-/// It is a thread-local global because a signal handler is given only the address of the fault. Only messages
-/// depend on it, never results.
-thread_local Stack current;
-
-}  // namespace
-
-const Stack& running_stack() { return current; }
 
 bool is_in_guard(const Stack& stack, const void* address) {
   const auto* at = static_cast<const std::byte*>(address);
@@ -31,9 +20,5 @@ Stack stack_of_this_thread() {
   pthread_attr_destroy(&attributes);
   return {static_cast<std::byte*>(bottom), bytes};
 }
-
-RunningStack::RunningStack(const Stack& stack) : before_(std::exchange(current, stack)) {}
-
-RunningStack::~RunningStack() { current = before_; }
 
 }  // namespace sim

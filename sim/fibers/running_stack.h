@@ -7,12 +7,11 @@
 ///         thread's own.
 /// Calls   a context sets it for as long as the body runs.
 
+#include <utility>
+
 #include "sim/fibers/stack_pool.h"
 
 namespace sim {
-
-/// Returns the stack; its bottom is null if this thread runs no rank. Signal handlers may call it.
-const Stack& running_stack();
 
 /// Whether the address lies in the guard below the stack, so that an access to it was an overflow.
 bool is_in_guard(const Stack& stack, const void* address);
@@ -23,13 +22,21 @@ Stack stack_of_this_thread();
 /// While an object of this class lives, its thread runs a rank on the stack.
 class RunningStack {
  public:
-  explicit RunningStack(const Stack& stack);
-  ~RunningStack();
+  explicit RunningStack(const Stack& stack) : before_(std::exchange(current_, stack)) {}
+  ~RunningStack() { current_ = before_; }
   RunningStack(const RunningStack&) = delete;
   RunningStack& operator=(const RunningStack&) = delete;
 
+  static const Stack& current() { return current_; }
+
  private:
+  /// It is a thread-local global because a signal handler is given only the address of the fault. Only
+  /// messages depend on it, never results.
+  static inline constinit thread_local Stack current_;
   Stack before_;
 };
+
+/// Returns the stack; its bottom is null if this thread runs no rank. Signal handlers may call it.
+inline const Stack& running_stack() { return RunningStack::current(); }
 
 }  // namespace sim

@@ -32,9 +32,9 @@ SizeClass size_class(std::size_t bytes) {
   const auto octave =
       static_cast<std::size_t>(std::bit_width(wanted - 1) - 1);  // 2^octave < wanted <= 2^(octave + 1)
   const std::size_t base = std::size_t{1} << octave;
-  const std::size_t step = std::max(base / 4, MemoryPool::kAlignment);
-  const std::size_t rounded = (wanted + step - 1) / step * step;
-  return {octave * 4 + (rounded - base) * 4 / base - 1, rounded};
+  const std::size_t step = std::max(base / 4, MemoryPool::kAlignment);  // a power of two, as base is
+  const std::size_t rounded = (wanted + step - 1) & ~(step - 1);
+  return {octave * 4 + ((rounded - base) * 4 >> octave) - 1, rounded};
 }
 
 [[noreturn]] void refuse_memory(std::size_t bytes) {

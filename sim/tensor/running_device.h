@@ -7,22 +7,28 @@
 /// Calls   the device is null outside of rank programs, where any device may be used. A world sets it
 ///         around each step of a rank.
 
+#include <utility>
+
 namespace sim {
 
 class Device;
 
-const Device* running_device();
-
-/// While this object lives, the thread computes for `device`.
+/// While an object of this class lives, the thread computes for `device`. Every kernel asks for the device, so
+/// that the functions are inline.
 class RunningDevice {
  public:
-  explicit RunningDevice(const Device* device);
-  ~RunningDevice();
+  explicit RunningDevice(const Device* device) : before_(std::exchange(running_, device)) {}
+  ~RunningDevice() { running_ = before_; }
   RunningDevice(const RunningDevice&) = delete;
   RunningDevice& operator=(const RunningDevice&) = delete;
 
+  static const Device* current() { return running_; }
+
  private:
+  static inline constinit thread_local const Device* running_ = nullptr;
   const Device* before_;
 };
+
+inline const Device* running_device() { return RunningDevice::current(); }
 
 }  // namespace sim

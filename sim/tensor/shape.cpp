@@ -26,14 +26,10 @@ constexpr std::int64_t kMaxCount = std::int64_t{1} << 42;
 
 }  // namespace
 
-Shape::Shape(std::initializer_list<std::int64_t> sizes) : dimensions_(sizes.size()) {
-  if (sizes.size() > kMaxDimensions) refuse_shape(sizes);
-  std::copy(sizes.begin(), sizes.end(), sizes_.begin());
-  check();
-}
+void Shape::refuse(std::initializer_list<std::int64_t> sizes) { refuse_shape(sizes); }
 
 /// An empty dimension counts as 1 here, so the product of the other dimensions cannot overflow.
-void Shape::check() const {
+void Shape::check_count() const {
   std::int64_t count = 1;
   for (const std::int64_t size : sizes_) {
     if (size < 0 || size > kMaxCount / count) {

@@ -6,6 +6,7 @@
 /// Errors  bad_shape: more than four dimensions, a negative dimension, or more than 2^42 elements (at 32
 ///         bytes each, they fill the address space).
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -19,7 +20,11 @@ class Shape {
   static constexpr std::size_t kMaxDimensions = 4;
 
   Shape() = default;
-  Shape(std::initializer_list<std::int64_t> sizes);
+  Shape(std::initializer_list<std::int64_t> sizes) : dimensions_(sizes.size()) {
+    if (sizes.size() > kMaxDimensions) refuse(sizes);
+    std::copy(sizes.begin(), sizes.end(), sizes_.begin());
+    check();
+  }
 
   std::size_t dimensions() const { return dimensions_; }
   /// Returns the size of a dimension; 1 for dimensions beyond the last.
@@ -39,7 +44,15 @@ class Shape {
   bool operator==(const Shape&) const = default;
 
  private:
-  void check() const;
+  void check() const {
+    if (!is_small()) check_count();
+  }
+  /// Whether each dimension is from 0 to 2^10 - 1, so that the elements are fewer than 2^40.
+  bool is_small() const {
+    return (static_cast<std::uint64_t>(sizes_[0] | sizes_[1] | sizes_[2] | sizes_[3]) >> 10) == 0;
+  }
+  void check_count() const;
+  [[noreturn]] static void refuse(std::initializer_list<std::int64_t> sizes);
 
   std::array<std::int64_t, kMaxDimensions> sizes_ = {1, 1, 1, 1};
   std::size_t dimensions_ = 0;

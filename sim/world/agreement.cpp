@@ -27,7 +27,7 @@ bool makes_group(Operation operation) {
   return operation == Operation::split || operation == Operation::new_group;
 }
 
-/// Whether two calls agree in everything that compare() checks. This is the usual case, and it builds no
+/// Whether two calls agree in everything that compare() looks at. This is the usual case, and it builds no
 /// texts.
 bool agree(const Call& a, const Call& b) {
   return a.operation == b.operation && (a.dtype == b.dtype || !moves_data(a.operation)) &&
@@ -39,7 +39,6 @@ bool agree(const Call& a, const Call& b) {
 std::optional<Disagreement> compare(const PostedCall& first, const PostedCall& other) {
   const Call& a = first.call;
   const Call& b = other.call;
-  if (agree(a, b)) return std::nullopt;
   const std::string where =
       fmt::format("members of {} disagree at call {}: ", first.group_state.group.kind, a.sequence);
   if (a.operation != b.operation) {
@@ -108,7 +107,8 @@ std::optional<Disagreement> compare_rows(std::span<PostedCall* const> calls) {
 
 std::optional<Disagreement> disagreement(std::span<PostedCall* const> calls) {
   const PostedCall& first = *calls.front();
-  for (const PostedCall* other : calls) {
+  for (const PostedCall* other : calls.subspan(1)) {
+    if (agree(first.call, other->call)) continue;
     if (auto difference = compare(first, *other)) return difference;
   }
   if (first.call.operation == Operation::all_to_all_uneven) return compare_rows(calls);

@@ -194,14 +194,14 @@ class Diagnosis {
   void report(const GroupState& group, const Channel& channel) {
     const Message& send = channel.sends.front();
     const PostedCall& receive = *channel.receives.front();
-    const auto difference = disagreement(send.call, receive.call);
+    const auto difference = disagreement(send.call(), receive.call);
     const int sender = group.group.rank_at(receive.call.peer);
     Finding finding{.code = difference->code,
                     .sentence = fmt::format("a message from rank {} to rank {}: {}", sender,
                                             receive.rank_state.rank, difference->sentence),
                     .rule = difference->rule,
                     .hint = difference->hint};
-    add_facts(finding, facts_of(send.call, group.group, sender, "sends"));
+    add_facts(finding, facts_of(send.call(), group.group, sender, "sends"));
     add_facts(finding, facts_of(receive.call, group.group, receive.rank_state.rank, "receives"));
     findings_.push_back(std::move(finding));
     explain({slot_of(sender), slot_of(receive.rank_state.rank)});
@@ -346,7 +346,7 @@ class Diagnosis {
             .rule = "each send has a recv on the other side",
             .hint = "add a recv on the other side, or remove the send"};
         for (const Message& message : channel.sends) {
-          add_facts(finding, facts_of(message.call, group->group, sender, "sends"));
+          add_facts(finding, facts_of(message.call(), group->group, sender, "sends"));
         }
         findings_.push_back(std::move(finding));
       }

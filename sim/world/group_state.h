@@ -26,10 +26,12 @@ struct Instance {
 };
 
 /// A send that has been posted. An eager send is already done for its sender, and the message keeps a copy of
-/// the data.
+/// the call and of the data.
 struct Message {
-  Call call;
-  PostedCall* posted;  // null if the send is eager
+  PostedCall* posted;                // null if the send is eager
+  std::unique_ptr<const Call> kept;  // null unless the send is eager
+
+  const Call& call() const { return posted == nullptr ? *kept : posted->call; }
 };
 
 /// The unmatched messages from one place to another, in order.

@@ -8,12 +8,8 @@
 
 namespace sim {
 
-PostedCall::PostedCall(RankState& rank, GroupState& group, int at_place, Call&& posted)
-    : call(std::move(posted)),
-      rank_state(rank),
-      group_state(group),
-      place(at_place),
-      device_(rank.device.get()) {}
+PostedCall::PostedCall(RankState& rank, GroupState& group, int at_place, Call& posted)
+    : call(posted), rank_state(rank), group_state(group), place(at_place), device_(rank.device.get()) {}
 
 void PostedCall::wait() {
   if (done) return;

@@ -1,7 +1,8 @@
 #pragma once
 
 /// A call that a virtual rank has posted to the world. The rank owns it until wait() has returned; the world
-/// matches it with other calls and completes it.
+/// matches it with other calls and completes it. A call that blocks lies on the stack of its rank, and a
+/// StartedCall keeps one that outlives the function that started it.
 ///
 /// Calls   the rank writes it before it posts it. After that only the world writes it, between rounds.
 
@@ -15,14 +16,16 @@ namespace sim {
 struct GroupState;
 class RankState;
 
-class PostedCall : public Pending {
+class PostedCall {
  public:
-  PostedCall(RankState& rank, GroupState& group, int at_place, Call&& posted);
+  PostedCall(RankState& rank, GroupState& group, int at_place, Call& posted);
+  PostedCall(const PostedCall&) = delete;
+  PostedCall& operator=(const PostedCall&) = delete;
   /// Returns when the call is done, and throws WorldEnded if it never will be. It refuses (wrong_rank) if
   /// another rank than the one that made the call waits.
-  void wait() override;
+  void wait();
 
-  Call call;
+  Call& call;
   RankState& rank_state;
   GroupState& group_state;
   int place;
@@ -32,6 +35,18 @@ class PostedCall : public Pending {
 
  private:
   const Device* device_;  // the rank's device; it is only compared, because the rank may be over
+};
+
+class StartedCall : public Pending {
+ public:
+  StartedCall(RankState& rank, GroupState& group, int place, Call&& started)
+      : call_(std::move(started)), posted_(rank, group, place, call_) {}
+  PostedCall& posted() { return posted_; }
+  void wait() override { posted_.wait(); }
+
+ private:
+  Call call_;
+  PostedCall posted_;
 };
 
 }  // namespace sim

@@ -31,32 +31,33 @@ std::vector<FoldSegment> part_of(const std::vector<FoldSegment>& segments, std::
 
 /// Returns the inputs of the members in the base order of a plan.
 std::vector<Tensor> inputs_of(Calls calls, const FoldPlan& plan) {
-  std::vector<Tensor> inputs(calls.size());
+  std::vector<Tensor> inputs;
+  inputs.reserve(calls.size());
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    inputs[i] = calls[plan.base.empty() ? i : static_cast<std::size_t>(plan.base[i])]->call.input;
+    inputs.push_back(calls[plan.base.empty() ? i : static_cast<std::size_t>(plan.base[i])]->call.input);
   }
   return inputs;
 }
 
-void fold_members(Calls calls, const FoldPlan& plan, std::span<const Tensor> outputs, int part, int parts) {
-  const Call& call = calls.front()->call;
-  const std::vector<Tensor> inputs = inputs_of(calls, plan);
+void fold_members(const Call& call, const FoldPlan& plan, std::span<const Tensor> inputs,
+                  std::span<const Tensor> outputs, int part, int parts) {
   Device& device = call.input.device();
   if (parts == 1) return device.fold(call.reduce_op, inputs, plan.segments, outputs);
   device.fold(call.reduce_op, inputs, part_of(plan.segments, call.count, part, parts), outputs);
 }
 
 void all_reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
-  std::vector<Tensor> outputs(calls.size());
-  std::transform(calls.begin(), calls.end(), outputs.begin(),
-                 [](const PostedCall* call) { return call->call.output; });
-  fold_members(calls, fold_plan(order, calls.front()->call, group, 0), outputs, part, parts);
+  // The call works in place, and the order of the outputs makes no difference.
+  const FoldPlan plan = fold_plan(order, calls.front()->call, group, 0);
+  const std::vector<Tensor> tensors = inputs_of(calls, plan);
+  fold_members(calls.front()->call, plan, tensors, tensors, part, parts);
 }
 
 void reduce(Calls calls, const ProcessGroup& group, const ReductionOrder& order, int part, int parts) {
   const int root = calls.front()->call.root;
   const Tensor& output = calls[static_cast<std::size_t>(root)]->call.output;
-  fold_members(calls, fold_plan(order, calls.front()->call, group, root), {&output, 1}, part, parts);
+  const FoldPlan plan = fold_plan(order, calls.front()->call, group, root);
+  fold_members(calls.front()->call, plan, inputs_of(calls, plan), {&output, 1}, part, parts);
 }
 
 /// Blocks of fewer bytes than this are folded all at once and then distributed. A separate fold for each

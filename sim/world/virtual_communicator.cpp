@@ -35,32 +35,39 @@ void VirtualCommunicator::require_running(const Call& call) const {
           .hint = "add all members of the group to WorldSpec::ranks"});
 }
 
-std::unique_ptr<PostedCall> VirtualCommunicator::post(Call&& call) {
+std::unique_ptr<Pending> VirtualCommunicator::do_call(Call&& call) {
   require_running(call);
-  auto posted = std::make_unique<PostedCall>(rank_, group_, rank(), std::move(call));
-  rank_.world.post(rank_, *posted);
-  return posted;
+  auto started = std::make_unique<StartedCall>(rank_, group_, rank(), std::move(call));
+  rank_.world.post(rank_, started->posted());
+  return started;
 }
 
-std::unique_ptr<Pending> VirtualCommunicator::do_call(Call&& call) { return post(std::move(call)); }
-
-std::unique_ptr<Communicator> VirtualCommunicator::do_split(Call&& call) {
-  const std::unique_ptr<PostedCall> posted = post(std::move(call));
-  posted->wait();
-  if (posted->made == nullptr) return nullptr;
-  return std::make_unique<VirtualCommunicator>(rank_, *posted->made, posted->made_place);
+void VirtualCommunicator::do_blocking_call(Call& call) {
+  require_running(call);
+  PostedCall posted(rank_, group_, rank(), call);
+  rank_.world.post(rank_, posted);
+  posted.wait();
 }
+
+std::unique_ptr<VirtualCommunicator> VirtualCommunicator::made_by(Call& call) {
+  require_running(call);
+  PostedCall posted(rank_, group_, rank(), call);
+  rank_.world.post(rank_, posted);
+  posted.wait();
+  if (posted.made == nullptr) return nullptr;
+  return std::make_unique<VirtualCommunicator>(rank_, *posted.made, posted.made_place);
+}
+
+std::unique_ptr<Communicator> VirtualCommunicator::do_split(Call&& call) { return made_by(call); }
 
 std::unique_ptr<VirtualCommunicator> VirtualCommunicator::new_group(std::string name,
                                                                     const std::vector<int>& members,
                                                                     Site site) {
   Call call{.operation = Operation::new_group, .site = site, .name = std::move(name), .members = members};
   const std::size_t record = record_call(call);
-  const std::unique_ptr<PostedCall> posted = post(std::move(call));
-  posted->wait();
+  std::unique_ptr<VirtualCommunicator> made = made_by(call);
   recorder().set_waited(record);
-  if (posted->made == nullptr) return nullptr;
-  return std::make_unique<VirtualCommunicator>(rank_, *posted->made, posted->made_place);
+  return made;
 }
 
 VirtualGroups::VirtualGroups(RankState& rank)

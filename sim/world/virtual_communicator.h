@@ -21,10 +21,12 @@ class VirtualCommunicator : public Communicator {
 
  private:
   std::unique_ptr<Pending> do_call(Call&& call) override;
+  void do_blocking_call(Call& call) override;
   std::unique_ptr<Communicator> do_split(Call&& call) override;
 
   void require_running(const Call& call) const;
-  std::unique_ptr<PostedCall> post(Call&& call);
+  /// Makes a call that makes a group. Returns this rank's communicator of it; null if it is not a member.
+  std::unique_ptr<VirtualCommunicator> made_by(Call& call);
 
   RankState& rank_;
   GroupState& group_;

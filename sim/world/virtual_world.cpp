@@ -83,6 +83,7 @@ std::vector<std::shared_ptr<const void>> VirtualWorld::release_groups() {
 GroupState& VirtualWorld::add_group(std::string kind, int index, std::vector<int> members) {
   auto state = std::make_unique<GroupState>();
   state->group = {kind, index, std::move(members), spec_.nodes.gpus_per_node};
+  state->running.reserve(state->group.members.size());
   std::copy_if(state->group.members.begin(), state->group.members.end(), std::back_inserter(state->running),
                [this](int member) { return slot_of(member) >= 0; });
   const auto [entry, is_new] = groups_.emplace(std::pair(std::move(kind), index), std::move(state));
@@ -286,10 +287,8 @@ void VirtualWorld::arrive_collective(PostedCall& call) {
   if (group.group.size() == 1) group.first_sequence = call.call.sequence;
   const std::int64_t index = call.call.sequence - group.first_sequence;
   CHECK(index >= 0);
-  while (std::ssize(group.pending) <= index) group.pending.emplace_back();
-  std::vector<PostedCall*>& arrived = group.instance_of(call.call).arrived;
-  if (index == 0 && arrived.empty()) arrived.reserve(group.group.members.size());
-  arrived.push_back(&call);
+  while (std::ssize(group.pending) <= index) group.pending.push_back({empty_list()});
+  group.instance_of(call.call).arrived.push_back(&call);
   complete_front(group);
 }
 
@@ -297,11 +296,11 @@ void VirtualWorld::arrive_collective(PostedCall& call) {
 /// order, so it is enough to look at the first one after each arrival.
 void VirtualWorld::complete_front(GroupState& group) {
   if (group.pending.front().arrived.size() < group.running.size()) return;
-  std::vector<PostedCall*>& calls = group.pending.front().arrived;
+  Calls& calls = group.pending.front().arrived;
   const auto by_place = [](const PostedCall* a, const PostedCall* b) { return a->place < b->place; };
   if (!std::is_sorted(calls.begin(), calls.end(), by_place)) std::sort(calls.begin(), calls.end(), by_place);
   if (disagreement(calls)) return;  // It stays pending, and the diagnosis finds it when no rank can run.
-  completed_.push_back({.group = &group, .calls = std::move(calls)});
+  completed_.push_back({&group, std::move(calls)});
   group.pending.pop_front();
   ++group.first_sequence;
 }
@@ -314,13 +313,13 @@ void VirtualWorld::arrive_message(PostedCall& call) {
   if (!sends) {
     channel.receives.push_back(&call);
   } else if (call.call.input.bytes() <= spec_.eager_bytes && spec_.eager_bytes > 0) {
-    Message message{call.call, nullptr};
-    message.call.input = call.call.input.device().empty(call.call.dtype, call.call.input.shape());
-    call.call.input.device().copy(call.call.input, message.call.input);
-    channel.sends.push_back(std::move(message));
+    auto kept = std::make_unique<Call>(call.call);
+    kept->input = call.call.input.device().empty(call.call.dtype, call.call.input.shape());
+    call.call.input.device().copy(call.call.input, kept->input);
+    channel.sends.push_back({nullptr, std::move(kept)});
     finish(call);
   } else {
-    channel.sends.push_back({call.call, &call});
+    channel.sends.push_back({&call, nullptr});
   }
   match_message(group, channel);
 }
@@ -329,16 +328,39 @@ void VirtualWorld::match_message(GroupState& group, Channel& channel) {
   if (channel.sends.empty() || channel.receives.empty()) return;
   Message& send = channel.sends.front();
   PostedCall* receive = channel.receives.front();
-  if (disagreement(send.call, receive->call)) return;
-  std::vector<PostedCall*> calls = {receive};
+  if (disagreement(send.call(), receive->call)) return;
+  Calls calls = empty_list();
+  calls.push_back(receive);
   if (send.posted != nullptr) calls.push_back(send.posted);
-  completed_.push_back({.group = &group, .calls = std::move(calls), .message = std::move(send.call)});
+  completed_.push_back({&group, std::move(calls), std::move(send)});
   channel.sends.pop_front();
   channel.receives.pop_front();
 }
 
-void VirtualWorld::move_data() {
-  if (completed_.empty()) return;
+/// Returns a list of calls that an earlier call has used, if there is one: a world makes the same few
+/// collectives again and again.
+VirtualWorld::Calls VirtualWorld::empty_list() {
+  if (spare_lists_.empty()) return {};
+  Calls list = std::move(spare_lists_.back());
+  spare_lists_.pop_back();
+  return list;
+}
+
+/// Moves one part of the data of a completed call.
+void VirtualWorld::move(const Completed& done, int part, int parts) const {
+  const ProcessGroup& group = done.group->group;
+  if (done.is_message()) {
+    transfer(done.message.call(), done.calls.front()->call);
+  } else if (done.group->is_partial()) {
+    const ProcessGroup running{group.kind, group.index, done.group->running, group.gpus_per_node};
+    transfer(done.calls, running, spec_.reduction_order, part, parts);
+  } else {
+    transfer(done.calls, group, spec_.reduction_order, part, parts);
+  }
+}
+
+/// Moves the data of all completed calls, shared by the threads of the crew.
+void VirtualWorld::move_in_parts() {
   struct Job {
     std::size_t completed;
     int part;
@@ -347,33 +369,31 @@ void VirtualWorld::move_data() {
   std::vector<Job> jobs;
   jobs.reserve(completed_.size());
   for (std::size_t i = 0; i < completed_.size(); ++i) {
-    const int parts =
-        completed_[i].is_message() || crew_.size() == 1 ? 1 : parts_of(completed_[i].calls, 4 * crew_.size());
+    const int parts = completed_[i].is_message() ? 1 : parts_of(completed_[i].calls, 4 * crew_.size());
     for (int part = 0; part < parts; ++part) jobs.push_back({i, part, parts});
   }
-  const auto move = [&](std::int64_t index) {
+  const auto move_part = [&](std::int64_t index) {
     const Job& job = jobs[static_cast<std::size_t>(index)];
-    const Completed& done = completed_[job.completed];
-    if (done.is_message()) {
-      transfer(done.message, done.calls.front()->call);
-    } else if (done.group->is_partial()) {
-      const ProcessGroup running{done.group->group.kind, done.group->group.index, done.group->running,
-                                 done.group->group.gpus_per_node};
-      transfer(done.calls, running, spec_.reduction_order, job.part, job.parts);
-    } else {
-      transfer(done.calls, done.group->group, spec_.reduction_order, job.part, job.parts);
-    }
+    move(completed_[job.completed], job.part, job.parts);
   };
-  if (crew_.size() == 1 || jobs.size() == 1) {
-    for (std::int64_t job = 0; job < std::ssize(jobs); ++job) move(job);
+  if (jobs.size() == 1) return move_part(0);
+  crew_.for_each(std::ssize(jobs), move_part);
+}
+
+void VirtualWorld::move_data() {
+  if (completed_.empty()) return;
+  if (crew_.size() == 1) {
+    for (const Completed& done : completed_) move(done, 0, 1);
   } else {
-    crew_.for_each(std::ssize(jobs), move);
+    move_in_parts();
   }
   for (Completed& done : completed_) {
     const Operation operation = done.calls.front()->call.operation;
     if (operation == Operation::split || operation == Operation::new_group)
       make_groups(*done.group, done.calls);
     for (PostedCall* call : done.calls) finish(*call);
+    done.calls.clear();
+    spare_lists_.push_back(std::move(done.calls));
   }
   completed_.clear();
 }

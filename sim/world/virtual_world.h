@@ -69,13 +69,13 @@ class VirtualWorld {
   std::vector<std::shared_ptr<const void>> release_groups();
 
  private:
+  using Calls = std::vector<PostedCall*>;
   /// A collective or a message whose calls are complete, and whose data has to be moved.
   struct Completed {
     GroupState* group;
-    /// The calls of a collective by place; for a message the recv and, unless it was eager, the send.
-    std::vector<PostedCall*> calls;
-    Call message = {.operation = Operation::barrier, .site = ""};  // for a message: its send
-    bool is_message() const { return message.operation == Operation::send; }
+    Calls calls;  // of a collective, by place; of a message: the recv and, unless it was eager, the send
+    Message message = {nullptr, nullptr};  // of a message: its send
+    bool is_message() const { return message.posted != nullptr || message.kept != nullptr; }
   };
 
   bool is_over(RankState& rank);
@@ -90,6 +90,9 @@ class VirtualWorld {
   void match_message(GroupState& group, Channel& channel);
   void complete_front(GroupState& group);
   void move_data();
+  void move_in_parts();
+  void move(const Completed& done, int part, int parts) const;
+  Calls empty_list();
   void finish(PostedCall& call);
   void make_groups(GroupState& parent, std::span<PostedCall* const> calls);
   GroupState& add_group(std::string kind, int index, std::vector<int> members);
@@ -108,6 +111,7 @@ class VirtualWorld {
   GroupState* world_group_;
   std::vector<int> chosen_;
   std::vector<Completed> completed_;
+  std::vector<Calls> spare_lists_;  // of completed calls, empty, for those that come
   std::vector<Finding> findings_;
   bool ended_ = false;
 };

@@ -120,12 +120,20 @@ std::string as_text(const ScenarioReport& report, bool colour) {
   return text + "\n";
 }
 
-/// The ledger of all ranks in a step at full size, and the multiply-adds of a rank of each stage.
+/// The ledger of all ranks in a step at full size, and what a rank of each stage computes and holds.
 Json step_json(const StepReport& step) {
-  Json ledger = Json::array(), multiply_adds = Json::array();
+  Json ledger = Json::array(), multiply_adds = Json::array(), held = Json::array();
   for (const sim::LedgerRow& row : step.ledger) ledger.push_back(ledger_json(row));
-  for (const StageWork& stage : step.stages) multiply_adds.push_back(stage.multiply_adds);
-  Json document = {{"ledger", std::move(ledger)}, {"multiply_adds_by_stage", std::move(multiply_adds)}};
+  for (const StageWork& stage : step.stages) {
+    multiply_adds.push_back(stage.multiply_adds);
+    held.push_back({{"parameters", stage.held.parameters},
+                    {"gradients", stage.held.gradients},
+                    {"optimizer", stage.held.optimizer},
+                    {"working", stage.working_bytes ? Json(*stage.working_bytes) : Json()}});
+  }
+  Json document = {{"ledger", std::move(ledger)},
+                   {"multiply_adds_by_stage", std::move(multiply_adds)},
+                   {"held_bytes_by_stage", std::move(held)}};
   if (!step.choice_of_experts.empty()) document["choice_of_experts"] = step.choice_of_experts;
   if (!step.left_out.empty()) document["left_out"] = step.left_out;
   return document;

@@ -38,7 +38,7 @@ class Experts {
   }
 
   Matrix<Scalar> output() const {
-    return sum_of_rows([](const Own& own) -> const Matrix<Scalar>& { return own.output; });
+    return sum_of_rows([&](std::size_t e) -> const Matrix<Scalar>& { return experts_[e].output; });
   }
 
   struct Gradients {
@@ -49,19 +49,17 @@ class Experts {
   Gradients gradients(const Matrix<Scalar>& grad) const {
     Gradients all;
     all.probabilities = zeros<Scalar>(probabilities_.rows(), probabilities_.cols());
-    std::vector<Own> backward = experts_;
-    for (std::size_t e = 0; e < experts_.size(); ++e) backward[e].output = gradient_of(e, grad, all);
-    all.x = sum_of_rows([&](const Own& own) -> const Matrix<Scalar>& {
-      return backward[static_cast<std::size_t>(&own - experts_.data())].output;
-    });
+    std::vector<Matrix<Scalar>> of_rows;
+    for (std::size_t e = 0; e < experts_.size(); ++e) of_rows.push_back(gradient_of(e, grad, all));
+    all.x = sum_of_rows([&](std::size_t e) -> const Matrix<Scalar>& { return of_rows[e]; });
     return all;
   }
 
  private:
   struct Own {
     std::vector<Eigen::Index> tokens;
-    Matrix<Scalar> inside, activated, middle;  // [R, F] or [R, 2 F]
-    Matrix<Scalar> output;                     // [R, H]
+    Matrix<Scalar> inside, middle, activated, weighted;  // [R, F] or [R, 2 F]
+    Matrix<Scalar> output;                               // [R, H]
   };
 
   Matrix<Scalar> rows_of(const Matrix<Scalar>& m, const Own& own) const {
@@ -83,8 +81,8 @@ class Experts {
           return number_.activation(function_, false, own.inside(t, f));
         });
     own.activated = gated_ ? times_up(own.middle, own.inside) : own.middle;
-    const Matrix<Scalar> weighted = weighted_rows(e, own, own.activated);
-    own.output = linear(number_, weighted, w.fc2_weight, {});
+    own.weighted = weighted_rows(e, own, own.activated);
+    own.output = linear(number_, own.weighted, w.fc2_weight, {});
     if (w.fc2_bias.size() == 0) return;
     own.output =
         matrix_of(number_, own.output.rows(), own.output.cols(), [&](Eigen::Index t, Eigen::Index h) {
@@ -106,7 +104,7 @@ class Experts {
     const Own& own = experts_[e];
     const MlpWeights<Scalar>& w = weights_[e];
     const Matrix<Scalar> grad_rows = rows_of(grad, own);
-    auto fc2 = linear_gradients(number_, weighted_rows(e, own, own.activated), w.fc2_weight, grad_rows);
+    auto fc2 = linear_gradients(number_, own.weighted, w.fc2_weight, grad_rows);
     fc2.bias = column_sums(number_, weighted_rows(e, own, grad_rows));
     for (Eigen::Index t = 0; t < grad_rows.rows(); ++t) {
       Sum<Scalar> dot;
@@ -137,8 +135,9 @@ class Experts {
   Matrix<Scalar> sum_of_rows(const RowsOf& rows_of_expert) const {
     const Eigen::Index hidden = x_.cols();
     std::vector<Sum<Scalar>> sums(static_cast<std::size_t>(x_.rows() * hidden));
-    for (const Own& own : experts_) {
-      const Matrix<Scalar>& rows = rows_of_expert(own);
+    for (std::size_t e = 0; e < experts_.size(); ++e) {
+      const Own& own = experts_[e];
+      const Matrix<Scalar>& rows = rows_of_expert(e);
       for (Eigen::Index i = 0; i < rows.rows(); ++i)
         for (Eigen::Index h = 0; h < hidden; ++h)
           sums[static_cast<std::size_t>(own.tokens[static_cast<std::size_t>(i)] * hidden + h)].add(
