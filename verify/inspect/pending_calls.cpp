@@ -36,7 +36,12 @@ std::vector<std::uint32_t> front_of(const Job& job, std::size_t dump,
     while (last + 1 < calls.size() && batched(last)) ++last;
     return last + 1 == calls.size();
   };
-  const auto first = std::find_if(pending.begin(), pending.end(), holds);
+  const auto has_others = [&](std::uint32_t index) {
+    return job.groups[job.group_of(dump, calls[index])].members.size() > 1;
+  };
+  auto first = std::find_if(pending.begin(), pending.end(),
+                            [&](std::uint32_t index) { return holds(index) && has_others(index); });
+  if (first == pending.end()) first = std::find_if(pending.begin(), pending.end(), holds);
   if (first == pending.end()) return {};
   std::size_t begin = *first, end = *first;
   const RecordedCall& call = calls[*first];

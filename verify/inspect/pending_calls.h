@@ -5,7 +5,8 @@
 /// A rank's device runs the calls of a stream in order, so its first pending call holds it. A send does not,
 /// if the rank has issued other calls after it: it went on (unless nothing else explains why the rank is
 /// held, see waiting.h). Messages that were issued one right after the other
-/// in one group may be one batch, so they hold a rank together.
+/// in one group may be one batch, so they hold a rank together. A call of a group of one rank waits for
+/// nobody, so it holds the rank only where no other call does.
 ///
 /// Shapes  `calls` has indices into the recording's calls, in the order in which they were issued; `front`
 ///         has those that hold the rank.

@@ -256,7 +256,8 @@ TEST(GroupsAgainst, APickleOfAFlightRecorderIsReadAsItsJson) {
     const Judged result = judged(verify::text_of(dump, format));
     EXPECT_EQ(result.exit_code, 0) << result.text;
     EXPECT_EQ(result.document["form"], "flight_recorder");
-    EXPECT_EQ(result.document["kinds"][0]["equal"], 1);
+    for (const auto& kind : result.document["kinds"])
+      EXPECT_EQ(kind["equal"], kind["kind"] == "tp" ? 1 : 0) << kind.dump();
   }
   dump.groups[1].ranks = "[2, 4]";
   EXPECT_EQ(judged(verify::text_of(dump, verify::DumpFormat::pickle)).exit_code, 1);
