@@ -36,7 +36,11 @@ template <typename Scalar>
 void adam(const Number<Scalar>& number, const AdamSetting& setting, const Matrix<Scalar>& grad,
           AdamState<Scalar>& state) {
   const auto of = [&](Fraction f) { return number.of(f.numerator, f.denominator); };
-  const auto rest = [&](Fraction f) { return number.of(f.denominator - f.numerator, f.denominator); };
+  const auto rest_of = [&](Fraction f) { return number.of(f.denominator - f.numerator, f.denominator); };
+  const Scalar beta1 = of(setting.beta1), rest1 = rest_of(setting.beta1);
+  const Scalar beta2 = of(setting.beta2), rest2 = rest_of(setting.beta2);
+  const Scalar rate = of(setting.learning_rate), epsilon = of(setting.epsilon);
+  const Scalar decay = of(setting.weight_decay);
   const Scalar c1 = bias_correction(number, setting.beta1, setting.step);
   const Scalar c2 = bias_correction(number, setting.beta2, setting.step);
   const bool decays = setting.weight_decay.numerator != 0;
@@ -45,12 +49,12 @@ void adam(const Number<Scalar>& number, const AdamSetting& setting, const Matrix
     Scalar& m = state.exp_avg.data()[i];
     Scalar& v = state.exp_avg_sq.data()[i];
     Scalar g = grad.data()[i];
-    if (decays && !setting.decoupled) g = g + of(setting.weight_decay) * p;
-    m = of(setting.beta1) * m + rest(setting.beta1) * g;
-    v = of(setting.beta2) * v + rest(setting.beta2) * g * g;
-    Scalar update = (m / c1) / (number.sqrt(v / c2) + of(setting.epsilon));
-    if (decays && setting.decoupled) update = update + of(setting.weight_decay) * p;
-    p = p - of(setting.learning_rate) * update;
+    if (decays && !setting.decoupled) g = g + decay * p;
+    m = beta1 * m + rest1 * g;
+    v = beta2 * v + rest2 * g * g;
+    Scalar update = (m / c1) / (number.sqrt(v / c2) + epsilon);
+    if (decays && setting.decoupled) update = update + decay * p;
+    p = p - rate * update;
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <Eigen/Core>
 
+#include "sim/base/vectorised.h"
 #include "verify/reference/number.h"
 
 namespace verify::reference {
@@ -37,6 +38,36 @@ Matrix<Scalar> product(const Number<Scalar>& number, const Matrix<Scalar>& a, co
     for (Eigen::Index k = 0; k < a.cols(); ++k) sum.add_product(a(i, k), b(k, j));
     return sum.value_in_parts();
   });
+}
+
+/// The product in the field, whose sums are exact in any order: four columns at a time.
+template <>
+inline Matrix<sim::Field> product(const Number<sim::Field>&, const Matrix<sim::Field>& a,
+                                  const Matrix<sim::Field>& b) {
+  constexpr Eigen::Index kColumns = 4;
+  const Eigen::Index rows = a.rows(), terms = a.cols(), columns = b.cols();
+  Matrix<sim::Field> result(rows, columns);
+  sim::vectorised([&] {
+    for (Eigen::Index i = 0; i < rows; ++i) {
+      const sim::Field* left = a.data() + i * terms;
+      Eigen::Index j = 0;
+      for (; j + kColumns <= columns; j += kColumns) {
+        sim::FieldSum sums[kColumns];
+        for (Eigen::Index k = 0; k < terms; ++k) {
+          const sim::Field* right = b.data() + k * columns + j;
+#pragma GCC unroll 4
+          for (Eigen::Index c = 0; c < kColumns; ++c) sums[c].add_product(left[k], right[c]);
+        }
+        for (Eigen::Index c = 0; c < kColumns; ++c) result(i, j + c) = sums[c].value();
+      }
+      for (; j < columns; ++j) {
+        sim::FieldSum sum;
+        for (Eigen::Index k = 0; k < terms; ++k) sum.add_product(left[k], b.data()[k * columns + j]);
+        result(i, j) = sum.value();
+      }
+    }
+  });
+  return result;
 }
 
 /// Returns the sum over all rows as a matrix of one row.
