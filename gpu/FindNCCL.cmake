@@ -1,5 +1,5 @@
 # Looks for NCCL in NCCL_ROOT, the CUDA toolkit, the system and a Python wheel (whose library has a version in
-# its name). Sets NCCL::NCCL, NCCL_FOUND and NCCL_VERSION.
+# its name). Sets NCCL_FOUND, NCCL_VERSION, NCCL_INCLUDE_DIR and NCCL_LIBRARY.
 set(nccl_hints ${CUDAToolkit_ROOT} ${CUDAToolkit_LIBRARY_ROOT} ${CUDAToolkit_TARGET_DIR})
 foreach(folder IN LISTS CUDAToolkit_INCLUDE_DIRS)
   list(APPEND nccl_hints ${folder}/..)
@@ -25,7 +25,3 @@ endif()
 include(FindPackageHandleStandardArgs)
 find_package_handle_standard_args(NCCL REQUIRED_VARS NCCL_LIBRARY NCCL_INCLUDE_DIR VERSION_VAR NCCL_VERSION)
 mark_as_advanced(NCCL_INCLUDE_DIR NCCL_LIBRARY)
-if(NCCL_FOUND AND NOT TARGET NCCL::NCCL)
-  add_library(NCCL::NCCL UNKNOWN IMPORTED)
-  set_target_properties(NCCL::NCCL PROPERTIES IMPORTED_LOCATION ${NCCL_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${NCCL_INCLUDE_DIR})
-endif()

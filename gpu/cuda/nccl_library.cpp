@@ -1,4 +1,4 @@
-// This is the only file that includes NCCL's header.
+// This is the only file that includes NCCL's header. NCCL is loaded when the first Library is made.
 
 #include "gpu/nccl/nccl_library.h"
 
@@ -14,6 +14,7 @@
 #include "gpu/device/gpu_device.h"
 #include "gpu/device/refusals.h"
 #include "gpu/device/runtime.h"
+#include "gpu/device/shared_library.h"
 #include "sim/base/check.h"
 #include "sim/base/error.h"
 
@@ -21,12 +22,43 @@ namespace gpu {
 
 namespace {
 
+/// The functions of NCCL that are used.
+struct NcclFunctions {
+  SharedLibrary library{"libnccl.so.2", SHARDPROOF_NCCL_PATH, refuse_no_nccl};
+#define NCCL_FUNCTION(name) decltype(::name)* const name = library.find<decltype(::name)>(#name)
+  NCCL_FUNCTION(ncclAllGather);
+  NCCL_FUNCTION(ncclAllReduce);
+  NCCL_FUNCTION(ncclBroadcast);
+  NCCL_FUNCTION(ncclCommAbort);
+  NCCL_FUNCTION(ncclCommDestroy);
+  NCCL_FUNCTION(ncclCommFinalize);
+  NCCL_FUNCTION(ncclCommGetAsyncError);
+  NCCL_FUNCTION(ncclCommInitRankConfig);
+  NCCL_FUNCTION(ncclCommSplit);
+  NCCL_FUNCTION(ncclGetErrorString);
+  NCCL_FUNCTION(ncclGetLastError);
+  NCCL_FUNCTION(ncclGetUniqueId);
+  NCCL_FUNCTION(ncclGetVersion);
+  NCCL_FUNCTION(ncclGroupEnd);
+  NCCL_FUNCTION(ncclGroupStart);
+  NCCL_FUNCTION(ncclRecv);
+  NCCL_FUNCTION(ncclReduce);
+  NCCL_FUNCTION(ncclReduceScatter);
+  NCCL_FUNCTION(ncclSend);
+#undef NCCL_FUNCTION
+};
+
+const NcclFunctions& nccl() {
+  static const NcclFunctions functions;
+  return functions;
+}
+
 cudaStream_t native(Stream* stream) { return reinterpret_cast<cudaStream_t>(stream); }
 
 /// Returns the description of a result, with NCCL's last warning, which says more than the result alone.
 std::string words_of(ncclResult_t result) {
-  const std::string last = ncclGetLastError(nullptr);
-  return std::string(ncclGetErrorString(result)) + (last.empty() ? "" : ": " + last);
+  const std::string last = nccl().ncclGetLastError(nullptr);
+  return std::string(nccl().ncclGetErrorString(result)) + (last.empty() ? "" : ": " + last);
 }
 
 void check(ncclResult_t result, const char* call) {
@@ -35,7 +67,7 @@ void check(ncclResult_t result, const char* call) {
 
 NcclState state_of(ncclComm_t comm) {
   ncclResult_t result = ncclSuccess;
-  const ncclResult_t asked = ncclCommGetAsyncError(comm, &result);
+  const ncclResult_t asked = nccl().ncclCommGetAsyncError(comm, &result);
   if (asked != ncclSuccess) result = asked;
   if (result == ncclSuccess) return {};
   if (result == ncclInProgress) return {NcclState::Kind::busy};
@@ -115,26 +147,27 @@ void ask(const NcclRequest& request, ncclComm_t comm, cudaStream_t stream) {
   const ncclDataType_t type = type_of(request.dtype);
   switch (request.operation) {
     case NcclOperation::all_reduce:
-      return check(
-          ncclAllReduce(request.from, request.to, count, type, reduction_of(request.reduce_op), comm, stream),
-          "ncclAllReduce");
+      return check(nccl().ncclAllReduce(request.from, request.to, count, type,
+                                        reduction_of(request.reduce_op), comm, stream),
+                   "ncclAllReduce");
     case NcclOperation::reduce_scatter:
-      return check(ncclReduceScatter(request.from, request.to, count, type, reduction_of(request.reduce_op),
-                                     comm, stream),
+      return check(nccl().ncclReduceScatter(request.from, request.to, count, type,
+                                            reduction_of(request.reduce_op), comm, stream),
                    "ncclReduceScatter");
     case NcclOperation::all_gather:
-      return check(ncclAllGather(request.from, request.to, count, type, comm, stream), "ncclAllGather");
+      return check(nccl().ncclAllGather(request.from, request.to, count, type, comm, stream),
+                   "ncclAllGather");
     case NcclOperation::broadcast:
-      return check(ncclBroadcast(request.from, request.to, count, type, request.peer, comm, stream),
+      return check(nccl().ncclBroadcast(request.from, request.to, count, type, request.peer, comm, stream),
                    "ncclBroadcast");
     case NcclOperation::reduce:
-      return check(ncclReduce(request.from, request.to, count, type, reduction_of(request.reduce_op),
-                              request.peer, comm, stream),
+      return check(nccl().ncclReduce(request.from, request.to, count, type, reduction_of(request.reduce_op),
+                                     request.peer, comm, stream),
                    "ncclReduce");
     case NcclOperation::send:
-      return check(ncclSend(request.from, count, type, request.peer, comm, stream), "ncclSend");
+      return check(nccl().ncclSend(request.from, count, type, request.peer, comm, stream), "ncclSend");
     case NcclOperation::recv:
-      return check(ncclRecv(request.to, count, type, request.peer, comm, stream), "ncclRecv");
+      return check(nccl().ncclRecv(request.to, count, type, request.peer, comm, stream), "ncclRecv");
     case NcclOperation::copy:
       break;
   }
@@ -148,7 +181,7 @@ class Link : public NcclLink {
   ~Link() override {
     const ncclComm_t made = comm();
     const bool is_there = made != nullptr && process_.comms.erase(made) > 0;
-    if (is_there) static_cast<void>(is_closing_ ? ncclCommDestroy(made) : ncclCommAbort(made));
+    if (is_there) static_cast<void>(is_closing_ ? nccl().ncclCommDestroy(made) : nccl().ncclCommAbort(made));
     end_stream(stream_);
   }
   Link(const Link&) = delete;
@@ -174,11 +207,11 @@ class Link : public NcclLink {
       copy_on_gpu(stream_, request.from, request.to,
                   static_cast<std::size_t>(request.count * sim::size_of(request.dtype)));
     }
-    check(ncclGroupStart(), "ncclGroupStart");
+    check(nccl().ncclGroupStart(), "ncclGroupStart");
     for (const NcclRequest& request : requests) {
       if (request.operation != NcclOperation::copy) ask(request, comm(), native(stream_));
     }
-    check(ncclGroupEnd(), "ncclGroupEnd");
+    check(nccl().ncclGroupEnd(), "ncclGroupEnd");
   }
 
   std::unique_ptr<NcclEvent> mark() override {
@@ -190,13 +223,14 @@ class Link : public NcclLink {
     use_gpu(process_.ordinal);
     auto part = color < 0 ? nullptr : std::make_unique<Link>(process_);
     ncclComm_t* made = part == nullptr ? &process_.spots.emplace_back(nullptr) : part->spot();
-    check(ncclCommSplit(comm(), color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, made, nullptr), "ncclCommSplit");
+    check(nccl().ncclCommSplit(comm(), color < 0 ? NCCL_SPLIT_NOCOLOR : color, key, made, nullptr),
+          "ncclCommSplit");
     return part;
   }
 
   void begin_close() override {
     is_closing_ = true;
-    check(ncclCommFinalize(comm()), "ncclCommFinalize");
+    check(nccl().ncclCommFinalize(comm()), "ncclCommFinalize");
   }
 
  private:
@@ -210,13 +244,13 @@ class Library : public NcclLibrary {
  public:
   int version() const override {
     int version = 0;
-    check(ncclGetVersion(&version), "ncclGetVersion");
+    check(nccl().ncclGetVersion(&version), "ncclGetVersion");
     return version;
   }
 
   sim::Bytes unique_id() override {
     ncclUniqueId id;
-    check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+    check(nccl().ncclGetUniqueId(&id), "ncclGetUniqueId");
     sim::Bytes bytes(sizeof id);
     std::memcpy(bytes.data(), &id, sizeof id);
     return bytes;
@@ -245,13 +279,14 @@ class Library : public NcclLibrary {
     config.splitShare = 0;  // otherwise the kernels of all groups of a process run one after the other
     use_gpu(process_.ordinal);
     auto link = std::make_unique<Link>(process_);
-    check(ncclCommInitRankConfig(link->spot(), size, unique_id, rank, &config), "ncclCommInitRankConfig");
+    check(nccl().ncclCommInitRankConfig(link->spot(), size, unique_id, rank, &config),
+          "ncclCommInitRankConfig");
     return link;
   }
 
   void abort() override {
     const std::set<ncclComm_t> comms = std::exchange(process_.comms, {});
-    for (ncclComm_t comm : comms) static_cast<void>(ncclCommAbort(comm));
+    for (ncclComm_t comm : comms) static_cast<void>(nccl().ncclCommAbort(comm));
   }
 
  private:
@@ -260,6 +295,9 @@ class Library : public NcclLibrary {
 
 }  // namespace
 
-std::unique_ptr<NcclLibrary> open_nccl() { return std::make_unique<Library>(); }
+std::unique_ptr<NcclLibrary> open_nccl() {
+  nccl();  // refuses where NCCL cannot be loaded, before any rank waits for this one
+  return std::make_unique<Library>();
+}
 
 }  // namespace gpu

@@ -1,18 +1,41 @@
-// This file implements the vendor's matrix product with cuBLAS.
+// This file implements the vendor's matrix product with cuBLAS, which is loaded when the first handle is made.
 
 #include <cublas_v2.h>
 #include <memory>
+#include <string>
 
 #include "gpu/device/kernels.h"
 #include "gpu/device/refusals.h"
+#include "gpu/device/shared_library.h"
 
 namespace gpu {
 
 namespace {
 
+const std::string kCublasName = "libcublas.so." + std::to_string(CUBLAS_VER_MAJOR);
+
+/// The functions of cuBLAS that are used, by the names that the library has for them.
+struct CublasFunctions {
+  SharedLibrary library{kCublasName.c_str(), SHARDPROOF_CUBLAS_PATH, refuse_cublas};
+#define CUBLAS_FUNCTION(name) decltype(::name)* const name = library.find<decltype(::name)>(#name)
+  CUBLAS_FUNCTION(cublasCreate_v2);
+  CUBLAS_FUNCTION(cublasDestroy_v2);
+  CUBLAS_FUNCTION(cublasGemmStridedBatchedEx_64);
+  CUBLAS_FUNCTION(cublasGetStatusName);
+  CUBLAS_FUNCTION(cublasGetStatusString);
+  CUBLAS_FUNCTION(cublasSetMathMode);
+  CUBLAS_FUNCTION(cublasSetStream_v2);
+#undef CUBLAS_FUNCTION
+};
+
+const CublasFunctions& cublas() {
+  static const CublasFunctions functions;
+  return functions;
+}
+
 void check(cublasStatus_t status, const char* call) {
   if (status != CUBLAS_STATUS_SUCCESS)
-    refuse_failed(call, cublasGetStatusName(status), cublasGetStatusString(status));
+    refuse_failed(call, cublas().cublasGetStatusName(status), cublas().cublasGetStatusString(status));
 }
 
 cudaDataType_t native(ElementType type) {
@@ -32,14 +55,14 @@ cublasComputeType_t compute_type(ElementType type) {
 class Vendor {
  public:
   explicit Vendor(Stream* on) : stream(on) {
-    check(cublasCreate(&handle), "cublasCreate");
-    check(cublasSetStream(handle, reinterpret_cast<cudaStream_t>(stream)), "cublasSetStream");
+    check(cublas().cublasCreate_v2(&handle), "cublasCreate");
+    check(cublas().cublasSetStream_v2(handle, reinterpret_cast<cudaStream_t>(stream)), "cublasSetStream");
     // This mode is for bf16, where it concerns sums that are split. For f32 and f64, the compute types of
     // compute_type are the pedantic ones.
     const int mode = CUBLAS_DEFAULT_MATH | CUBLAS_MATH_DISALLOW_REDUCED_PRECISION_REDUCTION;
-    check(cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)), "cublasSetMathMode");
+    check(cublas().cublasSetMathMode(handle, static_cast<cublasMath_t>(mode)), "cublasSetMathMode");
   }
-  ~Vendor() { static_cast<void>(cublasDestroy(handle)); }
+  ~Vendor() { static_cast<void>(cublas().cublasDestroy_v2(handle)); }
   Vendor(const Vendor&) = delete;
   Vendor& operator=(const Vendor&) = delete;
 
@@ -47,6 +70,7 @@ class Vendor {
   cublasHandle_t handle = nullptr;
 };
 
+void load_vendor() { static_cast<void>(cublas()); }
 Vendor* make_vendor(Stream* stream) { return std::make_unique<Vendor>(stream).release(); }
 void end_vendor(Vendor* vendor) { delete vendor; }
 
@@ -63,7 +87,7 @@ void vendor_matmul(Vendor* vendor, ElementType type, ProductSizes sizes, Operand
   const void* old = is_f64 ? static_cast<const void*>(&old64) : &old32;
   // cuBLAS stores matrices by columns, so it sees ours as transposed, and the product as b a.
   check(
-      cublasGemmStridedBatchedEx_64(
+      cublas().cublasGemmStridedBatchedEx_64(
           vendor->handle, b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N, a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
           sizes.columns, sizes.rows, sizes.terms, one, b.first, native(type),
           b.transposed ? sizes.terms : sizes.columns, sizes.terms * sizes.columns, a.first, native(type),

@@ -125,7 +125,9 @@ std::shared_ptr<sim::Device> make_gpu_device(GpuOptions options) {
 GpuDevice::GpuDevice(GpuOptions options)
     : mode_(options.mode),
       streams_(std::make_shared<LaneStreams>(options.ordinal)),
-      pool_(std::make_shared<sim::MemoryPool>(std::make_unique<GpuMemory>(streams_))) {}
+      pool_(std::make_shared<sim::MemoryPool>(std::make_unique<GpuMemory>(streams_))) {
+  if (mode_ == GpuMode::vendor) load_vendor();
+}
 
 GpuDevice::GpuDevice(const GpuDevice& whole, int rank)
     : Device(whole),

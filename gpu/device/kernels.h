@@ -133,6 +133,8 @@ struct Operand {
 void matmul(Stream* stream, ElementType type, ProductSizes sizes, Operand a, Operand b, ElementType out_type,
             void* out, bool accumulate);
 
+/// Loads the vendor's library. Refuses if it cannot be loaded.
+void load_vendor();
 /// A handle on the vendor's library for one stream (gpu/cuda/vendor.cpp).
 class Vendor;
 Vendor* make_vendor(Stream* stream);

@@ -29,6 +29,23 @@ void refuse_failed(const char* call, const std::string& name, const std::string&
                      "compute-sanitizer, which finds the cause"});
 }
 
+void refuse_cublas(const std::string& problem) {
+  sim::refuse({.code = "cuda_unavailable",
+               .option = "--cuda-kernels vendor",
+               .numbers = "cuBLAS: " + problem,
+               .rule = "the vendor's kernels are those of cuBLAS, which is loaded when they are asked for",
+               .hint = "LD_LIBRARY_PATH with the folder of libcublas.so of the CUDA toolkit with which this "
+                       "program was built, or --cuda-kernels exact, which needs no library"});
+}
+
+void refuse_no_nccl(const std::string& problem) {
+  sim::refuse({.code = "backend_unavailable",
+               .option = "--backend nccl",
+               .numbers = "NCCL: " + problem,
+               .rule = "NCCL is loaded when it is asked for, in version 2.18 or a later one",
+               .hint = "LD_LIBRARY_PATH with the folder of libnccl.so.2, or --backend mpi"});
+}
+
 void refuse_dtype(const char* dtype) {
   sim::refuse({.code = "cuda_dtype",
                .option = fmt::format("dtype {}", dtype),

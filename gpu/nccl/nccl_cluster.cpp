@@ -130,7 +130,7 @@ sim::ProcessReport NcclCluster::run(const sim::ClusterWorld& world, const sim::R
               .recorder = recorder};
   return ended_by_errors([&] {
     sim::require_processes(world.layout, spec_.launch);
-    {
+    try {
       const sim::RunningDevice running(device_.get());
       sim::RefusalLimit limit(*recorder, world.call_limit, [this](const sim::Refusal& latest) {
         end_all(fmt::format("rank_will_not_end: {}\n", sim::sentence_of_refusals(latest)), kBrokenContract);
@@ -142,6 +142,10 @@ sim::ProcessReport NcclCluster::run(const sim::ClusterWorld& world, const sim::R
       program(own);
       sim::require_all_waited(*recorder);
       run.meet_at_end();
+    } catch (...) {
+      if (world.on_broken_run)
+        world.on_broken_run({.rank = rank(), .published = {}, .calls = recorder->calls()});
+      throw;
     }
     run.close();
     return sim::ProcessReport{

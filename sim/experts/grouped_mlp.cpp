@@ -87,11 +87,6 @@ GroupedMlpConfig checked(GroupedMlpConfig config, int etp) {
   return config;
 }
 
-/// Returns row r as factors(r) times the given row.
-Tensor product_with_row(const Tensor& factors, const Tensor& row) {
-  return matmul(factors.reshaped({factors.count(), 1}), row.reshaped({1, row.count()}));
-}
-
 }  // namespace
 
 void require_experts(const GroupedMlpConfig& config, int etp) { checked(config, etp); }
@@ -136,7 +131,7 @@ Tensor GroupedMlp::forward_expert(const Expert& expert, SavedOfExpert& saved) co
   saved.activated = config_.activation.forward(saved.inside);
   const Tensor output =
       matmul(scaled_rows(saved.activated, saved.probs), transposed(expert.fc2_weight.value));
-  return config_.bias ? add(output, product_with_row(saved.probs, expert.fc2_bias.value)) : output;
+  return config_.bias ? add(output, products_with_row(saved.probs, expert.fc2_bias.value)) : output;
 }
 
 GroupedMlp::Gradients GroupedMlp::backward(const Saved& saved, const Tensor& grad_output) {
@@ -164,8 +159,7 @@ GroupedMlp::Gradients GroupedMlp::backward_expert(Expert& expert, const SavedOfE
   Tensor grad_probs = row_dots(grad_weighted, saved.activated);
   if (config_.bias) {
     add_column_sums(scaled_rows(grad, saved.probs), expert.fc2_bias.main_grad);
-    grad_probs =
-        add(grad_probs, matmul(grad, expert.fc2_bias.value.reshaped({config_.hidden_size, 1})).flat());
+    grad_probs = add(grad_probs, dots_with_row(grad, expert.fc2_bias.value));
   }
   const Tensor grad_inside =
       config_.activation.backward(saved.inside, scaled_rows(grad_weighted, saved.probs));

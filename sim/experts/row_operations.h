@@ -1,7 +1,8 @@
 #pragma once
 
 /// Operations on rows and on single elements that routing is made of. Each is composed of kernels that every
-/// device has: products of matrices, lookup() and add_to_rows().
+/// device has: products of matrices, lookup() and add_to_rows(). The products are marked as work on rows
+/// (sim/tensor/row_work.h).
 ///
 /// Shapes  x [R, F], factors and dots [R], ids [R, k] of elements of a matrix [R, F], counted row by row.
 /// Calls   none.
@@ -19,6 +20,10 @@ Tensor row_sums(const Tensor& x);
 Tensor row_dots(const Tensor& x, const Tensor& y);
 /// Returns x(r, f) factors(r).
 Tensor scaled_rows(const Tensor& x, const Tensor& factors);
+/// Returns factors(r) row(f), as [R, F].
+Tensor products_with_row(const Tensor& factors, const Tensor& row);
+/// Returns the sum of x(r, f) row(f) over f, as [R].
+Tensor dots_with_row(const Tensor& x, const Tensor& row);
 /// Returns a tensor [R, F] whose columns are all `values` [R], or one whose rows are all `values` [F].
 Tensor repeated_columns(const Tensor& values, std::int64_t columns);
 Tensor repeated_rows(const Tensor& values, std::int64_t rows);

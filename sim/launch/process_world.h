@@ -7,6 +7,7 @@
 ///         first rank of the layout is not 0.
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -27,6 +28,9 @@ struct ClusterWorld {
   std::int64_t eager_bytes = 0;
   std::uint64_t seed = 0;
   std::int64_t call_limit = 1'000'000;
+  /// Is called with the calls of the rank of this process if its program ends with an error, before all
+  /// processes end. The groups that the records point to live until it returns.
+  std::function<void(const RankReport&)> on_broken_run = {};
 };
 
 struct ProcessReport {

@@ -4,8 +4,10 @@
 ///
 /// Shapes  H hidden_size, V padded_vocab_size, S seq_length, B micro_batch_size; T = S/cp B, the tokens of a
 ///         microbatch on one context-parallel rank. Token s of those that the rank has of sequence b is in
-///         row s B + b.
-/// Errors  sequence_cp: S is cut over several ranks and is not a multiple of 2 cp (sequence_cut.h).
+///         row s B + b. Packed documents are the same in all sequences; each is cut over the ranks by itself,
+///         attends to itself alone, and has positions from 0.
+/// Errors  sequence_cp: S, or a document, is cut over several ranks and is not a multiple of 2 cp
+///         (sequence_cut.h); document_offsets.
 /// Exact   The model has no dropout, so its output is a function of its tokens. Dropout masks are checked in
 ///         single layers (parallel_dropout.h).
 
@@ -45,6 +47,8 @@ struct GptConfig {
   std::int64_t kv_channels = 0;
   std::int64_t seq_length = 0;
   std::int64_t micro_batch_size = 1;
+  /// Where the packed documents of each sequence begin, [0, ..., S]; empty: a sequence is one document.
+  std::vector<std::int64_t> cu_seqlens = {};
   int context_parallel_size = 1;  // cp
   /// How attention communicates over context-parallel ranks: in all layers, or in each; empty: p2p.
   std::vector<CpCommType> cp_comm_types = {};
@@ -76,7 +80,9 @@ struct GptConfig {
     return context_parallel_size == 1 ? 0 : rank.groups.get("cp").rank();
   }
   /// Which tokens of a sequence each context-parallel rank has.
-  SequenceCut sequence_cut() const { return SequenceCut::of_sequence(seq_length, context_parallel_size); }
+  SequenceCut sequence_cut() const {
+    return sequence_cut_of(seq_length, cu_seqlens, context_parallel_size);
+  }
   /// The number of tokens of a microbatch on this rank.
   std::int64_t tokens() const { return seq_length / context_parallel_size * micro_batch_size; }
 };

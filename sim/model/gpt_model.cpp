@@ -12,7 +12,15 @@ namespace {
 
 void require_cut_of_sequences(const Rank& rank, const GptConfig& config) {
   Refusals refusals;
-  refusals.keep([&] { config.sequence_cut(); });
+  refusals.keep([&] {
+    const std::int64_t length = config.sequence_cut().length();
+    if (length == config.seq_length) return;
+    refuse({.code = "gpt_documents",
+            .option = "--seq-length",
+            .numbers = fmt::format("documents of {} tokens in sequences of {}", length, config.seq_length),
+            .rule = "the packed documents of a sequence fill it",
+            .hint = fmt::format("--seq-length {}, or another document", length)});
+  });
   refusals.keep([&] {
     if (rank.layout.cp == config.context_parallel_size) return;
     refuse({.code = "gpt_context",
@@ -94,6 +102,7 @@ TransformerLayerConfig layer_config(const GptConfig& config, int number) {
           .num_query_groups = config.num_query_groups,
           .kv_channels = config.kv_channels,
           .sequence_length = config.seq_length,
+          .cu_seqlens = config.cu_seqlens,
           .cp_comm_type = config.cp_comm_type_of(number),
           .rotary_base = config.rotary_base,
           .norm = config.normalization,

@@ -8,6 +8,7 @@
 /// Calls   those of its layers; with recompute, those of each layer's forward again in backward. The counts
 ///         of auxiliary losses are reduced in the second of these runs alone.
 /// Errors  gpt_context: sequences that are cut over another number of ranks than the layout's cp;
+///         gpt_documents: packed documents that do not fill a sequence;
 ///         cp_comm_types: kinds of context parallelism for another number of layers;
 ///         moe_freq_length: layers of experts that are listed for another number of layers; those of its
 ///         parts.

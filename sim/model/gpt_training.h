@@ -19,7 +19,9 @@
 ///         means, which weighs a token of a rank with few labels more: it is the mean over the tokens of a
 ///         microbatch only where all of these ranks have equally many. With whole_sequence_loss it always is:
 ///         each rank divides its sum by the tokens of its whole cp group. Both modes follow Megatron's
-///         schedules.py, where a loss function returns a sum and a number of tokens, or a loss.
+///         schedules.py, where a loss function returns a sum and a number of tokens, or a loss. Experts with
+///         a capacity drop tokens of each rank by themselves (token_dropping.h): then the step is not the
+///         same with other tp, cp or microbatches.
 /// Source  Megatron-LM, train_step and finalize_model_grads.
 
 #include "sim/layout/layer_placement.h"

@@ -8,7 +8,8 @@
 /// Shapes  input [T, H], T = S B, row s B + b, replicated, or [T/tp, H] with sequence_parallel;  linear_qkv
 ///         [(n + 2 g) d, H], group by group [q ... q, k, v];  scores [B, n/tp, S, S];  linear_proj [H, n d];
 ///         output as input. n heads, g query groups, d = the head dimension. With context parallelism S is
-///         this rank's part of the sequence (sequence_cut.h) in all shapes but those of scores.
+///         this rank's part of the sequence (sequence_cut.h) in all shapes but those of scores. Packed
+///         documents each attend to themselves alone, and their rotary positions begin again at 0.
 /// Calls   those of the two linear layers and of core_attention.h. With fewer groups than ranks, additionally
 ///         one all_gather of [T, (n + 2 g) d / tp] in forward and one reduce_scatter in backward.
 /// Errors  attention_heads, when the number of heads is not a multiple of groups and of tp, or neither of
@@ -31,6 +32,7 @@ struct SelfAttentionConfig {
   std::int64_t num_query_groups = 0;     // g
   std::int64_t kv_channels = 0;          // d
   std::int64_t sequence_length = 0;      // of whole sequences
+  std::vector<std::int64_t> cu_seqlens = {};  // of the documents in each of them; empty: it is one
   CpCommType cp_comm_type = CpCommType::p2p;
   std::int64_t rotary_base = 0;  // 0: no rotary positions
   bool causal = true;
@@ -40,6 +42,9 @@ struct SelfAttentionConfig {
   bool sequence_parallel = false;
   Initial initial = {};
 };
+
+/// Returns how sequences are cut over the ranks: each document by itself, where they are packed.
+SequenceCut sequence_cut_of(std::int64_t length, const std::vector<std::int64_t>& cu_seqlens, int ranks);
 
 class SelfAttention {
  public:

@@ -27,6 +27,7 @@ SelfAttentionConfig attention_config(const TransformerLayerConfig& config) {
           .num_query_groups = config.num_query_groups,
           .kv_channels = config.kv_channels,
           .sequence_length = config.sequence_length,
+          .cu_seqlens = config.cu_seqlens,
           .cp_comm_type = config.cp_comm_type,
           .rotary_base = config.rotary_base,
           .causal = config.causal,

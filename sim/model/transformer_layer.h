@@ -31,6 +31,7 @@ struct TransformerLayerConfig {
   std::int64_t num_query_groups = 0;
   std::int64_t kv_channels = 0;
   std::int64_t sequence_length = 0;  // of whole sequences
+  std::vector<std::int64_t> cu_seqlens = {};  // of the documents in each of them; empty: it is one
   CpCommType cp_comm_type = CpCommType::p2p;
   std::int64_t rotary_base = 0;  // 0: no rotary positions
   Norm norm = Norm::layer_norm;

@@ -126,7 +126,7 @@ ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, co
                  .native_queue = {},
                  .groups = {}};
   const KeyedRandom random(world.seed);
-  {
+  try {
     const RunningDevice running(run.device.get());
     RefusalLimit limit(*recorder, world.call_limit, [this](const Refusal& latest) {
       end_all(fmt::format("rank_will_not_end: {}\n", sentence_of_refusals(latest)), kBrokenContract);
@@ -135,8 +135,12 @@ ProcessReport Cluster::run_program(const ClusterWorld& world, Device& device, co
     MpiGroups groups(run);
     Rank own{rank(), world.layout, *run.device, groups, random, *recorder};
     program(own);
+    end_program(run);
+  } catch (...) {
+    if (world.on_broken_run)
+      world.on_broken_run({.rank = rank(), .published = {}, .calls = recorder->calls()});
+    throw;
   }
-  end_program(run);
   if (native_ != nullptr) {
     const Watch watch(watched("the end of MPI's groups"));
     native_->close_groups();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "sim/tensor/checks.h"
+#include "sim/tensor/memory_use.h"
 
 namespace sim {
 
@@ -30,6 +31,7 @@ bool is_set(const Tensor& flag) {
 DistributedOptimizer::DistributedOptimizer(Rank& rank, DistributedDataParallel& data_parallel,
                                            const OptimizerConfig& config)
     : rank_(rank), data_parallel_(data_parallel), config_(config), loss_scale_(config.loss_scale) {
+  const MadeFor optimizer(MemoryUse::optimizer);
   for (const auto& part : data_parallel_.parts()) {
     for (int bucket = 0; bucket < part.buffer.buckets(); ++bucket) {
       for (const OwnedPiece& own : data_parallel_.pieces(part, bucket)) {

@@ -4,6 +4,7 @@
 
 #include "sim/base/check.h"
 #include "sim/tensor/checks.h"
+#include "sim/tensor/memory_use.h"
 
 namespace sim {
 
@@ -28,7 +29,9 @@ DType dtype_of(const std::vector<Parameter*>& parameters) {
 GradBuffer::GradBuffer(Rank& rank, std::vector<Parameter*> parameters, const BufferConfig& config)
     : parameters_(std::move(parameters)), layout_(buffer_layout(sizes_of(parameters_), config)) {
   const DType dtype = dtype_of(parameters_);
+  const MadeFor gradients(MemoryUse::gradients);
   grads_ = filled(rank.device, sum_dtype(dtype), {layout_.numel()}, 0);
+  const MadeFor parameter_values(MemoryUse::parameters);
   values_ = filled(rank.device, dtype, {layout_.numel()}, 0);
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     Parameter& parameter = *parameters_[i];

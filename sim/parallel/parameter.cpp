@@ -5,6 +5,7 @@
 
 #include "sim/base/error.h"
 #include "sim/tensor/checks.h"
+#include "sim/tensor/memory_use.h"
 #include "sim/tensor/rows.h"
 
 namespace sim {
@@ -65,11 +66,13 @@ std::vector<Parameter*> joined(std::initializer_list<std::vector<Parameter*>> pa
 Parameter make_parameter(Rank& rank, std::string name, DType dtype, const Shape& whole,
                          const Partition& partition, const Initial& initial) {
   require_partition(name, whole, partition);
+  const MadeFor parameters(MemoryUse::parameters);
   Tensor value = scale(shard_of(rank, name, dtype, whole, partition), initial.scale);
   if (initial.center.numerator != 0) {
     const Tensor center = scale(filled(rank.device, dtype, value.shape(), 1), initial.center);
     add_to(value, center);
   }
+  const MadeFor gradients(MemoryUse::gradients);
   Tensor main_grad = filled(rank.device, sum_dtype(dtype), value.shape(), 0);
   const bool is_cut = partition.dim >= 0;
   const ParameterAttributes attributes{.tensor_model_parallel = is_cut,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "sim/tensor/row_work.h"
 #include "sim/tensor/running_device.h"
 
 namespace sim {
@@ -13,16 +14,22 @@ namespace {
 struct CountedStorage {
   CountedStorage(std::int64_t bytes, std::shared_ptr<const void> device,
                  const std::shared_ptr<ShapesAccount>& of_rank)
-      : storage(bytes, std::move(device)), account(of_rank) {
+      : storage(bytes, std::move(device)), account(of_rank), use(static_cast<std::size_t>(MadeFor::now())) {
     account->held_bytes += bytes;
     account->peak_bytes = std::max(account->peak_bytes, account->held_bytes);
+    account->held_for[use] += bytes;
+    account->peak_for[use] = std::max(account->peak_for[use], account->held_for[use]);
   }
-  ~CountedStorage() { account->held_bytes -= storage.bytes(); }
+  ~CountedStorage() {
+    account->held_bytes -= storage.bytes();
+    account->held_for[use] -= storage.bytes();
+  }
   CountedStorage(const CountedStorage&) = delete;
   CountedStorage& operator=(const CountedStorage&) = delete;
 
   Storage storage;
   std::shared_ptr<ShapesAccount> account;
+  std::size_t use;
 };
 
 }  // namespace
@@ -164,6 +171,7 @@ void ShapesDevice::rotate(const Tensor& x, const Tensor&, const Tensor&, bool, T
 
 void ShapesDevice::matmul(const Tensor& a, bool a_transposed, const Tensor&, bool, Tensor& out, bool) {
   if (running_device() != this) return;
+  if (RowWork::is_running()) return add_elements(std::max(a.count(), out.count()));
   const std::size_t columns = a.shape().dimensions() - 1;
   account_->multiply_adds += out.count() * a.shape()[a_transposed ? columns - 1 : columns];
 }

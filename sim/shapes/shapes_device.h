@@ -6,8 +6,8 @@
 ///
 /// Shapes  as in device.h. Operations (ops.h and its kin) check shapes and dtypes as on every device.
 /// Calls   Each rank has an account of its own: the multiply-adds of matmul, the elements that the other
-///         kernels process, and the bytes of the tensors that exist at once. Only the program of the rank
-///         adds work to it, not the world that moves data between ranks.
+///         kernels process, and the bytes of the tensors that exist at once, by what they are for. Only the
+///         program of the rank adds work to it, not the world that moves data between ranks.
 /// Errors  no_elements: a program reads floats, or whole numbers that nobody has written or that depend on
 ///         floats, such as the result of a comparison.
 /// Exact   Whole numbers are computed by the CPU device. A whole number that depends on a float is unknown.
@@ -15,6 +15,7 @@
 ///         (sim/optimizer/distributed_optimizer.cpp), and experts are chosen in turn
 ///         (TopKRoutingConfig::force_load_balancing).
 
+#include <array>
 #include <cstdint>
 #include <initializer_list>
 #include <map>
@@ -22,15 +23,19 @@
 
 #include "sim/cpu/cpu_device.h"
 #include "sim/tensor/device.h"
+#include "sim/tensor/memory_use.h"
 
 namespace sim {
 
 /// What one rank has computed and held.
 struct ShapesAccount {
-  std::int64_t multiply_adds = 0;  // of matmul
+  std::int64_t multiply_adds = 0;  // of matmul, without that of work on rows (row_work.h)
   std::int64_t elements = 0;       // that other kernels processed
   std::int64_t held_bytes = 0;     // of the tensors that exist
   std::int64_t peak_bytes = 0;     // of the tensors that existed at once
+  std::array<std::int64_t, kMemoryUseNames.size()> held_for{}, peak_for{};  // the same, by MemoryUse
+  std::int64_t held(MemoryUse use) const { return held_for[static_cast<std::size_t>(use)]; }
+  std::int64_t peak(MemoryUse use) const { return peak_for[static_cast<std::size_t>(use)]; }
 };
 
 class ShapesDevice : public Device, public std::enable_shared_from_this<ShapesDevice> {

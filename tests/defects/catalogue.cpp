@@ -468,6 +468,11 @@ std::vector<Defect> make_catalogue() {
                  balance_without_a_gradient, "serial"),
       in_program("step with experts: sequences balanced together", "MLM e3fe5508c9", moe,
                  sequences_balanced_together, "serial"),
+      in_program("step with experts: capacity of the whole microbatch", "", moe,
+                 capacity_of_the_whole_microbatch, "serial"),
+      in_program("step with experts: first tokens for the most probable", "", moe,
+                 first_tokens_for_the_most_probable, "serial"),
+      in_program("step with experts: capacity not padded", "", moe, capacity_not_padded, "calls"),
 
       // ---- Context parallelism: attention ----
       in_ring("context: masked as the rank ahead", "", RingMistake::masked_as_the_rank_ahead),
@@ -522,6 +527,10 @@ std::vector<Defect> make_catalogue() {
                  "serial"),
       in_program("context: labels of a training cut in one piece", "", cp,
                  labels_of_a_training_cut_in_one_piece, "serial"),
+      in_program("context: documents of a training forgotten", "axolotl#3608", cp,
+                 documents_of_a_training_forgotten, "serial"),
+      in_program("context: labels of documents cut as a sequence", "", cp,
+                 labels_of_documents_cut_as_a_sequence, "serial"),
       in_kernel("context: positions of the first half again", "MLM 13722647f3, MLM 28778d1283", cp,
                 Kernel::positions_of_the_first_half_again, "serial"),
   };

@@ -380,13 +380,19 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"step with experts: a dense stage leaves the norm out", right,
        "rank 2 waits in 'optimizer.grad_norm' for rank 0, which has ended without making the matching call"},
       {"step with experts: recomputed tokens counted twice", vague,
-       "decoder.layers.0.mlp.router.expert_bias: it is what microbatches 1 gives, and microbatches is 2"},
+       "decoder.layers.0.mlp.router.expert_bias: every element is zero"},
       {"step with experts: balanced on the last stage only", vague,
        "decoder.layers.0.mlp.router.weight.grad: every element is the same multiple of the serial one, by a"},
       {"step with experts: balance without a gradient", right,
        "decoder.layers.0.mlp.router.weight.grad: it is what balance 0 gives, and balance is 1 here"},
       {"step with experts: sequences balanced together", right,
        "decoder.layers...mlp.router.weight.grad: it is what balance 1 gives, and balance is 2 here"},
+      {"step with experts: capacity of the whole microbatch", right,
+       "loss of step 0: it is what dropping 0 gives, and dropping is 1 here"},
+      {"step with experts: first tokens for the most probable", right,
+       "loss of step 2: it is what dropping 2 gives, and dropping is 1 here"},
+      {"step with experts: capacity not padded", right,
+       "on all ranks: all_gather 'token_dispatcher.counts' of 1 i32 over tp-ep is one too many"},
       {"context: masked as the rank ahead", vague,
        "context of document 0, first half, on rank 1 only: it differs in 1 of 3 elements: row 1, column 0; "
        "all"},
@@ -461,15 +467,19 @@ const std::vector<ExamAnswer>& exam_answers() {
        "on all ranks: all_reduce 'data_parallel.all_reduce' of 21 over dp-cp is...of 21 over dp"},
       {"context: norm over dp alone", right,
        "on all ranks: all_reduce 'optimizer.grad_norm' of 1 over intra-dist-opt is...of 1 over dp"},
-      {"context: balance not multiplied by cp", vague,
-       "decoder.layers.0.mlp.router.weight.grad: it differs in 3 of 3 elements: row 0, columns 0 to 2; "
-       "before"},
+      {"context: balance not multiplied by cp", right,
+       "decoder.layers.0.mlp.router.weight.grad: every element is the serial one divided by 2 (cp or edp)"},
       {"context: norm gradients of the first rank", vague,
        "decoder.final_layernorm.weight.grad: it differs in 3 of 3 elements: row 0, columns 0 to 2; before "
        "it,"},
       {"context: labels of a training cut in one piece", vague,
        "loss of step 0: its only element differs from the serial one; all is right on one rank, or with cp "
        "1"},
+      {"context: documents of a training forgotten", right,
+       "loss of step 0: it is what documents 1 gives, and documents is 2 here"},
+      {"context: labels of documents cut as a sequence", vague,
+       "loss of step 0: its only element differs from the serial one; all is right on one rank, or with "
+       "sequence"},
       {"context: positions of the first half again", vague,
        "loss of step 0: its only element differs from the serial one"},
   };

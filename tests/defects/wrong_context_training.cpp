@@ -97,4 +97,26 @@ void labels_of_a_training_cut_in_one_piece(sim::Rank& rank, const CaseSetting& s
              }});
 }
 
+void documents_of_a_training_forgotten(sim::Rank& rank, const CaseSetting& s) {
+  train_with(rank, s, {.config = [](const GptPlan&, sim::GptTrainingConfig& config) {
+               config.model.cu_seqlens.clear();
+             }});
+}
+
+void labels_of_documents_cut_as_a_sequence(sim::Rank& rank, const CaseSetting& s) {
+  const int place = rank.groups.get("cp").rank();
+  train_with(rank, s, {.sample = [place](const GptPlan& plan, std::int64_t number) {
+               // The labels lie so that this rank's rows have those of the chunks of the whole sequence.
+               const auto of_sequence =
+                   sim::SequenceCut::of_sequence(plan.seq_length(), plan.cp()).rows_of(place);
+               const auto own = plan.model().sequence_cut().rows_of(place);
+               const sim::Sample sample = plan.sample(number);
+               sim::Sample other = sample;
+               for (std::size_t i = 0; i < own.size(); ++i)
+                 other.labels[static_cast<std::size_t>(own[i])] =
+                     sample.labels[static_cast<std::size_t>(of_sequence[i])];
+               return other;
+             }});
+}
+
 }  // namespace test

@@ -15,5 +15,7 @@ void each_rank_divides_by_its_tokens(sim::Rank& rank, const verify::CaseSetting&
 void balance_not_times_cp(sim::Rank& rank, const verify::CaseSetting& setting);
 void norm_gradients_of_the_first_rank(sim::Rank& rank, const verify::CaseSetting& setting);
 void labels_of_a_training_cut_in_one_piece(sim::Rank& rank, const verify::CaseSetting& setting);
+void documents_of_a_training_forgotten(sim::Rank& rank, const verify::CaseSetting& setting);
+void labels_of_documents_cut_as_a_sequence(sim::Rank& rank, const verify::CaseSetting& setting);
 
 }  // namespace test

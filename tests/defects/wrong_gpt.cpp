@@ -274,4 +274,35 @@ void sequences_balanced_together(sim::Rank& rank, const CaseSetting& s) {
              }});
 }
 
+namespace {
+
+/// Trains with another capacity, where the experts have one.
+void train_with_capacity(sim::Rank& rank, const CaseSetting& s,
+                         const std::function<void(const GptPlan&, sim::TokenDroppingConfig&)>& change) {
+  train_with(rank, s, {.config = [&](const GptPlan& plan, sim::GptTrainingConfig& config) {
+               auto& dropping = config.model.experts.token_dropping;
+               if (dropping) change(plan, *dropping);
+             }});
+}
+
+}  // namespace
+
+void capacity_of_the_whole_microbatch(sim::Rank& rank, const CaseSetting& s) {
+  train_with_capacity(rank, s, [](const GptPlan& plan, sim::TokenDroppingConfig& dropping) {
+    // Padded experts cannot take more tokens than a rank has.
+    if (!dropping.pad_to_capacity) dropping.capacity_factor *= plan.tp() * plan.cp();
+  });
+}
+
+void first_tokens_for_the_most_probable(sim::Rank& rank, const CaseSetting& s) {
+  train_with_capacity(rank, s, [](const GptPlan&, sim::TokenDroppingConfig& dropping) {
+    dropping.drop_policy = sim::DropPolicy::position;
+  });
+}
+
+void capacity_not_padded(sim::Rank& rank, const CaseSetting& s) {
+  train_with_capacity(
+      rank, s, [](const GptPlan&, sim::TokenDroppingConfig& dropping) { dropping.pad_to_capacity = false; });
+}
+
 }  // namespace test

@@ -35,6 +35,9 @@ void recomputed_tokens_counted_twice(sim::Rank& rank, const verify::CaseSetting&
 void balance_on_the_last_stage_only(sim::Rank& rank, const verify::CaseSetting& setting);
 void balance_without_a_gradient(sim::Rank& rank, const verify::CaseSetting& setting);
 void sequences_balanced_together(sim::Rank& rank, const verify::CaseSetting& setting);
+void capacity_of_the_whole_microbatch(sim::Rank& rank, const verify::CaseSetting& setting);
+void first_tokens_for_the_most_probable(sim::Rank& rank, const verify::CaseSetting& setting);
+void capacity_not_padded(sim::Rank& rank, const verify::CaseSetting& setting);
 
 // These steps give the right values, but make more calls or make them in another order.
 void parameters_gathered_twice(sim::Rank& rank, const verify::CaseSetting& setting);

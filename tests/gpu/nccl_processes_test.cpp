@@ -2,6 +2,7 @@
 // rungs 10 and 11 but for NCCL and CUDA themselves.
 
 #include <algorithm>
+#include <filesystem>
 #include <future>
 #include <gtest/gtest.h>
 #include <map>
@@ -10,6 +11,7 @@
 #include <sstream>
 
 #include "tests/support/processes.h"
+#include "tests/verify/recordings/folder.h"
 
 namespace {
 
@@ -339,6 +341,46 @@ TEST(NcclProcesses, WhateverHappensToARankTheOthersEndInTime) {
         name + ": nccl_deadline: " + name + " in call 0 of world[0] = {0, 1, 2, 3}, barrier 'late.barrier'"))
         << stayed_away[rank].err;
   }
+}
+
+// ---- what flight recorders would have kept
+
+std::string written_to(const test::Folder& folder) { return " --flight-recorder " + folder.path().string(); }
+
+nlohmann::json inspected(const test::Folder& folder) {
+  const Ended ended = run_program({.ranks = 1, .words = "inspect --format json " + folder.path().string()});
+  return nlohmann::json::parse(ended.front().out);
+}
+
+std::int64_t files_in(const test::Folder& folder) {
+  return std::distance(std::filesystem::directory_iterator(folder.path()),
+                       std::filesystem::directory_iterator());
+}
+
+TEST(NcclProcesses, EachWritesTheDumpOfItsRank) {
+  const test::Folder folder("dumps_of_nccl");
+  expect_verified(run_program({.ranks = 4, .words = replay(4, written_to(folder))}));
+  EXPECT_EQ(files_in(folder), 4);
+  const nlohmann::json result = inspected(folder);
+  EXPECT_TRUE(result["verdict"].get<std::string>().starts_with("Nothing was found")) << result["verdict"];
+  EXPECT_EQ(result["layout"]["tp"], 2);
+  EXPECT_EQ(result["layout"]["pp"], 2);
+}
+
+/// Rank 2 hangs and writes nothing. The others reach their deadlines, and say in their dumps for whom they
+/// wait.
+TEST(NcclProcesses, TheDumpsOfAHangNameTheRankThatHangs) {
+  const test::Folder folder("dumps_of_a_hang");
+  const std::string words =
+      "replay --world-size 4 --tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --backend nccl "
+      "--ranks-per-gpu 4 --train-iters 0 --message-bytes 64 --deadline " +
+      std::to_string(kShortDeadline) + written_to(folder);
+  run_program({.ranks = 4, .words = words, .fault = "hangs 2 200 silent", .hangs = 2});
+  EXPECT_EQ(files_in(folder), 3);
+  const nlohmann::json result = inspected(folder);
+  ASSERT_EQ(result["suspects"].size(), 1U) << result.dump(1);
+  EXPECT_EQ(result["suspects"][0]["rank"], 2);
+  EXPECT_EQ(result["suspects"][0]["kind"], "absent");
 }
 
 TEST(NcclProcesses, RanksWithOtherOptionsAreRefused) {

@@ -1,5 +1,6 @@
 #include "tests/support/full_size_options.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace test {
@@ -56,11 +57,49 @@ DrawnWorld drawn_world(Draws& draw, int most_pipeline_ranks) {
   return {.options = std::move(options), .tp = tp, .ranks_of_stage = tp * cp * dp};
 }
 
-verify::NamedValues full_size_options(std::uint64_t seed) {
+void add_drawn_experts(int tp, int ranks_of_stage, Draws& draw, verify::NamedValues& options) {
+  const auto say = [&](const char* name, const char* value) { options.emplace_back(name, value); };
+  const auto give = [&](const char* name, int value) { options.emplace_back(name, std::to_string(value)); };
+  std::erase_if(options, [](const auto& option) {
+    return option.first == "sequence-parallel" || option.first == "disable-bias-linear" ||
+           option.first == "order";
+  });
+  const int etp = draw(2) == 0 ? 1 : draw.divisor(ranks_of_stage);
+  const int ep = draw.divisor(ranks_of_stage / etp), experts = ep * (1 + draw(3));
+  const int topk = 1 + draw(std::min(experts, 3)), dispatcher = draw(3), shared = draw(3);
+  const bool has_bias = etp == 1 && shared == 0 && draw(2) == 0, scores_each_logit = draw(2) == 0;
+  if (tp > 1) say("sequence-parallel", "true");
+  if (!has_bias) say("disable-bias-linear", "true");
+  give("expert-model-parallel-size", ep);
+  give("expert-tensor-parallel-size", etp);
+  give("num-experts", experts);
+  give("moe-router-topk", topk);
+  give("moe-ffn-hidden-size", etp * (1 + draw(4)));
+  say("moe-token-dispatcher-type", dispatcher == 0 ? "allgather" : dispatcher == 1 ? "alltoall" : "flex");
+  if (scores_each_logit) {
+    say("moe-router-score-function", "sigmoid");
+    if (draw(2) == 0) say("moe-router-enable-expert-bias", "true");
+  } else if (topk == 1 || draw(2) == 0) {
+    say("moe-router-pre-softmax", "true");
+  }
+  constexpr const char* kLosses[] = {"none", "aux_loss", "seq_aux_loss", "global_aux_loss"};
+  say("moe-router-load-balancing-type", kLosses[draw(4)]);
+  say("moe-aux-loss-coeff", "0.5");
+  if (draw(3) == 0) say("moe-z-loss-coeff", "0.1");
+  if (draw(3) == 0) say("moe-layer-freq", "2");
+  if (shared > 0) give("moe-shared-expert-intermediate-size", tp * (1 + draw(3)));
+  if (shared > 1) say("moe-shared-expert-gate", "true");
+  if (dispatcher == 2 || draw(2) == 0) return;
+  say("moe-expert-capacity-factor", draw(2) == 0 ? "0.5" : "1");
+  if (draw(2) == 0) say("moe-pad-expert-input-to-capacity", "true");
+}
+
+verify::NamedValues full_size_options(std::uint64_t seed, bool has_experts) {
   Draws draw(seed, "full size step");
-  verify::NamedValues options = drawn_world(draw, 3).options;
-  if (draw(4) == 0) options.emplace_back("bf16", "false");
-  return options;
+  DrawnWorld world = drawn_world(draw, 3);
+  if (draw(4) == 0) world.options.emplace_back("bf16", "false");
+  if (has_experts) add_drawn_experts(world.tp, world.ranks_of_stage, draw, world.options);
+  return std::move(world.options);
 }
 
 }  // namespace test

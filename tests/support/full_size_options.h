@@ -1,6 +1,6 @@
 #pragma once
 
-/// Drawn worlds, and dense models for them, whose steps run at full size.
+/// Drawn worlds, and models for them, whose steps run at full size.
 
 #include <cstdint>
 #include <string>
@@ -37,8 +37,11 @@ struct DrawnWorld {
 /// Draws a world of up to so many pipeline ranks and of 3 to 5 replicas, and a dense model for it.
 DrawnWorld drawn_world(Draws& draw, int most_pipeline_ranks);
 
+/// Adds drawn experts to a drawn world, and sequence parallelism where it has tp.
+void add_drawn_experts(int tp, int ranks_of_stage, Draws& draw, verify::NamedValues& options);
+
 /// Draws a world of up to 3 pipeline ranks and of 3 to 5 replicas, and a model for it.
-verify::NamedValues full_size_options(std::uint64_t seed);
+verify::NamedValues full_size_options(std::uint64_t seed, bool has_experts = false);
 
 /// Returns the options as words of a command line.
 std::string text_of(const verify::NamedValues& options);

@@ -10,13 +10,14 @@
 
 namespace verify {
 
-sim::ClusterWorld cluster_world(const sim::WorldSpec& world) {
+sim::ClusterWorld cluster_world(const sim::WorldSpec& world, const Backend& backend) {
   return {.layout = world.layout,
           .nodes = world.nodes,
           .reduction_order = world.reduction_order,
           .eager_bytes = world.eager_bytes,
           .seed = world.seed,
-          .call_limit = world.call_limit};
+          .call_limit = world.call_limit,
+          .on_broken_run = backend.on_broken_run};
 }
 
 void run_or_end_all(Backend& backend, const std::function<void()>& work) {

@@ -66,12 +66,15 @@ class Backend {
                         const sim::RankProgram& program) = 0;
   virtual sim::Conclusion finish(const sim::Report& report) = 0;
   virtual void close() = 0;
+  /// If it is set: a process calls it with the calls of its rank if the rank's program ends with an error,
+  /// before all processes end.
+  std::function<void(const sim::RankReport&)> on_broken_run = {};
   /// Writes the reason `text`, and ends all processes.
   [[noreturn]] virtual void end_all(const std::string& text, int exit_code) = 0;
 };
 
-/// Returns the same world for processes.
-sim::ClusterWorld cluster_world(const sim::WorldSpec& world);
+/// Returns the same world for processes of this backend.
+sim::ClusterWorld cluster_world(const sim::WorldSpec& world, const Backend& backend);
 
 /// Does `work`. If it throws and ranks are processes, all processes are ended, so that none of them waits for
 /// this one; otherwise the exception goes on to the caller.

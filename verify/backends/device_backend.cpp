@@ -10,8 +10,8 @@ namespace verify {
 
 RanksHere DeviceBackend::run(const sim::WorldSpec& world, sim::CpuDevice&, const sim::RankProgram& program) {
   sim::RunReport report = sim::simulate(world, *device_, program);
-  if (!report.ok()) return {.ranks = {}, .kept = {}, .failure = report.failure()};
-  return {std::move(report.ranks), std::move(report.kept), ""};
+  std::string failure = report.ok() ? "" : report.failure();
+  return {std::move(report.ranks), std::move(report.kept), std::move(failure)};
 }
 
 void DeviceBackend::end_all(const std::string& text, int exit_code) {

@@ -34,7 +34,7 @@ class NcclBackend : public ProcessBackend<gpu::NcclCluster> {
   }
   std::optional<sim::ReductionOrderKind> order() const override { return sim::ReductionOrderKind::nccl_ring; }
   RanksHere run(const sim::WorldSpec& world, sim::CpuDevice&, const sim::RankProgram& program) override {
-    return own_rank(cluster_.run(cluster_world(world), program));
+    return own_rank(cluster_.run(cluster_world(world, *this), program));
   }
 };
 

@@ -22,7 +22,7 @@ class MpiBackend : public ProcessBackend<sim::Cluster> {
   bool has(sim::DType) const override { return true; }
   SameBits same_bits() const override { return {.sums = !request_.choice.any_order}; }
   RanksHere run(const sim::WorldSpec& world, sim::CpuDevice& cpu, const sim::RankProgram& program) override {
-    return own_rank(cluster_.run(cluster_world(world), cpu, program));
+    return own_rank(cluster_.run(cluster_world(world, *this), cpu, program));
   }
 };
 

@@ -95,6 +95,7 @@ Judgement compared(Backend& backend, const TwinProgram& twins, TwinRow& row) {
     program = [&twins](sim::Rank& rank) { twins.the_case->run(rank, twins.setting); };
   }
   const RanksHere here = backend.run(twins.world, *cpu, program);
+  if (twins.keep) twins.keep(here);
   sim::WorldSpec world = twins.world;
   if (const auto order = backend.order()) world.reduction_order = {.kind = *order};
   const sim::RunReport simulated = sim::simulate(world, *cpu, program);

@@ -34,6 +34,8 @@ struct TwinProgram {
   const Case* the_case = nullptr;  // the case that runs with `setting`; null: `program` runs
   CaseSetting setting = {};
   std::string words = {};  // put before a difference, if the name of the row is not enough
+  /// Is called on every process with what its ranks did on the backend.
+  std::function<void(const RanksHere&)> keep = {};
   bool must_hold = false;  // the_case must also have its properties on virtual ranks
 };
 

@@ -62,7 +62,7 @@ class RankCalls {
         tokens_{.all = model_.tokens() * model_.hidden_size,
                 .tp = tp_,
                 .sequence_parallel = model_.sequence_parallel},
-        tokens_of_rank_(tokens_of_ranks()),
+        tokens_of_rank_(plan.tokens_of_cp_ranks()),
         parameters_(own_parameters()),
         buckets_(own_buckets()) {}
 
@@ -106,13 +106,6 @@ class RankCalls {
   bool is_first(int chunk) const { return pp_rank_ == 0 && chunk == 0; }
   bool is_last(int chunk) const { return pp_rank_ + 1 == pp_ && chunk + 1 == chunks_; }
   std::int64_t layers_of_a_chunk() const { return model_.num_layers / (std::int64_t{pp_} * chunks_); }
-
-  std::vector<std::vector<std::int64_t>> tokens_of_ranks() const {
-    std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(cp_));
-    for (std::int64_t token = 0; token < model_.seq_length; ++token)
-      all[static_cast<std::size_t>(plan_.cp_rank_of(token))].push_back(token);
-    return all;
-  }
 
   /// The parameters of this rank, in the order in which its chunks use them.
   std::vector<OwnParameter> own_parameters() const {
@@ -352,6 +345,7 @@ class RankCalls {
         .tokens = tokens,
         .hidden = model_.hidden_size,
         .experts = experts.number(),
+        .is_padded = experts.pads_to_capacity(),
         .is_chosen = [=, this, owners = owners_of_tokens(),
                       first_of_step = microbatch.step * plan_.global_batch()](int place, std::int64_t token,
                                                                               std::int64_t expert) {

@@ -36,16 +36,34 @@ bool is_open(const reference::Matrix<reference::Bounded>& scores, const referenc
   return false;
 }
 
+/// Whether an error may have exchanged two tokens of a rank, of which an expert keeps one.
+bool may_keep_others(const reference::Matrix<reference::Bounded>& probabilities, const GptPlan& plan) {
+  const reference::CapacitySetting setting = plan.experts().capacity(probabilities.cols());
+  for (Eigen::Index i = 0; i < probabilities.rows(); ++i) {
+    const std::vector<reference::Bounded> row(probabilities.row(i).data(),
+                                              probabilities.row(i).data() + probabilities.cols());
+    std::vector<Eigen::Index> chosen;
+    for (Eigen::Index t = 0; t < probabilities.cols(); ++t)
+      if (row[static_cast<std::size_t>(t)].value() != kNotChosen) chosen.push_back(t);
+    if (!reference::ChosenColumns<reference::Bounded>(row, chosen, setting.capacity).is_sure) return true;
+  }
+  return false;
+}
+
 /// Returns the first step in which an error may have exchanged two experts, by the scores that the reference
-/// returns; the number of steps if there is none. Those that a balance loss counts are of all groups.
+/// returns, or two tokens of an expert with a capacity; the number of steps if there is none. The experts that
+/// a balance loss counts are of all groups.
 std::int64_t first_open_step(const Wholes<reference::Bounded>& wholes, const GptPlan& plan) {
   const reference::RouterSetting dispatched = plan.experts().sizes().router;
   const reference::RouterSetting counted = {.topk = dispatched.topk};
   for (std::int64_t step = 0; step < plan.s["steps"]; ++step) {
     const auto end = wholes.lower_bound(choice_name(step + 1));
     for (auto scores = wholes.lower_bound(choice_name(step)); scores != end; ++scores) {
-      const bool is_counted = scores->first.find(kCountedExperts) != std::string::npos;
-      if (is_open(scores->second, is_counted ? counted : dispatched)) return step;
+      const auto is_of = [&](const char* what) { return scores->first.find(what) != std::string::npos; };
+      const bool open = is_of(kKeptTokens)
+                            ? may_keep_others(scores->second, plan)
+                            : is_open(scores->second, is_of(kCountedExperts) ? counted : dispatched);
+      if (open) return step;
     }
   }
   return plan.s["steps"];
@@ -121,11 +139,14 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
         {"dense_layers", 0, 1},
         {"sigmoid", 0, 1},
         {"shared", 0, 2},
-        {"balance", 0, 4}};
+        {"balance", 0, 4},
+        {"dropping", 0, 2},
+        {"padded", 0, 1}};
     all.insert(all.end(), of_experts.begin(), of_experts.end());
     return all;
   }
-  /// Adds context parallelism, and whether the model has experts. A sequence has at least 2 cp tokens.
+  /// Adds context parallelism, packed documents, and whether the model has experts. A sequence has at least
+  /// 2 cp tokens.
   static void add_context(std::vector<Dimension>& all) {
     for (Dimension& d : all) {
       if (d.name == "sequence") d.most = 2;
@@ -134,6 +155,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     all.insert(all.end(), {{"cp", 1, 4, false, at_scenario::cp, true},
                            {"cp_comm_type", 0, 4, false, nullptr, false, "cp"},
                            {"whole_sequence_loss", 0, 1},
+                           {"documents", 1, 3},
                            {"experts", 0, 1, false, at_scenario::has_experts}});
   }
   static std::vector<Dimension> dense_dimensions() {
@@ -216,7 +238,10 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
     first.dimensions["whole"] = plan.whole();
     first.dimensions["num_layers"] = plan.num_layers();
     first.dimensions["global_batch"] = plan.global_batch();
-    if (drawn_ == Drawn::context) first.dimensions["sequence_unit"] = plan.sequence_unit();
+    if (drawn_ == Drawn::context) {
+      first.dimensions["sequence_unit"] = plan.sequence_unit();
+      first.dimensions["document_unit"] = plan.document_unit();
+    }
     if (plan.has_experts()) {
       first.dimensions["num_experts"] = plan.experts().number();
       first.dimensions["whole_etp"] = plan.experts().whole_etp();
@@ -236,7 +261,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
       if (s.dtype == sim::DType::field) {
         twin.dimensions["distributed"] = draw(3, 2);
         twin.dimensions["bucket"] = draw(4, 40);
-        twin.dimensions["tp"] = 1 + draw(5, 4);
+        if (!counts_ranks(plan)) twin.dimensions["tp"] = 1 + draw(5, 4);
         twin.dimensions["pp"] = 1 + draw(6, 4);
         if (!counts_microbatches(plan)) twin.dimensions["micro_batch"] = 1 + draw(7, 4);
         twin.dimensions["schedule"] = draw(8, 4);
@@ -245,7 +270,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
         // A model with learned positions has one for each token of a sequence, so padding would change it.
         if (s["rotary"] == 1 && !counts_tokens(plan)) twin.dimensions["pad"] = draw(10, 2);
         if (drawn_ == Drawn::context) {
-          twin.dimensions["cp"] = 1 + draw(14, 4);
+          if (!counts_ranks(plan)) twin.dimensions["cp"] = 1 + draw(14, 4);
           twin.dimensions["cp_comm_type"] = draw(15, 5);
         }
         if (plan.has_experts()) {
@@ -327,16 +352,23 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   }
 
  private:
-  /// Whether a loss of the routers depends on what the tokens of a microbatch choose together.
+  /// Whether a loss of the routers, or what experts keep, depends on what the tokens of a microbatch choose
+  /// together.
   static bool counts_microbatches(const GptPlan& plan) {
     using enum GptExpertsPlan::Balance;
     if (!plan.has_experts()) return false;
-    return plan.experts().balance() == aux_loss || plan.experts().balance() == global_aux_loss;
+    return plan.experts().balance() == aux_loss || plan.experts().balance() == global_aux_loss ||
+           counts_ranks(plan);
+  }
+  /// Whether experts keep tokens of each rank by themselves, so that the ranks of a microbatch matter.
+  static bool counts_ranks(const GptPlan& plan) {
+    return plan.has_experts() && plan.experts().has_capacity();
   }
   /// Whether every token counts, also one without a loss.
   static bool counts_tokens(const GptPlan& plan) {
     if (!plan.has_experts()) return false;
-    return plan.experts().has_expert_bias() || plan.experts().balance() != GptExpertsPlan::Balance::none;
+    return plan.experts().has_expert_bias() || plan.experts().balance() != GptExpertsPlan::Balance::none ||
+           counts_ranks(plan);
   }
   /// Returns whether the twin's layout divides the sizes that are fixed for all twins.
   static bool is_the_same_model(const CaseSetting& first, const CaseSetting& twin) {
@@ -352,6 +384,8 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
       if (experts.number() % experts.ep() != 0 || experts.whole_etp() % experts.etp() != 0) return false;
       const bool depends_on_dp = experts.balance() == GptExpertsPlan::Balance::global_aux_loss;
       if (depends_on_dp && plan.dp() != GptPlan{first}.dp()) return false;
+      const GptPlan own{first};
+      if (counts_ranks(plan) && (plan.tp() != own.tp() || plan.cp() != own.cp())) return false;
     }
     return !plan.is_interleaved() || (batch / of_ranks) % plan.pp() == 0;
   }
@@ -359,9 +393,12 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   /// Whether the twin's ranks can have parts of the sequences and of the heads. Padding changes how many
   /// tokens with a loss each context-parallel rank has, and so the mean of their means.
   static bool divides_sequences(const GptPlan& plan) {
-    const std::int64_t length = plan.model().seq_length, cp = plan.cp();
-    if (cp > 1 && length % (2 * cp) != 0) return false;
-    if (plan.divides_sequences() && length / cp % plan.tp() != 0) return false;
+    const std::vector<std::int64_t> documents = plan.documents();
+    const std::int64_t cp = plan.cp();
+    if (cp > 1 && std::any_of(documents.begin(), documents.end(),
+                              [=](std::int64_t length) { return length % (2 * cp) != 0; }))
+      return false;
+    if (plan.divides_sequences() && plan.seq_length() / cp % plan.tp() != 0) return false;
     if (plan.has_loss_of_ranks() && plan.s.fixed("pad", 0) == 1) return false;
     const int exchanging = exchanging_ranks(plan.cp_comm_type(), plan.cp(), plan.inner_cp());
     return plan.model().num_query_groups / plan.tp() % exchanging == 0;

@@ -1,7 +1,8 @@
 #pragma once
 
 /// The experts of a GPT training trial, derived from a setting that has the dimensions `ep`, `etp`,
-/// `local_experts`, `topk`, `dispatcher`, `dense_layers`, `sigmoid`, `shared` and `balance`.
+/// `local_experts`, `topk`, `dispatcher`, `dense_layers`, `sigmoid`, `shared` and `balance`, and for experts
+/// with a capacity also `dropping` and `padded`.
 ///
 /// Shapes  a pipeline stage has etp x ep x edp ranks for experts, where etp and ep are the largest divisors
 ///         that do not exceed the dimensions of these names; etp is 1 where experts have a bias. The number
@@ -10,6 +11,7 @@
 #include "sim/model/gpt_training.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/largest_divisor.h"
+#include "verify/reference/expert_capacity.h"
 #include "verify/reference/gpt.h"
 
 namespace verify {
@@ -71,6 +73,25 @@ struct GptExpertsPlan {
   std::int64_t router_group_topk() const { return fit_groups() ? s.fixed("router_group_topk", 0) : 0; }
   sim::Ratio scaling() const { return {s.fixed("scaling_numerator", 1), s.fixed("scaling_denominator", 1)}; }
 
+  /// Experts have no capacity, or they keep the most probable tokens of each rank, or the first ones. Without
+  /// elements the dispatcher flex has no tokens that are kept, but only their number.
+  bool has_capacity() const {
+    const bool is_unknown = is_balanced() && dispatcher() == sim::TokenDispatcherType::flex;
+    return s.fixed("dropping", 0) > 0 && !is_unknown;
+  }
+  bool drops_by_probability() const { return s.fixed("dropping", 0) == 1; }
+  bool pads_to_capacity() const { return has_capacity() && s.fixed("padded", 0) == 1; }
+  double capacity_factor() const {
+    return static_cast<double>(s.fixed("capacity_millionths", kMillion)) / kMillion;
+  }
+  /// How many tokens an expert keeps of so many tokens of a rank.
+  reference::CapacitySetting capacity(std::int64_t tokens) const {
+    return {.tokens = tokens,
+            .capacity = reference::capacity_of(tokens, topk(), number(), capacity_factor()),
+            .by_probability = drops_by_probability(),
+            .is_padded = pads_to_capacity()};
+  }
+
   /// Whether experts are chosen in turn: in runs without elements, where no score can be compared.
   bool is_balanced() const { return s.fixed("balanced", 0) == 1; }
 
@@ -78,6 +99,7 @@ struct GptExpertsPlan {
   Balance balance() const { return static_cast<Balance>(s["balance"]); }
   static constexpr sim::Ratio kBalanceCoefficient = {1, 8};
   static constexpr sim::Ratio kBiasRate = {1, 4};
+  static constexpr std::int64_t kMillion = 1'000'000;
   bool counts_tokens() const {
     return balance() == Balance::aux_loss || balance() == Balance::seq_aux_loss ||
            balance() == Balance::global_aux_loss;
@@ -99,6 +121,11 @@ struct GptExpertsPlan {
                            .dispatcher = dispatcher(),
                            .shared_expert_intermediate_size = shared_ffn(),
                            .shared_expert_gate = has_gate()};
+    if (has_capacity())
+      config.token_dropping = {
+          .capacity_factor = capacity_factor(),
+          .drop_policy = drops_by_probability() ? sim::DropPolicy::probs : sim::DropPolicy::position,
+          .pad_to_capacity = pads_to_capacity()};
     if (balance() == Balance::z_loss) config.z_loss_coefficient = kBalanceCoefficient;
     if (counts_tokens()) {
       const auto kind = static_cast<int>(balance()) - static_cast<int>(Balance::aux_loss);

@@ -6,8 +6,8 @@
 /// Shapes  the world has tp x cp x pp x dp ranks, where tp, pp and cp are the largest divisors that do not
 ///         exceed the dimensions of these names. Heads, F and V are multiples of tp, and heads also of the
 ///         context-parallel ranks that exchange them; the number of layers is a multiple of the number of
-///         stages. S/cp is a multiple of tp with sequence parallelism, and S of 2 cp if cp is above 1. A
-///         setting with the dimensions of experts (gpt_experts_plan.h) has layers with experts.
+///         stages. S/cp is a multiple of tp with sequence parallelism, and each of the `documents` of a
+///         sequence, or S, of 2 cp if cp is above 1. A setting with the dimensions of experts (gpt_experts_plan.h) has layers with experts.
 
 #include <algorithm>
 #include <array>
@@ -119,12 +119,45 @@ struct GptPlan {
     if (cp_comm_type() != sim::CpCommType::a2a_p2p) return {};
     return {inner_cp(), cp() / inner_cp()};
   }
-  /// Returns the context-parallel rank that has a token of a sequence: the sequence is cut into 2 cp chunks,
+  /// The lengths of the documents of a sequence: as equal as possible in units of 2 cp tokens, the longer ones
+  /// first. Tokens of padding belong to the last one.
+  std::vector<std::int64_t> documents() const {
+    const std::int64_t unit = document_unit(), units = drawn_tokens() / unit;
+    const std::int64_t number = std::min(s.fixed("documents", 1), units);
+    std::vector<std::int64_t> lengths;
+    for (std::int64_t d = 0; d < number; ++d)
+      lengths.push_back((units / number + (d < units % number ? 1 : 0)) * unit);
+    lengths.back() += seq_length() - drawn_tokens();
+    return lengths;
+  }
+  std::int64_t document_unit() const { return s.fixed("document_unit", cp() > 1 ? 2 * cp() : 1); }
+  /// Where the documents begin, as the model is told; empty if a sequence is one document.
+  std::vector<std::int64_t> cu_seqlens() const {
+    const std::vector<std::int64_t> lengths = documents();
+    if (lengths.size() == 1) return {};
+    std::vector<std::int64_t> offsets = {0};
+    for (const std::int64_t length : lengths) offsets.push_back(offsets.back() + length);
+    return offsets;
+  }
+  /// Returns the context-parallel rank that has a token of a sequence: each document is cut into 2 cp chunks,
   /// of which rank r has the r-th from the front and the r-th from the back.
   int cp_rank_of(std::int64_t token) const {
     if (cp() == 1) return 0;
-    const std::int64_t chunk = token / (seq_length() / (2 * cp()));
+    std::int64_t begin = 0, end = 0;
+    for (const std::int64_t length : documents()) {
+      begin = end;
+      end += length;
+      if (token < end) break;
+    }
+    const std::int64_t chunk = (token - begin) / ((end - begin) / (2 * cp()));
     return static_cast<int>(std::min<std::int64_t>(chunk, 2 * cp() - 1 - chunk));
+  }
+  /// The tokens of a sequence that each context-parallel rank has, in their order.
+  std::vector<std::vector<std::int64_t>> tokens_of_cp_ranks() const {
+    std::vector<std::vector<std::int64_t>> all(static_cast<std::size_t>(cp()));
+    for (std::int64_t token = 0; token < seq_length(); ++token)
+      all[static_cast<std::size_t>(cp_rank_of(token))].push_back(token);
+    return all;
   }
 
   // ---- the loss scale
@@ -186,6 +219,7 @@ struct GptPlan {
             .kv_channels = 2 * s["half_channels"],
             .seq_length = seq_length(),
             .micro_batch_size = s["micro_batch"],
+            .cu_seqlens = cu_seqlens(),
             .context_parallel_size = cp(),
             .cp_comm_types = cp_comm_types(),
             .vocab_size = vocab_size(),

@@ -21,6 +21,7 @@ reference::GptSizes sizes_of(const GptPlan& plan, const sim::GptConfig& model) {
                         .groups = model.num_query_groups,
                         .channels = model.kv_channels,
                         .causal = true},
+          .documents = plan.documents(),
           .vocabulary = model.vocab_size,
           .norm = {.is_layer_norm = model.normalization == sim::Norm::layer_norm,
                    .epsilon_numerator = model.norm_epsilon.numerator,
@@ -88,6 +89,8 @@ class Training {
   }
 
  private:
+  using Passes = std::vector<typename reference::Gpt<Scalar>::Pass>;
+
   reference::Matrix<Scalar> constant(std::int64_t rows, std::int64_t columns, std::int64_t n) const {
     return reference::Matrix<Scalar>::Constant(rows, columns, number_.of(n, 1));
   }
@@ -114,22 +117,25 @@ class Training {
   reference::NamedMatrices<Scalar> gradients(std::int64_t step) {
     const reference::Gpt<Scalar> gpt(number_, sizes_of(plan_, model_), weights_, rotary(false), rotary(true));
     const std::int64_t size = model_.micro_batch_size, batch = plan_.global_batch();
-    if (plan_.has_experts()) route(gpt, step);
+    balance_counts_.clear();
+    dispatched_.clear();
+    kept_.clear();
     reference::NamedSums<Scalar> sums;
     reference::Sum<Scalar> loss;
     std::int64_t all_tokens = 0;
-    for (std::int64_t first = step * batch; first < (step + 1) * batch; first += size) {
-      std::int64_t tokens = 0;
-      for (std::int64_t b = 0; b < size; ++b) tokens += tokens_with_loss(plan_.reference_sample(first + b));
-      all_tokens += tokens;
-      const reference::Matrix<Scalar> shares = shares_of_tokens(first, tokens);
-      for (std::int64_t b = 0; b < size; ++b) {
-        const sim::Sample sample = plan_.reference_sample(first + b);
+    const std::int64_t together = samples_counted_together();
+    for (std::int64_t first = step * batch; first < (step + 1) * batch; first += together) {
+      const Passes passes = forward(gpt, first, together);
+      for (std::int64_t i = 0; i < together; ++i) {
+        const std::int64_t number = first + i, microbatch = number - (number - step * batch) % size;
+        const std::int64_t tokens = tokens_of(microbatch);
+        if (number == microbatch) all_tokens += tokens;
+        const reference::Matrix<Scalar> shares = shares_of_tokens(microbatch, tokens);
         const auto losses = gpt.losses_and_gradients(
-            ids("tokens", first + b, sample.tokens), ids("labels", first + b, sample.labels), shares, sums,
-            {.balance = [&](std::int64_t layer, const reference::Matrix<Scalar>& logits) {
-              return balance_gradient(step, first + b, layer, logits);
-            }});
+            passes[static_cast<std::size_t>(i)], ids("labels", number, plan_.reference_sample(number).labels),
+            shares, sums, [&](std::int64_t layer, const reference::Matrix<Scalar>& logits) {
+              return balance_gradient(step, number, layer, logits);
+            });
         for (Eigen::Index t = 0; t < losses.size(); ++t) loss.add(losses.data()[t] * shares(0, t));
       }
     }
@@ -141,6 +147,14 @@ class Training {
       if (parameter.same_as.empty())
         grads.try_emplace(parameter.name, constant(parameter.rows, parameter.columns, 0));
     return grads;
+  }
+
+  /// How many tokens of the microbatch that begins with this sample have a loss.
+  std::int64_t tokens_of(std::int64_t first) const {
+    std::int64_t tokens = 0;
+    for (std::int64_t b = 0; b < model_.micro_batch_size; ++b)
+      tokens += tokens_with_loss(plan_.reference_sample(first + b));
+    return tokens;
   }
 
   /// Returns the weight of the loss of each token of a microbatch, [1, S], before the mean over replicas.
@@ -170,17 +184,92 @@ class Training {
   /// For each sample and layer, how many tokens count for each expert.
   using Counts = std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::int64_t>>;
 
-  /// Finds the experts of all tokens of a step, and counts them.
-  void route(const reference::Gpt<Scalar>& gpt, std::int64_t step) {
-    balance_counts_.clear();
-    dispatched_.clear();
-    for (std::int64_t i = 0; i < plan_.global_batch(); ++i) {
-      const std::int64_t sample = step * plan_.global_batch() + i;
-      const auto take = [&](std::int64_t layer, const reference::Router<Scalar>& router) {
-        take_router(sample, layer, router);
-      };
-      gpt.route(ids("tokens", sample, plan_.reference_sample(sample).tokens), {.routed = take});
+  /// The samples whose tokens a balance loss counts before it has a gradient: those of a microbatch, on all
+  /// data-parallel ranks if the loss counts the tokens of all.
+  std::int64_t samples_counted_together() const {
+    const bool is_global = plan_.has_experts() && plan_.experts().balance() == Balance::global_aux_loss;
+    return model_.micro_batch_size * (is_global ? plan_.dp() : 1);
+  }
+
+  /// Returns the passes of `count` samples through all layers, and takes their routers.
+  Passes forward(const reference::Gpt<Scalar>& gpt, std::int64_t first, std::int64_t count) {
+    Passes passes;
+    for (std::int64_t sample = first; sample < first + count; ++sample)
+      passes.push_back(gpt.start(ids("tokens", sample, plan_.reference_sample(sample).tokens)));
+    for (std::int64_t layer = 0; layer < model_.num_layers; ++layer) {
+      for (auto& pass : passes) gpt.pass_attention(layer, pass);
+      if (plan_.has_experts() && plan_.experts().are_in(layer)) choose_experts(first, layer, passes);
+      for (std::size_t i = 0; i < passes.size(); ++i)
+        gpt.pass_mlp(layer, passes[i], takes(first + static_cast<std::int64_t>(i)));
     }
+    return passes;
+  }
+
+  /// Takes the routers of a layer. Tokens of a microbatch share capacities: once all have chosen, each expert
+  /// keeps some of them.
+  void choose_experts(std::int64_t first, std::int64_t layer, const Passes& passes) {
+    const std::int64_t size = model_.micro_batch_size;
+    for (std::int64_t i = 0; plan_.experts().has_capacity() && i < std::ssize(passes); i += size) {
+      std::vector<reference::Router<Scalar>> routers;
+      for (std::int64_t b = 0; b < size; ++b)
+        routers.push_back(passes[static_cast<std::size_t>(i + b)].router(layer));
+      keep_tokens(first + i, layer, routers);
+    }
+    for (std::size_t i = 0; i < passes.size(); ++i)
+      take_router(first + static_cast<std::int64_t>(i), layer, passes[i].router(layer));
+  }
+
+  /// Each rank that has tokens of a microbatch gives its own to the experts. Its rows are those of a position
+  /// in all samples, and then those of the next one.
+  void keep_tokens(std::int64_t first, std::int64_t layer,
+                   const std::vector<reference::Router<Scalar>>& routers) {
+    const std::int64_t size = std::ssize(routers), own = model_.tokens() / plan_.tp();
+    for (std::int64_t b = 0; b < size; ++b)
+      kept_[{first + b, layer}].resize(static_cast<std::size_t>(model_.seq_length));
+    std::vector<std::pair<std::int64_t, std::int64_t>> rows;  // sample and token, rank after rank
+    for (const std::vector<std::int64_t>& tokens : plan_.tokens_of_cp_ranks())
+      for (const std::int64_t token : tokens)
+        for (std::int64_t b = 0; b < size; ++b) rows.emplace_back(b, token);
+    const auto router_of = [&](Eigen::Index row) -> const reference::Router<Scalar>& {
+      return routers[static_cast<std::size_t>(rows[static_cast<std::size_t>(row)].first)];
+    };
+    const auto token_of = [&](Eigen::Index row) { return rows[static_cast<std::size_t>(row)].second; };
+    const auto is_chosen = [&](Eigen::Index row, Eigen::Index e) {
+      return router_of(row).is_chosen(token_of(row), e);
+    };
+    const auto probabilities = reference::matrix_of(
+        number_, std::ssize(rows), plan_.experts().number(),
+        [&](Eigen::Index row, Eigen::Index e) { return router_of(row).probabilities()(token_of(row), e); });
+    const reference::CapacitySetting setting = plan_.experts().capacity(own);
+    const auto kept = reference::kept_tokens<Scalar>(probabilities, is_chosen, setting).kept;
+    for (std::size_t row = 0; row < rows.size(); ++row)
+      kept_.at({first + rows[row].first, layer})[static_cast<std::size_t>(rows[row].second)] = kept[row];
+    if (setting.by_probability) keep_probabilities(first, layer, probabilities, is_chosen, own);
+  }
+
+  /// The probabilities of the tokens of each rank by which an expert keeps them, a row for each of both.
+  template <typename IsChosen>
+  void keep_probabilities(std::int64_t first, std::int64_t layer,
+                          const reference::Matrix<Scalar>& probabilities, const IsChosen& is_chosen,
+                          std::int64_t own) {
+    const Eigen::Index experts = probabilities.cols();
+    const auto by_expert = reference::matrix_of(
+        number_, probabilities.rows() / own * experts, own, [&](Eigen::Index row, Eigen::Index t) {
+          const Eigen::Index token = row / experts * own + t, e = row % experts;
+          return is_chosen(token, e) ? probabilities(token, e) : number_.of(kNotChosen, 1);
+        });
+    keep_scores(wholes_,
+                fmt::format("{}, {} of layer {}, sample {}", choice_name(first / plan_.global_batch()),
+                            kKeptTokens, layer, first),
+                by_expert);
+  }
+
+  /// Which tokens of a sample the experts take, if they have a capacity.
+  std::function<bool(std::int64_t, Eigen::Index, Eigen::Index)> takes(std::int64_t sample) const {
+    if (!plan_.has_experts() || !plan_.experts().has_capacity()) return nullptr;
+    return [this, sample](std::int64_t layer, Eigen::Index token, Eigen::Index expert) -> bool {
+      return kept_.at({sample, layer})[static_cast<std::size_t>(token)][static_cast<std::size_t>(expert)];
+    };
   }
 
   void take_router(std::int64_t sample, std::int64_t layer, const reference::Router<Scalar>& router) {
@@ -193,7 +282,7 @@ class Training {
     std::vector<std::int64_t> dispatched(static_cast<std::size_t>(experts.number()));
     std::vector<std::vector<Eigen::Index>> by_token;
     for (Eigen::Index t = 0; t < router.logits().rows(); ++t) {
-      by_token.push_back(router.experts_of(t));
+      by_token.push_back(experts.has_capacity() ? taking(sample, layer, t) : router.experts_of(t));
       for (const Eigen::Index e : by_token.back()) ++dispatched[static_cast<std::size_t>(e)];
     }
     if (chosen_ != nullptr) chosen_->add(sample, layer, std::move(by_token));
@@ -205,6 +294,15 @@ class Training {
     for (Eigen::Index t = 0; t < router.logits().rows(); ++t)
       for (const Eigen::Index e : scores.experts_of(t)) ++counted[static_cast<std::size_t>(e)];
     balance_counts_[{sample, layer}] = counted;
+  }
+
+  /// The experts that take a token, if they have a capacity.
+  std::vector<Eigen::Index> taking(std::int64_t sample, std::int64_t layer, Eigen::Index token) const {
+    const std::vector<bool>& kept = kept_.at({sample, layer})[static_cast<std::size_t>(token)];
+    std::vector<Eigen::Index> experts;
+    for (std::size_t e = 0; e < kept.size(); ++e)
+      if (kept[e]) experts.push_back(static_cast<Eigen::Index>(e));
+    return experts;
   }
 
   /// Returns the gradient of the logits of one sample that the losses of its router have.
@@ -338,6 +436,8 @@ class Training {
   std::map<std::string, reference::AdamState<Scalar>> states_;
   Wholes<Scalar> wholes_;
   Counts balance_counts_, dispatched_;
+  /// For each sample and layer, which experts take a token, by token and expert.
+  std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::vector<bool>>> kept_;
 };
 
 }  // namespace

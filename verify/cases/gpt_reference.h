@@ -5,20 +5,21 @@
 /// Exact   The objective is the mean over microbatches of the mean over a microbatch's tokens, or the mean
 ///         over all tokens. Losses of routers are losses of one microbatch; those that count the tokens of
 ///         several data-parallel ranks are computed with the same shards, and divided as Megatron does
-///         (sim/experts/aux_loss.h). Scalars that have an error also return the scores by which experts were
+///         (sim/experts/aux_loss.h). Experts with a capacity keep tokens of each rank by themselves, so that
+///         the ranks that share a microbatch are a part of the definition. Scalars that have an error also return the scores by which experts were
 ///         chosen, under names that begin with choice_name() of the step.
 
 #include "verify/cases/gpt_plan.h"
 
 namespace verify {
 
-/// The experts of every token of a training.
+/// The experts of every token of a training; with a capacity, those that take it.
 class ChosenExperts {
  public:
   void add(std::int64_t sample, std::int64_t layer, std::vector<std::vector<Eigen::Index>> by_token) {
     chosen_[{sample, layer}] = std::move(by_token);
   }
-  /// Whether a token of a sample, which are numbered over all steps, chose an expert in a layer.
+  /// Whether a token of a sample, which are numbered over all steps, goes to an expert in a layer.
   bool has(std::int64_t sample, std::int64_t layer, std::int64_t token, std::int64_t expert) const {
     const auto& experts = chosen_.at({sample, layer})[static_cast<std::size_t>(token)];
     return std::find(experts.begin(), experts.end(), expert) != experts.end();
@@ -32,6 +33,10 @@ class ChosenExperts {
 inline constexpr const char* kChoice = "choice in step ";
 /// What the names of scores contain by which a balance loss counts tokens.
 inline constexpr const char* kCountedExperts = "counted experts";
+/// What the names of probabilities contain by which experts keep tokens, by expert; a token that did not
+/// choose the expert has kNotChosen.
+inline constexpr const char* kKeptTokens = "kept tokens";
+inline constexpr std::int64_t kNotChosen = -1;
 std::string choice_name(std::int64_t step);
 
 /// Returns how many tokens of a sample have a loss.

@@ -115,7 +115,10 @@ class MoeRouterCase : public CaseOf<MoeRouterCase> {
                                   const reference::Router<Scalar>& router) {
     const Eigen::Index tokens = router.logits().rows(), experts = router.logits().cols();
     reference::KeptTokens<Scalar> tokens_kept;
-    if (plan.has_capacity()) tokens_kept = reference::kept_tokens(router, plan.capacity());
+    if (plan.has_capacity())
+      tokens_kept = reference::kept_tokens(
+          router.probabilities(), [&](Eigen::Index t, Eigen::Index e) { return router.is_chosen(t, e); },
+          plan.capacity());
     Choice<Scalar> choice{
         reference::zeros<Scalar>(tokens, experts), {}, router.is_sure() && tokens_kept.is_sure};
     for (Eigen::Index t = 0; t < tokens; ++t) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <fmt/format.h>
 #include <iterator>
 #include <string_view>
@@ -55,6 +56,31 @@ void add_groups(const ExpertOptions& experts, std::int64_t number, Dimensions& d
   dimensions["topk"] = std::max(survivors, dimensions["topk"] / survivors * survivors);
 }
 
+/// The largest capacity factor that has an effect: with it an expert may keep all tokens of a rank.
+double largest_factor(const GptExpertsPlan& experts) {
+  return static_cast<double>(experts.number()) / static_cast<double>(experts.topk());
+}
+
+/// Gives the experts their capacity. A factor above the largest one for the reduced experts is that one.
+void add_capacity(const ExpertOptions& experts, CaseSetting& setting) {
+  if (!experts.capacity_factor) return;
+  constexpr double kMillion = static_cast<double>(GptExpertsPlan::kMillion);
+  const double most = std::floor(largest_factor(GptPlan{setting}.experts()) * kMillion);
+  auto& dimensions = setting.dimensions;
+  dimensions["dropping"] = experts.token_drop_policy == "probs" ? 1 : 2;
+  dimensions["padded"] = experts.pad_to_capacity ? 1 : 0;
+  dimensions["capacity_millionths"] =
+      static_cast<std::int64_t>(std::clamp(std::round(*experts.capacity_factor * kMillion), 1.0, most));
+}
+
+/// Returns the capacity factor as text, such as ", capacity 2 for 8"; "" without a capacity.
+std::string text_of_capacity(const ExpertOptions& own, const GptExpertsPlan& experts) {
+  if (!experts.has_capacity()) return "";
+  const double factor = experts.capacity_factor();
+  return fmt::format(", capacity {}", factor) +
+         (factor == *own.capacity_factor ? "" : fmt::format(" for {}", *own.capacity_factor));
+}
+
 }  // namespace
 
 bool trains_experts(const ScenarioRequest& request) {
@@ -85,6 +111,7 @@ void add_experts(const ScenarioRequest& request, CaseSetting& setting) {
   const std::int64_t number = GptPlan{setting}.experts().number();
   dimensions["topk"] = std::clamp<std::int64_t>(number / 2, 1, experts.moe_router_topk);
   add_groups(experts, number, dimensions);
+  add_capacity(experts, setting);
 }
 
 const char* case_of_training(const CaseSetting& setting) {
@@ -102,10 +129,11 @@ std::string text_of_experts(const ScenarioRequest& request, const CaseSetting& s
                                  : ", " + reduced_size("groups", static_cast<int>(experts.router_groups()),
                                                        static_cast<int>(own.num_groups));
   return fmt::format(
-      "; {}, {}, {}, {}{}", reduced_size("ep", experts.ep(), request.layout.ep),
+      "; {}, {}, {}, {}{}{}", reduced_size("ep", experts.ep(), request.layout.ep),
       reduced_size("etp", experts.etp(), request.layout.etp),
       reduced_size("experts", static_cast<int>(experts.number()), static_cast<int>(number_of(request))),
-      reduced_size("top", static_cast<int>(experts.topk()), static_cast<int>(own.moe_router_topk)), groups);
+      reduced_size("top", static_cast<int>(experts.topk()), static_cast<int>(own.moe_router_topk)), groups,
+      text_of_capacity(own, experts));
 }
 
 std::vector<std::string> left_out_of_training(const ScenarioRequest& request, const CaseSetting& setting) {
@@ -115,11 +143,10 @@ std::vector<std::string> left_out_of_training(const ScenarioRequest& request, co
       std::any_of(experts.load_balancing.begin(), experts.load_balancing.end(),
                   [](const LoadBalancing& balancing) { return balancing.type == "sinkhorn"; });
   const bool has_groups = GptPlan{setting}.has_experts() && GptPlan{setting}.experts().router_groups() > 0;
-  const std::array<std::pair<bool, const char*>, 5> all = {
+  const std::array<std::pair<bool, const char*>, 4> all = {
       {{request.model.mtp_num_layers > 0, "prediction of several tokens (MTP)"},
        {are_there && experts.num_groups > 0 && !has_groups, "the choice of experts in groups"},
        {are_there && has_sinkhorn, "the choice of experts by Sinkhorn, in whose place is a plain top-k"},
-       {are_there && experts.capacity_factor.has_value(), "the capacity of experts"},
        {request.layout.instances > 1, "optimizer instances"}}};
   std::vector<std::string> names;
   for (const auto& [is_left_out, name] : all)

@@ -7,7 +7,8 @@
 ///         scenario's own. A rank has one or two experts of each layer, also where the scenario has ep above
 ///         1 and does not say how many experts there are. A token goes to at most half of all experts. Groups
 ///         of experts are the most that divide the reduced number, up to the scenario's own.
-///         Where the scenario has layers without experts, every second layer has none.
+///         Where the scenario has layers without experts, every second layer has none. A capacity factor is
+///         at most the one with which a reduced expert may keep all tokens of a rank.
 
 #include <string>
 #include <vector>

@@ -31,7 +31,7 @@ void require_counted(const ScenarioRequest& request) {
   if (reason.empty() && !request.batch.global_batch_size) reason = "--global-batch-size is not given";
   if (reason.empty() && !request.placement) reason = "no layers are placed";
   if (reason.empty() && request.pipeline.forward_only) reason = "--forward-only has no backward pass";
-  if (reason.empty()) reason = why_no_step_bytes(request);
+  if (reason.empty()) reason = why_no_step_work(request);
   if (reason.empty()) return;
   sim::refuse(
       {.code = "step_not_counted",

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <map>
 #include <numeric>
 
 #include "sim/base/check.h"
@@ -35,11 +36,10 @@ class CallClock {
         return steps * latency + bytes * (n - 1) / ring_rate(links);
       case Operation::broadcast:
         return steps * latency + bytes / ring_rate(links);
-      case Operation::all_to_all: {
-        const double on_node = links.crosses_nodes ? links.members_on_node : n;
-        return latency + std::max((on_node - 1) * bytes / machine_.bytes_per_second_inside_node,
-                                  (n - on_node) * bytes / machine_.bytes_per_second_across_nodes);
-      }
+      case Operation::all_to_all:
+        return latency + exchange(bytes, links);
+      case Operation::all_to_all_uneven:
+        return latency + exchange(bytes / n, links);
       default:
         CHECK(false);
     }
@@ -51,6 +51,12 @@ class CallClock {
   }
 
  private:
+  /// The seconds in which a rank sends a block of so many bytes to each other one.
+  double exchange(double block, const KindLinks& links) const {
+    const double n = links.size, on_node = links.crosses_nodes ? links.members_on_node : n;
+    return std::max((on_node - 1) * block / machine_.bytes_per_second_inside_node,
+                    (n - on_node) * block / machine_.bytes_per_second_across_nodes);
+  }
   double ring_rate(const KindLinks& links) const {
     const double inside = machine_.bytes_per_second_inside_node;
     if (!links.crosses_nodes) return inside;
@@ -65,19 +71,26 @@ bool is_between_stages(const ExpectedCall& call) {
   return call.group == "pp" && sim::is_point_to_point(call.operation);
 }
 
+/// The seconds of a rank's calls. Of ranks that hold other experts, those with the longest calls count,
+/// because the others wait for them.
 WorkSeconds seconds_of(const std::vector<RepeatedCall>& calls, int stage, CallClock& clock) {
-  WorkSeconds seconds;
-  for (const auto& [call, times, places] : calls) {
-    if (!is_between_stages(call))
-      seconds.calls[traffic_of_kind(call.group)] += static_cast<double>(times) * clock.seconds(call, stage);
+  WorkSeconds of_all, longest;
+  std::map<int, WorkSeconds> by_ep_rank;
+  for (const auto& [call, times, ep_rank] : calls) {
+    if (is_between_stages(call)) continue;
+    WorkSeconds& seconds = ep_rank == kAllEpRanks ? of_all : by_ep_rank[ep_rank];
+    seconds.calls[traffic_of_kind(call.group)] += static_cast<double>(times) * clock.seconds(call, stage);
   }
-  return seconds;
+  for (const auto& [ep_rank, seconds] : by_ep_rank)
+    if (seconds.all() > longest.all()) longest = seconds;
+  of_all.add(longest);
+  return of_all;
 }
 
 /// The seconds of a message from a rank of a stage to the next one; 0 if it sends none.
 double seconds_to_next(const RankWork& work, int stage, KindTraffic& traffic, const CallClock& clock) {
   for (const ChunkWork& chunk : work.chunks) {
-    for (const auto& [call, times, places] : chunk.forward.calls) {
+    for (const auto& [call, times, ep_rank] : chunk.forward.calls) {
       if (!is_between_stages(call) || call.operation != Operation::send) continue;
       const double bytes = static_cast<double>(call.elements) * static_cast<double>(sim::size_of(call.dtype));
       return clock.message(bytes, traffic.of(call, stage).bytes_across > 0);
@@ -108,9 +121,10 @@ std::size_t traffic_of_kind(std::string_view kind) {
     std::string_view kind, name;
   };
   if (kind.starts_with("hcp-")) kind = "cp";
-  static constexpr Row kRows[] = {{"tp", "tp"},    {"cp", "cp"},  {"ep", "ep"},   {"etp", "ep"},
-                                  {"tp-ep", "ep"}, {"pp", "pp"},  {"embd", "pp"}, {"dp-cp", "dp"},
-                                  {"dp", "dp"},    {"edp", "dp"}, {"mp", "dp"},   {"intra-dist-opt", "dp"}};
+  static constexpr Row kRows[] = {
+      {"tp", "tp"},    {"tp-cp", "tp"},    {"cp", "cp"},       {"ep", "ep"},    {"etp", "ep"},
+      {"tp-ep", "ep"}, {"pp", "pp"},       {"embd", "pp"},     {"dp-cp", "dp"}, {"dp", "dp"},
+      {"edp", "dp"},   {"tp-dp-cp", "dp"}, {"tp-ep-pp", "dp"}, {"mp", "dp"},    {"intra-dist-opt", "dp"}};
   const auto row = std::ranges::find(kRows, kind, &Row::kind);
   CHECK(row != std::end(kRows));
   return static_cast<std::size_t>(std::ranges::find(kTrafficNames, row->name) - kTrafficNames.begin());

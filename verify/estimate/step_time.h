@@ -8,7 +8,8 @@
 ///         latency ceil(log2 n) times, and the bytes that one rank of a ring sends at the rate inside a node;
 ///         where a group is on several nodes, at the rate across nodes, times its ranks on a node, because
 ///         each has a link of its own, if that is less. An all_to_all sends to the ranks of the node and to
-///         the others at once. A message takes the latency and its bytes, and both ranks wait for it.
+///         the others at once, equal blocks even where rows are not equal. A message takes the latency and
+///         its bytes, and both ranks wait for it.
 /// Exact   least_step_seconds() is a bound of the pipeline's order from below: each stage computes all
 ///         microbatches, the first one comes through all stages before it, and the last gradient goes back
 ///         through them. It is the length of the estimated timeline (estimated_step.h) if all stages take

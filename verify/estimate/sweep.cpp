@@ -52,7 +52,7 @@ class GridTraffic {
 
 void add_step(const ScenarioRequest& request, const std::optional<Machine>& machine, GridTraffic& grids,
               SweptLayout& layout) {
-  layout.unknown = why_no_step_bytes(request);
+  layout.unknown = why_no_step_work(request);
   if (!layout.unknown.empty()) return;
   KindTraffic& traffic = grids.of(request, layout.point);
   const std::vector<RankWork> work = step_work(request);

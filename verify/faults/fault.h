@@ -104,6 +104,7 @@ struct Fault {
   Factor factor = {};                            // scale
   int step = 1;                                  // root and peer: 1 for next, -1 for previous
   std::int64_t elements = 0;                     // truncate and offset
+  bool is_undone = false;                        // offset, transpose, drop-accumulate: the change is reversed
   /// How many calls have had the fault, in all runs of it and of its copies.
   std::shared_ptr<std::atomic<std::int64_t>> met = std::make_shared<std::atomic<std::int64_t>>(0);
 

@@ -1,5 +1,7 @@
 #include "verify/faults/faulty_device.h"
 
+#include <utility>
+
 #include "sim/tensor/checks.h"
 
 namespace verify {
@@ -36,14 +38,16 @@ void FaultyDevice::change(const Fault& fault, Tensor& out) {
   const bool is_permuted = fault.kind == FaultKind::offset || fault.kind == FaultKind::transpose;
   if (!is_permuted || out.count() == 0) return;
   const std::int64_t count = out.count();
-  const std::int64_t columns = sim::columns_of(out);
-  const std::int64_t rows = out.shape().dimensions() < 2 ? 1 : out.shape()[out.shape().dimensions() - 2];
+  std::int64_t columns = sim::columns_of(out);
+  std::int64_t rows = out.shape().dimensions() < 2 ? 1 : out.shape()[out.shape().dimensions() - 2];
+  if (fault.is_undone) std::swap(rows, columns);
+  const std::int64_t shift = fault.elements % count;
   Tensor kept = empty(out.dtype(), {count});
   copy(out.flat(), kept);
   for (std::int64_t i = 0; i < count; ++i) {
     const std::int64_t in_matrix = i % (rows * columns);
     const std::int64_t from = fault.kind == FaultKind::offset
-                                  ? (i + fault.elements) % count
+                                  ? (i + (fault.is_undone ? count - shift : shift)) % count
                                   : i - in_matrix + in_matrix % rows * columns + in_matrix / rows;
     Tensor element = out.flat().rows(i, i + 1);
     copy(kept.rows(from, from + 1), element);
@@ -56,11 +60,19 @@ void FaultyDevice::run(const char* name, Tensor& out, bool adds, const Kernel& k
   for (std::size_t i = 0; i < faults_.size(); ++i) {
     if (has(i, name)) planted.push_back(&faults_[i]);
   }
+  Tensor before;
   for (const Fault* fault : planted) {
-    if (fault->kind == FaultKind::drop_accumulate && adds) fill(out, 0);
+    if (fault->kind != FaultKind::drop_accumulate || !adds) continue;
+    if (fault->is_undone) {
+      before = empty(out.dtype(), out.shape());
+      copy(out, before);
+    } else {
+      fill(out, 0);
+    }
   }
   kernel();
   for (const Fault* fault : planted) change(*fault, out);
+  if (!before.is_none()) combine(sim::ReduceOp::sum, before, out, out);
 }
 
 void FaultyDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,

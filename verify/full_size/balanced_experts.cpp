@@ -39,36 +39,6 @@ bool is_etp_fastest(const sim::Layout& layout) {
   return layout.etp == 1 || layout.ep == 1 || grid.stride(sim::Axis::tp) < grid.stride(sim::Axis::ep);
 }
 
-/// The tokens of a rank that go to each ep rank: rows, one for each expert, and tokens.
-struct Sent {
-  std::vector<std::int64_t> rows, tokens;
-};
-
-Sent sent_by_a_rank(const ScenarioRequest& request) {
-  const ExpertOptions& experts = request.model.experts;
-  const std::int64_t number = experts.num_experts, topk = experts.moe_router_topk;
-  const auto ranks = static_cast<std::size_t>(request.layout.ep);
-  const std::int64_t local = number / request.layout.ep;
-  const std::optional<std::int64_t> capacity = capacity_of(request);
-  Sent sent{std::vector<std::int64_t>(ranks), std::vector<std::int64_t>(ranks)};
-  if (capacity && experts.pad_to_capacity) {
-    sent.rows.assign(ranks, local * std::min(*capacity, tokens_of_a_rank(request)));
-    return sent;
-  }
-  std::vector<std::int64_t> of_expert(static_cast<std::size_t>(number)), latest(ranks, -1);
-  for (std::int64_t t = 0; t < tokens_of_a_rank(request); ++t) {
-    for (std::int64_t choice = t * topk; choice < (t + 1) * topk; ++choice) {
-      const auto rank = static_cast<std::size_t>(choice % number / local);
-      if (capacity && ++of_expert[static_cast<std::size_t>(choice % number)] > *capacity) continue;
-      ++sent.rows[rank];
-      if (latest[rank] == t) continue;
-      latest[rank] = t;
-      ++sent.tokens[rank];
-    }
-  }
-  return sent;
-}
-
 }  // namespace
 
 bool has_experts(const ScenarioRequest& request) { return request.model.experts.num_experts > 0; }
@@ -135,19 +105,52 @@ sim::GptExperts full_size_experts(const ScenarioRequest& request) {
   return experts;
 }
 
-ExpertCalls balanced_dispatch(const ScenarioRequest& request, int place) {
+BalancedRows balanced_rows(const ScenarioRequest& request) {
   const ExpertOptions& experts = request.model.experts;
-  Sent sent = sent_by_a_rank(request);
+  const std::int64_t number = experts.num_experts, topk = experts.moe_router_topk;
+  const auto ranks = static_cast<std::size_t>(request.layout.ep);
+  const std::int64_t local = number / request.layout.ep;
+  const std::optional<std::int64_t> capacity = capacity_of(request);
+  BalancedRows sent{std::vector<std::int64_t>(ranks), std::vector<std::int64_t>(ranks)};
+  if (capacity && experts.pad_to_capacity) {
+    sent.rows_to_ep.assign(ranks, local * std::min(*capacity, tokens_of_a_rank(request)));
+    return sent;
+  }
+  std::vector<std::int64_t> of_expert(static_cast<std::size_t>(number)), latest(ranks, -1);
+  for (std::int64_t t = 0; t < tokens_of_a_rank(request); ++t) {
+    for (std::int64_t choice = t * topk; choice < (t + 1) * topk; ++choice) {
+      const auto rank = static_cast<std::size_t>(choice % number / local);
+      if (capacity && ++of_expert[static_cast<std::size_t>(choice % number)] > *capacity) continue;
+      ++sent.rows_to_ep[rank];
+      if (latest[rank] == t) continue;
+      latest[rank] = t;
+      ++sent.tokens_to_ep[rank];
+    }
+  }
+  return sent;
+}
+
+bool BalancedRows::is_even() const {
+  const auto all_equal = [](const std::vector<std::int64_t>& counts) {
+    return std::ranges::all_of(counts, [&](std::int64_t count) { return count == counts.front(); });
+  };
+  return all_equal(rows_to_ep) && all_equal(tokens_to_ep);
+}
+
+std::int64_t BalancedRows::most_rows() const { return *std::ranges::max_element(rows_to_ep); }
+
+ExpertCalls balanced_dispatch(const ScenarioRequest& request, const BalancedRows& rows, int ep_rank) {
+  const ExpertOptions& experts = request.model.experts;
   return {.type = named<sim::TokenDispatcherType>(experts.dispatcher, kDispatcherNames),
           .ep = request.layout.ep,
           .etp = request.layout.etp,
-          .place = place,
+          .place = ep_rank * request.layout.etp,
           .tokens = tokens_of_a_rank(request),
           .hidden = request.model.shape->hidden_size,
           .experts = experts.num_experts,
           .is_padded = experts.pad_to_capacity,
-          .rows_to_ep = std::move(sent.rows),
-          .tokens_to_ep = std::move(sent.tokens)};
+          .rows_to_ep = rows.rows_to_ep,
+          .tokens_to_ep = rows.tokens_to_ep};
 }
 
 std::vector<ExpectedCall> balance_loss_calls(const ScenarioRequest& request) {
@@ -162,6 +165,7 @@ std::vector<ExpectedCall> balance_loss_calls(const ScenarioRequest& request) {
     calls.push_back({.site = "aux_loss.counts",
                      .operation = sim::Operation::all_reduce,
                      .elements = sequences * request.model.experts.num_experts,
+                     .dtype = sim::DType::i32,
                      .group = is_global ? "tp-dp-cp" : "tp-cp"});
   }
   return calls;

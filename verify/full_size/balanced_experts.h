@@ -12,7 +12,9 @@
 ///         Scores, groups and expert biases decide nothing; the calls that move the biases are made.
 ///         A capacity keeps the first tokens of an expert.
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "sim/model/gpt_config.h"
 #include "verify/cases/expert_calls.h"
@@ -31,8 +33,19 @@ std::string text_of_choice(const ScenarioRequest& request);
 /// Returns the experts of the model that runs.
 sim::GptExperts full_size_experts(const ScenarioRequest& request);
 
-/// Returns the calls of a dispatcher by the rank at a place of tp-ep.
-ExpertCalls balanced_dispatch(const ScenarioRequest& request, int place);
+/// What each rank sends to each ep rank in one layer: rows, one for each expert, and tokens that chose one of
+/// its experts. Tokens are not counted where rows are padded to a capacity.
+struct BalancedRows {
+  std::vector<std::int64_t> rows_to_ep, tokens_to_ep;
+  /// Whether all ep ranks are sent equally much, so that their calls are the same.
+  bool is_even() const;
+  std::int64_t most_rows() const;
+};
+BalancedRows balanced_rows(const ScenarioRequest& request);
+
+/// Returns the calls of a dispatcher by the ranks at a place in ep. Those of one expert-tensor-parallel group
+/// make the same calls.
+ExpertCalls balanced_dispatch(const ScenarioRequest& request, const BalancedRows& rows, int ep_rank);
 
 /// Returns the calls that sum the counts of the balance losses of one router.
 std::vector<ExpectedCall> balance_loss_calls(const ScenarioRequest& request);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <optional>
 
 #include "sim/layout/size_rules.h"
 #include "sim/shapes/shapes_device.h"
@@ -28,38 +29,58 @@ std::int64_t calls_of_a_layer(const ScenarioRequest& request) {
 /// The records of a rank that are kept for reports where every rank runs.
 constexpr std::int64_t kKeptCalls = 16;
 
-/// The multiply-adds of a rank of each stage.
-std::vector<StageWork> work_of_stages(const sim::Layout& layout, const std::vector<std::int64_t>& by_rank) {
+/// Returns the most that a rank of each stage does and holds, of the accounts of ranks that ran.
+std::vector<StageWork> work_of_stages(const sim::Layout& layout,
+                                      const std::vector<std::optional<sim::ShapesAccount>>& by_rank) {
   std::vector<StageWork> stages(static_cast<std::size_t>(layout.pp));
   for (std::size_t i = 0; i < by_rank.size(); ++i) {
+    if (!by_rank[i]) continue;
+    const sim::ShapesAccount& account = *by_rank[i];
     const int rank = layout.first_rank + static_cast<int>(i);
-    const auto stage = static_cast<std::size_t>(layout.dense.coordinates_of(rank)[sim::Axis::pp]);
-    stages[stage].multiply_adds = std::max(stages[stage].multiply_adds, by_rank[i]);
+    StageWork& most = stages[static_cast<std::size_t>(layout.dense.coordinates_of(rank)[sim::Axis::pp])];
+    const auto raise = [](std::int64_t& to, std::int64_t value) { to = std::max(to, value); };
+    raise(most.multiply_adds, account.multiply_adds);
+    raise(most.held.parameters, account.held(sim::MemoryUse::parameters));
+    raise(most.held.gradients, account.held(sim::MemoryUse::gradients));
+    raise(most.held.optimizer, account.held(sim::MemoryUse::optimizer));
+    most.working_bytes = std::max(most.working_bytes.value_or(0), account.peak(sim::MemoryUse::working));
   }
   return stages;
 }
 
-/// Returns the first stage whose multiply-adds are not those of the closed form, in words; "" where there is
-/// none.
-std::string difference_of_work(const ScenarioRequest& request, const std::vector<StageWork>& stages) {
+/// Returns the first stage that does or holds something else than the closed forms say, in words; "" where
+/// there is none.
+std::string difference_of_stages(const ScenarioRequest& request, const std::vector<StageWork>& stages,
+                                 bool has_all_replicas) {
   const std::int64_t microbatches = microbatches_of_batch(request.batch, request.layout.dp);
   const std::vector<RankWork> expected = step_work(request);
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
-    const std::int64_t own = stages[stage].multiply_adds,
-                       stated = expected[stage].multiply_adds(microbatches);
-    if (own == stated) continue;
-    return fmt::format("a rank of stage {} computes {} multiply-adds, where the closed form has {}", stage,
-                       own, stated);
+    const StageWork& own = stages[stage];
+    const StaticBytes held = static_bytes(request, static_cast<int>(stage));
+    struct Row {
+      std::int64_t made, stated;
+      const char* what;
+    };
+    const Row rows[] = {
+        {own.multiply_adds, expected[stage].multiply_adds(microbatches), "computes {} multiply-adds"},
+        {own.held.parameters, held.parameters, "holds {} bytes of parameters"},
+        {own.held.gradients, held.gradients, "holds {} bytes of gradients"},
+        {own.held.optimizer, has_all_replicas ? held.optimizer : own.held.optimizer,
+         "holds {} bytes of states of the optimizer"}};
+    for (const auto& [made, stated, what] : rows) {
+      if (made == stated) continue;
+      return fmt::format("a rank of stage {} {}, where the closed form has {}", stage,
+                         fmt::format(fmt::runtime(what), made), stated);
+    }
   }
   return "";
 }
 
 /// Returns what a step made in another way than the closed forms say, in words; "" if there is nothing.
 std::string difference_of_step(const ScenarioRequest& request, const StepTotals& made,
-                               const std::vector<StageWork>& stages) {
-  const bool has_bytes = why_no_step_bytes(request).empty();
-  std::string different = difference(expected_step_totals(request), has_bytes ? made : calls_alone(made));
-  if (different.empty() && has_bytes) different = difference_of_work(request, stages);
+                               const std::vector<StageWork>& stages, bool has_all_replicas) {
+  std::string different = difference(expected_step_totals(request), made);
+  if (different.empty()) different = difference_of_stages(request, stages, has_all_replicas);
   return different;
 }
 
@@ -78,17 +99,16 @@ StepRun run_step(const ScenarioRequest& request, const ReplicaFold& fold) {
   if (!is_whole) spec.ranks = fold.running;
   spec.kept_calls = is_whole ? kKeptCalls : 0;
   sim::ShapesDevice device;
-  std::vector<std::int64_t> multiply_adds(static_cast<std::size_t>(spec.layout.grid_size));
+  std::vector<std::optional<sim::ShapesAccount>> accounts(static_cast<std::size_t>(spec.layout.grid_size));
   sim::RunReport run = sim::simulate(spec, device, [&](sim::Rank& rank) {
     run_full_size_step(rank, rank.groups.get("pp").rank() == 0 ? first : later, [&] {
-      multiply_adds[static_cast<std::size_t>(rank.id - spec.layout.first_rank)] =
-          device.accounts().at(rank.id)->multiply_adds;
+      accounts[static_cast<std::size_t>(rank.id - spec.layout.first_rank)] = *device.accounts().at(rank.id);
     });
   });
   if (!run.ok()) return {.ledger = {}, .stages = {}, .findings = std::move(run.findings)};
   return {
       .ledger = is_whole ? std::move(run.ledger) : ledger_of_all(run, fold, request.layout, request.nodes),
-      .stages = work_of_stages(request.layout, multiply_adds),
+      .stages = work_of_stages(request.layout, accounts),
       .findings = {}};
 }
 
@@ -101,8 +121,10 @@ StepRun run_two_periods(const ScenarioRequest& request, const ReplicaFold& fold)
   if (!all.findings.empty()) return all;
   all.ledger = ledger_of_microbatches(request, one.ledger, all.ledger);
   all.stages = one.stages;
-  for (StageWork& stage : all.stages)
+  for (StageWork& stage : all.stages) {
     stage.multiply_adds *= microbatches_of_batch(request.batch, request.layout.dp) / period;
+    stage.working_bytes.reset();
+  }
   return all;
 }
 
@@ -190,7 +212,7 @@ StepReport full_size_step(const ScenarioRequest& request, const StepPart& part) 
     return report;
   }
   const StepTotals made = totals_of(report.ledger);
-  const std::string different = difference_of_step(request, made, report.stages);
+  const std::string different = difference_of_step(request, made, report.stages, part.replicas == layout.dp);
   std::int64_t calls = 0;
   for (const auto& [key, total] : made) calls += total.calls;
   report.row.holds = different.empty();

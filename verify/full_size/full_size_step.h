@@ -11,15 +11,18 @@
 ///         than kMostFoldedCalls runs only if every rank is asked for. Experts are chosen as
 ///         balanced_experts.h says.
 /// Exact   The row holds if all calls are matched and the ledger of all ranks equals the closed forms
-///         (step_totals.h): its calls and elements, and of a dense model its dtypes and bytes, and the
-///         multiply-adds of the ranks of each stage.
+///         (step_totals.h), with its dtypes and bytes, and so do the multiply-adds of the ranks of each stage
+///         and what they hold between steps (gradient_buffers.h). The states of the optimizer are compared
+///         where all replicas run, because one of the others may own most.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "sim/world/simulate.h"
 #include "verify/checks/check_result.h"
+#include "verify/full_size/gradient_buffers.h"
 #include "verify/options/scenario_request.h"
 
 namespace verify {
@@ -31,10 +34,15 @@ inline constexpr std::int64_t kMostStepCalls = 300'000;  // one to three seconds
 #endif
 inline constexpr std::int64_t kMostFoldedCalls = kMostStepCalls * 3 / 2;
 
-/// The arithmetic of forward and backward on the ranks of one pipeline rank: of the one that does most, where
-/// some have more rows of experts than others. The optimizer's is not counted.
+/// The arithmetic of forward and backward on the ranks of one pipeline rank, without the optimizer's, and the
+/// bytes that the program holds: of the rank that does or holds most, where some have more rows of experts
+/// than others. What Megatron's kernels hold while passes run is another question (verify/memory).
 struct StageWork {
   std::int64_t multiply_adds = 0;
+  StaticBytes held;  // between steps
+  // The most that passes held beside them; absent where microbatches are folded, of which more may be in
+  // flight.
+  std::optional<std::int64_t> working_bytes;
   bool operator==(const StageWork&) const = default;
 };
 

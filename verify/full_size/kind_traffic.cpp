@@ -27,7 +27,6 @@ class NodeCount {
   }
   int nodes() const { return static_cast<int>(counts_.size()); }
   int fewest() const { return std::ranges::min_element(counts_, {}, &Count::second)->second; }
-  int on(int node) const { return std::ranges::lower_bound(counts_, node, {}, &Count::first)->second; }
 
  private:
   using Count = std::pair<int, int>;  // a node, and its members
@@ -62,28 +61,40 @@ int KindTraffic::stage_of(int rank) const {
   return (rank - layout_.first_rank) / layout_.dense.stride(sim::Axis::pp) % layout_.pp;
 }
 
+int KindTraffic::part_of(int rank, const Kind& groups) const {
+  const int ep_rank = groups.ep == 1 ? 0 : layout_.expert.coordinates_of(rank)[sim::Axis::ep];
+  return stage_of(rank) * groups.ep + ep_rank;
+}
+
 KindTraffic::Kind KindTraffic::counted(const sim::GroupKind& kind) const {
   const int n = kind.size();
-  Kind result{.size = n, .stages = std::vector<Places>(static_cast<std::size_t>(layout_.pp))};
-  // The index of each place among those of its stage. A group that lies in one stage has all places there.
+  const std::string& name = kind.name();
+  const bool is_of_experts = name == "tp-ep" || name == "ep" || name == "etp";
+  Kind result{.size = n, .ep = is_of_experts ? layout_.ep : 1};
+  result.parts.resize(static_cast<std::size_t>(layout_.pp * result.ep));
+  // The index of each place among those of its part. A group that lies in one part has all places there.
   std::vector<std::size_t> index(static_cast<std::size_t>(n));
   const std::vector<int> first = kind.members(0);
-  const bool is_in_one_stage =
-      std::ranges::all_of(first, [&](int rank) { return stage_of(rank) == stage_of(first.front()); });
+  const auto is_one = [&](const auto& of) {
+    return std::ranges::all_of(first, [&](int rank) { return of(rank) == of(first.front()); });
+  };
+  const auto stage_of_rank = [&](int rank) { return stage_of(rank); };
+  const auto ep_rank_of = [&](int rank) { return part_of(rank, result) % result.ep; };
+  const bool is_in_one_stage = is_one(stage_of_rank), is_at_one_ep_rank = is_one(ep_rank_of);
   for (int place = 0; place < n; ++place) {
     const auto i = static_cast<std::size_t>(place);
-    const int stage = stage_of(first[i]);
-    for (int s = 0; s < layout_.pp; ++s) {
-      if (!is_in_one_stage && s != stage) continue;
-      std::vector<int>& places = result.stages[static_cast<std::size_t>(s)].places;
+    for (int part = 0; part < std::ssize(result.parts); ++part) {
+      if (!is_in_one_stage && part / result.ep != stage_of(first[i])) continue;
+      if (!is_at_one_ep_rank && part % result.ep != ep_rank_of(first[i])) continue;
+      std::vector<int>& places = result.parts[static_cast<std::size_t>(part)].places;
       index[i] = places.size();
       places.push_back(place);
     }
   }
-  for (Places& stage : result.stages) {
-    stage.inside.resize(stage.places.size() + 1);
-    stage.across.resize(stage.places.size() + 1);
-    stage.fewest_on_node = n;
+  for (Places& part : result.parts) {
+    part.inside.resize(part.places.size() + 1);
+    part.across.resize(part.places.size() + 1);
+    part.fewest_on_node = n;
   }
   NodeCount members_on;
   std::vector<int> nodes(first.size());
@@ -92,24 +103,35 @@ KindTraffic::Kind KindTraffic::counted(const sim::GroupKind& kind) const {
     members_on.count(nodes);
     const int fewest = members_on.fewest();
     for (std::size_t i = 0; i < nodes.size(); ++i) {
-      Places& stage = result.stages[static_cast<std::size_t>(stage_of(members[i]))];
+      Places& part = result.parts[static_cast<std::size_t>(part_of(members[i], result))];
       const bool is_inside = nodes[i] == nodes[i + 1 == nodes.size() ? 0 : i + 1];
-      ++(is_inside ? stage.inside : stage.across)[index[i] + 1];
-      const int here = members_on.on(nodes[i]);
-      stage.pairs_inside += here - 1;
-      stage.pairs_across += n - here;
-      stage.crosses_nodes = stage.crosses_nodes || members_on.nodes() > 1;
-      stage.fewest_on_node = std::min(stage.fewest_on_node, fewest);
+      ++(is_inside ? part.inside : part.across)[index[i] + 1];
+      part.crosses_nodes = part.crosses_nodes || members_on.nodes() > 1;
+      part.fewest_on_node = std::min(part.fewest_on_node, fewest);
     }
   });
-  for (Places& stage : result.stages) {
-    std::partial_sum(stage.inside.begin(), stage.inside.end(), stage.inside.begin());
-    std::partial_sum(stage.across.begin(), stage.across.end(), stage.across.begin());
+  for (Places& part : result.parts) {
+    std::partial_sum(part.inside.begin(), part.inside.end(), part.inside.begin());
+    std::partial_sum(part.across.begin(), part.across.end(), part.across.begin());
   }
   return result;
 }
 
-const KindTraffic::Kind& KindTraffic::kind(const std::string& name) {
+void KindTraffic::count_pairs(const std::string& name, Kind& groups) const {
+  if (!groups.pairs.empty()) return;
+  const auto n = static_cast<std::size_t>(groups.size);
+  groups.pairs.assign(groups.parts.size(), {std::vector<std::int64_t>(n), std::vector<std::int64_t>(n)});
+  layout_.find(name)->for_each_group([&](int, std::span<const int> members) {
+    for (std::size_t from = 0; from < n; ++from) {
+      Pairs& pairs = groups.pairs[static_cast<std::size_t>(part_of(members[from], groups))];
+      const int node = nodes_.node_of(members[from]);
+      for (std::size_t to = 0; to < n; ++to)
+        if (to != from) ++(nodes_.node_of(members[to]) == node ? pairs.inside : pairs.across)[to];
+    }
+  });
+}
+
+KindTraffic::Kind& KindTraffic::kind(const std::string& name) {
   const auto known = kinds_.find(name);
   if (known != kinds_.end()) return known->second;
   const sim::GroupKind* kind = layout_.find(name);
@@ -119,15 +141,34 @@ const KindTraffic::Kind& KindTraffic::kind(const std::string& name) {
 
 KindLinks KindTraffic::links(const std::string& name, int stage) {
   const Kind& groups = kind(name);
-  const Places& places = groups.stages[static_cast<std::size_t>(stage)];
-  return {groups.size, places.crosses_nodes, places.fewest_on_node};
+  KindLinks links{.size = groups.size, .crosses_nodes = false, .members_on_node = groups.size};
+  for (int ep_rank = 0; ep_rank < groups.ep; ++ep_rank) {
+    const Places& part = groups.parts[static_cast<std::size_t>(stage * groups.ep + ep_rank)];
+    links.crosses_nodes = links.crosses_nodes || part.crosses_nodes;
+    links.members_on_node = std::min(links.members_on_node, part.fewest_on_node);
+  }
+  return links;
 }
 
-sim::Traffic KindTraffic::of(const ExpectedCall& call, int stage) {
-  const Kind& groups = kind(call.group);
+sim::Traffic KindTraffic::of(const ExpectedCall& call, int stage, int ep_rank) {
+  Kind& groups = kind(call.group);
+  if (groups.size == 1) return {};
+  CHECK(ep_rank == kAllEpRanks || groups.ep == layout_.ep);
+  if (call.operation == Operation::all_to_all || call.operation == Operation::all_to_all_uneven)
+    count_pairs(call.group, groups);
+  sim::Traffic sum;
+  for (int at = 0; at < groups.ep; ++at) {
+    if (ep_rank != kAllEpRanks && at != ep_rank) continue;
+    const sim::Traffic sent = of_part(call, stage, groups, static_cast<std::size_t>(stage * groups.ep + at));
+    sum.bytes_inside += sent.bytes_inside;
+    sum.bytes_across += sent.bytes_across;
+  }
+  return sum;
+}
+
+sim::Traffic KindTraffic::of_part(const ExpectedCall& call, int stage, Kind& groups, std::size_t part) const {
   const int n = groups.size;
-  if (n == 1) return {};
-  const Places& places = groups.stages[static_cast<std::size_t>(stage)];
+  const Places& places = groups.parts[part];
   const std::int64_t element = sim::size_of(call.dtype), bytes = call.elements * element;
   const auto along_ring = [&](std::int64_t of_rank) {
     return sim::Traffic{places.inside.back() * of_rank, places.across.back() * of_rank};
@@ -147,11 +188,20 @@ sim::Traffic KindTraffic::of(const ExpectedCall& call, int stage) {
       return {bytes * senders(places.inside), bytes * senders(places.across)};
     }
     case Operation::all_to_all:
-      return {places.pairs_inside * bytes, places.pairs_across * bytes};
+    case Operation::all_to_all_uneven: {
+      const Pairs& pairs = groups.pairs[part];
+      sim::Traffic sent;
+      for (std::size_t to = 0; to < pairs.inside.size(); ++to) {
+        const std::int64_t block = call.elements_to.empty() ? bytes : call.elements_to[to] * element;
+        sent.bytes_inside += pairs.inside[to] * block;
+        sent.bytes_across += pairs.across[to] * block;
+      }
+      return sent;
+    }
     case Operation::send: {
       // The way back to the place before is as long as the way from it.
       const bool is_back = call.group == "pp" && call.root_or_peer == (stage + n - 1) % n;
-      const Places& way = is_back ? groups.stages[static_cast<std::size_t>(call.root_or_peer)] : places;
+      const Places& way = is_back ? groups.parts[static_cast<std::size_t>(call.root_or_peer)] : places;
       return {way.inside.back() * bytes, way.across.back() * bytes};
     }
     case Operation::recv:

@@ -4,11 +4,13 @@
 /// across them, and the links that such a call needs.
 ///
 /// Shapes  the bytes of a rank are those of sim/comm/ring_traffic.h. A message over pp goes to
-///         `root_or_peer`; one of a ring over cp goes to the next rank, in either direction.
-/// Exact   a place of a group determines the stage of its member, or the group lies in one stage. The sums
-///         are those over the ranks of the stage, whatever the order of the axes and the size of the nodes
-///         are. Nothing is summed over ranks for each call: the places of a ring whose next member is on
-///         another node are counted once for each kind.
+///         `root_or_peer`; one of a ring over cp goes to the next rank, in either direction. Ranks that hold
+///         other experts may send other numbers of rows: over tp-ep, ep and etp the ranks of a stage are told
+///         apart by their place in ep.
+/// Exact   a place of a group determines the stage of its member, or the group lies in one stage, and so for
+///         its place in ep. The sums are those over the ranks of the stage, whatever the order of the axes
+///         and the size of the nodes are. Nothing is summed over ranks for each call: the places of a ring
+///         whose next member is on another node are counted once for each kind.
 
 #include <cstdint>
 #include <map>
@@ -23,6 +25,9 @@
 
 namespace verify {
 
+/// The place in ep of the ranks that make a call, where all ranks of the stage make it.
+inline constexpr int kAllEpRanks = -1;
+
 /// The links of the groups that ranks of one stage are in.
 struct KindLinks {
   int size = 1;                // members of a group
@@ -35,21 +40,24 @@ class KindTraffic {
   KindTraffic(sim::Layout layout, const sim::NodePlacement& nodes)
       : layout_(std::move(layout)), nodes_(nodes) {}
 
-  /// Returns what all ranks of a stage send if each makes this call once.
-  sim::Traffic of(const ExpectedCall& call, int stage);
+  /// Returns what all ranks of a stage, or those of them at a place in ep, send if each makes this call once.
+  sim::Traffic of(const ExpectedCall& call, int stage, int ep_rank = kAllEpRanks);
   /// Returns the links of a kind for the ranks of a stage.
   KindLinks links(const std::string& kind, int stage);
 
  private:
-  /// The places of a group that are of one stage, and how many groups have the next member of such a place on
-  /// the same node, or on another one.
+  /// The places of a group that are of one stage and one place in ep, and how many groups have the next
+  /// member of such a place on the same node, or on another one.
   struct Places {
     std::vector<int> places;  // ascending
     std::vector<std::int64_t> inside,
         across;  // of the places before an index: one more than there are places
-    std::int64_t pairs_inside = 0, pairs_across = 0;  // of different members, the first one of the stage
     int fewest_on_node = 0;
     bool crosses_nodes = false;
+  };
+  /// Pairs of different members of a group of which such a place is the first, by the place of the second.
+  struct Pairs {
+    std::vector<std::int64_t> inside, across;
   };
   static std::int64_t below(const Places& places, const std::vector<std::int64_t>& counts,
                             std::int64_t place);
@@ -57,11 +65,16 @@ class KindTraffic {
                                           int n, std::int64_t count);
   struct Kind {
     int size = 1;
-    std::vector<Places> stages;
+    int ep = 1;                 // places in ep that are told apart
+    std::vector<Places> parts;  // by stage, and then by place in ep
+    std::vector<Pairs> pairs;   // the same; empty until rows are exchanged
   };
-  const Kind& kind(const std::string& name);
+  Kind& kind(const std::string& name);
   Kind counted(const sim::GroupKind& kind) const;
+  void count_pairs(const std::string& name, Kind& groups) const;
+  sim::Traffic of_part(const ExpectedCall& call, int stage, Kind& groups, std::size_t part) const;
   int stage_of(int rank) const;
+  int part_of(int rank, const Kind& groups) const;
 
   sim::Layout layout_;
   sim::NodePlacement nodes_;

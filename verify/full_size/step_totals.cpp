@@ -40,40 +40,29 @@ std::string text_of(const CallTotal& total) {
 
 StepTotals expected_step_totals(const ScenarioRequest& request) {
   const std::int64_t ranks_of_stage = request.layout.grid_size / request.layout.pp;
-  const bool has_bytes = why_no_step_bytes(request).empty();
   KindTraffic traffic(request.layout, request.nodes);
   StepTotals totals;
   for_each_call(
       request, step_work(request), true, [&](const RepeatedCall& repeated, std::int64_t times, int stage) {
         const ExpectedCall& call = repeated.call;
         const bool is_message = sim::is_point_to_point(call.operation);
-        const std::int64_t calls = times * ranks_of_stage / repeated.places;
+        const bool is_of_all = repeated.ep_rank == kAllEpRanks;
+        const std::int64_t calls = times * ranks_of_stage / (is_of_all ? 1 : request.layout.ep);
+        const sim::Traffic sent = traffic.of(call, stage, repeated.ep_rank);
         CallTotal& total = totals[{call.group, is_message ? "" : call.site, call.operation, call.dtype}];
         total.calls += calls;
         total.elements += calls * call.elements;
-        if (!has_bytes) return;
-        const sim::Traffic sent = traffic.of(call, stage);
         total.bytes_inside += times * sent.bytes_inside;
         total.bytes_across += times * sent.bytes_across;
       });
-  return has_bytes ? totals : calls_alone(totals);
-}
-
-StepTotals calls_alone(const StepTotals& totals) {
-  StepTotals alone;
-  for (const auto& [key, total] : totals) {
-    CallTotal& sum = alone[{key.kind, key.site, key.operation, sim::DType::f32}];
-    sum.calls += total.calls;
-    sum.elements += total.elements;
-  }
-  return alone;
+  return totals;
 }
 
 std::map<std::string, KindBytes> step_bytes(const ScenarioRequest& request, const std::vector<RankWork>& work,
                                             KindTraffic& traffic) {
   std::map<std::string, KindBytes> kinds;
   for_each_call(request, work, false, [&](const RepeatedCall& repeated, std::int64_t times, int stage) {
-    const sim::Traffic sent = traffic.of(repeated.call, stage);
+    const sim::Traffic sent = traffic.of(repeated.call, stage, repeated.ep_rank);
     KindBytes& bytes = kinds[repeated.call.group];
     bytes.inside += times * sent.bytes_inside;
     bytes.across += times * sent.bytes_across;

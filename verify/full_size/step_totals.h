@@ -5,8 +5,7 @@
 ///
 /// Shapes  rows for each kind of groups, site, operation and dtype. Messages have one row for each kind and
 ///         operation: at which of its sites a schedule sends them between stages is its own choice.
-/// Exact   the calls are those of step_work.h, and their bytes those of kind_traffic.h. With experts, bytes
-///         and dtypes are left out: how many rows go to which rank is not known in closed form.
+/// Exact   the calls are those of step_work.h, and their bytes those of kind_traffic.h.
 
 #include <compare>
 #include <cstdint>
@@ -40,9 +39,6 @@ using StepTotals = std::map<TotalKey, CallTotal>;
 /// Returns what all ranks call in a step, from the making of the model to the loss. The work of the step must
 /// be known (step_work.h).
 StepTotals expected_step_totals(const ScenarioRequest& request);
-
-/// Returns the totals without their bytes, and with one dtype for all.
-StepTotals calls_alone(const StepTotals& totals);
 
 /// Returns the rows of a ledger in the same form.
 StepTotals totals_of(const std::vector<sim::LedgerRow>& ledger);

@@ -10,10 +10,10 @@
 #include "verify/cases/token_calls.h"
 #include "verify/full_size/balanced_experts.h"
 #include "verify/full_size/full_size_training.h"
+#include "verify/full_size/gradient_buffers.h"
 #include "verify/memory/model_memory.h"
 #include "verify/options/padded_vocabulary.h"
 #include "verify/options/schedule_request.h"
-#include "verify/reference/gradient_buckets.h"
 
 namespace verify {
 
@@ -45,7 +45,9 @@ class StepWork {
         dtype_(request.state.parameter == 2 ? sim::DType::bf16 : sim::DType::f32),
         layer_{.all = tokens_ * shape_.hidden_size,
                .tp = layout_.tp,
-               .sequence_parallel = request.model.sequence_parallel && layout_.tp > 1} {}
+               .sequence_parallel = request.model.sequence_parallel && layout_.tp > 1} {
+    if (has_experts(request)) experts_ = balanced_rows(request);
+  }
 
   std::vector<RankWork> ranks() const {
     std::vector<RankWork> all;
@@ -72,12 +74,14 @@ class StepWork {
  private:
   sim::DType sums() const { return sim::sum_dtype(dtype_); }
 
-  void add(ExpectedCall call, std::int64_t times, std::vector<RepeatedCall>& to, int places = 1) const {
+  void add(ExpectedCall call, std::int64_t times, std::vector<RepeatedCall>& to,
+           int ep_rank = kAllEpRanks) const {
     if (call.dtype == sim::DType::field) call.dtype = call.of_sums ? sums() : dtype_;
-    to.push_back({std::move(call), times, places});
+    to.push_back({std::move(call), times, ep_rank});
   }
-  void add(const Calls& calls, std::int64_t times, std::vector<RepeatedCall>& to) const {
-    for (const ExpectedCall& call : calls) add(call, times, to);
+  void add(const Calls& calls, std::int64_t times, std::vector<RepeatedCall>& to,
+           int ep_rank = kAllEpRanks) const {
+    for (const ExpectedCall& call : calls) add(call, times, to, ep_rank);
   }
 
   // ---- passes
@@ -133,10 +137,12 @@ class StepWork {
     layer_.row_forward(forward);
     if (has_mlp) layer_.column_forward(forward);
     if (has_mlp) layer_.row_forward(forward);
+    const std::int64_t linear =
+        projection_products() + (kind.has_experts ? expert_products() : mlp_products());
     std::int64_t again = 0;
     if (request_.training.recompute) {
       backward = forward;
-      again = linear_products() + products.forward;
+      again = linear + products.forward;
     } else if (request_.memory.recomputes("core_attn")) {
       attention.forward(backward);
       again = products.forward;
@@ -149,22 +155,23 @@ class StepWork {
     add(forward, layers, work.forward.calls);
     add(backward, layers, work.backward.calls);
     if (kind.has_experts) add_experts(layers, work);
-    work.forward.multiply_adds += layers * (linear_products() + products.forward);
-    work.backward.multiply_adds += layers * (2 * linear_products() + products.backward + again);
+    work.forward.multiply_adds += layers * (linear + products.forward);
+    work.backward.multiply_adds += layers * (2 * linear + products.backward + again);
   }
 
-  /// The calls of experts differ by the place of a rank in tp-ep. Of two forward passes one counts tokens.
+  /// The calls of experts, which differ by the place of a rank in ep unless each has as many rows. Of two
+  /// forward passes one counts tokens.
   void add_experts(std::int64_t layers, ChunkWork& work) const {
     add(balance_loss_calls(request_), layers, work.forward.calls);
-    const int places = layout_.ep * layout_.etp;
-    for (int place = 0; place < places; ++place) {
-      const ExpertCalls dispatch = balanced_dispatch(request_, place);
+    for (int ep_rank = 0; ep_rank < (experts_.is_even() ? 1 : layout_.ep); ++ep_rank) {
+      const ExpertCalls dispatch = balanced_dispatch(request_, experts_, ep_rank);
       Calls forward, backward;
       dispatch.forward(forward);
       if (request_.training.recompute) dispatch.forward(backward);
       dispatch.backward(backward);
-      for (const ExpectedCall& call : forward) add(call, layers, work.forward.calls, places);
-      for (const ExpectedCall& call : backward) add(call, layers, work.backward.calls, places);
+      const int made_by = experts_.is_even() ? kAllEpRanks : ep_rank;
+      add(forward, layers, work.forward.calls, made_by);
+      add(backward, layers, work.backward.calls, made_by);
     }
   }
 
@@ -183,12 +190,26 @@ class StepWork {
             .context = of_queries};
   }
 
-  /// The multiply-adds of a layer's linear layers for the tokens of a microbatch, forward.
-  std::int64_t linear_products() const {
+  /// The multiply-adds of the linear layers of attention for the tokens of a microbatch, forward.
+  std::int64_t projection_products() const {
     const std::int64_t channels =
         (2 * shape_.num_attention_heads + 2 * shape_.num_query_groups) * shape_.head_size();
-    const std::int64_t inside = (shape_.gated_mlp ? 3 : 2) * shape_.ffn_hidden_size;
-    return tokens_ * shape_.hidden_size * (channels + inside) / layout_.tp;
+    return tokens_ * shape_.hidden_size * channels / layout_.tp;
+  }
+  /// Those of an MLP with `inside` features inside for rows of tokens, in all its shards.
+  std::int64_t products_of_mlp(std::int64_t rows, std::int64_t inside) const {
+    return rows * shape_.hidden_size * (shape_.gated_mlp ? 3 : 2) * inside;
+  }
+  std::int64_t mlp_products() const { return products_of_mlp(tokens_, shape_.ffn_hidden_size) / layout_.tp; }
+  /// Those of a router, the experts of a rank that has most rows, and the shared experts with their gate.
+  std::int64_t expert_products() const {
+    const ExpertOptions& experts = request_.model.experts;
+    const std::int64_t shared = experts.shared_expert_intermediate_size;
+    const std::int64_t of_own_tokens = experts.num_experts + (experts.shared_expert_gate ? 1 : 0);
+    return tokens_ / layout_.tp * shape_.hidden_size * of_own_tokens +
+           products_of_mlp(experts_.most_rows() * layout_.ep * layout_.etp, experts.moe_ffn_hidden_size) /
+               layout_.etp +
+           products_of_mlp(tokens_, shared) / layout_.tp;
   }
 
   /// Scores, and their product with the values, in the blocks of queries and keys that a rank has. A ring
@@ -254,28 +275,10 @@ class StepWork {
 
   // ---- once in a step
 
-  /// The chunks of a pipeline rank as one list of layers.
-  Stage stage_of(int rank) const {
-    return {.layers = request_.placement->stages[static_cast<std::size_t>(rank)],
-            .is_first = rank == 0,
-            .is_last = rank + 1 == layout_.pp};
-  }
-
-  /// Whether experts have buffers of their own, which other ranks share than those of dense parameters.
-  bool has_expert_buffers() const {
-    return has_experts(request_) && (layout_.ep > 1 || layout_.etp != layout_.tp);
-  }
-
   void add_gradients(int rank, std::vector<RepeatedCall>& calls) const {
-    const std::vector<HeldParameter> held = held_parameters(
-        shape_, stage_of(rank),
-        {.tp = layout_.tp, .ep = layout_.ep, .etp = has_experts(request_) ? layout_.etp : layout_.tp});
-    std::vector<reference::GradientParameter> dense, of_experts;
     std::map<std::int64_t, std::int64_t> own_tokens;  // gradients of own tokens alone, by their elements
+    const std::vector<HeldParameter> held = parameters_at_full_size(request_, rank);
     for (const HeldParameter& parameter : held) {
-      if (parameter.is_router_bias) continue;
-      auto& placed = parameter.is_expert && has_expert_buffers() ? of_experts : dense;
-      placed.push_back({.elements = parameter.elements, .is_shared = parameter.is_shared && layout_.pp > 1});
       const bool sees_own_tokens = layer_.sequence_parallel && parameter.shards == 1 && !parameter.is_expert;
       const bool is_position = shape_.learned_positions && rank == 0 && &parameter == &held[1];
       if (sees_own_tokens && !is_position) ++own_tokens[parameter.elements];
@@ -285,30 +288,29 @@ class StepWork {
       sequence_parallel_sum(elements, layout_.tp, sum);
       add(sum, times, calls);
     }
-    add_buckets(dense, "dp-cp", layout_.dp * layout_.cp, bucket_size(request_, rank), calls);
-    add_buckets(of_experts, "edp", layout_.edp, bucket_size(request_, rank), calls);
+    for (const GradientBuffer& buffer : gradient_buffers(request_, rank)) add_buckets(buffer, calls);
     add_biases_of_experts(rank, calls);
   }
 
-  void add_buckets(const std::vector<reference::GradientParameter>& placed, const char* group, int replicas,
-                   std::optional<std::int64_t> bucket_size, std::vector<RepeatedCall>& calls) const {
-    if (replicas == 1 || placed.empty()) return;
-    const bool is_distributed = request_.state.is_distributed;
-    for (const auto& bucket : reference::gradient_buckets(placed, {.owners = is_distributed ? replicas : 1,
-                                                                  .bucket_size = bucket_size,
-                                                                  .distributed_optimizer = is_distributed})) {
+  void add_buckets(const GradientBuffer& buffer, std::vector<RepeatedCall>& calls) const {
+    if (buffer.replicas == 1) return;
+    for (const reference::GradientBucket& bucket : buffer.buckets) {
       const auto over_replicas = [&](const char* site, Operation operation, std::int64_t elements,
                                      bool of_sums) {
-        add({.site = site, .operation = operation, .elements = elements, .of_sums = of_sums, .group = group},
+        add({.site = site,
+             .operation = operation,
+             .elements = elements,
+             .of_sums = of_sums,
+             .group = buffer.group},
             1, calls);
       };
-      if (!is_distributed) {
+      if (!request_.state.is_distributed) {
         over_replicas("data_parallel.all_reduce", Operation::all_reduce, bucket.elements, true);
         continue;
       }
-      over_replicas("data_parallel.reduce_scatter", Operation::reduce_scatter, bucket.elements / replicas,
-                    true);
-      over_replicas("optimizer.gather_params", Operation::all_gather, bucket.elements / replicas, false);
+      const std::int64_t part = bucket.elements / buffer.replicas;
+      over_replicas("data_parallel.reduce_scatter", Operation::reduce_scatter, part, true);
+      over_replicas("optimizer.gather_params", Operation::all_gather, part, false);
     }
   }
 
@@ -324,6 +326,7 @@ class StepWork {
     add({.site = "expert_bias.tokens",
          .operation = Operation::all_reduce,
          .elements = routers * experts.num_experts,
+         .dtype = sim::DType::i32,
          .group = "tp-dp-cp"},
         1, calls);
   }
@@ -359,7 +362,7 @@ class StepWork {
     const bool has_replicas = layout_.dp * layout_.cp > 1, is_last = rank + 1 == layout_.pp;
     if (sharers > 1)
       one("optimizer.grad_norm", Operation::all_reduce, is_distributed ? "intra-dist-opt" : "mp", sums(), -1);
-    if (!is_distributed && has_expert_buffers() && layout_.etp * layout_.ep * layout_.pp > 1)
+    if (!is_distributed && has_expert_buffers(request_) && layout_.etp * layout_.ep * layout_.pp > 1)
       one("optimizer.grad_norm", Operation::all_reduce, "tp-ep-pp", sums(), -1);
     if (has_replicas && is_last) one("training_log.loss", Operation::all_reduce, "dp-cp", sums(), -1);
     if (!request_.training.calculate_per_token_loss) return;
@@ -375,6 +378,7 @@ class StepWork {
   std::int64_t tokens_;  // of a microbatch on a rank
   sim::DType dtype_;
   TokenCalls layer_;
+  BalancedRows experts_;
 };
 
 /// Whether the heads of a rank can be exchanged over context-parallel ranks, where its layers do so.
@@ -435,11 +439,6 @@ std::string why_no_step_work(const ScenarioRequest& request) {
       return "the chunks of the schedule are not those of the layers";
   }
   return "";
-}
-
-std::string why_no_step_bytes(const ScenarioRequest& request) {
-  if (std::string reason = why_no_step_work(request); !reason.empty()) return reason;
-  return has_experts(request) ? "the rows that experts exchange are not counted in closed form" : "";
 }
 
 std::vector<RankWork> step_work(const ScenarioRequest& request) { return StepWork(request).ranks(); }

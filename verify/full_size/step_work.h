@@ -5,20 +5,22 @@
 ///
 /// Shapes  A pass is that of one microbatch through one chunk. A multiply-add is one of a matrix product;
 ///         those of attention are those of the library's layers, which compute all scores on one
-///         context-parallel rank, and about half of them on several.
+///         context-parallel rank, and about half of them on several. Ranks of a stage that hold other
+///         experts may have fewer rows of tokens; the multiply-adds are those of a rank that has most.
 /// Calls   A call stands for those of all ranks of a stage: messages of a ring are those of its first rank.
 ///         Between stages, `root_or_peer` is the pipeline rank that a message comes from or goes to.
 /// Exact   Nothing is run, and nothing of the model, the optimizer or the schedules is asked: the calls of a
-///         layer are those of verify/cases/token_calls.h, the parameters of a stage those of the check
-///         "memory" without the biases of routers, their buckets those of the reference, and the calls of
-///         experts those of balanced_experts.h. `full_size_step.h` holds them against a step.
-///         Selective recomputation of the core of attention repeats its calls and products; it is not run.
+///         layer are those of verify/cases/token_calls.h, the buckets of gradients those of
+///         gradient_buffers.h, and the calls of experts those of balanced_experts.h. `full_size_step.h` holds
+///         them against a step. Selective recomputation of the core of attention repeats its calls and
+///         products; it is not run.
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
 #include "verify/cases/expected_call.h"
+#include "verify/full_size/kind_traffic.h"
 #include "verify/options/scenario_request.h"
 
 namespace verify {
@@ -26,7 +28,7 @@ namespace verify {
 struct RepeatedCall {
   ExpectedCall call;
   std::int64_t times = 1;
-  int places = 1;  // one of so many ranks of the stage makes it: one of each place of tp-ep
+  int ep_rank = kAllEpRanks;  // the ranks of the stage at this place in ep make it, or all of them
 };
 
 struct PassWork {
@@ -47,9 +49,6 @@ struct RankWork {
 
 /// Returns why the work of a step is not known in closed form; "" if it is.
 std::string why_no_step_work(const ScenarioRequest& request);
-
-/// Returns why its bytes and multiply-adds are not known; "" if they are.
-std::string why_no_step_bytes(const ScenarioRequest& request);
 
 /// Returns the work of a rank of each pipeline stage. why_no_step_work() must have found no reason.
 std::vector<RankWork> step_work(const ScenarioRequest& request);

@@ -1,13 +1,15 @@
 #include "verify/inspect/call_meaning.h"
 
 #include <string_view>
+#include <vector>
 
 namespace verify {
 
 namespace {
 
 /// What calls of a kind of group with an operation are for. An empty dtype fits every one; "Long" stands for
-/// whole numbers.
+/// whole numbers. {gradient} and
+/// {parameter} stand for a bucket, with its number where it is known.
 struct Meaning {
   std::string_view kind, operation, dtype, phrase;
 };
@@ -20,23 +22,23 @@ constexpr Meaning kMeanings[] = {
     {"tp", "all_reduce", "", "the sum of a row-parallel output or of an input's gradient"},
     {"tp-cp", "all_reduce", "Long", "the token counts of the experts"},
     {"tp-dp-cp", "all_reduce", "Float", "the router's auxiliary loss or the token counts behind its bias"},
-    {"ep", "all_to_all", "", "the dispatch or combine of tokens to experts"},
+    {"ep", "all_to_all", "", "the {exchange} experts"},
     {"ep", "all_gather", "", "the gather of token counts or tokens of the experts"},
     {"tp-ep", "all_gather", "Long", "the token counts of every expert"},
     {"tp-ep", "all_gather", "", "the gather of tokens for the experts"},
     {"tp-ep", "reduce_scatter", "", "the return of tokens from the experts"},
-    {"tp-ep", "all_to_all", "", "the dispatch or combine of tokens to experts"},
+    {"tp-ep", "all_to_all", "", "the {exchange} experts"},
     {"etp", "all_gather", "", "the gather of tokens for experts cut over etp"},
     {"etp", "reduce_scatter", "", "the return of tokens from experts cut over etp"},
-    {"dp", "all_reduce", "", "the sum of a gradient bucket, or of a loss"},
-    {"dp-cp", "all_reduce", "", "the sum of a gradient bucket, or of a loss"},
-    {"dp", "reduce_scatter", "", "the reduce-scatter of a gradient bucket (distributed optimizer)"},
-    {"dp-cp", "reduce_scatter", "", "the reduce-scatter of a gradient bucket (distributed optimizer)"},
-    {"dp", "all_gather", "", "the gather of a parameter bucket (distributed optimizer)"},
-    {"dp-cp", "all_gather", "", "the gather of a parameter bucket (distributed optimizer)"},
-    {"edp", "all_reduce", "", "the sum of a gradient bucket of experts"},
-    {"edp", "reduce_scatter", "", "the reduce-scatter of a gradient bucket of experts"},
-    {"edp", "all_gather", "", "the gather of a parameter bucket of experts"},
+    {"dp", "all_reduce", "", "the sum of {gradient}"},
+    {"dp-cp", "all_reduce", "", "the sum of {gradient}"},
+    {"dp", "reduce_scatter", "", "the reduce-scatter of {gradient} (distributed optimizer)"},
+    {"dp-cp", "reduce_scatter", "", "the reduce-scatter of {gradient} (distributed optimizer)"},
+    {"dp", "all_gather", "", "the gather of {parameter} (distributed optimizer)"},
+    {"dp-cp", "all_gather", "", "the gather of {parameter} (distributed optimizer)"},
+    {"edp", "all_reduce", "", "the sum of {gradient} of experts"},
+    {"edp", "reduce_scatter", "", "the reduce-scatter of {gradient} of experts"},
+    {"edp", "all_gather", "", "the gather of {parameter} of experts"},
     {"cp", "send", "", "keys and values on their way around the context-parallel ring"},
     {"cp", "recv", "", "keys and values on their way around the context-parallel ring"},
     {"cp", "all_gather", "", "the gather of keys and values"},
@@ -64,9 +66,84 @@ std::string between_stages(const JobGroup& group, const Operation& operation) {
   return (is_forward ? "an activation, " : "a gradient, ") + (verb + (" stage " + std::to_string(peer)));
 }
 
+/// Looks at the calls of a rank before one of them.
+class CallsBefore {
+ public:
+  CallsBefore(const Job& job, std::size_t dump, std::size_t index)
+      : job_(job), dump_(dump), index_(index), calls_(job.recordings[dump].calls) {}
+
+  /// Returns "gradient bucket 2 of 5", or "a gradient bucket" where the number is not known.
+  std::string bucket(const std::string& what) const {
+    std::size_t number = 1, first = index_;
+    for (; first > 0 && !ends_a_step(first - 1); --first) {
+      if (is_alike(first - 1)) ++number;
+    }
+    if (first == 0) return "a " + what + " bucket";
+    std::size_t last = first - 1;  // calls that are no bucket, back to the buckets of the step before
+    while (last > 0 && !is_alike(last)) --last;
+    std::size_t all = 0;
+    std::size_t before = last + 1;
+    for (; before > 0 && !ends_a_step(before - 1); --before) {
+      if (is_alike(before - 1)) ++all;
+    }
+    if (before == 0 || all < number) return what + " bucket " + std::to_string(number);
+    return what + " bucket " + std::to_string(number) + " of " + std::to_string(all);
+  }
+
+  /// Returns which way tokens go between ranks, as far as the sizes tell.
+  std::string exchange() const {
+    const std::int64_t in = elements(calls_[index_].input_sizes), out = elements(calls_[index_].output_sizes);
+    for (std::size_t i = index_; in != out && i > 0; --i) {
+      if (!is_alike(i - 1)) continue;
+      const bool is_undone =
+          elements(calls_[i - 1].input_sizes) == out && elements(calls_[i - 1].output_sizes) == in;
+      return is_undone ? "combine of tokens from" : "dispatch of tokens to";
+    }
+    return "dispatch or combine of tokens to";
+  }
+
+  std::int64_t elements() const { return elements(calls_[index_].input_sizes); }
+
+ private:
+  std::int64_t elements(std::uint32_t sizes) const { return job_.recordings[dump_].sizes[sizes].elements; }
+  const JobGroup& group(std::size_t call) const { return job_.groups[job_.group_of(dump_, calls_[call])]; }
+  const std::string& operation(std::size_t call) const { return job_.operation(dump_, calls_[call]).name; }
+
+  bool is_alike(std::size_t call) const {
+    return calls_[call].group == calls_[index_].group && operation(call) == operation(index_) &&
+           (operation(call) != "all_reduce" || elements(calls_[call].input_sizes) > kMostOfALoss);
+  }
+  bool ends_a_step(std::size_t call) const {
+    const std::string& kind = group(call).kind;
+    if (kind == "mp" || kind == "intra-dist-opt" || kind == "tp-ep-pp") return true;
+    return calls_[call].group == calls_[index_].group && !is_alike(call);
+  }
+
+  const Job& job_;
+  std::size_t dump_;
+  std::size_t index_;
+  const std::vector<RecordedCall>& calls_;
+};
+
+std::string with_details(std::string phrase, const CallsBefore& before, std::string_view operation) {
+  const auto put = [&](std::string_view place, const auto& words) {
+    if (const std::size_t at = phrase.find(place); at != std::string::npos)
+      phrase.replace(at, place.size(), words());
+  };
+  put("{gradient}", [&] {
+    const bool is_loss =
+        operation == "all_reduce" && before.elements() >= 0 && before.elements() <= kMostOfALoss;
+    return is_loss ? std::string("a loss or of a count") : before.bucket("gradient");
+  });
+  put("{parameter}", [&] { return before.bucket("parameter"); });
+  put("{exchange}", [&] { return before.exchange(); });
+  return phrase;
+}
+
 }  // namespace
 
-std::string call_meaning(const Job& job, std::size_t dump, const RecordedCall& call) {
+std::string call_meaning(const Job& job, std::size_t dump, std::size_t index) {
+  const RecordedCall& call = job.recordings[dump].calls[index];
   const JobGroup& group = job.groups[job.group_of(dump, call)];
   const Operation& operation = job.operation(dump, call);
   if (group.kind == "pp" && operation.is_message()) return between_stages(group, operation);
@@ -75,7 +152,8 @@ std::string call_meaning(const Job& job, std::size_t dump, const RecordedCall& c
     if (meaning.kind == group.kind && meaning.operation == operation.name &&
         fits_dtype(meaning.dtype, dtypes)) {
       const bool is_backward = job.recordings[dump].text(call.thread).starts_with("pt_autograd");
-      return std::string(meaning.phrase) + (is_backward ? ", in a backward pass" : "");
+      return with_details(std::string(meaning.phrase), CallsBefore(job, dump, index), operation.name) +
+             (is_backward ? ", in a backward pass" : "");
     }
   }
   return "";

@@ -1,17 +1,27 @@
 #pragma once
 
-/// What a pending call looks like in a Megatron training: "sequence-parallel gather", "expert dispatch or
-/// combine". It is a guess from the kind of the group, the operation, its dtype and the thread that issued
-/// it.
+/// What a pending call looks like in a Megatron training: "the gather of a sequence-parallel input", "the
+/// reduce-scatter of gradient bucket 2 of 5". It is a guess from the kind of the group, the operation, its
+/// dtype, its sizes, the thread that issued it, and the calls before it.
+///
+/// Exact   Buckets are counted from 1, in the order of the backward pass, from the last call of the rank that
+///         is no bucket and ends a step: one over the ranks of the model (the norm of the gradients), or
+///         another operation over the data-parallel ranks. How many there are is that of the step before.
+///         Where the ring has lost these calls, no number is said. An all_reduce of up to kMostOfALoss
+///         elements is no bucket. A combine of tokens undoes the dispatch before it: the sizes of its input
+///         and output are those of the dispatch, swapped. Where both are equal, the two are not told apart.
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 
 #include "verify/inspect/job.h"
 
 namespace verify {
 
-/// Returns a noun phrase; "" where nothing fits.
-std::string call_meaning(const Job& job, std::size_t dump, const RecordedCall& call);
+inline constexpr std::int64_t kMostOfALoss = 16;
+
+/// Returns a noun phrase for a call of a dump, by its index; "" where nothing fits.
+std::string call_meaning(const Job& job, std::size_t dump, std::size_t index);
 
 }  // namespace verify

@@ -155,37 +155,49 @@ class Collector {
       : job_(job), progresses_(progresses), all_(all) {}
 
   std::vector<Disagreement> collect() {
-    for (const Key& key : differing_calls(job_)) {
-      if (found_.size() == kMostDisagreements) break;
-      const bool is_first = found_.empty() || found_.back().group != key.group;
-      if (all_ || is_first) add_collective(key);
-    }
+    add_collectives();
     for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) add_messages(dump);
     return std::move(found_);
   }
 
  private:
-  void add_collective(const Key& key) {
-    std::map<Signature, std::vector<int>> parties;
-    bool holds = false;
-    for (const int member : job_.groups[key.group].members) {
-      const int dump_of_member = job_.dump_of_rank[static_cast<std::size_t>(member)];
-      if (dump_of_member < 0) continue;
-      const auto dump = static_cast<std::size_t>(dump_of_member);
-      for_each_collective(job_, dump, [&](const Key& other, const RecordedCall& call) {
-        if (other == key) parties[signature_of(job_, dump, call)].push_back(member);
-      });
-      const std::vector<std::uint32_t>& pending = progresses_.of(dump).calls;
-      holds = holds || std::any_of(pending.begin(), pending.end(), [&](std::uint32_t index) {
-                const RecordedCall& call = job_.recordings[dump].calls[index];
-                return job_.group_of(dump, call) == key.group && call.sequence >= key.sequence;
-              });
+  using Parties = std::map<Signature, std::vector<int>>;
+
+  /// The calls that are told: all, or the first of each group.
+  std::map<Key, Parties> told_calls() const {
+    std::map<Key, Parties> told;
+    for (const Key& key : differing_calls(job_)) {
+      if (told.size() == kMostDisagreements) break;
+      if (all_ || told.empty() || told.rbegin()->first.group != key.group) told[key];
     }
-    Disagreement disagreement = disagreement_of(parties);
-    disagreement.group = key.group;
-    disagreement.sequence = key.sequence;
-    disagreement.holds_ranks = holds;
-    found_.push_back(std::move(disagreement));
+    return told;
+  }
+
+  void add_collectives() {
+    std::map<Key, Parties> told = told_calls();
+    if (told.empty()) return;
+    std::vector<bool> has_told(job_.groups.size());
+    for (const auto& [key, parties] : told) has_told[key.group] = true;
+    std::vector<std::int64_t> last_pending(job_.groups.size(), -1);  // the latest call that holds a member
+    for (std::size_t dump = 0; dump < job_.recordings.size(); ++dump) {
+      for_each_collective(job_, dump, [&](const Key& key, const RecordedCall& call) {
+        const auto found = has_told[key.group] ? told.find(key) : told.end();
+        if (found != told.end())
+          found->second[signature_of(job_, dump, call)].push_back(job_.recordings[dump].rank);
+      });
+      for (const std::uint32_t index : progresses_.of(dump).calls) {
+        const RecordedCall& call = job_.recordings[dump].calls[index];
+        std::int64_t& last = last_pending[job_.group_of(dump, call)];
+        last = std::max(last, call.sequence);
+      }
+    }
+    for (const auto& [key, parties] : told) {
+      Disagreement disagreement = disagreement_of(parties);
+      disagreement.group = key.group;
+      disagreement.sequence = key.sequence;
+      disagreement.holds_ranks = last_pending[key.group] >= key.sequence;
+      found_.push_back(std::move(disagreement));
+    }
   }
 
   /// Compares the messages that a rank receives with the other halves, where both are pending.

@@ -90,6 +90,7 @@ class Inspector {
     judge_layout();
     add_lost();
     write_verdict();
+    doubt_verdict();
     write_limits();
     return std::move(result_);
   }
@@ -226,6 +227,7 @@ class Inspector {
       return;
     }
     if (result_.waiting.is_stuck) return write_stuck();
+    if (result_.waiting.is_ahead) return write_ahead();
     bool is_first = true;
     for (const SuspectKind kind : {SuspectKind::device, SuspectKind::host, SuspectKind::order,
                                    SuspectKind::absent, SuspectKind::unknown}) {
@@ -243,6 +245,19 @@ class Inspector {
           fmt::format(" {} {} no whole dump, and others wait for {}: {} may wait, too, or have stopped.",
                       capital(ranks_words(unknown)), verb(unknown, "has", "have"),
                       verb(unknown, "it", "them"), verb(unknown, "it", "they"));
+  }
+
+  /// Where the dumps cannot be of one job, what they say together may be wrong, and the verdict says so.
+  void doubt_verdict() {
+    const bool contradict =
+        std::any_of(job().contradictions.begin(), job().contradictions.end(), [](const Contradiction& one) {
+          return one.what == "world" || one.what == "rank" || one.what == "members";
+        });
+    if (contradict && !result_.suspects.empty())
+      result_.verdict +=
+          " This holds if the dumps are of one job and under the right ranks, and they contradict each other "
+          "in "
+          "their groups: see the findings first.";
   }
 
   /// Whether ranks have dumps of which a part is missing.
@@ -296,6 +311,15 @@ class Inspector {
                   "consistent with a device or a link between them that stopped, or with dumps that "
                   "were written while the calls ran.",
                   capital(ranks_words(ranks)), verb(ranks, "is", "are"));
+  }
+
+  void write_ahead() {
+    const std::vector<int> ranks = ranks_of_kind(result_.suspects, SuspectKind::order);
+    result_.verdict = fmt::format(
+        "{} made one call more than the others, which have no pending call. This is consistent with a call "
+        "that "
+        "is made twice, or by some ranks only; or with others that ended one call too early.",
+        capital(ranks_words(ranks)));
   }
 
   void write_limits() {

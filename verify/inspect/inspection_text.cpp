@@ -94,10 +94,7 @@ std::string waits_text(const Inspection& inspection) {
     const std::vector<int>& awaited = call.awaited.empty() ? call.absent : call.awaited;
     table.add({plain_ranks(call.waiting), call_label(job, call), fmt::format("{}", call.sequence),
                group_label(job.groups[call.group]), awaited.empty() ? "-" : plain_ranks(awaited),
-               call.call < 0
-                   ? ""
-                   : call_meaning(job, call.dump,
-                                  job.recordings[call.dump].calls[static_cast<std::size_t>(call.call)])});
+               call.call < 0 ? "" : call_meaning(job, call.dump, static_cast<std::size_t>(call.call))});
   }
   return "\nwho waits for whom, nearest to the cause first\n" + table.text("  ") +
          rest_of(shown, calls.size(), "calls");

@@ -361,7 +361,10 @@ class JobBuilder {
     for (const int member : group.members) {
       const int other = job_.dump_of_rank[static_cast<std::size_t>(member)];
       if (other < 0 || job_.find(static_cast<std::size_t>(other), id) != nullptr) continue;
-      if (const RecordedGroup* theirs = namesake(static_cast<std::size_t>(other), recording.groups[own])) {
+      const RecordedGroup* const theirs = namesake(static_cast<std::size_t>(other), recording.groups[own]);
+      const bool is_told = theirs != nullptr && group.description == kDefaultGroupOfJob &&
+                           theirs->ranks->size() != group.members.size();  // as worlds of different sizes
+      if (theirs != nullptr && !is_told) {
         contradict("members",
                    fmt::format("Rank {} has {} in group {}, and rank {} has {} in it.", recording.rank,
                                ranks_words(group.members), shown(group), member, ranks_words(*theirs->ranks)),

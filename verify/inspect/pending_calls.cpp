@@ -6,6 +6,8 @@ namespace verify {
 
 namespace {
 
+constexpr std::size_t kMostOfABatch = 1024;  // messages: a longer run of them is taken for several batches
+
 bool is_collective(const Job& job, std::size_t dump, const RecordedCall& call) {
   return !call.is_p2p && !job.operation(dump, call).is_message();
 }
@@ -44,14 +46,34 @@ std::vector<std::uint32_t> front_of(const Job& job, std::size_t dump,
            calls[end + 1].sequence == call.sequence && is_collective(job, dump, calls[end + 1]))
       ++end;
   } else {
-    while (begin > 0 && batched(begin - 1)) --begin;
-    while (end + 1 < calls.size() && batched(end)) ++end;
+    while (begin > 0 && *first - begin < kMostOfABatch && batched(begin - 1)) --begin;
+    while (end + 1 < calls.size() && end - *first < kMostOfABatch && batched(end)) ++end;
   }
   std::vector<std::uint32_t> front;
   for (const std::uint32_t index : pending) {
     if (index >= begin && index <= end) front.push_back(index);
   }
   return front;
+}
+
+/// Adds the calls that "pg_status" knows as pending and the ring has lost.
+void add_lost(const Job& job, std::size_t dump, PendingCalls& pending) {
+  const Recording& recording = job.recordings[dump];
+  if (recording.is_truncated) return;  // the file ends before such a call, and the ring has it
+  for (const GroupOfRank& own : job.groups_of[dump]) {
+    if (own.group == kNoGroup || !own.status || !job.groups[own.group].has_status) continue;
+    const std::int64_t next = std::max<std::int64_t>(own.status->completed, 0) + 1;  // -1: none has completed
+    if (next <= own.status->enqueued) pending.lost.push_back({own.group, next});
+  }
+  if (pending.lost.empty()) return;
+  std::vector<CollectiveId> recorded;
+  for (const RecordedCall& call : recording.calls) {
+    if (is_collective(job, dump, call)) recorded.push_back({job.group_of(dump, call), call.sequence});
+  }
+  std::sort(recorded.begin(), recorded.end());
+  std::erase_if(pending.lost, [&](const CollectiveId& id) {
+    return std::binary_search(recorded.begin(), recorded.end(), id);
+  });
 }
 
 /// Whether the dumps of a job have completed calls, too.
@@ -71,18 +93,7 @@ PendingCalls pending_calls(const Job& job, std::size_t dump) {
     if (!is_completed(job, dump, recording.calls[i])) pending.calls.push_back(static_cast<std::uint32_t>(i));
   }
   pending.front = front_of(job, dump, pending.calls);
-  for (const GroupOfRank& own : job.groups_of[dump]) {
-    if (own.group == kNoGroup || !own.status || !job.groups[own.group].has_status) continue;
-    const std::int64_t next = std::max<std::int64_t>(own.status->completed, 0) + 1;  // -1: none has completed
-    if (next > own.status->enqueued) continue;
-    const bool is_recorded =
-        std::any_of(recording.calls.begin(), recording.calls.end(), [&](const RecordedCall& call) {
-          return call.sequence == next && job.group_of(dump, call) == own.group &&
-                 is_collective(job, dump, call);
-        });
-    const bool is_behind_end = recording.is_truncated;  // the file ends before it, and the ring has it
-    if (!is_recorded && !is_behind_end) pending.lost.push_back({own.group, next});
-  }
+  add_lost(job, dump, pending);
   // What the ring has lost came before what it has, so the rank is held there or still earlier.
   if (!pending.lost.empty()) pending.front.clear();
   return pending;

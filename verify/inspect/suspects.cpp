@@ -8,6 +8,8 @@
 #include <string>
 #include <utility>
 
+#include "verify/inspect/calls_ahead.h"
+#include "verify/inspect/message_counts.h"
 #include "verify/inspect/strong_components.h"
 #include "verify/output/phrases.h"
 
@@ -27,6 +29,7 @@ class Chooser {
     chosen.circle = std::move(circle_);
     chosen.unknown = std::move(unknown_);
     chosen.is_stuck = is_stuck_;
+    chosen.is_ahead = is_ahead_;
     return chosen;
   }
 
@@ -52,6 +55,7 @@ class Chooser {
     }
     add_idle_behind();
     drop_explained_absent();
+    prefer_ranks_ahead();
     if (!suspects_.empty()) return;
     for (const auto& circle : circles) add_circle(circle);
     if (!suspects_.empty()) return;
@@ -61,6 +65,26 @@ class Chooser {
     }
     if (suspects_.empty()) add_absent();
     if (suspects_.empty()) add_lone_sends();
+    if (suspects_.empty()) add_lost_messages();
+  }
+
+  /// Where nothing is pending that the rings still have, but a message that they have lost has no other half.
+  void add_lost_messages() {
+    for (const UnmatchedMessages& one : unmatched_messages(job_, progresses_))
+      suspect(one.fewer, SuspectKind::host,
+              fmt::format("It has no pending call: it has issued {} of {}, and rank {} has issued {}.",
+                          counted(one.fewer_messages, "message"), group_words(job_.groups[one.group]),
+                          one.more, one.more_messages));
+  }
+
+  /// Where few ranks wait in a call that all others have not made before they ended, the few are named.
+  void prefer_ranks_ahead() {
+    if (suspects_.empty()) return;
+    const std::vector<RankAhead> ahead = ranks_ahead(job_, progresses_, graph_);
+    if (ahead.empty()) return;
+    suspects_.clear();
+    is_ahead_ = true;
+    for (const RankAhead& one : ahead) suspect(one.rank, SuspectKind::order, one.reason);
   }
 
   /// Where nothing holds a rank but a send that nobody receives, its peer is named.
@@ -349,6 +373,7 @@ class Chooser {
   std::vector<int> circle_;
   std::vector<int> unknown_;
   bool is_stuck_ = false;
+  bool is_ahead_ = false;
 };
 
 }  // namespace

@@ -68,6 +68,7 @@ Waiting waiting_of(const Job& job, const Progresses& progresses) {
   waiting.circle = std::move(suspects.circle);
   waiting.unknown = std::move(suspects.unknown);
   waiting.is_stuck = suspects.is_stuck;
+  waiting.is_ahead = suspects.is_ahead;
   spread(job, graph, waiting);
   std::stable_sort(graph.calls.begin(), graph.calls.end(), [](const HoldingCall& a, const HoldingCall& b) {
     const auto place = [](const HoldingCall& call) {

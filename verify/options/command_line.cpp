@@ -1,6 +1,8 @@
 #include "verify/options/command_line.h"
 
 #include <boost/program_options.hpp>
+#include <filesystem>
+#include <system_error>
 
 #include "sim/base/error.h"
 #include "verify/options/option_source.h"
@@ -32,10 +34,13 @@ std::vector<std::string> without_scenarios(const std::string& option, const std:
 }
 
 /// Whether a word is an argument although Boost made it the value of a flag: behind --help every word, and
-/// behind other flags a scenario.
+/// behind other flags a scenario, or the path of a file or folder, such as one with dumps.
 bool is_argument(const po::option& option, const std::string& value) {
   const bool stands_alone = option.original_tokens.size() > 1;  // as "--flag value", not as "--flag=value"
-  return option.string_key == "help" || (stands_alone && value.ends_with(".ini"));
+  if (option.string_key == "help") return true;
+  if (!stands_alone || value == "true" || value == "false") return false;
+  std::error_code error;
+  return value.ends_with(".ini") || std::filesystem::exists(value, error);
 }
 
 void add_argument(CommandLine& line, const std::string& word) {

@@ -14,6 +14,8 @@
 #include "sim/layout/parallel_sizes.h"
 #include "verify/output/input_file.h"
 #include "verify/output/json.h"
+#include "verify/recordings/pickle_reader.h"
+#include "verify/recordings/recording_reader.h"
 
 namespace verify {
 
@@ -50,14 +52,7 @@ std::string text_of_file(const std::string& path) {
   return text;
 }
 
-Json document_of(const std::string& path) {
-  const std::string text = text_of_file(path);
-  if (text.front() == '\x80') {
-    refuse_dump("dump_text", path, "a pickle",
-                "a pickle is a program for Python, which is not executed here: the dump is read as JSON",
-                "python3 -c 'import json, pickle, sys; json.dump(pickle.load(open(sys.argv[1], \"rb\")), "
-                "sys.stdout)' DUMP > DUMP.json, for a dump whose origin you trust");
-  }
+Json document_of(const std::string& path, const std::string& text) {
   try {
     return parse_json(text);
   } catch (const std::exception& error) {
@@ -82,15 +77,17 @@ class DumpReader {
  public:
   explicit DumpReader(std::string path) { dump_.path = std::move(path); }
 
-  GroupDump read(const Json& document) {
-    if (const Json* groups = document.find("groups"); groups != nullptr) {
-      read_own(document, *groups);
-    } else if (const Json* config = document.find("pg_config"); config != nullptr) {
-      read_flight_recorder(*config);
-    } else if (document.is_array()) {
-      read_list(document);
+  GroupDump read() {
+    const std::string text = text_of_file(dump_.path);
+    SharedRanks lists;
+    ValueTree tree;
+    const std::string option = "--against " + sim::printable_text(dump_.path);
+    if (const std::optional<Recording> recording = recording_of(text, option, lists, tree)) {
+      read_flight_recorder(*recording);
+    } else if (begins_as_pickle(text)) {
+      refuse_form("a pickle without 'pg_config'");
     } else {
-      refuse_form("a document without 'groups' and 'pg_config', which is no list either");
+      read_document(document_of(dump_.path, text));
     }
     if (dump_.groups.empty() && !dump_.world_size)
       refuse_dump("dump_empty", dump_.path, "a dump without groups", kForms, kPrint);
@@ -99,6 +96,16 @@ class DumpReader {
   }
 
  private:
+  void read_document(const Json& document) {
+    if (const Json* groups = document.find("groups"); groups != nullptr) {
+      read_own(document, *groups);
+    } else if (document.is_array()) {
+      read_list(document);
+    } else {
+      refuse_form("a document without 'groups' and 'pg_config', which is no list either");
+    }
+  }
+
   [[noreturn]] void refuse_form(const std::string& problem) const {
     refuse_dump("dump_form", dump_.path, problem, kForms, kPrint);
   }
@@ -135,32 +142,25 @@ class DumpReader {
     require_each_once();
   }
 
-  void read_flight_recorder(const Json& config) {
+  void read_flight_recorder(const Recording& recording) {
     dump_.form = DumpForm::flight_recorder;
-    if (!config.is_object()) refuse_form("'pg_config' is not an object");
-    for (std::size_t i = 0; i < config.size(); ++i) {
-      const Json* description = config.elements()[i].find("desc");
-      const Json* ranks = config.elements()[i].find("ranks");
-      if (description == nullptr || !description->is_text() || ranks == nullptr)
-        refuse_form(
-            fmt::format("group '{}' of 'pg_config' has no 'desc' and 'ranks'", shown(config.names()[i])));
-      if (!ranks->is_text()) {
-        add(description->text(), *ranks);
-        continue;
-      }
-      const std::optional<Json> listed = parsed_json(ranks->text());  // PyTorch writes "[0, 1]" as a text
-      if (!listed)
-        refuse_form(
-            fmt::format("the ranks of group '{}' are '{}'", shown(config.names()[i]), shown(ranks->text())));
-      add(description->text(), *listed);
+    for (std::size_t i = 0; i < recording.configured; ++i) {
+      const RecordedGroup& group = recording.groups[i];
+      if (group.ranks == nullptr)
+        refuse_form(fmt::format("group '{}' of 'pg_config' has no list of ranks", shown(group.name)));
+      add({.description = group.description, .ranks = *group.ranks});
     }
   }
 
   static std::string shown(const std::string& text) { return sim::printable_text(text.substr(0, 80)); }
 
+  static std::string shown(std::size_t number, const std::string& description) {
+    return fmt::format("group {} ({})", number, shown(description));
+  }
+
   void add(const std::string& description, const Json& ranks) {
     DumpedGroup group{.description = description, .ranks = {}};
-    const std::string what = fmt::format("group {} ({})", read_++, shown(description));
+    const std::string what = shown(read_, description);
     if (!ranks.is_array()) refuse_form(what + " has no list of ranks");
     if (ranks.empty()) refuse_ranks(what, "it has no ranks");
     for (const Json& rank : ranks.elements()) {
@@ -170,11 +170,16 @@ class DumpReader {
                                        sim::kMaxSize - 1));
       group.ranks.push_back(static_cast<int>(rank.integer()));
     }
+    add(std::move(group));
+  }
+
+  void add(DumpedGroup group) {
+    const std::string what = shown(read_++, group.description);
     std::vector<int> sorted = group.ranks;
     std::sort(sorted.begin(), sorted.end());
     const auto twice = std::adjacent_find(sorted.begin(), sorted.end());
     if (twice != sorted.end()) refuse_ranks(what, fmt::format("rank {} stands in it twice", *twice));
-    if (description == kDefaultGroup) return take_world(what, sorted);
+    if (group.description == kDefaultGroup) return take_world(what, sorted);
     dump_.groups.push_back(std::move(group));
   }
 
@@ -227,6 +232,6 @@ const char* dump_form_name(DumpForm form) {
   return "";
 }
 
-GroupDump read_group_dump(const std::string& path) { return DumpReader(path).read(document_of(path)); }
+GroupDump read_group_dump(const std::string& path) { return DumpReader(path).read(); }
 
 }  // namespace verify

@@ -120,12 +120,20 @@ std::string as_text(const ScenarioReport& report, bool colour) {
   return text + "\n";
 }
 
-/// The ledger of all ranks in a step at full size, and the multiply-adds of a rank of each stage.
+/// The ledger of all ranks in a step at full size, and what a rank of each stage computes and holds.
 Json step_json(const StepReport& step) {
-  Json ledger = Json::array(), multiply_adds = Json::array();
+  Json ledger = Json::array(), multiply_adds = Json::array(), held = Json::array();
   for (const sim::LedgerRow& row : step.ledger) ledger.push_back(ledger_json(row));
-  for (const StageWork& stage : step.stages) multiply_adds.push_back(stage.multiply_adds);
-  Json document = {{"ledger", std::move(ledger)}, {"multiply_adds_by_stage", std::move(multiply_adds)}};
+  for (const StageWork& stage : step.stages) {
+    multiply_adds.push_back(stage.multiply_adds);
+    held.push_back({{"parameters", stage.held.parameters},
+                    {"gradients", stage.held.gradients},
+                    {"optimizer", stage.held.optimizer},
+                    {"working", stage.working_bytes ? Json(*stage.working_bytes) : Json()}});
+  }
+  Json document = {{"ledger", std::move(ledger)},
+                   {"multiply_adds_by_stage", std::move(multiply_adds)},
+                   {"held_bytes_by_stage", std::move(held)}};
   if (!step.choice_of_experts.empty()) document["choice_of_experts"] = step.choice_of_experts;
   if (!step.left_out.empty()) document["left_out"] = step.left_out;
   return document;
@@ -300,6 +308,12 @@ class ReportFiles {
     }
   }
 
+  /// Returns what writes the dumps of a run on a backend; nothing where no dumps are asked for.
+  KeepRun dump_writer() const {
+    if (!dumps_) return {};
+    return [this](const TracedRun& run) { write_dumps(run); };
+  }
+
  private:
   void add(OutputFile file, TextOf text_of) {
     for (const auto& [other, of_other] : files_) file.require_differs_from(other);
@@ -363,14 +377,16 @@ std::optional<Scenario> scenario_on_backend(const CommandLine& line) {
 
 /// Replays a scenario on a backend, and measures how long each row takes. Its line of progress is gone when
 /// this returns.
-BackendReplay measured_replay_on_backend(const Call& call, const Scenario& scenario) {
+BackendReplay measured_replay_on_backend(const Call& call, const Scenario& scenario, const KeepRun& keep) {
   Stopwatch watch;
   StepsOfOne progress(call.output);
-  BackendReplay replayed =
-      replay_on_backend(scenario, call.backends, call.output.err, [&](const ReplayStep& step) {
+  BackendReplay replayed = replay_on_backend(
+      scenario, call.backends, call.output.err,
+      [&](const ReplayStep& step) {
         watch.begin(step.row);
         progress.step(step);
-      });
+      },
+      keep);
   replayed.report.seconds = watch.stop();
   return replayed;
 }
@@ -383,7 +399,7 @@ int run_on_backend(const Call& call, const Scenario& scenario) {
   const Output& output = call.output;
   const ReportFiles files(line);
   require_read_on(line, Reader::replay, backend_kind(scenario));
-  BackendReplay replayed = measured_replay_on_backend(call, scenario);
+  BackendReplay replayed = measured_replay_on_backend(call, scenario, files.dump_writer());
   replayed.report.reproduce = launched(replayed.processes) + reproduce_line(replayed.report, line);
   std::exception_ptr unwritten;
   try {

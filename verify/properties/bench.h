@@ -19,6 +19,7 @@
 #include "sim/world/simulate.h"
 #include "verify/cases/case.h"
 #include "verify/faults/fault.h"
+#include "verify/properties/known_references.h"
 
 namespace verify {
 
@@ -32,6 +33,8 @@ class Bench {
   void plant(std::vector<Fault> faults);
   const std::vector<Fault>& faults() const { return faults_; }
   bool takes_faults_of_kernels() const { return !is_of_caller_; }
+  /// References and expected calls, which no fault changes.
+  KnownReferences& known() { return known_; }
   /// Returns the world of the case's sizes, in which the ranks of a replica are next to each other. A
   /// declaration of the case that breaks a rule at this setting is refused. The reference is valid until the
   /// next call.
@@ -53,6 +56,7 @@ class Bench {
   std::shared_ptr<sim::CpuDevice> device_;
   bool is_of_caller_ = false;  // the device
   std::vector<Fault> faults_;
+  KnownReferences known_;
   // The keys are the sizes in which cases differ, and the order of the axes.
   std::map<sim::ParallelSizes, sim::WorldSpec> worlds_;
   std::shared_ptr<sim::StackPool> stacks_;

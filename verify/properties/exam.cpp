@@ -15,7 +15,9 @@ namespace verify {
 
 namespace {
 
-constexpr std::size_t kMostSettings = 8;
+/// The settings of which references are kept: those of a plan, in the field and two dtypes, with and without
+/// special values.
+constexpr std::size_t kKept = 160;
 
 /// Does a piece of work for each number below `count`, on a thread for each bench.
 void for_each(std::size_t count, std::span<Bench> benches,
@@ -44,8 +46,8 @@ class Candidate {
     row_.the_case = plan_.the_case;
     row_.fault = parsed_fault(planned_.text);
     bool differs = false;
-    for (std::size_t i = 0; i < std::min(planned_.settings.size(), kMostSettings); ++i) {
-      if (!has_effect(planned_.settings[i])) continue;
+    for (const std::size_t setting : planned_.settings) {
+      if (!has_effect(setting)) continue;
       if (!differs) row_.setting = setting_;
       differs = true;
       if (!is_caught() && !is_caught_in_floats()) continue;
@@ -143,6 +145,7 @@ std::int64_t Exam::count(ExamVerdict verdict) const {
 
 Exam run_exam(const ExamRequest& request, std::span<Bench> benches, const ExamGoesOn& goes_on) {
   Exam exam;
+  for (Bench& bench : benches) bench.known().keep(kKept);
   std::vector<ExamPlan> plans(request.cases.size());
   for_each(plans.size(), benches, [&](Bench& bench, std::size_t i) {
     plans[i] = exam_plan(*request.cases[i], request.seed, request.max_world, bench);

@@ -17,6 +17,8 @@ namespace {
 
 /// The settings that a case is run in. A site that is reached in few of them has faults in these few.
 constexpr int kSettings = 24;
+/// The settings that a fault is planted in.
+constexpr std::size_t kSettingsOfFault = 8;
 
 /// What is known of the calls of a site.
 struct SiteCalls {
@@ -99,41 +101,63 @@ bool is_tried_at_one_place(FaultKind kind, const std::string& argument) {
          kind == FaultKind::stale || (kind == FaultKind::scale && argument == "=1+2^-10");
 }
 
+/// The work of a run, by which settings are ordered: its calls and published tensors.
+std::int64_t work_of(const sim::RunReport& run) {
+  std::int64_t work = 0;
+  for (const sim::RankReport& rank : run.ranks) work += std::ssize(rank.calls) + std::ssize(rank.published);
+  return work;
+}
+
+/// Returns the first settings in which a site is reached, those of the least work first.
+std::vector<std::size_t> settings_of_fault(const ExamPlan& plan, std::vector<std::size_t> settings) {
+  settings.resize(std::min(settings.size(), kSettingsOfFault));
+  std::stable_sort(settings.begin(), settings.end(),
+                   [&](std::size_t a, std::size_t b) { return plan.work[a] < plan.work[b]; });
+  return settings;
+}
+
 void plan_faults_of_calls(ExamPlan& plan, const std::string& name, const SiteCalls& site) {
+  const std::vector<std::size_t> settings = settings_of_fault(plan, site.settings);
   for (const FaultInfo& fault : fault_table()) {
     const bool applies = fault.applies != nullptr &&
                          std::any_of(site.operations.begin(), site.operations.end(), fault.applies);
     if (!applies) continue;
     for (const std::string& argument : arguments_at(site, fault)) {
       const std::string text = fmt::format("{}:{}{}", name, fault.name, argument);
-      plan.faults.push_back({text, site.settings});
-      if (is_tried_at_one_place(fault.kind, argument))
-        plan.faults.push_back({text + "@place=1", site.settings});
+      plan.faults.push_back({text, settings});
+      if (is_tried_at_one_place(fault.kind, argument)) plan.faults.push_back({text + "@place=1", settings});
     }
   }
 }
 
-/// Returns the settings in which a case calls a kernel: those in which a fault meets it.
-std::vector<std::size_t> settings_with(const std::string& kernel, const ExamPlan& plan, Bench& bench) {
-  constexpr std::size_t kMost = 8;
-  std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < plan.settings.size() && found.size() < kMost; ++i) {
-    const Fault fault = parsed_fault(kernel + ":zero");
-    bench.plant({fault});
-    bench.run(*plan.the_case, plan.settings[i]);
-    if (*fault.met > 0) found.push_back(i);
+/// Returns the settings in which a case calls each kernel. One run of a setting tells it of all kernels: each
+/// has a fault that is met and shifts by no element.
+std::vector<std::vector<std::size_t>> settings_by_kernel(const ExamPlan& plan, Bench& bench) {
+  std::vector<std::vector<std::size_t>> settings(kernel_names().size());
+  for (std::size_t setting = 0; setting < plan.settings.size(); ++setting) {
+    std::vector<Fault> faults;
+    for (const std::string& kernel : kernel_names()) {
+      faults.push_back(parsed_fault(kernel + ":offset=1"));
+      faults.back().elements = 0;
+    }
+    bench.plant(faults);
+    bench.run(*plan.the_case, plan.settings[setting]);
+    for (std::size_t kernel = 0; kernel < faults.size(); ++kernel) {
+      if (*faults[kernel].met > 0) settings[kernel].push_back(setting);
+    }
   }
-  return found;
+  bench.plant({});
+  return settings;
 }
 
 void plan_faults_of_kernels(ExamPlan& plan, Bench& bench) {
-  for (const std::string& kernel : kernel_names()) {
-    const std::vector<std::size_t> settings = settings_with(kernel, plan, bench);
-    if (settings.empty()) continue;
+  const std::vector<std::vector<std::size_t>> by_kernel = settings_by_kernel(plan, bench);
+  for (std::size_t kernel = 0; kernel < by_kernel.size(); ++kernel) {
+    if (by_kernel[kernel].empty()) continue;
+    const std::vector<std::size_t> settings = settings_of_fault(plan, by_kernel[kernel]);
     for (const char* fault : {"zero", "zero@rank=1", "offset=1", "transpose", "drop-accumulate"})
-      plan.faults.push_back({fmt::format("{}:{}", kernel, fault), settings});
+      plan.faults.push_back({fmt::format("{}:{}", kernel_names()[kernel], fault), settings});
   }
-  bench.plant({});
 }
 
 /// Judges a run without faults, as the runs with faults are judged.
@@ -150,7 +174,8 @@ void judge_clean(ExamPlan& plan, const CaseSetting& setting, Bench& bench) {
 }  // namespace
 
 ExamPlan exam_plan(const Case& the_case, std::uint64_t seed, int max_world, Bench& bench) {
-  ExamPlan plan{.the_case = &the_case, .settings = {}, .hashes = {}, .faults = {}, .false_alarms = {}};
+  ExamPlan plan{
+      .the_case = &the_case, .settings = {}, .hashes = {}, .work = {}, .faults = {}, .false_alarms = {}};
   std::map<std::string, SiteCalls> sites;
   DrawnSettings drawn(the_case, "exam", {sim::DType::field}, seed, max_world);
   bench.plant({});
@@ -162,6 +187,7 @@ ExamPlan exam_plan(const Case& the_case, std::uint64_t seed, int max_world, Benc
     add_calls(sites, *run, layout, plan.settings.size());
     plan.settings.push_back(setting);
     plan.hashes.push_back(run->run_hash);
+    plan.work.push_back(work_of(*run));
     judge_clean(plan, setting, bench);
   }
   for (const auto& [name, site] : sites) plan_faults_of_calls(plan, name, site);

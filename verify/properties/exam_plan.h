@@ -21,13 +21,14 @@ namespace verify {
 /// A fault, and the drawn settings in which the case reaches its site.
 struct PlannedFault {
   std::string text;
-  std::vector<std::size_t> settings;  // places in ExamPlan::settings
+  std::vector<std::size_t> settings;  // places in ExamPlan::settings, those of the least work first
 };
 
 struct ExamPlan {
   const Case* the_case;
   std::vector<CaseSetting> settings;
   std::vector<std::uint64_t> hashes;      // of the clean run at each setting
+  std::vector<std::int64_t> work;         // of that run: its calls and published tensors
   std::vector<PlannedFault> faults;       // those of a site together
   std::vector<std::string> false_alarms;  // what was said of clean runs; it should be empty
 };

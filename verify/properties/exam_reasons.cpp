@@ -18,34 +18,38 @@ std::vector<std::string> words_of(const Fault& fault) {
       return {"too late", "too early", "is missing", "in place of"};
     case FaultKind::no_wait:
     case FaultKind::own_term:
+      return {"is missing", "its own term", "had no part", "is not used"};
     case FaultKind::drop_accumulate:
-      return {"is missing", "its own term", "had no part", "in this order"};
+      return {"is missing", "had no part", "adds to what was there"};
     case FaultKind::wrong_group:
       return {" over " + fault.group, fault.group + "["};
     case FaultKind::op:
       return {std::string(sim::name_of(fault.reduce_op)) + "(", "reduction", "times", "divided by",
               "multiple of"};
     case FaultKind::scale:
-      return {"times", "divided by", "multiple of", "multiples of"};
+      return {"times", "divided by", "multiple of", "multiples of", "multiplied by"};
     case FaultKind::root:
       return {"root", "broadcast", "rank 1"};
     case FaultKind::peer:
       return {"peer", "send ", "recv ", "unmatched"};
     case FaultKind::swap_blocks:
     case FaultKind::next_block:
+      return {"in this order", "in other places", "has the part of",  "rows are",           "columns are",
+              "blocks of",     "each block of",   "used the rows of", "used the columns of"};
     case FaultKind::offset:
     case FaultKind::transpose:
-      return {"in this order", "in other places", "has the part of", "rows are", "columns are"};
+      return {"in this order", "in other places", "rows are",
+              "columns are",   "are shifted by",  "are transposed"};
     case FaultKind::stale:
       return {"the step before", "of another", "before the last"};
     case FaultKind::dtype:
       return {"rounding", "precision"};
     case FaultKind::truncate:
-      return {"differs in 1 of", "every wrong element", "nan", "retired"};
+      return {"differs in 1 of", "every wrong element", "nan", "retired", "no number"};
     case FaultKind::nan:
-      return {"nan", "retired"};
+      return {"nan", "retired", "no number"};
     case FaultKind::zero:
-      return {"zero", "had no part", "is missing"};
+      return {"zero", "had no part"};
   }
   return {};
 }

@@ -50,8 +50,19 @@ std::string text_of(const RanksThatDiffer& one, std::size_t all_ranks) {
 /// At most this many differences are put into words: if one parameter differs, many calls of a step do.
 constexpr std::size_t kMostPhrases = 4;
 
+/// Whether a rank came to its end in a run that broke a contract. Where ranks wait for each other for ever,
+/// each of them waits in its last call or has ended.
+bool has_ended(const sim::RunReport& report, const sim::RankReport& rank) {
+  constexpr const char* kOfWaiting[] = {"left_early", "missing_ranks", "deadlock"};
+  const std::string& code = report.findings.front().code;
+  const bool all_wait = std::find(std::begin(kOfWaiting), std::end(kOfWaiting), code) != std::end(kOfWaiting);
+  return all_wait && std::all_of(rank.calls.begin(), rank.calls.end(),
+                                 [](const sim::CallRecord& call) { return call.waited; });
+}
+
 /// Returns the expected calls up to where a rank came that did not end. It may have left out or added a few
-/// of them: the end that leaves the fewest differences is taken.
+/// of them: the end that leaves the fewest differences is taken, and of several the last one. A call of the
+/// next site is then made too early because another one is missing, and is not one too many.
 std::vector<ExpectedCall> expected_so_far(const std::vector<ExpectedCall>& expected,
                                           const std::vector<sim::CallRecord>& made) {
   constexpr std::size_t kMostAdded = 2, kMostLeftOut = 3;
@@ -62,8 +73,7 @@ std::vector<ExpectedCall> expected_so_far(const std::vector<ExpectedCall>& expec
        end <= std::min(expected.size(), made.size() + kMostLeftOut); ++end) {
     std::vector<ExpectedCall> part(expected.begin(), expected.begin() + static_cast<std::ptrdiff_t>(end));
     const std::size_t count = differences(part, made).size();
-    const bool is_better = best.empty() || count < fewest || (count == fewest && end <= made.size());
-    if (!is_better) continue;
+    if (!best.empty() && count > fewest) continue;
     fewest = count;
     best = std::move(part);
   }
@@ -79,7 +89,7 @@ std::string explain_calls(const Case& the_case, const CaseSetting& setting, cons
     const ExpectedRun run = expected_of_rank(rank.rank);
     if (!run.is_known) return "";
     std::vector<ExpectedCall> expected = run.calls;
-    if (!report.ok()) expected = expected_so_far(expected, rank.calls);
+    if (!report.ok() && !has_ended(report, rank)) expected = expected_so_far(expected, rank.calls);
     for (RanksThatDiffer& one : counted_differences(differences(expected, rank.calls), rank.rank)) {
       const auto known = std::find_if(all.begin(), all.end(), [&](const auto& other) {
         return other.what == one.what && other.times == one.times;

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <set>
+#include <string>
 #include <vector>
 
 #include "verify/cases/case_inputs.h"
@@ -74,16 +77,44 @@ Allowance coarsest_rounding(sim::DType dtype) {
   return {.of_bound = store / rounding_of(dtype, 1).unit, .of_value = store};
 }
 
+/// Returns the sites whose inputs have the precision of bf16 already: to round them changes nothing in the
+/// run. "" where there are none, or too many to tell.
+std::string text_of_narrow_sites(Bench& bench, const Case& the_case, const CaseSetting& setting,
+                                 const sim::RunReport& report) {
+  if (setting.dtype == sim::DType::bf16) return "";
+  constexpr std::size_t kMostSites = 3;
+  std::set<std::string> sites;
+  for (const sim::RankReport& rank : report.ranks) {
+    for (const sim::CallRecord& call : rank.calls) {
+      const bool is_wide = call.dtype == sim::DType::f32 || call.dtype == sim::DType::f64;
+      const bool gives = sim::moves_data(call.operation) && call.operation != sim::Operation::recv;
+      if (is_wide && gives && call.group->size() > 1) sites.insert(call.site.name);
+    }
+  }
+  const std::vector<Fault> planted = bench.faults();
+  std::vector<std::string> narrow;
+  for (const std::string& site : sites) {
+    std::vector<Fault> faults = planted;
+    faults.push_back(parsed_fault(site + ":dtype=bf16"));
+    bench.plant(std::move(faults));
+    if (bench.run(the_case, setting)->run_hash == report.run_hash) narrow.push_back(site);
+  }
+  bench.plant(planted);
+  if (narrow.empty() || narrow.size() > kMostSites) return "";
+  return fmt::format(" What ranks give to '{}' has the precision of bf16: to round it changes nothing.",
+                     fmt::join(narrow, "' or '"));
+}
+
 }  // namespace
 
 std::string explain_floats(Bench& bench, const Case& the_case, const CaseSetting& setting) {
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   if (!run->ok() || !check_outputs(*run, the_case.outputs(setting), setting.dtype).empty()) return "";
-  const Wholes<reference::Bounded> wholes = bounded_reference(the_case, setting);
+  const auto wholes = bench.known().in_floats(the_case, setting);
   for (const CaseOutput& output : the_case.outputs(setting)) {
     const std::vector<double> got = assembled<double>(*run, output, setting.group_size).values;
-    const auto serial = wholes.find(output.name);
-    if (serial == wholes.end() || static_cast<Eigen::Index>(got.size()) != serial->second.size()) return "";
+    const auto serial = wholes->find(output.name);
+    if (serial == wholes->end() || static_cast<Eigen::Index>(got.size()) != serial->second.size()) return "";
     if (lies_within(got, serial->second, 1)) continue;
     const std::string begins = fmt::format(
         "in the field all is equal, and in {} {} is not: ", sim::name_of(setting.dtype), output.name);
@@ -94,7 +125,8 @@ std::string explain_floats(Bench& bench, const Case& the_case, const CaseSetting
            "it is off by more than rounding every operation to bf16 would explain. Something is "
            "computed there that the field does not compute.";
   }
-  return "in the field all is equal: the algebra is right, and the rounding, precision or order is not.";
+  return "in the field all is equal: the algebra is right, and the rounding, precision or order is not." +
+         text_of_narrow_sites(bench, the_case, setting, *run);
 }
 
 }  // namespace verify

@@ -3,10 +3,13 @@
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <map>
 #include <set>
 #include <vector>
 
 #include "verify/faults/faulty_device.h"
+#include "verify/output/phrases.h"
+#include "verify/properties/explained_repairs.h"
 #include "verify/properties/wrong_tensor.h"
 
 namespace verify {
@@ -15,20 +18,28 @@ namespace {
 
 using Names = std::set<std::string>;
 
-/// A change of the result at each site that the run reaches. Of a training only calls are tried, because it
-/// runs many kernels.
-std::vector<Fault> probes(const Bench& bench, const CaseSetting& setting, const sim::RunReport& report) {
-  Names sites;
+/// More sites than these cannot be told apart, and are not named.
+constexpr std::size_t kMostSites = 3;
+
+/// The sites whose results a change may reach. Of a training only calls are changed, because it runs many
+/// kernels.
+std::vector<ChangedSite> sites_of_run(const Bench& bench, const CaseSetting& setting,
+                                      const sim::RunReport& report) {
+  std::map<std::string, ChangedSite> calls;
   for (const sim::RankReport& rank : report.ranks) {
     for (const sim::CallRecord& call : rank.calls) {
       const bool gets = sim::moves_data(call.operation) && call.operation != sim::Operation::send;
-      if (gets && call.group->size() > 1) sites.insert(call.site.name);
+      if (!gets || call.group->size() == 1) continue;
+      ChangedSite& site = calls[call.site.name];
+      site.site = call.site.name;
+      site.operations.insert(call.operation);
+      site.places = std::max(site.places, call.group->size());
     }
   }
-  std::vector<Fault> all;
-  for (const std::string& site : sites) all.push_back(parsed_fault(site + ":scale=3"));
+  std::vector<ChangedSite> all;
+  for (auto& [name, site] : calls) all.push_back(std::move(site));
   if (setting.ranks == Ranks::world || !bench.takes_faults_of_kernels()) return all;
-  for (const std::string& kernel : kernel_names()) all.push_back(parsed_fault(kernel + ":zero"));
+  for (const std::string& kernel : kernel_names()) all.push_back({.site = kernel});
   return all;
 }
 
@@ -44,47 +55,163 @@ Names differing(const sim::RunReport& one, const sim::RunReport& other) {
   return names;
 }
 
-/// A site, and how many tensors it reaches besides the wrong ones.
-struct Reaching {
-  std::string site;
-  std::size_t others;
-};
-
-std::string text_of_sites(std::vector<Reaching> reaching) {
-  constexpr std::size_t kMostSites = 3;
-  std::size_t fewest = SIZE_MAX;
-  for (const Reaching& one : reaching) fewest = std::min(fewest, one.others);
-  std::vector<std::string> sites;
-  for (const Reaching& one : reaching) {
-    if (one.others == fewest) sites.push_back(fmt::format("'{}'", one.site));
-  }
-  if (sites.empty() || sites.size() > kMostSites) return "";
-  return fmt::format("the wrong tensors are {} {} {}", fewest == 0 ? "those that" : "among those that",
-                     fmt::join(sites, " or "), "reaches");
+/// Whether no element of a tensor has a value: then no change reaches it visibly.
+bool has_no_value(const WrongTensor& tensor) {
+  return std::none_of(tensor.got.begin(), tensor.got.end(), [](const sim::Field& x) {
+    for (std::size_t level = 0; level < sim::kFieldLevels; ++level) {
+      if (x.is_live(level)) return true;
+    }
+    return false;
+  });
 }
+
+/// Returns "'mlp.forward' or 'device.matmul'"; "" for none, and where there are too many to tell.
+std::string one_of(const std::vector<std::string>& sites) {
+  if (sites.empty() || sites.size() > kMostSites) return "";
+  return fmt::format("'{}'", fmt::join(sites, "' or '"));
+}
+
+class SiteSearch {
+ public:
+  SiteSearch(Bench& bench, const Case& the_case, const CaseSetting& setting, const sim::RunReport& report)
+      : bench_(bench),
+        planted_(bench.faults()),
+        run_(compared_run(bench, the_case, setting, report)),
+        tensors_(wrong_tensors(run_)) {}
+  ~SiteSearch() { bench_.plant(planted_); }
+  SiteSearch(const SiteSearch&) = delete;
+  SiteSearch& operator=(const SiteSearch&) = delete;
+
+  std::string said() {
+    if (tensors_.wrong.empty()) return "";
+    const WrongTensor& first = tensors_.wrong.front();
+    if (first.is_of_some_ranks()) ranks_ = first.wrong_ranks;
+    change_all();
+    std::vector<std::string> phrases = {repair()};
+    if (phrases.front().empty()) phrases = {text_of_zero(), text_of_unused(), text_of_reaching()};
+    std::erase(phrases, "");
+    return fmt::format("{}", fmt::join(phrases, "; "));
+  }
+
+ private:
+  std::shared_ptr<const sim::RunReport> run_with(const std::string& site, const char* change,
+                                                 const std::set<int>& ranks = {}) {
+    std::vector<Fault> faults = planted_;
+    faults.push_back(parsed_fault(site + ":" + change));  // behind the others, nearest to the group
+    faults.back().where.ranks.assign(ranks.begin(), ranks.end());
+    const std::shared_ptr<std::atomic<std::int64_t>> met = faults.back().met;
+    bench_.plant(std::move(faults));
+    const std::shared_ptr<const sim::RunReport> run = bench_.run(run_.the_case, run_.setting);
+    return *met > 0 && run->ok() ? run : nullptr;
+  }
+
+  /// Changes the results of one site after another.
+  void change_all() {
+    Names wrong;
+    for (const WrongTensor& tensor : tensors_.wrong) {
+      if (!has_no_value(tensor)) wrong.insert(tensor.output.name);
+    }
+    for (ChangedSite& site : sites_of_run(bench_, run_.setting, run_.report)) {
+      site.changed = run_with(site.site, site.is_kernel() ? "zero" : "scale=3");
+      if (site.changed == nullptr) continue;
+      const Names reached = differing(run_.report, *site.changed);
+      site.reaches_all =
+          !wrong.empty() && std::includes(reached.begin(), reached.end(), wrong.begin(), wrong.end());
+      site.others = reached.size() - std::min(reached.size(), wrong.size());
+      if (site.is_kernel() && reached.empty()) zero_.push_back(site.site);
+      if (!site.is_kernel() && reached.empty() && is_unused(site.site, {})) unused_.push_back(site.site);
+      sites_.push_back(std::move(site));
+    }
+    std::stable_sort(sites_.begin(), sites_.end(), [](const ChangedSite& a, const ChangedSite& b) {
+      return a.reaches_all != b.reaches_all ? a.reaches_all : a.reaches_all && a.others < b.others;
+    });
+  }
+
+  /// Whether no tensor differs when the first element of a result is no number, which is another one even
+  /// where the result is zero.
+  bool is_unused(const std::string& site, const std::set<int>& ranks) {
+    const auto changed = run_with(site, "nan", ranks);
+    return changed != nullptr && differing(run_.report, *changed).empty();
+  }
+
+  /// Tries the sites that reach all that is wrong, and every kernel, because a kernel that is made zero may
+  /// reach less than one that is changed in another way.
+  std::string repair() {
+    for (ChangedSite& site : sites_) {
+      if (!site.reaches_all && !site.is_kernel()) continue;
+      if (!ranks_.empty() && !site.is_kernel()) {
+        ChangedSite of_ranks = site;
+        of_ranks.changed = run_with(site.site, "scale=3", ranks_);
+        if (of_ranks.changed != nullptr) {
+          const std::string said = explain_repair(bench_, run_, tensors_, of_ranks, planted_, ranks_);
+          if (!said.empty())
+            return fmt::format("{} on {}", said, text_of_ranks(ranks_, run_.report.ranks.size()));
+        }
+      }
+      const std::string said = explain_repair(bench_, run_, tensors_, site, planted_, {});
+      if (!said.empty()) return said;
+    }
+    return "";
+  }
+
+  std::string text_of_zero() const {
+    const std::string sites = one_of(zero_);
+    return sites.empty() ? "" : fmt::format("every result of {} is zero", sites);
+  }
+
+  /// The result of a call may be unused on the wrong ranks alone.
+  std::string text_of_unused() {
+    std::vector<std::string> unused = unused_;
+    if (unused.empty() && !ranks_.empty()) {
+      for (const ChangedSite& site : sites_) {
+        if (site.is_kernel()) continue;
+        const auto changed = run_with(site.site, "scale=3", {*ranks_.begin()});
+        const bool changes_nothing = changed != nullptr && differing(run_.report, *changed).empty();
+        if (changes_nothing && is_unused(site.site, {*ranks_.begin()})) unused.push_back(site.site);
+      }
+    }
+    // Behind a result that is no number nothing shows, so that of several sites the first one is meant.
+    if (unused.size() > 1 && has_no_value(tensors_.wrong.front())) unused = {first_called(unused)};
+    const std::string sites = one_of(unused);
+    if (sites.empty()) return "";
+    const std::string on = unused_.empty() ? " on " + text_of_ranks(ranks_, run_.report.ranks.size()) : "";
+    return fmt::format("the result of {} is not used{}, or comes too late", sites, on);
+  }
+
+  /// Returns the site that the first rank calls first.
+  std::string first_called(const std::vector<std::string>& sites) const {
+    for (const sim::CallRecord& call : run_.report.ranks.front().calls) {
+      if (std::find(sites.begin(), sites.end(), call.site.name) != sites.end()) return call.site.name;
+    }
+    return sites.front();
+  }
+
+  std::string text_of_reaching() const {
+    std::vector<std::string> sites;
+    for (const ChangedSite& site : sites_) {
+      if (site.reaches_all && site.others == sites_.front().others) sites.push_back(site.site);
+    }
+    const std::string named = one_of(sites);
+    if (named.empty()) return "";
+    return fmt::format("the wrong tensors are {} {} reaches",
+                       sites_.front().others == 0 ? "those that" : "among those that", named);
+  }
+
+  Bench& bench_;
+  std::vector<Fault> planted_;
+  ComparedRun run_;
+  WrongTensors tensors_;
+  std::set<int> ranks_;             // the wrong ones, where others are right
+  std::vector<ChangedSite> sites_;  // those that reach all that is wrong first, and of them the closest
+  std::vector<std::string> unused_;
+  std::vector<std::string> zero_;
+};
 
 }  // namespace
 
 std::string explain_sites(Bench& bench, const Case& the_case, const CaseSetting& setting,
                           const sim::RunReport& report) {
-  Names wrong;
-  const ComparedRun compared = compared_run(bench, the_case, setting, report);
-  for (const WrongTensor& tensor : wrong_tensors(compared).wrong) wrong.insert(tensor.output.name);
-  if (wrong.empty()) return "";
-  const std::vector<Fault> planted = bench.faults();
-  std::vector<Reaching> reaching;
-  for (const Fault& probe : probes(bench, setting, report)) {
-    std::vector<Fault> with_probe = planted;
-    with_probe.insert(with_probe.begin(), probe);  // it changes what the program gets in the end
-    bench.plant(std::move(with_probe));
-    const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
-    if (!run->ok()) continue;
-    const Names reached = differing(report, *run);
-    if (std::includes(reached.begin(), reached.end(), wrong.begin(), wrong.end()))
-      reaching.push_back({probe.site, reached.size() - wrong.size()});
-  }
-  bench.plant(planted);
-  return text_of_sites(std::move(reaching));
+  return SiteSearch(bench, the_case, setting, report).said();
 }
 
 }  // namespace verify

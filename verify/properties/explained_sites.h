@@ -1,11 +1,16 @@
 #pragma once
 
-/// Names the calls and kernels that reach what is wrong in a run in the field: at each of them, one after
-/// another, the result is changed, and the tensors that differ then are compared with those that are wrong.
+/// Names the calls and kernels that make a run in the field wrong, by changes at one site after another. A
+/// change of a call is made between the program and its group: it sees what the program really calls.
 ///
-/// Exact   A site is named where the tensors that it reaches are the wrong ones and no others. Where there is
-///         none, those are named that reach all wrong tensors and the fewest others. Nothing is said where
-///         more than three sites cannot be told apart.
+///   zero      every result of a kernel is zero already: to make it zero changes no tensor
+///   unused    the result of a call is changed, and no tensor differs: nobody uses it, or it comes too late
+///   repaired  (explained_repairs.h) a simple change at a site makes all tensors right
+///   reaching  the tensors that differ when a result is changed are the wrong ones
+///
+/// Exact   A site is named as reaching where the tensors that it reaches are the wrong ones and no others.
+///         Where there is none, those are named that reach all wrong tensors and the fewest others. Nothing is
+///         said where more than three sites cannot be told apart.
 
 #include <string>
 
@@ -13,7 +18,8 @@
 
 namespace verify {
 
-/// Returns "the wrong tensors are those that 'mlp.forward' reaches", or "" where nothing can be said.
+/// Returns phrases such as "the wrong tensors are those that 'mlp.forward' reaches", separated by ";", or ""
+/// where nothing can be said.
 std::string explain_sites(Bench& bench, const Case& the_case, const CaseSetting& setting,
                           const sim::RunReport& report);
 

@@ -125,12 +125,6 @@ Judgement compare_all(const std::vector<CaseOutput>& outputs, const CaseSetting&
   return all;
 }
 
-template <typename Scalar>
-Wholes<Scalar> serial_of(const Case& the_case, const CaseSetting& setting,
-                         const reference::Number<Scalar>& number) {
-  return the_case.serial(Inputs<Scalar>(setting, number), setting);
-}
-
 /// Compares the outputs that must have the bits of the layer on one rank.
 Judgement compare_bits(Bench& bench, const Case& the_case, const CaseSetting& setting,
                        const std::vector<CaseOutput>& outputs, const sim::RunReport& report) {
@@ -167,10 +161,11 @@ Judgement equals_serial(Bench& bench, const Case& the_case, const CaseSetting& s
   const auto outputs = bench.outputs_of(the_case, setting);
   if (auto broken = unfit(report, *outputs, setting)) return *broken;
   if (setting.dtype == sim::DType::field) {
-    const reference::Number<sim::Field> number(bench.tower(the_case, setting));
-    return compare_all<sim::Field>(*outputs, setting, report, serial_of(the_case, setting, number));
+    const auto wholes = bench.known().in_field(the_case, setting, bench.tower(the_case, setting));
+    return compare_all<sim::Field>(*outputs, setting, report, *wholes);
   }
-  Judgement judgement = compare_all<double>(*outputs, setting, report, bounded_reference(the_case, setting));
+  Judgement judgement =
+      compare_all<double>(*outputs, setting, report, *bench.known().in_floats(the_case, setting));
   if (!judgement.holds || setting.special != Special::none) return judgement;
   const Judgement bits = compare_bits(bench, the_case, setting, *outputs, report);
   return bits.holds ? judgement : bits;
@@ -259,7 +254,7 @@ Judgement makes_the_calls(Bench& bench, const Case& the_case, const CaseSetting&
   const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
   const sim::RunReport& report = *run;
   if (auto broken = unfit(report, *bench.outputs_of(the_case, setting), setting)) return *broken;
-  const ExpectedOfRank expected_of_rank = expected_runs(the_case, setting);
+  const ExpectedOfRank expected_of_rank = bench.known().calls(the_case, setting);
   for (const sim::RankReport& rank : report.ranks) {
     const ExpectedRun run_of_rank = expected_of_rank(rank.rank);
     if (!run_of_rank.is_known) return {.has_open_choice = true};
@@ -405,7 +400,7 @@ Judgement keeps_its_hash(Bench& bench, const Case& the_case, const CaseSetting& 
 
 Wholes<Bounded> bounded_reference(const Case& the_case, const CaseSetting& setting) {
   const reference::Rounding rounding = rounding_of(setting.dtype, setting.group_size);
-  return serial_of(the_case, setting, reference::Number<Bounded>(rounding));
+  return the_case.serial(Inputs<Bounded>(setting, reference::Number<Bounded>(rounding)), setting);
 }
 
 Judgement judge_floats(const Case& the_case, const CaseSetting& setting, const sim::RunReport& report,

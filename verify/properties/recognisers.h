@@ -4,7 +4,7 @@
 /// arithmetic relation of the tensor with the serial one, or with other tensors, that holds for every element
 /// to be explained. A new recogniser is a function and a row of a table.
 ///
-///   values       (value_recognisers.cpp) zero, a factor, another tensor, places exchanged, a difference that
+///   values       (value_recognisers.cpp) no number, zero, a factor, another tensor, places exchanged, a difference that
 ///                is a multiple of a tensor, a sum of squares without or with one term twice
 ///   experiments  (experiments.cpp) the serial reference gives the same result with another option, with an
 ///                input that counts 0, 2, -1 or tp times, or with the ids of another sample

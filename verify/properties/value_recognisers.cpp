@@ -97,6 +97,24 @@ std::string terms_of_a_sum(const WrongTensor& tensor, ExperimentBudget&) {
 
 // ---- factors
 
+/// Elements without a value, where the serial ones have one.
+std::string no_number(const WrongTensor& tensor, ExperimentBudget&) {
+  const auto has_value = [](const Field& x) {
+    for (std::size_t level = 0; level < sim::kFieldLevels; ++level) {
+      if (x.is_live(level)) return true;
+    }
+    return false;
+  };
+  const auto wrong = wrong_elements(tensor);
+  const bool are_none = std::all_of(wrong.begin(), wrong.end(), [&](std::size_t i) {
+    return !has_value(tensor.got[i]) && has_value(serial_at(tensor, i));
+  });
+  if (!are_none) return "";
+  return fmt::format("{} of {} {} no number ({}): NaN, or memory that nothing has written", wrong.size(),
+                     counted(std::ssize(tensor.got), "element"), wrong.size() == 1 ? "is" : "are",
+                     WrongLines(tensor).text());
+}
+
 std::string zero(const WrongTensor& tensor, ExperimentBudget&) {
   const auto elements = tensor.judged();
   const bool is_zero =
@@ -445,6 +463,7 @@ std::string factor_by_line(const WrongTensor& tensor, ExperimentBudget&) {
 }
 
 constexpr Recogniser kValues[] = {
+    {"no number", no_number},
     {"terms of a sum", terms_of_a_sum},
     {"zero", zero},
     {"another mask", another_mask},

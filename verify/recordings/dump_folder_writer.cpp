@@ -1,5 +1,6 @@
 #include "verify/recordings/dump_folder_writer.h"
 
+#include <cstdlib>
 #include <fmt/format.h>
 #include <fstream>
 #include <system_error>
@@ -11,14 +12,21 @@ namespace verify {
 
 namespace fs = std::filesystem;
 
-/// A folder that does not exist is made and removed again, to see whether it can be made.
+/// Whether a folder can be made beside this path. Several processes may look at the same time, so each makes
+/// one of its own, and removes it.
+bool can_be_made(const fs::path& path) {
+  std::string other = path.string();
+  while (other.ends_with('/')) other.pop_back();
+  other += ".XXXXXX";
+  return mkdtemp(other.data()) != nullptr && fs::remove(other);
+}
+
 DumpFolderWriter::DumpFolderWriter(const std::string& path, DumpFormat format)
     : path_(path), format_(format) {
   std::error_code error;
   if (path_.empty()) refuse_path("is not the name of a folder");
   if (!fs::exists(path_, error)) {
-    if (!fs::create_directory(path_, error)) refuse_path("cannot be made");
-    fs::remove(path_, error);
+    if (!can_be_made(path_)) refuse_path("cannot be made");
     return;
   }
   if (!fs::is_directory(path_, error)) refuse_path("exists and is not a folder");

@@ -1,7 +1,7 @@
 #pragma once
 
 /// The folder into which the dumps of a run are written, one file for each rank. Its path is checked before
-/// any work begins.
+/// any work begins. The processes of a run may write into one folder, or into one of each machine.
 ///
 /// Errors  flight_recorder_folder: the path is empty, lies in a folder that does not exist or is not
 ///         writable, is not a folder, is not writable, or holds files, which might be dumps of another run.

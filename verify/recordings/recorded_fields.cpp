@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::size_t kMostRecordedFrames = 16;  // of a stack; the others are of the launcher
 constexpr std::size_t kMostPartsOfCoalesced = 1024;
+constexpr std::size_t kMostGroups = 10'000;  // of a rank; Megatron's ranks are in about 50
 
 std::optional<std::int64_t> recorded_number(const Value& value) {
   if (value.is(ValueKind::integer) || value.is(ValueKind::boolean)) return value.integer;
@@ -110,13 +111,14 @@ class FieldReader {
       if (group.name != name || (group.description != description && !description.empty())) continue;
       return last_group_ = static_cast<std::uint32_t>(i);
     }
-    recording_.groups.push_back({std::string(name), std::string(description), nullptr});
+    require_few(recording_.groups.size());
+    recording_.groups.push_back({.name = std::string(name), .description = std::string(description)});
     return last_group_ = static_cast<std::uint32_t>(recording_.groups.size() - 1);
   }
 
   void read_call(const Value& entry) {
     RecordedCall call;
-    std::int64_t number = -1;
+    std::int64_t number = -1, op_id = 0;
     std::string_view state;
     std::string_view dtypes_in, dtypes_out;
     Value started, completed, in, out;
@@ -140,6 +142,8 @@ class FieldReader {
         call.p2p_sequence = recorded_number(value).value_or(0);
       } else if (key == "seq_id" && call.sequence < 0) {  // before 2.0
         call.sequence = recorded_number(value).value_or(-1);
+      } else if (key == "op_id") {
+        op_id = recorded_number(value).value_or(0);
       } else if (key == "profiling_name") {
         call.operation = recording_.texts.add(value.as_text());
       } else if (key == "time_created_ns") {
@@ -177,6 +181,14 @@ class FieldReader {
       call.state = CallState::started;
     }
     recording_.calls.push_back(call);
+    count_operation(call, op_id);
+  }
+
+  void count_operation(const RecordedCall& call, std::int64_t op_id) {
+    if (op_id <= 0 || recording_.operation(call).ends_with(":coalesced")) return;
+    RecordedGroup& group = recording_.groups[call.group];
+    group.last_operation = std::max(group.last_operation, op_id);
+    ++group.operations;
   }
 
   void remember(std::int64_t number, std::uint32_t group) {
@@ -185,7 +197,15 @@ class FieldReader {
     if (!numbered.empty() && numbered[last_number_] == pair) return;
     const auto found = std::find(numbered.begin(), numbered.end(), pair);
     last_number_ = static_cast<std::size_t>(found - numbered.begin());
-    if (found == numbered.end()) numbered.push_back(pair);
+    if (found != numbered.end()) return;
+    require_few(numbered.size());
+    numbered.push_back(pair);
+  }
+
+  void require_few(std::size_t groups) const {
+    if (groups == kMostGroups)
+      refuse_limit(recording_.path, fmt::format("more than {} groups", kMostGroups),
+                   "a rank is in far fewer groups");
   }
 
   /// Returns the id of sizes such as [[8, 16], [4]].

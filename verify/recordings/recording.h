@@ -20,6 +20,9 @@
 
 namespace verify {
 
+/// More ranks than any job has. A larger number in a file's name or in a group is no rank.
+inline constexpr int kMostRecordedRanks = 1 << 20;
+
 /// How far a call came, as far as the dump says. Without timing a recorder does not know `started`.
 enum class CallState : std::uint8_t { scheduled, started, completed };
 
@@ -51,6 +54,8 @@ struct RecordedGroup {
   std::string name;
   std::string description;
   std::shared_ptr<const std::vector<int>> ranks;  // null: the dump does not say
+  std::int64_t last_operation = 0;                // the largest op_id, which counts all calls of the group
+  std::int64_t operations = 0;                    // recorded calls with an op_id
 };
 
 /// How far a communicator came, as the dump's "pg_status" has it. The number is the rank's own number of the

@@ -16,7 +16,6 @@
 #include "sim/base/error.h"
 #include "sim/base/printable_text.h"
 #include "sim/base/refusals.h"
-#include "sim/layout/parallel_sizes.h"
 #include "verify/output/input_file.h"
 #include "verify/output/phrases.h"
 #include "verify/recordings/json_values.h"
@@ -188,13 +187,13 @@ class RankFinder {
     int rank = -1;
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), rank);
     const bool is_whole = !digits.empty() && end == digits.data() + digits.size() && error == std::errc();
-    if (is_whole && rank >= 0 && rank < sim::kMaxSize) return rank;
+    if (is_whole && rank >= 0 && rank < kMostRecordedRanks) return rank;
     refuse_file("unknown_rank", path,
                 digits.empty() ? (by_name_ ? "no number in the file's name" : "no match of --rank-from")
                                : fmt::format("'{}'", sim::printable_text(digits.substr(0, 40))),
                 fmt::format("a dump does not say its rank, so it is the last number of the file's name, or "
                             "what --rank-from finds; a rank is a number from 0 to {}",
-                            sim::kMaxSize - 1),
+                            kMostRecordedRanks - 1),
                 "--rank-from 'rank_([0-9]+)'");
   }
 
@@ -233,11 +232,19 @@ class RankFinder {
   std::regex expression_;
 };
 
-/// Whether two dumps of one rank have the same calls, as those of a pickle and of its JSON form.
+bool are_alike(const RecordedGroup& a, const RecordedGroup& b) {
+  const bool have_ranks = a.ranks != nullptr && b.ranks != nullptr;
+  return a.name == b.name && a.description == b.description &&
+         (have_ranks ? *a.ranks == *b.ranks : a.ranks == b.ranks);
+}
+
+/// Whether two dumps of one rank have the same groups and calls, as those of a pickle and of its JSON form.
 bool are_alike(const Recording& a, const Recording& b) {
-  return std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(), b.calls.end(),
+  return std::equal(a.groups.begin(), a.groups.end(), b.groups.begin(), b.groups.end(),
+                    [](const RecordedGroup& x, const RecordedGroup& y) { return are_alike(x, y); }) &&
+         std::equal(a.calls.begin(), a.calls.end(), b.calls.begin(), b.calls.end(),
                     [&](const RecordedCall& x, const RecordedCall& y) {
-                      return x.record_id == y.record_id && x.sequence == y.sequence &&
+                      return x.record_id == y.record_id && x.group == y.group && x.sequence == y.sequence &&
                              x.p2p_sequence == y.p2p_sequence && x.state == y.state &&
                              a.operation(x) == b.operation(y);
                     });
@@ -273,7 +280,7 @@ void take_ranks(std::vector<Recording> found, const RankFinder& finder, Recordin
     if (refused++ >= kMostRefusals) continue;
     refusals.keep([&] {
       refuse_file("dump_twice", recording.path,
-                  fmt::format("rank {}, which {} has, too, with other calls", recording.rank,
+                  fmt::format("rank {}, which {} has, too, with other calls or groups", recording.rank,
                               sim::printable_text(ranks.back().path)),
                   "each rank of a job has one dump",
                   "the dumps of one job, or --rank-from where the last number of the name is not the rank");
@@ -361,13 +368,15 @@ Recordings read_recordings(const RecordingSource& source, const ReadingProgress&
                                            counted(left_out, "file"), left_out == 1 ? "is" : "are",
                                            left_out == 1 ? "was" : "were"));
   if (found.empty())
-    refuse_file(
-        "dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(),
-        fmt::format("{} read, and none is a dump{}", counted(std::ssize(files), "file"),
-                    recordings.blank.empty() ? ""
-                                             : fmt::format(" ({} empty, or end before their first field)",
-                                                           recordings.blank.size())),
-        kDumpForms, "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)");
+    refuse_file("dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(),
+                files.empty()
+                    ? "a folder without files"
+                    : fmt::format("{} read, and none is a dump{}", counted(std::ssize(files), "file"),
+                                  recordings.blank.empty()
+                                      ? ""
+                                      : fmt::format(" ({} empty, or end before their first field)",
+                                                    recordings.blank.size())),
+                kDumpForms, "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)");
   take_ranks(std::move(found), finder, recordings);
   take_blank_ranks(finder, recordings);
   for (const Recording& recording : recordings.ranks) {

@@ -17,8 +17,8 @@
 ///         once.
 /// Errors  dump_missing: there is no such file or folder; dump_size: a file of more than
 ///         kMostRecordingBytes; dump_form: a file that is given by name and is no dump; dump_empty: no dump
-///         at all; unknown_rank: no rank in the name of a file, or not one to 16,777,215; dump_twice: two
-///         dumps of one rank with different calls; bad_expression: no regular expression; and those
+///         at all; unknown_rank: no rank in the name of a file, or not one to 1,048,575; dump_twice: two
+///         dumps of one rank with different calls or groups; bad_expression: no regular expression; and those
 ///         of pickle_reader.h and json_values.h. All that is wrong with the files is told at once.
 
 #include <cstddef>

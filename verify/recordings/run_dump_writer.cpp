@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -162,10 +163,10 @@ RunDumpWriter::RunDumpWriter(const sim::Layout& layout, const sim::RunReport& ru
                              const sim::RunTimeline& timeline, std::int64_t most_calls)
     : layout_(layout), run_(run), timeline_(timeline), most_calls_(most_calls) {
   CHECK(timeline.calls.size() == run.ranks.size());
-  std::vector<int> ranks;
+  std::vector<int> ranks(static_cast<std::size_t>(layout.grid_size));
+  std::iota(ranks.begin(), ranks.end(), layout.first_rank);
   std::set<std::pair<int, std::string>> made;  // in the order of new_group calls: index, kind
   for (const sim::RankReport& rank : run.ranks) {
-    ranks.push_back(rank.rank);
     for (const CallRecord& call : rank.calls) {
       if (call.group->kind != kWorldKind && layout.find(call.group->kind) == nullptr)
         made.emplace(call.group->index, call.group->kind);

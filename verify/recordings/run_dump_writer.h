@@ -1,10 +1,12 @@
 #pragma once
 
-/// Turns a run of virtual ranks into what PyTorch's flight recorder would have kept of it, rank by rank.
+/// Turns a run into what PyTorch's flight recorder would have kept of it, rank by rank: a run of virtual ranks,
+/// or that of the ranks of one process.
 ///
 ///   groups  The world, and each group in which the rank made a call, because PyTorch adds a group when its
 ///           communicator is first used. A group's name is the number of its new_group call in a Megatron
-///           job, and the rank's own number of it (pg_id) counts the groups of the rank in that order.
+///           job, and the rank's own number of it (pg_id) counts the groups of the rank in that order. Groups
+///           that the program makes come after those of the layout; a process knows only those of its rank.
 ///   calls   Collectives and messages. split and new_group are not recorded, as PyTorch records neither.
 ///   state   A call that never completes is started if it is the first such call of its group (for a
 ///           message: from its sender to its receiver in the group), and scheduled behind another one.

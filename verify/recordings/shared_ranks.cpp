@@ -6,7 +6,7 @@
 #include <string_view>
 #include <utility>
 
-#include "sim/layout/parallel_sizes.h"
+#include "verify/recordings/recording.h"
 
 namespace verify {
 
@@ -14,7 +14,7 @@ namespace {
 
 using Ranks = SharedRanks::Ranks;
 
-bool is_rank(std::int64_t number) { return number >= 0 && number < sim::kMaxSize; }
+bool is_rank(std::int64_t number) { return number >= 0 && number < kMostRecordedRanks; }
 
 Ranks ranks_of_text(std::string_view text) {
   std::vector<int> ranks;

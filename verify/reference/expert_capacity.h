@@ -10,6 +10,8 @@
 /// Source  Lepikhin et al. 2020 (GShard); Megatron-LM: --moe-expert-capacity-factor.
 
 #include <algorithm>
+#include <cmath>
+#include <functional>
 #include <vector>
 
 #include "verify/reference/router.h"
@@ -29,9 +31,18 @@ struct KeptTokens {
   bool is_sure = true;
 };
 
+/// Returns how many tokens an expert keeps: its share of the choices, times a factor, rounded up. Both numbers
+/// are rounded to doubles before, as in Megatron.
+inline std::int64_t capacity_of(std::int64_t tokens, std::int64_t topk, std::int64_t experts, double factor) {
+  const double share = static_cast<double>(tokens * topk) / static_cast<double>(experts);
+  return static_cast<std::int64_t>(std::ceil(share * factor));
+}
+
+/// `is_chosen(t, e)` says whether token t chose expert e.
 template <typename Scalar>
-KeptTokens<Scalar> kept_tokens(const Router<Scalar>& router, const CapacitySetting& setting) {
-  const Matrix<Scalar>& p = router.probabilities();
+KeptTokens<Scalar> kept_tokens(const Matrix<Scalar>& p,
+                               const std::function<bool(Eigen::Index, Eigen::Index)>& is_chosen,
+                               const CapacitySetting& setting) {
   const std::vector<bool> none(static_cast<std::size_t>(p.cols()), false);
   KeptTokens<Scalar> result{std::vector(static_cast<std::size_t>(p.rows()), none)};
   for (Eigen::Index first = 0; first < p.rows(); first += setting.tokens) {
@@ -40,7 +51,7 @@ KeptTokens<Scalar> kept_tokens(const Router<Scalar>& router, const CapacitySetti
       std::vector<Eigen::Index> chosen, others;
       for (Eigen::Index t = 0; t < setting.tokens; ++t) {
         of_tokens.push_back(p(first + t, e));
-        (router.is_chosen(first + t, e) ? chosen : others).push_back(t);
+        (is_chosen(first + t, e) ? chosen : others).push_back(t);
       }
       if (setting.by_probability) {
         const ChosenColumns<Scalar> largest(of_tokens, chosen, setting.capacity);

@@ -60,8 +60,8 @@ class Experts {
  private:
   struct Own {
     std::vector<Eigen::Index> tokens;
-    Matrix<Scalar> inside, activated, middle;  // [R, F] or [R, 2 F]
-    Matrix<Scalar> output;                     // [R, H]
+    Matrix<Scalar> inside, middle, activated, weighted;  // [R, F] or [R, 2 F]
+    Matrix<Scalar> output;                               // [R, H]
   };
 
   Matrix<Scalar> rows_of(const Matrix<Scalar>& m, const Own& own) const {
@@ -83,8 +83,8 @@ class Experts {
           return number_.activation(function_, false, own.inside(t, f));
         });
     own.activated = gated_ ? times_up(own.middle, own.inside) : own.middle;
-    const Matrix<Scalar> weighted = weighted_rows(e, own, own.activated);
-    own.output = linear(number_, weighted, w.fc2_weight, {});
+    own.weighted = weighted_rows(e, own, own.activated);
+    own.output = linear(number_, own.weighted, w.fc2_weight, {});
     if (w.fc2_bias.size() == 0) return;
     own.output =
         matrix_of(number_, own.output.rows(), own.output.cols(), [&](Eigen::Index t, Eigen::Index h) {
@@ -106,7 +106,7 @@ class Experts {
     const Own& own = experts_[e];
     const MlpWeights<Scalar>& w = weights_[e];
     const Matrix<Scalar> grad_rows = rows_of(grad, own);
-    auto fc2 = linear_gradients(number_, weighted_rows(e, own, own.activated), w.fc2_weight, grad_rows);
+    auto fc2 = linear_gradients(number_, own.weighted, w.fc2_weight, grad_rows);
     fc2.bias = column_sums(number_, weighted_rows(e, own, grad_rows));
     for (Eigen::Index t = 0; t < grad_rows.rows(); ++t) {
       Sum<Scalar> dot;

@@ -1,8 +1,8 @@
 #pragma once
 
 /// A GPT model on one device for one sequence, with its gradients: embedding, pre-norm layers, final norm,
-/// logits, and the loss of each token. A layer has an MLP or experts. Nothing is batched, sharded, divided
-/// into stages or recomputed.
+/// logits, and the loss of each token. A layer has an MLP or experts. Each document of the sequence attends to
+/// itself alone, and its positions begin at 0. Nothing is batched, sharded, divided into stages or recomputed.
 ///
 /// Shapes  S tokens. Weights have the names that the candidate gives them; a weight is a matrix
 ///         [outputs, inputs], or a vector stored as one row. The losses and their gradient are [1, S].
@@ -10,8 +10,10 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "verify/reference/cross_entropy.h"
 #include "verify/reference/experts.h"
@@ -31,6 +33,7 @@ struct GptExpertSizes {
 struct GptSizes {
   std::int64_t layers = 1;
   SelfAttentionSizes attention = {};
+  std::vector<std::int64_t> documents = {};  // their lengths, one after the other in the sequence
   std::int64_t vocabulary = 1;  // without padding
   NormSetting norm = {};
   Activation activation = Activation::gelu_tanh;
@@ -40,14 +43,13 @@ struct GptSizes {
   GptExpertSizes experts = {};
 };
 
-/// What a training does with the routers of the layers that have experts.
+/// Returns the gradient of the logits of a layer's router that its own losses have, or an empty matrix.
 template <typename Scalar>
-struct GptRouters {
-  /// Takes the router of a layer, after it has chosen experts.
-  std::function<void(std::int64_t layer, const Router<Scalar>&)> routed = nullptr;
-  /// Returns the gradient of the logits of a layer's router that its own losses have, or an empty matrix.
-  std::function<Matrix<Scalar>(std::int64_t layer, const Matrix<Scalar>& logits)> balance = nullptr;
-};
+using GptBalance = std::function<Matrix<Scalar>(std::int64_t layer, const Matrix<Scalar>& logits)>;
+
+/// With a capacity: whether an expert of a layer takes a token of the sequence. Without it, an expert takes the
+/// tokens that chose it.
+using GptTakes = std::function<bool(std::int64_t layer, Eigen::Index token, Eigen::Index expert)>;
 
 template <typename Scalar>
 using NamedMatrices = std::map<std::string, Matrix<Scalar>>;
@@ -90,31 +92,102 @@ class Gpt {
       const Matrix<Scalar>& cosines, const Matrix<Scalar>& sines)
       : number_(number), sizes_(sizes), weights_(weights), cosines_(cosines), sines_(sines) {}
 
-  /// Runs all layers, and gives their routers to `routers`.
-  void route(const Ids& tokens, const GptRouters<Scalar>& routers) const {
-    NamedSums<Scalar> none;
-    Matrix<Scalar> hidden = embedded(tokens);
-    for (std::int64_t i = 0; i < sizes_.layers; ++i) hidden = layer(i, hidden, nullptr, none, routers);
+  /// The forward pass of a sequence through all layers, which the gradients start from.
+  class Pass {
+   public:
+    /// The router of a layer that has experts.
+    const Router<Scalar>& router(std::int64_t layer) const {
+      return *layers_[static_cast<std::size_t>(layer)].router;
+    }
+
+   private:
+    friend class Gpt;
+    struct LayerExperts {
+      std::vector<bool> has_tokens;  // by expert
+      Experts<Scalar> experts;
+      std::optional<SharedExperts<Scalar>> shared;
+    };
+    struct Layer {
+      Normal<Scalar> input;  // of the attention
+      std::vector<SelfAttention<Scalar>> attentions;  // by document
+      Normal<Scalar> middle;  // the input of the MLP or of the experts
+      std::optional<Router<Scalar>> router = {};
+      std::optional<Mlp<Scalar>> mlp = {};
+      std::optional<LayerExperts> experts = {};
+    };
+    Ids tokens_;
+    std::vector<Layer> layers_;
+    Matrix<Scalar> hidden_;  // behind the last part of a layer
+  };
+
+  /// Returns the pass of a sequence before its first layer. Each layer has a part up to its router, and one
+  /// behind it, because sequences that share a capacity choose experts together.
+  Pass start(const Ids& tokens) const {
+    Pass pass;
+    pass.tokens_ = tokens;
+    pass.hidden_ = embedded(tokens);
+    return pass;
+  }
+
+  /// Takes a pass through the attention of layer i, and up to its router.
+  void pass_attention(std::int64_t i, Pass& pass) const {
+    const std::string name = name_of_layer(i);
+    const Matrix<Scalar>& x = pass.hidden_;
+    Normal<Scalar> input = normal(number_, x, sizes_.norm);
+    const Matrix<Scalar> of_norm = norm_of(name + "input_layernorm", input);
+    std::vector<SelfAttention<Scalar>> attentions;
+    pass.hidden_ = added(number_, x, of_documents(x, [&](Eigen::Index first, Eigen::Index length) {
+                           attentions.push_back(attention_of(name, of_norm.middleRows(first, length)));
+                           return attentions.back().output();
+                         }));
+    typename Pass::Layer layer{.input = std::move(input),
+                               .attentions = std::move(attentions),
+                               .middle = normal(number_, pass.hidden_, sizes_.norm)};
+    if (has_experts(i)) {
+      layer.router.emplace(number_, sizes_.experts.router, weight(name + "mlp.router.weight"),
+                           weight(name + "mlp.router.expert_bias"),
+                           norm_of(name + "pre_mlp_layernorm", layer.middle));
+    }
+    pass.layers_.push_back(std::move(layer));
+  }
+
+  /// Takes a pass through the MLP or the experts of layer i.
+  void pass_mlp(std::int64_t i, Pass& pass, const GptTakes& takes = nullptr) const {
+    const std::string name = name_of_layer(i);
+    typename Pass::Layer& layer = pass.layers_[static_cast<std::size_t>(i)];
+    const Matrix<Scalar> x = norm_of(name + "pre_mlp_layernorm", layer.middle);
+    if (has_experts(i)) {
+      layer.experts = experts(i, *layer.router, x, takes);
+    } else {
+      layer.mlp.emplace(number_, sizes_.activation, sizes_.gated, mlp_weights(name + "mlp."), x);
+    }
+    pass.hidden_ =
+        added(number_, pass.hidden_, has_experts(i) ? output_of(*layer.experts) : layer.mlp->output());
   }
 
   /// Returns the loss of each token, [1, S], and adds the gradients of sum(loss * grad), with grad [1, S], to
   /// `sums`; weights of experts without tokens have none.
-  Matrix<Scalar> losses_and_gradients(const Ids& tokens, const Ids& labels, const Matrix<Scalar>& grad,
-                                      NamedSums<Scalar>& sums, const GptRouters<Scalar>& routers = {}) const {
-    std::vector<Matrix<Scalar>> hidden = {embedded(tokens)};
-    for (std::int64_t i = 0; i < sizes_.layers; ++i)
-      hidden.push_back(layer(i, hidden.back(), nullptr, sums, routers));
-    const Matrix<Scalar> normal = norm_of("decoder.final_layernorm", hidden.back());
-    const Matrix<Scalar>& output = weights_.at(sizes_.tied ? kWords : "output_layer.weight");
-    const CrossEntropy<Scalar> loss(number_, linear<Scalar>(number_, normal, output, {}), labels,
+  Matrix<Scalar> losses_and_gradients(const Pass& pass, const Ids& labels, const Matrix<Scalar>& grad,
+                                      NamedSums<Scalar>& sums,
+                                      const GptBalance<Scalar>& balance = nullptr) const {
+    const std::string norm = "decoder.final_layernorm", out = sizes_.tied ? kWords : "output_layer.weight";
+    const Normal<Scalar> last = normal(number_, pass.hidden_, sizes_.norm);
+    const Matrix<Scalar> x = norm_of(norm, last);
+    const Matrix<Scalar>& output = weights_.at(out);
+    const CrossEntropy<Scalar> loss(number_, linear<Scalar>(number_, x, output, {}), labels,
                                     {.vocabulary = sizes_.vocabulary, .ignored_id = -1});
-    const auto of_output = linear_gradients<Scalar>(number_, normal, output, loss.gradient(grad));
-    sums.add(sizes_.tied ? kWords : "output_layer.weight", of_output.weight);
-    Matrix<Scalar> back = norm_back("decoder.final_layernorm", hidden.back(), of_output.x, sums);
-    for (std::int64_t i = sizes_.layers; i-- > 0;)
-      back = layer(i, hidden[static_cast<std::size_t>(i)], &back, sums, routers);
-    sums.add(kWords, embedding_gradient(number_, weights_.at(kWords), tokens, back));
-    if (sizes_.learned_positions) sums.add(kPositions, back);
+    const auto of_output = linear_gradients<Scalar>(number_, x, output, loss.gradient(grad));
+    sums.add(out, of_output.weight);
+    Matrix<Scalar> back = norm_back(norm, last, of_output.x, sums);
+    for (std::int64_t i = sizes_.layers; i-- > 0;) back = layer_back(i, pass, back, sums, balance);
+    sums.add(kWords, embedding_gradient(number_, weights_.at(kWords), pass.tokens_, back));
+    if (sizes_.learned_positions) {
+      for_documents([&](Eigen::Index first, Eigen::Index length) {
+        Matrix<Scalar> of_positions = zeros<Scalar>(back.rows(), back.cols());
+        of_positions.topRows(length) = back.middleRows(first, length);
+        sums.add(kPositions, of_positions);
+      });
+    }
     return loss.loss();
   }
 
@@ -124,17 +197,20 @@ class Gpt {
 
   Matrix<Scalar> embedded(const Ids& tokens) const {
     const Matrix<Scalar> words = embedding(weights_.at(kWords), tokens);
-    return sizes_.learned_positions ? added(number_, words, weights_.at(kPositions)) : words;
+    if (!sizes_.learned_positions) return words;
+    return added(number_, words, of_documents(words, [&](Eigen::Index, Eigen::Index length) {
+                   return first_rows(weights_.at(kPositions), length);
+                 }));
   }
   /// The weight with this name; an empty matrix if the model has none.
   Matrix<Scalar> weight(const std::string& name) const {
     const auto found = weights_.find(name);
     return found == weights_.end() ? Matrix<Scalar>() : found->second;
   }
-  Matrix<Scalar> norm_of(const std::string& name, const Matrix<Scalar>& x) const {
-    return norm(number_, x, weight(name + ".weight"), weight(name + ".bias"), sizes_.norm);
+  Matrix<Scalar> norm_of(const std::string& name, const Normal<Scalar>& x) const {
+    return norm_of_normal(number_, x, weight(name + ".weight"), weight(name + ".bias"));
   }
-  Matrix<Scalar> norm_back(const std::string& name, const Matrix<Scalar>& x, const Matrix<Scalar>& grad,
+  Matrix<Scalar> norm_back(const std::string& name, const Normal<Scalar>& x, const Matrix<Scalar>& grad,
                            NamedSums<Scalar>& sums) const {
     const auto of_norm = norm_gradients(number_, x, weight(name + ".weight"), grad, sizes_.norm);
     sums.add(name + ".weight", of_norm.weight);
@@ -147,31 +223,71 @@ class Gpt {
     if (weights_.contains(name + ".bias")) sums.add(name + ".bias", of_linear.bias);
   }
 
-  /// Without `grad`, returns the output of layer i. With `grad`, the gradient of that output, it returns the
-  /// gradient of the layer's input and adds the gradients of the layer's weights to `sums`.
-  Matrix<Scalar> layer(std::int64_t i, const Matrix<Scalar>& x, const Matrix<Scalar>* grad,
-                       NamedSums<Scalar>& sums, const GptRouters<Scalar>& routers) const {
-    const std::string name = "decoder.layers." + std::to_string(i) + ".";
-    const SelfAttention<Scalar> attention(number_, sizes_.attention,
-                                          {.qkv_weight = weight(name + "self_attention.linear_qkv.weight"),
-                                           .qkv_bias = weight(name + "self_attention.linear_qkv.bias"),
-                                           .proj_weight = weight(name + "self_attention.linear_proj.weight"),
-                                           .proj_bias = weight(name + "self_attention.linear_proj.bias"),
-                                           .cosines = cosines_,
-                                           .sines = sines_,
-                                           .dropout = {}},
-                                          norm_of(name + "input_layernorm", x));
-    const Matrix<Scalar> middle = added(number_, x, attention.output());
-    const Matrix<Scalar> normal = norm_of(name + "pre_mlp_layernorm", middle);
-    const Matrix<Scalar> of_mlp =
-        has_experts(i) ? experts(i, normal, grad, sums, routers) : mlp(name + "mlp.", normal, grad, sums);
-    if (grad == nullptr) return added(number_, middle, of_mlp);
+  // ---- documents
+
+  template <typename Visit>
+  void for_documents(const Visit& visit) const {
+    Eigen::Index first = 0;
+    for (const std::int64_t length : sizes_.documents) {
+      visit(first, static_cast<Eigen::Index>(length));
+      first += length;
+    }
+  }
+  /// Puts what `rows_of` returns for each document, by its first row and its length, one below the other.
+  template <typename RowsOf>
+  Matrix<Scalar> of_documents(const Matrix<Scalar>& like, const RowsOf& rows_of) const {
+    Matrix<Scalar> all(like.rows(), like.cols());
+    for_documents([&](Eigen::Index first, Eigen::Index length) {
+      all.middleRows(first, length) = rows_of(first, length);
+    });
+    return all;
+  }
+  static Matrix<Scalar> first_rows(const Matrix<Scalar>& m, Eigen::Index rows) {
+    return m.size() == 0 ? m : Matrix<Scalar>(m.topRows(rows));
+  }
+
+  /// The attention of one document.
+  SelfAttention<Scalar> attention_of(const std::string& name, const Matrix<Scalar>& x) const {
+    SelfAttentionSizes sizes = sizes_.attention;
+    sizes.sequence = x.rows();
+    return {number_,
+            sizes,
+            {.qkv_weight = weight(name + "self_attention.linear_qkv.weight"),
+             .qkv_bias = weight(name + "self_attention.linear_qkv.bias"),
+             .proj_weight = weight(name + "self_attention.linear_proj.weight"),
+             .proj_bias = weight(name + "self_attention.linear_proj.bias"),
+             .cosines = first_rows(cosines_, x.rows()),
+             .sines = first_rows(sines_, x.rows()),
+             .dropout = {}},
+            x};
+  }
+
+  // ---- layers
+
+  static std::string name_of_layer(std::int64_t i) { return "decoder.layers." + std::to_string(i) + "."; }
+  static std::string name_of_expert(std::int64_t layer, std::size_t e) {
+    return name_of_layer(layer) + "mlp.experts.local_experts." + std::to_string(e) + ".";
+  }
+
+  /// Returns the gradient of the input of layer i from that of its output, and adds the gradients of the
+  /// layer's weights to `sums`.
+  Matrix<Scalar> layer_back(std::int64_t i, const Pass& pass, const Matrix<Scalar>& grad,
+                            NamedSums<Scalar>& sums, const GptBalance<Scalar>& balance) const {
+    const std::string name = name_of_layer(i);
+    const typename Pass::Layer& layer = pass.layers_[static_cast<std::size_t>(i)];
+    const Matrix<Scalar> of_mlp = has_experts(i) ? experts_back(i, layer, grad, sums, balance)
+                                                 : mlp_back(name + "mlp.", *layer.mlp, grad, sums);
     const Matrix<Scalar> grad_middle =
-        added(number_, *grad, norm_back(name + "pre_mlp_layernorm", middle, of_mlp, sums));
-    const auto of_attention = attention.gradients(grad_middle);
-    add_linear(name + "self_attention.linear_qkv", of_attention.qkv, sums);
-    add_linear(name + "self_attention.linear_proj", of_attention.proj, sums);
-    return added(number_, grad_middle, norm_back(name + "input_layernorm", x, of_attention.x, sums));
+        added(number_, grad, norm_back(name + "pre_mlp_layernorm", layer.middle, of_mlp, sums));
+    auto attention = layer.attentions.begin();
+    const Matrix<Scalar> back = of_documents(grad, [&](Eigen::Index first, Eigen::Index length) {
+      const auto of_attention = attention++->gradients(grad_middle.middleRows(first, length));
+      add_linear(name + "self_attention.linear_qkv", of_attention.qkv, sums);
+      add_linear(name + "self_attention.linear_proj", of_attention.proj, sums);
+      return of_attention.x;
+    });
+    return added(number_, grad_middle,
+                 norm_back(name + "input_layernorm", layer.input, back, sums));
   }
 
   bool has_experts(std::int64_t i) const {
@@ -183,66 +299,60 @@ class Gpt {
             .fc2_weight = weight(name + "linear_fc2.weight"),
             .fc2_bias = weight(name + "linear_fc2.bias")};
   }
-
-  /// The MLP of a layer, as layer() does it.
-  Matrix<Scalar> mlp(const std::string& name, const Matrix<Scalar>& x, const Matrix<Scalar>* grad,
-                     NamedSums<Scalar>& sums) const {
-    const Mlp<Scalar> mlp(number_, sizes_.activation, sizes_.gated, mlp_weights(name), x);
-    if (grad == nullptr) return mlp.output();
-    const auto of_mlp = mlp.gradients(*grad);
+  template <typename Layer>
+  Matrix<Scalar> mlp_back(const std::string& name, const Layer& mlp, const Matrix<Scalar>& grad,
+                          NamedSums<Scalar>& sums) const {
+    const auto of_mlp = mlp.gradients(grad);
     add_linear(name + "linear_fc1", of_mlp.fc1, sums);
     add_linear(name + "linear_fc2", of_mlp.fc2, sums);
+    if constexpr (requires { of_mlp.gate_weight; })
+      if (of_mlp.gate_weight.size() > 0) sums.add(name + "gate_weight", of_mlp.gate_weight);
     return of_mlp.x;
   }
 
-  /// The experts of layer i, as layer() does it.
-  Matrix<Scalar> experts(std::int64_t i, const Matrix<Scalar>& x, const Matrix<Scalar>* grad,
-                         NamedSums<Scalar>& sums, const GptRouters<Scalar>& routers) const {
-    const std::string name = "decoder.layers." + std::to_string(i) + ".mlp.";
-    const auto name_of = [&](std::size_t e) {
-      return name + "experts.local_experts." + std::to_string(e) + ".";
+  /// Sends x through the experts of layer i.
+  typename Pass::LayerExperts experts(std::int64_t i, const Router<Scalar>& router, const Matrix<Scalar>& x,
+                                      const GptTakes& takes) const {
+    const std::string name = name_of_layer(i) + "mlp.";
+    const auto takes_token = [&](Eigen::Index t, Eigen::Index e) {
+      return takes ? takes(i, t, e) : router.is_chosen(t, e);
     };
-    const Router<Scalar> router(number_, sizes_.experts.router, weight(name + "router.weight"),
-                                weight(name + "router.expert_bias"), x);
-    if (grad == nullptr && routers.routed) routers.routed(i, router);
     // An expert without tokens has no output and no gradient, and needs no weights.
     std::vector<bool> has_tokens(static_cast<std::size_t>(sizes_.experts.experts));
     for (Eigen::Index t = 0; t < x.rows(); ++t)
-      for (const Eigen::Index e : router.experts_of(t)) has_tokens[static_cast<std::size_t>(e)] = true;
+      for (std::size_t e = 0; e < has_tokens.size(); ++e)
+        has_tokens[e] = has_tokens[e] || takes_token(t, static_cast<Eigen::Index>(e));
     std::vector<MlpWeights<Scalar>> weights(has_tokens.size());
     for (std::size_t e = 0; e < weights.size(); ++e)
-      if (has_tokens[e]) weights[e] = mlp_weights(name_of(e));
-    const Experts<Scalar> experts(number_, sizes_.activation, sizes_.gated, weights, x,
-                                  router.probabilities(),
-                                  [&](Eigen::Index t, Eigen::Index e) { return router.is_chosen(t, e); });
-    if (grad == nullptr) {
-      if (!sizes_.experts.shared) return experts.output();
-      return added(number_, experts.output(), shared_experts(name + "shared_experts.", x).output());
+      if (has_tokens[e]) weights[e] = mlp_weights(name_of_expert(i, e));
+    Experts<Scalar> experts(number_, sizes_.activation, sizes_.gated, std::move(weights), x,
+                            router.probabilities(), takes_token);
+    typename Pass::LayerExperts all{
+        .has_tokens = std::move(has_tokens), .experts = std::move(experts), .shared = std::nullopt};
+    if (sizes_.experts.shared)
+      all.shared.emplace(number_, sizes_.activation, sizes_.gated, mlp_weights(name + "shared_experts."),
+                         weight(name + "shared_experts.gate_weight"), x);
+    return all;
+  }
+  Matrix<Scalar> output_of(const typename Pass::LayerExperts& own) const {
+    return own.shared ? added(number_, own.experts.output(), own.shared->output()) : own.experts.output();
+  }
+  Matrix<Scalar> experts_back(std::int64_t i, const typename Pass::Layer& layer, const Matrix<Scalar>& grad,
+                              NamedSums<Scalar>& sums, const GptBalance<Scalar>& balance) const {
+    const typename Pass::LayerExperts& own = *layer.experts;
+    const std::string name = name_of_layer(i) + "mlp.";
+    const auto of_experts = own.experts.gradients(grad);
+    for (std::size_t e = 0; e < own.has_tokens.size(); ++e) {
+      if (!own.has_tokens[e]) continue;
+      add_linear(name_of_expert(i, e) + "linear_fc1", of_experts.fc1[e], sums);
+      add_linear(name_of_expert(i, e) + "linear_fc2", of_experts.fc2[e], sums);
     }
-    const auto of_experts = experts.gradients(*grad);
-    for (std::size_t e = 0; e < weights.size(); ++e) {
-      if (!has_tokens[e]) continue;
-      add_linear(name_of(e) + "linear_fc1", of_experts.fc1[e], sums);
-      add_linear(name_of(e) + "linear_fc2", of_experts.fc2[e], sums);
-    }
-    const auto of_router = router.gradients(
-        of_experts.probabilities, routers.balance ? routers.balance(i, router.logits()) : Matrix<Scalar>());
+    const auto of_router = layer.router->gradients(
+        of_experts.probabilities, balance ? balance(i, layer.router->logits()) : Matrix<Scalar>());
     sums.add(name + "router.weight", of_router.weight);
     const Matrix<Scalar> back = added(number_, of_experts.x, of_router.x);
-    if (!sizes_.experts.shared) return back;
-    return added(number_, back, shared_experts_back(name + "shared_experts.", x, *grad, sums));
-  }
-
-  SharedExperts<Scalar> shared_experts(const std::string& name, const Matrix<Scalar>& x) const {
-    return {number_, sizes_.activation, sizes_.gated, mlp_weights(name), weight(name + "gate_weight"), x};
-  }
-  Matrix<Scalar> shared_experts_back(const std::string& name, const Matrix<Scalar>& x,
-                                     const Matrix<Scalar>& grad, NamedSums<Scalar>& sums) const {
-    const auto of_shared = shared_experts(name, x).gradients(grad);
-    add_linear(name + "linear_fc1", of_shared.fc1, sums);
-    add_linear(name + "linear_fc2", of_shared.fc2, sums);
-    if (of_shared.gate_weight.size() > 0) sums.add(name + "gate_weight", of_shared.gate_weight);
-    return of_shared.x;
+    return own.shared ? added(number_, back, mlp_back(name + "shared_experts.", *own.shared, grad, sums))
+                      : back;
   }
 
   Number<Scalar> number_;

@@ -46,14 +46,19 @@ Normal<Scalar> normal(const Number<Scalar>& number, const Matrix<Scalar>& x, con
   return result;
 }
 
+/// The output for an input that is normalized already.
 template <typename Scalar>
-Matrix<Scalar> norm(const Number<Scalar>& number, const Matrix<Scalar>& x, const Matrix<Scalar>& weight,
-                    const Matrix<Scalar>& bias, const NormSetting& setting) {
-  const Normal<Scalar> n = normal(number, x, setting);
-  return matrix_of(number, x.rows(), x.cols(), [&](Eigen::Index t, Eigen::Index f) {
+Matrix<Scalar> norm_of_normal(const Number<Scalar>& number, const Normal<Scalar>& n,
+                              const Matrix<Scalar>& weight, const Matrix<Scalar>& bias) {
+  return matrix_of(number, n.x.rows(), n.x.cols(), [&](Eigen::Index t, Eigen::Index f) {
     const Scalar scaled = n.x(t, f) * weight(0, f);
     return bias.size() == 0 ? scaled : scaled + bias(0, f);
   });
+}
+template <typename Scalar>
+Matrix<Scalar> norm(const Number<Scalar>& number, const Matrix<Scalar>& x, const Matrix<Scalar>& weight,
+                    const Matrix<Scalar>& bias, const NormSetting& setting) {
+  return norm_of_normal(number, normal(number, x, setting), weight, bias);
 }
 
 template <typename Scalar>
@@ -61,11 +66,12 @@ struct NormGradients {
   Matrix<Scalar> x, weight, bias;
 };
 
+/// The gradients for an input that is normalized already.
 template <typename Scalar>
-NormGradients<Scalar> norm_gradients(const Number<Scalar>& number, const Matrix<Scalar>& x,
+NormGradients<Scalar> norm_gradients(const Number<Scalar>& number, const Normal<Scalar>& n,
                                      const Matrix<Scalar>& weight, const Matrix<Scalar>& grad,
                                      const NormSetting& setting) {
-  const Normal<Scalar> n = normal(number, x, setting);
+  const Matrix<Scalar>& x = n.x;
   const Scalar per_column = number.of(1, x.cols());
   NormGradients<Scalar> result{Matrix<Scalar>(x.rows(), x.cols()), Matrix<Scalar>(1, x.cols()),
                                column_sums(number, grad)};
@@ -90,6 +96,12 @@ NormGradients<Scalar> norm_gradients(const Number<Scalar>& number, const Matrix<
     result.weight(0, f) = number.stored(sum.value_in_parts());
   }
   return result;
+}
+template <typename Scalar>
+NormGradients<Scalar> norm_gradients(const Number<Scalar>& number, const Matrix<Scalar>& x,
+                                     const Matrix<Scalar>& weight, const Matrix<Scalar>& grad,
+                                     const NormSetting& setting) {
+  return norm_gradients(number, normal(number, x, setting), weight, grad, setting);
 }
 
 }  // namespace verify::reference

@@ -9,6 +9,7 @@
 ///         [S, d/2], or empty; dropout [B n S, S], ordered by sequence and then by head, or empty.
 /// Source  Vaswani et al. 2017; Ainslie et al. 2023.
 
+#include <utility>
 #include <vector>
 
 #include "verify/reference/attention.h"
@@ -40,27 +41,22 @@ class SelfAttention {
         mixed_(linear(number, x, weights.qkv_weight, weights.qkv_bias)),
         context_(x.rows(), sizes.heads * sizes.channels) {
     each_group([&](std::int64_t b, std::int64_t group) {
-      const Matrix<Scalar> k = key(b, group), v = value(b, group);
+      groups_.push_back({.k = key(b, group), .v = value(b, group), .heads = {}});
+      Group& own = groups_.back();
       for (std::int64_t i = 0; i < sizes_.queries(); ++i) {
-        const auto head = attention(number_, query(b, group, i), k, v, sizes_.causal, dropout(b, group, i));
-        put(head.output, context_, b, context_column(group, i));
+        Head head{.q = query(b, group, i), .probabilities = {}};
+        auto result = attention(number_, head.q, own.k, own.v, sizes_.causal, dropout(b, group, i));
+        put(result.output, context_, b, context_column(group, i));
+        head.probabilities = std::move(result.probabilities);
+        own.heads.push_back(std::move(head));
       }
     });
   }
 
   /// Returns the queries after rotary positions, [B n S, d].
-  Matrix<Scalar> queries() const {
-    return of_all_heads(sizes_.channels, [&](std::int64_t b, std::int64_t group, std::int64_t i) {
-      return query(b, group, i);
-    });
-  }
+  Matrix<Scalar> queries() const { return of_all_heads(sizes_.channels, &Head::q); }
   /// Returns the probabilities before dropout, [B n S, S].
-  Matrix<Scalar> probabilities() const {
-    return of_all_heads(sizes_.sequence, [&](std::int64_t b, std::int64_t group, std::int64_t i) {
-      return attention(number_, query(b, group, i), key(b, group), value(b, group), sizes_.causal)
-          .probabilities;
-    });
-  }
+  Matrix<Scalar> probabilities() const { return of_all_heads(sizes_.sequence, &Head::probabilities); }
   const Matrix<Scalar>& context() const { return context_; }
   Matrix<Scalar> output() const {
     return linear(number_, context_, weights_.proj_weight, weights_.proj_bias);
@@ -79,6 +75,18 @@ class SelfAttention {
   }
 
  private:
+  /// A head of a sequence, and the heads of a sequence that share a key and a value.
+  struct Head {
+    Matrix<Scalar> q, probabilities;
+  };
+  struct Group {
+    Matrix<Scalar> k, v;
+    std::vector<Head> heads;
+  };
+  const Group& group_of(std::int64_t b, std::int64_t group) const {
+    return groups_[static_cast<std::size_t>(b * sizes_.groups + group)];
+  }
+
   template <typename Visit>
   void each_group(const Visit& visit) const {
     for (std::int64_t b = 0; b < sizes_.batch; ++b) {
@@ -88,13 +96,13 @@ class SelfAttention {
 
   void put_gradients(const Matrix<Scalar>& grad_context, std::int64_t b, std::int64_t group,
                      Matrix<Scalar>& grad_mixed) const {
-    const Matrix<Scalar> k = key(b, group), v = value(b, group);
+    const Group& own = group_of(b, group);
     std::vector<AttentionGradients<Scalar>> of_heads;
     for (std::int64_t i = 0; i < sizes_.queries(); ++i) {
-      const Matrix<Scalar> q = query(b, group, i);
-      const Matrix<Scalar> p = attention(number_, q, k, v, sizes_.causal).probabilities;
-      of_heads.push_back(attention_gradients(
-          number_, q, k, v, p, taken(grad_context, b, context_column(group, i)), dropout(b, group, i)));
+      const Head& head = own.heads[static_cast<std::size_t>(i)];
+      of_heads.push_back(attention_gradients(number_, head.q, own.k, own.v, head.probabilities,
+                                             taken(grad_context, b, context_column(group, i)),
+                                             dropout(b, group, i)));
       put(at_position(of_heads.back().q, true), grad_mixed, b,
           sizes_.first_column(group) + i * sizes_.channels);
     }
@@ -111,16 +119,16 @@ class SelfAttention {
     put(summed(&AttentionGradients<Scalar>::v), grad_mixed, b, key_column(group) + sizes_.channels);
   }
 
-  /// Puts what `of_head` returns for each head, [S, width], one below the other: by sequence, then by head.
-  template <typename OfHead>
-  Matrix<Scalar> of_all_heads(std::int64_t width, const OfHead& of_head) const {
+  /// Puts a matrix of each head, [S, width], one below the other: by sequence, then by head.
+  Matrix<Scalar> of_all_heads(std::int64_t width, Matrix<Scalar> Head::*member) const {
     Matrix<Scalar> all(sizes_.batch * sizes_.heads * sizes_.sequence, width);
-    each_group([&](std::int64_t b, std::int64_t group) {
-      for (std::int64_t i = 0; i < sizes_.queries(); ++i) {
-        const std::int64_t head = b * sizes_.heads + group * sizes_.queries() + i;
-        all.middleRows(head * sizes_.sequence, sizes_.sequence) = of_head(b, group, i);
+    Eigen::Index row = 0;
+    for (const Group& group : groups_) {
+      for (const Head& head : group.heads) {
+        all.middleRows(row, sizes_.sequence) = head.*member;
+        row += sizes_.sequence;
       }
-    });
+    }
     return all;
   }
 
@@ -167,6 +175,7 @@ class SelfAttention {
   SelfAttentionSizes sizes_;
   SelfAttentionWeights<Scalar> weights_;
   Matrix<Scalar> x_, mixed_, context_;
+  std::vector<Group> groups_;  // by sequence, and then by group
 };
 
 }  // namespace verify::reference

@@ -67,6 +67,38 @@ std::vector<TwinProgram> programs(const Replayed& replayed, const Backend& backe
   return all;
 }
 
+/// Adds what a rank did. No clock is read: the times of a rank count its calls.
+void add_rank(TracedRun& traced, const sim::RankReport& rank) {
+  traced.run.ranks.push_back({.rank = rank.rank, .published = {}, .calls = rank.calls});
+  std::vector<sim::CallTimes>& times = traced.timeline.calls.emplace_back();
+  for (const sim::CallRecord& call : rank.calls) {
+    const std::int64_t made = 2 * std::ssize(times);
+    times.push_back({.is_made = true,
+                     .ends = call.waited,
+                     .made = made,
+                     .begin = made,
+                     .end = call.waited ? made + 1 : 0});
+  }
+}
+
+/// Has the backend tell of a run: of the first training, or of the collectives where it does not train; and of
+/// any program that ends with an error.
+void record_runs(Backend& backend, std::vector<TwinProgram>& programs, const sim::Layout& layout,
+                 const KeepRun& keep) {
+  if (!keep) return;
+  TwinProgram& recorded = programs[programs.size() > 1 ? 1 : 0];
+  recorded.keep = [&recorded, &keep](const RanksHere& here) {
+    TracedRun traced{.what = recorded.row, .layout = recorded.world.layout};
+    for (const sim::RankReport& rank : here.ranks) add_rank(traced, rank);
+    keep(traced);
+  };
+  backend.on_broken_run = [&layout, &keep](const sim::RankReport& rank) {
+    TracedRun traced{.what = "the program that ended with an error", .layout = layout};
+    add_rank(traced, rank);
+    keep(traced);
+  };
+}
+
 double seconds_now() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
@@ -126,15 +158,17 @@ CheckResult check_of(const TwinRow& row, const Backend& backend) {
 }
 
 void run_on(Backend& backend, const Replayed& replayed, const BandwidthPlan& plan,
-            const BeforeStep& before_step, BackendReplay& result) {
+            const BeforeStep& before_step, const KeepRun& keep, BackendReplay& result) {
   const ScenarioRequest& request = *replayed.request;
-  const std::vector<TwinProgram> all = programs(replayed, backend);
+  std::vector<TwinProgram> all = programs(replayed, backend);
+  record_runs(backend, all, request.layout, keep);
   const std::size_t steps = all.size() + 1;  // and the bandwidth
   std::vector<TwinRow> rows = run_twins(backend, all, [&](std::size_t done, const std::string& row) {
     before_step({row, done, steps});
   });
   before_step({bandwidth_name(backend), all.size(), steps});
   BandwidthRows bandwidth = measured(request, plan, backend);
+  backend.on_broken_run = {};
   const TwinVerdict verdict =
       concluded(backend, std::move(rows), wrong_elements(bandwidth) == 0, wrong_elements_text(bandwidth));
   result.exit_code = verdict.exit_code;
@@ -157,6 +191,7 @@ Replayed replay_here(const Scenario& scenario, const BackendChoice& choice, sim:
   ScenarioRequest request = scenario_request(scenario);
   require_no_virtual_ranks(scenario, *choice.kind);
   if (choice.kind->ranks_are_processes) sim::require_processes(request.layout, choice.launch);
+  request.is_traced = false;  // the run on the backend is what is recorded
   if (!request.training.train_iters) request.training.train_iters = kBackendTrainIters;
   return replay(scenario, std::move(request), device, before_step);
 }
@@ -164,7 +199,7 @@ Replayed replay_here(const Scenario& scenario, const BackendChoice& choice, sim:
 }  // namespace
 
 BackendReplay replay_on_backend(const Scenario& scenario, const BackendOpeners& backends, std::ostream& err,
-                                const BeforeStep& before_step) {
+                                const BeforeStep& before_step, const KeepRun& keep) {
   const BackendChoice choice = backend_choice(scenario);
   require_built(choice, backends);
   const BandwidthPlan plan{.sizes = choice.message_bytes, .kinds = {"tp", "cp", "dp", "ep", "pp"}};
@@ -178,7 +213,7 @@ BackendReplay replay_on_backend(const Scenario& scenario, const BackendOpeners& 
   result.exit_code = exit_code(result.report.verdict());
   if (result.exit_code != kVerified || !result.report.layout) return result;
   result.backend = open_backend({choice, configuration_of(replayed)}, backends, err);
-  run_or_end_all(*result.backend, [&] { run_on(*result.backend, replayed, plan, told, result); });
+  run_or_end_all(*result.backend, [&] { run_on(*result.backend, replayed, plan, told, keep, result); });
   return result;
 }
 

@@ -18,7 +18,10 @@
 ///         virtual ranks only; those of backend_choice.h, scenario_request.h, open_backend.h and backend.h.
 ///         What replay refuses is in the report.
 
+#include <functional>
+
 #include "verify/backends/backend.h"
+#include "verify/checks/traced_run.h"
 #include "verify/options/scenario.h"
 #include "verify/replay/replay.h"
 
@@ -35,9 +38,14 @@ struct BackendReplay {
 /// The number of steps to train if train-iters is not given.
 inline constexpr int kBackendTrainIters = 2;
 
+/// Takes what the ranks of this process did on the backend: in its first training, or in the collectives where
+/// it does not train. Times count the calls of a rank, and a call that did not return has no end. Where a
+/// program ends with an error, it is called with that program before all processes end.
+using KeepRun = std::function<void(const TracedRun&)>;
+
 /// Replays a scenario on the backend that it asks for. `backends` are those that the program adds to those of
-/// this library. Rank 0 calls `before_step` before every step.
+/// this library. Rank 0 calls `before_step` before every step; every process calls `keep`, if there is one.
 BackendReplay replay_on_backend(const Scenario& scenario, const BackendOpeners& backends, std::ostream& err,
-                                const BeforeStep& before_step);
+                                const BeforeStep& before_step, const KeepRun& keep = {});
 
 }  // namespace verify

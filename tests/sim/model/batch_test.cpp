@@ -143,6 +143,13 @@ TEST(GptModel, RefusesSequencesThatAreNotCutOverTheRanksOfTheLayout) {
   EXPECT_EQ(code_of(config_of(2, 6, 1), 2), "sequence_cp");
   EXPECT_EQ(code_of(config_of(1, 8, 1), 2), "gpt_context");
   EXPECT_EQ(code_of(config_of(2, 8, 1), 1), "gpt_context");
+  GptConfig packed = config_of(2, 16, 1);
+  packed.cu_seqlens = {0, 4, 16};
+  EXPECT_EQ(code_of(packed, 2), "none");
+  packed.cu_seqlens = {0, 4, 12};
+  EXPECT_EQ(code_of(packed, 2), "gpt_documents");
+  packed.cu_seqlens = {0, 6, 16};
+  EXPECT_EQ(code_of(packed, 2), "sequence_cp");
 }
 
 }  // namespace

@@ -90,6 +90,34 @@ TEST(TrainedExperts, AreChosenInGroupsAndByTheScoresOfTheScenario) {
   EXPECT_EQ(routing.score_function, sim::ScoreFunction::sqrtsoftplus);
 }
 
+TEST(TrainedExperts, HaveTheCapacityOfTheScenario) {
+  Options options = with_experts();
+  options["moe-expert-capacity-factor"] = "1.25";
+  options["moe-token-drop-policy"] = "position";
+  const TrainedModel model = trained_model(requested(options));
+  EXPECT_EQ(model.world, "tp 2, pp 2, dp 4; ep 4, etp 1, experts 8 for 64, top 4 for 6, capacity 1.25");
+  EXPECT_TRUE(model.left_out.empty());
+  const auto dropping = GptPlan{model.setting}.model().experts.token_dropping;
+  ASSERT_TRUE(dropping.has_value());
+  EXPECT_EQ(dropping->capacity_factor, 1.25);
+  EXPECT_EQ(dropping->drop_policy, sim::DropPolicy::position);
+  EXPECT_FALSE(dropping->pad_to_capacity);
+}
+
+/// Experts that are padded cannot take more tokens than there are, so that the factor is reduced with them.
+TEST(TrainedExperts, KeepAtMostAllTokensOfARank) {
+  Options options = with_experts();
+  options["moe-expert-capacity-factor"] = "8.0";
+  options["moe-pad-expert-input-to-capacity"] = "true";
+  const TrainedModel model = trained_model(requested(options));
+  EXPECT_EQ(model.world, "tp 2, pp 2, dp 4; ep 4, etp 1, experts 8 for 64, top 4 for 6, capacity 2 for 8");
+  const GptPlan plan{model.setting};
+  EXPECT_TRUE(plan.experts().pads_to_capacity());
+  EXPECT_TRUE(plan.experts().drops_by_probability());
+  for (std::int64_t tokens = 1; tokens < 100; ++tokens)
+    EXPECT_EQ(plan.experts().capacity(tokens).capacity, tokens);
+}
+
 std::vector<std::string> left_out(const Options& options) {
   const ScenarioRequest request = requested(options);
   return left_out_of_training(request, trained_model(request).setting);
@@ -100,11 +128,10 @@ TEST(TrainedExperts, WhatIsLeftOutIsNamed) {
   options["moe-router-num-groups"] = "4";
   options["moe-router-group-topk"] = "2";
   options["moe-router-load-balancing-type"] = "none";
-  options["moe-expert-capacity-factor"] = "1.0";
-  EXPECT_EQ(left_out(options), std::vector<std::string>{"the capacity of experts"});
+  EXPECT_TRUE(left_out(options).empty());
   const CaseSetting without_groups = trained_model(requested(with_experts())).setting;
   EXPECT_EQ(left_out_of_training(requested(options), without_groups),
-            (std::vector<std::string>{"the choice of experts in groups", "the capacity of experts"}));
+            std::vector<std::string>{"the choice of experts in groups"});
   Options of_sinkhorn = with_experts();
   of_sinkhorn["moe-router-load-balancing-type"] = "sinkhorn";
   EXPECT_EQ(left_out(of_sinkhorn),

@@ -41,7 +41,7 @@ double least_of(const ScenarioRequest& request, const Machine& machine) {
 
 TEST(StepTime, TheClosedFormIsABoundFromBelow) {
   for (std::uint64_t seed = 0; seed < kSteps; ++seed) {
-    const NamedValues options = test::full_size_options(seed);
+    const NamedValues options = test::full_size_options(seed, seed % 2 == 1);
     const ScenarioRequest request = test::scenario_request(options);
     const double least = least_of(request, kSlow);
     const EstimatedStep step = estimated_step(request, kSlow);
@@ -81,7 +81,7 @@ TEST(StepTime, TheClosedFormIsMetWhereStagesAreAlike) {
 
 TEST(StepTime, PartsOfTheCriticalPathAddUp) {
   for (std::uint64_t seed = 0; seed < kSteps; ++seed) {
-    const NamedValues options = test::full_size_options(seed);
+    const NamedValues options = test::full_size_options(seed, seed % 2 == 1);
     const EstimatedStep step = estimated_step(test::scenario_request(options), kSlow);
     EXPECT_LE(std::abs(step.critical.all() - step.seconds), rounding(step)) << test::text_of(options);
     EXPECT_GE(step.bubble_seconds, 0);
@@ -101,7 +101,7 @@ TEST(StepTime, AMachineThatIsTwiceAsFastTakesHalfTheTime) {
     *rate *= 2;
   fast.latency_seconds /= 2;
   for (std::uint64_t seed = 0; seed < kSteps; ++seed) {
-    const ScenarioRequest request = test::scenario_request(test::full_size_options(seed));
+    const ScenarioRequest request = test::scenario_request(test::full_size_options(seed, seed % 2 == 1));
     EXPECT_EQ(2 * least_of(request, fast), least_of(request, kSlow));
     const EstimatedStep slow_step = estimated_step(request, kSlow), fast_step = estimated_step(request, fast);
     EXPECT_LE(std::abs(2 * fast_step.seconds - slow_step.seconds),
@@ -148,14 +148,37 @@ TEST(StepTime, AcrossNodesTheLinksOfTheRanksOfANodeCount) {
   EXPECT_LT(exposed("2"), exposed("1"));
 }
 
+/// Ranks that choose alike send each ep rank equally many rows: of 4 experts and 16 tokens, 8 go to each of 2.
+TEST(StepTime, RowsOfExpertsTakeTheTimeOfTheirBytes) {
+  const auto exchanged = [](const char* hidden) {
+    NamedValues options = job_of("1", "2", "1");
+    for (auto& [name, value] : options)
+      if (name == "hidden-size") value = hidden;
+    options.insert(options.end(), {{"num-experts", "4"},
+                                   {"expert-model-parallel-size", "2"},
+                                   {"moe-router-topk", "2"},
+                                   {"moe-ffn-hidden-size", "4"},
+                                   {"moe-token-dispatcher-type", "alltoall"},
+                                   {"disable-bias-linear", "true"},
+                                   {"num-query-groups", "4"}});
+    const EstimatedStep step = estimated_step(test::scenario_request(options), kSlow);
+    return step.critical.calls[traffic_of_kind("ep")];
+  };
+  // Of 8 tokens with 2 experts each, half of the rows of bf16 go to the other rank, and their outputs come
+  // back, forward and backward, in 2 layers and 4 microbatches.
+  const double difference = 8.0 * 16 * 2 * 4 * 2 * 4;
+  EXPECT_LE(std::abs(exchanged("32") - exchanged("16") - difference / kSlow.bytes_per_second_across_nodes),
+            kNanosecond * 64);
+}
+
 TEST(StepTime, AStepThatIsNotCountedIsRefused) {
   const auto code_of = [](NamedValues options) {
     const ScenarioRequest request = test::scenario_request(options);
     return test::refusal_code([&] { estimated_step(request, kSlow); });
   };
-  NamedValues experts = job_of("1", "2", "8");
-  experts.insert(experts.end(), {{"num-experts", "2"}, {"disable-bias-linear", "true"}});
-  EXPECT_EQ(code_of(experts), "step_not_counted");
+  NamedValues further_tokens = job_of("1", "2", "8");
+  further_tokens.insert(further_tokens.end(), {{"mtp-num-layers", "1"}, {"position-embedding-type", "rope"}});
+  EXPECT_EQ(code_of(further_tokens), "step_not_counted");
   EXPECT_EQ(code_of({{"world-size", "2"}}), "step_not_counted");
   Machine snail = kSlow;
   snail.multiply_adds_per_second = 1e6;
@@ -180,7 +203,8 @@ TEST(StepTime, ATraceOfTooManyStepsIsRefused) {
 /// Charts count the shortest step as one unit, and no step is drawn over another one.
 TEST(StepTime, TheChartKeepsTheOrderOfSteps) {
   for (std::uint64_t seed = 0; seed < kSteps; ++seed) {
-    const EstimatedStep step = estimated_step(test::scenario_request(test::full_size_options(seed)), kSlow);
+    const EstimatedStep step =
+        estimated_step(test::scenario_request(test::full_size_options(seed, seed % 2 == 1)), kSlow);
     for (const auto& rank : chart_timeline(step).timeline.ranks) {
       std::int64_t now = 0;
       for (const sim::TimedStep& timed : rank) {

@@ -147,16 +147,26 @@ TEST(Sweep, ValuesThatAreNoneAreRefused) {
             "missing_option");
 }
 
-/// A model with experts varies ep; what its steps send is not known, and it says so.
+/// A model with experts varies ep, and each layout has the bytes of its own run.
 TEST(Sweep, ExpertsVaryEp) {
   NamedValues options = small_job();
-  options.insert(options.end(), {{"num-experts", "4"}, {"disable-bias-linear", "true"}});
-  const SweepReport report = swept(options);
+  options.insert(options.end(), {{"num-experts", "4"},
+                                 {"moe-router-topk", "2"},
+                                 {"disable-bias-linear", "true"},
+                                 {"moe-token-dispatcher-type", "alltoall"},
+                                 {"sweep-values", "cp=1"},
+                                 {"sweep-values", "recompute=none"},
+                                 {"sweep-values", "micro-batch-size=1"}});
+  const Machine machine{"m", "", 1e12, 1e9, 1e8, 1.0 / 1'000'000};
+  const Scenario scenario = scenario_of_options(options);
   std::set<std::int64_t> ep;
-  for (const SweptLayout& layout : report.layouts) {
+  for (const SweptLayout& layout : swept(options, machine).layouts) {
     ep.insert(layout.point.ep);
-    EXPECT_FALSE(layout.unknown.empty());
-    EXPECT_FALSE(layout.bytes_across.has_value());
+    EXPECT_EQ(layout.unknown, "");
+    const SentBytes sent = bytes_of_run(scenario_request(at_point(scenario, layout.point)));
+    EXPECT_EQ(layout.bytes_inside, sent.inside);
+    EXPECT_EQ(layout.bytes_across, sent.across);
+    EXPECT_GT(layout.seconds.value_or(0), 0);
   }
   EXPECT_EQ(ep, (std::set<std::int64_t>{1, 2, 4}));
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "tests/verify/inspect/hung_job.h"
+#include "verify/inspect/call_meaning.h"
 #include "verify/inspect/inspection_text.h"
 #include "verify/output/phrases.h"
 
@@ -217,6 +218,23 @@ TEST(Inspection, CrossedGroupsAreACircleWhereHostsRunAhead) {
   EXPECT_EQ(suspects(inspected(dumps)), (Ranks{0, 1}));
 }
 
+TEST(Inspection, ARankThatIsOneCallAheadOfAllOthersIsNamedInTheirPlace) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) dump.calls = {{.operation = "nccl:all_reduce"}};
+  dumps[2].calls.push_back(pending(0, "nccl:all_reduce", 2));
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{2});
+  EXPECT_TRUE(are_all(inspection, SuspectKind::order));
+  EXPECT_TRUE(inspection.verdict.starts_with("Rank 2 made one call more than the others"))
+      << inspection.verdict;
+  // With two ranks, either may be wrong; where another rank waits, too, one has stopped.
+  std::vector<TestDump> two = ranks_of_world(2);
+  two[1].calls = {pending(0, "nccl:all_reduce")};
+  EXPECT_EQ(suspects(inspected(two)), Ranks{0});
+  for (const std::size_t rank : {0U, 3U}) dumps[rank].calls.push_back(pending(0, "nccl:all_reduce", 2));
+  EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+}
+
 TEST(Inspection, SendsThatWaitForEachOtherAreACircle) {
   std::vector<TestDump> dumps = ranks_of_world(2);
   dumps[0].calls = {pending_message("nccl:send 0->1")};
@@ -419,6 +437,64 @@ TEST(Inspection, JsonHasTheMembersThatOtherProgramsRead) {
   EXPECT_EQ(suspect.names(), (std::vector<std::string>{"rank", "reason", "kind"}));
   EXPECT_EQ(suspect.find("rank")->integer(), 3);
   EXPECT_EQ(suspect.find("kind")->text(), "host");
+}
+
+// ---- what calls look like
+
+/// What the calls of a rank look like, in a group of data parallelism (0), of its model (1) or of experts (2).
+std::vector<std::string> meanings_of(std::vector<test::DumpedTestCall> calls) {
+  TestDump dump;
+  dump.groups = {{"1", "DATA_PARALLEL_GROUP_WITH_CP", {0, 1}},
+                 {"2", "MODEL_PARALLEL_GROUP", {0, 2}},
+                 {"3", "EXPERT_MODEL_PARALLEL_GROUP", {0, 3}}};
+  for (std::size_t i = 0; i < calls.size(); ++i) calls[i].sequence = static_cast<std::int64_t>(i) + 1;
+  dump.calls = std::move(calls);
+  const verify::Job job = verify::job_of(test::recordings_of({dump}));
+  std::vector<std::string> meanings;
+  for (std::size_t i = 0; i < dump.calls.size(); ++i) meanings.push_back(verify::call_meaning(job, 0, i));
+  return meanings;
+}
+
+TEST(CallMeaning, CountsTheBucketsOfAStep) {
+  const test::DumpedTestCall bucket = {.operation = "nccl:_reduce_scatter_base", .elements = 4096};
+  const test::DumpedTestCall norm = {.group = 1, .operation = "nccl:all_reduce", .elements = 1};
+  const test::DumpedTestCall gather = {.operation = "nccl:_all_gather_base", .elements = 4096};
+  EXPECT_EQ(
+      meanings_of(
+          {bucket, norm, gather, gather, bucket, bucket, bucket, norm, gather, gather, bucket, bucket}),
+      (std::vector<std::string>{"the reduce-scatter of a gradient bucket (distributed optimizer)",
+                                "the norm of the gradients, or the search for an overflow",
+                                "the gather of parameter bucket 1 (distributed optimizer)",
+                                "the gather of parameter bucket 2 (distributed optimizer)",
+                                "the reduce-scatter of gradient bucket 1 (distributed optimizer)",
+                                "the reduce-scatter of gradient bucket 2 (distributed optimizer)",
+                                "the reduce-scatter of gradient bucket 3 (distributed optimizer)",
+                                "the norm of the gradients, or the search for an overflow",
+                                "the gather of parameter bucket 1 of 2 (distributed optimizer)",
+                                "the gather of parameter bucket 2 of 2 (distributed optimizer)",
+                                "the reduce-scatter of gradient bucket 1 of 3 (distributed optimizer)",
+                                "the reduce-scatter of gradient bucket 2 of 3 (distributed optimizer)"}));
+}
+
+TEST(CallMeaning, ASumOfFewElementsIsALoss) {
+  const test::DumpedTestCall bucket = {.operation = "nccl:all_reduce", .elements = 4096};
+  const test::DumpedTestCall loss = {.operation = "nccl:all_reduce", .elements = 2};
+  EXPECT_EQ(meanings_of({loss, bucket, bucket}),
+            (std::vector<std::string>{"the sum of a loss or of a count", "the sum of gradient bucket 1",
+                                      "the sum of gradient bucket 2"}));
+}
+
+TEST(CallMeaning, SizesTellACombineFromADispatch) {
+  const auto exchange = [](std::int64_t in, std::int64_t out) {
+    return test::DumpedTestCall{
+        .group = 2, .operation = "nccl:all_to_all", .elements = in, .output_elements = out};
+  };
+  const std::string unknown = "the dispatch or combine of tokens to experts";
+  const std::string dispatch = "the dispatch of tokens to experts";
+  const std::string combine = "the combine of tokens from experts";
+  EXPECT_EQ(meanings_of({exchange(64, 80), exchange(80, 64), exchange(64, 72), exchange(72, 64)}),
+            (std::vector<std::string>{unknown, combine, dispatch, combine}));
+  EXPECT_EQ(meanings_of({exchange(64, 64), exchange(64, 64)}), (std::vector<std::string>{unknown, unknown}));
 }
 
 TEST(Inspection, RanksAreListedInFewWords) {

@@ -15,6 +15,7 @@
 #include "tests/support/run.h"
 #include "verify/checks/group_comparison.h"
 #include "verify/options/group_dump.h"
+#include "verify/recordings/dump_writer.h"
 
 namespace {
 
@@ -96,7 +97,7 @@ const std::string kRecorded = R"({"version": "2.9", "entries": [{"record_id": 0}
   "0": {"name": "0", "desc": "default_pg", "ranks": "[0, 1, 2, 3, 4, 5, 6, 7]"},
   "4": {"name": "4", "desc": "DATA_PARALLEL_GROUP_WITH_CP", "ranks": "[1, 3]"},
   "27": {"name": "27", "desc": "TENSOR_MODEL_PARALLEL_GROUP", "ranks": "[2, 3]"},
-  "": {"name": "", "desc": "", "ranks": "[0]"}}})";
+  "31": {"name": "31", "desc": "", "ranks": "[0]"}}})";
 
 TEST(GroupsAgainst, AFlightRecorderKnowsOnlyTheGroupsOfItsRank) {
   const Judged result = judged(kRecorded);
@@ -198,7 +199,9 @@ TEST(GroupsAgainst, RefusesWhatIsNoDump) {
       {"", "dump_empty", "an empty file"},
       {"[]", "dump_empty", "a dump without groups"},
       {R"({"pg_config": {}})", "dump_empty", "a dump without groups"},
-      {"\x80\x02}q", "dump_text", "a pickle"},
+      {"\x80\x02}q", "dump_form", "a pickle without 'pg_config'"},
+      {"\x80\x02}(X\x09", "dump_form", "a pickle without 'pg_config'"},
+      {"\x80\x02}cos\nsystem\n", "dump_opcode", "GLOBAL (0x63) at offset 3"},
       {"[[\"tp\", [0, 1]", "dump_text", "a file that is not JSON: parse error at line 1, column 15"},
       {std::string(100'000, '['), "dump_text", "a file that is not JSON: it is nested deeper than 64 levels"},
       {"{}", "dump_form", "a document without 'groups' and 'pg_config', which is no list either"},
@@ -206,7 +209,7 @@ TEST(GroupsAgainst, RefusesWhatIsNoDump) {
       {R"([["tp", [0.5]]])", "dump_form", "group 0 (tp) has a rank that is not a whole number"},
       {R"({"groups": {"tp": [[0, 1]]}})", "dump_form", "a document without 'world_size'"},
       {R"({"pg_config": {"1": {"desc": "x", "ranks": "0 to 3"}}})", "dump_form",
-       "the ranks of group '1' are '0 to 3'"},
+       "group '1' of 'pg_config' has no list of ranks"},
       {R"([["tp", []]])", "dump_ranks", "group 0 (tp): it has no ranks"},
       {R"([["tp", [0, 1, 0]]])", "dump_ranks", "group 0 (tp): rank 0 stands in it twice"},
       {R"([["tp", [0, -1]]])", "dump_ranks",
@@ -237,11 +240,26 @@ TEST(GroupsAgainst, ManyNamesAreNoWork) {
     config += (i == 0 ? "\"" : ",\"") + std::to_string(i) + R"(": 0)";
     list += (i == 0 ? "" : ",") + ("[\"A_" + std::to_string(i)) + R"(", [0]])";
   }
-  EXPECT_EQ(refusal_of(config + "}}"),
-            "dump_text: a file that is not JSON: an object has more than 20000 members");
+  EXPECT_EQ(refusal_of(config + "}}"), "dump_limit: more than 10000 groups");
   const test::TemporaryFile file("dump.json", list + "]");
   EXPECT_EQ(test::run(kLayout + " --kind tp --against " + file.path()).exit_code, 1);
   EXPECT_EQ(test::run(kLayout + " --against " + file.path()).exit_code, 1);
+}
+
+/// The same dump as a pickle, with the opcodes of c10's pickler.
+TEST(GroupsAgainst, APickleOfAFlightRecorderIsReadAsItsJson) {
+  verify::RankDump dump{.rank = 3, .groups = {}, .calls = {}};
+  dump.groups = {
+      {.number = 0, .name = "0", .description = "default_pg", .ranks = "[0, 1, 2, 3, 4, 5, 6, 7]"},
+      {.number = 1, .name = "27", .description = "TENSOR_MODEL_PARALLEL_GROUP", .ranks = "[2, 3]"}};
+  for (const verify::DumpFormat format : {verify::DumpFormat::pickle, verify::DumpFormat::json}) {
+    const Judged result = judged(verify::text_of(dump, format));
+    EXPECT_EQ(result.exit_code, 0) << result.text;
+    EXPECT_EQ(result.document["form"], "flight_recorder");
+    EXPECT_EQ(result.document["kinds"][0]["equal"], 1);
+  }
+  dump.groups[1].ranks = "[2, 4]";
+  EXPECT_EQ(judged(verify::text_of(dump, verify::DumpFormat::pickle)).exit_code, 1);
 }
 
 TEST(GroupsAgainst, TheLayoutAndTheDumpAreRefusedTogether) {

@@ -53,6 +53,52 @@ TEST(FaultExam, CatchesWhatIsWrongAndNamesWhatHasNoEffect) {
   EXPECT_EQ(row_of(exam, "row_parallel_linear.forward:stale").runs, 8);
 }
 
+/// The rows of which an explanation does not name something, one a line.
+struct Shares {
+  int explained = 0, sites = 0, ranks = 0, kinds = 0;
+  std::string wrong = {};
+  void add(const verify::ExamRow& row) {
+    if (!row.is_explained) return;
+    ++explained;
+    sites += row.named.site ? 1 : 0;
+    ranks += row.named.rank ? 1 : 0;
+    kinds += row.named.kind ? 1 : 0;
+    if (!row.named.site || !row.named.kind) wrong += row.fault.text + ": " + row.explanation + "\n";
+  }
+};
+
+TEST(FaultExam, ExplanationsNameTheSiteTheRanksAndTheKind) {
+  Shares shares;
+  for (const char* name : {"row_parallel_linear", "vocab_parallel_embedding"}) {
+    for (const verify::ExamRow& row : examined(*verify::find_case(name), {}).rows) shares.add(row);
+  }
+  constexpr int kSites = 95, kRanks = 95, kKinds = 80;  // of a hundred
+  ASSERT_GT(shares.explained, 100);
+  EXPECT_GE(100 * shares.sites, kSites * shares.explained) << shares.wrong;
+  EXPECT_GE(100 * shares.ranks, kRanks * shares.explained) << shares.wrong;
+  EXPECT_GE(100 * shares.kinds, kKinds * shares.explained) << shares.wrong;
+}
+
+TEST(FaultExam, NamesAChangeThatMakesAllRight) {
+  const Exam exam = examined(*verify::find_case("row_parallel_linear"),
+                             {"scale", "own-term", "zero", "transpose", "nan", "dtype", "skip"});
+  const auto why = [&](const char* fault) { return row_of(exam, fault).explanation; };
+  const auto has = [&](const char* fault, const char* part) {
+    return why(fault).find(part) != std::string::npos;
+  };
+  EXPECT_PRED2(has, "row_parallel_linear.forward:scale=1+2^-10",
+               "all is right if the result of 'row_parallel_linear.forward' is multiplied by 1024/1025");
+  EXPECT_PRED2(has, "row_parallel_linear.forward:own-term",
+               "the result of 'row_parallel_linear.forward' is not used");
+  EXPECT_PRED2(has, "device.matmul:zero", "every result of 'device.matmul' is zero");
+  EXPECT_PRED2(has, "device.matmul:transpose", "all is right if the results of 'device.matmul' are transposed");
+  EXPECT_PRED2(has, "row_parallel_linear.forward:nan", "no number");
+  EXPECT_PRED2(has, "row_parallel_linear.forward:dtype=bf16",
+               "What ranks give to 'row_parallel_linear.forward' has the precision of bf16");
+  EXPECT_PRED2(has, "row_parallel_linear.backward:skip@place=1",
+               "'row_parallel_linear.backward' of");
+}
+
 TEST(FaultExam, SaysWhatNoPropertySees) {
   const Exam exam = examined(BlindCase(), {"skip", "own-term"});
   EXPECT_EQ(row_of(exam, "blind.call:skip").verdict, ExamVerdict::missed);

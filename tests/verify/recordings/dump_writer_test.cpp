@@ -22,6 +22,7 @@
 #include "sim/tensor/ops.h"
 #include "sim/world/run_timeline.h"
 #include "sim/world/simulate.h"
+#include "tests/support/mpi.h"
 #include "tests/support/run.h"
 #include "tests/verify/recordings/folder.h"
 #include "tests/verify/recordings/unpickled.h"
@@ -409,6 +410,37 @@ TEST(FlightRecorder, TheFilesAreTheSameForEveryScheduleAndNumberOfThreads) {
     for (const char* how : {"--threads 3", "--schedule uniform --schedule-seed 5", "--ranks-as threads"})
       EXPECT_TRUE(recorded(run + " " + how, exit_code) == first) << run << " " << how;
   }
+}
+
+/// Times are left out: a process counts its calls, and knows no time that it shares with others.
+Json calls_without_times(const std::string& pickle) {
+  Json calls = test::unpickled(pickle)["entries"];
+  for (Json& call : calls) {
+    for (const char* field :
+         {"time_created_ns", "duration_ms", "time_discovered_started_ns", "time_discovered_completed_ns"})
+      call.erase(field);
+  }
+  return calls;
+}
+
+TEST(FlightRecorder, AProcessOverMpiWritesTheCallsOfItsVirtualRank) {
+  if (const std::string why = test::no_processes(); !why.empty()) GTEST_SKIP() << why;
+  const std::string run = "--world-size 4 --tensor-model-parallel-size 2 --train-iters 2";
+  const test::Folder folder("shardproof-mpi-dumps");
+  const test::RunResult result = test::run_under_mpi(
+      4, std::string("'") + SHARDPROOF_BINARY_DIR + "'/shardproof replay --backend mpi " + run +
+             " --message-bytes 64 --flight-recorder '" + folder.path().string() + "'");
+  ASSERT_EQ(result.exit_code, 0) << result.out;
+  const auto virtual_ranks = recorded(run);
+  for (const auto& [name, pickle] : virtual_ranks) {
+    const std::string written = test::content_of(folder.path() / name);
+    const Json calls = calls_without_times(written);
+    ASSERT_GT(calls.size(), 10U) << name;
+    EXPECT_EQ(calls, calls_without_times(pickle)) << name;
+    EXPECT_EQ(test::unpickled(written)["pg_config"], test::unpickled(pickle)["pg_config"]) << name;
+  }
+  const test::RunResult inspected = test::run("inspect '" + folder.path().string() + "'");
+  EXPECT_EQ(inspected.exit_code, 0) << inspected.out;
 }
 
 TEST(FlightRecorder, JsonFilesHaveTheirEnding) {

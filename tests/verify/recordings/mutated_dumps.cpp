@@ -14,7 +14,18 @@ namespace test {
 
 namespace {
 
-std::vector<std::string> valid_dumps() {
+std::vector<std::string> small_dumps() {
+  TestDump dump;
+  dump.groups = {{"1", "TENSOR_MODEL_PARALLEL_GROUP", {0, 1}}};
+  dump.calls = {{.operation = "nccl:all_reduce", .state = "scheduled"}};
+  std::vector<std::string> small = {json_of(dump), pickle_of(dump)};
+  dump.has_status = false;
+  dump.calls = {{.operation = "nccl:recv 0<-1", .sequence = 0, .p2p_sequence = 1, .state = "scheduled"}};
+  small.push_back(pickle_of(dump));
+  return small;
+}
+
+std::vector<std::string> large_dumps() {
   TestDump dump;
   dump.groups = {{"0", "default_pg", {0, 1, 2, 3}}, {"5", "TENSOR_MODEL_PARALLEL_GROUP", {0, 1}}};
   dump.calls = {
@@ -23,10 +34,10 @@ std::vector<std::string> valid_dumps() {
       {.group = 1, .operation = "nccl:coalesced", .sequence = 70000},
       {.group = 1, .operation = "gloo:send 0->1", .sequence = 0, .p2p_sequence = 3, .state = "scheduled"},
       {.operation = "nccl:all_to_all", .sequence = 2, .state = "started"}};
-  std::vector<std::string> valid = {json_of(dump), pickle_of(dump)};
+  std::vector<std::string> large = {json_of(dump), pickle_of(dump)};
   dump.name_of_frame = "forward";
-  valid.push_back(pickle_of(dump));
-  return valid;
+  large.push_back(pickle_of(dump));
+  return large;
 }
 
 constexpr std::string_view kBytes = "\x80\x02\x86\x88\x89\x8a().}]ueXqrhjJKMGN0aR\"{}[]:,\\-1";
@@ -61,11 +72,7 @@ void change(std::string& bytes, std::mt19937_64& random) {
   }
 }
 
-}  // namespace
-
-std::string mutated_dump(std::uint64_t seed) {
-  static const std::vector<std::string> valid = valid_dumps();
-  std::mt19937_64 random(seed);
+std::string mutated_dump(const std::vector<std::string>& valid, std::mt19937_64& random) {
   if (random() % 16 == 0) {
     std::string bytes = "\x80\x02";
     for (std::size_t i = random() % 256; i > 0; --i) bytes += kBytes[random() % kBytes.size()];
@@ -76,17 +83,31 @@ std::string mutated_dump(std::uint64_t seed) {
   return bytes;
 }
 
-std::string problem_of_inspecting(const std::string& bytes, bool& was_read) {
+}  // namespace
+
+std::vector<std::string> mutated_job(std::uint64_t seed) {
+  static const std::vector<std::string> large = large_dumps(), small = small_dumps();
+  std::mt19937_64 random(seed);
+  if (random() % 8 == 0) return {mutated_dump(large, random)};
+  std::vector<std::string> job = {mutated_dump(small, random)};
+  if (random() % 4 == 0) job.push_back(mutated_dump(small, random));
+  return job;
+}
+
+std::string problem_of_inspecting(const std::vector<std::string>& job, bool& was_read) {
   was_read = false;
   try {
     verify::SharedRanks lists;
     verify::ValueTree tree;
-    std::optional<verify::Recording> recording = verify::recording_of(bytes, "dump_0", lists, tree);
-    if (!recording) return "";
-    was_read = true;
-    recording->rank = 0;
     verify::Recordings recordings;
-    recordings.ranks.push_back(*std::move(recording));
+    for (const std::string& bytes : job) {
+      std::optional<verify::Recording> recording = verify::recording_of(bytes, "dump_0", lists, tree);
+      if (!recording) continue;
+      recording->rank = static_cast<int>(recordings.ranks.size());
+      recordings.ranks.push_back(*std::move(recording));
+    }
+    was_read = recordings.ranks.size() == job.size();
+    if (recordings.ranks.empty()) return "";
     const verify::Inspection inspection = verify::inspect(std::move(recordings), {}, true);
     const std::string text =
         verify::inspection_text(inspection, 100) + verify::one_line(verify::inspection_json(inspection));

@@ -9,14 +9,14 @@ namespace {
 
 TEST(MutatedDumps, AreInspectedOrRefusedWithAReason) {
   int read = 0;
-  constexpr int kDumps = 6'000;
-  for (std::uint64_t seed = 0; seed < kDumps; ++seed) {
+  constexpr int kJobs = 6'000;
+  for (std::uint64_t seed = 0; seed < kJobs; ++seed) {
     bool was_read = false;
-    ASSERT_EQ(test::problem_of_inspecting(test::mutated_dump(seed), was_read), "") << "dump " << seed;
+    ASSERT_EQ(test::problem_of_inspecting(test::mutated_job(seed), was_read), "") << "job " << seed;
     read += was_read ? 1 : 0;
   }
-  EXPECT_GT(read, kDumps / 10);  // the changes reach what comes behind the parsers
-  EXPECT_LT(read, kDumps * 9 / 10);
+  EXPECT_GT(read, kJobs / 10);  // the changes reach what comes behind the parsers
+  EXPECT_LT(read, kJobs * 9 / 10);
 }
 
 }  // namespace

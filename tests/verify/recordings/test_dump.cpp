@@ -19,6 +19,8 @@ Json entry_of(const TestDump& dump, std::size_t index) {
   const DumpedTestGroup& group = dump.groups[call.group];
   const auto id = call.record_id < 0 ? static_cast<std::int64_t>(index) : call.record_id;
   const Json sizes = Json::array({Json::array({call.elements})});
+  const Json out_sizes =
+      call.output_elements < 0 ? sizes : Json::array({Json::array({call.output_elements})});
   const bool is_completed = call.state == "completed";
   Json entry = {{"record_id", id},
                 {"pg_id", call.group},
@@ -29,7 +31,7 @@ Json entry_of(const TestDump& dump, std::size_t index) {
                 {"time_created_ns", 1'000'000'000'000 + id},
                 {"input_sizes", sizes},
                 {"input_dtypes", {call.dtype}},
-                {"output_sizes", sizes},
+                {"output_sizes", out_sizes},
                 {"output_dtypes", {call.dtype}},
                 {"state", call.state},
                 {"time_discovered_started_ns", nullptr},

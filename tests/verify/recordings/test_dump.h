@@ -25,7 +25,8 @@ struct DumpedTestCall {
   std::string state = "completed";
   std::string dtype = "Float";
   bool is_retired = false;
-  std::int64_t record_id = -1;  // -1: its place in the list
+  std::int64_t output_elements = -1;  // -1: as many as go in
+  std::int64_t record_id = -1;        // -1: its place in the list
 };
 
 struct TestDump {

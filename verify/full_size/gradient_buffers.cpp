@@ -1,0 +1,102 @@
+#include "verify/full_size/gradient_buffers.h"
+
+#include <algorithm>
+#include <map>
+#include <span>
+#include <utility>
+
+#include "verify/full_size/balanced_experts.h"
+#include "verify/full_size/full_size_training.h"
+
+namespace verify {
+
+namespace {
+
+/// The chunks of a pipeline rank as one list of layers.
+Stage stage_of(const ScenarioRequest& request, int rank) {
+  return {.layers = request.placement->stages[static_cast<std::size_t>(rank)],
+          .is_first = rank == 0,
+          .is_last = rank + 1 == request.layout.pp};
+}
+
+/// Adds the elements of a bucket that each of its owners has.
+void add_owned(const GradientBuffer& buffer, const reference::GradientBucket& bucket,
+               std::vector<std::int64_t>& owned) {
+  const std::int64_t part = bucket.elements / std::ssize(owned);
+  const bool is_aligned = owned.size() > 1;
+  std::int64_t end = 0;
+  for (const int index : bucket.parameters) {
+    const std::int64_t begin = is_aligned ? (end + 63) / 64 * 64 : end;
+    end = begin + buffer.placed[static_cast<std::size_t>(index)].elements;
+    for (std::int64_t place = begin; place < end;) {
+      const std::int64_t owner = place / part;
+      const std::int64_t piece = std::min(end, (owner + 1) * part) - place;
+      owned[static_cast<std::size_t>(owner)] += piece;
+      place += piece;
+    }
+  }
+}
+
+}  // namespace
+
+bool has_expert_buffers(const ScenarioRequest& request) {
+  return has_experts(request) && (request.layout.ep > 1 || request.layout.etp != request.layout.tp);
+}
+
+std::vector<HeldParameter> parameters_at_full_size(const ScenarioRequest& request, int pipeline_rank) {
+  const sim::Layout& layout = request.layout;
+  std::vector<HeldParameter> held = held_parameters(
+      *request.model.shape, stage_of(request, pipeline_rank),
+      {.tp = layout.tp, .ep = layout.ep, .etp = has_experts(request) ? layout.etp : layout.tp});
+  std::erase_if(held, [](const HeldParameter& parameter) { return parameter.is_router_bias; });
+  return held;
+}
+
+std::vector<GradientBuffer> gradient_buffers(const ScenarioRequest& request, int pipeline_rank) {
+  const sim::Layout& layout = request.layout;
+  GradientBuffer dense{.placed = {}, .buckets = {}, .group = "dp-cp", .replicas = layout.dp * layout.cp};
+  GradientBuffer of_experts{.placed = {}, .buckets = {}, .group = "edp", .replicas = layout.edp};
+  for (const HeldParameter& parameter : parameters_at_full_size(request, pipeline_rank)) {
+    GradientBuffer& buffer = parameter.is_expert && has_expert_buffers(request) ? of_experts : dense;
+    buffer.placed.push_back(
+        {.elements = parameter.elements, .is_shared = parameter.is_shared && layout.pp > 1});
+  }
+  std::vector<GradientBuffer> buffers;
+  for (GradientBuffer* buffer : {&dense, &of_experts}) {
+    if (buffer->placed.empty()) continue;
+    const bool is_distributed = request.state.is_distributed;
+    buffer->buckets =
+        reference::gradient_buckets(buffer->placed, {.owners = is_distributed ? buffer->replicas : 1,
+                                                     .bucket_size = bucket_size(request, pipeline_rank),
+                                                     .distributed_optimizer = is_distributed});
+    buffers.push_back(std::move(*buffer));
+  }
+  return buffers;
+}
+
+StaticBytes static_bytes(const ScenarioRequest& request, int pipeline_rank) {
+  const std::int64_t parameter = request.state.parameter, sum = 4;
+  const std::int64_t of_an_owner = parameter == sum ? 2 * sum : 3 * sum;
+  StaticBytes bytes;
+  std::map<int, std::int64_t> owned_by_rank;
+  for (const GradientBuffer& buffer : gradient_buffers(request, pipeline_rank)) {
+    std::vector<std::int64_t> owned(
+        static_cast<std::size_t>(request.state.is_distributed ? buffer.replicas : 1));
+    for (const reference::GradientBucket& bucket : buffer.buckets) {
+      bytes.parameters += bucket.elements * parameter;
+      bytes.gradients += bucket.elements * sum;
+      add_owned(buffer, bucket, owned);
+    }
+    request.layout.find(buffer.group)->for_each_group([&](int, std::span<const int> members) {
+      for (std::size_t place = 0; place < members.size(); ++place) {
+        const int stage = request.layout.dense.coordinates_of(members[place])[sim::Axis::pp];
+        if (stage == pipeline_rank) owned_by_rank[members[place]] += owned[owned.size() == 1 ? 0 : place];
+      }
+    });
+  }
+  for (const auto& [rank, owned] : owned_by_rank)
+    bytes.optimizer = std::max(bytes.optimizer, owned * of_an_owner);
+  return bytes;
+}
+
+}  // namespace verify

@@ -1,0 +1,27 @@
+#pragma once
+
+/// Ranks that have made one collective more than the others, at the end of a program: they wait in it, and
+/// all other ranks have no pending call and have made one call less of their groups of this kind.
+///
+/// Exact   Such dumps are also those of ranks that ended one call too early. The fewer ranks are named: they
+///         are fewer than the others, and at least two others have made the same number of calls. Nobody is
+///         named where a rank has no whole dump, or where a ring has lost a pending call.
+
+#include <string>
+#include <vector>
+
+#include "verify/inspect/job.h"
+#include "verify/inspect/pending_calls.h"
+#include "verify/inspect/wait_graph.h"
+
+namespace verify {
+
+struct RankAhead {
+  int rank = 0;
+  std::string reason;  // a sentence
+};
+
+/// Returns the ranks that are ahead, ascending; none where this does not explain all ranks that wait.
+std::vector<RankAhead> ranks_ahead(const Job& job, const Progresses& progresses, const WaitGraph& graph);
+
+}  // namespace verify

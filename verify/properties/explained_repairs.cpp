@@ -1,0 +1,134 @@
+#include "verify/properties/explained_repairs.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <optional>
+#include <vector>
+
+#include "verify/properties/field_ratio.h"
+#include "verify/properties/published_tensors.h"
+
+namespace verify {
+
+namespace {
+
+using sim::Field;
+
+/// What is planted on top of a run, and what it does to the site, in words.
+struct Repair {
+  std::vector<Fault> faults;
+  std::string says;
+};
+
+Fault change_at(const std::string& site, const char* what, const std::set<int>& ranks) {
+  Fault fault = parsed_fault(site + ":" + what);
+  fault.where.ranks.assign(ranks.begin(), ranks.end());
+  return fault;
+}
+
+/// Returns the fraction that of / to is: of small numbers, or of a power of two and one beside it.
+std::optional<sim::Ratio> ratio_of(const Field& of, const Field& to) {
+  if (const auto small = small_fraction(of, to)) return sim::Ratio{small->numerator, small->denominator};
+  constexpr int kMostBits = 30;
+  for (int bits = 1; bits <= kMostBits; ++bits) {
+    const std::int64_t whole = std::int64_t{1} << bits;
+    for (const std::int64_t beside : {whole + 1, whole - 1}) {
+      if (Field::of(whole) * to == Field::of(beside) * of) return sim::Ratio{whole, beside};
+      if (Field::of(beside) * to == Field::of(whole) * of) return sim::Ratio{beside, whole};
+    }
+  }
+  return std::nullopt;
+}
+
+/// Returns the number by which a result must be multiplied for this tensor to be right, if the tensor is
+/// linear in the result: between the run and the one with the result tripled the tensor changes by twice its
+/// part.
+std::optional<sim::Ratio> factor_by(const WrongTensor& tensor, const WrongTensor& tripled) {
+  std::optional<sim::Ratio> factor;
+  for (std::size_t i = 0; i < tensor.got.size(); ++i) {
+    if (!tensor.is_wrong[i]) continue;
+    const Field change = tripled.got[i] - tensor.got[i];
+    if (change == Field::of(0)) return std::nullopt;
+    const Field missing = tensor.serial.data()[i] - tensor.got[i];
+    const Field wanted = change + missing + missing;
+    if (!factor) factor = ratio_of(wanted, change);
+    if (!factor || !(Field::of(factor->numerator) * change == Field::of(factor->denominator) * wanted))
+      return std::nullopt;
+  }
+  return factor;
+}
+
+std::optional<sim::Ratio> repairing_factor(const ComparedRun& run, const WrongTensors& tensors,
+                                           const sim::RunReport& changed) {
+  constexpr std::size_t kMostTensors = 3;
+  const ComparedRun tripled{run.the_case, run.setting, changed, run.number, run.serial, run.inputs};
+  for (std::size_t i = 0; i < std::min(tensors.wrong.size(), kMostTensors); ++i) {
+    const WrongTensor& tensor = tensors.wrong[i];
+    if (const auto factor = factor_by(tensor, compared_tensor(tripled, tensor.output))) return factor;
+  }
+  return std::nullopt;
+}
+
+void add_repairs_of_call(const ComparedRun& run, const WrongTensors& tensors, const ChangedSite& site,
+                         const std::set<int>& ranks, std::vector<Repair>& repairs) {
+  const auto applies = [&](FaultKind kind) {
+    return std::any_of(site.operations.begin(), site.operations.end(), info_of(kind).applies);
+  };
+  if (const auto factor = repairing_factor(run, tensors, *site.changed)) {
+    Fault scale = change_at(site.site, "scale=2", ranks);
+    scale.factor.number = *factor;
+    const std::string number = factor->denominator == 1
+                                   ? fmt::format("{}", factor->numerator)
+                                   : fmt::format("{}/{}", factor->numerator, factor->denominator);
+    repairs.push_back({{scale}, fmt::format("the result of '{}' is multiplied by {}", site.site, number)});
+  }
+  if (!applies(FaultKind::swap_blocks)) return;
+  repairs.push_back({{change_at(site.site, "swap-blocks", ranks)},
+                     fmt::format("the first two blocks of '{}' change places", site.site)});
+  if (site.places == 2) return;
+  const auto turns = static_cast<std::size_t>(site.places - 1);
+  repairs.push_back({std::vector<Fault>(turns, change_at(site.site, "next-block", ranks)),
+                     fmt::format("each block of '{}' is the block of the place before", site.site)});
+}
+
+void add_repairs_of_kernel(const ChangedSite& site, const std::set<int>& ranks,
+                           std::vector<Repair>& repairs) {
+  constexpr std::pair<const char*, const char*> kChanges[] = {
+      {"offset=1", "the results of '{}' are shifted by one element"},
+      {"transpose", "the results of '{}' are transposed"},
+      {"drop-accumulate", "'{}' adds to what was there"}};
+  for (const auto& [change, says] : kChanges) {
+    Fault fault = change_at(site.site, change, ranks);
+    fault.is_undone = true;
+    repairs.push_back({{fault}, fmt::format(fmt::runtime(says), site.site)});
+  }
+}
+
+}  // namespace
+
+std::string explain_repair(Bench& bench, const ComparedRun& run, const WrongTensors& tensors,
+                           const ChangedSite& site, const std::vector<Fault>& planted,
+                           const std::set<int>& ranks) {
+  std::vector<Repair> repairs;
+  if (site.is_kernel()) {
+    add_repairs_of_kernel(site, ranks, repairs);
+  } else {
+    add_repairs_of_call(run, tensors, site, ranks, repairs);
+  }
+  for (const Repair& repair : repairs) {
+    std::vector<Fault> all = planted;
+    all.insert(all.end(), repair.faults.begin(), repair.faults.end());
+    bench.plant(std::move(all));
+    const std::shared_ptr<const sim::RunReport> repaired = bench.run(run.the_case, run.setting);
+    if (!repaired->ok() || repaired->run_hash == run.report.run_hash) continue;
+    const auto outputs = bench.outputs_of(run.the_case, run.setting);
+    if (!check_outputs(*repaired, *outputs, run.setting.dtype).empty()) continue;
+    const ComparedRun compared{run.the_case, run.setting, *repaired, run.number, run.serial, run.inputs};
+    const WrongTensors left = wrong_tensors(compared);
+    if (left.wrong.empty() && left.right.size() == outputs->size())
+      return fmt::format("all is right if {}", repair.says);
+  }
+  return "";
+}
+
+}  // namespace verify

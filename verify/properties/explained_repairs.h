@@ -1,0 +1,37 @@
+#pragma once
+
+/// Changes at a site that would make all tensors of a wrong run right: the result of a call multiplied by a
+/// number, its blocks in another order, the result of a kernel shifted or transposed back, or added to what
+/// was there.
+///
+/// Exact   A change is named only where the run with it has no wrong tensor. The number is not guessed: a
+///         tensor that is linear in the result tells it by how much it changes when the result is tripled.
+
+#include <memory>
+#include <set>
+#include <string>
+
+#include "verify/faults/fault.h"
+#include "verify/properties/wrong_tensor.h"
+
+namespace verify {
+
+/// A site in a wrong run, and the run in which its results are changed: tripled, or those of a kernel zero.
+struct ChangedSite {
+  std::string site;
+  std::set<sim::Operation> operations = {};  // none for a kernel
+  int places = 1;                            // the most ranks of a group that the calls go over
+  std::shared_ptr<const sim::RunReport> changed = nullptr;
+  std::size_t others = 0;  // the tensors that it reaches besides the wrong ones
+  bool reaches_all = false;
+
+  bool is_kernel() const { return operations.empty(); }
+};
+
+/// Returns the phrase "all is right if ..."; "" where no change makes all right. `ranks` are those that have
+/// the change; none: all. The bench has other faults afterwards.
+std::string explain_repair(Bench& bench, const ComparedRun& run, const WrongTensors& tensors,
+                           const ChangedSite& site, const std::vector<Fault>& planted,
+                           const std::set<int>& ranks);
+
+}  // namespace verify
