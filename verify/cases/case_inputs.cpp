@@ -83,6 +83,11 @@ void shift_parts(const InputChange& change, reference::Matrix<Scalar>& x) {
 
 }  // namespace
 
+std::shared_ptr<sim::CpuDevice> drawing_device() {
+  static thread_local const auto device = std::make_shared<sim::CpuDevice>();
+  return device;
+}
+
 std::vector<std::int64_t> drawn_ids(const CaseSetting& setting, const std::string& name, std::int64_t count,
                                     std::int64_t below) {
   const sim::KeyedRandom random = random_of(setting).named(name);

@@ -47,6 +47,10 @@ struct SeenInputs {
   std::map<std::string, std::vector<std::int64_t>> ids;
 };
 
+/// Returns the device on which the references of this thread draw their inputs. Making one for each of them
+/// would take longer than to draw the inputs of a small case.
+std::shared_ptr<sim::CpuDevice> drawing_device();
+
 /// The inputs of a reference: its kind of number, and every input as a whole, with the values that the
 /// ranks draw.
 template <typename Scalar>
@@ -55,11 +59,7 @@ class Inputs {
   using Seen = SeenInputs<Scalar>;
   Inputs(const CaseSetting& setting, reference::Number<Scalar> number, const InputChange* change = nullptr,
          Seen* seen = nullptr)
-      : number_(number),
-        setting_(setting),
-        change_(change),
-        seen_(seen),
-        device_(std::make_shared<sim::CpuDevice>()) {}
+      : number_(number), setting_(setting), change_(change), seen_(seen), device_(drawing_device()) {}
   const reference::Number<Scalar>& number() const { return number_; }
   const CaseSetting& setting() const { return setting_; }
   /// Whether the inputs are those that the ranks draw, and nobody keeps what is read of them.

@@ -15,7 +15,7 @@ namespace verify {
 
 namespace {
 
-std::string name_of_expert(std::int64_t e) { return fmt::format("experts.{}", e); }
+std::string name_of_expert(std::int64_t e) { return "experts." + std::to_string(e); }
 
 using IsChosen = std::function<bool(int place, std::int64_t token, std::int64_t expert)>;
 
@@ -140,23 +140,23 @@ class MoeLayerCase : public CaseOf<MoeLayerCase> {
         number, static_cast<reference::Activation>(s["activation"]), plan.is_gated(),
         weights_of_experts(inputs, plan), x, router.probabilities(),
         [&](Eigen::Index t, Eigen::Index e) { return router.is_chosen(t, e); });
-    const auto of_experts = experts.gradients(grad);
-    const auto of_router = router.gradients(of_experts.probabilities);
+    auto of_experts = experts.gradients(grad);
+    auto of_router = router.gradients(of_experts.probabilities);
     reference::Matrix<Scalar> output = experts.output();
     auto grad_input = reference::added(number, of_experts.x, of_router.x);
     Wholes<Scalar> wholes;
     if (s["shared"] > 0) add_shared_experts(inputs, plan, x, grad, output, grad_input, wholes);
     wholes["probabilities"] = router.probabilities();
-    wholes["output"] = output;
-    wholes["grad_input"] = grad_input;
-    wholes["router.weight_grad"] = of_router.weight;
+    wholes["output"] = std::move(output);
+    wholes["grad_input"] = std::move(grad_input);
+    wholes["router.weight_grad"] = std::move(of_router.weight);
     for (std::int64_t e = 0; e < plan.experts(); ++e) {
       const auto i = static_cast<std::size_t>(e);
-      wholes[name_of_expert(e) + ".fc1.weight_grad"] = of_experts.fc1[i].weight;
-      wholes[name_of_expert(e) + ".fc2.weight_grad"] = of_experts.fc2[i].weight;
+      wholes[name_of_expert(e) + ".fc1.weight_grad"] = std::move(of_experts.fc1[i].weight);
+      wholes[name_of_expert(e) + ".fc2.weight_grad"] = std::move(of_experts.fc2[i].weight);
       if (!plan.has_bias()) continue;
-      wholes[name_of_expert(e) + ".fc1.bias_grad"] = of_experts.fc1[i].bias;
-      wholes[name_of_expert(e) + ".fc2.bias_grad"] = of_experts.fc2[i].bias;
+      wholes[name_of_expert(e) + ".fc1.bias_grad"] = std::move(of_experts.fc1[i].bias);
+      wholes[name_of_expert(e) + ".fc2.bias_grad"] = std::move(of_experts.fc2[i].bias);
     }
     if (!router.is_sure()) leave_unjudged(number, wholes);
     return wholes;

@@ -7,6 +7,7 @@
 ///         empty matrix means no dropout.
 /// Source  Vaswani et al. 2017; Su et al. 2021 (a rotated pair has one element in each half of a head).
 
+#include <utility>
 #include <vector>
 
 #include "verify/reference/matrix.h"
@@ -27,14 +28,15 @@ struct Attention {
 };
 
 template <typename Scalar>
-Attention<Scalar> attention(const Number<Scalar>& number, const Matrix<Scalar>& q, const Matrix<Scalar>& k,
-                            const Matrix<Scalar>& v, bool causal, const Matrix<Scalar>& dropout = {}) {
+Matrix<Scalar> attention_probabilities(const Number<Scalar>& number, const Matrix<Scalar>& q,
+                                       const Matrix<Scalar>& k, bool causal) {
   const Matrix<Scalar> scores = product<Scalar>(number, q, transposed(k));
   const Scalar factor = number.rsqrt(number.of(q.cols(), 1));
   Matrix<Scalar> p = zeros<Scalar>(q.rows(), k.rows());
   for (Eigen::Index i = 0; i < q.rows(); ++i) {
     const Eigen::Index seen = causal ? i + 1 + k.rows() - q.rows() : k.rows();
     std::vector<Scalar> scaled;
+    scaled.reserve(static_cast<std::size_t>(seen));
     for (Eigen::Index j = 0; j < seen; ++j) scaled.push_back(scores(i, j) * factor);
     const Scalar shift = number.softmax_shift(scaled);
     Sum<Scalar> sum;
@@ -46,7 +48,15 @@ Attention<Scalar> attention(const Number<Scalar>& number, const Matrix<Scalar>& 
     for (Eigen::Index j = 0; j < seen; ++j)
       p(i, j) = number.stored(scaled[static_cast<std::size_t>(j)] * inverse);
   }
-  return {p, product(number, dropped(number, p, dropout), v)};
+  return p;
+}
+
+template <typename Scalar>
+Attention<Scalar> attention(const Number<Scalar>& number, const Matrix<Scalar>& q, const Matrix<Scalar>& k,
+                            const Matrix<Scalar>& v, bool causal, const Matrix<Scalar>& dropout = {}) {
+  Matrix<Scalar> p = attention_probabilities(number, q, k, causal);
+  Matrix<Scalar> output = product(number, dropped(number, p, dropout), v);
+  return {std::move(p), std::move(output)};
 }
 
 template <typename Scalar>

@@ -92,8 +92,7 @@ class ContextAttention {
   }
 
   Matrix<Scalar> probabilities(const Head& head) const {
-    Matrix<Scalar> p =
-        attention(number_, query_of(head), key_of(head), value_of(head), sizes_.causal).probabilities;
+    Matrix<Scalar> p = attention_probabilities(number_, query_of(head), key_of(head), sizes_.causal);
     for (Eigen::Index i = 0; i < p.size(); ++i) p.data()[i] = merged(p.data()[i], sizes_.merges);
     return p;
   }

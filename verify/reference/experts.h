@@ -28,6 +28,7 @@ class Experts {
         weights_(std::move(weights)),
         x_(x),
         probabilities_(probabilities) {
+    experts_.reserve(weights_.size());
     for (Eigen::Index e = 0; e < std::ssize(weights_); ++e) {
       Own own;
       for (Eigen::Index t = 0; t < x.rows(); ++t)
@@ -38,7 +39,7 @@ class Experts {
   }
 
   Matrix<Scalar> output() const {
-    return sum_of_rows([&](std::size_t e) -> const Matrix<Scalar>& { return experts_[e].output; });
+    return sum_of_rows([this](std::size_t e) -> const Matrix<Scalar>& { return experts_[e].output; });
   }
 
   struct Gradients {
@@ -49,9 +50,10 @@ class Experts {
   Gradients gradients(const Matrix<Scalar>& grad) const {
     Gradients all;
     all.probabilities = zeros<Scalar>(probabilities_.rows(), probabilities_.cols());
-    std::vector<Matrix<Scalar>> of_rows;
-    for (std::size_t e = 0; e < experts_.size(); ++e) of_rows.push_back(gradient_of(e, grad, all));
-    all.x = sum_of_rows([&](std::size_t e) -> const Matrix<Scalar>& { return of_rows[e]; });
+    all.fc1.reserve(experts_.size());
+    all.fc2.reserve(experts_.size());
+    for (std::size_t e = 0; e < experts_.size(); ++e) add_gradients(e, grad, all);
+    all.x = sum_of_rows([&](std::size_t e) -> const Matrix<Scalar>& { return all.fc1[e].x; });
     return all;
   }
 
@@ -99,8 +101,8 @@ class Experts {
                      [&](Eigen::Index t, Eigen::Index f) { return m(t, f) * inside(t, m.cols() + f); });
   }
 
-  /// Adds the gradients of an expert to `all` and returns that of its rows.
-  Matrix<Scalar> gradient_of(std::size_t e, const Matrix<Scalar>& grad, Gradients& all) const {
+  /// Adds the gradients of an expert to `all`.
+  void add_gradients(std::size_t e, const Matrix<Scalar>& grad, Gradients& all) const {
     const Own& own = experts_[e];
     const MlpWeights<Scalar>& w = weights_[e];
     const Matrix<Scalar> grad_rows = rows_of(grad, own);
@@ -124,24 +126,22 @@ class Experts {
           if (f >= ffn) return grad_activated(t, f - ffn) * own.middle(t, f - ffn);
           return grad_middle(t, f) * number_.activation(function_, true, own.inside(t, f));
         });
-    const auto fc1 = linear_gradients(number_, rows_of(x_, own), w.fc1_weight, grad_inside);
-    all.fc1.push_back(fc1);
+    all.fc1.push_back(linear_gradients(number_, rows_of(x_, own), w.fc1_weight, grad_inside));
     all.fc2.push_back(std::move(fc2));
-    return fc1.x;
   }
 
-  /// Returns for each token the sum of its rows over all experts.
+  /// Returns for each token the sum of its rows over all experts. `rows_of_expert(e)` has those of expert e.
   template <typename RowsOf>
   Matrix<Scalar> sum_of_rows(const RowsOf& rows_of_expert) const {
     const Eigen::Index hidden = x_.cols();
     std::vector<Sum<Scalar>> sums(static_cast<std::size_t>(x_.rows() * hidden));
     for (std::size_t e = 0; e < experts_.size(); ++e) {
-      const Own& own = experts_[e];
       const Matrix<Scalar>& rows = rows_of_expert(e);
-      for (Eigen::Index i = 0; i < rows.rows(); ++i)
+      for (Eigen::Index i = 0; i < rows.rows(); ++i) {
+        const Eigen::Index token = experts_[e].tokens[static_cast<std::size_t>(i)];
         for (Eigen::Index h = 0; h < hidden; ++h)
-          sums[static_cast<std::size_t>(own.tokens[static_cast<std::size_t>(i)] * hidden + h)].add(
-              rows(i, h));
+          sums[static_cast<std::size_t>(token * hidden + h)].add(rows(i, h));
+      }
     }
     return matrix_of(number_, x_.rows(), hidden, [&](Eigen::Index t, Eigen::Index h) {
       return sums[static_cast<std::size_t>(t * hidden + h)].value_in_parts();
