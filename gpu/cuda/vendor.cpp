@@ -1,4 +1,4 @@
-// This file implements the vendor's matrix product with cuBLAS, which is loaded when the first handle is made.
+// The vendor's matrix product, with cuBLAS, which is loaded when the first handle is made.
 
 #include <cublas_v2.h>
 #include <memory>

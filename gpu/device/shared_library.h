@@ -1,7 +1,7 @@
 #pragma once
 
 /// A library of the system that is loaded when it is asked for, and not with the program: cuBLAS and NCCL,
-/// whose loading costs every command 0.06 s and 200 MB.
+/// whose loading costs every command 60 ms and 200 MB.
 ///
 ///   const SharedLibrary nccl("libnccl.so.2", "/usr/local/cuda/lib/libnccl.so.2", refuse);
 ///   const auto get_version = nccl.find<decltype(ncclGetVersion)>("ncclGetVersion");

@@ -13,8 +13,8 @@ namespace sim {
 
 class Device;
 
-/// While an object of this class lives, the thread computes for `device`. Every kernel asks for the device, so
-/// that the functions are inline.
+/// While an object of this class lives, the thread computes for `device`. Every kernel asks for the device,
+/// so that the functions are inline.
 class RunningDevice {
  public:
   explicit RunningDevice(const Device* device) : before_(std::exchange(running_, device)) {}

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "verify/inspect/calls_ahead.h"
-#include "verify/inspect/message_counts.h"
 #include "verify/inspect/strong_components.h"
 #include "verify/output/phrases.h"
 
@@ -65,16 +64,6 @@ class Chooser {
     }
     if (suspects_.empty()) add_absent();
     if (suspects_.empty()) add_lone_sends();
-    if (suspects_.empty()) add_lost_messages();
-  }
-
-  /// Where nothing is pending that the rings still have, but a message that they have lost has no other half.
-  void add_lost_messages() {
-    for (const UnmatchedMessages& one : unmatched_messages(job_, progresses_))
-      suspect(one.fewer, SuspectKind::host,
-              fmt::format("It has no pending call: it has issued {} of {}, and rank {} has issued {}.",
-                          counted(one.fewer_messages, "message"), group_words(job_.groups[one.group]),
-                          one.more, one.more_messages));
   }
 
   /// Where few ranks wait in a call that all others have not made before they ended, the few are named.

@@ -6,18 +6,18 @@
 ///   roots   Ranks that are behind on their host or device (lags.h), and ranks without a pending call that
 ///           have not issued what is pending on others. So is a rank without a dump for which others wait,
 ///           unless it may wait itself for a root with a dump.
-///   ahead   Instead of roots that have no pending call: the ranks that wait for them, where these are few and
+///   ahead   Instead of roots that have no pending call: the ranks that wait for them, where these are few
+///   and
 ///           have made one call more than all others (calls_ahead.h).
 ///   circle  Ranks of which each waits for the next one. Ranks of the shortest circle are named alone where
 ///           they wait in a call for the larger part of its members, which are all held in one way, and where
 ///           others wait for them, and mostly for nobody else, in a collective.
 ///   stuck   A call to which every member has come, and which none has completed.
-///   lone    A send whose peer has ended, or has not come to receive it; and in groups of two, one that the
-///           rings have lost (message_counts.h).
+///   lone    A send whose peer has ended, or has not come to receive it.
 ///
-/// Exact   A message that was sent and that nobody receives is not seen where the ring has lost it and its
-///         group has more than two members: no status tells of it. A call that the ring of a dump has lost may hold its rank, so nothing is said to
-///         be stuck behind one: then nobody is named.
+/// Exact   A message that was sent and that nobody receives is not seen where the ring has lost it: no status
+///         tells of it. A call that the ring of a dump has lost may hold its rank, so nothing is said to be
+///         stuck behind one: then nobody is named.
 
 #include <cstdint>
 #include <string>

@@ -5,7 +5,7 @@
 ///   shardproof       what `groups --format json` prints: an object with "groups", by kind
 ///   list             [["TENSOR_MODEL_PARALLEL_GROUP", [0, 1]], ...], which sim/layout/README.md shows how to
 ///                    print from a job
-///   flight_recorder  a dump of PyTorch's flight recorder, as a pickle or as JSON, whose "pg_config" is taken;
+///   flight_recorder  a dump of PyTorch's flight recorder, a pickle or JSON, whose "pg_config" is taken;
 ///                    it is read as `inspect` reads it (verify/recordings)
 ///
 /// PyTorch's default group gives the size of the job's world, and is no group of a kind.
@@ -14,8 +14,8 @@
 ///         kMostDumpBytes; dump_text: a file that is neither a pickle nor JSON; dump_form: a file in none of
 ///         the forms; dump_empty: a dump without groups; dump_ranks: a group with a rank outside of the world
 ///         that the dump says, with the same rank twice, or without ranks; dump_repeated: a group that a
-///         shardproof document or a list has twice; those of verify/recordings/pickle_reader.h. The command groups adds dump_rank: --rank with another
-///         rank than that of the dump.
+///         shardproof document or a list has twice; those of verify/recordings/pickle_reader.h. The command
+///         groups adds dump_rank: --rank with another rank than that of the dump.
 
 #include <cstddef>
 #include <cstdint>

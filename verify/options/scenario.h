@@ -39,7 +39,8 @@ bool gives_a_world(const CommandLine& line);
 std::string scenario_folder();
 
 /// Returns the .ini files below the scenario folder, sorted by path. Those of cluster/ are left out, because
-/// their ranks are processes that a launcher starts, and those of machines/ and faults/, which are no scenarios.
+/// their ranks are processes that a launcher starts, and those of machines/ and faults/, which are no
+/// scenarios.
 std::vector<std::string> scenario_files();
 /// Returns the .ini files of faults/, the catalogue of bugs (verify/properties/fault_catalogue.h), sorted.
 std::vector<std::string> catalogue_files();

@@ -1,7 +1,7 @@
 #pragma once
 
-/// The sites that cases reach: their calls in groups of several ranks, and the tensors that they publish, as a
-/// few drawn runs made them.
+/// The sites that cases reach: their calls in groups of several ranks, and the tensors that they publish, as
+/// a few drawn runs made them.
 
 #include <vector>
 

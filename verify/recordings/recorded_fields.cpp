@@ -118,7 +118,7 @@ class FieldReader {
 
   void read_call(const Value& entry) {
     RecordedCall call;
-    std::int64_t number = -1, op_id = 0;
+    std::int64_t number = -1;
     std::string_view state;
     std::string_view dtypes_in, dtypes_out;
     Value started, completed, in, out;
@@ -142,8 +142,6 @@ class FieldReader {
         call.p2p_sequence = recorded_number(value).value_or(0);
       } else if (key == "seq_id" && call.sequence < 0) {  // before 2.0
         call.sequence = recorded_number(value).value_or(-1);
-      } else if (key == "op_id") {
-        op_id = recorded_number(value).value_or(0);
       } else if (key == "profiling_name") {
         call.operation = recording_.texts.add(value.as_text());
       } else if (key == "time_created_ns") {
@@ -181,14 +179,6 @@ class FieldReader {
       call.state = CallState::started;
     }
     recording_.calls.push_back(call);
-    count_operation(call, op_id);
-  }
-
-  void count_operation(const RecordedCall& call, std::int64_t op_id) {
-    if (op_id <= 0 || recording_.operation(call).ends_with(":coalesced")) return;
-    RecordedGroup& group = recording_.groups[call.group];
-    group.last_operation = std::max(group.last_operation, op_id);
-    ++group.operations;
   }
 
   void remember(std::int64_t number, std::uint32_t group) {

@@ -54,8 +54,6 @@ struct RecordedGroup {
   std::string name;
   std::string description;
   std::shared_ptr<const std::vector<int>> ranks;  // null: the dump does not say
-  std::int64_t last_operation = 0;                // the largest op_id, which counts all calls of the group
-  std::int64_t operations = 0;                    // recorded calls with an op_id
 };
 
 /// How far a communicator came, as the dump's "pg_status" has it. The number is the rank's own number of the

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Turns a run into what PyTorch's flight recorder would have kept of it, rank by rank: a run of virtual ranks,
-/// or that of the ranks of one process.
+/// Turns a run into what PyTorch's flight recorder would have kept of it, rank by rank: a run of virtual
+/// ranks, or that of the ranks of one process.
 ///
 ///   groups  The world, and each group in which the rank made a call, because PyTorch adds a group when its
 ///           communicator is first used. A group's name is the number of its new_group call in a Megatron

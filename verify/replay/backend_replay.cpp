@@ -81,8 +81,8 @@ void add_rank(TracedRun& traced, const sim::RankReport& rank) {
   }
 }
 
-/// Has the backend tell of a run: of the first training, or of the collectives where it does not train; and of
-/// any program that ends with an error.
+/// Has the backend tell of a run: of the first training, or of the collectives where it does not train; and
+/// of any program that ends with an error.
 void record_runs(Backend& backend, std::vector<TwinProgram>& programs, const sim::Layout& layout,
                  const KeepRun& keep) {
   if (!keep) return;

@@ -38,9 +38,9 @@ struct BackendReplay {
 /// The number of steps to train if train-iters is not given.
 inline constexpr int kBackendTrainIters = 2;
 
-/// Takes what the ranks of this process did on the backend: in its first training, or in the collectives where
-/// it does not train. Times count the calls of a rank, and a call that did not return has no end. Where a
-/// program ends with an error, it is called with that program before all processes end.
+/// Takes what the ranks of this process did on the backend: in its first training, or in the collectives
+/// where it does not train. Times count the calls of a rank, and a call that did not return has no end. Where
+/// a program ends with an error, it is called with that program before all processes end.
 using KeepRun = std::function<void(const TracedRun&)>;
 
 /// Replays a scenario on the backend that it asks for. `backends` are those that the program adds to those of

@@ -64,7 +64,8 @@ TEST(PerturbedProduct, DeviatesAsASumOfItsTermsInEveryColumn) {
   const Number<Perturbed> number(by);
   const auto a = drawn(number, "a", kRows, kTerms), b = drawn(number, "b", kTerms, kColumns);
   std::vector<Deviation> of_product(kColumns), of_sum(kColumns);
-  for (int run = 0; run < 4000; ++run) {
+  constexpr int kRuns = 4000;
+  for (int run = 0; run < kRuns; ++run) {
     const Matrix<Perturbed> c = product(number, a, b);
     for (Eigen::Index i = 0; i < kRows; ++i) {
       for (Eigen::Index j = 0; j < kColumns; ++j) {
@@ -75,10 +76,12 @@ TEST(PerturbedProduct, DeviatesAsASumOfItsTermsInEveryColumn) {
       }
     }
   }
-  // Each root is known to 0.7 % (one standard error of 12,000 deviations), and each mean to 0.9 % of its root.
+  // Bounds of five standard errors, which are chosen. A root of n deviations has one of 1 / sqrt(2 n) of its
+  // size, so that the ratio of two has one of 1 / sqrt(n); a mean has one of 1 / sqrt(n) of the root.
+  const double bound = 5 / std::sqrt(static_cast<double>(kRuns) * kRows);
   for (std::size_t column = 0; column < of_product.size(); ++column) {
-    EXPECT_NEAR(of_product[column].root() / of_sum[column].root(), 1, 0.05) << column;
-    EXPECT_NEAR(of_product[column].mean() / of_product[column].root(), 0, 0.05) << column;
+    EXPECT_LT(std::abs(of_product[column].root() / of_sum[column].root() - 1), bound) << column;
+    EXPECT_LT(std::abs(of_product[column].mean() / of_product[column].root()), bound) << column;
   }
 }
 
