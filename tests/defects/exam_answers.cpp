@@ -378,7 +378,7 @@ const std::vector<ExamAnswer>& exam_answers() {
       {"step with experts: norm over the dense grid", right,
        "on all ranks: all_reduce 'optimizer.grad_norm' of 1 over tp-ep-pp is missing"},
       {"step with experts: a dense stage leaves the norm out", right,
-       "rank 2 waits in 'optimizer.grad_norm' for rank 0, which has ended without making the matching call"},
+       "on ranks 0 and 1: all_reduce 'optimizer.grad_norm' of 1 over tp-ep-pp is missing"},
       {"step with experts: recomputed tokens counted twice", vague,
        "decoder.layers.0.mlp.router.expert_bias: every element is zero"},
       {"step with experts: balanced on the last stage only", vague,

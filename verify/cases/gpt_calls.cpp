@@ -338,27 +338,32 @@ class RankCalls {
   ExpertCalls experts_of(const Microbatch& microbatch, std::int64_t layer) const {
     const GptExpertsPlan experts = plan_.experts();
     const std::int64_t tokens = model_.tokens() / tp_;
-    return {
-        .type = experts.dispatcher(),
-        .ep = experts.ep(),
-        .etp = experts.etp(),
-        .place = place_.ep * experts.etp() + place_.etp,
-        .tokens = tokens,
-        .hidden = model_.hidden_size,
-        .experts = experts.number(),
-        .is_padded = experts.pads_to_capacity(),
-        .is_chosen = [=, this, owners = owners_of_tokens(),
-                      first_of_step = microbatch.step * plan_.global_batch()](int place, std::int64_t token,
-                                                                              std::int64_t expert) {
-          const GptPlan::Place& owner = owners[static_cast<std::size_t>(place)];
-          const std::int64_t own_row = owner.tp * tokens + token, size = model_.micro_batch_size;
-          const std::int64_t row =
-              tokens_of_rank_[static_cast<std::size_t>(owner.cp)][static_cast<std::size_t>(own_row / size)] *
-                  size +
-              own_row % size;
-          const std::int64_t first = first_of_step + (microbatch.number * dp_ + owner.dp) * size;
-          return chosen_->has(first + row % size, layer, row / size, expert);
-        }};
+    ExpertCalls calls{.type = experts.dispatcher(),
+                      .ep = experts.ep(),
+                      .etp = experts.etp(),
+                      .place = place_.ep * experts.etp() + place_.etp,
+                      .tokens = tokens,
+                      .hidden = model_.hidden_size,
+                      .experts = experts.number(),
+                      .is_padded = experts.pads_to_capacity()};
+    if (!experts.are_rows_chosen()) {
+      if (experts.pads_to_capacity())
+        calls.rows_to_ep.assign(static_cast<std::size_t>(experts.ep()), experts.padded_rows(tokens));
+      return calls;
+    }
+    calls.is_chosen = [=, this, owners = owners_of_tokens(),
+                       first_of_step = microbatch.step * plan_.global_batch()](int place, std::int64_t token,
+                                                                               std::int64_t expert) {
+      const GptPlan::Place& owner = owners[static_cast<std::size_t>(place)];
+      const std::int64_t own_row = owner.tp * tokens + token, size = model_.micro_batch_size;
+      const std::int64_t row =
+          tokens_of_rank_[static_cast<std::size_t>(owner.cp)][static_cast<std::size_t>(own_row / size)] *
+              size +
+          own_row % size;
+      const std::int64_t first = first_of_step + (microbatch.number * dp_ + owner.dp) * size;
+      return chosen_->has(first + row % size, layer, row / size, expert);
+    };
+    return calls;
   }
   /// The ranks of this rank's tp-ep group, by their places in it.
   std::vector<GptPlan::Place> owners_of_tokens() const {

@@ -313,7 +313,7 @@ class GptTrainingCase : public CaseOf<GptTrainingCase> {
   ExpectedOfRank expected_by_rank(const CaseSetting& s) const override {
     const GptPlan plan{s};
     std::shared_ptr<ChosenExperts> chosen;
-    if (plan.has_experts() && plan.experts().dispatcher() != sim::TokenDispatcherType::allgather) {
+    if (plan.has_experts() && plan.experts().are_rows_chosen()) {
       // In floats an error may exchange two experts, and with them the sizes of calls.
       if (s.dtype != sim::DType::field)
         return [](int) { return ExpectedRun{.calls = {}, .departure = {}, .is_known = false}; };

@@ -92,6 +92,17 @@ struct GptExpertsPlan {
             .is_padded = pads_to_capacity()};
   }
 
+  /// Whether the sizes of a dispatcher's calls depend on the tokens that chose each expert. Those of allgather
+  /// do not, nor those of alltoall where each expert has as many rows of every rank.
+  bool are_rows_chosen() const {
+    const bool is_alltoall = dispatcher() == sim::TokenDispatcherType::alltoall;
+    return dispatcher() != sim::TokenDispatcherType::allgather && !(is_alltoall && pads_to_capacity());
+  }
+  /// The rows that a rank of so many tokens sends to each ep rank where experts are padded to a capacity.
+  std::int64_t padded_rows(std::int64_t tokens) const {
+    return local() * std::min(capacity(tokens).capacity, tokens);
+  }
+
   /// Whether experts are chosen in turn: in runs without elements, where no score can be compared.
   bool is_balanced() const { return s.fixed("balanced", 0) == 1; }
 

@@ -190,8 +190,16 @@ class ShardedArgmaxCase : public verify::CaseOf<ShardedArgmaxCase> {
   }
   std::vector<verify::ExpectedCall> calls(const CaseSetting& s) const override {
     constexpr bool kOfSums = true;  // the largest score of bf16 is f32
-    return {{"argmax.score", sim::Operation::all_reduce, s["tokens"], kOfSums},
-            {"argmax.column", sim::Operation::all_reduce, s["tokens"], false, sim::DType::i32}};
+    return {{.site = "argmax.score",
+             .operation = sim::Operation::all_reduce,
+             .elements = s["tokens"],
+             .of_sums = kOfSums,
+             .reduce_op = sim::ReduceOp::max},
+            {.site = "argmax.column",
+             .operation = sim::Operation::all_reduce,
+             .elements = s["tokens"],
+             .dtype = sim::DType::i32,
+             .reduce_op = sim::ReduceOp::min}};
   }
   void run(sim::Rank& rank, const CaseSetting& s) const override {
     const Choice choice = sharded_argmax(rank.groups.get("tp"), scores_of(rank, s), planted_);

@@ -178,7 +178,7 @@ const std::vector<Case>& cases() {
       {"option_without_effect", "exam --case mlp --power --fault skip"},
       {"one_scenario", "exam scenarios/published/seed-002-moe.ini"},
       {"catalogue_missing", "exam --catalogue no-such-file.ini"},
-      {"catalogue_key", "exam --catalogue scenarios/machines/h100-node.ini"},
+      {"catalogue_syntax", "exam --catalogue scenarios/machines/h100-node.ini"},
       {"no_such_site", "check --case mlp --plant row_parallel_linear.forwrd:skip"},
       {"no_such_site", "check --case mlp --plant row_parallel_linear.forward:root=next"},
       {"no_such_site", "check --case mlp --plant device.matmull:zero"},
