@@ -92,8 +92,8 @@ struct GptExpertsPlan {
             .is_padded = pads_to_capacity()};
   }
 
-  /// Whether the sizes of a dispatcher's calls depend on the tokens that chose each expert. Those of allgather
-  /// do not, nor those of alltoall where each expert has as many rows of every rank.
+  /// Whether the sizes of a dispatcher's calls depend on the tokens that chose each expert. Those of
+  /// allgather do not, nor those of alltoall where each expert has as many rows of every rank.
   bool are_rows_chosen() const {
     const bool is_alltoall = dispatcher() == sim::TokenDispatcherType::alltoall;
     return dispatcher() != sim::TokenDispatcherType::allgather && !(is_alltoall && pads_to_capacity());

@@ -219,9 +219,21 @@ class Chooser {
     const auto dump = static_cast<std::size_t>(dump_of(rank));
     if (lags_[dump].any()) {
       suspect(rank, lags_[dump].is_device ? SuspectKind::device : SuspectKind::host, lags_[dump].reason);
-    } else if (is_awaited) {
+    } else if (is_awaited && !is_awaited_by_devices_alone(rank)) {
       suspect(rank, SuspectKind::host, reason_of_idle(rank));
     }
+  }
+
+  /// Whether nobody waits for a rank but in messages of ranks whose own devices have stopped: such a message
+  /// is pending there, whatever the rank has done.
+  bool is_awaited_by_devices_alone(int rank) const {
+    const auto has_stopped = [&](int waiting) {
+      return dump_of(waiting) >= 0 && lags_[static_cast<std::size_t>(dump_of(waiting))].is_device;
+    };
+    return std::ranges::all_of(graph_.calls, [&](const HoldingCall& call) {
+      const bool is_for_rank = std::binary_search(call.awaited.begin(), call.awaited.end(), rank);
+      return !is_for_rank || (call.is_message && std::ranges::all_of(call.waiting, has_stopped));
+    });
   }
 
   /// Says how a rank without a pending call is behind those that wait for it, in a collective if there is
