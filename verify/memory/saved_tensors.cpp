@@ -7,7 +7,7 @@ namespace verify {
 
 namespace {
 
-constexpr std::int64_t kMask = 1, kFloat = 4;  // bytes
+constexpr std::int64_t kMaskBytes = 1, kFloatBytes = 4;  // bytes
 
 class Layer {
  public:
@@ -22,7 +22,7 @@ class Layer {
   void norm(const char* input, const char* output) {
     add(input, e_ * h_ * own_);
     add(output, e_ * h_ * own_, "layernorm");
-    add("norm statistics", (model_.rms_norm ? 1 : 2) * kFloat * own_);
+    add("norm statistics", (model_.rms_norm ? 1 : 2) * kFloatBytes * own_);
   }
   void attention() {
     if (model_.latent) {
@@ -43,7 +43,7 @@ class Layer {
     const ExpertOptions& experts = model_.experts;
     const std::int64_t rows = rows_of_experts(shape_);
     const std::int64_t inside = e_ * rows * experts.moe_ffn_hidden_size / shape_.etp;
-    add("router logits", 2 * kFloat * own_ * experts.num_experts, "moe");
+    add("router logits", 2 * kFloatBytes * own_ * experts.num_experts, "moe");
     add("expert input", e_ * h_ * rows, "moe");
     add("experts before activation", up() * inside, "moe");
     add("experts after activation", (model_.gated_mlp ? 1 : 2) * inside, expert_activation());
@@ -51,7 +51,7 @@ class Layer {
       mlp(experts.shared_expert_intermediate_size, "shared_experts", "shared_experts");
   }
   void dropout(const char* name) {
-    if (shape_.options.hidden_dropout) add(name, kMask * h_ * own_);
+    if (shape_.options.hidden_dropout) add(name, kMaskBytes * h_ * own_);
   }
   std::vector<SavedTensor> saved() { return std::move(saved_); }
 
@@ -74,9 +74,9 @@ class Layer {
     if (shape_.options.keeps_scores) {
       add("attention scores", score_bytes(shape_), "core_attn");
       if (shape_.options.attention_dropout)
-        add("dropout of scores", score_bytes(shape_) / e_ * (e_ + kMask), "core_attn");
+        add("dropout of scores", score_bytes(shape_) / e_ * (e_ + kMaskBytes), "core_attn");
     } else {
-      add("attention statistics", kFloat * model_.num_attention_heads / shape_.tp * n_, "core_attn");
+      add("attention statistics", kFloatBytes * model_.num_attention_heads / shape_.tp * n_, "core_attn");
     }
     add("attention output", e_ * attended * n_);
   }
