@@ -42,11 +42,6 @@ std::string names_of_numbers() {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-std::string trimmed(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
 std::string text_of_file(const std::string& path) {
   InputText input = text_of_input(path, kMostMachineBytes);
   if (input.problem.empty()) return std::move(input.text);
@@ -61,7 +56,7 @@ std::string text_of_file(const std::string& path) {
 void read_line(const std::string& line, const std::string& where, Machine& machine,
                std::array<bool, kMachineNumbers.size()>& given) {
   const std::size_t equals = line.find('=');
-  const std::string name = trimmed(line.substr(0, equals));
+  const std::string name = without_blanks(line.substr(0, equals));
   if (equals == std::string::npos) {
     sim::refuse({.code = "machine_syntax",
                  .option = where,
@@ -80,7 +75,7 @@ void read_line(const std::string& line, const std::string& where, Machine& machi
                  .rule = "a machine has the numbers " + names_of_numbers(),
                  .hint = nearest.empty() ? names.front() : nearest});
   }
-  const std::string text = trimmed(line.substr(equals + 1));
+  const std::string text = without_blanks(line.substr(equals + 1));
   if (std::exchange(given[static_cast<std::size_t>(found - kMachineNumbers.begin())], true)) {
     sim::refuse({.code = "machine_syntax",
                  .option = where,
@@ -102,9 +97,9 @@ void read_line(const std::string& line, const std::string& where, Machine& machi
 }
 
 std::string source_of(const std::string& text) {
-  std::string line = trimmed(text.substr(0, text.find('\n')));
+  std::string line = without_blanks(text.substr(0, text.find('\n')));
   if (!line.starts_with('#')) return "";
-  line = trimmed(line.substr(1));
+  line = without_blanks(line.substr(1));
   return sim::printable_text(line.starts_with("Source: ") ? line.substr(8) : line);
 }
 
@@ -120,7 +115,7 @@ Machine read_machine(const std::string& path) {
   int number = 0;
   for (std::string line; std::getline(stream, line);) {
     ++number;
-    const std::string content = sim::printable_text(trimmed(line.substr(0, line.find('#'))));
+    const std::string content = sim::printable_text(without_blanks(line.substr(0, line.find('#'))));
     if (content.empty()) continue;
     refusals.keep(
         [&] { read_line(content, fmt::format("--machine {}, line {}", path, number), machine, given); });

@@ -40,4 +40,9 @@ InputText text_of_input(const std::string& path, std::size_t most_bytes) {
   return {std::move(text), ""};
 }
 
+std::string without_blanks(const std::string& text) {
+  const std::size_t begin = text.find_first_not_of(" \t\r");
+  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
+}
+
 }  // namespace verify

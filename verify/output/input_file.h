@@ -19,4 +19,7 @@ struct InputText {
 };
 InputText text_of_input(const std::string& path, std::size_t most_bytes);
 
+/// Returns a line, or a part of one, without the blanks at its ends.
+std::string without_blanks(const std::string& text);
+
 }  // namespace verify

@@ -10,6 +10,7 @@
 #include "verify/faults/faulty_device.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/explained_repairs.h"
+#include "verify/properties/reached_sites.h"
 #include "verify/properties/wrong_tensor.h"
 
 namespace verify {
@@ -28,8 +29,7 @@ std::vector<ChangedSite> sites_of_run(const Bench& bench, const CaseSetting& set
   std::map<std::string, ChangedSite> calls;
   for (const sim::RankReport& rank : report.ranks) {
     for (const sim::CallRecord& call : rank.calls) {
-      const bool gets = sim::moves_data(call.operation) && call.operation != sim::Operation::send;
-      if (!gets || call.group->size() == 1) continue;
+      if (!gives_data(call)) continue;
       ChangedSite& site = calls[call.site.name];
       site.site = call.site.name;
       site.operations.insert(call.operation);

@@ -44,11 +44,6 @@ std::vector<std::string> key_names() {
   return names;
 }
 
-std::string without_blanks(const std::string& text) {
-  const std::size_t begin = text.find_first_not_of(" \t\r");
-  return begin == std::string::npos ? "" : text.substr(begin, text.find_last_not_of(" \t\r") - begin + 1);
-}
-
 /// A section of a file, as it is written.
 struct WrittenBug {
   std::string bug;

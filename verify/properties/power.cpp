@@ -8,6 +8,7 @@
 
 #include "verify/properties/drawn_settings.h"
 #include "verify/properties/over_benches.h"
+#include "verify/properties/reached_sites.h"
 
 namespace verify {
 
@@ -40,8 +41,7 @@ SettingsOfSites settings_of_sites(const Case& the_case, sim::DType dtype, const 
     const std::shared_ptr<const sim::RunReport> run = bench.run(the_case, setting);
     for (const sim::RankReport& rank : run->ranks) {
       for (const sim::CallRecord& call : rank.calls) {
-        const bool gets_data = sim::moves_data(call.operation) && call.operation != sim::Operation::send;
-        if (gets_data && call.group->size() > 1) add_setting(sites, std::string(call.site.name), setting);
+        if (gives_data(call)) add_setting(sites, std::string(call.site.name), setting);
       }
       for (const sim::Published& tensor : rank.published)
         add_setting(sites, std::string(kTensorSite) + tensor.name, setting);

@@ -6,6 +6,10 @@
 
 namespace verify {
 
+bool gives_data(const sim::CallRecord& call) {
+  return sim::moves_data(call.operation) && call.operation != sim::Operation::send && call.group->size() > 1;
+}
+
 std::vector<SiteOperation> sites_of(const CampaignRequest& request, Bench& bench) {
   constexpr int kDraws = 12;
   std::set<SiteOperation> sites;
