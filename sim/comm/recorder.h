@@ -2,7 +2,8 @@
 
 /// The recorder of one rank keeps a record of each of its calls and the tensors that it published. If the
 /// rank's device counts work (sim/tensor/counting_device.h), it also keeps the moments of the program at
-/// which the rank called and waited. In a world that keeps the latest calls alone, the records of earlier
+/// which the rank called and waited. It knows the part of its work in which the rank is
+/// (sim/comm/work_parts.h). In a world that keeps the latest calls alone, the records of earlier
 /// ones are added up in a ledger and a hash as soon as nobody waits for them, and no moments are kept.
 ///
 /// Calls   only its own rank uses a recorder while the program runs; others read it when the run is over.
@@ -23,6 +24,7 @@
 #include "sim/base/content_hash.h"
 #include "sim/comm/call.h"
 #include "sim/comm/ledger.h"
+#include "sim/tensor/work_part.h"
 
 namespace sim {
 
@@ -114,7 +116,9 @@ class Recorder {
   /// Keeps a call that the program dropped without wait(), because its buffers are still in flight.
   void keep(std::unique_ptr<Pending> pending) { dropped_.push_back(std::move(pending)); }
   void publish(std::string name, const Tensor& tensor);
+  void begin_part(const WorkPart& part) { part_ = part; }
 
+  const WorkPart& part() const { return part_; }
   /// The records that are kept: all, or the latest ones.
   const std::vector<CallRecord>& calls() const { return calls_; }
   const FoldedCalls& folded_calls() const { return folded_; }
@@ -141,6 +145,7 @@ class Recorder {
   const Device* counting_ = nullptr;  // this rank's device, or null if no moments are kept
   std::vector<Moment> moments_;
   std::vector<Published> published_;
+  WorkPart part_;
   std::int64_t published_bytes_ = 0;
   std::vector<std::unique_ptr<Pending>> dropped_;
 };

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "sim/base/error.h"
+#include "sim/comm/work_parts.h"
 #include "sim/experts/host_copies.h"
 #include "sim/parallel/sequence_parallel_grads.h"
 #include "sim/tensor/checks.h"
@@ -104,6 +105,7 @@ GptTraining::Result GptTraining::step(std::int64_t iteration, Ratio learning_rat
 }
 
 void GptTraining::forward_backward(std::int64_t iteration) {
+  begin_step(rank_, iteration);
   iteration_ = iteration;
   tokens_ = 0;
   loss_ = filled(rank_.device, sum_dtype(config_.model.dtype), {1}, 0);

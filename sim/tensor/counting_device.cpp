@@ -18,7 +18,6 @@ std::shared_ptr<Device> CountingDevice::for_rank(int rank) {
 }
 
 void CountingDevice::begin_part(const WorkPart& part, std::size_t calls) {
-  part_ = part;
   if (marks_ != nullptr) marks_->push_back({part, work_, calls});
 }
 

@@ -30,9 +30,8 @@ class CountingDevice : public Device, public std::enable_shared_from_this<Counti
   const std::int64_t* work() const override { return &work_; }
   bool has_elements(DType dtype) const override { return device_->has_elements(dtype); }
   std::shared_ptr<Device> for_rank(int rank) override;
-  /// Returns the part of its work in which the rank of this handle is.
-  const WorkPart& part() const { return part_; }
-  /// Begins another part. `calls` is the number of calls that the rank has made.
+  /// The rank of this handle begins another part of its work. `calls` is the number of calls that it has
+  /// made.
   void begin_part(const WorkPart& part, std::size_t calls);
   /// Returns where the parts of each rank began, in the latest world that ran on this device.
   const std::map<int, std::shared_ptr<const std::vector<WorkMark>>>& marks() const { return marks_of_ranks_; }
@@ -101,7 +100,6 @@ class CountingDevice : public Device, public std::enable_shared_from_this<Counti
 
   std::shared_ptr<Device> device_;
   std::int64_t work_ = 0;
-  WorkPart part_;
   std::shared_ptr<std::vector<WorkMark>> marks_;  // of the rank of this handle; null in the device of a world
   std::map<int, std::shared_ptr<const std::vector<WorkMark>>> marks_of_ranks_;
 };

@@ -107,6 +107,11 @@ bool FaultWhere::has(int rank, int place_in_group, std::string_view kind) const 
   return is_of_rank && place.value_or(place_in_group) == place_in_group && (group.empty() || group == kind);
 }
 
+bool FaultWhere::has(const sim::WorkPart& part) const {
+  return (pass.empty() || pass == part.pass) && microbatch.value_or(part.microbatch) == part.microbatch &&
+         layer.value_or(part.layer) == part.layer && step.value_or(part.step) == part.step;
+}
+
 bool Fault::fits(const std::string& call_site, sim::Operation operation) const {
   const FaultInfo& info = info_of(kind);
   return is_of_calls() && info.applies != nullptr && info.applies(operation) && fits_pattern(site, call_site);

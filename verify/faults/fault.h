@@ -8,9 +8,10 @@
 ///         which each * stands for any text. The site of a kernel is "device." and its name, such as
 ///         "device.matmul", and that of a published tensor "tensor." and its name, such as "tensor.output".
 ///         FAULT is a row of fault_table(). WHERE is a list with commas of rank=R (a global rank; several may
-///         be given), place=P (a place in the group), call=N (the N-th call of a rank at this site, from 0)
-///         and group=KIND. Without it all ranks have the fault, in every call. Kernels and tensors have no
-///         group, and their factors are numbers.
+///         be given), place=P (a place in the group), call=N (the N-th call of a rank at this site, from 0),
+///         group=KIND, pass=forward|backward, and microbatch=N, layer=N and step=N (of a training, from 0).
+///         Without it all ranks have the fault, in every call. call=N counts the calls that have all other
+///         parts. Kernels and tensors have no group and no part of a training, and their factors are numbers.
 /// Calls   The fault is planted in the calls of the site that its row applies to, in groups of several ranks.
 /// Errors  bad_fault: the text is not of this form; unknown_fault: there is no such row; bad_fault_argument:
 ///         the argument is missing, or is none that the row takes; bad_fault_where: WHERE has an unknown or
@@ -27,6 +28,7 @@
 
 #include "sim/comm/call.h"
 #include "sim/tensor/kernel_parameters.h"
+#include "sim/tensor/work_part.h"
 
 namespace verify {
 
@@ -88,8 +90,15 @@ struct FaultWhere {
   std::optional<int> place = std::nullopt;
   std::optional<std::int64_t> call = std::nullopt;
   std::string group = {};  // the kind; empty: any
+  std::string pass = {};   // "forward" or "backward"; empty: any, and outside of the passes
+  std::optional<std::int64_t> microbatch = std::nullopt;
+  std::optional<std::int64_t> layer = std::nullopt;
+  std::optional<std::int64_t> step = std::nullopt;
 
   bool has(int rank, int place_in_group, std::string_view kind) const;
+  /// Whether a part of a training is one in which the fault is.
+  bool has(const sim::WorkPart& part) const;
+  bool names_a_part() const { return !pass.empty() || microbatch || layer || step; }
 };
 
 /// A factor: a number, the size of a rank's group of a kind, or 1 over that size.

@@ -102,6 +102,10 @@ bool take_where(FaultWhere& where, const std::string& name, const std::string& v
     where.group = value;
     return is_kind(value);
   }
+  if (name == "pass") {
+    where.pass = value;
+    return value == "forward" || value == "backward";
+  }
   const auto number = whole_number(value);
   if (!number) return false;
   if (name == "rank") {
@@ -110,6 +114,12 @@ bool take_where(FaultWhere& where, const std::string& name, const std::string& v
     where.place = static_cast<int>(*number);
   } else if (name == "call") {
     where.call = *number;
+  } else if (name == "microbatch") {
+    where.microbatch = *number;
+  } else if (name == "layer") {
+    where.layer = *number;
+  } else if (name == "step") {
+    where.step = *number;
   } else {
     return false;
   }
@@ -124,7 +134,8 @@ void take_places(Fault& fault, std::string_view places) {
     const std::string value(part.substr(std::min(equals + 1, part.size())));
     if (!take_where(fault.where, std::string(part.substr(0, equals)), value))
       refuse_fault("bad_fault_where", fault.text, fmt::format("'{}' behind @", part),
-                   "the parts behind @ are rank=R, place=P, call=N and group=KIND, with commas between them",
+                   "the parts behind @ are rank=R, place=P, call=N, group=KIND, pass=forward|backward, "
+                   "microbatch=N, layer=N and step=N, with commas between them",
                    "@rank=0,call=1");
     if (end == places.size()) return;
     places.remove_prefix(end + 1);
@@ -144,9 +155,13 @@ std::string places_of(const FaultInfo& info) {
 void require_no_group(const Fault& fault) {
   const char* what = fault.is_of_kernels() ? "a kernel" : "a published tensor";
   const FaultWhere& where = fault.where;
-  if (where.place || !where.group.empty() || (where.call && fault.is_of_tensors()))
-    refuse_fault("bad_fault_where", fault.text,
-                 fmt::format("{} has no {}", what, where.place || !where.group.empty() ? "group" : "calls"),
+  const bool has_group = where.place || !where.group.empty();
+  const char* missing = has_group                             ? "group"
+                        : where.names_a_part()                ? "part of a training"
+                        : where.call && fault.is_of_tensors() ? "calls"
+                                                              : nullptr;
+  if (missing != nullptr)
+    refuse_fault("bad_fault_where", fault.text, fmt::format("{} has no {}", what, missing),
                  "a fault of a kernel takes rank=R and call=N behind @, and that of a tensor rank=R",
                  "@rank=0");
   if (!fault.factor.kind.empty())

@@ -100,8 +100,8 @@ bool works_in_place(const Call& call) {
 /// What a fault of one rank keeps from call to call, for all of the rank's groups.
 class FaultOfRank {
  public:
-  FaultOfRank(const Fault& fault, int rank, sim::Groups& groups)
-      : fault_(fault), rank_(rank), groups_(groups) {}
+  FaultOfRank(const Fault& fault, const sim::Rank& rank)
+      : fault_(fault), rank_(rank.id), groups_(rank.groups), record_(rank.record) {}
 
   const Fault& fault() const { return fault_; }
   int rank() const { return rank_; }
@@ -110,7 +110,8 @@ class FaultOfRank {
   /// Whether a call has the fault. It counts the calls of the site.
   bool takes(const Call& call, const Communicator& group) {
     const std::string& kind = group.group().kind;
-    if (!fault_.fits(call.site.name, call.operation) || !fault_.where.has(rank_, group.rank(), kind))
+    if (!fault_.fits(call.site.name, call.operation) || !fault_.where.has(rank_, group.rank(), kind) ||
+        !fault_.where.has(record_.part()))
       return false;
     const std::int64_t number = calls_[call.site.name]++;
     const bool is_met = fault_.where.call.value_or(number) == number;
@@ -136,6 +137,7 @@ class FaultOfRank {
   const Fault& fault_;
   int rank_;
   sim::Groups& groups_;
+  const sim::Recorder& record_;
   std::map<std::string, std::int64_t> calls_;
   std::map<std::pair<std::string, std::string>, Tensor> kept_;
   std::vector<std::function<void()>> rest_;
@@ -351,8 +353,8 @@ class FaultyCommunicator : public Communicator {
 /// The groups of a rank with one fault. Only groups of several ranks have it.
 class FaultyGroups : public sim::Groups {
  public:
-  FaultyGroups(sim::Groups& real, int rank, sim::Device& device, const Fault& fault)
-      : real_(real), device_(device), of_rank_(fault, rank, real) {}
+  FaultyGroups(sim::Rank& rank, const Fault& fault)
+      : real_(rank.groups), device_(rank.device), of_rank_(fault, rank) {}
 
   Communicator& world() override { return *faulty(&real_.world()); }
   Communicator& get(std::string_view kind) override { return *faulty(&real_.get(kind)); }
@@ -378,7 +380,7 @@ class FaultyGroups : public sim::Groups {
 
 sim::RankProgram with_fault(sim::RankProgram program, const Fault& fault) {
   return [program = std::move(program), fault](sim::Rank& rank) {
-    FaultyGroups groups(rank.groups, rank.id, rank.device, fault);
+    FaultyGroups groups(rank, fault);
     sim::Rank own{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
     program(own);
     groups.end();

@@ -83,21 +83,28 @@ std::string as_text(const CampaignRow& row, const std::vector<Fault>& faults, co
 }  // namespace
 
 const char* CampaignVerdict::name() const {
-  if (has_failed()) return falsified > 0 ? "falsified" : "broken";
+  if (has_failed()) return broken > 0 && falsified == 0 ? "broken" : "falsified";
   return is_whole ? "verified" : "interrupted";
 }
 
 ExitCode CampaignVerdict::exit_code() const {
-  if (has_failed()) return falsified > 0 ? kFalsified : kBroken;
+  if (has_failed()) return broken > 0 && falsified == 0 ? kBroken : kFalsified;
   return is_whole ? kVerified : kInterrupted;
 }
 
 std::string CampaignVerdict::counts() const {
-  return fmt::format("{} falsified{}", falsified, broken > 0 ? fmt::format(", {} broken", broken) : "");
+  const std::string of_broken = broken > 0 ? fmt::format(", {} broken", broken) : "";
+  const std::string of_unmet =
+      unmet_faults.empty() ? "" : fmt::format(", {} not met", counted(std::ssize(unmet_faults), "fault"));
+  return fmt::format("{} falsified{}{}", falsified, of_broken, of_unmet);
 }
 
-CampaignVerdict verdict_of(const std::vector<CampaignRow>& rows, bool is_whole) {
+CampaignVerdict verdict_of(const CampaignRequest& request, const std::vector<CampaignRow>& rows,
+                           bool is_whole) {
   CampaignVerdict verdict{.is_whole = is_whole};
+  for (const Fault& fault : request.faults) {
+    if (is_whole && *fault.met == 0) verdict.unmet_faults.push_back(fault.text);
+  }
   for (const CampaignRow& row : rows) {
     if (row.failure) ++(is_broken(row) ? verdict.broken : verdict.falsified);
   }
@@ -106,7 +113,7 @@ CampaignVerdict verdict_of(const std::vector<CampaignRow>& rows, bool is_whole) 
 
 void write_campaign(const CampaignRequest& request, const std::vector<CampaignRow>& rows, bool is_whole,
                     bool as_json_text, const std::string& called, const Output& output) {
-  const CampaignVerdict verdict = verdict_of(rows, is_whole);
+  const CampaignVerdict verdict = verdict_of(request, rows, is_whole);
   Json json_rows = Json::array();
   TextTable table(
       {{"case"}, {"property"}, {"runs", Align::right}, {"worst slack", Align::right}, {"verdict"}});
@@ -120,11 +127,14 @@ void write_campaign(const CampaignRequest& request, const std::vector<CampaignRo
                verdict_text(row, request.runs)});
     if (row.failure) failures += as_text(row, request.faults, path, called);
   }
+  for (const std::string& fault : verdict.unmet_faults)
+    failures += fmt::format("\nplant: nothing that ran has '{}'\n", fault);
   if (as_json_text) {
     output.out << one_line({{"verdict", verdict.name()},
                             {"seed", request.seed},
                             {"runs", runs},
                             {"interrupted", !is_whole},
+                            {"unmet_faults", verdict.unmet_faults},
                             {"rows", std::move(json_rows)}});
   } else {
     const std::string of_runs =

@@ -72,7 +72,7 @@ int check_cases(const Call& call, const CaseList& cases, const std::string& call
     return check_spread(call, cases, called, {.choice = spread, .request = request, .benches = benches});
   const bool is_whole = run_with_progress(request, rows, benches, call.output);
   write_campaign(request, rows, is_whole, asks_for_json(line), called, call.output);
-  return verdict_of(rows, is_whole).exit_code();
+  return verdict_of(request, rows, is_whole).exit_code();
 }
 
 int run_check(const Call& call) { return check_cases(call, all_cases(), "./shardproof"); }

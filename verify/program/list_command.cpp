@@ -70,6 +70,7 @@ int run_list(const Call& call) {
   for (const FaultInfo& fault : fault_table()) faults.add({form_of(fault), fault.about});
   faults.add(
       {"@rank=R,place=P,call=N,group=KIND", "Only there: a rank, a place of the group, the N-th call."});
+  faults.add({"@pass=PASS,microbatch=N,layer=N,step=N", "Only in this part of a training."});
   faults.add({"device.KERNEL, tensor.NAME", "Sites of kernels and of published tensors."});
   std::vector<std::string> cases;
   for (const auto& one : all_cases()) cases.push_back(one->name());

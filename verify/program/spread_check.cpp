@@ -60,7 +60,7 @@ Ended run_with_progress(Backend& backend, const SpreadCheck& spread, std::vector
   sim::CpuDevice cpu;
   backend.run(world, cpu, [&](sim::Rank& rank) {
     ended.is_whole = run_spread_campaign(rank, spread.request, spread.benches, rows, goes_on);
-    const ExitCode code = verdict_of(rows, ended.is_whole).exit_code();
+    const ExitCode code = verdict_of(spread.request, rows, ended.is_whole).exit_code();
     ended.exit_code = static_cast<int>(number_of_rank_0(rank, code));
   });
   return ended;

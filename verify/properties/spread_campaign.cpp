@@ -90,6 +90,15 @@ std::vector<double> conclude(sim::Rank& rank, CampaignWork& campaign, std::vecto
   return failures;
 }
 
+/// Adds up over all ranks how many calls had each planted fault.
+void add_up_met(sim::Rank& rank, const std::vector<Fault>& faults) {
+  if (faults.empty()) return;
+  std::vector<double> met;
+  for (const Fault& fault : faults) met.push_back(static_cast<double>(*fault.met));
+  met = over_ranks(rank, sim::ReduceOp::sum, std::move(met), "spread.met");
+  for (std::size_t i = 0; i < faults.size(); ++i) *faults[i].met = static_cast<std::int64_t>(met[i]);
+}
+
 }  // namespace
 
 bool run_spread_campaign(sim::Rank& rank, const CampaignRequest& request, std::span<Bench> benches,
@@ -109,6 +118,7 @@ bool run_spread_campaign(sim::Rank& rank, const CampaignRequest& request, std::s
       if (failure != CampaignWork::kNoRun) campaign.settle(bench, row, failure);
     }
   });
+  add_up_met(rank, request.faults);
   const double stopped = campaign.was_stopped() ? 1 : 0;
   return over_ranks(rank, sim::ReduceOp::max, {stopped}, "spread.end").front() == 0;
 }

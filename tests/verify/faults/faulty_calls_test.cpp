@@ -5,7 +5,11 @@
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
+#include <optional>
+#include <rapidcheck/gtest.h>
+#include <string>
 
+#include "sim/comm/work_parts.h"
 #include "sim/cpu/cpu_device.h"
 #include "sim/world/simulate.h"
 #include "verify/faults/faulty_device.h"
@@ -166,6 +170,80 @@ TEST(FaultyTensors, AreChangedInTheReportOfARun) {
   EXPECT_EQ(published(with({"tensor.*:offset=1"}), 0), (Values{36, 39, 33}));
   EXPECT_EQ(published(with({"tensor.x:zero"}), 2), (Values{0, 0, 0}));
   EXPECT_TRUE(std::isnan(published(with({"tensor.x:nan"}), 2)[0]));
+}
+
+// ---- parts of a training
+// ------------------------------------------------------------------------------------
+
+constexpr std::int64_t kEach = 2;  // steps, microbatches and layers
+const char* const kPasses[] = {"forward", "backward"};
+
+/// Calls `visit` for each call of a training: with its pass, "" for the update, its microbatch, layer and step.
+template <typename Visit>
+void visit_calls(const Visit& visit) {
+  for (int step = 0; step < kEach; ++step) {
+    for (const char* pass : kPasses) {
+      for (int microbatch = 0; microbatch < kEach; ++microbatch) {
+        for (int layer = 0; layer < kEach; ++layer) visit(sim::WorkPart{pass, microbatch, 0, layer, step});
+      }
+    }
+    visit(sim::WorkPart{.step = step});
+  }
+}
+
+std::int64_t number_of_calls() {
+  std::int64_t calls = 0;
+  visit_calls([&](const sim::WorkPart&) { ++calls; });
+  return calls;
+}
+
+/// Call i of the training sums element i of a tensor of ones.
+void training(Rank& rank) {
+  const Tensor x = sim::filled(rank.device, sim::DType::f32, {number_of_calls()}, 1);
+  std::int64_t call = 0;
+  visit_calls([&](const sim::WorkPart& part) {
+    begin_step(rank, part.step);
+    if (part.microbatch != sim::WorkPart::kNone) {
+      begin_pass(rank, part.pass, part.microbatch, part.chunk);
+      begin_layer(rank, part.layer);
+    } else {
+      end_pass(rank);
+    }
+    rank.groups.world().all_reduce(x.rows(call, call + 1), sim::ReduceOp::sum, "test.call");
+    ++call;
+  });
+  rank.publish("x", x);
+}
+
+std::optional<int> drawn_number() {
+  const int number = *rc::gen::inRange(-1, static_cast<int>(kEach) + 1);
+  return number < 0 ? std::nullopt : std::optional(number);
+}
+
+RC_GTEST_PROP(FaultyCalls, AreInTheirPartOfATraining, ()) {
+  const std::string pass = *rc::gen::element<std::string>("", kPasses[0], kPasses[1]);
+  const std::optional<int> microbatch = drawn_number(), layer = drawn_number(), step = drawn_number(),
+                           nth = drawn_number();
+  std::string where;
+  const auto add = [&](const std::string& name, const std::string& value) {
+    where += (where.empty() ? "@" : ",") + name + "=" + value;
+  };
+  if (!pass.empty()) add("pass", pass);
+  if (microbatch) add("microbatch", std::to_string(*microbatch));
+  if (layer) add("layer", std::to_string(*layer));
+  if (step) add("step", std::to_string(*step));
+  if (nth) add("call", std::to_string(*nth));
+  Values expected;
+  int met = 0;
+  visit_calls([&](const sim::WorkPart& part) {
+    const bool is_there = (pass.empty() || pass == part.pass) &&
+                          (!microbatch || *microbatch == part.microbatch) &&
+                          (!layer || *layer == part.layer) && (!step || *step == part.step);
+    const bool has_fault = is_there && (!nth || met == *nth);
+    if (is_there) ++met;
+    expected.push_back(static_cast<float>(has_fault ? 2 * kRanks : kRanks));
+  });
+  RC_ASSERT(published(run({"test.call:scale=2" + where}, training), 1) == expected);
 }
 
 TEST(FaultyCalls, AreComposedInTheirOrder) {

@@ -37,6 +37,20 @@ TEST(Check, TheTableIsTheSameForAnyNumberOfThreads) {
   for (const char* threads : {"2", "5", "1000000"}) EXPECT_EQ(test::run(words + threads).out, one.out);
 }
 
+TEST(Check, APlantedFaultThatNothingHadIsAFailure) {
+  const std::string words =
+      "check --runs 4 --case mlp --property serial --plant row_parallel_linear.forward:scale=2@call=99";
+  const test::RunResult result = test::run(words);
+  EXPECT_EQ(result.exit_code, 1);
+  EXPECT_NE(result.out.find("\nplant: nothing that ran has 'row_parallel_linear.forward:scale=2@call=99'\n\n"
+                            "falsified: 4 runs in 1 row, seed 0; 0 falsified, 1 fault not met\n"),
+            std::string::npos)
+      << result.out;
+  const auto document = nlohmann::ordered_json::parse(test::run(words + " --format json").out);
+  EXPECT_EQ(document["unmet_faults"],
+            nlohmann::ordered_json::array({"row_parallel_linear.forward:scale=2@call=99"}));
+}
+
 TEST(Check, RatesHaveFewDigitsAndNoExponent) {
   EXPECT_EQ(verify::text_of_rate(0.25), "0.25");
   EXPECT_EQ(verify::text_of_rate(7.31), "7.3");

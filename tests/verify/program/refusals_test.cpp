@@ -169,6 +169,8 @@ const std::vector<Case>& cases() {
       {"bad_fault_where", "check --case mlp --plant row_parallel_linear.forward:skip@rank"},
       {"bad_fault_where", "check --case mlp --plant row_parallel_linear.forward:skip@rank=1,when=2"},
       {"bad_fault_where", "check --case mlp --plant device.matmul:zero@place=1"},
+      {"bad_fault_where", "check --case mlp --plant device.matmul:zero@step=1"},
+      {"bad_fault_where", "check --case mlp --plant row_parallel_linear.forward:skip@pass=both"},
       {"bad_fault", "check --case mlp --plant tensor.output:skip"},
       {"bad_fault_argument", "check --case mlp --plant tensor.output:scale=tp"},
       {"bad_fault_argument", "check --case mlp --plant row_parallel_linear.forward:scale=1+2^-53"},
