@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <string_view>
 #include <utility>
 
@@ -30,7 +31,10 @@ namespace {
 int run_replay(const std::string& called, const CommandLine& line, const CaseList& cases,
                const Output& output) {
   const CaseOptions options = case_request(line, Reader::replay_of_project);
-  const auto [row, finding] = replay_case(options, parsed_faults(options.plants), cases);
+  const std::vector<Fault> faults = parsed_faults(options.plants);
+  auto [row, finding] = replay_case(options, faults, cases);
+  if (const std::vector<std::string> unmet = unmet_faults(faults); row.holds && !unmet.empty())
+    row = {row.check, false, fmt::format("nothing that ran has '{}'", fmt::join(unmet, "', '"))};
   const char* verdict = row.holds ? "verified" : finding ? "broken" : "falsified";
   if (asks_for_json(line)) {
     Json json = {{"verdict", verdict}, {"check", row.check}, {"holds", row.holds}, {"detail", row.detail}};
@@ -78,7 +82,7 @@ int run(const std::string& called, const std::vector<std::string>& arguments, co
   const CommandInfo& command = command_named(program, line.command);
   if (command.reader == Reader::replay_of_project) return run_replay(called, line, cases, output);
   require_read_by(line, command.reader);
-  if (command.reader == Reader::exam_of_project) return exam_cases({line, {}, output}, cases, called);
+  if (command.reader == Reader::exam_of_project) return exam_cases({line, {}, output}, cases, {}, called);
   return check_cases({line, {}, output}, cases, called);
 }
 

@@ -61,6 +61,12 @@ TEST(Prove, ReplaysOneSetting) {
   const test::RunResult result = prove(words);
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out.find("ok  parallel_norm serial, tp 2, f32, seed 0, hidden 3"), 0U) << result.out;
+  std::vector<std::string> planted = words;
+  const std::string fault = "sequence_parallel_grads.sum:skip@rank=9";
+  planted.insert(planted.end(), {"--plant", fault});
+  const test::RunResult unmet = prove(planted);
+  EXPECT_EQ(unmet.exit_code, 1);
+  EXPECT_EQ(unmet.out, "FAILED  nothing that ran has '" + fault + "'\n\nfalsified\n");
 }
 
 /// A case whose tenth run is interrupted from the keyboard. `is_wrong` makes it fail before.
@@ -216,6 +222,21 @@ TEST(Prove, RefusesWhatItDoesNotRead) {
   refused({"replay"}, "bad_dimensions");
   refused({"check", "a.ini"}, "one_scenario");
   refused({"--planted"}, "unknown_option");
+}
+
+TEST(Prove, ACatalogueIsTheFilesThatAreGiven) {
+  const test::TemporaryFile bugs("bugs.ini",
+                                 "# Source: this test\n[row: sum left out]\ncase = mlp\nproperty = serial\n"
+                                 "fault = row_parallel_linear.forward:skip\n"
+                                 "names = row_parallel_linear.forward\n");
+  const test::RunResult caught = prove({"exam", "--catalogue", bugs.path()});
+  EXPECT_EQ(caught.exit_code, 0) << caught.out << caught.err;
+  EXPECT_NE(caught.out.find("verified: 1 bug, 1 caught by the expected property, 0 unnamed, 0 missed"),
+            std::string::npos)
+      << caught.out;
+  const test::RunResult none = prove({"exam", "--catalogue"});
+  EXPECT_EQ(none.exit_code, 2);
+  EXPECT_EQ(none.err.find("./mine --fast: refused [nothing_in_catalogue]"), 0U) << none.err;
 }
 
 /// A layer that makes one call and then does something in the place of a result.

@@ -117,6 +117,14 @@ bool Fault::fits(const std::string& call_site, sim::Operation operation) const {
   return is_of_calls() && info.applies != nullptr && info.applies(operation) && fits_pattern(site, call_site);
 }
 
+std::vector<std::string> unmet_faults(const std::vector<Fault>& faults) {
+  std::vector<std::string> unmet;
+  for (const Fault& fault : faults) {
+    if (*fault.met == 0) unmet.push_back(fault.text);
+  }
+  return unmet;
+}
+
 bool fits_pattern(std::string_view pattern, std::string_view text) {
   if (pattern.empty()) return text.empty();
   if (pattern.front() != '*')

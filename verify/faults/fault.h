@@ -135,6 +135,8 @@ bool fits_pattern(std::string_view pattern, std::string_view text);
 /// Returns the fault that a text describes.
 Fault parsed_fault(const std::string& text);
 std::vector<Fault> parsed_faults(const std::vector<std::string>& texts);
+/// Returns, as they are written, the faults that no call, kernel or tensor has had.
+std::vector<std::string> unmet_faults(const std::vector<Fault>& faults);
 
 /// A site, and an operation that is called there; or a published tensor, "tensor." and its name.
 struct SiteOperation {

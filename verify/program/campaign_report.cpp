@@ -102,9 +102,7 @@ std::string CampaignVerdict::counts() const {
 CampaignVerdict verdict_of(const CampaignRequest& request, const std::vector<CampaignRow>& rows,
                            bool is_whole) {
   CampaignVerdict verdict{.is_whole = is_whole};
-  for (const Fault& fault : request.faults) {
-    if (is_whole && *fault.met == 0) verdict.unmet_faults.push_back(fault.text);
-  }
+  if (is_whole) verdict.unmet_faults = unmet_faults(request.faults);
   for (const CampaignRow& row : rows) {
     if (row.failure) ++(is_broken(row) ? verdict.broken : verdict.falsified);
   }

@@ -109,10 +109,10 @@ void write_catalogue(const std::vector<CatalogueRow>& rows, bool as_json_text, c
 
 }  // namespace
 
-int exam_catalogue(const Call& call, const CaseList& cases, const std::string& called) {
+int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<std::string>& files,
+                   const std::string& called) {
   const CommandLine& line = call.line;
   const CaseOptions options = case_options(line);
-  const std::vector<std::string> files = line.scenarios.empty() ? catalogue_files() : line.scenarios;
   const std::vector<CatalogueEntry> entries = read_catalogue(files, options, cases);
   std::vector<Bench> benches(benches_for(options.threads));
   const InterruptKept interrupt;

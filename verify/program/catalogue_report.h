@@ -4,6 +4,7 @@
 /// where the expected property did not catch one; or the document.
 
 #include <string>
+#include <vector>
 
 #include "verify/output/output.h"
 #include "verify/properties/fault_catalogue.h"
@@ -12,8 +13,9 @@ namespace verify {
 
 struct Call;
 
-/// The command exam with --catalogue, for the files of the command line, or else those of scenarios/faults.
-/// The bugs are planted in `cases`. `called` is the program in the line that reproduces a bug.
-int exam_catalogue(const Call& call, const CaseList& cases, const std::string& called);
+/// The command exam with --catalogue, for the bugs of these files, which are planted in `cases`. `called` is
+/// the program in the line that reproduces a bug.
+int exam_catalogue(const Call& call, const CaseList& cases, const std::vector<std::string>& files,
+                   const std::string& called);
 
 }  // namespace verify

@@ -23,6 +23,9 @@
 ///         scenario_missing: there are no scenarios to replay; and what requests, layouts and settings
 ///         refuse. replay keeps the refusals of its scenarios as results.
 
+#include <string>
+#include <vector>
+
 #include "verify/backends/backend.h"
 #include "verify/cases/case.h"
 #include "verify/cases/case_list.h"
@@ -50,7 +53,8 @@ int run_inspect(const Call& call);
 int run_list(const Call& call);
 /// The command check, for these cases. `called` is the program that a line uses to reproduce a failure.
 int check_cases(const Call& call, const CaseList& cases, const std::string& called);
-/// The command exam, for these cases.
-int exam_cases(const Call& call, const CaseList& cases, const std::string& called);
+/// The command exam, for these cases. `catalogue` has the files of --catalogue if the command line has none.
+int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::string>& catalogue,
+               const std::string& called);
 
 }  // namespace verify

@@ -8,6 +8,7 @@
 #include "verify/options/case_options.h"
 #include "verify/options/command_requests.h"
 #include "verify/options/nearest_name.h"
+#include "verify/options/scenario.h"
 #include "verify/output/progress.h"
 #include "verify/program/catalogue_report.h"
 #include "verify/program/commands.h"
@@ -37,7 +38,8 @@ void require_fault_names(const std::vector<std::string>& names) {
 
 }  // namespace
 
-int exam_cases(const Call& call, const CaseList& cases, const std::string& called) {
+int exam_cases(const Call& call, const CaseList& cases, const std::vector<std::string>& catalogue,
+               const std::string& called) {
   const CommandLine& line = call.line;
   const CaseOptions options = case_options(line);
   require_fault_names(options.faults);
@@ -49,7 +51,8 @@ int exam_cases(const Call& call, const CaseList& cases, const std::string& calle
                  .rule = "--power plants factors of 1 + 2^-k, and nothing else",
                  .hint = "one of the two options"});
   }
-  if (asks_for_bugs) return exam_catalogue(call, cases, called);
+  if (asks_for_bugs)
+    return exam_catalogue(call, cases, line.scenarios.empty() ? catalogue : line.scenarios, called);
   if (!line.scenarios.empty()) {
     sim::refuse({.code = "one_scenario",
                  .option = line.scenarios[0],
@@ -77,6 +80,6 @@ int exam_cases(const Call& call, const CaseList& cases, const std::string& calle
   return exit_code_of(exam);
 }
 
-int run_exam(const Call& call) { return exam_cases(call, all_cases(), "./shardproof"); }
+int run_exam(const Call& call) { return exam_cases(call, all_cases(), catalogue_files(), "./shardproof"); }
 
 }  // namespace verify

@@ -46,11 +46,12 @@ CommandInfo check_info(const std::string& first) {
 
 CommandInfo exam_info(const std::string& first) {
   return {.name = "exam",
-          .arguments = "",
+          .arguments = "[FILE.ini...]",
           .summary = "Plants faults in the cases, and says which the properties catch.",
           .about =
               "Plants faults at every call site and kernel that the cases reach, one at a time, and judges "
-              "each by the properties: caught, equivalent (nothing differs) or missed.",
+              "each by the properties: caught, equivalent (nothing differs) or missed. With --catalogue it "
+              "plants the bugs of the files, and says which of them the expected property catches.",
           .reader = Reader::exam_of_project,
           .examples = {{"Examine all cases.", "exam"},
                        {"Examine one case.", fmt::format("exam --case {}", first)},

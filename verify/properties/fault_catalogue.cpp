@@ -248,6 +248,12 @@ std::string CatalogueEntry::faults_text() const {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+namespace {
+
+std::string none_of(std::size_t bugs) { return bugs == 0 ? "no bug" : fmt::format("none of {} bugs", bugs); }
+
+}  // namespace
+
 std::vector<CatalogueEntry> read_catalogue(const std::vector<std::string>& files, const CaseOptions& options,
                                            const CaseList& cases) {
   sim::Refusals refusals;
@@ -262,11 +268,11 @@ std::vector<CatalogueEntry> read_catalogue(const std::vector<std::string>& files
   if (!entries.empty()) return entries;
   sim::refuse({.code = "nothing_in_catalogue",
                .option = "--catalogue",
-               .numbers = fmt::format("{} in {} of --case and --fault",
-                                      bugs.empty() ? "no bug" : fmt::format("none of {} bugs", bugs.size()),
-                                      files.empty() ? "no file" : fmt::format("{}", fmt::join(files, ", "))),
+               .numbers = files.empty() ? "no file is given"
+                                        : fmt::format("{} in {} of --case and --fault", none_of(bugs.size()),
+                                                      fmt::join(files, ", ")),
                .rule = "a catalogue has at least one bug in the chosen cases, with one of the chosen faults",
-               .hint = "exam --catalogue scenarios/faults/tensor-parallel.ini"});
+               .hint = "exam --catalogue FILE, in the form of those of scenarios/faults"});
 }
 
 std::vector<CatalogueRow> run_catalogue(std::span<const CatalogueEntry> entries, std::span<Bench> benches,

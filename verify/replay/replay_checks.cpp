@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <utility>
 
 #include "sim/base/check.h"
@@ -302,12 +303,11 @@ void run_finding(Replaying& scenario) {
 }
 
 void run_plants(Replaying& scenario) {
+  const std::vector<std::string> unmet = unmet_faults(scenario.faults);
+  if (!unmet.empty())
+    return scenario.add({"plant", false, fmt::format("nothing that ran has '{}'", fmt::join(unmet, "', '"))});
   std::int64_t met = 0;
-  for (const Fault& fault : scenario.faults) {
-    if (*fault.met == 0)
-      return scenario.add({"plant", false, fmt::format("nothing that ran has '{}'", fault.text)});
-    met += *fault.met;
-  }
+  for (const Fault& fault : scenario.faults) met += *fault.met;
   scenario.add(
       {"plant", true,
        fmt::format("{} in {}", counted(std::ssize(scenario.faults), "fault"), counted(met, "call"))});
