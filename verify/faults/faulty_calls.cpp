@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "verify/faults/block_order.h"
+#include "verify/faults/decorated_groups.h"
 
 namespace verify {
 
@@ -17,49 +18,6 @@ using sim::Call;
 using sim::Communicator;
 using sim::Operation;
 using sim::Tensor;
-
-/// The program's own recorder has the calls that are really made. Those that were asked for are kept nowhere.
-std::shared_ptr<sim::Recorder> recorder_of_nothing() {
-  constexpr std::int64_t kKept = 1;
-  return std::make_shared<sim::Recorder>(
-      INT64_MAX, [] { std::abort(); }, sim::kMostPublishedBytes, kKept);
-}
-
-/// Makes a call in another communicator.
-sim::Work start_in(Communicator& group, const Call& call) {
-  const Tensor& either = call.input.is_none() ? call.output : call.input;
-  switch (call.operation) {
-    case Operation::all_reduce:
-      return group.start_all_reduce(call.output, call.reduce_op, call.site);
-    case Operation::reduce_scatter:
-      return group.start_reduce_scatter(call.input, call.output, call.reduce_op, call.site);
-    case Operation::all_gather:
-      return group.start_all_gather(call.input, call.output, call.site);
-    case Operation::broadcast:
-      return group.start_broadcast(either, call.root, call.site);
-    case Operation::reduce:
-      return group.start_reduce(either, call.reduce_op, call.root, call.site);
-    case Operation::gather:
-      return group.start_gather(call.input, call.output, call.root, call.site);
-    case Operation::scatter:
-      return group.start_scatter(call.input, call.output, call.root, call.site);
-    case Operation::all_to_all:
-      return group.start_all_to_all(call.input, call.output, call.site);
-    case Operation::all_to_all_uneven:
-      return group.start_all_to_all_uneven(call.input, call.send_rows, call.output, call.receive_rows,
-                                           call.site);
-    case Operation::send:
-      return group.start_send(call.input, call.peer, call.site);
-    case Operation::recv:
-      return group.start_recv(call.output, call.peer, call.site);
-    case Operation::barrier:
-      return group.start_barrier(call.site);
-    case Operation::split:
-    case Operation::new_group:
-      break;
-  }
-  std::abort();  // do_call() gets no such call
-}
 
 /// Calls in flight, and what happens to their buffers once they are over. The kernels of the device are
 /// called as they are, because operations refuse a buffer whose call the program has not waited for.
@@ -143,19 +101,17 @@ class FaultOfRank {
   std::vector<std::function<void()>> rest_;
 };
 
-class FaultyCommunicator : public Communicator {
+class FaultyCommunicator : public DecoratedCommunicator {
  public:
   FaultyCommunicator(Communicator& real, sim::Device& device, FaultOfRank& of_rank)
-      : Communicator(real.group(), real.rank(), device, recorder_of_nothing()),
-        real_(real),
-        of_rank_(of_rank) {}
+      : DecoratedCommunicator(real, device), of_rank_(of_rank) {}
 
  private:
   using Result = std::unique_ptr<sim::Pending>;
 
   Result do_call(Call&& call) override {
     auto flight = std::make_unique<Flight>();
-    if (of_rank_.takes(call, real_)) {
+    if (of_rank_.takes(call, real())) {
       // What an earlier call left is done once this one has begun; what this one leaves waits for the next.
       FaultOfRank& rank = of_rank_;
       std::function<void()> rest = make_wrongly(call, *flight);
@@ -163,12 +119,9 @@ class FaultyCommunicator : public Communicator {
       if (rest) rank.put_off(std::move(rest));
       return flight;
     }
-    flight->works.push_back(start_in(real_, call));
+    flight->works.push_back(pass_on(call));
     of_rank_.catch_up();
     return flight;
-  }
-  std::unique_ptr<Communicator> do_split(Call&& call) override {
-    return real_.split(call.color, call.key, call.site);
   }
 
   /// Makes the call with its fault. Returns what is left to do when the next call has begun; or null.
@@ -184,7 +137,7 @@ class FaultyCommunicator : public Communicator {
         make_twice(call, flight);
         return nullptr;
       case FaultKind::late:
-        return [this, call] { start_in(real_, call).wait(); };
+        return [this, call] { pass_on(call).wait(); };
       case FaultKind::no_wait:
         return without_wait(call);
       case FaultKind::wrong_group:
@@ -211,7 +164,7 @@ class FaultyCommunicator : public Communicator {
         flight.after = [this, call] { take_own(call); };
         break;
       case FaultKind::stale:
-        change_input(changed, of_rank_.stale_input(call, real_), flight);
+        change_input(changed, of_rank_.stale_input(call, real()), flight);
         break;
       case FaultKind::dtype:
         change_input(changed, rounded(call.input), flight);
@@ -228,7 +181,7 @@ class FaultyCommunicator : public Communicator {
       case FaultKind::drop_accumulate:
         std::abort();  // faults of kernels fit no call
     }
-    flight.works.push_back(start_in(real_, changed));
+    flight.works.push_back(pass_on(changed));
     return nullptr;
   }
 
@@ -251,9 +204,9 @@ class FaultyCommunicator : public Communicator {
   }
 
   void make_twice(const Call& call, Flight& flight) {
-    flight.works.push_back(start_in(real_, call));
+    flight.works.push_back(pass_on(call));
     if (!sim::is_point_to_point(call.operation)) flight.works.front().wait();
-    flight.works.push_back(start_in(real_, call));
+    flight.works.push_back(pass_on(call));
   }
 
   /// Returns the call on buffers of its own, so that the program's output stays as it is.
@@ -272,7 +225,7 @@ class FaultyCommunicator : public Communicator {
 
   std::function<void()> without_wait(const Call& call) {
     const Call own = on_copies(call);
-    auto work = std::make_shared<sim::Work>(start_in(real_, own));
+    auto work = std::make_shared<sim::Work>(pass_on(own));
     return [work, from = own.output, to = call.output] {
       work->wait();
       if (!to.is_none()) copy_to(from, to);
@@ -346,44 +299,17 @@ class FaultyCommunicator : public Communicator {
     first.device().poison(first);
   }
 
-  Communicator& real_;
   FaultOfRank& of_rank_;
-};
-
-/// The groups of a rank with one fault. Only groups of several ranks have it.
-class FaultyGroups : public sim::Groups {
- public:
-  FaultyGroups(sim::Rank& rank, const Fault& fault)
-      : real_(rank.groups), device_(rank.device), of_rank_(fault, rank) {}
-
-  Communicator& world() override { return *faulty(&real_.world()); }
-  Communicator& get(std::string_view kind) override { return *faulty(&real_.get(kind)); }
-  Communicator* find(std::string_view kind) override { return faulty(real_.find(kind)); }
-  Communicator* new_group(std::string name, const std::vector<int>& members, sim::Site site) override {
-    return faulty(real_.new_group(std::move(name), members, site));
-  }
-  void end() { of_rank_.catch_up(); }
-
- private:
-  Communicator* faulty(Communicator* real) {
-    if (real == nullptr || real->size() == 1) return real;
-    std::unique_ptr<Communicator>& known = faulty_[real];  // it is looked up and never gone through
-    if (known == nullptr) known = std::make_unique<FaultyCommunicator>(*real, device_, of_rank_);
-    return known.get();
-  }
-
-  sim::Groups& real_;
-  sim::Device& device_;
-  FaultOfRank of_rank_;
-  std::map<const Communicator*, std::unique_ptr<Communicator>> faulty_;
 };
 
 sim::RankProgram with_fault(sim::RankProgram program, const Fault& fault) {
   return [program = std::move(program), fault](sim::Rank& rank) {
-    FaultyGroups groups(rank, fault);
-    sim::Rank own{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
-    program(own);
-    groups.end();
+    FaultOfRank of_rank(fault, rank);
+    DecoratedGroups groups(rank.groups, [&](Communicator& real) {
+      return std::make_unique<FaultyCommunicator>(real, rank.device, of_rank);
+    });
+    run_with(program, rank, groups);
+    of_rank.catch_up();
   };
 }
 

@@ -72,4 +72,11 @@ sim::RunReport Bench::run(const Case& the_case, const CaseSetting& setting, cons
   return report;
 }
 
+void Bench::run_watched(const Case& the_case, const CaseSetting& setting, const CallWatch& watch) {
+  const sim::WorldSpec& spec = world_of(the_case, setting);
+  device_->set_field_seed(setting.seed, the_case.field_functions());
+  const sim::RankProgram seen = with_watch([&](sim::Rank& rank) { the_case.run(rank, setting); }, watch);
+  static_cast<void>(sim::simulate(spec, *device_, with_faults(seen, faults_)));
+}
+
 }  // namespace verify

@@ -19,6 +19,7 @@
 #include "sim/world/simulate.h"
 #include "verify/cases/case.h"
 #include "verify/faults/fault.h"
+#include "verify/faults/watched_calls.h"
 #include "verify/properties/known_references.h"
 
 namespace verify {
@@ -45,6 +46,8 @@ class Bench {
   /// several properties can judge one run.
   std::shared_ptr<const sim::RunReport> run(const Case& the_case, const CaseSetting& setting);
   sim::RunReport run(const Case& the_case, const CaseSetting& setting, const sim::WorldSpec& spec);
+  /// Runs the case, and lets the watch see its calls with the faults that are planted in them.
+  void run_watched(const Case& the_case, const CaseSetting& setting, const CallWatch& watch);
   /// Returns the field's functions as the ranks of this setting's worlds have them.
   const sim::FieldTower& tower(const Case& the_case, const CaseSetting& setting) {
     device_->set_field_seed(setting.seed, the_case.field_functions());

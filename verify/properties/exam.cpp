@@ -18,6 +18,9 @@ namespace {
 /// special values.
 constexpr std::size_t kKept = 160;
 
+/// A failure of a training takes long to explain, so only one planned fault in so many is explained.
+constexpr std::size_t kTrainingsPerExplained = 10;
+
 bool is_chosen(const std::vector<std::string>& chosen, const Fault& fault) {
   return chosen.empty() || std::find(chosen.begin(), chosen.end(), info_of(fault.kind).name) != chosen.end();
 }
@@ -101,7 +104,7 @@ class Candidate {
   }
 
   void explain(const Property& property, const Judgement& judgement) {
-    if (!explains_ || setting_.ranks == Ranks::world) return;
+    if (!explains_) return;
     row_.is_explained = true;
     row_.explanation = explanation(bench_, *plan_.the_case, property, setting_);
     std::string said = judgement.detail + "\n" + row_.explanation;
@@ -116,6 +119,11 @@ class Candidate {
   ExamRow row_;
   CaseSetting setting_;
 };
+
+bool is_explained(const ExamPlan& plan, std::size_t fault) {
+  const bool is_training = !plan.settings.empty() && plan.settings.front().ranks == Ranks::world;
+  return !is_training || fault % kTrainingsPerExplained == 0;
+}
 
 }  // namespace
 
@@ -138,27 +146,30 @@ Exam run_exam(const ExamRequest& request, std::span<Bench> benches, const ExamGo
   struct Item {
     const ExamPlan* plan;
     const PlannedFault* fault;
+    bool explains;
   };
   std::vector<Item> items;
   for (const ExamPlan& plan : plans) {
     exam.clean_runs += std::ssize(plan.settings);
     exam.false_alarms.insert(exam.false_alarms.end(), plan.false_alarms.begin(), plan.false_alarms.end());
+    std::size_t chosen = 0;
     for (const PlannedFault& fault : plan.faults) {
-      if (is_chosen(request.faults, parsed_fault(fault.text))) items.push_back({&plan, &fault});
+      if (!is_chosen(request.faults, parsed_fault(fault.text))) continue;
+      items.push_back({&plan, &fault, request.explains && is_explained(plan, chosen++)});
     }
   }
   exam.rows.resize(items.size());
   std::mutex mutex;  // guards what follows
   std::size_t done = 0;
   over_benches(items.size(), benches, [&](Bench& bench, std::size_t i) {
-    const auto& [plan, fault] = items[i];
+    const auto& [plan, fault, explains] = items[i];
     {
       const std::lock_guard lock(mutex);
       exam.is_whole =
           exam.is_whole && goes_on(done++, items.size(), plan->the_case->name() + " " + fault->text);
       if (!exam.is_whole) return;
     }
-    exam.rows[i] = Candidate(*plan, *fault, request.explains, bench).judged();
+    exam.rows[i] = Candidate(*plan, *fault, explains, bench).judged();
   });
   std::erase_if(exam.rows, [](const ExamRow& row) { return row.the_case == nullptr; });
   return exam;

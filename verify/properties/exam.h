@@ -45,7 +45,7 @@ struct ExamRow {
   CaseSetting setting = {};   // where it was caught, or where something differed first
   int runs = 0;
   std::string explanation = {};
-  bool is_explained = false;  // a failure of a whole world (a training) is not, because that takes long
+  bool is_explained = false;  // of trainings one fault in ten is, because that takes long
   NamedReasons named = {};
 };
 

@@ -17,6 +17,7 @@ std::vector<std::string> words_of(const Fault& fault) {
     case FaultKind::late:
       return {"too late", "too early", "is missing", "in place of"};
     case FaultKind::no_wait:
+      return {"too late", "is missing", "its own term", "had no part", "is not used", "is used on no rank"};
     case FaultKind::own_term:
       return {"is missing", "its own term", "had no part", "is not used", "is used on no rank"};
     case FaultKind::drop_accumulate:

@@ -182,11 +182,9 @@ class SiteSearch {
     return sites.empty() ? "" : fmt::format("every result of {} is zero on all ranks", sites);
   }
 
+  /// Behind a result that is no number nothing shows, and a site that seems unused need not be.
   std::string text_of_unused() const {
-    std::vector<std::string> unused = unused_;
-    // Behind a result that is no number nothing shows, so that of several sites the first one is meant.
-    if (unused.size() > 1 && has_no_value(tensors_.wrong.front())) unused = {first_called(unused)};
-    const std::string sites = one_of(unused);
+    const std::string sites = has_no_value(tensors_.wrong.front()) ? "" : one_of(unused_);
     return sites.empty() ? "" : fmt::format("the result of {} is used on no rank, or comes too late", sites);
   }
 

@@ -12,6 +12,7 @@
 #include "verify/properties/explained_resume.h"
 #include "verify/properties/explained_sites.h"
 #include "verify/properties/explained_tensors.h"
+#include "verify/properties/no_numbers.h"
 #include "verify/properties/published_tensors.h"
 
 namespace verify {
@@ -76,10 +77,12 @@ std::string explained_in_field(Bench& bench, const Case& the_case, const Propert
   const std::vector<CaseOutput> outputs = the_case.outputs(in_field);
   if (!check_outputs(report, outputs, in_field.dtype).empty())
     return sentences({calls, explain_published(report, outputs)});
+  const std::string beginnings = explain_no_numbers(bench, the_case, in_field);
   const std::string tensors = explain_tensors(bench, the_case, in_field, report);
-  const bool has_sites = calls.empty() && !tensors.empty();
+  // Behind an element that is no number no change of a site shows.
+  const bool has_sites = beginnings.empty() && calls.empty() && !tensors.empty();
   const std::string sites = has_sites ? explain_sites(bench, the_case, in_field, report) : "";
-  const std::string text = sentences({calls, tensors, sites});
+  const std::string text = sentences({beginnings, calls, tensors, sites});
   if (!text.empty()) return text;
   if (!check_published(report, outputs, in_field.dtype).empty())
     return sentences({explain_published(report, outputs), "every tensor that outputs() names is right"});

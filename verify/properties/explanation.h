@@ -2,11 +2,13 @@
 
 /// Explains why a case fails at a setting, by experiments in the field, where nothing fits by chance:
 ///
+///   no numbers  (no_numbers.h) where elements that are no numbers come into the run
 ///   calls       (explained_calls.h) which collective is missing, doubled or of another size, on which ranks
 ///   published   a rank holds the tensors of another one
 ///   tensors     (explained_tensors.h) the first wrong tensor, the inputs before all others: what it is
 ///               (recognisers.h), on which ranks, what before it is right, and without which option all is
-///   sites       (explained_sites.h) where no call differs: which calls and kernels reach what is wrong
+///   sites       (explained_sites.h) where no call differs and all elements are numbers: which calls and
+///               kernels reach what is wrong
 ///   resume      (explained_resume.h) what a loaded checkpoint has that the saved training had not
 ///   floats      (explained_floats.h) a factor or an error of rounding, where the field holds
 ///
