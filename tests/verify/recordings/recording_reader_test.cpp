@@ -232,6 +232,28 @@ TEST(PickleReader, ContainersMayHoldThemselves) {
   EXPECT_TRUE(recording->calls.empty());
 }
 
+/// One value may be an element of a million entries, and reading it each time would take hours.
+TEST(RecordingReader, CountsAValueEachTimeThatItIsRead) {
+  const auto text = [](const std::string& of) {
+    return std::string("X") + static_cast<char>(of.size()) + std::string(3, '\0') + of;
+  };
+  const auto many = [](const std::string& bytes, std::size_t times) {
+    std::string all;
+    for (std::size_t i = 0; i < times; ++i) all += bytes;
+    return all;
+  };
+  const auto dump_of = [&](std::size_t dtypes, std::size_t calls) {
+    const std::string first =
+        "}(" + text("input_dtypes") + "](" + many("N", dtypes) + "eu" + std::string("q\0", 2);
+    return kProto + "}(" + text("entries") + "](" + first + many(std::string("h\0", 2), calls - 1) + "eu.";
+  };
+  ASSERT_TRUE(read(dump_of(1000, 1000)));
+  EXPECT_EQ(read(dump_of(1000, 1000))->calls.size(), 1000U);
+  EXPECT_EQ(refusal_of(dump_of(1'000'000, 100)).numbers,
+            "more than 67108864 values, with those that stand in several places");
+  EXPECT_EQ(refusal_of(dump_of(1, (std::size_t{1} << 20U) + 1)).numbers, "1048577 calls");
+}
+
 TEST(JsonValues, RefusesWhatIsNotJson) {
   for (const char* text : {"{\"entries\" []}", "{\"entries\": [1 2]}", "{\"entries\": [,]}",
                            "{\"entries\": tru }", "{entries: []}", "{\"entries\": []} x",
