@@ -101,4 +101,18 @@ TEST(InspectExam, ARankThatStopsInATrainingIsNamedWhereverItStops) {
   }
 }
 
+/// The faults of --plant are in the dumps of a replayed training, too.
+TEST(InspectExam, AFaultThatIsPlantedInAReplayIsInItsDumps) {
+  const test::Folder folder("shardproof-planted");
+  const std::string dumps = "'" + folder.path().string() + "'";
+  const test::RunResult replayed = test::run(
+      "replay scenarios/training/train_tp2_pp2_dp2.ini --plant "
+      "row_parallel_linear.forward:skip@rank=5,call=2 --flight-recorder " +
+      dumps);
+  EXPECT_EQ(replayed.exit_code, 1) << replayed.out << replayed.err;
+  EXPECT_NE(replayed.out.find("members of tp disagree at call 4"), std::string::npos) << replayed.out;
+  const auto inspected = nlohmann::json::parse(test::run("inspect " + dumps + " --format json").out);
+  EXPECT_EQ(suspects_of(inspected), (Ranks{4, 5})) << inspected["verdict"];
+}
+
 }  // namespace
