@@ -19,14 +19,10 @@ namespace fs = std::filesystem;
 using test::TestDump;
 
 /// A folder of dumps, one a rank.
-class Dumps : public test::Folder {
+class Dumps : public test::FolderOfFiles {
  public:
-  explicit Dumps(const std::string& name, const std::vector<TestDump>& dumps = {}) : Folder(name) {
-    fs::create_directories(path());
+  explicit Dumps(const std::string& name, const std::vector<TestDump>& dumps = {}) : FolderOfFiles(name) {
     for (const TestDump& dump : dumps) add("dump_" + std::to_string(dump.rank), test::pickle_of(dump));
-  }
-  void add(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path() / name, std::ios::binary) << bytes;
   }
 };
 

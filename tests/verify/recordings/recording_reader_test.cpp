@@ -3,12 +3,12 @@
 #include "verify/recordings/recording_reader.h"
 
 #include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
 #include "tests/support/refusal_code.h"
+#include "tests/verify/recordings/folder.h"
 #include "tests/verify/recordings/test_dump.h"
 #include "verify/recordings/json_values.h"
 #include "verify/recordings/pickle_reader.h"
@@ -278,24 +278,7 @@ TEST(RecordingReader, WhatHasNoFieldOfADumpIsNoDump) {
   EXPECT_FALSE(read(kProto + "}."));
 }
 
-/// A folder of files that is removed with the object.
-class Folder {
- public:
-  explicit Folder(const std::string& name) : path_(testing::TempDir() + "/" + name) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  void add(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ + "/" + name, std::ios::binary) << bytes;
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using Folder = test::FolderOfFiles;
 
 TEST(Recordings, DoNotDependOnThreadsAndAreSortedByRank) {
   const Folder folder("recordings_sorted");
@@ -303,7 +286,7 @@ TEST(Recordings, DoNotDependOnThreadsAndAreSortedByRank) {
     folder.add("node7_rank_" + std::to_string(rank), test::pickle_of(small_dump()));
   folder.add("README", "no dump");
   for (const int threads : {1, 2, 5}) {
-    const verify::Recordings read = verify::read_recordings({{folder.path()}, "", threads});
+    const verify::Recordings read = verify::read_recordings({{folder.path().string()}, "", threads});
     ASSERT_EQ(read.ranks.size(), 12U);
     for (int rank = 0; rank < 12; ++rank) EXPECT_EQ(read.ranks[static_cast<std::size_t>(rank)].rank, rank);
     EXPECT_EQ(read.notes, std::vector<std::string>{"1 file in the folders is no dump, and was left out."});
@@ -313,16 +296,17 @@ TEST(Recordings, DoNotDependOnThreadsAndAreSortedByRank) {
 TEST(Recordings, RanksComeFromTheExpressionIfThereIsOne) {
   const Folder folder("recordings_expression");
   folder.add("rank5.attempt2", test::json_of(small_dump()));
-  EXPECT_EQ(verify::read_recordings({{folder.path()}, "", 1}).ranks.at(0).rank, 2);
-  EXPECT_EQ(verify::read_recordings({{folder.path()}, "rank([0-9]+)", 1}).ranks.at(0).rank, 5);
-  EXPECT_EQ(verify::read_recordings({{folder.path()}, "[0-9](?=\\.attempt)", 1}).ranks.at(0).rank, 5);
+  EXPECT_EQ(verify::read_recordings({{folder.path().string()}, "", 1}).ranks.at(0).rank, 2);
+  EXPECT_EQ(verify::read_recordings({{folder.path().string()}, "rank([0-9]+)", 1}).ranks.at(0).rank, 5);
+  EXPECT_EQ(verify::read_recordings({{folder.path().string()}, "[0-9](?=\\.attempt)", 1}).ranks.at(0).rank,
+            5);
 }
 
 TEST(Recordings, APickleAndItsJsonAreOneDump) {
   const Folder folder("recordings_both");
   folder.add("dump_3", test::pickle_of(small_dump()));
   folder.add("dump_3.json", test::json_of(small_dump()));
-  const verify::Recordings read = verify::read_recordings({{folder.path()}, "", 2});
+  const verify::Recordings read = verify::read_recordings({{folder.path().string()}, "", 2});
   EXPECT_EQ(read.ranks.size(), 1U);
   EXPECT_EQ(read.notes.size(), 1U);
 }
@@ -335,14 +319,14 @@ TEST(Recordings, DumpsThatHoldNothingAreSaid) {
   folder.add("trace_3", "{\"ent");
   folder.add("log_4", "");  // not the name of a dump
   folder.add("trace_0.json", " ");
-  const verify::Recordings read = verify::read_recordings({{folder.path()}, "", 2});
+  const verify::Recordings read = verify::read_recordings({{folder.path().string()}, "", 2});
   ASSERT_EQ(read.blank.size(), 3U);
   for (int rank = 1; rank < 4; ++rank) EXPECT_EQ(read.blank[static_cast<std::size_t>(rank - 1)].rank, rank);
   EXPECT_EQ(verify::words_of(read.blank[0]), "is empty");
   EXPECT_EQ(verify::words_of(read.blank[1]), "ends after 7 bytes, before its first field");
   EXPECT_EQ(read.notes.at(0), "2 files in the folders are no dump, and were left out.");
-  const verify::Recordings named =
-      verify::read_recordings({{folder.path() + "/trace_0", folder.path() + "/log_4"}, "", 1});
+  const verify::Recordings named = verify::read_recordings(
+      {{folder.path().string() + "/trace_0", folder.path().string() + "/log_4"}, "", 1});
   EXPECT_EQ(named.blank.at(0).rank, 4);
 }
 
@@ -350,7 +334,7 @@ TEST(Recordings, AreRefusedWithTheirReason) {
   const Folder folder("recordings_refused");
   const auto code = [&](const std::string& file, const std::string& expression) {
     return test::refusal_code([&] {
-      verify::read_recordings({{folder.path() + "/" + file}, expression, 1});
+      verify::read_recordings({{folder.path().string() + "/" + file}, expression, 1});
     });
   };
   EXPECT_EQ(code("absent", ""), "dump_missing");
@@ -369,8 +353,11 @@ TEST(Recordings, AreRefusedWithTheirReason) {
   TestDump other = small_dump();
   other.calls.pop_back();
   twice.add("b_1", test::json_of(other));
-  EXPECT_EQ(test::refusal_code([&] { verify::read_recordings({{twice.path()}, "", 1}); }), "dump_twice");
-  std::filesystem::resize_file(folder.path() + "/dump", verify::kMostRecordingBytes + 1);
+  EXPECT_EQ(test::refusal_code([&] {
+              verify::read_recordings({{twice.path().string()}, "", 1});
+            }),
+            "dump_twice");
+  std::filesystem::resize_file(folder.path().string() + "/dump", verify::kMostRecordingBytes + 1);
   EXPECT_EQ(code("dump", ""), "dump_size");
 }
 
