@@ -1,8 +1,11 @@
 #include "verify/checks/text_training.h"
 
 #include <algorithm>
+#include <atomic>
+#include <cstdint>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <memory>
 #include <utility>
 
 #include "sim/tensor/counting_device.h"
@@ -10,6 +13,8 @@
 #include "verify/cases/case_list.h"
 #include "verify/cases/scalars.h"
 #include "verify/checks/trained_experts.h"
+#include "verify/faults/faulty_calls.h"
+#include "verify/faults/faulty_device.h"
 #include "verify/output/phrases.h"
 #include "verify/properties/assembled.h"
 #include "verify/properties/explanation.h"
@@ -85,7 +90,8 @@ Training train_on_text(const TrainedModel& model, Bench& bench) {
   return training;
 }
 
-TracedRun trace_training(const TrainedModel& model, const sim::WorldSpec& world) {
+TracedRun trace_training(const TrainedModel& model, const sim::WorldSpec& world, std::vector<Fault> faults) {
+  for (Fault& fault : faults) fault.met = std::make_shared<std::atomic<std::int64_t>>(0);
   const Case& the_case = *find_case(case_of_training(model.setting));
   CaseSetting setting = model.setting;
   setting.dtype = sim::DType::f32;
@@ -95,9 +101,10 @@ TracedRun trace_training(const TrainedModel& model, const sim::WorldSpec& world)
   spec.layout = sim::make_layout(the_case.sizes(setting), sim::RuleBook::megatron);
   spec.seed = setting.seed;
   spec.stack_bytes = sim::kDefaultStackBytes;
-  sim::CpuDevice cpu;
+  FaultyDevice cpu(faults);
   sim::CountingDevice device(cpu);
-  sim::RunReport run = sim::simulate(spec, device, [&](sim::Rank& rank) { the_case.run(rank, setting); });
+  const sim::RankProgram program = [&](sim::Rank& rank) { the_case.run(rank, setting); };
+  sim::RunReport run = sim::simulate(spec, device, with_faults(program, faults));
   return traced_run(fmt::format("training steps 1 to {} of {}, in f32 at {}", steps, all, model.world), spec,
                     std::move(run), device);
 }

@@ -8,10 +8,13 @@
 /// Exact   Losses, norms, gradients, states and parameters after all steps: in the field they equal those
 ///         of one device; in f32 they are within the spread of perturbed references (reference/perturbed.h).
 
+#include <vector>
+
 #include "verify/checks/check_result.h"
 #include "verify/checks/traced_run.h"
 #include "verify/checks/trained_model.h"
 #include "verify/checks/training_curve.h"
+#include "verify/faults/fault.h"
 #include "verify/properties/bench.h"
 
 namespace verify {
@@ -27,8 +30,8 @@ struct Training {
 
 Training train_on_text(const TrainedModel& model, Bench& bench);
 
-/// Runs the first kMostTracedSteps steps again, on a counting device, in a world of virtual ranks with the
-/// options of `world`.
-TracedRun trace_training(const TrainedModel& model, const sim::WorldSpec& world);
+/// Runs the first kMostTracedSteps steps again with the faults that are planted, on a counting device, in a
+/// world of virtual ranks with the options of `world`. Calls that have a fault here are not counted as met.
+TracedRun trace_training(const TrainedModel& model, const sim::WorldSpec& world, std::vector<Fault> faults);
 
 }  // namespace verify

@@ -1,5 +1,6 @@
 #include "verify/inspect/call_meaning.h"
 
+#include <fmt/format.h>
 #include <string_view>
 #include <vector>
 
@@ -8,8 +9,7 @@ namespace verify {
 namespace {
 
 /// What calls of a kind of group with an operation are for. An empty dtype fits every one; "Long" stands for
-/// whole numbers. {gradient} and
-/// {parameter} stand for a bucket, with its number where it is known.
+/// whole numbers. {gradient} and {parameter} stand for a bucket, with its number where it is known.
 struct Meaning {
   std::string_view kind, operation, dtype, phrase;
 };
@@ -72,22 +72,25 @@ class CallsBefore {
   CallsBefore(const Job& job, std::size_t dump, std::size_t index)
       : job_(job), dump_(dump), index_(index), calls_(job.recordings[dump].calls) {}
 
-  /// Returns "gradient bucket 2 of 5", or "a gradient bucket" where the number is not known.
-  std::string bucket(const std::string& what) const {
-    std::size_t number = 1, first = index_;
+  /// Returns the number of a bucket, and how many there are.
+  CallMeaning bucket() const {
+    CallMeaning counted;
+    std::int64_t number = 1;
+    std::size_t first = index_;
     for (; first > 0 && !ends_a_step(first - 1); --first) {
       if (is_alike(first - 1)) ++number;
     }
-    if (first == 0) return "a " + what + " bucket";
+    if (first == 0) return counted;
+    counted.bucket = number;
     std::size_t last = first - 1;  // calls that are no bucket, back to the buckets of the step before
     while (last > 0 && !is_alike(last)) --last;
-    std::size_t all = 0;
+    std::int64_t all = 0;
     std::size_t before = last + 1;
     for (; before > 0 && !ends_a_step(before - 1); --before) {
       if (is_alike(before - 1)) ++all;
     }
-    if (before == 0 || all < number) return what + " bucket " + std::to_string(number);
-    return what + " bucket " + std::to_string(number) + " of " + std::to_string(all);
+    if (before > 0 && all >= number) counted.buckets = all;
+    return counted;
   }
 
   /// Returns which way tokens go between ranks, as far as the sizes tell.
@@ -125,38 +128,54 @@ class CallsBefore {
   const std::vector<RecordedCall>& calls_;
 };
 
-std::string with_details(std::string phrase, const CallsBefore& before, std::string_view operation) {
+/// Returns "gradient bucket 2 of 5", or "a gradient bucket" where the number is not known.
+std::string bucket_words(const char* what, const CallMeaning& meaning) {
+  if (meaning.bucket == 0) return fmt::format("a {} bucket", what);
+  if (meaning.buckets == 0) return fmt::format("{} bucket {}", what, meaning.bucket);
+  return fmt::format("{} bucket {} of {}", what, meaning.bucket, meaning.buckets);
+}
+
+CallMeaning with_details(std::string_view phrase, const CallsBefore& before, std::string_view operation) {
+  CallMeaning meaning;
+  meaning.text = phrase;
   const auto put = [&](std::string_view place, const auto& words) {
-    if (const std::size_t at = phrase.find(place); at != std::string::npos)
-      phrase.replace(at, place.size(), words());
+    if (const std::size_t at = meaning.text.find(place); at != std::string::npos)
+      meaning.text.replace(at, place.size(), words());
+  };
+  const auto bucket = [&](const char* what) {
+    const CallMeaning counted = before.bucket();
+    meaning.bucket = counted.bucket;
+    meaning.buckets = counted.buckets;
+    return bucket_words(what, counted);
   };
   put("{gradient}", [&] {
     const bool is_loss =
         operation == "all_reduce" && before.elements() >= 0 && before.elements() <= kMostOfALoss;
-    return is_loss ? std::string("a loss or of a count") : before.bucket("gradient");
+    return is_loss ? std::string("a loss or of a count") : bucket("gradient");
   });
-  put("{parameter}", [&] { return before.bucket("parameter"); });
+  put("{parameter}", [&] { return bucket("parameter"); });
   put("{exchange}", [&] { return before.exchange(); });
-  return phrase;
+  return meaning;
 }
 
 }  // namespace
 
-std::string call_meaning(const Job& job, std::size_t dump, std::size_t index) {
+CallMeaning call_meaning(const Job& job, std::size_t dump, std::size_t index) {
   const RecordedCall& call = job.recordings[dump].calls[index];
   const JobGroup& group = job.groups[job.group_of(dump, call)];
   const Operation& operation = job.operation(dump, call);
-  if (group.kind == "pp" && operation.is_message()) return between_stages(group, operation);
+  if (group.kind == "pp" && operation.is_message()) return {.text = between_stages(group, operation)};
   const std::string_view dtypes = job.recordings[dump].text(call.dtypes);
   for (const Meaning& meaning : kMeanings) {
     if (meaning.kind == group.kind && meaning.operation == operation.name &&
         fits_dtype(meaning.dtype, dtypes)) {
-      const bool is_backward = job.recordings[dump].text(call.thread).starts_with("pt_autograd");
-      return with_details(std::string(meaning.phrase), CallsBefore(job, dump, index), operation.name) +
-             (is_backward ? ", in a backward pass" : "");
+      CallMeaning found = with_details(meaning.phrase, CallsBefore(job, dump, index), operation.name);
+      if (job.recordings[dump].text(call.thread).starts_with("pt_autograd"))
+        found.text += ", in a backward pass";
+      return found;
     }
   }
-  return "";
+  return {};
 }
 
 }  // namespace verify

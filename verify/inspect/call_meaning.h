@@ -21,7 +21,13 @@ namespace verify {
 
 inline constexpr std::int64_t kMostOfALoss = 16;
 
-/// Returns a noun phrase for a call of a dump, by its index; "" where nothing fits.
-std::string call_meaning(const Job& job, std::size_t dump, std::size_t index);
+struct CallMeaning {
+  std::string text;          // a noun phrase; "" where nothing fits
+  std::int64_t bucket = 0;   // the number of a bucket; 0: the call is no bucket, or its number is not known
+  std::int64_t buckets = 0;  // how many buckets the step has; 0: not known
+};
+
+/// Returns what a call of a dump looks like, by its index.
+CallMeaning call_meaning(const Job& job, std::size_t dump, std::size_t index);
 
 }  // namespace verify

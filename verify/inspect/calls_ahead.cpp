@@ -48,6 +48,7 @@ std::vector<RankAhead> ranks_ahead(const Job& job, const Progresses& progresses,
   std::vector<RankAhead> ahead;
   for (const HoldingCall& call : graph.calls) {
     if (call.is_message || call.awaited.empty() || !call.absent.empty()) return {};
+    if (call.waiting.size() > call.awaited.size()) return {};  // the others of this group are fewer
     const bool are_idle = std::all_of(call.awaited.begin(), call.awaited.end(), [&](int rank) {
       return progresses.of(static_cast<std::size_t>(job.dump_of_rank[static_cast<std::size_t>(rank)]))
           .calls.empty();

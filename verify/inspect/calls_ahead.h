@@ -4,8 +4,9 @@
 /// all other ranks have no pending call and have made one call less of their groups of this kind.
 ///
 /// Exact   Such dumps are also those of ranks that ended one call too early. The fewer ranks are named: they
-///         are fewer than the others, and at least two others have made the same number of calls. Nobody is
-///         named where a rank has no whole dump, or where a ring has lost a pending call.
+///         are fewer than the others, and in no group more than those that have not made the call; and at
+///         least two others have made the same number of calls. Nobody is named where a rank has no whole
+///         dump, or where a ring has lost a pending call.
 
 #include <string>
 #include <vector>

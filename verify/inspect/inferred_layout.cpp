@@ -42,26 +42,40 @@ bool agrees(const KindSizes& kinds, const char* kind, std::int64_t size) {
   return found == kinds.end() || found->second == size;
 }
 
-/// Whether the sizes of all kinds follow from these sizes of a world.
-bool agree(const KindSizes& kinds, const GridSizes& s, std::int64_t world) {
-  if (world % (s.tp * s.pp * s.cp) != 0 || world % (s.etp * s.ep * s.pp) != 0) return false;
-  const std::int64_t dp = world / (s.tp * s.pp * s.cp), edp = world / (s.etp * s.ep * s.pp);
-  const std::pair<const char*, std::int64_t> expected[] = {{"tp", s.tp},
-                                                           {"pp", s.pp},
-                                                           {"cp", s.cp},
-                                                           {"dp", dp},
-                                                           {"dp-cp", dp * s.cp},
-                                                           {"mp", s.tp * s.pp},
-                                                           {"tp-cp", s.tp * s.cp},
-                                                           {"tp-dp", s.tp * dp},
-                                                           {"ep", s.ep},
-                                                           {"tp-dp-cp", s.tp * dp * s.cp},
-                                                           {"etp", s.etp},
-                                                           {"edp", edp},
-                                                           {"tp-ep", s.etp * s.ep},
-                                                           {"tp-ep-pp", s.etp * s.ep * s.pp}};
+struct ExpectedSize {
+  const char* kind;
+  std::int64_t size;
+};
+
+template <std::size_t count>
+bool agree(const KindSizes& kinds, const ExpectedSize (&expected)[count]) {
   return std::all_of(std::begin(expected), std::end(expected),
-                     [&](const auto& one) { return agrees(kinds, one.first, one.second); });
+                     [&](const ExpectedSize& one) { return agrees(kinds, one.kind, one.size); });
+}
+
+/// Whether the sizes of all dense kinds follow from these sizes of a world.
+bool dense_agree(const KindSizes& kinds, const GridSizes& s, std::int64_t world) {
+  if (world % (s.tp * s.pp * s.cp) != 0) return false;
+  const std::int64_t dp = world / (s.tp * s.pp * s.cp);
+  return agree(kinds, {{"tp", s.tp},
+                       {"pp", s.pp},
+                       {"cp", s.cp},
+                       {"dp", dp},
+                       {"dp-cp", dp * s.cp},
+                       {"mp", s.tp * s.pp},
+                       {"tp-cp", s.tp * s.cp},
+                       {"tp-dp", s.tp * dp},
+                       {"tp-dp-cp", s.tp * dp * s.cp}});
+}
+
+/// The same for the kinds of experts.
+bool experts_agree(const KindSizes& kinds, const GridSizes& s, std::int64_t world) {
+  if (world % (s.etp * s.ep * s.pp) != 0) return false;
+  return agree(kinds, {{"ep", s.ep},
+                       {"etp", s.etp},
+                       {"edp", world / (s.etp * s.ep * s.pp)},
+                       {"tp-ep", s.etp * s.ep},
+                       {"tp-ep-pp", s.etp * s.ep * s.pp}});
 }
 
 std::vector<std::int64_t> divisors_of(std::int64_t world) {
@@ -79,22 +93,44 @@ std::vector<std::int64_t> sizes_to_try(const KindSizes& kinds, const char* kind,
   return found == kinds.end() ? divisors : std::vector<std::int64_t>{found->second};
 }
 
-/// Returns sizes that agree with all kinds, the smallest unknown axes first.
+/// The sizes of one axis that go with those of two others.
+using Fitting = std::map<std::pair<std::int64_t, std::int64_t>, std::vector<std::int64_t>>;
+
+/// Returns sizes that agree with all kinds, the smallest unknown axes first. The dense axes and those of
+/// experts have pp in common, and are tried apart: a world may have hundreds of divisors.
 std::vector<GridSizes> possible_sizes(const KindSizes& kinds, std::int64_t world) {
   const std::vector<std::int64_t> divisors = divisors_of(world);
-  const std::vector<std::int64_t> tps = sizes_to_try(kinds, "tp", divisors);
+  const auto sizes_of = [&](const char* kind) { return sizes_to_try(kinds, kind, divisors); };
+  const std::vector<std::int64_t> cps = sizes_of("cp"), eps = sizes_of("ep"), pps = sizes_of("pp"),
+                                  tps = sizes_of("tp"), etps = sizes_of("etp");
+  Fitting tps_of, etps_of;  // by cp and pp, and by ep and pp
+  for (const std::int64_t pp : pps) {
+    for (const std::int64_t cp : cps) {
+      for (const std::int64_t tp : tps) {
+        if (dense_agree(kinds, {.tp = tp, .pp = pp, .cp = cp}, world)) tps_of[{cp, pp}].push_back(tp);
+      }
+    }
+    for (const std::int64_t ep : eps) {
+      for (const std::int64_t etp : etps) {
+        if (experts_agree(kinds, {.pp = pp, .ep = ep, .etp = etp}, world)) etps_of[{ep, pp}].push_back(etp);
+      }
+    }
+  }
   std::vector<GridSizes> found;
-  for (const std::int64_t cp : sizes_to_try(kinds, "cp", divisors)) {
-    for (const std::int64_t ep : sizes_to_try(kinds, "ep", divisors)) {
-      for (const std::int64_t pp : sizes_to_try(kinds, "pp", divisors)) {
-        for (const std::int64_t tp : tps) {
-          std::vector<std::int64_t> etps = sizes_to_try(kinds, "etp", divisors);
+  for (const std::int64_t cp : cps) {
+    const auto first = tps_of.lower_bound({cp, 0}), last = tps_of.lower_bound({cp + 1, 0});
+    for (const std::int64_t ep : eps) {
+      for (auto dense = first; dense != last; ++dense) {
+        const std::int64_t pp = dense->first.second;
+        const auto experts = etps_of.find({ep, pp});
+        if (experts == etps_of.end()) continue;
+        for (const std::int64_t tp : dense->second) {
+          std::vector<std::int64_t> own = experts->second;
           // Without groups of experts, etp is tp; with them, 1 comes first.
-          std::stable_partition(etps.begin(), etps.end(),
+          std::stable_partition(own.begin(), own.end(),
                                 [&](std::int64_t etp) { return ep == 1 && etp == tp; });
-          for (const std::int64_t etp : etps) {
-            const GridSizes sizes{tp, pp, cp, ep, etp};
-            if (agree(kinds, sizes, world)) found.push_back(sizes);
+          for (const std::int64_t etp : own) {
+            found.push_back({tp, pp, cp, ep, etp});
             if (found.size() == kMostSizes) return found;
           }
         }

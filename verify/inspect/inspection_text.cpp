@@ -46,6 +46,12 @@ std::string call_label(const Job& job, const HoldingCall& call) {
   return sim::printable_text(recording.operation(own).substr(0, 60));
 }
 
+/// Returns what a call looks like; nothing is known of one that only "pg_status" knows.
+CallMeaning meaning_of(const Job& job, const HoldingCall& call) {
+  if (call.call < 0) return {};
+  return call_meaning(job, call.dump, static_cast<std::size_t>(call.call));
+}
+
 std::string suspects_text(const Inspection& inspection) {
   if (inspection.suspects.empty()) return "";
   const auto& suspects = inspection.suspects;
@@ -94,7 +100,7 @@ std::string waits_text(const Inspection& inspection) {
     const std::vector<int>& awaited = call.awaited.empty() ? call.absent : call.awaited;
     table.add({plain_ranks(call.waiting), call_label(job, call), fmt::format("{}", call.sequence),
                group_label(job.groups[call.group]), awaited.empty() ? "-" : plain_ranks(awaited),
-               call.call < 0 ? "" : call_meaning(job, call.dump, static_cast<std::size_t>(call.call))});
+               meaning_of(job, call).text});
   }
   return "\nwho waits for whom, nearest to the cause first\n" + table.text("  ") +
          rest_of(shown, calls.size(), "calls");
@@ -149,6 +155,28 @@ Json layout_json(const Inspection& inspection) {
           {"groups_not_judged", judged.comparison.not_judged}};
 }
 
+/// The calls that hold ranks, nearest to the cause first.
+Json waits_json(const Inspection& inspection) {
+  const Job& job = inspection.job;
+  const auto if_known = [](std::int64_t number) { return number > 0 ? Json(number) : Json(nullptr); };
+  Json waits = Json::array();
+  for (const HoldingCall& call : inspection.waiting.calls) {
+    const CallMeaning meaning = meaning_of(job, call);
+    Json row = {{"ranks", ranks_json(call.waiting)},
+                {"for", ranks_json(call.awaited)},
+                {"absent", ranks_json(call.absent)},
+                {"group", call.group},
+                {"operation", call.call < 0 ? Json(nullptr) : Json(call_label(job, call))},
+                {"sequence", call.sequence},
+                {"is_message", call.is_message}};
+    row["looks_like"] = meaning.text.empty() ? Json(nullptr) : Json(meaning.text);
+    row["bucket"] = if_known(meaning.bucket);
+    row["buckets"] = if_known(meaning.buckets);
+    waits.push_back(std::move(row));
+  }
+  return waits;
+}
+
 /// The groups in which the layout and a dump differ, by their ranks and descriptions.
 std::set<std::pair<std::string, std::vector<int>>> differing_groups(const Inspection& inspection) {
   std::set<std::pair<std::string, std::vector<int>>> differing;
@@ -197,7 +225,8 @@ Json inspection_json(const Inspection& inspection) {
   cannot_tell.insert(cannot_tell.end(), inspection.notes.begin(), inspection.notes.end());
   return {{"verdict", inspection.verdict},     {"suspects", std::move(suspects)},
           {"layout", layout_json(inspection)}, {"groups", std::move(groups)},
-          {"findings", std::move(findings)},   {"cannot_tell", Json(cannot_tell)}};
+          {"waits", waits_json(inspection)},   {"findings", std::move(findings)},
+          {"cannot_tell", Json(cannot_tell)}};
 }
 
 }  // namespace verify

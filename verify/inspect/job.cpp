@@ -15,6 +15,7 @@
 #include "sim/base/printable_text.h"
 #include "sim/layout/kind_table.h"
 #include "verify/output/phrases.h"
+#include "verify/recordings/value_tree.h"
 
 namespace verify {
 
@@ -109,7 +110,7 @@ class JobBuilder {
     for (const auto& [key, places] : by_name) {
       std::vector<int> members;
       for (const Place& place : places) members.push_back(job_.recordings[place.dump].rank);
-      add_group(places, std::move(members), false);
+      add_group(places, members, false);
     }
     sort_groups();
   }
@@ -150,7 +151,12 @@ class JobBuilder {
     return groups;
   }
 
-  void add_group(const std::vector<Place>& places, std::vector<int> members, bool known) {
+  void add_group(const std::vector<Place>& places, const std::vector<int>& members, bool known) {
+    members_ += members.size();
+    if (members_ > kMostMembers)
+      refuse_limit(job_.recordings[places.front().dump].path,
+                   fmt::format("more than {} members in the groups of all dumps", kMostMembers),
+                   "each group of a job is counted once");
     const RecordedGroup& first = job_.recordings[places.front().dump].groups[places.front().own];
     for (const Place& place : places)
       job_.groups_of[place.dump][place.own].group = static_cast<std::uint32_t>(job_.groups.size());
@@ -158,7 +164,7 @@ class JobBuilder {
     job_.groups.push_back({.name = first.name,
                            .description = first.description,
                            .kind = kind_of_description(first.description),
-                           .members = std::move(members),
+                           .members = members,
                            .has_known_members = known,
                            .is_ascending = is_ascending});
   }
@@ -390,6 +396,7 @@ class JobBuilder {
 
   Job job_;
   ListNumbers lists_;
+  std::size_t members_ = 0;  // of all groups
 };
 
 }  // namespace

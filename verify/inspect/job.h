@@ -11,6 +11,7 @@
 /// Exact   "pg_status" has the rank's own numbers of groups. Calls show some pairs of number and group; where
 ///         the names of all groups are numbers, the others follow from their order, unless a pair
 ///         contradicts. What cannot be assigned is left out, and counted.
+/// Errors  dump_limit: the groups have more than kMostMembers members in all.
 
 #include <cstddef>
 #include <cstdint>
@@ -24,6 +25,8 @@
 
 namespace verify {
 
+/// A job of 16,384 ranks has fewer than a million.
+inline constexpr std::size_t kMostMembers = std::size_t{1} << 25U;
 inline constexpr std::uint32_t kNoGroup = ~std::uint32_t{0};
 
 struct JobGroup {

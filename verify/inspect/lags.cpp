@@ -96,8 +96,8 @@ class LagFinder {
   void find_lag_of_device(std::size_t dump) {
     const auto behind = [&](const CollectiveId& id) {
       const Furthest& furthest = furthest_[id.group];
-      if (lags_[dump].is_device || furthest.completed < id.sequence || furthest.completed_by == rank_of(dump))
-        return;
+      const bool by_another = furthest.completed_by >= 0 && furthest.completed_by != rank_of(dump);
+      if (lags_[dump].is_device || !by_another || furthest.completed < id.sequence) return;
       lags_[dump] = {
           .is_device = true,
           .reason = fmt::format(

@@ -110,34 +110,39 @@ void write_number(Writer& to, const char* name, std::int64_t number) {
   to.number(number);
 }
 
-template <typename Writer>
-void write_config(Writer& to, const RankDump& dump) {
-  to.text("pg_config");
+/// Writes a dict that has a dict for each group of the rank.
+template <typename Writer, typename KeyOf, typename WriteFields>
+void write_groups(Writer& to, const RankDump& dump, const char* name, const KeyOf& key_of,
+                  const WriteFields& write_fields) {
+  to.text(name);
   to.begin_dict();
   for (const FlightGroup& group : dump.groups) {
-    to.text(group.name);
+    to.text(key_of(group));
     to.begin_dict();
-    write_text(to, "name", group.name);
-    write_text(to, "desc", group.description);
-    write_text(to, "ranks", group.ranks);
+    write_fields(group);
     to.end_dict();
   }
   to.end_dict();
 }
 
 template <typename Writer>
+void write_config(Writer& to, const RankDump& dump) {
+  const auto name_of = [](const FlightGroup& group) { return std::string_view(group.name); };
+  write_groups(to, dump, "pg_config", name_of, [&](const FlightGroup& group) {
+    write_text(to, "name", group.name);
+    write_text(to, "desc", group.description);
+    write_text(to, "ranks", group.ranks);
+  });
+}
+
+template <typename Writer>
 void write_all_status(Writer& to, const RankDump& dump) {
-  to.text("pg_status");
-  to.begin_dict();
-  for (const FlightGroup& group : dump.groups) {
-    to.text(fmt::format("{}", group.number));
-    to.begin_dict();
+  const auto number_of = [](const FlightGroup& group) { return fmt::format("{}", group.number); };
+  write_groups(to, dump, "pg_status", number_of, [&](const FlightGroup& group) {
     write_status(to, "last_enqueued_collective", group.last_enqueued);
     write_status(to, "last_started_collective", group.last_started);
     write_status(to, "last_completed_collective", group.last_completed);
-    to.end_dict();
-  }
-  to.end_dict();
+  });
 }
 
 template <typename Writer>

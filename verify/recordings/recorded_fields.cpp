@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::size_t kMostRecordedFrames = 16;  // of a stack; the others are of the launcher
 constexpr std::size_t kMostPartsOfCoalesced = 1024;
+constexpr std::size_t kMostCalls = std::size_t{1} << 20U;  // a whole file has no room for more than 400,000
+constexpr std::size_t kMostVisits = 4 * kMostValues;
 constexpr std::size_t kMostGroups = 10'000;  // of a rank; Megatron's ranks are in about 50
 
 std::optional<std::int64_t> recorded_number(const Value& value) {
@@ -47,7 +49,10 @@ class FieldReader {
 
   void read(const Value& dump) {
     read_heads(dump);
-    const std::span<const Value> entries = tree_.elements(tree_.find(dump, "entries"));
+    const std::span<const Value> entries = elements_of(find(dump, "entries"));
+    if (entries.size() > kMostCalls)
+      refuse_limit(recording_.path, fmt::format("{} calls", entries.size()),
+                   fmt::format("a dump of one rank has at most {} calls", kMostCalls));
     recording_.calls.reserve(entries.size());
     for (const Value& entry : entries) {
       const bool may_be_cut = recording_.is_truncated && &entry == &entries.back();
@@ -63,17 +68,16 @@ class FieldReader {
 
  private:
   void read_heads(const Value& dump) {
-    recording_.version = std::string(tree_.find(dump, "version").as_text());
-    recording_.library = std::string(tree_.find(dump, "comm_lib_version").as_text());
-    if (recording_.library.empty())
-      recording_.library = std::string(tree_.find(dump, "nccl_version").as_text());
-    const std::span<const Value> groups = tree_.elements(tree_.find(dump, "pg_config"));
+    recording_.version = std::string(find(dump, "version").as_text());
+    recording_.library = std::string(find(dump, "comm_lib_version").as_text());
+    if (recording_.library.empty()) recording_.library = std::string(find(dump, "nccl_version").as_text());
+    const std::span<const Value> groups = elements_of(find(dump, "pg_config"));
     for (std::size_t i = 0; i + 1 < groups.size(); i += 2) read_group(groups[i].as_text(), groups[i + 1]);
     recording_.configured = recording_.groups.size();
-    const std::span<const Value> statuses = tree_.elements(tree_.find(dump, "pg_status"));
+    const std::span<const Value> statuses = elements_of(find(dump, "pg_status"));
     for (std::size_t i = 0; i + 1 < statuses.size(); i += 2) {
       const auto number = [&](const char* key) {
-        return recorded_number(tree_.find(statuses[i + 1], key)).value_or(-1);
+        return recorded_number(find(statuses[i + 1], key)).value_or(-1);
       };
       const bool may_be_cut = recording_.is_truncated && i + 2 >= statuses.size();
       const bool is_whole = has_key(statuses[i + 1], "last_enqueued_collective") &&
@@ -86,8 +90,25 @@ class FieldReader {
     }
   }
 
-  bool has_key(const Value& dict, std::string_view key) const {
-    const std::span<const Value> pairs = tree_.elements(dict);
+  /// Returns the elements of a list or dict, and counts them. What stands in a file once may be an element of
+  /// many entries, and reading it each time may take hours.
+  std::span<const Value> elements_of(const Value& of) {
+    const std::span<const Value> found = tree_.elements(of);
+    visited_ += found.size();
+    if (visited_ > kMostVisits)
+      refuse_limit(recording_.path,
+                   fmt::format("more than {} values, with those that stand in several places", kMostVisits),
+                   "a dump of a rank has far fewer values");
+    return found;
+  }
+
+  Value find(const Value& dict, std::string_view key) {
+    static_cast<void>(elements_of(dict));
+    return tree_.find(dict, key);
+  }
+
+  bool has_key(const Value& dict, std::string_view key) {
+    const std::span<const Value> pairs = elements_of(dict);
     for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
       if (pairs[i].as_text() == key) return true;
     }
@@ -95,11 +116,13 @@ class FieldReader {
   }
 
   void read_group(std::string_view key, const Value& config) {
-    const Value name = tree_.find(config, "name");
+    const Value name = find(config, "name");
     if (key.empty()) return;  // gloo registers its groups without a name, each over the one before
     const std::uint32_t group =
-        group_of(name.is(ValueKind::text) ? name.as_text() : key, tree_.find(config, "desc").as_text());
-    recording_.groups[group].ranks = lists_.find(tree_.find(config, "ranks"), tree_);
+        group_of(name.is(ValueKind::text) ? name.as_text() : key, find(config, "desc").as_text());
+    const Value ranks = find(config, "ranks");
+    static_cast<void>(elements_of(ranks));
+    recording_.groups[group].ranks = lists_.find(ranks, tree_);
   }
 
   std::uint32_t group_of(std::string_view name, std::string_view description) {
@@ -123,7 +146,7 @@ class FieldReader {
     std::string_view dtypes_in, dtypes_out;
     Value started, completed, in, out;
     bool has_group = false;
-    const std::span<const Value> pairs = tree_.elements(entry);
+    const std::span<const Value> pairs = elements_of(entry);
     for (std::size_t i = 0; i + 1 < pairs.size(); i += 2) {
       const std::string_view key = pairs[i].as_text();
       const Value& value = pairs[i + 1];
@@ -132,7 +155,7 @@ class FieldReader {
       } else if (key == "pg_id") {
         number = recorded_number(value).value_or(-1);
       } else if (key == "process_group") {
-        const std::span<const Value> pair = tree_.elements(value);
+        const std::span<const Value> pair = elements_of(value);
         if (pair.size() < 2) continue;
         call.group = group_of(pair[0].as_text(), pair[1].as_text());
         has_group = true;
@@ -203,12 +226,12 @@ class FieldReader {
     buffer_.clear();
     buffer_ += '[';
     std::int64_t elements = 0;
-    for (const Value& list : tree_.elements(lists)) {
+    for (const Value& list : elements_of(lists)) {
       if (buffer_.size() > 4096) break;  // of thousands of tensors, the first ones tell enough
       if (buffer_.size() > 1) buffer_ += ", ";
       buffer_ += '[';
       std::int64_t own = 1;
-      for (const Value& size : tree_.elements(list)) {
+      for (const Value& size : elements_of(list)) {
         if (buffer_.back() != '[') buffer_ += ", ";
         const std::int64_t number = recorded_number(size).value_or(-1);
         own = bounded_product(own, number);
@@ -233,7 +256,7 @@ class FieldReader {
   void append_dtypes(const Value& list) {
     std::string_view last;
     std::size_t written = 0;
-    for (const Value& dtype : tree_.elements(list)) {
+    for (const Value& dtype : elements_of(list)) {
       if (dtype.as_text() == last || written == 8) continue;
       if (written++ > 0) buffer_ += ", ";
       buffer_ += last = dtype.as_text();
@@ -255,13 +278,13 @@ class FieldReader {
   }
 
   std::uint32_t frames_of(const Value& list) {
-    const std::span<const Value> frames = tree_.elements(list);
+    const std::span<const Value> frames = elements_of(list);
     buffer_.clear();
     for (std::size_t i = 0; i < std::min(frames.size(), kMostRecordedFrames); ++i) {
       if (i > 0) buffer_ += '\n';
-      buffer_ += fmt::format("{} ({}:{})", tree_.find(frames[i], "name").as_text().substr(0, 200),
-                             tree_.find(frames[i], "filename").as_text().substr(0, 1000),
-                             recorded_number(tree_.find(frames[i], "line")).value_or(0));
+      buffer_ += fmt::format("{} ({}:{})", find(frames[i], "name").as_text().substr(0, 200),
+                             find(frames[i], "filename").as_text().substr(0, 1000),
+                             recorded_number(find(frames[i], "line")).value_or(0));
     }
     return recording_.texts.add(buffer_);
   }
@@ -305,6 +328,7 @@ class FieldReader {
   Recording& recording_;
   std::uint32_t last_group_ = 0;
   std::size_t last_number_ = 0;
+  std::size_t visited_ = 0;
   std::vector<std::uint32_t> sizes_of_text_;  // by the id of the text; 0: none yet
   std::string buffer_;
 };

@@ -6,6 +6,8 @@
 ///         0. A call is completed if its state or its time says so; and where it is retired and its recorder
 ///         has no events of a device (gloo), which leaves the state as it was. The parts of a coalesced call
 ///         have its state, and the call that ends them is left out. Calls are ordered by record_id.
+/// Errors  dump_limit: too many groups or calls, or too many values to read; a value that stands in several
+///         places is counted in each.
 
 #include <string>
 

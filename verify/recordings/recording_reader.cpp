@@ -44,23 +44,54 @@ struct Candidate {
                .hint = std::move(hint)});
 }
 
-void add_files_of(const std::string& folder, std::vector<Candidate>& files) {
-  std::error_code error;
+/// What the paths of a source lead to.
+struct FoundPaths {
+  std::vector<Candidate> files;
+  std::int64_t folders = 0;  // within the folders: they are not read
+  std::int64_t others = 0;   // pipes, devices, and links that lead nowhere
+};
+
+void add_files_of(const std::string& folder, FoundPaths& found) {
+  std::error_code error, none;
   std::vector<std::string> paths;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (what_is_no_plain_file(entry.path().string()).empty()) paths.push_back(entry.path().string());
+    const std::string path = entry.path().string();
+    if (what_is_no_plain_file(path).empty()) {
+      paths.push_back(path);
+    } else {
+      ++(entry.is_directory(none) ? found.folders : found.others);
+    }
   }
+  if (error) refuse_file("dump_missing", folder, error.message(), kDumpForms, "a folder that can be read");
   std::sort(paths.begin(), paths.end());
-  for (std::string& path : paths) files.push_back({std::move(path), false});
+  for (std::string& path : paths) found.files.push_back({std::move(path), false});
 }
 
-std::vector<Candidate> candidates(const RecordingSource& source) {
-  std::vector<Candidate> files;
+std::string is_or_are(std::int64_t count, const char* one, const char* several) {
+  return count == 1 ? one : several;
+}
+
+/// Says what in the folders was not opened.
+std::vector<std::string> notes_on(const FoundPaths& found) {
+  std::vector<std::string> notes;
+  if (found.folders > 0)
+    notes.push_back(fmt::format("{} within the folders {} not read.", counted(found.folders, "folder"),
+                                is_or_are(found.folders, "was", "were")));
+  if (found.others > 0)
+    notes.push_back(
+        fmt::format("{} in the folders cannot be opened (pipes, devices, links that lead nowhere).",
+                    counted(found.others, "name")));
+  return notes;
+}
+
+FoundPaths found_paths(const RecordingSource& source) {
+  FoundPaths found;
+  std::vector<Candidate>& files = found.files;
   sim::Refusals refusals;
   for (const std::string& path : source.paths) {
     std::error_code error;
     if (std::filesystem::is_directory(path, error)) {
-      add_files_of(path, files);
+      refusals.keep([&] { add_files_of(path, found); });
       continue;
     }
     const std::string problem = what_is_no_plain_file(path);
@@ -76,7 +107,7 @@ std::vector<Candidate> candidates(const RecordingSource& source) {
   files.erase(
       std::unique(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.path == b.path; }),
       files.end());
-  return files;
+  return found;
 }
 
 /// Reads a file into the buffer.
@@ -334,11 +365,12 @@ std::optional<Recording> recording_of(std::string_view bytes, const std::string&
 
 Recordings read_recordings(const RecordingSource& source, const ReadingProgress& progress) {
   const RankFinder finder(source.rank_from);
-  const std::vector<Candidate> files = candidates(source);
+  const FoundPaths paths = found_paths(source);
+  const std::vector<Candidate>& files = paths.files;
   ReadFiles reading(files, progress);
   reading.run(source.threads);
   reading.throw_problems();
-  Recordings recordings;
+  Recordings recordings{.ranks = {}, .blank = {}, .notes = notes_on(paths)};
   std::vector<Recording> found;
   sim::Refusals refusals;
   std::int64_t left_out = 0;
@@ -365,18 +397,24 @@ Recordings read_recordings(const RecordingSource& source, const ReadingProgress&
   refusals.throw_if_any();
   if (left_out > 0)
     recordings.notes.push_back(fmt::format("{} in the folders {} no dump, and {} left out.",
-                                           counted(left_out, "file"), left_out == 1 ? "is" : "are",
-                                           left_out == 1 ? "was" : "were"));
+                                           counted(left_out, "file"), is_or_are(left_out, "is", "are"),
+                                           is_or_are(left_out, "was", "were")));
   if (found.empty())
     refuse_file("dump_empty", source.paths.empty() ? "DUMP" : source.paths.front(),
                 files.empty()
-                    ? "a folder without files"
+                    ? (paths.folders > 0 ? fmt::format("a folder without files, in which {} {}",
+                                                       is_or_are(paths.folders, "is", "are"),
+                                                       counted(paths.folders, "folder"))
+                                         : "a folder without files")
                     : fmt::format("{} read, and none is a dump{}", counted(std::ssize(files), "file"),
                                   recordings.blank.empty()
                                       ? ""
                                       : fmt::format(" ({} empty, or end before their first field)",
                                                     recordings.blank.size())),
-                kDumpForms, "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)");
+                kDumpForms,
+                files.empty() && paths.folders > 0
+                    ? "the folders within it: they are not read unless they are given"
+                    : "the folder into which the job wrote its dumps (TORCH_FR_DUMP_TEMP_FILE)");
   take_ranks(std::move(found), finder, recordings);
   take_blank_ranks(finder, recordings);
   for (const Recording& recording : recordings.ranks) {

@@ -15,9 +15,9 @@
 ///         counts as completed where its recorder has no events of a device (gloo), and the parts of a
 ///         coalesced call have its state. A rank with a pickle and a JSON file of the same calls is read
 ///         once.
-/// Errors  dump_missing: there is no such file or folder; dump_size: a file of more than
-///         kMostRecordingBytes; dump_form: a file that is given by name and is no dump; dump_empty: no dump
-///         at all; unknown_rank: no rank in the name of a file, or not one to 1,048,575; dump_twice: two
+/// Errors  dump_missing: there is no such file or folder, or it cannot be read; dump_size: a file of more
+///         than kMostRecordingBytes; dump_form: a file that is given by name and is no dump; dump_empty: no
+///         dump at all; unknown_rank: no rank in the name of a file, or not one to 1,048,575; dump_twice: two
 ///         dumps of one rank with different calls or groups; bad_expression: no regular expression; and those
 ///         of pickle_reader.h and json_values.h. All that is wrong with the files is told at once.
 

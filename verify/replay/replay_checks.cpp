@@ -218,7 +218,7 @@ void run_training(Replaying& scenario) {
   scenario.add(std::move(training.check));
   scenario.report.training = std::move(training.curve);
   if (scenario.request.is_traced)
-    scenario.report.trace = trace_training(*scenario.model, scenario.request.world);
+    scenario.report.trace = trace_training(*scenario.model, scenario.request.world, scenario.faults);
 }
 
 void run_case(Replaying& scenario) {

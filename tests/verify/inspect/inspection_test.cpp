@@ -6,51 +6,36 @@
 
 #include <algorithm>
 #include <gtest/gtest.h>
+#include <memory>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
 #include <string>
 #include <vector>
 
+#include "tests/support/refusal_code.h"
 #include "tests/verify/inspect/hung_job.h"
-#include "verify/inspect/call_meaning.h"
+#include "tests/verify/inspect/small_jobs.h"
 #include "verify/inspect/inspection_text.h"
 #include "verify/output/phrases.h"
 
 namespace {
 
+using test::are_all;
+using test::has_finding;
 using test::HungJob;
+using test::inspected;
+using test::pending;
+using test::pending_message;
+using test::ranks_of_world;
+using test::suspects;
+using test::tells;
 using test::TestDump;
 using verify::Inspection;
 using verify::SuspectKind;
 
 using Ranks = std::vector<int>;
 
-Inspection inspected(const std::vector<TestDump>& dumps, bool all = false) {
-  return verify::inspect(test::recordings_of(dumps), {}, all);
-}
-
 Inspection inspected(const HungJob& job) { return inspected(test::dumps_of(job, test::hang_of(job))); }
-
-Ranks suspects(const Inspection& inspection) {
-  Ranks ranks;
-  for (const verify::Suspect& suspect : inspection.suspects) ranks.push_back(suspect.rank);
-  return ranks;
-}
-
-bool are_all(const Inspection& inspection, SuspectKind kind) {
-  return std::all_of(inspection.suspects.begin(), inspection.suspects.end(),
-                     [&](const auto& suspect) { return suspect.kind == kind; });
-}
-
-bool has_finding(const Inspection& inspection, const std::string& what) {
-  return std::any_of(inspection.findings.begin(), inspection.findings.end(),
-                     [&](const auto& finding) { return finding.what == what; });
-}
-
-bool tells(const Inspection& inspection, const std::string& part) {
-  return std::any_of(inspection.cannot_tell.begin(), inspection.cannot_tell.end(),
-                     [&](const auto& sentence) { return sentence.find(part) != std::string::npos; });
-}
 
 HungJob drawn_training() {
   return test::training(*rc::gen::inRange(1, 4), *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 4),
@@ -169,31 +154,6 @@ RC_GTEST_PROP(InspectionLaws, TheLayoutOfATrainingIsInferred, ()) {
 }
 
 // ---- every verdict
-// ------------------------------------------------------------------------------------------------
-
-/// Ranks with the world and, if asked for, pairs {0, 1}, {2, 3}, ... and with no calls yet.
-std::vector<TestDump> ranks_of_world(int world, bool has_pairs = false) {
-  std::vector<TestDump> dumps;
-  Ranks all;
-  for (int rank = 0; rank < world; ++rank) all.push_back(rank);
-  for (int rank = 0; rank < world; ++rank) {
-    TestDump dump;
-    dump.rank = rank;
-    dump.groups = {{"0", "default_pg", all}};
-    const int first = rank / 2 * 2;
-    if (has_pairs) dump.groups.push_back({std::to_string(1 + rank / 2), "undefined", {first, first + 1}});
-    dumps.push_back(std::move(dump));
-  }
-  return dumps;
-}
-
-test::DumpedTestCall pending(std::size_t group, const char* operation, std::int64_t sequence = 1) {
-  return {.group = group, .operation = operation, .sequence = sequence, .state = "scheduled"};
-}
-
-test::DumpedTestCall pending_message(const char* operation) {
-  return {.operation = operation, .sequence = 0, .p2p_sequence = 1, .state = "scheduled"};
-}
 
 TEST(Inspection, CrossedGroupsAreACircle) {
   std::vector<TestDump> dumps = ranks_of_world(4, true);
@@ -241,6 +201,21 @@ TEST(Inspection, ARankThatIsOneCallAheadOfAllOthersIsNamedInTheirPlace) {
   EXPECT_EQ(suspects(inspected(two)), Ranks{0});
   for (const std::size_t rank : {0U, 3U}) dumps[rank].calls.push_back(pending(0, "nccl:all_reduce", 2));
   EXPECT_EQ(suspects(inspected(dumps)), Ranks{1});
+}
+
+/// Only the last stage of a pipeline calls once more over its data-parallel group, and a rank of it does not.
+TEST(Inspection, RanksAreNotAheadWhereFewerOfTheirGroupHaveNotCome) {
+  std::vector<TestDump> dumps = ranks_of_world(5);
+  for (TestDump& dump : dumps) {
+    const bool is_last = dump.rank > 1;
+    dump.groups.push_back(
+        {is_last ? "2" : "1", "DATA_PARALLEL_GROUP", is_last ? Ranks{2, 3, 4} : Ranks{0, 1}});
+    dump.calls = {{.group = 1, .operation = "nccl:all_reduce"}};
+    if (dump.rank > 2) dump.calls.push_back(pending(1, "nccl:all_reduce", 2));
+  }
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{2});
+  EXPECT_TRUE(are_all(inspection, SuspectKind::host));
 }
 
 TEST(Inspection, SendsThatWaitForEachOtherAreACircle) {
@@ -409,6 +384,45 @@ TEST(Inspection, GroupsOfTheSameRanksAreToldApart) {
   }
 }
 
+/// A world whose number has 240 divisors, and a group that fits no layout of it.
+TEST(Inspection, ALayoutThatCannotBeIsNotSearchedForLong) {
+  constexpr int kRanks = 720720;
+  TestDump dump;
+  dump.rank = kRanks - 1;
+  dump.groups = {{"1", "MODEL_PARALLEL_GROUP", {}}};
+  for (int rank = 0; rank < 16; ++rank) dump.groups[0].ranks.push_back(rank);
+  dump.groups[0].ranks.push_back(dump.rank);
+  dump.calls = {pending(0, "nccl:all_reduce")};
+  const Inspection inspection = inspected({dump});
+  EXPECT_EQ(inspection.job.world_size, kRanks);
+  EXPECT_FALSE(inspection.layout);
+}
+
+/// Every group is of all ranks, and has a description of its own.
+TEST(Inspection, GroupsHaveAsManyMembersInAllAsTheyMay) {
+  const auto members = std::make_shared<const std::vector<int>>(verify::kMostRecordedRanks, 0);
+  const std::size_t most = verify::kMostMembers / members->size();
+  const auto job_of_groups = [&](std::size_t count) {
+    verify::Recordings recordings;
+    recordings.ranks.push_back({.rank = 0});
+    for (std::size_t i = 0; i < count; ++i)
+      recordings.ranks[0].groups.push_back({"1", std::to_string(i), members});
+    return verify::job_of(std::move(recordings));
+  };
+  EXPECT_EQ(job_of_groups(most).groups.size(), most);
+  EXPECT_EQ(test::refusal_code([&] { job_of_groups(most + 1); }), "dump_limit");
+}
+
+/// Calls without a number, as of a recorder that counts none, are on no other rank.
+TEST(Inspection, CallsWithoutANumberTellNothingOfADevice) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  for (TestDump& dump : dumps) dump.has_status = false;
+  dumps[0].calls = {pending(0, "nccl:all_reduce", -1)};
+  dumps[1].calls = {pending(0, "nccl:all_reduce", -1)};
+  for (const auto& suspect : inspected(dumps).suspects)
+    EXPECT_TRUE(suspect.reason.starts_with("Every member has come")) << suspect.reason;
+}
+
 TEST(Inspection, AForeignGroupIsAFinding) {
   const HungJob job = test::training(2, 2, 2, 1);
   std::vector<TestDump> dumps = test::dumps_of(job, test::hang_of(job));
@@ -439,70 +453,44 @@ TEST(Inspection, JsonHasTheMembersThatOtherProgramsRead) {
   HungJob job = test::training(2, 1, 2, 1);
   job.stops_at[3] = 1;
   const verify::Json json = verify::inspection_json(inspected(job));
-  EXPECT_EQ(json.names(),
-            (std::vector<std::string>{"verdict", "suspects", "layout", "groups", "findings", "cannot_tell"}));
+  EXPECT_EQ(json.names(), (std::vector<std::string>{"verdict", "suspects", "layout", "groups", "waits",
+                                                    "findings", "cannot_tell"}));
   const verify::Json& suspect = (*json.find("suspects"))[0];
   EXPECT_EQ(suspect.names(), (std::vector<std::string>{"rank", "reason", "kind"}));
   EXPECT_EQ(suspect.find("rank")->integer(), 3);
   EXPECT_EQ(suspect.find("kind")->text(), "host");
 }
 
-// ---- what calls look like
-
-/// What the calls of a rank look like, in a group of data parallelism (0), of its model (1) or of experts (2).
-std::vector<std::string> meanings_of(std::vector<test::DumpedTestCall> calls) {
-  TestDump dump;
-  dump.groups = {{"1", "DATA_PARALLEL_GROUP_WITH_CP", {0, 1}},
-                 {"2", "MODEL_PARALLEL_GROUP", {0, 2}},
-                 {"3", "EXPERT_MODEL_PARALLEL_GROUP", {0, 3}}};
-  for (std::size_t i = 0; i < calls.size(); ++i) calls[i].sequence = static_cast<std::int64_t>(i) + 1;
-  dump.calls = std::move(calls);
-  const verify::Job job = verify::job_of(test::recordings_of({dump}));
-  std::vector<std::string> meanings;
-  for (std::size_t i = 0; i < dump.calls.size(); ++i) meanings.push_back(verify::call_meaning(job, 0, i));
-  return meanings;
-}
-
-TEST(CallMeaning, CountsTheBucketsOfAStep) {
-  const test::DumpedTestCall bucket = {.operation = "nccl:_reduce_scatter_base", .elements = 4096};
+/// A gradient bucket is pending, the second of two, and a call over a group that has no kind of Megatron's.
+TEST(Inspection, JsonHasTheCallsThatHoldRanksWithTheirBuckets) {
   const test::DumpedTestCall norm = {.group = 1, .operation = "nccl:all_reduce", .elements = 1};
-  const test::DumpedTestCall gather = {.operation = "nccl:_all_gather_base", .elements = 4096};
-  EXPECT_EQ(
-      meanings_of(
-          {bucket, norm, gather, gather, bucket, bucket, bucket, norm, gather, gather, bucket, bucket}),
-      (std::vector<std::string>{"the reduce-scatter of a gradient bucket (distributed optimizer)",
-                                "the norm of the gradients, or the search for an overflow",
-                                "the gather of parameter bucket 1 (distributed optimizer)",
-                                "the gather of parameter bucket 2 (distributed optimizer)",
-                                "the reduce-scatter of gradient bucket 1 (distributed optimizer)",
-                                "the reduce-scatter of gradient bucket 2 (distributed optimizer)",
-                                "the reduce-scatter of gradient bucket 3 (distributed optimizer)",
-                                "the norm of the gradients, or the search for an overflow",
-                                "the gather of parameter bucket 1 of 2 (distributed optimizer)",
-                                "the gather of parameter bucket 2 of 2 (distributed optimizer)",
-                                "the reduce-scatter of gradient bucket 1 of 3 (distributed optimizer)",
-                                "the reduce-scatter of gradient bucket 2 of 3 (distributed optimizer)"}));
-}
+  const test::DumpedTestCall bucket = {.operation = "nccl:_reduce_scatter_base", .elements = 4096};
+  TestDump dump;
+  dump.groups = {{"1", "DATA_PARALLEL_GROUP_WITH_CP", {0, 1}}, {"2", "MODEL_PARALLEL_GROUP", {0, 2}}};
+  std::vector<std::int64_t> sequences(dump.groups.size());
+  for (test::DumpedTestCall call : {norm, bucket, bucket, norm, bucket, bucket}) {
+    call.sequence = ++sequences[call.group];
+    dump.calls.push_back(call);
+  }
+  dump.calls.back().state = "scheduled";
+  const verify::Json json = verify::inspection_json(inspected({dump}));
+  ASSERT_EQ(json.find("waits")->size(), 1U);
+  const verify::Json& wait = (*json.find("waits"))[0];
+  const char* const expected =
+      R"x({"ranks":[0],"for":[],"absent":[1],"group":0,"operation":"nccl:_reduce_scatter_base",)x"
+      R"x("sequence":4,"is_message":false,)x"
+      R"x("looks_like":"the reduce-scatter of gradient bucket 2 of 2 (distributed optimizer)",)x"
+      R"x("bucket":2,"buckets":2})x"
+      "\n";
+  EXPECT_EQ(verify::one_line(wait), expected);
 
-TEST(CallMeaning, ASumOfFewElementsIsALoss) {
-  const test::DumpedTestCall bucket = {.operation = "nccl:all_reduce", .elements = 4096};
-  const test::DumpedTestCall loss = {.operation = "nccl:all_reduce", .elements = 2};
-  EXPECT_EQ(meanings_of({loss, bucket, bucket}),
-            (std::vector<std::string>{"the sum of a loss or of a count", "the sum of gradient bucket 1",
-                                      "the sum of gradient bucket 2"}));
-}
-
-TEST(CallMeaning, SizesTellACombineFromADispatch) {
-  const auto exchange = [](std::int64_t in, std::int64_t out) {
-    return test::DumpedTestCall{
-        .group = 2, .operation = "nccl:all_to_all", .elements = in, .output_elements = out};
-  };
-  const std::string unknown = "the dispatch or combine of tokens to experts";
-  const std::string dispatch = "the dispatch of tokens to experts";
-  const std::string combine = "the combine of tokens from experts";
-  EXPECT_EQ(meanings_of({exchange(64, 80), exchange(80, 64), exchange(64, 72), exchange(72, 64)}),
-            (std::vector<std::string>{unknown, combine, dispatch, combine}));
-  EXPECT_EQ(meanings_of({exchange(64, 64), exchange(64, 64)}), (std::vector<std::string>{unknown, unknown}));
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  dumps[0].calls = {pending_message("nccl:send 0->1")};
+  const verify::Json other = verify::inspection_json(inspected(dumps));
+  EXPECT_EQ(verify::one_line((*other.find("waits"))[0]),
+            R"({"ranks":[0],"for":[1],"absent":[],"group":0,"operation":"nccl:send 0->1","sequence":1,)"
+            R"("is_message":true,"looks_like":null,"bucket":null,"buckets":null})"
+            "\n");
 }
 
 TEST(Inspection, RanksAreListedInFewWords) {

@@ -8,13 +8,12 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <gtest/gtest.h>
-#include <optional>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>
-#include <set>
 #include <string>
 #include <vector>
 
+#include "tests/verify/recordings/examined_run.h"
 #include "verify/inspect/inspection.h"
 
 namespace {
@@ -25,33 +24,14 @@ using test::StreamedStep;
 using verify::Inspection;
 using verify::SuspectKind;
 
-using Ranks = std::set<int>;
+using Ranks = test::RankSet;
 
-/// Reads dumps, of which that of `cut_rank` ends after `cut_size` bytes.
 Inspection inspection_of(const std::vector<verify::RankDump>& dumps, int cut_rank = -1,
                          std::size_t cut_size = 0) {
-  verify::Recordings recordings;
-  verify::SharedRanks lists;
-  verify::ValueTree tree;
-  for (const verify::RankDump& dump : dumps) {
-    std::string bytes = verify::text_of(dump, verify::DumpFormat::pickle);
-    if (dump.rank == cut_rank) bytes.resize(std::min(cut_size, bytes.size()));
-    std::optional<verify::Recording> recording = verify::recording_of(bytes, "dump", lists, tree);
-    if (recording) {
-      recordings.ranks.push_back(*std::move(recording));
-      recordings.ranks.back().rank = dump.rank;
-    } else {
-      recordings.blank.push_back({.rank = dump.rank, .path = "dump", .bytes = bytes.size()});
-    }
-  }
-  return verify::inspect(std::move(recordings), {}, false);
+  return verify::inspect(test::read_dumps(dumps, cut_rank, cut_size), {}, false);
 }
 
-Ranks named(const Inspection& inspection) {
-  Ranks ranks;
-  for (const verify::Suspect& suspect : inspection.suspects) ranks.insert(suspect.rank);
-  return ranks;
-}
+Ranks named(const Inspection& inspection) { return test::suspects_of(inspection); }
 
 bool are_of_kind(const Inspection& inspection, SuspectKind kind) {
   return std::all_of(inspection.suspects.begin(), inspection.suspects.end(),

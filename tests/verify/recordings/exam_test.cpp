@@ -2,55 +2,24 @@
 // run. The table of verify/recordings/README.md has the outcome of each planted program, and this test holds
 // it.
 
-#include <algorithm>
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
-#include <map>
 #include <nlohmann/json.hpp>
-#include <set>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "sim/cpu/cpu_device.h"
 #include "sim/tensor/counting_device.h"
 #include "sim/tensor/ops.h"
-#include "sim/world/run_timeline.h"
 #include "sim/world/simulate.h"
 #include "tests/support/run.h"
+#include "tests/verify/recordings/examined_run.h"
 #include "tests/verify/recordings/folder.h"
 #include "verify/checks/planted_programs.h"
 #include "verify/recordings/dump_folder_writer.h"
-#include "verify/recordings/run_dump_writer.h"
 
 namespace {
 
-using Ranks = std::set<int>;
-
-/// Returns the ranks at fault, as the diagnosis of the virtual world names them: those that ended without
-/// their call; where members made different calls, the smaller party; the first two where only they are
-/// compared; and all of a circle.
-Ranks culprits_of(const sim::RunReport& run) {
-  if (run.findings.empty()) return {};
-  const sim::Finding& first = run.findings.front();
-  Ranks all, ended;
-  std::map<std::tuple<sim::Operation, std::int64_t, sim::DType, sim::ReduceOp, int>, Ranks> parties;
-  for (const sim::CallFacts& call : first.calls) {
-    all.insert(call.rank);
-    const bool waits = call.state == "waits in" || call.state == "arrived at";
-    if (!waits) ended.insert(call.rank);
-    parties[{call.operation, call.count, call.dtype, call.reduce_op, call.root_or_peer}].insert(call.rank);
-  }
-  if (!ended.empty()) return ended;
-  if (first.code == "split_size_mismatch" || first.code == "group_order_mismatch")
-    return {first.calls.at(0).rank, first.calls.at(1).rank};
-  if (first.code == "deadlock" || parties.size() != 2) return all;
-  const Ranks& one = parties.begin()->second;
-  const Ranks& other = std::next(parties.begin())->second;
-  return one.size() == other.size() ? all : (one.size() < other.size() ? one : other);
-}
+using Ranks = test::RankSet;
 
 struct Outcome {
   Ranks culprits;  // as the virtual world knows them
@@ -69,27 +38,20 @@ Outcome outcome_of(const sim::WorldSpec& spec, const sim::RankProgram& program) 
   sim::CpuDevice cpu;
   sim::CountingDevice device(cpu);
   const sim::RunReport run = sim::simulate(spec, device, program);
-  const sim::RunTimeline timeline = sim::run_timeline(run);
   const verify::DumpFolderWriter files(folder.path().string(), verify::DumpFormat::pickle);
-  verify::RunDumpWriter writer(spec.layout, run, timeline);
-  for (std::size_t rank = 0; rank < writer.size(); ++rank) files.write(writer.dump_of(rank));
+  for (const verify::RankDump& dump : test::dumps_of_run(spec.layout, run)) files.write(dump);
 
   const test::RunResult result = test::run("inspect '" + folder.path().string() + "' --format json");
   const auto inspected = nlohmann::json::parse(result.out);
   EXPECT_EQ(result.exit_code, inspected["suspects"].empty() && inspected["findings"].empty() ? 0 : 1);
-  return {culprits_of(run), suspects_of(inspected)};
-}
-
-std::string text_of(const Ranks& ranks) {
-  std::string text;
-  for (const int rank : ranks) text += (text.empty() ? "" : ", ") + std::to_string(rank);
-  return text.empty() ? "none" : text;
+  return {test::culprits_of(run), suspects_of(inspected)};
 }
 
 /// Returns the beginning of the table's row for a planted program; the reason stands behind it.
 std::string row_of(const std::string& program, const Outcome& outcome) {
-  return "| `" + program + "` | " + text_of(outcome.culprits) + " | " + text_of(outcome.suspects) + " | " +
-         (outcome.culprits == outcome.suspects ? "yes" : "no") + " |";
+  return "| `" + program + "` | " + test::text_of(outcome.culprits) + " | " +
+         test::text_of(outcome.suspects) + " | " + (outcome.culprits == outcome.suspects ? "yes" : "no") +
+         " |";
 }
 
 TEST(InspectExam, TheTableHasTheOutcomeOfEveryPlantedProgram) {
@@ -133,9 +95,24 @@ TEST(InspectExam, ARankThatStopsInATrainingIsNamedWhereverItStops) {
       const Outcome outcome =
           outcome_of(spec, [&](sim::Rank& rank) { training_that_stops(rank, stops, at); });
       EXPECT_TRUE(outcome.culprits.contains(stops)) << "rank " << stops << ", call " << at;
-      EXPECT_EQ(text_of(outcome.suspects), text_of({stops})) << "rank " << stops << ", call " << at;
+      EXPECT_EQ(test::text_of(outcome.suspects), test::text_of({stops}))
+          << "rank " << stops << ", call " << at;
     }
   }
+}
+
+/// The faults of --plant are in the dumps of a replayed training, too.
+TEST(InspectExam, AFaultThatIsPlantedInAReplayIsInItsDumps) {
+  const test::Folder folder("shardproof-planted");
+  const std::string dumps = "'" + folder.path().string() + "'";
+  const test::RunResult replayed = test::run(
+      "replay scenarios/training/train_tp2_pp2_dp2.ini --plant "
+      "row_parallel_linear.forward:skip@rank=5,call=2 --flight-recorder " +
+      dumps);
+  EXPECT_EQ(replayed.exit_code, 1) << replayed.out << replayed.err;
+  EXPECT_NE(replayed.out.find("members of tp disagree at call 4"), std::string::npos) << replayed.out;
+  const auto inspected = nlohmann::json::parse(test::run("inspect " + dumps + " --format json").out);
+  EXPECT_EQ(suspects_of(inspected), (Ranks{4, 5})) << inspected["verdict"];
 }
 
 }  // namespace

@@ -28,6 +28,17 @@ class Folder {
   std::filesystem::path path_;
 };
 
+/// A folder to which a test adds files.
+class FolderOfFiles : public Folder {
+ public:
+  explicit FolderOfFiles(const std::string& name) : Folder(name) {
+    std::filesystem::create_directories(path());
+  }
+  void add(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path() / name, std::ios::binary) << bytes;
+  }
+};
+
 inline std::string content_of(const std::filesystem::path& path) {
   std::ostringstream text;
   text << std::ifstream(path, std::ios::binary).rdbuf();

@@ -3,12 +3,12 @@
 #include "verify/recordings/recording_reader.h"
 
 #include <filesystem>
-#include <fstream>
 #include <gtest/gtest.h>
 #include <string>
 #include <vector>
 
 #include "tests/support/refusal_code.h"
+#include "tests/verify/recordings/folder.h"
 #include "tests/verify/recordings/test_dump.h"
 #include "verify/recordings/json_values.h"
 #include "verify/recordings/pickle_reader.h"
@@ -232,6 +232,28 @@ TEST(PickleReader, ContainersMayHoldThemselves) {
   EXPECT_TRUE(recording->calls.empty());
 }
 
+/// One value may be an element of a million entries, and reading it each time would take hours.
+TEST(RecordingReader, CountsAValueEachTimeThatItIsRead) {
+  const auto text = [](const std::string& of) {
+    return std::string("X") + static_cast<char>(of.size()) + std::string(3, '\0') + of;
+  };
+  const auto many = [](const std::string& bytes, std::size_t times) {
+    std::string all;
+    for (std::size_t i = 0; i < times; ++i) all += bytes;
+    return all;
+  };
+  const auto dump_of = [&](std::size_t dtypes, std::size_t calls) {
+    const std::string first =
+        "}(" + text("input_dtypes") + "](" + many("N", dtypes) + "eu" + std::string("q\0", 2);
+    return kProto + "}(" + text("entries") + "](" + first + many(std::string("h\0", 2), calls - 1) + "eu.";
+  };
+  ASSERT_TRUE(read(dump_of(1000, 1000)));
+  EXPECT_EQ(read(dump_of(1000, 1000))->calls.size(), 1000U);
+  EXPECT_EQ(refusal_of(dump_of(1'000'000, 100)).numbers,
+            "more than 67108864 values, with those that stand in several places");
+  EXPECT_EQ(refusal_of(dump_of(1, (std::size_t{1} << 20U) + 1)).numbers, "1048577 calls");
+}
+
 TEST(JsonValues, RefusesWhatIsNotJson) {
   for (const char* text : {"{\"entries\" []}", "{\"entries\": [1 2]}", "{\"entries\": [,]}",
                            "{\"entries\": tru }", "{entries: []}", "{\"entries\": []} x",
@@ -256,24 +278,7 @@ TEST(RecordingReader, WhatHasNoFieldOfADumpIsNoDump) {
   EXPECT_FALSE(read(kProto + "}."));
 }
 
-/// A folder of files that is removed with the object.
-class Folder {
- public:
-  explicit Folder(const std::string& name) : path_(testing::TempDir() + "/" + name) {
-    std::filesystem::remove_all(path_);
-    std::filesystem::create_directories(path_);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  void add(const std::string& name, const std::string& bytes) const {
-    std::ofstream(path_ + "/" + name, std::ios::binary) << bytes;
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
+using Folder = test::FolderOfFiles;
 
 TEST(Recordings, DoNotDependOnThreadsAndAreSortedByRank) {
   const Folder folder("recordings_sorted");
@@ -281,7 +286,7 @@ TEST(Recordings, DoNotDependOnThreadsAndAreSortedByRank) {
     folder.add("node7_rank_" + std::to_string(rank), test::pickle_of(small_dump()));
   folder.add("README", "no dump");
   for (const int threads : {1, 2, 5}) {
-    const verify::Recordings read = verify::read_recordings({{folder.path()}, "", threads});
+    const verify::Recordings read = verify::read_recordings({{folder.path().string()}, "", threads});
     ASSERT_EQ(read.ranks.size(), 12U);
     for (int rank = 0; rank < 12; ++rank) EXPECT_EQ(read.ranks[static_cast<std::size_t>(rank)].rank, rank);
     EXPECT_EQ(read.notes, std::vector<std::string>{"1 file in the folders is no dump, and was left out."});
@@ -291,16 +296,17 @@ TEST(Recordings, DoNotDependOnThreadsAndAreSortedByRank) {
 TEST(Recordings, RanksComeFromTheExpressionIfThereIsOne) {
   const Folder folder("recordings_expression");
   folder.add("rank5.attempt2", test::json_of(small_dump()));
-  EXPECT_EQ(verify::read_recordings({{folder.path()}, "", 1}).ranks.at(0).rank, 2);
-  EXPECT_EQ(verify::read_recordings({{folder.path()}, "rank([0-9]+)", 1}).ranks.at(0).rank, 5);
-  EXPECT_EQ(verify::read_recordings({{folder.path()}, "[0-9](?=\\.attempt)", 1}).ranks.at(0).rank, 5);
+  EXPECT_EQ(verify::read_recordings({{folder.path().string()}, "", 1}).ranks.at(0).rank, 2);
+  EXPECT_EQ(verify::read_recordings({{folder.path().string()}, "rank([0-9]+)", 1}).ranks.at(0).rank, 5);
+  EXPECT_EQ(verify::read_recordings({{folder.path().string()}, "[0-9](?=\\.attempt)", 1}).ranks.at(0).rank,
+            5);
 }
 
 TEST(Recordings, APickleAndItsJsonAreOneDump) {
   const Folder folder("recordings_both");
   folder.add("dump_3", test::pickle_of(small_dump()));
   folder.add("dump_3.json", test::json_of(small_dump()));
-  const verify::Recordings read = verify::read_recordings({{folder.path()}, "", 2});
+  const verify::Recordings read = verify::read_recordings({{folder.path().string()}, "", 2});
   EXPECT_EQ(read.ranks.size(), 1U);
   EXPECT_EQ(read.notes.size(), 1U);
 }
@@ -313,14 +319,14 @@ TEST(Recordings, DumpsThatHoldNothingAreSaid) {
   folder.add("trace_3", "{\"ent");
   folder.add("log_4", "");  // not the name of a dump
   folder.add("trace_0.json", " ");
-  const verify::Recordings read = verify::read_recordings({{folder.path()}, "", 2});
+  const verify::Recordings read = verify::read_recordings({{folder.path().string()}, "", 2});
   ASSERT_EQ(read.blank.size(), 3U);
   for (int rank = 1; rank < 4; ++rank) EXPECT_EQ(read.blank[static_cast<std::size_t>(rank - 1)].rank, rank);
   EXPECT_EQ(verify::words_of(read.blank[0]), "is empty");
   EXPECT_EQ(verify::words_of(read.blank[1]), "ends after 7 bytes, before its first field");
   EXPECT_EQ(read.notes.at(0), "2 files in the folders are no dump, and were left out.");
-  const verify::Recordings named =
-      verify::read_recordings({{folder.path() + "/trace_0", folder.path() + "/log_4"}, "", 1});
+  const verify::Recordings named = verify::read_recordings(
+      {{folder.path().string() + "/trace_0", folder.path().string() + "/log_4"}, "", 1});
   EXPECT_EQ(named.blank.at(0).rank, 4);
 }
 
@@ -328,7 +334,7 @@ TEST(Recordings, AreRefusedWithTheirReason) {
   const Folder folder("recordings_refused");
   const auto code = [&](const std::string& file, const std::string& expression) {
     return test::refusal_code([&] {
-      verify::read_recordings({{folder.path() + "/" + file}, expression, 1});
+      verify::read_recordings({{folder.path().string() + "/" + file}, expression, 1});
     });
   };
   EXPECT_EQ(code("absent", ""), "dump_missing");
@@ -347,8 +353,11 @@ TEST(Recordings, AreRefusedWithTheirReason) {
   TestDump other = small_dump();
   other.calls.pop_back();
   twice.add("b_1", test::json_of(other));
-  EXPECT_EQ(test::refusal_code([&] { verify::read_recordings({{twice.path()}, "", 1}); }), "dump_twice");
-  std::filesystem::resize_file(folder.path() + "/dump", verify::kMostRecordingBytes + 1);
+  EXPECT_EQ(test::refusal_code([&] {
+              verify::read_recordings({{twice.path().string()}, "", 1});
+            }),
+            "dump_twice");
+  std::filesystem::resize_file(folder.path().string() + "/dump", verify::kMostRecordingBytes + 1);
   EXPECT_EQ(code("dump", ""), "dump_size");
 }
 

@@ -1,0 +1,133 @@
+// Proves that a verdict is doubted where the dumps cannot tell: calls that the ring has lost, dumps that
+// contradict each other, ranks without a whole dump that may wait themselves.
+
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+#include "tests/verify/inspect/small_jobs.h"
+#include "tests/verify/recordings/examined_run.h"
+#include "verify/inspect/inspection_text.h"
+
+namespace {
+
+using test::has_finding;
+using test::inspected;
+using test::pending;
+using test::pending_message;
+using test::ranks_of_world;
+using test::suspects;
+using test::TestDump;
+using verify::Inspection;
+
+using Ranks = std::vector<int>;
+
+constexpr const char* kDoubt = "This holds if the dumps are of one job and under the right ranks";
+
+/// Two ranks whose status says that five calls of their group were issued and two completed, and of which the
+/// ring has the calls from number `first` on.
+std::vector<verify::RankDump> ranks_with_a_ring_from(std::int64_t first) {
+  std::vector<verify::RankDump> dumps;
+  for (const int rank : {0, 1}) {
+    verify::RankDump dump{.rank = rank, .groups = {}, .calls = {}};
+    dump.groups.push_back({.number = 0,
+                           .name = "1",
+                           .description = "TENSOR_MODEL_PARALLEL_GROUP",
+                           .ranks = "[0, 1]",
+                           .last_enqueued = 5,
+                           .last_started = 2,
+                           .last_completed = 2});
+    for (std::int64_t sequence = first; sequence <= 5; ++sequence) {
+      verify::FlightCall call{.record_id = sequence, .collective_seq_id = sequence};
+      call.profiling_name = "nccl:all_reduce";
+      call.input_sizes = call.output_sizes = {{4}};
+      call.input_dtype = call.output_dtype = "Float";
+      dump.calls.push_back(std::move(call));
+    }
+    dumps.push_back(std::move(dump));
+  }
+  return dumps;
+}
+
+TEST(DoubtedVerdicts, NobodyIsNamedWhereTheRingHasLostTheCallThatHoldsTheRanks) {
+  const Inspection lost = verify::inspect(test::read_dumps(ranks_with_a_ring_from(5)), {}, false);
+  EXPECT_TRUE(lost.suspects.empty());
+  EXPECT_TRUE(has_finding(lost, "lost"));
+  EXPECT_EQ(lost.verdict,
+            "It cannot be told which rank keeps the others waiting. The rings of ranks 0 and 1 have "
+            "overwritten calls that may be pending, and these may hold the ranks. A larger ring "
+            "(TORCH_FR_BUFFER_SIZE) keeps them.");
+  EXPECT_TRUE(lost.has_findings());
+  // No operation is known of a call that only "pg_status" knows, and nothing is guessed of it.
+  const verify::Json json = verify::inspection_json(lost);
+  const verify::Json& wait = (*json.find("waits"))[0];
+  EXPECT_EQ(wait.find("sequence")->integer(), 3);
+  EXPECT_TRUE(wait.find("operation")->is_null());
+  EXPECT_TRUE(wait.find("looks_like")->is_null());
+
+  const Inspection kept = verify::inspect(test::read_dumps(ranks_with_a_ring_from(3)), {}, false);
+  EXPECT_FALSE(has_finding(kept, "lost"));
+  EXPECT_EQ(suspects(kept), (Ranks{0, 1}));
+}
+
+/// Four ranks of which rank 3 has not come to a call.
+std::vector<TestDump> ranks_that_wait() {
+  std::vector<TestDump> dumps = ranks_of_world(4, true);
+  for (std::size_t rank = 0; rank < 3; ++rank) dumps[rank].calls = {pending(0, "nccl:all_reduce")};
+  return dumps;
+}
+
+TEST(DoubtedVerdicts, AVerdictOfDumpsThatContradictEachOtherIsDoubted) {
+  const auto is_doubted = [](const std::vector<TestDump>& dumps) {
+    const Inspection inspection = inspected(dumps);
+    EXPECT_FALSE(inspection.suspects.empty()) << inspection.verdict;
+    return inspection.verdict.find(kDoubt) != std::string::npos;
+  };
+  EXPECT_FALSE(is_doubted(ranks_that_wait()));
+  std::vector<TestDump> worlds = ranks_that_wait();
+  worlds[1].groups[0].ranks = {0, 1, 2, 3, 4, 5, 6, 7};
+  EXPECT_TRUE(is_doubted(worlds));
+  std::vector<TestDump> members = ranks_that_wait();
+  members[2].groups[1] = {"7", "mesh_tp", {2, 3}};
+  members[3].groups[1] = {"7", "mesh_tp", {0, 3}};
+  members[0].groups[1] = {"7", "mesh_tp", {0, 3}};
+  EXPECT_TRUE(is_doubted(members));
+  std::vector<TestDump> ranks = ranks_that_wait();
+  ranks[2].groups[1] = {"7", "mesh_tp", {0, 1}};  // a group in which rank 2 is not
+  EXPECT_TRUE(is_doubted(ranks));
+  std::vector<TestDump> versions = ranks_that_wait();
+  versions[1].version = "2.4";
+  EXPECT_FALSE(is_doubted(versions));
+}
+
+/// Rank 0 waits for rank 1, whose dump is gone, and which is in a group of rank 2, for which rank 3 waits.
+TEST(DoubtedVerdicts, ARankWithoutADumpThatMayWaitItselfIsNotNamed) {
+  std::vector<TestDump> dumps = ranks_of_world(4);
+  for (TestDump& dump : dumps) {
+    dump.groups.push_back({"1", "undefined", {0, 1}});
+    dump.groups.push_back({"2", "undefined", {1, 2, 3}});
+  }
+  dumps[0].groups.pop_back();
+  dumps[0].calls = {pending(1, "nccl:all_reduce")};
+  for (const std::size_t rank : {2U, 3U}) dumps[rank].groups.erase(dumps[rank].groups.begin() + 1);
+  dumps[3].calls = {pending(1, "nccl:all_reduce")};
+  dumps.erase(dumps.begin() + 1);
+  const Inspection inspection = inspected(dumps);
+  EXPECT_EQ(suspects(inspection), Ranks{2});
+  EXPECT_EQ(inspection.waiting.unknown, Ranks{1});
+  EXPECT_TRUE(inspection.verdict.ends_with(
+      "Rank 1 has no whole dump, and others wait for it: it may wait, too, or have stopped."))
+      << inspection.verdict;
+}
+
+TEST(DoubtedVerdicts, FindingsWithoutASuspectAreSaid) {
+  std::vector<TestDump> dumps = ranks_of_world(2);
+  EXPECT_TRUE(inspected(dumps).verdict.starts_with("Nothing was found"));
+  dumps[1].version = "2.4";
+  const Inspection inspection = inspected(dumps);
+  EXPECT_TRUE(inspection.suspects.empty());
+  EXPECT_TRUE(inspection.verdict.starts_with("No rank is known to keep the others waiting"))
+      << inspection.verdict;
+}
+
+}  // namespace
