@@ -30,11 +30,14 @@ void run_right(const verify::Case& right, sim::Rank& rank, const CaseSetting& s)
 
 /// A bug of the ready catalogue. Its program is the right one, on a bench with its faults.
 Defect of_bug(const verify::CatalogueEntry& bug) {
+  // This one needs both several experts in parallel and replicas of them.
+  const bool needs_four_ranks = bug.bug == "experts: gradients multiplied by ep";
   return {.name = bug.bug,
           .source = bug.source,
           .property = bug.property().name,
           .the_case = std::make_shared<WithProgram>(bug.the_case().name(), run_right),
-          .bug = &bug};
+          .bug = &bug,
+          .most_ranks = needs_four_ranks ? 4 : 3};
 }
 
 /// Plants a fault in one collective of a layer that is otherwise correct.
