@@ -68,6 +68,7 @@ RC_GTEST_PROP(LayerPlacement, AccountingIsTheClosedForm, ()) {
   request.account_for_embedding_in_pipeline_split = embedding == 1;
   request.account_for_loss_in_pipeline_split = loss == 1;
   const LayerPlacement placement = sim::place_layers(request);
+  RC_ASSERT(placement.mode == "account");
   for (int rank = 0; rank < d.pp; ++rank) {
     for (int v = 0; v < d.vpp; ++v) {
       const bool first = rank == 0 && v == 0;
@@ -77,6 +78,28 @@ RC_GTEST_PROP(LayerPlacement, AccountingIsTheClosedForm, ()) {
       RC_ASSERT(at(placement, rank, v) == (StageLayers{count, offset}));
     }
   }
+}
+
+RC_GTEST_PROP(LayerPlacement, WaysOfPlacingExcludeEachOther, ()) {
+  const Drawn d = draw();
+  LayerRequest request = request_for(d, d.pp * d.vpp * d.per_chunk);
+  request.account_for_embedding_in_pipeline_split = *rc::gen::arbitrary<bool>();
+  request.account_for_loss_in_pipeline_split = *rc::gen::arbitrary<bool>();
+  const bool has_first = *rc::gen::arbitrary<bool>(), has_last = *rc::gen::arbitrary<bool>();
+  if (has_first) request.num_layers_in_first_pipeline_stage = d.per_chunk;
+  if (has_last) request.num_layers_in_last_pipeline_stage = d.per_chunk;
+  const bool has_layout = *rc::gen::arbitrary<bool>();
+  if (has_layout) request.pipeline_model_parallel_layout = "EtL";
+  const bool accounts =
+      request.account_for_embedding_in_pipeline_split || request.account_for_loss_in_pipeline_split;
+  const int ways = int{accounts} + int{has_first || has_last} + int{has_layout};
+  std::string code;
+  try {
+    sim::place_layers(request);
+  } catch (const sim::Error& error) {
+    code = error.refusal().code;
+  }
+  RC_ASSERT((code == "placement_modes") == (ways > 1));
 }
 
 RC_GTEST_PROP(LayerPlacement, UnevenIsTheClosedForm, ()) {

@@ -11,6 +11,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
+#include "sim/layout/kind_table.h"
 #include "tests/support/enumerated_layout.h"
 #include "tests/support/layout_generator.h"
 
@@ -43,6 +44,16 @@ RC_GTEST_PROP(MegatronRules, EqualsTheDefinition, ()) {
   for (std::size_t k = 0; k < layout->kinds.size(); ++k) {
     RC_ASSERT(layout->kinds[k].name() == expected->kinds[k].first);
     RC_ASSERT(test::lists_of(layout->kinds[k]) == expected->kinds[k].second);
+  }
+}
+
+// What a dump says of a group, as Megatron describes it, leads back to the kind.
+RC_GTEST_PROP(MegatronRules, DescriptionsLeadBackToTheirKinds, ()) {
+  const Layout layout = sim::make_layout(*test::accepted_megatron_sizes(), RuleBook::megatron);
+  for (const GroupKind& kind : layout.kinds) {
+    const sim::KindRow* row = sim::find_kind(kind.name());
+    RC_ASSERT(row != nullptr);
+    RC_ASSERT(sim::kind_described_as(row->description_of(kind.name())) == kind.name());
   }
 }
 
