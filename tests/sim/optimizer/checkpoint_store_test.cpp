@@ -29,10 +29,17 @@ std::string text_of(const std::filesystem::path& path) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-/// What a folder would have if the machine stopped now: the files whose names and bytes were synced.
+class Disk;
+Disk* watched_disk = nullptr;
+
+/// What a folder would have if the machine stopped now: the files whose names and bytes were synced. It sees
+/// the calls of the system while it exists.
 class Disk {
  public:
-  explicit Disk(std::filesystem::path folder) : folder_(std::move(folder)) {}
+  explicit Disk(std::filesystem::path folder) : folder_(std::move(folder)) { watched_disk = this; }
+  ~Disk() { watched_disk = nullptr; }
+  Disk(const Disk&) = delete;
+  Disk& operator=(const Disk&) = delete;
 
   void sync(int descriptor) {
     const std::filesystem::path path =
@@ -71,8 +78,6 @@ class Disk {
   std::map<ino_t, std::string> bytes_;
 };
 
-Disk* watched_disk = nullptr;
-
 }  // namespace
 
 // The store calls these in place of those of the system's library.
@@ -91,7 +96,6 @@ RC_GTEST_PROP(FolderStore, AFileHasItsNameOnceAllIsOnTheDisk, ()) {
   const test::TemporaryFolder folder;
   const auto store = folder_store(folder.path());
   Disk disk(folder.path());
-  watched_disk = &disk;
   const int files = *rc::gen::inRange(1, 9);
   for (int file = 0; file < files; ++file) {
     const std::string name(1, *rc::gen::inRange('a', 'e'));
@@ -103,7 +107,6 @@ RC_GTEST_PROP(FolderStore, AFileHasItsNameOnceAllIsOnTheDisk, ()) {
     store->replace(name, bytes);
     RC_ASSERT(disk.has_all());
   }
-  watched_disk = nullptr;
   RC_ASSERT(!disk.was_renamed_early);
 }
 
