@@ -124,6 +124,26 @@ RC_GTEST_PROP(LayerPlacement, UnevenIsTheClosedForm, ()) {
   }
 }
 
+// One rank cannot be both first and last. The number of ranks that the refusal suggests has a place for all.
+RC_GTEST_PROP(LayerPlacement, RanksThatAreSuggestedHaveAPlaceForAllLayers, ()) {
+  LayerRequest request;
+  request.num_layers_in_first_pipeline_stage = *rc::gen::inRange(1, 5);
+  request.num_layers_in_last_pipeline_stage = *rc::gen::inRange(1, 5);
+  request.num_layers = *request.num_layers_in_first_pipeline_stage +
+                       *request.num_layers_in_last_pipeline_stage + *rc::gen::inRange(0, 4);
+  std::string hint;
+  try {
+    sim::place_layers(request);
+  } catch (const sim::Error& error) {
+    hint = error.refusal().hint;
+  }
+  RC_ASSERT(!hint.empty());
+  request.pipeline_model_parallel_size = std::stoi(hint.substr(hint.rfind(' ')));
+  const auto placement = try_place(request);
+  RC_ASSERT(placement.has_value());
+  RC_ASSERT(sim::covers_each_layer_once(*placement));
+}
+
 // Whatever numbers a user gives, every layer is covered once or the request is refused. There is never a
 // crash or a gap.
 RC_GTEST_PROP(LayerPlacement, CoversEveryLayerOnceOrRefuses, ()) {
