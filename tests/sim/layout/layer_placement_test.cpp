@@ -125,7 +125,7 @@ RC_GTEST_PROP(LayerPlacement, UnevenIsTheClosedForm, ()) {
 }
 
 // One rank cannot be both first and last. The number of ranks that the refusal suggests has a place for all.
-RC_GTEST_PROP(LayerPlacement, RanksThatAreSuggestedHaveAPlaceForAllLayers, ()) {
+RC_GTEST_PROP(LayerPlacement, SuggestedRanksHoldAllLayers, ()) {
   LayerRequest request;
   request.num_layers_in_first_pipeline_stage = *rc::gen::inRange(1, 5);
   request.num_layers_in_last_pipeline_stage = *rc::gen::inRange(1, 5);

@@ -74,8 +74,23 @@ RC_GTEST_PROP(LegacyLayerPlacement, EqualsTheSeedsWhereAllLayersAreCovered, ()) 
   RC_ASSERT(sim::covers_each_layer_once(*placement));
 }
 
+// The checker itself is checked: it sees a layer that is dropped or doubled on either side of the split.
+RC_GTEST_PROP(LegacyLayerPlacement, CoverageSeesPlantedDefectsOnBothSides, ()) {
+  constexpr int kLayersOfAnySplit = 840;  // a multiple of 1 to 8
+  const int pp = *rc::gen::inRange(2, 9);
+  LayerPlacement placement =
+      sim::place_legacy_layers({.num_layers = kLayersOfAnySplit,
+                                .pipeline_model_parallel_size = pp,
+                                .pipeline_model_parallel_split_rank = *rc::gen::inRange(1, pp),
+                                .encoder_and_decoder = true});
+  RC_ASSERT(sim::covers_each_layer_once(placement));
+  sim::StageLayers& stage = placement.stages[static_cast<std::size_t>(*rc::gen::inRange(0, pp))][0];
+  stage.count += *rc::gen::element(-1, 1);
+  RC_ASSERT(!sim::covers_each_layer_once(placement));
+}
+
 // What the refusal of a split rank suggests is accepted, and where it suggests none there is none.
-RC_GTEST_PROP(LegacyLayerPlacement, SplitRanksThatAreSuggestedAreAccepted, ()) {
+RC_GTEST_PROP(LegacyLayerPlacement, SuggestedSplitRanksAreAccepted, ()) {
   const int pp = *rc::gen::inRange(2, 9);
   constexpr int kLayersOfAnySplit = 840;  // a multiple of 1 to 8
   LegacyLayerRequest request{.num_layers = kLayersOfAnySplit,
