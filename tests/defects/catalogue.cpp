@@ -1,7 +1,9 @@
 #include "tests/defects/catalogue.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "sim/base/check.h"
 #include "tests/defects/faulty_communicator.h"
 #include "tests/defects/faulty_device.h"
 #include "tests/defects/with_program.h"
@@ -13,7 +15,9 @@
 #include "tests/defects/wrong_programs.h"
 #include "tests/defects/wrong_routing.h"
 #include "tests/defects/wrong_training.h"
+#include "verify/cases/case_list.h"
 #include "verify/cases/data_parallel_plan.h"
+#include "verify/options/scenario.h"
 
 namespace test {
 
@@ -22,15 +26,27 @@ namespace {
 using verify::CaseSetting;
 using enum CallFault;
 
+void run_right(const verify::Case& right, sim::Rank& rank, const CaseSetting& s) { right.run(rank, s); }
+
+/// A bug of the ready catalogue. Its program is the right one, on a bench with its faults.
+Defect of_bug(const verify::CatalogueEntry& bug) {
+  // This one needs both several experts in parallel and replicas of them.
+  const bool needs_four_ranks = bug.bug == "experts: gradients multiplied by ep";
+  return {.name = bug.bug,
+          .source = bug.source,
+          .property = bug.property().name,
+          .the_case = std::make_shared<WithProgram>(bug.the_case().name(), run_right),
+          .bug = &bug,
+          .most_ranks = needs_four_ranks ? 4 : 3};
+}
+
 /// Plants a fault in one collective of a layer that is otherwise correct.
 Defect in_call(std::string name, std::string source, const std::string& the_case, const std::string& site,
-               CallFault fault, std::string property, std::string group = "tp", std::string other = "") {
-  const FaultyCall faulty{site, fault, std::move(group), -1, std::move(other)};
+               CallFault fault, std::string property, const std::string& group = "tp") {
   auto wrong = std::make_shared<WithProgram>(
-      the_case, [faulty](const verify::Case& right, sim::Rank& rank, const CaseSetting& s) {
-        FaultyCall call = faulty;
-        if (call.fault == left_out_where_full)
-          call.full = verify::DataParallelPlan{s}.bucket_size().value_or(-1);
+      the_case, [=](const verify::Case& right, sim::Rank& rank, const CaseSetting& s) {
+        FaultyCall call{site, fault, group};
+        if (fault == left_out_where_full) call.full = verify::DataParallelPlan{s}.bucket_size().value_or(-1);
         FaultyGroups groups(rank, std::move(call));
         sim::Rank at_fault{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
         right.run(at_fault, s);
@@ -42,10 +58,8 @@ Defect in_call(std::string name, std::string source, const std::string& the_case
 /// Plants a fault in one kernel of a layer that is otherwise correct.
 Defect in_kernel(std::string name, std::string source, const std::string& the_case, KernelFault fault,
                  std::string property) {
-  auto right = std::make_shared<WithProgram>(
-      the_case, [](const verify::Case& layer, sim::Rank& rank, const CaseSetting& s) { layer.run(rank, s); });
-  return {std::move(name), std::move(source), std::move(property), std::move(right),
-          std::make_shared<FaultyDevice>(fault)};
+  return {std::move(name), std::move(source), std::move(property),
+          std::make_shared<WithProgram>(the_case, run_right), std::make_shared<FaultyDevice>(fault)};
 }
 
 /// Plants a layer that is written wrongly.
@@ -63,12 +77,6 @@ Defect on_four_ranks(Defect defect) {
   return defect;
 }
 
-Defect in_cp_step(std::string name, std::string source, const std::string& site, CallFault fault,
-                  std::string group, std::string other = "") {
-  return in_call(std::move(name), std::move(source), "cp_training", site, fault, "serial", std::move(group),
-                 std::move(other));
-}
-
 Defect in_ring(std::string name, std::string source, RingMistake mistake) {
   return in_program(
       std::move(name), std::move(source), "cp_attention",
@@ -81,18 +89,11 @@ Defect in_all_gather(std::string name, std::string source, GatherMistake mistake
       [mistake](sim::Rank& rank, const CaseSetting& s) { all_gather_with(mistake, rank, s); }, "serial");
 }
 
-Defect in_training_call(std::string name, std::string source, const std::string& site, CallFault fault,
-                        std::string group = "dp-cp") {
-  return in_call(std::move(name), std::move(source), "distributed_optimizer", site, fault, "serial",
-                 std::move(group));
+Defect in_training_call(std::string name, std::string source, const std::string& site, CallFault fault) {
+  return in_call(std::move(name), std::move(source), "distributed_optimizer", site, fault, "serial", "dp-cp");
 }
 
-Defect in_step(std::string name, std::string source, const std::string& site, CallFault fault,
-               std::string group) {
-  return in_call(std::move(name), std::move(source), "gpt_training", site, fault, "serial", std::move(group));
-}
-
-std::vector<Defect> make_catalogue() {
+std::vector<Defect> defects_that_need_code() {
   using Kernel = KernelFault;
   const std::string row = "row_parallel_linear", column = "column_parallel_linear";
   const std::string embedding = "vocab_parallel_embedding", loss = "vocab_parallel_cross_entropy";
@@ -103,89 +104,25 @@ std::vector<Defect> make_catalogue() {
   const std::string router = "moe_router", aux = "moe_aux_loss", dispatcher = "token_dispatcher";
   return {
       // ---- A collective ----
-      in_call("row: forward sum left out", "TrainVerify", row, "row_parallel_linear.forward", left_out,
-              "serial"),
       in_call("row: all_gather for the sum", "TrainVerify", row, "row_parallel_linear.forward", gathered,
-              "serial"),
-      in_call("row: forward sum averaged", "TrainVerify", row, "row_parallel_linear.forward", averaged,
               "serial"),
       in_call("row: sum over half of the group", "MLM#7452", row, "row_parallel_linear.forward", over_half,
               "agree"),
       in_call("row: last rank's term missing", "TrainVerify", row, "row_parallel_linear.forward",
               without_last, "serial"),
-      in_call("layer: sum of the layer before", "TE#1055", layer, "row_parallel_linear.forward", stale,
-              "serial"),
-      in_call("row: one rank does not call", "TrainVerify", row, "row_parallel_linear.forward",
-              skipped_by_one, "serial"),
-      in_call("row: sequence gradient not gathered", "TrainVerify", row, "row_parallel_linear.backward",
-              left_out, "serial"),
-      in_call("column: input gradient not summed", "TrainVerify, Entangle 7, MLM 5fffdfc737", column,
-              "column_parallel_linear.backward", left_out, "serial"),
-      in_call("column: input gradient summed twice", "", column, "column_parallel_linear.backward", doubled,
-              "serial"),
-      in_call("column: input gradient averaged", "MLM cac8d1a3f0", column, "column_parallel_linear.backward",
-              averaged, "adjoint"),
       in_call("column: sum for the gather of tokens", "TrainVerify", column, "column_parallel_linear.forward",
               summed, "serial"),
-      in_call("column: tokens gathered in another order", "", column, "column_parallel_linear.forward",
-              of_next_rank, "serial"),
-      in_call("layer: weight gradient from stale input", "TE#1616", layer,
-              "column_parallel_linear.backward_input", stale, "serial"),
-      in_call("column: gathered output in another order", "", column, "column_parallel_linear.gather_output",
-              of_next_rank, "serial"),
-      in_call("embedding: sum left out", "TrainVerify", embedding, "vocab_parallel_embedding.forward",
-              left_out, "serial"),
-      in_call("embedding: sequence gradient not gathered", "TrainVerify", embedding,
-              "vocab_parallel_embedding.backward", left_out, "serial"),
-      in_call("loss: local maximum, not rescaled", "", loss, "vocab_parallel_cross_entropy.max", left_out,
-              "serial"),
-      in_call("loss: local sum of exponentials", "TrainVerify", loss, "vocab_parallel_cross_entropy.sum",
-              left_out, "serial"),
-      in_call("loss: largest for the sum", "TrainVerify", loss, "vocab_parallel_cross_entropy.sum", maximum,
-              "serial"),
-      in_call("norm: gradient summed twice", "MLM#7452", norm, "sequence_parallel_grads.sum", doubled,
-              "serial"),
       in_call("norm: gradient over half of the group", "", norm, "sequence_parallel_grads.sum", over_half,
               "agree"),
-      in_call("layer: norm gradients not summed", "MLM#1446, Entangle 9, GPT-NeoX#1257", layer,
-              "sequence_parallel_grads.sum", left_out, "serial"),
-      in_call("layer: reduce_scatter gives the next block", "TE#1055", layer, "row_parallel_linear.forward",
-              of_next_rank, "serial"),
-      in_call("attention: shared groups not reduced", "bigcode Megatron#11", attention,
-              "self_attention.gather_qkv", left_out, "serial"),
-      in_call("all_to_all: nothing exchanged", "MLM#1754", "all_to_all_sp2hp", "mapping.forward", left_out,
-              "adjoint"),
-      in_call("experts: outputs not summed", "", experts, "token_dispatcher.combine", left_out, "serial",
-              "tp-ep"),
-      in_call("experts: probability gradients not sent back", "", experts, "token_dispatcher.probs_backward",
-              left_out, "serial", "tp-ep"),
-      in_call("experts: router gradient not summed over tp", "torchtitan#2387, MLM#7452", experts,
-              "sequence_parallel_grads.sum", left_out, "serial"),
-      in_call("experts: counts of the next rank", "", experts, "token_dispatcher.counts", of_next_rank,
-              "serial", "tp-ep"),
-      in_call("experts: tokens of the next rank", "MLM 254c87400f", experts, "token_dispatcher.dispatch",
-              of_next_rank, "serial", "tp-ep"),
-      in_call("experts: one rank does not dispatch", "", experts, "token_dispatcher.dispatch", skipped_by_one,
-              "serial", "ep"),
       in_call("experts: a rank without rows does not dispatch", "MLM#1877", experts,
               "token_dispatcher.dispatch", skipped_without_rows, "serial", "ep"),
-      in_call("experts: probabilities detached", "Transformers#48687", experts,
-              "token_dispatcher.probs_backward", zeroed, "serial", "ep"),
-      in_call("experts: a slice for the sum over etp", "", experts, "token_dispatcher.combine", left_out,
-              "serial", "etp"),
       in_program("experts: gathered over data-parallel ranks", "MLM 38ca18b27f", experts,
                  gathered_over_data_parallel_ranks, "serial"),
       in_program("experts: shared experts drawn by each replica", "DeepSpeed#5794", experts,
                  shared_experts_drawn_by_each_replica, "serial"),
-      in_call("experts: bias moved by the own counts", "", router, "expert_bias.tokens", left_out, "serial",
-              "tp-dp-cp"),
-      in_program("experts: flag of the router lost", "MLM#7452", router, router_flag_lost, "calls"),
       in_program("experts: capacity of all tokens", "", router, capacity_of_all_tokens, "serial"),
       in_program("experts: ties broken otherwise in recomputation", "", router,
                  ties_broken_otherwise_in_recomputation, "serial"),
-      in_call("experts: counts of tp alone", "", aux, "aux_loss.counts", over_half, "serial", "tp-cp"),
-      in_call("experts: counts reduced in place twice", "MLM#7452", aux, "aux_loss.counts", doubled, "serial",
-              "tp-dp-cp"),
       in_program("experts: global loss divided by dp", "MLM#3672", aux, global_loss_over_dp, "serial"),
       in_program("experts: losses not multiplied by cp", "", aux, losses_not_times_cp, "serial"),
       in_program("experts: counts of each microbatch alone", "", aux, counts_of_each_microbatch_alone,
@@ -218,28 +155,18 @@ std::vector<Defect> make_catalogue() {
                  "serial"),
       in_program("context: borders of documents ignored", "axolotl#3608", context,
                  borders_of_documents_ignored, "serial"),
-      in_call("context: gathered in another order", "", context, "cp_batch.gather_grad", of_next_rank,
-              "adjoint", "cp"),
 
       // ---- A kernel ----
       in_kernel("row: a little added on one rank", "TrainVerify", row,
                 Kernel::bias_is_a_little_larger_on_one_rank, "agree"),
       in_kernel("row: a little added on all ranks", "TrainVerify", row,
                 Kernel::bias_is_a_little_larger_on_all_ranks, "serial"),
-      in_kernel("row: one rank's products a little smaller", "TrainVerify", row,
-                Kernel::sum_is_a_little_smaller_on_one_rank, "serial"),
       in_kernel("norm: another epsilon on one rank", "TrainVerify", norm, Kernel::epsilon_differs_on_one_rank,
                 "serial"),
-      in_kernel("mlp: activation doubled on one rank", "TrainVerify", "mlp",
-                Kernel::activation_doubled_on_one_rank, "serial"),
-      in_kernel("mlp: activation doubled on all ranks", "TrainVerify", "mlp",
-                Kernel::activation_doubled_on_all_ranks, "serial"),
       in_kernel("mlp: another activation on one rank", "TrainVerify", "mlp",
                 Kernel::activation_differs_on_one_rank, "serial"),
       in_kernel("mlp: derivative of another activation", "TrainVerify", "mlp",
                 Kernel::derivative_of_other_function, "serial"),
-      in_kernel("column: bias gradient forgotten", "bigcode Megatron#11", column,
-                Kernel::bias_gradient_forgotten, "adjoint"),
       in_kernel("column: weight gradient added twice", "TE#1054", column, Kernel::weight_gradient_twice,
                 "adjoint"),
       in_kernel("attention: positions off by one on a rank", "MLM bbfbd6c18d", attention,
@@ -272,23 +199,17 @@ std::vector<Defect> make_catalogue() {
       in_program("row: bias on every rank", "", row, bias_before_the_sum, "serial"),
       in_program("row: input of the next rank", "MLM e1b8454330", row, input_of_the_next_rank, "serial"),
       in_program("row: 1/tp too much", "TrainVerify", row, output_over_tp, "serial"),
-      in_program("row: sum copied, input returned", "MLM#5338", row, sum_returns_its_input, "serial"),
       in_program("row: read before it is there", "TE#1616", row, reads_before_the_sum_is_there, "serial"),
       in_program("column: strided rows cut in one piece", "MLM e1b8454330", column,
                  strided_rows_cut_in_one_piece, "serial"),
       in_program("column: each rank draws its own weight", "FLA#739", column, every_rank_draws_its_own_weight,
                  "serial"),
-      in_program("column: no sum in backward", "MLM 5fffdfc737", column, input_gradient_not_summed, "calls"),
       in_program("column: weight gradient from another chunk", "TE#1616", column,
                  gathered_rows_of_the_next_rank, "adjoint"),
       in_program("gather: backward sums", "", "gather_from_tensor_model_parallel_region",
                  gather_whose_backward_sums, "adjoint"),
-      in_program("gather: backward only splits", "", "gather_from_sequence_parallel_region",
-                 gather_whose_backward_only_splits, "adjoint"),
       in_program("gather: along the wrong axis", "", "all_gather_last_dim_from_tensor_parallel_region",
                  gathered_along_the_wrong_axis, "serial"),
-      in_program("norm: sequence-parallel flag lost", "MLM#599, MLM#1446, Entangle 9, GPT-NeoX#1257", norm,
-                 flag_lost, "calls"),
       in_program("norm: flagged without sequence parallelism", "NeMo-RL#3788", norm, flag_where_none_belongs,
                  "serial"),
       in_program("mlp: gate and up exchanged", "TrainVerify", "mlp", gate_and_up_swapped, "serial"),
@@ -297,35 +218,12 @@ std::vector<Defect> make_catalogue() {
       in_program("dropout: streams of ranks in a replicated one", "MLM 965cfd316c", dropout,
                  streams_of_ranks_in_replicated_region, "agree"),
       in_program("dropout: another mask backward", "", dropout, another_mask_backward, "adjoint"),
-      in_kernel("tied weight: gradient of one use only", "MLM#656", "tied_embedding",
-                Kernel::gradient_of_rows_forgotten, "serial"),
 
       // ---- Data-parallel training ----
-      in_training_call("training: gradients not reduced", "PyTorch#104336", "data_parallel.reduce_scatter",
-                       left_out),
-      in_training_call("training: gradients averaged twice", "DeepSpeed#6545", "data_parallel.reduce_scatter",
-                       averaged, "dp-cp"),
-      in_training_call("training: gradients summed twice", "Horovod#2687", "data_parallel.reduce_scatter",
-                       doubled),
-      in_training_call("training: the next rank's shard", "MLM ba8f2defc5", "data_parallel.reduce_scatter",
-                       of_next_rank),
       in_training_call("training: last rank's gradients missing", "MLM e675940967",
                        "data_parallel.reduce_scatter", without_last),
       in_training_call("training: gradients over half of the group", "MLM abf04f46e3",
                        "data_parallel.reduce_scatter", over_half),
-      in_training_call("training: plain sum left out", "PyTorch#104336", "data_parallel.all_reduce",
-                       left_out),
-      in_training_call("training: parameters not gathered", "MLM#6920", "optimizer.gather_params", left_out),
-      in_training_call("training: shards gathered in another order", "MLM 32bbb76d57",
-                       "optimizer.gather_params", of_next_rank),
-      in_training_call("training: parameters of the step before", "MLM a0430bf876", "optimizer.gather_params",
-                       stale),
-      in_training_call("training: norm of the own shard", "MLM cd4afffa64", "optimizer.grad_norm", left_out,
-                       "intra-dist-opt"),
-      in_training_call("training: norm counts twice", "NeMo-RL#3788", "optimizer.grad_norm", doubled,
-                       "intra-dist-opt"),
-      in_training_call("training: largest norm for the sum", "MLM abf10f8590", "optimizer.grad_norm", maximum,
-                       "intra-dist-opt"),
       in_kernel("training: vectors decay, too", "MLM ce8a8a736f", training, Kernel::every_parameter_decays,
                 "serial"),
       in_kernel("training: decay coupled where it is not", "", training, Kernel::decay_of_the_other_kind,
@@ -360,19 +258,8 @@ std::vector<Defect> make_catalogue() {
       in_program("training: moments forgotten", "MLM 1505db4cc4", training, moments_forgotten, "serial"),
       in_training_call("training: full bucket never reduced", "DeepSpeed#4321", "data_parallel.all_reduce",
                        left_out_where_full),
-      in_training_call("instances: not summed across", "", "data_parallel.all_reduce_across", left_out,
-                       "inter-edp"),
-      in_training_call("instances: averaged across", "", "data_parallel.all_reduce_across", averaged,
-                       "inter-edp"),
-      in_training_call("experts: norm without the other experts", "MLM cd4afffa64", "optimizer.grad_norm",
-                       left_out, "tp-ep-pp"),
-      in_training_call("experts: norm counts the other experts twice", "MLM 6183f9dbec",
-                       "optimizer.grad_norm", doubled, "tp-ep-pp"),
-      in_training_call("experts: one rank leaves the norm out", "MLM e675940967", "optimizer.grad_norm",
-                       skipped_by_one, "tp-ep-pp"),
       in_program("experts: clipped by their own norm", "MLM abf10f8590", training,
                  experts_clipped_by_their_own_norm, "serial"),
-      in_training_call("experts: gradients not reduced", "", "data_parallel.reduce_scatter", left_out, "edp"),
       in_program("experts: reduced as dense parameters", "MLM abf04f46e3", training, experts_reduced_as_dense,
                  "serial"),
       in_program("experts: divided by their replicas", "PyTorch#160285, DeepSpeed#5259", training,
@@ -401,26 +288,6 @@ std::vector<Defect> make_catalogue() {
                  "resumes"),
 
       // ---- A whole step ----
-      in_step("step: tie lost", "MLM#656", "tied_embeddings.tie", left_out, "embd"),
-      in_step("step: gradients of the tie not summed", "MLM#656", "tied_embeddings.grads", left_out, "embd"),
-      in_step("step: gradients of the tie averaged", "", "tied_embeddings.grads", averaged, "embd"),
-      in_step("step: norm of one stage", "MLM abf10f8590", "optimizer.grad_norm", over_half,
-              "intra-dist-opt"),
-      in_step("step: norm of one stage, plain", "NeMo-RL#3788", "optimizer.grad_norm", left_out, "mp"),
-      in_step("step: gradients not reduced", "PyTorch#104336", "data_parallel.reduce_scatter", left_out,
-              "dp-cp"),
-      in_step("step: parameters not gathered", "MLM#6920", "optimizer.gather_params", left_out, "dp-cp"),
-      in_step("step: norm gradients of each rank's tokens", "MLM#1446", "sequence_parallel_grads.sum",
-              left_out, "tp"),
-      in_step("step: loss of one replica", "MLM adfa873d96", "training_log.loss", left_out, "dp-cp"),
-      in_step("step: tokens not told to other stages", "MLM 5946e24b37", "finalize_model_grads.tokens",
-              left_out, "pp"),
-      in_step("step: divided by the own tokens", "MLM adfa873d96", "finalize_model_grads.sum_tokens",
-              left_out, "dp-cp"),
-      in_step("step: labels not told to the group", "MLM#1754", "get_batch.labels", left_out, "tp"),
-      in_step("step: tokens not told to the group", "MLM#1754", "get_batch.tokens", left_out, "tp"),
-      in_step("step: activations of the microbatch before", "MLM#1450", "pipeline.recv_forward", stale, "pp"),
-      in_step("step: gradients of the microbatch before", "MLM#1495", "pipeline.recv_backward", stale, "pp"),
       in_program("step: microbatches forgotten", "MLM ec97c85a60", gpt, microbatches_forgotten, "serial"),
       in_program("step: tie summed before the reduction", "MLM 3548385ac3", gpt,
                  tie_summed_before_the_reduction, "serial"),
@@ -443,10 +310,7 @@ std::vector<Defect> make_catalogue() {
       in_program("step: updated before finalized", "", gpt, updated_before_finalized, "serial"),
       in_program("step: gradients not unscaled", "DeepSpeed#2695", gpt, gradients_not_unscaled, "serial"),
       in_program("step: gradients unscaled twice", "DeepSpeed#2695", gpt, gradients_unscaled_twice, "serial"),
-      in_call("step: overflow seen on one rank", "DeepSpeed#1801", gpt, "optimizer.found_nonfinite", left_out,
-              "calls", "intra-dist-opt"),
       in_program("step: every microbatch in flight", "", gpt, every_microbatch_in_flight, "serial"),
-      in_program("step: parameters gathered twice", "", gpt, parameters_gathered_twice, "calls"),
       in_program("step: nothing overlaps", "", gpt, nothing_overlaps, "calls"),
 
       // ---- A whole step with experts ----
@@ -456,8 +320,6 @@ std::vector<Defect> make_catalogue() {
                  experts_scaled_as_if_etp_were_tp, "serial"),
       in_program("step with experts: reduced over dense replicas", "MLM abf04f46e3", moe,
                  experts_reduced_over_dense_replicas, "serial"),
-      in_program("step with experts: norm over the dense grid", "MLM#5916, MLM cd4afffa64", moe,
-                 norm_of_experts_over_the_dense_grid, "serial"),
       on_four_ranks(in_program("step with experts: a dense stage leaves the norm out", "MLM e675940967", moe,
                                dense_stage_leaves_the_norm_out, "serial")),
       in_program("step with experts: recomputed tokens counted twice", "", moe,
@@ -484,23 +346,14 @@ std::vector<Defect> make_catalogue() {
       in_ring("context: high half of the gradient not copied", "", RingMistake::high_half_not_copied),
       in_ring("context: gradient home one step early", "", RingMistake::home_one_step_early),
       in_ring("context: stale keys in backward", "diffusers#14265", RingMistake::stale_keys_backward),
-      in_call("context: keys of the step before", "", ring, "ring_attention.forward", stale, "serial", "cp"),
-      in_call("context: ring turns the other way", "", ring, "ring_attention.forward", to_other_neighbour,
-              "serial", "cp"),
-      in_call("context: sent to the rank that sends", "", ring, "ring_attention.forward", sent_to_the_source,
-              "serial", "cp"),
+      in_ring("context: ring turns the other way", "", RingMistake::turns_the_other_way),
+      in_ring("context: sent to the rank that sends", "", RingMistake::sent_to_the_source),
       in_program("context: ring across borders of documents", "axolotl#3608", ring, attends_across_documents,
                  "serial"),
       in_program("context: padding attended", "TE#3331", ring, padding_attended, "serial"),
       in_all_gather("context: gathered rows in rank order", "", GatherMistake::rows_in_rank_order),
       in_all_gather("context: causal mask top left", "", GatherMistake::causal_top_left),
-      in_call("context: gathered keys in another order", "", ring, "all_gather_attention.keys", of_next_rank,
-              "serial", "cp"),
-      in_call("context: a slice for the sum of key gradients", "", ring, "all_gather_attention.grad_keys",
-              left_out, "serial", "cp"),
       in_program("context: heads of rows in rank order", "", ring, heads_of_rows_in_rank_order, "serial"),
-      in_call("context: heads not exchanged back", "", ring, "all_to_all_attention.context", left_out,
-              "serial", "cp"),
       on_four_ranks(
           in_program("context: one group for both levels", "", ring, one_group_for_both_levels, "serial")),
 
@@ -512,15 +365,6 @@ std::vector<Defect> make_catalogue() {
       in_program("context: gradients scaled by dp", "", cp, gradients_scaled_by_dp, "serial"),
       in_program("context: each rank divides by its tokens", "MLM#7452", cp, each_rank_divides_by_its_tokens,
                  "serial"),
-      in_cp_step("context: tokens not summed over cp", "", "loss_func.tokens", left_out, "cp"),
-      in_cp_step("context: tokens summed over dp alone", "", "finalize_model_grads.sum_tokens",
-                 over_other_group, "dp-cp", "dp"),
-      in_cp_step("context: loss logged over dp alone", "", "training_log.loss", over_other_group, "dp-cp",
-                 "dp"),
-      in_cp_step("context: gradients reduced over dp alone", "", "data_parallel.all_reduce", over_other_group,
-                 "dp-cp", "dp"),
-      in_cp_step("context: norm over dp alone", "", "optimizer.grad_norm", over_other_group, "intra-dist-opt",
-                 "dp"),
       in_program("context: balance not multiplied by cp", "MLM f6e0d425a5", cp, balance_not_times_cp,
                  "serial"),
       in_program("context: norm gradients of the first rank", "", cp, norm_gradients_of_the_first_rank,
@@ -538,9 +382,35 @@ std::vector<Defect> make_catalogue() {
 
 }  // namespace
 
+verify::Bench Defect::bench() const {
+  if (bug == nullptr) return verify::Bench(device);
+  verify::Bench bench;
+  bench.plant(bug->request.faults);
+  return bench;
+}
+
+const std::vector<verify::CatalogueEntry>& bugs() {
+  static const std::vector<verify::CatalogueEntry> all =
+      verify::read_catalogue(verify::catalogue_files(), {}, verify::all_cases());
+  return all;
+}
+
 const std::vector<Defect>& catalogue() {
-  static const std::vector<Defect> defects = make_catalogue();
+  static const std::vector<Defect> defects = [] {
+    std::vector<Defect> all;
+    for (const verify::CatalogueEntry& bug : bugs()) all.push_back(of_bug(bug));
+    for (Defect& defect : defects_that_need_code()) all.push_back(std::move(defect));
+    return all;
+  }();
   return defects;
+}
+
+const Defect& defect_named(const std::string& name) {
+  const auto& all = catalogue();
+  const auto found =
+      std::find_if(all.begin(), all.end(), [&](const Defect& defect) { return defect.name == name; });
+  CHECK(found != all.end());
+  return *found;
 }
 
 }  // namespace test

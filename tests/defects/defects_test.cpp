@@ -1,11 +1,13 @@
-// Every planted defect is caught in the field by the property that is named for it; which floats catch it,
-// too, is the table of tests/defects/README.md, which has to be this one.
+// Every bug of scenarios/faults is caught as its file says, and every defect that needs code is caught in the
+// field by the property that is named for it; which floats catch them, too, is the table of
+// tests/defects/README.md, which has to be this one.
 
 #include <algorithm>
 #include <fmt/format.h>
 #include <fstream>
 #include <gtest/gtest.h>
 #include <iterator>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,56 +21,100 @@ using test::begins_as;
 using test::Defect;
 using test::failure_of;
 
-class Defects : public testing::TestWithParam<std::size_t> {};
+bool is_step(const Defect& defect) {
+  const std::string the_case = defect.the_case->name();
+  return the_case == "gpt_training" || the_case == "moe_training";
+}
+
+/// A bug of scenarios/faults.
+class Bugs : public testing::TestWithParam<std::size_t> {};
+
+TEST_P(Bugs, AreCaughtAsTheirFileSays) {
+  const CatalogueEntry& bug = test::bugs()[GetParam()];
+  std::vector<Bench> benches(1);
+  const std::vector<CatalogueRow> rows =
+      run_catalogue({&bug, 1}, benches, [](std::size_t, const CatalogueEntry&) { return true; });
+  EXPECT_EQ(rows.front().verdict, CatalogueVerdict::caught) << bug.bug << ": " << rows.front().sentence;
+  ASSERT_TRUE(rows.front().failure.has_value());
+  const CaseSetting& setting = rows.front().failure->setting;
+  EXPECT_LE(setting.group_size, test::defect_named(bug.bug).most_ranks)
+      << bug.bug << " did not shrink: " << text_of(setting);
+}
+
+/// Whether every rank makes other calls than it should.
+bool changes_calls(const Fault& fault) {
+  const bool is_everywhere = fault.where.ranks.empty() && !fault.where.place;
+  return is_everywhere && (fault.kind == FaultKind::skip || fault.kind == FaultKind::twice ||
+                           fault.kind == FaultKind::wrong_group);
+}
+
+/// A whole step that calls otherwise is caught by its calls alone.
+TEST_P(Bugs, OfAStepsCallsAreCaughtByThem) {
+  const CatalogueEntry& bug = test::bugs()[GetParam()];
+  const Defect& defect = test::defect_named(bug.bug);
+  const Fault& fault = bug.request.faults.front();
+  if (!is_step(defect) || !changes_calls(fault)) return;
+  const auto failure = failure_of(defect, "calls", sim::DType::f32);
+  ASSERT_TRUE(failure.has_value()) << bug.bug << " survives calls";
+  EXPECT_NE(failure->explanation.find(fault.site), std::string::npos) << failure->explanation;
+}
+
+std::vector<std::size_t> numbers_below(std::size_t count) {
+  std::vector<std::size_t> all(count);
+  for (std::size_t i = 0; i < count; ++i) all[i] = i;
+  return all;
+}
+
+INSTANTIATE_TEST_SUITE_P(All, Bugs, testing::ValuesIn(numbers_below(test::bugs().size())));
+
+TEST(CatalogueOfDefects, HasEachNameOnce) {
+  std::set<std::string> names;
+  for (const Defect& defect : test::catalogue())
+    EXPECT_TRUE(names.insert(defect.name).second) << defect.name << " is there twice";
+}
+
+/// A defect that needs code.
+class Defects : public testing::TestWithParam<std::size_t> {
+ protected:
+  static const Defect& defect() { return test::catalogue()[test::bugs().size() + GetParam()]; }
+};
 
 TEST_P(Defects, AreCaughtInTheField) {
-  const Defect& defect = test::catalogue()[GetParam()];
-  const auto failure = failure_of(defect, defect.property, sim::DType::field);
-  ASSERT_TRUE(failure.has_value()) << defect.name << " survives " << defect.property;
-  EXPECT_LE(failure->setting.group_size, defect.most_ranks)
-      << defect.name << " did not shrink: " << text_of(failure->setting);
-  const test::ExamAnswer* answer = test::answer_for(defect.name);
-  ASSERT_NE(answer, nullptr) << "no examiner has looked at " << defect.name;
+  const auto failure = failure_of(defect(), defect().property, sim::DType::field);
+  ASSERT_TRUE(failure.has_value()) << defect().name << " survives " << defect().property;
+  EXPECT_LE(failure->setting.group_size, defect().most_ranks)
+      << defect().name << " did not shrink: " << text_of(failure->setting);
+  const test::ExamAnswer* answer = test::answer_for(defect().name);
+  ASSERT_NE(answer, nullptr) << "no examiner has looked at " << defect().name;
   EXPECT_TRUE(begins_as(test::first_sentence(*failure), answer->says))
-      << defect.name << " is explained in other words, which need another verdict: " << failure->detail
+      << defect().name << " is explained in other words, which need another verdict: " << failure->detail
       << "\n"
       << failure->explanation;
-  std::cout << defect.name << "\n  " << failure->detail << "\n  " << failure->explanation << "\n";
+  std::cout << defect().name << "\n  " << failure->detail << "\n  " << failure->explanation << "\n";
 }
 
 /// A whole step that calls otherwise is caught by its calls alone.
 TEST_P(Defects, OfAStepsCallsAreCaughtByThem) {
-  const Defect& defect = test::catalogue()[GetParam()];
   const std::string accuses = "on all ranks: ";
-  const test::ExamAnswer* answer = test::answer_for(defect.name);
-  ASSERT_NE(answer, nullptr) << defect.name;
+  const test::ExamAnswer* answer = test::answer_for(defect().name);
+  ASSERT_NE(answer, nullptr) << defect().name;
   const std::string& says = answer->says;
-  const std::string the_case = defect.the_case->name();
-  const bool is_step = the_case == "gpt_training" || the_case == "moe_training";
-  if (!is_step || !says.starts_with(accuses)) return;
-  const auto failure = failure_of(defect, "calls", sim::DType::f32);
-  ASSERT_TRUE(failure.has_value()) << defect.name << " survives calls";
+  if (!is_step(defect()) || !says.starts_with(accuses)) return;
+  const auto failure = failure_of(defect(), "calls", sim::DType::f32);
+  ASSERT_TRUE(failure.has_value()) << defect().name << " survives calls";
   const std::string call = says.substr(accuses.size(), says.find(" of ") - accuses.size());
-  EXPECT_NE(failure->explanation.find(call), std::string::npos) << defect.name << "\n"
+  EXPECT_NE(failure->explanation.find(call), std::string::npos) << defect().name << "\n"
                                                                 << failure->explanation;
 }
 
+INSTANTIATE_TEST_SUITE_P(All, Defects,
+                         testing::ValuesIn(numbers_below(test::catalogue().size() - test::bugs().size())));
+
 /// The field has no gradient that is not finite, so that only floats show what happens to one.
 TEST(DefectsOfFloats, AnOverflowThatOneRankSeesIsCaughtByItsValues) {
-  const auto& all = test::catalogue();
-  const auto defect = std::find_if(
-      all.begin(), all.end(), [](const Defect& d) { return d.name == "step: overflow seen on one rank"; });
-  ASSERT_NE(defect, all.end());
-  EXPECT_TRUE(failure_of(*defect, "serial", sim::DType::f64).has_value());
+  const Defect& defect = test::defect_named("step: overflow seen on one rank");
+  EXPECT_TRUE(failure_of(defect, "serial", sim::DType::f64).has_value());
 }
-
-std::vector<std::size_t> numbers() {
-  std::vector<std::size_t> all(test::catalogue().size());
-  for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
-  return all;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, Defects, testing::ValuesIn(numbers()));
 
 // ---- the table of the manual ------------------------------------------------------------------------------
 
@@ -100,10 +146,11 @@ bool is_caught(const Defect& defect, Bench& bench, CaseSetting setting, sim::DTy
 /// missed in f64, f32, bf16.
 struct Row {
   std::string text;
+  int caught = 0;
   int missed = 0;
 };
 Row table_row(const Defect& defect) {
-  Bench bench(defect.device);
+  Bench bench = defect.bench();
   constexpr sim::DType kFloats[] = {sim::DType::f64, sim::DType::f32, sim::DType::bf16};
   int caught = 0;
   int missed[] = {0, 0, 0};
@@ -115,7 +162,7 @@ Row table_row(const Defect& defect) {
   }
   return {fmt::format("| {} | {} | {} | {} | {} | {} |", defect.name, defect.source, caught, missed[0],
                       missed[1], missed[2]),
-          missed[0] + missed[1] + missed[2]};
+          caught, missed[0] + missed[1] + missed[2]};
 }
 
 TEST(DefectsTable, IsTheReadmes) {
@@ -130,19 +177,20 @@ TEST(DefectsTable, IsTheReadmes) {
   std::stable_sort(by_case.begin(), by_case.end(), [](const Defect* a, const Defect* b) {
     return a->the_case->name() < b->the_case->name();
   });
-  int never_missed = 0;
+  int never_shown = 0, never_missed = 0;
   for (const Defect* defect : by_case) {
     const Row row = table_row(*defect);
     std::cout << row.text << "\n";
     if (row.missed == 0) {
-      ++never_missed;
+      ++(row.caught == 0 ? never_shown : never_missed);
       continue;
     }
     EXPECT_NE(readme.find("\n" + row.text + "\n"), std::string::npos) << "the README has no line\n"
                                                                       << row.text;
   }
-  const std::string sum =
-      fmt::format("{} defects; no dtype misses {} of them", test::catalogue().size(), never_missed);
+  const std::string sum = fmt::format(
+      "{} defects, of which {} are in `scenarios/faults`; no trial shows {}, and no dtype misses {}. ",
+      test::catalogue().size(), test::bugs().size(), never_shown, never_missed);
   EXPECT_NE(readme.find(sum), std::string::npos) << "the README does not say\n" << sum;
 }
 

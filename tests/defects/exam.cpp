@@ -29,7 +29,7 @@ std::optional<verify::Failure> failure_of(const Defect& defect, const std::strin
                                 .max_world = 4};
   std::vector<CampaignRow> rows = campaign_rows(request);
   if (rows.empty()) return std::nullopt;
-  Bench bench(defect.device);
+  Bench bench = defect.bench();
   run_campaign(request, {&bench, 1}, rows, [](std::int64_t, const CampaignRow&) { return true; });
   return rows.front().failure;
 }

@@ -1,7 +1,8 @@
 #pragma once
 
-/// The exam of explanations: for every planted defect, what `check` says of it, and whether a reader who has
-/// only the first sentence would look at the right tensor or call and know what kind of thing is wrong there.
+/// The exam of explanations: for every defect that needs code, what `check` says of it, and whether a reader
+/// who has only the first sentence would look at the right tensor or call and know what kind of thing is
+/// wrong there. What has to be said of a bug of scenarios/faults stands in its file.
 ///
 ///   right   it names the tensor or the call, where it is wrong, and a cause, a factor or an arithmetic
 ///           relation that only this cause has

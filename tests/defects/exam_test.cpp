@@ -1,5 +1,5 @@
-// What an examiner found of the explanations of all planted defects. That each of them still says what was
-// examined is the test of the defects (defects_test.cpp).
+// What an examiner found of the explanations of all defects that need code. That each of them still says what
+// was examined is the test of the defects (defects_test.cpp).
 
 #include "tests/defects/exam.h"
 
@@ -17,9 +17,10 @@ std::int64_t count(Verdict verdict) {
   return std::count_if(all.begin(), all.end(), [&](const auto& answer) { return answer.verdict == verdict; });
 }
 
-TEST(Exam, ExaminesEveryDefectOnce) {
+TEST(Exam, ExaminesEveryDefectThatNeedsCodeOnce) {
   std::multiset<std::string> defects, answers;
-  for (const test::Defect& defect : test::catalogue()) defects.insert(defect.name);
+  for (const test::Defect& defect : test::catalogue())
+    if (defect.bug == nullptr) defects.insert(defect.name);
   for (const test::ExamAnswer& answer : test::exam_answers()) {
     answers.insert(answer.defect);
     EXPECT_FALSE(answer.says.empty()) << answer.defect;

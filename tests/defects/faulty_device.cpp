@@ -15,17 +15,11 @@ void FaultyDevice::add_bias(const Tensor& x, const Tensor& bias, Tensor& out) {
   CpuDevice::add_bias(x, changes ? sim::scale(bias, {(1 << 20) + 1, 1 << 20}) : bias, out);
 }
 
-void FaultyDevice::add_column_sums(const Tensor& x, Tensor& sums) {
-  if (!has(KernelFault::bias_gradient_forgotten)) CpuDevice::add_column_sums(x, sums);
-}
-
 void FaultyDevice::matmul(const Tensor& a, bool a_transposed, const Tensor& b, bool b_transposed, Tensor& out,
                           bool accumulate) {
   CpuDevice::matmul(a, a_transposed, b, b_transposed, out, accumulate);
   if (accumulate && has(KernelFault::weight_gradient_twice))
     CpuDevice::matmul(a, a_transposed, b, b_transposed, out, accumulate);
-  if (has(KernelFault::sum_is_a_little_smaller_on_one_rank) && is_one_rank())
-    scale_in_place(out, {(1 << 9) - 1, 1 << 9});
 }
 
 void FaultyDevice::permute(const Tensor& from, std::array<int, 4> order, Tensor& to) {
@@ -48,9 +42,6 @@ void FaultyDevice::activate(sim::Activation function, const Tensor& x, Tensor& o
   const bool other = has(KernelFault::activation_differs_on_one_rank) && is_one_rank();
   const auto another = function == sim::Activation::silu ? sim::Activation::gelu_erf : sim::Activation::silu;
   CpuDevice::activate(other ? another : function, x, out);
-  const bool doubles = has(KernelFault::activation_doubled_on_all_ranks) ||
-                       (has(KernelFault::activation_doubled_on_one_rank) && is_one_rank());
-  if (doubles) scale_in_place(out, {2, 1});
 }
 
 void FaultyDevice::activate_backward(sim::Activation function, const Tensor& x, const Tensor& grad,
@@ -113,7 +104,6 @@ void FaultyDevice::lookup(const Tensor& table, const Tensor& ids, std::int64_t f
 }
 
 void FaultyDevice::add_to_rows(const Tensor& rows, const Tensor& ids, std::int64_t first_id, Tensor& table) {
-  if (has(KernelFault::gradient_of_rows_forgotten)) return;
   CpuDevice::add_to_rows(
       rows, ids, has(KernelFault::gradient_of_first_id_off_by_one) && rank_ > 0 ? first_id + 1 : first_id,
       table);

@@ -1,7 +1,6 @@
 // Proves that shrinking ends at the smallest world: planted defects, which campaigns find in worlds of up to
 // eight ranks, with the fewest ranks on which each of them shows.
 
-#include <algorithm>
 #include <gtest/gtest.h>
 #include <iterator>
 #include <optional>
@@ -84,7 +83,7 @@ std::optional<Failure> failure_of(const Defect& defect, std::uint64_t seed, int 
                                 .seed = seed,
                                 .max_world = max_world};
   std::vector<CampaignRow> rows = campaign_rows(request);
-  Bench bench(defect.device);
+  Bench bench = defect.bench();
   run_campaign(request, {&bench, 1}, rows, [](std::int64_t, const CampaignRow&) { return true; });
   return rows.front().failure;
 }
@@ -92,16 +91,13 @@ std::optional<Failure> failure_of(const Defect& defect, std::uint64_t seed, int 
 class SmallestWorlds : public testing::TestWithParam<SmallestWorld> {};
 
 TEST_P(SmallestWorlds, IsWhereShrinkingEnds) {
-  const auto& all = test::catalogue();
-  const auto defect =
-      std::find_if(all.begin(), all.end(), [](const Defect& d) { return d.name == GetParam().defect; });
-  ASSERT_NE(defect, all.end());
-  const auto failure = failure_of(*defect, 2, 8);
+  const Defect& defect = test::defect_named(GetParam().defect);
+  const auto failure = failure_of(defect, 2, 8);
   ASSERT_TRUE(failure.has_value());
   EXPECT_EQ(failure->setting.group_size * failure->setting.replicas, GetParam().ranks)
       << text_of(failure->setting);
   if (GetParam().ranks == 1) return;
-  const auto of_fewer = failure_of(*defect, 3, GetParam().ranks - 1);
+  const auto of_fewer = failure_of(defect, 3, GetParam().ranks - 1);
   EXPECT_FALSE(of_fewer.has_value()) << text_of(of_fewer->setting);
 }
 

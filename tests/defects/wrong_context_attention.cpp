@@ -13,7 +13,7 @@
 #include "sim/tensor/matmul.h"
 #include "sim/tensor/ops.h"
 #include "sim/tensor/permutation.h"
-#include "tests/defects/faulty_communicator.h"
+#include "tests/defects/exchanged_groups.h"
 #include "verify/cases/cp_plan.h"
 
 namespace test {
@@ -104,7 +104,7 @@ class Ring : public CoreAttention {
       const bool is_last = step + 1 == size();
       const Tensor next = is_last ? held : zeros_like(held);
       sim::Work work;
-      if (!is_last) work = exchanged(held, place(1), next, place(-1), "ring_attention.forward");
+      if (!is_last) work = exchanged(held, receiver(), next, sender(), "ring_attention.forward");
       const int source = has(RingMistake::masked_as_the_rank_ahead) ? place(step) : place(-step);
       for (const Document& document : cut_.documents())
         attend(forward.saved, held, seen_of(document, source), document, step == 0, all);
@@ -160,6 +160,11 @@ class Ring : public CoreAttention {
   bool has(RingMistake mistake) const { return mistake_ == mistake; }
   int size() const { return group_.size(); }
   int place(int distance) const { return (group_.rank() + size() + distance) % size(); }
+  /// The ranks to which keys go and from which they come, forward.
+  int receiver() const {
+    return place(has(RingMistake::turns_the_other_way) || has(RingMistake::sent_to_the_source) ? -1 : 1);
+  }
+  int sender() const { return place(has(RingMistake::turns_the_other_way) ? 1 : -1); }
 
   sim::Work exchanged(const Tensor& sent, int to, const Tensor& received, int from, sim::Site site) {
     const std::array<sim::PointToPoint, 2> calls = {

@@ -21,6 +21,8 @@ enum class RingMistake {
   added_to_old_memory,        // the first gradient of a half is added to what was there
   high_half_not_copied,       // the gradient of rank 0's high chunk is not written
   home_one_step_early,        // a rank takes the gradient that it has before the last message
+  turns_the_other_way,        // forward, keys go to the rank before and come from the one after
+  sent_to_the_source,         // forward, keys are sent to the rank from which they are received
   stale_keys_backward,        // every step of backward uses the keys of the first one
 };
 void ring_with(RingMistake mistake, sim::Rank& rank, const verify::CaseSetting& setting);

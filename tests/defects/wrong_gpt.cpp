@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "tests/defects/faulty_communicator.h"
+#include "tests/defects/exchanged_groups.h"
 #include "tests/defects/gpt_mistakes.h"
 
 namespace test {
@@ -150,16 +150,6 @@ void updated_before_finalized(sim::Rank& rank, const CaseSetting& s) {
              }});
 }
 
-void parameters_gathered_twice(sim::Rank& rank, const CaseSetting& s) {
-  train_with(rank, s, {.step = [](const GptPlan&, GptTraining& training, std::int64_t iteration) {
-               training.optimizer().finish_param_gather();
-               training.optimizer().start_param_gather();
-               training.optimizer().finish_param_gather();
-               training.forward_backward(iteration);
-               training.finalize_model_grads();
-             }});
-}
-
 void nothing_overlaps(sim::Rank& rank, const CaseSetting& s) {
   train_with(rank, s, {.config = [](const GptPlan&, sim::GptTrainingConfig& config) {
                config.data_parallel.overlap_grad_reduce = false;
@@ -211,12 +201,6 @@ void experts_scaled_as_if_etp_were_tp(sim::Rank& rank, const CaseSetting& s) {
 
 void experts_reduced_over_dense_replicas(sim::Rank& rank, const CaseSetting& s) {
   ExchangedGroups groups(rank, "edp", "dp-cp");
-  sim::Rank other{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
-  train_with(other, s, {});
-}
-
-void norm_of_experts_over_the_dense_grid(sim::Rank& rank, const CaseSetting& s) {
-  ExchangedGroups groups(rank, "tp-ep-pp", "mp");
   sim::Rank other{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
   train_with(other, s, {});
 }

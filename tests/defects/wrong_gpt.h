@@ -29,7 +29,6 @@ void gradients_unscaled_twice(sim::Rank& rank, const verify::CaseSetting& settin
 void experts_averaged_over_their_replicas(sim::Rank& rank, const verify::CaseSetting& setting);
 void experts_scaled_as_if_etp_were_tp(sim::Rank& rank, const verify::CaseSetting& setting);
 void experts_reduced_over_dense_replicas(sim::Rank& rank, const verify::CaseSetting& setting);
-void norm_of_experts_over_the_dense_grid(sim::Rank& rank, const verify::CaseSetting& setting);
 void dense_stage_leaves_the_norm_out(sim::Rank& rank, const verify::CaseSetting& setting);
 void recomputed_tokens_counted_twice(sim::Rank& rank, const verify::CaseSetting& setting);
 void balance_on_the_last_stage_only(sim::Rank& rank, const verify::CaseSetting& setting);
@@ -40,7 +39,6 @@ void first_tokens_for_the_most_probable(sim::Rank& rank, const verify::CaseSetti
 void capacity_not_padded(sim::Rank& rank, const verify::CaseSetting& setting);
 
 // These steps give the right values, but make more calls or make them in another order.
-void parameters_gathered_twice(sim::Rank& rank, const verify::CaseSetting& setting);
 void nothing_overlaps(sim::Rank& rank, const verify::CaseSetting& setting);
 
 }  // namespace test

@@ -144,19 +144,6 @@ Rows even(Rows rows) {
   return rows;
 }
 
-// ---- parallel_norm ----
-
-void run_norm(sim::Rank& rank, const CaseSetting& s, bool is_flagged) {
-  sim::ParallelNorm layer(rank, {.name = "norm",
-                                 .dtype = s.dtype,
-                                 .hidden_size = s["hidden"],
-                                 .norm = s["layer_norm"] == 1 ? sim::Norm::layer_norm : sim::Norm::rms_norm,
-                                 .sequence_parallel = is_flagged});
-  verify::run_token_layer(rank, s, layer, s.whole("tokens"), s["hidden"]);
-  rank.publish("weight_grad", layer.weight().main_grad);
-  if (s["layer_norm"] == 1) rank.publish("bias_grad", layer.bias().main_grad);
-}
-
 // ---- parallel_dropout ----
 
 void run_dropout(sim::Rank& rank, const CaseSetting& s, sim::Region region, bool another_pass_backward) {
@@ -194,14 +181,6 @@ void output_over_tp(sim::Rank& rank, const CaseSetting& s) {
           }});
 }
 
-void sum_returns_its_input(sim::Rank& rank, const CaseSetting& s) {
-  run_row(rank, s, {.forward = [](sim::Communicator& tp, const Tensor& partial, const Tensor& bias) {
-            const Tensor kept = copied(partial);
-            static_cast<void>(summed(tp, kept));
-            return sim::add_bias(kept, bias);
-          }});
-}
-
 void reads_before_the_sum_is_there(sim::Rank& rank, const CaseSetting& s) {
   run_row(rank, s, {.forward = [](sim::Communicator& tp, const Tensor& partial, const Tensor& bias) {
             const Tensor sum = copied(partial);
@@ -223,17 +202,6 @@ void every_rank_draws_its_own_weight(sim::Rank& rank, const CaseSetting& s) {
   if (!is_plain_column(s) || s["stride"] != 1 || place == 0)
     return run_right("column_parallel_linear", rank, s);
   run_column(rank, s, "linear.of_rank_" + std::to_string(place));
-}
-
-void input_gradient_not_summed(sim::Rank& rank, const CaseSetting& s) {
-  const bool applies = is_plain_column(s) && s["stride"] == 1 && s["sequence_parallel"] == 0;
-  if (!applies) return run_right("column_parallel_linear", rank, s);
-  sim::ColumnParallelLinear layer = plain_column(rank, s, "linear");
-  const Tensor x = own_input(rank, s), grad = verify::drawn_feature_grad(rank, s);
-  const Tensor output = layer.forward(x).output;
-  sim::add_matmul(sim::transposed(grad), x, layer.weight().main_grad);
-  if (s["bias"] == 1) sim::add_column_sums(grad, layer.bias().main_grad);
-  verify::publish_linear(rank, s, layer, x, output, grad, sim::matmul(grad, layer.weight().value));
 }
 
 void gathered_rows_of_the_next_rank(sim::Rank& rank, const CaseSetting& s) {
@@ -264,13 +232,6 @@ void gather_whose_backward_sums(sim::Rank& rank, const CaseSetting& s) {
   const Tensor grad = whole_of(rank, s, "grad_output");
   publish(rank, {x, sim::gathered_columns(x, tp, "mapping.forward"), grad,
                  sim::reduce_scattered_columns(grad, tp, "mapping.backward")});
-}
-
-void gather_whose_backward_only_splits(sim::Rank& rank, const CaseSetting& s) {
-  sim::Communicator& tp = rank.groups.get("tp");
-  const Tensor x = sim::own_rows(whole_of(rank, s, "input"), tp);
-  const Tensor grad = term_of(rank, s);
-  publish(rank, {x, sim::gathered_rows(x, tp, "mapping.forward"), grad, sim::own_rows(grad, tp)});
 }
 
 void gathered_along_the_wrong_axis(sim::Rank& rank, const CaseSetting& s) {
@@ -315,8 +276,16 @@ void odd_rows_forgotten(sim::Rank& rank, const CaseSetting& s) {
       });
 }
 
-void flag_lost(sim::Rank& rank, const CaseSetting& s) { run_norm(rank, s, false); }
-void flag_where_none_belongs(sim::Rank& rank, const CaseSetting& s) { run_norm(rank, s, true); }
+void flag_where_none_belongs(sim::Rank& rank, const CaseSetting& s) {
+  sim::ParallelNorm layer(rank, {.name = "norm",
+                                 .dtype = s.dtype,
+                                 .hidden_size = s["hidden"],
+                                 .norm = s["layer_norm"] == 1 ? sim::Norm::layer_norm : sim::Norm::rms_norm,
+                                 .sequence_parallel = true});
+  verify::run_token_layer(rank, s, layer, s.whole("tokens"), s["hidden"]);
+  rank.publish("weight_grad", layer.weight().main_grad);
+  if (s["layer_norm"] == 1) rank.publish("bias_grad", layer.bias().main_grad);
+}
 
 void gate_and_up_swapped(sim::Rank& rank, const CaseSetting& s) {
   sim::Mlp layer(rank, {.name = "mlp",

@@ -12,19 +12,15 @@ using WrongProgram = void (*)(sim::Rank& rank, const verify::CaseSetting& settin
 void bias_before_the_sum(sim::Rank& rank, const verify::CaseSetting& setting);
 void input_of_the_next_rank(sim::Rank& rank, const verify::CaseSetting& setting);
 void output_over_tp(sim::Rank& rank, const verify::CaseSetting& setting);
-void sum_returns_its_input(sim::Rank& rank, const verify::CaseSetting& setting);
 void reads_before_the_sum_is_there(sim::Rank& rank, const verify::CaseSetting& setting);
 
 // Mistakes in column_parallel_linear:
 void strided_rows_cut_in_one_piece(sim::Rank& rank, const verify::CaseSetting& setting);
 void every_rank_draws_its_own_weight(sim::Rank& rank, const verify::CaseSetting& setting);
-void input_gradient_not_summed(sim::Rank& rank, const verify::CaseSetting& setting);
 void gathered_rows_of_the_next_rank(sim::Rank& rank, const verify::CaseSetting& setting);
 
 // A mistake in gather_from_tensor_model_parallel_region:
 void gather_whose_backward_sums(sim::Rank& rank, const verify::CaseSetting& setting);
-// A mistake in gather_from_sequence_parallel_region:
-void gather_whose_backward_only_splits(sim::Rank& rank, const verify::CaseSetting& setting);
 // A mistake in all_gather_last_dim_from_tensor_parallel_region:
 void gathered_along_the_wrong_axis(sim::Rank& rank, const verify::CaseSetting& setting);
 
@@ -33,8 +29,7 @@ void rows_of_the_peers_for_the_own(sim::Rank& rank, const verify::CaseSetting& s
 void rows_of_the_next_rank_first(sim::Rank& rank, const verify::CaseSetting& setting);
 void odd_rows_forgotten(sim::Rank& rank, const verify::CaseSetting& setting);
 
-// Mistakes in parallel_norm:
-void flag_lost(sim::Rank& rank, const verify::CaseSetting& setting);
+// A mistake in parallel_norm:
 void flag_where_none_belongs(sim::Rank& rank, const verify::CaseSetting& setting);
 
 // A mistake in mlp:

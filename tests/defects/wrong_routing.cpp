@@ -56,11 +56,6 @@ void probabilities_applied_twice(sim::Rank& rank, const CaseSetting& s) {
 
 // ---- moe_router
 
-void router_flag_lost(sim::Rank& rank, const CaseSetting& s) {
-  verify::run_router(rank, s,
-                     {.config = [](sim::TopKRouterConfig& config) { config.sequence_parallel = false; }});
-}
-
 void capacity_of_all_tokens(sim::Rank& rank, const CaseSetting& s) {
   verify::run_router(rank, s, {.config = [&s](sim::TopKRouterConfig& config) {
                        if (config.token_dropping) config.token_dropping->capacity_factor *= s.group_size;

@@ -15,7 +15,6 @@ void outputs_not_sorted_back(sim::Rank& rank, const verify::CaseSetting& setting
 void probabilities_applied_twice(sim::Rank& rank, const verify::CaseSetting& setting);
 
 // moe_router
-void router_flag_lost(sim::Rank& rank, const verify::CaseSetting& setting);
 void capacity_of_all_tokens(sim::Rank& rank, const verify::CaseSetting& setting);
 void ties_broken_otherwise_in_recomputation(sim::Rank& rank, const verify::CaseSetting& setting);
 

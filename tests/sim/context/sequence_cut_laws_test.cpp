@@ -86,6 +86,13 @@ RC_GTEST_PROP(SequenceCutLaws, PositionsAreCutAsAnythingElse, ()) {
     RC_ASSERT(cut.positions_of(rank) == chosen(position_ids, cut.rows_of(rank)));
 }
 
+RC_GTEST_PROP(SequenceCutLaws, ThereIsPaddingWhereNotAllRowsAreReal, ()) {
+  const SequenceCut cut = drawn_cut();
+  std::int64_t real_rows = 0;
+  for (const Document& document : cut.documents()) real_rows += document.real_length;
+  RC_ASSERT(cut.has_padding() == (real_rows < cut.length()));
+}
+
 /// Chunk c of 2 cp chunks of l rows sees c l rows of each earlier chunk's and half of its own square, so the
 /// two of a rank see 2 cp l l + l pairs in each document.
 RC_GTEST_PROP(SequenceCutLaws, EveryRankHasTheSameCausalWork, ()) {

@@ -14,6 +14,9 @@
 #include "sim/experts/token_permutation.h"
 #include "sim/experts/top_choices.h"
 #include "sim/experts/topk_routing.h"
+#include "sim/shapes/shapes_device.h"
+#include "sim/tensor/counting_device.h"
+#include "sim/world/simulate.h"
 #include "tests/support/refusal_code.h"
 #include "tests/support/tensor_values.h"
 
@@ -188,17 +191,50 @@ RC_GTEST_PROP(TokenPermutation, IsUndoneAndHasItsAdjoint, (bool is_padded)) {
   }
 }
 
+/// Chunks of rows, and an order of them.
+struct Chunks {
+  std::vector<std::int64_t> sizes =
+      *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 4));
+  std::vector<std::int64_t> order = drawn_order();
+
+  std::int64_t rows() const { return std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0}); }
+
+ private:
+  std::vector<std::int64_t> drawn_order() const {
+    std::vector<std::int64_t> all(sizes.size());
+    std::iota(all.begin(), all.end(), 0);
+    const int turns = *rc::gen::inRange(0, 5);
+    for (int i = 0; i < turns; ++i) std::next_permutation(all.begin(), all.end());
+    return all;
+  }
+};
+
 RC_GTEST_PROP(TokenPermutation, SortedChunksGoBack, ()) {
   World world;
-  const auto sizes = *rc::gen::container<std::vector<std::int64_t>>(rc::gen::inRange<std::int64_t>(0, 4));
-  std::vector<std::int64_t> order(sizes.size());
-  std::iota(order.begin(), order.end(), 0);
-  const int turns = *rc::gen::inRange(0, 5);
-  for (int i = 0; i < turns; ++i) std::next_permutation(order.begin(), order.end());
-  const std::int64_t count = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  const Tensor rows = world.drawn("rows", {count, 2});
-  const Tensor back = sort_chunks_by_idxs_backward(sort_chunks_by_idxs(rows, sizes, order), sizes, order);
+  const Chunks chunks;
+  const Tensor rows = world.drawn("rows", {chunks.rows(), 2});
+  const Tensor sorted = sort_chunks_by_idxs(rows, chunks.sizes, chunks.order);
+  const Tensor back = sort_chunks_by_idxs_backward(sorted, chunks.sizes, chunks.order);
   RC_ASSERT(test::values<Field>(back) == test::values<Field>(rows));
+}
+
+/// Returns the work of a rank that sorts chunks.
+std::int64_t work_of_sorting(const Chunks& chunks, Device& inner) {
+  CountingDevice device(inner);
+  const RunReport report = simulate(world_of(1), device, [&](Rank& rank) {
+    const Tensor rows = filled(rank.device, DType::f32, {chunks.rows(), 2}, 1);
+    sort_chunks_by_idxs(rows, chunks.sizes, chunks.order);
+  });
+  RC_ASSERT(report.ok());
+  return report.ranks.front().work;
+}
+
+// The time of a step is estimated on a device without elements, from the work that it counts.
+RC_GTEST_PROP(TokenPermutation, SortingIsTheSameWorkWithoutElements, ()) {
+  const Chunks chunks;
+  CpuDevice with;
+  ShapesDevice without;
+  RC_ASSERT(work_of_sorting(chunks, with) == work_of_sorting(chunks, without));
 }
 
 Tensor floats(Device& device, const Shape& shape, const std::vector<double>& values) {

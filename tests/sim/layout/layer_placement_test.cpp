@@ -68,6 +68,7 @@ RC_GTEST_PROP(LayerPlacement, AccountingIsTheClosedForm, ()) {
   request.account_for_embedding_in_pipeline_split = embedding == 1;
   request.account_for_loss_in_pipeline_split = loss == 1;
   const LayerPlacement placement = sim::place_layers(request);
+  RC_ASSERT(placement.mode == "account");
   for (int rank = 0; rank < d.pp; ++rank) {
     for (int v = 0; v < d.vpp; ++v) {
       const bool first = rank == 0 && v == 0;
@@ -77,6 +78,28 @@ RC_GTEST_PROP(LayerPlacement, AccountingIsTheClosedForm, ()) {
       RC_ASSERT(at(placement, rank, v) == (StageLayers{count, offset}));
     }
   }
+}
+
+RC_GTEST_PROP(LayerPlacement, WaysOfPlacingExcludeEachOther, ()) {
+  const Drawn d = draw();
+  LayerRequest request = request_for(d, d.pp * d.vpp * d.per_chunk);
+  request.account_for_embedding_in_pipeline_split = *rc::gen::arbitrary<bool>();
+  request.account_for_loss_in_pipeline_split = *rc::gen::arbitrary<bool>();
+  const bool has_first = *rc::gen::arbitrary<bool>(), has_last = *rc::gen::arbitrary<bool>();
+  if (has_first) request.num_layers_in_first_pipeline_stage = d.per_chunk;
+  if (has_last) request.num_layers_in_last_pipeline_stage = d.per_chunk;
+  const bool has_layout = *rc::gen::arbitrary<bool>();
+  if (has_layout) request.pipeline_model_parallel_layout = "EtL";
+  const bool accounts =
+      request.account_for_embedding_in_pipeline_split || request.account_for_loss_in_pipeline_split;
+  const int ways = int{accounts} + int{has_first || has_last} + int{has_layout};
+  std::string code;
+  try {
+    sim::place_layers(request);
+  } catch (const sim::Error& error) {
+    code = error.refusal().code;
+  }
+  RC_ASSERT((code == "placement_modes") == (ways > 1));
 }
 
 RC_GTEST_PROP(LayerPlacement, UnevenIsTheClosedForm, ()) {
@@ -99,6 +122,26 @@ RC_GTEST_PROP(LayerPlacement, UnevenIsTheClosedForm, ()) {
       RC_ASSERT(at(placement, rank, v) == (StageLayers{count, offset}));
     }
   }
+}
+
+// One rank cannot be both first and last. The number of ranks that the refusal suggests has a place for all.
+RC_GTEST_PROP(LayerPlacement, SuggestedRanksHoldAllLayers, ()) {
+  LayerRequest request;
+  request.num_layers_in_first_pipeline_stage = *rc::gen::inRange(1, 5);
+  request.num_layers_in_last_pipeline_stage = *rc::gen::inRange(1, 5);
+  request.num_layers = *request.num_layers_in_first_pipeline_stage +
+                       *request.num_layers_in_last_pipeline_stage + *rc::gen::inRange(0, 4);
+  std::string hint;
+  try {
+    sim::place_layers(request);
+  } catch (const sim::Error& error) {
+    hint = error.refusal().hint;
+  }
+  RC_ASSERT(!hint.empty());
+  request.pipeline_model_parallel_size = std::stoi(hint.substr(hint.rfind(' ')));
+  const auto placement = try_place(request);
+  RC_ASSERT(placement.has_value());
+  RC_ASSERT(sim::covers_each_layer_once(*placement));
 }
 
 // Whatever numbers a user gives, every layer is covered once or the request is refused. There is never a

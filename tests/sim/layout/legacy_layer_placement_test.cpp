@@ -4,6 +4,7 @@
 #include "sim/layout/legacy_layer_placement.h"
 
 #include <cstddef>
+#include <cstdio>
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -71,6 +72,47 @@ RC_GTEST_PROP(LegacyLayerPlacement, EqualsTheSeedsWhereAllLayersAreCovered, ()) 
     RC_ASSERT(placement->stages[rank][0].count == (*expected)[rank]);
   }
   RC_ASSERT(sim::covers_each_layer_once(*placement));
+}
+
+// The checker itself is checked: it sees a layer that is dropped or doubled on either side of the split.
+RC_GTEST_PROP(LegacyLayerPlacement, CoverageSeesPlantedDefectsOnBothSides, ()) {
+  constexpr int kLayersOfAnySplit = 840;  // a multiple of 1 to 8
+  const int pp = *rc::gen::inRange(2, 9);
+  LayerPlacement placement =
+      sim::place_legacy_layers({.num_layers = kLayersOfAnySplit,
+                                .pipeline_model_parallel_size = pp,
+                                .pipeline_model_parallel_split_rank = *rc::gen::inRange(1, pp),
+                                .encoder_and_decoder = true});
+  RC_ASSERT(sim::covers_each_layer_once(placement));
+  sim::StageLayers& stage = placement.stages[static_cast<std::size_t>(*rc::gen::inRange(0, pp))][0];
+  stage.count += *rc::gen::element(-1, 1);
+  RC_ASSERT(!sim::covers_each_layer_once(placement));
+}
+
+// What the refusal of a split rank suggests is accepted, and where it suggests none there is none.
+RC_GTEST_PROP(LegacyLayerPlacement, SuggestedSplitRanksAreAccepted, ()) {
+  const int pp = *rc::gen::inRange(2, 9);
+  constexpr int kLayersOfAnySplit = 840;  // a multiple of 1 to 8
+  LegacyLayerRequest request{.num_layers = kLayersOfAnySplit,
+                             .pipeline_model_parallel_size = pp,
+                             .standalone_embedding_stage = *rc::gen::arbitrary<bool>(),
+                             .encoder_and_decoder = true};
+  if (*rc::gen::arbitrary<bool>()) request.pipeline_model_parallel_split_rank = 0;
+  std::string hint;
+  try {
+    sim::place_legacy_layers(request);
+  } catch (const sim::Error& error) {
+    hint = error.refusal().hint;
+  }
+  RC_ASSERT(!hint.empty());
+  int first = 0, last = -1;  // no split rank
+  const int numbers =
+      std::sscanf(hint.c_str(), "--pipeline-model-parallel-split-rank %d to %d", &first, &last);
+  RC_ASSERT((numbers == 2 ? first <= last : hint == "--pipeline-model-parallel-size 3 or more"));
+  for (int split = -pp; split <= pp; ++split) {
+    request.pipeline_model_parallel_split_rank = split;
+    RC_ASSERT(try_place(request).has_value() == (numbers == 2 && split >= first && split <= last));
+  }
 }
 
 // Without a standalone stage, the virtual offset is chunk * (layers / vpp) + rank * layers per chunk.

@@ -11,6 +11,7 @@
 
 #include "sim/base/error.h"
 #include "sim/base/refusals.h"
+#include "sim/layout/kind_table.h"
 #include "tests/support/enumerated_layout.h"
 #include "tests/support/layout_generator.h"
 
@@ -43,6 +44,16 @@ RC_GTEST_PROP(MegatronRules, EqualsTheDefinition, ()) {
   for (std::size_t k = 0; k < layout->kinds.size(); ++k) {
     RC_ASSERT(layout->kinds[k].name() == expected->kinds[k].first);
     RC_ASSERT(test::lists_of(layout->kinds[k]) == expected->kinds[k].second);
+  }
+}
+
+// What a dump says of a group, as Megatron describes it, leads back to the kind.
+RC_GTEST_PROP(MegatronRules, DescriptionsLeadBackToTheirKinds, ()) {
+  const Layout layout = sim::make_layout(*test::accepted_megatron_sizes(), RuleBook::megatron);
+  for (const GroupKind& kind : layout.kinds) {
+    const sim::KindRow* row = sim::find_kind(kind.name());
+    RC_ASSERT(row != nullptr);
+    RC_ASSERT(sim::kind_described_as(row->description_of(kind.name())) == kind.name());
   }
 }
 
@@ -183,6 +194,41 @@ std::vector<std::string> refusals_of(const ParallelSizes& sizes, RuleBook rules 
       all.push_back(refusal.code + " " + refusal.option);
   }
   return all;
+}
+
+RC_GTEST_PROP(MegatronRules, EverySizeThatIsOutOfRangeIsNamed, ()) {
+  struct Size {
+    const char* option;
+    void (*set)(ParallelSizes& sizes, std::int64_t size);
+  };
+  constexpr Size kSizes[] = {
+      {"--world-size", [](auto& sizes, auto size) { sizes.world_size = size; }},
+      {"--tensor-model-parallel-size",
+       [](auto& sizes, auto size) { sizes.tensor_model_parallel_size = size; }},
+      {"--pipeline-model-parallel-size",
+       [](auto& sizes, auto size) { sizes.pipeline_model_parallel_size = size; }},
+      {"--context-parallel-size", [](auto& sizes, auto size) { sizes.context_parallel_size = size; }},
+      {"--expert-model-parallel-size",
+       [](auto& sizes, auto size) { sizes.expert_model_parallel_size = size; }},
+      {"--num-distributed-optimizer-instances",
+       [](auto& sizes, auto size) { sizes.num_distributed_optimizer_instances = size; }},
+      {"--virtual-pipeline-model-parallel-size",
+       [](auto& sizes, auto size) { sizes.virtual_pipeline_model_parallel_size = size; }},
+      {"--expert-tensor-parallel-size",
+       [](auto& sizes, auto size) { sizes.expert_tensor_parallel_size = size; }},
+      {"--hierarchical-context-parallel-sizes",
+       [](auto& sizes, auto size) { sizes.hierarchical_context_parallel_sizes = {size}; }},
+      {"--local-world-size", [](auto& sizes, auto size) { sizes.local_world_size = size; }},
+  };
+  ParallelSizes sizes{.world_size = 8};
+  std::vector<std::string> expected;
+  for (const Size& size : kSizes) {
+    if (*rc::gen::inRange(0, 3) != 0) continue;
+    size.set(sizes, *rc::gen::element<std::int64_t>(0, -1, sim::kMaxSize + 1));
+    expected.push_back(std::string("size_range ") + size.option);
+  }
+  RC_PRE(!expected.empty());
+  RC_ASSERT(refusals_of(sizes) == expected);
 }
 
 TEST(MegatronRules, AllRefusalsOfALayoutAreToldTogether) {

@@ -5,14 +5,11 @@
 
 #include "sim/optimizer/checkpoint.h"
 
-#include <filesystem>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <limits>
 #include <rapidcheck/gtest.h>
 #include <set>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "sim/base/error.h"
 #include "sim/cpu/cpu_device.h"
@@ -20,6 +17,7 @@
 #include "sim/optimizer/safetensors.h"
 #include "sim/tensor/checks.h"
 #include "sim/world/simulate.h"
+#include "tests/support/temporary_folder.h"
 
 namespace {
 
@@ -657,18 +655,8 @@ TEST(Checkpoint, TheScaleOfLossesGoesOn) {
 
 // ---- Folders ----
 
-class Folder {
- public:
-  Folder() : path_(std::filesystem::temp_directory_path() / ("shardproof-" + std::to_string(::getpid()))) {}
-  ~Folder() { std::filesystem::remove_all(path_); }
-  std::string path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
-
 TEST(FolderStore, HasTheFilesThatAMemoryHas) {
-  const Folder folder;
+  const test::TemporaryFolder folder;
   MemoryStore memory;
   const auto on_disk = folder_store(folder.path());
   for (CheckpointStore* store : {static_cast<CheckpointStore*>(&memory), on_disk.get()}) {
@@ -678,50 +666,6 @@ TEST(FolderStore, HasTheFilesThatAMemoryHas) {
   ASSERT_EQ(memory.names(), on_disk->names());
   for (const std::string& name : memory.names()) EXPECT_EQ(memory.read(name), on_disk->read(name)) << name;
   EXPECT_EQ(on_disk->read("nothing"), std::nullopt);
-}
-
-TEST(FolderStore, WritesThroughNoLink) {
-  const Folder folder;
-  const auto store = folder_store(folder.path());
-  store->write("other", "keep");
-  for (const char* name : {"a", "b.new"})
-    std::filesystem::create_symlink("other", folder.path() + "/" + name);
-  store->write("a", "text");
-  store->replace("b", "text");
-  EXPECT_EQ(store->read("other"), "keep");
-  EXPECT_EQ(store->read("a"), "text");
-  EXPECT_EQ(store->read("b"), "text");
-  EXPECT_FALSE(std::filesystem::is_symlink(folder.path() + "/a"));
-  ASSERT_EQ(::mkfifo((folder.path() + "/pipe").c_str(), 0600), 0);
-  store->write("pipe", "text");  // opened as a pipe, this would wait for a reader
-  EXPECT_EQ(store->read("pipe"), "text");
-}
-
-TEST(FolderStore, RefusesWhatTheSystemRefuses) {
-  const Folder folder;
-  const auto store = folder_store(folder.path());
-  store->write("a", "text");
-  const auto code = [](const auto& body) -> std::string {
-    try {
-      body();
-    } catch (const Error& error) {
-      return error.refusal().code;
-    }
-    return "";
-  };
-  EXPECT_EQ(code([&] { folder_store(folder.path() + "/a"); }), "checkpoint_store");
-  EXPECT_EQ(code([&] { folder_store(folder.path() + "/a/b"); }), "checkpoint_store");
-  EXPECT_EQ(code([&] { store->write("no such folder/b", "text"); }), "checkpoint_store");
-  EXPECT_EQ(code([&] { store->replace("no such folder/b", "text"); }), "checkpoint_store");
-  EXPECT_EQ(code([&] { folder_store("/dev/full")->write("a", "text"); }), "checkpoint_store");
-  std::filesystem::create_symlink("loop", folder.path() + "/loop");
-  EXPECT_EQ(code([&] { store->read("loop"); }), "checkpoint_store");
-  ASSERT_EQ(::mkfifo((folder.path() + "/fifo").c_str(), 0600), 0);
-  EXPECT_EQ(code([&] { store->read("fifo"); }), "checkpoint_store");
-  std::filesystem::create_directory(folder.path() + "/d");
-  EXPECT_EQ(code([&] { store->read("d"); }), "checkpoint_store");
-  std::filesystem::remove_all(folder.path());
-  EXPECT_EQ(code([&] { store->names(); }), "checkpoint_store");
 }
 
 }  // namespace

@@ -66,6 +66,34 @@ TEST(LearningRate, WarmsUpAndDecays) {
                  [] { learning_rate({.warmup_steps = 5, .decay_steps = 5, .decay = Decay::cosine}, 0); });
 }
 
+RC_GTEST_PROP(LossScale, IsMadeOfPowersInTheirRange, ()) {
+  const auto power =
+      rc::gen::element(-1, 0, 1, kMostLossScalePower - 1, kMostLossScalePower, kMostLossScalePower + 1);
+  const LossScaleConfig config{.initial_power = *power, .least_power = *power};
+  bool is_made = true;
+  try {
+    static_cast<void>(LossScale(config));
+  } catch (const Error&) {
+    is_made = false;
+  }
+  const int initial = config.initial_power, least = config.least_power;
+  RC_ASSERT(is_made == (0 <= least && least <= initial && initial <= kMostLossScalePower));
+}
+
+RC_GTEST_PROP(LossScale, MayBeInEveryStateThatItReaches, ()) {
+  const int least = *rc::gen::inRange(0, 4);
+  const LossScaleConfig config{.initial_power = least + *rc::gen::inRange(0, 3),
+                               .least_power = least,
+                               .growth_interval = *rc::gen::inRange(0, 4),
+                               .hysteresis = *rc::gen::inRange(1, 4)};
+  LossScale scale(config);
+  RC_ASSERT(scale.may_be(scale.state()));
+  for (const bool found_nonfinite : *rc::gen::arbitrary<std::vector<bool>>()) {
+    scale.update(found_nonfinite);
+    RC_ASSERT(LossScale(config).may_be(scale.state()));
+  }
+}
+
 TEST(LossScale, HalvesAfterBadStepsAndDoublesAfterManyGoodOnes) {
   LossScale scale({.initial_power = 4, .least_power = 2, .growth_interval = 3, .hysteresis = 2});
   EXPECT_EQ(value(scale.scale()), 16);

@@ -13,13 +13,13 @@
 
 #include "gpu/device/gpu_device.h"
 #include "sim/world/simulate.h"
-#include "tests/defects/faulty_communicator.h"
-#include "tests/defects/faulty_device.h"
 #include "verify/backends/device_backend.h"
 #include "verify/backends/random_calls.h"
 #include "verify/backends/twin_program.h"
 #include "verify/cases/case_inputs.h"
 #include "verify/cases/case_list.h"
+#include "verify/faults/faulty_calls.h"
+#include "verify/faults/faulty_device.h"
 #include "verify/options/command_line.h"
 #include "verify/program/backend_check.h"
 #include "verify/program/commands.h"
@@ -93,11 +93,13 @@ TEST(Backend, CheckOnAGpuThatIsPlayed) {
   }
 }
 
+std::shared_ptr<sim::Device> device_with(const std::string& fault) {
+  return std::make_shared<FaultyDevice>(parsed_faults({fault}));
+}
+
 // One kernel of one rank is slightly wrong. The bits show it, in every part of the document.
 TEST(Backend, OneWrongKernelIsFound) {
-  const auto faulty = [] {
-    return std::make_shared<test::FaultyDevice>(test::KernelFault::sum_is_a_little_smaller_on_one_rank);
-  };
+  const auto faulty = [] { return device_with("device.matmul:scale=511/512@rank=1"); };
   const Ran replayed = run_on(faulty(), kSmall);
   EXPECT_EQ(replayed.exit_code, 1) << replayed.out;
   EXPECT_TRUE(contains(replayed.out, "ok      cuda collectives")) << replayed.out;
@@ -123,9 +125,8 @@ class ForgetsTheSum : public Case {
   std::vector<CaseOutput> outputs(const CaseSetting& s) const override { return right_.outputs(s); }
   std::vector<ExpectedCall> calls(const CaseSetting& s) const override { return right_.calls(s); }
   void run(sim::Rank& rank, const CaseSetting& s) const override {
-    test::FaultyGroups groups(rank, {"row_parallel_linear.forward", test::CallFault::left_out});
-    sim::Rank faulty{rank.id, rank.layout, rank.device, groups, rank.random, rank.record};
-    right_.run(faulty, s);
+    with_faults([&](sim::Rank& faulty) { right_.run(faulty, s); },
+                parsed_faults({"row_parallel_linear.forward:skip"}))(rank);
   }
   Wholes<sim::Field> serial(const Inputs<sim::Field>& inputs, const CaseSetting& s) const override {
     return right_.serial(inputs, s);
@@ -171,7 +172,7 @@ TEST(Backend, SumsInAnyOrderAreHeldToBounds) {
   const Ran checked = run_on(cpu(), "check --device cuda --runs 4", any);
   EXPECT_EQ(checked.exit_code, 0) << checked.out;
   EXPECT_EQ(count_of(checked.out, "within bounds"), static_cast<int>(all_cases().size())) << checked.out;
-  const auto faulty = std::make_shared<test::FaultyDevice>(test::KernelFault::activation_doubled_on_one_rank);
+  const auto faulty = device_with("device.activate:scale=2@rank=1");
   EXPECT_EQ(run_on(faulty, "check --device cuda --case mlp --dtype f32", any).exit_code, 1);
   EXPECT_EQ(run_on(faulty, kSmall, any).exit_code, 1);
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <gtest/gtest.h>
 
-#include "tests/defects/faulty_device.h"
 #include "tests/support/request.h"
 
 namespace {
@@ -60,7 +59,8 @@ TEST(ShardedLayers, ShareSequencesAsTheScenarioDoes) {
 }
 
 TEST(ShardedLayers, ThatAreWrongAreNamedWithTheLineThatReplaysThem) {
-  Bench bench(std::make_shared<test::FaultyDevice>(test::KernelFault::scores_not_scaled));
+  Bench bench;
+  bench.plant(parsed_faults({"device.softmax:scale=2"}));
   const auto rows = check_sharded_layers(scenario(4, 4, {{"num-attention-heads", "8"}}), bench);
   const CheckResult& serial = row(rows, "sharded serial");
   EXPECT_FALSE(serial.holds);
