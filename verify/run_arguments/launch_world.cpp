@@ -61,6 +61,20 @@ std::string count_of(const std::string& value) {
   return colon == std::string::npos ? value : value.substr(colon + 1);
 }
 
+/// Whether an option of torchrun stands without a value.
+bool is_flag_of_torchrun(std::string_view word) {
+  constexpr std::array<std::string_view, 6> kFlags = {"--standalone", "--no-python", "--no_python",
+                                                      "-m",           "--module",    "--run-path"};
+  return std::find(kFlags.begin(), kFlags.end(), word) != kFlags.end();
+}
+
+/// Whether a word that is not known may hold options of torchrun: it is no value of an option before it.
+bool may_hold_options(const ShellField& before, const ShellField& word) {
+  if (!word.has_unknown() || word.text.starts_with('-')) return false;
+  return !before.text.starts_with('-') || before.text.find('=') != std::string::npos ||
+         is_flag_of_torchrun(before.text);
+}
+
 std::optional<std::int64_t> size_of(const ShellField& value) {
   const auto number = whole_number(value.text);
   return number && *number >= 1 ? number : std::nullopt;
@@ -80,6 +94,8 @@ void LaunchWorld::read(const std::vector<ShellField>& words, const std::string& 
     const std::size_t equals = word.text.find('=');
     const std::string option = word.text.substr(0, equals);
     const FactorRow* row = row_of(current, option);
+    if (row == nullptr && current == "torchrun" && i > 0 && may_hold_options(words[i - 1], word))
+      unknown_of_torchrun_ = word;
     if (row == nullptr) continue;
     ShellField value{equals == std::string::npos ? "" : word.text.substr(equals + 1), word.line};
     if (equals == std::string::npos) {
@@ -95,6 +111,10 @@ std::optional<LaunchWorld::Product> LaunchWorld::product() const {
   if (const auto torchrun = factors_.find("torchrun"); torchrun != factors_.end()) {
     Product product{"torchrun", {}};
     for (const auto& [name, factor] : torchrun->second) product.factors.push_back(factor);
+    for (const auto& [name, written] : {std::pair("nodes", "--nnodes"), {"per node", "--nproc_per_node"}}) {
+      if (unknown_of_torchrun_ && !torchrun->second.contains(name))
+        product.factors.push_back({written, *unknown_of_torchrun_});
+    }
     return product;
   }
   for (const char* launcher : {"srun", "mpirun"}) {

@@ -9,7 +9,7 @@
 ///   world.processes();
 ///
 /// Exact   torchrun counts where it is there, because it starts the processes that train: nnodes (1) times
-///         nproc_per_node (1). Else ntasks, or nodes times ntasks-per-node (or gpus-per-node) of srun or
+///         nproc_per_node (1); a word among its options that is not known may hold the two. Else ntasks, or nodes times ntasks-per-node (or gpus-per-node) of srun or
 ///         #SBATCH, or the processes of mpirun. There is no number where a factor is not a whole number from
 ///         1 on.
 
@@ -48,7 +48,8 @@ class LaunchWorld {
   };
   std::optional<Product> product() const;
 
-  std::map<std::string, Factors> factors_;  // by launcher: "torchrun", "srun", "mpirun"
+  std::map<std::string, Factors> factors_;         // by launcher: "torchrun", "srun", "mpirun"
+  std::optional<ShellField> unknown_of_torchrun_;  // a word that may hold --nnodes and --nproc_per_node
 };
 
 }  // namespace verify

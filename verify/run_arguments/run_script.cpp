@@ -29,7 +29,15 @@ bool has_blank(std::string_view text) { return text.find_first_of(" \t\n") != st
 
 bool is_shell(std::string_view word) {
   const std::string_view name = word.substr(word.rfind('/') + 1);
-  return name == "bash" || name == "sh" || name == "eval";
+  return name == "bash" || name == "sh";
+}
+
+bool only_prints(std::string_view word) { return word == "echo" || word == "printf"; }
+
+/// Whether a word gives torchrun its processes.
+bool is_of_torchrun(std::string_view word) {
+  const std::string name = run_argument_name(word.substr(0, word.find('=')));
+  return name == "nnodes" || name == "nproc-per-node";
 }
 
 /// A command that starts a training script: the words before the script, and its arguments.
@@ -39,6 +47,15 @@ struct Launch {
   std::string script;  // the Python file; "" where the text is arguments alone
   int line = 0;
 };
+
+/// Whether a command gives an argument that says something about the training.
+bool trains(const Launch& launch) {
+  return std::any_of(launch.arguments.begin(), launch.arguments.end(), [](const ShellField& word) {
+    if (!is_flag(word.text)) return false;
+    const ArgumentRow* row = find_argument(run_argument_name(word.text.substr(0, word.text.find('='))));
+    return row != nullptr && row->use != ArgumentUse::without_effect;
+  });
+}
 
 class ScriptReader {
  public:
@@ -115,7 +132,13 @@ void ScriptReader::read_nested(std::string_view text, int line, int depth) {
 }
 
 void ScriptReader::find_launch(const Fields& words, int line, int depth) {
-  if (words.empty()) return;
+  if (words.empty() || only_prints(words.front().text)) return;
+  if (words.front().text == "eval") {
+    std::string text;
+    for (auto word = words.begin() + 1; word != words.end(); ++word)
+      text += (text.empty() ? "" : " ") + word->text;
+    return read_nested(text, words.back().line, depth);
+  }
   if (is_flag(words.front().text)) {
     launches_.push_back({{}, words, "", line});
     return;
@@ -147,7 +170,7 @@ void ScriptReader::find_launch(const Fields& words, int line, int depth) {
   }
 }
 
-/// Of a file without a command, the variables that hold arguments.
+/// Of a file without a command, the variables that hold arguments. Those of torchrun say the world.
 void ScriptReader::take_assigned_arguments() {
   Launch launch;
   for (const std::string& name : values_.names()) {
@@ -160,8 +183,17 @@ void ScriptReader::take_assigned_arguments() {
         at = end;
       }
     }
-    if (words.empty() || !is_flag(words.front().text)) continue;
-    launch.line = launch.line == 0 ? words.front().line : launch.line;
+    const auto is_argument = [](const ShellField& word) { return is_flag(word.text); };
+    const auto begin = std::find_if(words.begin(), words.end(), is_argument);
+    const bool holds_arguments =
+        begin != words.end() && std::ranges::all_of(words.begin(), begin, &ShellField::has_unknown);
+    if (!holds_arguments) continue;
+    if (std::any_of(begin, words.end(), [](const ShellField& word) { return is_of_torchrun(word.text); })) {
+      launch.before.push_back({"torchrun", begin->line});
+      launch.before.insert(launch.before.end(), begin, words.end());
+      continue;
+    }
+    launch.line = launch.line == 0 ? begin->line : launch.line;
     launch.arguments.insert(launch.arguments.end(), words.begin(), words.end());
   }
   if (!launch.arguments.empty()) launches_.push_back(std::move(launch));
@@ -246,6 +278,8 @@ RunArguments ScriptReader::arguments() {
                  .rule = "a launch script or a command line holds '--flag value' behind its training script",
                  .hint = "the run's log, or the command line that starts the run"});
   }
+  if (std::any_of(launches_.begin(), launches_.end(), trains))
+    std::erase_if(launches_, [](const Launch& launch) { return !trains(launch); });
   const Launch& launch = launches_.back();
   if (launches_.size() > 1) {
     run.notes.push_back(fmt::format("the file has {} commands with arguments; the last one, line {}, is read",

@@ -121,6 +121,43 @@ TEST(RunScript, AWorldThatIsNotKnownIsAskedFor) {
   EXPECT_EQ(read_run_script("mpirun -np 12 python x.py --a 1", {}).world_size, 12);
 }
 
+TEST(RunScript, OptionsOfTorchrunThatAreNotKnownLeaveTheWorldUnknown) {
+  const RunArguments run = read_run_script(
+      "if [ $SITE = a ]; then D=(--nproc_per_node 4); else D=(--nproc_per_node 8 --nnodes 2); fi\n"
+      "torchrun ${D[@]} x.py --a 1\n",
+      {});
+  EXPECT_FALSE(run.world_size);
+  ASSERT_EQ(run.unresolved.size(), 2U);
+  for (const verify::Unresolved& unknown : run.unresolved) {
+    EXPECT_TRUE(unknown.is_of_world);
+    EXPECT_EQ(unknown.variable, "SITE");
+  }
+  EXPECT_FALSE(read_run_script("torchrun --standalone $D x.py --a 1", {}).world_size);
+  EXPECT_EQ(read_run_script("torchrun --master_port $P --nproc_per_node 8 x.py --a 1", {}).world_size, 8);
+  EXPECT_EQ(read_run_script("torchrun --nnodes 2 --nproc_per_node 8 $D x.py --a 1", {}).world_size, 16);
+}
+
+TEST(RunScript, AFileWithoutACommandSaysItsWorldInTheOptionsOfTorchrun) {
+  const RunArguments run = read_run_script(
+      "#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=1\n"
+      "D=(--nproc_per_node 8 --nnodes $SLURM_NNODES)\nA=\" $MORE --num-layers 4\"\n",
+      {});
+  EXPECT_EQ(text_of(run), "num-layers=4");
+  EXPECT_EQ(unresolved_of(run), "4::$MORE ");
+  EXPECT_EQ(run.world_size, 32);
+}
+
+TEST(RunScript, TextOfEvalIsReadAsAShellReadsIt) {
+  const RunArguments run = read_run_script(
+      "R=\"torchrun --nproc_per_node 8 x.py --moe-layer-freq '([0]*1+[1]*3)' --lr 3\"\n"
+      "R=\"$R | tee $LOG\"\necho ${R}\neval ${R}\n",
+      {});
+  EXPECT_EQ(text_of(run), "moe-layer-freq=([0]*1+[1]*3) lr=3");
+  EXPECT_EQ(run.world_size, 8);
+  EXPECT_TRUE(run.unresolved.empty()) << unresolved_of(run);
+  EXPECT_TRUE(run.notes.empty());
+}
+
 TEST(RunScript, ReadsTextThatIsArgumentsAlone) {
   EXPECT_EQ(read("--tensor-model-parallel-size 8 --bf16 \\\n --n=-1"),
             "tensor-model-parallel-size=8 bf16 n=-1");
@@ -133,6 +170,13 @@ TEST(RunScript, TheLastCommandCounts) {
       read_run_script("python tools/prepare.py --x 1\npython pretrain_gpt.py --y 2\n", {});
   EXPECT_EQ(text_of(run), "y=2");
   ASSERT_EQ(run.notes.size(), 1U);
+}
+
+TEST(RunScript, ACommandThatTrainsCountsBeforeOthers) {
+  const RunArguments run = read_run_script(
+      "python a.py --vocab-file x\npython pretrain_gpt.py --num-layers 2\npython plot.py --dir $D\n", {});
+  EXPECT_EQ(text_of(run), "num-layers=2");
+  EXPECT_TRUE(run.notes.empty());
 }
 
 TEST(RunScript, RefusesWhatDoesNotEnd) {
