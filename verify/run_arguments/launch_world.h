@@ -9,9 +9,9 @@
 ///   world.processes();
 ///
 /// Exact   torchrun counts where it is there, because it starts the processes that train: nnodes (1) times
-///         nproc_per_node (1); a word among its options that is not known may hold the two. Else ntasks, or nodes times ntasks-per-node (or gpus-per-node) of srun or
-///         #SBATCH, or the processes of mpirun. There is no number where a factor is not a whole number from
-///         1 on.
+///         nproc_per_node (1); a word among its options that is not known may hold the two. Else ntasks, or
+///         nodes times ntasks-per-node (or gpus-per-node) of srun or #SBATCH, or the processes of mpirun.
+///         There is no number where a factor is not a whole number from 1 on.
 
 #include <cstdint>
 #include <map>

@@ -9,6 +9,7 @@
 #include "sim/base/error.h"
 #include "verify/run_arguments/argument_table.h"
 #include "verify/run_arguments/launch_world.h"
+#include "verify/run_arguments/shell_arithmetic.h"
 #include "verify/run_arguments/shell_branches.h"
 #include "verify/run_arguments/shell_values.h"
 #include "verify/run_arguments/shell_words.h"
@@ -33,6 +34,15 @@ bool is_shell(std::string_view word) {
 }
 
 bool only_prints(std::string_view word) { return word == "echo" || word == "printf"; }
+
+/// Returns the variables that a command ((...)) assigns.
+std::vector<std::string> names_assigned_in(const ShellCommand& command) {
+  if (command.words.size() != 2 || command.words[0].parts.empty()) return {};
+  const std::vector<ShellPart>& parts = command.words[1].parts;
+  const bool is_arithmetic = parts.size() == 1 && parts[0].kind == ShellPart::Kind::arithmetic &&
+                             command.words[0].parts.front().text == "((";
+  return is_arithmetic ? names_assigned_by(parts[0].text) : std::vector<std::string>();
+}
 
 /// Whether a word gives torchrun its processes.
 bool is_of_torchrun(std::string_view word) {
@@ -67,6 +77,7 @@ class ScriptReader {
  private:
   void read(const ShellCommand& command, int depth);
   void read_nested(std::string_view text, int line, int depth);
+  void read_command_text(std::string_view text, int line, int depth);
   void find_launch(const Fields& words, int line, int depth);
   void take_assigned_arguments();
   void take(const Fields& words, RunArguments& run);
@@ -105,23 +116,31 @@ void ScriptReader::read(const ShellCommand& command, int depth) {
   // Assignments before a word are those of the command, which is read as if it ran.
   const ShellRuns assigns = command.words.empty() ? runs : branches_.around();
   for (const ShellAssignment& assignment : command.assignments) {
-    if (assigns == ShellRuns::yes) {
+    if (assigns == ShellRuns::yes || branches_.gives_default(command, assignment.name)) {
       values_.assign(assignment);
     } else {
       values_.assign_perhaps(assignment, branches_.asked());
     }
   }
   const Fields words = values_.expand(command.words);
+  for (const std::string& name : names_assigned_in(command))
+    values_.forget(name, command.line, "it is assigned by arithmetic");
   find_launch(words, command.line, depth);
   for (const HereDocument& document : command.documents) read_nested(document.text, document.line, depth);
   const bool is_certain = command.chain.empty() || (runs == ShellRuns::yes && command.chain != "|");
   const std::optional<bool> success = is_certain ? shell_condition(command, values_) : std::nullopt;
-  branches_.ended(success, success ? std::vector<std::string>() : values_.unknown_variables(words));
+  if (success) return branches_.ended(success);
+  branches_.ended(success, values_.unknown_variables(words),
+                  is_certain ? name_tested_as_empty(command, values_) : "");
 }
 
 /// Reads the text of a here-document or of `bash -c`, which may be no script at all.
 void ScriptReader::read_nested(std::string_view text, int line, int depth) {
-  if (depth == kMostNesting || text.find("--") == std::string_view::npos) return;
+  if (text.find("--") != std::string_view::npos) read_command_text(text, line, depth);
+}
+
+void ScriptReader::read_command_text(std::string_view text, int line, int depth) {
+  if (depth == kMostNesting) return;
   const ShellBranches around = branches_;
   try {
     read(text, line, depth + 1);
@@ -137,7 +156,7 @@ void ScriptReader::find_launch(const Fields& words, int line, int depth) {
     std::string text;
     for (auto word = words.begin() + 1; word != words.end(); ++word)
       text += (text.empty() ? "" : " ") + word->text;
-    return read_nested(text, words.back().line, depth);
+    return read_command_text(text, words.back().line, depth);
   }
   if (is_flag(words.front().text)) {
     launches_.push_back({{}, words, "", line});

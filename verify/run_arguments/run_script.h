@@ -10,9 +10,9 @@
 /// assign arrays of arguments, are read as well. Commands in here-documents, in `bash -c "..."` and in `eval`
 /// are found; what `echo` prints is none.
 ///
-/// Assignments of literals, arrays, defaults (${TP:-8}) and whole-number arithmetic are followed, in the
-/// order of the file, and so are branches whose condition is known ([ $TP -gt 1 ], case $SIZE in 7b)):
-/// shell_condition.h. Nothing is executed. Whatever only a shell could tell is kept as Unresolved: a variable
+/// Assignments of literals, arrays, defaults (${TP:-8}, ${TP:=8}, [ -z $TP ] && TP=8) and whole-number
+/// arithmetic are followed, in the order of the file, and so are branches whose condition is known
+/// ([ $TP -gt 1 ], case $SIZE in 7b)): shell_condition.h. Nothing is executed. Whatever only a shell could tell is kept as Unresolved: a variable
 /// that is not assigned, or is assigned in a branch that may run; $1; $(...). A variable in `set` has that
 /// value throughout.
 ///

@@ -149,6 +149,10 @@ Truth truth_of(const ShellCommand& command, ShellValues& values) {
   const std::string_view name = first.bare;
   if (name == "true" || name == ":") return true;
   if (name == "false") return false;
+  if (name == "((" && command.words.size() == 2) {
+    const auto number = whole_number(values.whole(command.words[1]).text);
+    return number ? Truth(*number != 0) : std::nullopt;
+  }
   const bool is_double = name == "[[";
   if (!is_double && name != "[" && name != "test") return std::nullopt;
   std::vector<TestWord> words;
@@ -166,6 +170,26 @@ Truth truth_of(const ShellCommand& command, ShellValues& values) {
 std::optional<bool> shell_condition(const ShellCommand& command, ShellValues& values) {
   const Truth truth = truth_of(command, values);
   return command.is_negated ? opposite(truth) : truth;
+}
+
+std::string name_tested_as_empty(const ShellCommand& command, const ShellValues& values) {
+  const std::vector<ShellWord>& words = command.words;
+  if (words.size() != 4 || command.is_negated) return "";
+  const auto is_bare = [&](std::size_t index, std::string_view text) {
+    const std::vector<ShellPart>& parts = words[index].parts;
+    return parts.size() == 1 && parts[0].kind == ShellPart::Kind::literal && parts[0].text == text;
+  };
+  const bool is_test = (is_bare(0, "[") && is_bare(3, "]")) || (is_bare(0, "[[") && is_bare(3, "]]"));
+  if (!is_test || !is_bare(1, "-z")) return "";
+  const ShellPart* tested = nullptr;
+  for (const ShellPart& part : words[2].parts) {
+    if (part.kind == ShellPart::Kind::literal && part.text.empty()) continue;  // an opening quote
+    const bool is_value = part.kind == ShellPart::Kind::variable && !part.replaced &&
+                          (!part.fallback || part.fallback->parts.empty());
+    if (tested != nullptr || !is_value) return "";
+    tested = &part;
+  }
+  return tested != nullptr && values.is_given_nothing(tested->text) ? tested->text : "";
 }
 
 std::optional<bool> shell_pattern_fits(const std::vector<ShellWord>& patterns, const ShellWord& subject,

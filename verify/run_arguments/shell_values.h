@@ -35,7 +35,8 @@ class ShellValues {
   explicit ShellValues(const RunVariables& set);
 
   void assign(const ShellAssignment& assignment);
-  /// Follows an assignment in a branch that may run. `asked` is the variable that would tell it, or "".
+  /// Follows an assignment in a branch that may run. `asked` is the variable that would tell it, or "". A
+  /// value that is only made longer (X="$X ...") keeps what it had.
   void assign_perhaps(const ShellAssignment& assignment, const std::string& asked);
   /// Gives a variable a value that the file says in another way than by an assignment.
   void define(const std::string& name, std::string value, int line);
@@ -51,6 +52,9 @@ class ShellValues {
   const std::vector<std::string>& names() const { return order_; }
   const std::vector<ShellField>& value(const std::string& name) const { return values_.at(name); }
 
+  /// Whether nothing in the file gives a variable a value, or gives it that of such a variable.
+  bool is_given_nothing(const std::string& name) const;
+
   /// Returns the variables that would tell what is not known in expanded words.
   std::vector<std::string> unknown_variables(const std::vector<ShellField>& words) const;
 
@@ -64,7 +68,13 @@ class ShellValues {
 
   Fields fields_of(const ShellPart& part, int line);
   Fields fields_of(const ShellAssignment& assignment);
+  Fields expand_nested(const ShellWord& word, int line);
   void keep(const ShellAssignment& assignment, Fields fields);
+  /// Returns the first variable that would tell what is not known in expanded words; "" where none would.
+  std::string first_variable(const Fields& words) const;
+  bool keep_with_more(const ShellAssignment& assignment, const std::string& asked, const Fields& fields);
+  /// Returns the unknown that is the whole of a text; null for other texts.
+  const Unresolved* whole_unknown(std::string_view text) const;
   /// Returns the value of a variable; null where it is not known.
   const Fields* known(const std::string& name) const;
   std::string mark(std::string source, std::string variable, int line, std::string reason);

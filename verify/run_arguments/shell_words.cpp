@@ -55,7 +55,9 @@ class Lexer : public ShellWordReader {
   void skip_word();
   void skip_substituted_process();
   void read_documents();
+  void begin_command();
   void read_word_of_command();
+  bool read_arithmetic();
   void read_test();
   void read_case(int line);
   void read_patterns();
@@ -323,14 +325,34 @@ bool Lexer::takes_keyword(const ShellWord& word) {
   return text == "!" || is_one_of(text, kIgnored);
 }
 
+void Lexer::begin_command() {
+  command_.line = line_;
+  command_.chain = chain_;
+  command_.is_negated = negates_;
+  is_joining_ = false;
+}
+
+/// Reads a command ((...)), where one begins here.
+bool Lexer::read_arithmetic() {
+  if (!looking_at("((") || !command_.words.empty() || !command_.assignments.empty()) return false;
+  const std::size_t at = at_;
+  const int line = line_;
+  const std::string inner(balanced('(', ')'));
+  if (!inner.ends_with(')')) {  // a subshell
+    at_ = at;
+    line_ = line;
+    return false;
+  }
+  begin_command();
+  command_.line = line;
+  command_.words.push_back({{{.kind = ShellPart::Kind::literal, .text = "(("}}, line});
+  command_.words.push_back({{arithmetic(inner, "(" + inner + ")", true)}, line});
+  return true;
+}
+
 void Lexer::read_word_of_command() {
   const bool begins = command_.words.empty();
-  if (begins && command_.assignments.empty() && !declares_) {
-    command_.line = line_;
-    command_.chain = chain_;
-    command_.is_negated = negates_;
-    is_joining_ = false;
-  }
+  if (begins && command_.assignments.empty() && !declares_) begin_command();
   if (begins && read_assignment()) return;
   ShellWord word = this->word();
   const bool is_number = word.parts.size() == 1 && whole_number(word.parts[0].text).has_value();
@@ -350,6 +372,8 @@ ShellScript Lexer::script() {
     if (at_end()) break;
     if (peek() == '#') {
       skip_comment();
+    } else if (read_arithmetic()) {
+      continue;
     } else if (is_shell_operator(peek())) {
       operate();
     } else {

@@ -67,6 +67,15 @@ TEST(RunScript, FollowsDefaultsArithmeticAndAppends) {
   EXPECT_EQ(read("export N=3 M=4\npython x.py --a $N --b $M"), "a=3 b=4");
 }
 
+TEST(RunScript, FollowsDefaultsThatAreAssignedAndWordsForValues) {
+  EXPECT_EQ(read(": ${TP:=4}\n: \"${PP:=2}\"\npython x.py --a $TP --b $PP"), "a=4 b=2");
+  EXPECT_EQ(read(": ${TP:=4}\npython x.py --a $TP", {{"TP", "8"}}), "a=8");
+  EXPECT_EQ(read("V=3\nE=\npython x.py ${V:+--a $V} ${E:+--b} ${E+--c}"), "a=3 c");
+  EXPECT_EQ(unresolved_of(read_run_script("python x.py --a 1 ${V:+--b $V}", {})), "1::${V:+--b $V} ");
+  EXPECT_EQ(read("python x.py --a 1 ${V:+--b $V}", {{"V", ""}}), "a=1");
+  EXPECT_EQ(read("A=\" `# sizes` --a 1 \"\npython x.py $A `# last` --b 2"), "a=1 b=2");
+}
+
 TEST(RunScript, WhatIsSetCountsFirst) {
   EXPECT_EQ(read("TP=2\npython x.py --a $TP --b ${Q:-1}", {{"TP", "8"}, {"Q", "9"}}), "a=8 b=9");
 }
