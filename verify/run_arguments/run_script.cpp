@@ -4,6 +4,7 @@
 #include <cctype>
 #include <cstddef>
 #include <fmt/format.h>
+#include <map>
 #include <utility>
 
 #include "sim/base/error.h"
@@ -18,7 +19,8 @@ namespace verify {
 
 namespace {
 
-constexpr int kMostNesting = 8;  // of here-documents and of `bash -c`
+constexpr int kMostNesting = 8;  // of here-documents, of `bash -c` and of calls
+constexpr std::size_t kMostCommands = 1'000'000;
 
 using Fields = std::vector<ShellField>;
 
@@ -75,10 +77,13 @@ class ScriptReader {
   RunArguments arguments();
 
  private:
+  void read(const std::vector<ShellCommand>& commands, int depth);
   void read(const ShellCommand& command, int depth);
+  bool calls_function(const Fields& words, ShellRuns runs, int depth);
+  void read_functions_without_a_call();
   void read_nested(std::string_view text, int line, int depth);
   void read_command_text(std::string_view text, int line, int depth);
-  void find_launch(const Fields& words, int line, int depth);
+  void find_launch(const Fields& words, ShellRuns runs, int line, int depth);
   void take_assigned_arguments();
   void take(const Fields& words, RunArguments& run);
   void take_world(RunArguments& run);
@@ -88,6 +93,13 @@ class ScriptReader {
   ShellBranches branches_;
   LaunchWorld world_;
   std::vector<Launch> launches_;
+
+  struct Function {
+    std::vector<ShellCommand> commands;
+    bool is_called = false;
+  };
+  std::map<std::string, Function> functions_;
+  std::size_t commands_ = 0;  // that were read
 };
 
 void ScriptReader::read(std::string_view text, int first_line, int depth) {
@@ -101,7 +113,49 @@ void ScriptReader::read(std::string_view text, int first_line, int depth) {
     world_.read(words, "srun");
     for (const auto& [name, value] : world_.slurm_variables()) values_.define(name, value.text, value.line);
   }
-  for (const ShellCommand& command : script.commands) read(command, depth);
+  read(script.commands, depth);
+}
+
+void ScriptReader::read(const std::vector<ShellCommand>& commands, int depth) {
+  for (auto command = commands.begin(); command != commands.end(); ++command) {
+    if (command->keyword != ShellKeyword::function_begins) {
+      read(*command, depth);
+      continue;
+    }
+    const auto begin = command + 1;
+    for (int open = 1; open > 0;) {
+      ++command;
+      if (command->keyword == ShellKeyword::function_begins) ++open;
+      if (command->keyword == ShellKeyword::function_ends) --open;
+    }
+    const Fields name = values_.expand(begin[-1].words);
+    if (name.size() == 1) functions_[name.front().text] = {{begin, command}, false};
+  }
+}
+
+/// Reads the commands of a function where it is called. Returns whether the words are a call.
+bool ScriptReader::calls_function(const Fields& words, ShellRuns runs, int depth) {
+  const auto found = words.empty() ? functions_.end() : functions_.find(words.front().text);
+  if (found == functions_.end() || depth == kMostNesting) return false;
+  found->second.is_called = true;
+  const std::vector<ShellCommand> commands = found->second.commands;  // a call may define it anew
+  const ShellBranches around = branches_;
+  branches_.enter(runs);
+  values_.begin_call({words.begin() + 1, words.end()});
+  read(commands, depth + 1);
+  values_.end_call();
+  branches_ = around;
+  branches_.ended(std::nullopt);
+  return true;
+}
+
+/// Of a file in which no command is found, the functions that nothing here calls: something may call them by
+/// their name.
+void ScriptReader::read_functions_without_a_call() {
+  std::vector<std::vector<ShellCommand>> bodies;
+  for (const auto& [name, function] : functions_)
+    if (!function.is_called) bodies.push_back(function.commands);
+  for (const std::vector<ShellCommand>& body : bodies) read(body, kMostNesting);
 }
 
 void ScriptReader::read(const ShellCommand& command, int depth) {
@@ -122,10 +176,23 @@ void ScriptReader::read(const ShellCommand& command, int depth) {
       values_.assign_perhaps(assignment, branches_.asked());
     }
   }
+  if (++commands_ > kMostCommands) {
+    sim::refuse({.code = "run_file_size",
+                 .option = fmt::format("line {}", command.line),
+                 .numbers = fmt::format("more than {} commands", kMostCommands),
+                 .rule = "a launch script runs few commands",
+                 .hint = "the command line alone"});
+  }
   const Fields words = values_.expand(command.words);
+  if (!words.empty() && words.front().text == "shift") {
+    const auto count = words.size() > 1 ? whole_number(words[1].text) : std::int64_t{1};
+    const bool is_known = runs == ShellRuns::yes && count && *count >= 0;
+    values_.shift(is_known ? std::optional(static_cast<std::size_t>(*count)) : std::nullopt, command.line);
+  }
+  if (calls_function(words, runs, depth)) return;
   for (const std::string& name : names_assigned_in(command))
     values_.forget(name, command.line, "it is assigned by arithmetic");
-  find_launch(words, command.line, depth);
+  find_launch(words, runs, command.line, depth);
   for (const HereDocument& document : command.documents) read_nested(document.text, document.line, depth);
   const bool is_certain = command.chain.empty() || (runs == ShellRuns::yes && command.chain != "|");
   const std::optional<bool> success = is_certain ? shell_condition(command, values_) : std::nullopt;
@@ -150,13 +217,17 @@ void ScriptReader::read_command_text(std::string_view text, int line, int depth)
   branches_ = around;
 }
 
-void ScriptReader::find_launch(const Fields& words, int line, int depth) {
+void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, int depth) {
   if (words.empty() || only_prints(words.front().text)) return;
   if (words.front().text == "eval") {
     std::string text;
     for (auto word = words.begin() + 1; word != words.end(); ++word)
       text += (text.empty() ? "" : " ") + word->text;
-    return read_command_text(text, words.back().line, depth);
+    const ShellBranches around = branches_;
+    branches_.enter(runs);
+    read_command_text(text, words.back().line, depth);
+    branches_ = around;
+    return;
   }
   if (is_flag(words.front().text)) {
     launches_.push_back({{}, words, "", line});
@@ -288,6 +359,7 @@ void ScriptReader::take_environment(RunArguments& run) const {
 
 RunArguments ScriptReader::arguments() {
   RunArguments run;
+  if (launches_.empty()) read_functions_without_a_call();
   const bool has_command = !launches_.empty();
   if (!has_command) take_assigned_arguments();
   if (launches_.empty()) {

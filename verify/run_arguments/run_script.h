@@ -12,13 +12,15 @@
 ///
 /// Assignments of literals, arrays, defaults (${TP:-8}, ${TP:=8}, [ -z $TP ] && TP=8) and whole-number
 /// arithmetic are followed, in the order of the file, and so are branches whose condition is known
-/// ([ $TP -gt 1 ], case $SIZE in 7b)): shell_condition.h. Nothing is executed. Whatever only a shell could tell is kept as Unresolved: a variable
-/// that is not assigned, or is assigned in a branch that may run; $1; $(...). A variable in `set` has that
-/// value throughout.
+/// ([ $TP -gt 1 ], case $SIZE in 7b)): shell_condition.h. The commands of a function are read where it is
+/// called, with the arguments of the call as $1 and so on. Nothing is executed. Whatever only a shell could
+/// tell is kept as Unresolved: a variable that is not assigned, or is assigned in a branch that may run; $1;
+/// $(...). A variable in `set` has that value throughout.
 ///
 /// The world is --nnodes x --nproc_per_node of torchrun, or else the tasks of srun, mpirun or #SBATCH.
 ///
-/// Errors  script_syntax (shell_words.h); run_without_arguments.
+/// Errors  script_syntax (shell_words.h); run_without_arguments; run_file_size: more than a million commands,
+///         where functions call others.
 
 #include <string_view>
 

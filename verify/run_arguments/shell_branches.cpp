@@ -36,6 +36,8 @@ void ShellBranches::follow(const ShellCommand& keyword, ShellValues& values) {
   const bool is_of_if = !open_.empty() && open_.back().kind == if_begins;
   switch (keyword.keyword) {
     case none:
+    case function_begins:
+    case function_ends:
       return;
     case if_begins:
       open_.push_back({.kind = if_begins, .now = ShellRuns::yes});

@@ -21,6 +21,9 @@ class ShellBranches {
   /// Follows a keyword.
   void follow(const ShellCommand& keyword, ShellValues& values);
 
+  /// Enters commands that run as another one does: those of a function or of a text.
+  void enter(ShellRuns runs) { open_.push_back({.kind = ShellKeyword::function_begins, .now = runs}); }
+
   /// Whether the branches around the next command are taken.
   ShellRuns around() const;
   /// Whether a command runs, by the branches around it and by the command before it.

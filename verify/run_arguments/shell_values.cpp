@@ -84,6 +84,42 @@ ShellValues::Fields ShellValues::fields_of(const ShellAssignment& assignment) {
   return fields;
 }
 
+void ShellValues::begin_call(const Fields& arguments) {
+  calls_.emplace_back();
+  for (const ShellField& argument : arguments) calls_.back().arguments.push_back({argument});
+}
+
+void ShellValues::end_call() {
+  for (auto& [name, value] : calls_.back().outer) {
+    if (value) {
+      values_[name] = std::move(*value);
+    } else {
+      values_.erase(name);
+      std::erase(order_, name);
+    }
+  }
+  calls_.pop_back();
+}
+
+void ShellValues::shift(std::optional<std::size_t> count, int line) {
+  if (calls_.empty()) return;
+  std::vector<Fields>& arguments = calls_.back().arguments;
+  const auto end =
+      arguments.begin() + static_cast<std::ptrdiff_t>(std::min(count.value_or(0), arguments.size()));
+  arguments.erase(arguments.begin(), end);
+  if (count) return;
+  for (Fields& argument : arguments)
+    argument = {{mark("$1", "", line, "the arguments of the function may have been shifted"), line}};
+}
+
+/// Remembers the value that a variable has outside of the function whose local variable it becomes.
+void ShellValues::keep_outer(const ShellAssignment& assignment) {
+  if (!assignment.is_local || calls_.empty()) return;
+  const auto value = values_.find(assignment.name);
+  calls_.back().outer.try_emplace(assignment.name,
+                                  value != values_.end() ? std::optional(value->second) : std::nullopt);
+}
+
 const Unresolved* ShellValues::whole_unknown(std::string_view text) const {
   if (!text.starts_with(kUnknownBegin) || text.find(kUnknownEnd) != text.size() - 1) return nullptr;
   const auto index = whole_number(text.substr(1, text.size() - 2));
@@ -99,6 +135,7 @@ bool ShellValues::is_given_nothing(const std::string& name) const {
 
 void ShellValues::assign(const ShellAssignment& assignment) {
   Fields fields = fields_of(assignment);
+  keep_outer(assignment);
   const bool is_one = !assignment.is_array && !assignment.appends && fields.size() == 1;
   const Unresolved* unknown = is_one ? whole_unknown(fields.front().text) : nullptr;
   // A variable that has the output of a command is the one to set.
@@ -135,6 +172,7 @@ bool ShellValues::keep_with_more(const ShellAssignment& assignment, const std::s
 
 void ShellValues::assign_perhaps(const ShellAssignment& assignment, const std::string& asked) {
   const Fields fields = fields_of(assignment);
+  keep_outer(assignment);
   if (keep_with_more(assignment, asked, fields)) return;
   std::string text;
   for (const ShellField& field : fields) {
@@ -171,6 +209,13 @@ void ShellValues::keep(const ShellAssignment& assignment, Fields fields) {
 }
 
 const ShellValues::Fields* ShellValues::known(const std::string& name) const {
+  const auto position = calls_.empty() ? std::nullopt : whole_number(name);
+  if (position && *position > 0) {
+    static const Fields kNone;
+    const std::vector<Fields>& arguments = calls_.back().arguments;
+    const auto index = static_cast<std::size_t>(*position) - 1;
+    return index < arguments.size() ? &arguments[index] : &kNone;
+  }
   if (const auto given = set_.find(name); given != set_.end()) return &given->second;
   if (const auto value = values_.find(name); value != values_.end()) return &value->second;
   return nullptr;
@@ -202,6 +247,15 @@ ShellValues::Fields ShellValues::fields_of(const ShellPart& part, int line) {
     return Fields{{mark(part.source, variable, line, reason), line}};
   };
   if (part.kind == Kind::literal) return {{part.text, line}};
+  if (part.kind == Kind::unknown && !calls_.empty()) {
+    const std::vector<Fields>& arguments = calls_.back().arguments;
+    if (part.text == "$@" || part.text == "$*" || part.text == "${@}") {
+      Fields all;
+      for (const Fields& argument : arguments) all.push_back(argument.front());
+      return all;
+    }
+    if (part.text == "$#") return {{fmt::format("{}", arguments.size()), line}};
+  }
   if (part.kind == Kind::unknown) return unknown("", "only a shell can tell its value");
   if (part.kind == Kind::arithmetic) {
     const Fields text = expand_nested(*part.expression, line);

@@ -12,8 +12,10 @@
 
 #include <cstddef>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "verify/run_arguments/run_arguments.h"
@@ -42,6 +44,13 @@ class ShellValues {
   void define(const std::string& name, std::string value, int line);
   /// A variable that takes several values in turn.
   void forget(const std::string& name, int line, const std::string& reason);
+
+  /// The arguments of a function that is called, as $1, $2 and so on, until it ends. Its local variables have
+  /// the values from before again.
+  void begin_call(const std::vector<ShellField>& arguments);
+  void end_call();
+  /// `shift`, where a function is called. A count that is not known leaves no argument known.
+  void shift(std::optional<std::size_t> count, int line);
 
   std::vector<ShellField> expand(const ShellWord& word);
   std::vector<ShellField> expand(const std::vector<ShellWord>& words);
@@ -75,12 +84,19 @@ class ShellValues {
   bool keep_with_more(const ShellAssignment& assignment, const std::string& asked, const Fields& fields);
   /// Returns the unknown that is the whole of a text; null for other texts.
   const Unresolved* whole_unknown(std::string_view text) const;
+  void keep_outer(const ShellAssignment& assignment);
   /// Returns the value of a variable; null where it is not known.
   const Fields* known(const std::string& name) const;
   std::string mark(std::string source, std::string variable, int line, std::string reason);
   std::string joined(const ShellWord& word);
 
+  struct Call {
+    std::vector<Fields> arguments;                       // each a value
+    std::map<std::string, std::optional<Fields>> outer;  // the values of its local variables from before
+  };
+
   std::map<std::string, Fields> set_;  // by --set
+  std::vector<Call> calls_;
   std::map<std::string, Fields> values_;
   std::vector<std::string> order_;
   std::vector<Unresolved> unknowns_;

@@ -5,7 +5,7 @@
 ///
 /// The grammar is the part of bash that launch scripts are written in: quotes, escapes, line continuations,
 /// comments (and those in backquotes), variables with defaults, arrays, here-documents, [[ ... ]], ((...)),
-/// and the keywords of branches and loops, which become commands of their own. Redirections are dropped.
+/// functions, and the keywords of branches and loops, which become commands of their own. Redirections are dropped.
 /// Other constructs ($(...), `...`, ${X/a/b}) become parts of the kind `unknown`. A command ((...)) has the
 /// words "((" and one of the kind `arithmetic`.
 ///
@@ -53,6 +53,7 @@ struct ShellAssignment {
   std::string name;
   bool appends = false;   // NAME+=...
   bool is_array = false;  // NAME=( ... )
+  bool is_local = false;  // of a function: behind local, declare or typeset
   std::vector<ShellWord> values;
   int line = 0;
 };
@@ -75,6 +76,8 @@ enum class ShellKeyword {
   case_ends,
   loop_begins,  // for, while, until, select
   loop_ends,
+  function_begins,  // its word is the name; the commands up to its end are run by a call
+  function_ends,
 };
 
 struct ShellCommand {

@@ -76,6 +76,18 @@ TEST(RunScript, FollowsDefaultsThatAreAssignedAndWordsForValues) {
   EXPECT_EQ(read("A=\" `# sizes` --a 1 \"\npython x.py $A `# last` --b 2"), "a=1 b=2");
 }
 
+TEST(RunScript, AFunctionIsReadWhereItIsCalled) {
+  const std::string function =
+      "TP=1\nlaunch() {\n  local PP=$1\n  { python x.py --tp $TP --pp $PP --n $#; }\n}\n";
+  EXPECT_EQ(read(function + "TP=8\nPP=3\nlaunch 4 5\n"), "tp=8 pp=4 n=2");
+  EXPECT_EQ(read("function size { PP=$((PP * 2)); }\nPP=2\nsize\nsize\npython x.py --pp $PP"), "pp=8");
+  EXPECT_EQ(read("set_tp () { local T=$1; TP=$T; }\nT=5\nset_tp 2\npython x.py --tp $TP --t $T"), "tp=2 t=5");
+  EXPECT_EQ(read(function + "launch $1", {{"1", "6"}}), "tp=1 pp=6 n=1");
+  EXPECT_EQ(read(function + "TP=8\nsrun --export=ALL bash -c launch\n"), "tp=8 pp=$1 n=$#");
+  const RunArguments perhaps = read_run_script("f() { TP=4; }\n[ $1 = x ] && f\npython x.py --tp $TP", {});
+  EXPECT_EQ(unresolved_of(perhaps), "1:tp:TP=4 ");
+}
+
 TEST(RunScript, WhatIsSetCountsFirst) {
   EXPECT_EQ(read("TP=2\npython x.py --a $TP --b ${Q:-1}", {{"TP", "8"}, {"Q", "9"}}), "a=8 b=9");
 }
@@ -197,6 +209,17 @@ TEST(RunScript, RefusesWhatDoesNotEnd) {
   EXPECT_EQ(code_of("echo $(a\n"), at("script_syntax", "line 1"));
   EXPECT_EQ(code_of("echo hello\n"), at("run_without_arguments", "--from"));
   EXPECT_EQ(code_of(""), at("run_without_arguments", "--from"));
+}
+
+TEST(RunScript, FunctionsThatCallOthersTooOftenAreRefused) {
+  std::string script = "f0() { X=1; }\n";
+  for (int i = 1; i < 8; ++i) {
+    std::string calls;
+    for (int call = 0; call < 10; ++call) calls += " f" + std::to_string(i - 1) + ";";
+    script += "f" + std::to_string(i) + "() {" + calls + " }\n";
+  }
+  EXPECT_EQ(code_of(script + "f7\nf7\npython x.py --a 1"), at("run_file_size", "line 1"));
+  EXPECT_EQ(read("f() { f; f; }\nf\npython x.py --a 1"), "a=1");
 }
 
 TEST(RunScript, AValueThatDoublesIsRefused) {

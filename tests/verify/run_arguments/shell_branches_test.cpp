@@ -171,11 +171,12 @@ std::string drawn_commands(int depth, int& argument) {
         const char name = *rc::gen::element('X', 'Y', 'Z');
         const int value = *rc::gen::inRange(1, 4);
         ++argument;
-        text += *rc::gen::element<std::string>(fmt::format("{}={}\n", name, value),
-                                               fmt::format(": ${{{}:={}}}\n", name, value),
-                                               fmt::format("{}=$(( {} ))\n", name, drawn_arithmetic(2)),
-                                               fmt::format("A+=(${{{}:+--a{} $X}})\n", name, argument++),
-                                               fmt::format("eval \"A+=(--a{} '\\$X')\"\n", argument));
+        text += *rc::gen::element<std::string>(
+            fmt::format("{}={}\n", name, value), fmt::format(": ${{{}:={}}}\n", name, value),
+            fmt::format("f ${} \"${}\" 3\n", name, name), fmt::format("[ $X = 2 ] && f {}\n", value),
+            fmt::format("{}=$(( {} ))\n", name, drawn_arithmetic(2)),
+            fmt::format("A+=(${{{}:+--a{} $X}})\n", name, argument++),
+            fmt::format("eval \"A+=(--a{} '\\$X')\"\n", argument));
         break;
       }
       case 2:
@@ -231,9 +232,10 @@ RC_GTEST_PROP(ShellArithmetic, IsThatOfBash, ()) {
 
 RC_GTEST_PROP(ShellBranches, AreFollowedAsBashFollowsThem, ()) {
   int argument = 0;
+  const std::string function = "f() {\n  local Y=$1\n  A+=(--f $Y $# \"$@\")\n  shift\n  X=${1:-$X}\n}\n";
   const std::string script =
-      fmt::format("X={}\nY={}\nZ=\nA=()\n{}python train.py --begin ${{A[@]}}\n", *rc::gen::inRange(1, 4),
-                  *rc::gen::inRange(1, 4), drawn_commands(3, argument));
+      fmt::format("X={}\nY={}\nZ=\nA=()\n{}{}python train.py --begin ${{A[@]}} --end $X.$Y.$Z\n",
+                  *rc::gen::inRange(1, 4), *rc::gen::inRange(1, 4), function, drawn_commands(3, argument));
   const RunArguments run = read_run_script(script, {});
   RC_LOG(script);
   RC_ASSERT(run.unresolved.empty());
