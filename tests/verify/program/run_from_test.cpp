@@ -128,6 +128,18 @@ TEST(RunFrom, WhatIsUnresolvedIsAskedForAndSet) {
   EXPECT_EQ(given.exit_code, 0) << given.err;
 }
 
+TEST(RunFrom, WhatHasNoEffectIsNotAskedFor) {
+  const test::TemporaryFile file("run.sh",
+                                 "torchrun --nproc_per_node 2 x.py --num-layers 2 --load $1 --save $1/$2 "
+                                 "--train-samples 10_000 --global-batch-size 1_6 $MORE $MORE\n");
+  const test::RunResult result = test::run(std::vector<std::string>{"groups", "--from", file.path()});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_NE(result.out.find("3 more in values that have no effect"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("unresolved (1)        line 1: $MORE"), std::string::npos) << result.out;
+  EXPECT_NE(result.out.find("global-batch-size 16,"), std::string::npos) << result.out;
+  EXPECT_EQ(result.out.find("--set 1=VALUE"), std::string::npos) << result.out;
+}
+
 TEST(RunFrom, WhatIsNotModelledTakesItsRowsAndNoOthers) {
   const std::string model =
       "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 128 --seq-length 16 "
