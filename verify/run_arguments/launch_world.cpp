@@ -18,7 +18,7 @@ struct FactorRow {
   const char* name;  // what it says
 };
 
-constexpr std::array<FactorRow, 15> kFactors = {{
+constexpr std::array<FactorRow, 19> kFactors = {{
     {"torchrun", "--nnodes", "nodes"},
     {"torchrun", "--nproc_per_node", "per node"},
     {"torchrun", "--nproc-per-node", "per node"},
@@ -34,6 +34,10 @@ constexpr std::array<FactorRow, 15> kFactors = {{
     {"mpirun", "-n", "tasks"},
     {"mpirun", "--np", "tasks"},
     {"mpirun", "-c", "tasks"},
+    {"deepspeed", "--num_nodes", "nodes"},
+    {"deepspeed", "--num_gpus", "per node"},
+    {"deepspeed", "--hostfile", "hosts"},
+    {"deepspeed", "-H", "hosts"},
 }};
 
 std::string_view base_name(std::string_view path) { return path.substr(path.rfind('/') + 1); }
@@ -44,6 +48,7 @@ std::string_view launcher_of(std::string_view word) {
   if (name == "torchrun" || name == "torch.distributed.launch" || name == "torch.distributed.run")
     return "torchrun";
   if (name == "srun" || name == "sbatch" || name == "salloc") return "srun";
+  if (name == "deepspeed") return "deepspeed";
   if (name == "mpirun" || name == "mpiexec") return "mpirun";
   return "";
 }
@@ -115,6 +120,16 @@ std::optional<LaunchWorld::Product> LaunchWorld::product() const {
       if (unknown_of_torchrun_ && !torchrun->second.contains(name))
         product.factors.push_back({written, *unknown_of_torchrun_});
     }
+    return product;
+  }
+  if (const auto deepspeed = factors_.find("deepspeed"); deepspeed != factors_.end()) {
+    const Factors& factors = deepspeed->second;
+    const auto nodes = factors.find("nodes"), per_node = factors.find("per node");
+    const bool is_of_hosts = factors.contains("hosts") && nodes == factors.end();
+    if (per_node == factors.end() || is_of_hosts) return std::nullopt;
+    Product product{"deepspeed", {}};
+    if (nodes != factors.end()) product.factors.push_back(nodes->second);
+    product.factors.push_back(per_node->second);
     return product;
   }
   for (const char* launcher : {"srun", "mpirun"}) {

@@ -81,6 +81,7 @@ class ScriptReader {
   void read(const ShellCommand& command, int depth);
   bool calls_function(const Fields& words, ShellRuns runs, int depth);
   void read_functions_without_a_call();
+  void keep_started(const Fields& words, int line);
   void read_nested(std::string_view text, int line, int depth);
   void read_command_text(std::string_view text, int line, int depth);
   void find_launch(const Fields& words, ShellRuns runs, int line, int depth);
@@ -93,6 +94,7 @@ class ScriptReader {
   ShellBranches branches_;
   LaunchWorld world_;
   std::vector<Launch> launches_;
+  std::string started_;  // the shell script that the file starts last, and where; "" where it starts none
 
   struct Function {
     std::vector<ShellCommand> commands;
@@ -203,7 +205,9 @@ void ScriptReader::read(const ShellCommand& command, int depth) {
 
 /// Reads the text of a here-document or of `bash -c`, which may be no script at all.
 void ScriptReader::read_nested(std::string_view text, int line, int depth) {
-  if (text.find("--") != std::string_view::npos) read_command_text(text, line, depth);
+  const bool may_launch =
+      text.find("--") != std::string_view::npos || text.find(".sh") != std::string_view::npos;
+  if (may_launch) read_command_text(text, line, depth);
 }
 
 void ScriptReader::read_command_text(std::string_view text, int line, int depth) {
@@ -245,6 +249,7 @@ void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, in
     if (has_arguments) launches_.push_back(std::move(launch));
     return;
   }
+  keep_started(words, line);
   // A shell inside of the command gets the text of another one, which the launcher before it starts.
   const auto shell =
       std::find_if(words.begin(), words.end(), [](const ShellField& word) { return is_shell(word.text); });
@@ -257,6 +262,17 @@ void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, in
       Fields& first = launches_.back().before;
       first.insert(first.begin(), words.begin(), shell);
     }
+  }
+}
+
+/// Remembers the shell script that a command starts.
+void ScriptReader::keep_started(const Fields& words, int line) {
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (!words[i].text.ends_with(".sh") || has_blank(words[i].text)) continue;
+    const bool is_started = i == 0 || is_shell(words[i - 1].text) || words[i - 1].text == "sbatch";
+    const std::string path = values_.shown(words[i].text);
+    if (is_started)
+      started_ = fmt::format("{}, which line {} starts", path.substr(path.rfind('/') + 1), line);
   }
 }
 
@@ -367,7 +383,8 @@ RunArguments ScriptReader::arguments() {
                  .option = "--from",
                  .numbers = "a text without a command that gives arguments to a Python file",
                  .rule = "a launch script or a command line holds '--flag value' behind its training script",
-                 .hint = "the run's log, or the command line that starts the run"});
+                 .hint = started_.empty() ? "the run's log, or the command line that starts the run"
+                                          : "--from " + started_});
   }
   if (std::any_of(launches_.begin(), launches_.end(), trains))
     std::erase_if(launches_, [](const Launch& launch) { return !trains(launch); });

@@ -17,7 +17,7 @@
 /// tell is kept as Unresolved: a variable that is not assigned, or is assigned in a branch that may run; $1;
 /// $(...). A variable in `set` has that value throughout.
 ///
-/// The world is --nnodes x --nproc_per_node of torchrun, or else the tasks of srun, mpirun or #SBATCH.
+/// The world is that of torchrun, deepspeed, srun, mpirun or #SBATCH: launch_world.h.
 ///
 /// Errors  script_syntax (shell_words.h); run_without_arguments; run_file_size: more than a million commands,
 ///         where functions call others.

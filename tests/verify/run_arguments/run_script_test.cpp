@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <string>
 
+#include "sim/base/error.h"
 #include "tests/verify/run_arguments/read_arguments.h"
 
 namespace {
@@ -156,6 +157,32 @@ TEST(RunScript, OptionsOfTorchrunThatAreNotKnownLeaveTheWorldUnknown) {
   EXPECT_FALSE(read_run_script("torchrun --standalone $D x.py --a 1", {}).world_size);
   EXPECT_EQ(read_run_script("torchrun --master_port $P --nproc_per_node 8 x.py --a 1", {}).world_size, 8);
   EXPECT_EQ(read_run_script("torchrun --nnodes 2 --nproc_per_node 8 $D x.py --a 1", {}).world_size, 16);
+}
+
+TEST(RunScript, ReadsTheWorldOfDeepspeed) {
+  const auto world = [](const std::string& options) {
+    return read_run_script("deepspeed " + options + " x.py --a 1", {}).world_size;
+  };
+  EXPECT_EQ(world("--num_nodes 2 --num_gpus 8"), 16);
+  EXPECT_EQ(world("--num_gpus=8"), 8);
+  EXPECT_EQ(world("--num_nodes 2 --hostfile h"), std::nullopt);
+  EXPECT_EQ(world("--num_gpus 8 --hostfile h"), std::nullopt);
+  EXPECT_EQ(world(""), std::nullopt);
+}
+
+TEST(RunScript, AScriptThatStartsAnotherNamesIt) {
+  const auto hint = [](const std::string& script) {
+    try {
+      read_run_script(script, {});
+    } catch (const sim::Error& error) {
+      return error.refusal().hint;
+    }
+    return std::string();
+  };
+  EXPECT_EQ(hint("TP=2 bash ${HERE}/train.sh --x 1"), "--from train.sh, which line 1 starts");
+  EXPECT_EQ(hint("\nsrun bash -c 'docker run --rm x bash -c \"cd y; sh z/train.sh 2>&1 | tee log\"'"),
+            "--from train.sh, which line 2 starts");
+  EXPECT_EQ(hint("source env.sh"), "the run's log, or the command line that starts the run");
 }
 
 TEST(RunScript, AFileWithoutACommandSaysItsWorldInTheOptionsOfTorchrun) {
