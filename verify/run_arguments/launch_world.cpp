@@ -168,7 +168,11 @@ std::string LaunchWorld::source() const {
   for (const Factor& factor : product->factors)
     text += fmt::format("{}{} {}", text.empty() ? "" : " x ", factor.written, factor.value.text);
   if (product->factors.empty()) return product->launcher + " without --nnodes and --nproc_per_node";
-  return fmt::format("{} of {}, line {}", text, product->launcher, product->factors.back().value.line);
+  const bool lacks_nodes =
+      product->launcher == "srun" && product->factors.size() == 1 &&
+      std::string_view(product->factors.front().written).find("per-node") != std::string::npos;
+  return fmt::format("{} of {}, line {}{}", text, product->launcher, product->factors.back().value.line,
+                     lacks_nodes ? ", on one node, for lack of --nodes" : "");
 }
 
 std::vector<ShellField> LaunchWorld::unknown() const {

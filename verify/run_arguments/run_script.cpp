@@ -35,6 +35,8 @@ bool is_shell(std::string_view word) {
   return name == "bash" || name == "sh";
 }
 
+bool only_starts(std::string_view word) { return word == "sbatch" || word == "source" || word == "."; }
+
 bool only_prints(std::string_view word) { return word == "echo" || word == "printf"; }
 
 /// Returns the variables that a command ((...)) assigns.
@@ -59,6 +61,21 @@ struct Launch {
   std::string script;  // the Python file; "" where the text is arguments alone
   int line = 0;
 };
+
+/// Returns the training script of a command: a Python file, or a module behind -m of Python or torchrun.
+Fields::const_iterator script_of(const Fields& words) {
+  bool takes_module = false;  // -m may stand here
+  bool is_module = false;
+  for (auto word = words.begin(); word != words.end(); ++word) {
+    const std::string name = word->text.substr(word->text.rfind('/') + 1);
+    const bool starts_others = name == "torchrun" || name.starts_with("torch.distributed");
+    if (name.ends_with(".py") && !has_blank(word->text) && !is_flag(word->text)) return word;
+    if (is_module && !starts_others) return word;
+    is_module = takes_module && (name == "-m" || name == "--module");
+    takes_module = (takes_module && !is_module) || starts_others || name.starts_with("python");
+  }
+  return words.end();
+}
 
 /// Whether a command gives an argument that says something about the training.
 bool trains(const Launch& launch) {
@@ -237,9 +254,7 @@ void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, in
     launches_.push_back({{}, words, "", line});
     return;
   }
-  const auto script = std::find_if(words.begin(), words.end(), [](const ShellField& word) {
-    return word.text.ends_with(".py") && !has_blank(word.text) && !is_flag(word.text);
-  });
+  const auto script = script_of(words);
   if (script != words.end()) {
     Launch launch{{words.begin(), script}, {script + 1, words.end()}, values_.shown(script->text), line};
     const auto& arguments = launch.arguments;
@@ -269,7 +284,7 @@ void ScriptReader::find_launch(const Fields& words, ShellRuns runs, int line, in
 void ScriptReader::keep_started(const Fields& words, int line) {
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (!words[i].text.ends_with(".sh") || has_blank(words[i].text)) continue;
-    const bool is_started = i == 0 || is_shell(words[i - 1].text) || words[i - 1].text == "sbatch";
+    const bool is_started = i == 0 || is_shell(words[i - 1].text) || only_starts(words[i - 1].text);
     const std::string path = values_.shown(words[i].text);
     if (is_started)
       started_ = fmt::format("{}, which line {} starts", path.substr(path.rfind('/') + 1), line);
@@ -393,7 +408,10 @@ RunArguments ScriptReader::arguments() {
     run.notes.push_back(fmt::format("the file has {} commands with arguments; the last one, line {}, is read",
                                     launches_.size(), launch.line));
   }
-  if (!has_command) run.notes.emplace_back("the file has no command; the arguments that it assigns are read");
+  if (!has_command) {
+    run.notes.push_back(fmt::format("the file has no command; the arguments that it assigns are read{}",
+                                    started_.empty() ? "" : ", and may be used by " + started_));
+  }
   world_.read(launch.before, "");
   take(launch.arguments, run);
   take_world(run);

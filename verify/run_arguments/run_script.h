@@ -5,10 +5,10 @@
 ///   GPT_ARGS=(--num-layers 96 --seq-length ${SEQ:-2048})
 ///   torchrun --nnodes 16 --nproc_per_node 8 pretrain_gpt.py ${GPT_ARGS[@]}
 ///
-/// The command is the last one that names a Python file and gives it arguments that say something about the
-/// training, or else the last one that gives it any; text that is nothing but arguments, and files that only
-/// assign arrays of arguments, are read as well. Commands in here-documents, in `bash -c "..."` and in `eval`
-/// are found; what `echo` prints is none.
+/// The command is the last one that names a Python file or module and gives it arguments that say something
+/// about the training, or else the last one that gives it any; text that is nothing but arguments, and files
+/// that only assign arrays of arguments, are read as well. Commands in here-documents, in `bash -c "..."` and
+/// in `eval` are found; what `echo` prints is none.
 ///
 /// Assignments of literals, arrays, defaults (${TP:-8}, ${TP:=8}, [ -z $TP ] && TP=8) and whole-number
 /// arithmetic are followed, in the order of the file, and so are branches whose condition is known

@@ -161,9 +161,11 @@ bool ShellValues::keep_with_more(const ShellAssignment& assignment, const std::s
   const std::size_t begin = std::min(more.find_first_not_of(kBlanks), more.size());
   const std::size_t end = more.find_last_not_of(kBlanks) + 1;
   if (begin == more.size()) return true;
+  // A value of one word is one to set; arguments have others beside them.
+  const bool is_word = asked.empty() && before.find_first_of(kBlanks) == std::string::npos;
   const std::string marked =
-      mark(fmt::format("{}+={}", assignment.name, shown(more.substr(begin, end - begin))), asked,
-           assignment.line, reason_of_branch("appended", asked));
+      mark(fmt::format("{}+={}", assignment.name, shown(more.substr(begin, end - begin))),
+           is_word ? assignment.name : asked, assignment.line, reason_of_branch("appended", asked));
   const std::string text = (begin > 0 ? " " : "") + marked + (end < more.size() ? " " : "");
   keep({.name = assignment.name, .appends = false, .is_array = false, .values = {}, .line = assignment.line},
        {{is_behind ? before + text : text + before, assignment.line}});

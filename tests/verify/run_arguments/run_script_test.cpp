@@ -182,7 +182,11 @@ TEST(RunScript, AScriptThatStartsAnotherNamesIt) {
   EXPECT_EQ(hint("TP=2 bash ${HERE}/train.sh --x 1"), "--from train.sh, which line 1 starts");
   EXPECT_EQ(hint("\nsrun bash -c 'docker run --rm x bash -c \"cd y; sh z/train.sh 2>&1 | tee log\"'"),
             "--from train.sh, which line 2 starts");
-  EXPECT_EQ(hint("source env.sh"), "the run's log, or the command line that starts the run");
+  EXPECT_EQ(hint(". `pwd`/sizes.sh"), "--from sizes.sh, which line 1 starts");
+  EXPECT_EQ(hint("ls"), "the run's log, or the command line that starts the run");
+  EXPECT_EQ(read_run_script("A='--a 1'\nsource launch.sh", {}).notes.at(0),
+            "the file has no command; the arguments that it assigns are read, and may be used by launch.sh, "
+            "which line 2 starts");
 }
 
 TEST(RunScript, AFileWithoutACommandSaysItsWorldInTheOptionsOfTorchrun) {
@@ -218,6 +222,16 @@ TEST(RunScript, TheLastCommandCounts) {
       read_run_script("python tools/prepare.py --x 1\npython pretrain_gpt.py --y 2\n", {});
   EXPECT_EQ(text_of(run), "y=2");
   ASSERT_EQ(run.notes.size(), 1U);
+}
+
+TEST(RunScript, ReadsTheArgumentsOfAModule) {
+  const RunArguments run =
+      read_run_script("exec torchrun --nproc_per_node 4 --module pretrain_gpt --num-layers 2 $@", {});
+  EXPECT_EQ(text_of(run), "num-layers=2");
+  EXPECT_EQ(run.world_size, 4);
+  EXPECT_EQ(read("python3 -m torch.distributed.run --nproc-per-node 2 -m my.train --a 1"), "a=1");
+  EXPECT_EQ(read("srun -N 2 python -u -m my.train --a 1"), "a=1");
+  EXPECT_EQ(read("docker run -m 4g --rm x bash -c 'python x.py --a 1'"), "a=1");
 }
 
 TEST(RunScript, ACommandThatTrainsCountsBeforeOthers) {

@@ -103,6 +103,7 @@ TEST(ShellBranches, TheVariableThatWouldTellIsNamed) {
   EXPECT_EQ(asked("if [ $1 = x ]; then A+=(--x); fi\nTP=$((N * 2))"), "N 1 ");
   EXPECT_EQ(asked("N=$(nproc)\nTP=$((N * ${M:-2}))"), "N ");
   EXPECT_EQ(asked("TP=`nproc`"), "TP ");
+  EXPECT_EQ(asked("TP=M\nfor i in 1 2; do TP+=E; done"), "TP ");
   EXPECT_EQ(asked("if [ $1 = x ]; then if [ 1 = 1 ]; then TP=1; fi; fi"), "1 ");
 }
 
