@@ -113,6 +113,11 @@ void require_choice(const RunValues& values, const Choices& choices) {
 
 }  // namespace
 
+bool is_number_argument(std::string_view name) {
+  return std::ranges::find(kWholeNumbers, name) != std::ranges::end(kWholeNumbers) ||
+         std::ranges::find(kDecimalNumbers, name) != std::ranges::end(kDecimalNumbers);
+}
+
 bool keep_unreadable_values(const RunValues& values, sim::Refusals& refusals) {
   bool are_readable = true;
   for (const Choices& choices : all_choices())

@@ -140,6 +140,20 @@ TEST(RunFrom, WhatHasNoEffectIsNotAskedFor) {
   EXPECT_EQ(result.out.find("--set 1=VALUE"), std::string::npos) << result.out;
 }
 
+TEST(RunFrom, NumbersThatAreNotKnownAreNotJudged) {
+  const std::string model =
+      "torchrun --nproc_per_node 2 x.py --num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size "
+      "128 "
+      "--seq-length 16 --max-position-embeddings 16 --micro-batch-size 1 --save $DIR ";
+  const auto code_of = [&](const std::string& more) {
+    const test::TemporaryFile file("run.sh", model + more + "\n");
+    return test::run(std::vector<std::string>{"replay", "--layout-only", "--from", file.path()}).exit_code;
+  };
+  EXPECT_EQ(code_of("--save-interval $EVERY --train-samples $((TOKENS / 16))"), 0);
+  EXPECT_EQ(code_of("--train-samples $((TOKENS / 16))"), 2);
+  EXPECT_EQ(code_of("--save-interval 5 --train-samples many"), 2);
+}
+
 TEST(RunFrom, WhatIsNotModelledTakesItsRowsAndNoOthers) {
   const std::string model =
       "--num-layers 2 --hidden-size 64 --num-attention-heads 4 --vocab-size 128 --seq-length 16 "
