@@ -338,7 +338,7 @@ void ScriptReader::take(const Fields& words, RunArguments& run) {
   for (const ShellField& word : words) {
     if (is_flag(word.text)) {
       const std::size_t equals = word.text.find('=');
-      run.given.push_back({run_argument_name(word.text.substr(0, equals)), {}, word.line});
+      run.given.push_back({run_argument_name(values_.shown(word.text.substr(0, equals))), {}, word.line});
       current = &run.given.back();
       if (equals != std::string::npos) current->values.push_back(values_.shown(word.text.substr(equals + 1)));
       keep_unresolved(word);

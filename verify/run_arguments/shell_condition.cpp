@@ -102,6 +102,7 @@ class Test {
 
   Truth comparison() {
     if (at_ == words_.size()) return is_double_ ? stop() : Truth(false);  // [ ] is false
+    if (!is_double_ && words_.size() <= 2 && at_ == 0) return short_test();
     const TestWord& first = words_[at_++];
     if (first.bare == "-z" || first.bare == "-n") {
       if (at_ == words_.size()) return stop();
@@ -114,6 +115,19 @@ class Test {
     const std::string operation = words_[at_++].bare;
     if (at_ == words_.size()) return stop();
     return compared(first, operation, words_[at_++]);
+  }
+
+  /// [ WORD ] and [ -z WORD ]. Two words of which the first is no operator are an error, which is no success.
+  Truth short_test() {
+    at_ = words_.size();
+    const TestWord& word = words_.back();
+    const std::string& sign = words_.front().bare;
+    if (words_.size() == 2 && sign != "-z" && sign != "-n") {
+      const bool is_error = words_.front().is_known && !words_.front().text.starts_with('-');
+      return is_error ? Truth(false) : std::nullopt;
+    }
+    if (!word.is_known) return std::nullopt;
+    return words_.size() == 2 && sign == "-z" ? word.text.empty() : !word.text.empty();
   }
 
   Truth compared(const TestWord& first, std::string_view operation, const TestWord& second) {
@@ -156,8 +170,11 @@ Truth truth_of(const ShellCommand& command, ShellValues& values) {
   const bool is_double = name == "[[";
   if (!is_double && name != "[" && name != "test") return std::nullopt;
   std::vector<TestWord> words;
-  for (std::size_t i = 1; i < command.words.size(); ++i)
+  for (std::size_t i = 1; i < command.words.size(); ++i) {
+    // Without quotes, a value that is empty is no word of [ ... ].
+    if (!is_double && values.expand(command.words[i]).empty()) continue;
     words.push_back(test_word(command.words[i], values, !is_double));
+  }
   if (name != "test") {
     if (words.empty() || words.back().bare != (is_double ? "]]" : "]")) return std::nullopt;
     words.pop_back();

@@ -18,6 +18,7 @@ constexpr std::size_t kMostExpandedBytes = std::size_t{64} << 20U;  // of all wo
 constexpr std::size_t kMostUnknowns = 100'000;
 constexpr std::size_t kMostSourceBytes = 400;  // of what is shown of an expansion that is not known
 constexpr const char* kBlanks = " \t\r\n";
+constexpr std::string_view kSeparators = ";|&<>";  // they end a word of a command
 
 constexpr const char* kNotAssigned = "it is not assigned in the file";
 
@@ -161,12 +162,13 @@ bool ShellValues::keep_with_more(const ShellAssignment& assignment, const std::s
   const std::size_t begin = std::min(more.find_first_not_of(kBlanks), more.size());
   const std::size_t end = more.find_last_not_of(kBlanks) + 1;
   if (begin == more.size()) return true;
+  const bool is_apart = begin > 0 || kSeparators.find(more[begin]) != std::string_view::npos;
   // A value of one word is one to set; arguments have others beside them.
   const bool is_word = asked.empty() && before.find_first_of(kBlanks) == std::string::npos;
   const std::string marked =
       mark(fmt::format("{}+={}", assignment.name, shown(more.substr(begin, end - begin))),
            is_word ? assignment.name : asked, assignment.line, reason_of_branch("appended", asked));
-  const std::string text = (begin > 0 ? " " : "") + marked + (end < more.size() ? " " : "");
+  const std::string text = (is_apart ? " " : "") + marked + (end < more.size() ? " " : "");
   keep({.name = assignment.name, .appends = false, .is_array = false, .values = {}, .line = assignment.line},
        {{is_behind ? before + text : text + before, assignment.line}});
   return true;
